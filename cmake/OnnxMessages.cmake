@@ -1,0 +1,54 @@
+# What the build takes from the installed onnx package:
+#   onnx_native_messages  ModelProto and its kin, lite, in the private namespace onnx_native_pb
+#                         (the namespace `onnx` belongs to Python's onnx extension);
+#                         #include "onnx/onnx_onnx_native_pb-ml.pb.h", for the writer room only
+#   onnx_native_schemas   csrc/onnx/generate_schemas.py's table; #include "generated/schemas.inc"
+if(NOT ONNX_PACKAGE)
+  execute_process(
+    COMMAND "${Python3_EXECUTABLE}" -c
+            "import importlib.util as u;print(u.find_spec('onnx').submodule_search_locations[0],end='')"
+    OUTPUT_VARIABLE ONNX_PACKAGE COMMAND_ERROR_IS_FATAL ANY)
+endif()
+find_package(Protobuf 3.12 REQUIRED)
+
+set(messages "${PROJECT_BINARY_DIR}/messages")
+set(stem "onnx_onnx_native_pb-ml")
+file(MAKE_DIRECTORY "${messages}/onnx")
+add_custom_command(
+  OUTPUT "${messages}/onnx/${stem}.proto"
+  COMMAND "${Python3_EXECUTABLE}" "${ONNX_PACKAGE}/gen_proto.py" -p onnx_native_pb -m -l
+          -o "${messages}/onnx" onnx > /dev/null
+  DEPENDS "${ONNX_PACKAGE}/onnx.in.proto" "${ONNX_PACKAGE}/gen_proto.py"
+  VERBATIM)
+add_custom_command(
+  OUTPUT "${messages}/onnx/${stem}.pb.cc" "${messages}/onnx/${stem}.pb.h"
+  COMMAND protobuf::protoc "onnx/${stem}.proto" -I "${messages}" --cpp_out "${messages}"
+  DEPENDS "${messages}/onnx/${stem}.proto"
+  VERBATIM)
+# torch carries a broken copy of protobuf's headers: the real ones come first, from a folder of
+# their own.
+set(protobuf_folder "${PROJECT_BINARY_DIR}/links/protobuf")
+file(MAKE_DIRECTORY "${protobuf_folder}/google")
+list(GET Protobuf_INCLUDE_DIRS 0 protobuf_include)
+file(CREATE_LINK "${protobuf_include}/google/protobuf" "${protobuf_folder}/google/protobuf" SYMBOLIC)
+
+add_library(onnx_native_messages STATIC "${messages}/onnx/${stem}.pb.cc")
+target_include_directories(onnx_native_messages BEFORE PUBLIC "${protobuf_folder}")
+target_include_directories(onnx_native_messages SYSTEM PUBLIC "${messages}")
+target_link_libraries(onnx_native_messages PUBLIC protobuf::libprotobuf-lite)
+set_target_properties(onnx_native_messages PROPERTIES CXX_VISIBILITY_PRESET hidden)
+
+add_library(onnx_native_schemas INTERFACE)
+file(GLOB schema_generator CONFIGURE_DEPENDS csrc/onnx/generate_schemas.py)
+if(schema_generator)
+  set(schemas "${PROJECT_BINARY_DIR}/tables/generated/schemas.inc")
+  file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/tables/generated")
+  add_custom_command(
+    OUTPUT "${schemas}"
+    COMMAND "${Python3_EXECUTABLE}" "${schema_generator}" --output "${schemas}"
+    DEPENDS "${schema_generator}" "${ONNX_PACKAGE}/version.py"
+    VERBATIM)
+  add_custom_target(onnx_native_schema_tables DEPENDS "${schemas}")
+  add_dependencies(onnx_native_schemas onnx_native_schema_tables)
+  target_include_directories(onnx_native_schemas INTERFACE "${PROJECT_BINARY_DIR}/tables")
+endif()

@@ -1,0 +1,102 @@
+# What the rooms make together: the core library, the library Python loads, the command line, the
+# C++ tests, and a Python package that can be imported from the build tree.
+set(package_folder "${PROJECT_BINARY_DIR}/python/onnx_native")
+file(MAKE_DIRECTORY "${package_folder}")
+if(NOT rooms_built)
+  return()
+endif()
+
+set(room_objects)
+foreach(room ${rooms_built})
+  list(APPEND room_objects $<TARGET_OBJECTS:room_${room}>)
+endforeach()
+set(core_needs torch::torch_cpu torch::c10 onnx_native_messages)
+
+# Exports the namespace onnx_native and nothing else; needs no Python.
+add_library(onnx_native_core SHARED ${room_objects})
+add_library(onnx_native::core ALIAS onnx_native_core)
+target_include_directories(onnx_native_core INTERFACE "${PROJECT_SOURCE_DIR}/csrc/include")
+target_link_libraries(onnx_native_core PRIVATE ${core_needs})
+target_link_options(onnx_native_core PRIVATE ${torch_link_options} "LINKER:--exclude-libs,ALL"
+  "LINKER:-z,defs" "LINKER:-Bsymbolic-functions"
+  "LINKER:--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map")
+set_target_properties(onnx_native_core PROPERTIES
+  LINKER_LANGUAGE CXX
+  LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/exports.map"
+  LIBRARY_OUTPUT_DIRECTORY "${package_folder}"
+  BUILD_RPATH "$ORIGIN;${TORCH_ROOT}/lib"
+  INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
+
+file(GLOB cli_sources CONFIGURE_DEPENDS csrc/cli/*.cpp)
+if(cli_sources)
+  onnx_native_include_folder(cli cli_includes onnx_native)
+  add_executable(onnx_native_cli ${cli_sources})
+  target_include_directories(onnx_native_cli PRIVATE "${cli_includes}")
+  target_compile_options(onnx_native_cli PRIVATE ${onnx_native_warnings})
+  target_link_libraries(onnx_native_cli PRIVATE onnx_native_core)
+  target_link_options(onnx_native_cli PRIVATE ${torch_link_options})
+  set_target_properties(onnx_native_cli PROPERTIES
+    OUTPUT_NAME onnx-native
+    BUILD_RPATH "${package_folder};${TORCH_ROOT}/lib"
+    INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
+endif()
+
+if(ONNX_NATIVE_PYTHON)
+  file(GLOB plugin_sources CONFIGURE_DEPENDS torch_ext/plugin/*.cpp)
+  file(GLOB python_files CONFIGURE_DEPENDS torch_ext/onnx_native/*.py torch_ext/onnx_native/*.pyi
+                                           torch_ext/onnx_native/py.typed)
+  file(GLOB stale "${package_folder}/*.py" "${package_folder}/*.pyi")
+  if(stale)
+    file(REMOVE ${stale})
+  endif()
+  foreach(file ${python_files})
+    get_filename_component(name "${file}" NAME)
+    file(CREATE_LINK "${file}" "${package_folder}/${name}" SYMBOLIC)
+  endforeach()
+  # The version of PyTorch this build is for: the package refuses any other before loading it.
+  file(WRITE "${package_folder}/_build_info.py"
+    "VERSION = \"${PROJECT_VERSION}\"\nTORCH_VERSION = \"${TORCH_VERSION}\"\n")
+endif()
+if(ONNX_NATIVE_PYTHON AND plugin_sources)
+  onnx_native_include_folder(plugin plugin_includes
+    base aten onnx ops passes writer api onnx_native plugin)
+  add_library(onnx_native_plugin MODULE ${plugin_sources})
+  target_include_directories(onnx_native_plugin PRIVATE "${plugin_includes}")
+  target_include_directories(onnx_native_plugin SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
+  target_compile_options(onnx_native_plugin PRIVATE ${onnx_native_warnings} -fvisibility=hidden)
+  target_compile_definitions(onnx_native_plugin PRIVATE
+    ONNX_NATIVE_VERSION="${PROJECT_VERSION}" ONNX_NATIVE_TORCH_VERSION="${TORCH_VERSION}")
+  target_link_libraries(onnx_native_plugin PRIVATE
+    onnx_native_fmt onnx_native_core torch::torch_python torch::torch_cpu torch::c10)
+  target_link_options(onnx_native_plugin PRIVATE ${torch_link_options} "LINKER:--exclude-libs,ALL")
+  set_target_properties(onnx_native_plugin PROPERTIES
+    OUTPUT_NAME onnx_native
+    LIBRARY_OUTPUT_DIRECTORY "${package_folder}"
+    BUILD_RPATH "$ORIGIN;${TORCH_ROOT}/lib"
+    INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
+  install(TARGETS onnx_native_plugin LIBRARY DESTINATION onnx_native)
+  install(FILES ${python_files} "${package_folder}/_build_info.py" DESTINATION onnx_native)
+endif()
+install(TARGETS onnx_native_core LIBRARY DESTINATION onnx_native)
+
+if(ONNX_NATIVE_TESTS)
+  file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS test/cpp/*.cpp)
+endif()
+if(ONNX_NATIVE_TESTS AND test_sources)
+  enable_testing()
+  find_package(GTest REQUIRED)
+  # The rooms' objects themselves: a test reaches what the shared library does not export.
+  add_executable(onnx_native_test ${test_sources} ${room_objects})
+  onnx_native_include_folder(test test_includes
+    base aten onnx ops passes writer readers api onnx_native)
+  target_include_directories(onnx_native_test PRIVATE "${test_includes}" "${PROJECT_SOURCE_DIR}/test/cpp")
+  target_compile_options(onnx_native_test PRIVATE ${onnx_native_warnings} -O0)
+  target_compile_definitions(onnx_native_test PRIVATE
+    ONNX_NATIVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    ONNX_NATIVE_VERSION="${PROJECT_VERSION}" ONNX_NATIVE_TORCH_VERSION="${TORCH_VERSION}")
+  target_link_libraries(onnx_native_test PRIVATE
+    onnx_native_fmt ${core_needs} onnx_native_schemas GTest::gtest GTest::gtest_main)
+  target_link_options(onnx_native_test PRIVATE ${torch_link_options})
+  set_target_properties(onnx_native_test PROPERTIES BUILD_RPATH "${TORCH_ROOT}/lib")
+  add_test(NAME cpp COMMAND onnx_native_test --gtest_brief=1)
+endif()

@@ -1,0 +1,46 @@
+# onnx_native_room(NAME SEES room... [NEEDS target...] [FOLDER dir])
+#
+# One object library per folder of csrc/. A room compiles against one include folder of its own,
+# build/rooms/NAME, made of links to the rooms that it may include: anything else is not found.
+# `onnx_native` among the rooms stands for the public headers, csrc/include/onnx_native.
+# A room without sources yet is left out; rooms_built lists the others.
+set(rooms_built)
+set(onnx_native_warnings -Wall -Wextra -Werror
+  # False positives of GCC 12 at -O2 (PR105329, PR105651, PR107138 and kin).
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-array-bounds>
+  # Aggregates with designated initializers leave members to their defaults on purpose.
+  -Wno-missing-field-initializers)
+
+function(onnx_native_include_folder name out)
+  set(folder "${PROJECT_BINARY_DIR}/rooms/${name}")
+  file(REMOVE_RECURSE "${folder}")
+  file(MAKE_DIRECTORY "${folder}")
+  foreach(seen ${ARGN})
+    if(seen STREQUAL "onnx_native")
+      set(target "${PROJECT_SOURCE_DIR}/csrc/include/onnx_native")
+    elseif(seen STREQUAL "plugin")
+      set(target "${PROJECT_SOURCE_DIR}/torch_ext/plugin")
+    else()
+      set(target "${PROJECT_SOURCE_DIR}/csrc/${seen}")
+    endif()
+    file(CREATE_LINK "${target}" "${folder}/${seen}" SYMBOLIC)
+  endforeach()
+  set(${out} "${folder}" PARENT_SCOPE)
+endfunction()
+
+function(onnx_native_room name)
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "SEES;NEEDS")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/${name}/*.cpp")
+  if(NOT sources)
+    return()
+  endif()
+  onnx_native_include_folder(${name} folder ${room_SEES})
+  add_library(room_${name} OBJECT ${sources})
+  target_include_directories(room_${name} PRIVATE "${folder}")
+  target_compile_options(room_${name} PRIVATE ${onnx_native_warnings} -fno-semantic-interposition
+                                              -fvisibility-inlines-hidden)
+  target_compile_definitions(room_${name} PRIVATE
+    ONNX_NATIVE_VERSION="${PROJECT_VERSION}" ONNX_NATIVE_TORCH_VERSION="${TORCH_VERSION}")
+  target_link_libraries(room_${name} PRIVATE onnx_native_fmt ${room_NEEDS})
+  set(rooms_built ${rooms_built} ${name} PARENT_SCOPE)
+endfunction()
