@@ -1,0 +1,111 @@
+// Symbolic sizes: integer expressions over named symbols, kept in a canonical form and compared as
+// such.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace onnx_native {
+
+// An integer expression: a sum of products of atoms with integer coefficients, where an atom is a
+// symbol or one of floor division, modulo, maximum, minimum of expressions. Immutable and cheap to
+// copy. Symbols stand for sizes: they are taken to be non-negative integers. Two Dims are equal
+// when their canonical forms are (so `2*(s0 + 1)` equals `2*s0 + 2`); inequality of forms does not
+// mean that the values differ.
+class Dim {
+ public:
+  Dim() : Dim(0) {}
+  Dim(int64_t value);  // NOLINT(google-explicit-constructor): a size is most often a number
+  Dim(int value) : Dim(static_cast<int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
+  static Dim symbol(std::string_view name);
+  // A symbol that no other has: "u0", "u1", ... unless a stem is given. For sizes that depend on
+  // data.
+  static Dim fresh(std::string_view stem = "u");
+
+  static Dim floor_div(const Dim& a,
+                       const Dim& b);  // rounds towards minus infinity, as Python's //
+  static Dim ceil_div(const Dim& a, const Dim& b);
+  static Dim mod(const Dim& a, const Dim& b);  // sign of the divisor, as Python's %
+  static Dim max(const Dim& a, const Dim& b);
+  static Dim min(const Dim& a, const Dim& b);
+
+  bool is_constant() const;
+  // The value of a constant expression.
+  std::optional<int64_t> constant() const;
+  // The constant, or `otherwise`.
+  int64_t constant_or(int64_t otherwise) const { return constant().value_or(otherwise); }
+  bool is_symbol() const;
+  bool equals(int64_t value) const { return constant() == value; }
+
+  // What can be said of the value, given that symbols are >= 0 (>= 1 where assume_positive was
+  // called on the symbol's name is not tracked: torch.export's sizes are taken as >= 1 only by
+  // `known_positive(true)`).
+  bool known_non_negative() const;
+  bool known_positive(bool symbols_positive = true) const;
+
+  // Names of all symbols in the expression, in canonical order, each once.
+  std::vector<std::string> symbols() const;
+  // Replaces symbols by expressions.
+  Dim substitute(const std::function<std::optional<Dim>(std::string_view)>& replacement) const;
+  // Evaluates with a value for every symbol; nullopt when one is missing.
+  std::optional<int64_t> evaluate(
+      const std::function<std::optional<int64_t>(std::string_view)>& value) const;
+
+  // "2*s0 + 1", "(s1 - 3)//2", "max(1, s0)": valid Python, used as dim_param.
+  std::string str() const;
+
+  // The structure, for those who turn an expression into nodes.
+  enum class Atom { symbol, floor_div, mod, max, min };
+  struct Factor;
+  struct Term {
+    int64_t coefficient;
+    std::vector<Factor> factors;  // canonical order; a power is a repeated factor
+  };
+  struct Factor {
+    Atom kind;
+    std::string name;           // of a symbol
+    std::vector<Dim> operands;  // two, of the other kinds
+  };
+  // The sum's terms; a constant term has no factors and comes last; zero has no terms.
+  const std::vector<Term>& terms() const;
+
+  bool operator==(const Dim& other) const;
+  size_t hash() const;
+
+  friend Dim operator+(const Dim& a, const Dim& b);
+  friend Dim operator-(const Dim& a, const Dim& b);
+  friend Dim operator*(const Dim& a, const Dim& b);
+  Dim operator-() const;
+
+ private:
+  struct Rep;
+  explicit Dim(std::shared_ptr<const Rep> rep) : rep_(std::move(rep)) {}
+  std::shared_ptr<const Rep> rep_;
+};
+
+using Shape = std::vector<Dim>;
+
+// Number of elements: the product of all sizes.
+Dim numel(const Shape& shape);
+// "[batch, 4]"
+std::string str(const Shape& shape);
+// The sizes, when all are constant.
+std::optional<std::vector<int64_t>> constant_shape(const Shape& shape);
+
+// Parses what Dim::str prints, and sympy's reprs of sizes ("2*s77 + 1", "((s3 - 3)//2)", "Max(1,
+// s0)", "FloorDiv(a, b)", "Mod(a, b)", "PythonMod", "CeilDiv", "floor(a/b)", "Min", powers
+// "s0**2"). nullopt when the text is not such an expression.
+std::optional<Dim> parse_dim(std::string_view text);
+
+}  // namespace onnx_native
+
+template <>
+struct std::hash<onnx_native::Dim> {
+  size_t operator()(const onnx_native::Dim& dim) const { return dim.hash(); }
+};

@@ -1,0 +1,194 @@
+// Emits ONNX nodes; every result is typed at once. Hides differences between opsets.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/dim.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/scalar.h"
+#include "onnx/graph.h"
+#include "onnx/infer.h"
+
+namespace onnx_native {
+
+// A tensor in the ONNX graph, as lowerings see it.
+using Value = onnx::Value*;
+using Values = std::vector<Value>;
+using Ints = std::vector<int64_t>;
+
+// Appends nodes to a graph. Lowerings call it by ONNX names (`b.Add(x, y)`) and by tasks
+// (`b.reshape(x, shape)`); dtypes of inputs must fit the operator (promotion has been done by the
+// binder). Does not own the model.
+class Builder {
+ public:
+  explicit Builder(onnx::Model& model);
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+
+  int64_t opset() const { return model_.opset; }
+  onnx::Model& model() { return model_; }
+  onnx::Graph& graph() { return *scopes_.back().graph; }
+  void set_location(const Location* location) { location_ = location; }
+
+  // --- Any operator. Absent optional inputs are nullptr (trailing ones may be left out). Where
+  // ONNX Runtime's CPU provider has no kernel for the inputs' dtype and casting around the operator
+  // is exact, casts are inserted.
+  Value op(std::string_view op_type, Values inputs, std::vector<onnx::Attribute> attributes = {},
+           std::string_view domain = "");
+  Values ops(std::string_view op_type, size_t outputs, Values inputs,
+             std::vector<onnx::Attribute> attributes = {}, std::string_view domain = "");
+
+  // --- Constants: initializers, shared where equal.
+  Value i64(int64_t value);                     // 0-d
+  Value i64s(std::span<const int64_t> values);  // 1-d
+  Value i64s(std::initializer_list<int64_t> values) {
+    return i64s(std::span(values.begin(), values.size()));
+  }
+  Value scalar(DType dtype,
+               const Scalar& value);  // 0-d; rounds and wraps as torch.tensor(value).to(dtype)
+  Value like(Value tensor, const Scalar& value) { return scalar(tensor->dtype, value); }
+  Value boolean(bool value) { return scalar(DType::boolean, value); }
+  Value full(DType dtype, const Scalar& value, const Shape& shape);
+  Value tensor(TensorData data);  // any constant
+
+  // --- Symbolic sizes as tensors.
+  Value dim_value(const Dim& dim);        // 0-d int64
+  Value shape_value(const Shape& shape);  // 1-d int64
+  Value shape_of(Value tensor) { return shape_value(*known_shape(tensor)); }
+  Value size(Value tensor, int64_t axis) { return dim_value(tensor->dim(axis)); }
+  // Says that `scalar` (0-d or 1-element int64) holds `dim`, or that `tensor` has it as size of
+  // `axis`.
+  void bind(const Dim& dim, Value scalar);
+  void bind_sizes(Value tensor);
+  // The expression of a 0-d integer tensor; a fresh symbol, bound to it, when inference does not
+  // know it.
+  Dim dim_of(Value scalar);
+  // The shape; an error when the rank is not known.
+  const std::optional<Shape>& known_shape(Value tensor);
+
+  // --- Tasks. Axes may be negative. Each emits nothing where it would change nothing.
+  Value cast(Value tensor, DType dtype);  // as Tensor.to(dtype): to bool is != 0
+  Value cast(Value tensor, std::optional<DType> dtype) {
+    return dtype ? cast(tensor, *dtype) : tensor;
+  }
+  Value reshape(Value tensor, const Shape& shape);          // sizes all given (no -1)
+  Value flatten(Value tensor, int64_t start, int64_t end);  // joins axes start..end
+  Value expand(Value tensor, const Shape& shape);           // numpy broadcasting to exactly `shape`
+  Value squeeze(Value tensor, const Ints& axes);
+  Value unsqueeze(Value tensor, const Ints& axes);  // axes of the result
+  Value transpose(Value tensor, const Ints& permutation);
+  Value swap_axes(Value tensor, int64_t a, int64_t b);
+  Value concat(Values tensors, int64_t axis);
+  // Python slicing on one axis; bounds are clamped as Python clamps them.
+  Value slice(Value tensor, int64_t axis, const Dim& start, const Dim& end, int64_t step = 1);
+  Values split(Value tensor, int64_t axis, const std::vector<Dim>& sizes);
+  Value select(Value tensor, int64_t axis,
+               const Dim& index);  // one element of an axis, the axis gone; index >= 0
+  Value gather(Value tensor, Value indices, int64_t axis) {
+    return op("Gather", {tensor, indices}, {{"axis", axis}});
+  }
+  // "ReduceSum", "ReduceMax" ...; no axes means all of them.
+  Value reduce(std::string_view op_type, Value tensor, const Ints& axes, bool keepdims);
+  Value where(Value condition, Value a, Value b) { return op("Where", {condition, a, b}); }
+  Value range(const Dim& start, const Dim& end, const Dim& step);  // 1-d int64
+  Value range(const Dim& end) { return range(0, end, 1); }
+  Value pad(Value tensor, const std::vector<Dim>& begins_then_ends, Value value = nullptr,
+            std::string_view mode = "constant");
+  Value softmax(Value tensor, int64_t axis) { return op("Softmax", {tensor}, {{"axis", axis}}); }
+  Value matmul(Value a, Value b) { return op("MatMul", {a, b}); }
+
+  // --- ONNX operators that need no arguments but tensors.
+  Value Abs(Value x) { return op("Abs", {x}); }
+  Value Add(Value a, Value b) { return op("Add", {a, b}); }
+  Value And(Value a, Value b) { return op("And", {a, b}); }
+  Value Ceil(Value x) { return op("Ceil", {x}); }
+  Value Cos(Value x) { return op("Cos", {x}); }
+  Value Div(Value a, Value b) { return op("Div", {a, b}); }
+  Value Equal(Value a, Value b) { return op("Equal", {a, b}); }
+  Value Erf(Value x) { return op("Erf", {x}); }
+  Value Exp(Value x) { return op("Exp", {x}); }
+  Value Floor(Value x) { return op("Floor", {x}); }
+  Value Greater(Value a, Value b) { return op("Greater", {a, b}); }
+  Value GreaterOrEqual(Value a, Value b) { return op("GreaterOrEqual", {a, b}); }
+  Value Identity(Value x) { return op("Identity", {x}); }
+  Value IsNaN(Value x) { return op("IsNaN", {x}); }
+  Value Less(Value a, Value b) { return op("Less", {a, b}); }
+  Value LessOrEqual(Value a, Value b) { return op("LessOrEqual", {a, b}); }
+  Value Log(Value x) { return op("Log", {x}); }
+  Value Max(Value a, Value b) { return op("Max", {a, b}); }
+  Value Min(Value a, Value b) { return op("Min", {a, b}); }
+  Value Mul(Value a, Value b) { return op("Mul", {a, b}); }
+  Value Neg(Value x) { return op("Neg", {x}); }
+  Value Not(Value x) { return op("Not", {x}); }
+  Value Or(Value a, Value b) { return op("Or", {a, b}); }
+  Value Pow(Value a, Value b) { return op("Pow", {a, b}); }
+  Value Reciprocal(Value x) { return op("Reciprocal", {x}); }
+  Value Round(Value x) { return op("Round", {x}); }
+  Value Sigmoid(Value x) { return op("Sigmoid", {x}); }
+  Value Sign(Value x) { return op("Sign", {x}); }
+  Value Sin(Value x) { return op("Sin", {x}); }
+  Value Sqrt(Value x) { return op("Sqrt", {x}); }
+  Value Sub(Value a, Value b) { return op("Sub", {a, b}); }
+  Value Tanh(Value x) { return op("Tanh", {x}); }
+  Value Xor(Value a, Value b) { return op("Xor", {a, b}); }
+
+  // --- Sub-graphs. Runs `body` with the builder appending to a new graph inside the current one;
+  // its inputs are made by `body` with graph().add_input, its results are what `body` returns.
+  // Values of outer graphs may be used in it.
+  std::shared_ptr<onnx::Graph> subgraph(std::string_view name, const std::function<Values()>& body);
+  // If with both branches given as bodies; as many results as the bodies return.
+  Values if_else(Value condition, const std::function<Values()>& then_body,
+                 const std::function<Values()>& else_body);
+
+  // --- What a lowering says when it cannot go on; the driver adds the node and the user's source
+  // line.
+  template <class... Parts>
+  [[noreturn]] void unsupported(const Parts&... parts) const {
+    fail(ErrorKind::unsupported, parts...);
+  }
+  template <class... Parts>
+  void check(bool condition, const Parts&... parts) const {
+    if (!condition) fail(ErrorKind::unsupported, parts...);
+  }
+
+ private:
+  // What is known inside one graph; an inner scope sees the outer ones.
+  struct Source {
+    Value value;
+    int64_t axis;  // -1: the value itself is the size
+  };
+  struct Scope {
+    onnx::Graph* graph;
+    std::unordered_map<Dim, Source> sources;
+    std::unordered_map<Dim, Value> sizes;           // made by dim_value
+    std::unordered_map<Value, Value> shapes;        // tensor -> Shape(tensor)
+    std::unordered_map<std::string, Value> values;  // 1-d shapes by their text
+  };
+
+  Value find_size(const Dim& dim);
+  Value term_value(const Dim::Term& term);
+  Value factor_value(const Dim::Factor& factor);
+  void solve(const Dim& dim, Value tensor, int64_t axis);
+  Value constant(const std::string& key, const std::function<TensorData()>& make);
+
+  onnx::Model& model_;
+  const Location* location_ = nullptr;
+  std::vector<Scope> scopes_;
+  std::unordered_map<std::string, Value> constants_;
+};
+
+// Axis as a non-negative number; throws unsupported when out of range. A 0-d tensor takes axes -1
+// and 0 (`rank` counts as 1).
+int64_t normalize_axis(int64_t axis, int64_t rank);
+
+}  // namespace onnx_native

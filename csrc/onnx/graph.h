@@ -1,0 +1,159 @@
+// The ONNX graph: SSA, topological, every value typed.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/dim.h"
+#include "base/dtype.h"
+#include "base/error.h"
+#include "base/tensor_data.h"
+
+namespace onnx_native::onnx {
+
+class Graph;
+struct Node;
+
+// Tensors, and sequences or optionals of them where ONNX operators need them.
+enum class ValueKind { tensor, sequence, optional };
+
+// One tensor in the graph: an input, an initializer, or a node's output. Owned by its Graph.
+struct Value {
+  std::string name;  // empty until the writer or the driver names it
+  DType dtype = DType::undefined;
+  std::optional<Shape> shape;  // nullopt: unknown rank
+  ValueKind kind = ValueKind::tensor;
+  Node* producer = nullptr;  // nullptr: input or initializer
+  Graph* graph = nullptr;
+  const TensorData* constant = nullptr;  // of an initializer: its elements; owned by the graph
+  // The elements of a small integer tensor (rank 0 or 1) as expressions, where inference knows
+  // them: what makes a Reshape by a computed shape exact.
+  std::optional<std::vector<Dim>> contents;
+  bool named = false;  // an initializer named as in state_dict, or the user's input/output name:
+                       // passes keep the name
+
+  bool is_constant() const { return constant != nullptr; }
+  int64_t rank() const { return shape ? static_cast<int64_t>(shape->size()) : -1; }
+  // The size of a dimension; negative counts from the end.
+  const Dim& dim(int64_t i) const { return (*shape)[i < 0 ? i + shape->size() : i]; }
+};
+
+// The value of a node's attribute.
+using AttributeValue = std::variant<int64_t, double, std::string, std::vector<int64_t>,
+                                    std::vector<double>, std::vector<std::string>,
+                                    std::shared_ptr<TensorData>, std::shared_ptr<Graph>, DType>;
+
+struct Attribute {
+  std::string name;
+  AttributeValue value;
+};
+
+struct Node {
+  std::string op_type;
+  std::string domain;           // "" is ai.onnx
+  std::vector<Value*> inputs;   // nullptr: an optional input that is absent
+  std::vector<Value*> outputs;  // nullptr: an optional output that is not wanted
+  std::vector<Attribute> attributes;
+  const Location* location =
+      nullptr;  // of the ATen call that it comes from; owned by the Model's source
+  std::string name;
+  std::list<Node*>::iterator position;  // in its graph
+
+  const AttributeValue* attribute(std::string_view name) const;
+  // The attribute as this type, or `otherwise` when it is not there.
+  int64_t attribute_int(std::string_view name, int64_t otherwise) const;
+  std::string attribute_string(std::string_view name, std::string_view otherwise) const;
+  double attribute_float(std::string_view name, double otherwise) const;
+  std::optional<std::vector<int64_t>> attribute_ints(std::string_view name) const;
+  Value* input(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
+};
+
+// Owns its values and nodes; their addresses are stable until erase(). A sub-graph (attribute of
+// If, Loop, Scan) may use values of the graphs around it.
+class Graph {
+ public:
+  Graph() = default;
+  explicit Graph(Graph* outer) : outer_(outer) {}
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph();
+
+  std::string name = "main_graph";
+  std::vector<Value*> inputs;
+  std::vector<Value*> outputs;
+  std::vector<Value*> initializers;
+  std::list<Node*> nodes;  // topological
+
+  Graph* outer() const { return outer_; }
+  Value* add_value(DType dtype = DType::undefined, std::optional<Shape> shape = std::nullopt);
+  Value* add_input(std::string_view name, DType dtype, std::optional<Shape> shape);
+  Value* add_initializer(std::string_view name, TensorData data);
+  // Inserts a node before `before` (default: the end); makes `outputs` values with unknown types.
+  Node* add_node(std::string_view op_type, std::vector<Value*> inputs, size_t outputs,
+                 std::vector<Attribute> attributes = {}, std::string_view domain = "");
+  Node* insert_node(std::list<Node*>::iterator before, std::string_view op_type,
+                    std::vector<Value*> inputs, size_t outputs,
+                    std::vector<Attribute> attributes = {}, std::string_view domain = "");
+  // Removes a node whose outputs nobody uses.
+  void erase(Node* node);
+  void erase_initializer(Value* value);
+
+ private:
+  Graph* outer_ = nullptr;
+  std::list<std::unique_ptr<Value>> values_;
+  std::unordered_map<const Value*, std::list<std::unique_ptr<Value>>::iterator> value_positions_;
+  std::unordered_map<const Node*, std::unique_ptr<Node>> node_storage_;
+  std::list<TensorData> constants_;
+};
+
+// A function of the model: local to it, called by nodes with its domain and name.
+struct Function {
+  std::string name;
+  std::string domain;
+  std::unique_ptr<Graph> body;
+  std::vector<std::string> attributes;  // names of attribute parameters
+};
+
+struct Model {
+  int64_t opset = 20;
+  std::map<std::string, int64_t>
+      domains;  // further operator sets that nodes use: domain -> version
+  std::unique_ptr<Graph> graph = std::make_unique<Graph>();
+  std::vector<Function> functions;
+  std::string producer_version;
+  std::vector<std::pair<std::string, std::string>> metadata;  // metadata_props
+};
+
+// Calls `visit` for every graph of the model, sub-graphs included, outer ones first.
+void for_each_graph(Graph& graph, const std::function<void(Graph&)>& visit);
+
+// How often each value is used, as node input (also in sub-graphs) and graph output.
+std::unordered_map<const Value*, int64_t> count_uses(Graph& graph);
+// Replaces uses of values everywhere in the graph, sub-graphs and outputs included, following
+// chains; linear in the graph.
+void replace_uses(Graph& graph, const std::unordered_map<const Value*, Value*>& replacements);
+
+// Gives every value and node of the model a unique name, keeping those that are `named`.
+// Deterministic.
+void assign_names(Model& model);
+
+// ONNX text (onnx.printer's syntax), for tests and messages. Big constants print as their type.
+std::string print(const Model& model);
+std::string print(const Graph& graph);
+
+// Throws ExportError(internal) naming `stage` when the graph is not SSA and topological, a value
+// has no dtype, or a node is not legal at the model's opset (operator known, inputs and attributes
+// counted and named as in its schema, dtypes allowed).
+void verify(const Model& model, std::string_view stage);
+
+}  // namespace onnx_native::onnx

@@ -1,0 +1,31 @@
+// Rewrites of the ONNX graph. Each is linear in the graph, keeps the names of inputs, outputs and
+// named initializers, and goes into sub-graphs. Each lives in a file of its own, with its rule in
+// one comment.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "onnx/graph.h"
+
+namespace onnx_native::passes {
+
+struct Pass {
+  std::string_view name;
+  bool (*run)(onnx::Model& model);  // whether it changed the graph
+};
+
+bool eliminate_dead_code(onnx::Model& model);
+bool eliminate_common_subexpressions(onnx::Model& model);
+bool fold_constants(onnx::Model& model);
+bool simplify_shapes(onnx::Model& model);
+bool clean_casts_and_transposes(onnx::Model& model);
+bool fuse(onnx::Model& model);
+
+// The passes in the order in which the driver runs them.
+std::span<const Pass> all_passes();
+// Runs all of them (optimize) or only dead code elimination; verifies after each when
+// `verify_each`.
+void run(onnx::Model& model, bool optimize, bool verify_each);
+
+}  // namespace onnx_native::passes
