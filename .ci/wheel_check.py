@@ -1,0 +1,28 @@
+"""Exports a small model with the installed package and runs it."""
+
+import pathlib
+
+import numpy as np
+import onnx
+import onnx_native
+import onnxruntime
+import torch
+
+package = pathlib.Path(onnx_native.__file__).parent
+assert "site-packages" in package.parts, f"not the installed package: {package}"
+torch.ops.load_library(onnx_native.library_path())
+
+model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval()
+x = torch.randn(3, 8)
+torch.onnx.export(
+    model, (x,), "m.onnx", dynamo=True, dynamic_shapes=({0: torch.export.Dim("batch")},)
+)
+loaded = onnx.load("m.onnx")
+onnx.checker.check_model(loaded, full_check=True)
+assert loaded.producer_name == "onnx_native", loaded.producer_name
+session = onnxruntime.InferenceSession("m.onnx")
+for rows in (3, 5):
+    x = torch.randn(rows, 8)
+    (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+    np.testing.assert_allclose(got, model(x).detach().numpy(), atol=1e-4, rtol=1e-4)
+print(f"wheel: onnx_native {onnx_native.version} from {package} exports and runs")

@@ -1,0 +1,36 @@
+# make demo   sets up, builds, exports two real models, checks them and runs them in ONNX Runtime
+# make test   sets up, builds, runs all C++ and Python tests
+# make lint   every formatter, linter and rule of the house
+PYTHON := .venv/bin/python
+BUILD := build
+
+.PHONY: setup build demo test lint wheel format clean
+
+setup:
+	@.ci/setup
+
+build: setup
+	@cmake -S . -B $(BUILD) -G Ninja -DPython3_EXECUTABLE="$(CURDIR)/$(PYTHON)" > $(BUILD).log || \
+	  { cat $(BUILD).log; exit 1; }
+	@cmake --build $(BUILD)
+
+demo: build
+	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/demo.py
+
+test: build
+	ctest --test-dir $(BUILD) --output-on-failure
+	PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -n 2 --dist loadgroup
+
+lint: build
+	@.ci/lint
+
+wheel: build
+	@.ci/wheel
+
+format: setup
+	clang-format -i $$(git ls-files '*.cpp' '*.h')
+	.venv/bin/ruff format .
+	.venv/bin/ruff check --fix .
+
+clean:
+	rm -rf $(BUILD) $(BUILD).log dist
