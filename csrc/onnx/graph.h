@@ -24,6 +24,9 @@ namespace onnx_native::onnx {
 class Graph;
 struct Node;
 
+// Integer tensors of up to this many elements have their `contents` kept.
+inline constexpr int64_t kLargestContents = 64;
+
 // Tensors, and sequences or optionals of them where ONNX operators need them.
 enum class ValueKind { tensor, sequence, optional };
 
@@ -96,6 +99,7 @@ class Graph {
 
   Graph* outer() const { return outer_; }
   Value* add_value(DType dtype = DType::undefined, std::optional<Shape> shape = std::nullopt);
+  // A non-empty name makes inputs and initializers of an outermost graph `named`.
   Value* add_input(std::string_view name, DType dtype, std::optional<Shape> shape);
   Value* add_initializer(std::string_view name, TensorData data);
   // Inserts a node before `before` (default: the end); makes `outputs` values with unknown types.
@@ -107,13 +111,17 @@ class Graph {
   // Removes a node whose outputs nobody uses.
   void erase(Node* node);
   void erase_initializer(Value* value);
+  // Removes all initializers that `unwanted` picks, in one sweep; how many.
+  size_t erase_initializers(const std::function<bool(const Value&)>& unwanted);
 
  private:
+  void erase_value(const Value* value);
+
   Graph* outer_ = nullptr;
   std::list<std::unique_ptr<Value>> values_;
   std::unordered_map<const Value*, std::list<std::unique_ptr<Value>>::iterator> value_positions_;
   std::unordered_map<const Node*, std::unique_ptr<Node>> node_storage_;
-  std::list<TensorData> constants_;
+  std::unordered_map<const Value*, std::unique_ptr<TensorData>> constants_;
 };
 
 // A function of the model: local to it, called by nodes with its domain and name.

@@ -1,0 +1,258 @@
+#include "onnx/graph.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace onnx_native::onnx {
+
+const AttributeValue* Node::attribute(std::string_view name) const {
+  for (const Attribute& attribute : attributes) {
+    if (attribute.name == name) return &attribute.value;
+  }
+  return nullptr;
+}
+
+int64_t Node::attribute_int(std::string_view name, int64_t otherwise) const {
+  const AttributeValue* value = attribute(name);
+  if (!value) return otherwise;
+  if (const auto* dtype = std::get_if<DType>(value)) return static_cast<int64_t>(*dtype);
+  const auto* integer = std::get_if<int64_t>(value);
+  require(integer, op_type, ": attribute ", name, " is not an integer");
+  return *integer;
+}
+
+std::string Node::attribute_string(std::string_view name, std::string_view otherwise) const {
+  const AttributeValue* value = attribute(name);
+  if (!value) return std::string(otherwise);
+  const auto* text = std::get_if<std::string>(value);
+  require(text, op_type, ": attribute ", name, " is not a string");
+  return *text;
+}
+
+double Node::attribute_float(std::string_view name, double otherwise) const {
+  const AttributeValue* value = attribute(name);
+  if (!value) return otherwise;
+  const auto* number = std::get_if<double>(value);
+  require(number, op_type, ": attribute ", name, " is not a float");
+  return *number;
+}
+
+std::optional<std::vector<int64_t>> Node::attribute_ints(std::string_view name) const {
+  const AttributeValue* value = attribute(name);
+  if (!value) return std::nullopt;
+  const auto* integers = std::get_if<std::vector<int64_t>>(value);
+  require(integers, op_type, ": attribute ", name, " is not a list of integers");
+  return *integers;
+}
+
+Graph::~Graph() = default;
+
+Value* Graph::add_value(DType dtype, std::optional<Shape> shape) {
+  auto value = std::make_unique<Value>();
+  value->dtype = dtype;
+  value->shape = std::move(shape);
+  value->graph = this;
+  values_.push_back(std::move(value));
+  Value* added = values_.back().get();
+  value_positions_.emplace(added, std::prev(values_.end()));
+  return added;
+}
+
+Value* Graph::add_input(std::string_view name, DType dtype, std::optional<Shape> shape) {
+  Value* value = add_value(dtype, std::move(shape));
+  value->name = name;
+  value->named = !name.empty() && !outer_;
+  inputs.push_back(value);
+  return value;
+}
+
+Value* Graph::add_initializer(std::string_view name, TensorData data) {
+  Value* value = add_value(data.dtype, Shape(data.shape.begin(), data.shape.end()));
+  value->name = name;
+  value->named = !name.empty() && !outer_;
+  value->constant =
+      constants_.emplace(value, std::make_unique<TensorData>(std::move(data))).first->second.get();
+  if (is_integral(value->dtype) && value->rank() <= 1 &&
+      value->constant->numel() <= kLargestContents) {
+    const std::vector<int64_t> elements = value->constant->integers();
+    value->contents.emplace(elements.begin(), elements.end());
+  }
+  initializers.push_back(value);
+  return value;
+}
+
+Node* Graph::add_node(std::string_view op_type, std::vector<Value*> inputs, size_t outputs,
+                      std::vector<Attribute> attributes, std::string_view domain) {
+  return insert_node(nodes.end(), op_type, std::move(inputs), outputs, std::move(attributes),
+                     domain);
+}
+
+Node* Graph::insert_node(std::list<Node*>::iterator before, std::string_view op_type,
+                         std::vector<Value*> inputs, size_t outputs,
+                         std::vector<Attribute> attributes, std::string_view domain) {
+  auto node = std::make_unique<Node>();
+  node->op_type = op_type;
+  node->domain = domain;
+  node->inputs = std::move(inputs);
+  node->attributes = std::move(attributes);
+  for (size_t i = 0; i < outputs; ++i) {
+    Value* output = add_value();
+    output->producer = node.get();
+    node->outputs.push_back(output);
+  }
+  Node* added = node.get();
+  added->position = nodes.insert(before, added);
+  node_storage_.emplace(added, std::move(node));
+  return added;
+}
+
+void Graph::erase_value(const Value* value) {
+  const auto found = value_positions_.find(value);
+  require(found != value_positions_.end(), "a value is erased from a graph that has it not");
+  constants_.erase(value);
+  values_.erase(found->second);
+  value_positions_.erase(found);
+}
+
+void Graph::erase(Node* node) {
+  for (const Value* output : node->outputs) {
+    if (output) erase_value(output);
+  }
+  nodes.erase(node->position);
+  node_storage_.erase(node);
+}
+
+void Graph::erase_initializer(Value* value) {
+  erase_initializers([value](const Value& candidate) { return &candidate == value; });
+}
+
+size_t Graph::erase_initializers(const std::function<bool(const Value&)>& unwanted) {
+  const auto kept = std::stable_partition(initializers.begin(), initializers.end(),
+                                          [&](const Value* value) { return !unwanted(*value); });
+  const size_t erased = static_cast<size_t>(initializers.end() - kept);
+  for (auto it = kept; it != initializers.end(); ++it) erase_value(*it);
+  initializers.erase(kept, initializers.end());
+  return erased;
+}
+
+void for_each_graph(Graph& graph, const std::function<void(Graph&)>& visit) {
+  visit(graph);
+  for (Node* node : graph.nodes) {
+    for (const Attribute& attribute : node->attributes) {
+      if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
+        for_each_graph(**body, visit);
+      }
+    }
+  }
+}
+
+std::unordered_map<const Value*, int64_t> count_uses(Graph& graph) {
+  std::unordered_map<const Value*, int64_t> uses;
+  for_each_graph(graph, [&uses](Graph& part) {
+    for (const Node* node : part.nodes) {
+      for (const Value* input : node->inputs) {
+        if (input) ++uses[input];
+      }
+    }
+    for (const Value* output : part.outputs) ++uses[output];
+  });
+  return uses;
+}
+
+void replace_uses(Graph& graph, const std::unordered_map<const Value*, Value*>& replacements) {
+  if (replacements.empty()) return;
+  std::unordered_map<const Value*, Value*> resolved;
+  std::vector<const Value*> chain;
+  const auto resolve = [&](Value*& use) {
+    Value* target = use;
+    chain.clear();
+    while (true) {
+      if (const auto known = resolved.find(target); known != resolved.end()) {
+        target = known->second;
+        break;
+      }
+      const auto next = replacements.find(target);
+      if (next == replacements.end()) break;
+      chain.push_back(target);
+      require(chain.size() <= replacements.size(), "values replace each other in a circle");
+      target = next->second;
+    }
+    for (const Value* link : chain) resolved[link] = target;
+    use = target;
+  };
+  for_each_graph(graph, [&](Graph& part) {
+    for (Node* node : part.nodes) {
+      for (Value*& input : node->inputs) {
+        if (input) resolve(input);
+      }
+    }
+    for (Value*& output : part.outputs) resolve(output);
+  });
+}
+
+namespace {
+
+// Hands out names, each once.
+class Names {
+ public:
+  // The name itself if it is free, else with the first free number behind it.
+  std::string claim(const std::string& wanted) {
+    if (taken_.insert(wanted).second) return wanted;
+    return numbered(wanted + "_");
+  }
+  std::string numbered(const std::string& stem) {
+    int64_t& next = next_[stem];
+    while (true) {
+      std::string name = stem + std::to_string(next++);
+      if (taken_.insert(name).second) return name;
+    }
+  }
+
+ private:
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, int64_t> next_;
+};
+
+void assign_names(Graph& graph) {
+  Names values;
+  std::unordered_set<const Value*> done;
+  const auto keep = [&](Value* value) {
+    if (value && value->named && done.insert(value).second) value->name = values.claim(value->name);
+  };
+  const auto give = [&](Value* value) {
+    if (!value || !done.insert(value).second) return;
+    value->name = value->name.empty() ? values.numbered("val_") : values.claim(value->name);
+  };
+  // What the user named comes before anything else may take the name.
+  const auto for_each_value = [&graph](const auto& visit) {
+    for_each_graph(graph, [&visit](Graph& part) {
+      for (Value* value : part.inputs) visit(value);
+      for (Value* value : part.outputs) visit(value);
+      for (Value* value : part.initializers) visit(value);
+    });
+    for_each_graph(graph, [&visit](Graph& part) {
+      for (Node* node : part.nodes) {
+        for (Value* value : node->outputs) visit(value);
+      }
+    });
+  };
+  for_each_value(keep);
+  for_each_value(give);
+
+  Names nodes;
+  for_each_graph(graph, [&nodes](Graph& part) {
+    for (Node* node : part.nodes) {
+      node->name = node->name.empty() ? nodes.numbered("node_" + node->op_type + "_")
+                                      : nodes.claim(node->name);
+    }
+  });
+}
+
+}  // namespace
+
+void assign_names(Model& model) {
+  assign_names(*model.graph);
+  for (Function& function : model.functions) assign_names(*function.body);
+}
+
+}  // namespace onnx_native::onnx
