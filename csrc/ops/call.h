@@ -1,0 +1,96 @@
+// One ATen call being lowered: its arguments, as lowerings ask for them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "aten/graph.h"
+#include "base/scalar.h"
+#include "onnx/builder.h"
+
+namespace onnx_native::ops {
+
+// What became of one ATen value: a tensor (also a computed number, 0-d), or a symbolic integer.
+struct Lowered {
+  Value value = nullptr;
+  std::optional<Dim> dim;
+
+  Lowered() = default;
+  Lowered(Value v) : value(v) {}         // NOLINT(google-explicit-constructor)
+  Lowered(Dim d) : dim(std::move(d)) {}  // NOLINT(google-explicit-constructor)
+};
+
+using Results = std::vector<Lowered>;
+using Environment = std::unordered_map<const aten::Value*, Lowered>;
+
+// How the tensor arguments of an operator come to one dtype before its lambda runs.
+enum class Promote {
+  none,          // arguments come as they are
+  standard,      // all to torch.result_type of the arguments
+  int_to_float,  // as standard; integers and bool become the default dtype (float32)
+  integer,       // as standard; bool becomes int64
+  first,         // Scalars and later tensors to the first tensor's dtype
+};
+
+// Arguments are read by index in schema order. The readers fill in defaults, so every argument is
+// there. Throws ExportError(unsupported) when an argument is not what the lowering asks for.
+class Call {
+ public:
+  Call(Builder& builder, const aten::Node& node, const Environment& environment)
+      : builder_(builder), node_(node), environment_(environment) {}
+
+  Builder& builder() const { return builder_; }
+  const aten::Node& node() const { return node_; }
+  const Environment& environment() const { return environment_; }
+  size_t size() const { return node_.arguments.size(); }
+  const aten::Argument& argument(size_t i) const;
+  std::string_view argument_name(size_t i) const;
+  // What the reader recorded of a result.
+  const aten::Type& result_type(size_t i) const { return node_.outputs.at(i)->type; }
+  const Lowered& lowered(const aten::Value* value) const;
+
+  bool is_none(size_t i) const;
+  // A tensor; numbers (literal or symbolic) become 0-d tensors of `number_dtype`, or of their own
+  // kind when it is undefined.
+  Value tensor(size_t i, DType number_dtype = DType::undefined) const;
+  std::vector<std::optional<Value>> optional_tensors(size_t i) const;
+  Values tensors(size_t i) const;
+  int64_t integer(size_t i) const;
+  Dim dim(size_t i) const;
+  Ints integers(size_t i) const;
+  Shape shape(size_t i) const;
+  double number(size_t i) const;
+  std::vector<double> numbers(size_t i) const;
+  bool boolean(size_t i) const;
+  std::vector<bool> booleans(size_t i) const;
+  Scalar scalar(size_t i) const;
+  std::vector<Scalar> scalars(size_t i) const;
+  std::string string(size_t i) const;
+  DType dtype(size_t i) const;
+  const aten::Graph& body(size_t i) const;
+
+  // torch.result_type of the given arguments (tensors, and numbers that stand for tensors).
+  DType result_type_of(const std::vector<size_t>& arguments) const;
+
+ private:
+  [[noreturn]] void wrong(size_t i, std::string_view expected) const;
+  Dim as_dim(size_t i, const aten::Argument& argument) const;
+  Value as_tensor(size_t i, const aten::Argument& argument, DType number_dtype) const;
+
+  Builder& builder_;
+  const aten::Node& node_;
+  const Environment& environment_;
+};
+
+// The dtype to compute in after integers and bool become floats: `dtype` itself when floating or
+// complex, else float32.
+inline DType float_dtype(DType dtype) {
+  return is_floating(dtype) || is_complex(dtype) ? dtype : DType::f32;
+}
+
+}  // namespace onnx_native::ops
