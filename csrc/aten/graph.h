@@ -86,6 +86,9 @@ struct Argument {
   }
 };
 
+// The defaults of a schema that find_schema gave, one per argument; None where there is none.
+const std::vector<Argument>& default_arguments(const Schema& schema);
+
 // One call: an operator, its arguments in schema order with defaults filled in, its results
 // flattened (a list result and several results are both just several outputs; `list_output` tells
 // them apart where it matters).
@@ -133,7 +136,8 @@ class Graph {
   Value* add_value(std::string_view name, Type type);
   Value* add_input(std::string_view name, Type type);
   Value* add_constant(std::string_view name, TensorData data, bool is_parameter);
-  // Appends a node; give it outputs by add_output.
+  // Appends a node; give it outputs by add_output. Arguments that are missing at the end get the
+  // schema's defaults.
   Node* add_node(std::string op, std::vector<Argument> arguments,
                  const Location* location = nullptr);
   Value* add_output(Node* node, std::string_view name, Type type);

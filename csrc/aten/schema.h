@@ -67,5 +67,8 @@ struct Schema {
 // there is none. Cached; entries live for ever. Defined in schema.cpp, the one file of this
 // header's that includes torch.
 const Schema* find_schema(std::string_view key);
+// All registered overloads of an operator ("aten::add"), ordered by key. Walks every operator: for
+// rare cases.
+std::vector<const Schema*> find_overloads(std::string_view name);
 
 }  // namespace onnx_native::aten
