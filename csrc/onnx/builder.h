@@ -162,24 +162,28 @@ class Builder {
   }
 
  private:
-  // What is known inside one graph; an inner scope sees the outer ones.
+  // Where a size can be read: the size of a tensor's axis, or (axis -1) a tensor of one element.
   struct Source {
     Value value;
-    int64_t axis;  // -1: the value itself is the size
+    int64_t axis;
   };
+  // What is known inside one graph; an inner scope sees the outer ones.
   struct Scope {
     onnx::Graph* graph;
     std::unordered_map<Dim, Source> sources;
-    std::unordered_map<Dim, Value> sizes;           // made by dim_value
-    std::unordered_map<Value, Value> shapes;        // tensor -> Shape(tensor)
-    std::unordered_map<std::string, Value> values;  // 1-d shapes by their text
+    // symbol -> an expression with a source, linear in that symbol alone
+    std::unordered_map<std::string, Dim> solutions;
+    std::unordered_map<Dim, Value> sizes;    // 0-d, made by dim_value
+    std::unordered_map<Dim, Value> vectors;  // 1-d of one element
   };
 
-  Value find_size(const Dim& dim);
+  const Source* find_source(const Dim& dim) const;
+  const Dim* find_solution(const std::string& symbol) const;
+  Value size_vector(const Dim& dim);
+  Value compute_size(const Dim& dim);
   Value term_value(const Dim::Term& term);
   Value factor_value(const Dim::Factor& factor);
-  void solve(const Dim& dim, Value tensor, int64_t axis);
-  Value constant(const std::string& key, const std::function<TensorData()>& make);
+  Value constant(std::string key, const std::function<TensorData()>& make);
 
   onnx::Model& model_;
   const Location* location_ = nullptr;
