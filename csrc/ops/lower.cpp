@@ -1,0 +1,201 @@
+#include "ops/lower.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace onnx_native::ops {
+namespace {
+
+template <class Visit>
+void visit_values(const aten::Argument& argument, Visit&& visit) {
+  if (aten::Value* value = argument.as_value()) {
+    visit(value);
+  } else if (const auto* list = argument.get<aten::Argument::List>()) {
+    for (const auto& element : *list) visit_values(element, visit);
+  }
+}
+
+std::string where(const aten::Node& node) {
+  std::string text = "\n  " + aten::print(node, /*argument_types=*/true);
+  if (!node.location) return text;
+  const Location& location = *node.location;
+  if (!location.source.empty()) text += "\n  at " + location.source;
+  if (!location.code.empty()) text += ": " + location.code;
+  if (!location.module_path.empty()) text += "\n  in " + location.module_path;
+  return text;
+}
+
+// A sym_int whose expression is known needs no node: the Builder computes it from sizes when
+// somebody asks.
+bool is_known_size(const aten::Node& node) {
+  return !node.outputs.empty() && std::ranges::all_of(node.outputs, [](const aten::Value* output) {
+    return output->type.kind == aten::Type::Kind::sym_int && output->type.dim.has_value();
+  });
+}
+
+// Unbacked symbols are those that some node of the program computes from data.
+bool computes_from_data(const aten::Node& node) {
+  return node.op == "aten::item" || node.op == "aten::_local_scalar_dense";
+}
+
+}  // namespace
+
+Key key_of(const aten::Node& node) {
+  Key key = Key::dense;
+  auto visit = [&](const aten::Value* value) {
+    if (value->type.quantized) key = Key::quantized;
+    if (key == Key::dense && value->type.is_tensor() && is_complex(value->type.dtype))
+      key = Key::complex;
+  };
+  for (const auto& argument : node.arguments) visit_values(argument, visit);
+  for (const aten::Value* output : node.outputs) visit(output);
+  return key;
+}
+
+std::vector<const aten::Node*> live_nodes(const aten::Graph& graph) {
+  std::unordered_set<const aten::Value*> needed;
+  auto need = [&](const aten::Value* value) { needed.insert(value); };
+  for (const auto& output : graph.outputs) visit_values(output, need);
+  for (const auto& mutation : graph.mutations) needed.insert(mutation.value);
+  std::vector<const aten::Node*> live;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (std::ranges::none_of((*node)->outputs,
+                             [&](const aten::Value* v) { return needed.contains(v); }))
+      continue;
+    live.push_back(*node);
+    for (const auto& argument : (*node)->arguments) visit_values(argument, need);
+  }
+  std::ranges::reverse(live);
+  return live;
+}
+
+namespace {
+
+void collect_missing(const aten::Graph& graph, const OpTable& table,
+                     std::vector<const aten::Node*>& missing) {
+  for (const aten::Node* node : live_nodes(graph)) {
+    for (const auto& argument : node->arguments) {
+      if (const auto* body = argument.get<std::shared_ptr<aten::Graph>>())
+        collect_missing(**body, table, missing);
+    }
+    if (is_known_size(*node) && !computes_from_data(*node)) continue;
+    if (!table.find(node->op, key_of(*node))) missing.push_back(node);
+  }
+}
+
+}  // namespace
+
+void check_operators(const aten::Graph& graph, const OpTable& table) {
+  std::vector<const aten::Node*> missing;
+  collect_missing(graph, table, missing);
+  if (missing.empty()) return;
+  std::string text;
+  std::unordered_set<std::string> seen;
+  for (const aten::Node* node : missing) {
+    std::string key = node->op + (key_of(*node) == Key::complex ? " of complex tensors" : "");
+    if (!seen.insert(key).second) continue;
+    if (!text.empty()) text += "\n";
+    text += key + " has no ONNX lowering" + where(*node);
+  }
+  text += "\n  hint: register a lowering: @onnx_native.lowering(\"" + missing[0]->op +
+          "\"), see docs/custom-ops.md";
+  throw ExportError(ErrorKind::unsupported_operator, text);
+}
+
+Lowered Lowerer::lowered(const aten::Argument& argument) {
+  if (aten::Value* value = argument.as_value()) {
+    auto it = environment_.find(value);
+    if (it == environment_.end())
+      fail(ErrorKind::internal, "%", value->name, " is used before it is made");
+    return it->second;
+  }
+  if (const auto* n = argument.get<int64_t>()) return Dim(*n);
+  if (const auto* n = argument.get<double>()) return builder_.scalar(DType::f32, *n);
+  if (const auto* n = argument.get<bool>()) return builder_.boolean(*n);
+  fail(ErrorKind::unsupported, "a value that is neither a tensor nor a number");
+}
+
+void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
+  const aten::Type& expected = node.outputs[i]->type;
+  if (expected.kind == aten::Type::Kind::sym_int) {
+    if (!expected.dim) return;
+    // The program's name for a size that the model computes.
+    if (result.value) {
+      builder_.bind(*expected.dim, result.value);
+    } else if (result.dim && !(*result.dim == *expected.dim)) {
+      builder_.bind(*expected.dim, builder_.dim_value(*result.dim));
+    }
+    result = Lowered(*expected.dim);
+    return;
+  }
+  if (!expected.is_tensor()) return;
+  if (!result.value) fail(ErrorKind::internal, "result ", i, " is not a tensor");
+  Value value = result.value;
+  if (expected.dtype != DType::undefined && value->dtype != expected.dtype)
+    fail(ErrorKind::internal, "result ", i, " is ", name(value->dtype), " where the program has ",
+         name(expected.dtype));
+  if (!expected.shape) return;
+  if (!value->shape) {
+    value->shape = expected.shape;
+  } else {
+    if (value->shape->size() != expected.shape->size())
+      fail(ErrorKind::internal, "result ", i, " has shape ", str(*value->shape),
+           " where the program has ", str(*expected.shape));
+    for (size_t axis = 0; axis < value->shape->size(); ++axis) {
+      Dim& dim = (*value->shape)[axis];
+      const Dim& known = (*expected.shape)[axis];
+      if (dim == known) continue;
+      if (dim.is_constant() && known.is_constant())
+        fail(ErrorKind::internal, "result ", i, " has shape ", str(*value->shape),
+             " where the program has ", str(*expected.shape));
+      // A constant is what inference proved; else the program's own name for the size.
+      if (!dim.is_constant()) dim = known;
+    }
+  }
+  builder_.bind_sizes(value);
+}
+
+void Lowerer::lower(const aten::Node& node) {
+  try {
+    builder_.set_location(node.location);
+    if (is_known_size(node) && !computes_from_data(node)) {
+      for (const aten::Value* output : node.outputs) environment_[output] = *output->type.dim;
+      return;
+    }
+    const Lowering* lowering = table_.find(node.op, key_of(node));
+    if (!lowering) fail(ErrorKind::unsupported_operator, node.op, " has no ONNX lowering");
+    Results results = lowering->run(Call(builder_, node, environment_));
+    if (results.size() < node.outputs.size())
+      fail(ErrorKind::internal, "the lowering gave ", results.size(), " of ", node.outputs.size(),
+           " results");
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (results[i].value || results[i].dim) check_result(node, i, results[i]);
+      environment_[node.outputs[i]] = std::move(results[i]);
+    }
+  } catch (const ExportError& error) {
+    std::string_view text = error.what();
+    if (text.find("\n  %") != std::string_view::npos) throw;  // an inner call has said where
+    std::string prefix = "[" + std::string(name(error.kind())) + "]: ";
+    if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
+    throw ExportError(error.kind(), node.op + ": " + std::string(text) + where(node));
+  }
+}
+
+void Lowerer::lower(const aten::Graph& graph) {
+  for (const aten::Node* node : live_nodes(graph)) lower(*node);
+}
+
+Results Lowerer::inline_body(const aten::Graph& body, const Results& arguments) {
+  if (body.inputs.size() != arguments.size())
+    fail(ErrorKind::invalid_program, "a sub-graph with ", body.inputs.size(), " inputs was given ",
+         arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) environment_[body.inputs[i]] = arguments[i];
+  for (const auto& constant : body.constants)
+    environment_[constant.value] = builder_.tensor(constant.data);
+  lower(body);
+  Results results;
+  for (const auto& output : body.outputs) results.push_back(lowered(output));
+  return results;
+}
+
+}  // namespace onnx_native::ops
