@@ -27,6 +27,9 @@ class Dim {
   // A symbol that no other has: "u0", "u1", ... unless a stem is given. For sizes that depend on
   // data.
   static Dim fresh(std::string_view stem = "u");
+  // Forgets the names seen on this thread, so that fresh() counts from 0 again: called at the start
+  // of an export, before its program is read, so that the same program gives the same names.
+  static void restart_fresh();
 
   static Dim floor_div(const Dim& a,
                        const Dim& b);  // rounds towards minus infinity, as Python's //
@@ -74,6 +77,8 @@ class Dim {
   };
   // The sum's terms; a constant term has no factors and comes last; zero has no terms.
   const std::vector<Term>& terms() const;
+  // The sum of terms in any order, factors in any order.
+  static Dim from_terms(std::vector<Term> terms);
 
   bool operator==(const Dim& other) const;
   size_t hash() const;

@@ -1,0 +1,273 @@
+// The operations that make atoms, and what simplifies there.
+#include <algorithm>
+#include <numeric>
+
+#include "base/dim_terms.h"
+
+namespace onnx_native {
+namespace {
+
+using Terms = std::vector<Dim::Term>;
+
+bool factor_less(const Dim::Factor& a, const Dim::Factor& b) { return compare(a, b) < 0; }
+
+// term / by as a monomial, when that is one with an integer coefficient.
+std::optional<Dim::Term> divide(const Dim::Term& term, const Dim::Term& by) {
+  if (term.coefficient % by.coefficient != 0) return std::nullopt;
+  if (!std::includes(term.factors.begin(), term.factors.end(), by.factors.begin(), by.factors.end(),
+                     factor_less)) {
+    return std::nullopt;
+  }
+  Dim::Term quotient{term.coefficient / by.coefficient, {}};
+  std::set_difference(term.factors.begin(), term.factors.end(), by.factors.begin(),
+                      by.factors.end(), std::back_inserter(quotient.factors), factor_less);
+  return quotient;
+}
+
+// Splits a sum into quotient * monomial + rest.
+struct Split {
+  Dim quotient;
+  Dim rest;
+};
+Split split_by(const Dim& a, const Dim::Term& by) {
+  Terms quotient;
+  Terms rest;
+  for (const Dim::Term& term : a.terms()) {
+    if (auto divided = divide(term, by)) {
+      quotient.push_back(std::move(*divided));
+    } else {
+      rest.push_back(term);
+    }
+  }
+  return {Dim::from_terms(std::move(quotient)), Dim::from_terms(std::move(rest))};
+}
+
+// The quotient of polynomials, when there is no remainder.
+std::optional<Dim> divide_exactly(const Dim& a, const Dim& b) {
+  constexpr int kMostSteps = 32;
+  Dim rest = a;
+  Dim quotient = 0;
+  for (int step = 0; step < kMostSteps; ++step) {
+    if (rest.terms().empty()) return quotient;
+    const auto leading = divide(rest.terms().front(), b.terms().front());
+    if (!leading) return std::nullopt;
+    const Dim part = Dim::from_terms({*leading});
+    quotient = quotient + part;
+    rest = rest - part * b;
+  }
+  return std::nullopt;
+}
+
+// The greatest monomial that divides every term of both.
+Dim::Term shared_monomial(const Dim& a, const Dim& b) {
+  Dim::Term shared = a.terms().front();
+  shared.coefficient = 0;
+  for (const Dim* dim : {&a, &b}) {
+    for (const Dim::Term& term : dim->terms()) {
+      shared.coefficient = std::gcd(shared.coefficient, term.coefficient);
+      std::vector<Dim::Factor> factors;
+      std::set_intersection(shared.factors.begin(), shared.factors.end(), term.factors.begin(),
+                            term.factors.end(), std::back_inserter(factors), factor_less);
+      shared.factors = std::move(factors);
+    }
+  }
+  return shared;
+}
+
+// The only factor of a term that is nothing else, if it is an atom of this kind.
+const Dim::Factor* sole_atom(const Dim::Term& term, Dim::Atom kind) {
+  const bool sole = term.coefficient == 1 && term.factors.size() == 1;
+  return sole && term.factors[0].kind == kind ? &term.factors[0] : nullptr;
+}
+
+// a // k for k > 1. The constant of what stays inside is in [0, k), its first coefficient positive.
+Dim floor_div_constant(const Dim& a, int64_t k) {
+  Terms whole;
+  Terms inside;
+  int64_t constant = 0;
+  for (const Dim::Term& term : a.terms()) {
+    if (term.factors.empty()) {
+      whole.push_back({floor_divide(term.coefficient, k), {}});
+      constant = floor_modulo(term.coefficient, k);
+    } else if (term.coefficient % k == 0) {
+      whole.push_back({term.coefficient / k, term.factors});
+    } else {
+      inside.push_back(term);
+    }
+  }
+  const Dim out = Dim::from_terms(std::move(whole));
+  if (inside.empty()) return out;
+
+  int64_t shared = k;
+  for (const Dim::Term& term : inside) shared = std::gcd(shared, term.coefficient);
+  for (Dim::Term& term : inside) term.coefficient /= shared;
+  constant /= shared;
+  k /= shared;
+
+  // (x//m + y)//k = (x + m*y)//(m*k)
+  const Dim::Factor* nested = nullptr;
+  size_t position = 0;
+  int count = 0;
+  for (size_t i = 0; i < inside.size(); ++i) {
+    const Dim::Factor* atom = sole_atom(inside[i], Dim::Atom::floor_div);
+    if (atom && atom->operands[1].constant_or(0) > 0) {
+      nested = atom;
+      position = i;
+      ++count;
+    }
+  }
+  if (count == 1) {
+    const Dim x = nested->operands[0];
+    const Dim m = nested->operands[1];
+    inside.erase(inside.begin() + static_cast<std::ptrdiff_t>(position));
+    inside.push_back({constant, {}});
+    return out + Dim::floor_div(x + m * Dim::from_terms(std::move(inside)), m * Dim(k));
+  }
+
+  const bool negative = inside.front().coefficient < 0;
+  inside.push_back({constant, {}});
+  const Dim rest = Dim::from_terms(std::move(inside));
+  if (negative) return out - floor_div_constant(Dim(k - 1) - rest, k);
+  const Bounds range = bounds(rest, 0);
+  if (range.low && range.high && floor_divide(*range.low, k) == floor_divide(*range.high, k)) {
+    return out + Dim(floor_divide(*range.low, k));
+  }
+  return out + make_atom(Dim::Atom::floor_div, rest, k);
+}
+
+// a % k for k > 1; every coefficient inside is in [0, k).
+Dim mod_constant(const Dim& a, int64_t k) {
+  Terms inside;
+  Dim unwrapped = 0;
+  bool nested = false;
+  for (const Dim::Term& term : a.terms()) {
+    const int64_t coefficient = floor_modulo(term.coefficient, k);
+    if (coefficient == 0) continue;
+    if (term.factors.size() == 1 && term.factors[0].kind == Dim::Atom::mod) {
+      const int64_t m = term.factors[0].operands[1].constant_or(0);
+      if (m > 0 && m % k == 0) {
+        unwrapped = unwrapped + Dim(coefficient) * term.factors[0].operands[0];
+        nested = true;
+        continue;
+      }
+    }
+    inside.push_back({coefficient, term.factors});
+  }
+  const Dim rest = Dim::from_terms(inside);
+  if (nested) return mod_constant(rest + unwrapped, k);
+  const Bounds range = bounds(rest, 0);
+  if (range.low && range.high && *range.low >= 0 && *range.high < k) return rest;
+  int64_t shared = k;
+  for (const Dim::Term& term : inside) shared = std::gcd(shared, term.coefficient);
+  if (shared == 1) return make_atom(Dim::Atom::mod, rest, k);
+  for (Dim::Term& term : inside) term.coefficient /= shared;
+  return Dim(shared) * mod_constant(Dim::from_terms(std::move(inside)), k / shared);
+}
+
+bool known_below(const Dim& a, const Dim& b) {
+  return a.known_non_negative() && (b - a - Dim(1)).known_non_negative();
+}
+
+void flatten(const Dim& dim, Dim::Atom kind, std::vector<Dim>& operands) {
+  if (dim.terms().size() == 1) {
+    if (const Dim::Factor* atom = sole_atom(dim.terms()[0], kind)) {
+      for (const Dim& operand : atom->operands) flatten(operand, kind, operands);
+      return;
+    }
+  }
+  operands.push_back(dim);
+}
+
+// max(a, b) or min(a, b): flat, sorted with a constant first, without what another one bounds.
+Dim extremum(Dim::Atom kind, const Dim& a, const Dim& b) {
+  std::vector<Dim> operands;
+  flatten(a, kind, operands);
+  flatten(b, kind, operands);
+  std::vector<Dim> kept;
+  for (const Dim& operand : operands) {
+    const auto bounded_by = [&](const Dim& x, const Dim& y) {
+      const Dim margin = kind == Dim::Atom::max ? y - x : x - y;
+      return margin.known_non_negative();
+    };
+    if (std::any_of(kept.begin(), kept.end(),
+                    [&](const Dim& other) { return bounded_by(operand, other); })) {
+      continue;
+    }
+    std::erase_if(kept, [&](const Dim& other) { return bounded_by(other, operand); });
+    kept.push_back(operand);
+  }
+  std::sort(kept.begin(), kept.end(), [](const Dim& x, const Dim& y) {
+    if (x.is_constant() != y.is_constant()) return x.is_constant();
+    return compare(x, y) < 0;
+  });
+  Dim result = kept.back();
+  for (size_t i = kept.size() - 1; i-- > 0;) result = make_atom(kind, kept[i], result);
+  return result;
+}
+
+}  // namespace
+
+int64_t floor_divide(int64_t a, int64_t b) {
+  if (b == -1) return static_cast<int64_t>(0 - static_cast<uint64_t>(a));
+  const int64_t quotient = a / b;
+  return a % b != 0 && (a < 0) != (b < 0) ? quotient - 1 : quotient;
+}
+
+int64_t floor_modulo(int64_t a, int64_t b) {
+  if (b == -1) return 0;
+  const int64_t rest = a % b;
+  return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
+}
+
+Dim Dim::floor_div(const Dim& a, const Dim& b) {
+  if (b.equals(0)) return make_atom(Atom::floor_div, a, b);
+  if (b.equals(1) || a.terms().empty()) return a;
+  if (a == b) return 1;
+  if (b.terms().front().coefficient < 0) return floor_div(-a, -b);
+  if (const auto k = b.constant()) {
+    if (const auto value = a.constant()) return floor_divide(*value, *k);
+    return floor_div_constant(a, *k);
+  }
+  if (b.terms().size() == 1) {
+    auto [quotient, rest] = split_by(a, b.terms()[0]);
+    if (!quotient.terms().empty()) return quotient + floor_div(rest, b);
+  } else if (const auto quotient = divide_exactly(a, b)) {
+    return *quotient;
+  }
+  const Dim::Term shared = shared_monomial(a, b);
+  if (shared.coefficient != 1 || !shared.factors.empty()) {
+    return floor_div(split_by(a, shared).quotient, split_by(b, shared).quotient);
+  }
+  if (known_below(a, b)) return 0;
+  if (a.terms().size() == 1) {
+    if (const Factor* nested = sole_atom(a.terms()[0], Atom::floor_div)) {
+      return floor_div(nested->operands[0], nested->operands[1] * b);
+    }
+  }
+  return make_atom(Atom::floor_div, a, b);
+}
+
+Dim Dim::ceil_div(const Dim& a, const Dim& b) { return -floor_div(-a, b); }
+
+Dim Dim::mod(const Dim& a, const Dim& b) {
+  if (b.equals(0)) return make_atom(Atom::mod, a, b);
+  if (a.terms().empty() || a == b || b.equals(1)) return 0;
+  if (b.terms().front().coefficient < 0) return -mod(-a, -b);
+  if (const auto k = b.constant()) {
+    if (const auto value = a.constant()) return floor_modulo(*value, *k);
+    return mod_constant(a, *k);
+  }
+  if (b.terms().size() == 1) {
+    const auto [quotient, rest] = split_by(a, b.terms()[0]);
+    if (!quotient.terms().empty()) return mod(rest, b);
+  } else if (divide_exactly(a, b)) {
+    return 0;
+  }
+  return known_below(a, b) ? a : make_atom(Atom::mod, a, b);
+}
+
+Dim Dim::max(const Dim& a, const Dim& b) { return extremum(Atom::max, a, b); }
+
+Dim Dim::min(const Dim& a, const Dim& b) { return extremum(Atom::min, a, b); }
+
+}  // namespace onnx_native

@@ -1,0 +1,247 @@
+// Recursive descent over Python's and sympy's spelling of integer expressions.
+#include <cctype>
+#include <charconv>
+
+#include "base/dim.h"
+
+namespace onnx_native {
+namespace {
+
+// A quotient that only floor() and ceiling() may leave as one.
+struct Ratio {
+  Dim numerator;
+  Dim denominator = 1;
+  bool is_integer() const { return denominator.equals(1); }
+};
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  std::optional<Dim> parse() {
+    const auto value = sum();
+    skip_spaces();
+    if (!value || at_ != text_.size()) return std::nullopt;
+    return integer(*value);
+  }
+
+ private:
+  using Result = std::optional<Ratio>;
+
+  static std::optional<Dim> integer(const Ratio& ratio) {
+    if (ratio.is_integer()) return ratio.numerator;
+    if (Dim::mod(ratio.numerator, ratio.denominator).equals(0)) {
+      return Dim::floor_div(ratio.numerator, ratio.denominator);
+    }
+    return std::nullopt;
+  }
+
+  static Ratio add(const Ratio& a, const Ratio& b, int sign) {
+    if (a.denominator == b.denominator) {
+      return {a.numerator + Dim(sign) * b.numerator, a.denominator};
+    }
+    return {a.numerator * b.denominator + Dim(sign) * b.numerator * a.denominator,
+            a.denominator * b.denominator};
+  }
+
+  static Ratio multiply(const Ratio& a, const Ratio& b) {
+    return {a.numerator * b.numerator, a.denominator * b.denominator};
+  }
+
+  static Result power(const Ratio& base, const Ratio& exponent) {
+    const auto count = exponent.is_integer() ? exponent.numerator.constant() : std::nullopt;
+    if (!count || *count < -16 || *count > 16) return std::nullopt;
+    Ratio result{1};
+    for (int64_t i = 0; i < (*count < 0 ? -*count : *count); ++i) result = multiply(result, base);
+    if (*count < 0) std::swap(result.numerator, result.denominator);
+    return result;
+  }
+
+  void skip_spaces() {
+    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
+  }
+
+  bool accept(std::string_view token) {
+    skip_spaces();
+    if (text_.substr(at_, token.size()) != token) return false;
+    at_ += token.size();
+    return true;
+  }
+
+  char peek() {
+    skip_spaces();
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+
+  Result sum() {
+    Result value = product();
+    while (value) {
+      const int sign = accept("+") ? 1 : accept("-") ? -1 : 0;
+      if (sign == 0) break;
+      const Result next = product();
+      if (!next) return std::nullopt;
+      value = add(*value, *next, sign);
+    }
+    return value;
+  }
+
+  Result product() {
+    Result value = unary();
+    while (value) {
+      if (accept("//")) {
+        value = quotient(value, unary(), Dim::floor_div);
+      } else if (accept("/")) {
+        const Result next = unary();
+        if (!next) return std::nullopt;
+        value = multiply(*value, {next->denominator, next->numerator});
+      } else if (accept("*")) {
+        const Result next = unary();
+        if (!next) return std::nullopt;
+        value = multiply(*value, *next);
+      } else if (accept("%")) {
+        value = quotient(value, unary(), Dim::mod);
+      } else {
+        break;
+      }
+    }
+    return value;
+  }
+
+  static Result quotient(const Result& a, const Result& b, Dim (*apply)(const Dim&, const Dim&)) {
+    if (!a || !b) return std::nullopt;
+    const auto left = integer(*a);
+    const auto right = integer(*b);
+    if (!left || !right) return std::nullopt;
+    return Ratio{apply(*left, *right)};
+  }
+
+  Result unary() {
+    if (accept("-")) {
+      const Result value = unary();
+      return value ? Result(Ratio{-value->numerator, value->denominator}) : std::nullopt;
+    }
+    if (accept("+")) return unary();
+    const Result base = primary();
+    if (base && accept("**")) {
+      const Result exponent = unary();
+      return exponent ? power(*base, *exponent) : std::nullopt;
+    }
+    return base;
+  }
+
+  Result primary() {
+    const char next = peek();
+    if (accept("(")) {
+      const Result value = sum();
+      return value && accept(")") ? value : std::nullopt;
+    }
+    if (std::isdigit(static_cast<unsigned char>(next))) return number();
+    const std::string_view name = identifier();
+    if (name.empty()) return std::nullopt;
+    if (peek() != '(') return Ratio{Dim::symbol(name)};
+    return call(name);
+  }
+
+  Result number() {
+    int64_t value;
+    const auto [end, error] =
+        std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
+    if (error != std::errc()) return std::nullopt;
+    at_ = static_cast<size_t>(end - text_.data());
+    const bool goes_on =
+        at_ < text_.size() && (text_[at_] == '.' || text_[at_] == '_' ||
+                               std::isalpha(static_cast<unsigned char>(text_[at_])));
+    return goes_on ? std::nullopt : Result(Ratio{value});
+  }
+
+  std::string_view identifier() {
+    skip_spaces();
+    const size_t begin = at_;
+    while (at_ < text_.size() &&
+           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) {
+      ++at_;
+    }
+    return text_.substr(begin, at_ - begin);
+  }
+
+  // Symbol('s77', positive=True, integer=True)
+  Result quoted_symbol() {
+    accept("(");
+    const char quote = peek();
+    if (quote != '\'' && quote != '"') return std::nullopt;
+    const size_t begin = ++at_;
+    const size_t end = text_.find(quote, begin);
+    const size_t close = text_.find(')', begin);
+    if (end == std::string_view::npos || close == std::string_view::npos || close < end) {
+      return std::nullopt;
+    }
+    at_ = close + 1;
+    return Ratio{Dim::symbol(text_.substr(begin, end - begin))};
+  }
+
+  Result call(std::string_view name) {
+    if (name == "Symbol") return quoted_symbol();
+    accept("(");
+    std::vector<Ratio> arguments;
+    do {
+      const Result argument = sum();
+      if (!argument) return std::nullopt;
+      arguments.push_back(*argument);
+    } while (accept(","));
+    if (!accept(")")) return std::nullopt;
+    return apply(name, arguments);
+  }
+
+  static Result apply(std::string_view name, const std::vector<Ratio>& arguments) {
+    if (name == "floor" || name == "ceiling") {
+      if (arguments.size() != 1) return std::nullopt;
+      const auto divide = name == "floor" ? Dim::floor_div : Dim::ceil_div;
+      return Ratio{divide(arguments[0].numerator, arguments[0].denominator)};
+    }
+    if (name == "Add" || name == "Mul") {
+      Ratio total{name == "Add" ? 0 : 1};
+      for (const Ratio& argument : arguments) {
+        total = name == "Add" ? add(total, argument, 1) : multiply(total, argument);
+      }
+      return total;
+    }
+    if (name == "Pow" && arguments.size() == 2) return power(arguments[0], arguments[1]);
+    if (name == "Rational" && arguments.size() == 2) {
+      return Ratio{arguments[0].numerator, arguments[1].numerator};
+    }
+    std::vector<Dim> operands;
+    for (const Ratio& argument : arguments) {
+      const auto operand = integer(argument);
+      if (!operand) return std::nullopt;
+      operands.push_back(*operand);
+    }
+    if ((name == "Integer" || name == "Identity") && operands.size() == 1) {
+      return Ratio{operands[0]};
+    }
+    if (name == "Max" || name == "max" || name == "Min" || name == "min") {
+      const auto extremum = name == "Max" || name == "max" ? Dim::max : Dim::min;
+      Dim result = operands[0];
+      for (size_t i = 1; i < operands.size(); ++i) result = extremum(result, operands[i]);
+      return Ratio{result};
+    }
+    if (name == "ModularIndexing" && operands.size() == 3) {
+      return Ratio{Dim::mod(Dim::floor_div(operands[0], operands[1]), operands[2])};
+    }
+    if (operands.size() != 2) return std::nullopt;
+    if (name == "FloorDiv" || name == "CleanDiv") {
+      return Ratio{Dim::floor_div(operands[0], operands[1])};
+    }
+    if (name == "CeilDiv") return Ratio{Dim::ceil_div(operands[0], operands[1])};
+    if (name == "Mod" || name == "PythonMod") return Ratio{Dim::mod(operands[0], operands[1])};
+    return std::nullopt;
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+};
+
+}  // namespace
+
+std::optional<Dim> parse_dim(std::string_view text) { return Parser(text).parse(); }
+
+}  // namespace onnx_native
