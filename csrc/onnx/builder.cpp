@@ -5,6 +5,9 @@
 #include <cstring>
 #include <limits>
 
+#include "onnx/kernels.h"
+#include "onnx/schema.h"
+
 namespace onnx_native {
 
 int64_t normalize_axis(int64_t axis, int64_t rank) {
@@ -27,12 +30,50 @@ Value Builder::op(std::string_view op_type, Values inputs, std::vector<onnx::Att
 Values Builder::ops(std::string_view op_type, size_t outputs, Values inputs,
                     std::vector<onnx::Attribute> attributes, std::string_view domain) {
   while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
+  if (domain.empty() && !inputs.empty()) {
+    if (auto around = cast_around(op_type, outputs, inputs, attributes)) return std::move(*around);
+  }
   onnx::Node* node =
       graph().add_node(op_type, std::move(inputs), outputs, std::move(attributes), domain);
   node->location = location_;
   onnx::infer(*node, opset());
   for (Value output : node->outputs) bind_sizes(output);
   return node->outputs;
+}
+
+std::optional<Values> Builder::cast_around(std::string_view op_type, size_t outputs,
+                                           const Values& inputs,
+                                           const std::vector<onnx::Attribute>& attributes) {
+  const onnx::OpSchema* schema = onnx::find_schema(op_type, opset());
+  if (!schema) return std::nullopt;
+  auto parameter = [](std::span<const onnx::SchemaParameter> formal, size_t i) {
+    return formal.empty() ? std::string_view()
+                          : formal[std::min(i, formal.size() - 1)].type_parameter;
+  };
+  // The operator's dtype is that of its type parameter "T", else of its first input.
+  size_t first = 0;
+  for (size_t i = inputs.size(); i-- > 0;) {
+    if (inputs[i] && parameter(schema->inputs, i) == "T") first = i;
+  }
+  if (!inputs[first]) return std::nullopt;
+  DType dtype = inputs[first]->dtype;
+  DType compute = onnx::kernel_dtype(op_type, dtype);
+  if (compute == dtype) return std::nullopt;
+  std::string_view type = parameter(schema->inputs, first);
+  Values wide = inputs;
+  std::vector<std::string_view> types{type};
+  for (size_t i = 0; i < wide.size(); ++i) {
+    if (!wide[i] || wide[i]->dtype != dtype) continue;
+    if (parameter(schema->inputs, i) != type && !is_floating(dtype)) continue;
+    types.push_back(parameter(schema->inputs, i));
+    wide[i] = cast(wide[i], compute);
+  }
+  Values results = ops(op_type, outputs, std::move(wide), attributes);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i] && std::ranges::find(types, parameter(schema->outputs, i)) != types.end())
+      results[i] = cast(results[i], dtype);
+  }
+  return results;
 }
 
 // --- Constants.

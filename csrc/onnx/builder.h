@@ -177,6 +177,9 @@ class Builder {
     std::unordered_map<Dim, Value> vectors;  // 1-d of one element
   };
 
+  // The operator between casts, when ONNX Runtime lacks a kernel for the inputs' dtype.
+  std::optional<Values> cast_around(std::string_view op_type, size_t outputs, const Values& inputs,
+                                    const std::vector<onnx::Attribute>& attributes);
   const Source* find_source(const Dim& dim) const;
   const Dim* find_solution(const std::string& symbol) const;
   Value size_vector(const Dim& dim);
