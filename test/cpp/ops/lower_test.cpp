@@ -1,0 +1,126 @@
+#include "ops/lower.h"
+
+#include <gtest/gtest.h>
+
+namespace onnx_native::ops {
+namespace {
+
+// One call with these arguments and a result, ready to be lowered.
+class LowerTest : public testing::Test {
+ protected:
+  aten::Value* input(DType dtype, const Shape& shape) {
+    aten::Value* value = graph.add_input("x", aten::Type::tensor(dtype, shape));
+    Value lowered = model.graph->add_input(value->name, dtype, shape);
+    builder.bind_sizes(lowered);
+    lowerer.environment()[value] = lowered;
+    return value;
+  }
+  Value lower(const std::string& op, std::vector<aten::Argument> arguments, DType dtype,
+              const Shape& shape) {
+    aten::Node* node = graph.add_node(op, std::move(arguments));
+    aten::Value* result = graph.add_output(node, "y", aten::Type::tensor(dtype, shape));
+    lowerer.lower(*node);
+    return lowerer.environment().at(result).value;
+  }
+  std::string error_of(const std::string& op, std::vector<aten::Argument> arguments, DType dtype,
+                       const Shape& shape) {
+    try {
+      lower(op, std::move(arguments), dtype, shape);
+    } catch (const ExportError& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  aten::Graph graph;
+  onnx::Model model;
+  Builder builder{model};
+  OpTable table;
+  Lowerer lowerer{builder, table};
+};
+
+Value add(Builder& b, Value self, Value other) { return b.Add(self, other); }
+
+TEST_F(LowerTest, ANumberDoesNotWidenATensor) {
+  table.def("test::add", Promote::standard, add);
+  aten::Value* x = input(DType::f16, {2});
+  EXPECT_EQ(lower("test::add", {x, 1.5}, DType::f16, {2})->dtype, DType::f16);
+}
+
+TEST_F(LowerTest, AFloatingNumberMakesIntegersFloat) {
+  table.def("test::add", Promote::standard, add);
+  aten::Value* x = input(DType::i64, {2});
+  EXPECT_EQ(lower("test::add", {x, 1.5}, DType::f32, {2})->dtype, DType::f32);
+}
+
+TEST_F(LowerTest, AZeroDimTensorDoesNotWidenWithinItsKind) {
+  table.def("test::add", Promote::standard, add);
+  aten::Value* x = input(DType::i32, {2});
+  aten::Value* zero_dim = input(DType::i64, {});
+  EXPECT_EQ(lower("test::add", {x, zero_dim}, DType::i32, {2})->dtype, DType::i32);
+}
+
+TEST_F(LowerTest, AWrongDtypeIsAnErrorNeverACast) {
+  table.def("test::add", Promote::standard, add);
+  aten::Value* x = input(DType::i32, {2});
+  EXPECT_NE(error_of("test::add", {x, x}, DType::i64, {2})
+                .find("result 0 is i32 where the program has i64"),
+            std::string::npos);
+}
+
+TEST_F(LowerTest, AnArgumentThatMustBeConstantIsNamedInTheError) {
+  table.def("test::rows", [](Builder& b, Value self, int64_t n) { return b.slice(self, 0, 0, n); });
+  aten::Value* x = input(DType::f32, {Dim::symbol("batch")});
+  aten::Value* size = graph.add_input("n", aten::Type::sym_int(Dim::symbol("batch")));
+  lowerer.environment()[size] = Dim::symbol("batch");
+  std::string error = error_of("test::rows", {x, size}, DType::f32, {Dim::symbol("batch")});
+  EXPECT_NE(error.find("must be a constant integer"), std::string::npos) << error;
+  EXPECT_NE(error.find("test::rows"), std::string::npos) << error;
+}
+
+TEST_F(LowerTest, ADuplicateEntryThrows) {
+  table.def("test::add", Promote::standard, add);
+  EXPECT_THROW(table.def("test::add", Promote::standard, add), ExportError);
+}
+
+TEST_F(LowerTest, TheUsersEntryWins) {
+  table.unary("test::f", "Exp");
+  table.override_def("test::f",
+                     bind(Promote::none, [](Builder& b, Value self) { return b.Neg(self); }));
+  aten::Value* x = input(DType::f32, {2});
+  EXPECT_EQ(lower("test::f", {x}, DType::f32, {2})->producer->op_type, "Neg");
+}
+
+TEST_F(LowerTest, AllMissingOperatorsAreReportedTogether) {
+  aten::Value* x = input(DType::f32, {2});
+  Location location;
+  location.source = "model.py:42";
+  location.module_path = "encoder.layer.0";
+  for (const char* op : {"test::one", "test::two"}) {
+    aten::Node* node = graph.add_node(op, {x}, graph.add_location(location));
+    graph.outputs.emplace_back(
+        graph.add_output(node, "y", aten::Type::tensor(DType::f32, Shape{2})));
+  }
+  try {
+    check_operators(graph, table);
+    FAIL();
+  } catch (const ExportError& error) {
+    std::string text = error.what();
+    EXPECT_EQ(error.kind(), ErrorKind::unsupported_operator);
+    EXPECT_NE(text.find("test::one has no ONNX lowering"), std::string::npos) << text;
+    EXPECT_NE(text.find("test::two has no ONNX lowering"), std::string::npos) << text;
+    EXPECT_NE(text.find("at model.py:42"), std::string::npos) << text;
+    EXPECT_NE(text.find("in encoder.layer.0"), std::string::npos) << text;
+    EXPECT_NE(text.find("hint:"), std::string::npos) << text;
+  }
+}
+
+TEST_F(LowerTest, OnlyWhatOutputsNeedIsLive) {
+  aten::Value* x = input(DType::f32, {2});
+  aten::Node* unused = graph.add_node("test::unused", {x});
+  graph.add_output(unused, "a", aten::Type::tensor(DType::f32, Shape{2}));
+  EXPECT_TRUE(live_nodes(graph).empty());
+}
+
+}  // namespace
+}  // namespace onnx_native::ops
