@@ -158,6 +158,7 @@ void assign_names(Model& model);
 // ONNX text (onnx.printer's syntax), for tests and messages. Big constants print as their type.
 std::string print(const Model& model);
 std::string print(const Graph& graph);
+std::string print(const Node& node);
 
 // Throws ExportError(internal) naming `stage` when the graph is not SSA and topological, a value
 // has no dtype, or a node is not legal at the model's opset (operator known, inputs and attributes

@@ -1,0 +1,61 @@
+// Files that appear whole or not at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/tensor_data.h"
+
+namespace onnx_native::writer {
+
+// Counts the bytes of all files of one save for its caller's progress display.
+struct Progress {
+  std::function<void(int64_t, int64_t)> report;  // (written, total); may be empty
+  int64_t total = 0;
+  int64_t written = 0;
+  void add(int64_t bytes);
+};
+
+// A file under a temporary name in its final folder, gone again when destroyed unless renamed.
+// Large pieces are written straight from where they are. A `target` that is a device or a pipe is
+// written to directly. Errors are ExportError(io).
+class OutputFile {
+ public:
+  OutputFile(std::filesystem::path target, Progress& progress);
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+  ~OutputFile();
+
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  void write(const TensorData& data);
+  void pad_to(int64_t offset);
+  int64_t offset() const { return offset_; }
+  // Writes what is buffered and closes the file.
+  void close();
+  // Gives the closed file its name, replacing a file that has it.
+  void rename();
+
+  const std::filesystem::path& target() const { return target_; }
+
+ private:
+  void flush();
+  void write_out(std::span<const std::byte> bytes);
+
+  std::filesystem::path target_;
+  std::filesystem::path temporary_;  // empty: written directly, or renamed
+  Progress& progress_;
+  int descriptor_ = -1;
+  int64_t offset_ = 0;
+  std::vector<std::byte> buffer_;
+};
+
+// Renames closed files to their targets, all or none.
+void rename_together(std::span<OutputFile* const> files);
+
+}  // namespace onnx_native::writer

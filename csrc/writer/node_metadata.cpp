@@ -1,0 +1,69 @@
+#include "writer/node_metadata.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace onnx_native::writer {
+namespace {
+
+// Python's repr of a string.
+std::string repr(std::string_view text) {
+  const bool single =
+      text.find('\'') == std::string_view::npos || text.find('"') != std::string_view::npos;
+  const char quote = single ? '\'' : '"';
+  std::string out(1, quote);
+  for (const char c : text) {
+    if (c == '\n') {
+      out += "\\n";
+      continue;
+    }
+    if (c == '\\' || c == quote) out += '\\';
+    out += c;
+  }
+  return out + quote;
+}
+
+std::string repr(const std::vector<std::string>& texts) {
+  std::string out = "[";
+  for (const std::string& text : texts) {
+    if (out.size() > 1) out += ", ";
+    out += repr(text);
+  }
+  return out + "]";
+}
+
+// "model.py:42" as Python's tracebacks put it.
+std::string stack_trace(const Location& location) {
+  const size_t colon = location.source.rfind(':');
+  if (colon == std::string::npos) return location.source;
+  std::string trace = "File \"" + location.source.substr(0, colon) + "\", line " +
+                      location.source.substr(colon + 1);
+  if (!location.code.empty()) trace += "\n    " + location.code;
+  return trace;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> node_metadata(const Location& location) {
+  std::vector<std::string> names = location.module_names;
+  if (!location.node.empty()) names.push_back(location.node);
+  std::string scopes;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) scopes += '/';
+    scopes += names[i];
+    if (i < location.class_names.size()) scopes += ": " + location.class_names[i];
+  }
+  std::vector<std::pair<std::string, std::string>> metadata;
+  const auto add = [&metadata](const char* key, std::string value) {
+    metadata.emplace_back(key, std::move(value));
+  };
+  if (!names.empty()) add("namespace", scopes);
+  if (!location.class_names.empty()) {
+    add("pkg.torch.onnx.class_hierarchy", repr(location.class_names));
+  }
+  if (!names.empty()) add("pkg.torch.onnx.name_scopes", repr(names));
+  if (!location.source.empty()) add("pkg.torch.onnx.stack_trace", stack_trace(location));
+  return metadata;
+}
+
+}  // namespace onnx_native::writer

@@ -1,0 +1,14 @@
+// What a node's metadata_props say of its origin, under the keys of PyTorch's own exporter.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace onnx_native::writer {
+
+std::vector<std::pair<std::string, std::string>> node_metadata(const Location& location);
+
+}  // namespace onnx_native::writer

@@ -1,0 +1,163 @@
+#include "writer/writer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <map>
+#include <span>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "writer/file.h"
+#include "writer/messages.h"
+
+namespace onnx_native::writer {
+namespace {
+
+constexpr int64_t kLargestMessage = (int64_t{1} << 31) - 1;  // protobuf's limit
+constexpr int64_t kInlineLimit = int64_t{3} << 29;           // 1.5 GiB
+
+int64_t total_bytes(const std::vector<const onnx::Value*>& weights) {
+  int64_t total = 0;
+  for (const onnx::Value* weight : weights) total += weight->constant->nbytes();
+  return total;
+}
+
+// Where each large weight lies in the data file. Weights with the same elements in memory lie in
+// the same place.
+class DataFile {
+ public:
+  DataFile(const std::vector<const onnx::Value*>& weights, const std::string& location,
+           const Options& options) {
+    if (options.alignment < 1) {
+      fail(ErrorKind::invalid_argument, "alignment of external data must be at least 1");
+    }
+    using Memory =
+        std::tuple<const std::byte*, int64_t, std::vector<int64_t>, std::vector<int64_t>>;
+    std::map<Memory, int64_t> offsets;
+    for (const onnx::Value* weight : weights) {
+      const TensorData& data = *weight->constant;
+      const int64_t length = data.nbytes();
+      if (length == 0 || length < options.inline_below) continue;
+      // Where the data is contiguous its shape does not matter.
+      const Memory memory{data.data, length,
+                          data.is_contiguous() ? std::vector<int64_t>() : data.shape, data.strides};
+      const int64_t aligned =
+          (size_ + options.alignment - 1) / options.alignment * options.alignment;
+      const auto [found, is_new] = offsets.emplace(memory, aligned);
+      if (is_new) {
+        tensors_.emplace_back(&data, aligned);
+        size_ = aligned + length;
+      }
+      places_.emplace(&data, External{location, found->second, length});
+    }
+  }
+
+  std::optional<External> place(const TensorData& data) const {
+    const auto found = places_.find(&data);
+    return found == places_.end() ? std::nullopt : std::optional(found->second);
+  }
+  int64_t size() const { return size_; }
+  void write(OutputFile& file) const {
+    for (const auto& [data, offset] : tensors_) {
+      file.pad_to(offset);
+      file.write(*data);
+    }
+  }
+
+ private:
+  std::unordered_map<const TensorData*, External> places_;
+  std::vector<std::pair<const TensorData*, int64_t>> tensors_;  // with their offsets
+  int64_t size_ = 0;
+};
+
+const Place kInside = [](const TensorData&) { return std::nullopt; };
+
+void check_size(const Encoding& encoding) {
+  if (encoding.bytes > kLargestMessage) {
+    fail(ErrorKind::invalid_argument, "the model has ", encoding.bytes,
+         " bytes, and protobuf allows 2 GiB: save the weights as external data");
+  }
+}
+
+void write_model(const Encoding& encoding, OutputFile& file) {
+  for (const Piece& piece : encoding.pieces) {
+    file.write(piece.text);
+    if (piece.data) file.write(*piece.data);
+  }
+  file.close();
+}
+
+std::string join(const Encoding& encoding) {
+  check_size(encoding);
+  std::string bytes;
+  bytes.reserve(static_cast<size_t>(encoding.bytes));
+  for (const Piece& piece : encoding.pieces) {
+    bytes += piece.text;
+    if (!piece.data) continue;
+    piece.data->stream([&bytes](std::span<const std::byte> part) {
+      bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
+    });
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void save(const onnx::Model& model, const std::filesystem::path& path, const Options& options) {
+  if (!path.has_filename()) {
+    fail(ErrorKind::io, "cannot write ", path.string(), ": it names no file");
+  }
+  Progress progress{options.progress};
+  OutputFile model_file(path, progress);
+  const auto weights = weights_of(model);
+  if (!options.external_data.value_or(total_bytes(weights) > kInlineLimit)) {
+    const Encoding encoding = encode(model, options.metadata, kInside);
+    check_size(encoding);
+    progress.total = encoding.bytes;
+    write_model(encoding, model_file);
+    model_file.rename();
+    return;
+  }
+  std::filesystem::path data_path = path;
+  data_path += ".data";
+  const DataFile data(weights, data_path.filename().string(), options);
+  const Encoding encoding = encode(
+      model, options.metadata, [&data](const TensorData& tensor) { return data.place(tensor); });
+  check_size(encoding);
+  progress.total = encoding.bytes + data.size();
+  if (data.size() == 0) {
+    write_model(encoding, model_file);
+    model_file.rename();
+    return;
+  }
+  OutputFile data_file(data_path, progress);
+  data.write(data_file);
+  data_file.close();
+  write_model(encoding, model_file);
+  OutputFile* const files[] = {&data_file, &model_file};
+  rename_together(files);
+}
+
+std::string serialize(const onnx::Model& model, const Options& options) {
+  return join(encode(model, options.metadata, kInside));
+}
+
+std::string serialize_without_weights(const onnx::Model& model, std::vector<Weight>& weights,
+                                      const Options& options) {
+  std::unordered_map<const TensorData*, External> places;
+  for (const onnx::Value* value : weights_of(model)) {
+    const int64_t length = value->constant->nbytes();
+    if (length == 0 || length < options.inline_below) continue;
+    const auto index = static_cast<int64_t>(weights.size());
+    places.emplace(value->constant, External{"onnx_native", index, length});
+    weights.push_back({value->name, value->constant});
+  }
+  return join(encode(model, options.metadata, [&places](const TensorData& data) {
+    const auto found = places.find(&data);
+    return found == places.end() ? std::nullopt : std::optional(found->second);
+  }));
+}
+
+}  // namespace onnx_native::writer
