@@ -1,0 +1,14 @@
+// The families of operators, one file each; register_all.cpp calls them.
+#pragma once
+
+#include "ops/op_table.h"
+
+namespace onnx_native::ops {
+
+void register_view(OpTable& ops);
+void register_slice(OpTable& ops);
+void register_join(OpTable& ops);
+void register_pad(OpTable& ops);
+void register_index(OpTable& ops);
+
+}  // namespace onnx_native::ops

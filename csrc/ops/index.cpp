@@ -1,0 +1,208 @@
+// Reading by index: NumPy's advanced indexing, gathers, masks and what is not zero.
+#include "ops/index.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ops/families.h"
+#include "ops/view.h"
+
+namespace onnx_native::ops {
+
+Value nonzero_rows(Builder& b, Value self) {
+  self = at_least_1d(b, self);
+  switch (self->dtype) {
+    case DType::boolean:
+    case DType::f32:
+    case DType::i32:
+    case DType::i64:
+    case DType::u8:
+      return b.op("NonZero", {self});
+    default:
+      return b.op("NonZero", {b.cast(self, DType::boolean)});
+  }
+}
+
+Value nonzero(Builder& b, Value self) {
+  bool zero_dim = b.known_shape(self)->empty();
+  Value rows = b.transpose(nonzero_rows(b, self), {1, 0});
+  return zero_dim ? b.slice(rows, 1, 0, 0) : rows;
+}
+
+Values nonzero_numpy(Builder& b, Value self) {
+  Value rows = nonzero_rows(b, self);
+  Values coordinates;
+  for (int64_t i = 0; i < std::max<int64_t>(self->rank(), 1); ++i)
+    coordinates.push_back(b.select(rows, 0, i));
+  return coordinates;
+}
+
+IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
+  int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
+  Values tensors;
+  Ints axes;
+  int64_t axis = 0;
+  for (const auto& index : indices) {
+    if (!index) {
+      ++axis;
+      continue;
+    }
+    bool is_mask = (*index)->dtype == DType::boolean || (*index)->dtype == DType::u8;
+    if (!is_mask) {
+      tensors.push_back(b.cast(*index, DType::i64));
+      axes.push_back(axis++);
+      continue;
+    }
+    int64_t mask_rank = static_cast<int64_t>(b.known_shape(*index)->size());
+    b.check(mask_rank > 0, "a 0-d mask as an index");
+    if (!masks_) mask_ = *index;
+    ++masks_;
+    for (Value coordinate : nonzero_numpy(b, *index)) {
+      tensors.push_back(coordinate);
+      axes.push_back(axis++);
+    }
+  }
+  b.check(axis <= rank, "more indices than dimensions");
+  b.check(!axes.empty(), "no index tensor");
+  bool adjacent = axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());
+  place_ = adjacent ? axes.front() : 0;
+  only_mask_ = masks_ == 1 && static_cast<int64_t>(axes.size()) == mask_->rank();
+  axes_ = axes;
+  Ints front(axes.size());
+  std::iota(front.begin(), front.end(), 0);
+  to_front_ = moving(rank, axes, front);
+  tensors_ = tensors;
+  index_shape_ = broadcast_shape(b, tensors);
+
+  const Shape& shape = *self->shape;
+  result_shape_ = Shape(shape.begin(), shape.begin() + place_);
+  if (!adjacent) {
+    result_shape_.clear();
+  }
+  result_shape_.insert(result_shape_.end(), index_shape_.begin(), index_shape_.end());
+  for (int64_t i = adjacent ? place_ : 0; i < rank; ++i) {
+    if (std::ranges::find(axes, i) == axes.end()) result_shape_.push_back(shape[i]);
+  }
+}
+
+Value IndexPlan::coordinates(Builder& b) const {
+  if (only_mask_) return b.transpose(nonzero_rows(b, mask_), {1, 0});
+  Values columns;
+  for (Value tensor : tensors_)
+    columns.push_back(b.unsqueeze(b.expand(tensor, index_shape_), {-1}));
+  return b.concat(columns, -1);
+}
+
+Ints IndexPlan::result_to_front() const {
+  int64_t rank = static_cast<int64_t>(result_shape_.size());
+  int64_t count = static_cast<int64_t>(index_shape_.size());
+  Ints from(count), front(count);
+  std::iota(from.begin(), from.end(), place_);
+  std::iota(front.begin(), front.end(), 0);
+  return moving(rank, from, front);
+}
+
+Value IndexPlan::read(Builder& b, Value self) const {
+  if (tensors_.size() == 1) return b.gather(self, tensors_[0], axes_[0]);
+  Value result = b.op("GatherND", {b.transpose(self, to_front_), coordinates(b)});
+  return b.transpose(result, inverse(result_to_front()));
+}
+
+Value IndexPlan::write(Builder& b, Value self, Value values, std::string_view reduction) const {
+  Value updates = b.transpose(b.expand(values, result_shape_), result_to_front());
+  std::vector<onnx::Attribute> attributes;
+  if (reduction != "none") attributes.push_back({"reduction", std::string(reduction)});
+  Value result = b.op("ScatterND", {b.transpose(self, to_front_), coordinates(b), updates},
+                      std::move(attributes));
+  return b.transpose(result, inverse(to_front_));
+}
+
+Value index_tensor(Builder& b, Value self, const OptionalValues& indices) {
+  if (std::ranges::none_of(indices, [](const auto& index) { return index.has_value(); }))
+    return self;
+  return IndexPlan(b, self, indices).read(b, self);
+}
+
+Value masked_select(Builder& b, Value self, Value mask) {
+  Values both = broadcast_all(b, {self, b.cast(mask, DType::boolean)});
+  Shape flat{numel(*both[0]->shape)};
+  return b.op("Compress", {b.reshape(both[0], flat), b.reshape(both[1], flat)},
+              {{"axis", int64_t{0}}});
+}
+
+Value gather_elements(Builder& b, Value self, int64_t dim, Value index) {
+  if (numel(*b.known_shape(index)).equals(0)) return b.full(self->dtype, 0, *index->shape);
+  bool zero_dim = index->rank() == 0;
+  self = at_least_1d(b, self);
+  index = at_least_1d(b, b.cast(index, DType::i64));
+  Value result =
+      b.op("GatherElements", {self, index}, {{"axis", normalize_axis(dim, self->rank())}});
+  return zero_dim ? b.reshape(result, {}) : result;
+}
+
+namespace {
+
+Value index_select(Builder& b, Value self, int64_t dim, Value index) {
+  if (b.known_shape(self)->empty()) return self;
+  return b.gather(self, at_least_1d(b, index), normalize_axis(dim, self->rank()));
+}
+
+Value take(Builder& b, Value self, Value index) {
+  return b.gather(b.reshape(self, {numel(*b.known_shape(self))}), index, 0);
+}
+
+Value take_along_dim(Builder& b, Value self, Value indices, std::optional<int64_t> dim) {
+  if (!dim) {
+    return gather_elements(b, b.reshape(self, {numel(*b.known_shape(self))}), 0,
+                           b.reshape(indices, {numel(*b.known_shape(indices))}));
+  }
+  int64_t axis = normalize_axis(*dim, static_cast<int64_t>(b.known_shape(self)->size()));
+  Shape self_shape = *self->shape;
+  Shape index_shape = *b.known_shape(indices);
+  Dim self_size = std::exchange(self_shape[axis], 1);
+  Dim index_size = std::exchange(index_shape[axis], 1);
+  self_shape = index_shape = onnx::broadcast(self_shape, index_shape);
+  self_shape[axis] = self_size;
+  index_shape[axis] = index_size;
+  return gather_elements(b, b.expand(self, self_shape), axis, b.expand(indices, index_shape));
+}
+
+// Rows of indices up to `size`: cut off, or filled up with `fill_value`.
+Value nonzero_static(Builder& b, Value self, const Dim& size, int64_t fill_value) {
+  Value rows = nonzero(b, self);
+  Shape shape{size, rows->dim(1)};
+  Value result = b.slice(b.concat({rows, b.full(DType::i64, fill_value, shape)}, 0), 0, 0, size);
+  result->shape = shape;
+  return result;
+}
+
+// What lies outside the mask reads as `fill`, whatever its index.
+Value masked_index(Builder& b, Value self, Value mask, const OptionalValues& indices, Value fill) {
+  OptionalValues inside;
+  for (const auto& index : indices) {
+    inside.push_back(index ? std::optional(b.where(mask, *index, b.like(*index, 0)))
+                           : std::nullopt);
+  }
+  Value read = index_tensor(b, self, inside);
+  while (mask->rank() < read->rank()) mask = b.unsqueeze(mask, {-1});
+  return b.where(mask, read, b.cast(fill, self->dtype));
+}
+
+}  // namespace
+
+void register_index(OpTable& ops) {
+  ops.def({"aten::index.Tensor", "aten::_unsafe_index.Tensor"}, index_tensor);
+  ops.def("aten::_unsafe_masked_index", masked_index);
+  ops.def("aten::index_select", index_select);
+  ops.def("aten::gather", [](Builder& b, Value self, int64_t dim, Value index, Ignored) {
+    return gather_elements(b, self, dim, index);
+  });
+  ops.def("aten::take", take);
+  ops.def("aten::take_along_dim", take_along_dim);
+  ops.def("aten::masked_select", masked_select);
+  ops.def({"aten::nonzero", "aten::argwhere"}, nonzero);
+  ops.def({"aten::nonzero_numpy", "aten::where"}, nonzero_numpy);
+  ops.def("aten::nonzero_static", nonzero_static);
+}
+
+}  // namespace onnx_native::ops

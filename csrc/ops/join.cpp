@@ -1,0 +1,215 @@
+// Several tensors into one: concatenation, stacking, grids; and one repeated.
+#include <algorithm>
+#include <numeric>
+
+#include "ops/families.h"
+#include "ops/view.h"
+
+namespace onnx_native::ops {
+namespace {
+
+// A 1-D tensor without elements may stand among tensors of any rank; it adds nothing.
+Value cat(Builder& b, Values tensors, int64_t dim) {
+  b.check(!tensors.empty(), "concatenation of no tensors");
+  tensors = promote_all(b, tensors);
+  Values parts;
+  std::ranges::copy_if(tensors, std::back_inserter(parts),
+                       [&](Value tensor) { return !(b.known_shape(tensor) == Shape{0}); });
+  if (parts.empty()) return tensors[0];
+  return b.concat(parts, dim);
+}
+
+Value stack(Builder& b, Values tensors, int64_t dim) {
+  b.check(!tensors.empty(), "a stack of no tensors");
+  tensors = promote_all(b, tensors);
+  dim = normalize_axis(dim, static_cast<int64_t>(b.known_shape(tensors[0])->size()) + 1);
+  for (Value& tensor : tensors) tensor = b.unsqueeze(tensor, {dim});
+  return b.concat(tensors, dim);
+}
+
+Value cat_at_least(Builder& b, Values tensors, int64_t rank, int64_t dim) {
+  for (Value& tensor : tensors) tensor = at_least(b, tensor, rank);
+  return cat(b, tensors, dim);
+}
+
+Value hstack(Builder& b, Values tensors) {
+  bool flat = !tensors.empty() && b.known_shape(tensors[0])->size() <= 1;
+  return cat_at_least(b, tensors, 1, flat ? 0 : 1);
+}
+
+Value column_stack(Builder& b, Values tensors) {
+  for (Value& tensor : tensors) {
+    if (b.known_shape(tensor)->size() <= 1) tensor = b.reshape(tensor, {numel(*tensor->shape), 1});
+  }
+  return cat(b, tensors, 1);
+}
+
+Value block_diag(Builder& b, Values tensors) {
+  b.check(!tensors.empty(), "block_diag of no tensors");
+  tensors = promote_all(b, tensors);
+  Dim columns = 0;
+  for (Value& tensor : tensors) {
+    tensor = at_least(b, tensor, 2);
+    columns = columns + tensor->dim(1);
+  }
+  Dim left = 0;
+  for (Value& tensor : tensors) {
+    Dim width = tensor->dim(1);
+    tensor = b.pad(tensor, {0, left, 0, columns - left - width});
+    left = left + width;
+  }
+  return b.concat(tensors, 0);
+}
+
+// Each 1-D tensor laid along its own dimension of the grid.
+Values meshgrid(Builder& b, const Values& tensors) {
+  Shape shape;
+  for (Value tensor : tensors) shape.push_back(numel(*b.known_shape(tensor)));
+  Values grids;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    Shape along(shape.size(), 1);
+    along[i] = shape[i];
+    grids.push_back(b.expand(b.reshape(tensors[i], along), shape));
+  }
+  return grids;
+}
+
+Values meshgrid_indexing(Builder& b, Values tensors, const std::string& indexing) {
+  b.check(indexing == "ij" || indexing == "xy", "meshgrid with indexing ", indexing);
+  bool swap = indexing == "xy" && tensors.size() >= 2;
+  if (swap) std::swap(tensors[0], tensors[1]);
+  Values grids = meshgrid(b, tensors);
+  if (!swap) return grids;
+  std::swap(grids[0], grids[1]);
+  for (Value& grid : grids) grid = b.swap_axes(grid, 0, 1);
+  return grids;
+}
+
+Value cartesian_prod(Builder& b, Values tensors) {
+  if (tensors.size() == 1) return tensors[0];
+  Values grids = meshgrid(b, promote_all(b, tensors));
+  for (Value& grid : grids) grid = b.reshape(grid, {numel(*grid->shape)});
+  return stack(b, grids, 1);
+}
+
+// All choices of r of n positions in lexicographic order.
+std::vector<int64_t> choices(int64_t n, int64_t r, bool with_replacement) {
+  std::vector<int64_t> all;
+  std::vector<int64_t> current(r, 0);
+  int64_t apart = with_replacement ? 0 : 1;
+  for (int64_t i = 0; i < r; ++i) current[i] = i * apart;
+  while (n > 0 && (r == 0 || current[r - 1] < n)) {
+    all.insert(all.end(), current.begin(), current.end());
+    int64_t i = r - 1;
+    while (i >= 0 && current[i] >= n - 1 - (r - 1 - i) * apart) --i;
+    if (i < 0) break;
+    ++current[i];
+    for (int64_t j = i + 1; j < r; ++j) current[j] = current[j - 1] + apart;
+  }
+  return all;
+}
+
+Value combinations(Builder& b, Value self, int64_t r, bool with_replacement) {
+  const Dim size = b.known_shape(self)->at(0);
+  if (r == 0) return b.full(self->dtype, 0, {0});
+  if (auto n = size.constant()) {
+    Ints indices = choices(*n, r, with_replacement);
+    int64_t rows = static_cast<int64_t>(indices.size()) / r;
+    return b.gather(self, b.reshape(b.i64s(indices), {rows, r}), 0);
+  }
+  // The grid's points whose coordinates ascend.
+  Value chosen = nullptr;
+  for (int64_t i = 0; i + 1 < r; ++i) {
+    Value ascends = b.op(with_replacement ? "LessOrEqual" : "Less",
+                         {positions_along(b, size, i, r), positions_along(b, size, i + 1, r)});
+    chosen = chosen ? b.And(chosen, ascends) : ascends;
+  }
+  if (!chosen) return b.unsqueeze(self, {1});
+  chosen = b.expand(chosen, Shape(r, size));
+  return b.gather(self, b.transpose(b.op("NonZero", {chosen}), {1, 0}), 0);
+}
+
+Value repeat_interleave(Builder& b, Value self, const Dim& repeats, std::optional<int64_t> dim) {
+  if (!dim) self = b.reshape(self, {numel(*b.known_shape(self))});
+  self = at_least_1d(b, self);
+  int64_t axis = normalize_axis(dim.value_or(0), self->rank());
+  if (repeats.equals(1)) return self;
+  Shape target = *self->shape;
+  Value spread = b.unsqueeze(self, {axis + 1});
+  Shape wide = *spread->shape;
+  wide[axis + 1] = repeats;
+  target[axis] = target[axis] * repeats;
+  return b.reshape(b.expand(spread, wide), target);
+}
+
+// For each of `total` results, which of the repeated elements it is: how many running totals of
+// `repeats` it has passed. Linear: marks the ends, then counts marks.
+Value interleaved_positions(Builder& b, Value repeats, std::optional<Dim> output_size) {
+  repeats = b.cast(repeats, DType::i64);
+  Value ends = b.op("CumSum", {repeats, b.i64(0)});
+  Dim total =
+      output_size ? *output_size : b.dim_of(b.reduce("ReduceSum", repeats, {}, /*keepdims=*/false));
+  Value none = b.full(DType::i64, 0, {total + 1});
+  Value marks =
+      b.op("ScatterElements", {none, ends, b.full(DType::i64, 1, *b.known_shape(repeats))},
+           {{"axis", int64_t{0}}, {"reduction", std::string("add")}});
+  Value passed = b.op("CumSum", {marks, b.i64(0)});
+  Value result = b.slice(passed, 0, 0, total);
+  result->shape = Shape{total};
+  return result;
+}
+
+Value repeat_interleave_tensor(Builder& b, Value self, Value repeats, std::optional<int64_t> dim,
+                               std::optional<Dim> output_size) {
+  if (!dim) self = b.reshape(self, {numel(*b.known_shape(self))});
+  self = at_least_1d(b, self);
+  int64_t axis = normalize_axis(dim.value_or(0), self->rank());
+  if (numel(*b.known_shape(repeats)).equals(1))
+    repeats = b.expand(b.reshape(repeats, {1}), {self->dim(axis)});
+  return b.gather(self, interleaved_positions(b, repeats, output_size), axis);
+}
+
+// Chunks of all tensors side by side: each tensor's dimension is padded to a multiple.
+Value chunk_cat(Builder& b, Values tensors, int64_t dim, int64_t num_chunks) {
+  tensors = promote_all(b, tensors);
+  for (Value& tensor : tensors) {
+    Shape shape = *b.known_shape(tensor);
+    int64_t axis = normalize_axis(dim, tensor->rank());
+    Dim size = Dim::ceil_div(shape[axis], num_chunks);
+    std::vector<Dim> pads(2 * shape.size(), 0);
+    pads[shape.size() + axis] = size * Dim(num_chunks) - shape[axis];
+    tensor = b.pad(tensor, pads);
+    Shape target(shape.begin(), shape.begin() + axis);
+    target.insert(target.end(),
+                  {num_chunks, size * numel(Shape(shape.begin() + axis + 1, shape.end()))});
+    tensor = b.reshape(tensor, target);
+  }
+  return b.concat(tensors, -1);
+}
+
+}  // namespace
+
+void register_join(OpTable& ops) {
+  ops.def({"aten::cat", "aten::concat", "aten::concatenate"}, cat);
+  ops.def("aten::stack", stack);
+  ops.def("aten::hstack", hstack);
+  ops.def({"aten::vstack", "aten::row_stack"},
+          [](Builder& b, Values tensors) { return cat_at_least(b, tensors, 2, 0); });
+  ops.def("aten::dstack",
+          [](Builder& b, Values tensors) { return cat_at_least(b, tensors, 3, 2); });
+  ops.def("aten::column_stack", column_stack);
+  ops.def("aten::_chunk_cat", chunk_cat);
+  ops.def("aten::block_diag", block_diag);
+  ops.def("aten::cartesian_prod", cartesian_prod);
+  ops.def("aten::combinations", combinations);
+  ops.def("aten::meshgrid", meshgrid);
+  ops.def("aten::meshgrid.indexing", meshgrid_indexing);
+  ops.def("aten::repeat_interleave.self_int",
+          [](Builder& b, Value self, Dim repeats, std::optional<int64_t> dim, Ignored) {
+            return repeat_interleave(b, self, repeats, dim);
+          });
+  ops.def("aten::repeat_interleave.Tensor", interleaved_positions);
+  ops.def("aten::repeat_interleave.self_Tensor", repeat_interleave_tensor);
+}
+
+}  // namespace onnx_native::ops

@@ -1,0 +1,298 @@
+// Other shapes of the same elements: sizes, axes, broadcasting.
+#include "ops/view.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "onnx/schema.h"
+#include "ops/families.h"
+
+namespace onnx_native::ops {
+
+Shape solve_sizes(Builder& b, Value self, Shape sizes) {
+  auto unknown = std::ranges::find_if(sizes, [](const Dim& d) { return d.equals(-1); });
+  if (unknown == sizes.end()) return sizes;
+  // Sizes on both sides cancel, so that nothing is left to simplify in the common case.
+  Shape total = *b.known_shape(self);
+  Dim others = 1;
+  for (auto it = sizes.begin(); it != sizes.end(); ++it) {
+    if (it == unknown) continue;
+    auto same = std::ranges::find(total, *it);
+    if (same != total.end() && !it->equals(0))
+      total.erase(same);
+    else
+      others = others * *it;
+  }
+  b.check(!others.equals(0), "a size of -1 next to a size of 0");
+  *unknown = others.equals(1) ? numel(total) : Dim::floor_div(numel(total), others);
+  return sizes;
+}
+
+Value expand_to(Builder& b, Value self, Shape sizes) {
+  const Shape& from = *b.known_shape(self);
+  b.check(sizes.size() >= from.size(), "expand of ", str(from), " to ", str(sizes));
+  size_t added = sizes.size() - from.size();
+  for (size_t i = added; i < sizes.size(); ++i) {
+    if (sizes[i].equals(-1)) sizes[i] = from[i - added];
+  }
+  return b.expand(self, sizes);
+}
+
+Shape broadcast_shape(Builder& b, const Values& tensors) {
+  Shape shape;
+  for (Value tensor : tensors) shape = onnx::broadcast(shape, *b.known_shape(tensor));
+  return shape;
+}
+
+Values broadcast_all(Builder& b, const Values& tensors) {
+  Shape shape = broadcast_shape(b, tensors);
+  Values results;
+  for (Value tensor : tensors) results.push_back(b.expand(tensor, shape));
+  return results;
+}
+
+Values promote_all(Builder& b, const Values& tensors) {
+  if (tensors.empty()) return {};
+  DType dtype = tensors[0]->dtype;
+  for (Value tensor : tensors) dtype = promote_types(dtype, tensor->dtype);
+  Values results;
+  for (Value tensor : tensors) results.push_back(b.cast(tensor, dtype));
+  return results;
+}
+
+Value at_least(Builder& b, Value self, int64_t rank) {
+  const Shape shape = *b.known_shape(self);
+  if (static_cast<int64_t>(shape.size()) >= rank) return self;
+  if (rank == 1) return b.reshape(self, {1});
+  if (rank == 2) return shape.empty() ? b.reshape(self, {1, 1}) : b.unsqueeze(self, {0});
+  if (shape.empty()) return b.reshape(self, {1, 1, 1});
+  return shape.size() == 1 ? b.unsqueeze(self, {0, 2}) : b.unsqueeze(self, {2});
+}
+
+Value at_least_1d(Builder& b, Value self) { return at_least(b, self, 1); }
+
+Ints moving(int64_t rank, const Ints& sources, const Ints& destinations) {
+  if (sources.size() != destinations.size())
+    fail(ErrorKind::unsupported, "as many source as destination dimensions are needed");
+  Ints permutation(rank, -1);
+  std::vector<bool> placed(rank, false);
+  for (size_t i = 0; i < sources.size(); ++i) {
+    int64_t source = normalize_axis(sources[i], rank);
+    permutation[normalize_axis(destinations[i], rank)] = source;
+    placed[source] = true;
+  }
+  int64_t next = 0;
+  for (int64_t& axis : permutation) {
+    if (axis >= 0) continue;
+    while (placed[next]) ++next;
+    axis = next++;
+  }
+  return permutation;
+}
+
+Ints inverse(const Ints& permutation) {
+  Ints result(permutation.size());
+  for (size_t i = 0; i < permutation.size(); ++i) result[permutation[i]] = static_cast<int64_t>(i);
+  return result;
+}
+
+Value move_axis(Builder& b, Value self, int64_t source, int64_t destination) {
+  if (self->rank() == 0) return self;
+  return b.transpose(self, moving(self->rank(), {source}, {destination}));
+}
+
+Value reverse(Builder& b, Value self, const Ints& axes) {
+  if (axes.empty() || b.known_shape(self)->empty()) return self;
+  Ints positive;
+  for (int64_t axis : axes) positive.push_back(normalize_axis(axis, self->rank()));
+  Ints last(axes.size(), -1);
+  Ints end(axes.size(), std::numeric_limits<int64_t>::min());
+  Shape shape = *self->shape;
+  Value result = b.op("Slice", {self, b.i64s(last), b.i64s(end), b.i64s(positive), b.i64s(last)});
+  result->shape = std::move(shape);
+  return result;
+}
+
+Value repeat(Builder& b, Value self, const Shape& repeats) {
+  int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
+  int64_t added = static_cast<int64_t>(repeats.size()) - rank;
+  b.check(added >= 0, "fewer repeats than dimensions");
+  Ints leading(added);
+  std::iota(leading.begin(), leading.end(), 0);
+  Value result = b.unsqueeze(self, leading);
+  if (std::ranges::all_of(repeats, [](const Dim& d) { return d.equals(1); })) return result;
+  return b.op("Tile", {result, b.shape_value(repeats)});
+}
+
+namespace {
+
+Value as_view(Builder& b, Value self, Shape sizes) {
+  return b.reshape(self, solve_sizes(b, self, std::move(sizes)));
+}
+
+Value flatten(Builder& b, Value self, int64_t start, int64_t end) {
+  return b.flatten(self, start, end);
+}
+
+// A part of a shape written anew, with a -1 solved from that part alone.
+Value unflatten(Builder& b, Value self, int64_t dim, const Shape& sizes) {
+  const Shape from = *b.known_shape(self);
+  dim = normalize_axis(dim, self->rank());
+  Dim known = 1;
+  for (const Dim& size : sizes) {
+    if (!size.equals(-1)) known = known * size;
+  }
+  Shape target(from.begin(), from.begin() + dim);
+  for (const Dim& size : sizes)
+    target.push_back(size.equals(-1) ? Dim::floor_div(from[dim], known) : size);
+  target.insert(target.end(), from.begin() + dim + 1, from.end());
+  return b.reshape(self, target);
+}
+
+// Only sizes that are 1 in every run are dropped: torch.export guards others to be at least 2.
+Value squeeze(Builder& b, Value self, const Ints& dims) {
+  Ints axes;
+  for (int64_t dim : dims) {
+    int64_t axis = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
+    if (self->rank() > 0 && self->dim(axis).equals(1)) axes.push_back(axis);
+  }
+  return b.squeeze(self, axes);
+}
+
+Value squeeze_all(Builder& b, Value self) {
+  Ints dims(b.known_shape(self)->size());
+  std::iota(dims.begin(), dims.end(), 0);
+  return squeeze(b, self, dims);
+}
+
+Value permute(Builder& b, Value self, const Ints& dims) {
+  b.check(dims.size() == b.known_shape(self)->size(), "permute needs every dimension once");
+  return b.transpose(self, dims);
+}
+
+Value swap(Builder& b, Value self, int64_t dim0, int64_t dim1) {
+  return b.known_shape(self)->empty() ? self : b.swap_axes(self, dim0, dim1);
+}
+
+Value matrix_transpose(Builder& b, Value self) {
+  return b.known_shape(self)->size() < 2 ? self : b.swap_axes(self, -2, -1);
+}
+
+Value reverse_axes(Builder& b, Value self) {
+  Ints perm(b.known_shape(self)->size());
+  std::iota(perm.rbegin(), perm.rend(), 0);
+  return b.transpose(self, perm);
+}
+
+// The same bits as another dtype of the same size.
+Value view_dtype(Builder& b, Value self, DType dtype) {
+  if (self->dtype == dtype) return self;
+  b.check(item_size(dtype) == item_size(self->dtype) && !is_complex(dtype),
+          "a view as a dtype of another size");
+  // Integers of one size keep their bits when cast; a bool is a byte of 0 or 1.
+  auto is_bits = [](DType d) { return is_integral(d); };
+  if (is_bits(dtype) && (is_bits(self->dtype) || self->dtype == DType::boolean))
+    return b.cast(self, dtype);
+  b.check(onnx::find_schema("BitCast", b.opset()) != nullptr, "a view of ", name(self->dtype),
+          " as ", name(dtype), " before opset 26");
+  return b.op("BitCast", {self}, {{"to", dtype}});
+}
+
+Value sum_to_size(Builder& b, Value self, const Shape& size) {
+  const Shape from = *b.known_shape(self);
+  b.check(size.size() <= from.size(), "sum_to_size of ", str(from), " to ", str(size));
+  size_t leading = from.size() - size.size();
+  Ints summed;
+  for (size_t i = 0; i < from.size(); ++i) {
+    if (i < leading || (size[i - leading].equals(1) && !from[i].equals(1)))
+      summed.push_back(static_cast<int64_t>(i));
+  }
+  if (summed.empty()) return self;
+  if (!is_floating(self->dtype)) self = b.cast(self, DType::i64);
+  return b.reshape(b.reduce("ReduceSum", self, summed, /*keepdims=*/true), size);
+}
+
+Value resize(Builder& b, Value self, const Shape& size) {
+  Value flat = b.reshape(self, {numel(*b.known_shape(self))});
+  auto have = flat->dim(0).constant();
+  auto want = numel(size).constant();
+  if (have && want)
+    b.check(*want <= *have, "resize beyond the tensor's memory gives undefined elements");
+  else
+    b.check(flat->dim(0) == numel(size), "resize to a size that changes");
+  return b.reshape(b.slice(flat, 0, 0, numel(size)), size);
+}
+
+}  // namespace
+
+void register_view(OpTable& ops) {
+  ops.def({"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::view_copy"}, as_view);
+  ops.def({"aten::view_as", "aten::reshape_as"}, [](Builder& b, Value self, Value other) {
+    return b.reshape(self, *b.known_shape(other));
+  });
+  ops.def("aten::view.dtype", view_dtype);
+  ops.def("aten::flatten.using_ints", flatten);
+  ops.def("aten::ravel", [](Builder& b, Value self) { return b.flatten(self, 0, -1); });
+  ops.def("aten::unflatten.int", unflatten);
+  ops.def({"aten::squeeze", "aten::squeeze_copy"}, squeeze_all);
+  ops.def({"aten::squeeze.dim", "aten::squeeze_copy.dim"},
+          [](Builder& b, Value self, int64_t dim) { return squeeze(b, self, {dim}); });
+  ops.def("aten::squeeze.dims", squeeze);
+  ops.def({"aten::unsqueeze", "aten::unsqueeze_copy"},
+          [](Builder& b, Value self, int64_t dim) { return b.unsqueeze(self, {dim}); });
+
+  ops.def({"aten::transpose.int", "aten::transpose_copy.int", "aten::swapaxes", "aten::swapdims"},
+          swap);
+  ops.def({"aten::t", "aten::t_copy", "aten::mT", "aten::mH", "aten::adjoint", "aten::matrix_H"},
+          matrix_transpose);
+  ops.def("aten::numpy_T", reverse_axes);
+  ops.def({"aten::permute", "aten::permute_copy"}, permute);
+  ops.def({"aten::movedim.intlist", "aten::moveaxis.intlist"},
+          [](Builder& b, Value self, Ints source, Ints destination) {
+            return b.transpose(self, moving(self->rank(), source, destination));
+          });
+  ops.def({"aten::movedim.int", "aten::moveaxis.int"}, move_axis);
+
+  ops.def({"aten::expand", "aten::expand_copy", "aten::broadcast_to"}, expand_to);
+  ops.def("aten::expand_as", [](Builder& b, Value self, Value other) {
+    return b.expand(self, *b.known_shape(other));
+  });
+  ops.def("aten::broadcast_tensors", broadcast_all);
+  ops.def({"aten::repeat"}, repeat);
+  ops.def("aten::tile", [](Builder& b, Value self, Shape dims) {
+    size_t rank = b.known_shape(self)->size();
+    if (dims.size() < rank) dims.insert(dims.begin(), rank - dims.size(), 1);
+    return repeat(b, self, dims);
+  });
+  ops.def("aten::sum_to_size", sum_to_size);
+
+  for (int64_t rank : {1, 2, 3}) {
+    std::string name = "aten::atleast_" + std::to_string(rank) + "d";
+    ops.def(name, [rank](Builder& b, Value self) { return at_least(b, self, rank); });
+    ops.def(name + ".Sequence", [rank](Builder& b, Values tensors) {
+      for (Value& tensor : tensors) tensor = at_least(b, tensor, rank);
+      return tensors;
+    });
+  }
+
+  ops.def({"aten::alias", "aten::alias_copy", "aten::resolve_conj", "aten::resolve_neg"},
+          [](Builder&, Value self) { return self; });
+  ops.def("aten::contiguous", [](Builder&, Value self) { return self; });
+  ops.def("aten::copy", [](Builder& b, Value self, Value src) {
+    return b.expand(b.cast(src, self->dtype), *b.known_shape(self));
+  });
+  ops.def("aten::fill.Scalar", [](Builder& b, Value self, Scalar value) {
+    return b.full(self->dtype, value, *b.known_shape(self));
+  });
+  ops.def("aten::fill.Tensor", [](Builder& b, Value self, Value value) {
+    return b.expand(b.cast(b.reshape(value, {}), self->dtype), *b.known_shape(self));
+  });
+  ops.def("aten::zero",
+          [](Builder& b, Value self) { return b.full(self->dtype, 0, *b.known_shape(self)); });
+  ops.def("aten::resize", resize);
+  ops.def("aten::resize_as", [](Builder& b, Value self, Value the_template) {
+    return resize(b, self, *b.known_shape(the_template));
+  });
+}
+
+}  // namespace onnx_native::ops
