@@ -133,10 +133,16 @@ Value Builder::full(DType dtype, const Scalar& value, const Shape& shape) {
 
 // --- Symbolic sizes.
 
-const Builder::Source* Builder::find_source(const Dim& dim) const {
+template <class T>
+const T* Builder::lookup(std::unordered_map<Dim, T> Scope::*map, const Dim& dim) const {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    auto it = scope->sources.find(dim);
-    if (it != scope->sources.end()) return &it->second;
+    const auto& known = (*scope).*map;
+    auto it = known.find(dim);
+    if (it != known.end()) return &it->second;
+    if (scope->shadowed.empty()) continue;
+    for (const std::string& symbol : dim.symbols()) {
+      if (std::ranges::find(scope->shadowed, symbol) != scope->shadowed.end()) return nullptr;
+    }
   }
   return nullptr;
 }
@@ -145,6 +151,7 @@ const Dim* Builder::find_solution(const std::string& symbol) const {
   for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
     auto it = scope->solutions.find(symbol);
     if (it != scope->solutions.end()) return &it->second;
+    if (std::ranges::find(scope->shadowed, symbol) != scope->shadowed.end()) return nullptr;
   }
   return nullptr;
 }
@@ -186,10 +193,7 @@ Dim Builder::dim_of(Value scalar) {
 
 Value Builder::dim_value(const Dim& dim) {
   if (auto value = dim.constant()) return i64(*value);
-  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    auto it = scope->sizes.find(dim);
-    if (it != scope->sizes.end()) return it->second;
-  }
+  if (const Value* known = lookup(&Scope::sizes, dim)) return *known;
   Value value = nullptr;
   if (const Source* source = find_source(dim)) {
     if (source->axis < 0)
@@ -206,10 +210,7 @@ Value Builder::dim_value(const Dim& dim) {
 }
 
 Value Builder::size_vector(const Dim& dim) {
-  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-    auto it = scope->vectors.find(dim);
-    if (it != scope->vectors.end()) return it->second;
-  }
+  if (const Value* known = lookup(&Scope::vectors, dim)) return *known;
   Value value = nullptr;
   const Source* source = find_source(dim);
   if (source && source->axis >= 0) {
@@ -504,6 +505,21 @@ std::shared_ptr<onnx::Graph> Builder::subgraph(std::string_view name,
     inner->outputs.push_back(result);
   }
   return inner;
+}
+
+void Builder::scoped(const std::function<void()>& body) {
+  scopes_.push_back({.graph = &graph()});
+  struct Leave {
+    std::vector<Scope>& scopes;
+    ~Leave() { scopes.pop_back(); }
+  } leave{scopes_};
+  body();
+}
+
+void Builder::shadow(const Dim& symbol, Value scalar) {
+  Scope& scope = scopes_.back();
+  for (std::string& name : symbol.symbols()) scope.shadowed.push_back(std::move(name));
+  scope.sources.insert_or_assign(symbol, Source{scalar, -1});
 }
 
 Values Builder::if_else(Value condition, const std::function<Values()>& then_body,

@@ -146,6 +146,10 @@ class Builder {
   // its inputs are made by `body` with graph().add_input, its results are what `body` returns.
   // Values of outer graphs may be used in it.
   std::shared_ptr<onnx::Graph> subgraph(std::string_view name, const std::function<Values()>& body);
+  // Runs `body` in a scope of its own: what it learns of sizes is forgotten afterwards.
+  void scoped(const std::function<void()>& body);
+  // Within the current scope a symbol means this scalar, whatever it means outside.
+  void shadow(const Dim& symbol, Value scalar);
   // If with both branches given as bodies; as many results as the bodies return.
   Values if_else(Value condition, const std::function<Values()>& then_body,
                  const std::function<Values()>& else_body);
@@ -170,17 +174,22 @@ class Builder {
   // What is known inside one graph; an inner scope sees the outer ones.
   struct Scope {
     onnx::Graph* graph;
-    std::unordered_map<Dim, Source> sources;
+    std::unordered_map<Dim, Source> sources = {};
     // symbol -> an expression with a source, linear in that symbol alone
-    std::unordered_map<std::string, Dim> solutions;
-    std::unordered_map<Dim, Value> sizes;    // 0-d, made by dim_value
-    std::unordered_map<Dim, Value> vectors;  // 1-d of one element
+    std::unordered_map<std::string, Dim> solutions = {};
+    std::unordered_map<Dim, Value> sizes = {};    // 0-d, made by dim_value
+    std::unordered_map<Dim, Value> vectors = {};  // 1-d of one element
+    std::vector<std::string> shadowed = {};       // symbols that outer scopes know nothing of
   };
+
+  // Looks a size up in the scopes from the inside out, as far as its symbols mean the same.
+  template <class T>
+  const T* lookup(std::unordered_map<Dim, T> Scope::*map, const Dim& dim) const;
 
   // The operator between casts, when ONNX Runtime lacks a kernel for the inputs' dtype.
   std::optional<Values> cast_around(std::string_view op_type, size_t outputs, const Values& inputs,
                                     const std::vector<onnx::Attribute>& attributes);
-  const Source* find_source(const Dim& dim) const;
+  const Source* find_source(const Dim& dim) const { return lookup(&Scope::sources, dim); }
   const Dim* find_solution(const std::string& symbol) const;
   Value size_vector(const Dim& dim);
   Value compute_size(const Dim& dim);

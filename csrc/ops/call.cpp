@@ -186,6 +186,20 @@ DType Call::dtype(size_t i) const {
   return *dtype;
 }
 
+Lowered Call::as_lowered(size_t i, const aten::Argument& argument) const {
+  if (aten::Value* v = argument.as_value()) return lowered(v);
+  if (const auto* n = argument.get<int64_t>()) return Dim(*n);
+  return as_tensor(i, argument, DType::undefined);
+}
+
+Results Call::elements(size_t i) const {
+  const auto* list = argument(i).get<aten::Argument::List>();
+  if (!list) return {as_lowered(i, argument(i))};
+  Results elements;
+  for (const auto& element : *list) elements.push_back(as_lowered(i, element));
+  return elements;
+}
+
 const aten::Graph& Call::body(size_t i) const {
   const auto* body = argument(i).get<std::shared_ptr<aten::Graph>>();
   if (!body) wrong(i, "a sub-graph");

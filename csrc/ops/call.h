@@ -15,6 +15,8 @@
 
 namespace onnx_native::ops {
 
+class Lowerer;
+
 // What became of one ATen value: a tensor (also a computed number, 0-d), or a symbolic integer.
 struct Lowered {
   Value value = nullptr;
@@ -41,8 +43,8 @@ enum class Promote {
 // there. Throws ExportError(unsupported) when an argument is not what the lowering asks for.
 class Call {
  public:
-  Call(Builder& builder, const aten::Node& node, const Environment& environment)
-      : builder_(builder), node_(node), environment_(environment) {}
+  Call(Lowerer& lowerer, Builder& builder, const aten::Node& node, const Environment& environment)
+      : lowerer_(lowerer), builder_(builder), node_(node), environment_(environment) {}
 
   Builder& builder() const { return builder_; }
   const aten::Node& node() const { return node_; }
@@ -72,16 +74,23 @@ class Call {
   std::vector<Scalar> scalars(size_t i) const;
   std::string string(size_t i) const;
   DType dtype(size_t i) const;
+  // The elements of a list of tensors and numbers, as they are.
+  Results elements(size_t i) const;
   const aten::Graph& body(size_t i) const;
+  // Lowers a sub-graph at the Builder's current place, with these for its inputs; gives what its
+  // outputs became.
+  Results inline_body(const aten::Graph& body, const Results& arguments) const;
 
   // torch.result_type of the given arguments (tensors, and numbers that stand for tensors).
   DType result_type_of(const std::vector<size_t>& arguments) const;
 
  private:
+  Lowered as_lowered(size_t i, const aten::Argument& argument) const;
   [[noreturn]] void wrong(size_t i, std::string_view expected) const;
   Dim as_dim(size_t i, const aten::Argument& argument) const;
   Value as_tensor(size_t i, const aten::Argument& argument, DType number_dtype) const;
 
+  Lowerer& lowerer_;
   Builder& builder_;
   const aten::Node& node_;
   const Environment& environment_;

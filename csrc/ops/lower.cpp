@@ -164,7 +164,7 @@ void Lowerer::lower(const aten::Node& node) {
     }
     const Lowering* lowering = table_.find(node.op, key_of(node));
     if (!lowering) fail(ErrorKind::unsupported_operator, node.op, " has no ONNX lowering");
-    Results results = lowering->run(Call(builder_, node, environment_));
+    Results results = lowering->run(Call(*this, builder_, node, environment_));
     if (results.size() < node.outputs.size())
       fail(ErrorKind::internal, "the lowering gave ", results.size(), " of ", node.outputs.size(),
            " results");
@@ -185,11 +185,30 @@ void Lowerer::lower(const aten::Graph& graph) {
   for (const aten::Node* node : live_nodes(graph)) lower(*node);
 }
 
+Results Call::inline_body(const aten::Graph& body, const Results& arguments) const {
+  return lowerer_.inline_body(body, arguments);
+}
+
+void Lowerer::bind_input(const aten::Value& input, Lowered argument) {
+  const aten::Type& type = input.type;
+  // A sub-graph has its own name for a number that it is given.
+  if (type.kind == aten::Type::Kind::sym_int && type.dim && type.dim->is_symbol()) {
+    bool same = argument.dim && *argument.dim == *type.dim;
+    if (!same)
+      builder_.shadow(*type.dim,
+                      argument.value ? argument.value : builder_.dim_value(*argument.dim));
+    argument = Lowered(*type.dim);
+  } else if (type.kind == aten::Type::Kind::sym_int && argument.value) {
+    argument = Lowered(builder_.dim_of(argument.value));
+  }
+  environment_[&input] = std::move(argument);
+}
+
 Results Lowerer::inline_body(const aten::Graph& body, const Results& arguments) {
   if (body.inputs.size() != arguments.size())
     fail(ErrorKind::invalid_program, "a sub-graph with ", body.inputs.size(), " inputs was given ",
          arguments.size());
-  for (size_t i = 0; i < arguments.size(); ++i) environment_[body.inputs[i]] = arguments[i];
+  for (size_t i = 0; i < arguments.size(); ++i) bind_input(*body.inputs[i], arguments[i]);
   for (const auto& constant : body.constants)
     environment_[constant.value] = builder_.tensor(constant.data);
   lower(body);

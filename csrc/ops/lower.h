@@ -31,6 +31,7 @@ class Lowerer {
   Lowered lowered(const aten::Argument& argument);
 
  private:
+  void bind_input(const aten::Value& input, Lowered argument);
   void check_result(const aten::Node& node, size_t i, Lowered& result);
 
   Builder& builder_;

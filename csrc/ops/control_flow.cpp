@@ -1,0 +1,156 @@
+// Control flow: torch.cond, while_loop, scan, map and associative_scan as If, Loop and Scan.
+#include "ops/families.h"
+
+namespace onnx_native::ops {
+namespace {
+
+// A number or tensor as a tensor.
+Value as_value(Builder& b, const Lowered& lowered) {
+  return lowered.value ? lowered.value : b.dim_value(*lowered.dim);
+}
+
+Values as_values(Builder& b, const Results& results) {
+  Values values;
+  for (const Lowered& result : results) values.push_back(as_value(b, result));
+  return values;
+}
+
+// An input of the body that the Builder is in, typed as the program's sub-graph types it.
+Value body_input(Builder& b, const aten::Value& input, Value initial) {
+  const aten::Type& type = input.type;
+  Value value = type.is_tensor() ? b.graph().add_input("", type.dtype, type.shape)
+                                 : b.graph().add_input("", initial->dtype, Shape{});
+  b.bind_sizes(value);
+  return value;
+}
+
+Results append(Results a, const Results& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+Results cond(Builder& b, Value pred, const aten::Graph& true_fn, const aten::Graph& false_fn,
+             Ignored, const Call& call) {
+  Results operands = call.elements(3);
+  auto branch = [&](const aten::Graph& body) {
+    return [&] { return as_values(b, call.inline_body(body, operands)); };
+  };
+  Value condition = b.cast(b.reshape(pred, {}), DType::boolean);
+  return binder::results(b.if_else(condition, branch(true_fn), branch(false_fn)));
+}
+
+Results while_loop(Builder& b, const aten::Graph& cond_fn, const aten::Graph& body_fn, Ignored,
+                   Ignored, const Call& call) {
+  Results initial = call.elements(2);
+  Results additional = call.elements(3);
+  auto condition = [&](const Results& carried) {
+    Value value = nullptr;
+    Results results = call.inline_body(cond_fn, append(carried, additional));
+    value = b.cast(b.reshape(as_value(b, results.at(0)), {}), DType::boolean);
+    return value;
+  };
+  Value first = nullptr;
+  b.scoped([&] { first = condition(initial); });
+  Values inputs{nullptr, first};
+  Values initial_values = as_values(b, initial);
+  inputs.insert(inputs.end(), initial_values.begin(), initial_values.end());
+  auto body = b.subgraph("body", [&] {
+    b.graph().add_input("", DType::i64, Shape{});
+    b.graph().add_input("", DType::boolean, Shape{});
+    Results carried;
+    for (size_t i = 0; i < initial.size(); ++i)
+      carried.emplace_back(body_input(b, *body_fn.inputs[i], initial_values[i]));
+    Results next = call.inline_body(body_fn, append(carried, additional));
+    for (size_t i = 0; i < next.size(); ++i) next[i] = as_value(b, next[i]);
+    Value again = nullptr;
+    b.scoped([&] { again = condition(next); });
+    Values results = as_values(b, next);
+    results.insert(results.begin(), again);
+    return results;
+  });
+  return binder::results(
+      b.ops("Loop", initial.size(), std::move(inputs), {{"body", std::move(body)}}));
+}
+
+// ONNX Scan over the first axis of `inputs`, from `initial` states; the body gets states, slices
+// and `additional`.
+Values scan_over(Builder& b, const aten::Graph& body_fn, const Values& initial,
+                 const Values& inputs, const Results& additional, const Call& call) {
+  size_t outputs = 0;
+  auto body = b.subgraph("body", [&] {
+    Results arguments;
+    for (size_t i = 0; i < initial.size(); ++i)
+      arguments.emplace_back(body_input(b, *body_fn.inputs[i], initial[i]));
+    for (Value input : inputs) {
+      Shape slice(input->shape->begin() + 1, input->shape->end());
+      Value value = b.graph().add_input("", input->dtype, slice);
+      b.bind_sizes(value);
+      arguments.emplace_back(value);
+    }
+    Values results = as_values(b, call.inline_body(body_fn, append(arguments, additional)));
+    outputs = results.size();
+    return results;
+  });
+  Values operands = initial;
+  operands.insert(operands.end(), inputs.begin(), inputs.end());
+  return b.ops(
+      "Scan", outputs, std::move(operands),
+      {{"body", std::move(body)}, {"num_scan_inputs", static_cast<int64_t>(inputs.size())}});
+}
+
+Results scan(Builder& b, const aten::Graph& combine_fn, Ignored, Ignored, Ignored,
+             const Call& call) {
+  Values initial = as_values(b, call.elements(1));
+  return binder::results(
+      scan_over(b, combine_fn, initial, as_values(b, call.elements(2)), call.elements(3), call));
+}
+
+Results map(Builder& b, const aten::Graph& f, Ignored, Ignored, const Call& call) {
+  return binder::results(
+      scan_over(b, f, {}, as_values(b, call.elements(1)), call.elements(2), call));
+}
+
+// The first element stands; each further result combines the one before with the next element.
+Results associative_scan(Builder& b, const aten::Graph& combine_fn, Ignored, Ignored,
+                         const Call& call) {
+  Values xs = as_values(b, call.elements(1));
+  Results additional = call.elements(2);
+  Values initial;
+  Values rest;
+  for (Value x : xs) {
+    initial.push_back(b.select(x, 0, 0));
+    rest.push_back(b.slice(x, 0, 1, x->dim(0)));
+  }
+  auto body = b.subgraph("body", [&] {
+    Results arguments;
+    for (const Values& group : {initial, initial}) {
+      for (Value like : group)
+        arguments.emplace_back(b.graph().add_input("", like->dtype, like->shape));
+    }
+    Values next = as_values(b, call.inline_body(combine_fn, append(arguments, additional)));
+    Values results = next;
+    results.insert(results.end(), next.begin(), next.end());
+    return results;
+  });
+  Values operands = initial;
+  operands.insert(operands.end(), rest.begin(), rest.end());
+  Values scanned =
+      b.ops("Scan", 2 * xs.size(), std::move(operands),
+            {{"body", std::move(body)}, {"num_scan_inputs", static_cast<int64_t>(xs.size())}});
+  Results results;
+  for (size_t i = 0; i < xs.size(); ++i)
+    results.emplace_back(b.concat({b.unsqueeze(initial[i], {0}), scanned[xs.size() + i]}, 0));
+  return results;
+}
+
+}  // namespace
+
+void register_control_flow(OpTable& ops) {
+  ops.def("higher_order::cond", cond);
+  ops.def("higher_order::while_loop", while_loop);
+  ops.def("higher_order::scan", scan);
+  ops.def("higher_order::map_impl", map);
+  ops.def("higher_order::associative_scan", associative_scan);
+}
+
+}  // namespace onnx_native::ops
