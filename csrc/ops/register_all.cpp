@@ -3,6 +3,7 @@
 namespace onnx_native::ops {
 
 void register_all(OpTable& ops) {
+  register_control_flow(ops);
   register_view(ops);
   register_slice(ops);
   register_join(ops);
