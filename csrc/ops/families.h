@@ -11,5 +11,12 @@ void register_slice(OpTable& ops);
 void register_join(OpTable& ops);
 void register_pad(OpTable& ops);
 void register_index(OpTable& ops);
+void register_adaptive_pool(OpTable& ops);
+void register_attention(OpTable& ops);
+void register_conv(OpTable& ops);
+void register_embedding(OpTable& ops);
+void register_matmul(OpTable& ops);
+void register_norm(OpTable& ops);
+void register_pool(OpTable& ops);
 
 }  // namespace onnx_native::ops

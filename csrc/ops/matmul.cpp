@@ -1,0 +1,216 @@
+#include <algorithm>
+
+#include "onnx/builder.h"
+#include "ops/families.h"
+#include "ops/op_table.h"
+
+namespace onnx_native::ops {
+namespace {
+
+// MatMul takes no integers narrower than 32 bits; like eager's, the narrow result wraps.
+Value matmul(Builder& b, Value x, Value y) {
+  if (is_floating(x->dtype) || item_size(x->dtype) >= 4) return b.matmul(x, y);
+  return b.cast(b.matmul(b.cast(x, DType::i32), b.cast(y, DType::i32)), x->dtype);
+}
+
+// A factor of a 2-D product: what a Transpose before it takes, where Gemm can transpose instead.
+struct Factor {
+  Value value;
+  bool transposed = false;
+};
+
+Factor factor(Value value) {
+  const onnx::Node* producer = value->producer;
+  if (producer && producer->op_type == "Transpose" && value->rank() == 2 &&
+      producer->attribute_ints("perm") == Ints{1, 0})
+    return {producer->inputs[0], true};
+  return {value};
+}
+
+Value gemm(Builder& b, const Factor& x, const Factor& y, Value addend, double alpha, double beta) {
+  std::vector<onnx::Attribute> attributes;
+  if (x.transposed) attributes.push_back({"transA", 1});
+  if (y.transposed) attributes.push_back({"transB", 1});
+  if (alpha != 1) attributes.push_back({"alpha", alpha});
+  if (addend && beta != 1) attributes.push_back({"beta", beta});
+  return b.op("Gemm", addend ? Values{x.value, y.value, addend} : Values{x.value, y.value},
+              std::move(attributes));
+}
+
+Value mm(Builder& b, Value self, Value mat2) {
+  const Factor x = factor(self), y = factor(mat2);
+  if (is_floating(self->dtype) && (x.transposed || y.transposed))
+    return gemm(b, x, y, nullptr, 1, 1);
+  return matmul(b, self, mat2);
+}
+
+Value scaled(Builder& b, Value x, const Scalar& factor) {
+  return is_one(factor) ? x : b.Mul(x, b.like(x, factor));
+}
+
+// beta * self + alpha * product; with beta = 0 eager does not read self.
+Value add_product(Builder& b, Value self, Value product, const Scalar& beta, const Scalar& alpha) {
+  product = scaled(b, product, alpha);
+  return is_zero(beta) ? product : b.Add(scaled(b, self, beta), product);
+}
+
+Value addmm(Builder& b, Value self, Value mat1, Value mat2, Scalar beta, Scalar alpha) {
+  if (!is_floating(self->dtype)) return add_product(b, self, matmul(b, mat1, mat2), beta, alpha);
+  return gemm(b, factor(mat1), factor(mat2), is_zero(beta) ? nullptr : self, alpha.to_double(),
+              beta.to_double());
+}
+
+Value linear(Builder& b, Value input, Value weight, std::optional<Value> bias) {
+  if (weight->rank() == 2 && input->rank() == 2 && is_floating(input->dtype))
+    return gemm(b, factor(input), {weight, true}, bias.value_or(nullptr), 1, 1);
+  const Value y = matmul(b, input, weight->rank() == 2 ? b.transpose(weight, {1, 0}) : weight);
+  return bias ? b.Add(y, *bias) : y;
+}
+
+Value outer(Builder& b, Value x, Value y) {
+  return b.Mul(b.unsqueeze(x, {-1}), b.unsqueeze(y, {0}));
+}
+
+// Sums over the given axes of both, in pairs; the axes left over of `x` come first, then those of
+// `y`. A pair in which one size is 1 sums over the other axis alone.
+Value tensordot(Builder& b, Value x, Value y, Ints x_axes, Ints y_axes) {
+  const Shape x_shape = *b.known_shape(x), y_shape = *b.known_shape(y);
+  b.check(x_axes.size() == y_axes.size(), "both lists of dims must have the same length");
+  const auto rank = [](const Shape& s) { return static_cast<int64_t>(s.size()); };
+  Ints x_single, y_single;
+  for (size_t i = 0; i < x_axes.size(); ++i) {
+    x_axes[i] = normalize_axis(x_axes[i], rank(x_shape));
+    y_axes[i] = normalize_axis(y_axes[i], rank(y_shape));
+    const bool x_one = x_shape[x_axes[i]].equals(1), y_one = y_shape[y_axes[i]].equals(1);
+    if (x_one && !y_one) y_single.push_back(y_axes[i]);
+    if (y_one && !x_one) x_single.push_back(x_axes[i]);
+  }
+  if (!x_single.empty()) x = b.reduce("ReduceSum", x, x_single, true);
+  if (!y_single.empty()) y = b.reduce("ReduceSum", y, y_single, true);
+  const auto free_axes = [](int64_t rank, const Ints& taken) {
+    Ints free;
+    for (int64_t i = 0; i < rank; ++i)
+      if (std::find(taken.begin(), taken.end(), i) == taken.end()) free.push_back(i);
+    return free;
+  };
+  const Ints x_free = free_axes(rank(x_shape), x_axes), y_free = free_axes(rank(y_shape), y_axes);
+  const auto sizes = [](Value v, const Ints& axes) {
+    Shape shape;
+    for (int64_t axis : axes) shape.push_back(v->dim(axis));
+    return shape;
+  };
+  const auto join = [](Ints a, const Ints& c) {
+    a.insert(a.end(), c.begin(), c.end());
+    return a;
+  };
+  const Dim contracted = numel(sizes(x, x_axes));
+  Shape result = sizes(x, x_free);
+  const Dim rows = numel(result);
+  const Shape y_sizes = sizes(y, y_free);
+  result.insert(result.end(), y_sizes.begin(), y_sizes.end());
+  const Value left = b.reshape(b.transpose(x, join(x_free, x_axes)), {rows, contracted});
+  const Value right = b.reshape(b.transpose(y, join(y_axes, y_free)), {contracted, numel(y_sizes)});
+  return b.reshape(mm(b, left, right), result);
+}
+
+Value inner(Builder& b, Value self, Value other) {
+  if (self->rank() == 0 || other->rank() == 0) return b.Mul(self, other);
+  return tensordot(b, self, other, {-1}, {-1});
+}
+
+Value kron(Builder& b, Value self, Value other) {
+  const size_t rank = std::max(self->shape->size(), other->shape->size());
+  const auto padded = [rank](Value v) {
+    Shape shape(rank - v->shape->size(), Dim(1));
+    shape.insert(shape.end(), v->shape->begin(), v->shape->end());
+    return shape;
+  };
+  const Shape x = padded(self), y = padded(other);
+  Shape x_spread, y_spread, result;
+  for (size_t i = 0; i < rank; ++i) {
+    x_spread.insert(x_spread.end(), {x[i], Dim(1)});
+    y_spread.insert(y_spread.end(), {Dim(1), y[i]});
+    result.push_back(x[i] * y[i]);
+  }
+  return b.reshape(b.Mul(b.reshape(self, x_spread), b.reshape(other, y_spread)), result);
+}
+
+Value chain(Builder& b, const Values& matrices) {
+  Value product = matrices.at(0);
+  for (size_t i = 1; i < matrices.size(); ++i) product = matmul(b, product, matrices[i]);
+  return product;
+}
+
+// sum_ij input1[..., i] * weight[o, i, j] * input2[..., j]: the weight as a (i, o*j) matrix first.
+Value bilinear(Builder& b, Value input1, Value input2, Value weight, std::optional<Value> bias) {
+  const Dim out = weight->dim(0), in1 = weight->dim(1), in2 = weight->dim(2);
+  Shape left = *b.known_shape(input1);
+  left.back() = out;
+  left.push_back(in2);
+  const Value matrix = b.reshape(b.transpose(weight, {1, 0, 2}), {in1, out * in2});
+  const Value partial = b.reshape(matmul(b, input1, matrix), left);
+  const Value y = b.squeeze(matmul(b, partial, b.unsqueeze(input2, {-1})), {-1});
+  return bias ? b.Add(y, *bias) : y;
+}
+
+Value cross(Builder& b, Value self, Value other, int64_t dim) {
+  const auto shape = onnx::broadcast(*b.known_shape(self), *b.known_shape(other));
+  self = b.expand(self, shape);
+  other = b.expand(other, shape);
+  const Value next = b.i64s({1, 2, 0}), previous = b.i64s({2, 0, 1});
+  return b.Sub(b.Mul(b.gather(self, next, dim), b.gather(other, previous, dim)),
+               b.Mul(b.gather(self, previous, dim), b.gather(other, next, dim)));
+}
+
+// torch.cross without a dim: the first of size 3.
+Value cross_default(Builder& b, Value self, Value other, std::optional<int64_t> dim) {
+  if (dim) return cross(b, self, other, *dim);
+  for (int64_t i = 0; i < self->rank(); ++i)
+    if (self->dim(i).equals(3)) return cross(b, self, other, i);
+  b.unsupported("no dimension of size 3 in the input");
+}
+
+}  // namespace
+
+void register_matmul(OpTable& ops) {
+  ops.def("aten::linear", linear);
+  ops.def("aten::mm", mm);
+  ops.def(
+      {"aten::bmm", "aten::matmul", "aten::linalg_matmul", "aten::mv", "aten::dot", "aten::vdot"},
+      matmul);
+  ops.def("aten::addmm", addmm);
+  ops.def("aten::addmv",
+          [](Builder& b, Value self, Value mat, Value vec, Scalar beta, Scalar alpha) {
+            return add_product(b, self, matmul(b, mat, vec), beta, alpha);
+          });
+  ops.def("aten::baddbmm",
+          [](Builder& b, Value self, Value batch1, Value batch2, Scalar beta, Scalar alpha) {
+            return add_product(b, self, matmul(b, batch1, batch2), beta, alpha);
+          });
+  ops.def("aten::addbmm",
+          [](Builder& b, Value self, Value batch1, Value batch2, Scalar beta, Scalar alpha) {
+            const Value sum = b.reduce("ReduceSum", matmul(b, batch1, batch2), {0}, false);
+            return add_product(b, self, sum, beta, alpha);
+          });
+  ops.def("aten::addr", Promote::standard,
+          [](Builder& b, Value self, Value vec1, Value vec2, Scalar beta, Scalar alpha) {
+            return add_product(b, self, outer(b, vec1, vec2), beta, alpha);
+          });
+  ops.def({"aten::outer", "aten::ger"}, Promote::standard, outer);
+  ops.def("aten::inner", Promote::standard, inner);
+  ops.def("aten::kron", Promote::standard, kron);
+  ops.def("aten::tensordot", tensordot);
+  ops.def({"aten::chain_matmul", "aten::linalg_multi_dot"}, chain);
+  ops.def("aten::bilinear", bilinear);
+  ops.def("aten::linalg_cross", Promote::standard, cross);
+  ops.def("aten::cross", Promote::standard, cross_default);
+  ops.def("aten::linalg_vecdot", Promote::standard, [](Builder& b, Value x, Value y, int64_t dim) {
+    return b.reduce("ReduceSum", b.Mul(x, y), {dim}, false);
+  });
+  ops.def("aten::linalg_vander", [](Builder& b, Value x, std::optional<Dim> n) {
+    const Value powers = b.cast(b.range(n ? *n : x->dim(-1)), x->dtype);
+    return b.Pow(b.unsqueeze(x, {-1}), powers);
+  });
+}
+
+}  // namespace onnx_native::ops
