@@ -2,7 +2,6 @@
 
 #include "onnx/builder.h"
 #include "ops/families.h"
-#include "ops/op_table.h"
 
 namespace onnx_native::ops {
 namespace {

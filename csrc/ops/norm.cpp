@@ -1,6 +1,5 @@
 #include "onnx/builder.h"
 #include "ops/families.h"
-#include "ops/op_table.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -22,12 +21,6 @@ Moments moments(Builder& b, Value x, const Ints& axes, double eps) {
   const Value variance = b.reduce("ReduceMean", b.Mul(m.centred, m.centred), axes, true);
   m.inverse_std = b.Reciprocal(b.Sqrt(b.Add(variance, b.like(x, eps))));
   return m;
-}
-
-Ints last_axes(int64_t count) {
-  Ints axes;
-  for (int64_t i = -count; i < 0; ++i) axes.push_back(i);
-  return axes;
 }
 
 // A per-channel tensor against an input of `rank` dimensions whose channels are on axis 1.
@@ -59,9 +52,6 @@ std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized
   if (!with_moments) return {b.cast(outputs[0], dtype), nullptr, nullptr};
   return {b.cast(outputs[0], dtype), outputs[1], outputs[2]};
 }
-
-Value ones_like_channels(Builder& b, Value x) { return b.full(x->dtype, 1.0, {x->dim(1)}); }
-Value zeros_like_channels(Builder& b, Value x) { return b.full(x->dtype, 0.0, {x->dim(1)}); }
 
 Value batch_norm_inference(Builder& b, Value x, Value weight, Value bias, Value mean,
                            Value variance, double eps) {

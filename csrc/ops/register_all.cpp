@@ -9,6 +9,13 @@ void register_all(OpTable& ops) {
   register_join(ops);
   register_pad(ops);
   register_index(ops);
+  register_adaptive_pool(ops);
+  register_attention(ops);
+  register_conv(ops);
+  register_embedding(ops);
+  register_matmul(ops);
+  register_norm(ops);
+  register_pool(ops);
 }
 
 }  // namespace onnx_native::ops
