@@ -1,0 +1,143 @@
+#include "aten/functional_schema.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+
+namespace onnx_native::aten {
+namespace {
+
+// aten::add_ -> aten::add, aten::__ior__ -> aten::__or__; the name itself where it marks nothing.
+std::string functional_name(const Schema& mutates) {
+  std::string name = mutates.name;
+  const size_t at = name.rfind(':') + 1;
+  if (name == "aten::normal_") return "aten::normal_functional";
+  if (name.ends_with("__")) {
+    if (name.compare(at, 3, "__i") == 0) name.erase(at + 2, 1);
+  } else if (name.ends_with("_")) {
+    name.pop_back();
+  }
+  return name;
+}
+
+bool match(const Schema& mutates, const Schema& candidate, FunctionalSchema& result) {
+  if (candidate.is_mutable()) return false;
+  std::vector<int> sources;
+  for (const SchemaArgument& argument : candidate.arguments) {
+    const int index = mutates.index(argument.name);
+    if (index < 0 ? !argument.has_default
+                  : !(mutates.arguments[static_cast<size_t>(index)].type == argument.type)) {
+      return false;
+    }
+    sources.push_back(index);
+  }
+  for (size_t i = 0; i < mutates.arguments.size(); ++i) {
+    const bool used =
+        std::find(sources.begin(), sources.end(), static_cast<int>(i)) != sources.end();
+    if (!used && !mutates.arguments[i].is_out) return false;
+  }
+  const auto fresh =
+      std::count_if(mutates.returns.begin(), mutates.returns.end(),
+                    [](const SchemaArgument& value) { return value.alias_sets.empty(); });
+  if (candidate.returns.size() != static_cast<size_t>(fresh) + result.written.size()) return false;
+  result.schema = &candidate;
+  result.sources = std::move(sources);
+  return true;
+}
+
+// Operators whose result has the promoted dtype of their tensors, or bool, not that of `self`.
+bool promotes(std::string_view name) {
+  static const std::unordered_set<std::string_view> names{
+      "aten::add",          "aten::sub",         "aten::subtract",  "aten::mul",
+      "aten::multiply",     "aten::div",         "aten::divide",    "aten::true_divide",
+      "aten::pow",          "aten::float_power", "aten::remainder", "aten::fmod",
+      "aten::floor_divide", "aten::atan2",       "aten::arctan2",   "aten::bitwise_and",
+      "aten::bitwise_or",   "aten::bitwise_xor", "aten::hypot",     "aten::copysign",
+      "aten::xlogy",        "aten::clamp",       "aten::clamp_min", "aten::clamp_max",
+      "aten::clip",         "aten::addcmul",     "aten::addcdiv",   "aten::heaviside",
+      "aten::__and__",      "aten::__or__",      "aten::__xor__"};
+  return names.contains(name);
+}
+
+bool returns_bool(std::string_view name) {
+  static const std::unordered_set<std::string_view> names{"aten::eq",
+                                                          "aten::ne",
+                                                          "aten::lt",
+                                                          "aten::le",
+                                                          "aten::gt",
+                                                          "aten::ge",
+                                                          "aten::not_equal",
+                                                          "aten::less",
+                                                          "aten::less_equal",
+                                                          "aten::greater",
+                                                          "aten::greater_equal",
+                                                          "aten::logical_and",
+                                                          "aten::logical_or",
+                                                          "aten::logical_xor",
+                                                          "aten::logical_not"};
+  return names.contains(name);
+}
+
+int category(DType dtype) {
+  return is_complex(dtype) ? 3 : is_floating(dtype) ? 2 : is_integral(dtype) ? 1 : 0;
+}
+
+}  // namespace
+
+FunctionalSchema find_functional(const Schema& mutates) {
+  FunctionalSchema result;
+  for (size_t i = 0; i < mutates.arguments.size(); ++i) {
+    if (mutates.arguments[i].writes) result.written.push_back(static_cast<int>(i));
+  }
+  static const std::unordered_set<std::string_view> impossible{
+      "aten::set_", "aten::resize_", "aten::resize_as_", "aten::set_data", "aten::rename_"};
+  if (impossible.contains(mutates.name)) return result;
+  const std::string name = functional_name(mutates);
+  if (name != mutates.name) {
+    const std::string key = mutates.overload.empty() ? name : name + "." + mutates.overload;
+    const Schema* candidate = find_schema(key);
+    if (candidate && match(mutates, *candidate, result)) return result;
+  }
+  for (const std::string& family : {name, name + "_functional"}) {
+    for (const Schema* candidate : find_overloads(family)) {
+      if (match(mutates, *candidate, result)) return result;
+    }
+  }
+  return result;
+}
+
+std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSchema& functional,
+                                       const Type& target) {
+  if (target.dtype == DType::undefined) return std::nullopt;
+  const std::string& name = functional.schema->name;
+  if (returns_bool(name)) {
+    return target.dtype == DType::boolean ? std::nullopt : std::optional(DType::boolean);
+  }
+  const bool has_out = mutates.schema->arguments.back().is_out;
+  DType with_dims = DType::undefined;
+  DType without_dims = DType::undefined;
+  for (const int source : functional.sources) {
+    const Value* value =
+        source < 0 ? nullptr : mutates.arguments[static_cast<size_t>(source)].as_value();
+    if (!value || !value->type.is_tensor()) continue;
+    const Type& type = value->type;
+    if (type.dtype == DType::undefined || !type.shape) {
+      return has_out ? std::optional(DType::undefined) : std::nullopt;
+    }
+    if (has_out && !promotes(name) && type.dtype != target.dtype) return DType::undefined;
+    DType& group = type.shape->empty() ? without_dims : with_dims;
+    group = group == DType::undefined ? type.dtype : promote_types(group, type.dtype);
+  }
+  if (!promotes(name)) return std::nullopt;
+  DType result = with_dims;
+  if (result == DType::undefined) {
+    result = without_dims;
+  } else if (without_dims != DType::undefined && category(without_dims) > category(result)) {
+    result = promote_types(result, without_dims);
+  }
+  return result == DType::undefined || result == target.dtype ? std::nullopt
+                                                              : std::optional(result);
+}
+
+}  // namespace onnx_native::aten

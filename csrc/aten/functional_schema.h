@@ -1,0 +1,27 @@
+// The functional operator that computes what an in-place or out= operator writes.
+#pragma once
+
+#include <vector>
+
+#include "aten/graph.h"
+
+namespace onnx_native::aten {
+
+struct FunctionalSchema {
+  const Schema* schema = nullptr;
+  // For each of its arguments the mutable operator's argument; -1: the default.
+  std::vector<int> sources;
+  // The mutable operator's written arguments, in order. The functional operator returns the fresh
+  // results first, then one for each of these.
+  std::vector<int> written;
+};
+
+// `mutates` writes to an argument. The schema is nullptr when PyTorch has no such operator.
+FunctionalSchema find_functional(const Schema& mutates);
+
+// The dtype of a functional operator's result where it may not be that of the tensor that `mutates`
+// wrote it to; `undefined` when that cannot be told, nullopt when there is no difference.
+std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSchema& functional,
+                                       const Type& target);
+
+}  // namespace onnx_native::aten

@@ -1,0 +1,460 @@
+#include <algorithm>
+#include <functional>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "aten/functional_schema.h"
+#include "aten/graph.h"
+#include "aten/views.h"
+
+namespace onnx_native::aten {
+namespace {
+
+// Memory that tensors of the program share. A write to any of them makes the others' values stale.
+struct Storage {
+  int version = 0;
+  std::vector<Storage*> maybe_shared;  // may be the same memory: it cannot be told
+  const Node* writer = nullptr;        // a write that may have changed this memory too
+};
+
+struct View;
+
+// A tensor object of the program: its memory, how it looks at it, its value as of a version.
+struct Tensor {
+  Storage* storage = nullptr;
+  View* view = nullptr;  // nullptr: it is all of its storage
+  int output = 0;        // among the view node's
+  Value* current = nullptr;
+  int version = 0;
+  std::vector<const Value*> names;  // the program's values that are this object
+};
+
+// A call that made views of a base.
+struct View {
+  Node* node;
+  Tensor* base;
+  std::vector<Tensor*> outputs;
+};
+
+bool is_effect_only(const Node& node) {
+  const std::string& op = node.op;
+  if (op.starts_with("aten::_assert") || op.starts_with("aten::sym_constrain_range") ||
+      op.starts_with("aten::_functional_assert") ||
+      op.starts_with("aten::_functional_sym_constrain_range") || op == "aten::retain_grad") {
+    return true;
+  }
+  return node.schema && node.schema->returns.empty() && !node.schema->is_mutable();
+}
+
+template <class Visit>
+void for_each_value(Argument& argument, Visit&& visit) {
+  if (auto* value = std::get_if<Value*>(&argument.value)) {
+    visit(*value);
+  } else if (auto* list = std::get_if<Argument::List>(&argument.value)) {
+    for (Argument& item : *list) for_each_value(item, visit);
+  }
+}
+
+class Functionalizer {
+ public:
+  explicit Functionalizer(Graph& graph) : graph_(graph) {}
+
+  void run() {
+    std::vector<Node*> program = std::move(graph_.nodes);
+    graph_.nodes.clear();
+    graph_.nodes.reserve(program.size());
+    for (const Constant& constant : graph_.constants) {
+      if (!constant.data.is_contiguous()) scattered_.insert(constant.value);
+    }
+    for (Node* node : program) {
+      node_ = node;
+      if (is_effect_only(*node)) continue;
+      if (node->schema && node->schema->is_mutable()) {
+        write(*node);
+      } else {
+        read(*node);
+      }
+    }
+    for (Argument& output : graph_.outputs) resolve(output);
+    record_mutations();
+    drop_unused();
+  }
+
+ private:
+  Tensor& tensor_of(Value* value) {
+    if (const auto at = tensors_.find(value); at != tensors_.end()) return *at->second;
+    Tensor& tensor = new_tensor(value, &storages_.emplace_back());
+    return tensor;
+  }
+
+  Tensor& new_tensor(Value* value, Storage* storage) {
+    Tensor& tensor = tensor_storage_.emplace_back();
+    tensor.storage = storage;
+    tensor.current = value;
+    tensor.version = storage->version;
+    name(tensor, value);
+    return tensor;
+  }
+
+  void name(Tensor& tensor, const Value* value) {
+    tensor.names.push_back(value);
+    tensors_[value] = &tensor;
+  }
+
+  // The value that a tensor has now, made anew from its base where a write made it stale.
+  Value* current(Tensor& tensor) {
+    if (const Node* writer = tensor.storage->writer) {
+      fail_unsupported(*writer,
+                       concat("a write to memory that %", tensor.current->name,
+                              " may share: it depends on strides that are not known whether a "
+                              "reshape or contiguous before it made a copy"));
+    }
+    if (tensor.version == tensor.storage->version) return tensor.current;
+    View& view = *tensor.view;
+    Value* base = current(*view.base);
+    if (is_identity_view(*view.node, tensor.output)) {
+      tensor.current = base;
+    } else {
+      const Node* made = view.node;
+      std::vector<Argument> arguments = made->arguments;
+      arguments[0] = base;
+      Node* node = graph_.add_node(made->op, std::move(arguments), made->location);
+      for (size_t i = 0; i < view.outputs.size(); ++i) {
+        Value* value = graph_.add_output(node, made->outputs[i]->name, made->outputs[i]->type);
+        if (Tensor* output = view.outputs[i]) {
+          output->current = value;
+          output->version = tensor.storage->version;
+        }
+      }
+    }
+    tensor.version = tensor.storage->version;
+    return tensor.current;
+  }
+
+  void resolve(Argument& argument) {
+    for_each_value(argument, [&](Value*& value) {
+      if (const auto at = tensors_.find(value); at != tensors_.end()) value = current(*at->second);
+    });
+  }
+
+  // A tensor got a new value: its bases get theirs, everything else that shares memory is stale.
+  void assign(Tensor& tensor, Value* value) {
+    std::vector<std::pair<Tensor*, Value*>> updated{{&tensor, value}};
+    for (Tensor* at = &tensor; at->view; at = at->view->base) {
+      Tensor& base = *at->view->base;
+      if (at->view->node->schema->name == "aten::as_strided" && base.view) {
+        fail_unsupported(*at->view->node, "a write through as_strided of a view");
+      }
+      value = write_back(graph_, *at->view->node, at->output, base.current, value,
+                         [&] { return current(base); });
+      updated.emplace_back(&base, value);
+    }
+    const int version = ++tensor.storage->version;
+    for (const auto& [written, now] : updated) {
+      written->current = now;
+      written->version = version;
+    }
+    mark_shared(*tensor.storage, tensor.storage);
+  }
+
+  void mark_shared(const Storage& storage, const Storage* origin) {
+    for (Storage* other : storage.maybe_shared) {
+      if (other == origin || other->writer) continue;
+      other->writer = node_;
+      mark_shared(*other, origin);
+    }
+  }
+
+  Strides strides(const Tensor& tensor) {
+    if (!tensor.view) {
+      const Value* root = tensor.names.front();
+      return scattered_.contains(root) ? std::nullopt : contiguous_strides(root->type);
+    }
+    return view_strides(*tensor.view->node, tensor.output, strides(*tensor.view->base));
+  }
+
+  // Remembers outputs that may not be contiguous: most operators keep the layout of what they are
+  // given.
+  void track_layout(const Node& node, Sharing sharing) {
+    static const std::unordered_set<std::string_view> contiguous{
+        "aten::linear", "aten::mm",        "aten::bmm",       "aten::addmm",
+        "aten::matmul", "aten::embedding", "aten::layer_norm"};
+    static const std::unordered_set<std::string_view> scattering{
+        "aten::einsum",   "aten::scaled_dot_product_attention",
+        "aten::stft",     "aten::nonzero",
+        "aten::t",        "aten::transpose",
+        "aten::permute",  "aten::movedim",
+        "aten::moveaxis", "aten::swapaxes",
+        "aten::swapdims", "aten::numpy_T",
+        "aten::mT",       "aten::mH",
+        "aten::adjoint",  "aten::matrix_H",
+        "aten::unfold",   "aten::as_strided"};
+    const std::string& name = node.schema->name;
+    bool scattered = scattering.contains(name) || name.starts_with("aten::linalg_") ||
+                     name.starts_with("aten::fft_");
+    const int format = node.schema->index("memory_format");
+    const auto* asked =
+        format < 0 ? nullptr : node.arguments[static_cast<size_t>(format)].get<std::string>();
+    if (asked && *asked == "contiguous_format") return;
+    scattered = scattered || (asked && asked->starts_with("channels_last"));
+    // A reshape that copies makes a contiguous tensor.
+    const bool copies = sharing == Sharing::fresh && node.schema->is_view();
+    if (!scattered && !scattered_.empty() && !copies && !contiguous.contains(name)) {
+      for (const Argument& argument : node.arguments) {
+        for_each_value(const_cast<Argument&>(argument),
+                       [&](Value* value) { scattered = scattered || scattered_.contains(value); });
+      }
+    }
+    if (scattered) scattered_.insert(node.outputs.begin(), node.outputs.end());
+  }
+
+  void read(Node& node) {
+    const auto sharing = node.schema && !node.outputs.empty() ? sharing_of(node) : Sharing::fresh;
+    if (node.schema) track_layout(node, sharing);
+    std::vector<Tensor*> bases;
+    if (sharing != Sharing::fresh) {
+      for (Argument& argument : node.arguments) {
+        for_each_value(argument, [&](Value* value) {
+          if (value->type.is_tensor() || bases.empty()) bases.push_back(&tensor_of(value));
+        });
+        if (sharing != Sharing::unknown) break;
+      }
+    }
+    for (Argument& argument : node.arguments) resolve(argument);
+    if (sharing == Sharing::same) {
+      for (const Value* output : node.outputs) name(*bases[0], output);
+      return;
+    }
+    graph_.nodes.push_back(&node);
+    if (sharing == Sharing::view) {
+      make_view(node, *bases[0]);
+    } else if (sharing == Sharing::unknown) {
+      for (Value* output : node.outputs) {
+        Storage* storage = tensor_of(output).storage;
+        for (const Tensor* base : bases) {
+          storage->maybe_shared.push_back(base->storage);
+          base->storage->maybe_shared.push_back(storage);
+        }
+      }
+    }
+  }
+
+  Sharing sharing_of(const Node& node) {
+    const Sharing result = sharing(node, [&] {
+      Value* base = node.arguments[0].as_value();
+      return base ? strides(tensor_of(base)) : std::nullopt;
+    });
+    const bool has_base = !node.arguments.empty() && node.arguments[0].as_value();
+    return has_base || result == Sharing::unknown ? result : Sharing::fresh;
+  }
+
+  void make_view(Node& node, Tensor& base) {
+    View& view = views_.emplace_back(View{&node, &base, {}});
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      Tensor& tensor = new_tensor(node.outputs[i], base.storage);
+      tensor.view = &view;
+      tensor.output = static_cast<int>(i);
+      view.outputs.push_back(&tensor);
+    }
+  }
+
+  void write(Node& node) {
+    const FunctionalSchema& functional = functional_of(*node.schema);
+    std::vector<Tensor*> targets;
+    std::vector<int> target_arguments;
+    for (const int index : functional.written) {
+      for_each_value(node.arguments[static_cast<size_t>(index)], [&](Value* value) {
+        targets.push_back(&tensor_of(value));
+        target_arguments.push_back(index);
+      });
+    }
+    if (node.schema->name == "aten::requires_grad_") {
+      for (const Value* output : node.outputs) name(*targets[0], output);
+      return;
+    }
+    if (!functional.schema) {
+      fail_unsupported(node, "no functional operator computes what " + node.op + " writes");
+    }
+    for (Argument& argument : node.arguments) resolve(argument);
+    if (functional.schema->is_view()) {
+      change_geometry(node, functional, *targets[0]);
+      return;
+    }
+    if (node.schema->name == "aten::copy_" && copies_whole(node)) {
+      assign(*targets[0], node.arguments[1].as_value());
+      for (const Value* output : node.outputs) name(*targets[0], output);
+      return;
+    }
+    compute(node, functional, targets, target_arguments);
+  }
+
+  // `x.copy_(y)` with a `y` of x's dtype and shape: x simply is y now.
+  static bool copies_whole(const Node& node) {
+    const Value* to = node.arguments[0].as_value();
+    const Value* from = node.arguments[1].as_value();
+    return to && from && to->type.is_tensor() && from->type.is_tensor() && to->type.shape &&
+           to->type.dtype != DType::undefined && to->type.dtype == from->type.dtype &&
+           from->type.shape && *to->type.shape == *from->type.shape;
+  }
+
+  // `x.unsqueeze_(0)`: x's names now mean a view of what x was.
+  void change_geometry(Node& node, const FunctionalSchema& functional, Tensor& tensor) {
+    rename(node, functional);
+    if (node.outputs.empty()) graph_.add_output(&node, tensor.current->name, {});
+    graph_.nodes.push_back(&node);
+    const std::vector<const Value*> names = std::move(tensor.names);
+    tensor.names.assign(1, names.front());  // what its strides are asked by
+    make_view(node, tensor);
+    Tensor& changed = *views_.back().outputs[0];
+    for (const Value* value : names) name(changed, value);
+  }
+
+  void rename(Node& node, const FunctionalSchema& functional) {
+    std::vector<Argument> arguments;
+    for (size_t i = 0; i < functional.sources.size(); ++i) {
+      const int source = functional.sources[i];
+      arguments.push_back(source < 0 ? default_arguments(*functional.schema)[i]
+                                     : std::move(node.arguments[static_cast<size_t>(source)]));
+    }
+    node.arguments = std::move(arguments);
+    node.op = functional.schema->key;
+    node.schema = functional.schema;
+  }
+
+  // Turns the node into the functional operator and gives its results to the targets.
+  void compute(Node& node, const FunctionalSchema& functional, const std::vector<Tensor*>& targets,
+               const std::vector<int>& target_arguments) {
+    const Schema& mutates = *node.schema;
+    std::vector<Value*> outputs;                           // the functional operator's
+    std::vector<Value*> written(targets.size(), nullptr);  // the program's names of the results
+    for (size_t i = 0; i < node.outputs.size() && i < mutates.returns.size(); ++i) {
+      const auto& sets = mutates.returns[i].alias_sets;
+      if (sets.empty()) {
+        outputs.push_back(node.outputs[i]);
+        continue;
+      }
+      for (size_t t = 0; t < targets.size(); ++t) {
+        if (mutates.arguments[static_cast<size_t>(target_arguments[t])].alias_sets == sets) {
+          written[t] = node.outputs[i];
+        }
+      }
+    }
+    std::vector<std::optional<DType>> dtypes;
+    for (size_t t = 0; t < targets.size(); ++t) {
+      const Value* old = targets[t]->current;
+      const bool is_out = mutates.arguments[static_cast<size_t>(target_arguments[t])].is_out;
+      Type type = is_out && written[t] && written[t]->type.shape ? written[t]->type : old->type;
+      if (is_out && targets[t]->view && type.shape && old->type.shape &&
+          *type.shape != *old->type.shape) {
+        fail_unsupported(node, "an out= argument that is a view and is resized");
+      }
+      if (!written[t]) written[t] = graph_.add_value(old->name, type);
+      written[t]->type = type;
+      dtypes.push_back(unconverted_dtype(node, functional, type));
+      if (dtypes[t]) type.dtype = *dtypes[t];
+      outputs.push_back(dtypes[t] ? graph_.add_value(written[t]->name, type) : written[t]);
+    }
+    const size_t fresh = outputs.size() - targets.size();
+    rename(node, functional);
+    node.outputs = outputs;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      outputs[i]->producer = &node;
+      outputs[i]->index = static_cast<int>(i);
+    }
+    graph_.nodes.push_back(&node);
+    track_layout(node, Sharing::fresh);
+    for (size_t t = 0; t < targets.size(); ++t) {
+      if (dtypes[t]) {
+        Node* cast = graph_.add_node("aten::to.dtype", {outputs[fresh + t], written[t]->type.dtype},
+                                     node.location);
+        cast->outputs.push_back(written[t]);
+        written[t]->producer = cast;
+        written[t]->index = 0;
+      }
+      assign(*targets[t], written[t]);
+      name(*targets[t], written[t]);
+    }
+  }
+
+  const FunctionalSchema& functional_of(const Schema& mutates) {
+    const auto [at, inserted] = functional_.try_emplace(&mutates);
+    if (inserted) at->second = find_functional(mutates);
+    return at->second;
+  }
+
+  void record_mutations() {
+    for (Mutation& mutation : graph_.mutations) {
+      Argument value = mutation.value;
+      resolve(value);
+      mutation.value = value.as_value();
+    }
+    const auto record = [&](Value* root, bool is_buffer) {
+      const auto at = tensors_.find(root);
+      if (at == tensors_.end()) return;
+      Tensor* tensor = at->second;
+      while (tensor->view) tensor = tensor->view->base;
+      if (tensor->storage->version == 0 && !tensor->storage->writer) return;
+      std::erase_if(graph_.mutations,
+                    [&](const Mutation& mutation) { return mutation.target == root->name; });
+      graph_.mutations.push_back({root->name, is_buffer, current(*tensor)});
+    };
+    for (const Constant& constant : graph_.constants) record(constant.value, true);
+    for (Value* input : graph_.inputs) record(input, false);
+  }
+
+  void drop_unused() {
+    std::unordered_set<const Node*> used;
+    const auto use = [&](const Value* value) {
+      if (value->producer) used.insert(value->producer);
+    };
+    for (Argument& output : graph_.outputs) for_each_value(output, use);
+    for (const Mutation& mutation : graph_.mutations) use(mutation.value);
+    std::vector<Node*> kept;
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      Node* node = graph_.nodes[i];
+      if (node->schema && !used.contains(node)) continue;
+      for (Argument& argument : node->arguments) for_each_value(argument, use);
+      kept.push_back(node);
+    }
+    std::reverse(kept.begin(), kept.end());
+    graph_.nodes = std::move(kept);
+  }
+
+  Graph& graph_;
+  const Node* node_ = nullptr;  // the program's node at hand
+  std::deque<Storage> storages_;
+  std::deque<Tensor> tensor_storage_;
+  std::deque<View> views_;
+  std::unordered_map<const Value*, Tensor*> tensors_;  // what each of the program's values means
+  std::unordered_map<const Schema*, FunctionalSchema> functional_;
+  std::unordered_set<const Value*> scattered_;  // values that may not be contiguous
+};
+
+void functionalize_sub_graphs(const Node& node) {
+  for (const Argument& argument : node.arguments) {
+    const auto* sub_graph = argument.get<std::shared_ptr<Graph>>();
+    if (!sub_graph) continue;
+    functionalize(**sub_graph);
+    if (!(*sub_graph)->mutations.empty()) {
+      fail_unsupported(node, concat("a branch or loop body writes to its input %",
+                                    (*sub_graph)->mutations[0].target));
+    }
+  }
+}
+
+}  // namespace
+
+void functionalize(Graph& graph) {
+  bool writes = false;
+  for (const Node* node : graph.nodes) {
+    if (!node->schema) functionalize_sub_graphs(*node);
+    writes = writes || (node->schema && node->schema->is_mutable() && !is_effect_only(*node));
+  }
+  if (writes) {
+    Functionalizer(graph).run();
+  } else {
+    std::erase_if(graph.nodes, [](const Node* node) { return is_effect_only(*node); });
+  }
+}
+
+}  // namespace onnx_native::aten
