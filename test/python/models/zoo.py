@@ -69,6 +69,7 @@ class ZooModel:
     others: tuple[Sizes, Sizes]
 
     def module(self) -> torch.nn.Module:
+        prepare_torchvision()  # transformers imports it too
         torch.manual_seed(0)
         return self.build().eval()
 
@@ -115,7 +116,6 @@ def _tokens(vocabulary: int) -> Callable[[int, int], Inputs]:
 
 
 def _resnet18() -> torch.nn.Module:
-    prepare_torchvision()
     import torchvision
 
     model = torchvision.models.resnet18(weights=None)
@@ -127,7 +127,6 @@ def _resnet18() -> torch.nn.Module:
 
 
 def _vit_b16() -> torch.nn.Module:
-    prepare_torchvision()
     import timm
 
     return timm.create_model("vit_base_patch16_224", pretrained=False)
@@ -162,10 +161,12 @@ def _gpt2() -> torch.nn.Module:
     return GPT2LMHeadModel(GPT2Config(use_cache=False))
 
 
-def _t5() -> torch.nn.Module:
+def _t5(attention: str) -> torch.nn.Module:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    return T5ForConditionalGeneration(T5Config(use_cache=False))  # the sizes of t5-small
+    model = T5ForConditionalGeneration(T5Config(use_cache=False))  # the sizes of t5-small
+    model.set_attn_implementation(attention)
+    return model
 
 
 def _t5_inputs(batch: int, length: int) -> Inputs:
@@ -187,6 +188,17 @@ def llama(layers: int) -> ZooModel:
     )
 
 
+def t5(attention: str) -> ZooModel:
+    """With "sdpa", its default, PyTorch's own exporter fails; with "eager" it does not."""
+    return ZooModel(
+        "t5" if attention == "sdpa" else f"t5_{attention}",
+        lambda: _t5(attention),
+        _t5_inputs,
+        {**_TEXT_AXES, "decoder_input_ids": {0: "batch", 1: "decoder_sequence"}},
+        **_TEXT_SIZES,
+    )
+
+
 ZOO = {
     model.name: model
     for model in (
@@ -195,13 +207,7 @@ ZOO = {
         ZooModel("bert_base", _bert, _tokens(30522), _TEXT_AXES, **_TEXT_SIZES),
         llama(16),
         ZooModel("gpt2", _gpt2, _tokens(50257), _TEXT_AXES, **_TEXT_SIZES),
-        ZooModel(
-            "t5",
-            _t5,
-            _t5_inputs,
-            {**_TEXT_AXES, "decoder_input_ids": {0: "batch", 1: "decoder_sequence"}},
-            **_TEXT_SIZES,
-        ),
+        t5("sdpa"),
     )
 }
 
