@@ -121,8 +121,11 @@ def _resnet18() -> torch.nn.Module:
     model = torchvision.models.resnet18(weights=None)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):  # statistics that are not 0 and 1
-            module.running_mean.normal_(0, 0.1)
-            module.running_var.uniform_(0.5, 1.5)
+            mean, variance = module.running_mean, module.running_var
+            assert mean is not None
+            assert variance is not None
+            mean.normal_(0, 0.1)
+            variance.uniform_(0.5, 1.5)
     return model
 
 
@@ -132,7 +135,7 @@ def _vit_b16() -> torch.nn.Module:
     return timm.create_model("vit_base_patch16_224", pretrained=False)
 
 
-def _bert(**changes: int) -> torch.nn.Module:
+def _bert(**changes: Any) -> torch.nn.Module:
     from transformers import BertConfig, BertModel
 
     return BertModel(BertConfig(**changes))
