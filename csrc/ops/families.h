@@ -18,5 +18,14 @@ void register_embedding(OpTable& ops);
 void register_matmul(OpTable& ops);
 void register_norm(OpTable& ops);
 void register_pool(OpTable& ops);
+void register_unary(OpTable& ops);
+void register_binary(OpTable& ops);
+void register_logic(OpTable& ops);
+void register_conversion(OpTable& ops);
+void register_activation(OpTable& ops);
+void register_reduction(OpTable& ops);
+void register_cumulative(OpTable& ops);
+void register_creation(OpTable& ops);
+void register_random(OpTable& ops);
 
 }  // namespace onnx_native::ops

@@ -16,6 +16,15 @@ void register_all(OpTable& ops) {
   register_matmul(ops);
   register_norm(ops);
   register_pool(ops);
+  register_unary(ops);
+  register_binary(ops);
+  register_logic(ops);
+  register_conversion(ops);
+  register_activation(ops);
+  register_reduction(ops);
+  register_cumulative(ops);
+  register_creation(ops);
+  register_random(ops);
 }
 
 }  // namespace onnx_native::ops

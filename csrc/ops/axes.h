@@ -1,0 +1,22 @@
+// Reductions as ATen defines them: over some axes or all, of 0-d tensors too.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "onnx/builder.h"
+
+namespace onnx_native::ops {
+
+// The axes, none given or an empty list meaning all; of a 0-d tensor, none. Non-negative.
+Ints axes_of(Value x, const std::optional<Ints>& dim);
+// b.reduce for axes from axes_of. Dtypes that the operator does not take are widened and cast back.
+Value reduced(Builder& b, std::string_view onnx_op, Value x, const Ints& axes, bool keepdim);
+// Sum over the axes; the dtype stays.
+Value sum_over(Builder& b, Value x, const Ints& axes, bool keepdim);
+// Largest (or smallest) elements; NaN wins.
+Value extreme_over(Builder& b, std::string_view onnx_op, Value x, const Ints& axes, bool keepdim);
+// How many elements the axes hold together.
+Dim count_over(Value x, const Ints& axes);
+
+}  // namespace onnx_native::ops

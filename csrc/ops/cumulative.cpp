@@ -1,0 +1,115 @@
+// Running sums, products and extremes along one axis.
+#include <cmath>
+#include <limits>
+
+#include "ops/axes.h"
+#include "ops/families.h"
+#include "ops/numeric.h"
+
+namespace onnx_native::ops {
+namespace {
+
+using Step = std::function<Values(const Values& state, Value element)>;
+
+// A Scan along the axis: `step` makes the next state from the state and the next slice; the states
+// after each step, stacked along the axis, are the result.
+Values scan(Builder& b, Value x, int64_t axis, const Values& initial, const Step& step) {
+  Shape slice = *x->shape;
+  slice.erase(slice.begin() + axis);
+  const auto body = b.subgraph("step", [&] {
+    Values state;
+    for (const Value start : initial) {
+      state.push_back(b.graph().add_input("", start->dtype, slice));
+    }
+    const Value element = b.graph().add_input("", x->dtype, slice);
+    const Values next = step(state, element);
+    Values outputs = next;
+    for (const Value value : next) outputs.push_back(b.Identity(value));
+    return outputs;
+  });
+  Values inputs;
+  for (const Value start : initial) inputs.push_back(b.expand(start, slice));
+  inputs.push_back(x);
+  const auto states = static_cast<int64_t>(initial.size());
+  const Values results = b.ops("Scan", 2 * initial.size(), inputs,
+                               {{"body", body},
+                                {"num_scan_inputs", 1},
+                                {"scan_input_axes", Ints{axis}},
+                                {"scan_output_axes", Ints(states, axis)}});
+  return {results.begin() + states, results.end()};
+}
+
+Value for_sum(Builder& b, Value x, std::optional<DType> dtype) {
+  return b.cast(x, dtype.value_or(is_floating(x->dtype) ? x->dtype : DType::i64));
+}
+
+Value cumsum(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
+  const Value x = for_sum(b, self, dtype);
+  if (x->rank() == 0) return x;
+  const bool narrow = is_integral(x->dtype) && item_size(x->dtype) < 4;
+  const Value wide = narrow ? b.cast(x, DType::i32) : x;
+  const int64_t axis = normalize_axis(dim, x->rank());
+  return b.cast(b.op("CumSum", {wide, b.i64(axis)}), x->dtype);
+}
+
+Value cumprod(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
+  const Value x = for_sum(b, self, dtype);
+  if (x->rank() == 0) return x;
+  const int64_t axis = normalize_axis(dim, x->rank());
+  return scan(b, x, axis, {b.like(x, 1)}, [&](const Values& state, Value element) {
+    return Values{b.Mul(state[0], element)};
+  })[0];
+}
+
+Value log_cumsum_exp(Builder& b, Value self, int64_t dim) {
+  if (self->rank() == 0) return self;
+  const Value x = b.cast(self, accumulation_dtype(self->dtype));
+  const int64_t axis = normalize_axis(dim, x->rank());
+  const Value start = b.like(x, -std::numeric_limits<double>::infinity());
+  const Value result = scan(b, x, axis, {start}, [&](const Values& state, Value element) {
+    return Values{log_add_exp(b, state[0], element)};
+  })[0];
+  return b.cast(result, self->dtype);
+}
+
+enum class Extreme { greatest, least };
+
+// The last index of the extreme so far; NaN is more extreme than any number.
+std::array<Value, 2> cumulative_extreme(Builder& b, Value self, int64_t dim, Extreme extreme) {
+  if (self->rank() == 0) return {self, b.i64(0)};
+  const DType dtype = self->dtype;
+  const Value x = dtype == DType::boolean ? b.cast(self, DType::i32) : self;
+  const int64_t axis = normalize_axis(dim, x->rank());
+  const Value first = extreme == Extreme::greatest ? b.like(x, lowest_value(x->dtype))
+                                                   : b.like(x, max_value(x->dtype));
+  const Value start = !is_floating(x->dtype)
+                          ? first
+                          : b.like(x, (extreme == Extreme::greatest ? -1 : 1) *
+                                          std::numeric_limits<double>::infinity());
+  // State: value, its index, index of the next element.
+  const Values results =
+      scan(b, x, axis, {start, b.i64(0), b.i64(0)}, [&](const Values& state, Value element) {
+        Value wins = extreme == Extreme::greatest ? b.GreaterOrEqual(element, state[0])
+                                                  : b.LessOrEqual(element, state[0]);
+        if (is_floating(x->dtype)) wins = b.Or(wins, b.IsNaN(element));
+        return Values{b.where(wins, element, state[0]), b.where(wins, state[2], state[1]),
+                      b.Add(state[2], b.i64(1))};
+      });
+  return {b.cast(results[0], dtype), results[1]};
+}
+
+}  // namespace
+
+void register_cumulative(OpTable& ops) {
+  ops.def("aten::cumsum", cumsum);
+  ops.def("aten::cumprod", cumprod);
+  ops.def("aten::logcumsumexp", log_cumsum_exp);
+  ops.def("aten::cummax", [](Builder& b, Value self, int64_t dim) {
+    return cumulative_extreme(b, self, dim, Extreme::greatest);
+  });
+  ops.def("aten::cummin", [](Builder& b, Value self, int64_t dim) {
+    return cumulative_extreme(b, self, dim, Extreme::least);
+  });
+}
+
+}  // namespace onnx_native::ops

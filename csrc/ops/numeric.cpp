@@ -1,0 +1,134 @@
+#include "ops/numeric.h"
+
+#include <limits>
+
+namespace onnx_native::ops {
+
+Value scaled(Builder& b, Value x, const Scalar& factor) {
+  if (is_one(factor)) return x;
+  return x->dtype == DType::boolean ? b.And(x, b.like(x, factor)) : b.Mul(x, b.like(x, factor));
+}
+
+Value sum_of(Builder& b, Value x, Value y) {
+  return x->dtype == DType::boolean ? b.Or(x, y) : b.Add(x, y);
+}
+
+Value larger(Builder& b, Value x, Value y) {
+  return x->dtype == DType::boolean ? b.Or(x, y) : b.Max(x, y);
+}
+
+Value smaller(Builder& b, Value x, Value y) {
+  return x->dtype == DType::boolean ? b.And(x, y) : b.Min(x, y);
+}
+
+Value clamped(Builder& b, Value x, std::optional<Value> low, std::optional<Value> high) {
+  const auto is_number = [](const std::optional<Value>& bound) {
+    return !bound || ((*bound)->is_constant() && (*bound)->rank() == 0 &&
+                      !((*bound)->constant->number(0) != (*bound)->constant->number(0)));
+  };
+  const bool ordered = !low || !high || !is_number(low) || !is_number(high) ||
+                       (*low)->constant->number(0) <= (*high)->constant->number(0);
+  if (x->dtype != DType::boolean && is_number(low) && is_number(high) && ordered) {
+    if (!low && !high) return x;
+    return b.op("Clip", {x, low.value_or(nullptr), high.value_or(nullptr)});
+  }
+  if (low) x = larger(b, x, *low);
+  return high ? smaller(b, x, *high) : x;
+}
+
+Value clamped(Builder& b, Value x, double low, double high) {
+  return clamped(b, x, b.like(x, low), b.like(x, high));
+}
+
+namespace {
+
+Value ordered(Builder& b, Value x) {
+  return x->dtype == DType::boolean ? b.cast(x, DType::i32) : x;
+}
+
+}  // namespace
+
+Value less(Builder& b, Value x, Value y) { return b.Less(ordered(b, x), ordered(b, y)); }
+
+Value less_or_equal(Builder& b, Value x, Value y) {
+  return b.LessOrEqual(ordered(b, x), ordered(b, y));
+}
+
+Value not_equal(Builder& b, Value x, Value y) { return b.Not(b.Equal(x, y)); }
+
+Value filled_like(Builder& b, Value x, DType dtype, const Scalar& value) {
+  return b.expand(b.scalar(dtype, value), *b.known_shape(x));
+}
+
+Value is_nan(Builder& b, Value x) {
+  return is_floating(x->dtype) ? b.IsNaN(x) : filled_like(b, x, DType::boolean, false);
+}
+
+Value sign_bit(Builder& b, Value x) {
+  const Value zero = b.like(x, 0);
+  if (!is_floating(x->dtype)) return less(b, x, zero);
+  return b.Or(b.Less(x, zero), b.Less(b.Reciprocal(x), zero));
+}
+
+Value truncated(Builder& b, Value x) {
+  if (!is_floating(x->dtype)) return x;
+  return b.where(b.Less(x, b.like(x, 0)), b.Ceil(x), b.Floor(x));
+}
+
+Value negated(Builder& b, Value x) {
+  return is_signed(x->dtype) ? b.Neg(x) : b.Sub(b.like(x, 0), x);
+}
+
+// The error of rounding 1 + x is undone by the factor x / ((1 + x) - 1) (Kahan).
+Value log1p(Builder& b, Value x) {
+  const Value one = b.like(x, 1);
+  const Value u = b.Add(x, one);
+  const Value rounded = b.Sub(u, one);
+  const Value log = b.Log(u);
+  const Value corrected = b.where(b.Equal(rounded, x), log, b.Mul(log, b.Div(x, rounded)));
+  return b.where(b.Equal(u, one), x, corrected);
+}
+
+// exp(x) - 1 = tanh(x/2) * (exp(x) + 1)
+Value expm1(Builder& b, Value x) {
+  return b.Mul(b.Tanh(b.Mul(x, b.like(x, 0.5))), b.Add(b.Exp(x), b.like(x, 1)));
+}
+
+Value log_add_exp(Builder& b, Value x, Value y) {
+  const Value most = b.Max(x, y);
+  const Value difference = b.Sub(x, y);
+  const Value sum = b.Add(most, log1p(b, b.Exp(b.Neg(b.Abs(difference)))));
+  const Value infinity = b.like(x, std::numeric_limits<double>::infinity());
+  return b.where(b.And(b.Equal(x, y), b.Equal(b.Abs(x), infinity)), x, sum);
+}
+
+Value floor_divided(Builder& b, Value x, Value y) {
+  const Value zero = b.like(x, 0);
+  if (!is_floating(x->dtype)) {
+    const Value quotient = b.Div(x, y);
+    if (!is_signed(x->dtype)) return quotient;
+    const Value remainder = b.Sub(x, b.Mul(quotient, y));
+    const Value adjust =
+        b.And(not_equal(b, remainder, zero), b.Xor(b.Less(remainder, zero), b.Less(y, zero)));
+    return b.where(adjust, b.Sub(quotient, b.like(x, 1)), quotient);
+  }
+  // As ATen's div_floor_floating: from the exact remainder, not from the rounded quotient.
+  const Value one = b.like(x, 1);
+  const Value remainder = b.op("Mod", {x, y}, {{"fmod", 1}});
+  const Value quotient = b.Div(b.Sub(x, remainder), y);
+  const Value adjust =
+      b.And(not_equal(b, remainder, zero), b.Xor(b.Less(remainder, zero), b.Less(y, zero)));
+  const Value adjusted = b.where(adjust, b.Sub(quotient, one), quotient);
+  const Value floor = b.Floor(adjusted);
+  const Value nearest =
+      b.where(b.Greater(b.Sub(adjusted, floor), b.like(x, 0.5)), b.Add(floor, one), floor);
+  return b.where(b.Equal(y, zero), b.Div(x, y), nearest);
+}
+
+Value argument_as(const Call& call, size_t i, DType dtype) {
+  return call.builder().cast(call.tensor(i, dtype), dtype);
+}
+
+bool is_literal(const Call& call, size_t i) { return call.argument(i).as_value() == nullptr; }
+
+}  // namespace onnx_native::ops
