@@ -146,7 +146,7 @@ class Functionalizer {
         fail_unsupported(*at->view->node, "a write through as_strided of a view");
       }
       value = write_back(graph_, *at->view->node, at->output, base.current, value,
-                         [&] { return current(base); });
+                         base.names.front()->name, [&] { return current(base); });
       updated.emplace_back(&base, value);
     }
     const int version = ++tensor.storage->version;
@@ -177,8 +177,8 @@ class Functionalizer {
   // given.
   void track_layout(const Node& node, Sharing sharing) {
     static const std::unordered_set<std::string_view> contiguous{
-        "aten::linear", "aten::mm",        "aten::bmm",       "aten::addmm",
-        "aten::matmul", "aten::embedding", "aten::layer_norm"};
+        "aten::linear",    "aten::mm",         "aten::bmm",   "aten::addmm",
+        "aten::embedding", "aten::layer_norm", "aten::matmul"};
     static const std::unordered_set<std::string_view> scattering{
         "aten::einsum",   "aten::scaled_dot_product_attention",
         "aten::stft",     "aten::nonzero",
@@ -192,6 +192,11 @@ class Functionalizer {
     const std::string& name = node.schema->name;
     bool scattered = scattering.contains(name) || name.starts_with("aten::linalg_") ||
                      name.starts_with("aten::fft_");
+    if (name == "aten::matmul") {  // folds a matrix times a batch, and transposes the result
+      const Type& a = node.arguments[0].as_value()->type;
+      const Type& b = node.arguments[1].as_value()->type;
+      scattered = !a.shape || !b.shape || a.shape->size() < b.shape->size();
+    }
     const int format = node.schema->index("memory_format");
     const auto* asked =
         format < 0 ? nullptr : node.arguments[static_cast<size_t>(format)].get<std::string>();
@@ -348,7 +353,7 @@ class Functionalizer {
           *type.shape != *old->type.shape) {
         fail_unsupported(node, "an out= argument that is a view and is resized");
       }
-      if (!written[t]) written[t] = graph_.add_value(old->name, type);
+      if (!written[t]) written[t] = graph_.add_value(targets[t]->names.front()->name, type);
       written[t]->type = type;
       dtypes.push_back(unconverted_dtype(node, functional, type));
       if (dtypes[t]) type.dtype = *dtypes[t];

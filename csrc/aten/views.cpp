@@ -246,68 +246,6 @@ Sharing sharing_of_to(const Node& node) {
   return !format_name || *format_name == "preserve_format" ? Sharing::same : Sharing::unknown;
 }
 
-Value* emit(Graph& graph, const Node& view, const char* op, std::vector<Argument> arguments,
-            const Value* base) {
-  Node* node = graph.add_node(op, std::move(arguments), view.location);
-  return graph.add_output(node, base->name, base->type);
-}
-
-Argument size_argument(Graph& graph, const Node& view, Value* base, size_t dim) {
-  const Dim& size = (*base->type.shape)[dim];
-  if (const auto constant = size.constant()) return *constant;
-  Node* node =
-      graph.add_node("aten::sym_size.int", {base, static_cast<int64_t>(dim)}, view.location);
-  return graph.add_output(node, "size", Type::sym_int(size));
-}
-
-Value* reshape_to_base(Graph& graph, const Node& view, Value* base, Value* written) {
-  if (!base->type.shape) return emit(graph, view, "aten::reshape_as", {written, base}, base);
-  const Shape& shape = *base->type.shape;
-  const auto symbolic = std::count_if(shape.begin(), shape.end(),
-                                      [](const Dim& size) { return !size.is_constant(); });
-  const bool has_zero =
-      std::any_of(shape.begin(), shape.end(), [](const Dim& size) { return size.equals(0); });
-  Argument::List sizes;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const bool inferred = symbolic == 1 && !has_zero && !shape[i].is_constant();
-    sizes.push_back(inferred ? Argument(int64_t{-1}) : size_argument(graph, view, base, i));
-  }
-  return emit(graph, view, "aten::reshape", {written, std::move(sizes)}, base);
-}
-
-Value* permute_back(Graph& graph, const Node& view, View kind, Value* base, Value* written) {
-  if (view.schema->name == "aten::t" || kind == View::transpose) {
-    std::vector<Argument> arguments = view.arguments;
-    arguments[0] = written;
-    return emit(graph, view, view.op.c_str(), std::move(arguments), base);
-  }
-  const auto order = permutation(view, kind);
-  if (!order) fail_unsupported(view, "a write through a permutation of unknown rank");
-  Argument::List inverse(order->size(), Argument(int64_t{0}));
-  for (size_t i = 0; i < order->size(); ++i) {
-    inverse[static_cast<size_t>((*order)[i])] = static_cast<int64_t>(i);
-  }
-  return emit(graph, view, "aten::permute", {written, std::move(inverse)}, base);
-}
-
-// The scatter operators take what their view takes, with the written value after the base.
-Value* scatter(Graph& graph, const Node& view, const char* op, Value* base, Value* written) {
-  std::vector<Argument> arguments = view.arguments;
-  arguments[0] = base;
-  arguments.insert(arguments.begin() + 1, written);
-  return emit(graph, view, op, std::move(arguments), base);
-}
-
-Value* narrow_back(Graph& graph, const Node& view, Value* base, Value* written) {
-  const auto start = int_argument(view, "start");
-  const auto length = int_argument(view, "length");
-  if (!start || !length || (*start < 0 && *start + *length >= 0)) {
-    fail_unsupported(view, "a write through narrow with sizes that are not constant");
-  }
-  return emit(graph, view, "aten::slice_scatter",
-              {base, written, view.arguments[1], *start, *start + *length, int64_t{1}}, base);
-}
-
 std::optional<int64_t> split_dim(const Node& view) {
   const std::string& name = view.schema->name;
   if (name == "aten::vsplit") return 0;
@@ -318,22 +256,104 @@ std::optional<int64_t> split_dim(const Node& view) {
   return type->shape->size() == 1 ? 0 : 1;
 }
 
-Value* split_back(Graph& graph, const Node& view, int output, Value* base, Value* written) {
-  const auto dim = split_dim(view);
-  Dim start = 0;
-  Dim end = 0;
-  for (int i = 0; dim && i <= output; ++i) {
-    const Type& piece = view.outputs[static_cast<size_t>(i)]->type;
-    if (!piece.shape) fail_unsupported(view, "a write through a split of unknown shape");
-    start = end;
-    end = end + (*piece.shape)[static_cast<size_t>(*dim)];
+// Emits the nodes of one write-back.
+class WriteBack {
+ public:
+  WriteBack(Graph& graph, const Node& view, Value* base, Value* written, std::string_view name)
+      : graph_(graph), view_(view), base_(base), written_(written), name_(name) {}
+
+  Value* reshape() {
+    if (!base_->type.shape) return emit("aten::reshape_as", {written_, base_});
+    const Shape& shape = *base_->type.shape;
+    const auto symbolic = std::count_if(shape.begin(), shape.end(),
+                                        [](const Dim& size) { return !size.is_constant(); });
+    const bool has_zero =
+        std::any_of(shape.begin(), shape.end(), [](const Dim& size) { return size.equals(0); });
+    Argument::List sizes;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      const bool inferred = symbolic == 1 && !has_zero && !shape[i].is_constant();
+      sizes.push_back(inferred ? Argument(int64_t{-1}) : size_argument(i));
+    }
+    return emit("aten::reshape", {written_, std::move(sizes)});
   }
-  if (!dim || !start.is_constant() || !end.is_constant()) {
-    fail_unsupported(view, "a write through a split with sizes that are not constant");
+
+  Value* permute(View kind) {
+    if (view_.schema->name == "aten::t" || kind == View::transpose) {
+      std::vector<Argument> arguments = view_.arguments;
+      arguments[0] = written_;
+      return emit(view_.op, std::move(arguments));
+    }
+    const auto order = permutation(view_, kind);
+    if (!order) fail_unsupported(view_, "a write through a permutation of unknown rank");
+    Argument::List inverse(order->size(), Argument(int64_t{0}));
+    for (size_t i = 0; i < order->size(); ++i) {
+      inverse[static_cast<size_t>((*order)[i])] = static_cast<int64_t>(i);
+    }
+    return emit("aten::permute", {written_, std::move(inverse)});
   }
-  return emit(graph, view, "aten::slice_scatter",
-              {base, written, *dim, *start.constant(), *end.constant(), int64_t{1}}, base);
-}
+
+  // The scatter operators take what their view takes, with the written value after the base.
+  Value* scatter(const char* op, Value* base) {
+    std::vector<Argument> arguments = view_.arguments;
+    arguments[0] = base;
+    arguments.insert(arguments.begin() + 1, written_);
+    return emit(op, std::move(arguments));
+  }
+
+  Value* unbind(int output, Value* base) {
+    return emit("aten::select_scatter",
+                {base, written_, *find(view_, "dim"), static_cast<int64_t>(output)});
+  }
+
+  Value* narrow(Value* base) {
+    const auto start = int_argument(view_, "start");
+    const auto length = int_argument(view_, "length");
+    if (!start || !length || (*start < 0 && *start + *length >= 0)) {
+      fail_unsupported(view_, "a write through narrow with sizes that are not constant");
+    }
+    return slice_scatter(base, *find(view_, "dim"), *start, *start + *length);
+  }
+
+  Value* split(int output, Value* base) {
+    const auto dim = split_dim(view_);
+    Dim start = 0;
+    Dim end = 0;
+    for (int i = 0; dim && i <= output; ++i) {
+      const Type& piece = view_.outputs[static_cast<size_t>(i)]->type;
+      if (!piece.shape) fail_unsupported(view_, "a write through a split of unknown shape");
+      start = end;
+      end = end + (*piece.shape)[static_cast<size_t>(*dim)];
+    }
+    if (!dim || !start.is_constant() || !end.is_constant()) {
+      fail_unsupported(view_, "a write through a split with sizes that are not constant");
+    }
+    return slice_scatter(base, *dim, *start.constant(), *end.constant());
+  }
+
+  Value* emit(std::string op, std::vector<Argument> arguments) {
+    Node* node = graph_.add_node(std::move(op), std::move(arguments), view_.location);
+    return graph_.add_output(node, name_, base_->type);
+  }
+
+ private:
+  Argument size_argument(size_t dim) {
+    const Dim& size = (*base_->type.shape)[dim];
+    if (const auto constant = size.constant()) return *constant;
+    Node* node =
+        graph_.add_node("aten::sym_size.int", {base_, static_cast<int64_t>(dim)}, view_.location);
+    return graph_.add_output(node, "size", Type::sym_int(size));
+  }
+
+  Value* slice_scatter(Value* base, Argument dim, int64_t start, int64_t end) {
+    return emit("aten::slice_scatter", {base, written_, std::move(dim), start, end, int64_t{1}});
+  }
+
+  Graph& graph_;
+  const Node& view_;
+  Value* base_;  // any value it had: for its type and sizes
+  Value* written_;
+  std::string_view name_;
+};
 
 }  // namespace
 
@@ -470,49 +490,47 @@ bool is_identity_view(const Node& view, int output) {
 }
 
 Value* write_back(Graph& graph, const Node& view, int output, Value* base, Value* written,
-                  const std::function<Value*()>& current_base) {
+                  std::string_view name, const std::function<Value*()>& current_base) {
   if (is_identity_view(view, output)) return written;
   const View kind = kind_of(view);
+  WriteBack emit(graph, view, base, written, name);
   switch (kind) {
     case View::reshape:
     case View::copy_reshape:
-      return reshape_to_base(graph, view, base, written);
+      return emit.reshape();
     case View::transpose:
     case View::permute:
     case View::movedim:
     case View::reverse:
     case View::last_two:
-      return permute_back(graph, view, kind, base, written);
+      return emit.permute(kind);
     case View::conjugate_last:
       if (base->type.dtype == DType::undefined || is_complex(base->type.dtype)) break;
-      return permute_back(graph, view, kind, base, written);
+      return emit.permute(kind);
     case View::select:
-      return scatter(graph, view, "aten::select_scatter", current_base(), written);
+      return emit.scatter("aten::select_scatter", current_base());
     case View::slice:
-      return scatter(graph, view, "aten::slice_scatter", current_base(), written);
+      return emit.scatter("aten::slice_scatter", current_base());
     case View::diagonal:
-      return scatter(graph, view, "aten::diagonal_scatter", current_base(), written);
-    case View::narrow:
-      return narrow_back(graph, view, current_base(), written);
-    case View::unbind: {
-      const Argument* dim = find(view, "dim");
-      return emit(graph, view, "aten::select_scatter",
-                  {current_base(), written, *dim, static_cast<int64_t>(output)}, base);
-    }
-    case View::split:
-      return split_back(graph, view, output, current_base(), written);
-    case View::view_as_real:
-      return emit(graph, view, "aten::view_as_complex", {written}, base);
-    case View::view_as_complex:
-      return emit(graph, view, "aten::view_as_real", {written}, base);
+      return emit.scatter("aten::diagonal_scatter", current_base());
     case View::as_strided:
-      return scatter(graph, view, "aten::as_strided_scatter", current_base(), written);
+      return emit.scatter("aten::as_strided_scatter", current_base());
+    case View::narrow:
+      return emit.narrow(current_base());
+    case View::unbind:
+      return emit.unbind(output, current_base());
+    case View::split:
+      return emit.split(output, current_base());
+    case View::view_as_real:
+      return emit.emit("aten::view_as_complex", {written});
+    case View::view_as_complex:
+      return emit.emit("aten::view_as_real", {written});
     case View::expand:
       fail_unsupported(view, "a write through an expanded tensor");
     default:
-      break;
+      fail_unsupported(view, "a write through " + view.op);
   }
-  fail_unsupported(view, "a write through " + view.op);
+  fail_unsupported(view, "a write through " + view.op + " of complex numbers");
 }
 
 }  // namespace onnx_native::aten

@@ -32,10 +32,11 @@ Strides view_strides(const Node& view, int output, const Strides& base);
 bool is_identity_view(const Node& view, int output);
 
 // Emits the new value of a view's base after `written` became the value of its output. `base` gives
-// the base's shape; `current_base`, its elements, is asked only when the view leaves some out.
+// the base's shape; `current_base`, its elements, is asked only when the view leaves some out. The
+// new value is named `name`.
 // Throws ExportError(unsupported) when a write cannot go through the view.
 Value* write_back(Graph& graph, const Node& view, int output, Value* base, Value* written,
-                  const std::function<Value*()>& current_base);
+                  std::string_view name, const std::function<Value*()>& current_base);
 
 // Throws ExportError(unsupported) with the node and its place in the user's program.
 [[noreturn]] void fail_unsupported(const Node& node, const std::string& reason);
