@@ -1,0 +1,311 @@
+// Operators that read, change or join shapes without moving single elements.
+#include <algorithm>
+
+#include "onnx/infer_rules.h"
+
+namespace onnx_native::onnx {
+namespace {
+
+// Elements in the same order: what is known of them stays known.
+void keep_contents(Inference& i) {
+  const auto* known = i.contents(0);
+  const auto count = i.small_integers(0);
+  if (known && count && *count == static_cast<int64_t>(known->size())) {
+    i.set_contents(0, *known);
+  }
+}
+
+void shape(Inference& i) {
+  const Shape* input = i.shape(0);
+  if (!input) {
+    i.set(0, DType::i64, Shape{i.unknown(0, 1, 0)});
+    return;
+  }
+  const auto rank = static_cast<int64_t>(input->size());
+  const auto clamp = [rank](int64_t at) {
+    return std::clamp<int64_t>(at < 0 ? at + rank : at, 0, rank);
+  };
+  const int64_t start = clamp(i.attribute("start", 0));
+  const int64_t end = std::max(start, clamp(i.attribute("end", rank)));
+  i.set(0, DType::i64, Shape{end - start});
+  i.set_contents(0, std::vector<Dim>(input->begin() + start, input->begin() + end));
+}
+
+void size(Inference& i) {
+  i.set(0, DType::i64, Shape{});
+  if (const Shape* input = i.shape(0)) i.set_contents(0, {numel(*input)});
+}
+
+void reshape(Inference& i) {
+  const Shape* input = i.shape(0);
+  const auto* target = i.contents(1);
+  if (!target) {
+    const Shape* length = i.shape(1);
+    const auto rank = length && length->size() == 1 ? (*length)[0].constant() : std::nullopt;
+    i.set(0, i.dtype(0), rank ? std::optional(i.unknown_shape(0, *rank)) : std::nullopt);
+    return;
+  }
+  const bool zero_copies = i.attribute("allowzero", 0) == 0;
+  const auto rank = static_cast<int64_t>(target->size());
+  Shape result;
+  Dim given = 1;
+  Dim copied = 1;  // sizes that stand in both shapes cancel
+  int64_t open = -1;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    const Dim& dim = (*target)[static_cast<size_t>(axis)];
+    if (dim.equals(-1)) {
+      if (open >= 0) i.fail("two sizes are -1");
+      open = axis;
+      result.emplace_back(1);
+    } else if (dim.equals(0) && zero_copies) {
+      if (!input) {
+        result.push_back(i.unknown(0, rank, axis));
+        continue;
+      }
+      if (axis >= static_cast<int64_t>(input->size())) i.fail("size 0 copies no dimension");
+      result.push_back((*input)[static_cast<size_t>(axis)]);
+      copied = copied * result.back();
+    } else {
+      if (dim.constant_or(0) < 0) i.fail("negative size in the target shape");
+      result.push_back(dim);
+      given = given * dim;
+    }
+  }
+  if (open >= 0 && input) {
+    const auto position = static_cast<size_t>(open);
+    Dim whole = numel(*input);
+    if (!copied.equals(1)) {
+      whole = 1;
+      for (size_t axis = 0; axis < input->size(); ++axis) {
+        const bool is_copied = axis < target->size() && (*target)[axis].equals(0) && zero_copies;
+        if (!is_copied) whole = whole * (*input)[axis];
+      }
+    }
+    if (given.equals(0)) {
+      result[position] = i.unknown(0, rank, open);
+    } else {
+      const auto total = whole.constant();
+      const auto parts = given.constant();
+      if (total && parts && *total % *parts != 0) {
+        i.fail(*total, " elements do not divide by ", *parts);
+      }
+      result[position] = Dim::floor_div(whole, given);
+    }
+  } else if (open >= 0) {
+    result[static_cast<size_t>(open)] = i.unknown(0, rank, open);
+  } else if (input) {
+    const auto before = numel(*input).constant();
+    const auto after = numel(result).constant();
+    if (before && after && *before != *after) {
+      i.fail(*before, " elements into a shape of ", *after);
+    }
+  }
+  i.set(0, i.dtype(0), std::move(result));
+  keep_contents(i);
+}
+
+void flatten(Inference& i) {
+  const Shape* input = i.shape(0);
+  if (!input) {
+    i.set(0, i.dtype(0), i.unknown_shape(0, 2));
+    return;
+  }
+  const auto rank = static_cast<int64_t>(input->size());
+  const int64_t given = i.attribute("axis", 1);
+  const int64_t axis = given < 0 ? given + rank : given;
+  if (axis < 0 || axis > rank) i.fail("axis ", given, " of a tensor of rank ", rank);
+  Shape result = {1, 1};
+  for (int64_t d = 0; d < rank; ++d) {
+    Dim& side = result[d < axis ? 0 : 1];
+    side = side * (*input)[static_cast<size_t>(d)];
+  }
+  i.set(0, i.dtype(0), std::move(result));
+}
+
+// The axes of Squeeze and Unsqueeze: an input, or an attribute before opset 13.
+std::optional<std::vector<int64_t>> axes_of(const Inference& i) {
+  return i.optional(1) ? i.numbers(1) : i.attribute_ints("axes");
+}
+
+void squeeze(Inference& i) {
+  const Shape* input = i.shape(0);
+  const auto axes = axes_of(i);
+  if (!input || (!axes && i.optional(1))) {
+    i.set(0, i.dtype(0), std::nullopt);
+    return;
+  }
+  const auto rank = static_cast<int64_t>(input->size());
+  std::vector<bool> dropped(input->size(), false);
+  if (axes) {
+    for (const int64_t axis : *axes) {
+      const auto at = static_cast<size_t>(i.axis(axis, rank));
+      if ((*input)[at].constant_or(1) != 1) i.fail("axis ", axis, " does not have size 1");
+      dropped[at] = true;
+    }
+  } else {
+    for (size_t at = 0; at < input->size(); ++at) dropped[at] = (*input)[at].equals(1);
+  }
+  Shape result;
+  for (size_t at = 0; at < input->size(); ++at) {
+    if (!dropped[at]) result.push_back((*input)[at]);
+  }
+  i.set(0, i.dtype(0), std::move(result));
+  keep_contents(i);
+}
+
+void unsqueeze(Inference& i) {
+  const Shape* input = i.shape(0);
+  const auto axes = axes_of(i);
+  if (!input || !axes) {
+    i.set(0, i.dtype(0), std::nullopt);
+    return;
+  }
+  const auto rank = static_cast<int64_t>(input->size() + axes->size());
+  std::vector<bool> added(static_cast<size_t>(rank), false);
+  for (const int64_t axis : *axes) {
+    const auto at = static_cast<size_t>(i.axis(axis, rank));
+    if (added[at]) i.fail("axis ", axis, " twice");
+    added[at] = true;
+  }
+  Shape result;
+  size_t next = 0;
+  for (const bool is_new : added) result.push_back(is_new ? Dim(1) : (*input)[next++]);
+  i.set(0, i.dtype(0), std::move(result));
+  keep_contents(i);
+}
+
+void transpose(Inference& i) {
+  const Shape* input = i.shape(0);
+  if (!input) {
+    i.set(0, i.dtype(0), std::nullopt);
+    return;
+  }
+  const auto permutation = i.attribute_ints("perm");
+  Shape result;
+  if (!permutation) {
+    result.assign(input->rbegin(), input->rend());
+  } else {
+    if (permutation->size() != input->size()) i.fail("perm is not as long as the rank");
+    for (const int64_t axis : *permutation) {
+      result.push_back(
+          (*input)[static_cast<size_t>(i.axis(axis, static_cast<int64_t>(input->size())))]);
+    }
+  }
+  i.set(0, i.dtype(0), std::move(result));
+  keep_contents(i);
+}
+
+void expand(Inference& i) {
+  const Shape* input = i.shape(0);
+  const auto* target = i.contents(1);
+  if (input && target) {
+    i.set(0, i.dtype(0), broadcast(*input, *target));
+  } else if (const Shape* length = i.shape(1);
+             input && length && length->size() == 1 && (*length)[0].is_constant()) {
+    const auto rank =
+        std::max<int64_t>(*(*length)[0].constant(), static_cast<int64_t>(input->size()));
+    i.set(0, i.dtype(0), i.unknown_shape(0, rank));
+  } else {
+    i.set(0, i.dtype(0), std::nullopt);
+  }
+  const auto* known = i.contents(0);
+  const auto count = i.small_integers(0);
+  if (known && known->size() == 1 && count) {
+    i.set_contents(0, std::vector<Dim>(static_cast<size_t>(*count), known->front()));
+  } else {
+    keep_contents(i);
+  }
+}
+
+void tile(Inference& i) {
+  const Shape* input = i.shape(0);
+  const auto* repeats = i.contents(1);
+  if (!input || !repeats) {
+    i.set(0, i.dtype(0), input ? std::optional(i.unknown_shape(0, i.in(0).rank())) : std::nullopt);
+    return;
+  }
+  if (repeats->size() != input->size()) i.fail("repeats are not as many as the rank");
+  Shape result;
+  for (size_t d = 0; d < input->size(); ++d) result.push_back((*input)[d] * (*repeats)[d]);
+  i.set(0, i.dtype(0), std::move(result));
+  const auto* known = i.contents(0);
+  const auto count = i.small_integers(0);
+  if (known && !known->empty() && count) {
+    std::vector<Dim> elements;
+    for (int64_t k = 0; k < *count; ++k) {
+      elements.push_back((*known)[static_cast<size_t>(k) % known->size()]);
+    }
+    i.set_contents(0, std::move(elements));
+  }
+}
+
+void concat(Inference& i) {
+  std::optional<Shape> result = i.in(0).shape;
+  if (!result) {
+    for (size_t input = 1; input < i.num_inputs(); ++input) i.same_dtype(0, input);
+    i.set(0, i.dtype(0), std::nullopt);
+    return;
+  }
+  const auto rank = static_cast<int64_t>(result->size());
+  const auto axis = static_cast<size_t>(i.axis_attribute("axis", 0, rank));
+  for (size_t input = 1; input < i.num_inputs() && result; ++input) {
+    i.same_dtype(0, input);
+    const Shape* next = i.shape(input);
+    if (!next) {
+      result.reset();
+      break;
+    }
+    if (next->size() != result->size()) i.fail("inputs of different ranks");
+    for (size_t d = 0; d < result->size(); ++d) {
+      (*result)[d] = d == axis ? (*result)[d] + (*next)[d] : i.unify((*result)[d], (*next)[d]);
+    }
+  }
+  i.set(0, i.dtype(0), std::move(result));
+  if (!i.small_integers(0)) return;
+  std::vector<Dim> elements;
+  for (size_t input = 0; input < i.num_inputs(); ++input) {
+    const auto* known = i.contents(input);
+    if (!known) return;
+    elements.insert(elements.end(), known->begin(), known->end());
+  }
+  i.set_contents(0, std::move(elements));
+}
+
+void depth_to_space(Inference& i) {
+  i.expect_rank(0, 4);
+  const Shape* input = i.shape(0);
+  const Dim block = i.attribute("blocksize", 1);
+  i.set(0, i.dtype(0),
+        input ? Shape{(*input)[0], Dim::floor_div((*input)[1], block * block), (*input)[2] * block,
+                      (*input)[3] * block}
+              : i.unknown_shape(0, 4));
+}
+
+void space_to_depth(Inference& i) {
+  i.expect_rank(0, 4);
+  const Shape* input = i.shape(0);
+  const Dim block = i.attribute("blocksize", 1);
+  i.set(0, i.dtype(0),
+        input ? Shape{(*input)[0], (*input)[1] * block * block, Dim::floor_div((*input)[2], block),
+                      Dim::floor_div((*input)[3], block)}
+              : i.unknown_shape(0, 4));
+}
+
+}  // namespace
+
+void add_shape_rules(Rules& rules) {
+  rules["Concat"] = concat;
+  rules["DepthToSpace"] = depth_to_space;
+  rules["Expand"] = expand;
+  rules["Flatten"] = flatten;
+  rules["Reshape"] = reshape;
+  rules["Shape"] = shape;
+  rules["Size"] = size;
+  rules["SpaceToDepth"] = space_to_depth;
+  rules["Squeeze"] = squeeze;
+  rules["Tile"] = tile;
+  rules["Transpose"] = transpose;
+  rules["Unsqueeze"] = unsqueeze;
+}
+
+}  // namespace onnx_native::onnx
