@@ -11,13 +11,10 @@ Value to_dtype(Builder& b, Value self, DType dtype, Ignored /*non_blocking*/, Ig
 }  // namespace
 
 void register_conversion(OpTable& ops) {
-  ops.def({"aten::clone", "aten::contiguous"},
-          [](Builder&, Value self, Ignored /*memory_format*/) { return self; });
-  ops.def(
-      {"aten::alias", "aten::alias_copy", "aten::detach", "aten::detach_copy",
-       "aten::lift_fresh_copy", "aten::lift_fresh", "aten::lift", "aten::positive", "aten::real",
-       "aten::conj", "aten::conj_physical", "aten::resolve_conj", "aten::resolve_neg"},
-      [](Builder&, Value self) { return self; });
+  ops.def("aten::clone", [](Builder&, Value self, Ignored /*memory_format*/) { return self; });
+  ops.def({"aten::detach", "aten::detach_copy", "aten::lift_fresh_copy", "aten::lift_fresh",
+           "aten::lift", "aten::positive", "aten::real", "aten::conj", "aten::conj_physical"},
+          [](Builder&, Value self) { return self; });
   ops.def("aten::to.dtype", to_dtype);
   ops.def("aten::to.device",
           [](Builder& b, Value self, Ignored /*device*/, DType dtype, Ignored /*non_blocking*/,

@@ -48,12 +48,6 @@ void register_filled(OpTable& ops) {
           [](Builder&, Value self, Shape size, Ignored, OptionalDType dtype, const Call& call) {
             return filled(call, 2, dtype.value_or(self->dtype), size);
           });
-  ops.def({"aten::fill.Scalar", "aten::fill.Tensor"},
-          [](Builder& b, Value self, Ignored, const Call& call) {
-            return filled(call, 1, self->dtype, *b.known_shape(self));
-          });
-  ops.def("aten::zero",
-          [](Builder& b, Value self) { return b.full(self->dtype, 0, *b.known_shape(self)); });
   // Memory that nobody has written to: zeros.
   ops.def("aten::empty.memory_format", [](Builder& b, Shape size, OptionalDType dtype) {
     return b.full(dtype.value_or(DType::f32), 0, size);
