@@ -177,7 +177,8 @@ Value nonzero_static(Builder& b, Value self, const Dim& size, int64_t fill_value
 }
 
 // What lies outside the mask reads as `fill`, whatever its index.
-Value masked_index(Builder& b, Value self, Value mask, const OptionalValues& indices, Value fill) {
+Value masked_index(Builder& b, Value self, Value mask, const OptionalValues& indices,
+                   const Scalar& fill) {
   OptionalValues inside;
   for (const auto& index : indices) {
     inside.push_back(index ? std::optional(b.where(mask, *index, b.like(*index, 0)))
@@ -185,7 +186,7 @@ Value masked_index(Builder& b, Value self, Value mask, const OptionalValues& ind
   }
   Value read = index_tensor(b, self, inside);
   while (mask->rank() < read->rank()) mask = b.unsqueeze(mask, {-1});
-  return b.where(mask, read, b.cast(fill, self->dtype));
+  return b.where(mask, read, b.like(self, fill));
 }
 
 }  // namespace

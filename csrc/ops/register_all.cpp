@@ -9,6 +9,10 @@ void register_all(OpTable& ops) {
   register_join(ops);
   register_pad(ops);
   register_index(ops);
+  register_scatter(ops);
+  register_sort(ops);
+  register_search(ops);
+  register_symbolic(ops);
   register_adaptive_pool(ops);
   register_attention(ops);
   register_conv(ops);

@@ -281,8 +281,8 @@ void register_view(OpTable& ops) {
   ops.def("aten::copy", [](Builder& b, Value self, Value src) {
     return b.expand(b.cast(src, self->dtype), *b.known_shape(self));
   });
-  ops.def("aten::fill.Scalar", [](Builder& b, Value self, Scalar value) {
-    return b.full(self->dtype, value, *b.known_shape(self));
+  ops.def("aten::fill.Scalar", [](Builder& b, Value self, Ignored, const Call& call) {
+    return b.expand(call.tensor(1, self->dtype), *b.known_shape(self));
   });
   ops.def("aten::fill.Tensor", [](Builder& b, Value self, Value value) {
     return b.expand(b.cast(b.reshape(value, {}), self->dtype), *b.known_shape(self));

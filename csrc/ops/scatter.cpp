@@ -1,0 +1,313 @@
+// Writing by index: puts, scatters and their reductions, parts of a tensor replaced.
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "ops/families.h"
+#include "ops/index.h"
+#include "ops/view.h"
+
+namespace onnx_native::ops {
+namespace {
+
+std::vector<onnx::Attribute> scatter_attributes(std::string_view reduction) {
+  if (reduction == "none") return {};
+  return {{"reduction", std::string(reduction)}};
+}
+
+// Runs `write` with a bool tensor as integers: sums of bools are "or", products "and".
+template <class Write>
+Value on_numbers(Builder& b, Value self, Write&& write) {
+  if (self->dtype != DType::boolean) return write(self);
+  return b.cast(write(b.cast(self, DType::i32)), DType::boolean);
+}
+
+// torch.scatter: `index` may be smaller than `src` and `self`.
+Value scatter(Builder& b, Value self, int64_t dim, Value index, Value src,
+              std::string_view reduction = "none") {
+  if (numel(*b.known_shape(index)).equals(0)) return self;
+  Shape shape = *b.known_shape(self);
+  Value data = at_least_1d(b, self);
+  index = at_least_1d(b, b.cast(index, DType::i64));
+  src = at_least_1d(b, b.cast(src, self->dtype));
+  for (int64_t axis = 0; axis < index->rank(); ++axis) {
+    if (!(src->dim(axis) == index->dim(axis))) src = b.slice(src, axis, 0, index->dim(axis));
+  }
+  auto attributes = scatter_attributes(reduction);
+  attributes.push_back({"axis", normalize_axis(dim, data->rank())});
+  return b.reshape(b.op("ScatterElements", {data, index, src}, std::move(attributes)), shape);
+}
+
+// Writes `src` into whole slices of `self`: along `axis`, at the 1-d `index`.
+Value scatter_slices(Builder& b, Value self, int64_t axis, Value index, Value src,
+                     std::string_view reduction = "none") {
+  Shape shape = *b.known_shape(self);
+  self = at_least_1d(b, self);
+  axis = normalize_axis(axis, self->rank());
+  index = at_least_1d(b, b.cast(index, DType::i64));
+  src = at_least_1d(b, b.cast(src, self->dtype));
+  if (axis == 0) {
+    Value rows = b.unsqueeze(index, {1});
+    return b.reshape(b.op("ScatterND", {self, rows, src}, scatter_attributes(reduction)), shape);
+  }
+  Shape along(self->rank(), 1);
+  along[axis] = index->dim(0);
+  Value everywhere = b.expand(b.reshape(index, along), *src->shape);
+  return b.reshape(scatter(b, self, axis, everywhere, src, reduction), shape);
+}
+
+// What a reduction starts from.
+Scalar identity_of(const std::string& reduce, DType dtype) {
+  if (reduce == "prod" || reduce == "multiply") return 1;
+  if (reduce != "amax" && reduce != "amin") return 0;
+  bool lowest = reduce == "amax";
+  if (is_floating(dtype)) {
+    double infinity = std::numeric_limits<double>::infinity();
+    return lowest ? -infinity : infinity;
+  }
+  if (dtype == DType::i64) {
+    return lowest ? std::numeric_limits<int64_t>::min() : std::numeric_limits<int64_t>::max();
+  }
+  return static_cast<int64_t>(lowest ? lowest_value(dtype) : max_value(dtype));
+}
+
+std::string_view onnx_reduction(Builder& b, const std::string& reduce) {
+  if (reduce == "sum" || reduce == "add" || reduce == "mean") return "add";
+  if (reduce == "prod" || reduce == "multiply") return "mul";
+  if (reduce == "amax" || reduce == "amin") {
+    b.check(b.opset() >= 18, "a scatter that reduces by ", reduce, " before opset 18");
+    return reduce == "amax" ? "max" : "min";
+  }
+  b.unsupported("a scatter that reduces by ", reduce);
+}
+
+// ONNX Runtime's max and min pass over NaN, ATen's keep it.
+Value keep_nan(Builder& b, Value result, Value self, int64_t dim, Value index, Value src) {
+  Value found = scatter(b, b.full(DType::f32, 0, *self->shape), dim, index,
+                        b.cast(b.IsNaN(src), DType::f32), "add");
+  return b.where(b.Greater(found, b.scalar(DType::f32, 0)),
+                 b.like(result, std::numeric_limits<double>::quiet_NaN()), result);
+}
+
+Value scatter_reduce(Builder& b, Value self, int64_t dim, Value index, Value src,
+                     const std::string& reduce, bool include_self) {
+  std::string_view reduction = onnx_reduction(b, reduce);
+  if (numel(*b.known_shape(index)).equals(0)) return self;
+  return on_numbers(b, self, [&](Value data) {
+    const Shape& index_shape = *index->shape;
+    const Shape& shape = *b.known_shape(data);
+    Value start = data;
+    if (!include_self) {
+      Value neutral = b.full(data->dtype, identity_of(reduce, data->dtype), index_shape);
+      start = scatter(b, data, dim, index, neutral);
+    }
+    Value result = scatter(b, start, dim, index, src, reduction);
+    if (is_floating(data->dtype) && (reduce == "amax" || reduce == "amin"))
+      return keep_nan(b, result, data, dim, index, b.cast(src, data->dtype));
+    if (reduce != "mean") return result;
+    Value count = scatter(b, b.full(data->dtype, include_self ? 1 : 0, shape), dim, index,
+                          b.full(data->dtype, 1, index_shape), "add");
+    count = b.Max(count, b.like(count, 1));
+    if (is_floating(data->dtype)) return b.Div(result, count);
+    return b.Div(b.Sub(result, b.op("Mod", {result, count})), count);
+  });
+}
+
+Value index_reduce(Builder& b, Value self, int64_t dim, Value index, Value source,
+                   const std::string& reduce, bool include_self) {
+  Shape along(std::max<int64_t>(b.known_shape(self)->size(), 1), 1);
+  along[normalize_axis(dim, self->rank())] = numel(*b.known_shape(index));
+  Value everywhere =
+      b.expand(b.reshape(b.cast(index, DType::i64), along), *at_least_1d(b, source)->shape);
+  return scatter_reduce(b, self, dim, everywhere, source, reduce, include_self);
+}
+
+Value index_add(Builder& b, Value self, int64_t dim, Value index, Value source, Value alpha) {
+  bool one = alpha->is_constant() && alpha->constant->number(0) == 1;
+  if (self->dtype == DType::boolean) {
+    return b.cast(scatter_slices(b, b.cast(self, DType::i32), dim, index, source, "add"),
+                  DType::boolean);
+  }
+  return scatter_slices(b, self, dim, index, one ? source : b.Mul(source, alpha), "add");
+}
+
+Value index_fill(Builder& b, Value self, int64_t dim, Value index, Value value) {
+  Shape shape = *at_least_1d(b, self)->shape;
+  shape[normalize_axis(dim, self->rank())] = numel(*b.known_shape(index));
+  return scatter_slices(b, self, dim, index,
+                        b.expand(b.cast(b.reshape(value, {}), self->dtype), shape));
+}
+
+// --- index_put.
+
+// With a mask as the only index and values that are the same wherever it is true, no coordinate
+// is needed.
+Value put_where_mask(Builder& b, Value self, const OptionalValues& indices, Value values,
+                     bool accumulate) {
+  Value mask = nullptr;
+  int64_t before = 0;
+  for (const auto& index : indices) {
+    if (index && mask) return nullptr;
+    if (index) mask = *index;
+    if (!mask) ++before;
+  }
+  if (!mask || (mask->dtype != DType::boolean && mask->dtype != DType::u8)) return nullptr;
+  int64_t mask_rank = static_cast<int64_t>(b.known_shape(mask)->size());
+  int64_t after = static_cast<int64_t>(b.known_shape(self)->size()) - before - mask_rank;
+  int64_t value_rank = static_cast<int64_t>(b.known_shape(values)->size());
+  if (mask_rank == 0) return nullptr;
+  if (value_rank > after) {
+    int64_t selected = value_rank - after - 1;
+    if (!values->dim(selected).equals(1)) return nullptr;
+    Shape shape = *values->shape;
+    shape.insert(shape.begin() + selected, mask_rank - 1, 1);
+    values = b.reshape(values, shape);
+  }
+  Shape mask_shape = *mask->shape;
+  mask_shape.insert(mask_shape.end(), after, 1);
+  mask = b.reshape(b.cast(mask, DType::boolean), mask_shape);
+  return b.where(mask, accumulate ? b.Add(self, values) : values, self);
+}
+
+Value index_put(Builder& b, Value self, const OptionalValues& indices, Value values,
+                bool accumulate) {
+  values = b.cast(values, self->dtype);
+  return on_numbers(b, self, [&](Value data) {
+    Value updates = b.cast(values, data->dtype);
+    if (Value result = put_where_mask(b, data, indices, updates, accumulate)) return result;
+    return IndexPlan(b, data, indices).write(b, data, updates, accumulate ? "add" : "none");
+  });
+}
+
+Value masked_index_put(Builder& b, Value self, Value mask, OptionalValues indices, Value values) {
+  for (auto& index : indices) {
+    if (index) index = b.where(mask, *index, b.like(*index, 0));
+  }
+  IndexPlan plan(b, self, indices);
+  Value inside = mask;
+  for (int64_t i = plan.place() + plan.index_rank();
+       i < static_cast<int64_t>(plan.result_shape().size()); ++i)
+    inside = b.unsqueeze(inside, {-1});
+  return plan.write(b, self, b.where(inside, values, b.like(values, 0)), "add");
+}
+
+Value put(Builder& b, Value self, Value index, Value source, bool accumulate) {
+  Shape shape = *b.known_shape(self);
+  Shape count{numel(*b.known_shape(index))};
+  return on_numbers(b, self, [&](Value data) {
+    Value flat = b.reshape(data, {numel(shape)});
+    return b.reshape(scatter_slices(b, flat, 0, b.reshape(index, count), b.reshape(source, count),
+                                    accumulate ? "add" : "none"),
+                     shape);
+  });
+}
+
+Value masked_scatter(Builder& b, Value self, Value mask, Value source) {
+  Values both = broadcast_all(b, {self, b.cast(mask, DType::boolean)});
+  Value places = nonzero(b, at_least_1d(b, both[1]));
+  Value flat = b.reshape(source, {numel(*b.known_shape(source))});
+  Value updates = b.slice(flat, 0, 0, places->dim(0));
+  return b.reshape(b.op("ScatterND", {at_least_1d(b, both[0]), places, updates}), *both[0]->shape);
+}
+
+// --- Parts replaced.
+
+Value select_scatter(Builder& b, Value self, Value src, int64_t dim, Dim index) {
+  dim = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
+  if (index.constant_or(0) < 0) index = index + self->dim(dim);
+  Value chosen = b.Equal(positions_along(b, self->dim(dim), dim, self->rank()), b.dim_value(index));
+  return b.where(chosen, b.unsqueeze(b.cast(src, self->dtype), {dim}), self);
+}
+
+Value slice_scatter(Builder& b, Value self, Value src, int64_t dim, std::optional<Dim> from,
+                    std::optional<Dim> to, int64_t step) {
+  constexpr int64_t kToEnd = std::numeric_limits<int64_t>::max();
+  dim = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
+  const Dim size = self->dim(dim);
+  Dim start = clamp_bound(b, from.value_or(0), size);
+  Dim end = clamp_bound(b, to.value_or(kToEnd), size);
+  src = b.cast(src, self->dtype);
+  if (step == 1 && start.equals(0) && end == size) return b.expand(src, *self->shape);
+  Dim count = b.known_shape(src)->at(dim);
+  if (count.equals(0)) return self;
+  if (step == 1 && size.is_constant() && start.is_constant() && count.is_constant()) {
+    return b.concat({b.slice(self, dim, 0, start), src, b.slice(self, dim, start + count, kToEnd)},
+                    dim);
+  }
+  return scatter_slices(b, self, dim, positions(b, start, count, step), src);
+}
+
+Value diagonal_scatter(Builder& b, Value self, Value src, int64_t offset, int64_t dim1,
+                       int64_t dim2) {
+  int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
+  dim1 = normalize_axis(dim1, rank);
+  dim2 = normalize_axis(dim2, rank);
+  Diagonal line(self->dim(dim1), self->dim(dim2), offset);
+  Ints to_end = moving(rank, {dim1, dim2}, {-2, -1});
+  Value moved = b.transpose(self, to_end);
+  Shape shape = *moved->shape;
+  Value written = scatter_slices(b, b.flatten(moved, -2, -1), -1,
+                                 positions(b, line.start, line.count, line.step), src);
+  return b.transpose(b.reshape(written, shape), inverse(to_end));
+}
+
+Value as_strided_scatter(Builder& b, Value self, Value src, Shape size, Shape stride,
+                         std::optional<Dim> offset, const Call& call) {
+  check_owns_memory(call);
+  Shape count{numel(size)};
+  Value places = strided_positions(b, size, stride, offset.value_or(0));
+  Value flat = b.reshape(self, {numel(*b.known_shape(self))});
+  return b.reshape(scatter_slices(b, flat, 0, b.reshape(places, count), b.reshape(src, count)),
+                   *self->shape);
+}
+
+}  // namespace
+
+void register_scatter(OpTable& ops) {
+  ops.def({"aten::index_put", "aten::_unsafe_index_put"}, index_put);
+  ops.def("aten::_unsafe_masked_index_put_accumulate", masked_index_put);
+  ops.def("aten::index_copy", [](Builder& b, Value self, int64_t dim, Value index, Value source) {
+    return scatter_slices(b, self, dim, index, source);
+  });
+  ops.def("aten::index_add", [](Builder& b, Value self, int64_t dim, Value index, Value source,
+                                Ignored, const Call& call) {
+    return index_add(b, self, dim, index, source, call.tensor(4, self->dtype));
+  });
+  ops.def("aten::index_fill.int_Tensor", index_fill);
+  ops.def("aten::index_fill.int_Scalar",
+          [](Builder& b, Value self, int64_t dim, Value index, Ignored, const Call& call) {
+            return index_fill(b, self, dim, index, call.tensor(3, self->dtype));
+          });
+  ops.def("aten::index_reduce", index_reduce);
+
+  ops.def("aten::scatter.src", [](Builder& b, Value self, int64_t dim, Value index, Value src) {
+    return scatter(b, self, dim, index, src);
+  });
+  ops.def("aten::scatter.value",
+          [](Builder& b, Value self, int64_t dim, Value index, Ignored, const Call& call) {
+            Value value = call.tensor(3, self->dtype);
+            return scatter(b, self, dim, index, b.expand(value, *b.known_shape(index)));
+          });
+  ops.def("aten::scatter.reduce",
+          [](Builder& b, Value self, int64_t dim, Value index, Value src, std::string reduce) {
+            return scatter_reduce(b, self, dim, index, src, reduce, /*include_self=*/true);
+          });
+  ops.def("aten::scatter.value_reduce", [](Builder& b, Value self, int64_t dim, Value index,
+                                           Ignored, std::string reduce, const Call& call) {
+    Value value = b.expand(call.tensor(3, self->dtype), *b.known_shape(index));
+    return scatter_reduce(b, self, dim, index, value, reduce, /*include_self=*/true);
+  });
+  ops.def("aten::scatter_add", [](Builder& b, Value self, int64_t dim, Value index, Value src) {
+    return scatter_reduce(b, self, dim, index, src, "sum", /*include_self=*/true);
+  });
+  ops.def("aten::scatter_reduce.two", scatter_reduce);
+
+  ops.def("aten::put", put);
+  ops.def("aten::masked_scatter", masked_scatter);
+  ops.def("aten::select_scatter", select_scatter);
+  ops.def("aten::slice_scatter", slice_scatter);
+  ops.def("aten::diagonal_scatter", diagonal_scatter);
+  ops.def("aten::as_strided_scatter", as_strided_scatter);
+}
+
+}  // namespace onnx_native::ops
