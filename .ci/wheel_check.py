@@ -25,4 +25,4 @@ for rows in (3, 5):
     x = torch.randn(rows, 8)
     (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     np.testing.assert_allclose(got, model(x).detach().numpy(), atol=1e-4, rtol=1e-4)
-print(f"wheel: onnx_native {onnx_native.version} from {package} exports and runs")
+print(f"wheel: onnx_native {onnx_native.__version__} from {package} exports and runs")

@@ -66,7 +66,7 @@ def show(model: zoo.ZooModel, folder: pathlib.Path) -> None:
 def main() -> None:
     start = time.perf_counter()
     torch.ops.load_library(onnx_native.library_path())
-    print(f"onnx_native {onnx_native.version} on PyTorch {torch.__version__}, ", end="")
+    print(f"onnx_native {onnx_native.__version__} on PyTorch {torch.__version__}, ", end="")
     print(f"loaded in {time.perf_counter() - start:.3f} s\n")
     with zoo.scratch_folder() as folder:
         show(zoo.ZOO["resnet18"], folder)
