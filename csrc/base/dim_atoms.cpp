@@ -95,7 +95,7 @@ Dim floor_div_constant(const Dim& a, int64_t k) {
       inside.push_back(term);
     }
   }
-  const Dim out = Dim::from_terms(std::move(whole));
+  Dim out = Dim::from_terms(std::move(whole));
   if (inside.empty()) return out;
 
   int64_t shared = k;
@@ -153,7 +153,7 @@ Dim mod_constant(const Dim& a, int64_t k) {
     }
     inside.push_back({coefficient, term.factors});
   }
-  const Dim rest = Dim::from_terms(inside);
+  Dim rest = Dim::from_terms(inside);
   if (nested) return mod_constant(rest + unwrapped, k);
   const Bounds range = bounds(rest, 0);
   if (range.low && range.high && *range.low >= 0 && *range.high < k) return rest;
