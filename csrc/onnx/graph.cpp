@@ -106,6 +106,26 @@ Node* Graph::insert_node(std::list<Node*>::iterator before, std::string_view op_
   return added;
 }
 
+void Graph::take_over(Graph& from, std::list<Node*>::iterator before) {
+  for (const auto& value : from.values_) value->graph = this;
+  for (const Node* node : from.nodes) {
+    for (const Attribute& attribute : node->attributes) {
+      if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
+        (*body)->outer_ = this;
+      }
+    }
+  }
+  nodes.splice(before, from.nodes);
+  values_.splice(values_.end(), from.values_);
+  value_positions_.merge(from.value_positions_);
+  node_storage_.merge(from.node_storage_);
+  constants_.merge(from.constants_);
+  initializers.insert(initializers.end(), from.initializers.begin(), from.initializers.end());
+  from.initializers.clear();
+  inputs.insert(inputs.end(), from.inputs.begin(), from.inputs.end());
+  from.inputs.clear();
+}
+
 void Graph::erase_value(const Value* value) {
   const auto found = value_positions_.find(value);
   require(found != value_positions_.end(), "a value is erased from a graph that has it not");

@@ -108,6 +108,9 @@ class Graph {
   Node* insert_node(std::list<Node*>::iterator before, std::string_view op_type,
                     std::vector<Value*> inputs, size_t outputs,
                     std::vector<Attribute> attributes = {}, std::string_view domain = "");
+  // Moves all nodes, values and initializers of another graph here, the nodes before `before`;
+  // `from` is left with its outputs only.
+  void take_over(Graph& from, std::list<Node*>::iterator before);
   // Removes a node whose outputs nobody uses.
   void erase(Node* node);
   void erase_initializer(Value* value);

@@ -1,0 +1,108 @@
+#include <numeric>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using onnx::Node;
+using onnx::Value;
+using Ints = std::vector<int64_t>;
+
+// Bits that hold every value of the dtype: the magnitude's, and of a float its significand's.
+int significant_bits(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+      return 1;
+    case DType::f64:
+      return 53;
+    case DType::f32:
+      return 24;
+    case DType::f16:
+      return 11;
+    case DType::bf16:
+      return 8;
+    default:
+      return is_integral(dtype) ? static_cast<int>(8 * item_size(dtype)) - is_signed(dtype) : 0;
+  }
+}
+
+// Whether every value of one dtype is one of the other, and stands for the same number.
+bool is_lossless(DType from, DType to) {
+  if (from == to) return true;
+  const int bits = significant_bits(from);
+  if (bits == 0 || significant_bits(to) < bits || to == DType::boolean) return false;
+  if (!is_floating(from)) return is_floating(to) || !is_signed(from) || is_signed(to);
+  // f16 does not reach as far as bf16, nor is it as precise the other way round.
+  return to == DType::f32 || to == DType::f64;
+}
+
+void clean_cast(Rewrite& rewrite, Node& node) {
+  Value* output = node.outputs[0];
+  if (rewrite.replace(output, node.inputs[0])) return;
+  const Node* inner = node.inputs[0]->producer;
+  if (!inner || inner->op_type != "Cast" || !inner->domain.empty()) return;
+  Value* source = inner->inputs[0];
+  const DType between = node.inputs[0]->dtype;
+  if (!is_lossless(source->dtype, between)) return;
+  // Where a float does not fit an unsigned integer, ONNX leaves the result open.
+  if (is_floating(between) && !is_floating(source->dtype) && is_integral(output->dtype) &&
+      !is_signed(output->dtype)) {
+    return;
+  }
+  if (rewrite.replace(output, source)) return;
+  if (source->dtype == output->dtype) return;
+  node.inputs[0] = source;
+  rewrite.set_changed();
+}
+
+std::optional<Ints> permutation(const Node& node) {
+  if (auto given = node.attribute_ints("perm")) return given;
+  if (!node.inputs[0]->shape) return std::nullopt;
+  Ints reversed(node.inputs[0]->shape->size());
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  return reversed;
+}
+
+bool is_identity(const Ints& permutation) {
+  for (size_t i = 0; i < permutation.size(); ++i) {
+    if (permutation[i] != static_cast<int64_t>(i)) return false;
+  }
+  return true;
+}
+
+void clean_transpose(Rewrite& rewrite, Node& node) {
+  auto order = permutation(node);
+  if (!order) return;
+  if (is_identity(*order) && rewrite.replace(node.outputs[0], node.inputs[0])) return;
+  const Node* inner = node.inputs[0]->producer;
+  if (!inner || inner->op_type != "Transpose" || !inner->domain.empty()) return;
+  const auto first = permutation(*inner);
+  if (!first || first->size() != order->size()) return;
+  for (int64_t& axis : *order) axis = (*first)[static_cast<size_t>(axis)];
+  if (is_identity(*order) && rewrite.replace(node.outputs[0], inner->inputs[0])) return;
+  node.inputs[0] = inner->inputs[0];
+  node.attributes = {{"perm", std::move(*order)}};
+  rewrite.set_changed();
+}
+
+}  // namespace
+
+// Removes Identity, a Cast to the dtype that the tensor has and a Transpose that moves nothing;
+// joins a Cast of a Cast that lost nothing, and a Transpose of a Transpose. An Identity between an
+// input or initializer and a result of the graph stays.
+bool clean_casts_and_transposes(onnx::Model& model) {
+  return sweep(model, [](Rewrite& rewrite, onnx::Graph&, Node& node) {
+    if (!node.domain.empty()) return;
+    if (node.op_type == "Identity") {
+      rewrite.replace(node.outputs[0], node.inputs[0]);
+    } else if (node.op_type == "Cast") {
+      clean_cast(rewrite, node);
+    } else if (node.op_type == "Transpose") {
+      clean_transpose(rewrite, node);
+    }
+  });
+}
+
+}  // namespace onnx_native::passes

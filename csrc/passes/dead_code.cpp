@@ -1,0 +1,64 @@
+#include "passes/passes.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using onnx::Graph;
+using onnx::Node;
+using onnx::Value;
+using Uses = std::unordered_map<const Value*, int64_t>;
+
+template <class Visit>
+void for_each_body(const Node& node, const Visit& visit) {
+  for (const onnx::Attribute& attribute : node.attributes) {
+    if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) visit(**body);
+  }
+}
+
+void release(Graph& graph, Uses& uses) {
+  for (const Value* output : graph.outputs) --uses[output];
+  for (const Node* node : graph.nodes) {
+    for (const Value* input : node->inputs) {
+      if (input) --uses[input];
+    }
+    for_each_body(*node, [&uses](Graph& body) { release(body, uses); });
+  }
+}
+
+bool eliminate(Graph& graph, Uses& uses) {
+  bool changed = false;
+  for (auto it = graph.nodes.end(); it != graph.nodes.begin();) {
+    Node* node = *--it;
+    bool used = node->outputs.empty();
+    for (const Value* output : node->outputs) used |= output && uses[output] > 0;
+    if (used) {
+      for_each_body(*node, [&](Graph& body) { changed |= eliminate(body, uses); });
+      continue;
+    }
+    for (const Value* input : node->inputs) {
+      if (input) --uses[input];
+    }
+    for_each_body(*node, [&uses](Graph& body) { release(body, uses); });
+    ++it;
+    graph.erase(node);
+    changed = true;
+  }
+  const auto unused = [&uses](const Value& value) { return uses[&value] == 0; };
+  return (graph.erase_initializers(unused) > 0) || changed;
+}
+
+}  // namespace
+
+// Removes nodes and initializers that nothing uses. Inputs stay, and so does a node without
+// outputs.
+bool eliminate_dead_code(onnx::Model& model) {
+  Uses uses = onnx::count_uses(*model.graph);
+  bool changed = eliminate(*model.graph, uses);
+  for (onnx::Function& function : model.functions) {
+    Uses inner = onnx::count_uses(*function.body);
+    changed |= eliminate(*function.body, inner);
+  }
+  return changed;
+}
+
+}  // namespace onnx_native::passes

@@ -1,0 +1,62 @@
+#include "passes/evaluate.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using onnx::Graph;
+using onnx::Node;
+using onnx::Value;
+
+constexpr int64_t kLargestFolded = 1024;  // elements
+
+// The elements that inference knows, when they are all numbers.
+std::optional<TensorData> known_contents(const Value& value) {
+  if (!value.contents || !is_integral(value.dtype) || !value.shape) return std::nullopt;
+  const auto numbers = constant_shape(*value.contents);
+  const auto shape = constant_shape(*value.shape);
+  if (!numbers || !shape || shape->size() > 1) return std::nullopt;
+  if (static_cast<int64_t>(numbers->size()) != (shape->empty() ? 1 : shape->front())) {
+    return std::nullopt;
+  }
+  return make_tensor(value.dtype, *shape, *numbers);
+}
+
+std::optional<TensorData> constant_operator(const Node& node) {
+  const auto* value = node.attribute("value");
+  if (node.op_type != "Constant" || !node.domain.empty() || !value) return std::nullopt;
+  return **std::get_if<std::shared_ptr<TensorData>>(value);
+}
+
+std::optional<TensorData> evaluated(const Node& node) {
+  std::vector<const TensorData*> inputs;
+  int64_t elements = 0;
+  for (const Value* input : node.inputs) {
+    if (input && !input->is_constant()) return std::nullopt;
+    inputs.push_back(input ? input->constant : nullptr);
+    if (input) elements += input->constant->numel();
+    if (elements > kLargestFolded) return std::nullopt;
+  }
+  return evaluate(node, inputs, kLargestFolded);
+}
+
+}  // namespace
+
+// A small result that depends on constants alone, or whose elements inference knows, becomes an
+// initializer. A result of a graph stays, and so do constants of more than 1024 elements.
+bool fold_constants(onnx::Model& model) {
+  return sweep(model, [](Rewrite& rewrite, Graph& graph, Node& node) {
+    if (node.outputs.size() != 1 || !node.outputs[0]) return;
+    Value* output = node.outputs[0];
+    std::optional<TensorData> data = known_contents(*output);
+    if (!data) data = constant_operator(node);
+    if (!data) data = evaluated(node);
+    if (!data || data->dtype != output->dtype || rewrite.is_result(output)) return;
+    const Shape shape(data->shape.begin(), data->shape.end());
+    if (output->shape && constant_shape(*output->shape) && *output->shape != shape) return;
+    rewrite.replace(output, graph.add_initializer("", std::move(*data)));
+  });
+}
+
+}  // namespace onnx_native::passes

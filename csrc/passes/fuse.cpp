@@ -1,0 +1,103 @@
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using onnx::Node;
+using onnx::Value;
+using Uses = std::unordered_map<const Value*, int64_t>;
+
+bool is_matrix(const Value* value) { return value && value->rank() == 2; }
+
+bool has_gemm_kernel(DType dtype) {
+  return dtype == DType::f16 || dtype == DType::f32 || dtype == DType::f64;
+}
+
+// The matrix whose transpose the value is.
+Value* transposed_matrix(const Value* value) {
+  const Node* node = value->producer;
+  if (!node || node->op_type != "Transpose" || !node->domain.empty()) return nullptr;
+  if (!is_matrix(node->inputs[0])) return nullptr;
+  const auto order = node->attribute_ints("perm");
+  if (order && *order != std::vector<int64_t>{1, 0}) return nullptr;
+  return node->inputs[0];
+}
+
+// Whether Gemm takes the value as its C for results of this shape.
+bool fits_as_bias(const Value& bias, const Shape& result) {
+  if (!bias.shape || bias.shape->size() > result.size()) return false;
+  const size_t lead = result.size() - bias.shape->size();
+  for (size_t i = 0; i < bias.shape->size(); ++i) {
+    const Dim& size = (*bias.shape)[i];
+    if (!size.equals(1) && size != result[lead + i]) return false;
+  }
+  return true;
+}
+
+// Gemm(a, b) with a transposed operand takes the matrix itself.
+void absorb_transposes(Rewrite& rewrite, Node& gemm) {
+  for (const auto& [index, name] :
+       {std::pair<size_t, std::string_view>{0, "transA"}, {1, "transB"}}) {
+    Value* matrix = transposed_matrix(gemm.inputs[index]);
+    if (!matrix) continue;
+    const int64_t flipped = gemm.attribute_int(name, 0) == 0 ? 1 : 0;
+    std::erase_if(gemm.attributes, [&](const auto& each) { return each.name == name; });
+    if (flipped != 0) gemm.attributes.push_back({std::string(name), flipped});
+    gemm.inputs[index] = matrix;
+    rewrite.set_changed();
+  }
+}
+
+bool is_plain_matmul(const Node* node) {
+  return node && node->op_type == "MatMul" && node->domain.empty() && is_matrix(node->inputs[0]) &&
+         is_matrix(node->inputs[1]) && has_gemm_kernel(node->inputs[0]->dtype);
+}
+
+// Gemm without a bias or factors.
+bool is_product(const Node* node) {
+  return node && node->op_type == "Gemm" && node->domain.empty() && !node->input(2) &&
+         std::ranges::all_of(node->attributes, [](const auto& attribute) {
+           return attribute.name == "transA" || attribute.name == "transB";
+         });
+}
+
+// Add(MatMul(a, b), c), where the product has no other use.
+void fuse_bias(Rewrite& rewrite, Node& add, const Uses& uses) {
+  for (const size_t side : {0, 1}) {
+    const Value* product = add.inputs[side];
+    Value* bias = add.inputs[1 - side];
+    const Node* node = product->producer;
+    if (!is_plain_matmul(node) && !is_product(node)) continue;
+    if (uses.at(product) != 1 || product->graph != add.outputs[0]->graph) continue;
+    if (!product->shape || product->shape != add.outputs[0]->shape) continue;
+    if (!fits_as_bias(*bias, *product->shape)) continue;
+    add.op_type = "Gemm";
+    add.attributes = node->attributes;
+    add.inputs = {node->inputs[0], node->inputs[1], bias};
+    rewrite.set_changed();
+    return;
+  }
+}
+
+}  // namespace
+
+// MatMul of matrices plus a bias becomes Gemm; a transposed matrix that feeds a Gemm, or a MatMul
+// of matrices, becomes its transA or transB. Weights stay as they are.
+bool fuse(onnx::Model& model) {
+  if (model.opset < 11) return false;  // Gemm wants its C
+  const Uses uses = onnx::count_uses(*model.graph);
+  return sweep(model, [&uses](Rewrite& rewrite, onnx::Graph&, Node& node) {
+    if (!node.domain.empty()) return;
+    if (node.op_type == "Add") fuse_bias(rewrite, node, uses);
+    if (is_plain_matmul(&node) &&
+        (transposed_matrix(node.inputs[0]) || transposed_matrix(node.inputs[1]))) {
+      node.op_type = "Gemm";
+    }
+    if (node.op_type == "Gemm") absorb_transposes(rewrite, node);
+  });
+}
+
+}  // namespace onnx_native::passes

@@ -1,0 +1,91 @@
+#include "passes/rewrite.h"
+
+#include <utility>
+
+namespace onnx_native::passes {
+
+using onnx::Graph;
+using onnx::Node;
+using onnx::Value;
+
+bool Rewrite::can_replace(const Value* from, const Value* to) const {
+  if (from == to || from->dtype != to->dtype || from->kind != to->kind) return false;
+  if (!results_.contains(from)) return true;
+  return to->producer && to->graph == from->graph && !results_.contains(to) && !to->named;
+}
+
+bool Rewrite::replace(Value* from, Value* to) {
+  to = resolve(to);
+  if (!can_replace(from, to)) return false;
+  if (results_.contains(from)) {
+    results_.erase(from);
+    results_.insert(to);
+    if (!from->name.empty()) to->name = std::exchange(from->name, "");
+    to->named = std::exchange(from->named, false);
+  }
+  if (!to->shape) to->shape = from->shape;
+  if (!to->contents) to->contents = from->contents;
+  replacements_[from] = to;
+  changed_ = true;
+  return true;
+}
+
+void Rewrite::replace_all(Node& node, Value* from, Value* to) {
+  if (replace(from, to)) return;
+  Graph& graph = *from->graph;
+  Value* copy = graph.insert_node(node.position, "Identity", {to}, 1)->outputs[0];
+  copy->producer->location = node.location;
+  copy->dtype = from->dtype;
+  copy->shape = from->shape;
+  copy->kind = from->kind;
+  copy->contents = from->contents;
+  require(replace(from, copy), "a value cannot be replaced by its own copy");
+}
+
+void Rewrite::inline_body(Node& node, Graph& body) {
+  for (const Value* output : body.outputs) results_.erase(output);
+  body.outer()->take_over(body, node.position);
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i]) replace_all(node, node.outputs[i], body.outputs[i]);
+  }
+  inlined_.emplace_back(&node, body.outer());
+}
+
+Value* Rewrite::resolve(Value* value) const {
+  for (auto next = replacements_.find(value); next != replacements_.end();
+       next = replacements_.find(value)) {
+    value = next->second;
+  }
+  return value;
+}
+
+void Rewrite::update(std::vector<Value*>& values) const {
+  for (Value*& value : values) {
+    if (value) value = resolve(value);
+  }
+}
+
+bool sweep(onnx::Model& model, const std::function<void(Rewrite&, Graph&, Node&)>& rule) {
+  Rewrite rewrite;
+  onnx::for_each_graph(*model.graph, [&rewrite](const Graph& graph) {
+    rewrite.results_.insert(graph.outputs.begin(), graph.outputs.end());
+  });
+  onnx::for_each_graph(*model.graph, [&](Graph& graph) {
+    for (auto it = graph.nodes.begin(); it != graph.nodes.end(); ++it) {
+      rewrite.update((*it)->inputs);
+      rule(rewrite, graph, **it);
+    }
+    rewrite.update(graph.outputs);
+  });
+  if (!rewrite.inlined_.empty()) {
+    // The sweep has not been through the nodes that have come out of sub-graphs.
+    onnx::replace_uses(*model.graph, rewrite.replacements_);
+    // Inner nodes go first: they may be in a branch that was not taken.
+    for (auto it = rewrite.inlined_.rbegin(); it != rewrite.inlined_.rend(); ++it) {
+      it->second->erase(it->first);
+    }
+  }
+  return rewrite.changed_;
+}
+
+}  // namespace onnx_native::passes

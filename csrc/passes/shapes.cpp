@@ -1,0 +1,141 @@
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using onnx::Graph;
+using onnx::Node;
+using onnx::Value;
+using Ints = std::vector<int64_t>;
+
+bool is_one_of(const Node& node, std::initializer_list<std::string_view> op_types) {
+  return node.domain.empty() && std::ranges::find(op_types, node.op_type) != op_types.end();
+}
+
+// A slice with a negative step may keep the shape and still turn the elements round.
+bool steps_forward(const Node& node) {
+  const Value* steps = node.input(4);
+  if (!steps) return true;
+  return steps->contents && std::ranges::all_of(*steps->contents, [](const Dim& step) {
+           return step.constant_or(0) > 0;
+         });
+}
+
+bool changes_nothing(const Node& node) {
+  if (is_one_of(node, {"Concat"})) return node.inputs.size() == 1;
+  if (!is_one_of(node, {"Reshape", "Expand", "Slice", "Squeeze", "Unsqueeze", "Flatten"})) {
+    return false;
+  }
+  const auto& from = node.inputs[0]->shape;
+  const auto& to = node.outputs[0]->shape;
+  if (!from || !to || *from != *to) return false;
+  return node.op_type != "Slice" || steps_forward(node);
+}
+
+Value* add_target(Graph& graph, const Ints& sizes) {
+  return graph.add_initializer(
+      "", make_tensor(DType::i64, {static_cast<int64_t>(sizes.size())}, sizes));
+}
+
+// What Reshape(from) takes as a constant to give the shape `to`: -1 for one unknown size, or 0 for
+// every unknown size, which copies the input's. Not both: beside a copied size that is 0 at run
+// time, -1 is not determined. Neither goes with a size that is 0 now.
+std::optional<Ints> constant_target(const Shape& from, const Shape& to) {
+  Ints sizes;
+  int64_t unknown = 0;
+  bool copied = true;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i].equals(0)) return std::nullopt;
+    sizes.push_back(to[i].constant_or(-1));
+    if (to[i].is_constant()) continue;
+    ++unknown;
+    copied &= i < from.size() && from[i] == to[i];
+  }
+  if (unknown <= 1) return sizes;
+  if (!copied) return std::nullopt;
+  std::ranges::replace(sizes, -1, 0);
+  return sizes;
+}
+
+void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
+  const auto& to = node.outputs[0]->shape;
+  Value* source = node.inputs[0];
+  // Of a chain of reshapes only the last one counts.
+  while (source->producer &&
+         is_one_of(*source->producer, {"Reshape", "Squeeze", "Unsqueeze", "Flatten"})) {
+    source = source->producer->inputs[0];
+  }
+  Value* target = node.inputs[1];
+  bool is_new = false;
+  if (to && !target->is_constant()) {
+    auto sizes = source->shape ? constant_target(*source->shape, *to) : std::nullopt;
+    if (!sizes && node.inputs[0]->shape && source != node.inputs[0]) {
+      source = node.inputs[0];
+      sizes = constant_target(*source->shape, *to);
+    }
+    if (sizes) {
+      target = add_target(graph, *sizes);
+      is_new = true;
+      std::erase_if(node.attributes, [](const auto& each) { return each.name == "allowzero"; });
+    }
+  }
+  // A size copied from the input (0) is not the same size of another input.
+  const bool copies = !target->contents || std::ranges::any_of(*target->contents, [](const Dim& d) {
+    return d.equals(0) || !d.is_constant();
+  });
+  if (!is_new && copies) source = node.inputs[0];
+  if (source == node.inputs[0] && target == node.inputs[1]) return;
+  if (to && source->shape && *source->shape == *to && rewrite.replace(node.outputs[0], source)) {
+    return;
+  }
+  node.inputs = {source, target};
+  rewrite.set_changed();
+}
+
+// Where the result's size is the input's, a 1 in the target says so.
+void simplify_expand(Rewrite& rewrite, Graph& graph, Node& node) {
+  const auto& from = node.inputs[0]->shape;
+  const auto& to = node.outputs[0]->shape;
+  if (!from || !to || node.inputs[1]->is_constant() || from->size() > to->size()) return;
+  const size_t lead = to->size() - from->size();
+  Ints sizes;
+  for (size_t i = 0; i < to->size(); ++i) {
+    if (const auto size = (*to)[i].constant()) {
+      sizes.push_back(*size);
+    } else if (i >= lead && (*from)[i - lead] == (*to)[i]) {
+      sizes.push_back(1);
+    } else {
+      return;
+    }
+  }
+  node.inputs[1] = add_target(graph, sizes);
+  rewrite.set_changed();
+}
+
+void choose_branch(Rewrite& rewrite, Node& node) {
+  const TensorData* condition = node.inputs[0]->constant;
+  if (!condition || condition->numel() != 1) return;
+  const auto* branch = node.attribute(condition->integer(0) != 0 ? "then_branch" : "else_branch");
+  // The node holds the branch until the sweep ends.
+  rewrite.inline_body(node, **std::get_if<std::shared_ptr<Graph>>(branch));
+}
+
+}  // namespace
+
+// By symbolic equality of shapes: removes a Reshape, Expand, Slice, Squeeze, Unsqueeze, Flatten or
+// Concat that changes nothing; joins chains of reshapes; gives Reshape and Expand a constant target
+// where 0, -1 or 1 can stand for the unknown sizes. An If with a constant condition becomes its
+// branch.
+bool simplify_shapes(onnx::Model& model) {
+  return sweep(model, [](Rewrite& rewrite, Graph& graph, Node& node) {
+    if (changes_nothing(node) && rewrite.replace(node.outputs[0], node.inputs[0])) return;
+    if (is_one_of(node, {"Reshape"})) simplify_reshape(rewrite, graph, node);
+    if (is_one_of(node, {"Expand"})) simplify_expand(rewrite, graph, node);
+    if (is_one_of(node, {"If"})) choose_branch(rewrite, node);
+  });
+}
+
+}  // namespace onnx_native::passes
