@@ -1,0 +1,84 @@
+"""Exports one call and compares what ONNX Runtime computes with eager PyTorch."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+import onnxruntime
+import torch
+from torch.utils import _pytree as pytree
+
+from ops.row import TOLERANCES, Case, Row
+
+
+class Calling(torch.nn.Module):
+    """A case as a module."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self.function = case.function
+
+    def forward(self, *tensors: torch.Tensor) -> Any:
+        return self.function(*tensors)
+
+
+def export(case: Case, grows: Sequence[bool] = ()) -> torch.onnx.ONNXProgram:
+    """The exported program; inputs marked in `grows` have a dynamic first dimension."""
+    shapes = None
+    if any(grows):
+        size = torch.export.Dim("n")
+        shapes = {"tensors": tuple({0: size} if grow else {} for grow in grows)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            Calling(case).eval(), case.inputs, dynamo=True, dynamic_shapes=shapes, verbose=False
+        )
+    assert program is not None
+    return program
+
+
+def operators(program: torch.onnx.ONNXProgram) -> set[str]:
+    """The keys of the op table that an export looked up, as rows write them."""
+    report: Any = program.export_report  # type: ignore[attr-defined]
+    return set(report["operators"])
+
+
+def session(program: torch.onnx.ONNXProgram) -> onnxruntime.InferenceSession:
+    """The checked model in ONNX Runtime, run as it is written."""
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(
+        program.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def compare(
+    row: Row, running: onnxruntime.InferenceSession, case: Case, inputs: Sequence[torch.Tensor]
+) -> None:
+    """Runs both and compares dtype, shape and values."""
+    expected = [
+        leaf if isinstance(leaf, torch.Tensor) else torch.tensor(leaf)
+        for leaf in pytree.tree_leaves(case.function(*inputs))
+        if leaf is not None
+    ]
+    # An input that nothing needs is still an input; inputs come in the program's order.
+    names = [argument.name for argument in running.get_inputs()]
+    assert len(names) == len(inputs)
+    feeds = {name: value.numpy() for name, value in zip(names, inputs, strict=True)}
+    results = [torch.from_numpy(result) for result in running.run(None, feeds)]
+    assert len(results) == len(expected)
+    for result, wanted in zip(results, expected, strict=True):
+        wanted = torch.view_as_real(wanted) if wanted.is_complex() else wanted
+        if row.random:
+            assert (result.dtype, result.shape) == (wanted.dtype, wanted.shape)
+            continue
+        rtol, atol = row.tolerance.get(
+            str(wanted.dtype).removeprefix("torch."), TOLERANCES.get(wanted.dtype, (0, 0))
+        )
+        torch.testing.assert_close(result, wanted, rtol=rtol, atol=atol, equal_nan=True)

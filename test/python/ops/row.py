@@ -1,0 +1,181 @@
+"""A row of the operators' test table: which keys of the op table it reaches, with which samples.
+
+To add an operator's test, add a line to rows/<family>.py:
+
+    Row("aten::cumsum", opinfo="cumsum"),
+    Row("aten::add.Scalar", cases=(Case(lambda x: aten.add.Scalar(x, 2, 3), floats(3, 4)),)),
+
+A row with `opinfo` runs three of its float32 samples (first, middle, last; `pick` chooses others)
+and one sample each of int64, bool and float16 where the OpInfo supports them. `cases` are calls
+written out; they need no OpInfo. Both are run once more with a dynamic first dimension at a second
+size, unless `static` says why that cannot be.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+Function = Callable[..., Any]
+
+DTYPES = {
+    "float32": torch.float32,
+    "int64": torch.int64,
+    "bool": torch.bool,
+    "float16": torch.float16,
+}
+# Relative and absolute; integers and bools are compared exactly.
+TOLERANCES: Mapping[torch.dtype, tuple[float, float]] = {
+    torch.float16: (5e-3, 5e-3),
+    torch.bfloat16: (2e-2, 2e-2),
+    torch.float32: (1e-5, 1e-5),
+    torch.float64: (1e-7, 1e-7),
+}
+
+
+class Case:
+    """A function of tensors, and the tensors it is called with."""
+
+    def __init__(self, function: Function, *inputs: torch.Tensor) -> None:
+        self.function = function
+        self.inputs = inputs
+
+    def grown(self) -> tuple[list[bool], tuple[torch.Tensor, ...]]:
+        """Which inputs share the first one's leading dimension, and inputs where it is longer.
+
+        The additional rows repeat the first ones, so that indices and domains stay valid. Raises
+        ValueError where there is no such dimension or the function does not take the new size.
+        """
+        first = self.inputs[0] if self.inputs else torch.tensor(0)
+        if first.dim() == 0 or first.shape[0] < 2:
+            raise ValueError("no leading dimension of at least 2")
+        grows = [
+            tensor.dim() == first.dim() and tensor.shape[0] == first.shape[0]
+            for tensor in self.inputs
+        ]
+        inputs = tuple(
+            torch.cat([tensor, tensor[:1]]) if grow else tensor
+            for tensor, grow in zip(self.inputs, grows, strict=True)
+        )
+        try:
+            self.function(*inputs)
+        except Exception as error:
+            raise ValueError(f"the operator does not take the new size: {error}") from error
+        return grows, inputs
+
+
+@dataclass(frozen=True)
+class Row:
+    """Keys are "aten::name.overload", with "@complex" or "@quantized" for other dispatch keys."""
+
+    keys: str | tuple[str, ...]
+    opinfo: str = ""
+    variant: str = ""
+    cases: tuple[Case, ...] = ()
+    # From the float32 samples; several dtypes take the first of what it returns.
+    pick: Callable[[list[Any]], list[Any]] | None = None
+    dtypes: tuple[str, ...] = tuple(DTYPES)
+    # Why the first dimension cannot be dynamic.
+    static: str = ""
+    # The values are random: dtype and shape are compared, not values.
+    random: bool = False
+    tolerance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    # Test ("float32", "int64", "cases", "dynamic" ...) -> why it fails. Strict.
+    xfails: Mapping[str, str] = field(default_factory=dict)
+    name: str = ""
+
+    @property
+    def all_keys(self) -> tuple[str, ...]:
+        return (self.keys,) if isinstance(self.keys, str) else self.keys
+
+    @property
+    def title(self) -> str:
+        """What the row is called in test ids."""
+        return self.name or self.all_keys[0].removeprefix("aten::")
+
+    def tests(self) -> list[str]:
+        """The names of this row's tests."""
+        names = ["cases"] if self.cases else []
+        if self.opinfo:
+            supported = opinfo(self.opinfo, self.variant).dtypes
+            names += [name for name in self.dtypes if name in DTYPES and DTYPES[name] in supported]
+        return names if self.static else [*names, "dynamic"]
+
+    def samples(self, test: str) -> list[Case]:
+        """The calls of one test; of "dynamic", those to choose from."""
+        if test == "cases":
+            return list(self.cases)
+        if test == "dynamic":
+            of_opinfo = self.samples(self.tests()[0]) if self.opinfo and not self.cases else []
+            return [*self.cases, *of_opinfo]
+        info = opinfo(self.opinfo, self.variant)
+        torch.manual_seed(0)
+        found = list(info.sample_inputs("cpu", DTYPES[test], requires_grad=False))
+        chosen = self.pick(found) if self.pick else first_middle_last(found)
+        if test != "float32":
+            chosen = chosen[:1]
+        return [case_of(info.op, sample) for sample in chosen]
+
+
+def first_middle_last(samples: Sequence[Any]) -> list[Any]:
+    """Up to three different ones."""
+    return [samples[i] for i in sorted({0, len(samples) // 2, len(samples) - 1})]
+
+
+def at(*indices: int) -> Callable[[list[Any]], list[Any]]:
+    """Picks samples by number."""
+    return lambda samples: [samples[i] for i in indices]
+
+
+def case_of(op: Function, sample: Any) -> Case:
+    """The sample as a function of its tensors, all other arguments bound."""
+    leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def function(*tensors: torch.Tensor) -> Any:
+        arguments = list(leaves)
+        for place, tensor in zip(places, tensors, strict=True):
+            arguments[place] = tensor
+        input_, args, kwargs = pytree.tree_unflatten(arguments, spec)
+        return op(input_, *args, **kwargs)
+
+    return Case(function, *(leaves[i].detach().clone() for i in places))
+
+
+@functools.cache
+def opinfo(name: str, variant: str = "") -> Any:
+    """PyTorch's OpInfo of that name."""
+    found = _opinfos().get((name, variant))
+    if found is None:
+        raise LookupError(f"no OpInfo {name!r} with variant {variant!r}")
+    return found
+
+
+@functools.cache
+def _opinfos() -> dict[tuple[str, str], Any]:
+    from torch.testing._internal import common_methods_invocations  # seconds
+
+    return {(info.name, info.variant_test_name): info for info in common_methods_invocations.op_db}
+
+
+def floats(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Normally distributed numbers, the same at each call."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+
+
+def integers(
+    *shape: int, low: int = -9, high: int = 10, seed: int = 0, dtype: torch.dtype = torch.int64
+) -> torch.Tensor:
+    """Integers from low to high - 1, the same at each call."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(low, high, shape, generator=generator).to(dtype)
+
+
+def bools(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Coin tosses, the same at each call."""
+    return integers(*shape, low=0, high=2, seed=seed) != 0

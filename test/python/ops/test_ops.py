@@ -1,0 +1,80 @@
+"""Every operator of the op table: exported, checked, run and compared with eager PyTorch."""
+
+import collections
+
+import onnx_native
+import pytest
+import torch
+
+from ops import checking
+from ops.row import Row
+from ops.rows import ROWS
+
+TESTS = [
+    pytest.param(
+        row,
+        test,
+        id=f"{row.title}-{test}",
+        marks=pytest.mark.xfail(strict=True, reason=row.xfails[test]) if test in row.xfails else (),
+    )
+    for row in ROWS
+    for test in row.tests()
+]
+
+
+def key_text(op: str, dispatch_key: str) -> str:
+    """A table key as rows write it."""
+    return op if dispatch_key == "dense" else f"{op}@{dispatch_key}"
+
+
+@pytest.mark.parametrize(("row", "test"), TESTS)
+@torch.no_grad()
+def test_operator(row: Row, test: str) -> None:
+    if test == "dynamic":
+        check_dynamic(row)
+        return
+    reached: set[str] = set()
+    for number, case in enumerate(row.samples(test)):
+        try:
+            program = checking.export(case)
+            reached |= checking.operators(program)
+            checking.compare(row, checking.session(program), case, case.inputs)
+        except Exception as error:
+            error.add_note(f"in sample {number} of {row.title}, {test}")
+            raise
+    if test == row.tests()[0]:
+        assert set(row.all_keys) <= reached, "keys that no sample reached"
+
+
+def check_dynamic(row: Row) -> None:
+    """One sample with a dynamic first dimension, at the size it has and at another one."""
+    reasons = []
+    for case in row.samples("dynamic"):
+        try:
+            grows, longer = case.grown()
+        except ValueError as error:
+            reasons.append(str(error))
+            continue
+        running = checking.session(checking.export(case, grows))
+        checking.compare(row, running, case, case.inputs)
+        checking.compare(row, running, case, longer)
+        return
+    pytest.fail(f"say in `static` why no sample has a dynamic dimension: {reasons}")
+
+
+def test_rows_and_table_agree() -> None:
+    """Each key of the table has a row, and each row's keys are in the table."""
+    table = {key_text(op, key) for op, key in onnx_native._C.table_keys()}
+    named = {key for row in ROWS for key in row.all_keys}
+    assert sorted(table - named) == [], "keys without a row"
+    assert sorted(named - table) == [], "rows for keys that the table does not have"
+
+
+def test_titles_are_unique() -> None:
+    counts = collections.Counter(row.title for row in ROWS)
+    assert [title for title, count in counts.items() if count > 1] == []
+
+
+def test_xfails_name_tests() -> None:
+    """An expected failure of a test that is never run would be forgotten."""
+    assert [row.title for row in ROWS if not set(row.xfails) <= set(row.tests())] == []
