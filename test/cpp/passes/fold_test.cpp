@@ -1,0 +1,149 @@
+#include <cmath>
+
+#include "passes/evaluate.h"
+#include "passes/pass_test.h"
+
+namespace onnx_native::passes {
+namespace {
+
+TEST_F(PassTest, ConstantExpressionsFold) {
+  Value* x = input("x", {6});
+  Value* sum = op("Add", {ints({1, 2}), ints({3})}, {2}, {}, DType::i64);
+  Value* shape = op("Concat", {sum, ints({7})}, {3}, {{"axis", 0}}, DType::i64);
+  result(op("Expand", {x, shape}, {4, 5, 7}), "y");
+  after(fold_constants);
+  EXPECT_EQ(constant_input(graph_.outputs[0], 1), (Ints{4, 5, 7}));
+  EXPECT_EQ(graph_.nodes.size(), 1u);
+}
+
+TEST_F(PassTest, KnownContentsFold) {
+  Value* x = input("x", {batch_, 3, 4});
+  Value* shape = op("Shape", {x}, {2}, {{"start", 1}}, DType::i64);
+  shape->contents = {3, 4};
+  result(op("Reshape", {x, shape}, {3, 4}), "y");
+  after(fold_constants);
+  EXPECT_EQ(constant_input(graph_.outputs[0], 1), (Ints{3, 4}));
+}
+
+TEST_F(PassTest, UnknownContentsAndResultsStay) {
+  Value* x = input("x", {batch_, 3});
+  Value* shape = op("Shape", {x}, {2}, {}, DType::i64);
+  shape->contents = {batch_, 3};
+  result(op("Add", {shape, ints({1})}, {2}, {}, DType::i64), "y");
+  result(op("Add", {ints({1}), ints({1})}, {1}, {}, DType::i64), "z");
+  after(fold_constants);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(PassTest, BigWeightsAreNotFolded) {
+  Value* turned = op("Transpose", {weight("w", {64, 32})}, {32, 64});
+  result(op("MatMul", {input("x", {2, 32}), turned}, {2, 64}), "y");
+  after(fold_constants);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(PassTest, AConstantOperatorBecomesAnInitializer) {
+  const Ints two{2};
+  Value* two_tensor =
+      op("Constant", {}, {1},
+         {{"value", std::make_shared<TensorData>(make_tensor(DType::i64, {1}, two))}}, DType::i64);
+  result(op("Squeeze", {input("x", {4, 5, 1}), two_tensor}, {4, 5}), "y");
+  EXPECT_EQ(after(fold_constants), "y = Squeeze (x, _0)\n");
+}
+
+class EvaluateTest : public PassTest {
+ protected:
+  // The elements of the operator on these constants; empty when it is not folded.
+  std::vector<double> run(std::string_view op_type, Values inputs, Attributes attributes = {},
+                          Shape shape = {}) {
+    Value* output = op(op_type, inputs, std::move(shape), std::move(attributes));
+    std::vector<const TensorData*> data;
+    for (const Value* input : inputs) data.push_back(input ? input->constant : nullptr);
+    const auto folded = evaluate(*output->producer, data, 1024);
+    std::vector<double> numbers;
+    for (int64_t i = 0; folded && i < folded->numel(); ++i) numbers.push_back(folded->number(i));
+    shape_ = folded ? folded->shape : Ints{-1};
+    dtype_ = folded ? folded->dtype : DType::undefined;
+    return numbers;
+  }
+  Value* matrix() {
+    const std::vector<double> numbers{0, 1, 2, 3, 4, 5};
+    return graph_.add_initializer("", make_tensor(DType::f32, {2, 3}, numbers));
+  }
+  using Numbers = std::vector<double>;
+
+  Ints shape_;
+  DType dtype_ = DType::undefined;
+};
+
+TEST_F(EvaluateTest, Arithmetic) {
+  EXPECT_EQ(run("Sub", {ints({5, 7}), ints({2})}), (Numbers{3, 5}));
+  EXPECT_EQ(run("Div", {ints({-7, 7}), ints({2})}), (Numbers{-3, 3}));
+  EXPECT_EQ(run("Div", {ints({1}), ints({0})}), Numbers());
+  EXPECT_EQ(run("Mul", {ints({100}, DType::i8), ints({2}, DType::i8)}), Numbers{-56});
+  EXPECT_EQ(run("Max", {ints({1, 5}), ints({3}), ints({4, 4})}), (Numbers{4, 5}));
+  EXPECT_EQ(run("Div", {number(1), number(3)})[0], static_cast<double>(1.0F / 3.0F));
+  EXPECT_EQ(run("Sqrt", {number(2)})[0], static_cast<double>(std::sqrt(2.0F)));
+  EXPECT_EQ(run("Neg", {ints({3})}), Numbers{-3});
+}
+
+TEST_F(EvaluateTest, ComparisonsAndLogic) {
+  EXPECT_EQ(run("Less", {ints({1, 3}), ints({2})}), (Numbers{1, 0}));
+  EXPECT_EQ(dtype_, DType::boolean);
+  Value* mask = ints({1, 0}, DType::boolean);
+  EXPECT_EQ(run("Not", {mask}), (Numbers{0, 1}));
+  EXPECT_EQ(run("And", {mask, ints({1, 1}, DType::boolean)}), (Numbers{1, 0}));
+  EXPECT_EQ(run("Where", {mask, ints({7}), ints({8, 9})}), (Numbers{7, 9}));
+}
+
+TEST_F(EvaluateTest, Casts) {
+  EXPECT_EQ(run("Cast", {number(-2.7)}, {{"to", DType::i64}}), Numbers{-2});
+  EXPECT_EQ(run("Cast", {number(NAN)}, {{"to", DType::i64}}), Numbers());
+  EXPECT_EQ(run("Cast", {number(300)}, {{"to", DType::u8}}), Numbers());
+  EXPECT_EQ(run("Cast", {ints({300})}, {{"to", DType::u8}}), Numbers{44});
+  EXPECT_EQ(run("Cast", {ints({0, 2})}, {{"to", DType::boolean}}), (Numbers{0, 1}));
+}
+
+TEST_F(EvaluateTest, Indexing) {
+  EXPECT_EQ(run("Gather", {matrix(), ints({2, -3})}, {{"axis", 1}}), (Numbers{2, 0, 5, 3}));
+  EXPECT_EQ(run("Gather", {matrix(), ints({2})}, {{"axis", 0}}), Numbers());
+  EXPECT_EQ(run("Transpose", {matrix()}), (Numbers{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(run("Concat", {matrix(), matrix()}, {{"axis", 1}}),
+            (Numbers{0, 1, 2, 0, 1, 2, 3, 4, 5, 3, 4, 5}));
+  EXPECT_EQ(run("Reshape", {matrix(), ints({3, -1})}, {}, {3, 2}), (Numbers{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(shape_, (Ints{3, 2}));
+  EXPECT_EQ(run("Expand", {ints({1, 2}), ints({2, 1})}), (Numbers{1, 2, 1, 2}));
+}
+
+TEST_F(EvaluateTest, Slices) {
+  Value* line = ints({0, 1, 2, 3, 4});
+  EXPECT_EQ(run("Slice", {line, ints({1}), ints({100})}), (Numbers{1, 2, 3, 4}));
+  EXPECT_EQ(run("Slice", {line, ints({-2}), ints({5})}), (Numbers{3, 4}));
+  EXPECT_EQ(run("Slice", {line, ints({0}), ints({5}), ints({0}), ints({2})}), (Numbers{0, 2, 4}));
+  EXPECT_EQ(run("Slice", {line, ints({-1}), ints({INT64_MIN}), ints({0}), ints({-2})}),
+            (Numbers{4, 2, 0}));
+  EXPECT_EQ(run("Slice", {matrix(), ints({1}), ints({3}), ints({-1})}), (Numbers{1, 2, 4, 5}));
+}
+
+TEST_F(EvaluateTest, Makers) {
+  EXPECT_EQ(run("Range", {number(0, DType::i64), number(7, DType::i64), number(3, DType::i64)}),
+            (Numbers{0, 3, 6}));
+  EXPECT_EQ(run("Range", {number(0), number(1), number(0.1)}), Numbers());
+  EXPECT_EQ(run("ConstantOfShape", {ints({2, 1})}), (Numbers{0, 0}));
+  EXPECT_EQ(run("ConstantOfShape", {ints({2000})}), Numbers());
+}
+
+TEST_F(EvaluateTest, Reductions) {
+  const Ints numbers{1, 2, 3, 4, 5, 6};
+  Value* table = graph_.add_initializer("", make_tensor(DType::i64, {2, 3}, numbers));
+  EXPECT_EQ(run("ReduceSum", {table, ints({0})}), (Numbers{5, 7, 9}));
+  EXPECT_EQ(shape_, (Ints{1, 3}));
+  EXPECT_EQ(run("ReduceProd", {table, ints({-1})}, {{"keepdims", 0}}), (Numbers{6, 120}));
+  EXPECT_EQ(shape_, (Ints{2}));
+  EXPECT_EQ(run("ReduceMax", {table}), Numbers{6});
+  EXPECT_EQ(run("ReduceMin", {matrix(), ints({1})}), (Numbers{0, 3}));
+  EXPECT_EQ(run("ReduceSum", {matrix()}), Numbers());
+}
+
+}  // namespace
+}  // namespace onnx_native::passes

@@ -1,0 +1,139 @@
+#include "passes/pass_test.h"
+
+namespace onnx_native::passes {
+namespace {
+
+class ShapesTest : public PassTest {
+ protected:
+  // A shape that is computed: nothing is known of it here.
+  Value* computed(int64_t size) {
+    return input("shape" + std::to_string(graph_.inputs.size()), {size}, DType::i64);
+  }
+  Value* relu(Value* value) { return op("Relu", {value}, *value->shape); }
+};
+
+TEST_F(ShapesTest, WhatKeepsTheShapeGoes) {
+  Value* x = input("x", {batch_, 4});
+  Value* a = op("Reshape", {x, computed(2)}, {batch_, 4});
+  Value* b = op("Expand", {a, computed(2)}, {batch_, 4});
+  Value* c = op("Slice", {b, computed(1), computed(1)}, {batch_, 4});
+  result(relu(c), "y");
+  EXPECT_EQ(after(simplify_shapes), "y = Relu (x)\n");
+}
+
+TEST_F(ShapesTest, AReversingSliceStays) {
+  Value* x = input("x", {batch_, 4});
+  result(relu(op("Slice", {x, ints({-1}), ints({-5}), ints({1}), ints({-1})}, {batch_, 4})), "y");
+  after(simplify_shapes);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(ShapesTest, ReshapesJoin) {
+  Value* x = input("x", {2, 3, 4});
+  Value* a = op("Reshape", {x, ints({6, 4})}, {6, 4});
+  Value* b = op("Unsqueeze", {a, ints({0})}, {1, 6, 4});
+  Value* c = op("Reshape", {b, ints({2, 12})}, {2, 12});
+  result(relu(c), "y");
+  EXPECT_EQ(after(simplify_shapes), "_0 = Reshape (x, _1)\ny = Relu (_0)\n");
+  EXPECT_EQ(constant_input(graph_.nodes.front()->outputs[0], 1), (Ints{2, 12}));
+}
+
+TEST_F(ShapesTest, ACopiedSizeKeepsItsReshape) {
+  Value* x = input("x", {2, 3, 4});
+  Value* a = op("Reshape", {x, ints({6, 4})}, {6, 4});
+  result(relu(op("Reshape", {a, ints({0, 2, 2})}, {6, 2, 2})), "y");
+  after(simplify_shapes);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(ShapesTest, OneUnknownSizeIsInferred) {
+  Value* x = input("x", {batch_, 3, 4});
+  result(op("Reshape", {x, computed(2)}, {batch_, 12}), "y");
+  after(simplify_shapes);
+  EXPECT_EQ(constant_input(graph_.outputs[0], 1), (Ints{-1, 12}));
+}
+
+TEST_F(ShapesTest, UnknownSizesOfTheInputAreCopied) {
+  Value* x = input("x", {batch_, seq_, 12});
+  result(op("Reshape", {x, computed(4)}, {batch_, seq_, 3, 4}), "y");
+  after(simplify_shapes);
+  EXPECT_EQ(constant_input(graph_.outputs[0], 1), (Ints{0, 0, 3, 4}));
+}
+
+TEST_F(ShapesTest, TwoUnknownSizesStayComputed) {
+  Value* x = input("x", {batch_ * seq_, 12});
+  result(op("Reshape", {x, computed(3)}, {batch_, seq_, 12}), "y");
+  after(simplify_shapes);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(ShapesTest, AZeroSizeStaysComputed) {
+  Value* x = input("x", {batch_, 0});
+  result(op("Reshape", {x, computed(3)}, {0, batch_, 2}), "y");
+  after(simplify_shapes);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(ShapesTest, ExpandKeepsUnknownSizesByOnes) {
+  Value* x = input("x", {batch_, 1});
+  result(op("Expand", {x, computed(3)}, {2, batch_, 5}), "y");
+  after(simplify_shapes);
+  EXPECT_EQ(constant_input(graph_.outputs[0], 1), (Ints{2, 1, 5}));
+}
+
+TEST_F(ShapesTest, ExpandToAnUnknownSizeStaysComputed) {
+  Value* x = input("x", {1, 4});
+  result(op("Expand", {x, computed(2)}, {batch_, 4}), "y");
+  after(simplify_shapes);
+  EXPECT_FALSE(changed_);
+}
+
+class IfTest : public PassTest {
+ protected:
+  std::shared_ptr<onnx::Graph> branch(std::string_view op_type, Value* value) {
+    auto body = std::make_shared<onnx::Graph>(&graph_);
+    Value* own = op("Exp", {value}, *value->shape, {}, DType::f32, body.get());
+    body->outputs = {op(op_type, {own}, *value->shape, {}, DType::f32, body.get())};
+    return body;
+  }
+  Value* choice(Value* condition, Value* value) {
+    return op("If", {condition}, *value->shape,
+              {{"then_branch", branch("Relu", value)}, {"else_branch", branch("Neg", value)}});
+  }
+};
+
+TEST_F(IfTest, AConstantConditionChoosesTheBranch) {
+  Value* x = input("x", {2});
+  Value* same = op("Reshape", {x, ints({2})}, {2});
+  result(choice(number(0, DType::boolean), same), "y");
+  EXPECT_EQ(after(simplify_shapes), "_0 = Exp (x)\ny = Neg (_0)\n");
+}
+
+TEST_F(IfTest, NestedChoicesAreMade) {
+  Value* x = input("x", {2});
+  Value* yes = number(1, DType::boolean);
+  auto outer = [&] {
+    auto body = std::make_shared<onnx::Graph>(&graph_);
+    auto inner_then = std::make_shared<onnx::Graph>(body.get());
+    inner_then->outputs = {op("Abs", {x}, {2}, {}, DType::f32, inner_then.get())};
+    auto inner_else = std::make_shared<onnx::Graph>(body.get());
+    inner_else->outputs = {op("Exp", {x}, {2}, {}, DType::f32, inner_else.get())};
+    body->outputs = {op("If", {yes}, {2},
+                        {{"then_branch", inner_then}, {"else_branch", inner_else}}, DType::f32,
+                        body.get())};
+    return body;
+  };
+  result(op("If", {yes}, {2}, {{"then_branch", outer()}, {"else_branch", outer()}}), "y");
+  after(simplify_shapes);
+  EXPECT_EQ(after(simplify_shapes), "y = Abs (x)\n");
+}
+
+TEST_F(IfTest, AnUnknownConditionStays) {
+  Value* x = input("x", {2});
+  result(choice(input("c", {}, DType::boolean), x), "y");
+  after(simplify_shapes);
+  EXPECT_FALSE(changed_);
+}
+
+}  // namespace
+}  // namespace onnx_native::passes
