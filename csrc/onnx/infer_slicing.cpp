@@ -21,11 +21,10 @@ Dim larger(const Dim& a, const Dim& b) { return -smaller(-a, -b); }
 // Beyond any size: "to the end".
 constexpr int64_t kBeyond = std::numeric_limits<int32_t>::max();
 
-// A bound of a slice as an index into an axis, as Python clamps it into [low, size - 1 + open].
-// nullopt: the sign is not known.
-std::optional<Dim> clamp_bound(const Dim& bound, const Dim& size, bool forward) {
-  const Dim last = forward ? size : size - 1;
-  const Dim first = forward ? 0 : -1;
+// A bound of a slice as an index into an axis, clamped into [first, last]. nullopt: the sign is not
+// known.
+std::optional<Dim> clamp_bound(const Dim& bound, const Dim& size, const Dim& first,
+                               const Dim& last) {
   if (const auto value = bound.constant()) {
     if (*value >= kBeyond) return last;
     if (*value <= -kBeyond) return first;
@@ -38,9 +37,12 @@ std::optional<Dim> clamp_bound(const Dim& bound, const Dim& size, bool forward) 
 }
 
 std::optional<Dim> slice_length(const Dim& size, const Dim& start, const Dim& end, int64_t step) {
+  if (size.equals(0)) return 0;
   const bool forward = step > 0;
-  const auto from = clamp_bound(start, size, forward);
-  const auto to = clamp_bound(end, size, forward);
+  const Dim last = forward ? size : size - 1;
+  // Unlike in Python, a start before the first element is the first element in either direction.
+  const auto from = clamp_bound(start, size, 0, last);
+  const auto to = clamp_bound(end, size, forward ? 0 : -1, last);
   if (!from || !to) return std::nullopt;
   const Dim distance = forward ? *to - *from : *from - *to;
   return Dim::ceil_div(larger(distance, 0), forward ? step : -step);
@@ -54,14 +56,14 @@ void slice_contents(Inference& i) {
   if (i.optional(4) && !i.numbers(4)) return;
   const int64_t step = i.optional(4) ? i.numbers(4)->at(0) : 1;
   const auto size = static_cast<int64_t>(known->size());
-  const auto clamp = [&](int64_t at) {
-    if (at < 0) at = std::max(at, -size - 1) + size;
-    return step > 0 ? std::clamp<int64_t>(at, 0, size) : std::clamp<int64_t>(at, -1, size - 1);
+  const auto clamp = [&](int64_t at, int64_t first) {
+    const int64_t last = step > 0 ? size : size - 1;
+    return std::max(first, std::min(at < 0 ? std::max(at, -size - 1) + size : at, last));
   };
-  int64_t end = ends->at(0);
-  end = step < 0 && end < -size ? -1 : clamp(end);
+  const int64_t end = clamp(ends->at(0), step > 0 ? 0 : -1);
   std::vector<Dim> result;
-  for (int64_t at = clamp(starts->at(0)); step > 0 ? at < end : at > end; at += step) {
+  if (size == 0) return i.set_contents(0, {});
+  for (int64_t at = clamp(starts->at(0), 0); step > 0 ? at < end : at > end; at += step) {
     result.push_back((*known)[static_cast<size_t>(at)]);
   }
   i.set_contents(0, std::move(result));
