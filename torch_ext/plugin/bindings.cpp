@@ -1,0 +1,75 @@
+// The extension module onnx_native._C; the same library that torch.ops.load_library loads.
+#include <torch/csrc/utils/pybind.h>
+
+#include "aten/graph.h"
+#include "ops/op_table.h"
+#include "plugin/fx_reader.h"
+#include "plugin/py_lowering.h"
+#include "plugin/py_program.h"
+#include "plugin/torch_version.h"
+
+namespace onnx_native::plugin {
+namespace {
+
+std::string_view key_name(ops::Key key) {
+  switch (key) {
+    case ops::Key::quantized:
+      return "quantized";
+    case ops::Key::complex:
+      return "complex";
+    default:
+      return "dense";
+  }
+}
+
+std::vector<std::pair<std::string, std::string>> table_keys() {
+  std::vector<std::pair<std::string, std::string>> result;
+  for (const auto& [op, key] : ops::op_table().keys()) result.emplace_back(op, key_name(key));
+  return result;
+}
+
+std::vector<std::string> table_parameters(const std::string& op, const std::string& key) {
+  for (const auto& [known, known_key] : ops::op_table().keys()) {
+    if (known != op || key_name(known_key) != key) continue;
+    const ops::Lowering* lowering = ops::op_table().find(op, known_key);
+    return {lowering->parameters.begin(), lowering->parameters.end()};
+  }
+  throw py::key_error(op);
+}
+
+PYBIND11_MODULE(_C, module) {
+  const std::string problem = torch_version_problem();
+  if (!problem.empty()) throw py::import_error(problem);
+
+  module.doc() = "What onnx_native's Python package calls in C++.";
+  py::register_exception<ExportError>(module, "ExportError", PyExc_RuntimeError);
+  bind_program(module);
+  bind_lowerings(module);
+  module.def(
+      "read",
+      [](py::handle exported_program, SymbolNames symbol_names) {
+        return aten::print(*read_exported_program(exported_program, std::move(symbol_names)));
+      },
+      py::arg("exported_program"), py::arg("symbol_names") = SymbolNames(),
+      "The ATen graph of a captured program, as text.");
+  module.def(
+      "functionalized",
+      [](py::handle exported_program, SymbolNames symbol_names) {
+        const auto graph = read_exported_program(exported_program, std::move(symbol_names));
+        aten::functionalize(*graph);
+        aten::verify(*graph, "functionalize");
+        return aten::print(*graph);
+      },
+      py::arg("exported_program"), py::arg("symbol_names") = SymbolNames(),
+      "The same after functionalization and verification.");
+  module.def("table_keys", &table_keys, "(operator, dispatch key) of every native lowering.");
+  module.def("table_parameters", &table_parameters, py::arg("op"), py::arg("key") = "dense",
+             "The kinds of the parameters of a native lowering.");
+  module.def(
+      "torch_version_problem", [](uint64_t running) { return torch_version_problem(running); },
+      py::arg("running"),
+      "What is said when PyTorch's ABI version is `running`; empty if it fits.");
+}
+
+}  // namespace
+}  // namespace onnx_native::plugin

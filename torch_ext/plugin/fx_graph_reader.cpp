@@ -1,0 +1,507 @@
+#include "plugin/fx_graph_reader.h"
+
+#include <torch/csrc/Device.h>
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/Layout.h>
+#include <torch/csrc/MemoryFormat.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "plugin/fx_location.h"
+
+namespace onnx_native::plugin {
+namespace {
+
+using aten::Argument;
+using List = aten::Argument::List;
+
+constexpr std::array<std::string_view, 7> kDropped = {"aten::_assert_tensor_metadata",
+                                                      "aten::_assert_scalar",
+                                                      "aten::_assert_async",
+                                                      "aten::_functional_assert_async",
+                                                      "aten::sym_constrain_range",
+                                                      "aten::sym_constrain_range_for_size",
+                                                      "aten::_functional_sym_constrain_range"};
+constexpr std::array<std::string_view, 7> kInlined = {"higher_order::wrap_with_set_grad_enabled",
+                                                      "higher_order::wrap_with_autocast",
+                                                      "higher_order::hints_wrapper",
+                                                      "higher_order::wrap",
+                                                      "higher_order::wrap_activation_checkpoint",
+                                                      "higher_order::tag_activation_checkpoint",
+                                                      "higher_order::invoke_subgraph"};
+
+template <size_t N>
+bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+std::string python_name(py::handle callee) {
+  const py::object name = py::getattr(callee, "__name__", py::none());
+  return name.is_none() ? py::repr(callee).cast<std::string>() : py::str(name).cast<std::string>();
+}
+
+CallTarget read_target(PyObject* callee) {
+  const FxObjects& fx = FxObjects::get();
+  CallTarget target;
+  const py::handle handle(callee);
+  if (callee == fx.getitem) {
+    target.kind = CallTarget::Kind::getitem;
+  } else if (is_a(callee, fx.op_overload)) {
+    const py::object schema = handle.attr("_schema");
+    const std::string name = schema.attr("name").cast<std::string>();
+    const std::string overload = schema.attr("overload_name").cast<std::string>();
+    target.key = overload.empty() ? name : name + "." + overload;
+    target.schema = aten::find_schema(target.key);
+    target.takes_dtype =
+        target.schema && (target.schema->index("dtype") >= 0 || name == "aten::type_as" ||
+                          name == "aten::copy_" || name == "aten::to" || name == "aten::copy");
+    if (contains(kDropped, name)) target.kind = CallTarget::Kind::dropped;
+  } else if (is_a(callee, fx.higher_order)) {
+    target.key = "higher_order::" + python_name(callee);
+    if (contains(kInlined, target.key)) target.kind = CallTarget::Kind::inlined;
+  } else {
+    target.key = "python::" + python_name(callee);
+  }
+  return target;
+}
+
+// The elements of a list or tuple.
+struct Items {
+  explicit Items(PyObject* sequence)
+      : begin_(PySequence_Fast_ITEMS(sequence)), size_(PySequence_Fast_GET_SIZE(sequence)) {}
+  PyObject** begin() const { return begin_; }
+  PyObject** end() const { return begin_ + size_; }
+  size_t size() const { return static_cast<size_t>(size_); }
+  PyObject* operator[](size_t i) const { return begin_[i]; }
+
+ private:
+  PyObject** begin_;
+  Py_ssize_t size_;
+};
+
+bool is_sequence(PyObject* object) { return PyList_Check(object) || PyTuple_Check(object); }
+
+int64_t integer(PyObject* object) {
+  const long long number = PyLong_AsLongLong(object);
+  if (number == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    fail(ErrorKind::unsupported, "the integer ", py::repr(object).cast<std::string>(),
+         " does not fit into 64 bits");
+  }
+  return number;
+}
+
+std::string memory_format_name(c10::MemoryFormat format) {
+  switch (format) {
+    case c10::MemoryFormat::Contiguous:
+      return "contiguous_format";
+    case c10::MemoryFormat::ChannelsLast:
+      return "channels_last";
+    case c10::MemoryFormat::ChannelsLast3d:
+      return "channels_last_3d";
+    default:
+      return "preserve_format";
+  }
+}
+
+// Numbers, strings and torch's enumerations; nullopt for anything else.
+std::optional<Argument> literal(PyObject* object) {
+  if (object == Py_None) return Argument();
+  if (PyBool_Check(object)) return Argument(object == Py_True);
+  if (PyLong_Check(object)) return Argument(integer(object));
+  if (PyFloat_Check(object)) return Argument(PyFloat_AS_DOUBLE(object));
+  if (PyUnicode_Check(object)) return Argument(std::string(text(object)));
+  if (PyComplex_Check(object)) {
+    return Argument(
+        std::complex<double>(PyComplex_RealAsDouble(object), PyComplex_ImagAsDouble(object)));
+  }
+  if (THPDtype_Check(object)) {
+    const auto type = reinterpret_cast<THPDtype*>(object)->scalar_type;
+    const std::optional<DType> dtype = to_dtype(type);
+    if (!dtype) fail(ErrorKind::unsupported, "ONNX has no element type for ", c10::toString(type));
+    return Argument(*dtype);
+  }
+  if (THPDevice_Check(object)) {
+    return Argument(reinterpret_cast<THPDevice*>(object)->device.str());
+  }
+  if (THPLayout_Check(object)) {
+    std::ostringstream name;
+    name << reinterpret_cast<THPLayout*>(object)->layout;
+    std::string lower = name.str();
+    std::transform(lower.begin(), lower.end(), lower.begin(), ::tolower);
+    return Argument(std::move(lower));
+  }
+  if (THPMemoryFormat_Check(object)) {
+    return Argument(memory_format_name(reinterpret_cast<THPMemoryFormat*>(object)->memory_format));
+  }
+  return std::nullopt;
+}
+
+// Adds the node's place to an error of its own, once.
+[[noreturn]] void rethrow_with(const ExportError& error, const Location& location) {
+  std::string message = error.what();
+  message.erase(0, message.find("]: ") + 3);
+  message = concat(message, "\n  in node ", location.node);
+  if (!location.source.empty()) {
+    message = concat(message, "\n  at ", location.source, ", in ", location.module_path, "\n    ",
+                     location.code);
+  }
+  throw ExportError(error.kind(), message);
+}
+
+}  // namespace
+
+const CallTarget& ProgramReader::target(PyObject* callee) {
+  const auto at = targets_.find(callee);
+  if (at != targets_.end()) return at->second;
+  return targets_.emplace(callee, read_target(callee)).first->second;
+}
+
+Argument GraphReader::read(PyObject* graph_module, const Placeholder& placeholder) {
+  const FxObjects& fx = FxObjects::get();
+  const py::object graph = attribute(graph_module, fx.graph);
+  const py::object nodes = attribute(graph.ptr(), fx.nodes);
+  Argument outputs;
+  for (const py::handle item : py::iter(nodes)) {
+    PyObject* node = item.ptr();
+    const py::object op = attribute(node, fx.op);
+    const py::object name_object = attribute(node, fx.name);
+    const std::string_view name = text(name_object.ptr());
+    try {
+      if (op.ptr() == fx.call_function) {
+        const py::object meta = attribute(node, fx.meta);
+        call(node, name, meta.ptr());
+      } else if (op.ptr() == fx.placeholder) {
+        Argument value = placeholder(node, name);
+        environment_[node].argument = std::move(value);
+      } else if (op.ptr() == fx.get_attr) {
+        get_attribute(graph_module, node, name);
+      } else if (op.ptr() == fx.output) {
+        const py::object args = attribute(node, fx.args);
+        outputs = argument(PyTuple_GET_ITEM(args.ptr(), 0));
+      } else {
+        fail(ErrorKind::invalid_program, "node ", name, " is a ", text(op.ptr()),
+             "; a captured program has only calls of functions");
+      }
+    } catch (const ExportError& error) {
+      if (std::string_view(error.what()).find("\n  in node ") != std::string_view::npos) throw;
+      const py::object meta = attribute(node, fx.meta);
+      rethrow_with(error, read_location(meta.ptr(), name));
+    }
+  }
+  return outputs;
+}
+
+void GraphReader::get_attribute(PyObject* graph_module, PyObject* node, std::string_view name) {
+  const FxObjects& fx = FxObjects::get();
+  const std::string path = attribute(node, fx.target).cast<std::string>();
+  py::object object = py::reinterpret_borrow<py::object>(graph_module);
+  for (size_t start = 0; start <= path.size();) {
+    const size_t dot = std::min(path.find('.', start), path.size());
+    object = object.attr(path.substr(start, dot - start).c_str());
+    start = dot + 1;
+  }
+  Result& result = environment_[node];
+  if (THPVariable_Check(object.ptr())) {
+    TensorData data = tensor_data(THPVariable_Unpack(object.ptr()), name);
+    result.argument = graph_.add_constant(path, std::move(data), false);
+  } else {
+    result.object = std::move(object);
+  }
+}
+
+void GraphReader::call(PyObject* node, std::string_view name, PyObject* meta) {
+  const FxObjects& fx = FxObjects::get();
+  const py::object callee = attribute(node, fx.target);
+  const CallTarget& target = program_.target(callee.ptr());
+  if (target.kind == CallTarget::Kind::dropped) return;
+  const py::object args = attribute(node, fx.args);
+  if (target.kind == CallTarget::Kind::getitem) {
+    Argument item = get_item(args.ptr());
+    environment_[node].argument = std::move(item);
+    return;
+  }
+  const py::object kwargs = attribute(node, fx.kwargs);
+  if (target.kind == CallTarget::Kind::inlined) {
+    Argument result = inline_call(args.ptr(), kwargs.ptr(), target);
+    environment_[node].argument = std::move(result);
+    return;
+  }
+  PyObject* value = entry(meta, fx.val);
+  if (value) {
+    // A size that is a number in this program.
+    if (PyLong_Check(value) || PyFloat_Check(value)) {
+      environment_[node].argument = *literal(value);
+      return;
+    }
+    if (is_a(value, fx.sym_int)) {
+      if (const auto number = program_.types.dim_of(value).constant()) {
+        environment_[node].argument = *number;
+        return;
+      }
+    }
+  }
+  const Location* location = graph_.add_location(read_location(meta, name));
+  std::vector<Argument> call_arguments = arguments(args.ptr(), kwargs.ptr(), target);
+  if (autocast_) autocast(target, value, call_arguments, location);
+  aten::Node* call = graph_.add_node(target.key, std::move(call_arguments), location);
+  Argument result = results(call, node, name, value);
+  environment_[node].argument = std::move(result);
+}
+
+Argument GraphReader::get_item(PyObject* args) {
+  const Argument sequence = argument(PyTuple_GET_ITEM(args, 0));
+  const Argument index = argument(PyTuple_GET_ITEM(args, 1));
+  const auto* list = sequence.get<List>();
+  const auto* i = index.get<int64_t>();
+  if (!list || !i) {
+    fail(ErrorKind::unsupported, "operator.getitem of something that is no list of results");
+  }
+  const int64_t size = static_cast<int64_t>(list->size());
+  const int64_t position = *i < 0 ? *i + size : *i;
+  if (position < 0 || position >= size) {
+    fail(ErrorKind::invalid_program, "operator.getitem(", *i, ") of ", size, " results");
+  }
+  return (*list)[position];
+}
+
+Argument GraphReader::inline_call(PyObject* args, PyObject* kwargs, const CallTarget& target) {
+  const FxObjects& fx = FxObjects::get();
+  const Items items(args);
+  PyObject* body = nullptr;
+  std::vector<Argument> operands;
+  std::vector<Argument> settings;
+  for (PyObject* item : items) {
+    if (!body && is_a(item, fx.node_type)) {
+      const auto at = environment_.find(item);
+      if (at != environment_.end() && at->second.object) {
+        body = at->second.object.ptr();
+        continue;
+      }
+    }
+    (body ? operands : settings).push_back(argument(item));
+  }
+  if (!body || !is_a(body, fx.graph_module)) {
+    fail(ErrorKind::unsupported, target.key, " without a graph of its own");
+  }
+  // These give their operands as one tuple, or say first which sub-graph it is.
+  if (target.key == "higher_order::hints_wrapper" && !operands.empty()) {
+    if (const auto* list = operands[0].get<List>()) operands = List(*list);
+  } else if (target.key == "higher_order::invoke_subgraph" && !operands.empty()) {
+    operands.erase(operands.begin());
+  }
+  (void)kwargs;  // hints and checkpointing policies
+
+  Environment outer;
+  std::swap(outer, environment_);
+  const bool outer_autocast = autocast_;
+  if (target.key == "higher_order::wrap_with_autocast") {
+    const bool* enabled = settings.size() > 2 ? settings[2].get<bool>() : nullptr;
+    autocast_ = !enabled || *enabled;
+  }
+  size_t next = 0;
+  const py::object kept = py::reinterpret_borrow<py::object>(body);
+  Argument result = read(body, [&](PyObject*, std::string_view placeholder) {
+    if (next >= operands.size()) {
+      fail(ErrorKind::invalid_program, target.key, " gives no operand for ", placeholder);
+    }
+    return operands[next++];
+  });
+  autocast_ = outer_autocast;
+  std::swap(outer, environment_);
+  return result;
+}
+
+std::vector<Argument> GraphReader::arguments(PyObject* args, PyObject* kwargs,
+                                             const CallTarget& target) {
+  const Items items(args);
+  std::vector<Argument> result;
+  PyObject* key = nullptr;
+  PyObject* value = nullptr;
+  Py_ssize_t position = 0;
+  if (!target.schema) {
+    result.reserve(items.size());
+    for (PyObject* item : items) result.push_back(argument(item));
+    while (PyDict_Next(kwargs, &position, &key, &value)) result.push_back(argument(value));
+    return result;
+  }
+  const aten::Schema& schema = *target.schema;
+  result = aten::default_arguments(schema);
+  if (items.size() > result.size()) {
+    fail(ErrorKind::invalid_program, target.key, " takes ", result.size(), " arguments, not ",
+         items.size());
+  }
+  for (size_t i = 0; i < items.size(); ++i) {
+    result[i] = argument(items[i], schema.arguments[i].type);
+  }
+  while (PyDict_Next(kwargs, &position, &key, &value)) {
+    const int index = schema.index(text(key));
+    if (index < 0) {
+      fail(ErrorKind::invalid_program, target.key, " has no argument called ", text(key));
+    }
+    result[index] = argument(value, schema.arguments[index].type);
+  }
+  return result;
+}
+
+Argument GraphReader::argument(PyObject* object) {
+  const FxObjects& fx = FxObjects::get();
+  if (Py_TYPE(object) == fx.node_type) {
+    const auto at = environment_.find(object);
+    if (at == environment_.end()) {
+      fail(ErrorKind::invalid_program, "the result of ",
+           py::str(py::handle(object)).cast<std::string>(), " is used but was never computed");
+    }
+    if (!at->second.object) return at->second.argument;
+    if (is_a(at->second.object.ptr(), fx.graph_module)) return subgraph(at->second.object.ptr());
+    fail(ErrorKind::unsupported, "an argument of type ", Py_TYPE(at->second.object.ptr())->tp_name);
+  }
+  if (is_sequence(object)) {
+    const Items items(object);
+    List list;
+    list.reserve(items.size());
+    for (PyObject* item : items) list.push_back(argument(item));
+    return list;
+  }
+  if (std::optional<Argument> value = literal(object)) return std::move(*value);
+  if (is_a(object, fx.sym_int)) {
+    if (const auto number = program_.types.dim_of(object).constant()) return *number;
+  }
+  fail(ErrorKind::unsupported, "an argument of type ", Py_TYPE(object)->tp_name, ": ",
+       py::repr(object).cast<std::string>());
+}
+
+Argument GraphReader::argument(PyObject* object, const aten::SchemaType& type) {
+  if (type.list) {
+    if (!is_sequence(object)) {
+      Argument value = argument(object);
+      if (value.is_none() || value.get<List>()) return value;
+      return List(std::max(type.fixed_size, 1), value);
+    }
+    const Items items(object);
+    if (items.size() == 1 && type.fixed_size > 1) {
+      return List(type.fixed_size, argument(items[0]));
+    }
+    if (type.kind != aten::TypeKind::floating) return argument(object);
+    List list;
+    for (PyObject* item : items) {
+      list.push_back(PyLong_Check(item) ? Argument(static_cast<double>(integer(item)))
+                                        : argument(item));
+    }
+    return list;
+  }
+  if (type.kind == aten::TypeKind::floating && PyLong_Check(object) && !PyBool_Check(object)) {
+    return static_cast<double>(integer(object));
+  }
+  return argument(object);
+}
+
+std::shared_ptr<aten::Graph> GraphReader::subgraph(PyObject* graph_module) {
+  auto graph = std::make_shared<aten::Graph>();
+  GraphReader reader(program_, *graph);
+  reader.autocast_ = autocast_;
+  const FxObjects& fx = FxObjects::get();
+  Argument outputs = reader.read(graph_module, [&](PyObject* node, std::string_view name) {
+    const py::object meta = attribute(node, fx.meta);
+    PyObject* value = entry(meta.ptr(), fx.val);
+    aten::Type type = value ? program_.types.type_of(value) : aten::Type();
+    return graph->add_input(name, std::move(type));
+  });
+  if (auto* list = std::get_if<List>(&outputs.value)) {
+    graph->outputs = std::move(*list);
+  } else {
+    graph->outputs = {std::move(outputs)};
+  }
+  return graph;
+}
+
+Argument GraphReader::results(aten::Node* node, PyObject* fx_node, std::string_view name,
+                              PyObject* value) {
+  const FxObjects& fx = FxObjects::get();
+  if (value && !is_sequence(value)) {
+    if (value == Py_None && (!node->schema || node->schema->returns.empty())) return {};
+    return graph_.add_output(node, name, program_.types.type_of(value));
+  }
+  if (!value && node->schema && node->schema->returns.empty()) return {};
+  if (!value && node->schema && node->schema->returns.size() == 1 &&
+      !node->schema->returns[0].type.list) {
+    return graph_.add_output(node, name, {});
+  }
+  // Several results take the names of the getitem nodes that read them.
+  std::unordered_map<int64_t, std::string> names;
+  const py::object users = attribute(fx_node, fx.users);
+  PyObject* user = nullptr;
+  PyObject* unused = nullptr;
+  Py_ssize_t position = 0;
+  int64_t read = 0;
+  while (PyDict_Next(users.ptr(), &position, &user, &unused)) {
+    const py::object target = attribute(user, fx.target);
+    if (target.ptr() != fx.getitem) continue;
+    const py::object args = attribute(user, fx.args);
+    PyObject* index = PyTuple_GET_ITEM(args.ptr(), 1);
+    if (!PyLong_Check(index)) continue;
+    names.try_emplace(integer(index), text(attribute(user, fx.name).ptr()));
+    read = std::max(read, integer(index) + 1);
+  }
+  List list;
+  const size_t size = value
+                          ? Items(value).size()
+                          : std::max<size_t>(read, node->schema ? node->schema->returns.size() : 0);
+  list.reserve(size);
+  for (size_t i = 0; i < size; ++i) {
+    const auto given = names.find(static_cast<int64_t>(i));
+    const std::string output = given == names.end() ? concat(name, "_", i) : given->second;
+    PyObject* element = value ? Items(value)[i] : nullptr;
+    if (element && is_sequence(element)) {
+      List nested;
+      for (size_t j = 0; j < Items(element).size(); ++j) {
+        nested.push_back(graph_.add_output(node, concat(output, "_", j),
+                                           program_.types.type_of(Items(element)[j])));
+      }
+      list.push_back(std::move(nested));
+    } else {
+      aten::Type type = element ? program_.types.type_of(element) : aten::Type();
+      list.push_back(graph_.add_output(node, output, std::move(type)));
+    }
+  }
+  return list;
+}
+
+// Autocast computes in the dtype of the recorded result; the casts happen below the level at which
+// the program was captured.
+void GraphReader::autocast(const CallTarget& target, PyObject* value,
+                           std::vector<Argument>& arguments, const Location* location) {
+  if (!target.schema || target.takes_dtype || target.schema->is_view() || !value) return;
+  if (is_sequence(value)) {
+    if (Items(value).size() == 0) return;
+    value = Items(value)[0];
+  }
+  const aten::Type result = program_.types.type_of(value);
+  if (!result.is_tensor() || !is_floating(result.dtype)) return;
+  const auto cast = [&](Argument& argument) {
+    const aten::Value* tensor = argument.as_value();
+    if (!tensor || !tensor->type.is_tensor() || !is_floating(tensor->type.dtype) ||
+        tensor->type.dtype == DType::f64 || tensor->type.dtype == result.dtype) {
+      return;
+    }
+    aten::Type type = tensor->type;
+    type.dtype = result.dtype;
+    aten::Node* node =
+        graph_.add_node("aten::to.dtype", {argument, Argument(result.dtype)}, location);
+    argument = graph_.add_output(node, tensor->name, std::move(type));
+  };
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (target.schema->arguments[i].type.kind != aten::TypeKind::tensor) continue;
+    if (target.schema->arguments[i].writes) return;
+    if (auto* list = std::get_if<List>(&arguments[i].value)) {
+      for (Argument& element : *list) cast(element);
+    } else {
+      cast(arguments[i]);
+    }
+  }
+}
+
+}  // namespace onnx_native::plugin

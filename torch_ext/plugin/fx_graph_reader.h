@@ -1,0 +1,76 @@
+// One FX graph at a time: nodes, arguments and results.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "aten/graph.h"
+#include "plugin/fx_types.h"
+
+namespace onnx_native::plugin {
+
+// What a call_function node calls; looked up once per program.
+struct CallTarget {
+  enum class Kind { call, getitem, inlined, dropped };
+  Kind kind = Kind::call;
+  std::string key;
+  const aten::Schema* schema = nullptr;
+  bool takes_dtype = false;  // the caller chooses the result's dtype
+};
+
+// Shared by all graphs of one program.
+struct ProgramReader {
+  explicit ProgramReader(SymbolNames names) : types(std::move(names)) {}
+
+  const CallTarget& target(PyObject* callee);
+
+  TypeReader types;
+
+ private:
+  std::unordered_map<PyObject*, CallTarget> targets_;
+};
+
+// Reads the nodes of FX graphs into one aten::Graph. A node's result is an Argument: a value, a
+// list of them, or a literal where a size is a known number.
+class GraphReader {
+ public:
+  // What a placeholder stands for.
+  using Placeholder = std::function<aten::Argument(PyObject* node, std::string_view name)>;
+
+  GraphReader(ProgramReader& program, aten::Graph& graph) : program_(program), graph_(graph) {}
+
+  // Reads all nodes; returns the output node's argument.
+  aten::Argument read(PyObject* graph_module, const Placeholder& placeholder);
+
+ private:
+  // A node's result; `object` where it is a Python object of the graph module.
+  struct Result {
+    aten::Argument argument;
+    py::object object;
+  };
+  using Environment = std::unordered_map<PyObject*, Result>;
+
+  void call(PyObject* node, std::string_view name, PyObject* meta);
+  aten::Argument get_item(PyObject* args);
+  aten::Argument inline_call(PyObject* args, PyObject* kwargs, const CallTarget& target);
+  void get_attribute(PyObject* graph_module, PyObject* node, std::string_view name);
+
+  std::vector<aten::Argument> arguments(PyObject* args, PyObject* kwargs, const CallTarget& target);
+  aten::Argument argument(PyObject* object);
+  aten::Argument argument(PyObject* object, const aten::SchemaType& type);
+  std::shared_ptr<aten::Graph> subgraph(PyObject* graph_module);
+  aten::Argument results(aten::Node* node, PyObject* fx_node, std::string_view name,
+                         PyObject* value);
+  void autocast(const CallTarget& target, PyObject* value, std::vector<aten::Argument>& arguments,
+                const Location* location);
+
+  ProgramReader& program_;
+  aten::Graph& graph_;
+  Environment environment_;
+  bool autocast_ = false;  // inside a region whose casts the captured program leaves out
+};
+
+}  // namespace onnx_native::plugin

@@ -1,0 +1,126 @@
+#include "plugin/fx_reader.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <utility>
+
+#include "plugin/fx_graph_reader.h"
+
+namespace onnx_native::plugin {
+namespace {
+
+using aten::Argument;
+
+// torch.export.graph_signature, read once.
+struct InputSpec {
+  enum class Kind { user, parameter, buffer, constant, other };
+  Kind kind = Kind::other;
+  bool literal = false;  // a number, string or None that the capture specialised on
+  std::string target;
+};
+
+class Signature {
+ public:
+  explicit Signature(py::handle program) {
+    const py::object signature = program.attr("graph_signature");
+    const FxObjects& fx = FxObjects::get();
+    for (const py::handle item : signature.attr("input_specs")) {
+      const std::string kind = item.attr("kind").attr("name").cast<std::string>();
+      InputSpec spec;
+      if (kind == "USER_INPUT") {
+        spec.kind = InputSpec::Kind::user;
+      } else if (kind == "PARAMETER") {
+        spec.kind = InputSpec::Kind::parameter;
+      } else if (kind == "BUFFER") {
+        spec.kind = InputSpec::Kind::buffer;
+      } else if (kind == "CONSTANT_TENSOR") {
+        spec.kind = InputSpec::Kind::constant;
+      }
+      spec.literal = is_a(item.attr("arg").ptr(), fx.constant_argument);
+      const py::object target = item.attr("target");
+      if (!target.is_none()) spec.target = target.cast<std::string>();
+      inputs_.push_back(std::move(spec));
+    }
+    for (const py::handle item : signature.attr("output_specs")) {
+      const std::string kind = item.attr("kind").attr("name").cast<std::string>();
+      const py::object target = item.attr("target");
+      outputs_.emplace_back(kind, target.is_none() ? "" : target.cast<std::string>());
+    }
+  }
+
+  const std::vector<InputSpec>& inputs() const { return inputs_; }
+  // Puts the output node's values where they belong.
+  void place_outputs(Argument outputs, aten::Graph& graph) const {
+    auto* list = std::get_if<Argument::List>(&outputs.value);
+    if (!list || list->size() != outputs_.size()) {
+      fail(ErrorKind::invalid_program, "the program's outputs do not match its signature");
+    }
+    for (size_t i = 0; i < list->size(); ++i) {
+      const auto& [kind, target] = outputs_[i];
+      if (kind == "USER_OUTPUT") {
+        graph.outputs.push_back(std::move((*list)[i]));
+      } else if (kind == "BUFFER_MUTATION" || kind == "USER_INPUT_MUTATION" ||
+                 kind == "PARAMETER_MUTATION") {
+        graph.mutations.push_back({.target = target,
+                                   .is_buffer = kind != "USER_INPUT_MUTATION",
+                                   .value = (*list)[i].as_value()});
+      }
+    }
+  }
+
+ private:
+  std::vector<InputSpec> inputs_;
+  std::vector<std::pair<std::string, std::string>> outputs_;  // kind, target
+};
+
+}  // namespace
+
+std::unique_ptr<aten::Graph> read_exported_program(py::handle program, SymbolNames names) {
+  const FxObjects& fx = FxObjects::get();
+  auto graph = std::make_unique<aten::Graph>();
+  const Signature signature(program);
+  const py::dict state = program.attr("state_dict");
+  const py::dict constants = program.attr("constants");
+  ProgramReader reader(std::move(names));
+  GraphReader body(reader, *graph);
+  size_t next = 0;
+
+  const auto constant = [&](const InputSpec& spec, PyObject* node) -> Argument {
+    const py::object users = attribute(node, fx.users);
+    if (PyDict_Size(users.ptr()) == 0) return {};
+    const py::str key(spec.target);
+    PyObject* tensor = entry(state.ptr(), key.ptr());
+    if (!tensor) tensor = entry(constants.ptr(), key.ptr());
+    if (!tensor || !THPVariable_Check(tensor)) {
+      fail(ErrorKind::invalid_program, "the program holds no tensor for ", spec.target);
+    }
+    TensorData data = tensor_data(THPVariable_Unpack(tensor), spec.target);
+    return graph->add_constant(spec.target, std::move(data),
+                               spec.kind == InputSpec::Kind::parameter);
+  };
+  const auto placeholder = [&](PyObject* node, std::string_view name) -> Argument {
+    if (next >= signature.inputs().size()) {
+      fail(ErrorKind::invalid_program, "the program's inputs do not match its signature");
+    }
+    const InputSpec& spec = signature.inputs()[next++];
+    const py::object meta = attribute(node, fx.meta);
+    PyObject* value = entry(meta.ptr(), fx.val);
+    switch (spec.kind) {
+      case InputSpec::Kind::other:  // a token or a script object
+        return {};
+      case InputSpec::Kind::user: {
+        if (spec.literal) return {};
+        aten::Type type = value ? reader.types.type_of(value) : aten::Type();
+        return graph->add_input(name, std::move(type));
+      }
+      default:
+        return constant(spec, node);
+    }
+  };
+  const py::object graph_module = program.attr("graph_module");
+  Argument outputs = body.read(graph_module.ptr(), placeholder);
+  signature.place_outputs(std::move(outputs), *graph);
+  return graph;
+}
+
+}  // namespace onnx_native::plugin

@@ -1,0 +1,183 @@
+#include "plugin/fx_types.h"
+
+#include <ATen/ops/from_blob.h>
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/python_symnode.h>
+
+#include <utility>
+
+namespace onnx_native::plugin {
+
+const FxObjects& FxObjects::get() {
+  static const FxObjects& objects = *new FxObjects();
+  return objects;
+}
+
+std::optional<DType> to_dtype(c10::ScalarType type) {
+  switch (type) {
+    case c10::ScalarType::Byte:
+    case c10::ScalarType::QUInt8:
+      return DType::u8;
+    case c10::ScalarType::Char:
+    case c10::ScalarType::QInt8:
+      return DType::i8;
+    case c10::ScalarType::Short:
+      return DType::i16;
+    case c10::ScalarType::Int:
+    case c10::ScalarType::QInt32:
+      return DType::i32;
+    case c10::ScalarType::Long:
+      return DType::i64;
+    case c10::ScalarType::UInt16:
+      return DType::u16;
+    case c10::ScalarType::UInt32:
+      return DType::u32;
+    case c10::ScalarType::UInt64:
+      return DType::u64;
+    case c10::ScalarType::Half:
+      return DType::f16;
+    case c10::ScalarType::Float:
+      return DType::f32;
+    case c10::ScalarType::Double:
+      return DType::f64;
+    case c10::ScalarType::ComplexFloat:
+      return DType::c64;
+    case c10::ScalarType::ComplexDouble:
+      return DType::c128;
+    case c10::ScalarType::Bool:
+      return DType::boolean;
+    case c10::ScalarType::BFloat16:
+      return DType::bf16;
+    case c10::ScalarType::Float8_e4m3fn:
+      return DType::f8e4m3fn;
+    case c10::ScalarType::Float8_e4m3fnuz:
+      return DType::f8e4m3fnuz;
+    case c10::ScalarType::Float8_e5m2:
+      return DType::f8e5m2;
+    case c10::ScalarType::Float8_e5m2fnuz:
+      return DType::f8e5m2fnuz;
+    default:
+      return std::nullopt;
+  }
+}
+
+c10::ScalarType to_scalar_type(DType dtype) {
+  for (int i = 0; i < static_cast<int>(c10::ScalarType::NumOptions); ++i) {
+    const auto type = static_cast<c10::ScalarType>(i);
+    if (!c10::isQIntType(type) && to_dtype(type) == dtype) return type;
+  }
+  fail(ErrorKind::unsupported, "torch has no element type ", name(dtype));
+}
+
+TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
+  at::Tensor plain = tensor;
+  if (plain.layout() != c10::Layout::Strided || plain.unsafeGetTensorImpl()->is_python_dispatch()) {
+    fail(ErrorKind::unsupported, "the constant tensor ", name,
+         " has no plain memory (it is sparse, a FakeTensor or another tensor subclass)");
+  }
+  if (plain.is_conj()) plain = plain.resolve_conj();
+  if (plain.is_neg()) plain = plain.resolve_neg();
+  if (!plain.is_cpu()) plain = plain.cpu();
+  const std::optional<DType> dtype = to_dtype(plain.scalar_type());
+  if (!dtype) {
+    fail(ErrorKind::unsupported, "ONNX has no element type for ",
+         c10::toString(plain.scalar_type()), ", the dtype of the constant tensor ", name);
+  }
+  TensorData data;
+  data.dtype = *dtype;
+  data.shape = plain.sizes().vec();
+  if (!plain.is_contiguous()) data.strides = plain.strides().vec();
+  data.data = static_cast<const std::byte*>(plain.const_data_ptr());
+  data.owner = std::make_shared<const at::Tensor>(std::move(plain));
+  return data;
+}
+
+at::Tensor to_tensor(const TensorData& data) {
+  const auto options = at::TensorOptions().dtype(to_scalar_type(data.dtype));
+  void* memory = const_cast<std::byte*>(data.data);
+  auto keep = [owner = data.owner](void*) {};
+  if (data.is_contiguous()) return at::from_blob(memory, data.shape, std::move(keep), options);
+  return at::from_blob(memory, data.shape, data.strides, std::move(keep), options);
+}
+
+Dim TypeReader::node_dim(PyObject* sym_node) {
+  const FxObjects& fx = FxObjects::get();
+  // `_expr` is a plain attribute, and many nodes share one; `expr` runs Python code.
+  py::object raw = attribute(sym_node, fx.raw_expr);
+  if (const auto at = dims_.find(raw.ptr()); at != dims_.end()) return at->second;
+  const py::object expr = attribute(sym_node, fx.expr);
+  const py::str printed(expr);
+  const std::string key(text(printed.ptr()));
+  auto [at, inserted] = texts_.try_emplace(key);
+  if (inserted) {
+    std::optional<Dim> dim = parse_dim(key);
+    if (!dim) dim = Dim::fresh();
+    at->second = dim->substitute([this](std::string_view symbol) -> std::optional<Dim> {
+      const auto renamed = names_.find(std::string(symbol));
+      if (renamed == names_.end()) return std::nullopt;
+      return Dim::symbol(renamed->second);
+    });
+  }
+  dims_.emplace(raw.ptr(), at->second);
+  kept_.push_back(std::move(raw));
+  return at->second;
+}
+
+Dim TypeReader::dim_of(PyObject* sym_int) {
+  const py::object node = attribute(sym_int, FxObjects::get().node);
+  return node_dim(node.ptr());
+}
+
+aten::Type TypeReader::tensor_type(const at::Tensor& tensor) {
+  const c10::ScalarType scalar_type = tensor.scalar_type();
+  const std::optional<DType> dtype = to_dtype(scalar_type);
+  if (!dtype) {
+    fail(ErrorKind::unsupported, "ONNX has no element type for ", c10::toString(scalar_type));
+  }
+  if (tensor.layout() != c10::Layout::Strided) {
+    std::ostringstream layout;
+    layout << tensor.layout();
+    fail(ErrorKind::unsupported, "ONNX has no tensors of layout ", layout.str());
+  }
+  Shape shape;
+  const c10::SymIntArrayRef sizes = tensor.sym_sizes();
+  shape.reserve(sizes.size());
+  for (const c10::SymInt& size : sizes) {
+    if (const auto number = size.maybe_as_int()) {
+      shape.emplace_back(*number);
+    } else if (auto* node =
+                   dynamic_cast<torch::impl::PythonSymNodeImpl*>(size.toSymNodeImplUnowned())) {
+      shape.push_back(node_dim(node->getPyObj().ptr()));
+    } else {
+      shape.push_back(Dim::fresh());
+    }
+  }
+  aten::Type type = aten::Type::tensor(*dtype, std::move(shape));
+  type.quantized = c10::isQIntType(scalar_type);
+  return type;
+}
+
+aten::Type TypeReader::type_of(PyObject* value) {
+  const FxObjects& fx = FxObjects::get();
+  using Kind = aten::Type::Kind;
+  if (PyType_IsSubtype(Py_TYPE(value), reinterpret_cast<PyTypeObject*>(THPVariableClass))) {
+    return tensor_type(THPVariable_Unpack(value));
+  }
+  aten::Type type;
+  if (value == Py_None) {
+    type.kind = Kind::none;
+  } else if (PyBool_Check(value) || is_a(value, fx.sym_bool)) {
+    type.kind = Kind::sym_bool;
+  } else if (PyLong_Check(value)) {
+    return aten::Type::sym_int(Dim(static_cast<int64_t>(PyLong_AsLongLong(value))));
+  } else if (is_a(value, fx.sym_int)) {
+    return aten::Type::sym_int(dim_of(value));
+  } else if (PyFloat_Check(value) || is_a(value, fx.sym_float)) {
+    type.kind = Kind::sym_float;
+  } else {
+    type.kind = Kind::other;
+  }
+  return type;
+}
+
+}  // namespace onnx_native::plugin

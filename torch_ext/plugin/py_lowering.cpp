@@ -1,0 +1,239 @@
+#include "plugin/py_lowering.h"
+
+#include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <memory>
+#include <utility>
+
+#include "aten/schema.h"
+#include "ops/op_table.h"
+#include "plugin/fx_types.h"
+
+namespace onnx_native::plugin {
+namespace {
+
+// A tensor of the graph being built; good during the lowering that got it.
+struct PyValue {
+  Value value;
+};
+
+py::object to_python(const Dim& dim) {
+  if (const auto number = dim.constant()) return py::int_(*number);
+  return py::str(dim.str());
+}
+
+py::object to_python(DType dtype) {
+  return py::reinterpret_borrow<py::object>(
+      reinterpret_cast<PyObject*>(torch::getTHPDtype(to_scalar_type(dtype))));
+}
+
+DType dtype_of(py::handle object) {
+  if (!THPDtype_Check(object.ptr())) throw py::type_error("a dtype is a torch.dtype");
+  const auto dtype = to_dtype(reinterpret_cast<THPDtype*>(object.ptr())->scalar_type);
+  if (!dtype) throw py::type_error("ONNX has no such element type");
+  return *dtype;
+}
+
+// What Python code may do while a call is lowered.
+class PyBuilder {
+ public:
+  explicit PyBuilder(const ops::Call& call) : call_(call) {}
+
+  int64_t opset() const { return builder().opset(); }
+
+  py::object op(const std::string& op_type, const py::args& inputs, const py::kwargs& settings) {
+    std::string domain;
+    size_t outputs = 1;
+    std::vector<onnx::Attribute> attributes;
+    for (const auto& [key, value] : settings) {
+      const std::string name = py::str(key).cast<std::string>();
+      if (name == "domain") {
+        domain = value.cast<std::string>();
+      } else if (name == "outputs") {
+        outputs = value.cast<size_t>();
+      } else {
+        attributes.push_back({name, attribute_value(value)});
+      }
+    }
+    Values values;
+    DType dtype = DType::undefined;
+    for (const py::handle input : inputs) {
+      if (py::isinstance<PyValue>(input) && dtype == DType::undefined) {
+        dtype = input.cast<PyValue&>().value->dtype;
+      }
+    }
+    for (const py::handle input : inputs) values.push_back(value_of(input, dtype));
+    if (!domain.empty()) builder().model().domains.try_emplace(domain, 1);
+    const Values results =
+        builder().ops(op_type, outputs, std::move(values), std::move(attributes), domain);
+    for (size_t i = 0; i < results.size(); ++i) complete(results[i], i);
+    if (outputs == 1) return py::cast(PyValue{results.at(0)});
+    py::tuple tuple(results.size());
+    for (size_t i = 0; i < results.size(); ++i) tuple[i] = py::cast(PyValue{results[i]});
+    return tuple;
+  }
+
+  PyValue cast(const PyValue& value, py::handle dtype) {
+    return {builder().cast(value.value, dtype_of(dtype))};
+  }
+  // A constant from a number, a list of integers, or a tensor.
+  PyValue constant(py::handle object, const py::object& dtype) {
+    Value value = value_of(object, dtype.is_none() ? DType::undefined : dtype_of(dtype));
+    return {dtype.is_none() ? value : builder().cast(value, dtype_of(dtype))};
+  }
+  // The tensor's sizes as a 1-d int64 tensor, and one of them as a 0-d one.
+  PyValue shape(const PyValue& value) { return {builder().shape_of(value.value)}; }
+  PyValue size(const PyValue& value, int64_t axis) { return {builder().size(value.value, axis)}; }
+
+  Value value_of(py::handle object, DType dtype) {
+    if (object.is_none()) return nullptr;
+    if (py::isinstance<PyValue>(object)) return object.cast<PyValue&>().value;
+    if (THPVariable_Check(object.ptr())) {
+      const at::Tensor& tensor = THPVariable_Unpack(object.ptr());
+      return builder().tensor(tensor_data(tensor, "a lowering's constant"));
+    }
+    if (py::isinstance<py::bool_>(object)) return number(object.cast<bool>(), dtype);
+    if (py::isinstance<py::int_>(object)) return number(object.cast<int64_t>(), dtype);
+    if (py::isinstance<py::float_>(object)) return number(object.cast<double>(), dtype);
+    if (py::isinstance<py::sequence>(object) && !py::isinstance<py::str>(object)) {
+      return builder().i64s(object.cast<std::vector<int64_t>>());
+    }
+    throw py::type_error(
+        "an input is a Value, a torch.Tensor, a number, a list of integers or None");
+  }
+
+ private:
+  Builder& builder() const { return call_.builder(); }
+  Value number(const Scalar& value, DType dtype) {
+    return builder().scalar(dtype == DType::undefined ? value.kind_dtype() : dtype, value);
+  }
+
+  // Results of operators that the builder does not know take the type that was captured.
+  void complete(Value value, size_t i) const {
+    if (!value || i >= call_.node().outputs.size()) return;
+    const aten::Type& recorded = call_.result_type(i);
+    if (value->dtype == DType::undefined && recorded.is_tensor()) {
+      value->dtype = recorded.dtype;
+      value->shape = recorded.shape;
+    }
+  }
+
+  static onnx::AttributeValue attribute_value(py::handle object) {
+    if (py::isinstance<py::bool_>(object)) return int64_t{object.cast<bool>()};
+    if (py::isinstance<py::int_>(object)) return object.cast<int64_t>();
+    if (py::isinstance<py::float_>(object)) return object.cast<double>();
+    if (py::isinstance<py::str>(object)) return object.cast<std::string>();
+    if (THPDtype_Check(object.ptr())) return dtype_of(object);
+    if (THPVariable_Check(object.ptr())) {
+      return std::make_shared<TensorData>(
+          tensor_data(THPVariable_Unpack(object.ptr()), "an attribute"));
+    }
+    if (py::isinstance<py::sequence>(object)) {
+      const auto sequence = py::reinterpret_borrow<py::sequence>(object);
+      if (!sequence.empty() && py::isinstance<py::str>(sequence[0])) {
+        return object.cast<std::vector<std::string>>();
+      }
+      for (const py::handle item : sequence) {
+        if (py::isinstance<py::float_>(item)) return object.cast<std::vector<double>>();
+      }
+      return object.cast<std::vector<int64_t>>();
+    }
+    throw py::type_error(
+        "an attribute is an int, float, str, a list of these, a torch.dtype or a torch.Tensor");
+  }
+
+  const ops::Call& call_;
+};
+
+// The call's argument as Python code sees it.
+py::object to_python(const ops::Call& call, const aten::Argument& argument) {
+  if (argument.is_none()) return py::none();
+  if (const aten::Value* value = argument.as_value()) {
+    const ops::Lowered& lowered = call.lowered(value);
+    if (lowered.value) return py::cast(PyValue{lowered.value});
+    if (lowered.dim->constant()) return to_python(*lowered.dim);
+    return py::cast(PyValue{call.builder().dim_value(*lowered.dim)});
+  }
+  if (const auto* list = argument.get<aten::Argument::List>()) {
+    py::list result;
+    for (const aten::Argument& item : *list) result.append(to_python(call, item));
+    return result;
+  }
+  if (const auto* v = argument.get<int64_t>()) return py::int_(*v);
+  if (const auto* v = argument.get<double>()) return py::float_(*v);
+  if (const auto* v = argument.get<bool>()) return py::bool_(*v);
+  if (const auto* v = argument.get<std::string>()) return py::str(*v);
+  if (const auto* v = argument.get<std::complex<double>>()) return py::cast(*v);
+  if (const auto* v = argument.get<DType>()) return to_python(*v);
+  fail(ErrorKind::unsupported, "a lowering written in Python cannot take a sub-graph");
+}
+
+ops::Results run(const py::function& function, const ops::Call& call) {
+  const py::gil_scoped_acquire acquired;
+  py::list positional;
+  py::dict keywords;
+  PyBuilder builder(call);
+  positional.append(py::cast(&builder, py::return_value_policy::reference));
+  for (size_t i = 0; i < call.size(); ++i) {
+    py::object value = to_python(call, call.argument(i));
+    const aten::Schema* schema = call.node().schema;
+    if (schema && schema->arguments[i].kwarg_only) {
+      keywords[py::str(schema->arguments[i].name)] = value;
+    } else {
+      positional.append(value);
+    }
+  }
+  const py::object result = function(*py::tuple(positional), **keywords);
+  ops::Results results;
+  const auto add = [&](py::handle item) {
+    Value value = builder.value_of(item, DType::undefined);
+    if (!value) throw py::type_error("a lowering returns a Value, or a tuple of them");
+    results.emplace_back(value);
+  };
+  if (py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result)) {
+    for (const py::handle item : result) add(item);
+  } else {
+    add(result);
+  }
+  return results;
+}
+
+void register_lowering(const std::string& op, const py::function& function) {
+  // The interpreter may end before the table does.
+  auto* kept = new py::function(function);
+  ops::op_table().override_def(
+      op, {.run = [kept](const ops::Call& call) { return run(*kept, call); }, .parameters = {}});
+}
+
+}  // namespace
+
+void bind_lowerings(py::module_& module) {
+  py::class_<PyValue>(module, "Value")
+      .def_property_readonly("dtype", [](const PyValue& v) { return to_python(v.value->dtype); })
+      .def_property_readonly("rank",
+                             [](const PyValue& v) -> py::object {
+                               if (!v.value->shape) return py::none();
+                               return py::int_(v.value->rank());
+                             })
+      .def_property_readonly("shape", [](const PyValue& v) -> py::object {
+        if (!v.value->shape) return py::none();
+        py::list sizes;
+        for (const Dim& dim : *v.value->shape) sizes.append(to_python(dim));
+        return py::tuple(sizes);
+      });
+  py::class_<PyBuilder>(module, "Builder")
+      .def_property_readonly("opset", &PyBuilder::opset)
+      .def("op", &PyBuilder::op)
+      .def("cast", &PyBuilder::cast, py::arg("value"), py::arg("dtype"))
+      .def("constant", &PyBuilder::constant, py::arg("value"), py::arg("dtype") = py::none())
+      .def("shape", &PyBuilder::shape, py::arg("value"))
+      .def("size", &PyBuilder::size, py::arg("value"), py::arg("axis"));
+  module.def("register_lowering", &register_lowering, py::arg("op"), py::arg("lowering"));
+  module.def(
+      "remove_lowering", [](const std::string& op) { ops::op_table().remove_override(op); },
+      py::arg("op"));
+}
+
+}  // namespace onnx_native::plugin

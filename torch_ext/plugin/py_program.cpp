@@ -1,0 +1,99 @@
+#include "plugin/py_program.h"
+
+#include <chrono>
+
+#include "plugin/fx_reader.h"
+#include "writer/writer.h"
+
+namespace onnx_native::plugin {
+
+Program::Program(py::handle exported_program, SymbolNames symbol_names,
+                 const ExportOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  graph_ = read_exported_program(exported_program, std::move(symbol_names));
+  const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
+  model_ = export_graph(*graph_, options, &report_);
+  report_.seconds.insert(report_.seconds.begin(), {"read", reading.count()});
+}
+
+std::vector<std::string> Program::input_names() const {
+  std::vector<std::string> names;
+  for (const onnx::Value* value : model_->graph->inputs) names.push_back(value->name);
+  return names;
+}
+
+std::vector<std::string> Program::output_names() const {
+  std::vector<std::string> names;
+  for (const onnx::Value* value : model_->graph->outputs) names.push_back(value->name);
+  return names;
+}
+
+int64_t Program::weight_bytes() const {
+  int64_t bytes = 0;
+  for (const onnx::Value* value : model_->graph->initializers) bytes += value->constant->nbytes();
+  return bytes;
+}
+
+py::dict Program::report() const {
+  py::dict seconds;
+  for (const auto& [stage, value] : report_.seconds) seconds[py::str(stage)] = value;
+  py::dict operators;
+  for (const auto& [key, count] : report_.operators) operators[py::str(key)] = count;
+  py::dict report;
+  report["seconds"] = seconds;
+  report["operators"] = operators;
+  report["aten_nodes"] = report_.aten_nodes;
+  report["onnx_nodes"] = report_.onnx_nodes;
+  report["warnings"] = report_.warnings;
+  return report;
+}
+
+void Program::save(const std::string& path, std::optional<bool> external_data) const {
+  const py::gil_scoped_release released;
+  writer::save(*model_, path, {.external_data = external_data, .progress = {}});
+}
+
+py::bytes Program::serialize() const { return writer::serialize(*model_); }
+
+py::tuple Program::serialize_without_weights() const {
+  std::vector<writer::Weight> weights;
+  const py::bytes bytes = writer::serialize_without_weights(*model_, weights);
+  py::list tensors;
+  for (const writer::Weight& weight : weights) {
+    tensors.append(py::make_tuple(weight.name, to_tensor(*weight.data)));
+  }
+  return py::make_tuple(bytes, tensors);
+}
+
+std::string Program::text() const { return onnx::print(*model_); }
+
+void bind_program(py::module_& module) {
+  py::class_<Program>(module, "Program")
+      .def(py::init([](py::handle exported_program, int64_t opset, bool optimize,
+                       std::vector<std::string> input_names, std::vector<std::string> output_names,
+                       SymbolNames symbol_names, bool verify) {
+             return std::make_unique<Program>(exported_program, std::move(symbol_names),
+                                              ExportOptions{.opset = opset,
+                                                            .optimize = optimize,
+                                                            .input_names = std::move(input_names),
+                                                            .output_names = std::move(output_names),
+                                                            .verify = verify,
+                                                            .producer_version = ONNX_NATIVE_VERSION,
+                                                            .table = nullptr});
+           }),
+           py::arg("exported_program"), py::kw_only(), py::arg("opset"), py::arg("optimize") = true,
+           py::arg("input_names") = std::vector<std::string>(),
+           py::arg("output_names") = std::vector<std::string>(),
+           py::arg("symbol_names") = SymbolNames(), py::arg("verify") = false)
+      .def_property_readonly("input_names", &Program::input_names)
+      .def_property_readonly("output_names", &Program::output_names)
+      .def_property_readonly("weight_bytes", &Program::weight_bytes)
+      .def_property_readonly("opset", &Program::opset)
+      .def("report", &Program::report)
+      .def("save", &Program::save, py::arg("path"), py::arg("external_data") = py::none())
+      .def("serialize", &Program::serialize)
+      .def("serialize_without_weights", &Program::serialize_without_weights)
+      .def("text", &Program::text);
+}
+
+}  // namespace onnx_native::plugin

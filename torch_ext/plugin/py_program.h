@@ -1,0 +1,41 @@
+// An exported program, as the Python package holds it.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/export.h"
+#include "plugin/fx_types.h"
+
+namespace onnx_native::plugin {
+
+// Owns the ATen graph (weights, locations) and the ONNX model over it.
+class Program {
+ public:
+  Program(py::handle exported_program, SymbolNames symbol_names, const ExportOptions& options);
+
+  std::vector<std::string> input_names() const;
+  std::vector<std::string> output_names() const;
+  // Bytes of all weights.
+  int64_t weight_bytes() const;
+  py::dict report() const;
+  void save(const std::string& path, std::optional<bool> external_data) const;
+  py::bytes serialize() const;
+  // The model's bytes without its weights, and these, in the order in which they are referred to.
+  py::tuple serialize_without_weights() const;
+  std::string text() const;
+  int64_t opset() const { return model_->opset; }
+
+ private:
+  std::unique_ptr<aten::Graph> graph_;
+  std::unique_ptr<onnx::Model> model_;
+  ExportReport report_;
+};
+
+void bind_program(py::module_& module);
+
+}  // namespace onnx_native::plugin
