@@ -1,0 +1,161 @@
+"""What users are told when an export fails."""
+
+import onnx_native
+import pytest
+import torch
+from torch.onnx import OnnxExporterError
+from torch.onnx._internal.exporter import _errors
+
+X = torch.ones(2, 3)
+
+
+def test_all_missing_operators_in_one_error():
+    class Block(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.lstsq(x, x).solution
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.block = Block()
+
+        def forward(self, x):
+            y = torch.linalg.eigvalsh(x @ x.T)
+            return y, self.block(x)
+
+    with pytest.raises(_errors.ConversionError) as caught:
+        torch.onnx.export(Model(), (X,), verbose=False)
+    message = str(caught.value)
+    assert "ExportError [unsupported operator]" in message
+    assert "aten::linalg_eigvalsh" in message
+    assert "aten::linalg_lstsq" in message
+    assert "test_failures.py:" in message
+    assert "torch.linalg.eigvalsh(x @ x.T)" in message
+    assert "in block (Block)" in message
+    assert "hint" in message
+    assert isinstance(caught.value, OnnxExporterError)
+    assert isinstance(caught.value.__cause__, onnx_native.ExportError)
+
+
+def test_dtype_that_onnx_cannot_hold():
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x.to(torch.complex32).real
+
+    with pytest.raises(_errors.ConversionError, match="ONNX has no element type for") as caught:
+        torch.onnx.export(Model(), (X,), verbose=False)
+    assert "test_failures.py:" in str(caught.value)
+
+
+def test_sparse_tensors():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", torch.eye(3).to_sparse())
+
+        def forward(self, x):
+            return torch.sparse.mm(self.weight, x.T)
+
+    with pytest.raises(OnnxExporterError):
+        torch.onnx.export(Model(), (X,), verbose=False)
+
+
+def test_training_mode_warns():
+    with pytest.warns(UserWarning, match="Exporting a model while it is in training mode") as seen:
+        torch.onnx.export(torch.nn.Linear(3, 2).train(), (X,), verbose=False)
+    assert any(warning.filename == __file__ for warning in seen)
+
+
+class DataDependent(torch.nn.Module):
+    def forward(self, x):
+        return x + 1 if x.sum() > 0 else x - 1
+
+
+def test_capture_failure_tells_the_first_error(capsys):
+    with pytest.raises(_errors.TorchExportError) as caught:
+        torch.onnx.export(DataDependent(), (X,))
+    printed = capsys.readouterr().out
+    non_strict = printed.index("`torch.export.export(..., strict=False)`... ❌")
+    strict = printed.index("`torch.export.export(..., strict=True)`... ❌")
+    assert non_strict < strict
+    message = str(caught.value)
+    assert message.startswith("Failed to export the model with torch.export.")
+    assert "## Exception summary" in message
+    with onnx_native.disabled(), pytest.raises(_errors.TorchExportError) as upstream:
+        torch.onnx.export(DataDependent(), (X,), verbose=False)
+    assert message == str(upstream.value)
+    assert type(caught.value.__cause__) is type(upstream.value.__cause__)
+
+
+def test_capture_failure_is_reported(tmp_path):
+    with pytest.raises(_errors.TorchExportError, match="Error report has been saved to"):
+        torch.onnx.export(DataDependent(), (X,), verbose=False, report=True, artifacts_dir=tmp_path)
+    (report,) = tmp_path.glob("onnx_export_*_pt_export.md")
+    assert "❌ Capture with TorchExportStrictStrategy" in report.read_text()
+
+
+def test_target_folder_does_not_exist(tmp_path):
+    path = tmp_path / "no" / "m.onnx"
+    with pytest.raises(FileNotFoundError, match=r"no/m\.onnx"):
+        torch.onnx.export(torch.nn.ReLU(), (X,), path, verbose=False)
+    program = torch.onnx.export(torch.nn.ReLU(), (X,), verbose=False)
+    with pytest.raises(FileNotFoundError, match=r"no/m\.onnx"):
+        program.save(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_target_is_a_folder(tmp_path):
+    (tmp_path / "m.onnx").mkdir()
+    with pytest.raises(OSError, match=r"m\.onnx"):
+        torch.onnx.export(torch.nn.ReLU(), (X,), tmp_path / "m.onnx", verbose=False)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.onnx"]
+
+
+def test_destination_is_no_path():
+    program = torch.onnx.export(torch.nn.ReLU(), (X,), verbose=False)
+    with pytest.raises(TypeError, match="file path"):
+        program.save(3, external_data=True)
+
+
+@pytest.mark.parametrize("opset", [5, 17, 999])
+def test_opset_out_of_reach(opset):
+    with pytest.raises(_errors.ConversionError, match=f"opset {opset} is not supported"):
+        torch.onnx.export(torch.nn.ReLU(), (X,), opset_version=opset, verbose=False)
+
+
+def test_dropped_buffer_updates_warn_once():
+    class Counter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("calls", torch.zeros(()))
+            self.register_buffer("total", torch.zeros(3))
+
+        def forward(self, x):
+            self.calls.add_(1)
+            self.total.add_(x.sum(0))
+            return x * self.calls
+
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning) as seen:
+        program = torch.onnx.export(Counter(), (X,), verbose=False)
+    (warning,) = [w for w in seen if w.category is torch.onnx.errors.OnnxExporterWarning]
+    assert "calls" in str(warning.message)
+    assert "total" in str(warning.message)
+    torch.testing.assert_close(program(X)[0], X)
+
+
+def test_error_in_a_python_lowering():
+    library = torch.library.Library("onnx_native_broken", "DEF")
+    library.define("op(Tensor x) -> Tensor")
+    library.impl("op", lambda x: x.clone(), "CompositeExplicitAutograd")
+
+    @onnx_native.lowering("onnx_native_broken::op")
+    def broken(b, x):
+        raise ZeroDivisionError("in my lowering")
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.ops.onnx_native_broken.op(x)
+
+    with pytest.raises(_errors.ConversionError, match="in my lowering") as caught:
+        torch.onnx.export(Model(), (X,), verbose=False)
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)

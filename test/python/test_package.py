@@ -1,0 +1,63 @@
+"""The package: versions, the library, the op table's face."""
+
+import subprocess
+import sys
+
+import onnx_native
+import pytest
+import torch
+from onnx_native import _build_info, _library
+
+
+def test_version():
+    assert onnx_native.__version__ == _build_info.VERSION
+    assert torch.__version__.startswith(_build_info.TORCH_VERSION)
+
+
+def test_library_path_is_the_loaded_library():
+    assert onnx_native.library_path() in torch.ops.loaded_libraries
+    assert onnx_native._C is onnx_native._C
+
+
+def test_other_torch_version_is_refused_before_loading(monkeypatch):
+    monkeypatch.setattr(torch, "__version__", "2.14.1")
+    with pytest.raises(ImportError, match=r"built for PyTorch 2\.\d+ but PyTorch 2\.14\.1 is run"):
+        onnx_native.library_path()
+    monkeypatch.setattr(_build_info, "TORCH_VERSION", "2.14")
+    _library.check_torch_version()
+
+
+def test_other_torch_version_is_refused_by_the_library():
+    problem = onnx_native._C.torch_version_problem
+    major, minor = map(int, _build_info.TORCH_VERSION.split("."))
+    assert problem(major << 56 | minor << 48 | 5 << 40) == ""
+    assert f"but PyTorch {major}.{minor + 1} is running" in problem(major << 56 | (minor + 1) << 48)
+
+
+def test_import_alone_loads_nothing():
+    code = (
+        "import sys, onnx_native, torch\n"
+        "assert not onnx_native.is_enabled()\n"
+        "assert 'onnx_native._C' not in sys.modules\n"
+        "assert 'onnxscript' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+
+
+def test_unknown_attribute():
+    with pytest.raises(AttributeError, match="no_such_name"):
+        _ = onnx_native.no_such_name
+
+
+def test_operator_names_are_checked():
+    with pytest.raises(ValueError, match="namespace::name"):
+        onnx_native.lowering("relu")
+
+
+def test_table():
+    keys = onnx_native._C.table_keys()
+    assert ("aten::add.Tensor", "dense") in keys
+    assert len(set(keys)) == len(keys)
+    assert onnx_native._C.table_parameters("aten::add.Tensor") == ["Value", "Value", "Scalar"]
+    with pytest.raises(KeyError):
+        onnx_native._C.table_parameters("aten::no_such_operator")

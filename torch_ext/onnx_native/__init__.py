@@ -1,0 +1,72 @@
+"""torch.onnx.export carried out natively, in C++.
+
+Load the library and go on as before::
+
+    import onnx_native, torch
+
+    torch.ops.load_library(onnx_native.library_path())
+    torch.onnx.export(model, args, "model.onnx", dynamo=True)
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from onnx_native import _build_info, _hook, _library
+from onnx_native._library import library_path
+from onnx_native._lowerings import lowering
+
+if TYPE_CHECKING:
+    from onnx_native._program import ONNXProgram
+
+__all__ = [
+    "ONNXProgram",
+    "__version__",
+    "disable",
+    "disabled",
+    "enable",
+    "is_enabled",
+    "library_path",
+    "lowering",
+]
+
+__version__ = _build_info.VERSION
+
+
+def enable() -> None:
+    """Lets torch.onnx.export run natively. Loading the library does so too."""
+    _library.extension()
+    _hook.install()
+
+
+def disable() -> None:
+    """Gives torch.onnx.export back to PyTorch's own exporter."""
+    _hook.uninstall()
+
+
+def is_enabled() -> bool:
+    """Whether torch.onnx.export runs natively."""
+    return _hook.is_installed()
+
+
+@contextmanager
+def disabled() -> Iterator[None]:
+    """Runs its block with PyTorch's own exporter."""
+    before = is_enabled()
+    disable()
+    try:
+        yield
+    finally:
+        if before:
+            enable()
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("_C", "ExportError"):
+        extension = _library.extension()
+        return extension if name == "_C" else extension.ExportError
+    if name == "ONNXProgram":
+        from onnx_native._program import ONNXProgram
+
+        return ONNXProgram
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

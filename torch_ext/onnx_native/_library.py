@@ -1,0 +1,54 @@
+"""Finds and loads the compiled library, after a look at PyTorch's version."""
+
+import functools
+import importlib.machinery
+import importlib.util
+import pathlib
+import sys
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from onnx_native import _build_info
+
+_PATH = pathlib.Path(__file__).absolute().with_name("libonnx_native.so")
+
+
+def check_torch_version() -> None:
+    """Raises ImportError when PyTorch is not the version that the library was built for.
+
+    Such a library would load, and give wrong results: interned symbols differ between versions.
+    """
+    running = ".".join(torch.__version__.split(".")[:2])
+    if running != _build_info.TORCH_VERSION:
+        raise ImportError(
+            f"onnx_native {_build_info.VERSION} was built for PyTorch {_build_info.TORCH_VERSION} "
+            f"but PyTorch {torch.__version__} is running; install the onnx_native that was built "
+            "for it, or build it again (pip install --no-build-isolation .)"
+        )
+
+
+def library_path() -> str:
+    """Path of the library, for torch.ops.load_library."""
+    check_torch_version()
+    if not _PATH.exists():
+        raise ImportError(f"onnx_native's library is missing: {_PATH}")
+    return str(_PATH)
+
+
+# The same file is what torch.ops.load_library loads and the extension module.
+@functools.cache
+def extension() -> Any:
+    """The extension module, loaded at the first call."""
+    name = "onnx_native._C"
+    loader = importlib.machinery.ExtensionFileLoader(name, library_path())
+    spec = importlib.util.spec_from_loader(name, loader, origin=str(_PATH))
+    assert spec is not None
+    module: ModuleType = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    sys.modules[name] = module
+    from onnx_native import _lowerings
+
+    _lowerings.register_pending(module)
+    return module

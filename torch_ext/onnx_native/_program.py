@@ -1,0 +1,241 @@
+"""What a native export returns."""
+
+import os
+import pathlib
+import tempfile
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind
+from torch.onnx._internal.exporter import _onnx_program
+from torch.utils import _pytree
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+    import onnxruntime as ort
+
+# ONNX's numbers of the element types that NumPy lacks.
+_ONNX_TYPES = {
+    torch.bfloat16: 16,
+    torch.float8_e4m3fn: 17,
+    torch.float8_e4m3fnuz: 18,
+    torch.float8_e5m2: 19,
+    torch.float8_e5m2fnuz: 20,
+}
+
+
+class ONNXProgram(torch.onnx.ONNXProgram):
+    """An exported program: saved and run natively until its ``model`` is asked for.
+
+    ``model`` is made at the first access, over the program's own weights. From then on it is what
+    is saved and run, so that edits count.
+
+    Attributes:
+        exported_program: The captured program.
+        export_report: Seconds per stage, ATen operators with counts, numbers of nodes, warnings.
+    """
+
+    def __init__(self, native: Any, exported_program: torch.export.ExportedProgram) -> None:
+        # Not super().__init__(): it takes a model.
+        self._native = native
+        self._model: ir.Model | None = None
+        self.exported_program: torch.export.ExportedProgram | None = exported_program
+        self.export_report: dict[str, Any] = native.report()
+        self._inference_session: ort.InferenceSession | None = None
+        self._tempdir: tempfile.TemporaryDirectory | None = None
+        self._capture_strategy: str | None = None
+
+    @property
+    def model(self) -> "ir.Model":
+        """The model as an onnx_ir object, which shares the weights' memory."""
+        if self._model is None:
+            self._model = self._make_model()
+        return self._model
+
+    @model.setter
+    def model(self, model: "ir.Model") -> None:
+        self._model = model
+
+    def _make_model(self) -> "ir.Model":
+        import onnx
+        import onnx_ir as ir
+        from onnx_ir.tensor_adapters import TorchTensor
+
+        content, weights = self._native.serialize_without_weights()
+        model = ir.serde.deserialize_model(onnx.ModelProto.FromString(content))
+        for name, tensor in weights:
+            model.graph.initializers[name].const_value = TorchTensor(tensor, name)
+        return model
+
+    @property
+    def model_proto(self) -> "onnx.ModelProto":
+        """The model as a ``ModelProto``, weights included."""
+        import onnx
+
+        if self._model is not None:
+            import onnx_ir as ir
+
+            return ir.serde.serialize_model(self._model)
+        return onnx.ModelProto.FromString(self._native.serialize())
+
+    def text(self) -> str:
+        """The model as text, weights by type."""
+        return self._native.text() if self._model is None else str(self._model)
+
+    def __repr__(self) -> str:
+        return (
+            f"ONNXProgram(\n    model=\n{textwrap.indent(self.text(), ' ' * 8)}\n    ,\n"
+            f"    exported_program=\n{textwrap.indent(str(self.exported_program), ' ' * 8)}\n)\n"
+        )
+
+    def _input_names(self) -> list[str]:
+        if self._model is None:
+            return self._native.input_names
+        return [str(value.name) for value in self._model.graph.inputs]
+
+    def _weight_bytes(self) -> int:
+        if self._model is None:
+            return self._native.weight_bytes
+        return _onnx_program._count_initializer_size(self._model.graph)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Sequence[torch.Tensor]:
+        """Runs the model in ONNX Runtime, with the arguments that the captured program takes."""
+        import onnxruntime as ort
+
+        if self._inference_session is None:
+            self.initialize_inference_session()
+        session: Any = self._inference_session
+        names = self._input_names()
+        inputs = dict(zip(names, map(_to_ort_value, self._flat_inputs(args, kwargs)), strict=False))
+        options = ort.RunOptions()
+        options.log_severity_level = 3
+        outputs = session.run_with_ort_values(None, inputs, run_options=options)
+        return tuple(_onnx_program._from_ort_value(output) for output in outputs)
+
+    def _flat_inputs(self, args: Any, kwargs: Any) -> Sequence[Any]:
+        """The values of the ONNX model's inputs: no None, and nothing that was specialised on."""
+        flat, _ = _pytree.tree_flatten((args, kwargs))
+        if self.exported_program is not None:
+            specs = [
+                spec
+                for spec in self.exported_program.graph_signature.input_specs
+                if spec.kind is InputKind.USER_INPUT
+            ]
+            if len(specs) == len(flat):
+                flat = [
+                    value
+                    for value, spec in zip(flat, specs, strict=True)
+                    if not isinstance(spec.arg, ConstantArgument)
+                ]
+        return _onnx_program._process_args(tuple(flat), {})
+
+    def initialize_inference_session(
+        self,
+        initializer: Callable[
+            [str | bytes], "ort.InferenceSession"
+        ] = _onnx_program._ort_session_initializer,
+    ) -> None:
+        """Makes the ONNX Runtime session that calls run in.
+
+        Args:
+            initializer: Makes a session from a path or the model's bytes.
+        """
+        if self._weight_bytes() > _onnx_program._LARGE_MODEL_THRESHOLD:
+            self._tempdir = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+            path = os.path.join(self._tempdir.name, "model.onnx")
+            self.save(path, external_data=True)
+            self._inference_session = initializer(path)
+        elif self._model is None:
+            self._inference_session = initializer(self._native.serialize())
+        else:
+            self._inference_session = initializer(self.model_proto.SerializeToString())
+
+    def save(
+        self,
+        destination: str | os.PathLike,
+        *,
+        include_initializers: bool = True,
+        keep_initializers_as_inputs: bool = False,
+        external_data: bool | None = None,
+    ) -> None:
+        """Saves the model; see ``torch.onnx.ONNXProgram.save``.
+
+        The file, and with external data the file beside it, appear whole or not at all.
+
+        Args:
+            destination: The file.
+            include_initializers: Whether the weights are saved.
+            keep_initializers_as_inputs: Whether the weights are also inputs.
+            external_data: Whether large weights go to ``<destination>.data``. None: only when the
+                model would be too large for one file.
+
+        Raises:
+            TypeError: The destination is not a path.
+            FileNotFoundError: The folder does not exist.
+            OSError: Writing failed.
+        """
+        if not isinstance(destination, (str, os.PathLike)):
+            raise TypeError(f"the destination must be a file path, not {type(destination)}")
+        path = pathlib.Path(destination)
+        if not path.absolute().parent.is_dir():
+            raise FileNotFoundError(
+                f"the folder to save the ONNX model in does not exist: {str(destination)!r}"
+            )
+        if self._model is None and include_initializers and not keep_initializers_as_inputs:
+            from onnx_native import _library
+
+            try:
+                self._native.save(os.fspath(path), external_data=external_data)
+            except _library.extension().ExportError as error:
+                if str(error).startswith("[io]"):
+                    raise OSError(str(error).removeprefix("[io]: ")) from error
+                raise
+            return
+        import onnx_ir as ir
+
+        model = self._model if self._model is not None else self._make_model()
+        with _initializers(model.graph, include_initializers, keep_initializers_as_inputs):
+            size = _onnx_program._count_initializer_size(model.graph)
+            if external_data or size > _onnx_program._LARGE_MODEL_THRESHOLD:
+                ir.save(model, path, external_data=f"{path.name}.data")
+            else:
+                ir.save(model, path)
+
+
+@contextmanager
+def _initializers(graph: "ir.Graph", include: bool, as_inputs: bool) -> Iterator[None]:
+    """Changes what a graph says of its weights, for as long as the block runs."""
+    initializers = dict(graph.initializers)
+    inputs = list(graph.inputs)
+    if as_inputs:
+        graph.inputs.extend(initializers.values())
+    if not include:
+        graph.initializers.clear()
+    try:
+        yield
+    finally:
+        if not include:
+            graph.initializers.update(initializers)
+        if as_inputs:
+            graph.inputs.clear()
+            graph.inputs.extend(inputs)
+
+
+def _to_ort_value(value: Any) -> "ort.OrtValue":
+    import numpy as np
+    import onnxruntime as ort
+
+    if isinstance(value, torch.Tensor):
+        onnx_type = _ONNX_TYPES.get(value.dtype)
+        if onnx_type is None:
+            return ort.OrtValue.ortvalue_from_numpy(value.numpy(force=True))
+        bits = torch.uint16 if value.dtype is torch.bfloat16 else torch.uint8
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
+            value.contiguous().view(bits).numpy(force=True), onnx_element_type=onnx_type
+        )
+    dtype = np.float32 if isinstance(value, float) else None
+    return ort.OrtValue.ortvalue_from_numpy(np.array(value, dtype=dtype))
