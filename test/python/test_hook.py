@@ -1,6 +1,8 @@
 """torch.onnx.export, native."""
 
 import io
+import os
+import pathlib
 import subprocess
 import sys
 import textwrap
@@ -199,8 +201,13 @@ def test_operator_of_another_domain():
 
 
 def run(code):
+    package = pathlib.Path(onnx_native.library_path()).parents[1]
     return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "PYTHONPATH": str(package)},
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
 
 

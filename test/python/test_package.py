@@ -1,5 +1,7 @@
 """The package: versions, the library, the op table's face."""
 
+import os
+import pathlib
 import subprocess
 import sys
 
@@ -41,7 +43,9 @@ def test_import_alone_loads_nothing():
         "assert 'onnx_native._C' not in sys.modules\n"
         "assert 'onnxscript' not in sys.modules\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
+    package = pathlib.Path(onnx_native.library_path()).parents[1]
+    environment = {**os.environ, "PYTHONPATH": str(package)}
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)
 
 
 def test_unknown_attribute():

@@ -106,7 +106,4 @@ def is_installed() -> bool:
 
 def on_library_loaded() -> None:
     """Called by the library once it is loaded."""
-    from onnx_native import _library
-
-    _library.extension()
     install()
