@@ -165,8 +165,10 @@ Argument GraphReader::read(PyObject* graph_module, const Placeholder& placeholde
   const py::object graph = attribute(graph_module, fx.graph);
   const py::object nodes = attribute(graph.ptr(), fx.nodes);
   Argument outputs;
-  for (const py::handle item : py::iter(nodes)) {
-    PyObject* node = item.ptr();
+  // A list: FX's iterator starts again when it is asked once more at its end, as pybind11's does.
+  const auto list = py::reinterpret_steal<py::object>(PySequence_List(nodes.ptr()));
+  if (!list) throw py::error_already_set();
+  for (PyObject* node : Items(list.ptr())) {
     const py::object op = attribute(node, fx.op);
     const py::object name_object = attribute(node, fx.name);
     const std::string_view name = text(name_object.ptr());
