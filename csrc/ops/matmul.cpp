@@ -6,12 +6,6 @@
 namespace onnx_native::ops {
 namespace {
 
-// MatMul takes no integers narrower than 32 bits; like eager's, the narrow result wraps.
-Value matmul(Builder& b, Value x, Value y) {
-  if (is_floating(x->dtype) || item_size(x->dtype) >= 4) return b.matmul(x, y);
-  return b.cast(b.matmul(b.cast(x, DType::i32), b.cast(y, DType::i32)), x->dtype);
-}
-
 // A factor of a 2-D product: what a Transpose before it takes, where Gemm can transpose instead.
 struct Factor {
   Value value;
@@ -40,7 +34,7 @@ Value mm(Builder& b, Value self, Value mat2) {
   const Factor x = factor(self), y = factor(mat2);
   if (is_floating(self->dtype) && (x.transposed || y.transposed))
     return gemm(b, x, y, nullptr, 1, 1);
-  return matmul(b, self, mat2);
+  return b.matmul(self, mat2);
 }
 
 Value scaled(Builder& b, Value x, const Scalar& factor) {
@@ -54,7 +48,7 @@ Value add_product(Builder& b, Value self, Value product, const Scalar& beta, con
 }
 
 Value addmm(Builder& b, Value self, Value mat1, Value mat2, Scalar beta, Scalar alpha) {
-  if (!is_floating(self->dtype)) return add_product(b, self, matmul(b, mat1, mat2), beta, alpha);
+  if (!is_floating(self->dtype)) return add_product(b, self, b.matmul(mat1, mat2), beta, alpha);
   return gemm(b, factor(mat1), factor(mat2), is_zero(beta) ? nullptr : self, alpha.to_double(),
               beta.to_double());
 }
@@ -62,7 +56,7 @@ Value addmm(Builder& b, Value self, Value mat1, Value mat2, Scalar beta, Scalar 
 Value linear(Builder& b, Value input, Value weight, std::optional<Value> bias) {
   if (weight->rank() == 2 && input->rank() == 2 && is_floating(input->dtype))
     return gemm(b, factor(input), {weight, true}, bias.value_or(nullptr), 1, 1);
-  const Value y = matmul(b, input, weight->rank() == 2 ? b.transpose(weight, {1, 0}) : weight);
+  const Value y = b.matmul(input, weight->rank() == 2 ? b.transpose(weight, {1, 0}) : weight);
   return bias ? b.Add(y, *bias) : y;
 }
 
@@ -136,7 +130,7 @@ Value kron(Builder& b, Value self, Value other) {
 
 Value chain(Builder& b, const Values& matrices) {
   Value product = matrices.at(0);
-  for (size_t i = 1; i < matrices.size(); ++i) product = matmul(b, product, matrices[i]);
+  for (size_t i = 1; i < matrices.size(); ++i) product = b.matmul(product, matrices[i]);
   return product;
 }
 
@@ -147,8 +141,8 @@ Value bilinear(Builder& b, Value input1, Value input2, Value weight, std::option
   left.back() = out;
   left.push_back(in2);
   const Value matrix = b.reshape(b.transpose(weight, {1, 0, 2}), {in1, out * in2});
-  const Value partial = b.reshape(matmul(b, input1, matrix), left);
-  const Value y = b.squeeze(matmul(b, partial, b.unsqueeze(input2, {-1})), {-1});
+  const Value partial = b.reshape(b.matmul(input1, matrix), left);
+  const Value y = b.squeeze(b.matmul(partial, b.unsqueeze(input2, {-1})), {-1});
   return bias ? b.Add(y, *bias) : y;
 }
 
@@ -176,19 +170,19 @@ void register_matmul(OpTable& ops) {
   ops.def("aten::mm", mm);
   ops.def(
       {"aten::bmm", "aten::matmul", "aten::linalg_matmul", "aten::mv", "aten::dot", "aten::vdot"},
-      matmul);
+      [](Builder& b, Value self, Value other) { return b.matmul(self, other); });
   ops.def("aten::addmm", addmm);
   ops.def("aten::addmv",
           [](Builder& b, Value self, Value mat, Value vec, Scalar beta, Scalar alpha) {
-            return add_product(b, self, matmul(b, mat, vec), beta, alpha);
+            return add_product(b, self, b.matmul(mat, vec), beta, alpha);
           });
   ops.def("aten::baddbmm",
           [](Builder& b, Value self, Value batch1, Value batch2, Scalar beta, Scalar alpha) {
-            return add_product(b, self, matmul(b, batch1, batch2), beta, alpha);
+            return add_product(b, self, b.matmul(batch1, batch2), beta, alpha);
           });
   ops.def("aten::addbmm",
           [](Builder& b, Value self, Value batch1, Value batch2, Scalar beta, Scalar alpha) {
-            const Value sum = b.reduce("ReduceSum", matmul(b, batch1, batch2), {0}, false);
+            const Value sum = b.reduce("ReduceSum", b.matmul(batch1, batch2), {0}, false);
             return add_product(b, self, sum, beta, alpha);
           });
   ops.def("aten::addr", Promote::standard,

@@ -62,25 +62,134 @@ Value batch_norm_inference(Builder& b, Value x, Value weight, Value bias, Value 
               {{"epsilon", eps}});
 }
 
-// Normalized by the batch's own moments over all axes but the channels'.
-std::array<Value, 3> batch_norm_by_batch(Builder& b, Value input, Value weight, Value bias,
-                                         double eps) {
+// Normalized by the batch's own moments: the result; mean, inverse standard deviation and unbiased
+// variance of each channel.
+struct BatchNormalized {
+  Value result, mean, inverse_std, variance;
+};
+
+BatchNormalized batch_norm_by_batch(Builder& b, Value input, Value weight, Value bias, double eps) {
   const Value x = b.cast(input, accumulation_dtype(input->dtype));
   Ints axes{0};
-  for (int64_t i = 2; i < x->rank(); ++i) axes.push_back(i);
+  Dim count = x->dim(0);
+  for (int64_t i = 2; i < x->rank(); ++i) {
+    axes.push_back(i);
+    count = count * x->dim(i);
+  }
   const Moments m = moments(b, x, axes, eps);
   const auto spread = [&](Value v) { return v ? per_channel(b, v, x->rank()) : nullptr; };
   const Value y = affine(b, b.Mul(m.centred, m.inverse_std), spread(weight), spread(bias));
-  return {b.cast(y, input->dtype), b.reshape(m.mean, {x->dim(1)}),
-          b.reshape(m.inverse_std, {x->dim(1)})};
+  const Value unbiased = b.Div(b.reduce("ReduceSum", b.Mul(m.centred, m.centred), axes, true),
+                               b.cast(b.dim_value(count - 1), x->dtype));
+  const Shape channels{x->dim(1)};
+  return {b.cast(y, input->dtype), b.reshape(m.mean, channels), b.reshape(m.inverse_std, channels),
+          b.reshape(unbiased, channels)};
+}
+
+Value moved(Builder& b, Value running, Value observed, double momentum) {
+  return b.Add(b.Mul(running, b.like(running, 1 - momentum)),
+               b.Mul(b.cast(observed, running->dtype), b.like(running, momentum)));
 }
 
 Value batch_norm(Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
                  std::optional<Value> running_mean, std::optional<Value> running_var, bool training,
                  Ignored, double eps, Ignored) {
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
-  if (training || !running_mean) return batch_norm_by_batch(b, input, w, c, eps)[0];
+  if (training || !running_mean) return batch_norm_by_batch(b, input, w, c, eps).result;
   return batch_norm_inference(b, input, w, c, *running_mean, *running_var, eps);
+}
+
+// The result and the moments it was made with: none, so empty, where running ones are given.
+Results native_batch_norm(Builder& b, Value input, std::optional<Value> weight,
+                          std::optional<Value> bias, std::optional<Value> running_mean,
+                          std::optional<Value> running_var, bool training, Ignored, double eps) {
+  const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
+  if (training || !running_mean) {
+    const BatchNormalized y = batch_norm_by_batch(b, input, w, c, eps);
+    return {y.result, y.mean, y.inverse_std};
+  }
+  const Value none = b.full((*running_mean)->dtype, 0.0, {0});
+  return {batch_norm_inference(b, input, w, c, *running_mean, *running_var, eps), none, none};
+}
+
+// As native_batch_norm, then the running moments after the call.
+Results native_batch_norm_functional(Builder& b, Value input, std::optional<Value> weight,
+                                     std::optional<Value> bias, Value running_mean,
+                                     Value running_var, bool training, double momentum,
+                                     double eps) {
+  const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
+  if (!training) {
+    const Value none = b.full(running_mean->dtype, 0.0, {0});
+    return {batch_norm_inference(b, input, w, c, running_mean, running_var, eps), none, none,
+            running_mean, running_var};
+  }
+  const BatchNormalized y = batch_norm_by_batch(b, input, w, c, eps);
+  return {y.result, y.mean, y.inverse_std, moved(b, running_mean, y.mean, momentum),
+          moved(b, running_var, y.variance, momentum)};
+}
+
+Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
+                    std::optional<Value> running_mean, std::optional<Value> running_var,
+                    bool use_input_stats, Ignored, double eps, Ignored) {
+  const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
+  if (!use_input_stats)
+    return batch_norm_inference(b, input, w, c, *running_mean, *running_var, eps);
+  if (input->dtype == DType::f32) {
+    return b.op("InstanceNormalization",
+                {input, w ? w : b.full(input->dtype, 1.0, {input->dim(1)}),
+                 c ? c : b.full(input->dtype, 0.0, {input->dim(1)})},
+                {{"epsilon", eps}});
+  }
+  const Value x = b.cast(input, accumulation_dtype(input->dtype));
+  Ints axes;
+  for (int64_t i = 2; i < x->rank(); ++i) axes.push_back(i);
+  const Moments m = moments(b, x, axes, eps);
+  const auto spread = [&](Value v) { return v ? per_channel(b, v, x->rank()) : nullptr; };
+  return b.cast(affine(b, b.Mul(m.centred, m.inverse_std), spread(w), spread(c)), input->dtype);
+}
+
+// The result; mean and inverse standard deviation of each group.
+std::array<Value, 3> group_norm(Builder& b, Value input, int64_t groups, Value weight, Value bias,
+                                double eps, bool with_moments) {
+  const Shape shape = *b.known_shape(input);
+  const Shape channels(shape.begin() + 1, shape.end());
+  const Dim members = Dim::floor_div(numel(channels), groups);
+  Value x = b.reshape(input, {shape[0], groups, members});
+  Value mean = nullptr, inverse_std = nullptr;
+  if (input->dtype == DType::f32 && !with_moments) {
+    x = b.op("InstanceNormalization",
+             {x, b.full(x->dtype, 1.0, {groups}), b.full(x->dtype, 0.0, {groups})},
+             {{"epsilon", eps}});
+  } else {
+    x = b.cast(x, accumulation_dtype(input->dtype));
+    const Moments m = moments(b, x, {-1}, eps);
+    x = b.Mul(m.centred, m.inverse_std);
+    mean = b.squeeze(m.mean, {-1});
+    inverse_std = b.squeeze(m.inverse_std, {-1});
+  }
+  const auto rank = static_cast<int64_t>(shape.size());
+  const auto spread = [&](Value v) { return v ? per_channel(b, v, rank) : nullptr; };
+  const Value y = affine(b, b.reshape(x, shape), spread(weight), spread(bias));
+  return {b.cast(y, input->dtype), mean, inverse_std};
+}
+
+// The result and the inverse root mean square.
+std::array<Value, 2> rms_norm(Builder& b, Value input, const Ints& axes,
+                              std::optional<Value> weight, std::optional<double> eps) {
+  const DType dtype = input->dtype;
+  const Value x = b.cast(input, accumulation_dtype(dtype));
+  const double epsilon = eps.value_or(x->dtype == DType::f64 ? 0x1p-52 : 0x1p-23);
+  const Value mean = b.reduce("ReduceMean", b.Mul(x, x), axes, true);
+  const Value inverse = b.Reciprocal(b.Sqrt(b.Add(mean, b.like(x, epsilon))));
+  Value y = b.Mul(x, inverse);
+  if (weight) y = b.Mul(y, b.cast(*weight, x->dtype));
+  return {b.cast(y, dtype), inverse};
+}
+
+Ints last_axes(size_t count) {
+  Ints axes;
+  for (auto i = -static_cast<int64_t>(count); i < 0; ++i) axes.push_back(i);
+  return axes;
 }
 
 }  // namespace
@@ -97,6 +206,48 @@ void register_norm(OpTable& ops) {
             return layer_norm(b, input, normalized_shape, weight, bias, eps, true);
           });
   ops.def("aten::batch_norm", batch_norm);
+  ops.def("aten::native_batch_norm", native_batch_norm);
+  ops.def("aten::_native_batch_norm_legit_functional", native_batch_norm_functional);
+  ops.def("aten::_native_batch_norm_legit.no_stats",
+          [](Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
+             bool training, Ignored ignored, double eps) {
+            return native_batch_norm(b, input, weight, bias, std::nullopt, std::nullopt, training,
+                                     ignored, eps);
+          });
+  ops.def("aten::_native_batch_norm_legit_no_training",
+          [](Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
+             Value running_mean, Value running_var, Ignored ignored, double eps) {
+            return native_batch_norm(b, input, weight, bias, running_mean, running_var, false,
+                                     ignored, eps);
+          });
+  ops.def("aten::_batch_norm_with_update_functional",
+          [](Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
+             Value running_mean, Value running_var, double momentum, double eps) {
+            Results results = native_batch_norm_functional(b, input, weight, bias, running_mean,
+                                                           running_var, true, momentum, eps);
+            results.insert(results.begin() + 3, b.full(DType::u8, 0, {0}));
+            return results;
+          });
+  ops.def("aten::instance_norm", instance_norm);
+  ops.def("aten::group_norm",
+          [](Builder& b, Value input, int64_t num_groups, std::optional<Value> weight,
+             std::optional<Value> bias, double eps, Ignored) {
+            return group_norm(b, input, num_groups, weight.value_or(nullptr),
+                              bias.value_or(nullptr), eps, false)[0];
+          });
+  ops.def("aten::native_group_norm", [](Builder& b, Value input, std::optional<Value> weight,
+                                        std::optional<Value> bias, Ignored, Ignored, Ignored,
+                                        int64_t group, double eps) {
+    return group_norm(b, input, group, weight.value_or(nullptr), bias.value_or(nullptr), eps, true);
+  });
+  ops.def("aten::rms_norm", [](Builder& b, Value input, Shape normalized_shape,
+                               std::optional<Value> weight, std::optional<double> eps) {
+    return rms_norm(b, input, last_axes(normalized_shape.size()), weight, eps)[0];
+  });
+  ops.def("aten::_fused_rms_norm", [](Builder& b, Value input, Shape normalized_shape,
+                                      std::optional<Value> weight, std::optional<double> eps) {
+    return rms_norm(b, input, last_axes(normalized_shape.size()), weight, eps);
+  });
 }
 
 }  // namespace onnx_native::ops

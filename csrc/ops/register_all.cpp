@@ -19,7 +19,14 @@ void register_all(OpTable& ops) {
   register_embedding(ops);
   register_matmul(ops);
   register_norm(ops);
+  register_distance(ops);
+  register_einsum(ops);
   register_pool(ops);
+  register_upsample(ops);
+  register_rnn(ops);
+  register_loss(ops);
+  register_grid(ops);
+  register_fractional_pool(ops);
   register_unary(ops);
   register_binary(ops);
   register_logic(ops);

@@ -1,0 +1,74 @@
+#include "ops/distance.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "onnx/builder.h"
+#include "ops/families.h"
+
+namespace onnx_native::ops {
+
+Value p_norm(Builder& b, Value x, double p, int64_t axis, bool keepdim) {
+  if (p == 0) {
+    const Value nonzero = b.cast(b.cast(x, DType::boolean), x->dtype);
+    return b.reduce("ReduceSum", nonzero, {axis}, keepdim);
+  }
+  const Value size = b.Abs(x);
+  if (std::isinf(p)) {
+    if (x->dim(axis).equals(0)) return b.reduce("ReduceSum", size, {axis}, keepdim);
+    return b.reduce(p > 0 ? "ReduceMax" : "ReduceMin", size, {axis}, keepdim);
+  }
+  if (p == 1) return b.reduce("ReduceSum", size, {axis}, keepdim);
+  if (p == 2) return b.Sqrt(b.reduce("ReduceSum", b.Mul(x, x), {axis}, keepdim));
+  const Value sum = b.reduce("ReduceSum", b.Pow(size, b.like(x, p)), {axis}, keepdim);
+  return b.Pow(sum, b.like(x, 1.0 / p));
+}
+
+Value pairwise_distance(Builder& b, Value x1, Value x2, double p, double eps, bool keepdim) {
+  return p_norm(b, b.Add(b.Sub(x1, x2), b.like(x1, eps)), p, -1, keepdim);
+}
+
+Value cosine_similarity(Builder& b, Value x1, Value x2, int64_t dim, double eps) {
+  const int64_t rank = std::max(x1->rank(), x2->rank());
+  const int64_t axis = normalize_axis(dim, rank) - rank;
+  const auto aligned = [&](Value v) {
+    Ints axes;
+    for (int64_t i = 0; i < rank - v->rank(); ++i) axes.push_back(i);
+    return b.unsqueeze(v, axes);
+  };
+  const auto unit = [&](Value v) {
+    return b.Div(v, b.Max(p_norm(b, v, 2, axis, true), b.like(v, eps)));
+  };
+  return b.reduce("ReduceSum", b.Mul(unit(aligned(x1)), unit(aligned(x2))), {axis}, false);
+}
+
+namespace {
+
+Value cdist(Builder& b, Value x1, Value x2, double p, Ignored) {
+  return p_norm(b, b.Sub(b.unsqueeze(x1, {-2}), b.unsqueeze(x2, {-3})), p, -1, false);
+}
+
+// Distances between the rows of a matrix, each pair once.
+Value pdist(Builder& b, Value self, double p) {
+  const Dim n = self->dim(0), pairs = Dim::floor_div(n * (n - 1), 2);
+  const Value position = b.range(n);
+  const Value above = b.Less(b.unsqueeze(position, {1}), b.unsqueeze(position, {0}));
+  const Value coordinates = b.op("NonZero", {above});
+  const auto rows = [&](int64_t i) {
+    return b.gather(self, b.reshape(b.select(coordinates, 0, i), {pairs}), 0);
+  };
+  return p_norm(b, b.Sub(rows(0), rows(1)), p, -1, false);
+}
+
+}  // namespace
+
+void register_distance(OpTable& ops) {
+  ops.def({"aten::cdist", "aten::_cdist_forward"}, Promote::standard, cdist);
+  ops.def("aten::_euclidean_dist",
+          [](Builder& b, Value x1, Value x2) { return cdist(b, x1, x2, 2, {}); });
+  ops.def({"aten::pdist", "aten::_pdist_forward"}, pdist);
+  ops.def("aten::cosine_similarity", Promote::int_to_float, cosine_similarity);
+  ops.def("aten::pairwise_distance", Promote::standard, pairwise_distance);
+}
+
+}  // namespace onnx_native::ops
