@@ -68,7 +68,7 @@ void register_distance(OpTable& ops) {
           [](Builder& b, Value x1, Value x2) { return cdist(b, x1, x2, 2, {}); });
   ops.def({"aten::pdist", "aten::_pdist_forward"}, pdist);
   ops.def("aten::cosine_similarity", Promote::int_to_float, cosine_similarity);
-  ops.def("aten::pairwise_distance", Promote::standard, pairwise_distance);
+  ops.def("aten::pairwise_distance", Promote::int_to_float, pairwise_distance);
 }
 
 }  // namespace onnx_native::ops

@@ -275,20 +275,20 @@ void register_loss(OpTable& ops) {
   ops.def({"aten::nll_loss_forward", "aten::nll_loss2d_forward"}, nll_loss);
   ops.def("aten::cross_entropy_loss", cross_entropy);
   ops.def("aten::kl_div", Promote::standard, kl_div);
-  ops.def("aten::poisson_nll_loss", Promote::standard, poisson_nll_loss);
+  ops.def("aten::poisson_nll_loss", Promote::int_to_float, poisson_nll_loss);
   ops.def("aten::soft_margin_loss", Promote::standard,
           [](Builder& b, Value self, Value target, int64_t reduction) {
             return reduced(b, b.op("Softplus", {b.Neg(b.Mul(target, self))}), reduction);
           });
   ops.def(
-      "aten::margin_ranking_loss", Promote::standard,
+      "aten::margin_ranking_loss", Promote::int_to_float,
       [](Builder& b, Value input1, Value input2, Value target, double margin, int64_t reduction) {
         const Value gap = b.Mul(target, b.Sub(input2, input1));
         return reduced(b, at_least_zero(b, plus(b, gap, margin)), reduction);
       });
   ops.def("aten::hinge_embedding_loss", Promote::standard, hinge_embedding_loss);
   ops.def("aten::cosine_embedding_loss", cosine_embedding_loss);
-  ops.def("aten::triplet_margin_loss", Promote::standard, triplet_margin_loss);
+  ops.def("aten::triplet_margin_loss", Promote::int_to_float, triplet_margin_loss);
   ops.def("aten::multi_margin_loss", multi_margin_loss);
   ops.def("aten::multilabel_margin_loss",
           [](Builder& b, Value self, Value target, int64_t reduction) {

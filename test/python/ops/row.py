@@ -165,7 +165,7 @@ def _opinfos() -> dict[tuple[str, str], Any]:
 
 def floats(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Normally distributed numbers, the same at each call."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def integers(
