@@ -39,13 +39,13 @@ bool fits_as_bias(const Value& bias, const Shape& result) {
 
 // Gemm(a, b) with a transposed operand takes the matrix itself.
 void absorb_transposes(Rewrite& rewrite, Node& gemm) {
-  for (const auto& [index, name] :
-       {std::pair<size_t, std::string_view>{0, "transA"}, {1, "transB"}}) {
+  for (const size_t index : {0, 1}) {
     Value* matrix = transposed_matrix(gemm.inputs[index]);
     if (!matrix) continue;
+    const std::string name = index == 0 ? "transA" : "transB";
     const int64_t flipped = gemm.attribute_int(name, 0) == 0 ? 1 : 0;
-    std::erase_if(gemm.attributes, [&](const auto& each) { return each.name == name; });
-    if (flipped != 0) gemm.attributes.push_back({std::string(name), flipped});
+    std::erase_if(gemm.attributes, [&name](const auto& each) { return each.name == name; });
+    if (flipped != 0) gemm.attributes.push_back({name, flipped});
     gemm.inputs[index] = matrix;
     rewrite.set_changed();
   }

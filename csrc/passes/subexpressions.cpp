@@ -78,7 +78,7 @@ std::optional<std::string> key_of(const Node& node) {
   Key key;
   key.add_text(node.op_type);
   key.add(node.inputs.size());
-  for (const Value* input : node.inputs) key.add(input);
+  for (const Value* input : node.inputs) key.add(reinterpret_cast<uintptr_t>(input));
   key.add(node.outputs.size());
   for (const Value* output : node.outputs) key.add(output != nullptr);
   // The order of attributes means nothing.
