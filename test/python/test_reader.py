@@ -28,12 +28,12 @@ def read(function, args, dynamic_shapes=None, **names):
 def test_arguments_come_in_schema_order_with_defaults():
     text = read(lambda x: torch.sum(x, dtype=torch.float64, dim=1), (torch.ones(2, 3),))
     assert "aten::sum.dim_IntList(" in text
-    assert "dim=[1], keepdim=False, dtype=f64)" in text
+    assert "[1], False, dtype=f64)" in text
 
 
 def test_one_number_stands_for_a_list():
     text = read(lambda x: torch.nn.functional.max_pool2d(x, 2), (torch.ones(1, 1, 4, 4),))
-    assert "kernel_size=[2, 2], stride=[], padding=[0, 0], dilation=[1, 1]" in text
+    assert "[2, 2], [], [0, 0], [1, 1], False)" in text
 
 
 def test_several_results_are_named_by_their_readers():
@@ -48,9 +48,9 @@ def test_sizes_are_symbolic_expressions_with_the_users_names():
 
     shapes = ({0: Dim("rows", min=2)},)
     program = torch.export.export(Function(function), (torch.ones(5, 4),), dynamic_shapes=(shapes,))
-    symbol = str(program.graph_signature and _input_value(program).shape[0])
+    symbol = str(_input_value(program).shape[0])
     text = C.read(program, {symbol: "rows"})
-    assert "f32[rows, 4]" in text or "f32[rows,4]" in text
+    assert "f32[rows,4]" in text
     assert symbol not in text
     assert "2*rows" in text
 
@@ -98,12 +98,12 @@ def test_buffer_mutations_come_out_of_functionalization():
     program = torch.export.export(Weights(), (torch.ones(4, 3),))
     text = C.functionalized(program)
     assert "aten::add_" not in text
-    assert "steps" in text.splitlines()[-1] or "mutat" in text
+    assert 'mutate "steps" = ' in text
 
 
 def test_mutations_of_a_decomposed_program_are_read_from_its_signature():
     program = torch.export.export(Weights(), (torch.ones(4, 3),)).run_decompositions({})
-    assert "steps" in C.functionalized(program)
+    assert 'mutate "steps" = ' in C.functionalized(program)
 
 
 def test_literal_inputs_are_no_inputs():
@@ -136,7 +136,7 @@ def test_autocast_regions_say_their_casts():
     text = read(function, (torch.ones(2, 3), torch.ones(3, 2)))
     assert "wrap_with_autocast" not in text
     assert text.count("aten::to.dtype(") == 2
-    assert "bf16[2, 2] = aten::mm(" in text or "bf16[2,2] = aten::mm(" in text
+    assert "bf16[2,2] = aten::mm(" in text
 
 
 def test_assertions_are_dropped():
@@ -164,7 +164,7 @@ def test_arithmetic_on_sizes_is_read():
     def function(x):
         return x[: x.shape[0] // 2]
 
-    text = read(function, (torch.ones(6),), ({0: Dim("n", min=4)},))
+    text = read(function, (torch.ones(6),), ({0: Dim.DYNAMIC},))
     assert "python::floordiv(" in text
     assert "aten::sym_size.int(" in text
 
