@@ -99,7 +99,14 @@ Value arange(const Call& call, std::optional<size_t> start, size_t end, std::opt
 }
 
 // As ATen's kernel: from the start in the first half, from the end in the second.
-std::vector<double> linspace(double start, double end, int64_t steps, bool single) {
+std::vector<double> linspace(Scalar from, Scalar to, int64_t steps, DType dtype) {
+  const bool single = accumulation_dtype(dtype) == DType::f32;
+  // Of integers, the bounds are cut off first.
+  const auto bound = [&](const Scalar& number) {
+    return is_floating(dtype) ? number.to_double() : std::trunc(number.to_double());
+  };
+  const double start = bound(from);
+  const double end = bound(to);
   const auto rounded = [&](double x) { return single ? static_cast<float>(x) : x; };
   const double step = steps > 1 ? rounded((end - start) / static_cast<double>(steps - 1)) : 0;
   std::vector<double> values(steps);
@@ -114,8 +121,7 @@ std::vector<double> linspace(double start, double end, int64_t steps, bool singl
 Value linspace_of_numbers(Builder& b, Scalar start, Scalar end, int64_t steps,
                           OptionalDType dtype) {
   const DType type = dtype.value_or(DType::f32);
-  std::vector<double> values =
-      linspace(start.to_double(), end.to_double(), steps, accumulation_dtype(type) == DType::f32);
+  std::vector<double> values = linspace(start, end, steps, type);
   if (!is_floating(type)) {
     for (double& value : values) value = std::trunc(value);
   }
@@ -125,8 +131,7 @@ Value linspace_of_numbers(Builder& b, Scalar start, Scalar end, int64_t steps,
 Value logspace_of_numbers(Builder& b, Scalar start, Scalar end, int64_t steps, double base,
                           OptionalDType dtype) {
   const DType type = dtype.value_or(DType::f32);
-  std::vector<double> values =
-      linspace(start.to_double(), end.to_double(), steps, accumulation_dtype(type) == DType::f32);
+  std::vector<double> values = linspace(start, end, steps, type);
   for (double& value : values) {
     value = std::pow(base, value);
     if (!is_floating(type)) value = std::trunc(value);
@@ -135,10 +140,15 @@ Value logspace_of_numbers(Builder& b, Scalar start, Scalar end, int64_t steps, d
 }
 
 // Of computed bounds: start + step * i in the first half, end - step * (n - 1 - i) in the second.
-Value linspace_of_tensors(const Call& call, int64_t steps, DType dtype) {
+// Computed in float64 for integers, whose bounds are cut off first.
+Value linspace_of_tensors(const Call& call, int64_t steps, DType result) {
   Builder& b = call.builder();
-  const Value start = argument_as(call, 0, dtype);
-  const Value end = argument_as(call, 1, dtype);
+  const DType dtype = is_floating(result) ? accumulation_dtype(result) : DType::f64;
+  const auto bound = [&](size_t i) {
+    return b.cast(argument_as(call, i, is_floating(result) ? dtype : DType::i64), dtype);
+  };
+  const Value start = bound(0);
+  const Value end = bound(1);
   if (steps == 1) return b.reshape(start, {1});
   std::vector<double> forward(steps);
   std::vector<double> backward(steps);
@@ -152,11 +162,6 @@ Value linspace_of_tensors(const Call& call, int64_t steps, DType dtype) {
   const Value up = b.Add(start, b.Mul(step, b.tensor(make_tensor(dtype, {steps}, forward))));
   const Value down = b.Sub(end, b.Mul(step, b.tensor(make_tensor(dtype, {steps}, backward))));
   return b.where(b.tensor(make_tensor(DType::boolean, {steps}, first_half)), up, down);
-}
-
-// Integers are computed in float64 and cut off.
-DType linspace_dtype(DType dtype) {
-  return is_floating(dtype) ? accumulation_dtype(dtype) : DType::f64;
 }
 
 void register_ranges(OpTable& ops) {
@@ -175,14 +180,14 @@ void register_ranges(OpTable& ops) {
            "aten::linspace.Scalar_Tensor"},
           [](Builder& b, Ignored, Ignored, int64_t steps, OptionalDType dtype, const Call& call) {
             const DType type = dtype.value_or(DType::f32);
-            return b.cast(linspace_of_tensors(call, steps, linspace_dtype(type)), type);
+            return b.cast(linspace_of_tensors(call, steps, type), type);
           });
   ops.def({"aten::logspace.Tensor_Tensor", "aten::logspace.Tensor_Scalar",
            "aten::logspace.Scalar_Tensor"},
           [](Builder& b, Ignored, Ignored, int64_t steps, double base, OptionalDType dtype,
              const Call& call) {
             const DType type = dtype.value_or(DType::f32);
-            const Value exponents = linspace_of_tensors(call, steps, linspace_dtype(type));
+            const Value exponents = linspace_of_tensors(call, steps, type);
             return b.cast(b.Pow(b.like(exponents, base), exponents), type);
           });
 }
@@ -237,7 +242,9 @@ Value one_hot(Builder& b, Value self, int64_t num_classes) {
           ? b.i64s({num_classes})
           : b.Add(b.reduce("ReduceMax", b.reshape(self, {numel(*b.known_shape(self))}), {0}, true),
                   b.i64s({1}));
-  return b.op("OneHot", {self, classes, b.i64s({0, 1})}, {{"axis", -1}});
+  const Value indices = self->rank() == 0 ? b.unsqueeze(self, {0}) : self;
+  const Value hot = b.op("OneHot", {indices, classes, b.i64s({0, 1})}, {{"axis", -1}});
+  return self->rank() == 0 ? b.squeeze(hot, {0}) : hot;
 }
 
 }  // namespace

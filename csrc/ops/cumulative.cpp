@@ -1,5 +1,5 @@
 // Running sums, products and extremes along one axis.
-#include <cmath>
+#include <algorithm>
 #include <limits>
 
 #include "ops/axes.h"
@@ -8,6 +8,10 @@
 
 namespace onnx_native::ops {
 namespace {
+
+bool is_empty(Value x) {
+  return std::ranges::any_of(*x->shape, [](const Dim& dim) { return dim.equals(0); });
+}
 
 using Step = std::function<Values(const Values& state, Value element)>;
 
@@ -54,7 +58,7 @@ Value cumsum(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
 
 Value cumprod(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
   const Value x = for_sum(b, self, dtype);
-  if (x->rank() == 0) return x;
+  if (x->rank() == 0 || is_empty(x)) return x;
   const int64_t axis = normalize_axis(dim, x->rank());
   return scan(b, x, axis, {b.like(x, 1)}, [&](const Values& state, Value element) {
     return Values{b.Mul(state[0], element)};
@@ -62,7 +66,7 @@ Value cumprod(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
 }
 
 Value log_cumsum_exp(Builder& b, Value self, int64_t dim) {
-  if (self->rank() == 0) return self;
+  if (self->rank() == 0 || is_empty(self)) return self;
   const Value x = b.cast(self, accumulation_dtype(self->dtype));
   const int64_t axis = normalize_axis(dim, x->rank());
   const Value start = b.like(x, -std::numeric_limits<double>::infinity());
@@ -80,12 +84,8 @@ std::array<Value, 2> cumulative_extreme(Builder& b, Value self, int64_t dim, Ext
   const DType dtype = self->dtype;
   const Value x = dtype == DType::boolean ? b.cast(self, DType::i32) : self;
   const int64_t axis = normalize_axis(dim, x->rank());
-  const Value first = extreme == Extreme::greatest ? b.like(x, lowest_value(x->dtype))
-                                                   : b.like(x, max_value(x->dtype));
-  const Value start = !is_floating(x->dtype)
-                          ? first
-                          : b.like(x, (extreme == Extreme::greatest ? -1 : 1) *
-                                          std::numeric_limits<double>::infinity());
+  if (is_empty(x)) return {self, b.full(DType::i64, 0, *x->shape)};
+  const Value start = b.select(x, axis, 0);
   // State: value, its index, index of the next element.
   const Values results =
       scan(b, x, axis, {start, b.i64(0), b.i64(0)}, [&](const Values& state, Value element) {

@@ -128,15 +128,21 @@ Value all(Builder& b, Value self, const Ints& axes, bool keepdim) {
   return b.cast(all, self->dtype == DType::u8 ? DType::u8 : DType::boolean);
 }
 
-// The first index of the extreme element; NaN counts as extreme.
-Value index_of_extreme(Builder& b, const char* onnx_op, Value x, int64_t axis, bool keepdim) {
+// The first index of the extreme element; NaN counts as extreme, which ONNX Runtime does not see.
+Value index_of_extreme(Builder& b, const std::string& onnx_op, Value x, int64_t axis,
+                       bool keepdim) {
   if (x->dtype == DType::boolean || (is_integral(x->dtype) && item_size(x->dtype) < 4)) {
     x = b.cast(x, DType::i32);
   }
-  return b.op(onnx_op, {x}, {{"axis", axis}, {"keepdims", int64_t{keepdim}}});
+  const std::vector<onnx::Attribute> attributes = {{"axis", axis}, {"keepdims", int64_t{keepdim}}};
+  const Value index = b.op(onnx_op, {x}, attributes);
+  if (!is_floating(x->dtype)) return index;
+  const Value nan = b.cast(b.IsNaN(x), DType::i32);
+  const Value any_nan = b.cast(b.reduce("ReduceMax", nan, {axis}, keepdim), DType::boolean);
+  return b.where(any_nan, b.op("ArgMax", {nan}, attributes), index);
 }
 
-Value arg_extreme(Builder& b, const char* onnx_op, Value self, std::optional<int64_t> dim,
+Value arg_extreme(Builder& b, const std::string& onnx_op, Value self, std::optional<int64_t> dim,
                   bool keepdim) {
   if (self->rank() == 0) return b.i64(0);
   if (dim) {
@@ -147,15 +153,15 @@ Value arg_extreme(Builder& b, const char* onnx_op, Value self, std::optional<int
   return keepdim ? b.reshape(index, Shape(self->rank(), Dim(1))) : index;
 }
 
-Value extreme(Builder& b, const char* onnx_op, Value self, const Axes& dim, bool keepdim) {
+Value extreme(Builder& b, const std::string& onnx_op, Value self, const Axes& dim, bool keepdim) {
   return extreme_over(b, onnx_op, self, axes_of(self, dim), keepdim);
 }
 
 std::array<Value, 2> extreme_with_index(Builder& b, const char* which, Value self, int64_t dim,
                                         bool keepdim) {
   const std::string name = which;
-  return {extreme(b, ("Reduce" + name).c_str(), self, Ints{dim}, keepdim),
-          arg_extreme(b, ("Arg" + name).c_str(), self, dim, keepdim)};
+  return {extreme(b, "Reduce" + name, self, Ints{dim}, keepdim),
+          arg_extreme(b, "Arg" + name, self, dim, keepdim)};
 }
 
 struct Moments {
@@ -252,17 +258,17 @@ void register_extremes(OpTable& ops) {
     const std::string reduce = std::string("Reduce") + which;
     const std::string arg = std::string("Arg") + which;
     ops.def("aten::a" + name, [reduce](Builder& b, Value self, Ints dim, bool keepdim) {
-      return extreme(b, reduce.c_str(), self, dim, keepdim);
+      return extreme(b, reduce, self, dim, keepdim);
     });
     ops.def("aten::" + name, [reduce](Builder& b, Value self) {
-      return extreme(b, reduce.c_str(), self, std::nullopt, false);
+      return extreme(b, reduce, self, std::nullopt, false);
     });
     ops.def("aten::" + name + ".dim", [which](Builder& b, Value self, int64_t dim, bool keepdim) {
       return extreme_with_index(b, which, self, dim, keepdim);
     });
     ops.def("aten::arg" + name,
             [arg](Builder& b, Value self, std::optional<int64_t> dim, bool keepdim) {
-              return arg_extreme(b, arg.c_str(), self, dim, keepdim);
+              return arg_extreme(b, arg, self, dim, keepdim);
             });
   }
   ops.def("aten::aminmax", [](Builder& b, Value self, std::optional<int64_t> dim, bool keepdim) {
