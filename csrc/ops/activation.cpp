@@ -13,7 +13,10 @@ Value positive_or(Builder& b, Value x, Value otherwise) {
   return b.where(b.Greater(x, b.like(x, 0)), x, otherwise);
 }
 
-Value relu(Builder& b, Value self) { return is_signed(self->dtype) ? b.op("Relu", {self}) : self; }
+Value relu(Builder& b, Value self) {
+  if (is_floating(self->dtype)) return b.op("Relu", {self});
+  return is_signed(self->dtype) ? b.Max(self, b.like(self, 0)) : self;
+}
 
 Value gelu(Builder& b, Value self, std::string approximate) {
   if (b.opset() >= 20) return b.op("Gelu", {self}, {{"approximate", approximate}});

@@ -12,8 +12,8 @@ Value to_dtype(Builder& b, Value self, DType dtype, Ignored /*non_blocking*/, Ig
 
 void register_conversion(OpTable& ops) {
   ops.def("aten::clone", [](Builder&, Value self, Ignored /*memory_format*/) { return self; });
-  ops.def({"aten::detach", "aten::detach_copy", "aten::lift_fresh_copy", "aten::lift_fresh",
-           "aten::lift", "aten::positive", "aten::real", "aten::conj", "aten::conj_physical"},
+  ops.def({"aten::detach", "aten::detach_copy", "aten::lift_fresh_copy", "aten::lift",
+           "aten::positive", "aten::real", "aten::conj", "aten::conj_physical"},
           [](Builder&, Value self) { return self; });
   ops.def("aten::to.dtype", to_dtype);
   ops.def("aten::to.device",

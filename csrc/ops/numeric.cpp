@@ -1,5 +1,6 @@
 #include "ops/numeric.h"
 
+#include <cmath>
 #include <limits>
 
 namespace onnx_native::ops {
@@ -21,16 +22,23 @@ Value smaller(Builder& b, Value x, Value y) {
   return x->dtype == DType::boolean ? b.And(x, y) : b.Min(x, y);
 }
 
+namespace {
+
+// A number of the program; NaN is none.
+std::optional<double> literal(Value x) {
+  if (!x->is_constant() || x->rank() != 0) return std::nullopt;
+  const double number = x->constant->number(0);
+  return std::isnan(number) ? std::nullopt : std::optional(number);
+}
+
+}  // namespace
+
+// Clip with one bound only would take the largest finite number for the other one.
 Value clamped(Builder& b, Value x, std::optional<Value> low, std::optional<Value> high) {
-  const auto is_number = [](const std::optional<Value>& bound) {
-    return !bound || ((*bound)->is_constant() && (*bound)->rank() == 0 &&
-                      !((*bound)->constant->number(0) != (*bound)->constant->number(0)));
-  };
-  const bool ordered = !low || !high || !is_number(low) || !is_number(high) ||
-                       (*low)->constant->number(0) <= (*high)->constant->number(0);
-  if (x->dtype != DType::boolean && is_number(low) && is_number(high) && ordered) {
-    if (!low && !high) return x;
-    return b.op("Clip", {x, low.value_or(nullptr), high.value_or(nullptr)});
+  if (low && high && x->dtype != DType::boolean) {
+    const auto least = literal(*low);
+    const auto most = literal(*high);
+    if (least && most && *least <= *most) return b.op("Clip", {x, *low, *high});
   }
   if (low) x = larger(b, x, *low);
   return high ? smaller(b, x, *high) : x;

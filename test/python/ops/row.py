@@ -7,8 +7,8 @@ To add an operator's test, add a line to rows/<family>.py:
 
 A row with `opinfo` runs three of its float32 samples (first, middle, last; `pick` chooses others)
 and one sample each of int64, bool and float16 where the OpInfo supports them. `cases` are calls
-written out; they need no OpInfo. Both are run once more with a dynamic first dimension at a second
-size, unless `static` says why that cannot be.
+written out; they need no OpInfo. One of them runs once more with a dynamic first dimension, at a
+second size, unless `static` says why that cannot be.
 """
 
 from __future__ import annotations
@@ -111,14 +111,15 @@ class Row:
         if test == "cases":
             return list(self.cases)
         if test == "dynamic":
-            of_opinfo = self.samples(self.tests()[0]) if self.opinfo and not self.cases else []
-            return [*self.cases, *of_opinfo]
+            return list(self.cases) or self._of_opinfo(self.tests()[0])
+        chosen = self._of_opinfo(test)
+        return chosen if test == "float32" else chosen[:1]
+
+    def _of_opinfo(self, dtype: str) -> list[Case]:
         info = opinfo(self.opinfo, self.variant)
         torch.manual_seed(0)
-        found = list(info.sample_inputs("cpu", DTYPES[test], requires_grad=False))
+        found = list(info.sample_inputs("cpu", DTYPES[dtype], requires_grad=False))
         chosen = self.pick(found) if self.pick else first_middle_last(found)
-        if test != "float32":
-            chosen = chosen[:1]
         return [case_of(info.op, sample) for sample in chosen]
 
 

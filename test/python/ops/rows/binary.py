@@ -44,17 +44,24 @@ ROWS = [
         ),
     ),
     Row("aten::sub.Tensor", opinfo="sub"),
-    Row("aten::rsub.Scalar", opinfo="rsub"),
+    Row("aten::rsub.Tensor", opinfo="rsub"),
     Row("aten::mul.Tensor", opinfo="mul"),
     Row("aten::div.Tensor", opinfo="div", variant="no_rounding_mode"),
     Row(
-        ("aten::add.Scalar", "aten::sub.Scalar", "aten::mul.Scalar", "aten::div.Scalar"),
+        (
+            "aten::add.Scalar",
+            "aten::sub.Scalar",
+            "aten::rsub.Scalar",
+            "aten::mul.Scalar",
+            "aten::div.Scalar",
+        ),
         name="arithmetic with numbers",
         cases=(
             Case(
                 lambda x: (
                     aten.add.Scalar(x, 2, 3),
                     aten.sub.Scalar(x, 2.5),
+                    aten.rsub.Scalar(x, 2, 3),
                     aten.mul.Scalar(x, 3),
                     aten.div.Scalar(x, 2),
                 ),
@@ -64,7 +71,6 @@ ROWS = [
     ),
     Row(
         (
-            "aten::rsub.Tensor",
             "aten::subtract.Tensor",
             "aten::subtract.Scalar",
             "aten::multiply.Tensor",
@@ -78,7 +84,6 @@ ROWS = [
         cases=(
             Case(
                 lambda x, y: (
-                    aten.rsub.Tensor(x, y, alpha=2),
                     aten.subtract.Tensor(x, y),
                     aten.subtract.Scalar(x, 2),
                     aten.multiply.Tensor(x, y),

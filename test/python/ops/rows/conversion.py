@@ -8,7 +8,7 @@ from ops.row import Case, Row, floats, integers
 
 aten = torch.ops.aten
 
-COPIES = ("detach", "detach_copy", "lift_fresh_copy", "lift_fresh", "lift", "positive", "real")
+COPIES = ("detach", "detach_copy", "lift_fresh_copy", "lift", "positive", "real")
 
 ROWS = [
     Row("aten::clone", opinfo="clone"),
