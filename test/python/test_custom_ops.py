@@ -1,0 +1,38 @@
+"""The snippets of docs/custom-ops.md, as they stand there."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+
+import numpy as np
+import onnx
+import onnx_native
+import onnxruntime
+import torch
+
+PAGE = pathlib.Path(__file__).parents[2] / "docs" / "custom-ops.md"
+
+
+def snippets() -> list[str]:
+    return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def test_snippets_of_the_page() -> None:
+    lower, keep = snippets()
+    scope: dict[str, object] = {}
+    try:
+        exec(compile(lower, str(PAGE), "exec"), scope)  # noqa: S102 (our own page)
+        program = scope["program"]
+        assert isinstance(program, torch.onnx.ONNXProgram)
+        proto = program.model_proto
+        onnx.checker.check_model(proto, full_check=True)
+        assert [node.op_type for node in proto.graph.node] == ["Gelu", "Mul"]
+        x = torch.randn(2, 4)
+        session = onnxruntime.InferenceSession(proto.SerializeToString())
+        (result,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+        np.testing.assert_allclose(result, 0.5 * torch.nn.functional.gelu(x), atol=1e-6)
+
+        exec(compile(keep, str(PAGE), "exec"), scope)  # noqa: S102
+    finally:
+        onnx_native.remove_lowering("docs::scaled_gelu")
