@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_native import _build_info, _hook, _library
 from onnx_native._library import library_path
-from onnx_native._lowerings import lowering
+from onnx_native._lowerings import lowering, remove_lowering
 
 if TYPE_CHECKING:
     from onnx_native._program import ONNXProgram
@@ -28,6 +28,7 @@ __all__ = [
     "is_enabled",
     "library_path",
     "lowering",
+    "remove_lowering",
 ]
 
 __version__ = _build_info.VERSION
