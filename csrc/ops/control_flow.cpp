@@ -1,4 +1,4 @@
-// Control flow: torch.cond, while_loop, scan, map and associative_scan as If, Loop and Scan.
+// Control flow: torch.cond, while_loop, scan and map as If, Loop and Scan.
 #include "ops/families.h"
 
 namespace onnx_native::ops {
@@ -110,39 +110,6 @@ Results map(Builder& b, const aten::Graph& f, Ignored, Ignored, const Call& call
       scan_over(b, f, {}, as_values(b, call.elements(1)), call.elements(2), call));
 }
 
-// The first element stands; each further result combines the one before with the next element.
-Results associative_scan(Builder& b, const aten::Graph& combine_fn, Ignored, Ignored,
-                         const Call& call) {
-  Values xs = as_values(b, call.elements(1));
-  Results additional = call.elements(2);
-  Values initial;
-  Values rest;
-  for (Value x : xs) {
-    initial.push_back(b.select(x, 0, 0));
-    rest.push_back(b.slice(x, 0, 1, x->dim(0)));
-  }
-  auto body = b.subgraph("body", [&] {
-    Results arguments;
-    for (const Values& group : {initial, initial}) {
-      for (Value like : group)
-        arguments.emplace_back(b.graph().add_input("", like->dtype, like->shape));
-    }
-    Values next = as_values(b, call.inline_body(combine_fn, append(arguments, additional)));
-    Values results = next;
-    results.insert(results.end(), next.begin(), next.end());
-    return results;
-  });
-  Values operands = initial;
-  operands.insert(operands.end(), rest.begin(), rest.end());
-  Values scanned =
-      b.ops("Scan", 2 * xs.size(), std::move(operands),
-            {{"body", std::move(body)}, {"num_scan_inputs", static_cast<int64_t>(xs.size())}});
-  Results results;
-  for (size_t i = 0; i < xs.size(); ++i)
-    results.emplace_back(b.concat({b.unsqueeze(initial[i], {0}), scanned[xs.size() + i]}, 0));
-  return results;
-}
-
 }  // namespace
 
 void register_control_flow(OpTable& ops) {
@@ -150,7 +117,6 @@ void register_control_flow(OpTable& ops) {
   ops.def("higher_order::while_loop", while_loop);
   ops.def("higher_order::scan", scan);
   ops.def("higher_order::map_impl", map);
-  ops.def("higher_order::associative_scan", associative_scan);
 }
 
 }  // namespace onnx_native::ops
