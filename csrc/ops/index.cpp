@@ -39,8 +39,6 @@ Values nonzero_numpy(Builder& b, Value self) {
 
 IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
   int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
-  Values tensors;
-  Ints axes;
   int64_t axis = 0;
   for (const auto& index : indices) {
     if (!index) {
@@ -49,48 +47,62 @@ IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
     }
     bool is_mask = (*index)->dtype == DType::boolean || (*index)->dtype == DType::u8;
     if (!is_mask) {
-      tensors.push_back(b.cast(*index, DType::i64));
-      axes.push_back(axis++);
+      sources_.push_back({b.cast(*index, DType::i64)});
+      index_shape_ = onnx::broadcast(index_shape_, *b.known_shape(*index));
+      axes_.push_back(axis++);
       continue;
     }
     int64_t mask_rank = static_cast<int64_t>(b.known_shape(*index)->size());
     b.check(mask_rank > 0, "a 0-d mask as an index");
-    if (!masks_) mask_ = *index;
-    ++masks_;
-    for (Value coordinate : nonzero_numpy(b, *index)) {
-      tensors.push_back(coordinate);
-      axes.push_back(axis++);
+    Value rows = nonzero_rows(b, *index);
+    index_shape_ = onnx::broadcast(index_shape_, {rows->dim(1)});
+    for (int64_t row = 0; row < mask_rank; ++row) {
+      sources_.push_back({rows, row});
+      axes_.push_back(axis++);
     }
   }
   b.check(axis <= rank, "more indices than dimensions");
-  b.check(!axes.empty(), "no index tensor");
-  bool adjacent = axes.back() - axes.front() + 1 == static_cast<int64_t>(axes.size());
-  place_ = adjacent ? axes.front() : 0;
-  only_mask_ = masks_ == 1 && static_cast<int64_t>(axes.size()) == mask_->rank();
-  axes_ = axes;
-  Ints front(axes.size());
+  b.check(!axes_.empty(), "no index tensor");
+  bool adjacent = axes_.back() - axes_.front() + 1 == static_cast<int64_t>(axes_.size());
+  place_ = adjacent ? axes_.front() : 0;
+  Ints front(axes_.size());
   std::iota(front.begin(), front.end(), 0);
-  to_front_ = moving(rank, axes, front);
-  tensors_ = tensors;
-  index_shape_ = broadcast_shape(b, tensors);
+  to_front_ = moving(rank, axes_, front);
 
   const Shape& shape = *self->shape;
   result_shape_ = Shape(shape.begin(), shape.begin() + place_);
-  if (!adjacent) {
-    result_shape_.clear();
-  }
   result_shape_.insert(result_shape_.end(), index_shape_.begin(), index_shape_.end());
-  for (int64_t i = adjacent ? place_ : 0; i < rank; ++i) {
-    if (std::ranges::find(axes, i) == axes.end()) result_shape_.push_back(shape[i]);
+  for (int64_t i = place_; i < rank; ++i) {
+    if (std::ranges::find(axes_, i) == axes_.end()) result_shape_.push_back(shape[i]);
   }
 }
 
+Value IndexPlan::coordinate(Builder& b, size_t i) const {
+  return sources_[i].row < 0 ? sources_[i].tensor
+                             : b.select(sources_[i].tensor, 0, sources_[i].row);
+}
+
 Value IndexPlan::coordinates(Builder& b) const {
-  if (only_mask_) return b.transpose(nonzero_rows(b, mask_), {1, 0});
+  Value first = sources_[0].tensor;
+  bool one_mask = sources_[0].row == 0 && std::ranges::all_of(sources_, [&](const Source& source) {
+                    return source.tensor == first;
+                  });
+  if (one_mask) return b.transpose(first, {1, 0});
   Values columns;
-  for (Value tensor : tensors_)
-    columns.push_back(b.unsqueeze(b.expand(tensor, index_shape_), {-1}));
+  for (size_t i = 0; i < sources_.size(); ++i)
+    columns.push_back(b.unsqueeze(b.expand(coordinate(b, i), index_shape_), {-1}));
   return b.concat(columns, -1);
+}
+
+Value scatter_into(Builder& b, std::string_view op_type, Value data, Value indices, Value updates,
+                   std::string_view reduction, std::vector<onnx::Attribute> attributes) {
+  if (reduction == "none") return b.op(op_type, {data, indices, updates}, std::move(attributes));
+  attributes.push_back({"reduction", std::string(reduction)});
+  DType dtype = data->dtype;
+  DType compute = dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
+  return b.cast(b.op(op_type, {b.cast(data, compute), indices, b.cast(updates, compute)},
+                     std::move(attributes)),
+                dtype);
 }
 
 Ints IndexPlan::result_to_front() const {
@@ -103,23 +115,19 @@ Ints IndexPlan::result_to_front() const {
 }
 
 Value IndexPlan::read(Builder& b, Value self) const {
-  if (tensors_.size() == 1) return b.gather(self, tensors_[0], axes_[0]);
+  if (sources_.size() == 1) return b.gather(self, coordinate(b, 0), axes_[0]);
   Value result = b.op("GatherND", {b.transpose(self, to_front_), coordinates(b)});
   return b.transpose(result, inverse(result_to_front()));
 }
 
 Value IndexPlan::write(Builder& b, Value self, Value values, std::string_view reduction) const {
   Value updates = b.transpose(b.expand(values, result_shape_), result_to_front());
-  std::vector<onnx::Attribute> attributes;
-  if (reduction != "none") attributes.push_back({"reduction", std::string(reduction)});
-  Value result = b.op("ScatterND", {b.transpose(self, to_front_), coordinates(b), updates},
-                      std::move(attributes));
+  Value result = scatter_into(b, "ScatterND", b.transpose(self, to_front_), coordinates(b), updates,
+                              reduction);
   return b.transpose(result, inverse(to_front_));
 }
 
 Value index_tensor(Builder& b, Value self, const OptionalValues& indices) {
-  if (std::ranges::none_of(indices, [](const auto& index) { return index.has_value(); }))
-    return self;
   return IndexPlan(b, self, indices).read(b, self);
 }
 

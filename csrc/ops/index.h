@@ -18,6 +18,10 @@ Value nonzero(Builder& b, Value self);
 // The same, a tensor for each dimension.
 Values nonzero_numpy(Builder& b, Value self);
 
+// ScatterElements or ScatterND. Halves are reduced in float32: ONNX Runtime cannot reduce them.
+Value scatter_into(Builder& b, std::string_view op_type, Value data, Value indices, Value updates,
+                   std::string_view reduction, std::vector<onnx::Attribute> attributes = {});
+
 // Where self[indices] reads and writes, by NumPy's rules: masks stand for the coordinates of what
 // they select; index tensors are broadcast together; their dimensions stand where the first one
 // does when they are adjacent, and in front otherwise.
@@ -30,24 +34,25 @@ class IndexPlan {
   Value write(Builder& b, Value self, Value values, std::string_view reduction) const;
 
   const Shape& result_shape() const { return result_shape_; }
-  // The one mask, when there is no other index; nullptr otherwise.
-  Value only_mask() const { return only_mask_ ? mask_ : nullptr; }
   // How many dimensions of the result the index tensors make, and from which one on.
   int64_t index_rank() const { return static_cast<int64_t>(index_shape_.size()); }
   int64_t place() const { return place_; }
 
  private:
+  // The index of one dimension: a tensor, or a row of a mask's coordinates.
+  struct Source {
+    Value tensor;
+    int64_t row = -1;
+  };
+  Value coordinate(Builder& b, size_t i) const;
   Value coordinates(Builder& b) const;
   Ints result_to_front() const;
 
-  Values tensors_;  // one for each indexed dimension
-  Ints axes_;       // those dimensions
-  Ints to_front_;   // the permutation that brings them to the front
+  std::vector<Source> sources_;
+  Ints axes_;      // the indexed dimensions
+  Ints to_front_;  // the permutation that brings them to the front
   Shape index_shape_, result_shape_;
   int64_t place_ = 0;
-  Value mask_ = nullptr;
-  int masks_ = 0;
-  bool only_mask_ = false;
 };
 
 // torch's self[indices].

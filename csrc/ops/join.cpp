@@ -81,7 +81,6 @@ Values meshgrid_indexing(Builder& b, Values tensors, const std::string& indexing
   Values grids = meshgrid(b, tensors);
   if (!swap) return grids;
   std::swap(grids[0], grids[1]);
-  for (Value& grid : grids) grid = b.swap_axes(grid, 0, 1);
   return grids;
 }
 
@@ -90,43 +89,6 @@ Value cartesian_prod(Builder& b, Values tensors) {
   Values grids = meshgrid(b, promote_all(b, tensors));
   for (Value& grid : grids) grid = b.reshape(grid, {numel(*grid->shape)});
   return stack(b, grids, 1);
-}
-
-// All choices of r of n positions in lexicographic order.
-std::vector<int64_t> choices(int64_t n, int64_t r, bool with_replacement) {
-  std::vector<int64_t> all;
-  std::vector<int64_t> current(r, 0);
-  int64_t apart = with_replacement ? 0 : 1;
-  for (int64_t i = 0; i < r; ++i) current[i] = i * apart;
-  while (n > 0 && (r == 0 || current[r - 1] < n)) {
-    all.insert(all.end(), current.begin(), current.end());
-    int64_t i = r - 1;
-    while (i >= 0 && current[i] >= n - 1 - (r - 1 - i) * apart) --i;
-    if (i < 0) break;
-    ++current[i];
-    for (int64_t j = i + 1; j < r; ++j) current[j] = current[j - 1] + apart;
-  }
-  return all;
-}
-
-Value combinations(Builder& b, Value self, int64_t r, bool with_replacement) {
-  const Dim size = b.known_shape(self)->at(0);
-  if (r == 0) return b.full(self->dtype, 0, {0});
-  if (auto n = size.constant()) {
-    Ints indices = choices(*n, r, with_replacement);
-    int64_t rows = static_cast<int64_t>(indices.size()) / r;
-    return b.gather(self, b.reshape(b.i64s(indices), {rows, r}), 0);
-  }
-  // The grid's points whose coordinates ascend.
-  Value chosen = nullptr;
-  for (int64_t i = 0; i + 1 < r; ++i) {
-    Value ascends = b.op(with_replacement ? "LessOrEqual" : "Less",
-                         {positions_along(b, size, i, r), positions_along(b, size, i + 1, r)});
-    chosen = chosen ? b.And(chosen, ascends) : ascends;
-  }
-  if (!chosen) return b.unsqueeze(self, {1});
-  chosen = b.expand(chosen, Shape(r, size));
-  return b.gather(self, b.transpose(b.op("NonZero", {chosen}), {1, 0}), 0);
 }
 
 Value repeat_interleave(Builder& b, Value self, const Dim& repeats, std::optional<int64_t> dim) {
@@ -201,7 +163,6 @@ void register_join(OpTable& ops) {
   ops.def("aten::_chunk_cat", chunk_cat);
   ops.def("aten::block_diag", block_diag);
   ops.def("aten::cartesian_prod", cartesian_prod);
-  ops.def("aten::combinations", combinations);
   ops.def("aten::meshgrid", meshgrid);
   ops.def("aten::meshgrid.indexing", meshgrid_indexing);
   ops.def("aten::repeat_interleave.self_int",

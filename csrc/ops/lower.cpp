@@ -33,9 +33,13 @@ bool is_known_size(const aten::Node& node) {
   });
 }
 
-// Unbacked symbols are those that some node of the program computes from data.
+// Unbacked symbols are those that some node of the program computes from data: reads from a tensor,
+// or rounds from a number that was read.
 bool computes_from_data(const aten::Node& node) {
-  return node.op == "aten::item" || node.op == "aten::_local_scalar_dense";
+  static constexpr std::string_view kSources[] = {"aten::item",    "aten::_local_scalar_dense",
+                                                  "python::floor", "python::ceil",
+                                                  "python::trunc", "python::round"};
+  return std::ranges::find(kSources, node.op) != std::end(kSources);
 }
 
 }  // namespace

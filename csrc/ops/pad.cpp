@@ -2,6 +2,7 @@
 // crops.
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "ops/families.h"
 #include "ops/view.h"
@@ -9,23 +10,36 @@
 namespace onnx_native::ops {
 namespace {
 
-Value pad(Builder& b, Value self, const Shape& pads, std::string_view mode, Value value = nullptr) {
-  size_t rank = b.known_shape(self)->size();
-  b.check(pads.size() % 2 == 0 && pads.size() <= 2 * rank, pads.size(), " pads for a ", rank,
-          "-D tensor");
-  std::vector<Dim> begins_then_ends(2 * rank, 0);
+// The pads of a dimension that is the `i`-th from the end.
+struct Sides {
+  int64_t axis;
+  Dim begin, end;
+};
+
+// Crops by the negative pads; the others are left, the last dimension's first.
+std::vector<Sides> crop(Builder& b, Value& self, const Shape& pads) {
+  int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
+  b.check(pads.size() % 2 == 0 && static_cast<int64_t>(pads.size()) <= 2 * rank, pads.size(),
+          " pads for a ", rank, "-D tensor");
+  std::vector<Sides> sides;
   for (size_t i = 0; i < pads.size() / 2; ++i) {
-    int64_t axis = static_cast<int64_t>(rank - 1 - i);
-    const Dim* sides[] = {&pads[2 * i], &pads[2 * i + 1]};
-    Dim kept[] = {0, std::numeric_limits<int64_t>::max()};
-    for (int side : {0, 1}) {
-      const Dim& amount = *sides[side];
-      if (amount.constant_or(0) >= 0)
-        begins_then_ends[axis + side * rank] = amount;
-      else
-        kept[side] = side == 0 ? -amount : amount;
-    }
-    self = b.slice(self, axis, kept[0], kept[1]);
+    Sides side{rank - 1 - static_cast<int64_t>(i), pads[2 * i], pads[2 * i + 1]};
+    Dim start = 0;
+    Dim stop = std::numeric_limits<int64_t>::max();
+    if (side.begin.constant_or(0) < 0) start = -std::exchange(side.begin, 0);
+    if (side.end.constant_or(0) < 0) stop = std::exchange(side.end, 0);
+    self = b.slice(self, side.axis, start, stop);
+    sides.push_back(side);
+  }
+  return sides;
+}
+
+Value pad(Builder& b, Value self, const Shape& pads, std::string_view mode, Value value = nullptr) {
+  std::vector<Sides> sides = crop(b, self, pads);
+  std::vector<Dim> begins_then_ends(2 * self->rank(), 0);
+  for (const Sides& side : sides) {
+    begins_then_ends[side.axis] = side.begin;
+    begins_then_ends[side.axis + self->rank()] = side.end;
   }
   return b.pad(self, begins_then_ends, value, mode);
 }
@@ -39,13 +53,9 @@ Value replicate(Builder& b, Value self, const Shape& pads) { return pad(b, self,
 
 // What goes in at one end comes from the other.
 Value wrap(Builder& b, Value self, const Shape& pads) {
-  size_t rank = b.known_shape(self)->size();
-  for (size_t i = 0; i < pads.size() / 2; ++i) {
-    int64_t axis = static_cast<int64_t>(rank - 1 - i);
-    const Dim& size = self->dim(axis);
-    const Dim& begin = pads[2 * i];
-    const Dim& end = pads[2 * i + 1];
+  for (const auto& [axis, begin, end] : crop(b, self, pads)) {
     if (begin.equals(0) && end.equals(0)) continue;
+    const Dim& size = self->dim(axis);
     Value from = positions(b, -begin, size + begin + end);
     self = b.gather(self, b.op("Mod", {from, b.dim_value(size)}), axis);
   }
@@ -68,7 +78,7 @@ void register_pad(OpTable& ops) {
   ops.def("aten::pad", pad_mode);
   ops.def("aten::_pad_enum",
           [](Builder& b, Value self, Shape pads, int64_t mode, std::optional<double> value) {
-            static const char* const kModes[] = {"constant", "reflect", "replicate", "circular"};
+            static const char* const kModes[] = {"reflect", "replicate", "circular", "constant"};
             b.check(mode >= 0 && mode < 4, "padding mode ", mode);
             return pad_mode(b, self, pads, kModes[mode], value);
           });

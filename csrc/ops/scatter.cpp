@@ -10,11 +10,6 @@
 namespace onnx_native::ops {
 namespace {
 
-std::vector<onnx::Attribute> scatter_attributes(std::string_view reduction) {
-  if (reduction == "none") return {};
-  return {{"reduction", std::string(reduction)}};
-}
-
 // Runs `write` with a bool tensor as integers: sums of bools are "or", products "and".
 template <class Write>
 Value on_numbers(Builder& b, Value self, Write&& write) {
@@ -33,9 +28,9 @@ Value scatter(Builder& b, Value self, int64_t dim, Value index, Value src,
   for (int64_t axis = 0; axis < index->rank(); ++axis) {
     if (!(src->dim(axis) == index->dim(axis))) src = b.slice(src, axis, 0, index->dim(axis));
   }
-  auto attributes = scatter_attributes(reduction);
-  attributes.push_back({"axis", normalize_axis(dim, data->rank())});
-  return b.reshape(b.op("ScatterElements", {data, index, src}, std::move(attributes)), shape);
+  return b.reshape(scatter_into(b, "ScatterElements", data, index, src, reduction,
+                                {{"axis", normalize_axis(dim, data->rank())}}),
+                   shape);
 }
 
 // Writes `src` into whole slices of `self`: along `axis`, at the 1-d `index`.
@@ -48,7 +43,7 @@ Value scatter_slices(Builder& b, Value self, int64_t axis, Value index, Value sr
   src = at_least_1d(b, b.cast(src, self->dtype));
   if (axis == 0) {
     Value rows = b.unsqueeze(index, {1});
-    return b.reshape(b.op("ScatterND", {self, rows, src}, scatter_attributes(reduction)), shape);
+    return b.reshape(scatter_into(b, "ScatterND", self, rows, src, reduction), shape);
   }
   Shape along(self->rank(), 1);
   along[axis] = index->dim(0);
@@ -81,9 +76,9 @@ std::string_view onnx_reduction(Builder& b, const std::string& reduce) {
   b.unsupported("a scatter that reduces by ", reduce);
 }
 
-// ONNX Runtime's max and min pass over NaN, ATen's keep it.
-Value keep_nan(Builder& b, Value result, Value self, int64_t dim, Value index, Value src) {
-  Value found = scatter(b, b.full(DType::f32, 0, *self->shape), dim, index,
+// ONNX Runtime's max and min pass over NaN, ATen's keep it. `start` is what `src` was reduced into.
+Value keep_nan(Builder& b, Value result, Value start, int64_t dim, Value index, Value src) {
+  Value found = scatter(b, b.cast(b.IsNaN(start), DType::f32), dim, index,
                         b.cast(b.IsNaN(src), DType::f32), "add");
   return b.where(b.Greater(found, b.scalar(DType::f32, 0)),
                  b.like(result, std::numeric_limits<double>::quiet_NaN()), result);
@@ -103,7 +98,7 @@ Value scatter_reduce(Builder& b, Value self, int64_t dim, Value index, Value src
     }
     Value result = scatter(b, start, dim, index, src, reduction);
     if (is_floating(data->dtype) && (reduce == "amax" || reduce == "amin"))
-      return keep_nan(b, result, data, dim, index, b.cast(src, data->dtype));
+      return keep_nan(b, result, start, dim, index, b.cast(src, data->dtype));
     if (reduce != "mean") return result;
     Value count = scatter(b, b.full(data->dtype, include_self ? 1 : 0, shape), dim, index,
                           b.full(data->dtype, 1, index_shape), "add");

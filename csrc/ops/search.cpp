@@ -49,11 +49,11 @@ Values unique(Builder& b, Value self, Ignored, bool return_inverse, bool return_
           return_counts ? parts[3] : nothing(b)};
 }
 
-Values unique_dim(Builder& b, Value self, int64_t dim, Ignored, bool return_inverse,
-                  bool return_counts) {
+// Along a dimension ATen gives inverse and counts whether asked for or not.
+Values unique_dim(Builder& b, Value self, int64_t dim, Ignored, Ignored, Ignored) {
   int64_t axis = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
   Values parts = b.ops("Unique", 4, {self}, {{"axis", axis}, {"sorted", int64_t{1}}});
-  return {parts[0], return_inverse ? parts[2] : nothing(b), return_counts ? parts[3] : nothing(b)};
+  return {parts[0], parts[2], parts[3]};
 }
 
 Value ones_added_at(Builder& b, Value index, const Dim& size) {
@@ -84,8 +84,8 @@ Values unique_consecutive(Builder& b, Value self, bool return_inverse, bool retu
   Value runs = b.op("Compress", {data, starts}, {{"axis", axis}});
   Value run_of = b.Sub(b.op("CumSum", {b.cast(starts, DType::i64), b.i64(0)}), b.i64(1));
   Value inverse = dim ? run_of : b.reshape(run_of, shape);
-  return {runs, return_inverse ? inverse : nothing(b),
-          return_counts ? ones_added_at(b, run_of, runs->dim(axis)) : nothing(b)};
+  return {runs, dim || return_inverse ? inverse : nothing(b),
+          dim || return_counts ? ones_added_at(b, run_of, runs->dim(axis)) : nothing(b)};
 }
 
 // --- Histograms.
@@ -129,47 +129,93 @@ Value histc(Builder& b, Value self, int64_t bins, double min, double max) {
                     bins);
 }
 
-// Counts in [edge, next edge), the last bin closed.
-Pair histogram(Builder& b, Value self, Value edges, std::optional<Value> weight, bool density) {
-  Shape count{numel(*b.known_shape(self))};
-  Value flat = b.reshape(self, count);
+// The bin of each value in [edge, next edge), the last one closed; and whether there is one.
+struct Place {
+  Value bin, inside;
+};
+
+Place place(Builder& b, Value values, Value edges) {
   Dim bins = b.known_shape(edges)->at(0) - 1;
-  Value last = b.select(edges, 0, bins);
-  Value inside = b.And(b.GreaterOrEqual(flat, b.select(edges, 0, 0)), b.LessOrEqual(flat, last));
-  Value bin = b.Sub(boundaries_before(b, edges, flat, /*right=*/true, false), b.i64(1));
-  bin = b.where(inside, b.Min(bin, b.dim_value(bins - 1)), b.dim_value(bins));
-  Value hist =
-      count_bins(b, bin, weight ? b.reshape(*weight, count) : b.full(flat->dtype, 1, count), bins);
-  if (density) {
-    Value widths = b.Sub(b.slice(edges, 0, 1, bins + 1), b.slice(edges, 0, 0, bins));
-    hist = b.Div(b.Div(hist, b.reduce("ReduceSum", hist, {}, /*keepdims=*/false)), widths);
-  }
-  return {hist, edges};
+  Value inside = b.And(b.GreaterOrEqual(values, b.select(edges, 0, 0)),
+                       b.LessOrEqual(values, b.select(edges, 0, bins)));
+  Value bin =
+      b.Sub(boundaries_before(b, edges, values, /*right=*/true, /*out_int32=*/false), b.i64(1));
+  return {b.Min(bin, b.dim_value(bins - 1)), inside};
 }
 
-Pair histogram_of_bins(Builder& b, Value self, int64_t bins,
-                       std::optional<std::vector<double>> range, std::optional<Value> weight,
-                       bool density) {
-  Value flat = b.reshape(self, {numel(*b.known_shape(self))});
-  Range ends =
-      range ? histogram_range(b, flat, range->at(0), range->at(1)) : histogram_range(b, flat, 0, 0);
-  // As torch.linspace: from each end up to the middle.
+// As torch.linspace: from each end up to the middle.
+Value linspace(Builder& b, const Range& range, int64_t bins) {
   std::vector<double> from_low, from_high;
+  std::vector<int64_t> first_half;
   for (int64_t i = 0; i <= bins; ++i) {
-    bool first_half = i < (bins + 1) / 2;
-    from_low.push_back(first_half ? static_cast<double>(i) : 0);
-    from_high.push_back(first_half ? 0 : static_cast<double>(bins - i));
+    first_half.push_back(i < (bins + 1) / 2);
+    from_low.push_back(static_cast<double>(i));
+    from_high.push_back(static_cast<double>(bins - i));
   }
   auto numbers = [&](const std::vector<double>& values) {
-    return b.tensor(make_tensor(flat->dtype, {bins + 1}, std::span<const double>(values)));
+    return b.tensor(make_tensor(range.low->dtype, {bins + 1}, std::span<const double>(values)));
   };
-  std::vector<int64_t> half(bins + 1);
-  for (int64_t i = 0; i <= bins; ++i) half[i] = i < (bins + 1) / 2;
-  Value is_first = b.cast(b.i64s(half), DType::boolean);
-  Value step = b.Div(b.Sub(ends.high, ends.low), b.like(flat, bins));
-  Value edges = b.where(is_first, b.Add(ends.low, b.Mul(step, numbers(from_low))),
-                        b.Sub(ends.high, b.Mul(step, numbers(from_high))));
-  return histogram(b, self, edges, weight, density);
+  Value step = b.Div(b.Sub(range.high, range.low), b.like(range.low, bins));
+  return b.where(b.cast(b.i64s(first_half), DType::boolean),
+                 b.Add(range.low, b.Mul(step, numbers(from_low))),
+                 b.Sub(range.high, b.Mul(step, numbers(from_high))));
+}
+
+// Counts of [N, D] points in the grid that D edges make; then the edges.
+Values histogram_of_points(Builder& b, Value points, const Values& edges,
+                           std::optional<Value> weight, bool density) {
+  Dim total = 1;
+  Shape shape;
+  Value bin = b.i64(0);
+  Value inside = b.boolean(true);
+  for (size_t d = 0; d < edges.size(); ++d) {
+    Dim bins = b.known_shape(edges[d])->at(0) - 1;
+    Place along = place(b, b.select(points, 1, static_cast<int64_t>(d)), edges[d]);
+    bin = b.Add(b.Mul(bin, b.dim_value(bins)), along.bin);
+    inside = b.And(inside, along.inside);
+    total = total * bins;
+    shape.push_back(bins);
+  }
+  Shape count{points->dim(0)};
+  Value ones = weight ? b.reshape(*weight, count) : b.full(points->dtype, 1, count);
+  Value hist = count_bins(b, b.where(inside, bin, b.dim_value(total)), ones, total);
+  hist = b.reshape(hist, shape);
+  if (density) {
+    hist = b.Div(hist, b.reduce("ReduceSum", hist, {}, /*keepdims=*/false));
+    for (size_t d = 0; d < edges.size(); ++d) {
+      Shape along(shape.size(), 1);
+      along[d] = shape[d];
+      Value widths =
+          b.Sub(b.slice(edges[d], 0, 1, shape[d] + 1), b.slice(edges[d], 0, 0, shape[d]));
+      hist = b.Div(hist, b.reshape(widths, along));
+    }
+  }
+  Values results{hist};
+  results.insert(results.end(), edges.begin(), edges.end());
+  return results;
+}
+
+// A tensor's elements as points of one coordinate.
+Value as_points(Builder& b, Value self) {
+  return b.reshape(self, {numel(*b.known_shape(self)), 1});
+}
+
+// A tensor's rows as points.
+Value rows(Builder& b, Value self) {
+  return b.known_shape(self)->size() > 2 ? b.flatten(self, 0, -2) : self;
+}
+
+Values histogram_of_bins(Builder& b, Value points, const Ints& bins,
+                         const std::optional<std::vector<double>>& range,
+                         std::optional<Value> weight, bool density) {
+  Values edges;
+  for (size_t d = 0; d < bins.size(); ++d) {
+    Value values = b.select(points, 1, static_cast<int64_t>(d));
+    double low = range ? range->at(2 * d) : 0;
+    double high = range ? range->at(2 * d + 1) : 0;
+    edges.push_back(linspace(b, histogram_range(b, values, low, high), bins[d]));
+  }
+  return histogram_of_points(b, points, edges, weight, density);
 }
 
 Value bincount(Builder& b, Value self, std::optional<Value> weights, const Dim& minlength) {
@@ -197,8 +243,24 @@ void register_search(OpTable& ops) {
   ops.def("aten::unique_dim", unique_dim);
   ops.def("aten::unique_consecutive", unique_consecutive);
   ops.def("aten::histc", histc);
-  ops.def("aten::histogram.bins_tensor", histogram);
-  ops.def("aten::histogram.bin_ct", histogram_of_bins);
+  ops.def("aten::histogram.bins_tensor",
+          [](Builder& b, Value self, Value bins, std::optional<Value> weight, bool density) {
+            return histogram_of_points(b, as_points(b, self), {bins}, weight, density);
+          });
+  ops.def("aten::histogram.bin_ct",
+          [](Builder& b, Value self, int64_t bins, std::optional<std::vector<double>> range,
+             std::optional<Value> weight, bool density) {
+            return histogram_of_bins(b, as_points(b, self), {bins}, range, weight, density);
+          });
+  ops.def("aten::histogramdd",
+          [](Builder& b, Value self, Ints bins, std::optional<std::vector<double>> range,
+             std::optional<Value> weight, bool density) {
+            return histogram_of_bins(b, rows(b, self), bins, range, weight, density);
+          });
+  ops.def("aten::histogramdd.TensorList_bins", [](Builder& b, Value self, Values bins, Ignored,
+                                                  std::optional<Value> weight, bool density) {
+    return histogram_of_points(b, rows(b, self), bins, weight, density);
+  });
   ops.def("aten::bincount", bincount);
 }
 

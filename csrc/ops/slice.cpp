@@ -106,11 +106,6 @@ Value narrow(Builder& b, Value self, int64_t dim, Dim start, const Dim& length) 
   return result;
 }
 
-Value narrow_from_tensor(Builder& b, Value self, int64_t dim, Value start, const Dim& length) {
-  start = b.reshape(b.cast(start, DType::i64), {});
-  return b.gather(self, b.Add(start, positions(b, 0, length)), normalize_axis(dim, self->rank()));
-}
-
 Value diagonal(Builder& b, Value self, int64_t offset, int64_t dim1, int64_t dim2) {
   int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
   dim1 = normalize_axis(dim1, rank);
@@ -254,11 +249,9 @@ Value rot90(Builder& b, Value self, int64_t k, const Ints& dims) {
 }
 
 Value unfold(Builder& b, Value self, int64_t dimension, int64_t size, int64_t step) {
-  self = at_least_1d(b, self);
-  int64_t rank = self->rank();
-  dimension = normalize_axis(dimension, rank);
+  if (b.known_shape(self)->empty()) return b.slice(b.reshape(self, {1}), 0, 0, size);
+  dimension = normalize_axis(dimension, self->rank());
   Dim count = Dim::floor_div(self->dim(dimension) - size, step) + 1;
-  if (b.known_shape(self) == Shape{1} && size <= 1 && rank == 1 && size == 0) count = 1;
   Value windows = b.Add(b.reshape(positions(b, 0, count, step), {count, 1}), positions(b, 0, size));
   Value result = b.gather(self, windows, dimension);
   return move_axis(b, result, dimension + 1, -1);
@@ -321,7 +314,6 @@ void register_slice(OpTable& ops) {
   ops.def({"aten::select.int", "aten::select_copy.int"}, select);
   ops.def({"aten::slice.Tensor", "aten::slice_copy.Tensor"}, slice);
   ops.def({"aten::narrow", "aten::narrow_copy"}, narrow);
-  ops.def("aten::narrow.Tensor", narrow_from_tensor);
   ops.def({"aten::diagonal", "aten::diagonal_copy", "aten::linalg_diagonal"}, diagonal);
   ops.def("aten::diag_embed", diag_embed);
   ops.def("aten::diag", diag);

@@ -141,7 +141,6 @@ struct Quantile {
 // The elements of sorted rows at `ranks`, which are the same for all rows (1-d) or each row's own.
 Value at_ranks(Builder& b, Value sorted, Value ranks) {
   int64_t last = sorted->rank() - 1;
-  if (ranks->rank() == 1 && sorted->rank() >= 1 && last != 0) return b.gather(sorted, ranks, last);
   return b.op(ranks->rank() == 1 ? "Gather" : "GatherElements", {sorted, ranks}, {{"axis", last}});
 }
 

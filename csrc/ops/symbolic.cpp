@@ -70,12 +70,7 @@ Value item(Builder& b, Value self) {
 }  // namespace
 
 void register_symbolic(OpTable& ops) {
-  ops.def({"aten::item", "aten::_local_scalar_dense"}, item);
-  ops.def("aten::sym_size.int", [](Builder& b, Value self, int64_t dim) {
-    return b.known_shape(self)->at(normalize_axis(dim, self->rank()));
-  });
-  ops.def("aten::sym_numel", [](Builder& b, Value self) { return numel(*b.known_shape(self)); });
-  ops.def("aten::_shape_as_tensor", [](Builder& b, Value self) { return b.shape_of(self); });
+  ops.def("aten::item", item);
 
   binary(ops, "add", "Add");
   binary(ops, "sub", "Sub");
@@ -105,15 +100,29 @@ void register_symbolic(OpTable& ops) {
   ops.def("python::sym_ite", [](Builder& b, Value pred, Ignored, Ignored, const Call& call) {
     DType dtype = number_dtype(call, 1);
     if (number_dtype(call, 2) == DType::f64) dtype = DType::f64;
-    return b.where(pred, call.tensor(1, dtype), call.tensor(2, dtype));
+    return b.where(b.cast(pred, DType::boolean), call.tensor(1, dtype), call.tensor(2, dtype));
   });
   ops.def("python::neg", [](Builder& b, Ignored, const Call& call) {
     return b.Neg(call.tensor(0, number_dtype(call, 0)));
   });
+  ops.def("python::abs", [](Builder& b, Ignored, const Call& call) {
+    return b.Abs(call.tensor(0, number_dtype(call, 0)));
+  });
+  ops.def("python::_sym_sqrt",
+          [](Builder& b, Ignored, const Call& call) { return b.Sqrt(call.tensor(0, DType::f64)); });
   ops.def("python::sym_float",
           [](Builder&, Ignored, const Call& call) { return call.tensor(0, DType::f64); });
-  ops.def("python::sym_int",
-          [](Builder&, Ignored, const Call& call) { return call.tensor(0, DType::i64); });
+  ops.def("python::trunc", [](Builder& b, Ignored, const Call& call) {
+    return b.cast(call.tensor(0, DType::f64), DType::i64);
+  });
+  for (auto [python, onnx_op] : {std::pair("python::floor", "Floor"),
+                                 {"python::ceil", "Ceil"},
+                                 {"python::round", "Round"}}) {
+    ops.def(python, [onnx_op](Builder& b, Ignored, const Call& call) {
+      b.check(call.size() < 2 || call.is_none(1), "round to a number of digits");
+      return b.cast(b.op(onnx_op, {call.tensor(0, DType::f64)}), DType::i64);
+    });
+  }
 }
 
 }  // namespace onnx_native::ops

@@ -207,20 +207,10 @@ Value sum_to_size(Builder& b, Value self, const Shape& size) {
     if (i < leading || (size[i - leading].equals(1) && !from[i].equals(1)))
       summed.push_back(static_cast<int64_t>(i));
   }
-  if (summed.empty()) return self;
+  if (summed.empty() && !size.empty()) return self;
   if (!is_floating(self->dtype)) self = b.cast(self, DType::i64);
-  return b.reshape(b.reduce("ReduceSum", self, summed, /*keepdims=*/true), size);
-}
-
-Value resize(Builder& b, Value self, const Shape& size) {
-  Value flat = b.reshape(self, {numel(*b.known_shape(self))});
-  auto have = flat->dim(0).constant();
-  auto want = numel(size).constant();
-  if (have && want)
-    b.check(*want <= *have, "resize beyond the tensor's memory gives undefined elements");
-  else
-    b.check(flat->dim(0) == numel(size), "resize to a size that changes");
-  return b.reshape(b.slice(flat, 0, 0, numel(size)), size);
+  if (!summed.empty()) self = b.reduce("ReduceSum", self, summed, /*keepdims=*/true);
+  return b.reshape(self, size);
 }
 
 }  // namespace
@@ -289,10 +279,6 @@ void register_view(OpTable& ops) {
   });
   ops.def("aten::zero",
           [](Builder& b, Value self) { return b.full(self->dtype, 0, *b.known_shape(self)); });
-  ops.def("aten::resize", resize);
-  ops.def("aten::resize_as", [](Builder& b, Value self, Value the_template) {
-    return resize(b, self, *b.known_shape(the_template));
-  });
 }
 
 }  // namespace onnx_native::ops
