@@ -280,8 +280,8 @@ Value pixel_shuffle(Builder& b, Value self, int64_t factor) {
     return b.op("DepthToSpace", {self}, {{"blocksize", factor}, {"mode", std::string("CRD")}});
   Shape batch(shape.begin(), shape.end() - 3);
   Dim channels = Dim::floor_div(shape[rank - 3], factor * factor);
-  Dim height = shape[rank - 2];
-  Dim width = shape[rank - 1];
+  const Dim& height = shape[rank - 2];
+  const Dim& width = shape[rank - 1];
   Value blocks = b.reshape(self, {numel(batch) * channels, factor, factor, height, width});
   Shape target = batch;
   target.insert(target.end(), {channels, height * factor, width * factor});
@@ -292,7 +292,7 @@ Value pixel_unshuffle(Builder& b, Value self, int64_t factor) {
   const Shape shape = *b.known_shape(self);
   size_t rank = shape.size();
   Shape batch(shape.begin(), shape.end() - 3);
-  Dim channels = shape[rank - 3];
+  const Dim& channels = shape[rank - 3];
   Dim height = Dim::floor_div(shape[rank - 2], factor);
   Dim width = Dim::floor_div(shape[rank - 1], factor);
   Value blocks = b.reshape(self, {numel(batch) * channels, height, factor, width, factor});

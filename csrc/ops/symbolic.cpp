@@ -59,6 +59,14 @@ void binary(OpTable& ops, std::string_view name, std::string_view onnx_op,
           });
 }
 
+// An integer from a float.
+void rounding(OpTable& ops, std::string_view name, std::string_view onnx_op) {
+  ops.def("python::" + std::string(name), [onnx_op](Builder& b, Ignored, const Call& call) {
+    b.check(call.size() < 2 || call.is_none(1), "round to a number of digits");
+    return b.cast(b.op(onnx_op, {call.tensor(0, DType::f64)}), DType::i64);
+  });
+}
+
 Value logical(const Call& call, size_t i) { return call.tensor(i, DType::boolean); }
 
 // The one number in a tensor.
@@ -115,14 +123,9 @@ void register_symbolic(OpTable& ops) {
   ops.def("python::trunc", [](Builder& b, Ignored, const Call& call) {
     return b.cast(call.tensor(0, DType::f64), DType::i64);
   });
-  for (auto [python, onnx_op] : {std::pair("python::floor", "Floor"),
-                                 {"python::ceil", "Ceil"},
-                                 {"python::round", "Round"}}) {
-    ops.def(python, [onnx_op](Builder& b, Ignored, const Call& call) {
-      b.check(call.size() < 2 || call.is_none(1), "round to a number of digits");
-      return b.cast(b.op(onnx_op, {call.tensor(0, DType::f64)}), DType::i64);
-    });
-  }
+  rounding(ops, "floor", "Floor");
+  rounding(ops, "ceil", "Ceil");
+  rounding(ops, "round", "Round");
 }
 
 }  // namespace onnx_native::ops

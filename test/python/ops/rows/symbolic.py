@@ -1,6 +1,7 @@
 """Rows of csrc/ops/symbolic.cpp: numbers that the model reads from tensors and computes with."""
 
 import math
+from typing import cast
 
 import torch
 
@@ -23,7 +24,7 @@ def floats_from_data(x: torch.Tensor) -> list[torch.Tensor]:
         x + torch.sym_max(a, b),
         x + torch.sym_min(a, 0.5),
         x * torch.sym_ite(a > b, a, b),
-        x * torch._sym_sqrt(a),
+        x * torch.sym_sqrt(a),
         x * math.floor(a),
         x * math.ceil(a),
         x * math.trunc(a * 3),
@@ -33,7 +34,7 @@ def floats_from_data(x: torch.Tensor) -> list[torch.Tensor]:
 
 def integers_from_data(n: torch.Tensor, x: torch.Tensor) -> list[torch.Tensor]:
     """Sizes and integers that are read from a tensor."""
-    a, b = n[0].item(), n[1].item()
+    a, b = (cast(int, number.item()) for number in (n[0], n[1]))
     torch._check(a >= 0)
     torch._check(b >= 1)
     return [
