@@ -104,11 +104,23 @@ Value Builder::i64s(std::span<const int64_t> values) {
   });
 }
 
+namespace {
+
+// As a conversion to that integer dtype in C.
+int64_t wrapped(int64_t value, DType dtype) {
+  const int64_t unused_bits = 64 - 8 * item_size(dtype);
+  const uint64_t shifted = static_cast<uint64_t>(value) << unused_bits;
+  return is_signed(dtype) ? static_cast<int64_t>(shifted) >> unused_bits
+                          : static_cast<int64_t>(shifted >> unused_bits);
+}
+
+}  // namespace
+
 Value Builder::scalar(DType dtype, const Scalar& value) {
   check(!value.is_complex() || std::get<std::complex<double>>(value.value).imag() == 0,
         "a complex number ", value.str(), " as a ", name(dtype), " tensor");
   bool integer = is_integral(dtype) && !value.is_floating();
-  int64_t i = value.to_int();
+  int64_t i = integer ? wrapped(value.to_int(), dtype) : 0;
   double d = value.to_double();
   if (dtype == DType::boolean) d = d != 0 ? 1 : 0;
   std::string key(name(dtype));

@@ -1,4 +1,5 @@
 // Tensors made from sizes and numbers.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -85,17 +86,20 @@ Value arange(const Call& call, std::optional<size_t> start, size_t end, std::opt
         b.range(start ? call.dim(*start) : Dim(0), call.dim(end), step ? call.dim(*step) : Dim(1));
     return b.cast(range, dtype.value_or(DType::i64));
   }
-  const double first = start ? call.number(*start) : 0;
-  const double delta = step ? call.number(*step) : 1;
-  const auto count = static_cast<int64_t>(std::ceil((call.number(end) - first) / delta));
-  std::vector<double> values(std::max<int64_t>(count, 0));
   const DType type = dtype.value_or(DType::f32);
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = is_integral(type) ? std::trunc(first) + std::trunc(delta) * static_cast<double>(i)
-                                  : first + delta * static_cast<double>(i);
-  }
-  const auto size = static_cast<int64_t>(values.size());
-  return b.tensor(make_tensor(type, {size}, values));
+  const auto number = [&](std::optional<size_t> i, double otherwise, bool cut) {
+    const double value = i ? call.number(*i) : otherwise;
+    return cut ? std::trunc(value) : value;
+  };
+  // As ATen: elements are of the dtype, but the count is computed in integers for int64 only.
+  const double first = number(start, 0, is_integral(type));
+  const double delta = number(step, 1, is_integral(type));
+  const bool cut = type == DType::i64;
+  const double length = number(end, 0, cut) - number(start, 0, cut);
+  const double count = std::max(0.0, std::ceil(length / number(step, 1, cut)));
+  std::vector<double> values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = first + delta * static_cast<double>(i);
+  return b.tensor(make_tensor(type, {static_cast<int64_t>(values.size())}, values));
 }
 
 // As ATen's kernel: from the start in the first half, from the end in the second.

@@ -50,6 +50,9 @@ def ranges(x: torch.Tensor) -> list[torch.Tensor]:
         aten.arange(2.5),
         aten.arange.start(0.5, 3, dtype=torch.float64),
         aten.arange(0),
+        aten.arange(3.1, dtype=torch.int64),
+        aten.arange.start_step(-0.9, 2.1, 2.0, dtype=torch.int32),
+        aten.scalar_tensor(-5, dtype=torch.uint8),
     ]
 
 
