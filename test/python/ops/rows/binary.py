@@ -1,6 +1,7 @@
 """Rows of csrc/ops/binary.cpp."""
 
 import math
+from collections.abc import Callable
 
 import torch
 
@@ -16,7 +17,7 @@ DIVISIBLE = torch.tensor([-7, -6, 7, 6, 1, 0]), torch.tensor([2, -4, -2, 4, 3, 5
 POSITIVE = floats(3, 4).abs() + 0.1
 
 
-def of_special(function: torch._ops.OpOverloadPacket) -> Case:
+def of_special(function: Callable[..., torch.Tensor]) -> Case:
     return Case(function, *PAIRS)
 
 
