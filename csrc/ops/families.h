@@ -24,6 +24,7 @@ void register_norm(OpTable& ops);
 void register_distance(OpTable& ops);
 void register_einsum(OpTable& ops);
 void register_pool(OpTable& ops);
+void register_transformer(OpTable& ops);
 void register_upsample(OpTable& ops);
 void register_rnn(OpTable& ops);
 void register_loss(OpTable& ops);

@@ -2,6 +2,7 @@
 
 #include "onnx/builder.h"
 #include "ops/families.h"
+#include "ops/view.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -47,10 +48,21 @@ Value add_product(Builder& b, Value self, Value product, const Scalar& beta, con
   return is_zero(beta) ? product : b.Add(scaled(b, self, beta), product);
 }
 
+// Gemm is for floats, and ONNX Runtime's forgets beta when there is nothing to sum.
 Value addmm(Builder& b, Value self, Value mat1, Value mat2, Scalar beta, Scalar alpha) {
-  if (!is_floating(self->dtype)) return add_product(b, self, b.matmul(mat1, mat2), beta, alpha);
+  if (!is_floating(self->dtype) || mat1->dim(1).equals(0))
+    return add_product(b, self, b.matmul(mat1, mat2), beta, alpha);
   return gemm(b, factor(mat1), factor(mat2), is_zero(beta) ? nullptr : self, alpha.to_double(),
               beta.to_double());
+}
+
+// Sums of 16-bit floats over the batch are float32.
+Value addbmm(Builder& b, Value self, Value batch1, Value batch2, Scalar beta, Scalar alpha) {
+  const DType dtype = self->dtype;
+  const bool narrow = is_floating(dtype) && item_size(dtype) == 2;
+  const auto wide = [&](Value v) { return narrow ? b.cast(v, DType::f32) : v; };
+  const Value sum = b.reduce("ReduceSum", b.matmul(wide(batch1), wide(batch2)), {0}, false);
+  return b.cast(add_product(b, wide(self), sum, beta, alpha), dtype);
 }
 
 Value linear(Builder& b, Value input, Value weight, std::optional<Value> bias) {
@@ -180,11 +192,7 @@ void register_matmul(OpTable& ops) {
           [](Builder& b, Value self, Value batch1, Value batch2, Scalar beta, Scalar alpha) {
             return add_product(b, self, b.matmul(batch1, batch2), beta, alpha);
           });
-  ops.def("aten::addbmm",
-          [](Builder& b, Value self, Value batch1, Value batch2, Scalar beta, Scalar alpha) {
-            const Value sum = b.reduce("ReduceSum", b.matmul(batch1, batch2), {0}, false);
-            return add_product(b, self, sum, beta, alpha);
-          });
+  ops.def("aten::addbmm", addbmm);
   ops.def("aten::addr", Promote::standard,
           [](Builder& b, Value self, Value vec1, Value vec2, Scalar beta, Scalar alpha) {
             return add_product(b, self, outer(b, vec1, vec2), beta, alpha);
@@ -201,6 +209,7 @@ void register_matmul(OpTable& ops) {
     return b.reduce("ReduceSum", b.Mul(x, y), {dim}, false);
   });
   ops.def("aten::linalg_vander", [](Builder& b, Value x, std::optional<Dim> n) {
+    x = at_least_1d(b, x);
     const Value powers = b.cast(b.range(n ? *n : x->dim(-1)), x->dtype);
     return b.Pow(b.unsqueeze(x, {-1}), powers);
   });

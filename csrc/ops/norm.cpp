@@ -7,6 +7,15 @@ namespace {
 // Eager accumulates 16-bit floats in float32.
 DType accumulation_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
+// The moments that come with a result, in the dtypes that the program has for them.
+Results as_recorded(const Call& call, Results results) {
+  for (size_t i = 1; i < results.size(); ++i) {
+    const DType dtype = call.result_type(i).dtype;
+    if (dtype != DType::undefined) results[i] = call.builder().cast(results[i].value, dtype);
+  }
+  return results;
+}
+
 struct Moments {
   Value mean;
   Value centred;
@@ -102,14 +111,16 @@ Value batch_norm(Builder& b, Value input, std::optional<Value> weight, std::opti
 // The result and the moments it was made with: none, so empty, where running ones are given.
 Results native_batch_norm(Builder& b, Value input, std::optional<Value> weight,
                           std::optional<Value> bias, std::optional<Value> running_mean,
-                          std::optional<Value> running_var, bool training, Ignored, double eps) {
+                          std::optional<Value> running_var, bool training, Ignored, double eps,
+                          const Call& call) {
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (training || !running_mean) {
     const BatchNormalized y = batch_norm_by_batch(b, input, w, c, eps);
-    return {y.result, y.mean, y.inverse_std};
+    return as_recorded(call, {y.result, y.mean, y.inverse_std});
   }
   const Value none = b.full((*running_mean)->dtype, 0.0, {0});
-  return {batch_norm_inference(b, input, w, c, *running_mean, *running_var, eps), none, none};
+  const Value y = batch_norm_inference(b, input, w, c, *running_mean, *running_var, eps);
+  return as_recorded(call, {y, none, none});
 }
 
 // As native_batch_norm, then the running moments after the call.
@@ -202,31 +213,39 @@ void register_norm(OpTable& ops) {
           });
   ops.def("aten::native_layer_norm",
           [](Builder& b, Value input, Shape normalized_shape, std::optional<Value> weight,
-             std::optional<Value> bias, double eps) {
-            return layer_norm(b, input, normalized_shape, weight, bias, eps, true);
+             std::optional<Value> bias, double eps, const Call& call) {
+            const auto results = layer_norm(b, input, normalized_shape, weight, bias, eps, true);
+            return as_recorded(call, binder::results(results));
           });
   ops.def("aten::batch_norm", batch_norm);
   ops.def("aten::native_batch_norm", native_batch_norm);
-  ops.def("aten::_native_batch_norm_legit_functional", native_batch_norm_functional);
+  ops.def("aten::_native_batch_norm_legit_functional",
+          [](Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
+             Value running_mean, Value running_var, bool training, double momentum, double eps,
+             const Call& call) {
+            return as_recorded(call,
+                               native_batch_norm_functional(b, input, weight, bias, running_mean,
+                                                            running_var, training, momentum, eps));
+          });
   ops.def("aten::_native_batch_norm_legit.no_stats",
           [](Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
-             bool training, Ignored ignored, double eps) {
+             bool training, Ignored ignored, double eps, const Call& call) {
             return native_batch_norm(b, input, weight, bias, std::nullopt, std::nullopt, training,
-                                     ignored, eps);
+                                     ignored, eps, call);
           });
   ops.def("aten::_native_batch_norm_legit_no_training",
           [](Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
-             Value running_mean, Value running_var, Ignored ignored, double eps) {
+             Value running_mean, Value running_var, Ignored ignored, double eps, const Call& call) {
             return native_batch_norm(b, input, weight, bias, running_mean, running_var, false,
-                                     ignored, eps);
+                                     ignored, eps, call);
           });
   ops.def("aten::_batch_norm_with_update_functional",
           [](Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
-             Value running_mean, Value running_var, double momentum, double eps) {
+             Value running_mean, Value running_var, double momentum, double eps, const Call& call) {
             Results results = native_batch_norm_functional(b, input, weight, bias, running_mean,
                                                            running_var, true, momentum, eps);
             results.insert(results.begin() + 3, b.full(DType::u8, 0, {0}));
-            return results;
+            return as_recorded(call, std::move(results));
           });
   ops.def("aten::instance_norm", instance_norm);
   ops.def("aten::group_norm",
@@ -237,16 +256,20 @@ void register_norm(OpTable& ops) {
           });
   ops.def("aten::native_group_norm", [](Builder& b, Value input, std::optional<Value> weight,
                                         std::optional<Value> bias, Ignored, Ignored, Ignored,
-                                        int64_t group, double eps) {
-    return group_norm(b, input, group, weight.value_or(nullptr), bias.value_or(nullptr), eps, true);
+                                        int64_t group, double eps, const Call& call) {
+    const auto results =
+        group_norm(b, input, group, weight.value_or(nullptr), bias.value_or(nullptr), eps, true);
+    return as_recorded(call, binder::results(results));
   });
   ops.def("aten::rms_norm", [](Builder& b, Value input, Shape normalized_shape,
                                std::optional<Value> weight, std::optional<double> eps) {
     return rms_norm(b, input, last_axes(normalized_shape.size()), weight, eps)[0];
   });
   ops.def("aten::_fused_rms_norm", [](Builder& b, Value input, Shape normalized_shape,
-                                      std::optional<Value> weight, std::optional<double> eps) {
-    return rms_norm(b, input, last_axes(normalized_shape.size()), weight, eps);
+                                      std::optional<Value> weight, std::optional<double> eps,
+                                      const Call& call) {
+    const auto results = rms_norm(b, input, last_axes(normalized_shape.size()), weight, eps);
+    return as_recorded(call, binder::results(results));
   });
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -22,13 +23,35 @@ Window window(int64_t axes, Ints kernel, Ints stride, Ints padding, Ints dilatio
   return {kernel, stride, padding, dilation, ceil_mode};
 }
 
-std::vector<onnx::Attribute> attributes(const Window& w) {
+std::vector<onnx::Attribute> attributes(const Window& w, const Ints& ends) {
   Ints pads = w.padding;
-  pads.insert(pads.end(), w.padding.begin(), w.padding.end());
+  pads.insert(pads.end(), ends.begin(), ends.end());
   std::vector<onnx::Attribute> list{
       {"kernel_shape", w.kernel}, {"strides", w.stride}, {"pads", std::move(pads)}};
   if (w.ceil_mode) list.push_back({"ceil_mode", 1});
   return list;
+}
+
+// PyTorch leaves out a last window that starts in the padding after the input; of ceil_mode, ONNX
+// Runtime knows that and ONNX's shape inference does not. So where sizes are known, ceil_mode goes
+// where windows end: the window is given without it, and the padding that it needs after the input.
+Window without_ceil(Value x, Window w, Ints& ends) {
+  ends = w.padding;
+  if (!w.ceil_mode) return w;
+  const auto axes = static_cast<int64_t>(w.kernel.size());
+  for (int64_t i = 0; i < axes; ++i) {
+    const auto size = x->dim(i - axes).constant();
+    if (!size) return w;
+    const int64_t span = w.dilation[i] * (w.kernel[i] - 1) + 1;
+    const int64_t room = *size + 2 * w.padding[i] - span;
+    const int64_t last =
+        std::min((room + w.stride[i] - 1) / w.stride[i], (*size + w.padding[i] - 1) / w.stride[i]);
+    ends[i] = std::max(w.padding[i], last * w.stride[i] + span - *size - w.padding[i]);
+    // ONNX Runtime takes no padding as large as the kernel.
+    if (ends[i] >= w.kernel[i]) return w;
+  }
+  w.ceil_mode = false;
+  return w;
 }
 
 // Runs `pool` on an input with a batch dimension; adds and removes one where there is none.
@@ -45,7 +68,9 @@ Values max_pool(Builder& b, Value self, int64_t axes, const Window& w, bool with
   const DType dtype = self->dtype;
   const bool direct = is_floating(dtype) || dtype == DType::i8 || dtype == DType::u8;
   return batched(b, direct ? self : b.cast(self, DType::f64), axes, [&](Value x) {
-    auto list = attributes(w);
+    Ints ends;
+    const Window settled = without_ceil(x, w, ends);
+    auto list = attributes(settled, w.ceil_mode == settled.ceil_mode ? w.padding : ends);
     list.push_back({"dilations", w.dilation});
     Values results = b.ops("MaxPool", with_indices ? 2 : 1, {x}, std::move(list));
     results[0] = b.cast(results[0], dtype);
@@ -112,7 +137,11 @@ Value avg_pool(Builder& b, Value self, int64_t axes, const Window& w, bool count
   return batched(b, self, axes, [&](Value x) -> Values {
     if (!is_floating(x->dtype) || x->dtype == DType::f64 || (divisor && w.ceil_mode))
       return {windowed_average(b, x, axes, w, count_include_pad, divisor)};
-    auto list = attributes(w);
+    Ints ends;
+    Window settled = without_ceil(x, w, ends);
+    // Padding that only ceil_mode asks for does not count in the average.
+    if (ends != w.padding) settled = w;
+    auto list = attributes(settled, w.padding);
     if (count_include_pad || divisor) list.push_back({"count_include_pad", 1});
     const Value y = b.op("AveragePool", {x}, std::move(list));
     if (!divisor) return {y};

@@ -22,6 +22,7 @@ void register_all(OpTable& ops) {
   register_distance(ops);
   register_einsum(ops);
   register_pool(ops);
+  register_transformer(ops);
   register_upsample(ops);
   register_rnn(ops);
   register_loss(ops);

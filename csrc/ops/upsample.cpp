@@ -1,4 +1,5 @@
 #include <cmath>
+#include <numbers>
 #include <string>
 
 #include "onnx/builder.h"
@@ -101,17 +102,40 @@ Value resize(Builder& b, Value x, const Target& target, Mode mode, bool align_co
   return b.op("Resize", {x, nullptr, factors}, std::move(attributes));
 }
 
-Value upsample(Builder& b, Value input, const Target& target, Mode mode, bool align_corners) {
+// Eager copies and doubles without a look at the scale.
+Target without_idle_scales(Value x, Target target) {
+  for (size_t i = 0; i < target.size.size(); ++i) {
+    const Dim& size = x->dim(static_cast<int64_t>(i) + 2);
+    if (target.size[i] == size || target.size[i] == size * 2) target.scales[i] = std::nullopt;
+  }
+  return target;
+}
+
+// The weights and sums of 8-bit images are integers in eager: weights of as many bits as fit into
+// 16, sums rounded after each axis.
+Value resample_bytes(Builder& b, Value x, Value matrix, int64_t axis) {
+  const auto number = [&](double value) { return b.scalar(DType::f64, value); };
+  const Value largest = b.reduce("ReduceMax", matrix, {}, false);
+  const Value log2 = b.Div(b.Log(b.Div(number(32767.5), largest)), number(std::numbers::ln2));
+  const Value bits = b.Min(b.Sub(b.Ceil(log2), number(1)), number(22));
+  const Value one = b.Round(b.Exp(b.Mul(bits, number(std::numbers::ln2))));
+  const Value size = b.Floor(b.Add(b.Mul(b.Abs(matrix), one), number(0.5)));
+  const Value sum = resample(b, x, b.Mul(b.Sign(matrix), size), axis);
+  return b.op("Clip", {b.Floor(b.Add(b.Div(sum, one), number(0.5))), number(0), number(255)});
+}
+
+Value upsample(Builder& b, Value input, Target target, Mode mode, bool align_corners) {
   const bool nearest = mode == Mode::nearest || mode == Mode::nearest_exact;
+  if (mode == Mode::nearest) target = without_idle_scales(input, std::move(target));
   const DType dtype = input->dtype;
   const bool direct = dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
   if (direct && (align_corners || scale_is_ratio(input, target) ||
                  (target.by_scale && fits_float_scales(input, target))))
     return resize(b, input, target, mode, align_corners);
   // What Resize has no kernel for, or would compute with other coordinates.
-  Value x = is_floating(dtype) || nearest ? input : b.cast(input, DType::f32);
-  const auto axes = static_cast<int64_t>(target.size.size());
-  for (int64_t i = 0; i < axes; ++i) {
+  const DType weights = dtype == DType::f64 || dtype == DType::u8 ? DType::f64 : DType::f32;
+  Value x = nearest ? input : b.cast(input, weights);
+  for (auto i = static_cast<int64_t>(target.size.size()); i-- > 0;) {
     const Resampling r{.in = input->dim(i + 2),
                        .out = target.size[i],
                        .scale = target.scales[i],
@@ -120,30 +144,26 @@ Value upsample(Builder& b, Value input, const Target& target, Mode mode, bool al
     if (nearest) {
       x = b.gather(x, nearest_positions(b, r, mode == Mode::nearest_exact), i + 2);
     } else {
-      const DType weights = dtype == DType::f64 ? DType::f64 : DType::f32;
-      x = resample(b, b.cast(x, weights), interpolation_matrix(b, r, mode == Mode::cubic, weights),
-                   i + 2);
+      const Value matrix = interpolation_matrix(b, r, mode == Mode::cubic, weights);
+      x = dtype == DType::u8 ? resample_bytes(b, x, matrix, i + 2) : resample(b, x, matrix, i + 2);
     }
   }
-  if (!is_floating(dtype) && !nearest) x = b.Round(x);
   return b.cast(x, dtype);
 }
 
 Value upsample_antialiased(Builder& b, Value input, const Target& target, Filter filter,
                            bool align_corners) {
   const DType dtype = input->dtype;
-  Value x = b.cast(input, dtype == DType::f64 ? DType::f64 : DType::f32);
+  const bool bytes = dtype == DType::u8;
+  Value x = b.cast(input, dtype == DType::f64 || bytes ? DType::f64 : DType::f32);
   for (size_t i = target.size.size(); i-- > 0;) {
     const auto axis = static_cast<int64_t>(i) + 2;
     const Resampling r{.in = input->dim(axis),
                        .out = target.size[i],
                        .scale = target.scales[i],
                        .align_corners = align_corners};
-    x = resample(b, x, antialiasing_matrix(b, r, filter, x->dtype), axis);
-  }
-  if (!is_floating(dtype)) {
-    x = b.Round(x);
-    if (dtype == DType::u8) x = b.op("Clip", {x, b.like(x, 0.0), b.like(x, 255.0)});
+    const Value matrix = antialiasing_matrix(b, r, filter, x->dtype);
+    x = bytes ? resample_bytes(b, x, matrix, axis) : resample(b, x, matrix, axis);
   }
   return b.cast(x, dtype);
 }

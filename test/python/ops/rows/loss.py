@@ -1,0 +1,103 @@
+"""Rows of csrc/ops/loss.cpp."""
+
+from typing import Any
+
+import torch
+
+from ops.row import Case, Row, floats, integers
+
+aten = torch.ops.aten
+X, CLASSES = floats(4, 5), torch.tensor([0, 4, 2, 1])
+
+
+def every(count: int) -> Any:
+    """About `count` samples, evenly spread."""
+    return lambda samples: samples[:: max(1, len(samples) // count)]
+
+
+def cross_entropy(x: torch.Tensor, target: torch.Tensor, *arguments: Any) -> Case:
+    return Case(
+        lambda s, t, *w: aten.cross_entropy_loss(s, t, w[0] if w else None, *arguments),
+        x,
+        target,
+        *([floats(5, seed=3).abs()] if len(arguments) != 1 else []),
+    )
+
+
+ROWS = [
+    Row("aten::mse_loss", opinfo="nn.functional.mse_loss"),
+    Row("aten::l1_loss", opinfo="nn.functional.l1_loss"),
+    Row(
+        "aten::smooth_l1_loss",
+        opinfo="nn.functional.smooth_l1_loss",
+        cases=(Case(lambda x, y: aten.smooth_l1_loss(x, y, 0, 0.0), X, floats(4, 5, seed=1)),),
+    ),
+    Row("aten::huber_loss", opinfo="nn.functional.huber_loss"),
+    Row("aten::binary_cross_entropy", opinfo="nn.functional.binary_cross_entropy"),
+    Row(
+        "aten::binary_cross_entropy_with_logits",
+        opinfo="nn.functional.binary_cross_entropy_with_logits",
+        pick=every(5),
+    ),
+    Row("aten::nll_loss_nd", opinfo="nn.functional.nll_loss", pick=every(6)),
+    Row(
+        (
+            "aten::nll_loss",
+            "aten::nll_loss2d",
+            "aten::nll_loss_forward",
+            "aten::nll_loss2d_forward",
+        ),
+        name="forms of nll_loss",
+        cases=(
+            Case(
+                lambda x, t, images, labels: (
+                    aten.nll_loss(x, t, None, 1, 4),
+                    aten.nll_loss2d(images, labels, None, 2),
+                    aten.nll_loss_forward(x, t, None, 1, 2),
+                    aten.nll_loss2d_forward(images, labels, None, 1, 0),
+                ),
+                X,
+                CLASSES,
+                floats(4, 3, 2, 2),
+                integers(4, 2, 2, low=0, high=3),
+            ),
+        ),
+        static="all inputs share the batch",
+    ),
+    Row(
+        "aten::cross_entropy_loss",
+        opinfo="nn.functional.cross_entropy",
+        pick=every(7),
+        cases=(
+            cross_entropy(X, CLASSES, 1, 2, 0.1),
+            cross_entropy(X, CLASSES, 0, 2, 0.1),
+            cross_entropy(X, CLASSES, 2),
+            cross_entropy(X, X.softmax(1), 1, -100, 0.1),
+            cross_entropy(floats(5), CLASSES[1], 1),
+            cross_entropy(floats(4, 5, 2), integers(4, 2, low=0, high=5), 1, 3, 0.2),
+        ),
+    ),
+    Row("aten::kl_div", opinfo="nn.functional.kl_div", pick=every(5)),
+    Row("aten::poisson_nll_loss", opinfo="nn.functional.poisson_nll_loss", pick=every(6)),
+    Row("aten::soft_margin_loss", opinfo="nn.functional.soft_margin_loss"),
+    Row("aten::margin_ranking_loss", opinfo="nn.functional.margin_ranking_loss"),
+    Row("aten::hinge_embedding_loss", opinfo="nn.functional.hinge_embedding_loss"),
+    Row("aten::cosine_embedding_loss", opinfo="nn.functional.cosine_embedding_loss"),
+    Row("aten::triplet_margin_loss", opinfo="nn.functional.triplet_margin_loss"),
+    Row(
+        "aten::multi_margin_loss",
+        opinfo="nn.functional.multi_margin_loss",
+        static="the target's first dimension would have to grow too",
+    ),
+    Row("aten::multilabel_margin_loss", opinfo="nn.functional.multilabel_margin_loss"),
+    Row(
+        "aten::multilabel_margin_loss_forward",
+        cases=(
+            Case(
+                lambda x, t: aten.multilabel_margin_loss_forward(x, t, 1),
+                floats(2, 4),
+                torch.tensor([[3, 0, -1, 1], [-1, 2, 0, 0]]),
+            ),
+        ),
+    ),
+]

@@ -1,0 +1,120 @@
+"""Rows of csrc/ops/matmul.cpp."""
+
+import torch
+
+from ops.row import Case, Row, floats, integers
+
+aten = torch.ops.aten
+
+FIXED = "torch.export makes the sizes constants"
+
+ROWS = [
+    Row(
+        "aten::linear",
+        opinfo="nn.functional.linear",
+        cases=(
+            Case(aten.linear, floats(4, 3), floats(5, 3, seed=1), floats(5)),
+            Case(aten.linear, floats(4, 2, 3), floats(5, 3, seed=1), floats(5)),
+            Case(aten.linear, floats(3), floats(5, 3, seed=1)),
+            Case(aten.linear, floats(4, 3), floats(3, seed=1)),
+        ),
+    ),
+    Row(
+        "aten::mm",
+        opinfo="mm",
+        cases=(
+            Case(lambda x, y: aten.mm(x, y.t()), floats(4, 3), floats(5, 3, seed=1)),
+            Case(lambda x, y: aten.mm(x.t(), y.t()), floats(3, 4), floats(5, 3, seed=1)),
+            Case(aten.mm, floats(3, 0), floats(0, 4)),
+        ),
+    ),
+    Row("aten::bmm", opinfo="bmm"),
+    Row(
+        "aten::matmul",
+        opinfo="matmul",
+        cases=(
+            Case(
+                aten.matmul,
+                integers(3, 4, dtype=torch.int8),
+                integers(4, 5, low=-99, high=99, dtype=torch.int8),
+            ),
+        ),
+    ),
+    Row("aten::mv", opinfo="mv"),
+    Row("aten::dot", opinfo="dot"),
+    Row("aten::vdot", opinfo="vdot"),
+    Row(
+        "aten::addmm",
+        opinfo="addmm",
+        cases=(
+            Case(
+                lambda c, x, y: aten.addmm(c, x, y, beta=0, alpha=2),
+                floats(3, 4) / 0,
+                floats(3, 2),
+                floats(2, 4),
+            ),
+            Case(lambda c, x, y: aten.addmm(c, x, y.t()), floats(4), floats(3, 2), floats(4, 2)),
+            Case(lambda c, x, y: aten.addmm(c, x, y, beta=2), floats(), floats(3, 2), floats(2, 4)),
+        ),
+    ),
+    Row(
+        "aten::addmv",
+        opinfo="addmv",
+        cases=(Case(lambda m, v, s: aten.addmv(s, m, v), floats(4, 3), floats(3), floats(1)),),
+    ),
+    Row(
+        "aten::addbmm",
+        opinfo="addbmm",
+        # Sums of hundreds, which eager rounds after each matrix.
+        tolerance={"float16": (5e-3, 5e-2)},
+        cases=(
+            Case(
+                lambda x, y, s: aten.addbmm(s, x, y), floats(4, 2, 3), floats(4, 3, 5), floats(2, 5)
+            ),
+        ),
+    ),
+    Row("aten::baddbmm", opinfo="baddbmm"),
+    Row(
+        "aten::addr",
+        opinfo="addr",
+        dtypes=("float32", "int64", "float16"),
+        cases=(Case(lambda x, y, s: aten.addr(s, x, y), floats(4), floats(3), floats(3)),),
+    ),
+    Row("aten::outer", opinfo="outer"),
+    Row("aten::inner", opinfo="inner"),
+    Row("aten::kron", opinfo="kron", static=FIXED),
+    Row(
+        "aten::tensordot",
+        opinfo="tensordot",
+        cases=(
+            Case(lambda x, y: aten.tensordot(x, y, [1], [0]), floats(4, 3), floats(3, 5)),
+            Case(
+                lambda x, y: aten.tensordot(x, y, [2, 0], [0, -1]),
+                floats(4, 3, 2),
+                floats(2, 5, 4),
+            ),
+        ),
+    ),
+    Row("aten::linalg_multi_dot", opinfo="linalg.multi_dot", static=FIXED),
+    Row("aten::bilinear", opinfo="nn.functional.bilinear"),
+    Row("aten::linalg_cross", opinfo="linalg.cross"),
+    Row("aten::cross", opinfo="cross"),
+    Row("aten::linalg_vecdot", opinfo="linalg.vecdot"),
+    Row("aten::linalg_vander", opinfo="linalg.vander"),
+    Row(
+        ("aten::ger", "aten::linalg_matmul", "aten::chain_matmul"),
+        name="other names of products",
+        cases=(
+            Case(
+                lambda x, y: (
+                    aten.ger(x[0], y[0]),
+                    aten.linalg_matmul(x, y),
+                    aten.chain_matmul([x, y, x]),
+                ),
+                floats(4, 3),
+                floats(3, 4),
+            ),
+        ),
+        static="the chain's ends have the same size",
+    ),
+]
