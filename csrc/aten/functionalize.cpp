@@ -26,6 +26,7 @@ struct Tensor {
   int output = 0;        // among the view node's
   Value* current = nullptr;
   int version = 0;
+  bool scattered = false;           // without a view: it may not be contiguous
   std::vector<const Value*> names;  // the program's values that are this object
 };
 
@@ -84,6 +85,7 @@ class Functionalizer {
   Tensor& tensor_of(Value* value) {
     if (const auto at = tensors_.find(value); at != tensors_.end()) return *at->second;
     Tensor& tensor = new_tensor(value, &storages_.emplace_back());
+    tensor.scattered = scattered_.contains(value);
     return tensor;
   }
 
@@ -97,6 +99,9 @@ class Functionalizer {
   }
 
   void name(Tensor& tensor, const Value* value) {
+    if (!tensor.names.empty() && scattered_.contains(tensor.names.front())) {
+      scattered_.insert(value);
+    }
     tensor.names.push_back(value);
     tensors_[value] = &tensor;
   }
@@ -167,15 +172,14 @@ class Functionalizer {
 
   Strides strides(const Tensor& tensor) {
     if (!tensor.view) {
-      const Value* root = tensor.names.front();
-      return scattered_.contains(root) ? std::nullopt : contiguous_strides(root->type);
+      return tensor.scattered ? std::nullopt : contiguous_strides(tensor.names.front()->type);
     }
     return view_strides(*tensor.view->node, tensor.output, strides(*tensor.view->base));
   }
 
-  // Remembers outputs that may not be contiguous: most operators keep the layout of what they are
-  // given.
-  void track_layout(const Node& node, Sharing sharing) {
+  // Whether results of a call, its arguments as the program names them, may not be contiguous: most
+  // operators keep the layout of what they are given.
+  bool may_scatter(const Node& node) const {
     static const std::unordered_set<std::string_view> contiguous{
         "aten::linear",    "aten::mm",         "aten::bmm",   "aten::addmm",
         "aten::embedding", "aten::layer_norm", "aten::matmul"};
@@ -200,57 +204,52 @@ class Functionalizer {
     const int format = node.schema->index("memory_format");
     const auto* asked =
         format < 0 ? nullptr : node.arguments[static_cast<size_t>(format)].get<std::string>();
-    if (asked && *asked == "contiguous_format") return;
+    if (asked && *asked == "contiguous_format") return false;
     scattered = scattered || (asked && asked->starts_with("channels_last"));
-    // A reshape that copies makes a contiguous tensor.
-    const bool copies = sharing == Sharing::fresh && node.schema->is_view();
-    if (!scattered && !scattered_.empty() && !copies && !contiguous.contains(name)) {
+    if (!scattered && !scattered_.empty() && !contiguous.contains(name)) {
       for (const Argument& argument : node.arguments) {
         for_each_value(const_cast<Argument&>(argument),
                        [&](Value* value) { scattered = scattered || scattered_.contains(value); });
       }
     }
-    if (scattered) scattered_.insert(node.outputs.begin(), node.outputs.end());
+    return scattered;
   }
 
   void read(Node& node) {
-    const auto sharing = node.schema && !node.outputs.empty() ? sharing_of(node) : Sharing::fresh;
-    if (node.schema) track_layout(node, sharing);
-    std::vector<Tensor*> bases;
-    if (sharing != Sharing::fresh) {
+    std::vector<Value*> shared;  // as the program names them; the first is a view's base
+    if (node.schema && !node.outputs.empty() && may_share(*node.schema)) {
       for (Argument& argument : node.arguments) {
-        for_each_value(argument, [&](Value* value) {
-          if (value->type.is_tensor() || bases.empty()) bases.push_back(&tensor_of(value));
-        });
-        if (sharing != Sharing::unknown) break;
+        for_each_value(argument, [&](Value* value) { shared.push_back(value); });
       }
     }
+    const bool scattered = node.schema && may_scatter(node);
     for (Argument& argument : node.arguments) resolve(argument);
+    const Sharing sharing =
+        shared.empty() ? Sharing::fresh
+                       : aten::sharing(node, [&] { return strides(tensor_of(shared[0])); });
+    // A reshape that copies makes a contiguous tensor.
+    const bool copies = sharing == Sharing::fresh && !shared.empty() &&
+                        (node.op.starts_with("aten::reshape") || node.op == "aten::ravel" ||
+                         node.op.starts_with("aten::flatten"));
+    if (scattered && !copies) scattered_.insert(node.outputs.begin(), node.outputs.end());
     if (sharing == Sharing::same) {
-      for (const Value* output : node.outputs) name(*bases[0], output);
+      for (const Value* output : node.outputs) name(tensor_of(shared[0]), output);
       return;
     }
     graph_.nodes.push_back(&node);
     if (sharing == Sharing::view) {
-      make_view(node, *bases[0]);
+      make_view(node, tensor_of(shared[0]));
     } else if (sharing == Sharing::unknown) {
       for (Value* output : node.outputs) {
-        Storage* storage = tensor_of(output).storage;
-        for (const Tensor* base : bases) {
-          storage->maybe_shared.push_back(base->storage);
-          base->storage->maybe_shared.push_back(storage);
-        }
+        for (Value* base : shared)
+          may_be_same(*tensor_of(output).storage, *tensor_of(base).storage);
       }
     }
   }
 
-  Sharing sharing_of(const Node& node) {
-    const Sharing result = sharing(node, [&] {
-      Value* base = node.arguments[0].as_value();
-      return base ? strides(tensor_of(base)) : std::nullopt;
-    });
-    const bool has_base = !node.arguments.empty() && node.arguments[0].as_value();
-    return has_base || result == Sharing::unknown ? result : Sharing::fresh;
+  static void may_be_same(Storage& a, Storage& b) {
+    a.maybe_shared.push_back(&b);
+    b.maybe_shared.push_back(&a);
   }
 
   void make_view(Node& node, Tensor& base) {
@@ -307,11 +306,13 @@ class Functionalizer {
     rename(node, functional);
     if (node.outputs.empty()) graph_.add_output(&node, tensor.current->name, {});
     graph_.nodes.push_back(&node);
+    scattered_.insert(node.outputs[0]);
     const std::vector<const Value*> names = std::move(tensor.names);
     tensor.names.assign(1, names.front());  // what its strides are asked by
     make_view(node, tensor);
     Tensor& changed = *views_.back().outputs[0];
     for (const Value* value : names) name(changed, value);
+    mark_shared(*tensor.storage, tensor.storage);  // they may be this very object
   }
 
   void rename(Node& node, const FunctionalSchema& functional) {
@@ -367,7 +368,6 @@ class Functionalizer {
       outputs[i]->index = static_cast<int>(i);
     }
     graph_.nodes.push_back(&node);
-    track_layout(node, Sharing::fresh);
     for (size_t t = 0; t < targets.size(); ++t) {
       if (dtypes[t]) {
         Node* cast = graph_.add_node("aten::to.dtype", {outputs[fresh + t], written[t]->type.dtype},

@@ -36,7 +36,7 @@ enum class View {
   other,  // views through which nothing can be written
 };
 
-View kind_of(const Node& node) {
+View kind_of(const Schema& schema) {
   static const std::unordered_map<std::string_view, View> kinds{
       {"alias", View::identity},
       {"detach", View::identity},
@@ -96,14 +96,24 @@ View kind_of(const Node& node) {
       {"view_as_real", View::view_as_real},
       {"view_as_complex", View::view_as_complex},
   };
-  std::string_view name = node.schema->name;
-  if (!name.starts_with("aten::")) return node.schema->is_view() ? View::other : View::none;
+  std::string_view name = schema.name;
+  if (!name.starts_with("aten::")) return schema.is_view() ? View::other : View::none;
   name.remove_prefix(6);
   if (const auto at = kinds.find(name); at != kinds.end()) {
-    const bool of_dtype = node.schema->overload == "dtype";  // view.dtype: reads bits anew
+    const bool of_dtype = schema.overload == "dtype";  // view.dtype: reads bits anew
     return at->second == View::reshape && of_dtype ? View::other : at->second;
   }
-  return node.schema->is_view() ? View::other : View::none;
+  return schema.is_view() ? View::other : View::none;
+}
+
+bool is_dropout(std::string_view name) {
+  return name == "aten::dropout" || name == "aten::feature_dropout" ||
+         name == "aten::alpha_dropout" || name == "aten::feature_alpha_dropout";
+}
+
+// Their schemas do not tell that results may share memory with arguments.
+bool shares_silently(std::string_view name) {
+  return name == "aten::einsum" || name == "aten::meshgrid" || name == "aten::broadcast_tensors";
 }
 
 const Type* base_type(const Node& node) {
@@ -157,6 +167,7 @@ std::optional<std::vector<int64_t>> permutation(const Node& view, View kind) {
   const Type* type = base_type(view);
   const auto rank = type ? rank_of(*type) : std::nullopt;
   if (!rank) return std::nullopt;
+  if (*rank == 0) return std::vector<int64_t>();  // which has a dimension 0 and -1 for movedim
   std::vector<int64_t> order(static_cast<size_t>(*rank));
   std::iota(order.begin(), order.end(), 0);
   switch (kind) {
@@ -373,19 +384,19 @@ Strides contiguous_strides(const Type& type) {
   return strides;
 }
 
+bool may_share(const Schema& schema) {
+  return is_dropout(schema.name) || shares_silently(schema.name) || kind_of(schema) != View::none;
+}
+
 Sharing sharing(const Node& node, const std::function<Strides()>& strides) {
   const std::string& name = node.schema->name;
-  if (name == "aten::dropout" || name == "aten::feature_dropout" || name == "aten::alpha_dropout" ||
-      name == "aten::feature_alpha_dropout") {
+  if (is_dropout(name)) {
     const auto* train = node.arguments[2].get<bool>();
     const auto* p = node.arguments[1].get<double>();
     return (train && !*train) || (p && *p == 0) ? Sharing::same : Sharing::fresh;
   }
-  // Their schemas do not tell that results may share memory with arguments.
-  if (name == "aten::einsum" || name == "aten::meshgrid" || name == "aten::broadcast_tensors") {
-    return Sharing::unknown;
-  }
-  const View kind = kind_of(node);
+  if (shares_silently(name)) return Sharing::unknown;
+  const View kind = kind_of(*node.schema);
   const Type* type = base_type(node);
   switch (kind) {
     case View::none:
@@ -405,7 +416,11 @@ Sharing sharing(const Node& node, const std::function<Strides()>& strides) {
     }
     case View::copy_reshape: {
       const Type& to = node.outputs[0]->type;
-      if (type && type->shape && to.shape && *type->shape == *to.shape) return Sharing::view;
+      if (type && type->shape && to.shape && *type->shape == *to.shape) {
+        // flatten of one dimension returns its argument itself.
+        const bool flattens = name == "aten::flatten" && !to.shape->empty();
+        return flattens ? Sharing::same : Sharing::view;
+      }
       const Strides known = strides();
       if (!known || !type || !type->shape || !to.shape) return Sharing::unknown;
       return strides_of_reshape(*type->shape, *known, *to.shape) ? Sharing::view : Sharing::fresh;
@@ -416,7 +431,7 @@ Sharing sharing(const Node& node, const std::function<Strides()>& strides) {
 }
 
 Strides view_strides(const Node& view, int output, const Strides& base) {
-  const View kind = kind_of(view);
+  const View kind = kind_of(*view.schema);
   const Type* from = base_type(view);
   const Type& to = view.outputs[static_cast<size_t>(output)]->type;
   if (!base || !from || !from->shape || !to.shape) return std::nullopt;
@@ -458,7 +473,7 @@ Strides view_strides(const Node& view, int output, const Strides& base) {
 }
 
 bool is_identity_view(const Node& view, int output) {
-  const View kind = kind_of(view);
+  const View kind = kind_of(*view.schema);
   const Type* from = base_type(view);
   switch (kind) {
     case View::identity:
@@ -492,7 +507,7 @@ bool is_identity_view(const Node& view, int output) {
 Value* write_back(Graph& graph, const Node& view, int output, Value* base, Value* written,
                   std::string_view name, const std::function<Value*()>& current_base) {
   if (is_identity_view(view, output)) return written;
-  const View kind = kind_of(view);
+  const View kind = kind_of(*view.schema);
   WriteBack emit(graph, view, base, written, name);
   switch (kind) {
     case View::reshape:

@@ -22,6 +22,8 @@ enum class Sharing {
   view,     // a view of it
   unknown,  // fresh or a view, depending on strides or types that are not known
 };
+// Whether results of an operator may be anything but fresh.
+bool may_share(const Schema& schema);
 // `strides` are those of the base; asked only when it matters.
 Sharing sharing(const Node& node, const std::function<Strides()>& strides);
 
