@@ -11,7 +11,7 @@ aten = torch.ops.aten
 
 def parameters(gates: int, layers: int, directions: int, biases: bool) -> list[torch.Tensor]:
     """Of a network from 3 features to 4."""
-    tensors = []
+    tensors: list[torch.Tensor] = []
     for layer in range(layers):
         width = 3 if layer == 0 else 4 * directions
         for _ in range(directions):
