@@ -124,7 +124,7 @@ auto visit_element(DType dtype, const std::byte* at, Visit&& visit) {
 }
 
 int64_t element_offset(const TensorData& tensor, int64_t index) {
-  if (tensor.is_contiguous()) return index;
+  if (tensor.strides.empty()) return index;
   int64_t offset = 0;
   for (size_t i = tensor.shape.size(); i-- > 0;) {
     offset += index % tensor.shape[i] * tensor.strides[i];
@@ -228,13 +228,14 @@ constexpr size_t kPieceBytes = size_t{1} << 16;
 int64_t TensorData::numel() const { return product(shape); }
 
 std::span<const std::byte> TensorData::bytes() const {
-  require(is_contiguous(), "bytes() of a strided tensor");
+  require(is_contiguous(), "bytes() of a strided or scaled tensor");
   return {data, static_cast<size_t>(nbytes())};
 }
 
 double TensorData::number(int64_t index) const {
   const std::byte* at = data + element_offset(*this, index) * item_size(dtype);
-  return visit_element(dtype, at, [](auto value) { return static_cast<double>(value); });
+  const double value = visit_element(dtype, at, [](auto v) { return static_cast<double>(v); });
+  return scale ? value * (*scale)[static_cast<size_t>(index / (numel() / shape[0]))] : value;
 }
 
 int64_t TensorData::integer(int64_t index) const {
@@ -246,6 +247,36 @@ std::vector<int64_t> TensorData::integers() const {
   std::vector<int64_t> values(static_cast<size_t>(numel()));
   for (size_t i = 0; i < values.size(); ++i) values[i] = integer(static_cast<int64_t>(i));
   return values;
+}
+
+void TensorData::stream_gathered(void (*sink)(void*, std::span<const std::byte>), void* to) const {
+  if (!scale) {
+    stream_strided(sink, to);
+    return;
+  }
+  require(dtype == DType::f32 || dtype == DType::f64, "a scaled tensor of dtype ", name(dtype));
+  TensorData slice{.dtype = dtype, .shape = {shape.begin() + 1, shape.end()}};
+  if (!strides.empty()) slice.strides.assign(strides.begin() + 1, strides.end());
+  const int64_t step = strides.empty() ? slice.numel() : strides[0];
+  std::vector<std::byte> buffer;
+  const auto multiply = [&buffer]<class T>(T*, double factor) {
+    for (size_t i = 0; i < buffer.size(); i += sizeof(T)) {
+      store(&buffer[i], static_cast<T>(load<T>(&buffer[i]) * factor));
+    }
+  };
+  for (int64_t i = 0; i < shape[0]; ++i) {
+    slice.data = data + i * step * item_size(dtype);
+    slice.stream([&](std::span<const std::byte> piece) {
+      buffer.assign(piece.begin(), piece.end());
+      const double factor = (*scale)[static_cast<size_t>(i)];
+      if (dtype == DType::f32) {
+        multiply(static_cast<float*>(nullptr), factor);
+      } else {
+        multiply(static_cast<double*>(nullptr), factor);
+      }
+      sink(to, buffer);
+    });
+  }
 }
 
 void TensorData::stream_strided(void (*sink)(void*, std::span<const std::byte>), void* to) const {

@@ -15,27 +15,30 @@ namespace onnx_native {
 
 // A dtype, a shape, a span of bytes and something that keeps the bytes alive. Elements are
 // little-endian. `strides` (in elements) is empty for contiguous data; otherwise `data` points at
-// the first element and the span covers the memory that the strides reach.
+// the first element and the span covers the memory that the strides reach. `scale` (of floating
+// data) holds a factor for each slice of the first axis, multiplied in whenever elements are read.
 struct TensorData {
   DType dtype = DType::undefined;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
   const std::byte* data = nullptr;
   std::shared_ptr<const void> owner;
+  std::shared_ptr<const std::vector<double>> scale;
 
   int64_t numel() const;
   int64_t nbytes() const { return numel() * item_size(dtype); }
-  bool is_contiguous() const { return strides.empty(); }
+  // Whether the elements lie in memory as they are written.
+  bool is_contiguous() const { return strides.empty() && !scale; }
   // The bytes of contiguous data.
   std::span<const std::byte> bytes() const;
   // Calls `sink` with consecutive pieces of the elements in row-major order, gathering
-  // non-contiguous data in small buffers.
+  // other data in small buffers.
   template <class Sink>
   void stream(Sink&& sink) const {
     if (is_contiguous()) {
       sink(bytes());
     } else {
-      stream_strided(
+      stream_gathered(
           [](void* to, std::span<const std::byte> piece) {
             (*static_cast<std::remove_reference_t<Sink>*>(to))(piece);
           },
@@ -50,6 +53,7 @@ struct TensorData {
   std::vector<int64_t> integers() const;
 
  private:
+  void stream_gathered(void (*sink)(void*, std::span<const std::byte>), void* to) const;
   void stream_strided(void (*sink)(void*, std::span<const std::byte>), void* to) const;
 };
 

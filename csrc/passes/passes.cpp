@@ -8,6 +8,7 @@ constexpr Pass kPasses[] = {
     {"cast and transpose clean-up", clean_casts_and_transposes},
     {"dead code elimination", eliminate_dead_code},
     {"fusion", fuse},
+    {"batch normalization folding", fold_batch_norm},
     {"constant folding", fold_constants},
     {"common subexpression elimination", eliminate_common_subexpressions},
     {"dead code elimination", eliminate_dead_code},

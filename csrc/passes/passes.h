@@ -21,6 +21,7 @@ bool fold_constants(onnx::Model& model);
 bool simplify_shapes(onnx::Model& model);
 bool clean_casts_and_transposes(onnx::Model& model);
 bool fuse(onnx::Model& model);
+bool fold_batch_norm(onnx::Model& model);
 
 // The passes in the order in which the driver runs them.
 std::span<const Pass> all_passes();

@@ -33,8 +33,8 @@ class DataFile {
     if (options.alignment < 1) {
       fail(ErrorKind::invalid_argument, "alignment of external data must be at least 1");
     }
-    using Memory =
-        std::tuple<const std::byte*, int64_t, std::vector<int64_t>, std::vector<int64_t>>;
+    using Memory = std::tuple<const std::byte*, int64_t, std::vector<int64_t>, std::vector<int64_t>,
+                              const std::vector<double>*>;
     std::map<Memory, int64_t> offsets;
     for (const onnx::Value* weight : weights) {
       const TensorData& data = *weight->constant;
@@ -42,7 +42,8 @@ class DataFile {
       if (length == 0 || length < options.inline_below) continue;
       // Where the data is contiguous its shape does not matter.
       const Memory memory{data.data, length,
-                          data.is_contiguous() ? std::vector<int64_t>() : data.shape, data.strides};
+                          data.is_contiguous() ? std::vector<int64_t>() : data.shape, data.strides,
+                          data.scale.get()};
       const int64_t aligned =
           (size_ + options.alignment - 1) / options.alignment * options.alignment;
       const auto [found, is_new] = offsets.emplace(memory, aligned);

@@ -94,6 +94,12 @@ TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
 
 at::Tensor to_tensor(const TensorData& data) {
   const auto options = at::TensorOptions().dtype(to_scalar_type(data.dtype));
+  if (data.scale) {  // the elements are nowhere yet
+    at::Tensor tensor = at::empty(data.shape, options);
+    auto* to = static_cast<std::byte*>(tensor.mutable_data_ptr());
+    data.stream([&to](std::span<const std::byte> piece) { to = std::ranges::copy(piece, to).out; });
+    return tensor;
+  }
   void* memory = const_cast<std::byte*>(data.data);
   auto keep = [owner = data.owner](void*) {};
   if (data.is_contiguous()) return at::from_blob(memory, data.shape, std::move(keep), options);
