@@ -1,9 +1,11 @@
 #include "plugin/fx_types.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_symnode.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace onnx_native::plugin {
