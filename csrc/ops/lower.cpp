@@ -60,7 +60,6 @@ std::vector<const aten::Node*> live_nodes(const aten::Graph& graph) {
   std::unordered_set<const aten::Value*> needed;
   auto need = [&](const aten::Value* value) { needed.insert(value); };
   for (const auto& output : graph.outputs) visit_values(output, need);
-  for (const auto& mutation : graph.mutations) needed.insert(mutation.value);
   std::vector<const aten::Node*> live;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     if (std::ranges::none_of((*node)->outputs,

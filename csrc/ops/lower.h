@@ -23,7 +23,7 @@ class Lowerer {
   // reader recorded. Throws ExportError with the node, its arguments' types and the user's source
   // line.
   void lower(const aten::Node& node);
-  // Lowers the nodes of a graph that its outputs and mutations need.
+  // Lowers the nodes of a graph that its outputs need.
   void lower(const aten::Graph& graph);
   // Lowers a sub-graph in place with these arguments for its inputs; returns what its outputs
   // became.
@@ -44,7 +44,7 @@ Key key_of(const aten::Node& node);
 // All operators of live nodes (sub-graphs included) without an entry; throws one
 // ExportError(unsupported_operator) that lists them.
 void check_operators(const aten::Graph& graph, const OpTable& table);
-// The nodes that outputs and mutations need, in order.
+// The nodes that outputs need, in order. Updates of buffers and inputs are not part of the model.
 std::vector<const aten::Node*> live_nodes(const aten::Graph& graph);
 
 }  // namespace onnx_native::ops
