@@ -52,7 +52,7 @@ def running_sums_from_zero(xs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor
 
 def mapped(xs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The same function of each row, with an argument that stays."""
-    return map_over(lambda x, a: torch.sin(x) + a, xs, y)
+    return map_over(lambda x, a: torch.sin(x) + a, xs, y)  # type: ignore[arg-type, operator]
 
 
 ROWS = [
