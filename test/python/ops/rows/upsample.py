@@ -26,7 +26,9 @@ ROWS = [
         variant="nearest",
         pick=lambda samples: samples,
         cases=(
+            interpolated(aten.upsample_nearest1d.vec, LINES, None, [1.7]),
             interpolated(aten.upsample_nearest2d.vec, IMAGES, None, [1.7, 0.6]),
+            interpolated(aten.upsample_nearest3d.vec, VOLUMES, [8, 5, 3], None),
             interpolated(aten.upsample_nearest2d.vec, IMAGES.double(), [11, 4], None),
             interpolated(aten.upsample_nearest2d.vec, IMAGES.byte(), [11, 4], None),
         ),
@@ -41,7 +43,9 @@ ROWS = [
         variant="nearest-exact",
         pick=lambda samples: samples,
         cases=(
+            interpolated(aten._upsample_nearest_exact1d.vec, LINES, None, [1.7]),
             interpolated(aten._upsample_nearest_exact2d.vec, IMAGES, None, [1.7, 0.6]),
+            interpolated(aten._upsample_nearest_exact3d.vec, VOLUMES, [8, 5, 3], None),
             interpolated(aten._upsample_nearest_exact2d.vec, IMAGES.double(), [11, 4], None),
         ),
     ),
