@@ -121,7 +121,7 @@ class Parser {
       return value ? Result(Ratio{-value->numerator, value->denominator}) : std::nullopt;
     }
     if (accept("+")) return unary();
-    const Result base = primary();
+    Result base = primary();
     if (base && accept("**")) {
       const Result exponent = unary();
       return exponent ? power(*base, *exponent) : std::nullopt;
