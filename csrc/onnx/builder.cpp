@@ -347,26 +347,27 @@ Value Builder::cast(Value tensor, DType dtype) {
 Value Builder::reshape(Value tensor, const Shape& shape) {
   const Shape& from = *known_shape(tensor);
   if (from == shape) return tensor;
-  // A size that stays in place is 0, one other may be -1: then the target is constant.
+  // A size that stays in place is 0, and one other may be -1: then the target is constant. Not both
+  // at once, because -1 beside the 0 of an empty batch has no answer.
   bool empty = std::ranges::any_of(shape, [](const Dim& d) { return d.equals(0); });
-  if (!empty) {
-    std::vector<int64_t> target;
-    int unknown = 0;
-    for (size_t i = 0; i < shape.size(); ++i) {
-      if (auto size = shape[i].constant()) {
-        target.push_back(*size);
-      } else if (i < from.size() && from[i] == shape[i]) {
-        target.push_back(0);
-      } else {
-        target.push_back(-1);
-        ++unknown;
-      }
+  std::vector<int64_t> target;
+  int kept = 0;
+  int unknown = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (auto size = shape[i].constant()) {
+      target.push_back(*size);
+    } else if (i < from.size() && from[i] == shape[i]) {
+      target.push_back(0);
+      ++kept;
+    } else {
+      target.push_back(-1);
+      ++unknown;
     }
-    if (unknown <= 1) {
-      Value result = op("Reshape", {tensor, i64s(target)});
-      result->shape = shape;
-      return result;
-    }
+  }
+  if (!empty && (unknown == 0 || (unknown == 1 && kept == 0))) {
+    Value result = op("Reshape", {tensor, i64s(target)});
+    result->shape = shape;
+    return result;
   }
   std::vector<onnx::Attribute> attributes;
   if (empty) attributes.push_back({"allowzero", int64_t{1}});

@@ -85,6 +85,7 @@ class Signature {
 
 std::unique_ptr<aten::Graph> read_exported_program(py::handle program, SymbolNames names) {
   const FxObjects& fx = FxObjects::get();
+  Dim::restart_fresh();  // the same program gives the same names
   auto graph = std::make_unique<aten::Graph>();
   const Signature signature(program);
   const py::dict state = program.attr("state_dict");

@@ -42,6 +42,12 @@ TEST_F(BuilderTest, ReshapeKeepsSizesInPlaceWithoutComputingThem) {
   EXPECT_EQ(nodes(), 2u);
 }
 
+TEST_F(BuilderTest, ReshapeOfAnEmptyBatchHasAnAnswer) {
+  Value x = input({kBatch, kSeq * 2});
+  Value y = b.reshape(x, {kBatch, kSeq, 2});
+  EXPECT_FALSE(y->producer->inputs[1]->is_constant());  // [0, -1, 2] fails where batch is 0
+}
+
 TEST_F(BuilderTest, ReshapeToTheSameShapeIsNothing) {
   Value x = input({kBatch, 4});
   EXPECT_EQ(b.reshape(x, {kBatch, 4}), x);
