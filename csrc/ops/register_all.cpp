@@ -4,6 +4,8 @@ namespace onnx_native::ops {
 
 void register_all(OpTable& ops) {
   register_control_flow(ops);
+  register_calculus(ops);
+  register_special(ops);
   register_view(ops);
   register_slice(ops);
   register_join(ops);
