@@ -4,8 +4,6 @@
 #include <ATen/core/function_schema.h>
 #include <ATen/core/jit_type.h>
 #include <c10/core/Layout.h>
-#include <c10/core/MemoryFormat.h>
-#include <c10/core/ScalarType.h>
 
 #include <algorithm>
 #include <map>
@@ -14,6 +12,7 @@
 #include <shared_mutex>
 
 #include "aten/graph.h"
+#include "aten/torch_types.h"
 
 namespace onnx_native::aten {
 namespace {
@@ -111,51 +110,6 @@ SchemaArgument convert(const c10::Argument& argument) {
   return result;
 }
 
-DType convert(c10::ScalarType type) {
-  switch (type) {
-    case c10::ScalarType::Byte:
-      return DType::u8;
-    case c10::ScalarType::Char:
-      return DType::i8;
-    case c10::ScalarType::Short:
-      return DType::i16;
-    case c10::ScalarType::Int:
-      return DType::i32;
-    case c10::ScalarType::Long:
-      return DType::i64;
-    case c10::ScalarType::Half:
-      return DType::f16;
-    case c10::ScalarType::Float:
-      return DType::f32;
-    case c10::ScalarType::Double:
-      return DType::f64;
-    case c10::ScalarType::ComplexFloat:
-      return DType::c64;
-    case c10::ScalarType::ComplexDouble:
-      return DType::c128;
-    case c10::ScalarType::Bool:
-      return DType::boolean;
-    case c10::ScalarType::BFloat16:
-      return DType::bf16;
-    default:
-      return DType::undefined;
-  }
-}
-
-// Names as Python prints them, without "torch.".
-std::string memory_format_name(int64_t format) {
-  switch (static_cast<c10::MemoryFormat>(format)) {
-    case c10::MemoryFormat::Contiguous:
-      return "contiguous_format";
-    case c10::MemoryFormat::ChannelsLast:
-      return "channels_last";
-    case c10::MemoryFormat::ChannelsLast3d:
-      return "channels_last_3d";
-    default:
-      return "preserve_format";
-  }
-}
-
 Argument convert(const c10::IValue& value, const SchemaType& type) {
   if (value.isNone()) return {};
   if (value.isList()) {
@@ -168,8 +122,12 @@ Argument convert(const c10::IValue& value, const SchemaType& type) {
   if (value.isBool()) return value.toBool();
   if (value.isInt()) {
     const int64_t number = value.toInt();
-    if (type.kind == TypeKind::dtype) return convert(static_cast<c10::ScalarType>(number));
-    if (type.kind == TypeKind::memory_format) return memory_format_name(number);
+    if (type.kind == TypeKind::dtype) {
+      return to_dtype(static_cast<c10::ScalarType>(number)).value_or(DType::undefined);
+    }
+    if (type.kind == TypeKind::memory_format) {
+      return memory_format_name(static_cast<c10::MemoryFormat>(number));
+    }
     if (type.kind == TypeKind::layout) return std::string("strided");
     // `int[2] stride=1` is printed and passed as one number; a list argument stays a list.
     if (type.list) return Argument::List(std::max(type.fixed_size, 1), Argument(number));

@@ -64,8 +64,7 @@ struct Schema {
 };
 
 // Finds a schema among the operators that are registered with the dispatcher, by key; nullptr when
-// there is none. Cached; entries live for ever. Defined in schema.cpp, the one file of this
-// header's that includes torch.
+// there is none. Cached; entries live for ever.
 const Schema* find_schema(std::string_view key);
 // All registered overloads of an operator ("aten::add"), ordered by key. Walks every operator: for
 // rare cases.

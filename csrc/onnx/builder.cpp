@@ -18,8 +18,7 @@ int64_t normalize_axis(int64_t axis, int64_t rank) {
 }
 
 Builder::Builder(onnx::Model& model) : model_(model) {
-  scopes_.push_back(
-      {.graph = model.graph.get(), .sources = {}, .solutions = {}, .sizes = {}, .vectors = {}});
+  scopes_.push_back({.graph = model.graph.get()});
 }
 
 Value Builder::op(std::string_view op_type, Values inputs, std::vector<onnx::Attribute> attributes,
@@ -85,13 +84,7 @@ Value Builder::constant(std::string key, const std::function<TensorData()>& make
 }
 
 Value Builder::tensor(TensorData data) {
-  bool small_integers = is_integral(data.dtype) && data.shape.size() <= 1 && data.numel() <= 64;
-  Value value = model_.graph->add_initializer("", std::move(data));
-  if (small_integers && !value->contents) {
-    std::vector<int64_t> numbers = value->constant->integers();
-    value->contents.emplace(numbers.begin(), numbers.end());
-  }
-  return value;
+  return model_.graph->add_initializer("", std::move(data));
 }
 
 Value Builder::i64(int64_t value) { return scalar(DType::i64, value); }

@@ -94,19 +94,6 @@ int64_t integer(PyObject* object) {
   return number;
 }
 
-std::string memory_format_name(c10::MemoryFormat format) {
-  switch (format) {
-    case c10::MemoryFormat::Contiguous:
-      return "contiguous_format";
-    case c10::MemoryFormat::ChannelsLast:
-      return "channels_last";
-    case c10::MemoryFormat::ChannelsLast3d:
-      return "channels_last_3d";
-    default:
-      return "preserve_format";
-  }
-}
-
 // Numbers, strings and torch's enumerations; nullopt for anything else.
 std::optional<Argument> literal(PyObject* object) {
   if (object == Py_None) return Argument();
@@ -135,7 +122,8 @@ std::optional<Argument> literal(PyObject* object) {
     return Argument(std::move(lower));
   }
   if (THPMemoryFormat_Check(object)) {
-    return Argument(memory_format_name(reinterpret_cast<THPMemoryFormat*>(object)->memory_format));
+    return Argument(
+        aten::memory_format_name(reinterpret_cast<THPMemoryFormat*>(object)->memory_format));
   }
   return std::nullopt;
 }

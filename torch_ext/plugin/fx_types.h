@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "aten/torch_types.h"
 #include "plugin/fx_objects.h"
 
 namespace onnx_native::plugin {
@@ -15,8 +16,7 @@ namespace onnx_native::plugin {
 // New names for torch.export's symbols: {"s77": "batch"}. Two symbols with one new name become one.
 using SymbolNames = std::unordered_map<std::string, std::string>;
 
-// The element type; nullopt where ONNX has none. Quantised types give their storage type.
-std::optional<DType> to_dtype(c10::ScalarType type);
+using aten::to_dtype;
 c10::ScalarType to_scalar_type(DType dtype);
 
 // A constant over the tensor's own storage, which it keeps alive. Throws ExportError(unsupported)
