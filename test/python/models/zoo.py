@@ -4,8 +4,6 @@ Nothing is downloaded. Each model comes with example inputs for any batch and se
 dynamic dimensions a user would declare, and the sizes at which its export is compared with eager.
 """
 
-import functools
-import importlib.util
 import pathlib
 import tempfile
 from collections.abc import Callable, Iterator
@@ -15,41 +13,10 @@ from typing import Any
 
 import torch
 
+from models.torchvision_kernels import load_torchvision_kernels
+
 Inputs = dict[str, torch.Tensor]
 Sizes = tuple[int, int]  # batch, sequence length (0 where the model has none)
-
-# torchvision registers shapes for these operators at import, and fails where they do not exist.
-_TORCHVISION_OPERATORS = {
-    "nms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "qnms": "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
-    "roi_align": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
-    "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor",
-    "roi_pool": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
-    "SymInt pooled_width) -> (Tensor, Tensor)",
-    "ps_roi_align": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
-    "SymInt pooled_width, int sampling_ratio) -> (Tensor, Tensor)",
-    "ps_roi_pool": "(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
-    "SymInt pooled_width) -> (Tensor, Tensor)",
-    "deform_conv2d": "(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
-    "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, "
-    "SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor",
-}
-
-
-@functools.cache
-def prepare_torchvision() -> torch.library.Library | None:
-    """Defines torchvision's operators where its C++ library, built for CUDA, does not load."""
-    package = importlib.util.find_spec("torchvision")
-    assert package is not None
-    assert package.origin is not None
-    try:
-        torch.ops.load_library(str(pathlib.Path(package.origin).with_name("_C.so")))
-    except OSError:
-        library = torch.library.Library("torchvision", "DEF")
-        for name, schema in _TORCHVISION_OPERATORS.items():
-            library.define(name + schema)
-        return library
-    return None
 
 
 @contextmanager
@@ -69,7 +36,7 @@ class ZooModel:
     others: tuple[Sizes, Sizes]
 
     def module(self) -> torch.nn.Module:
-        prepare_torchvision()  # transformers imports it too
+        load_torchvision_kernels()  # transformers imports torchvision too
         torch.manual_seed(0)
         return self.build().eval()
 

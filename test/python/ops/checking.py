@@ -25,7 +25,9 @@ class Calling(torch.nn.Module):
         return self.function(*tensors)
 
 
-def export(case: Case, grows: Sequence[bool] = ()) -> torch.onnx.ONNXProgram:
+def export(
+    case: Case, grows: Sequence[bool] = (), opset_version: int | None = None
+) -> torch.onnx.ONNXProgram:
     """The exported program; inputs marked in `grows` have a dynamic first dimension."""
     shapes = None
     if any(grows):
@@ -34,7 +36,12 @@ def export(case: Case, grows: Sequence[bool] = ()) -> torch.onnx.ONNXProgram:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         program = torch.onnx.export(
-            Calling(case).eval(), case.inputs, dynamo=True, dynamic_shapes=shapes, verbose=False
+            Calling(case).eval(),
+            case.inputs,
+            dynamo=True,
+            dynamic_shapes=shapes,
+            opset_version=opset_version,
+            verbose=False,
         )
     assert program is not None
     return program
