@@ -57,7 +57,7 @@ void add_inputs(Builder& builder, ops::Environment& environment, const aten::Gra
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const aten::Value* input = graph.inputs[i];
     std::string_view name = i < options.input_names.size() ? options.input_names[i] : input->name;
-    const aten::Type& type = input->type;
+    const aten::Type type = ops::lowered_type(input->type);
     Value value = nullptr;
     switch (type.kind) {
       case aten::Type::Kind::sym_int:
@@ -109,7 +109,8 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   ops::Lowerer lowerer(builder, table);
   add_inputs(builder, lowerer.environment(), graph, options);
   for (const auto& constant : graph.constants) {
-    Value value = model->graph->add_initializer(constant.value->name, constant.data);
+    Value value =
+        model->graph->add_initializer(constant.value->name, ops::lowered_data(constant.data));
     value->named = true;
     lowerer.environment()[constant.value] = value;
   }
@@ -134,7 +135,8 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
     report->aten_nodes = static_cast<int64_t>(live.size());
     report->onnx_nodes = static_cast<int64_t>(model->graph->nodes.size());
     std::map<std::string, int64_t> counts;
-    for (const aten::Node* node : live) ++counts[node->op];
+    for (const aten::Node* node : live)
+      ++counts[node->op + (ops::key_of(*node) == ops::Key::complex ? "@complex" : "")];
     report->operators.assign(counts.begin(), counts.end());
     for (const auto& mutation : graph.mutations) {
       report->warnings.push_back("the update of " +

@@ -29,6 +29,8 @@ std::optional<DType> to_dtype(c10::ScalarType type) {
       return DType::f32;
     case c10::ScalarType::Double:
       return DType::f64;
+    case c10::ScalarType::ComplexHalf:
+      return DType::c32;
     case c10::ScalarType::ComplexFloat:
       return DType::c64;
     case c10::ScalarType::ComplexDouble:

@@ -44,7 +44,11 @@ constexpr std::array<Info, 21> kInfo = {{
     {"f8e5m2fnuz", 1, Family::float8, true, -57344, 57344},
 }};
 
-const Info& info(DType dtype) { return kInfo[static_cast<size_t>(dtype)]; }
+constexpr Info kComplexHalf = {"c32", 4, Family::complex, true, -65504, 65504};
+
+const Info& info(DType dtype) {
+  return dtype == DType::c32 ? kComplexHalf : kInfo[static_cast<size_t>(dtype)];
+}
 
 DType promote_floats(DType a, DType b) {
   if (a == b) return a;
@@ -63,6 +67,7 @@ DType promote_integers(DType a, DType b) {
 std::string_view name(DType dtype) { return info(dtype).name; }
 
 std::optional<DType> dtype_from_name(std::string_view name) {
+  if (name == kComplexHalf.name) return DType::c32;
   for (size_t i = 0; i < kInfo.size(); ++i) {
     if (kInfo[i].name == name) return static_cast<DType>(i);
   }
@@ -84,7 +89,13 @@ bool is_complex(DType dtype) { return info(dtype).family == Family::complex; }
 DType real_dtype(DType dtype) {
   if (dtype == DType::c64) return DType::f32;
   if (dtype == DType::c128) return DType::f64;
+  if (dtype == DType::c32) return DType::f16;
   return dtype;
+}
+
+DType complex_dtype(DType dtype) {
+  if (is_complex(dtype)) return dtype;
+  return dtype == DType::f64 ? DType::c128 : dtype == DType::f16 ? DType::c32 : DType::c64;
 }
 
 DType promote_types(DType a, DType b) {
@@ -103,9 +114,10 @@ DType promote_types(DType a, DType b) {
     fail(ErrorKind::unsupported, "no type promotion between ", name(a), " and ", name(b));
   }
   if (either(Family::complex)) {
-    const bool wide = item_size(real_dtype(a)) == 8 && !is_integral(a);
-    const bool other_wide = item_size(real_dtype(b)) == 8 && !is_integral(b);
-    return wide || other_wide ? DType::c128 : DType::c64;
+    const auto is_exact = [](Family f) { return f == Family::integer || f == Family::boolean; };
+    if (is_exact(fa)) return b;
+    if (is_exact(fb)) return a;
+    return complex_dtype(promote_floats(real_dtype(a), real_dtype(b)));
   }
   if (fa == Family::floating && fb == Family::floating) return promote_floats(a, b);
   if (fa == Family::floating) return a;

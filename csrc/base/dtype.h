@@ -29,6 +29,7 @@ enum class DType : uint8_t {
   f8e4m3fnuz = 18,
   f8e5m2 = 19,
   f8e5m2fnuz = 20,
+  c32 = 64,  // of two f16; ONNX has no such type
 };
 
 // Short name, as printed in graph dumps: "f32", "i64", "bool", ...
@@ -42,8 +43,10 @@ bool is_floating(DType dtype);  // f16, bf16, f32, f64, f8*
 bool is_integral(DType dtype);  // signed and unsigned integers; not bool
 bool is_signed(DType dtype);    // floating, complex and signed integers
 bool is_complex(DType dtype);
-// f32 for c64, f64 for c128; the dtype itself otherwise.
+// f32 for c64, f64 for c128, f16 for c32; the dtype itself otherwise.
 DType real_dtype(DType dtype);
+// The complex dtype whose parts are of this dtype; c64 for what no complex number is made of.
+DType complex_dtype(DType dtype);
 
 // The dtype of an operation between tensors of two dtypes (torch.promote_types). Throws ExportError
 // for dtypes that do not promote.

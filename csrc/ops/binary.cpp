@@ -90,6 +90,8 @@ Value float_power(Builder& b, Ignored, Ignored, const Call& call) {
   return pow(b, argument_as(call, 0, DType::f64), argument_as(call, 1, DType::f64));
 }
 
+}  // namespace
+
 // From the angle of the nearer axis, so that infinities and signed zeros come out as in C.
 Value atan2(Builder& b, Value self, Value other) {
   const auto number = [&](double value) { return b.like(self, value); };
@@ -116,6 +118,8 @@ Value hypot(Builder& b, Value self, Value other) {
   const Value length = b.Mul(longer, b.Sqrt(b.Add(b.like(x, 1), b.Mul(ratio, ratio))));
   return b.where(b.Or(b.Equal(x, infinity), b.Equal(y, infinity)), infinity, length);
 }
+
+namespace {
 
 // fmax and fmin: a number wins over NaN.
 Value number_of(Builder& b, Value self, Value other, Value chosen) {

@@ -259,7 +259,7 @@ DType Call::result_type_of(const std::vector<size_t>& arguments) const {
     DType dtype = categories[category];
     if (kind(dtype) <= kind(result)) continue;
     result = result == DType::undefined || (category == kZeroDim) ? dtype
-             : is_complex(dtype) && result == DType::f64          ? DType::c128
+             : is_complex(dtype) && is_floating(result)           ? complex_dtype(result)
                                                                   : dtype;
   }
   return result;

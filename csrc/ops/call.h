@@ -46,6 +46,11 @@ class Call {
   Call(Lowerer& lowerer, Builder& builder, const aten::Node& node, const Environment& environment)
       : lowerer_(lowerer), builder_(builder), node_(node), environment_(environment) {}
 
+  // Another call at this call's place, for a lowering that runs another one.
+  Call with(const aten::Node& node, const Environment& environment) const {
+    return Call(lowerer_, builder_, node, environment);
+  }
+
   Builder& builder() const { return builder_; }
   const aten::Node& node() const { return node_; }
   const Environment& environment() const { return environment_; }

@@ -1,5 +1,6 @@
 // Control flow: torch.cond, while_loop, scan and map as If, Loop and Scan.
 #include "ops/families.h"
+#include "ops/lower.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -17,7 +18,7 @@ Values as_values(Builder& b, const Results& results) {
 
 // An input of the body that the Builder is in, typed as the program's sub-graph types it.
 Value body_input(Builder& b, const aten::Value& input, Value initial) {
-  const aten::Type& type = input.type;
+  const aten::Type type = lowered_type(input.type);
   Value value = type.is_tensor() ? b.graph().add_input("", type.dtype, type.shape)
                                  : b.graph().add_input("", initial->dtype, Shape{});
   b.bind_sizes(value);

@@ -44,14 +44,38 @@ bool computes_from_data(const aten::Node& node) {
 
 }  // namespace
 
+aten::Type lowered_type(const aten::Type& type) {
+  aten::Type result = type;
+  if (!type.is_tensor() || !is_complex(type.dtype)) return result;
+  result.dtype = real_dtype(type.dtype);
+  if (result.shape) result.shape->emplace_back(2);
+  return result;
+}
+
+TensorData lowered_data(const TensorData& data) {
+  TensorData result = data;
+  if (!is_complex(data.dtype)) return result;
+  result.dtype = real_dtype(data.dtype);
+  result.shape.push_back(2);
+  if (!result.strides.empty()) {
+    for (int64_t& stride : result.strides) stride *= 2;
+    result.strides.push_back(1);
+  }
+  return result;
+}
+
 Key key_of(const aten::Node& node) {
   Key key = Key::dense;
+  if (!node.schema) return key;  // control flow only hands its tensors on
   auto visit = [&](const aten::Value* value) {
     if (value->type.quantized) key = Key::quantized;
     if (key == Key::dense && value->type.is_tensor() && is_complex(value->type.dtype))
       key = Key::complex;
   };
-  for (const auto& argument : node.arguments) visit_values(argument, visit);
+  for (const auto& argument : node.arguments) {
+    if (argument.get<std::complex<double>>() && key == Key::dense) key = Key::complex;
+    visit_values(argument, visit);
+  }
   for (const aten::Value* output : node.outputs) visit(output);
   return key;
 }
@@ -119,7 +143,9 @@ Lowered Lowerer::lowered(const aten::Argument& argument) {
 }
 
 void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
-  const aten::Type& expected = node.outputs[i]->type;
+  const aten::Type& recorded = node.outputs[i]->type;
+  const bool pairs = recorded.is_tensor() && is_complex(recorded.dtype);
+  const aten::Type expected = pairs ? lowered_type(recorded) : recorded;
   if (expected.kind == aten::Type::Kind::sym_int) {
     if (!expected.dim) return;
     // The program's name for a size that the model computes.
@@ -213,7 +239,7 @@ Results Lowerer::inline_body(const aten::Graph& body, const Results& arguments) 
          arguments.size());
   for (size_t i = 0; i < arguments.size(); ++i) bind_input(*body.inputs[i], arguments[i]);
   for (const auto& constant : body.constants)
-    environment_[constant.value] = builder_.tensor(constant.data);
+    environment_[constant.value] = builder_.tensor(lowered_data(constant.data));
   lower(body);
   Results results;
   for (const auto& output : body.outputs) results.push_back(lowered(output));

@@ -39,6 +39,11 @@ class Lowerer {
   Environment environment_;
 };
 
+// A complex tensor is a real one with a last axis of 2 in ONNX, its real and its imaginary part:
+// what becomes of recorded types and of constants. Others stay.
+aten::Type lowered_type(const aten::Type& type);
+TensorData lowered_data(const TensorData& data);
+
 // The key that a call's arguments select.
 Key key_of(const aten::Node& node);
 // All operators of live nodes (sub-graphs included) without an entry; throws one

@@ -38,6 +38,9 @@ Value log1p(Builder& b, Value x);
 Value expm1(Builder& b, Value x);
 // log(exp(x) + exp(y)) without overflow; of equal infinities, that infinity.
 Value log_add_exp(Builder& b, Value x, Value y);
+// The angle of (other, self) and its length, without overflow; infinities and signed zeros as in C.
+Value atan2(Builder& b, Value self, Value other);
+Value hypot(Builder& b, Value self, Value other);
 // Rounds the quotient towards minus infinity, as Python's //.
 Value floor_divided(Builder& b, Value x, Value y);
 

@@ -15,7 +15,7 @@ namespace onnx_native::ops {
 enum class Key {
   dense,
   quantized,  // some tensor argument is quantised
-  complex,    // some tensor argument is complex
+  complex,    // some argument or result is complex
 };
 
 // Entries are found by operator name with overload ("aten::add.Tensor", never ".default"), then

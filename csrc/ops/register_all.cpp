@@ -40,6 +40,7 @@ void register_all(OpTable& ops) {
   register_cumulative(ops);
   register_creation(ops);
   register_random(ops);
+  register_complex(ops);
 }
 
 }  // namespace onnx_native::ops
