@@ -51,8 +51,6 @@ Dim count_over(Value x, const Ints& axes) {
 
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 using Axes = std::optional<Ints>;
 
 Axes one_axis(const std::optional<int64_t>& dim) { return dim ? Axes(Ints{*dim}) : std::nullopt; }
@@ -201,31 +199,6 @@ Value log_sum_exp(Builder& b, Value self, Ints dim, bool keepdim) {
   return reduced(b, "ReduceLogSumExp", self, axes_of(self, dim), keepdim);
 }
 
-Value vector_norm(Builder& b, Value self, double ord, const Axes& dim, bool keepdim,
-                  std::optional<DType> dtype) {
-  const Value given = b.cast(self, dtype);
-  const Value x = b.cast(given, accumulation_dtype(given->dtype));
-  const Ints axes = axes_of(self, dim);
-  const auto norm = [&]() -> Value {
-    if (axes.empty()) {
-      return ord == 0 ? b.cast(not_equal(b, x, b.like(x, 0)), x->dtype) : b.Abs(x);
-    }
-    if (ord == kInfinity) return extreme_over(b, "ReduceMax", b.Abs(x), axes, keepdim);
-    if (ord == -kInfinity) return extreme_over(b, "ReduceMin", b.Abs(x), axes, keepdim);
-    if (ord == 0) {
-      const Value nonzero = b.cast(not_equal(b, x, b.like(x, 0)), x->dtype);
-      return b.reduce("ReduceSum", nonzero, axes, keepdim);
-    }
-    if (ord == 1) return b.reduce("ReduceL1", x, axes, keepdim);
-    if (ord == 2) return b.reduce("ReduceL2", x, axes, keepdim);
-    const Value powers = b.Pow(b.Abs(x), b.like(x, ord));
-    return b.Pow(b.reduce("ReduceSum", powers, axes, keepdim), b.like(x, 1 / ord));
-  };
-  return b.cast(norm(), given->dtype);
-}
-
-double order(const std::optional<Scalar>& p) { return p ? p->to_double() : 2; }
-
 void register_sums(OpTable& ops) {
   ops.def("aten::sum", [](Builder& b, Value self, std::optional<DType> dtype) {
     return sum(b, self, std::nullopt, false, dtype);
@@ -300,35 +273,12 @@ void register_truth(OpTable& ops) {
   define("aten::all", all);
 }
 
-void register_norms(OpTable& ops) {
-  ops.def("aten::linalg_vector_norm", [](Builder& b, Value self, Scalar ord, Axes dim, bool keepdim,
-                                         std::optional<DType> dtype) {
-    return vector_norm(b, self, ord.to_double(), dim, keepdim, dtype);
-  });
-  ops.def("aten::norm.Scalar", [](Builder& b, Value self, Scalar p) {
-    return vector_norm(b, self, p.to_double(), std::nullopt, false, std::nullopt);
-  });
-  ops.def("aten::norm.ScalarOpt_dim",
-          [](Builder& b, Value self, std::optional<Scalar> p, Ints dim, bool keepdim) {
-            return vector_norm(b, self, order(p), dim, keepdim, std::nullopt);
-          });
-  ops.def("aten::norm.ScalarOpt_dim_dtype",
-          [](Builder& b, Value self, std::optional<Scalar> p, Ints dim, bool keepdim, DType dtype) {
-            return vector_norm(b, self, order(p), dim, keepdim, dtype);
-          });
-  ops.def("aten::norm.ScalarOpt_dtype",
-          [](Builder& b, Value self, std::optional<Scalar> p, DType dtype) {
-            return vector_norm(b, self, order(p), std::nullopt, false, dtype);
-          });
-}
-
 }  // namespace
 
 void register_reduction(OpTable& ops) {
   register_sums(ops);
   register_extremes(ops);
   register_truth(ops);
-  register_norms(ops);
   define_moments(ops, "aten::var", [](Builder&, const Moments& m) { return m.variance; });
   define_moments(ops, "aten::std", [](Builder& b, const Moments& m) { return b.Sqrt(m.variance); });
   define_moments(ops, "aten::var_mean", [](Builder&, const Moments& m) {

@@ -20,6 +20,11 @@ void register_all(OpTable& ops) {
   register_conv(ops);
   register_embedding(ops);
   register_matmul(ops);
+  register_linalg_factor(ops);
+  register_linalg_norm(ops);
+  register_linalg_solve(ops);
+  register_linalg_spectral(ops);
+  register_matrix_function(ops);
   register_norm(ops);
   register_distance(ops);
   register_einsum(ops);

@@ -32,19 +32,6 @@ def moments(x: torch.Tensor) -> list[torch.Tensor]:
     return found
 
 
-def norms(x: torch.Tensor) -> list[torch.Tensor]:
-    """Every order, over one axis and over all."""
-    return [
-        *(aten.linalg_vector_norm(x, p, [-1]) for p in (INF, -INF, 0, 1, 2, 3, 0.5, -1)),
-        aten.linalg_vector_norm(x, 2, None, True),
-        aten.linalg_vector_norm(x, 2, [0], dtype=torch.float64),
-        aten.norm.Scalar(x, 3),
-        aten.norm.ScalarOpt_dim(x, None, [1], True),
-        aten.norm.ScalarOpt_dim_dtype(x, 1, [1], False, dtype=torch.float64),
-        aten.norm.ScalarOpt_dtype(x, 2, dtype=torch.float64),
-    ]
-
-
 def extremes(x: torch.Tensor) -> list[torch.Tensor]:
     """All forms of maximum and minimum."""
     return [
@@ -171,14 +158,5 @@ ROWS = [
     Row(
         "aten::special_logsumexp",
         cases=(Case(lambda x: torch.special.logsumexp(x, [0, 1]), floats(3, 4)),),
-    ),
-    Row("aten::linalg_vector_norm", opinfo="linalg.vector_norm"),
-    Row(
-        tuple(
-            f"aten::norm.{form}"
-            for form in ("Scalar", "ScalarOpt_dim", "ScalarOpt_dim_dtype", "ScalarOpt_dtype")
-        ),
-        name="norms",
-        cases=(Case(norms, floats(3, 4)), Case(norms, WITH_NAN)),
     ),
 ]
