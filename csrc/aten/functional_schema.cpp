@@ -13,6 +13,8 @@ std::string functional_name(const Schema& mutates) {
   std::string name = mutates.name;
   const size_t at = name.rfind(':') + 1;
   if (name == "aten::normal_") return "aten::normal_functional";
+  if (name == "aten::fused_moving_avg_obs_fake_quant")
+    return "aten::_fused_moving_avg_obs_fq_helper_functional";
   if (name.ends_with("__")) {
     if (name.compare(at, 3, "__i") == 0) name.erase(at + 2, 1);
   } else if (name.ends_with("_")) {
@@ -40,7 +42,12 @@ bool match(const Schema& mutates, const Schema& candidate, FunctionalSchema& res
   const auto fresh =
       std::count_if(mutates.returns.begin(), mutates.returns.end(),
                     [](const SchemaArgument& value) { return value.alias_sets.empty(); });
-  if (candidate.returns.size() != static_cast<size_t>(fresh) + result.written.size()) return false;
+  const size_t returns = static_cast<size_t>(fresh) + result.written.size();
+  // A mask comes after the result.
+  const bool helper = candidate.name == "aten::_fused_moving_avg_obs_fq_helper_functional";
+  if (candidate.returns.size() != returns && !(helper && candidate.returns.size() == returns + 1)) {
+    return false;
+  }
   result.schema = &candidate;
   result.sources = std::move(sources);
   return true;

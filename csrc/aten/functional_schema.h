@@ -12,7 +12,7 @@ struct FunctionalSchema {
   // For each of its arguments the mutable operator's argument; -1: the default.
   std::vector<int> sources;
   // The mutable operator's written arguments, in order. The functional operator returns the fresh
-  // results first, then one for each of these.
+  // results first (it may have more of them), then one for each of these.
   std::vector<int> written;
 };
 

@@ -345,6 +345,8 @@ class Functionalizer {
         }
       }
     }
+    while (outputs.size() + targets.size() < functional.schema->returns.size())
+      outputs.push_back(graph_.add_value("unused", {}));
     std::vector<std::optional<DType>> dtypes;
     for (size_t t = 0; t < targets.size(); ++t) {
       const Value* old = targets[t]->current;

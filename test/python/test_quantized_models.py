@@ -1,0 +1,84 @@
+"""Models as PyTorch's quantisation flows leave them, exported and compared with eager."""
+
+import copy
+from collections.abc import Callable
+
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+from torch.ao import quantization
+from torch.ao.quantization import quantize_fx
+
+X = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+
+
+def network() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.Conv2d(8, 8, 3, stride=2, groups=2),
+        nn.Hardswish(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(8, 4),
+    )
+
+
+def decomposed(backend: str) -> nn.Module:
+    """After training: quantize and dequantize around each operator."""
+    mapping = quantization.get_default_qconfig_mapping(backend)
+    prepared = quantize_fx.prepare_fx(network().eval(), mapping, (X,))
+    prepared(X)
+    return quantize_fx._convert_to_reference_decomposed_fx(prepared)
+
+
+def trained() -> nn.Module:
+    """In training: fake quantisation whose observers are off."""
+    mapping = quantization.get_default_qat_qconfig_mapping("x86")
+    prepared = quantize_fx.prepare_qat_fx(network().train(), mapping, (X,))
+    prepared(X)
+    prepared.eval()
+    return prepared.apply(quantization.disable_observer)
+
+
+def export(module: nn.Module) -> torch.onnx.ONNXProgram:
+    program = torch.onnx.export(
+        module,
+        (X,),
+        dynamo=True,
+        dynamic_shapes=({0: torch.export.Dim("batch")},),
+        verbose=False,
+    )
+    assert program is not None
+    return program
+
+
+@pytest.mark.parametrize(
+    "build",
+    [lambda: decomposed("x86"), lambda: decomposed("qnnpack"), trained],
+    ids=["per channel", "per tensor", "trained"],
+)
+@torch.no_grad()
+def test_model(build: Callable[[], nn.Module]) -> None:
+    module = build()
+    program = export(copy.deepcopy(module))
+    kinds = {node.op_type for node in program.model_proto.graph.node}
+    assert {"QuantizeLinear", "DequantizeLinear"} <= kinds
+    running = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
+    for images in (X, torch.cat([X, X.flip(3)])):
+        (result,) = running.run(None, {running.get_inputs()[0].name: images.numpy()})
+        # A rounding at half may go the other way: a step of the last scale at most.
+        expected = module(images)
+        step = expected.abs().max() / 32
+        torch.testing.assert_close(torch.from_numpy(result), expected, atol=float(step), rtol=0)
+
+
+@torch.no_grad()
+def test_an_observer_that_is_on_is_refused() -> None:
+    module = trained()
+    module.apply(quantization.enable_observer)
+    with pytest.raises(torch.onnx.OnnxExporterError, match="disable_observer"):
+        export(module)
