@@ -8,6 +8,10 @@ namespace onnx_native::ops {
 void register_control_flow(OpTable& ops);
 void register_calculus(OpTable& ops);
 void register_special(OpTable& ops);
+void register_special_bessel(OpTable& ops);
+void register_special_error(OpTable& ops);
+void register_special_gamma(OpTable& ops);
+void register_special_polynomials(OpTable& ops);
 void register_view(OpTable& ops);
 void register_slice(OpTable& ops);
 void register_join(OpTable& ops);

@@ -6,6 +6,10 @@ void register_all(OpTable& ops) {
   register_control_flow(ops);
   register_calculus(ops);
   register_special(ops);
+  register_special_bessel(ops);
+  register_special_error(ops);
+  register_special_gamma(ops);
+  register_special_polynomials(ops);
   register_view(ops);
   register_slice(ops);
   register_join(ops);

@@ -1,23 +1,13 @@
-// The gamma function's family, and entropies. Computed in float64, where ONNX Runtime has the
-// kernels that the series need, so that float32 results are right to the last bits.
+// The gamma function's logarithm and its derivative, and entropies.
 #include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
 
-#include "ops/families.h"
-#include "ops/numeric.h"
+#include "ops/series.h"
 
 namespace onnx_native::ops {
 namespace {
-
-Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
-
-// Runs a float64 formula on a floating tensor.
-template <class Formula>
-Value in_f64(Builder& b, Value x, Formula formula) {
-  return b.cast(formula(b, b.cast(x, DType::f64)), x->dtype);
-}
 
 // log(gamma(x)) for x >= 0.5 by Lanczos' sum with g = 7 (Numerical Recipes, section 6.1).
 Value lanczos(Builder& b, Value x) {
@@ -48,6 +38,8 @@ Value sin_pi(Builder& b, Value x) {
   return b.Mul(sign, b.Sin(b.Mul(reduced, f64(b, std::numbers::pi))));
 }
 
+}  // namespace
+
 Value log_gamma(Builder& b, Value x) {
   const Value low = b.Less(x, f64(b, 0.5));
   const Value mirrored = b.where(low, b.Sub(f64(b, 1), x), x);
@@ -57,6 +49,8 @@ Value log_gamma(Builder& b, Value x) {
   const Value result = b.where(low, reflected, upper);
   return b.where(b.op("IsInf", {x}), b.Abs(x), result);
 }
+
+namespace {
 
 // psi(x) for x >= 0.5: the recurrence up to x + 8, then the asymptotic series.
 Value digamma_upper(Builder& b, Value x) {
@@ -68,14 +62,13 @@ Value digamma_upper(Builder& b, Value x) {
   }
   const Value y = b.Add(x, f64(b, 8));
   const Value inverse_square = b.Reciprocal(b.Mul(y, y));
-  Value series = f64(b, kSeries.back());
-  for (size_t i = kSeries.size() - 1; i-- > 0;) {
-    series = b.Add(b.Mul(series, inverse_square), f64(b, kSeries[i]));
-  }
+  const Value series = polynomial(b, inverse_square, kSeries);
   const Value asymptotic =
       b.Sub(b.Sub(b.Log(y), b.Div(f64(b, 0.5), y)), b.Mul(series, inverse_square));
   return b.Sub(asymptotic, sum);
 }
+
+}  // namespace
 
 Value digamma(Builder& b, Value x) {
   const Value low = b.Less(x, f64(b, 0.5));
@@ -94,6 +87,8 @@ Value digamma(Builder& b, Value x) {
   const Value at_zero = b.where(sign_bit(b, x), f64(b, infinity), f64(b, -infinity));
   return b.where(b.Equal(x, f64(b, 0)), at_zero, result);
 }
+
+namespace {
 
 // log of the multivariate gamma function of dimension p (ATen's mvlgamma).
 Value multivariate_log_gamma(Builder& b, Value x, int64_t p) {
@@ -118,13 +113,15 @@ Value entropy(Builder& b, Value x) {
 }  // namespace
 
 void register_special(OpTable& ops) {
-  ops.def("aten::lgamma", Promote::int_to_float,
-          [](Builder& b, Value self) { return in_f64(b, self, log_gamma); });
-  ops.def("aten::digamma", Promote::int_to_float,
-          [](Builder& b, Value self) { return in_f64(b, self, digamma); });
-  ops.def("aten::mvlgamma", Promote::int_to_float, [](Builder& b, Value self, int64_t p) {
-    return in_f64(b, self, [p](Builder& in, Value x) { return multivariate_log_gamma(in, x, p); });
-  });
+  def_in_f64(ops, {"aten::lgamma", "aten::special_gammaln"}, log_gamma);
+  def_in_f64(ops, {"aten::digamma", "aten::special_digamma", "aten::special_psi"}, digamma);
+  ops.def({"aten::mvlgamma", "aten::special_multigammaln"}, Promote::int_to_float,
+          [](Builder& b, Value self, int64_t p) {
+            const auto formula = [p](Builder& in, Value x) {
+              return multivariate_log_gamma(in, x, p);
+            };
+            return in_f64(b, formula, self);
+          });
   ops.def("aten::special_entr", Promote::int_to_float, entropy);
 }
 

@@ -24,57 +24,6 @@ Value sign(Builder& b, Value x) {
   return is_floating(x->dtype) ? b.where(b.IsNaN(x), b.like(x, 0), sign) : sign;
 }
 
-// Chebyshev series of ln(erfc(z) e^(z^2) (1 + z/2)) in 4 / (2 + z) - 2, for z >= 0.
-constexpr double kErfc[] = {-1.3026537197817094,
-                            6.4196979235649026e-1,
-                            1.9476473204185836e-2,
-                            -9.561514786808631e-3,
-                            -9.46595344482036e-4,
-                            3.66839497852761e-4,
-                            4.2523324806907e-5,
-                            -2.0278578112534e-5,
-                            -1.624290004647e-6,
-                            1.303655835580e-6,
-                            1.5626441722e-8,
-                            -8.5238095915e-8,
-                            6.529054439e-9,
-                            5.059343495e-9,
-                            -9.91364156e-10,
-                            -2.27365122e-10,
-                            9.6467911e-11,
-                            2.394038e-12,
-                            -6.886027e-12,
-                            8.94487e-13,
-                            3.13092e-13,
-                            -1.12708e-13,
-                            3.81e-16,
-                            7.106e-15,
-                            -1.523e-15,
-                            -9.4e-17,
-                            1.21e-16,
-                            -2.8e-17};
-
-// 1 - erf(x) loses everything for x > 4; the series keeps the relative accuracy.
-Value erfc(Builder& b, Value x) {
-  const DType dtype = x->dtype;
-  const int terms = dtype == DType::f64 ? 28 : 14;
-  x = b.cast(x, accumulation_dtype(dtype));
-  const auto number = [&](double value) { return b.like(x, value); };
-  const Value z = b.Abs(x);
-  const Value t = b.Div(number(2), b.Add(z, number(2)));
-  const Value twice = b.Sub(b.Mul(t, number(4)), number(2));
-  Value d = number(kErfc[terms - 1]);
-  Value dd = number(0);
-  for (int i = terms - 2; i > 0; --i) {
-    const Value next = b.Add(b.Sub(b.Mul(twice, d), dd), number(kErfc[i]));
-    dd = d;
-    d = next;
-  }
-  const Value series = b.Sub(b.Mul(number(0.5), b.Add(number(kErfc[0]), b.Mul(twice, d))), dd);
-  const Value tail = b.Mul(t, b.Exp(b.Sub(series, b.Mul(z, z))));
-  return b.cast(b.where(b.Less(x, number(0)), b.Sub(number(2), tail), tail), dtype);
-}
-
 Value logit(Builder& b, Value self, std::optional<double> eps) {
   if (eps) self = b.Min(b.Max(self, b.like(self, *eps)), b.like(self, 1 - *eps));
   return b.Log(b.Div(self, b.Sub(b.like(self, 1), self)));
@@ -154,7 +103,6 @@ void register_unary(OpTable& ops) {
   ops.unary("aten::asinh", "Asinh", to_float);
   ops.unary("aten::acosh", "Acosh", to_float);
   ops.unary("aten::atanh", "Atanh", to_float);
-  ops.unary("aten::erf", "Erf", to_float);
   ops.unary("aten::sigmoid", "Sigmoid", to_float);
   for (const auto& [op, target] : std::initializer_list<std::pair<const char*, const char*>>{
            {"aten::arcsin", "aten::asin"},
@@ -163,7 +111,6 @@ void register_unary(OpTable& ops) {
            {"aten::arcsinh", "aten::asinh"},
            {"aten::arccosh", "aten::acosh"},
            {"aten::arctanh", "aten::atanh"},
-           {"aten::special_erf", "aten::erf"},
            {"aten::special_expit", "aten::sigmoid"}}) {
     ops.alias(op, target);
   }
@@ -188,7 +135,6 @@ void register_unary(OpTable& ops) {
           [](Builder& b, Value self) { return log1p(b, self); });
   ops.def({"aten::expm1", "aten::special_expm1"}, to_float,
           [](Builder& b, Value self) { return expm1(b, self); });
-  ops.def({"aten::erfc", "aten::special_erfc"}, to_float, erfc);
   ops.def({"aten::logit", "aten::special_logit"}, to_float, logit);
   ops.def("aten::deg2rad", to_float,
           [](Builder& b, Value self) { return b.Mul(self, b.like(self, std::numbers::pi / 180)); });

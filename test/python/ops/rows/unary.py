@@ -14,19 +14,19 @@ SPECIAL = torch.tensor([NAN, INF, -INF, -0.0, 0.0, 1.5, -2.5, 0.5, 1e-8, -3e-6])
 SAME_NAME = (
     *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
-    *("asinh", "acosh", "atanh", "erf", "erfc", "sigmoid", "logit", "sinc", "deg2rad", "rad2deg"),
+    *("asinh", "acosh", "atanh", "sigmoid", "logit", "sinc", "deg2rad", "rad2deg"),
     *("abs", "neg", "sign", "sgn", "square", "angle", "nan_to_num"),
     *("ceil", "floor", "trunc", "frac", "isnan", "isinf", "isfinite", "isposinf", "isneginf"),
     *("isreal", "signbit"),
 )
 WITH_SPECIAL_VALUES = (
     *("log1p", "expm1", "sign", "sgn", "trunc", "angle", "isnan", "isinf", "isfinite"),
-    *("isposinf", "isneginf", "signbit", "erfc", "nan_to_num"),
+    *("isposinf", "isneginf", "signbit", "nan_to_num"),
 )
 # Other names of the same operator.
 ALIASES = (
     *("arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "absolute", "negative", "fix"),
-    *("special_erf", "special_erfc", "special_expit", "special_exp2", "special_expm1"),
+    *("special_expit", "special_exp2", "special_expm1"),
     *("special_log1p", "special_logit", "special_sinc"),
 )
 

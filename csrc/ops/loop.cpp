@@ -1,0 +1,32 @@
+#include "ops/loop.h"
+
+#include <algorithm>
+
+namespace onnx_native::ops {
+
+Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step) {
+  return loop(b, count, initial, step, nullptr);
+}
+
+Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step,
+            const std::function<Value(const Values& states)>& again) {
+  auto body = b.subgraph("step", [&] {
+    const Value iteration = b.graph().add_input("", DType::i64, Shape{});
+    const Value condition = b.graph().add_input("", DType::boolean, Shape{});
+    Values states;
+    for (const Value start : initial) {
+      states.push_back(b.graph().add_input("", start->dtype, start->shape));
+    }
+    Values next = step(iteration, states);
+    for (Value& value : next) {
+      if (std::ranges::find(states, value) != states.end()) value = b.Identity(value);
+    }
+    next.insert(next.begin(), again ? again(next) : b.Identity(condition));
+    return next;
+  });
+  Values inputs{count, again ? b.boolean(true) : nullptr};
+  inputs.insert(inputs.end(), initial.begin(), initial.end());
+  return b.ops("Loop", initial.size(), std::move(inputs), {{"body", std::move(body)}});
+}
+
+}  // namespace onnx_native::ops
