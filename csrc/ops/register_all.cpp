@@ -25,6 +25,7 @@ void register_all(OpTable& ops) {
   register_embedding(ops);
   register_matmul(ops);
   register_linalg_factor(ops);
+  register_linalg_ldl(ops);
   register_linalg_norm(ops);
   register_linalg_solve(ops);
   register_linalg_spectral(ops);
