@@ -94,19 +94,19 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   if (options.opset < kMinOpset || options.opset > onnx::newest_opset())
     fail(ErrorKind::invalid_argument, "opset ", options.opset, " is not supported: choose ",
          kMinOpset, " to ", onnx::newest_opset());
-  const ops::OpTable& table = options.table ? *options.table : ops::op_table();
+  const ops::Lowerings lowerings(options.table ? *options.table : ops::op_table(), options.foreign);
   Stopwatch watch(report);
   aten::functionalize(graph);
   watch.lap("functionalize");
   aten::verify(graph, "functionalize");
   watch.lap("verify");
 
-  ops::check_operators(graph, table);
+  ops::check_operators(graph, lowerings);
   auto model = std::make_unique<onnx::Model>();
   model->opset = options.opset;
   model->producer_version = options.producer_version;
   Builder builder(*model);
-  ops::Lowerer lowerer(builder, table);
+  ops::Lowerer lowerer(builder, lowerings);
   add_inputs(builder, lowerer.environment(), graph, options);
   for (const auto& constant : graph.constants) {
     Value value =

@@ -9,7 +9,7 @@
 
 #include "aten/graph.h"
 #include "onnx/graph.h"
-#include "ops/op_table.h"
+#include "ops/lower.h"
 
 namespace onnx_native {
 
@@ -22,6 +22,7 @@ struct ExportOptions {
   bool verify = false;  // check the graph after lowering and after each pass
   std::string producer_version;
   const ops::OpTable* table = nullptr;  // nullptr: the process's
+  ops::ForeignLowerings* foreign = nullptr;
 };
 
 // What an export did, for the report.

@@ -7,6 +7,7 @@ namespace onnx_native::ops {
 
 void register_control_flow(OpTable& ops);
 void register_calculus(OpTable& ops);
+void register_prims(OpTable& ops);
 void register_special(OpTable& ops);
 void register_special_bessel(OpTable& ops);
 void register_special_error(OpTable& ops);

@@ -1,6 +1,7 @@
 #include "ops/lower.h"
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_set>
 
 namespace onnx_native::ops {
@@ -96,25 +97,30 @@ std::vector<const aten::Node*> live_nodes(const aten::Graph& graph) {
   return live;
 }
 
-namespace {
+const Lowering* Lowerings::find(const aten::Node& node) const {
+  if (foreign_) {
+    if (const Lowering* preferred = foreign_->preferred(node)) return preferred;
+  }
+  if (const Lowering* native = table_.find(node.op, key_of(node))) return native;
+  return foreign_ ? foreign_->fallback(node) : nullptr;
+}
 
-void collect_missing(const aten::Graph& graph, const OpTable& table,
-                     std::vector<const aten::Node*>& missing) {
+std::vector<const aten::Node*> missing_operators(const aten::Graph& graph,
+                                                 const Lowerings& lowerings) {
+  std::vector<const aten::Node*> missing;
   for (const aten::Node* node : live_nodes(graph)) {
     for (const auto& argument : node->arguments) {
       if (const auto* body = argument.get<std::shared_ptr<aten::Graph>>())
-        collect_missing(**body, table, missing);
+        std::ranges::copy(missing_operators(**body, lowerings), std::back_inserter(missing));
     }
     if (is_known_size(*node) && !computes_from_data(*node)) continue;
-    if (!table.find(node->op, key_of(*node))) missing.push_back(node);
+    if (!lowerings.find(*node)) missing.push_back(node);
   }
+  return missing;
 }
 
-}  // namespace
-
-void check_operators(const aten::Graph& graph, const OpTable& table) {
-  std::vector<const aten::Node*> missing;
-  collect_missing(graph, table, missing);
+void check_operators(const aten::Graph& graph, const Lowerings& lowerings) {
+  const std::vector<const aten::Node*> missing = missing_operators(graph, lowerings);
   if (missing.empty()) return;
   std::string text;
   std::unordered_set<std::string> seen;
@@ -191,7 +197,7 @@ void Lowerer::lower(const aten::Node& node) {
       for (const aten::Value* output : node.outputs) environment_[output] = *output->type.dim;
       return;
     }
-    const Lowering* lowering = table_.find(node.op, key_of(node));
+    const Lowering* lowering = lowerings_.find(node);
     if (!lowering) fail(ErrorKind::unsupported_operator, node.op, " has no ONNX lowering");
     Results results = lowering->run(Call(*this, builder_, node, environment_));
     if (results.size() < node.outputs.size())

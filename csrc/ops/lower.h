@@ -12,11 +12,36 @@
 
 namespace onnx_native::ops {
 
+// Lowerings from outside the op table, each made for one call. In a Python process, PyTorch itself
+// can give them.
+class ForeignLowerings {
+ public:
+  virtual ~ForeignLowerings() = default;
+  // What the user wants in place of the table's entry; nullptr mostly. The lowering lives as long
+  // as this object.
+  virtual const Lowering* preferred(const aten::Node& node) = 0;
+  // For a call that the table has no entry for; nullptr where there is none either.
+  virtual const Lowering* fallback(const aten::Node& node) = 0;
+};
+
+// Where the lowering of a call is looked up.
+class Lowerings {
+ public:
+  explicit Lowerings(const OpTable& table, ForeignLowerings* foreign = nullptr)
+      : table_(table), foreign_(foreign) {}
+  // nullptr when there is none.
+  const Lowering* find(const aten::Node& node) const;
+
+ private:
+  const OpTable& table_;
+  ForeignLowerings* foreign_;
+};
+
 // Lowers ATen calls into a Builder's graph, one at a time: results' types are known before the next
 // call.
 class Lowerer {
  public:
-  Lowerer(Builder& builder, const OpTable& table) : builder_(builder), table_(table) {}
+  Lowerer(Builder& builder, Lowerings lowerings) : builder_(builder), lowerings_(lowerings) {}
 
   Environment& environment() { return environment_; }
   // Lowers one call; its results enter the environment. Checks results against the types that the
@@ -35,7 +60,7 @@ class Lowerer {
   void check_result(const aten::Node& node, size_t i, Lowered& result);
 
   Builder& builder_;
-  const OpTable& table_;
+  Lowerings lowerings_;
   Environment environment_;
 };
 
@@ -46,9 +71,11 @@ TensorData lowered_data(const TensorData& data);
 
 // The key that a call's arguments select.
 Key key_of(const aten::Node& node);
-// All operators of live nodes (sub-graphs included) without an entry; throws one
-// ExportError(unsupported_operator) that lists them.
-void check_operators(const aten::Graph& graph, const OpTable& table);
+// The calls of live nodes (sub-graphs included) without a lowering.
+std::vector<const aten::Node*> missing_operators(const aten::Graph& graph,
+                                                 const Lowerings& lowerings);
+// Throws one ExportError(unsupported_operator) that lists the operators without a lowering.
+void check_operators(const aten::Graph& graph, const Lowerings& lowerings);
 // The nodes that outputs need, in order. Updates of buffers and inputs are not part of the model.
 std::vector<const aten::Node*> live_nodes(const aten::Graph& graph);
 

@@ -52,6 +52,7 @@ void register_all(OpTable& ops) {
   register_creation(ops);
   register_random(ops);
   register_complex(ops);
+  register_prims(ops);  // aliases of the above
 }
 
 }  // namespace onnx_native::ops

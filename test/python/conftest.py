@@ -1,4 +1,8 @@
-"""Every test runs with the native exporter loaded, in one thread per worker."""
+"""Tests run with the native exporter, without its safety nets, in one thread per worker."""
+
+import os
+
+os.environ["ONNX_NATIVE_FALLBACKS"] = "0"
 
 import onnx_native
 import torch

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from onnx_native import _build_info, _hook, _library
+from onnx_native._fallbacks import fallbacks
 from onnx_native._library import library_path
 from onnx_native._lowerings import lowering, remove_lowering
 
@@ -25,6 +26,7 @@ __all__ = [
     "disable",
     "disabled",
     "enable",
+    "fallbacks",
     "is_enabled",
     "library_path",
     "lowering",

@@ -20,7 +20,7 @@ from torch.onnx._internal.exporter import (
     _flags,
 )
 
-from onnx_native import _hook, _library, _report, _shapes
+from onnx_native import _fallbacks, _hook, _library, _report, _shapes
 from onnx_native._program import ONNXProgram
 
 
@@ -287,7 +287,9 @@ class _Exporter:
         self._print("Translate the graph into ONNX...")
         verify = options.pop("verify")
         try:
-            native = extension.Program(captured, verify=verify, **options)
+            native = extension.Program(
+                captured, verify=verify, fallbacks=_fallbacks.is_enabled(), **options
+            )
         except Exception as error:
             self._print("Translate the graph into ONNX... ❌")
             if self._report is not None:
@@ -300,6 +302,8 @@ class _Exporter:
         if options["optimize"]:
             self._print("Optimize the ONNX graph... ✅")
         program = ONNXProgram(native, captured)
+        for op, net in program.export_report["fallbacks"].items():
+            self._print(f"{op} has no native lowering: it was exported by PyTorch's {net}.")
         if messages := program.export_report["warnings"]:
             warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=7)
         return program

@@ -138,6 +138,9 @@ def _statistics(report: dict[str, Any]) -> list[str]:
         "| --- | ---: |",
     ]
     lines += [f"| `{key}` | {count} |" for key, count in report["operators"].items()]
+    if report["fallbacks"]:
+        lines += ["\n## Without a native lowering\n", "| operator | exported by |", "| --- | --- |"]
+        lines += [f"| `{key}` | PyTorch's {net} |" for key, net in report["fallbacks"].items()]
     if report["warnings"]:
         lines += ["\n## Warnings\n", *(f"- {message}" for message in report["warnings"])]
     return lines

@@ -48,14 +48,16 @@ PYBIND11_MODULE(_C, module) {
   module.def(
       "read",
       [](py::handle exported_program, SymbolNames symbol_names) {
-        return aten::print(*read_exported_program(exported_program, std::move(symbol_names)));
+        ProgramReader reader(std::move(symbol_names));
+        return aten::print(*read_exported_program(exported_program, reader));
       },
       py::arg("exported_program"), py::arg("symbol_names") = SymbolNames(),
       "The ATen graph of a captured program, as text.");
   module.def(
       "functionalized",
       [](py::handle exported_program, SymbolNames symbol_names) {
-        const auto graph = read_exported_program(exported_program, std::move(symbol_names));
+        ProgramReader reader(std::move(symbol_names));
+        const auto graph = read_exported_program(exported_program, reader);
         aten::functionalize(*graph);
         aten::verify(*graph, "functionalize");
         return aten::print(*graph);

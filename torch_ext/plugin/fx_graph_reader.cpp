@@ -148,6 +148,12 @@ const CallTarget& ProgramReader::target(PyObject* callee) {
   return targets_.emplace(callee, read_target(callee)).first->second;
 }
 
+PyObject* ProgramReader::origin(const aten::Node& call) {
+  for (; indexed_ < origins_.size(); ++indexed_) origin_of_.insert(origins_[indexed_]);
+  const auto at = origin_of_.find(call.location);
+  return at == origin_of_.end() ? nullptr : at->second;
+}
+
 Argument GraphReader::read(PyObject* graph_module, const Placeholder& placeholder) {
   const FxObjects& fx = FxObjects::get();
   const py::object graph = attribute(graph_module, fx.graph);
@@ -234,7 +240,9 @@ void GraphReader::call(PyObject* node, std::string_view name, PyObject* meta) {
       }
     }
   }
-  const Location* location = graph_.add_location(read_location(meta, name));
+  const Location* location =
+      graph_.add_location(program_.within ? *program_.within : read_location(meta, name));
+  program_.add_origin(location, node);
   std::vector<Argument> call_arguments = arguments(args.ptr(), kwargs.ptr(), target);
   if (autocast_) autocast(target, value, call_arguments, location);
   aten::Node* call = graph_.add_node(target.key, std::move(call_arguments), location);

@@ -21,25 +21,37 @@ struct CallTarget {
   bool takes_dtype = false;  // the caller chooses the result's dtype
 };
 
+// What a placeholder stands for.
+using Placeholder = std::function<aten::Argument(PyObject* node, std::string_view name)>;
+
 // Shared by all graphs of one program.
 struct ProgramReader {
   explicit ProgramReader(SymbolNames names) : types(std::move(names)) {}
 
   const CallTarget& target(PyObject* callee);
+  // Where a call came from is known by its location, which no two calls share.
+  void add_origin(const Location* location, PyObject* node) {
+    origins_.emplace_back(location, node);
+  }
+  // The FX node that a call was read from, borrowed; nullptr for calls that functionalization made
+  // up.
+  PyObject* origin(const aten::Node& call);
 
   TypeReader types;
+  // Of a graph that stands for one call of the program: that call's place.
+  const Location* within = nullptr;
 
  private:
   std::unordered_map<PyObject*, CallTarget> targets_;
+  std::vector<std::pair<const Location*, PyObject*>> origins_;
+  std::unordered_map<const Location*, PyObject*> origin_of_;  // of the first `indexed_`
+  size_t indexed_ = 0;
 };
 
 // Reads the nodes of FX graphs into one aten::Graph. A node's result is an Argument: a value, a
 // list of them, or a literal where a size is a known number.
 class GraphReader {
  public:
-  // What a placeholder stands for.
-  using Placeholder = std::function<aten::Argument(PyObject* node, std::string_view name)>;
-
   GraphReader(ProgramReader& program, aten::Graph& graph) : program_(program), graph_(graph) {}
 
   // Reads all nodes; returns the output node's argument.

@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "plugin/fx_graph_reader.h"
-
 namespace onnx_native::plugin {
 namespace {
 
@@ -83,14 +81,13 @@ class Signature {
 
 }  // namespace
 
-std::unique_ptr<aten::Graph> read_exported_program(py::handle program, SymbolNames names) {
+std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramReader& reader) {
   const FxObjects& fx = FxObjects::get();
   Dim::restart_fresh();  // the same program gives the same names
   auto graph = std::make_unique<aten::Graph>();
   const Signature signature(program);
   const py::dict state = program.attr("state_dict");
   const py::dict constants = program.attr("constants");
-  ProgramReader reader(std::move(names));
   GraphReader body(reader, *graph);
   size_t next = 0;
 

@@ -4,14 +4,15 @@
 #include <memory>
 
 #include "aten/graph.h"
-#include "plugin/fx_types.h"
+#include "plugin/fx_graph_reader.h"
 
 namespace onnx_native::plugin {
 
-// Walks the program's FX graph with the GIL held. Symbols get new names where `names` has them.
+// Walks the program's FX graph with the GIL held.
 // wrap_with_set_grad_enabled, wrap_with_autocast and kin are inlined (an autocast region's casts
 // become `aten::to.dtype` nodes); assertions about metadata and sizes are dropped. Throws
 // ExportError(unsupported or invalid_program) with the user's source line.
-std::unique_ptr<aten::Graph> read_exported_program(py::handle exported_program, SymbolNames names);
+std::unique_ptr<aten::Graph> read_exported_program(py::handle exported_program,
+                                                   ProgramReader& reader);
 
 }  // namespace onnx_native::plugin

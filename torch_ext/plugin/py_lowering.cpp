@@ -4,6 +4,7 @@
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -53,7 +54,7 @@ class PyBuilder {
         domain = value.cast<std::string>();
       } else if (name == "outputs") {
         outputs = value.cast<size_t>();
-      } else {
+      } else if (!PyCallable_Check(value.ptr()) || THPDtype_Check(value.ptr())) {
         attributes.push_back({name, attribute_value(value)});
       }
     }
@@ -65,6 +66,12 @@ class PyBuilder {
       }
     }
     for (const py::handle input : inputs) values.push_back(value_of(input, dtype));
+    for (const auto& [key, value] : settings) {
+      if (!PyCallable_Check(value.ptr()) || THPDtype_Check(value.ptr())) continue;
+      const std::string name = py::str(key).cast<std::string>();
+      const auto types = body_inputs(op_type, values, attributes);
+      attributes.push_back({name, sub_graph(name, value, types)});
+    }
     if (!domain.empty()) builder().model().domains.try_emplace(domain, 1);
     const Values results =
         builder().ops(op_type, outputs, std::move(values), std::move(attributes), domain);
@@ -87,6 +94,22 @@ class PyBuilder {
   PyValue shape(const PyValue& value) { return {builder().shape_of(value.value)}; }
   PyValue size(const PyValue& value, int64_t axis) { return {builder().size(value.value, axis)}; }
 
+  // What a function returned: a value or several.
+  Values values_of(py::handle result) {
+    Values values;
+    const auto add = [&](py::handle item) {
+      Value value = value_of(item, DType::undefined);
+      if (!value) throw py::type_error("a lowering returns a Value, or a tuple of them");
+      values.push_back(value);
+    };
+    if (py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result)) {
+      for (const py::handle item : result) add(item);
+    } else {
+      add(result);
+    }
+    return values;
+  }
+
   Value value_of(py::handle object, DType dtype) {
     if (object.is_none()) return nullptr;
     if (py::isinstance<PyValue>(object)) return object.cast<PyValue&>().value;
@@ -108,6 +131,49 @@ class PyBuilder {
   Builder& builder() const { return call_.builder(); }
   Value number(const Scalar& value, DType dtype) {
     return builder().scalar(dtype == DType::undefined ? value.kind_dtype() : dtype, value);
+  }
+
+  using TensorType = std::pair<DType, std::optional<Shape>>;
+
+  // What the sub-graphs of an operator are given.
+  static std::vector<TensorType> body_inputs(const std::string& op_type, const Values& inputs,
+                                             const std::vector<onnx::Attribute>& attributes) {
+    std::vector<TensorType> types;
+    if (op_type == "Loop") {
+      types = {{DType::i64, Shape{}}, {DType::boolean, Shape{}}};
+      for (size_t i = 2; i < inputs.size(); ++i) types.emplace_back(inputs[i]->dtype, std::nullopt);
+    } else if (op_type == "Scan") {
+      size_t scanned = 0;
+      std::vector<int64_t> axes;
+      for (const onnx::Attribute& attribute : attributes) {
+        if (attribute.name == "num_scan_inputs")
+          scanned = static_cast<size_t>(std::get<int64_t>(attribute.value));
+        if (attribute.name == "scan_input_axes")
+          axes = std::get<std::vector<int64_t>>(attribute.value);
+      }
+      const size_t states = inputs.size() - scanned;
+      for (size_t i = 0; i < inputs.size(); ++i) {
+        std::optional<Shape> shape = inputs[i]->shape;
+        if (i >= states && shape) {
+          const int64_t axis = i - states < axes.size() ? axes[i - states] : 0;
+          shape->erase(shape->begin() + normalize_axis(axis, static_cast<int64_t>(shape->size())));
+        }
+        types.emplace_back(inputs[i]->dtype, std::move(shape));
+      }
+    }
+    return types;
+  }
+
+  std::shared_ptr<onnx::Graph> sub_graph(const std::string& name, py::handle function,
+                                         const std::vector<TensorType>& types) {
+    return builder().subgraph(name, [&] {
+      py::tuple arguments(types.size());
+      for (size_t i = 0; i < types.size(); ++i) {
+        arguments[i] =
+            py::cast(PyValue{builder().graph().add_input("", types[i].first, types[i].second)});
+      }
+      return values_of(function(*arguments));
+    });
   }
 
   // Results of operators that the builder does not know take the type that was captured.
@@ -185,19 +251,8 @@ ops::Results run(const py::function& function, const ops::Call& call) {
       positional.append(value);
     }
   }
-  const py::object result = function(*py::tuple(positional), **keywords);
-  ops::Results results;
-  const auto add = [&](py::handle item) {
-    Value value = builder.value_of(item, DType::undefined);
-    if (!value) throw py::type_error("a lowering returns a Value, or a tuple of them");
-    results.emplace_back(value);
-  };
-  if (py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result)) {
-    for (const py::handle item : result) add(item);
-  } else {
-    add(result);
-  }
-  return results;
+  const Values values = builder.values_of(function(*py::tuple(positional), **keywords));
+  return {values.begin(), values.end()};
 }
 
 void register_lowering(const std::string& op, const py::function& function) {
@@ -207,7 +262,29 @@ void register_lowering(const std::string& op, const py::function& function) {
       op, {.run = [kept](const ops::Call& call) { return run(*kept, call); }, .parameters = {}});
 }
 
+void collect_values(const ops::Call& call, const aten::Argument& argument, py::list& values) {
+  if (argument.as_value()) {
+    values.append(to_python(call, argument));
+  } else if (const auto* list = argument.get<aten::Argument::List>()) {
+    for (const aten::Argument& item : *list) collect_values(call, item, values);
+  }
+}
+
 }  // namespace
+
+ops::Results run_on_values(const py::function& function, const ops::Call& call) {
+  const py::gil_scoped_acquire acquired;
+  PyBuilder builder(call);
+  py::list inputs;
+  for (const aten::Argument& argument : call.node().arguments) {
+    collect_values(call, argument, inputs);
+  }
+  const Values values =
+      builder.values_of(function(py::cast(&builder, py::return_value_policy::reference), inputs));
+  ops::Results results{values.begin(), values.end()};
+  results.resize(std::max(results.size(), call.node().outputs.size()));
+  return results;
+}
 
 void bind_lowerings(py::module_& module) {
   py::class_<PyValue>(module, "Value")

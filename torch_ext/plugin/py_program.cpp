@@ -3,16 +3,22 @@
 #include <chrono>
 
 #include "plugin/fx_reader.h"
+#include "plugin/py_fallback.h"
 #include "writer/writer.h"
 
 namespace onnx_native::plugin {
 
-Program::Program(py::handle exported_program, SymbolNames symbol_names,
-                 const ExportOptions& options) {
+Program::Program(py::handle exported_program, SymbolNames symbol_names, ExportOptions options,
+                 bool fallbacks) {
   const auto start = std::chrono::steady_clock::now();
-  graph_ = read_exported_program(exported_program, std::move(symbol_names));
+  ProgramReader reader(std::move(symbol_names));
+  graph_ = read_exported_program(exported_program, reader);
   const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
+  PyLowerings foreign(reader, fallbacks);
+  options.foreign = &foreign;
   model_ = export_graph(*graph_, options, &report_);
+  fallbacks_ = foreign.used();
+  decomposed_ = foreign.take_graphs();
   report_.seconds.insert(report_.seconds.begin(), {"read", reading.count()});
 }
 
@@ -45,6 +51,7 @@ py::dict Program::report() const {
   report["aten_nodes"] = report_.aten_nodes;
   report["onnx_nodes"] = report_.onnx_nodes;
   report["warnings"] = report_.warnings;
+  report["fallbacks"] = fallbacks_;
   return report;
 }
 
@@ -71,20 +78,22 @@ void bind_program(py::module_& module) {
   py::class_<Program>(module, "Program")
       .def(py::init([](py::handle exported_program, int64_t opset, bool optimize,
                        std::vector<std::string> input_names, std::vector<std::string> output_names,
-                       SymbolNames symbol_names, bool verify) {
+                       SymbolNames symbol_names, bool verify, bool fallbacks) {
+             ExportOptions options;
+             options.opset = opset;
+             options.optimize = optimize;
+             options.input_names = std::move(input_names);
+             options.output_names = std::move(output_names);
+             options.verify = verify;
+             options.producer_version = ONNX_NATIVE_VERSION;
              return std::make_unique<Program>(exported_program, std::move(symbol_names),
-                                              ExportOptions{.opset = opset,
-                                                            .optimize = optimize,
-                                                            .input_names = std::move(input_names),
-                                                            .output_names = std::move(output_names),
-                                                            .verify = verify,
-                                                            .producer_version = ONNX_NATIVE_VERSION,
-                                                            .table = nullptr});
+                                              std::move(options), fallbacks);
            }),
            py::arg("exported_program"), py::kw_only(), py::arg("opset"), py::arg("optimize") = true,
            py::arg("input_names") = std::vector<std::string>(),
            py::arg("output_names") = std::vector<std::string>(),
-           py::arg("symbol_names") = SymbolNames(), py::arg("verify") = false)
+           py::arg("symbol_names") = SymbolNames(), py::arg("verify") = false,
+           py::arg("fallbacks") = false)
       .def_property_readonly("input_names", &Program::input_names)
       .def_property_readonly("output_names", &Program::output_names)
       .def_property_readonly("weight_bytes", &Program::weight_bytes)

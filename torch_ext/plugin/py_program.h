@@ -3,6 +3,7 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,7 +17,9 @@ namespace onnx_native::plugin {
 // Owns the ATen graph (weights, locations) and the ONNX model over it.
 class Program {
  public:
-  Program(py::handle exported_program, SymbolNames symbol_names, const ExportOptions& options);
+  // With `fallbacks`, PyTorch helps with operators that the op table lacks.
+  Program(py::handle exported_program, SymbolNames symbol_names, ExportOptions options,
+          bool fallbacks);
 
   std::vector<std::string> input_names() const;
   std::vector<std::string> output_names() const;
@@ -32,6 +35,8 @@ class Program {
 
  private:
   std::unique_ptr<aten::Graph> graph_;
+  std::vector<std::shared_ptr<aten::Graph>> decomposed_;  // calls, as PyTorch decomposes them
+  std::map<std::string, std::string> fallbacks_;          // operator -> the safety net it fell into
   std::unique_ptr<onnx::Model> model_;
   ExportReport report_;
 };

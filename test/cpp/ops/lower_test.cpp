@@ -36,7 +36,7 @@ class LowerTest : public testing::Test {
   onnx::Model model;
   Builder builder{model};
   OpTable table;
-  Lowerer lowerer{builder, table};
+  Lowerer lowerer{builder, Lowerings(table)};
 };
 
 Value add(Builder& b, Value self, Value other) { return b.Add(self, other); }
@@ -102,7 +102,7 @@ TEST_F(LowerTest, AllMissingOperatorsAreReportedTogether) {
         graph.add_output(node, "y", aten::Type::tensor(DType::f32, Shape{2})));
   }
   try {
-    check_operators(graph, table);
+    check_operators(graph, Lowerings(table));
     FAIL();
   } catch (const ExportError& error) {
     std::string text = error.what();

@@ -47,15 +47,35 @@ def export(
     return program
 
 
+def export_program(
+    captured: torch.export.ExportedProgram, opset: int | None = None
+) -> torch.onnx.ONNXProgram:
+    """The ONNX form of a captured program."""
+    program = torch.onnx.export(captured, dynamo=True, opset_version=opset, verbose=False)
+    assert program is not None
+    return program
+
+
 def operators(program: torch.onnx.ONNXProgram) -> set[str]:
     """The keys of the op table that an export looked up, as rows write them."""
     report: Any = program.export_report  # type: ignore[attr-defined]
     return set(report["operators"])
 
 
+def fallbacks(program: torch.onnx.ONNXProgram) -> set[str]:
+    """The operators for which an export needed a safety net."""
+    report: Any = program.export_report  # type: ignore[attr-defined]
+    return set(report.get("fallbacks", ()))
+
+
+def check(program: torch.onnx.ONNXProgram) -> None:
+    """Onnx's own checker, in full."""
+    onnx.checker.check_model(program.model_proto, full_check=True)
+
+
 def session(program: torch.onnx.ONNXProgram) -> onnxruntime.InferenceSession:
     """The checked model in ONNX Runtime, run as it is written."""
-    onnx.checker.check_model(program.model_proto, full_check=True)
+    check(program)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
@@ -70,6 +90,16 @@ def real(tensor: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
+def ort_value(tensor: torch.Tensor) -> onnxruntime.OrtValue:
+    """The tensor for ONNX Runtime, bfloat16 included."""
+    tensor = real(tensor)
+    if tensor.dtype is torch.bfloat16:
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
+            tensor.contiguous().view(torch.uint16).numpy(), onnx.TensorProto.BFLOAT16
+        )
+    return onnxruntime.OrtValue.ortvalue_from_numpy(tensor.numpy())
+
+
 def compare(
     row: Row, running: onnxruntime.InferenceSession, case: Case, inputs: Sequence[torch.Tensor]
 ) -> None:
@@ -82,8 +112,14 @@ def compare(
     # An input that nothing needs is still an input; inputs come in the program's order.
     names = [argument.name for argument in running.get_inputs()]
     assert len(names) == len(inputs)
-    feeds = {name: real(value).numpy() for name, value in zip(names, inputs, strict=True)}
-    results = [torch.from_numpy(result) for result in running.run(None, feeds)]
+    feeds = {name: ort_value(value) for name, value in zip(names, inputs, strict=True)}
+    outputs = [output.name for output in running.get_outputs()]
+    results = [
+        torch.from_dlpack(result._ortvalue.to_dlpack())
+        if result.data_type() == "tensor(bfloat16)"
+        else torch.from_numpy(result.numpy())
+        for result in running.run_with_ort_values(outputs, feeds)
+    ]
     assert len(results) == len(expected)
     for result, wanted in zip(results, expected, strict=True):
         wanted = real(wanted)

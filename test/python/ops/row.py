@@ -143,7 +143,8 @@ def case_of(op: Function, sample: Any) -> Case:
         for place, tensor in zip(places, tensors, strict=True):
             arguments[place] = tensor
         input_, args, kwargs = pytree.tree_unflatten(arguments, spec)
-        return op(input_, *args, **kwargs)
+        # Eigenvectors have no fixed sign: such samples say what does not depend on it.
+        return sample.output_process_fn_grad(op(input_, *args, **kwargs))
 
     return Case(function, *(leaves[i].detach().clone() for i in places))
 

@@ -1,0 +1,168 @@
+"""The safety nets: what PyTorch knows of operators that the op table lacks.
+
+First, PyTorch's decomposition of the single operator. Second, the function of PyTorch's ONNX
+library for it. What falls into them is counted in ``program.export_report["fallbacks"]``.
+"""
+
+import functools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+_enabled = os.environ.get("ONNX_NATIVE_FALLBACKS", "1") != "0"
+
+
+@contextmanager
+def fallbacks(enabled: bool) -> Iterator[None]:
+    """Runs its block with the safety nets on or off.
+
+    The environment variable ``ONNX_NATIVE_FALLBACKS=0`` turns them off for the whole process.
+    """
+    global _enabled
+    before = _enabled
+    _enabled = enabled
+    try:
+        yield
+    finally:
+        _enabled = before
+
+
+def is_enabled() -> bool:
+    """Whether operators without a native lowering may fall into a safety net."""
+    return _enabled
+
+
+class Call:
+    """A captured call as a function of the values that it takes."""
+
+    def __init__(self, node: torch.fx.Node) -> None:
+        op: Any = node.target
+        names = [argument.name for argument in op._schema.arguments]
+        ordered = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
+        arguments = {name: ordered[name] for name in names if name in ordered}
+        self.positional = len(node.args)
+        self.leaves, self._spec = pytree.tree_flatten(arguments)
+        self.places = [i for i, leaf in enumerate(self.leaves) if _is_value(leaf)]
+        self.op = op
+        self.examples = [_example(self.leaves[place]) for place in self.places]
+
+    def arguments(self, values: Any) -> dict[str, Any]:
+        """The call's arguments by name, with these in place of the values."""
+        leaves = [_example(leaf) for leaf in self.leaves]
+        for place, value in zip(self.places, values, strict=True):
+            leaves[place] = value
+        result: dict[str, Any] = pytree.tree_unflatten(leaves, self._spec)
+        return result
+
+    def __call__(self, op: Any, values: Any) -> Any:
+        """Calls an overload that takes the same arguments."""
+        arguments = self.arguments(values)
+        positional = [
+            arguments.pop(argument.name)
+            for argument in op._schema.arguments
+            if not argument.kwarg_only and argument.name in arguments
+        ]
+        return op(*positional, **arguments)
+
+
+def _example(leaf: Any) -> Any:
+    return leaf.meta.get("val") if isinstance(leaf, torch.fx.Node) else leaf
+
+
+# As the reader has it: a size that is known is a number, not a value.
+def _is_value(leaf: Any) -> bool:
+    if not isinstance(leaf, torch.fx.Node):
+        return False
+    example = _example(leaf)
+    if isinstance(example, torch.SymInt):
+        return not example.node.expr.is_number
+    return not isinstance(example, int | float | bool)
+
+
+def _overload(key: str) -> Any:
+    namespace, _, name = key.partition("::")
+    name, _, overload = name.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+
+
+def _key(op: torch._ops.OpOverload) -> str:
+    return op.name().removesuffix(".default")
+
+
+@functools.cache
+def _core_decompositions() -> dict[Any, Any]:
+    return dict(torch.export.default_decompositions().items())
+
+
+def _decompositions(op: Any, has_lowering: Callable[[str], bool]) -> dict[Any, Any]:
+    """Decompositions of `op`, and of what it becomes, as far as no lowering takes over."""
+    from torch._decomp import decomposition_table
+
+    core = _core_decompositions()
+    table = {
+        other: function
+        for other, function in core.items()
+        if isinstance(other, torch._ops.OpOverload) and not has_lowering(_key(other))
+    }
+    own = core.get(op) or decomposition_table.get(op)
+    if own is not None:
+        table[op] = own
+    return table
+
+
+def decompose(
+    node: torch.fx.Node, key: str, values: int, has_lowering: Callable[[str], bool]
+) -> torch.fx.GraphModule | None:
+    """PyTorch's decomposition of one captured call; None where there is none.
+
+    Args:
+        node: The call.
+        key: The operator to decompose: the node's own, or its functional form.
+        values: How many tensors and symbolic numbers the call takes.
+        has_lowering: Whether the op table has an operator.
+
+    Returns:
+        A graph of the call's values, in the order of its schema.
+    """
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    try:
+        op = _overload(key)
+        call = Call(node)
+        if len(call.places) != values or not call.examples:
+            return None
+        mode = torch._guards.detect_fake_mode(call.examples)
+        if mode is None:
+            return None
+        trace = make_fx(
+            lambda *given: call(op, given), decomposition_table=_decompositions(op, has_lowering)
+        )
+        with mode, enable_python_dispatcher():
+            module = trace(*call.examples)
+    except Exception:
+        # There are as many ways to fail as decompositions.
+        return None
+    if any(inner.target is op for inner in module.graph.nodes):
+        return None
+    return module
+
+
+def library_lowering(node: torch.fx.Node, values: int) -> Callable[..., Any] | None:
+    """A lowering of this call by PyTorch's ONNX function library; None where it has none.
+
+    It takes a builder and the call's values in the order of its schema.
+    """
+    from onnx_native import _onnxscript
+
+    function = _onnxscript.library_function(node)
+    if function is None:
+        return None
+    call = Call(node)
+    if len(call.places) != values:
+        return None
+    return lambda builder, inputs: _onnxscript.replay_call(builder, function, call, inputs)

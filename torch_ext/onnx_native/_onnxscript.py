@@ -1,0 +1,166 @@
+"""ONNX functions written in onnxscript, replayed into the native builder.
+
+PyTorch's ONNX function library consists of them.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from onnx_native._fallbacks import Call
+
+Values = dict[Any, Any]  # ir.Value -> the native builder's
+
+
+@functools.cache
+def _library() -> Any:
+    from torch.onnx._internal.exporter import _registration
+
+    return _registration.ONNXRegistry.from_torchlib()
+
+
+def library_function(node: torch.fx.Node) -> Callable[..., Any] | None:
+    """The function of PyTorch's library for this call; None where there is none."""
+    from torch.onnx._internal.exporter import _dispatching
+
+    function, _ = _dispatching.dispatch(node, _library())
+    return function
+
+
+def replay_call(
+    builder: Any, function: Callable[..., Any], call: "Call", inputs: Sequence[Any]
+) -> Any:
+    """Builds what the function makes of the call.
+
+    Args:
+        builder: The native builder.
+        function: An onnxscript function, or a Python one that calls onnxscript's operators.
+        call: The captured call.
+        inputs: What its values became in the ONNX graph.
+    """
+    import onnx_ir as ir
+    import onnxscript
+    from torch.onnx._internal.exporter import _building, _constants, _core, _tensors
+
+    opset = _core._get_onnxscript_opset(_constants.TORCHLIB_OPSET)
+    symbols = []
+    for i, example in enumerate(call.examples):
+        symbol = _tensors.SymbolicTensor(opset, name=f"input_{i}")
+        _core._set_shape_type(symbol, example, complex_to_float=True)
+        symbols.append(symbol)
+    arguments = {name: _onnx(value) for name, value in call.arguments(symbols).items()}
+    names = list(arguments)
+    keywords = {name: arguments[name] for name in names[call.positional :]}
+    if "dtype" in keywords and keywords["dtype"] is None:
+        keywords["dtype"] = -1  # the library's sign for it
+    recorder: Any = _building.OpRecorder(opset, {})  # type: ignore[abstract]
+    with onnxscript.evaluator.default_as(recorder):
+        made = function(*(arguments[name] for name in names[: call.positional]), **keywords)
+    outputs = list(made) if isinstance(made, Sequence) else [made]
+    graph = ir.Graph(
+        symbols,
+        outputs,
+        nodes=recorder.nodes,
+        opset_imports={"": _constants.TORCHLIB_OPSET},
+        name="call",
+    )
+    if recorder.functions:
+        _inline(graph, recorder.functions)
+    values: Values = dict(zip(symbols, map(builder.constant, inputs), strict=True))
+    return _replay(builder, graph, values)
+
+
+def _onnx(value: Any) -> Any:
+    """A captured argument as onnxscript functions take it."""
+    from torch.onnx._internal.exporter import _core
+
+    if isinstance(value, list | tuple):
+        return [_onnx(item) for item in value]
+    if isinstance(value, torch.device | torch.memory_format | torch.layout):
+        return str(value)
+    if isinstance(value, torch.dtype):
+        return _core.torch_dtype_to_onnx_dtype(value)
+    return value
+
+
+def _inline(graph: "ir.Graph", functions: Mapping[Any, Any]) -> None:
+    import onnx_ir as ir
+    import onnx_ir.passes.common as passes
+
+    bodies = [
+        function
+        if isinstance(function, ir.Function)
+        else ir.serde.deserialize_function(function.to_function_proto())
+        for function in functions.values()
+    ]
+    passes.InlinePass()(ir.Model(graph, ir_version=10, functions=bodies))
+
+
+def _replay(builder: Any, graph: "ir.Graph", values: Values) -> list[Any]:
+    for node in graph:
+        if node.op_type == "Constant" and node.domain == "":
+            values[node.outputs[0]] = builder.constant(_constant(node))
+            continue
+        inputs = [
+            None if value is None else _value(builder, values, value) for value in node.inputs
+        ]
+        attributes = {
+            attribute.name: _attribute(builder, attribute, values)
+            for attribute in node.attributes.values()
+        }
+        if node.domain:
+            attributes["domain"] = node.domain
+        made = builder.op(node.op_type, *inputs, outputs=len(node.outputs), **attributes)
+        results = [made] if len(node.outputs) == 1 else made
+        values.update(zip(node.outputs, results, strict=True))
+    return [_value(builder, values, output) for output in graph.outputs]
+
+
+def _value(builder: Any, values: Values, value: "ir.Value") -> Any:
+    if value not in values:
+        assert value.const_value is not None
+        values[value] = builder.constant(_tensor(value.const_value))
+    return values[value]
+
+
+def _constant(node: "ir.Node") -> Any:
+    (attribute,) = node.attributes.values()
+    value = attribute.value
+    if attribute.name == "value":
+        return _tensor(value)
+    dtype = torch.float32 if attribute.name in ("value_float", "value_floats") else torch.int64
+    return torch.tensor(value, dtype=dtype)
+
+
+def _tensor(value: Any) -> torch.Tensor:
+    return torch.from_numpy(value.numpy().copy())
+
+
+@functools.cache
+def _torch_dtypes() -> dict[int, torch.dtype]:
+    from torch.onnx._internal.exporter import _core
+
+    return {int(onnx): dtype for dtype, onnx in _core._TORCH_DTYPE_TO_ONNX.items()}
+
+
+def _attribute(builder: Any, attribute: "ir.Attr", values: Values) -> Any:
+    import onnx_ir as ir
+
+    if attribute.type is ir.AttributeType.GRAPH:
+        body = attribute.value
+
+        def build(*inputs: Any) -> list[Any]:
+            return _replay(builder, body, values | dict(zip(body.inputs, inputs, strict=True)))
+
+        return build
+    if attribute.type is ir.AttributeType.TENSOR:
+        return _tensor(attribute.value)
+    if attribute.name in ("to", "dtype") and attribute.type is ir.AttributeType.INT:
+        return _torch_dtypes()[attribute.value]
+    value = attribute.value
+    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

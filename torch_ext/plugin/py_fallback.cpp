@@ -1,0 +1,101 @@
+#include "plugin/py_fallback.h"
+
+#include <utility>
+
+#include "plugin/py_lowering.h"
+
+namespace onnx_native::plugin {
+namespace {
+
+template <class Visit>
+void visit_values(const aten::Argument& argument, Visit&& visit) {
+  if (aten::Value* value = argument.as_value()) {
+    visit(value);
+  } else if (const auto* list = argument.get<aten::Argument::List>()) {
+    for (const aten::Argument& item : *list) visit_values(item, visit);
+  }
+}
+
+size_t count_values(const aten::Node& node) {
+  size_t count = 0;
+  for (const aten::Argument& argument : node.arguments) {
+    visit_values(argument, [&](aten::Value*) { ++count; });
+  }
+  return count;
+}
+
+py::module_ fallbacks() { return py::module_::import("onnx_native._fallbacks"); }
+
+bool has_lowering(const std::string& op) { return ops::op_table().find(op) != nullptr; }
+
+// Runs a decomposed call in place of the call.
+ops::Results inline_call(const aten::Graph& graph, const ops::Call& call) {
+  ops::Results arguments;
+  for (const aten::Argument& argument : call.node().arguments) {
+    visit_values(argument, [&](aten::Value* value) { arguments.push_back(call.lowered(value)); });
+  }
+  return call.inline_body(graph, arguments);
+}
+
+}  // namespace
+
+const ops::Lowering* PyLowerings::fallback(const aten::Node& node) {
+  if (!enabled_) return nullptr;
+  // A decomposition into the same call is none.
+  const bool inserted = found_.try_emplace(&node).second;
+  std::optional<ops::Lowering>& lowering = found_.at(&node);
+  if (inserted) lowering = make(node);
+  return lowering ? &*lowering : nullptr;
+}
+
+std::optional<ops::Lowering> PyLowerings::make(const aten::Node& node) {
+  PyObject* origin = reader_.origin(node);
+  if (!origin || !node.schema) return std::nullopt;
+  if (std::shared_ptr<aten::Graph> graph = decompose(node, origin)) {
+    used_[node.op] = "decomposition";
+    return ops::Lowering{
+        .run = [graph](const ops::Call& call) { return inline_call(*graph, call); },
+        .parameters = {}};
+  }
+  const py::object function =
+      fallbacks().attr("library_lowering")(py::handle(origin), count_values(node));
+  if (function.is_none()) return std::nullopt;
+  used_[node.op] = "function library";
+  const auto kept = std::make_shared<py::function>(function);
+  return ops::Lowering{.run = [kept](const ops::Call& call) { return run_on_values(*kept, call); },
+                       .parameters = {}};
+}
+
+std::shared_ptr<aten::Graph> PyLowerings::decompose(const aten::Node& node, PyObject* origin) {
+  const py::object module = fallbacks().attr("decompose")(
+      py::handle(origin), node.op, count_values(node), py::cpp_function(&has_lowering));
+  if (module.is_none()) return nullptr;
+  auto graph = std::make_shared<aten::Graph>();
+  const Location* outer = std::exchange(reader_.within, node.location);
+  try {
+    GraphReader body(reader_, *graph);
+    aten::Argument outputs = body.read(module.ptr(), [&](PyObject* input, std::string_view name) {
+      const py::object value = py::handle(input).attr("meta")["val"];
+      return graph->add_input(name, reader_.types.type_of(value.ptr()));
+    });
+    if (auto* list = std::get_if<aten::Argument::List>(&outputs.value)) {
+      graph->outputs = std::move(*list);
+    } else {
+      graph->outputs = {std::move(outputs)};
+    }
+    aten::functionalize(*graph);
+    aten::verify(*graph, "decomposition");
+  } catch (const ExportError&) {
+    graph = nullptr;
+  }
+  reader_.within = outer;
+  if (!graph || graph->outputs.size() != node.outputs.size()) return nullptr;
+  kept_.push_back(module);
+  if (!ops::missing_operators(*graph, ops::Lowerings(ops::op_table(), this)).empty()) {
+    return nullptr;
+  }
+  graphs_.push_back(graph);
+  return graph;
+}
+
+}  // namespace onnx_native::plugin

@@ -1,0 +1,44 @@
+// What PyTorch itself knows of operators that the op table lacks.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ops/lower.h"
+#include "plugin/fx_graph_reader.h"
+
+namespace onnx_native::plugin {
+
+// Two safety nets, in this order: PyTorch's decomposition of the single operator, traced on the
+// captured call's fake tensors and read again; and the function of PyTorch's ONNX library for it,
+// replayed into the Builder. Both start in onnx_native._fallbacks. Used with the GIL held.
+class PyLowerings final : public ops::ForeignLowerings {
+ public:
+  // `reader` knows which FX node each call was read from; it must outlive this object.
+  PyLowerings(ProgramReader& reader, bool enabled) : reader_(reader), enabled_(enabled) {}
+
+  const ops::Lowering* preferred(const aten::Node&) override { return nullptr; }
+  const ops::Lowering* fallback(const aten::Node& node) override;
+
+  // The operators that fell into a net, and into which.
+  const std::map<std::string, std::string>& used() const { return used_; }
+  // The decomposed calls; the model refers to their locations and constants.
+  std::vector<std::shared_ptr<aten::Graph>> take_graphs() { return std::move(graphs_); }
+
+ private:
+  std::optional<ops::Lowering> make(const aten::Node& node);
+  std::shared_ptr<aten::Graph> decompose(const aten::Node& node, PyObject* origin);
+
+  ProgramReader& reader_;
+  bool enabled_;
+  std::unordered_map<const aten::Node*, std::optional<ops::Lowering>> found_;
+  std::map<std::string, std::string> used_;
+  std::vector<std::shared_ptr<aten::Graph>> graphs_;
+  std::vector<py::object> kept_;  // modules whose nodes the reader's origins point to
+};
+
+}  // namespace onnx_native::plugin
