@@ -56,5 +56,7 @@ void register_creation(OpTable& ops);
 void register_random(OpTable& ops);
 // After the entries that they run.
 void register_complex(OpTable& ops);
+void register_hash(OpTable& ops);
+void register_fourier(OpTable& ops);
 
 }  // namespace onnx_native::ops

@@ -52,6 +52,8 @@ void register_all(OpTable& ops) {
   register_creation(ops);
   register_random(ops);
   register_complex(ops);
+  register_hash(ops);
+  register_fourier(ops);
   register_prims(ops);  // aliases of the above
 }
 
