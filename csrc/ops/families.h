@@ -43,6 +43,7 @@ void register_rnn(OpTable& ops);
 void register_loss(OpTable& ops);
 void register_vision(OpTable& ops);
 void register_quantize(OpTable& ops);
+void register_grouped_matmul(OpTable& ops);
 void register_grid(OpTable& ops);
 void register_fractional_pool(OpTable& ops);
 void register_unary(OpTable& ops);

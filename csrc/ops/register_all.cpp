@@ -40,6 +40,7 @@ void register_all(OpTable& ops) {
   register_loss(ops);
   register_vision(ops);
   register_quantize(ops);
+  register_grouped_matmul(ops);
   register_grid(ops);
   register_fractional_pool(ops);
   register_unary(ops);
