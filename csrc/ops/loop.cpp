@@ -23,10 +23,12 @@ Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step
       if (std::ranges::find(states, value) != states.end()) value = b.Identity(value);
     }
     results = next.size();
-    next.insert(next.begin(), again ? again(next) : b.Identity(condition));
+    const auto count = static_cast<std::ptrdiff_t>(initial.size());
+    next.insert(next.begin(),
+                again ? again(Values(next.begin(), next.begin() + count)) : b.Identity(condition));
     return next;
   });
-  Values inputs{count, again ? b.boolean(true) : nullptr};
+  Values inputs{count, again || initial.empty() ? b.boolean(true) : nullptr};
   inputs.insert(inputs.end(), initial.begin(), initial.end());
   return b.ops("Loop", results, std::move(inputs), {{"body", std::move(body)}});
 }
