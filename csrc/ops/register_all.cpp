@@ -24,6 +24,7 @@ void register_all(OpTable& ops) {
   register_conv(ops);
   register_embedding(ops);
   register_matmul(ops);
+  register_linalg_eig(ops);
   register_linalg_factor(ops);
   register_linalg_ldl(ops);
   register_linalg_norm(ops);
