@@ -168,7 +168,19 @@ Value linspace_of_tensors(const Call& call, int64_t steps, DType result) {
   return b.where(b.tensor(make_tensor(DType::boolean, {steps}, first_half)), up, down);
 }
 
+// Both bounds are in it.
+Value closed_range(Builder& b, Scalar start, Scalar end, Scalar step, OptionalDType dtype) {
+  const double first = start.to_double();
+  const double distance = step.to_double();
+  b.check(distance != 0, "a range with step 0");
+  const auto count = static_cast<int64_t>(std::floor((end.to_double() - first) / distance)) + 1;
+  std::vector<double> values(count);
+  for (int64_t i = 0; i < count; ++i) values[i] = first + distance * static_cast<double>(i);
+  return b.tensor(make_tensor(dtype.value_or(DType::f32), {count}, values));
+}
+
 void register_ranges(OpTable& ops) {
+  ops.def("aten::range.step", closed_range);
   ops.def("aten::arange", [](Builder&, Ignored, OptionalDType dtype, const Call& call) {
     return arange(call, std::nullopt, 0, std::nullopt, dtype);
   });

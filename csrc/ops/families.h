@@ -8,6 +8,9 @@ namespace onnx_native::ops {
 void register_control_flow(OpTable& ops);
 void register_calculus(OpTable& ops);
 void register_prims(OpTable& ops);
+void register_numbers(OpTable& ops);
+void register_segment(OpTable& ops);
+void register_backward(OpTable& ops);
 void register_special(OpTable& ops);
 void register_special_bessel(OpTable& ops);
 void register_special_error(OpTable& ops);
@@ -27,7 +30,6 @@ void register_attention(OpTable& ops);
 void register_conv(OpTable& ops);
 void register_embedding(OpTable& ops);
 void register_matmul(OpTable& ops);
-void register_linalg_eig(OpTable& ops);
 void register_linalg_factor(OpTable& ops);
 void register_linalg_ldl(OpTable& ops);
 void register_linalg_norm(OpTable& ops);
@@ -44,7 +46,6 @@ void register_rnn(OpTable& ops);
 void register_loss(OpTable& ops);
 void register_vision(OpTable& ops);
 void register_quantize(OpTable& ops);
-void register_grouped_matmul(OpTable& ops);
 void register_grid(OpTable& ops);
 void register_fractional_pool(OpTable& ops);
 void register_unary(OpTable& ops);
@@ -58,7 +59,5 @@ void register_creation(OpTable& ops);
 void register_random(OpTable& ops);
 // After the entries that they run.
 void register_complex(OpTable& ops);
-void register_hash(OpTable& ops);
-void register_fourier(OpTable& ops);
 
 }  // namespace onnx_native::ops

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -21,6 +22,10 @@ Values nonzero_numpy(Builder& b, Value self);
 // ScatterElements or ScatterND. Halves are reduced in float32: ONNX Runtime cannot reduce them.
 Value scatter_into(Builder& b, std::string_view op_type, Value data, Value indices, Value updates,
                    std::string_view reduction, std::vector<onnx::Attribute> attributes = {});
+
+// torch.scatter_reduce; "add" and "multiply" are other names of "sum" and "prod".
+Value scatter_reduce(Builder& b, Value self, int64_t dim, Value index, Value src,
+                     const std::string& reduce, bool include_self);
 
 // Where self[indices] reads and writes, by NumPy's rules: masks stand for the coordinates of what
 // they select; index tensors are broadcast together; their dimensions stand where the first one

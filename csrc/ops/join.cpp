@@ -149,11 +149,38 @@ Value chunk_cat(Builder& b, Values tensors, int64_t dim, int64_t num_chunks) {
   return b.concat(tensors, -1);
 }
 
+// Sequences of different lengths stacked, the shorter ones padded.
+Value pad_sequence(Builder& b, Values sequences, bool batch_first, double padding_value,
+                   const std::string& padding_side) {
+  b.check(!sequences.empty(), "pad_sequence of no sequences");
+  Dim longest = 0;
+  for (const Value sequence : sequences) longest = Dim::max(longest, sequence->dim(0));
+  for (Value& sequence : sequences) {
+    const int64_t rank = sequence->rank();
+    std::vector<Dim> amounts(2 * rank, 0);
+    amounts[padding_side == "left" ? 0 : rank] = longest - sequence->dim(0);
+    Shape shape = *sequence->shape;
+    shape[0] = longest;
+    sequence = b.reshape(b.pad(sequence, amounts, b.like(sequence, padding_value)), shape);
+  }
+  return stack(b, sequences, batch_first ? 0 : 1);
+}
+
+// Powers of each element, a row for each.
+Value vander(Builder& b, Value x, std::optional<int64_t> n, bool increasing) {
+  if (!is_floating(x->dtype)) x = b.cast(x, DType::i64);
+  const Dim count = n ? Dim(*n) : x->dim(0);
+  const Value powers = increasing ? b.range(count) : b.range(count - 1, -1, -1);
+  return b.Pow(b.unsqueeze(x, {1}), b.cast(powers, x->dtype));
+}
+
 }  // namespace
 
 void register_join(OpTable& ops) {
   ops.def({"aten::cat", "aten::concat", "aten::concatenate"}, cat);
   ops.def("aten::stack", stack);
+  ops.def("aten::pad_sequence", pad_sequence);
+  ops.def("aten::vander", vander);
   ops.def("aten::hstack", hstack);
   ops.def({"aten::vstack", "aten::row_stack"},
           [](Builder& b, Values tensors) { return cat_at_least(b, tensors, 2, 0); });

@@ -131,6 +131,40 @@ Value cross_entropy(Builder& b, Value self, Value target, std::optional<Value> w
                b.Mul(smooth, b.Div(b.like(self, label_smoothing), classes)));
 }
 
+// torch.nn.functional.linear_cross_entropy by chunks, which only save memory.
+Value linear_cross_entropy(Builder& b, Value input, Value linear_weight, Value target,
+                           std::optional<Value> linear_bias, std::optional<Value> weight,
+                           int64_t reduction, int64_t ignore_index, double label_smoothing,
+                           DType computed_in) {
+  const auto wide = [&](Value v) { return b.cast(v, computed_in); };
+  Value logits = b.matmul(wide(input), b.swap_axes(wide(linear_weight), 0, 1));
+  if (linear_bias) logits = b.Add(logits, wide(*linear_bias));
+  if (weight) weight = wide(*weight);
+  return b.cast(cross_entropy(b, logits, target, weight, reduction, ignore_index, label_smoothing),
+                input->dtype);
+}
+
+void register_linear_cross_entropy(OpTable& ops) {
+  ops.def("torch_nn::_linear_cross_entropy_batch_chunked",
+          [](Builder& b, Value input, Value linear_weight, Value target,
+             std::optional<Value> linear_bias, std::optional<Value> weight, std::string reduction,
+             int64_t ignore_index, double label_smoothing, Ignored, Ignored, DType acc_dtype,
+             Ignored, Ignored, Ignored, Ignored) {
+            const Value loss = linear_cross_entropy(b, input, linear_weight, target, linear_bias,
+                                                    weight, reduction == "mean" ? kMean : kSum,
+                                                    ignore_index, label_smoothing, acc_dtype);
+            // The gradients are for autograd alone.
+            return Results{loss, Lowered(), Lowered(), Lowered()};
+          });
+  ops.def("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction",
+          [](Builder& b, Value input, Value linear_weight, Value target,
+             std::optional<Value> linear_bias, std::optional<Value> weight, int64_t ignore_index,
+             Ignored, Ignored, DType acc_dtype) {
+            return linear_cross_entropy(b, input, linear_weight, target, linear_bias, weight, kNone,
+                                        ignore_index, 0, acc_dtype);
+          });
+}
+
 Value kl_div(Builder& b, Value self, Value target, int64_t reduction, bool log_target) {
   if (log_target) return reduced(b, b.Mul(b.Exp(target), b.Sub(target, self)), reduction);
   const Value zero = b.like(target, 0.0);
@@ -274,6 +308,7 @@ void register_loss(OpTable& ops) {
           });
   ops.def({"aten::nll_loss_forward", "aten::nll_loss2d_forward"}, nll_loss);
   ops.def("aten::cross_entropy_loss", cross_entropy);
+  register_linear_cross_entropy(ops);
   ops.def("aten::kl_div", Promote::standard, kl_div);
   ops.def("aten::poisson_nll_loss", Promote::int_to_float, poisson_nll_loss);
   ops.def("aten::soft_margin_loss", Promote::standard,

@@ -188,6 +188,16 @@ void register_matmul(OpTable& ops) {
           [](Builder& b, Value self, Value mat, Value vec, Scalar beta, Scalar alpha) {
             return add_product(b, self, b.matmul(mat, vec), beta, alpha);
           });
+  // Computed in the result's dtype.
+  ops.def({"aten::mm.dtype", "aten::bmm.dtype"},
+          [](Builder& b, Value self, Value mat2, DType dtype) {
+            return b.matmul(b.cast(self, dtype), b.cast(mat2, dtype));
+          });
+  ops.def("aten::addmm.dtype",
+          [](Builder& b, Value self, Value a, Value c, DType dtype, Scalar beta, Scalar alpha) {
+            const Value product = b.matmul(b.cast(a, dtype), b.cast(c, dtype));
+            return add_product(b, b.cast(self, dtype), product, beta, alpha);
+          });
   ops.def("aten::baddbmm",
           [](Builder& b, Value self, Value batch1, Value batch2, Scalar beta, Scalar alpha) {
             return add_product(b, self, b.matmul(batch1, batch2), beta, alpha);

@@ -244,6 +244,14 @@ void register_extremes(OpTable& ops) {
               return arg_extreme(b, arg, self, dim, keepdim);
             });
   }
+  ops.def("aten::_aminmax", [](Builder& b, Value self) {
+    return std::array{extreme(b, "ReduceMin", self, std::nullopt, false),
+                      extreme(b, "ReduceMax", self, std::nullopt, false)};
+  });
+  ops.def("aten::_aminmax.dim", [](Builder& b, Value self, int64_t dim, bool keepdim) {
+    return std::array{extreme(b, "ReduceMin", self, Ints{dim}, keepdim),
+                      extreme(b, "ReduceMax", self, Ints{dim}, keepdim)};
+  });
   ops.def("aten::aminmax", [](Builder& b, Value self, std::optional<int64_t> dim, bool keepdim) {
     if (!dim && keepdim) {
       Ints all = axes_of(self, std::nullopt);

@@ -5,6 +5,9 @@ namespace onnx_native::ops {
 void register_all(OpTable& ops) {
   register_control_flow(ops);
   register_calculus(ops);
+  register_numbers(ops);
+  register_segment(ops);
+  register_backward(ops);
   register_special(ops);
   register_special_bessel(ops);
   register_special_error(ops);
@@ -24,7 +27,6 @@ void register_all(OpTable& ops) {
   register_conv(ops);
   register_embedding(ops);
   register_matmul(ops);
-  register_linalg_eig(ops);
   register_linalg_factor(ops);
   register_linalg_ldl(ops);
   register_linalg_norm(ops);
@@ -41,7 +43,6 @@ void register_all(OpTable& ops) {
   register_loss(ops);
   register_vision(ops);
   register_quantize(ops);
-  register_grouped_matmul(ops);
   register_grid(ops);
   register_fractional_pool(ops);
   register_unary(ops);
@@ -54,8 +55,6 @@ void register_all(OpTable& ops) {
   register_creation(ops);
   register_random(ops);
   register_complex(ops);
-  register_hash(ops);
-  register_fourier(ops);
   register_prims(ops);  // aliases of the above
 }
 

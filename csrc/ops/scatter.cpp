@@ -84,6 +84,8 @@ Value keep_nan(Builder& b, Value result, Value start, int64_t dim, Value index, 
                  b.like(result, std::numeric_limits<double>::quiet_NaN()), result);
 }
 
+}  // namespace
+
 Value scatter_reduce(Builder& b, Value self, int64_t dim, Value index, Value src,
                      const std::string& reduce, bool include_self) {
   std::string_view reduction = onnx_reduction(b, reduce);
@@ -107,6 +109,8 @@ Value scatter_reduce(Builder& b, Value self, int64_t dim, Value index, Value src
     return b.Div(b.Sub(result, b.op("Mod", {result, count})), count);
   });
 }
+
+namespace {
 
 Value index_reduce(Builder& b, Value self, int64_t dim, Value index, Value source,
                    const std::string& reduce, bool include_self) {

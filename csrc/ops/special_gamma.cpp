@@ -96,11 +96,6 @@ Value polygamma(Builder& b, int64_t n, Value self) {
   return in_f64(b, formula, self);
 }
 
-// Whether any element is true; of no elements, none is.
-Value any(Builder& b, Value condition) {
-  return b.Greater(b.reduce("ReduceSum", b.cast(condition, DType::i64), {}, false), b.i64(0));
-}
-
 constexpr double kPrecision = 1e-13;
 constexpr int64_t kMostSteps = 1000000;
 
@@ -113,7 +108,7 @@ Value lower_series(Builder& b, Value a, Value x) {
     return Values{term, b.Add(states[1], term)};
   };
   const auto again = [&](const Values& states) {
-    return any(b, b.Greater(states[0], b.Mul(states[1], f64(b, kPrecision))));
+    return any_true(b, b.Greater(states[0], b.Mul(states[1], f64(b, kPrecision))));
   };
   return loop(b, b.i64(kMostSteps), {one, one}, step, again)[1];
 }
@@ -135,7 +130,7 @@ Value upper_fraction(Builder& b, Value a, Value x) {
     return Values{next_d, next_c, b.Mul(states[2], change), change};
   };
   const auto again = [&](const Values& states) {
-    return any(b, b.Greater(b.Abs(b.Sub(states[3], one)), f64(b, kPrecision)));
+    return any_true(b, b.Greater(b.Abs(b.Sub(states[3], one)), f64(b, kPrecision)));
   };
   return loop(b, b.i64(kMostSteps), {d, c, d, c}, step, again)[2];
 }

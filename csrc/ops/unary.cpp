@@ -78,7 +78,7 @@ void register_rounding(OpTable& ops) {
   ops.def("aten::ceil", rounding("Ceil"));
   ops.def("aten::floor", rounding("Floor"));
   ops.def("aten::round", rounding("Round"));
-  ops.def("aten::round.decimals", round_decimals);
+  ops.def({"aten::round.decimals", "aten::special_round"}, round_decimals);
   ops.def({"aten::trunc", "aten::fix"}, [](Builder& b, Value self) { return truncated(b, self); });
   ops.def("aten::frac", [](Builder& b, Value self) { return b.Sub(self, truncated(b, self)); });
 }

@@ -48,6 +48,9 @@ def ranges(x: torch.Tensor) -> list[torch.Tensor]:
         aten.arange.start_step(n, -n, -2),
         aten.arange.start_step(0, 1, 0.1),
         aten.arange(2.5),
+        aten.range(0, 3),
+        aten.range.step(0.5, 3, 0.7),
+        aten.range.step(3, -1, -2, dtype=torch.int64),
         aten.arange.start(0.5, 3, dtype=torch.float64),
         aten.arange(0),
         aten.arange(3.1, dtype=torch.int64),
@@ -73,7 +76,10 @@ ROWS = [
         for name, function in EMPTY.items()
     ),
     Row(
-        ("aten::arange", "aten::arange.start", "aten::arange.start_step"),
+        (
+            *("aten::arange", "aten::arange.start", "aten::arange.start_step"),
+            "aten::range.step",
+        ),
         name="arange",
         cases=(Case(ranges, floats(5, 2)),),
     ),

@@ -1,6 +1,7 @@
 """Rows of csrc/ops/join.cpp."""
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from ops.row import Case, Row, bools, floats, integers
 
@@ -50,6 +51,24 @@ def interleaved(x: torch.Tensor) -> list[torch.Tensor]:
 COUNTS = torch.tensor([2, 0, 1, 3])
 
 ROWS = [
+    Row(
+        "aten::pad_sequence",
+        cases=(
+            Case(lambda x, y: pad_sequence([x, y]), floats(3, 2), floats(2, 2)),
+            Case(lambda x, y: pad_sequence([y, x], True, -1.5), floats(3, 2), floats(2, 2)),
+            Case(lambda x, y: pad_sequence([x, y, x], True, 7, "left"), integers(3), integers(5)),
+        ),
+    ),
+    Row(
+        "aten::vander",
+        static="torch.export takes the size as a constant",
+        cases=(
+            Case(lambda x: torch.vander(x, 3, increasing=True), torch.tensor([0.0, 2.0, -1.5])),
+            Case(torch.vander, floats(4)),
+            Case(lambda x: torch.vander(x, 2), integers(3, dtype=torch.int32)),
+            Case(lambda x: torch.vander(x, 0), integers(3)),
+        ),
+    ),
     Row("aten::cat", opinfo="cat"),
     Row(
         (

@@ -3,6 +3,8 @@
 from typing import Any
 
 import torch
+from torch.nn import functional as F
+from torch.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
 
 from ops.row import Case, Row, floats, integers
 
@@ -24,7 +26,39 @@ def cross_entropy(x: torch.Tensor, target: torch.Tensor, *arguments: Any) -> Cas
     )
 
 
+def linear_cross_entropy(reduction: str, dtype: torch.dtype = torch.float32) -> Case:
+    options = LinearCrossEntropyOptions(batch_chunk_size=2)
+
+    def function(
+        x: torch.Tensor, w: torch.Tensor, t: torch.Tensor, bias: torch.Tensor, weight: torch.Tensor
+    ) -> list[torch.Tensor]:
+        def loss(**arguments: Any) -> torch.Tensor:
+            return F.linear_cross_entropy(
+                x, w, t, reduction=reduction, options=options, **arguments
+            )
+
+        return [loss(), loss(linear_bias=bias, weight=weight, ignore_index=2)]
+
+    return Case(
+        function,
+        *(floats(4, 3, dtype=dtype), floats(5, 3, seed=1, dtype=dtype), CLASSES),
+        *(floats(5, seed=2, dtype=dtype), floats(5, seed=3, dtype=dtype).abs()),
+    )
+
+
 ROWS = [
+    *(
+        Row(
+            f"torch_nn::_linear_cross_entropy_batch_chunked{suffix}",
+            static="the targets, of another rank, would have to grow too",
+            cases=tuple(
+                linear_cross_entropy(reduction, dtype)
+                for reduction in reductions
+                for dtype in (torch.float32, torch.float64, torch.float16)
+            ),
+        )
+        for suffix, reductions in (("", ("mean", "sum")), ("_no_reduction", ("none",)))
+    ),
     Row("aten::mse_loss", opinfo="nn.functional.mse_loss"),
     Row("aten::l1_loss", opinfo="nn.functional.l1_loss"),
     Row(

@@ -8,6 +8,22 @@ aten = torch.ops.aten
 
 FIXED = "torch.export makes the sizes constants"
 
+
+def wide_products(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> list[torch.Tensor]:
+    """Products of halves as float32; eagerly PyTorch has them on GPUs only."""
+    batch = [x[None] for x in (a, b)]
+    if not torch.compiler.is_exporting():
+        product = a.float() @ b.float()
+        sum_ = 2 * c.float() + 3 * product
+        return [product, product[None], sum_]
+    dtype = torch.float32
+    return [
+        aten.mm.dtype(a, b, dtype),
+        aten.bmm.dtype(*batch, dtype),
+        aten.addmm.dtype(c, a, b, dtype, beta=2, alpha=3),
+    ]
+
+
 ROWS = [
     Row(
         "aten::linear",
@@ -74,6 +90,16 @@ ROWS = [
         ),
     ),
     Row("aten::baddbmm", opinfo="baddbmm"),
+    Row(
+        tuple(f"aten::{name}.dtype" for name in ("mm", "bmm", "addmm")),
+        name="products of another dtype",
+        cases=(
+            Case(
+                wide_products,
+                *(floats(3, 4).half(), floats(4, 2, seed=1).half(), floats(3, 2, seed=2).half()),
+            ),
+        ),
+    ),
     Row(
         "aten::addr",
         opinfo="addr",

@@ -113,6 +113,15 @@ ROWS = [
     Row("aten::argmax", opinfo="argmax"),
     Row("aten::argmin", opinfo="argmin"),
     Row("aten::aminmax", opinfo="aminmax"),
+    Row(
+        ("aten::_aminmax", "aten::_aminmax.dim"),
+        name="_aminmax",
+        static="it has no rule for symbolic sizes",
+        cases=(
+            Case(lambda x: [*aten._aminmax(x), *aten._aminmax.dim(x, 1, True)], floats(3, 4)),
+            Case(lambda x: [*aten._aminmax(x), *aten._aminmax.dim(x, -1)], integers(3, 4)),
+        ),
+    ),
     Row("aten::max", opinfo="max", variant="reduction_no_dim"),
     Row("aten::min", opinfo="min", variant="reduction_no_dim"),
     Row("aten::max.dim", opinfo="max", variant="reduction_with_dim"),

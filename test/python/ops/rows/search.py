@@ -43,6 +43,7 @@ def uniques(x: torch.Tensor) -> list[torch.Tensor]:
     return [
         *aten._unique2(x, True, True, True),
         aten._unique2(x)[0],
+        *aten._unique(x, True, True),
         *aten.unique_dim(x, 0, True, True, True),
         *aten.unique_dim(x, -1, True, True, True),
         *aten.unique_consecutive(x, True, True),
@@ -118,7 +119,7 @@ ROWS = [
         ),
     ),
     Row(
-        ("aten::_unique2", "aten::unique_dim", "aten::unique_consecutive"),
+        ("aten::_unique", "aten::_unique2", "aten::unique_dim", "aten::unique_consecutive"),
         name="uniques",
         cases=(
             Case(uniques, REPEATED),

@@ -54,10 +54,11 @@ ROWS = [
         cases=(Case(aten.round, torch.tensor([0.5, 1.5, 2.5, -0.5, NAN, INF])),),
     ),
     Row(
-        "aten::round.decimals",
+        ("aten::round.decimals", "aten::special_round"),
         opinfo="round",
         variant="decimals_3",
         cases=(
+            Case(lambda x: torch.special.round(x, decimals=2), floats(3, 4)),
             Case(lambda x: aten.round.decimals(x, decimals=-1), floats(3, 4) * 100),
             Case(lambda x: aten.round.decimals(x, decimals=1), torch.tensor([0.25, 0.75, -0.25])),
         ),
