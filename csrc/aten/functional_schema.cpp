@@ -1,9 +1,16 @@
 #include "aten/functional_schema.h"
 
+#include <torch/library.h>
+
 #include <algorithm>
 #include <string>
 #include <string_view>
 #include <unordered_set>
+
+// What ATen writes but does not return.
+TORCH_LIBRARY_FRAGMENT(onnx_native, library) {
+  library.def("fill_diagonal(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor");
+}
 
 namespace onnx_native::aten {
 namespace {
@@ -13,6 +20,7 @@ std::string functional_name(const Schema& mutates) {
   std::string name = mutates.name;
   const size_t at = name.rfind(':') + 1;
   if (name == "aten::normal_") return "aten::normal_functional";
+  if (name == "aten::fill_diagonal_") return "onnx_native::fill_diagonal";
   if (name == "aten::fused_moving_avg_obs_fake_quant")
     return "aten::_fused_moving_avg_obs_fq_helper_functional";
   if (name.ends_with("__")) {

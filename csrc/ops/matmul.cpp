@@ -188,6 +188,9 @@ void register_matmul(OpTable& ops) {
           [](Builder& b, Value self, Value mat, Value vec, Scalar beta, Scalar alpha) {
             return add_product(b, self, b.matmul(mat, vec), beta, alpha);
           });
+  ops.def("aten::_int_mm", [](Builder& b, Value self, Value mat2) {
+    return b.op("MatMulInteger", {self, mat2});
+  });
   // Computed in the result's dtype.
   ops.def({"aten::mm.dtype", "aten::bmm.dtype"},
           [](Builder& b, Value self, Value mat2, DType dtype) {

@@ -1,22 +1,83 @@
+// Recurrent networks, and their cells.
+#include <algorithm>
 #include <string>
 
 #include "onnx/builder.h"
 #include "ops/families.h"
+#include "ops/numeric.h"
 
 namespace onnx_native::ops {
 namespace {
 
-// One kind of recurrence: ONNX's operator and where each of its gates is among ATen's.
+// x @ w.T + bias: all gates of a cell at once.
+Value gates(Builder& b, Value x, Value weight, std::optional<Value> bias) {
+  const Value y = b.matmul(x, b.transpose(weight, {1, 0}));
+  return bias ? b.Add(y, *bias) : y;
+}
+
+Values chunks(Builder& b, Value gates, int64_t count) {
+  return b.split(gates, -1, std::vector<Dim>(count, Dim::floor_div(gates->dim(-1), count)));
+}
+
+std::array<Value, 2> lstm_cell(Builder& b, Value input, const Values& hx, Value w_ih, Value w_hh,
+                               std::optional<Value> b_ih, std::optional<Value> b_hh) {
+  const Value sum = b.Add(gates(b, input, w_ih, b_ih), gates(b, hx.at(0), w_hh, b_hh));
+  const Values g = chunks(b, sum, 4);
+  const Value cell = b.Add(b.Mul(b.Sigmoid(g[1]), hx.at(1)), b.Mul(b.Sigmoid(g[0]), b.Tanh(g[2])));
+  return {b.Mul(b.Sigmoid(g[3]), b.Tanh(cell)), cell};
+}
+
+Value gru_cell(Builder& b, Value input, Value hx, Value w_ih, Value w_hh, std::optional<Value> b_ih,
+               std::optional<Value> b_hh) {
+  const Values x = chunks(b, gates(b, input, w_ih, b_ih), 3);
+  const Values h = chunks(b, gates(b, hx, w_hh, b_hh), 3);
+  const Value reset = b.Sigmoid(b.Add(x[0], h[0])), update = b.Sigmoid(b.Add(x[1], h[1]));
+  const Value next = b.Tanh(b.Add(x[2], b.Mul(reset, h[2])));
+  return b.Add(next, b.Mul(update, b.Sub(hx, next)));
+}
+
+template <Value (*activation)(Builder&, Value)>
+Value rnn_cell(Builder& b, Value input, Value hx, Value w_ih, Value w_hh, std::optional<Value> b_ih,
+               std::optional<Value> b_hh) {
+  return activation(b, b.Add(gates(b, input, w_ih, b_ih), gates(b, hx, w_hh, b_hh)));
+}
+
+Value tanh(Builder& b, Value x) { return b.Tanh(x); }
+Value relu(Builder& b, Value x) { return b.op("Relu", {x}); }
+
+// The parameters of one layer and direction.
+struct Params {
+  Value w_ih, w_hh;
+  std::optional<Value> b_ih, b_hh;
+  Value projection = nullptr;  // of an LSTM's hidden state
+};
+
+// The next states.
+using Cell = Values (*)(Builder& b, Value input, const Values& states, const Params& params);
+
+Values next_lstm(Builder& b, Value input, const Values& states, const Params& p) {
+  auto [hidden, cell] = lstm_cell(b, input, states, p.w_ih, p.w_hh, p.b_ih, p.b_hh);
+  if (p.projection) hidden = b.matmul(hidden, b.transpose(p.projection, {1, 0}));
+  return {hidden, cell};
+}
+
+template <auto cell>
+Values next(Builder& b, Value input, const Values& states, const Params& p) {
+  return {cell(b, input, states[0], p.w_ih, p.w_hh, p.b_ih, p.b_hh)};
+}
+
+// One kind of recurrence: ONNX's operator and where each of its gates is among ATen's; and a step.
 struct Recurrence {
   const char* op_type;
   Ints gates;
   std::string activation;  // of a plain RNN
+  Cell cell;
 };
 
-const Recurrence kLstm{"LSTM", {0, 3, 1, 2}, ""};  // ATen i f g o, ONNX i o f c
-const Recurrence kGru{"GRU", {1, 0, 2}, ""};       // ATen r z n, ONNX z r h
-const Recurrence kRnnTanh{"RNN", {0}, "Tanh"};
-const Recurrence kRnnRelu{"RNN", {0}, "Relu"};
+const Recurrence kLstm{"LSTM", {0, 3, 1, 2}, "", next_lstm};  // ATen i f g o, ONNX i o f c
+const Recurrence kGru{"GRU", {1, 0, 2}, "", next<gru_cell>};  // ATen r z n, ONNX z r h
+const Recurrence kRnnTanh{"RNN", {0}, "Tanh", next<rnn_cell<tanh>>};
+const Recurrence kRnnRelu{"RNN", {0}, "Relu", next<rnn_cell<relu>>};
 
 struct Layers {
   bool has_biases;
@@ -33,50 +94,113 @@ Value in_onnx_order(Builder& b, Value weight, const Ints& gates, const Dim& hidd
   return b.concat(ordered, 0);
 }
 
+// One layer: its output (sequence, batch, directions * hidden), then the last states.
+Values layer_by_operator(Builder& b, Value x, const Values& states,
+                         const std::vector<Params>& directions, const Recurrence& kind) {
+  const int64_t count = static_cast<int64_t>(directions.size());
+  const auto hidden = directions[0].w_hh->dim(1).constant();
+  b.check(hidden.has_value(), "a hidden size that changes");
+  const auto joined = [&](const auto& of_direction) {
+    Values parts;
+    for (const Params& p : directions) parts.push_back(b.unsqueeze(of_direction(p), {0}));
+    return b.concat(parts, 0);
+  };
+  const auto ordered = [&](Value v) { return in_onnx_order(b, v, kind.gates, *hidden); };
+  Values inputs{x, joined([&](const Params& p) { return ordered(p.w_ih); }),
+                joined([&](const Params& p) { return ordered(p.w_hh); }), nullptr, nullptr};
+  if (directions[0].b_ih)
+    inputs[3] = joined([&](const Params& p) {
+      return b.concat({ordered(*p.b_ih), ordered(*p.b_hh)}, 0);
+    });
+  inputs.insert(inputs.end(), states.begin(), states.end());
+  std::vector<onnx::Attribute> attributes{{"hidden_size", *hidden},
+                                          {"direction", count == 2 ? "bidirectional" : "forward"}};
+  if (std::string_view(kind.op_type) == "GRU") attributes.push_back({"linear_before_reset", 1});
+  if (!kind.activation.empty())
+    attributes.push_back({"activations", std::vector<std::string>(count, kind.activation)});
+  Values results = b.ops(kind.op_type, 1 + states.size(), inputs, std::move(attributes));
+  // (sequence, directions, batch, hidden)
+  const Value y = results[0];
+  results[0] =
+      count == 1 ? b.squeeze(y, {1})
+                 : b.reshape(b.transpose(y, {0, 2, 1, 3}), {y->dim(0), y->dim(2), *hidden * count});
+  return results;
+}
+
+// The same as Scans, for what ONNX's operators have not.
+Values layer_by_scan(Builder& b, Value x, const Values& states,
+                     const std::vector<Params>& directions, const Recurrence& kind) {
+  Values outputs;
+  std::vector<Values> last(states.size());
+  for (size_t d = 0; d < directions.size(); ++d) {
+    Values inputs;
+    for (const Value state : states) {
+      inputs.push_back(b.select(state, 0, static_cast<int64_t>(d)));
+    }
+    auto body = b.subgraph("step", [&] {
+      Values current;
+      for (const Value start : inputs) {
+        current.push_back(b.graph().add_input("", start->dtype, start->shape));
+      }
+      const Value slice = b.graph().add_input("", x->dtype, Shape{x->dim(1), x->dim(2)});
+      Values next = kind.cell(b, slice, current, directions[d]);
+      next.push_back(b.Identity(next[0]));
+      return next;
+    });
+    inputs.push_back(x);
+    const Values results = b.ops("Scan", states.size() + 1, inputs,
+                                 {{"body", std::move(body)},
+                                  {"num_scan_inputs", 1},
+                                  {"scan_input_directions", Ints{static_cast<int64_t>(d)}},
+                                  {"scan_output_directions", Ints{static_cast<int64_t>(d)}}});
+    for (size_t i = 0; i < states.size(); ++i) last[i].push_back(b.unsqueeze(results[i], {0}));
+    outputs.push_back(results.back());
+  }
+  Values all{b.concat(outputs, 2)};
+  for (const Values& parts : last) all.push_back(b.concat(parts, 0));
+  return all;
+}
+
 // Runs all layers; `states` are the initial ones (LSTM: hidden and cell), each
 // (layers * directions, batch, hidden). Returns the output and the last states.
-Values recurrent(Builder& b, Value input, const Values& states, const Values& params,
-                 const Recurrence& kind, const Layers& layers) {
+Values recurrent(Builder& b, Value input, Values states, Values params, const Recurrence& kind,
+                 const Layers& layers) {
   b.check(!layers.train || layers.dropout == 0, "dropout between layers in training mode");
   const int64_t directions = layers.bidirectional ? 2 : 1;
-  const size_t stride = layers.has_biases ? 4 : 2;
-  b.check(params.size() == stride * layers.num_layers * directions,
-          "projections (proj_size) of an LSTM");
-  Value x = layers.batch_first ? b.swap_axes(input, 0, 1) : input;
-  const auto hidden = params[1]->dim(1).constant();
-  b.check(hidden.has_value(), "a hidden size that changes");
+  const size_t stride = params.size() / (layers.num_layers * directions);
+  const size_t plain = layers.has_biases ? 4 : 2;
+  // ONNX Runtime has the operators for float32 alone.
+  const DType dtype = input->dtype;
+  const bool by_scan = stride > plain || dtype == DType::f64;
+  const auto wide = [&](Value v) { return b.cast(v, accumulation_dtype(dtype)); };
+  std::ranges::transform(states, states.begin(), wide);
+  std::ranges::transform(params, params.begin(), wide);
+
+  Value x = wide(layers.batch_first ? b.swap_axes(input, 0, 1) : input);
   std::vector<Values> last(states.size());
   for (int64_t layer = 0; layer < layers.num_layers; ++layer) {
-    const auto joined = [&](const auto& of_direction) {
-      Values parts;
-      for (int64_t d = 0; d < directions; ++d)
-        parts.push_back(b.unsqueeze(of_direction(&params[stride * (layer * directions + d)]), {0}));
-      return b.concat(parts, 0);
-    };
-    const auto ordered = [&](Value v) { return in_onnx_order(b, v, kind.gates, *hidden); };
-    Values inputs{x, joined([&](const Value* p) { return ordered(p[0]); }),
-                  joined([&](const Value* p) { return ordered(p[1]); }), nullptr, nullptr};
-    if (layers.has_biases)
-      inputs[3] = joined([&](const Value* p) {
-        return b.concat({ordered(p[2]), ordered(p[3])}, 0);
-      });
-    for (Value state : states)
-      inputs.push_back(b.slice(state, 0, layer * directions, (layer + 1) * directions));
-    std::vector<onnx::Attribute> attributes{
-        {"hidden_size", *hidden}, {"direction", directions == 2 ? "bidirectional" : "forward"}};
-    if (std::string_view(kind.op_type) == "GRU") attributes.push_back({"linear_before_reset", 1});
-    if (!kind.activation.empty())
-      attributes.push_back({"activations", std::vector<std::string>(directions, kind.activation)});
-    const Values results = b.ops(kind.op_type, 1 + states.size(), inputs, std::move(attributes));
-    // (sequence, directions, batch, hidden)
-    const Value y = results[0];
-    x = directions == 1
-            ? b.squeeze(y, {1})
-            : b.reshape(b.transpose(y, {0, 2, 1, 3}), {y->dim(0), y->dim(2), *hidden * directions});
+    std::vector<Params> of_layer;
+    for (int64_t d = 0; d < directions; ++d) {
+      const Value* p = &params[stride * (layer * directions + d)];
+      Params& one = of_layer.emplace_back(Params{.w_ih = p[0], .w_hh = p[1]});
+      if (layers.has_biases) {
+        one.b_ih = p[2];
+        one.b_hh = p[3];
+      }
+      if (stride > plain) one.projection = p[plain];
+    }
+    Values of_states;
+    for (const Value state : states) {
+      of_states.push_back(b.slice(state, 0, layer * directions, (layer + 1) * directions));
+    }
+    const Values results = by_scan ? layer_by_scan(b, x, of_states, of_layer, kind)
+                                   : layer_by_operator(b, x, of_states, of_layer, kind);
+    x = results[0];
     for (size_t i = 0; i < states.size(); ++i) last[i].push_back(results[1 + i]);
   }
   Values all{layers.batch_first ? b.swap_axes(x, 0, 1) : x};
   for (const Values& parts : last) all.push_back(b.concat(parts, 0));
+  for (Value& value : all) value = b.cast(value, dtype);
   return all;
 }
 
@@ -87,41 +211,6 @@ void define(OpTable& ops, std::string_view name, const Recurrence& kind) {
     return recurrent(b, input, {hx}, params, kind,
                      {has_biases, num_layers, dropout, train, bidirectional, batch_first});
   });
-}
-
-// x @ w.T + bias: all gates of a cell at once.
-Value gates(Builder& b, Value x, Value weight, std::optional<Value> bias) {
-  const Value y = b.matmul(x, b.transpose(weight, {1, 0}));
-  return bias ? b.Add(y, *bias) : y;
-}
-
-Values chunks(Builder& b, Value gates, const Dim& hidden, size_t count) {
-  return b.split(gates, -1, std::vector<Dim>(count, hidden));
-}
-
-std::array<Value, 2> lstm_cell(Builder& b, Value input, Values hx, Value w_ih, Value w_hh,
-                               std::optional<Value> b_ih, std::optional<Value> b_hh) {
-  const Value sum = b.Add(gates(b, input, w_ih, b_ih), gates(b, hx.at(0), w_hh, b_hh));
-  const Values g = chunks(b, sum, w_hh->dim(1), 4);
-  const Value cell = b.Add(b.Mul(b.Sigmoid(g[1]), hx.at(1)), b.Mul(b.Sigmoid(g[0]), b.Tanh(g[2])));
-  return {b.Mul(b.Sigmoid(g[3]), b.Tanh(cell)), cell};
-}
-
-Value gru_cell(Builder& b, Value input, Value hx, Value w_ih, Value w_hh, std::optional<Value> b_ih,
-               std::optional<Value> b_hh) {
-  const Values x = chunks(b, gates(b, input, w_ih, b_ih), w_hh->dim(1), 3);
-  const Values h = chunks(b, gates(b, hx, w_hh, b_hh), w_hh->dim(1), 3);
-  const Value reset = b.Sigmoid(b.Add(x[0], h[0])), update = b.Sigmoid(b.Add(x[1], h[1]));
-  const Value next = b.Tanh(b.Add(x[2], b.Mul(reset, h[2])));
-  return b.Add(next, b.Mul(update, b.Sub(hx, next)));
-}
-
-template <class Activation>
-auto rnn_cell(Activation activation) {
-  return [activation](Builder& b, Value input, Value hx, Value w_ih, Value w_hh,
-                      std::optional<Value> b_ih, std::optional<Value> b_hh) {
-    return activation(b, b.Add(gates(b, input, w_ih, b_ih), gates(b, hx, w_hh, b_hh)));
-  };
 }
 
 }  // namespace
@@ -138,8 +227,8 @@ void register_rnn(OpTable& ops) {
   define(ops, "aten::rnn_relu.input", kRnnRelu);
   ops.def("aten::lstm_cell", lstm_cell);
   ops.def("aten::gru_cell", gru_cell);
-  ops.def("aten::rnn_tanh_cell", rnn_cell([](Builder& b, Value x) { return b.Tanh(x); }));
-  ops.def("aten::rnn_relu_cell", rnn_cell([](Builder& b, Value x) { return b.op("Relu", {x}); }));
+  ops.def("aten::rnn_tanh_cell", rnn_cell<tanh>);
+  ops.def("aten::rnn_relu_cell", rnn_cell<relu>);
 }
 
 }  // namespace onnx_native::ops

@@ -5,6 +5,7 @@
 
 #include "ops/families.h"
 #include "ops/index.h"
+#include "ops/numeric.h"
 #include "ops/view.h"
 
 namespace onnx_native::ops {
@@ -250,6 +251,22 @@ Value diagonal_scatter(Builder& b, Value self, Value src, int64_t offset, int64_
   return b.transpose(b.reshape(written, shape), inverse(to_end));
 }
 
+// Of a matrix, or of a tensor whose dimensions are equal. `wrap` starts the diagonal of a tall
+// matrix again, a row below where it has ended.
+Value fill_diagonal(Builder& b, Value self, Ignored, bool wrap, const Call& call) {
+  const int64_t rank = self->rank();
+  Value row = positions_along(b, self->dim(0), 0, rank);
+  if (wrap && rank == 2) {
+    row = b.op("Mod", {row, b.dim_value(self->dim(1) + 1)});
+  }
+  Value diagonal = nullptr;
+  for (int64_t axis = 1; axis < rank; ++axis) {
+    const Value equal = b.Equal(row, positions_along(b, self->dim(axis), axis, rank));
+    diagonal = diagonal ? b.And(diagonal, equal) : equal;
+  }
+  return b.where(diagonal, argument_as(call, 1, self->dtype), self);
+}
+
 Value as_strided_scatter(Builder& b, Value self, Value src, Shape size, Shape stride,
                          std::optional<Dim> offset, const Call& call) {
   check_owns_memory(call);
@@ -306,6 +323,7 @@ void register_scatter(OpTable& ops) {
   ops.def("aten::select_scatter", select_scatter);
   ops.def("aten::slice_scatter", slice_scatter);
   ops.def("aten::diagonal_scatter", diagonal_scatter);
+  ops.def("onnx_native::fill_diagonal", fill_diagonal);
   ops.def("aten::as_strided_scatter", as_strided_scatter);
 }
 

@@ -227,7 +227,7 @@ void register_view(OpTable& ops) {
   ops.def({"aten::squeeze", "aten::squeeze_copy"}, squeeze_all);
   ops.def({"aten::squeeze.dim", "aten::squeeze_copy.dim"},
           [](Builder& b, Value self, int64_t dim) { return squeeze(b, self, {dim}); });
-  ops.def("aten::squeeze.dims", squeeze);
+  ops.def({"aten::squeeze.dims", "aten::squeeze_copy.dims"}, squeeze);
   ops.def({"aten::unsqueeze", "aten::unsqueeze_copy"},
           [](Builder& b, Value self, int64_t dim) { return b.unsqueeze(self, {dim}); });
 

@@ -91,6 +91,16 @@ ROWS = [
     ),
     Row("aten::baddbmm", opinfo="baddbmm"),
     Row(
+        "aten::_int_mm",
+        cases=(
+            Case(
+                torch._int_mm,
+                integers(32, 16, low=-128, high=128, dtype=torch.int8),
+                integers(16, 8, low=-128, high=128, seed=1, dtype=torch.int8),
+            ),
+        ),
+    ),
+    Row(
         tuple(f"aten::{name}.dtype" for name in ("mm", "bmm", "addmm")),
         name="products of another dtype",
         cases=(

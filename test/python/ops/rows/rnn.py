@@ -18,14 +18,16 @@ def parameters(gates: int, layers: int, directions: int, biases: bool) -> list[t
             tensors += [floats(4 * gates, width, seed=len(tensors)), floats(4 * gates, 4, seed=99)]
             if biases:
                 tensors += [floats(4 * gates, seed=5), floats(4 * gates, seed=6)]
-    return tensors
+    # Small, so that what float16 rounds does not grow.
+    return [tensor / 4 for tensor in tensors]
 
 
 def network(operator: Any, gates: int, layers: int, directions: int, biases: bool) -> Case:
     """(batch, sequence, features) with biases, else (sequence, batch, features)."""
-    params = parameters(gates, layers, directions, biases)
+    float_params = parameters(gates, layers, directions, biases)
 
-    def run(x: torch.Tensor, *states: torch.Tensor) -> Any:
+    def run(x: torch.Tensor, *states: torch.Tensor, dtype: torch.dtype = torch.float32) -> Any:
+        params = [param.to(dtype) for param in float_params]
         hx = list(states) if operator is aten.lstm.input else states[0]
         return operator(x, hx, params, biases, layers, 0.0, False, directions == 2, biases)
 
@@ -35,14 +37,38 @@ def network(operator: Any, gates: int, layers: int, directions: int, biases: boo
         return Case(run, floats(5, 2, 3), *[state] * count)
 
     # A batch that grows needs more states.
-    def run_from_zero(x: torch.Tensor) -> Any:
-        return run(x, *[torch.zeros(layers * directions, x.shape[0], 4)] * count)
+    def run_from_zero(x: torch.Tensor, dtype: torch.dtype = torch.float32) -> Any:
+        state = torch.zeros(layers * directions, x.shape[0], 4, dtype=dtype)
+        return run(x, *[state] * count, dtype=dtype)
 
     return Case(run_from_zero, floats(2, 5, 3))
 
 
 def networks(operator: Any, gates: int) -> tuple[Case, ...]:
-    return (network(operator, gates, 2, 2, True), network(operator, gates, 1, 1, False))
+    cases = (network(operator, gates, 2, 2, True), network(operator, gates, 1, 1, False))
+    return (*cases, *(in_dtype(case, dtype) for case in cases for dtype in OTHER_DTYPES))
+
+
+OTHER_DTYPES = (torch.float64, torch.float16)
+
+
+def in_dtype(case: Case, dtype: torch.dtype) -> Case:
+    """The network computed in another dtype, all tensors cast."""
+    function, inputs = case.function, case.inputs
+
+    def run(*tensors: torch.Tensor) -> Any:
+        return function(*tensors, dtype=dtype)
+
+    return Case(run, *(tensor.to(dtype) for tensor in inputs))
+
+
+def projected(layers: int, bidirectional: bool, biases: bool) -> Case:
+    """An LSTM whose hidden state of 4 is projected to 2."""
+    torch.manual_seed(0)
+    lstm = torch.nn.LSTM(
+        3, 4, layers, biases, bidirectional=bidirectional, proj_size=2, batch_first=biases
+    )
+    return Case(lstm.eval(), floats(5, 6, 3))
 
 
 def cell(operator: Any, gates: int, biases: bool) -> Case:
@@ -56,6 +82,11 @@ def cell(operator: Any, gates: int, biases: bool) -> Case:
 
 ROWS = [
     Row("aten::lstm.input", cases=networks(aten.lstm.input, 4)),
+    Row(
+        "aten::lstm.input",
+        name="projected lstm",
+        cases=(projected(2, True, True), projected(1, False, False)),
+    ),
     Row("aten::gru.input", cases=networks(aten.gru.input, 3)),
     Row("aten::rnn_tanh.input", cases=networks(aten.rnn_tanh.input, 1)),
     Row("aten::rnn_relu.input", cases=networks(aten.rnn_relu.input, 1)),

@@ -115,6 +115,15 @@ WITH_NAN = torch.tensor([[1.0, math.nan, 3, 4], [math.inf, -math.inf, 2, 1], [0,
 
 ROWS = [
     Row(
+        "onnx_native::fill_diagonal",
+        cases=(
+            Case(lambda x: x.clone().fill_diagonal_(1.5), floats(3, 5)),
+            Case(lambda x: x.clone().fill_diagonal_(2, wrap=True), floats(7, 3)),
+            Case(lambda x: x.clone().fill_diagonal_(2, wrap=True), floats(3, 7)),
+            Case(lambda x: x.clone().fill_diagonal_(7), integers(3, 3, 3)),
+        ),
+    ),
+    Row(
         ("aten::index_put", "aten::_unsafe_index_put"),
         name="puts",
         cases=(
