@@ -20,7 +20,7 @@ from torch.onnx._internal.exporter import (
     _flags,
 )
 
-from onnx_native import _fallbacks, _hook, _library, _report, _shapes
+from onnx_native import _fallbacks, _hook, _library, _report, _shapes, _vmap
 from onnx_native._program import ONNXProgram
 
 
@@ -229,6 +229,7 @@ class _Exporter:
             captured, strategy = self._capture(model, args, kwargs, dynamic_shapes)
         capture_seconds = time.perf_counter() - start
         self._dump_program(captured)
+        captured = _vmap.unfold(captured)
         program = self._convert(
             captured,
             opset=opset,
