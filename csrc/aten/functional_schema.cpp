@@ -105,8 +105,8 @@ FunctionalSchema find_functional(const Schema& mutates) {
   for (size_t i = 0; i < mutates.arguments.size(); ++i) {
     if (mutates.arguments[i].writes) result.written.push_back(static_cast<int>(i));
   }
-  static const std::unordered_set<std::string_view> impossible{
-      "aten::set_", "aten::resize_", "aten::resize_as_", "aten::set_data", "aten::rename_"};
+  static const std::unordered_set<std::string_view> impossible{"aten::set_", "aten::set_data",
+                                                               "aten::rename_"};
   if (impossible.contains(mutates.name)) return result;
   const std::string name = functional_name(mutates);
   if (name != mutates.name) {

@@ -51,6 +51,7 @@ Value scaled(Builder& b, Value query, std::optional<double> scale) {
 struct Attended {
   Value output;
   Value weights;
+  Value scores;  // masked
 };
 
 Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mask,
@@ -59,7 +60,7 @@ Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mas
   if (mask.addend) scores = b.Add(scores, mask.addend);
   Value weights = b.softmax(scores, -1);
   if (mask.open_rows) weights = b.where(mask.open_rows, weights, b.like(weights, 0.0));
-  return {b.matmul(weights, value), weights};
+  return {b.matmul(weights, value), weights, scores};
 }
 
 // Query heads in groups, one per key head: (..., heads, L, E) -> (..., key heads, group, L, E).
@@ -77,33 +78,64 @@ Value grouped_mask(Builder& b, Value mask, const Dim& key_heads, const Dim& grou
   return mask->dim(-3).equals(1) ? b.unsqueeze(mask, {-4}) : grouped(b, mask, key_heads, group);
 }
 
-Value scaled_dot_product_attention(Builder& b, Value query, Value key, Value value,
-                                   std::optional<Value> attn_mask, double dropout_p, bool is_causal,
-                                   std::optional<double> scale, bool enable_gqa) {
+Attended attention(Builder& b, Value query, Value key, Value value, std::optional<Value> attn_mask,
+                   double dropout_p, bool is_causal, std::optional<double> scale, bool enable_gqa) {
   b.check(dropout_p == 0, "dropout_p other than 0");
   b.check(!(attn_mask && is_causal), "attn_mask together with is_causal");
   Mask mask;
   if (attn_mask) mask = given_mask(b, *attn_mask, query->dtype);
   if (is_causal) mask.addend = causal_addend(b, query->dim(-2), key->dim(-2), query->dtype);
   if (!enable_gqa || query->dim(-3) == key->dim(-3))
-    return attend(b, query, key, value, mask, scale).output;
+    return attend(b, query, key, value, mask, scale);
 
   const Dim key_heads = key->dim(-3), group = Dim::floor_div(query->dim(-3), key_heads);
   b.check(key_heads == value->dim(-3), "key and value with different numbers of heads");
-  Shape result = *b.known_shape(query);
-  result.back() = value->dim(-1);
   if (mask.addend) mask.addend = grouped_mask(b, mask.addend, key_heads, group);
   if (mask.open_rows) mask.open_rows = grouped_mask(b, mask.open_rows, key_heads, group);
-  const Value output = attend(b, grouped(b, query, key_heads, group), b.unsqueeze(key, {-3}),
-                              b.unsqueeze(value, {-3}), mask, scale)
-                           .output;
-  return b.reshape(output, result);
+  const Attended result = attend(b, grouped(b, query, key_heads, group), b.unsqueeze(key, {-3}),
+                                 b.unsqueeze(value, {-3}), mask, scale);
+  const auto ungrouped = [&](Value v) {
+    Shape shape = *b.known_shape(query);
+    shape.back() = v->dim(-1);
+    return b.reshape(v, shape);
+  };
+  return {ungrouped(result.output), ungrouped(result.weights), ungrouped(result.scores)};
+}
+
+Value scaled_dot_product_attention(Builder& b, Value query, Value key, Value value,
+                                   std::optional<Value> attn_mask, double dropout_p, bool is_causal,
+                                   std::optional<double> scale, bool enable_gqa) {
+  return attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa).output;
+}
+
+// The kernels that a program may have chosen already.
+
+std::array<Value, 2> attention_math(Builder& b, Value query, Value key, Value value,
+                                    std::optional<Value> attn_mask, double dropout_p,
+                                    bool is_causal, std::optional<Value> dropout_mask,
+                                    std::optional<double> scale, bool enable_gqa) {
+  b.check(!dropout_mask, "a dropout_mask");
+  if (attn_mask) attn_mask = b.cast(*attn_mask, query->dtype);  // bools are added as numbers
+  const Attended y =
+      attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
+  return {y.output, y.weights};
+}
+
+std::array<Value, 2> flash_attention_for_cpu(Builder& b, Value query, Value key, Value value,
+                                             double dropout_p, bool is_causal,
+                                             std::optional<Value> attn_mask,
+                                             std::optional<double> scale) {
+  const Attended y = attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, false);
+  const DType dtype = query->dtype == DType::f64 ? DType::f64 : DType::f32;
+  return {y.output, b.reduce("ReduceLogSumExp", b.cast(y.scores, dtype), {-1}, false)};
 }
 
 }  // namespace
 
 void register_attention(OpTable& ops) {
   ops.def("aten::scaled_dot_product_attention", scaled_dot_product_attention);
+  ops.def("aten::_scaled_dot_product_attention_math", attention_math);
+  ops.def("aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu);
 }
 
 }  // namespace onnx_native::ops

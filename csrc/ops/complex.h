@@ -35,6 +35,7 @@ Complex mul(Builder& b, const Complex& x, const Complex& y);
 Complex div(Builder& b, const Complex& x, const Complex& y);
 Complex negated(Builder& b, const Complex& z);
 Complex reciprocal(Builder& b, const Complex& z);
+Complex sqrt(Builder& b, const Complex& z);
 Complex conjugate(Builder& b, const Complex& z);
 // All pairs conjugated.
 Value conjugate(Builder& b, Value pairs);

@@ -8,6 +8,27 @@
 namespace onnx_native::ops {
 namespace {
 
+Value with_sign_of(Builder& b, Value magnitude, Value sign) {
+  return b.where(sign_bit(b, sign), b.Neg(magnitude), magnitude);
+}
+
+}  // namespace
+
+// The part that does not cancel is computed, the other one by division.
+Complex sqrt(Builder& b, const Complex& z) {
+  const Value zero = b.like(z.real, 0);
+  const Value half = b.like(z.real, 0.5);
+  const Value sum = b.Add(b.Mul(absolute(b, z), half), b.Mul(b.Abs(z.real), half));
+  const Value longer = b.Sqrt(sum);
+  const Value divisor = b.where(b.Equal(longer, zero), b.like(longer, 1), longer);
+  const Value shorter = b.Div(b.Mul(b.Abs(z.imaginary), half), divisor);
+  const Value negative = b.Less(z.real, zero);
+  return {b.where(negative, shorter, longer),
+          with_sign_of(b, b.where(negative, longer, shorter), z.imaginary)};
+}
+
+namespace {
+
 using Function = Complex (*)(Builder&, const Complex&);
 
 Complex scaled(Builder& b, const Complex& z, double factor) {
@@ -30,23 +51,6 @@ Complex exp(Builder& b, const Complex& z) { return polar(b, b.Exp(z.real), z.ima
 Complex log(Builder& b, const Complex& z) { return {b.Log(absolute(b, z)), angle(b, z)}; }
 
 Complex square(Builder& b, const Complex& z) { return mul(b, z, z); }
-
-Value with_sign_of(Builder& b, Value magnitude, Value sign) {
-  return b.where(sign_bit(b, sign), b.Neg(magnitude), magnitude);
-}
-
-// The part that does not cancel is computed, the other one by division.
-Complex sqrt(Builder& b, const Complex& z) {
-  const Value zero = b.like(z.real, 0);
-  const Value half = b.like(z.real, 0.5);
-  const Value sum = b.Add(b.Mul(absolute(b, z), half), b.Mul(b.Abs(z.real), half));
-  const Value longer = b.Sqrt(sum);
-  const Value divisor = b.where(b.Equal(longer, zero), b.like(longer, 1), longer);
-  const Value shorter = b.Div(b.Mul(b.Abs(z.imaginary), half), divisor);
-  const Value negative = b.Less(z.real, zero);
-  return {b.where(negative, shorter, longer),
-          with_sign_of(b, b.where(negative, longer, shorter), z.imaginary)};
-}
 
 Complex rsqrt(Builder& b, const Complex& z) { return reciprocal(b, sqrt(b, z)); }
 

@@ -30,6 +30,7 @@ void register_attention(OpTable& ops);
 void register_conv(OpTable& ops);
 void register_embedding(OpTable& ops);
 void register_matmul(OpTable& ops);
+void register_linalg_eig(OpTable& ops);
 void register_linalg_factor(OpTable& ops);
 void register_linalg_ldl(OpTable& ops);
 void register_linalg_norm(OpTable& ops);
@@ -46,6 +47,7 @@ void register_rnn(OpTable& ops);
 void register_loss(OpTable& ops);
 void register_vision(OpTable& ops);
 void register_quantize(OpTable& ops);
+void register_grouped_matmul(OpTable& ops);
 void register_grid(OpTable& ops);
 void register_fractional_pool(OpTable& ops);
 void register_unary(OpTable& ops);
@@ -59,5 +61,7 @@ void register_creation(OpTable& ops);
 void register_random(OpTable& ops);
 // After the entries that they run.
 void register_complex(OpTable& ops);
+void register_hash(OpTable& ops);
+void register_fourier(OpTable& ops);
 
 }  // namespace onnx_native::ops

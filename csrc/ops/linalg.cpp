@@ -118,6 +118,11 @@ Value diagonals(Builder& b, Value matrix) {
   return diagonal;
 }
 
+Value greatest(Builder& b, Value x) {
+  const Value all = b.concat({b.reshape(x, {numel(*x->shape)}), b.full(x->dtype, 0, {1})}, 0);
+  return b.reduce("ReduceMax", all, {}, /*keepdims=*/false);
+}
+
 Values with_common_batch(Builder& b, const Values& matrices) {
   Shape batch;
   for (const Value matrix : matrices) batch = onnx::broadcast(batch, batch_of(matrix));

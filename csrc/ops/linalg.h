@@ -40,6 +40,8 @@ Value upper_triangle(Builder& b, Value matrix, int64_t offset = 0);
 Value symmetric(Builder& b, Value matrix, bool upper);
 // The main diagonals, [*, min(m, n)].
 Value diagonals(Builder& b, Value matrix);
+// The greatest element, 0-d; 0 if there are none or all are negative.
+Value greatest(Builder& b, Value x);
 // Matrices that end in the same batch, broadcast.
 Values with_common_batch(Builder& b, const Values& matrices);
 // The first number of a flag along the last axis, counted from 1; 0 where there is none. int32.

@@ -24,11 +24,11 @@ Value own_element(Builder& b, Value column, Value rows, Value k) {
 }
 
 // The greatest size among the chosen elements of a column, 0 if there are none, and its row.
-struct Greatest {
+struct Peak {
   Value size, row;
 };
 
-Greatest greatest(Builder& b, Value column, Value chosen) {
+Peak peak(Builder& b, Value column, Value chosen) {
   const Value sizes = b.where(chosen, b.Abs(column), f64(b, 0));
   const Values top = b.ops("TopK", 2, {sizes, b.i64s({1})}, {{"axis", int64_t{-2}}});
   return {top[0], top[1]};
@@ -50,10 +50,10 @@ Pivot choose_pivot(Builder& b, Value x, Value k, Value rows, Value columns) {
   const double alpha = (1 + std::sqrt(17.0)) / 8;
   const Value column = own_column(b, x, columns, k);
   const Value diagonal = b.Abs(own_element(b, column, rows, k));
-  const Greatest below = greatest(b, column, b.Greater(rows, k));
+  const Peak below = peak(b, column, b.Greater(rows, k));
   const Value other = own_column(b, x, columns, below.row);
   const Value off_diagonal = b.And(b.GreaterOrEqual(rows, k), b.Not(b.Equal(rows, below.row)));
-  const Value row_size = greatest(b, other, off_diagonal).size;
+  const Value row_size = peak(b, other, off_diagonal).size;
   const Value other_diagonal = b.Abs(own_element(b, other, rows, below.row));
   const auto at_least = [&](Value size, Value bound) {
     return b.GreaterOrEqual(size, b.Mul(bound, f64(b, alpha)));

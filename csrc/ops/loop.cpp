@@ -10,6 +10,7 @@ Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step
 
 Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step,
             const std::function<Value(const Values& states)>& again) {
+  size_t results = 0;
   auto body = b.subgraph("step", [&] {
     const Value iteration = b.graph().add_input("", DType::i64, Shape{});
     const Value condition = b.graph().add_input("", DType::boolean, Shape{});
@@ -21,12 +22,15 @@ Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step
     for (Value& value : next) {
       if (std::ranges::find(states, value) != states.end()) value = b.Identity(value);
     }
-    next.insert(next.begin(), again ? again(next) : b.Identity(condition));
+    results = next.size();
+    const auto count = static_cast<std::ptrdiff_t>(initial.size());
+    next.insert(next.begin(),
+                again ? again(Values(next.begin(), next.begin() + count)) : b.Identity(condition));
     return next;
   });
-  Values inputs{count, again ? b.boolean(true) : nullptr};
+  Values inputs{count, again || initial.empty() ? b.boolean(true) : nullptr};
   inputs.insert(inputs.end(), initial.begin(), initial.end());
-  return b.ops("Loop", initial.size(), std::move(inputs), {{"body", std::move(body)}});
+  return b.ops("Loop", results, std::move(inputs), {{"body", std::move(body)}});
 }
 
 Value any_true(Builder& b, Value condition) {

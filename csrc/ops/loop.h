@@ -10,7 +10,8 @@ namespace onnx_native::ops {
 // The next states from the iteration's number (0-d int64, from 0) and the states.
 using LoopStep = std::function<Values(Value iteration, const Values& states)>;
 
-// The states after `count` (0-d int64) steps. States keep their dtypes and shapes.
+// The states after `count` (0-d int64) steps, then what `step` gives beyond them, stacked. States
+// keep their dtypes and shapes.
 Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step);
 // The same, as long as `again` (of the states, a 0-d bool) holds; it is asked after each step.
 Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step,

@@ -53,10 +53,7 @@ Value matrix_exp(Builder& b, Value self) {
   // At most what turns the greatest float64 into one.
   const Value halvings = b.Min(b.Max(doublings, zero), b.like(x, 1100));
   const Value scaled = b.Mul(x, b.Pow(two, b.Neg(halvings)));
-  // An empty batch has no greatest element: 0 stands in.
-  const Value all =
-      b.concat({b.reshape(halvings, {numel(*halvings->shape)}), b.full(DType::f64, 0, {1})}, 0);
-  const Value most = b.cast(b.reduce("ReduceMax", all, {}, /*keepdims=*/false), DType::i64);
+  const Value most = b.cast(greatest(b, halvings), DType::i64);
   const Dim steps = b.dim_of(most);
   const Value result = iterate(b, steps, {taylor(b, scaled)}, [&](Value k, const Values& carried) {
     const Value needed = b.Less(b.cast(k, DType::f64), halvings);

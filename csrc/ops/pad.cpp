@@ -16,32 +16,37 @@ struct Sides {
   Dim begin, end;
 };
 
-// Crops by the negative pads; the others are left, the last dimension's first.
-std::vector<Sides> crop(Builder& b, Value& self, const Shape& pads) {
+// The pads of each dimension, the last one's first.
+std::vector<Sides> sides_of(Builder& b, Value self, const Shape& pads) {
   int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
   b.check(pads.size() % 2 == 0 && static_cast<int64_t>(pads.size()) <= 2 * rank, pads.size(),
           " pads for a ", rank, "-D tensor");
   std::vector<Sides> sides;
   for (size_t i = 0; i < pads.size() / 2; ++i) {
-    Sides side{rank - 1 - static_cast<int64_t>(i), pads[2 * i], pads[2 * i + 1]};
-    Dim start = 0;
-    Dim stop = std::numeric_limits<int64_t>::max();
-    if (side.begin.constant_or(0) < 0) start = -std::exchange(side.begin, 0);
-    if (side.end.constant_or(0) < 0) stop = std::exchange(side.end, 0);
-    self = b.slice(self, side.axis, start, stop);
-    sides.push_back(side);
+    sides.push_back({rank - 1 - static_cast<int64_t>(i), pads[2 * i], pads[2 * i + 1]});
   }
   return sides;
 }
 
+bool is_negative(const Dim& pad) { return pad.constant_or(0) < 0; }
+
+// Cuts off what is padded negatively.
+Value crop(Builder& b, Value self, const Sides& side) {
+  return b.slice(self, side.axis, is_negative(side.begin) ? -side.begin : Dim(0),
+                 is_negative(side.end) ? side.end : Dim(std::numeric_limits<int64_t>::max()));
+}
+
+// Crops last: what is cut off one side may be what pads the other.
 Value pad(Builder& b, Value self, const Shape& pads, std::string_view mode, Value value = nullptr) {
-  std::vector<Sides> sides = crop(b, self, pads);
+  const std::vector<Sides> sides = sides_of(b, self, pads);
   std::vector<Dim> begins_then_ends(2 * self->rank(), 0);
   for (const Sides& side : sides) {
-    begins_then_ends[side.axis] = side.begin;
-    begins_then_ends[side.axis + self->rank()] = side.end;
+    if (!is_negative(side.begin)) begins_then_ends[side.axis] = side.begin;
+    if (!is_negative(side.end)) begins_then_ends[side.axis + self->rank()] = side.end;
   }
-  return b.pad(self, begins_then_ends, value, mode);
+  self = b.pad(self, begins_then_ends, value, mode);
+  for (const Sides& side : sides) self = crop(b, self, side);
+  return self;
 }
 
 Value constant_pad(Builder& b, Value self, const Shape& pads, const Scalar& value) {
@@ -53,11 +58,14 @@ Value replicate(Builder& b, Value self, const Shape& pads) { return pad(b, self,
 
 // What goes in at one end comes from the other.
 Value wrap(Builder& b, Value self, const Shape& pads) {
-  for (const auto& [axis, begin, end] : crop(b, self, pads)) {
+  for (const Sides& side : sides_of(b, self, pads)) {
+    self = crop(b, self, side);
+    const Dim begin = is_negative(side.begin) ? 0 : side.begin;
+    const Dim end = is_negative(side.end) ? 0 : side.end;
     if (begin.equals(0) && end.equals(0)) continue;
-    const Dim& size = self->dim(axis);
+    const Dim& size = self->dim(side.axis);
     Value from = positions(b, -begin, size + begin + end);
-    self = b.gather(self, b.op("Mod", {from, b.dim_value(size)}), axis);
+    self = b.gather(self, b.op("Mod", {from, b.dim_value(size)}), side.axis);
   }
   return self;
 }

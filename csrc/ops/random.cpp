@@ -1,5 +1,7 @@
 // Random numbers: the distribution is the program's, the numbers are the runtime's.
+#include <cmath>
 #include <limits>
+#include <numbers>
 
 #include "ops/families.h"
 #include "ops/numeric.h"
@@ -82,6 +84,73 @@ void register_integers(OpTable& ops) {
   });
 }
 
+// Integers that a tensor of this dtype holds, all of them below the limit.
+Scalar random_limit(DType dtype) {
+  switch (dtype) {
+    case DType::boolean:
+      return 2;
+    case DType::f16:
+      return (1 << 11) + 1;
+    case DType::bf16:
+      return (1 << 8) + 1;
+    case DType::f32:
+      return (1 << 24) + 1;
+    case DType::f64:
+      return (int64_t{1} << 53) + 1;
+    case DType::i64:
+    case DType::u64:
+      return std::numeric_limits<int64_t>::max();
+    default:
+      return static_cast<int64_t>(max_value(dtype)) + 1;
+  }
+}
+
+void register_filling_integers(OpTable& ops) {
+  const auto fill = [](Builder& b, Value self, const Scalar& from, const Scalar& to) {
+    return integers(b, b.i64(from.to_int()), b.i64(to.to_int()), self->dtype, *b.known_shape(self));
+  };
+  ops.def("aten::random",
+          [fill](Builder& b, Value self) { return fill(b, self, 0, random_limit(self->dtype)); });
+  ops.def("aten::random.to",
+          [fill](Builder& b, Value self, int64_t to) { return fill(b, self, 0, to); });
+}
+
+// Numbers of rows of `self`, as likely as their weights. Without replacement the largest of the
+// weights over exponential numbers are those that are drawn (Efraimidis and Spirakis, 2006).
+Value multinomial(Builder& b, Value self, const Dim& count, bool replacement) {
+  const int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
+  const DType dtype = drawn_dtype(self->dtype);
+  const Value weights = b.cast(self, dtype);
+  Shape shape = *self->shape;
+  if (!replacement) {
+    const Value waits = b.Neg(b.Log(b.Sub(b.scalar(dtype, 1), uniform(b, dtype, shape))));
+    return b.ops("TopK", 2, {b.Div(weights, waits), b.shape_value({count})}, {{"axis", -1}})[1];
+  }
+  const Dim classes = shape.back();
+  shape.back() = count;
+  const Value sums = b.op("CumSum", {weights, b.i64(rank - 1)});
+  const Value total = b.slice(sums, rank - 1, classes - 1, classes);
+  const Value drawn = b.unsqueeze(b.Mul(uniform(b, dtype, shape), total), {-1});
+  const Value passed = b.LessOrEqual(b.unsqueeze(sums, {-2}), drawn);
+  const Value row = b.reduce("ReduceSum", b.cast(passed, DType::i64), {-1}, /*keepdims=*/false);
+  return b.Min(row, b.dim_value(classes - 1));
+}
+
+// Distributions by their inverse, of numbers in [0, 1).
+void register_inverse_distributions(OpTable& ops) {
+  ops.def("aten::cauchy", [](Builder& b, Value self, double median, double sigma) {
+    const Value unit = uniform(b, DType::f32, *b.known_shape(self));
+    const Value angle = b.Mul(b.Sub(unit, b.like(unit, 0.5)), b.like(unit, std::numbers::pi));
+    const Value wide = b.Mul(b.op("Tan", {angle}), b.like(unit, sigma));
+    return b.cast(b.Add(wide, b.like(unit, median)), self->dtype);
+  });
+  ops.def("aten::geometric", [](Builder& b, Value self, double p) {
+    const Value unit = uniform(b, drawn_dtype(self->dtype), *b.known_shape(self));
+    const Value tries = b.Div(b.Log(b.Sub(b.like(unit, 1), unit)), b.like(unit, std::log1p(-p)));
+    return b.cast(b.Max(b.Ceil(tries), b.like(unit, 1)), self->dtype);
+  });
+}
+
 void register_normal(OpTable& ops) {
   const auto scaled_normal = [](Builder& b, Value mean, Value std, DType dtype,
                                 const Shape& shape) {
@@ -108,6 +177,10 @@ void register_normal(OpTable& ops) {
             return scaled_normal(b, b.like(self, mean), b.like(self, std), self->dtype,
                                  *b.known_shape(self));
           });
+  ops.def("aten::log_normal", [scaled_normal](Builder& b, Value self, double mean, double std) {
+    return b.Exp(
+        scaled_normal(b, b.like(self, mean), b.like(self, std), self->dtype, *b.known_shape(self)));
+  });
 }
 
 }  // namespace
@@ -117,6 +190,9 @@ void register_random(OpTable& ops) {
   define_like(ops, "randn", normal);
   register_integers(ops);
   register_normal(ops);
+  register_filling_integers(ops);
+  register_inverse_distributions(ops);
+  ops.def("aten::multinomial", multinomial);
   ops.def("aten::uniform", [](Builder& b, Value self, double from, double to) {
     const Value unit = uniform(b, self->dtype, *b.known_shape(self));
     return b.Add(b.Mul(unit, b.like(self, to - from)), b.like(self, from));

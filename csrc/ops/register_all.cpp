@@ -27,6 +27,7 @@ void register_all(OpTable& ops) {
   register_conv(ops);
   register_embedding(ops);
   register_matmul(ops);
+  register_linalg_eig(ops);
   register_linalg_factor(ops);
   register_linalg_ldl(ops);
   register_linalg_norm(ops);
@@ -43,6 +44,7 @@ void register_all(OpTable& ops) {
   register_loss(ops);
   register_vision(ops);
   register_quantize(ops);
+  register_grouped_matmul(ops);
   register_grid(ops);
   register_fractional_pool(ops);
   register_unary(ops);
@@ -55,6 +57,8 @@ void register_all(OpTable& ops) {
   register_creation(ops);
   register_random(ops);
   register_complex(ops);
+  register_hash(ops);
+  register_fourier(ops);
   register_prims(ops);  // aliases of the above
 }
 

@@ -108,23 +108,22 @@ struct Range {
   Value low, high;
 };
 
-// The range that a histogram covers: the data's own where none is given, widened when empty.
-Range histogram_range(Builder& b, Value flat, double low, double high) {
-  if (low != high) return {b.like(flat, low), b.like(flat, high)};
-  Range range{b.like(flat, low), b.like(flat, high)};
-  if (!flat->dim(0).equals(0)) {
-    range = {b.reduce("ReduceMin", flat, {}, /*keepdims=*/false),
-             b.reduce("ReduceMax", flat, {}, /*keepdims=*/false)};
-  }
-  Value empty = b.Equal(range.low, range.high);
-  return {b.where(empty, b.Sub(range.low, b.like(flat, 1)), range.low),
-          b.where(empty, b.Add(range.high, b.like(flat, 1)), range.high)};
+// The range of the data, widened to both sides where that is a single point.
+Range data_range(Builder& b, Value flat, double widening) {
+  const Value low = b.reduce("ReduceMin", flat, {}, /*keepdims=*/false);
+  const Value high = b.reduce("ReduceMax", flat, {}, /*keepdims=*/false);
+  const Value point = b.Equal(low, high);
+  return {b.where(point, b.Sub(low, b.like(flat, widening)), low),
+          b.where(point, b.Add(high, b.like(flat, widening)), high)};
 }
 
 Value histc(Builder& b, Value self, int64_t bins, double min, double max) {
   Value flat = b.reshape(self, {numel(*b.known_shape(self))});
-  // What ATen's own range is for a given `min == max`.
-  Range range = histogram_range(b, flat, min, max);
+  Range range{b.like(flat, min), b.like(flat, max)};
+  if (min == max) {  // ATen's sign for the data's own
+    range = flat->dim(0).equals(0) ? Range{b.like(flat, min - 1), b.like(flat, max + 1)}
+                                   : data_range(b, flat, 1);
+  }
   Value inside = b.And(b.GreaterOrEqual(flat, range.low), b.LessOrEqual(flat, range.high));
   Value place =
       b.Div(b.Mul(b.Sub(flat, range.low), b.like(flat, bins)), b.Sub(range.high, range.low));
@@ -210,15 +209,23 @@ Value rows(Builder& b, Value self) {
   return b.known_shape(self)->size() > 2 ? b.flatten(self, 0, -2) : self;
 }
 
+// What the bins of coordinate d cover: the given range, or else the data's own.
+Range bin_range(Builder& b, Value values, const std::optional<std::vector<double>>& range,
+                size_t d) {
+  if (!range && !values->dim(0).equals(0)) return data_range(b, values, 0.5);
+  const double low = range ? range->at(2 * d) : 0;
+  const double high = range ? range->at(2 * d + 1) : 1;
+  const double widening = low == high ? 0.5 : 0;
+  return {b.like(values, low - widening), b.like(values, high + widening)};
+}
+
 Values histogram_of_bins(Builder& b, Value points, const Ints& bins,
                          const std::optional<std::vector<double>>& range,
                          std::optional<Value> weight, bool density) {
   Values edges;
   for (size_t d = 0; d < bins.size(); ++d) {
     Value values = b.select(points, 1, static_cast<int64_t>(d));
-    double low = range ? range->at(2 * d) : 0;
-    double high = range ? range->at(2 * d + 1) : 0;
-    edges.push_back(linspace(b, histogram_range(b, values, low, high), bins[d]));
+    edges.push_back(linspace(b, bin_range(b, values, range, d), bins[d]));
   }
   return histogram_of_points(b, points, edges, weight, density);
 }

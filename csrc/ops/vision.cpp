@@ -4,33 +4,13 @@
 #include <limits>
 
 #include "ops/families.h"
+#include "ops/loop.h"
 #include "ops/numeric.h"
 #include "ops/sort.h"
 #include "ops/view.h"
 
 namespace onnx_native::ops {
 namespace {
-
-// Calls `body` with each number below `count` after the states it has come to; it gives the next
-// states, then results, which are stacked. (Scan would not take a count of 0.)
-Values repeat(Builder& b, const Dim& count, const Values& states,
-              const std::function<Values(Value, const Values&)>& body) {
-  size_t outputs = 0;
-  auto graph = b.subgraph("body", [&] {
-    const Value step = b.graph().add_input("", DType::i64, Shape{});
-    const Value again = b.graph().add_input("", DType::boolean, Shape{});
-    Values carried;
-    for (Value state : states)
-      carried.push_back(b.graph().add_input("", state->dtype, *b.known_shape(state)));
-    Values results = body(step, carried);
-    outputs = results.size();
-    results.insert(results.begin(), again);
-    return results;
-  });
-  Values operands{b.dim_value(count), b.boolean(true)};
-  operands.insert(operands.end(), states.begin(), states.end());
-  return b.ops("Loop", outputs, std::move(operands), {{"body", std::move(graph)}});
-}
 
 // --- Boxes.
 
@@ -56,12 +36,13 @@ Value suppress(Builder& b, Value boxes, Value scores, double threshold) {
   const Value order = sort(b, scores, 0, /*descending=*/true)[1];
   const Value overlap = overlaps(b, b.gather(boxes, order, 0), threshold);
   const Value none = b.full(DType::boolean, false, {count});
-  const Value suppressed = repeat(b, count, {none}, [&](Value i, const Values& states) -> Values {
-    const Value later = b.Greater(b.range(count), i);
-    const Value by_this =
-        b.And(b.And(b.gather(overlap, i, 0), later), b.Not(b.gather(states[0], i, 0)));
-    return {b.Or(states[0], by_this)};
-  })[0];
+  const Value suppressed =
+      loop(b, b.dim_value(count), {none}, [&](Value i, const Values& states) -> Values {
+        const Value later = b.Greater(b.range(count), i);
+        const Value by_this =
+            b.And(b.And(b.gather(overlap, i, 0), later), b.Not(b.gather(states[0], i, 0)));
+        return {b.Or(states[0], by_this)};
+      })[0];
   return b.op("Compress", {order, b.Not(suppressed)}, {{"axis", int64_t{0}}});
 }
 
@@ -143,7 +124,7 @@ Value interpolate(Builder& b, Value image, const Samples& s, int64_t axis) {
 // Region by region, for opsets whose RoiAlign ONNX Runtime has no kernel for.
 Value align_each(Builder& b, Value input, Value rois, const Pooling& p, int64_t ratio,
                  bool aligned) {
-  return repeat(b, rois->dim(0), {}, [&](Value i, const Values&) -> Values {
+  return loop(b, b.dim_value(rois->dim(0)), {}, [&](Value i, const Values&) -> Values {
     const Value roi = b.gather(rois, i, 0);
     const Value corners =
         b.Sub(b.Mul(b.slice(roi, 0, 1, 5), b.like(roi, p.scale)), b.like(roi, aligned ? 0.5 : 0.0));
@@ -281,7 +262,7 @@ Value without_nan(Builder& b, Value x) { return b.where(is_nan(b, x), b.like(x, 
 
 // Greatest elements of the bins and their places in the plane (-1: none).
 Values max_of_each(Builder& b, Value input, Value rois, const Pooling& p) {
-  return repeat(b, rois->dim(0), {}, [&](Value i, const Values&) -> Values {
+  return loop(b, b.dim_value(rois->dim(0)), {}, [&](Value i, const Values&) -> Values {
     const Value roi = b.gather(rois, i, 0);
     const auto [rows, columns] = region_windows(b, roi, input, p, /*inclusive=*/true);
     const Value image = without_nan(b, image_of(b, input, roi));
@@ -320,19 +301,23 @@ std::array<Value, 2> ps_roi_pool(Builder& b, Value input, Value rois, double spa
   const Pooling p{spatial_scale, pooled_height, pooled_width};
   const DType compute = accumulation_dtype(input->dtype);
   const Value image = b.cast(input, compute), regions = b.cast(rois, compute);
-  const Value result = repeat(b, rois->dim(0), {}, [&](Value i, const Values&) -> Values {
-    const Value roi = b.gather(regions, i, 0);
-    const auto [rows, columns] = region_windows(b, roi, image, p, /*inclusive=*/false);
-    const Value own = b.reshape(image_of(b, image, roi), {channels_of_result(input, p), p.height,
-                                                          p.width, input->dim(2), input->dim(3)});
-    const Value inside = b.And(b.unsqueeze(rows.mask, {1, 3}), b.unsqueeze(columns.mask, {0, 2}));
-    const Value sum = b.reduce("ReduceSum", b.where(inside, own, b.like(own, 0.0)), {3, 4}, false);
-    const Value height = b.Sub(rows.end, rows.begin), width = b.Sub(columns.end, columns.begin);
-    const Value empty =
-        b.Or(b.unsqueeze(b.LessOrEqual(height, b.i64(0)), {1}), b.LessOrEqual(width, b.i64(0)));
-    const Value area = b.cast(b.Mul(b.unsqueeze(height, {1}), width), compute);
-    return {b.where(empty, b.like(sum, 0.0), b.Div(sum, area))};
-  })[0];
+  const Value result =
+      loop(b, b.dim_value(rois->dim(0)), {}, [&](Value i, const Values&) -> Values {
+        const Value roi = b.gather(regions, i, 0);
+        const auto [rows, columns] = region_windows(b, roi, image, p, /*inclusive=*/false);
+        const Value own = b.reshape(
+            image_of(b, image, roi),
+            {channels_of_result(input, p), p.height, p.width, input->dim(2), input->dim(3)});
+        const Value inside =
+            b.And(b.unsqueeze(rows.mask, {1, 3}), b.unsqueeze(columns.mask, {0, 2}));
+        const Value sum =
+            b.reduce("ReduceSum", b.where(inside, own, b.like(own, 0.0)), {3, 4}, false);
+        const Value height = b.Sub(rows.end, rows.begin), width = b.Sub(columns.end, columns.begin);
+        const Value empty =
+            b.Or(b.unsqueeze(b.LessOrEqual(height, b.i64(0)), {1}), b.LessOrEqual(width, b.i64(0)));
+        const Value area = b.cast(b.Mul(b.unsqueeze(height, {1}), width), compute);
+        return {b.where(empty, b.like(sum, 0.0), b.Div(sum, area))};
+      })[0];
   return {b.cast(result, input->dtype), channel_mapping(b, input, rois, p)};
 }
 

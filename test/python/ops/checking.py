@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 import onnxruntime
 import torch
@@ -100,6 +101,11 @@ def ort_value(tensor: torch.Tensor) -> onnxruntime.OrtValue:
     return onnxruntime.OrtValue.ortvalue_from_numpy(tensor.numpy())
 
 
+def from_numpy(array: np.ndarray) -> torch.Tensor:
+    """NumPy has two names for uint64, of which torch knows one."""
+    return torch.from_numpy(array.view(array.dtype.str))
+
+
 def compare(
     row: Row, running: onnxruntime.InferenceSession, case: Case, inputs: Sequence[torch.Tensor]
 ) -> None:
@@ -117,7 +123,7 @@ def compare(
     results = [
         torch.from_dlpack(result._ortvalue.to_dlpack())
         if result.data_type() == "tensor(bfloat16)"
-        else torch.from_numpy(result.numpy())
+        else from_numpy(result.numpy())
         for result in running.run_with_ort_values(outputs, feeds)
     ]
     assert len(results) == len(expected)

@@ -17,6 +17,24 @@ def attention(*tensors: torch.Tensor, **options: Any) -> Case:
     return Case(lambda *inputs: aten.scaled_dot_product_attention(*inputs, **options), *tensors)
 
 
+def math(*tensors: torch.Tensor, **options: Any) -> Case:
+    return Case(
+        lambda *inputs: aten._scaled_dot_product_attention_math(*inputs, **options), *tensors
+    )
+
+
+def flash(*mask: torch.Tensor, **options: Any) -> Case:
+    return Case(
+        lambda q, k, v, *m: aten._scaled_dot_product_flash_attention_for_cpu(
+            q, k, v, **options, **({"attn_mask": m[0]} if m else {})
+        ),
+        Q,
+        K,
+        floats(2, 4, 5, 8, seed=2),
+        *mask,
+    )
+
+
 ROWS = [
     Row(
         "aten::scaled_dot_product_attention",
@@ -34,5 +52,19 @@ ROWS = [
             attention(Q, K[:, :2], V[:, :2], MASK.expand(2, 4, 3, 5), enable_gqa=True),
             attention(Q, K[:, :2], V[:, :2], MASK.expand(2, 1, 3, 5), enable_gqa=True),
         ),
+    ),
+    Row(
+        "aten::_scaled_dot_product_attention_math",
+        cases=(
+            math(Q, K, V),
+            math(Q, K, V, MASK),
+            math(Q, K, V, FLOAT_MASK),
+            math(Q, K, V, is_causal=True, scale=0.5),
+            math(Q, K[:, :2], V[:, :2], enable_gqa=True),
+        ),
+    ),
+    Row(
+        "aten::_scaled_dot_product_flash_attention_for_cpu",
+        cases=(flash(), flash(is_causal=True), flash(floats(3, 5)), flash(scale=0.25)),
     ),
 ]

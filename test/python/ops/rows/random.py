@@ -29,6 +29,15 @@ DRAWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "exponential": lambda x: aten.exponential(x, 2.0),
     "bernoulli": lambda x: aten.bernoulli(x.sigmoid()),
     "bernoulli.p": lambda x: aten.bernoulli.p(x, 0.3),
+    "random": lambda x: aten.random(x),
+    "random.to": lambda x: x.clone().random_(5),
+    "cauchy": lambda x: x.clone().cauchy_(),
+    "geometric": lambda x: x.clone().geometric_(0.3),
+    "log_normal": lambda x: x.clone().log_normal_(),
+    "multinomial": lambda x: (
+        torch.multinomial(x.abs(), 3),
+        torch.multinomial(x[0].abs(), 9, True),
+    ),
     "bernoulli.Tensor": lambda x: aten.bernoulli.Tensor(x, x.sigmoid()),
 }
 
@@ -40,7 +49,15 @@ ROWS = [
         random=True,
     ),
     Row(
-        ("aten::rand", "aten::randint.low", "aten::bernoulli.p", "aten::randperm"),
+        (
+            "aten::rand",
+            "aten::randint.low",
+            "aten::bernoulli.p",
+            "aten::randperm",
+            "aten::multinomial",
+            "aten::geometric",
+            "aten::random",
+        ),
         name="random numbers in their range",
         cases=(
             Case(
@@ -49,6 +66,10 @@ ROWS = [
                     aten.randint.low(-1, 2, [1000]).abs().amax() * x,
                     (aten.bernoulli.p(torch.zeros(1000), 1.0) == 1).all(),
                     aten.randperm(10).sum(),
+                    torch.multinomial(x.new_tensor([0, 1, 0, 2, 0, 3]), 3).sort().values,
+                    torch.multinomial(x.new_tensor([0, 1, 0]), 100, replacement=True),
+                    (aten.geometric(torch.ones(1000), 0.5) >= 1).all(),
+                    (aten.random(torch.ones(1000, dtype=torch.int8)) >= 0).all(),
                 ),
                 torch.ones(2, 1),
             ),

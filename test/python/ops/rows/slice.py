@@ -236,4 +236,14 @@ ROWS = [
         ),
         static="torch.export specializes the batch",
     ),
+    Row(
+        "aten::as_strided",
+        name="resize_",
+        opinfo="resize_",
+        cases=(
+            Case(lambda x: x.clone().resize_(x.shape[0], 5), floats(2, 3, 4)),
+            Case(lambda x: (y := x.clone(), y.resize_(2, 6).add_(1)), floats(2, 3, 4)),
+        ),
+    ),
+    Row("aten::as_strided", name="resize_as_", opinfo="resize_as_", static="sizes are constants"),
 ]

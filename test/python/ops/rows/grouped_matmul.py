@@ -1,0 +1,97 @@
+"""Rows of csrc/ops/grouped_matmul.cpp."""
+
+import torch
+from models.torchvision_kernels import load_torchvision_kernels
+
+from ops.row import Case, Row, floats, integers
+
+load_torchvision_kernels()  # transformers imports torchvision
+from transformers.integrations import moe  # noqa: E402, F401  (defines its operators)
+
+aten = torch.ops.aten
+
+INT8 = integers(20, 16, dtype=torch.int8), integers(16, 8, seed=1, dtype=torch.int8)
+EXPERTS = floats(4, 16, 8, seed=1)
+F8 = torch.float8_e4m3fn
+
+
+def offsets(*ends: int) -> torch.Tensor:
+    return torch.tensor(ends, dtype=torch.int32)
+
+
+def grouped(x: torch.Tensor, y: torch.Tensor, offs: torch.Tensor | None = None) -> torch.Tensor:
+    """In bfloat16, as torch.export insists."""
+    return aten._grouped_mm(x.bfloat16(), y.bfloat16(), offs).float()
+
+
+def to_the_end(x: torch.Tensor, experts: torch.Tensor) -> torch.Tensor:
+    end = torch.full((1,), x.shape[0], dtype=torch.int32)
+    return grouped(x, experts, torch.cat([offsets(2, 2, 6), end]))
+
+
+WEIGHT = floats(16, 32, seed=1).to(F8).t()  # columns lie in memory
+
+
+def scaled(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *bias: torch.Tensor) -> torch.Tensor:
+    result = aten._scaled_mm(
+        x.to(F8),
+        WEIGHT,
+        a,
+        b,
+        bias=bias[0].bfloat16() if bias else None,
+        out_dtype=torch.bfloat16 if bias else torch.float32,
+    )
+    return result.float()
+
+
+def packed(dtype: torch.dtype) -> Case:
+    weight = integers(8, 16, low=-128, high=128, seed=2, dtype=torch.int8)
+    return Case(
+        lambda x, scales: aten._weight_int8pack_mm(x, weight, scales),
+        floats(4, 16).to(dtype),
+        floats(8, seed=3).to(dtype),
+    )
+
+
+ROWS = [
+    Row(
+        "aten::_grouped_mm",
+        cases=(
+            Case(to_the_end, floats(8, 16), EXPERTS),
+            Case(lambda x, y: grouped(x, y, offsets(0, 0, 8, 8)), floats(8, 16), EXPERTS),
+            Case(lambda x, y: grouped(x, y, offsets(0, 3, 3, 8)), floats(4, 8, 16), floats(16, 8)),
+            Case(lambda x, y: grouped(x, y, offsets(1, 3, 8)), floats(16, 8), floats(8, 16)),
+            Case(grouped, floats(4, 8, 16), EXPERTS),
+        ),
+        tolerance={"float32": (2e-2, 2e-2)},
+    ),
+    Row(
+        "transformers::grouped_mm_fallback",
+        cases=tuple(
+            Case(torch.ops.transformers.grouped_mm_fallback, floats(8, 16), EXPERTS, offsets(*ends))
+            for ends in ((2, 2, 6, 8), (0, 0, 0, 0), (0, 8, 8, 8), (1, 2, 3, 5))
+        ),
+    ),
+    Row("aten::_int_mm", cases=(Case(aten._int_mm, *INT8),)),
+    Row(
+        "aten::_weight_int8pack_mm",
+        cases=(packed(torch.float32), packed(torch.float16)),
+        tolerance={"float32": (1e-4, 1e-4), "float16": (1e-2, 1e-1)},
+    ),
+    Row(
+        "aten::_scaled_mm",
+        cases=(
+            Case(scaled, floats(16, 32), torch.tensor(0.5), torch.tensor(0.25)),
+            Case(scaled, floats(16, 32), floats(16, 1).abs(), floats(1, 16, seed=3).abs()),
+            Case(
+                scaled,
+                floats(16, 32),
+                torch.tensor(0.5),
+                torch.tensor(0.25),
+                floats(16, seed=2),
+            ),
+        ),
+        tolerance={"float32": (2e-2, 2e-2)},
+        static="sizes are multiples of 16",
+    ),
+]
