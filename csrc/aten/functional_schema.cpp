@@ -35,7 +35,12 @@ bool match(const Schema& mutates, const Schema& candidate, FunctionalSchema& res
   if (candidate.is_mutable()) return false;
   std::vector<int> sources;
   for (const SchemaArgument& argument : candidate.arguments) {
-    const int index = mutates.index(argument.name);
+    int index = mutates.index(argument.name);
+    // dropout_ writes to `self`, dropout reads `input`.
+    if (index < 0 && sources.empty() && !mutates.arguments.empty() &&
+        candidate.index(mutates.arguments[0].name) < 0) {
+      index = 0;
+    }
     if (index < 0 ? !argument.has_default
                   : !(mutates.arguments[static_cast<size_t>(index)].type == argument.type)) {
       return false;
