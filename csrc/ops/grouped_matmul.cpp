@@ -105,9 +105,6 @@ void register_grouped_matmul(OpTable& ops) {
           [](Builder& b, Value input, Value weight, Value offs) {
             return rows_by_matrices(b, input, weight, offs);
           });
-  ops.def("aten::_int_mm", [](Builder& b, Value self, Value mat2) {
-    return b.op("MatMulInteger", {self, mat2});
-  });
   ops.def("aten::_weight_int8pack_mm", [](Builder& b, Value self, Value mat2, Value scales) {
     const Value weight = b.transpose(b.cast(mat2, DType::f32), {1, 0});
     const Value y = b.matmul(b.cast(self, DType::f32), weight);

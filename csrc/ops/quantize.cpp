@@ -291,8 +291,7 @@ void register_choices(OpTable& ops) {
   ops.def("quantized_decomposed::choose_qparams.tensor", choose_qparams);
   ops.def("quantized_decomposed::choose_qparams_symmetric.tensor", choose_qparams_symmetric);
   ops.def("quantized_decomposed::choose_qparams_per_token", choose_qparams_per_token);
-  ops.def({"quantized_decomposed::choose_qparams_per_token_asymmetric",
-           "quantized_decomposed::_choose_qparams_per_token_asymmetric_impl"},
+  ops.def("quantized_decomposed::choose_qparams_per_token_asymmetric",
           choose_qparams_per_token_asymmetric);
 }
 

@@ -10,7 +10,6 @@ from transformers.integrations import moe  # noqa: E402, F401  (defines its oper
 
 aten = torch.ops.aten
 
-INT8 = integers(20, 16, dtype=torch.int8), integers(16, 8, seed=1, dtype=torch.int8)
 EXPERTS = floats(4, 16, 8, seed=1)
 F8 = torch.float8_e4m3fn
 
@@ -72,7 +71,6 @@ ROWS = [
             for ends in ((2, 2, 6, 8), (0, 0, 0, 0), (0, 8, 8, 8), (1, 2, 3, 5))
         ),
     ),
-    Row("aten::_int_mm", cases=(Case(aten._int_mm, *INT8),)),
     Row(
         "aten::_weight_int8pack_mm",
         cases=(packed(torch.float32), packed(torch.float16)),
