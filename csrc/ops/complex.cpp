@@ -123,12 +123,15 @@ Value conjugate(Builder& b, Value pairs) {
 Complex reciprocal(Builder& b, const Complex& z) { return div(b, {b.like(z.real, 1)}, z); }
 
 // Squares of float32 numbers fit float64.
+Value absolute(Builder& b, Value pairs) {
+  const DType dtype = pairs->dtype;
+  if (dtype == DType::f64) return hypot(b, part(b, pairs, false), part(b, pairs, true));
+  const Value wide = b.cast(pairs, dtype == DType::f32 ? DType::f64 : DType::f32);
+  return b.cast(b.reduce("ReduceL2", wide, {-1}, /*keepdims=*/false), dtype);
+}
+
 Value absolute(Builder& b, const Complex& z) {
-  if (!z.imaginary) return b.Abs(z.real);
-  const DType dtype = z.real->dtype;
-  if (dtype == DType::f64) return hypot(b, z.real, z.imaginary);
-  const Value pairs = b.cast(join(b, z), dtype == DType::f32 ? DType::f64 : DType::f32);
-  return b.cast(b.reduce("ReduceL2", pairs, {-1}, /*keepdims=*/false), dtype);
+  return z.imaginary ? absolute(b, join(b, z)) : b.Abs(z.real);
 }
 
 Complex polar(Builder& b, Value length, Value angle) {

@@ -40,6 +40,7 @@ Complex conjugate(Builder& b, const Complex& z);
 // All pairs conjugated.
 Value conjugate(Builder& b, Value pairs);
 Value absolute(Builder& b, const Complex& z);
+Value absolute(Builder& b, Value pairs);
 // length * (cos(angle) + i sin(angle))
 Complex polar(Builder& b, Value length, Value angle);
 

@@ -75,6 +75,59 @@ Complex sin(Builder& b, const Complex& z) { return turned_back(b, sinh(b, turned
 Complex cos(Builder& b, const Complex& z) { return cosh(b, turned(b, z)); }
 Complex tan(Builder& b, const Complex& z) { return turned_back(b, tanh(b, turned(b, z))); }
 
+// --- Inverse functions (W. Kahan, Branch Cuts for Complex Elementary Functions, 1987).
+
+Value arsinh(Builder& b, Value x) { return b.op("Asinh", {x}); }
+
+Complex one_plus(Builder& b, const Complex& z) { return plus(b, z, 1); }
+Complex one_minus(Builder& b, const Complex& z) { return plus(b, negated(b, z), 1); }
+
+Complex asin(Builder& b, const Complex& z) {
+  const Complex minus = sqrt(b, one_minus(b, z));
+  const Complex both = sqrt(b, one_plus(b, z));
+  return {atan2(b, z.real, mul(b, minus, both).real),
+          arsinh(b, mul(b, conjugate(b, minus), both).imaginary)};
+}
+
+Complex acos(Builder& b, const Complex& z) {
+  const Complex minus = sqrt(b, one_minus(b, z));
+  const Complex both = sqrt(b, one_plus(b, z));
+  return {b.Mul(b.like(z.real, 2), atan2(b, minus.real, both.real)),
+          arsinh(b, mul(b, conjugate(b, both), minus).imaginary)};
+}
+
+Complex acosh(Builder& b, const Complex& z) {
+  const Complex minus = sqrt(b, plus(b, z, -1));
+  const Complex both = sqrt(b, one_plus(b, z));
+  return {arsinh(b, mul(b, conjugate(b, minus), both).real),
+          b.Mul(b.like(z.real, 2), atan2(b, minus.imaginary, both.real))};
+}
+
+Complex asinh(Builder& b, const Complex& z) { return turned_back(b, asin(b, turned(b, z))); }
+
+// ((log1p(4x / ((1 - x)^2 + y^2))) / 4, atan2(2y, (1 - x)(1 + x) - y^2) / 2)
+Complex atanh(Builder& b, const Complex& z) {
+  const auto number = [&](double value) { return b.like(z.real, value); };
+  const Value rest = b.Sub(number(1), z.real);
+  const Value square = b.Mul(z.imaginary, z.imaginary);
+  const Value ratio = b.Div(b.Mul(number(4), z.real), b.Add(b.Mul(rest, rest), square));
+  const Value across = b.Sub(b.Mul(rest, b.Add(number(1), z.real)), square);
+  return {b.Mul(number(0.25), log1p(b, ratio)),
+          b.Mul(number(0.5), atan2(b, b.Mul(number(2), z.imaginary), across))};
+}
+
+Complex atan(Builder& b, const Complex& z) { return turned_back(b, atanh(b, turned(b, z))); }
+
+// --- Others.
+
+// (expm1(x) cos y - 2 sin(y / 2)^2, exp(x) sin y)
+Complex expm1(Builder& b, const Complex& z) {
+  const Value half = b.Sin(b.Mul(z.imaginary, b.like(z.real, 0.5)));
+  const Value turn = b.Mul(b.like(z.real, 2), b.Mul(half, half));
+  return {b.Sub(b.Mul(ops::expm1(b, z.real), b.Cos(z.imaginary)), turn),
+          b.Mul(b.Exp(z.real), b.Sin(z.imaginary))};
+}
+
 Complex sigmoid(Builder& b, const Complex& z) {
   return reciprocal(b, plus(b, exp(b, negated(b, z)), 1));
 }
@@ -88,6 +141,9 @@ Complex sgn(Builder& b, const Complex& z) {
 void def_functions(OpTable& ops) {
   const std::initializer_list<std::pair<std::string_view, Function>> functions{
       {"aten::exp", exp},
+      {"aten::exp2",
+       [](Builder& b, const Complex& z) { return exp(b, scaled(b, z, std::numbers::ln2)); }},
+      {"aten::expm1", expm1},
       {"aten::log", log},
       {"aten::log2",
        [](Builder& b, const Complex& z) { return scaled(b, log(b, z), std::numbers::log2e); }},
@@ -101,6 +157,12 @@ void def_functions(OpTable& ops) {
       {"aten::sin", sin},
       {"aten::cos", cos},
       {"aten::tan", tan},
+      {"aten::asin", asin},
+      {"aten::acos", acos},
+      {"aten::atan", atan},
+      {"aten::asinh", asinh},
+      {"aten::acosh", acosh},
+      {"aten::atanh", atanh},
       {"aten::sinh", sinh},
       {"aten::cosh", cosh},
       {"aten::tanh", tanh},
@@ -113,8 +175,7 @@ void def_functions(OpTable& ops) {
   }
   for (std::string_view op : {"aten::neg", "aten::negative"})
     ops.def(op, Key::complex, [](Builder& b, Value self) { return b.Neg(self); });
-  ops.def("aten::abs", Key::complex,
-          [](Builder& b, Value self) { return absolute(b, split(b, self)); });
+  ops.def("aten::abs", Key::complex, [](Builder& b, Value self) { return absolute(b, self); });
   ops.def("aten::angle", Key::complex,
           [](Builder& b, Value self) { return angle(b, split(b, self)); });
   ops.def("aten::isreal", Key::complex,
@@ -172,7 +233,7 @@ Value add_scaled(Builder& b, Ignored, Ignored, Ignored, Ignored, const Call& cal
 
 // --- By the entry for real tensors, of something real that is made of each complex tensor.
 
-void define_through(OpTable& ops, std::string_view op, Value (*make)(Builder&, const Complex&)) {
+void define_through(OpTable& ops, std::string_view op, Value (*make)(Builder&, Value pairs)) {
   const Lowering& dense = dense_lowering(ops, op);
   const auto run = [dense, make](const Call& call) {
     RealCall real(call);
@@ -182,7 +243,7 @@ void define_through(OpTable& ops, std::string_view op, Value (*make)(Builder&, c
         if (const auto* dtype = argument.get<DType>()) return real_dtype(*dtype);
         if (!value || !is_complex(argument)) return argument;
         Builder& b = call.builder();
-        return real.replaced(*value, make(b, split(b, call.lowered(value).value)));
+        return real.replaced(*value, make(b, call.lowered(value).value));
       });
     }
     return real.run(dense);
@@ -190,7 +251,8 @@ void define_through(OpTable& ops, std::string_view op, Value (*make)(Builder&, c
   ops.add(op, Key::complex, {.run = run, .parameters = dense.parameters});
 }
 
-Value is_not_zero(Builder& b, const Complex& z) {
+Value is_not_zero(Builder& b, Value pairs) {
+  const Complex z = split(b, pairs);
   return b.Or(b.cast(z.real, DType::boolean), b.cast(z.imaginary, DType::boolean));
 }
 
@@ -219,7 +281,7 @@ void register_complex_functions(OpTable& ops) {
   for (std::string_view op :
        {"aten::any", "aten::any.dim", "aten::all", "aten::all.dim", "aten::logical_not",
         "aten::logical_and", "aten::logical_or", "aten::logical_xor", "aten::count_nonzero",
-        "aten::count_nonzero.dim_IntList", "aten::nonzero"})
+        "aten::count_nonzero.dim_IntList", "aten::nonzero", "aten::nonzero_static"})
     define_through(ops, op, is_not_zero);
   define_combined(ops, "aten::isnan", "Or");
   define_combined(ops, "aten::isinf", "Or");

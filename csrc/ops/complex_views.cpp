@@ -287,6 +287,9 @@ void register_complex_views(OpTable& ops) {
                               "aten::gather",
                               "aten::take",
                               "aten::take_along_dim",
+                              "aten::put",
+                              "aten::as_strided_scatter",
+                              "aten::uniform",
                               "aten::masked_select",
                               "aten::masked_fill.Scalar",
                               "aten::masked_fill.Tensor",
@@ -329,7 +332,8 @@ void register_complex_views(OpTable& ops) {
   for (std::string_view op :
        {"aten::zeros", "aten::zeros_like", "aten::new_zeros", "aten::ones", "aten::ones_like",
         "aten::new_ones", "aten::empty.memory_format", "aten::empty_like", "aten::new_empty",
-        "aten::empty_strided", "aten::new_empty_strided", "aten::eye", "aten::eye.m", "aten::zero"})
+        "aten::empty_strided", "aten::new_empty_strided", "aten::eye", "aten::eye.m",
+        "aten::linspace", "aten::zero"})
     define(ops, op, run_real);
   for (std::string_view op : {"aten::randn", "aten::randn_like"}) define(ops, op, run_normal);
 

@@ -106,21 +106,26 @@ Value real_transform(const Call& call, const Grid& grid, bool onesided, bool inv
 }
 
 // How often each of the first `count` bins is in a Hermitian spectrum of `size`: the first once,
-// and the middle one of an even size. As [count, 1].
-Value multiplicities(Builder& b, const Dim& count, const Dim& size, DType dtype) {
+// and the middle one of an even size. A row for each, as a factor of its pair that conjugates it
+// where that is asked for.
+Value multiplicities(Builder& b, const Dim& count, const Dim& size, bool conjugated, DType dtype) {
+  const double signs[] = {1, conjugated ? -1.0 : 1.0};
+  const int64_t columns = conjugated ? 2 : 1;
   const auto bins = count.constant();
   const auto n = size.constant();
   if (bins && n) {
-    std::vector<double> times(*bins, 2);
-    for (int64_t i : {int64_t{0}, *n / 2}) {
-      if (i < *bins && 2 * i % *n == 0) times[i] = 1;
+    std::vector<double> factors;
+    for (int64_t i = 0; i < *bins; ++i) {
+      const double times = 2 * i % *n == 0 ? 1 : 2;
+      for (int64_t column = 0; column < columns; ++column) factors.push_back(times * signs[column]);
     }
-    return b.tensor(make_tensor(dtype, {*bins, 1}, times));
+    return b.tensor(make_tensor(dtype, {*bins, columns}, factors));
   }
   const Value bin = b.unsqueeze(positions(b, 0, count), {1});
   const Value twice = b.Mul(bin, b.i64(2));
   const Value once = b.Or(b.Equal(bin, b.i64(0)), b.Equal(twice, b.dim_value(size)));
-  return b.where(once, b.scalar(dtype, 1), b.scalar(dtype, 2));
+  const Value times = b.where(once, b.scalar(dtype, 1), b.scalar(dtype, 2));
+  return conjugated ? b.Mul(times, b.tensor(make_tensor(dtype, {2}, signs))) : times;
 }
 
 // The real signal whose spectrum's first half is given, times the number of points; of the
@@ -131,8 +136,8 @@ Value real_signal(Builder& b, Value spectrum, const Grid& grid, bool inverse) {
   const Dim& size = grid.sizes.back();
   const Dim half = Dim::floor_div(size, 2) + 1;
   if (!(spectrum->dim(axis) == half)) spectrum = b.slice(spectrum, axis, 0, half);
-  if (inverse && spectrum->dim(-1).equals(2)) spectrum = conjugate(b, spectrum);
-  Value times = multiplicities(b, spectrum->dim(axis), size, spectrum->dtype);
+  const bool conjugated = inverse && spectrum->dim(-1).equals(2);
+  const Value times = multiplicities(b, spectrum->dim(axis), size, conjugated, spectrum->dtype);
   Ints after;
   for (int64_t i = axis + 1; i < spectrum->rank() - 1; ++i) after.push_back(i - axis);
   spectrum = b.Mul(spectrum, b.unsqueeze(times, after));
