@@ -415,6 +415,7 @@ SUMS = [
     row("count_nonzero", Case(lambda x: torch.count_nonzero(x, -1), Z)),
     row("count_nonzero.dim_IntList", Case(lambda x: torch.count_nonzero(x, (0, -1)), Z)),
     row("nonzero", Case(torch.nonzero, Z)),
+    row("nonzero_static", Case(lambda x: torch.nonzero_static(x, size=7), Z)),
     row(
         "matmul",
         Case(lambda x, y: x @ y.mT, CUBE, complexes(4, 2, 3, seed=4)),
