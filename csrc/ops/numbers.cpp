@@ -96,15 +96,12 @@ Format format_of(DType dtype) {
 
 // The neighbour of x in the direction (1 or -1), by rounding x and a bit more than half the
 // distance (Rump, Zimmermann, Boldo, Melquiond: Computing predecessor and successor in rounding to
-// nearest, BIT 49, 2009). Narrow numbers are added in a wider dtype, whose cast rounds.
-Value neighbour(Builder& b, Value x, Value direction) {
-  const Format format = format_of(x->dtype);
-  const DType wide = x->dtype == DType::f32 ? DType::f64 : DType::f32;
+// nearest, BIT 49, 2009). x has a wider dtype than its format: the cast back rounds.
+Value neighbour(Builder& b, Value x, Value direction, const Format& format) {
   const double share = format.half_unit * (1 + 2 * format.half_unit);
-  x = b.cast(x, wide);
   const Value distance =
       b.Max(b.Mul(b.Abs(x), b.like(x, share)), b.like(x, 0.75 * format.smallest));
-  return b.Add(x, b.Mul(b.cast(direction, wide), distance));
+  return b.Add(x, b.Mul(direction, distance));
 }
 
 // Where there is no wider dtype: exact next to the subnormal numbers, scaled not far above them.
@@ -123,14 +120,17 @@ Value neighbour_f64(Builder& b, Value x, Value direction) {
 
 Value nextafter(Builder& b, Value self, Value other) {
   const DType dtype = self->dtype;
-  const Value direction = b.where(b.Greater(other, self), b.like(self, 1), b.like(self, -1));
-  Value next = dtype == DType::f64 ? neighbour_f64(b, self, direction)
-                                   : b.cast(neighbour(b, self, direction), dtype);
+  const DType wide = item_size(dtype) == 2 ? DType::f32 : DType::f64;
+  const Value x = b.cast(self, wide);
+  const Value y = b.cast(other, wide);
+  const Value direction = b.where(b.Greater(y, x), b.like(x, 1), b.like(x, -1));
+  Value next =
+      dtype == wide ? neighbour_f64(b, x, direction) : neighbour(b, x, direction, format_of(dtype));
   // From an infinity to the greatest number.
-  const Value infinite = b.Equal(b.Abs(self), b.like(self, kInfinity));
-  next = b.where(infinite, b.Mul(b.Sign(self), b.like(self, max_value(dtype))), next);
-  next = b.where(b.Equal(self, other), other, next);
-  return b.where(b.IsNaN(other), other, b.where(b.IsNaN(self), self, next));
+  const Value infinite = b.Equal(b.Abs(x), b.like(x, kInfinity));
+  next = b.where(infinite, b.Mul(b.Sign(x), b.like(x, max_value(dtype))), next);
+  next = b.where(b.Equal(x, y), y, next);
+  return b.cast(b.where(b.IsNaN(y), y, next), dtype);
 }
 
 }  // namespace
