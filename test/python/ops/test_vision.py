@@ -1,4 +1,4 @@
-"""torchvision's operators at opsets that have other ONNX operators for them, and in a detector."""
+"""torchvision's operators at opsets that have other ONNX operators for them."""
 
 import pytest
 import torch

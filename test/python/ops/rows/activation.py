@@ -137,6 +137,8 @@ ROWS = [
                 ),
                 floats(3, 4),
             ),
+            # It calls `self` what dropout calls `input`.
+            Case(lambda x: aten.dropout_(x * 2, 0.5, False), floats(3, 4)),
         ),
     ),
 ]
