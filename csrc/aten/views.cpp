@@ -28,7 +28,9 @@ enum class View {
   reverse,         // numpy_T: all dimensions reversed
   last_two,        // t of a matrix, mT
   conjugate_last,  // mH, adjoint: last_two for real tensors
-  conjugate,       // conj, real: identity for real tensors
+  conjugate,       // conj: identity for real tensors
+  real,            // identity for real tensors
+  imag,
   unbind,
   split,
   view_as_real,
@@ -84,7 +86,8 @@ View kind_of(const Schema& schema) {
       {"adjoint", View::conjugate_last},
       {"conj", View::conjugate},
       {"_conj", View::conjugate},
-      {"real", View::conjugate},
+      {"real", View::real},
+      {"imag", View::imag},
       {"unbind", View::unbind},
       {"split", View::split},
       {"split_with_sizes", View::split},
@@ -346,6 +349,13 @@ class WriteBack {
     return graph_.add_output(node, name_, base_->type);
   }
 
+  // The real or the imaginary part of the base.
+  Value* part(std::string op, Value* base) {
+    Node* node = graph_.add_node(std::move(op), {base}, view_.location);
+    return graph_.add_output(node, name_,
+                             Type::tensor(real_dtype(base->type.dtype), base->type.shape));
+  }
+
  private:
   Argument size_argument(size_t dim) {
     const Dim& size = (*base_->type.shape)[dim];
@@ -481,6 +491,7 @@ bool is_identity_view(const Node& view, int output) {
     case View::contiguous:
       return true;
     case View::conjugate:
+    case View::real:
       return from && from->dtype != DType::undefined && !is_complex(from->dtype);
     case View::slice: {
       const auto step = int_argument(view, "step");
@@ -520,8 +531,16 @@ Value* write_back(Graph& graph, const Node& view, int output, Value* base, Value
     case View::last_two:
       return emit.permute(kind);
     case View::conjugate_last:
-      if (base->type.dtype == DType::undefined || is_complex(base->type.dtype)) break;
-      return emit.permute(kind);
+      if (base->type.dtype == DType::undefined) break;
+      written = emit.permute(kind);
+      return is_complex(base->type.dtype) ? emit.emit("aten::conj_physical", {written}) : written;
+    case View::conjugate:
+      return emit.emit("aten::conj_physical", {written});
+    case View::real:
+      if (base->type.dtype == DType::undefined) break;
+      return emit.emit("aten::complex", {written, emit.part("aten::imag", current_base())});
+    case View::imag:
+      return emit.emit("aten::complex", {emit.part("aten::real", current_base()), written});
     case View::select:
       return emit.scatter("aten::select_scatter", current_base());
     case View::slice:
@@ -545,7 +564,7 @@ Value* write_back(Graph& graph, const Node& view, int output, Value* base, Value
     default:
       fail_unsupported(view, "a write through " + view.op);
   }
-  fail_unsupported(view, "a write through " + view.op + " of complex numbers");
+  fail_unsupported(view, "a write through " + view.op + " of a tensor of unknown dtype");
 }
 
 }  // namespace onnx_native::aten

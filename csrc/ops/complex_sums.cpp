@@ -61,18 +61,25 @@ void def_product(OpTable& ops, std::string_view op, std::string_view dense_op,
            .parameters = dense.parameters});
 }
 
-// beta * self + alpha * (argument 1 times argument 2), by the entry for the product alone.
-void def_sum_with_product(OpTable& ops, std::string_view op, std::string_view product) {
+// beta * self + alpha * (argument 1 times argument 2), by the entry for the product alone; the
+// products of a batch may be added up.
+void def_sum_with_product(OpTable& ops, std::string_view op, std::string_view product,
+                          bool sums_batch = false) {
   const Lowering& dense = dense_lowering(ops, product);
   const aten::Schema* schema = aten::find_schema(product);
-  const auto lowering = [dense, schema](Builder& b, Ignored, Ignored, Ignored, const Call& call) {
+  const auto lowering = [dense, schema, sums_batch](Builder& b, Ignored, Ignored, Ignored,
+                                                    const Call& call) {
     const DType part = part_dtype(call);
     aten::Node node = call.node();
     node.op = schema->key;
     node.schema = schema;
     node.arguments = {call.argument(1), call.argument(2)};
-    const Complex result =
-        mul(b, expanded(call, dense, node, false), complex_argument(call, 4, part));
+    Complex products = expanded(call, dense, node, false);
+    if (sums_batch) {
+      const auto summed = [&](Value x) { return x ? sum_over(b, x, {0}, false) : nullptr; };
+      products = {summed(products.real), summed(products.imaginary)};
+    }
+    const Complex result = mul(b, products, complex_argument(call, 4, part));
     const Complex self = mul(b, complex_argument(call, 0, part), complex_argument(call, 3, part));
     return join(b, add(b, self, result));
   };
@@ -146,6 +153,7 @@ void register_complex_sums(OpTable& ops) {
   def_product(ops, "aten::linalg_vecdot", "aten::linalg_vecdot", /*conjugate=*/true);
   def_sum_with_product(ops, "aten::addmm", "aten::mm");
   def_sum_with_product(ops, "aten::baddbmm", "aten::bmm");
+  def_sum_with_product(ops, "aten::addbmm", "aten::bmm", /*sums_batch=*/true);
   const Lowering& dense_linear = dense_lowering(ops, "aten::linear");
   ops.add("aten::linear", Key::complex,
           {.run = [dense_linear](const Call& call) -> Results {

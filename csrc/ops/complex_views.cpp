@@ -288,6 +288,7 @@ void register_complex_views(OpTable& ops) {
                               "aten::take",
                               "aten::take_along_dim",
                               "aten::put",
+                              "aten::nan_to_num",
                               "aten::as_strided_scatter",
                               "aten::uniform",
                               "aten::masked_select",

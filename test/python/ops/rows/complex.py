@@ -45,6 +45,18 @@ def rotary(query: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
     return torch.view_as_real(pairs * turns).flatten(3).type_as(query)
 
 
+def written(x: torch.Tensor) -> torch.Tensor:
+    """Writes through all kinds of views."""
+    y = x.clone()
+    y[:, 0] = 1j
+    torch.view_as_real(y)[..., 1] += 1
+    y.real.mul_(2)
+    y.imag.add_(y.real)
+    y.mH[0] *= 2j
+    y.conj()[1:] += x[1:]
+    return y
+
+
 # Not contiguous.
 TABLE = complexes(3, 8).T
 
@@ -244,6 +256,7 @@ CONVERSIONS = [
     row(
         "view_as_real",
         Case(torch.view_as_real, Z),
+        Case(written, Z),
         Case(lambda x: rotary(x, ANGLES), floats(3, 2, 3, 8)),
         Case(lambda x: torch.view_as_real(x * TABLE[1 : 1 + x.shape[0]]), Z),
     ),
@@ -335,6 +348,7 @@ ARITHMETIC = [
     ),
     row("pow.Tensor_Tensor", Case(torch.pow, Z, W), Case(torch.pow, REAL, Z)),
     row("pow.Scalar", Case(lambda x: 2.5**x, Z)),
+    row("nan_to_num", Case(lambda x: torch.nan_to_num(x, 1), EXTREME / 0)),
     row("neg", Case(torch.neg, Z)),
     row("negative", Case(torch.negative, Z)),
     row(
@@ -442,6 +456,7 @@ SUMS = [
         "addmm",
         Case(lambda x, y: torch.addmm(POINT, x, y.t(), beta=2, alpha=0.5j), Z, W),
     ),
+    row("addbmm", Case(lambda x: torch.addbmm(POINT, x, x.mT, beta=1j, alpha=2), CUBE)),
     row("baddbmm", Case(lambda b, x, y: torch.baddbmm(b, x, y.mT), complexes(4, 2, 2), CUBE, CUBE)),
     row(
         "linear",
