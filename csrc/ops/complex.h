@@ -76,6 +76,8 @@ const Lowering& dense_lowering(const OpTable& ops, std::string_view op);
 // where elements are, or are counts, are the same for both.
 Results run_on_parts(const Call& call, const Lowering& dense);
 Results run_on_part(const Call& call, const Lowering& dense, bool imaginary);
+// Runs the entry for real tensors on something real that is made of each complex tensor.
+Results run_through(const Call& call, const Lowering& dense, Value (*make)(Builder&, Value pairs));
 
 void register_complex_views(OpTable& ops);
 void register_complex_sums(OpTable& ops);

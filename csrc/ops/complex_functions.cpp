@@ -14,6 +14,20 @@ Value with_sign_of(Builder& b, Value magnitude, Value sign) {
 
 }  // namespace
 
+Results run_through(const Call& call, const Lowering& dense, Value (*make)(Builder&, Value pairs)) {
+  RealCall real(call);
+  for (size_t i = 0; i < call.size(); ++i) {
+    real.rewrite(i, [&](const aten::Argument& argument) -> aten::Argument {
+      const aten::Value* value = argument.as_value();
+      if (const auto* dtype = argument.get<DType>()) return real_dtype(*dtype);
+      if (!value || !is_complex(argument)) return argument;
+      Builder& b = call.builder();
+      return real.replaced(*value, make(b, call.lowered(value).value));
+    });
+  }
+  return real.run(dense);
+}
+
 // The part that does not cancel is computed, the other one by division.
 Complex sqrt(Builder& b, const Complex& z) {
   const Value zero = b.like(z.real, 0);
@@ -231,23 +245,9 @@ Value add_scaled(Builder& b, Ignored, Ignored, Ignored, Ignored, const Call& cal
   return join(b, add(b, argument(0), mul(b, argument(3), product)));
 }
 
-// --- By the entry for real tensors, of something real that is made of each complex tensor.
-
 void define_through(OpTable& ops, std::string_view op, Value (*make)(Builder&, Value pairs)) {
   const Lowering& dense = dense_lowering(ops, op);
-  const auto run = [dense, make](const Call& call) {
-    RealCall real(call);
-    for (size_t i = 0; i < call.size(); ++i) {
-      real.rewrite(i, [&](const aten::Argument& argument) -> aten::Argument {
-        const aten::Value* value = argument.as_value();
-        if (const auto* dtype = argument.get<DType>()) return real_dtype(*dtype);
-        if (!value || !is_complex(argument)) return argument;
-        Builder& b = call.builder();
-        return real.replaced(*value, make(b, call.lowered(value).value));
-      });
-    }
-    return real.run(dense);
-  };
+  const auto run = [dense, make](const Call& call) { return run_through(call, dense, make); };
   ops.add(op, Key::complex, {.run = run, .parameters = dense.parameters});
 }
 

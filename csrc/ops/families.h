@@ -31,6 +31,7 @@ void register_conv(OpTable& ops);
 void register_embedding(OpTable& ops);
 void register_matmul(OpTable& ops);
 void register_linalg_eig(OpTable& ops);
+void register_linalg_complex(OpTable& ops);
 void register_linalg_factor(OpTable& ops);
 void register_linalg_ldl(OpTable& ops);
 void register_linalg_norm(OpTable& ops);

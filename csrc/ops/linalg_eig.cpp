@@ -2,9 +2,9 @@
 // the complex Schur form (GVL 7.5 and 7.6). A complex matrix A + iB is worked on as the real one
 // [A -B; B A], in which a complex rotation of two rows is a real matrix of 4 x 4. Their order, and
 // the phase of vectors, are as the method leaves them.
-#include "ops/complex.h"
 #include "ops/families.h"
-#include "ops/linalg.h"
+#include "ops/linalg_complex.h"
+#include "ops/sort.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -12,12 +12,6 @@ namespace {
 constexpr int64_t kMostSteps = 40;  // per eigenvalue
 
 Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
-
-Value doubled(Builder& b, const Complex& z) {
-  const Value imaginary = imaginary_part(b, z);
-  return b.concat({b.concat({z.real, b.Neg(imaginary)}, -1), b.concat({imaginary, z.real}, -1)},
-                  -2);
-}
 
 // As absolute(), without its care for numbers whose squares are out of range.
 Value size_of(Builder& b, const Complex& z) {
@@ -271,29 +265,63 @@ Complex normalised(Builder& b, Value vectors, const Dim& n) {
   return mul(b, z, conjugate(b, phase));
 }
 
-struct Eig {
-  Complex values, vectors;
+// T and, when asked for, Q of A = Q T Q^H, doubled.
+struct SchurForm {
+  Value t, q;
 };
 
-Eig eig(Builder& b, const Complex& a, bool with_vectors) {
+SchurForm schur_form(Builder& b, const Complex& a, bool with_q) {
   const Dim n = a.real->dim(-1);
   const Shape batch = batch_of(a.real);
-  if (n.equals(0)) {
-    const Value none = b.full(DType::f64, 0, with_batch(batch, {0}));
-    return {{none, none}, {a.real, a.real}};
-  }
   Values matrices{doubled(b, a)};
-  if (with_vectors) {
+  if (with_q) {
     const Shape shape = with_batch(batch, {n * 2, n * 2});
     matrices.push_back(b.expand(identity(b, n * 2, n * 2), shape));
   }
   const Schur schur(b, n);
   const Value start = b.concat(schur.hessenberg(b, matrices), -2);
   const Value h = schur.triangular(b, start, batch);
-  const Value t = b.slice(h, -2, 0, n * 2);
-  const Complex left = parts(b, b.slice(t, -1, 0, n), n);
-  Eig result;
-  result.values = {diagonals(b, left.real), diagonals(b, left.imaginary)};
+  if (!with_q) return {h, nullptr};
+  return {b.slice(h, -2, 0, n * 2), b.slice(h, -2, n * 2, n * 4)};
+}
+
+Complex gathered(Builder& b, const Complex& z, Value places) {
+  const auto along = [&](Value x) {
+    const Value all = b.expand(places, *x->shape);
+    return b.op("GatherElements", {x, all}, {{"axis", int64_t{-1}}});
+  };
+  return {along(z.real), along(z.imaginary)};
+}
+
+}  // namespace
+
+Value narrow(const Call& call, const Complex& z) {
+  return call.builder().cast(join(call.builder(), z), part_dtype(call));
+}
+
+Value doubled(Builder& b, const Complex& z) {
+  const Value imaginary = imaginary_part(b, z);
+  return b.concat({b.concat({z.real, b.Neg(imaginary)}, -1), b.concat({imaginary, z.real}, -1)},
+                  -2);
+}
+
+Complex halved(Builder& b, Value matrix, const Dim& rows, const Dim& columns) {
+  const Value left = b.slice(matrix, -1, 0, columns);
+  left->shape->back() = columns;
+  const Complex z = parts(b, left, rows);
+  return z;
+}
+
+ComplexEigen eigen(Builder& b, const Complex& a, bool with_vectors) {
+  const Dim n = a.real->dim(-1);
+  if (n.equals(0)) {
+    const Value none = b.full(DType::f64, 0, with_batch(batch_of(a.real), {0}));
+    return {{none, none}, {a.real, a.real}};
+  }
+  const SchurForm form = schur_form(b, a, with_vectors);
+  const Complex triangle = halved(b, form.t, n, n);
+  ComplexEigen result;
+  result.values = {diagonals(b, triangle.real), diagonals(b, triangle.imaginary)};
   if (!a.imaginary) {
     // What rounding makes of a real eigenvalue.
     const Value norm = b.Sqrt(b.reduce("ReduceSumSquare", a.real, {-2, -1}, true));
@@ -304,31 +332,38 @@ Eig eig(Builder& b, const Complex& a, bool with_vectors) {
   if (!with_vectors) return result;
   const Complex row{b.unsqueeze(result.values.real, {-2}),
                     b.unsqueeze(result.values.imaginary, {-2})};
-  const Value q = b.slice(h, -2, n * 2, n * 4);
-  result.vectors = normalised(b, b.matmul(q, triangular_vectors(b, t, row, n)), n);
+  const Value vectors = b.matmul(form.q, triangular_vectors(b, form.t, row, n));
+  result.vectors = normalised(b, vectors, n);
   return result;
 }
 
-Complex wide_argument(const Call& call) {
-  Builder& b = call.builder();
-  const Complex a = complex_argument(call, 0, part_dtype(call));
-  return {wide(b, a.real), a.imaginary ? wide(b, a.imaginary) : nullptr};
+Complex hermitian(Builder& b, const Complex& a, bool upper) {
+  const Value strict =
+      upper ? upper_triangle(b, a.imaginary, 1) : lower_triangle(b, a.imaginary, -1);
+  return {symmetric(b, a.real, upper), b.Sub(strict, transposed(b, strict))};
 }
 
-Value narrow(const Call& call, const Complex& z) {
-  return call.builder().cast(join(call.builder(), z), part_dtype(call));
+// The Schur form of a normal matrix is diagonal.
+ComplexEigen hermitian_eigen(Builder& b, const Complex& a, bool upper) {
+  const Dim n = a.real->dim(-1);
+  if (n.equals(0)) return eigen(b, a, /*with_vectors=*/true);
+  const SchurForm form = schur_form(b, hermitian(b, a, upper), /*with_q=*/true);
+  const Value values = diagonals(b, halved(b, form.t, n, n).real);
+  const Pair sorted = sort(b, values, -1, /*descending=*/false);
+  const Complex vectors = halved(b, form.q, n, n);
+  return {{sorted[0]}, gathered(b, vectors, b.unsqueeze(sorted[1], {-2}))};
 }
-
-}  // namespace
 
 void register_linalg_eig(OpTable& ops) {
   for (const auto* op : {"aten::linalg_eigvals", "aten::_linalg_eigvals"}) {
     ops.def(op, Key::complex, [](Builder& b, Ignored, const Call& call) {
-      return narrow(call, eig(b, wide_argument(call), /*with_vectors=*/false).values);
+      return narrow(call,
+                    eigen(b, complex_argument(call, 0, DType::f64), /*with_vectors=*/false).values);
     });
   }
   ops.def("aten::linalg_eig", Key::complex, [](Builder& b, Ignored, const Call& call) {
-    const Eig result = eig(b, wide_argument(call), /*with_vectors=*/true);
+    const ComplexEigen result =
+        eigen(b, complex_argument(call, 0, DType::f64), /*with_vectors=*/true);
     return std::array{narrow(call, result.values), narrow(call, result.vectors)};
   });
 }

@@ -34,6 +34,7 @@ void register_all(OpTable& ops) {
   register_linalg_solve(ops);
   register_linalg_spectral(ops);
   register_matrix_function(ops);
+  register_linalg_complex(ops);
   register_norm(ops);
   register_distance(ops);
   register_einsum(ops);

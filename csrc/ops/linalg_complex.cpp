@@ -1,0 +1,225 @@
+#include "ops/linalg_complex.h"
+
+#include <array>
+#include <cmath>
+
+#include "ops/families.h"
+#include "ops/view.h"
+
+namespace onnx_native::ops {
+namespace {
+
+Value doubled_pairs(Builder& b, Value pairs) { return doubled(b, split(b, pairs)); }
+
+// Whether a matrix norm is one of singular values.
+bool is_spectral(const Call& call, bool by_name, int64_t dimensions) {
+  if (by_name) return call.string(1) == "nuc";
+  return !call.is_none(1) && dimensions == 2 && std::abs(call.scalar(1).to_double()) == 2;
+}
+
+// linalg_norm and linalg_matrix_norm. A doubled matrix has each singular value twice.
+void define_matrix_norm(OpTable& ops, std::string_view op, bool by_name) {
+  const Lowering& dense = dense_lowering(ops, op);
+  const auto run = [dense, by_name](const Call& call) -> Results {
+    Builder& b = call.builder();
+    const int64_t rank = call.tensor(0)->rank() - 1;
+    const Ints dim = call.is_none(2) ? Ints{} : call.integers(2);
+    const auto dimensions = dim.empty() ? rank : static_cast<int64_t>(dim.size());
+    if (!is_spectral(call, by_name, dimensions)) return run_through(call, dense, absolute);
+    const bool last = dim.empty() || (normalize_axis(dim[0], rank) == rank - 2 &&
+                                      normalize_axis(dim[1], rank) == rank - 1);
+    b.check(last, "a norm of singular values of complex matrices not in the last two dimensions");
+    const Value norm = run_through(call, dense, doubled_pairs)[0].value;
+    return {by_name ? b.Mul(norm, b.like(norm, 0.5)) : norm};
+  };
+  ops.add(op, Key::complex, {.run = run, .parameters = dense.parameters});
+}
+
+// What is a product of matrices and inverses.
+void define_doubled(OpTable& ops, std::string_view op) {
+  const Lowering& dense = dense_lowering(ops, op);
+  const auto run = [dense](const Call& call) -> Results {
+    Builder& b = call.builder();
+    const Value result = run_through(call, dense, doubled_pairs)[0].value;
+    const Dim rows = Dim::floor_div(result->dim(-2), 2),
+              columns = Dim::floor_div(result->dim(-1), 2);
+    return {join(b, halved(b, result, rows, columns))};
+  };
+  ops.add(op, Key::complex, {.run = run, .parameters = dense.parameters});
+}
+
+bool is_vector(const Complex& a, const Complex& rhs) {
+  const Shape &matrix = *a.real->shape, &other = *rhs.real->shape;
+  return other.size() == 1 || (matrix.size() == other.size() + 1 &&
+                               std::equal(other.begin(), other.end(), matrix.begin()));
+}
+
+Complex with_columns(Builder& b, const Complex& z, const Ints& axes) {
+  return {b.unsqueeze(z.real, axes), b.unsqueeze(z.imaginary, axes)};
+}
+
+Value linalg_solve(Builder& b, const Call& call, bool left) {
+  const Complex a = complex_argument(call, 0, DType::f64);
+  Complex rhs = complex_argument(call, 1, DType::f64);
+  const bool vector = is_vector(a, rhs);
+  if (vector) rhs = with_columns(b, rhs, {-1});
+  const Dim rows = rhs.real->dim(-2), columns = rhs.real->dim(-1);
+  Values both = with_common_batch(b, {doubled(b, a), doubled(b, rhs)});
+  if (!left) {
+    for (Value& matrix : both) matrix = transposed(b, matrix);
+  }
+  Value x = solve(b, both[0], both[1], /*with_info=*/false).x;
+  if (!left) x = transposed(b, x);
+  Complex result = halved(b, x, rows, columns);
+  if (vector) result = {b.squeeze(result.real, {-1}), b.squeeze(result.imaginary, {-1})};
+  return narrow(call, result);
+}
+
+// One triangle of A, with ones on its diagonal where that is not to be read.
+Complex triangle(Builder& b, const Complex& a, bool upper, bool unit) {
+  const auto side = [&](Value x, int64_t offset) {
+    return upper ? upper_triangle(b, x, offset) : lower_triangle(b, x, -offset);
+  };
+  if (!unit) return {side(a.real, 0), side(a.imaginary, 0)};
+  const Dim n = a.real->dim(-1);
+  return {b.Add(side(a.real, 1), identity(b, n, n)), side(a.imaginary, 1)};
+}
+
+Value solve_triangle(Builder& b, const Call& call, bool upper, bool left, bool unit) {
+  const Complex a = triangle(b, complex_argument(call, 0, DType::f64), upper, unit);
+  const Complex rhs = complex_argument(call, 1, DType::f64);
+  Values both = with_common_batch(b, {doubled(b, a), doubled(b, rhs)});
+  if (!left) {
+    for (Value& matrix : both) matrix = transposed(b, matrix);
+  }
+  const Value x = solve(b, both[0], both[1], /*with_info=*/false).x;
+  return narrow(call, halved(b, left ? x : transposed(b, x), rhs.real->dim(-2), rhs.real->dim(-1)));
+}
+
+// With each real row beside its imaginary one, the doubled L is triangular too: its diagonal is
+// real.
+Value cholesky_of(Builder& b, const Call& call, bool upper) {
+  const Complex a = hermitian(b, complex_argument(call, 0, DType::f64), upper);
+  const Dim n = a.real->dim(-1);
+  const Value position = b.range(n * 2);
+  const Value two = b.i64(2);
+  const Value size = b.dim_value(n);
+  const Value together = b.Add(b.Mul(b.op("Mod", {position, two}), size), b.Div(position, two));
+  const Value apart = b.Add(b.Mul(b.op("Mod", {position, size}), two), b.Div(position, size));
+  const auto reordered = [&](Value x, Value order) {
+    return b.gather(b.gather(x, order, -2), order, -1);
+  };
+  const Value l = cholesky(b, reordered(doubled(b, a), together), /*with_info=*/false).l;
+  Complex z = halved(b, reordered(l, apart), n, n);
+  if (upper) z = {transposed(b, z.real), b.Neg(transposed(b, z.imaginary))};
+  return narrow(call, z);
+}
+
+// --- What is made of eigenvalues.
+
+Complex unit_of(Builder& b, const Complex& z, Value size) {
+  const Value zero = b.Equal(size, b.like(size, 0));
+  return div(b, z, {b.where(zero, b.like(size, 1), size)});
+}
+
+// The product along the last axis.
+Complex product(Builder& b, const Complex& z) {
+  const Shape batch(z.real->shape->begin(), z.real->shape->end() - 1);
+  const Shape shape = with_batch(batch, {1});
+  const Values initial{b.full(DType::f64, 1, shape), b.full(DType::f64, 0, shape)};
+  const Values result = iterate(b, z.real->dim(-1), initial, [&](Value k, const Values& carried) {
+    const Complex factor{column_at(b, z.real, k), column_at(b, z.imaginary, k)};
+    const Complex next = mul(b, {carried[0], carried[1]}, factor);
+    return Values{next.real, next.imaginary};
+  });
+  return {b.squeeze(result[0], {-1}), b.squeeze(result[1], {-1})};
+}
+
+Complex eigenvalues(const Call& call) {
+  return eigen(call.builder(), complex_argument(call, 0, DType::f64), false).values;
+}
+
+struct LogDeterminant {
+  Complex sign;
+  Value log_of_size;
+};
+
+LogDeterminant log_determinant(Builder& b, const Call& call) {
+  const Complex values = eigenvalues(call);
+  const Value size = absolute(b, values);
+  const Value log = b.reduce("ReduceSum", b.Log(size), {-1}, /*keepdims=*/false);
+  const Value zero = b.Equal(size, b.like(size, 0));
+  const Complex unit = unit_of(b, values, size);
+  return {product(b, {b.where(zero, size, unit.real), unit.imaginary}), log};
+}
+
+// Of values that come twice, in order, one each.
+Value every_other(Builder& b, const Call& call, Value values, const Dim& count) {
+  const Value once = b.slice(values, -1, 0, count * 2, 2);
+  once->shape->back() = count;
+  return b.cast(once, part_dtype(call));
+}
+
+void register_values(OpTable& ops) {
+  ops.def("aten::linalg_svdvals", Key::complex, [](Builder& b, Ignored, Ignored, const Call& call) {
+    const Complex a = complex_argument(call, 0, DType::f64);
+    const Dim count = Dim::min(a.real->dim(-2), a.real->dim(-1));
+    return every_other(b, call, singular_values(b, doubled(b, a)), count);
+  });
+  ops.def("aten::linalg_eigvalsh", Key::complex,
+          [](Builder& b, Ignored, std::string uplo, const Call& call) {
+            const bool upper = uplo == "U" || uplo == "u";
+            const Complex a = hermitian(b, complex_argument(call, 0, DType::f64), upper);
+            const Value values = symmetric_eigen(b, doubled(b, a), false).values;
+            return every_other(b, call, values, a.real->dim(-1));
+          });
+  ops.def("aten::linalg_eigh", Key::complex,
+          [](Builder& b, Ignored, std::string uplo, const Call& call) {
+            const bool upper = uplo == "U" || uplo == "u";
+            const ComplexEigen result =
+                hermitian_eigen(b, complex_argument(call, 0, DType::f64), upper);
+            return std::array{b.cast(result.values.real, part_dtype(call)),
+                              narrow(call, result.vectors)};
+          });
+  for (const auto* op : {"aten::linalg_det", "aten::det"}) {
+    ops.def(op, Key::complex, [](Builder& b, Ignored, const Call& call) {
+      return narrow(call, product(b, eigenvalues(call)));
+    });
+  }
+  for (const auto* op : {"aten::linalg_slogdet", "aten::slogdet"}) {
+    ops.def(op, Key::complex, [](Builder& b, Ignored, const Call& call) {
+      const LogDeterminant result = log_determinant(b, call);
+      return std::array{narrow(call, result.sign), b.cast(result.log_of_size, part_dtype(call))};
+    });
+  }
+}
+
+}  // namespace
+
+void register_linalg_complex(OpTable& ops) {
+  for (const auto* op : {"aten::linalg_norm", "aten::linalg_matrix_norm"}) {
+    define_matrix_norm(ops, op, /*by_name=*/false);
+  }
+  for (const auto* op : {"aten::linalg_norm.ord_str", "aten::linalg_matrix_norm.str_ord"}) {
+    define_matrix_norm(ops, op, /*by_name=*/true);
+  }
+  for (const auto* op : {"aten::linalg_inv", "aten::inverse", "aten::linalg_matrix_power",
+                         "aten::matrix_power", "aten::linalg_matrix_exp", "aten::matrix_exp"}) {
+    define_doubled(ops, op);
+  }
+  ops.def("aten::linalg_solve", Key::complex,
+          [](Builder& b, Ignored, Ignored, bool left, const Call& call) {
+            return linalg_solve(b, call, left);
+          });
+  ops.def("aten::linalg_solve_triangular", Key::complex,
+          [](Builder& b, Ignored, Ignored, bool upper, bool left, bool unitriangular,
+             const Call& call) { return solve_triangle(b, call, upper, left, unitriangular); });
+  for (const auto* op : {"aten::linalg_cholesky", "aten::cholesky"}) {
+    ops.def(op, Key::complex, [](Builder& b, Ignored, bool upper, const Call& call) {
+      return cholesky_of(b, call, upper);
+    });
+  }
+  register_values(ops);
+}
+
+}  // namespace onnx_native::ops
