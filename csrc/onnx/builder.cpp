@@ -334,6 +334,7 @@ Value Builder::shape_value(const Shape& shape) {
 
 Value Builder::cast(Value tensor, DType dtype) {
   if (tensor->dtype == dtype) return tensor;
+  check(opset() >= 19 || dtype < DType::f8e4m3fn, name(dtype), " before opset 19");
   return op("Cast", {tensor}, {{"to", dtype}});
 }
 

@@ -1,5 +1,6 @@
 // Quantised numbers: what PyTorch's quantisation flows leave in a graph (quantized_decomposed, fake
 // quantisation), and quantised tensors as far as torch.export captures them.
+#include <cmath>
 #include <limits>
 
 #include "ops/families.h"
@@ -348,18 +349,86 @@ Value learnt(Builder& b, Value zero_point, const Bounds& bounds) {
                 DType::i64);
 }
 
-// What follows the result: the observer's state.
+// --- Fake quantisation by what an observer has seen.
+
+struct Observed {
+  Value low, high;  // float32, one or one for each row
+};
+
+// The running extremes moved towards those of x; taken over where there are none yet.
+Observed observed(Builder& b, Value x, const Observed& running, double averaging, bool per_row) {
+  Ints axes;
+  for (int64_t axis = per_row ? 1 : 0; axis < x->rank(); ++axis) axes.push_back(axis);
+  const auto moved = [&](Value old, std::string_view reduction) {
+    const Value now =
+        b.reshape(b.cast(b.reduce(reduction, x, axes, false), old->dtype), *old->shape);
+    const Value step = b.Mul(b.Sub(now, old), b.like(old, averaging));
+    return b.where(b.op("IsInf", {old}), now, b.Add(old, step));
+  };
+  return {moved(running.low, "ReduceMin"), moved(running.high, "ReduceMax")};
+}
+
+// A scale and a zero point for the extremes, as ATen's ChooseQuantizationParams.
+Affine chosen(Builder& b, const Observed& seen, const Bounds& bounds, bool symmetric) {
+  const auto number = [&](double v) { return b.scalar(DType::f64, v); };
+  const auto bottom = static_cast<double>(bounds.low), top = static_cast<double>(bounds.high);
+  Value low = b.cast(seen.low, DType::f64), high = b.cast(seen.high, DType::f64);
+  const Value around_zero = b.And(b.Less(low, number(0.0)), b.Greater(high, number(0.0)));
+  if (symmetric) {
+    const auto half = static_cast<double>((bounds.high - bounds.low) / 2);
+    const Value step = b.Max(b.Div(b.Abs(low), number(half + 1)), b.Div(b.Abs(high), number(half)));
+    low = b.where(around_zero, b.Mul(step, number(-half - 1)), low);
+    high = b.where(around_zero, b.Mul(step, number(half)), high);
+  }
+  low = b.Min(low, number(0.0));
+  high = b.Max(high, number(0.0));
+  Value scale = b.Div(b.Sub(high, low), number(top - bottom));
+  // Where the reciprocal in float32 would be infinite.
+  const double least = 1 / static_cast<double>(std::numeric_limits<float>::max());
+  scale = b.where(b.Less(scale, number(least)), number(0.1), scale);
+  const Value below = b.Div(low, scale), above = b.Div(high, scale);
+  const Value low_error = b.Sub(number(std::abs(bottom)), b.Abs(below));
+  const Value high_error = b.Sub(number(std::abs(top)), b.Abs(above));
+  Value zero = b.where(b.Less(low_error, high_error), b.Sub(number(bottom), below),
+                       b.Sub(number(top), above));
+  if (symmetric) zero = b.where(around_zero, number((bottom + top) / 2), zero);
+  zero = b.Round(b.Min(b.Max(zero, number(bottom)), number(top)));
+  const double smallest = static_cast<double>(6.1e-5F);
+  return {b.cast(b.Max(scale, number(smallest)), DType::f32), b.cast(zero, DType::i32),
+          b.i64(bounds.low), b.i64(bounds.high)};
+}
+
+// What follows the result and its mask: the observer's state.
 Results moving_average_fake_quantized(Builder& b, Value self, Value observer_on,
                                       Value fake_quant_on, Value running_min, Value running_max,
-                                      Value scale, Value zero_point, Ignored, int64_t quant_min,
-                                      int64_t quant_max, int64_t ch_axis, bool per_row, Ignored) {
-  b.check(flag(observer_on) == false,
-          "an observer that is on: call torch.ao.quantization.disable_observer before the export");
+                                      Value scale, Value zero_point, double averaging_const,
+                                      int64_t quant_min, int64_t quant_max, int64_t ch_axis,
+                                      bool per_row_fake_quant, bool symmetric_quant) {
+  b.check(!per_row_fake_quant || ch_axis == 0, "a channel axis other than 0");
+  b.check(!numel(*b.known_shape(running_min)).equals(0), "an observer that has seen nothing");
   const Bounds bounds{quant_min, quant_max};
-  const Affine q = per_row ? per_channel(b, scale, zero_point, ch_axis, bounds)
-                           : per_tensor(b, scale, zero_point, bounds);
-  const Value y = when(b, fake_quant_on, fake_quantized(b, self, q, bounds), self);
-  return {y, kept(b, self, q), running_min, running_max, scale, zero_point};
+  Observed seen{running_min, running_max};
+  if (flag(observer_on) != false) {
+    const Observed now = observed(b, self, seen, averaging_const, per_row_fake_quant);
+    seen = {when(b, observer_on, now.low, seen.low), when(b, observer_on, now.high, seen.high)};
+  }
+  Affine q = chosen(b, seen, bounds, symmetric_quant);
+  const auto as = [&](Value v, Value like) {
+    return b.cast(b.reshape(v, *b.known_shape(like)), like->dtype);
+  };
+  const Results state{seen.low, seen.high, when(b, fake_quant_on, as(q.scale, scale), scale),
+                      when(b, fake_quant_on, as(q.zero_point, zero_point), zero_point)};
+  if (per_row_fake_quant) {
+    q.axis = 0;
+  } else {
+    q.scale = one(b, q.scale);
+    q.zero_point = one(b, q.zero_point);
+  }
+  const Value all = filled_like(b, self, DType::boolean, true);
+  Results results{when(b, fake_quant_on, fake_quantized(b, self, q, bounds), self),
+                  when(b, fake_quant_on, kept(b, self, q), all)};
+  results.insert(results.end(), state.begin(), state.end());
+  return results;
 }
 
 void register_fake(OpTable& ops) {

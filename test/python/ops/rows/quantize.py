@@ -108,6 +108,39 @@ def zeros_for(low: int, high: int) -> torch.Tensor:
 NO_SHAPE_RULE = "torch.export captures it with constant sizes only"
 FLOATS = (torch.float32, torch.float64, torch.float16)
 
+OBSERVED = ((-3.0, 5.0), (1.0, 5.0), (-5.0, -1.0), (0.0, 1e-6), (-1e-6, 2e-6), (0.0, 0.0))
+
+
+def observer(
+    low: float,
+    high: float,
+    on: tuple[int, int] = (0, 1),
+    bounds: tuple[int, int] = (0, 255),
+    rows: int = 0,
+    symmetric: bool = False,
+) -> Case:
+    """Fake quantisation with running extremes; `on` are the observer's and its own switches."""
+    count = rows or 1
+
+    def function(x: torch.Tensor) -> Any:
+        return aten._fused_moving_avg_obs_fq_helper_functional(
+            x,
+            torch.tensor([on[0]]),
+            torch.tensor([on[1]]),
+            torch.full((count,), low),
+            torch.full((count,), high),
+            torch.full((count,), 0.25),
+            torch.full((count,), 3, dtype=torch.int32),
+            0.01,
+            *bounds,
+            0 if rows else -1,
+            rows > 0,
+            symmetric,
+        )
+
+    return Case(function, X / 3)
+
+
 ROWS = [
     Row("quantized_decomposed::quantize_per_tensor", cases=(*per_tensor(0), *per_tensor(5))),
     Row(
@@ -366,25 +399,19 @@ ROWS = [
     ),
     Row(
         "aten::_fused_moving_avg_obs_fq_helper_functional",
-        cases=tuple(
-            Case(
-                lambda x, on=on: aten._fused_moving_avg_obs_fq_helper_functional(
-                    x,
-                    torch.tensor([0]),
-                    torch.tensor([on]),
-                    one(0.0),
-                    one(1.0),
-                    one(0.25),
-                    one(3, torch.int32),
-                    0.01,
-                    0,
-                    255,
-                    -1,
-                )[0],
-                X,
-            )
-            for on in (1, 0)
+        cases=(
+            *(observer(low, high) for low, high in OBSERVED),
+            *(observer(low, high, symmetric=True) for low, high in OBSERVED),
+            observer(-3.0, 5.0, on=(0, 0)),
+            observer(-3.0, 5.0, on=(1, 1)),
+            observer(-3.0, 5.0, on=(1, 0)),
+            observer(torch.inf, -torch.inf, on=(1, 1)),
+            observer(-3.0, 5.0, bounds=(-128, 127), symmetric=True),
+            observer(-3.0, 5.0, bounds=(-8, 7), symmetric=True),
+            observer(-3.0, 5.0, on=(1, 1), bounds=(-128, 127), rows=5, symmetric=True),
+            observer(-3.0, 5.0, rows=5),
         ),
+        tolerance={"float32": (1e-4, 1e-4)},
     ),
     Row(
         ("aten::quantize_per_tensor", "aten::dequantize.self"),
