@@ -5,8 +5,6 @@
 namespace onnx_native::ops {
 namespace {
 
-Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
-
 Values loop(Builder& b, const Dim& most, const Values& carried, bool conditional,
             const Step& step) {
   Values inputs{b.dim_value(most), conditional ? b.boolean(true) : nullptr};
@@ -24,11 +22,6 @@ Values loop(Builder& b, const Dim& most, const Values& carried, bool conditional
     return next;
   });
   return b.ops("Loop", carried.size(), std::move(inputs), {{"body", std::move(body)}});
-}
-
-// The numbers of rows with those of rows k and p swapped; p is [*, 1, 1].
-Value with_swap(Builder& b, Value rows, Value k, Value p) {
-  return b.where(b.Equal(rows, k), p, b.where(b.Equal(rows, p), k, rows));
 }
 
 // The row, from row k on, of the greatest element of column k; [*, 1, 1]. TopK, because ONNX
@@ -84,6 +77,10 @@ Shape with_batch(const Shape& batch, const Shape& sizes) {
 }
 
 Value transposed(Builder& b, Value matrix) { return b.swap_axes(matrix, -2, -1); }
+
+Value swapped(Builder& b, Value numbers, Value i, Value j) {
+  return b.where(b.Equal(numbers, i), j, b.where(b.Equal(numbers, j), i, numbers));
+}
 
 Value row_numbers(Builder& b, const Dim& count) { return positions_along(b, count, 0, 2); }
 
@@ -151,7 +148,7 @@ Lu lu_factor(Builder& b, Value a) {
                        b.expand(rows, with_batch(batch, {m, 1}))};
   const Values result = iterate(b, count, initial, [&](Value k, const Values& carried) -> Values {
     const Value p = pivot_row(b, column_at(b, carried[0], k), rows, k);
-    const Value swap = with_swap(b, rows, k, p);
+    const Value swap = swapped(b, rows, k, p);
     const Value x = permuted_rows(b, carried[0], swap);
     const Value row = row_at(b, x, k), column = column_at(b, x, k);
     const Value pivot = column_at(b, row, k);
@@ -171,7 +168,7 @@ Value permutation_of(Builder& b, Value pivots, const Dim& m) {
   const Value targets = b.Sub(b.unsqueeze(b.cast(pivots, DType::i64), {-1}), b.i64(1));
   const Value start = b.expand(rows, with_batch(batch_of(targets), {m, 1}));
   return iterate(b, pivots->dim(-1), {start}, [&](Value k, const Values& carried) -> Values {
-    const Value swap = with_swap(b, rows, k, row_at(b, targets, k));
+    const Value swap = swapped(b, rows, k, row_at(b, targets, k));
     return {permuted_rows(b, carried[0], swap)};
   })[0];
 }
@@ -194,7 +191,7 @@ Solution solve(Builder& b, Value a, Value rhs, bool with_info) {
   if (with_info) initial.push_back(no_info(b, a));
   Values result = iterate(b, n, initial, [&](Value k, const Values& carried) -> Values {
     const Value p = pivot_row(b, column_at(b, carried[0], k), rows, k);
-    const Value x = permuted_rows(b, carried[0], with_swap(b, rows, k, p));
+    const Value x = permuted_rows(b, carried[0], swapped(b, rows, k, p));
     const Value row = row_at(b, x, k);
     const Value pivot = column_at(b, row, k);
     const Value unit_row = b.Div(row, pivot);

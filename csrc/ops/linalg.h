@@ -14,6 +14,8 @@ namespace onnx_native::ops {
 // The tensor in the dtype that the algorithms compute in.
 inline Value wide(Builder& b, Value x) { return b.cast(x, DType::f64); }
 
+inline Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
+
 // Runs `step` for k = 0, 1 ... count - 1, in one Loop: from k, an int64 tensor of one element, and
 // the carried tensors to the next carried tensors, of the same shapes.
 using Step = std::function<Values(Value k, const Values& carried)>;
@@ -31,6 +33,8 @@ inline Value column_at(Builder& b, Value matrix, Value k) { return b.gather(matr
 // Numbers of rows, [count, 1], and of columns, [1, count].
 Value row_numbers(Builder& b, const Dim& count);
 Value column_numbers(Builder& b, const Dim& count);
+// These numbers with i and j in each other's place.
+Value swapped(Builder& b, Value numbers, Value i, Value j);
 // Ones where the row's number is the column's, [rows, columns].
 Value identity(Builder& b, const Dim& rows, const Dim& columns, DType dtype = DType::f64);
 // What is on one side of the main diagonal, and on it or from the offset on.

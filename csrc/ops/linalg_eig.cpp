@@ -11,8 +11,6 @@ namespace {
 
 constexpr int64_t kMostSteps = 40;  // per eigenvalue
 
-Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
-
 // As absolute(), without its care for numbers whose squares are out of range.
 Value size_of(Builder& b, const Complex& z) {
   return b.Sqrt(b.Add(b.Mul(z.real, z.real), b.Mul(z.imaginary, z.imaginary)));

@@ -9,8 +9,6 @@ namespace {
 
 constexpr int64_t kMostSweeps = 30;
 
-Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
-
 // Who plays whom. In round k, j meets 2k - j modulo the odd number of rounds; who would meet itself
 // meets the last one, whom the rule leaves out, when n is even.
 class Tournament {

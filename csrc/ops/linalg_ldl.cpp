@@ -9,8 +9,6 @@
 namespace onnx_native::ops {
 namespace {
 
-Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
-
 // Column k, which differs from matrix to matrix; zeros where there is none. [*, n, 1]
 Value own_column(Builder& b, Value x, Value columns, Value k) {
   const Value only = b.where(b.Equal(columns, k), x, f64(b, 0));
@@ -32,11 +30,6 @@ Peak peak(Builder& b, Value column, Value chosen) {
   const Value sizes = b.where(chosen, b.Abs(column), f64(b, 0));
   const Values top = b.ops("TopK", 2, {sizes, b.i64s({1})}, {{"axis", int64_t{-2}}});
   return {top[0], top[1]};
-}
-
-// Rows i and j swapped, [*, n, 1].
-Value swap_of(Builder& b, Value rows, Value i, Value j) {
-  return b.where(b.Equal(rows, i), j, b.where(b.Equal(rows, j), i, rows));
 }
 
 // Which block comes next, in matrices whose rows from k on are left.
@@ -76,7 +69,7 @@ Values eliminate(Builder& b, const Values& carried, Value rows, Value columns) {
   const Pivot pivot = choose_pivot(b, carried[0], k, rows, columns);
   const Value next = b.Add(k, one);
   const Value last = b.where(pivot.two, next, k);
-  const Value swap = swap_of(b, rows, last, pivot.swapped);
+  const Value swap = swapped(b, rows, last, pivot.swapped);
   const Value half = permuted_rows(b, carried[0], swap);
   const Value x = permuted_rows(b, transposed(b, half), swap);
   const Value first_column = own_column(b, x, columns, k);
@@ -156,14 +149,14 @@ Value ldl_solve(Builder& b, Value ld, Value pivots, Value rhs) {
   const Value target = b.where(ends, rows, b.Sub(b.Abs(marks), one));
   const Value inside = b.And(transposed(b, begins), b.Equal(rows, b.Add(columns, one)));
   const Value l = b.where(b.And(b.Greater(rows, columns), b.Not(inside)), matrix, zero);
-  const auto swapped = [&](Value x, Value k) {
-    const Value swap = swap_of(b, rows, row_at(b, partner, k), row_at(b, target, k));
+  const auto exchanged = [&](Value x, Value k) {
+    const Value swap = swapped(b, rows, row_at(b, partner, k), row_at(b, target, k));
     return permuted_rows(b, x, swap);
   };
   const Shape batch = onnx::broadcast(batch_of(matrix), batch_of(rhs));
   Value x = b.expand(wide(b, rhs), with_batch(batch, {n, rhs->dim(-1)}));
   x = iterate(b, n, {x}, [&](Value k, const Values& carried) -> Values {
-    const Value y = swapped(carried[0], k);
+    const Value y = exchanged(carried[0], k);
     return {b.Sub(y, b.Mul(column_at(b, l, k), row_at(b, y, k)))};
   })[0];
   // D: its diagonal, and e beside it in blocks of two.
@@ -181,7 +174,7 @@ Value ldl_solve(Builder& b, Value ld, Value pivots, Value rhs) {
     const Value k = b.Sub(b.dim_value(n - 1), step);
     const Value known = b.matmul(transposed(b, column_at(b, l, k)), carried[0]);
     const Value y = b.where(b.Equal(rows, k), b.Sub(carried[0], known), carried[0]);
-    return {swapped(y, k)};
+    return {exchanged(y, k)};
   })[0];
   return b.cast(x, rhs->dtype);
 }

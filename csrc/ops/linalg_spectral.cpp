@@ -10,8 +10,6 @@
 namespace onnx_native::ops {
 namespace {
 
-Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
-
 bool reads_upper(const std::string& uplo) { return uplo == "U" || uplo == "u"; }
 
 Eigen eigh(Builder& b, Value a, const std::string& uplo, bool with_vectors) {
