@@ -170,6 +170,10 @@ void register_activation(OpTable& ops) {
   ops.def("aten::leaky_relu", leaky_relu);
   ops.def({"aten::prelu", "aten::_prelu_kernel"}, prelu);
   ops.def("aten::rrelu", rrelu);
+  ops.def("aten::rrelu_with_noise_functional",
+          [](Builder& b, Value self, Value noise, Scalar lower, Scalar upper, bool training) {
+            return std::array{rrelu(b, self, lower, upper, training), noise};
+          });
   ops.def("aten::hardtanh", hardtanh);
   ops.def("aten::hardsigmoid", hardsigmoid);
   ops.def("aten::hardswish",

@@ -149,6 +149,12 @@ Value chunk_cat(Builder& b, Values tensors, int64_t dim, int64_t num_chunks) {
   return b.concat(tensors, -1);
 }
 
+// torch.export records no more than one element of each.
+Value combinations(Builder& b, Value self, int64_t r, bool) {
+  b.check(r <= 1, "combinations of ", r, " elements");
+  return r == 1 ? b.unsqueeze(self, {1}) : b.full(self->dtype, 0, {0});
+}
+
 // Sequences of different lengths stacked, the shorter ones padded.
 Value pad_sequence(Builder& b, Values sequences, bool batch_first, double padding_value,
                    const std::string& padding_side) {
@@ -190,6 +196,7 @@ void register_join(OpTable& ops) {
   ops.def("aten::_chunk_cat", chunk_cat);
   ops.def("aten::block_diag", block_diag);
   ops.def("aten::cartesian_prod", cartesian_prod);
+  ops.def("aten::combinations", combinations);
   ops.def("aten::meshgrid", meshgrid);
   ops.def("aten::meshgrid.indexing", meshgrid_indexing);
   ops.def("aten::repeat_interleave.self_int",

@@ -158,6 +158,25 @@ Value bilinear(Builder& b, Value input1, Value input2, Value weight, std::option
   return bias ? b.Add(y, *bias) : y;
 }
 
+// Sums of products of three tensors over `sumdim`; each is broadcast along the dimensions that it
+// lacks.
+Value trilinear(Builder& b, Value i1, Value i2, Value i3, const Ints& expand1, const Ints& expand2,
+                const Ints& expand3, const Ints& sumdim, Ignored) {
+  const int64_t rank = i1->rank() + static_cast<int64_t>(expand1.size());
+  const auto letters = [&](const Ints& without) {
+    std::string result;
+    for (int64_t axis = 0; axis < rank; ++axis) {
+      const bool lacks = std::ranges::any_of(
+          without, [&](int64_t other) { return normalize_axis(other, rank) == axis; });
+      if (!lacks) result += static_cast<char>('a' + axis);
+    }
+    return result;
+  };
+  const std::string equation =
+      letters(expand1) + "," + letters(expand2) + "," + letters(expand3) + "->" + letters(sumdim);
+  return b.op("Einsum", {i1, i2, i3}, {{"equation", equation}});
+}
+
 Value cross(Builder& b, Value self, Value other, int64_t dim) {
   const auto shape = onnx::broadcast(*b.known_shape(self), *b.known_shape(other));
   self = b.expand(self, shape);
@@ -216,6 +235,7 @@ void register_matmul(OpTable& ops) {
   ops.def("aten::tensordot", tensordot);
   ops.def({"aten::chain_matmul", "aten::linalg_multi_dot"}, chain);
   ops.def("aten::bilinear", bilinear);
+  ops.def("aten::_trilinear", trilinear);
   ops.def("aten::linalg_cross", Promote::standard, cross);
   ops.def("aten::cross", Promote::standard, cross_default);
   ops.def("aten::linalg_vecdot", Promote::standard, [](Builder& b, Value x, Value y, int64_t dim) {

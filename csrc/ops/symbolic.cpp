@@ -78,7 +78,7 @@ Value item(Builder& b, Value self) {
 }  // namespace
 
 void register_symbolic(OpTable& ops) {
-  ops.def("aten::item", item);
+  ops.def({"aten::item", "aten::_local_scalar_dense"}, item);
 
   binary(ops, "add", "Add");
   binary(ops, "sub", "Sub");

@@ -41,7 +41,10 @@ ROWS = [
     ),
     Row(
         (
-            *(f"aten::{name}" for name in ("rrelu", "_prelu_kernel")),
+            *(
+                f"aten::{name}"
+                for name in ("rrelu", "rrelu_with_noise_functional", "_prelu_kernel")
+            ),
             *(f"aten::{name}" for name in ("special_softmax", "special_log_softmax")),
         ),
         name="other forms of activations",
@@ -49,6 +52,7 @@ ROWS = [
             Case(
                 lambda x: (
                     aten.rrelu(x, 0.1, 0.3, False),
+                    *aten.rrelu_with_noise_functional(x, x, 0.1, 0.3),
                     aten._prelu_kernel(x, torch.full((1, 4), 0.2)),
                     aten.special_softmax(x, -1, torch.float64),
                     aten.special_log_softmax(x, -1),

@@ -59,6 +59,15 @@ ROWS = [
             Case(lambda x, y: pad_sequence([x, y, x], True, 7, "left"), integers(3), integers(5)),
         ),
     ),
+    # torch.export records combinations of one element only.
+    Row(
+        "aten::combinations",
+        static="torch.export takes the size as a constant",
+        cases=(
+            Case(lambda x: torch.combinations(x, 1), floats(3)),
+            Case(lambda x: torch.combinations(x, 0), floats(3)),
+        ),
+    ),
     Row(
         "aten::vander",
         static="torch.export takes the size as a constant",

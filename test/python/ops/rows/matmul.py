@@ -91,6 +91,15 @@ ROWS = [
     ),
     Row("aten::baddbmm", opinfo="baddbmm"),
     Row(
+        "aten::_trilinear",
+        cases=(
+            Case(
+                lambda x, w, y: aten._trilinear(x, w, y, [1, 3], [0], [1, 2], [2, 3]),
+                *(floats(3, 4), floats(2, 4, 5, seed=1), floats(3, 5, seed=2)),
+            ),
+        ),
+    ),
+    Row(
         "aten::_int_mm",
         cases=(
             Case(

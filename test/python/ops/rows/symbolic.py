@@ -100,6 +100,10 @@ ROWS = [
         cases=(Case(floats_from_data, floats(3, 4).abs()),),
     ),
     Row(
+        "aten::_local_scalar_dense",
+        cases=(Case(lambda x: x * aten._local_scalar_dense(x.sum()), floats(3, 4)),),
+    ),
+    Row(
         ("aten::item", "python::floordiv"),
         name="integers from data",
         cases=(Case(integers_from_data, torch.tensor([5, 3]), floats(3, 4)),),
