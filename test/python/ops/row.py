@@ -29,6 +29,9 @@ DTYPES = {
     "bool": torch.bool,
     "float16": torch.float16,
 }
+OLDEST_OPSET = 18
+# The newest that ONNX Runtime runs.
+NEWEST_OPSET = 26
 # Relative and absolute; integers and bools are compared exactly.
 TOLERANCES: Mapping[torch.dtype, tuple[float, float]] = {
     torch.float16: (5e-3, 5e-3),
@@ -87,6 +90,10 @@ class Row:
     tolerance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     # Test ("float32", "int64", "cases", "dynamic" ...) -> why it fails. Strict.
     xfails: Mapping[str, str] = field(default_factory=dict)
+    # The lowest opset that the first sample can be expressed in.
+    opset: int = OLDEST_OPSET
+    # What is refused or different, for docs/operators.md.
+    limits: str = ""
     name: str = ""
 
     @property

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ops import checking
-from ops.row import Row
+from ops.row import NEWEST_OPSET, OLDEST_OPSET, Case, Row
 from ops.rows import ROWS
 
 TESTS = [
@@ -39,11 +39,25 @@ def test_operator(row: Row, test: str) -> None:
             program = checking.export(case)
             reached |= checking.operators(program)
             checking.compare(row, checking.session(program), case, case.inputs)
+            if test == row.tests()[0] and number == 0:
+                check_opsets(row, case, program)
         except Exception as error:
             error.add_note(f"in sample {number} of {row.title}, {test}")
             raise
     if test == row.tests()[0]:
         assert set(row.all_keys) <= reached, "keys that no sample reached"
+
+
+def check_opsets(row: Row, case: Case, program: torch.onnx.ONNXProgram) -> None:
+    """The same at the lowest opset that the row names and at the newest; below it, an error."""
+    captured = program.exported_program
+    assert captured is not None
+    for opset in (row.opset, NEWEST_OPSET):
+        other = checking.export_program(captured, opset)
+        checking.compare(row, checking.session(other), case, case.inputs)
+    if row.opset > OLDEST_OPSET:
+        with pytest.raises(torch.onnx.OnnxExporterError, match="opset"):
+            checking.export_program(captured, row.opset - 1)
 
 
 def check_dynamic(row: Row) -> None:
