@@ -1,9 +1,10 @@
-// Activation functions, softmax, and dropout outside of training.
+// Activation functions and softmax.
 #include <limits>
 #include <numbers>
 
 #include "ops/families.h"
 #include "ops/numeric.h"
+#include "ops/random.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -64,7 +65,12 @@ Value prelu(Builder& b, Value self, Value weight) {
 }
 
 Value rrelu(Builder& b, Value self, Scalar lower, Scalar upper, bool training) {
-  b.check(!training, "training=True");
+  if (training) {
+    const double low = lower.to_double(), range = upper.to_double() - low;
+    const Value unit = uniform(b, self->dtype, *b.known_shape(self));
+    const Value slopes = b.Add(scaled(b, unit, range), b.like(self, low));
+    return b.where(b.LessOrEqual(self, b.like(self, 0)), b.Mul(self, slopes), self);
+  }
   return leaky_relu(b, self, (lower.to_double() + upper.to_double()) / 2);
 }
 
@@ -129,19 +135,6 @@ void register_softmax(OpTable& ops) {
   ops.def("aten::_safe_softmax", safe_softmax);
 }
 
-void register_dropout(OpTable& ops) {
-  ops.def({"aten::dropout", "aten::feature_dropout", "aten::alpha_dropout",
-           "aten::feature_alpha_dropout"},
-          [](Builder& b, Value input, double p, bool train) {
-            b.check(!train || p == 0, "train=True; export the model in eval() mode");
-            return input;
-          });
-  ops.def("aten::native_dropout", [](Builder& b, Value input, double p, std::optional<bool> train) {
-    b.check(!train.value_or(true) || p == 0, "train=True; export the model in eval() mode");
-    return std::array{input, filled_like(b, input, DType::boolean, true)};
-  });
-}
-
 void register_shrinking(OpTable& ops) {
   ops.def("aten::hardshrink", [](Builder& b, Value self, Scalar lambd) {
     return b.where(b.LessOrEqual(b.Abs(self), b.like(self, lambd)), b.like(self, 0), self);
@@ -184,7 +177,6 @@ void register_activation(OpTable& ops) {
   ops.def("aten::glu", glu);
   register_shrinking(ops);
   register_softmax(ops);
-  register_dropout(ops);
 }
 
 }  // namespace onnx_native::ops

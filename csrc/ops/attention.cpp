@@ -3,6 +3,7 @@
 
 #include "onnx/builder.h"
 #include "ops/families.h"
+#include "ops/random.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -55,11 +56,12 @@ struct Attended {
 };
 
 Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mask,
-                std::optional<double> scale) {
+                std::optional<double> scale, double dropout_p) {
   Value scores = b.matmul(scaled(b, query, scale), b.swap_axes(key, -2, -1));
   if (mask.addend) scores = b.Add(scores, mask.addend);
   Value weights = b.softmax(scores, -1);
   if (mask.open_rows) weights = b.where(mask.open_rows, weights, b.like(weights, 0.0));
+  if (dropout_p != 0) weights = dropped(b, weights, dropout_p).result;
   return {b.matmul(weights, value), weights, scores};
 }
 
@@ -80,20 +82,19 @@ Value grouped_mask(Builder& b, Value mask, const Dim& key_heads, const Dim& grou
 
 Attended attention(Builder& b, Value query, Value key, Value value, std::optional<Value> attn_mask,
                    double dropout_p, bool is_causal, std::optional<double> scale, bool enable_gqa) {
-  b.check(dropout_p == 0, "dropout_p other than 0");
   b.check(!(attn_mask && is_causal), "attn_mask together with is_causal");
   Mask mask;
   if (attn_mask) mask = given_mask(b, *attn_mask, query->dtype);
   if (is_causal) mask.addend = causal_addend(b, query->dim(-2), key->dim(-2), query->dtype);
   if (!enable_gqa || query->dim(-3) == key->dim(-3))
-    return attend(b, query, key, value, mask, scale);
+    return attend(b, query, key, value, mask, scale, dropout_p);
 
   const Dim key_heads = key->dim(-3), group = Dim::floor_div(query->dim(-3), key_heads);
   b.check(key_heads == value->dim(-3), "key and value with different numbers of heads");
   if (mask.addend) mask.addend = grouped_mask(b, mask.addend, key_heads, group);
   if (mask.open_rows) mask.open_rows = grouped_mask(b, mask.open_rows, key_heads, group);
   const Attended result = attend(b, grouped(b, query, key_heads, group), b.unsqueeze(key, {-3}),
-                                 b.unsqueeze(value, {-3}), mask, scale);
+                                 b.unsqueeze(value, {-3}), mask, scale, dropout_p);
   const auto ungrouped = [&](Value v) {
     Shape shape = *b.known_shape(query);
     shape.back() = v->dim(-1);

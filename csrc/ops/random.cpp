@@ -1,4 +1,6 @@
 // Random numbers: the distribution is the program's, the numbers are the runtime's.
+#include "ops/random.h"
+
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -23,13 +25,22 @@ Value draw(Builder& b, std::string_view distribution, DType dtype, const Shape& 
   return b.cast(b.op(name + "Like", {b.full(drawn, 0, shape)}, {{"dtype", drawn}}), dtype);
 }
 
-Value normal(Builder& b, DType dtype, const Shape& shape) {
-  return draw(b, "Normal", dtype, shape);
-}
+}  // namespace
 
-// In [0, 1).
 Value uniform(Builder& b, DType dtype, const Shape& shape) {
   return draw(b, "Uniform", dtype, shape);
+}
+
+Value bernoulli(Builder& b, Value probability, DType dtype, const Shape& shape) {
+  const DType drawn = drawn_dtype(probability->dtype);
+  const Value hit = b.Less(uniform(b, drawn, shape), b.cast(probability, drawn));
+  return b.cast(hit, dtype);
+}
+
+namespace {
+
+Value normal(Builder& b, DType dtype, const Shape& shape) {
+  return draw(b, "Normal", dtype, shape);
 }
 
 // Integers from low to high - 1.
@@ -37,12 +48,6 @@ Value integers(Builder& b, Value low, Value high, DType dtype, const Shape& shap
   const Value range = b.cast(b.Sub(high, low), DType::f64);
   const Value steps = b.Floor(b.Mul(uniform(b, DType::f64, shape), range));
   return b.cast(b.Add(b.cast(steps, DType::i64), low), dtype);
-}
-
-Value bernoulli(Builder& b, Value probability, DType dtype, const Shape& shape) {
-  const DType drawn = drawn_dtype(probability->dtype);
-  const Value hit = b.Less(uniform(b, drawn, shape), b.cast(probability, drawn));
-  return b.cast(hit, dtype);
 }
 
 void define_like(OpTable& ops, const std::string& name,

@@ -5,6 +5,7 @@
 #include "onnx/builder.h"
 #include "ops/families.h"
 #include "ops/numeric.h"
+#include "ops/random.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -165,7 +166,6 @@ Values layer_by_scan(Builder& b, Value x, const Values& states,
 // (layers * directions, batch, hidden). Returns the output and the last states.
 Values recurrent(Builder& b, Value input, Values states, Values params, const Recurrence& kind,
                  const Layers& layers) {
-  b.check(!layers.train || layers.dropout == 0, "dropout between layers in training mode");
   const int64_t directions = layers.bidirectional ? 2 : 1;
   const size_t stride = params.size() / (layers.num_layers * directions);
   const size_t plain = layers.has_biases ? 4 : 2;
@@ -196,6 +196,8 @@ Values recurrent(Builder& b, Value input, Values states, Values params, const Re
     const Values results = by_scan ? layer_by_scan(b, x, of_states, of_layer, kind)
                                    : layer_by_operator(b, x, of_states, of_layer, kind);
     x = results[0];
+    if (layers.train && layers.dropout != 0 && layer + 1 < layers.num_layers)
+      x = dropped(b, x, layers.dropout).result;
     for (size_t i = 0; i < states.size(); ++i) last[i].push_back(results[1 + i]);
   }
   Values all{layers.batch_first ? b.swap_axes(x, 0, 1) : x};

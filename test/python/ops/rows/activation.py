@@ -34,6 +34,10 @@ ACTIVATIONS = {
     "glu": "",
 }
 
+ones = torch.ones(3, 4, 2)
+many = torch.ones(400, 300)
+wide = floats(400, 300)
+
 ROWS = [
     *(
         Row(f"aten::{key or name}", opinfo=f"nn.functional.{name}")
@@ -143,6 +147,34 @@ ROWS = [
             ),
             # It calls `self` what dropout calls `input`.
             Case(lambda x: aten.dropout_(x * 2, 0.5, False), floats(3, 4)),
+            Case(lambda x: (aten.dropout(x, 1.0, True), aten.alpha_dropout(x, 1.0, True)), ones),
+        ),
+    ),
+    Row(
+        ("aten::dropout", "aten::feature_dropout", "aten::native_dropout", "aten::rrelu"),
+        name="dropout in training",
+        random=True,
+        cases=(
+            Case(lambda x: aten.dropout(x, 0.25, True), ones),
+            Case(lambda x: aten.feature_dropout(x, 0.25, True), ones),
+            Case(lambda x: aten.native_dropout(x, 0.25, None), ones),
+            Case(lambda x: aten.rrelu(x, 0.1, 0.3, True), -ones),
+        ),
+    ),
+    # Means over many elements are known whatever the numbers.
+    Row(
+        ("aten::alpha_dropout", "aten::feature_alpha_dropout"),
+        name="expectations of dropout in training",
+        static="the tolerance is that of this many elements",
+        tolerance={"float32": (0, 0.03)},
+        cases=(
+            Case(lambda x: aten.dropout(x, 0.25, True).mean(), many),
+            Case(lambda x: (aten.dropout(x, 0.25, True) == 0).float().mean(), many),
+            Case(lambda x: aten.feature_dropout(x, 0.25, True).mean(), many),
+            Case(lambda x: aten.alpha_dropout(x, 0.25, True).std(), wide),
+            Case(lambda x: aten.alpha_dropout(x, 0.25, True).mean(), wide),
+            Case(lambda x: aten.feature_alpha_dropout(x, 0.25, True).mean(), wide),
+            Case(lambda x: aten.rrelu(x, 0.1, 0.3, True).mean(), -many),
         ),
     ),
 ]
