@@ -123,9 +123,10 @@ Value index_reduce(Builder& b, Value self, int64_t dim, Value index, Value sourc
 }
 
 Value index_add(Builder& b, Value self, int64_t dim, Value index, Value source, Value alpha) {
-  bool one = alpha->is_constant() && alpha->constant->number(0) == 1;
+  const bool one = alpha->is_constant() && alpha->constant->number(0) == 1;
   if (self->dtype == DType::boolean) {
-    return b.cast(scatter_slices(b, b.cast(self, DType::i32), dim, index, source, "add"),
+    const Value added = b.cast(one ? source : b.And(source, alpha), DType::i32);
+    return b.cast(scatter_slices(b, b.cast(self, DType::i32), dim, index, added, "add"),
                   DType::boolean);
   }
   return scatter_slices(b, self, dim, index, one ? source : b.Mul(source, alpha), "add");

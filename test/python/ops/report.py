@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import functools
 import json
 import logging
 import multiprocessing
 import pathlib
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -32,6 +33,8 @@ LINEAR_ALGEBRA = frozenset(
     "cholesky cholesky_inverse cholesky_solve geqrf logdet lu lu_solve lu_unpack matrix_exp ormqr "
     "pca_lowrank pinverse qr svd svd_lowrank triangular_solve norm.nuc norm.fro".split()
 )
+# Operators that choose among equal elements, and the position of their argument `dim`.
+DIM_OF_TIES = {"argsort": 0, "kthvalue": 1, "mode": 0, "sort": 0, "topk": 1}
 # Contents that nobody wrote.
 UNINITIALIZED = ("empty", "new_empty", "resize")
 
@@ -63,6 +66,14 @@ def title(info: Any) -> str:
     return f"{info.name}.{info.variant_test_name}" if info.variant_test_name else str(info.name)
 
 
+@functools.cache
+def tolerances() -> dict[tuple[str, str], Mapping[str, tuple[float, float]]]:
+    """The tolerances of the operators' rows in the test table."""
+    from ops.rows import ROWS
+
+    return {(row.opinfo, row.variant): row.tolerance for row in ROWS if row.opinfo}
+
+
 def is_random(captured: torch.export.ExportedProgram) -> bool:
     """Whether an operator of the program draws random numbers."""
     return any(
@@ -71,14 +82,26 @@ def is_random(captured: torch.export.ExportedProgram) -> bool:
     )
 
 
-def with_elements_for_indices(operator: str, case: Case) -> Case:
-    """Of equal elements, eager returns the index of any: the elements are compared in its place."""
-    dim = 0 if operator == "topk" else -1
+def comparable_case(operator: str, info: Any, sample: Any) -> Case:
+    """The sample as a case.
+
+    Of equal elements, eager returns the index of any: then elements take the indices' place.
+    """
+    case = case_of(info.op, sample)
+    if operator not in DIM_OF_TIES or sample.kwargs.get("stable"):
+        return case
+    position = DIM_OF_TIES[operator]
+    given = sample.args[position] if len(sample.args) > position else -1
+    dim = sample.kwargs.get("dim", given)
 
     def function(*tensors: torch.Tensor) -> Any:
         found = case.function(*tensors)
-        indices = found if operator == "argsort" else found[1]
-        return found[0], torch.take_along_dim(tensors[0], indices, dim)
+        values, indices = (None, found) if operator == "argsort" else found
+        if tensors[0].dim() == 0:
+            return values, indices
+        keepdim = indices.dim() == tensors[0].dim()
+        places = indices if keepdim else indices.unsqueeze(dim)
+        return values, torch.take_along_dim(tensors[0], places, dim)
 
     return Case(function, *case.inputs)
 
@@ -95,7 +118,10 @@ def check(info: Any, case: Case, stage: Stage) -> set[str]:
     running = checking.session(program)
     stage.name = "values"
     random = title(info).startswith(UNINITIALIZED) or is_random(captured)
-    checking.compare(Row("", random=random), running, case, case.inputs)
+    row = Row(
+        "", random=random, tolerance=tolerances().get((info.name, info.variant_test_name), {})
+    )
+    checking.compare(row, running, case, case.inputs)
     return checking.fallbacks(program)
 
 
@@ -107,7 +133,7 @@ def examine(info: Any, dtype: str) -> Outcome:
     try:
         samples = list(info.sample_inputs("cpu", DTYPES[dtype], requires_grad=False))
         for sample in first_middle_last(samples):
-            used |= check(info, case_of(info.op, sample), stage)
+            used |= check(info, comparable_case(title(info), info, sample), stage)
     except Exception as error:
         return Outcome(title(info), dtype, stage.name, _reason(error))
     return Outcome(title(info), dtype, "right", fallbacks=tuple(sorted(used)))
