@@ -27,8 +27,10 @@ Shape noise_shape(Builder& b, Value input, bool by_feature) {
   return shape;
 }
 
+// Ones where the input is kept, zeros where it is dropped.
 Value kept(Builder& b, Value input, double p, bool by_feature) {
-  return bernoulli(b, b.scalar(DType::f32, 1 - p), input->dtype, noise_shape(b, input, by_feature));
+  const Value ones = b.full(DType::f32, 1, noise_shape(b, input, by_feature));
+  return b.cast(dropped(b, ones, p).kept, input->dtype);
 }
 
 Value feature_dropout(Builder& b, Value input, double p) {

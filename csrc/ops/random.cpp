@@ -31,13 +31,13 @@ Value uniform(Builder& b, DType dtype, const Shape& shape) {
   return draw(b, "Uniform", dtype, shape);
 }
 
+namespace {
+
 Value bernoulli(Builder& b, Value probability, DType dtype, const Shape& shape) {
   const DType drawn = drawn_dtype(probability->dtype);
   const Value hit = b.Less(uniform(b, drawn, shape), b.cast(probability, drawn));
   return b.cast(hit, dtype);
 }
-
-namespace {
 
 Value normal(Builder& b, DType dtype, const Shape& shape) {
   return draw(b, "Normal", dtype, shape);

@@ -32,6 +32,8 @@ DTYPES = {
 OLDEST_OPSET = 18
 # The newest that ONNX Runtime runs.
 NEWEST_OPSET = 26
+# ONNX Runtime has no kernels for random numbers in later ones.
+NEWEST_RANDOM_OPSET = 21
 # Relative and absolute; integers and bools are compared exactly.
 TOLERANCES: Mapping[torch.dtype, tuple[float, float]] = {
     torch.float16: (5e-3, 5e-3),
@@ -90,8 +92,10 @@ class Row:
     tolerance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     # Test ("float32", "int64", "cases", "dynamic" ...) -> why it fails. Strict.
     xfails: Mapping[str, str] = field(default_factory=dict)
-    # The lowest opset that the first sample can be expressed in.
+    # The lowest opset that the first sample can be expressed in, and the newest that ONNX Runtime
+    # runs it at.
     opset: int = OLDEST_OPSET
+    newest: int = NEWEST_OPSET
     # What is refused or different, for docs/operators.md.
     limits: str = ""
     name: str = ""

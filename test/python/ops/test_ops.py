@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from ops import checking
-from ops.row import NEWEST_OPSET, OLDEST_OPSET, Case, Row
+from ops.row import OLDEST_OPSET, Case, Row
 from ops.rows import ROWS
 
 TESTS = [
@@ -52,7 +52,7 @@ def check_opsets(row: Row, case: Case, program: torch.onnx.ONNXProgram) -> None:
     """The same at the lowest opset that the row names and at the newest; below it, an error."""
     captured = program.exported_program
     assert captured is not None
-    for opset in (row.opset, NEWEST_OPSET):
+    for opset in (row.opset, row.newest):
         other = checking.export_program(captured, opset)
         checking.compare(row, checking.session(other), case, case.inputs)
     if row.opset > OLDEST_OPSET:

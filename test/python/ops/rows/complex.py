@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from ops.row import Case, Row, bools, floats, integers
+from ops.row import NEWEST_RANDOM_OPSET, Case, Row, bools, floats, integers
 
 aten = torch.ops.aten
 
@@ -48,7 +48,7 @@ def rotary(query: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
 def written(x: torch.Tensor) -> torch.Tensor:
     """Writes through all kinds of views."""
     y = x.clone()
-    y[:, 0] = 1j
+    y[:, 0] = 1j  # type: ignore[assignment]
     torch.view_as_real(y)[..., 1] += 1
     y.real.mul_(2)
     y.imag.add_(y.real)
@@ -241,11 +241,28 @@ CREATION = [
     row("eye", Case(lambda: torch.eye(3, dtype=torch.complex64)), static=MADE),
     row("eye.m", Case(lambda: torch.eye(3, 2, dtype=torch.complex64)), static=MADE),
     row("linspace", Case(lambda: torch.linspace(0, 1, 4, dtype=torch.complex64)), static=MADE),
-    row("uniform", Case(lambda x: x.clone().uniform_(1, 2), Z), random=True),
-    row("rand", Case(lambda: torch.rand(2, 3, dtype=torch.complex64)), static=MADE, random=True),
-    row("rand_like", Case(torch.rand_like, Z), random=True),
-    row("randn", Case(lambda: torch.randn(2, 3, dtype=torch.complex64)), static=MADE, random=True),
-    row("randn_like", Case(torch.randn_like, Z), random=True),
+    row(
+        "uniform",
+        Case(lambda x: x.clone().uniform_(1, 2), Z),
+        random=True,
+        newest=NEWEST_RANDOM_OPSET,
+    ),
+    row(
+        "rand",
+        Case(lambda: torch.rand(2, 3, dtype=torch.complex64)),
+        static=MADE,
+        random=True,
+        newest=NEWEST_RANDOM_OPSET,
+    ),
+    row("rand_like", Case(torch.rand_like, Z), random=True, newest=NEWEST_RANDOM_OPSET),
+    row(
+        "randn",
+        Case(lambda: torch.randn(2, 3, dtype=torch.complex64)),
+        static=MADE,
+        random=True,
+        newest=NEWEST_RANDOM_OPSET,
+    ),
+    row("randn_like", Case(torch.randn_like, Z), random=True, newest=NEWEST_RANDOM_OPSET),
 ]
 
 CONVERSIONS = [

@@ -15,7 +15,13 @@ ROWS = [
         # Eager's coordinates are float16.
         tolerance={"float16": (3e-2, 3e-2)},
     ),
-    Row("aten::grid_sampler_3d", opinfo="grid_sampler_3d", pick=lambda samples: samples[::4]),
+    Row(
+        "aten::grid_sampler_3d",
+        opinfo="grid_sampler_3d",
+        pick=lambda samples: samples[::4],
+        opset=20,
+        limits="5-D input from opset 20 on",
+    ),
     Row(
         "aten::affine_grid_generator",
         cases=(

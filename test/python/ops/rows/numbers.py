@@ -1,6 +1,8 @@
 """Rows of csrc/ops/numbers.cpp."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -11,7 +13,7 @@ INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
-def integer_cases(function: object) -> tuple[Case, ...]:
+def integer_cases(function: Callable[..., Any]) -> tuple[Case, ...]:
     """Zeros, signs and the pair that takes the most steps."""
     fibonacci = torch.tensor([7540113804746346429, 4660046610375530309, 0, -6])
     return (
@@ -37,7 +39,7 @@ WIDE = torch.tensor(
 )
 
 
-def as_wide(function: object) -> object:
+def as_wide(function: Callable[..., Any]) -> object:
     """bfloat16 is no NumPy dtype: its results are compared as float32."""
 
     def wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
@@ -48,7 +50,7 @@ def as_wide(function: object) -> object:
     return wide
 
 
-def float_cases(function: object, *others: torch.Tensor) -> tuple[Case, ...]:
+def float_cases(function: Callable[..., Any], *others: torch.Tensor) -> tuple[Case, ...]:
     """In all dtypes; `others` are further arguments."""
     return (
         *(Case(function, NUMBERS.to(d), *(o.to(d) for o in others)) for d in FLOATS[:3]),

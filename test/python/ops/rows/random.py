@@ -1,14 +1,15 @@
 """Rows of csrc/ops/random.cpp: what can be compared is dtype and shape."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 
-from ops.row import Case, Row, floats
+from ops.row import NEWEST_RANDOM_OPSET, Case, Row, floats
 
 aten = torch.ops.aten
 
-DRAWS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+DRAWS: dict[str, Callable[[torch.Tensor], Any]] = {
     "rand": lambda x: aten.rand([x.shape[0], 2]),
     "rand.generator": lambda x: aten.rand.generator([2, 3], generator=None),
     "rand_like": lambda x: aten.rand_like(x, dtype=torch.float64),
@@ -47,6 +48,7 @@ ROWS = [
         name="random numbers",
         cases=(Case(lambda x: [draw(x) for draw in DRAWS.values()], floats(3, 4)),),
         random=True,
+        newest=NEWEST_RANDOM_OPSET,
     ),
     Row(
         (
@@ -59,6 +61,7 @@ ROWS = [
             "aten::random",
         ),
         name="random numbers in their range",
+        newest=NEWEST_RANDOM_OPSET,
         cases=(
             Case(
                 lambda x: (
