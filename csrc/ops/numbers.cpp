@@ -1,4 +1,5 @@
 // Common divisors of integers, and the parts and neighbours of floating-point numbers.
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
