@@ -39,7 +39,7 @@ WIDE = torch.tensor(
 )
 
 
-def as_wide(function: Callable[..., Any]) -> object:
+def as_wide(function: Callable[..., Any]) -> Callable[..., Any]:
     """bfloat16 is no NumPy dtype: its results are compared as float32."""
 
     def wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
