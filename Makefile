@@ -1,10 +1,11 @@
 # make demo   sets up, builds, exports two real models, checks them and runs them in ONNX Runtime
 # make test   sets up, builds, runs all C++ and Python tests
+# make operators   writes docs/operators.md
 # make lint   every formatter, linter and rule of the house
 PYTHON := .venv/bin/python
 BUILD := build
 
-.PHONY: setup build demo test lint wheel format clean
+.PHONY: setup build demo test operators lint wheel format clean
 
 setup:
 	@.ci/setup
@@ -20,6 +21,9 @@ demo: build
 test: build
 	ctest --test-dir $(BUILD) --output-on-failure
 	PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -n 2 --dist loadgroup
+
+operators: build
+	PYTHONPATH=$(BUILD)/python:test/python $(PYTHON) -m ops.document
 
 lint: build
 	@.ci/lint

@@ -96,8 +96,6 @@ class Row:
     # runs it at.
     opset: int = OLDEST_OPSET
     newest: int = NEWEST_OPSET
-    # What is refused or different, for docs/operators.md.
-    limits: str = ""
     name: str = ""
 
     @property

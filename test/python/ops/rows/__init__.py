@@ -5,8 +5,8 @@ import pkgutil
 
 from ops.row import Row
 
-ROWS: list[Row] = [
-    row
+FAMILIES: dict[str, list[Row]] = {
+    module.name: importlib.import_module(f"{__name__}.{module.name}").ROWS
     for module in sorted(pkgutil.iter_modules(__path__), key=lambda module: module.name)
-    for row in importlib.import_module(f"{__name__}.{module.name}").ROWS
-]
+}
+ROWS: list[Row] = [row for rows in FAMILIES.values() for row in rows]

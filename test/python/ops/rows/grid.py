@@ -20,7 +20,6 @@ ROWS = [
         opinfo="grid_sampler_3d",
         pick=lambda samples: samples[::4],
         opset=20,
-        limits="5-D input from opset 20 on",
     ),
     Row(
         "aten::affine_grid_generator",

@@ -92,6 +92,5 @@ ROWS = [
         tolerance={"float32": (2e-2, 2e-2)},
         static="sizes are multiples of 16",
         opset=19,
-        limits="float8 from opset 19 on",
     ),
 ]
