@@ -38,10 +38,11 @@ Value max_pool2d_backward(Builder& b, Value grad_output, Value self, Ignored, Ig
 void register_backward(OpTable& ops) {
   ops.def("aten::_softmax_backward_data", softmax_backward);
   ops.def("aten::_log_softmax_backward_data", log_softmax_backward);
-  ops.def("aten::native_dropout_backward", [](Builder& b, Value grad_output, Value mask,
-                                              double scale) {
-    return b.Mul(b.Mul(grad_output, b.cast(mask, grad_output->dtype)), b.like(grad_output, scale));
-  });
+  ops.def("aten::native_dropout_backward",
+          [](Builder& b, Value grad_output, Value mask, double scale) {
+            const Value grad = b.cast(grad_output, float_dtype(grad_output->dtype));
+            return b.Mul(b.Mul(grad, b.cast(mask, grad->dtype)), b.like(grad, scale));
+          });
   ops.def("aten::max_pool2d_with_indices_backward", max_pool2d_backward);
 }
 

@@ -3,6 +3,7 @@
 
 #include "ops/families.h"
 #include "ops/index.h"
+#include "ops/numeric.h"
 #include "ops/sort.h"
 #include "ops/view.h"
 
@@ -129,8 +130,8 @@ Value histc(Builder& b, Value self, int64_t bins, double min, double max) {
       b.Div(b.Mul(b.Sub(flat, range.low), b.like(flat, bins)), b.Sub(range.high, range.low));
   place = b.where(inside, place, b.like(flat, 0));
   Value bin = b.Min(b.cast(place, DType::i64), b.i64(bins - 1));
-  return count_bins(b, b.where(inside, bin, b.i64(bins)), b.full(flat->dtype, 1, *flat->shape),
-                    bins);
+  const Value ones = b.full(accumulation_dtype(flat->dtype), 1, *flat->shape);
+  return b.cast(count_bins(b, b.where(inside, bin, b.i64(bins)), ones, bins), flat->dtype);
 }
 
 // The bin of each value in [edge, next edge), the last one closed; and whether there is one.
