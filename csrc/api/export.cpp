@@ -1,5 +1,6 @@
 #include "api/export.h"
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <unordered_set>
@@ -34,13 +35,18 @@ class Outputs {
   Outputs(Builder& builder, const std::vector<std::string>& names)
       : builder_(builder), names_(names) {}
 
+  // A result of the program, which the user may have named.
   void add(Value value, std::string_view program_name) {
+    const size_t index = builder_.graph().outputs.size();
+    add_named(value, index < names_.size() ? std::string_view(names_[index]) : program_name);
+  }
+
+  void add_named(Value value, std::string_view name) {
     if (!value->producer || !used_.insert(value).second) {
       value = builder_.Identity(value);
       used_.insert(value);
     }
-    size_t index = builder_.graph().outputs.size();
-    value->name = index < names_.size() ? names_[index] : std::string(program_name);
+    value->name = name;
     value->named = true;
     builder_.graph().outputs.push_back(value);
   }
@@ -87,6 +93,69 @@ void add_inputs(Builder& builder, ops::Environment& environment, const aten::Gra
   for (Value input : main.inputs) builder.bind_sizes(input);
 }
 
+// The model's state: what of the program's updates the user wants in the model.
+class State {
+ public:
+  State(const aten::Graph& graph, const StateOptions& options) {
+    std::unordered_set<std::string_view> wanted(options.names.begin(), options.names.end());
+    for (const aten::Mutation& mutation : graph.mutations) {
+      const bool named = wanted.erase(mutation.target) > 0;
+      (options.all || named ? kept_ : dropped_).push_back(&mutation);
+    }
+    if (wanted.empty()) return;
+    std::string known;
+    for (const aten::Mutation& mutation : graph.mutations)
+      known += (known.empty() ? "" : ", ") + mutation.target;
+    fail(ErrorKind::invalid_argument, "the program does not update ", *wanted.begin(),
+         ", which is to be state; ", known.empty() ? "it updates nothing" : "it updates ", known);
+  }
+
+  const std::vector<const aten::Mutation*>& kept() const { return kept_; }
+  const std::vector<const aten::Mutation*>& dropped() const { return dropped_; }
+
+  // Makes inputs of the buffers, after the user's.
+  void add_inputs(Builder& builder, ops::Environment& environment, const aten::Graph& graph) {
+    for (const aten::Mutation* mutation : kept_) {
+      StateTensor tensor{.target = mutation->target, .initial = {}};
+      if (mutation->is_buffer) {
+        const auto constant = std::ranges::find(graph.constants, mutation->target,
+                                                [](const auto& c) { return c.value->name; });
+        if (constant == graph.constants.end())
+          fail(ErrorKind::internal, "the buffer ", mutation->target, " has no value");
+        tensor.initial = ops::lowered_data(constant->data);
+        tensor.input = builder.graph().inputs.size();
+        const TensorData& data = *tensor.initial;
+        Value input = builder.graph().add_input(mutation->target, data.dtype,
+                                                Shape(data.shape.begin(), data.shape.end()));
+        input->named = true;
+        environment[constant->value] = input;
+      } else {
+        tensor.input = static_cast<size_t>(
+            std::ranges::find(graph.inputs, mutation->target, &aten::Value::name) -
+            graph.inputs.begin());
+      }
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+
+  // Makes outputs of the new values, after the user's.
+  void add_outputs(Builder& builder, ops::Lowerer& lowerer, Outputs& outputs) {
+    for (size_t i = 0; i < kept_.size(); ++i) {
+      tensors_[i].output = builder.graph().outputs.size();
+      const ops::Lowered value = lowerer.lowered(kept_[i]->value);
+      const std::string& name = builder.graph().inputs[tensors_[i].input]->name;
+      outputs.add_named(value.value, name + "_out");
+    }
+  }
+
+  std::vector<StateTensor> take() { return std::move(tensors_); }
+
+ private:
+  std::vector<const aten::Mutation*> kept_;
+  std::vector<const aten::Mutation*> dropped_;
+  std::vector<StateTensor> tensors_;
+};
+
 }  // namespace
 
 std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOptions& options,
@@ -101,6 +170,9 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   aten::verify(graph, "functionalize");
   watch.lap("verify");
 
+  State state(graph, options.state);
+  std::vector<aten::Argument> results = graph.outputs;
+  for (const aten::Mutation* mutation : state.kept()) graph.outputs.emplace_back(mutation->value);
   ops::check_operators(graph, lowerings);
   auto model = std::make_unique<onnx::Model>();
   model->opset = options.opset;
@@ -108,7 +180,9 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   Builder builder(*model);
   ops::Lowerer lowerer(builder, lowerings);
   add_inputs(builder, lowerer.environment(), graph, options);
+  state.add_inputs(builder, lowerer.environment(), graph);
   for (const auto& constant : graph.constants) {
+    if (lowerer.environment().contains(constant.value)) continue;
     Value value =
         model->graph->add_initializer(constant.value->name, ops::lowered_data(constant.data));
     value->named = true;
@@ -116,13 +190,14 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   }
   lowerer.lower(graph);
   Outputs outputs(builder, options.output_names);
-  for (const auto& output : graph.outputs) {
+  for (const auto& output : results) {
     if (output.is_none()) continue;
     ops::Lowered lowered = lowerer.lowered(output);
     const aten::Value* value = output.as_value();
     outputs.add(lowered.value ? lowered.value : builder.dim_value(*lowered.dim),
                 value ? value->name : "output");
   }
+  state.add_outputs(builder, lowerer, outputs);
   watch.lap("lower");
   if (options.verify) onnx::verify(*model, "lowering");
   passes::run(*model, options.optimize, options.verify);
@@ -138,10 +213,11 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
     for (const aten::Node* node : live)
       ++counts[node->op + (ops::key_of(*node) == ops::Key::complex ? "@complex" : "")];
     report->operators.assign(counts.begin(), counts.end());
-    for (const auto& mutation : graph.mutations) {
+    report->state = state.take();
+    for (const aten::Mutation* mutation : state.dropped()) {
       report->warnings.push_back("the update of " +
-                                 std::string(mutation.is_buffer ? "buffer " : "input ") +
-                                 mutation.target + " is not part of the ONNX model");
+                                 std::string(mutation->is_buffer ? "buffer " : "input ") +
+                                 mutation->target + " is not part of the ONNX model");
     }
   }
   return model;

@@ -5,6 +5,7 @@
 
 #include "aten/functional_schema.h"
 #include "aten/graph.h"
+#include "aten/hidden_writes.h"
 #include "aten/views.h"
 
 namespace onnx_native::aten {
@@ -497,6 +498,7 @@ void functionalize_sub_graphs(const Node& node) {
 }  // namespace
 
 void functionalize(Graph& graph) {
+  reveal_hidden_writes(graph);
   bool writes = false;
   for (const Node* node : graph.nodes) {
     if (!node->schema) functionalize_sub_graphs(*node);

@@ -16,6 +16,7 @@ from onnx_native import _build_info, _hook, _library
 from onnx_native._fallbacks import fallbacks
 from onnx_native._library import library_path
 from onnx_native._lowerings import lowering, remove_lowering
+from onnx_native._options import options
 
 if TYPE_CHECKING:
     from onnx_native._program import ONNXProgram
@@ -30,6 +31,7 @@ __all__ = [
     "is_enabled",
     "library_path",
     "lowering",
+    "options",
     "remove_lowering",
 ]
 

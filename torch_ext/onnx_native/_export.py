@@ -20,7 +20,7 @@ from torch.onnx._internal.exporter import (
     _flags,
 )
 
-from onnx_native import _fallbacks, _hook, _library, _report, _shapes, _vmap
+from onnx_native import _fallbacks, _hook, _library, _options, _report, _shapes, _vmap
 from onnx_native._program import ONNXProgram
 
 
@@ -289,7 +289,11 @@ class _Exporter:
         verify = options.pop("verify")
         try:
             native = extension.Program(
-                captured, verify=verify, fallbacks=_fallbacks.is_enabled(), **options
+                captured,
+                state=_options.current().state,
+                verify=verify,
+                fallbacks=_fallbacks.is_enabled(),
+                **options,
             )
         except Exception as error:
             self._print("Translate the graph into ONNX... ❌")

@@ -37,6 +37,10 @@ class ONNXProgram(torch.onnx.ONNXProgram):
     Attributes:
         exported_program: The captured program.
         export_report: Seconds per stage, ATen operators with counts, numbers of nodes, warnings.
+        initial_state: What the buffers that are state held at the export, by the names of the
+            model's inputs. See docs/state.md.
+        state: What calls give those inputs; the initial state unless you assign something else.
+        state_outputs: The output that has the new value of each input that the program updates.
     """
 
     def __init__(self, native: Any, exported_program: torch.export.ExportedProgram) -> None:
@@ -45,6 +49,13 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self._model: ir.Model | None = None
         self.exported_program: torch.export.ExportedProgram | None = exported_program
         self.export_report: dict[str, Any] = native.report()
+        self.initial_state: dict[str, torch.Tensor] = {}
+        self.state_outputs: dict[str, str] = {}
+        for _, name, output, initial in native.state():
+            self.state_outputs[name] = output
+            if initial is not None:
+                self.initial_state[name] = initial.detach().clone()
+        self.state: dict[str, torch.Tensor] = self.initial_state
         self._inference_session: ort.InferenceSession | None = None
         self._tempdir: tempfile.TemporaryDirectory | None = None
         self._capture_strategy: str | None = None
@@ -111,6 +122,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         session: Any = self._inference_session
         names = self._input_names()
         inputs = dict(zip(names, map(_to_ort_value, self._flat_inputs(args, kwargs)), strict=False))
+        inputs |= {name: _to_ort_value(self.state[name]) for name in self.initial_state}
         options = ort.RunOptions()
         options.log_severity_level = 3
         outputs = session.run_with_ort_values(None, inputs, run_options=options)

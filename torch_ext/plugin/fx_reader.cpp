@@ -2,6 +2,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace onnx_native::plugin {
@@ -54,6 +55,12 @@ class Signature {
     }
   }
 
+  bool updates(std::string_view buffer) const {
+    return std::ranges::any_of(outputs_, [&](const OutputSpec& output) {
+      return output.target == buffer && output.kind != "USER_INPUT_MUTATION";
+    });
+  }
+
   const std::vector<InputSpec>& inputs() const { return inputs_; }
   // Puts the output node's values where they belong.
   void place_outputs(Argument outputs, aten::Graph& graph) const {
@@ -93,7 +100,7 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
 
   const auto constant = [&](const InputSpec& spec, PyObject* node) -> Argument {
     const py::object users = attribute(node, fx.users);
-    if (PyDict_Size(users.ptr()) == 0) return {};
+    if (PyDict_Size(users.ptr()) == 0 && !signature.updates(spec.target)) return {};
     const py::str key(spec.target);
     PyObject* tensor = entry(state.ptr(), key.ptr());
     if (!tensor) tensor = entry(constants.ptr(), key.ptr());

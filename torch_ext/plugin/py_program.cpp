@@ -55,6 +55,17 @@ py::dict Program::report() const {
   return report;
 }
 
+py::list Program::state() const {
+  py::list result;
+  for (const StateTensor& tensor : report_.state) {
+    const py::object initial =
+        tensor.initial ? py::cast(to_tensor(*tensor.initial)) : py::none();
+    result.append(py::make_tuple(tensor.target, model_->graph->inputs[tensor.input]->name,
+                                 model_->graph->outputs[tensor.output]->name, initial));
+  }
+  return result;
+}
+
 void Program::save(const std::string& path, std::optional<bool> external_data) const {
   const py::gil_scoped_release released;
   writer::save(*model_, path, {.external_data = external_data, .progress = {}});
@@ -78,12 +89,18 @@ void bind_program(py::module_& module) {
   py::class_<Program>(module, "Program")
       .def(py::init([](py::handle exported_program, int64_t opset, bool optimize,
                        std::vector<std::string> input_names, std::vector<std::string> output_names,
-                       SymbolNames symbol_names, bool verify, bool fallbacks) {
+                       SymbolNames symbol_names, const py::object& state, bool verify,
+                       bool fallbacks) {
              ExportOptions options;
              options.opset = opset;
              options.optimize = optimize;
              options.input_names = std::move(input_names);
              options.output_names = std::move(output_names);
+             if (py::isinstance<py::bool_>(state)) {
+               options.state.all = state.cast<bool>();
+             } else {
+               options.state.names = state.cast<std::vector<std::string>>();
+             }
              options.verify = verify;
              options.producer_version = ONNX_NATIVE_VERSION;
              return std::make_unique<Program>(exported_program, std::move(symbol_names),
@@ -92,13 +109,14 @@ void bind_program(py::module_& module) {
            py::arg("exported_program"), py::kw_only(), py::arg("opset"), py::arg("optimize") = true,
            py::arg("input_names") = std::vector<std::string>(),
            py::arg("output_names") = std::vector<std::string>(),
-           py::arg("symbol_names") = SymbolNames(), py::arg("verify") = false,
-           py::arg("fallbacks") = false)
+           py::arg("symbol_names") = SymbolNames(), py::arg("state") = false,
+           py::arg("verify") = false, py::arg("fallbacks") = false)
       .def_property_readonly("input_names", &Program::input_names)
       .def_property_readonly("output_names", &Program::output_names)
       .def_property_readonly("weight_bytes", &Program::weight_bytes)
       .def_property_readonly("opset", &Program::opset)
       .def("report", &Program::report)
+      .def("state", &Program::state)
       .def("save", &Program::save, py::arg("path"), py::arg("external_data") = py::none())
       .def("serialize", &Program::serialize)
       .def("serialize_without_weights", &Program::serialize_without_weights)

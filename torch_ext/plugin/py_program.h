@@ -26,6 +26,8 @@ class Program {
   // Bytes of all weights.
   int64_t weight_bytes() const;
   py::dict report() const;
+  // [(target, input name, output name, initial value or None)] of what is updated in the model.
+  py::list state() const;
   void save(const std::string& path, std::optional<bool> external_data) const;
   py::bytes serialize() const;
   // The model's bytes without its weights, and these, in the order in which they are referred to.
