@@ -97,10 +97,12 @@ std::vector<const aten::Node*> live_nodes(const aten::Graph& graph) {
   return live;
 }
 
+const Lowering* Lowerings::preferred(const aten::Node& node) const {
+  return foreign_ ? foreign_->preferred(node) : nullptr;
+}
+
 const Lowering* Lowerings::find(const aten::Node& node) const {
-  if (foreign_) {
-    if (const Lowering* preferred = foreign_->preferred(node)) return preferred;
-  }
+  if (const Lowering* lowering = preferred(node)) return lowering;
   if (const Lowering* native = table_.find(node.op, key_of(node))) return native;
   return foreign_ ? foreign_->fallback(node) : nullptr;
 }
@@ -193,7 +195,7 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
 void Lowerer::lower(const aten::Node& node) {
   try {
     builder_.set_location(node.location);
-    if (is_known_size(node) && !computes_from_data(node)) {
+    if (is_known_size(node) && !computes_from_data(node) && !lowerings_.preferred(node)) {
       for (const aten::Value* output : node.outputs) environment_[output] = *output->type.dim;
       return;
     }

@@ -31,6 +31,8 @@ class Lowerings {
       : table_(table), foreign_(foreign) {}
   // nullptr when there is none.
   const Lowering* find(const aten::Node& node) const;
+  // What the user wants for it, if anything.
+  const Lowering* preferred(const aten::Node& node) const;
 
  private:
   const OpTable& table_;

@@ -19,7 +19,7 @@ def snippets() -> list[str]:
 
 
 def test_snippets_of_the_page() -> None:
-    lower, keep = snippets()
+    lower, keep, table = snippets()
     scope: dict[str, object] = {}
     try:
         exec(compile(lower, str(PAGE), "exec"), scope)
@@ -34,5 +34,6 @@ def test_snippets_of_the_page() -> None:
         np.testing.assert_allclose(result, 0.5 * torch.nn.functional.gelu(x), atol=1e-6)
 
         exec(compile(keep, str(PAGE), "exec"), scope)
+        exec(compile(table, str(PAGE), "exec"), scope)
     finally:
         onnx_native.remove_lowering("docs::scaled_gelu")

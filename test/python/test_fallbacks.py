@@ -105,7 +105,7 @@ def in_function_library():
     def scaled(x, alpha: float = 1.0):
         return opset18.Mul(x, opset18.Constant(value_float=alpha))
 
-    registry = _onnxscript._library()
+    registry = _onnxscript._function_library()
     before = dict(registry.functions)
     registry.register_op(in_library, scaled)
     registry.register_op(branching, branch)

@@ -137,20 +137,6 @@ def test_report_and_captured_program_are_written(net, tmp_path, capsys):
     assert {"capture", "read", "lower", "passes"} <= set(program.export_report["seconds"])
 
 
-def test_custom_translation_table_goes_to_pytorch(net):
-    from onnxscript import opset20 as op
-
-    program = torch.onnx.export(
-        net,
-        (X,),
-        custom_translation_table={torch.ops.aten.relu.default: lambda x: op.Softplus(x)},
-        opset_version=20,
-        verbose=False,
-    )
-    assert producer(program) == "pytorch"
-    assert "Softplus" in [node.op_type for node in program.model.graph]
-
-
 def test_duplicate_names_are_refused(net):
     with pytest.raises(ValueError, match="Input names cannot be duplicated"):
         torch.onnx.export(net, (X,), input_names=["a", "a"], verbose=False)

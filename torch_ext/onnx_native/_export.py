@@ -20,7 +20,7 @@ from torch.onnx._internal.exporter import (
     _flags,
 )
 
-from onnx_native import _fallbacks, _hook, _library, _options, _report, _shapes, _vmap
+from onnx_native import _fallbacks, _library, _options, _report, _shapes, _vmap
 from onnx_native._program import ONNXProgram
 
 
@@ -48,31 +48,6 @@ def export_compat(
     artifacts_dir: str | os.PathLike = ".",
 ) -> torch.onnx.ONNXProgram:
     """Takes what PyTorch's function of this name takes, and does what it does."""
-    if custom_translation_table is not None:
-        # Its entries are onnxscript functions for PyTorch's own translator.
-        with_upstream = _hook.upstream_export()
-        return with_upstream(
-            model,
-            args,
-            f,
-            kwargs=kwargs,
-            export_params=export_params,
-            verbose=verbose,
-            input_names=input_names,
-            output_names=output_names,
-            opset_version=opset_version,
-            custom_translation_table=custom_translation_table,
-            dynamic_axes=dynamic_axes,
-            dynamic_shapes=dynamic_shapes,
-            keep_initializers_as_inputs=keep_initializers_as_inputs,
-            external_data=external_data,
-            report=report,
-            optimize=optimize,
-            verify=verify,
-            profile=profile,
-            dump_exported_program=dump_exported_program,
-            artifacts_dir=artifacts_dir,
-        )
     if isinstance(model, torch.nn.Module) and model.training:
         warnings.warn(
             "Exporting a model while it is in training mode. "
@@ -99,6 +74,12 @@ def export_compat(
         args, kwargs, dynamic_shapes = _capture_arguments(
             model, args, kwargs, dynamic_shapes, dynamic_axes, input_names, output_names
         )
+    opset = _constants.ONNX_DEFAULT_OPSET if opset_version is None else opset_version
+    translations = None
+    if custom_translation_table is not None:
+        from onnx_native import _translation
+
+        translations = _translation.Table(custom_translation_table, opset)
     shapes_to_capture, named = _dynamic_shapes.convert_str_to_export_dim(dynamic_shapes)
     program = _Exporter(
         verbose=verbose,
@@ -112,9 +93,10 @@ def export_compat(
         kwargs,
         shapes_to_capture,
         dynamic_shapes if named else None,
-        opset=_constants.ONNX_DEFAULT_OPSET if opset_version is None else opset_version,
+        opset=opset,
         optimize=optimize,
         verify=verify,
+        translations=translations,
         input_names=_unique_names("Input", input_names),
         output_names=_unique_names("Output", output_names),
     )
@@ -219,6 +201,7 @@ class _Exporter:
         opset: int,
         optimize: bool,
         verify: bool,
+        translations: Any,
         input_names: list[str],
         output_names: list[str],
     ) -> ONNXProgram:
@@ -238,6 +221,7 @@ class _Exporter:
             output_names=output_names,
             symbol_names=_shapes.symbol_names(captured, named_shapes) if named_shapes else {},
             verify=verify,
+            translations=translations,
         )
         program._capture_strategy = strategy
         program.export_report["seconds"] = {

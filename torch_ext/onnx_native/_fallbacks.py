@@ -44,15 +44,14 @@ class Call:
         names = [argument.name for argument in op._schema.arguments]
         ordered = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
         arguments = {name: ordered[name] for name in names if name in ordered}
-        self.positional = len(node.args)
         self.leaves, self._spec = pytree.tree_flatten(arguments)
         self.places = [i for i, leaf in enumerate(self.leaves) if _is_value(leaf)]
         self.op = op
-        self.examples = [_example(self.leaves[place]) for place in self.places]
+        self.examples = [example(self.leaves[place]) for place in self.places]
 
     def arguments(self, values: Any) -> dict[str, Any]:
         """The call's arguments by name, with these in place of the values."""
-        leaves = [_example(leaf) for leaf in self.leaves]
+        leaves = [example(leaf) for leaf in self.leaves]
         for place, value in zip(self.places, values, strict=True):
             leaves[place] = value
         result: dict[str, Any] = pytree.tree_unflatten(leaves, self._spec)
@@ -69,7 +68,8 @@ class Call:
         return op(*positional, **arguments)
 
 
-def _example(leaf: Any) -> Any:
+def example(leaf: Any) -> Any:
+    """What a captured argument was at capture."""
     return leaf.meta.get("val") if isinstance(leaf, torch.fx.Node) else leaf
 
 
@@ -77,19 +77,21 @@ def _example(leaf: Any) -> Any:
 def _is_value(leaf: Any) -> bool:
     if not isinstance(leaf, torch.fx.Node):
         return False
-    example = _example(leaf)
-    if isinstance(example, torch.SymInt):
-        return not example.node.expr.is_number
-    return not isinstance(example, int | float | bool)
+    value = example(leaf)
+    if isinstance(value, torch.SymInt):
+        return not value.node.expr.is_number
+    return not isinstance(value, int | float | bool)
 
 
-def _overload(key: str) -> Any:
+def overload(key: str) -> Any:
+    """The operator that the op table has under a key."""
     namespace, _, name = key.partition("::")
-    name, _, overload = name.partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+    name, _, variant = name.partition(".")
+    return getattr(getattr(getattr(torch.ops, namespace), name), variant or "default")
 
 
-def _key(op: torch._ops.OpOverload) -> str:
+def key_of(op: torch._ops.OpOverload) -> str:
+    """The op table's key of an operator."""
     return op.name().removesuffix(".default")
 
 
@@ -106,7 +108,7 @@ def _decompositions(op: Any, has_lowering: Callable[[str], bool]) -> dict[Any, A
     table = {
         other: function
         for other, function in core.items()
-        if isinstance(other, torch._ops.OpOverload) and not has_lowering(_key(other))
+        if isinstance(other, torch._ops.OpOverload) and not has_lowering(key_of(other))
     }
     own = core.get(op) or decomposition_table.get(op)
     if own is not None:
@@ -128,41 +130,42 @@ def decompose(
     Returns:
         A graph of the call's values, in the order of its schema.
     """
-    from torch._dispatch.python import enable_python_dispatcher
-    from torch.fx.experimental.proxy_tensor import make_fx
-
     try:
-        op = _overload(key)
-        call = Call(node)
-        if len(call.places) != values or not call.examples:
-            return None
-        mode = torch._guards.detect_fake_mode(call.examples)
-        if mode is None:
-            return None
-        trace = make_fx(
-            lambda *given: call(op, given), decomposition_table=_decompositions(op, has_lowering)
-        )
-        with mode, enable_python_dispatcher():
-            module = trace(*call.examples)
+        op = overload(key)
+        return trace(op, Call(node), values, _decompositions(op, has_lowering))
     except Exception:
         # There are as many ways to fail as decompositions.
         return None
+
+
+def trace(
+    op: Any, call: Call, values: int, decompositions: dict[Any, Any]
+) -> torch.fx.GraphModule | None:
+    """The graph of a call by these decompositions; None where it is the call again."""
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    if len(call.places) != values or not call.examples:
+        return None
+    mode = torch._guards.detect_fake_mode(call.examples)
+    if mode is None:
+        return None
+    tracer = make_fx(lambda *given: call(op, given), decomposition_table=decompositions)
+    with mode, enable_python_dispatcher():
+        module: torch.fx.GraphModule = tracer(*call.examples)
     if any(inner.target is op for inner in module.graph.nodes):
         return None
     return module
 
 
-def library_lowering(node: torch.fx.Node, values: int) -> Callable[..., Any] | None:
+def library_lowering(node: torch.fx.Node) -> Callable[..., Any] | None:
     """A lowering of this call by PyTorch's ONNX function library; None where it has none.
 
-    It takes a builder and the call's values in the order of its schema.
+    It takes a builder, the call's positional arguments and its keywords.
     """
     from onnx_native import _onnxscript
 
     function = _onnxscript.library_function(node)
     if function is None:
         return None
-    call = Call(node)
-    if len(call.places) != values:
-        return None
-    return lambda builder, inputs: _onnxscript.replay_call(builder, function, call, inputs)
+    return lambda builder, args, kwargs: _onnxscript.replay_call(builder, function, args, kwargs)

@@ -64,12 +64,6 @@ def upstream_module() -> ModuleType:
     return module
 
 
-def upstream_export() -> Callable[..., Any]:
-    """PyTorch's own ``export_compat``."""
-    module = upstream_module()
-    return _original if _original is not None else module.export_compat
-
-
 def _patch(module: Any) -> None:
     global _original
     if module.export_compat is not _export_compat:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from onnx_native import _library
+
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-    from onnx_native._fallbacks import Call
 
 Values = dict[Any, Any]  # ir.Value -> the native builder's
 
 
 @functools.cache
-def _library() -> Any:
+def _function_library() -> Any:
     from torch.onnx._internal.exporter import _registration
 
     return _registration.ONNXRegistry.from_torchlib()
@@ -28,64 +28,67 @@ def library_function(node: torch.fx.Node) -> Callable[..., Any] | None:
     """The function of PyTorch's library for this call; None where there is none."""
     from torch.onnx._internal.exporter import _dispatching
 
-    function, _ = _dispatching.dispatch(node, _library())
+    function, _ = _dispatching.dispatch(node, _function_library())
     return function
 
 
 def replay_call(
-    builder: Any, function: Callable[..., Any], call: "Call", inputs: Sequence[Any]
+    builder: Any,
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    opset_version: int | None = None,
 ) -> Any:
-    """Builds what the function makes of the call.
+    """Builds what the function makes of a call.
 
     Args:
         builder: The native builder.
         function: An onnxscript function, or a Python one that calls onnxscript's operators.
-        call: The captured call.
-        inputs: What its values became in the ONNX graph.
+        args: The call's arguments, tensors being the native builder's values.
+        kwargs: Its keywords.
+        opset_version: The opset of operators that the function writes as Python's (``x + y``); of
+            PyTorch's library by default.
     """
     import onnx_ir as ir
     import onnxscript
-    from torch.onnx._internal.exporter import _building, _constants, _core, _tensors
+    from torch.onnx._internal.exporter import _building, _constants, _core
 
-    opset = _core._get_onnxscript_opset(_constants.TORCHLIB_OPSET)
-    symbols = []
-    for i, example in enumerate(call.examples):
-        symbol = _tensors.SymbolicTensor(opset, name=f"input_{i}")
-        _core._set_shape_type(symbol, example, complex_to_float=True)
-        symbols.append(symbol)
-    arguments = {name: _onnx(value) for name, value in call.arguments(symbols).items()}
-    names = list(arguments)
-    keywords = {name: arguments[name] for name in names[call.positional :]}
+    version = opset_version or _constants.TORCHLIB_OPSET
+    opset = _core._get_onnxscript_opset(version)
+    inputs: Values = {}
+    symbolic = functools.partial(_symbolic, opset, inputs)
+    arguments = [symbolic(value) for value in args]
+    keywords = {name: symbolic(value) for name, value in kwargs.items()}
     if "dtype" in keywords and keywords["dtype"] is None:
         keywords["dtype"] = -1  # the library's sign for it
     recorder: Any = _building.OpRecorder(opset, {})  # type: ignore[abstract]
     with onnxscript.evaluator.default_as(recorder):
-        made = function(*(arguments[name] for name in names[: call.positional]), **keywords)
+        made = function(*arguments, **keywords)
     outputs = list(made) if isinstance(made, Sequence) else [made]
     graph = ir.Graph(
-        symbols,
-        outputs,
-        nodes=recorder.nodes,
-        opset_imports={"": _constants.TORCHLIB_OPSET},
-        name="call",
+        list(inputs), outputs, nodes=recorder.nodes, opset_imports={"": version}, name="call"
     )
     if recorder.functions:
         _inline(graph, recorder.functions)
-    values: Values = dict(zip(symbols, map(builder.constant, inputs), strict=True))
-    return _replay(builder, graph, values)
+    return _replay(builder, graph, inputs)
 
 
-def _onnx(value: Any) -> Any:
-    """A captured argument as onnxscript functions take it."""
-    from torch.onnx._internal.exporter import _core
+def _symbolic(opset: Any, inputs: Values, value: Any) -> Any:
+    """A captured argument as onnxscript functions take it; notes tensors in `inputs`."""
+    import onnx_ir as ir
+    from torch.onnx._internal.exporter import _core, _tensors
 
     if isinstance(value, list | tuple):
-        return [_onnx(item) for item in value]
-    if isinstance(value, torch.device | torch.memory_format | torch.layout):
-        return str(value)
+        return [_symbolic(opset, inputs, item) for item in value]
     if isinstance(value, torch.dtype):
         return _core.torch_dtype_to_onnx_dtype(value)
-    return value
+    if not isinstance(value, _library.extension().Value):
+        return value
+    symbol = _tensors.SymbolicTensor(opset, name=f"input_{len(inputs)}")
+    symbol.dtype = _core.torch_dtype_to_onnx_dtype(value.dtype)
+    symbol.shape = None if value.shape is None else ir.Shape(value.shape)
+    inputs[symbol] = value
+    return symbol
 
 
 def _inline(graph: "ir.Graph", functions: Mapping[Any, Any]) -> None:
@@ -115,6 +118,7 @@ def _replay(builder: Any, graph: "ir.Graph", values: Values) -> list[Any]:
         }
         if node.domain:
             attributes["domain"] = node.domain
+            attributes["domain_version"] = node.version or 1
         made = builder.op(node.op_type, *inputs, outputs=len(node.outputs), **attributes)
         results = [made] if len(node.outputs) == 1 else made
         values.update(zip(node.outputs, results, strict=True))

@@ -37,39 +37,94 @@ ops::Results inline_call(const aten::Graph& graph, const ops::Call& call) {
   return call.inline_body(graph, arguments);
 }
 
+ops::Lowering lowering_of(py::function function) {
+  const auto kept = std::make_shared<py::function>(std::move(function));
+  return {.run = [kept](const ops::Call& call) { return run_on_arguments(*kept, call); },
+          .parameters = {}};
+}
+
+bool takes_complex(const aten::Node& node) {
+  bool found = false;
+  for (const aten::Argument& argument : node.arguments) {
+    visit_values(argument, [&](const aten::Value* value) {
+      found = found || (value->type.is_tensor() && is_complex(value->type.dtype));
+    });
+  }
+  return found;
+}
+
 }  // namespace
+
+PyLowerings::PyLowerings(ProgramReader& reader, bool enabled, py::object translations)
+    : reader_(reader), enabled_(enabled), translations_(std::move(translations)) {
+  if (translations_.is_none()) return;
+  for (const auto& [op, function] : translations_.attr("lowerings").cast<py::dict>()) {
+    translated_.emplace(op.cast<std::string>(), lowering_of(function.cast<py::function>()));
+  }
+}
+
+const ops::Lowering* PyLowerings::preferred(const aten::Node& node) {
+  if (translated_.empty()) return nullptr;
+  const auto given = translated_.find(node.op);
+  if (given != translated_.end()) return takes_complex(node) ? nullptr : &given->second;
+  if (!node.schema) return nullptr;
+  const bool inserted = preferred_.try_emplace(&node).second;
+  if (inserted) {
+    std::optional<ops::Lowering> lowering = translate(node);
+    preferred_.at(&node) = std::move(lowering);
+  }
+  const std::optional<ops::Lowering>& lowering = preferred_.at(&node);
+  return lowering ? &*lowering : nullptr;
+}
+
+std::optional<ops::Lowering> PyLowerings::translate(const aten::Node& node) {
+  PyObject* origin = reader_.origin(node);
+  if (!origin) return std::nullopt;
+  return decomposed(
+      node, translations_.attr("decompose")(py::handle(origin), node.op, count_values(node)));
+}
 
 const ops::Lowering* PyLowerings::fallback(const aten::Node& node) {
   if (!enabled_) return nullptr;
   // A decomposition into the same call is none.
   const bool inserted = found_.try_emplace(&node).second;
-  std::optional<ops::Lowering>& lowering = found_.at(&node);
-  if (inserted) lowering = make(node);
+  if (inserted) {
+    std::optional<ops::Lowering> lowering = make(node);
+    found_.at(&node) = std::move(lowering);
+  }
+  const std::optional<ops::Lowering>& lowering = found_.at(&node);
   return lowering ? &*lowering : nullptr;
 }
 
 std::optional<ops::Lowering> PyLowerings::make(const aten::Node& node) {
   PyObject* origin = reader_.origin(node);
   if (!origin || !node.schema) return std::nullopt;
-  if (std::shared_ptr<aten::Graph> graph = decompose(node, origin)) {
+  py::object module = fallbacks().attr("decompose")(py::handle(origin), node.op, count_values(node),
+                                                    py::cpp_function(&has_lowering));
+  if (auto lowering = decomposed(node, std::move(module))) {
     used_[node.op] = "decomposition";
-    return ops::Lowering{
-        .run = [graph](const ops::Call& call) { return inline_call(*graph, call); },
-        .parameters = {}};
+    return lowering;
   }
-  const py::object function =
-      fallbacks().attr("library_lowering")(py::handle(origin), count_values(node));
+  const py::object function = fallbacks().attr("library_lowering")(py::handle(origin));
   if (function.is_none()) return std::nullopt;
   used_[node.op] = "function library";
-  const auto kept = std::make_shared<py::function>(function);
-  return ops::Lowering{.run = [kept](const ops::Call& call) { return run_on_values(*kept, call); },
+  return lowering_of(function.cast<py::function>());
+}
+
+std::optional<ops::Lowering> PyLowerings::decomposed(const aten::Node& node, py::object module) {
+  if (module.is_none()) return std::nullopt;
+  const std::shared_ptr<aten::Graph> graph = read(node, module);
+  if (!graph || graph->outputs.size() != node.outputs.size()) return std::nullopt;
+  kept_.push_back(std::move(module));
+  if (!ops::missing_operators(*graph, ops::Lowerings(ops::op_table(), this)).empty()) {
+    return std::nullopt;
+  }
+  graphs_.push_back(graph);
+  return ops::Lowering{.run = [graph](const ops::Call& call) { return inline_call(*graph, call); },
                        .parameters = {}};
 }
 
-std::shared_ptr<aten::Graph> PyLowerings::decompose(const aten::Node& node, PyObject* origin) {
-  const py::object module = fallbacks().attr("decompose")(
-      py::handle(origin), node.op, count_values(node), py::cpp_function(&has_lowering));
-  if (module.is_none()) return nullptr;
+std::shared_ptr<aten::Graph> PyLowerings::read(const aten::Node& node, const py::object& module) {
   auto graph = std::make_shared<aten::Graph>();
   const Location* outer = std::exchange(reader_.within, node.location);
   try {
@@ -89,12 +144,6 @@ std::shared_ptr<aten::Graph> PyLowerings::decompose(const aten::Node& node, PyOb
     graph = nullptr;
   }
   reader_.within = outer;
-  if (!graph || graph->outputs.size() != node.outputs.size()) return nullptr;
-  kept_.push_back(module);
-  if (!ops::missing_operators(*graph, ops::Lowerings(ops::op_table(), this)).empty()) {
-    return nullptr;
-  }
-  graphs_.push_back(graph);
   return graph;
 }
 

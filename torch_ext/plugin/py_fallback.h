@@ -1,4 +1,5 @@
-// What PyTorch itself knows of operators that the op table lacks.
+// Lowerings that come from Python: the user's translation table, and what PyTorch itself knows of
+// operators that the op table lacks.
 #pragma once
 
 #include <map>
@@ -16,12 +17,15 @@ namespace onnx_native::plugin {
 // Two safety nets, in this order: PyTorch's decomposition of the single operator, traced on the
 // captured call's fake tensors and read again; and the function of PyTorch's ONNX library for it,
 // replayed into the Builder. Both start in onnx_native._fallbacks. Used with the GIL held.
+//
+// Before the op table comes the translation table, an onnx_native._translation.Table or None. It
+// also has the calls that PyTorch's exporter would decompose into one that the table translates.
 class PyLowerings final : public ops::ForeignLowerings {
  public:
   // `reader` knows which FX node each call was read from; it must outlive this object.
-  PyLowerings(ProgramReader& reader, bool enabled) : reader_(reader), enabled_(enabled) {}
+  PyLowerings(ProgramReader& reader, bool enabled, py::object translations);
 
-  const ops::Lowering* preferred(const aten::Node&) override { return nullptr; }
+  const ops::Lowering* preferred(const aten::Node& node) override;
   const ops::Lowering* fallback(const aten::Node& node) override;
 
   // The operators that fell into a net, and into which.
@@ -30,12 +34,20 @@ class PyLowerings final : public ops::ForeignLowerings {
   std::vector<std::shared_ptr<aten::Graph>> take_graphs() { return std::move(graphs_); }
 
  private:
+  using Found = std::unordered_map<const aten::Node*, std::optional<ops::Lowering>>;
+
   std::optional<ops::Lowering> make(const aten::Node& node);
-  std::shared_ptr<aten::Graph> decompose(const aten::Node& node, PyObject* origin);
+  std::optional<ops::Lowering> translate(const aten::Node& node);
+  // What a decomposition by PyTorch lowers to; nullopt where the call cannot be replaced by it.
+  std::optional<ops::Lowering> decomposed(const aten::Node& node, py::object module);
+  std::shared_ptr<aten::Graph> read(const aten::Node& node, const py::object& module);
 
   ProgramReader& reader_;
   bool enabled_;
-  std::unordered_map<const aten::Node*, std::optional<ops::Lowering>> found_;
+  py::object translations_;
+  std::unordered_map<std::string, ops::Lowering> translated_;  // by operator
+  Found found_;
+  Found preferred_;
   std::map<std::string, std::string> used_;
   std::vector<std::shared_ptr<aten::Graph>> graphs_;
   std::vector<py::object> kept_;  // modules whose nodes the reader's origins point to

@@ -18,6 +18,7 @@ namespace {
 // A tensor of the graph being built; good during the lowering that got it.
 struct PyValue {
   Value value;
+  bool number = false;  // a number of the program that the model computes
 };
 
 py::object to_python(const Dim& dim) {
@@ -46,12 +47,15 @@ class PyBuilder {
 
   py::object op(const std::string& op_type, const py::args& inputs, const py::kwargs& settings) {
     std::string domain;
+    int64_t domain_version = 1;
     size_t outputs = 1;
     std::vector<onnx::Attribute> attributes;
     for (const auto& [key, value] : settings) {
       const std::string name = py::str(key).cast<std::string>();
       if (name == "domain") {
         domain = value.cast<std::string>();
+      } else if (name == "domain_version") {
+        domain_version = value.cast<int64_t>();
       } else if (name == "outputs") {
         outputs = value.cast<size_t>();
       } else if (!PyCallable_Check(value.ptr()) || THPDtype_Check(value.ptr())) {
@@ -72,7 +76,10 @@ class PyBuilder {
       const auto types = body_inputs(op_type, values, attributes);
       attributes.push_back({name, sub_graph(name, value, types)});
     }
-    if (!domain.empty()) builder().model().domains.try_emplace(domain, 1);
+    if (!domain.empty()) {
+      int64_t& version = builder().model().domains[domain];
+      version = std::max<int64_t>(version, domain_version);
+    }
     const Values results =
         builder().ops(op_type, outputs, std::move(values), std::move(attributes), domain);
     for (size_t i = 0; i < results.size(); ++i) complete(results[i], i);
@@ -218,9 +225,9 @@ py::object to_python(const ops::Call& call, const aten::Argument& argument) {
   if (argument.is_none()) return py::none();
   if (const aten::Value* value = argument.as_value()) {
     const ops::Lowered& lowered = call.lowered(value);
-    if (lowered.value) return py::cast(PyValue{lowered.value});
+    if (lowered.value) return py::cast(PyValue{lowered.value, !value->type.is_tensor()});
     if (lowered.dim->constant()) return to_python(*lowered.dim);
-    return py::cast(PyValue{call.builder().dim_value(*lowered.dim)});
+    return py::cast(PyValue{call.builder().dim_value(*lowered.dim), true});
   }
   if (const auto* list = argument.get<aten::Argument::List>()) {
     py::list result;
@@ -262,25 +269,47 @@ void register_lowering(const std::string& op, const py::function& function) {
       op, {.run = [kept](const ops::Call& call) { return run(*kept, call); }, .parameters = {}});
 }
 
-void collect_values(const ops::Call& call, const aten::Argument& argument, py::list& values) {
-  if (argument.as_value()) {
-    values.append(to_python(call, argument));
-  } else if (const auto* list = argument.get<aten::Argument::List>()) {
-    for (const aten::Argument& item : *list) collect_values(call, item, values);
+// The call's arguments as torch's dispatcher hands them to Python: without defaults at the end.
+std::pair<py::list, py::dict> python_arguments(const ops::Call& call) {
+  const aten::Schema* schema = call.node().schema;
+  std::vector<py::object> given;
+  for (size_t i = 0; i < call.size(); ++i) given.push_back(to_python(call, call.argument(i)));
+  if (!schema) return {py::cast(given), py::dict()};
+  const std::vector<aten::Argument>& defaults = aten::default_arguments(*schema);
+  const auto is_default = [&](size_t i) {
+    return schema->arguments[i].has_default && !call.argument(i).as_value() &&
+           given[i].equal(to_python(call, defaults[i]));
+  };
+  size_t positional = 0;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const aten::SchemaArgument& argument = schema->arguments[i];
+    const bool torch_name = argument.type.kind == aten::TypeKind::layout ||
+                            argument.type.kind == aten::TypeKind::memory_format;
+    if (!argument.kwarg_only && !is_default(i)) positional = i + 1;
+    if (torch_name && !given[i].is_none()) given[i] = py::str("torch.") + given[i];
   }
+  py::list ordered;
+  py::dict keywords;
+  for (size_t i = 0; i < given.size(); ++i) {
+    const aten::SchemaArgument& argument = schema->arguments[i];
+    if (argument.is_out) continue;
+    if (i < positional && !argument.kwarg_only) {
+      ordered.append(given[i]);
+    } else if (argument.kwarg_only && !is_default(i)) {
+      keywords[py::str(argument.name)] = given[i];
+    }
+  }
+  return {ordered, keywords};
 }
 
 }  // namespace
 
-ops::Results run_on_values(const py::function& function, const ops::Call& call) {
+ops::Results run_on_arguments(const py::function& function, const ops::Call& call) {
   const py::gil_scoped_acquire acquired;
   PyBuilder builder(call);
-  py::list inputs;
-  for (const aten::Argument& argument : call.node().arguments) {
-    collect_values(call, argument, inputs);
-  }
-  const Values values =
-      builder.values_of(function(py::cast(&builder, py::return_value_policy::reference), inputs));
+  const auto [arguments, keywords] = python_arguments(call);
+  const Values values = builder.values_of(
+      function(py::cast(&builder, py::return_value_policy::reference), arguments, keywords));
   ops::Results results{values.begin(), values.end()};
   results.resize(std::max(results.size(), call.node().outputs.size()));
   return results;
@@ -289,6 +318,7 @@ ops::Results run_on_values(const py::function& function, const ops::Call& call) 
 void bind_lowerings(py::module_& module) {
   py::class_<PyValue>(module, "Value")
       .def_property_readonly("dtype", [](const PyValue& v) { return to_python(v.value->dtype); })
+      .def_property_readonly("is_number", [](const PyValue& v) { return v.number; })
       .def_property_readonly("rank",
                              [](const PyValue& v) -> py::object {
                                if (!v.value->shape) return py::none();

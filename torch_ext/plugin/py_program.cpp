@@ -9,12 +9,12 @@
 namespace onnx_native::plugin {
 
 Program::Program(py::handle exported_program, SymbolNames symbol_names, ExportOptions options,
-                 bool fallbacks) {
+                 bool fallbacks, py::object translations) {
   const auto start = std::chrono::steady_clock::now();
   ProgramReader reader(std::move(symbol_names));
   graph_ = read_exported_program(exported_program, reader);
   const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
-  PyLowerings foreign(reader, fallbacks);
+  PyLowerings foreign(reader, fallbacks, std::move(translations));
   options.foreign = &foreign;
   model_ = export_graph(*graph_, options, &report_);
   fallbacks_ = foreign.used();
@@ -58,8 +58,7 @@ py::dict Program::report() const {
 py::list Program::state() const {
   py::list result;
   for (const StateTensor& tensor : report_.state) {
-    const py::object initial =
-        tensor.initial ? py::cast(to_tensor(*tensor.initial)) : py::none();
+    const py::object initial = tensor.initial ? py::cast(to_tensor(*tensor.initial)) : py::none();
     result.append(py::make_tuple(tensor.target, model_->graph->inputs[tensor.input]->name,
                                  model_->graph->outputs[tensor.output]->name, initial));
   }
@@ -90,7 +89,7 @@ void bind_program(py::module_& module) {
       .def(py::init([](py::handle exported_program, int64_t opset, bool optimize,
                        std::vector<std::string> input_names, std::vector<std::string> output_names,
                        SymbolNames symbol_names, const py::object& state, bool verify,
-                       bool fallbacks) {
+                       bool fallbacks, py::object translations) {
              ExportOptions options;
              options.opset = opset;
              options.optimize = optimize;
@@ -104,13 +103,15 @@ void bind_program(py::module_& module) {
              options.verify = verify;
              options.producer_version = ONNX_NATIVE_VERSION;
              return std::make_unique<Program>(exported_program, std::move(symbol_names),
-                                              std::move(options), fallbacks);
+                                              std::move(options), fallbacks,
+                                              std::move(translations));
            }),
            py::arg("exported_program"), py::kw_only(), py::arg("opset"), py::arg("optimize") = true,
            py::arg("input_names") = std::vector<std::string>(),
            py::arg("output_names") = std::vector<std::string>(),
            py::arg("symbol_names") = SymbolNames(), py::arg("state") = false,
-           py::arg("verify") = false, py::arg("fallbacks") = false)
+           py::arg("verify") = false, py::arg("fallbacks") = false,
+           py::arg("translations") = py::none())
       .def_property_readonly("input_names", &Program::input_names)
       .def_property_readonly("output_names", &Program::output_names)
       .def_property_readonly("weight_bytes", &Program::weight_bytes)

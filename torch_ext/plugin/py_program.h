@@ -17,9 +17,10 @@ namespace onnx_native::plugin {
 // Owns the ATen graph (weights, locations) and the ONNX model over it.
 class Program {
  public:
-  // With `fallbacks`, PyTorch helps with operators that the op table lacks.
+  // With `fallbacks`, PyTorch helps with operators that the op table lacks. `translations` is the
+  // user's onnx_native._translation.Table or None.
   Program(py::handle exported_program, SymbolNames symbol_names, ExportOptions options,
-          bool fallbacks);
+          bool fallbacks, py::object translations);
 
   std::vector<std::string> input_names() const;
   std::vector<std::string> output_names() const;

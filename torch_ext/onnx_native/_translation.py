@@ -1,0 +1,188 @@
+"""custom_translation_table: the user's onnxscript functions in place of native lowerings.
+
+What PyTorch's exporter would look up in the table is looked up here: its keys are the operators of
+the program after PyTorch's decompositions for ONNX and with explicit type promotion. A call that
+the table lacks is therefore decomposed, alone, where that leads to an operator which the table has.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from onnx_native import _fallbacks, _library
+
+
+@functools.cache
+def _function_library(opset: int) -> dict[Any, list[Any]]:
+    from torch.onnx._internal.exporter import _registration
+
+    return _registration.ONNXRegistry.from_torchlib(opset_version=opset).functions
+
+
+class Table:
+    """A translation table.
+
+    Attributes:
+        lowerings: By the op table's keys, functions of a builder, a call's positional arguments
+            and its keywords.
+
+    Raises:
+        TypeError: An entry is a sequence of functions, or a key is an overload packet.
+    """
+
+    def __init__(self, entries: Mapping[Any, Any], opset: int) -> None:
+        from torch.onnx._internal.exporter import _constants, _registration
+
+        version = max(opset, _constants.TORCHLIB_OPSET)
+        # PyTorch's registry says what it does not like of an entry.
+        self._registry = _registration.ONNXRegistry()
+        self._registry._opset_version = version
+        self._registry.functions = {
+            target: list(functions) for target, functions in _function_library(version).items()
+        }
+        self.lowerings: dict[str, Callable[..., Any]] = {}
+        for target, function in entries.items():
+            if isinstance(function, Sequence):
+                raise TypeError(
+                    "The value in custom_translation_table should be a single callable, "
+                    "not a sequence"
+                )
+            self._registry.register_op(target, function, is_complex=False)
+            # PyTorch's exporter translates these before it looks into the table.
+            if not (key := _key(target)).startswith("onnx::"):
+                self.lowerings[key] = functools.partial(_translate, target, function, version)
+        self._seen: dict[Any, bool] = {}
+
+    @functools.cached_property
+    def _decompositions(self) -> dict[Any, Any]:
+        from torch.onnx._internal.exporter import _decomp
+
+        registered = set(_decomp.get_onnx_implemented_overloads(self._registry))
+        return _decomp.create_onnx_friendly_decomposition_table(registered)
+
+    def decompose(self, node: torch.fx.Node, key: str, values: int) -> torch.fx.GraphModule | None:
+        """What PyTorch's exporter makes of a call, if the table has an operator of that.
+
+        Args:
+            node: The call.
+            key: The operator to decompose: the node's own, or its functional form.
+            values: How many tensors and symbolic numbers the call takes.
+        """
+        op = _fallbacks.overload(key)
+        if op not in self._decompositions and not _always_decomposes(op):
+            return None
+        call = _fallbacks.Call(node)
+        pattern = (key, *map(_described, map(_fallbacks.example, call.leaves)))
+        if self._seen.get(pattern) is False:
+            return None
+        try:
+            module = _fallbacks.trace(op, call, values, self._decompositions)
+        except Exception:
+            # There are as many ways to fail as decompositions.
+            module = None
+        self._seen[pattern] = module is not None and any(
+            isinstance(inner.target, torch._ops.OpOverload)
+            and _fallbacks.key_of(inner.target) in self.lowerings
+            for inner in module.graph.nodes
+        )
+        return module if self._seen[pattern] else None
+
+
+def _always_decomposes(op: torch._ops.OpOverload) -> bool:
+    """Whether no table keeps run_decompositions from decomposing it: it may return a view."""
+    from torch._export.utils import _is_cia_op, _is_preservable_cia_op
+
+    return _is_cia_op(op) and not _is_preservable_cia_op(op)
+
+
+def _key(target: Any) -> str:
+    if isinstance(target, torch._ops.OpOverload):
+        return _fallbacks.key_of(target)
+    if isinstance(target, torch._ops.HigherOrderOperator):
+        return f"higher_order::{target.__name__}"
+    return f"python::{getattr(target, '__name__', target)}"
+
+
+def _described(leaf: Any) -> Any:
+    if isinstance(leaf, torch.Tensor):
+        return leaf.dtype, tuple(map(str, leaf.shape))
+    return type(leaf), str(leaf)
+
+
+def _translate(
+    target: Any,
+    function: Callable[..., Any],
+    opset: int,
+    builder: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+) -> Any:
+    from torch.onnx._internal.exporter import _errors
+
+    from onnx_native import _onnxscript
+
+    try:
+        args, kwargs, dtype = _promoted(builder, target, args, kwargs)
+        made = _onnxscript.replay_call(builder, function, args, kwargs, opset)
+    except Exception as error:
+        raise _errors.GraphConstructionError(
+            f"The translation of {_key(target)} failed, {function} with {list(args)} and "
+            f"{dict(kwargs)}: {type(error).__name__}: {error}"
+        ) from error
+    if dtype is not None and len(made) == 1 and made[0].dtype != dtype:
+        return [builder.cast(made[0], dtype)]
+    return made
+
+
+@functools.cache
+def _promotion_table() -> Any:
+    from torch.onnx._internal.fx.passes import type_promotion
+
+    return type_promotion.TypePromotionTable()
+
+
+def _promoted(
+    builder: Any, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any], torch.dtype | None]:
+    """The arguments in the dtype to compute in; the result's dtype where that changed something."""
+    rule = None
+    if isinstance(target, torch._ops.OpOverload):
+        rule = _promotion_table().get_rule(target.overloadpacket)
+    if rule is None:
+        return list(args), dict(kwargs), None
+    snapshot = rule.preview_type_promotion(
+        pytree.tree_map(_example, tuple(args)), pytree.tree_map(_example, dict(kwargs))
+    )
+    changed = False
+
+    def promote(value: Any, dtype: torch.dtype | None) -> Any:
+        nonlocal changed
+        if isinstance(value, list):
+            return [promote(item, dtype) for item in value]
+        own = getattr(value, "dtype", None) or _NUMBERS.get(type(value))
+        if dtype is None or own is None or own == dtype:
+            return value
+        changed = True
+        if isinstance(value, int | float | complex):
+            return builder.constant(torch.tensor(value, dtype=dtype))
+        return builder.cast(value, dtype)
+
+    args = [promote(value, snapshot.args_dtypes.get(i)) for i, value in enumerate(args)]
+    kwargs = {
+        name: promote(value, snapshot.kwargs_dtypes.get(name)) for name, value in kwargs.items()
+    }
+    return args, kwargs, snapshot.out_dtype if changed else None
+
+
+_NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float32}
+
+
+def _example(value: Any) -> Any:
+    """A value as the rules of type promotion see it."""
+    if not isinstance(value, _library.extension().Value):
+        return value
+    example = torch.empty([1] * (value.rank or 0), dtype=value.dtype, device="meta")
+    return torch.ones((), dtype=value.dtype).item() if value.is_number else example
