@@ -3,6 +3,9 @@
 #include <torch/library.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -66,6 +69,32 @@ bool match(const Schema& mutates, const Schema& candidate, FunctionalSchema& res
   return true;
 }
 
+// A custom operator has no functional one: a call of it stands for one that returns what it writes.
+const Schema* written_as_results(const Schema& mutates) {
+  static std::mutex mutex;
+  static std::map<const Schema*, Schema> made;
+  const std::scoped_lock lock(mutex);
+  const auto [at, inserted] = made.try_emplace(&mutates, mutates);
+  Schema& schema = at->second;
+  if (!inserted) return &schema;
+  std::erase_if(schema.returns,
+                [](const SchemaArgument& value) { return !value.alias_sets.empty(); });
+  for (SchemaArgument& argument : schema.arguments) {
+    if (!argument.writes) continue;
+    argument.writes = false;
+    argument.alias_sets.clear();
+    schema.returns.push_back({.name = "", .type = argument.type});
+  }
+  return &schema;
+}
+
+bool writes_single_tensors(const Schema& mutates) {
+  return std::ranges::all_of(mutates.arguments, [](const SchemaArgument& argument) {
+    return !argument.writes || (argument.type.kind == TypeKind::tensor && !argument.type.list &&
+                                !argument.type.optional);
+  });
+}
+
 // Operators whose result has the promoted dtype of their tensors, or bool, not that of `self`.
 bool promotes(std::string_view name) {
   static const std::unordered_set<std::string_view> names{
@@ -123,6 +152,11 @@ FunctionalSchema find_functional(const Schema& mutates) {
     for (const Schema* candidate : find_overloads(family)) {
       if (match(mutates, *candidate, result)) return result;
     }
+  }
+  if (!mutates.name.starts_with("aten::") && writes_single_tensors(mutates)) {
+    result.schema = written_as_results(mutates);
+    result.sources.resize(mutates.arguments.size());
+    std::iota(result.sources.begin(), result.sources.end(), 0);
   }
   return result;
 }

@@ -16,7 +16,9 @@ struct FunctionalSchema {
   std::vector<int> written;
 };
 
-// `mutates` writes to an argument. The schema is nullptr when PyTorch has no such operator.
+// `mutates` writes to an argument. A custom operator without a functional one gets a schema of its
+// own key that returns what it writes; else the schema is nullptr when PyTorch has no such
+// operator.
 FunctionalSchema find_functional(const Schema& mutates);
 
 // The dtype of a functional operator's result where it may not be that of the tensor that `mutates`

@@ -1,5 +1,6 @@
 // Control flow: torch.cond, while_loop, scan and map as If, Loop and Scan.
 #include "ops/families.h"
+#include "ops/flex_attention.h"
 #include "ops/lower.h"
 
 namespace onnx_native::ops {
@@ -118,6 +119,7 @@ void register_control_flow(OpTable& ops) {
   ops.def("higher_order::while_loop", while_loop);
   ops.def("higher_order::scan", scan);
   ops.def("higher_order::map_impl", map);
+  def_flex_attention(ops);
 }
 
 }  // namespace onnx_native::ops

@@ -18,8 +18,17 @@ def snippets() -> list[str]:
     return re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
+class Increased(torch.nn.Module):
+    """The page's operator that writes its argument."""
+
+    def forward(self, x):
+        y = x.clone()
+        torch.ops.docs.increase_(y, 2.0)
+        return y * x
+
+
 def test_snippets_of_the_page() -> None:
-    lower, keep, table = snippets()
+    lower, write, keep, table = snippets()
     scope: dict[str, object] = {}
     try:
         exec(compile(lower, str(PAGE), "exec"), scope)
@@ -33,7 +42,12 @@ def test_snippets_of_the_page() -> None:
         (result,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
         np.testing.assert_allclose(result, 0.5 * torch.nn.functional.gelu(x), atol=1e-6)
 
+        exec(compile(write, str(PAGE), "exec"), scope)
+        program = torch.onnx.export(Increased(), (x,), dynamo=True, verbose=False)
+        assert [node.op_type for node in program.model_proto.graph.node] == ["Add", "Mul"]
+
         exec(compile(keep, str(PAGE), "exec"), scope)
         exec(compile(table, str(PAGE), "exec"), scope)
     finally:
         onnx_native.remove_lowering("docs::scaled_gelu")
+        onnx_native.remove_lowering("docs::increase_")

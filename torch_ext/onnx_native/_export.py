@@ -80,7 +80,7 @@ def export_compat(
         from onnx_native import _translation
 
         translations = _translation.Table(custom_translation_table, opset)
-    shapes_to_capture, named = _dynamic_shapes.convert_str_to_export_dim(dynamic_shapes)
+    shapes_to_capture, named = _shapes.without_names(dynamic_shapes)
     program = _Exporter(
         verbose=verbose,
         report=report,

@@ -9,14 +9,38 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 from torch.onnx._internal.exporter import _dynamic_shapes
 
 
-def user_placeholders(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
-    """Placeholders of the inputs that the ONNX model has, in order."""
+def without_names(dynamic_shapes: Any) -> tuple[Any, bool]:
+    """The shapes as torch.export takes them, without strings, and whether any size has a name."""
+    if dynamic_shapes is None:
+        return None, False
+    flat, spec = _dynamic_shapes._flatten_dynamic_shapes_to_axes(dynamic_shapes)
+    named = any(True for axes in flat for _ in _named_axes(axes))
+    unnamed = [_unnamed(axes) for axes in flat]
+    return torch.utils._pytree.tree_unflatten(unnamed, spec), named
+
+
+def _unnamed(axes: Any) -> Any:
+    def known(dim: Any) -> Any:
+        return torch.export.Dim.DYNAMIC if isinstance(dim, str) else dim
+
+    if isinstance(axes, dict):
+        return {axis: known(dim) for axis, dim in axes.items()}
+    if isinstance(axes, (list, tuple)):
+        return [known(dim) for dim in axes]
+    return axes
+
+
+def _user_placeholders(
+    program: torch.export.ExportedProgram, *, constants: bool
+) -> list[torch.fx.Node]:
+    """Placeholders of the user's inputs, in order, with or without those that are no tensors."""
     specs = program.graph_signature.input_specs
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     return [
         node
         for spec, node in zip(specs, placeholders, strict=True)
-        if spec.kind is InputKind.USER_INPUT and not isinstance(spec.arg, ConstantArgument)
+        if spec.kind is InputKind.USER_INPUT
+        and (constants or not isinstance(spec.arg, ConstantArgument))
     ]
 
 
@@ -37,7 +61,10 @@ def _named_axes(axes: Any) -> Iterator[tuple[int, str]]:
 def symbol_names(program: torch.export.ExportedProgram, dynamic_shapes: Any) -> dict[str, str]:
     """What the user calls torch.export's symbols: ``{"s77": "batch"}``."""
     flat, _ = _dynamic_shapes._flatten_dynamic_shapes_to_axes(dynamic_shapes)
-    inputs = user_placeholders(program)
+    # An argument that is no tensor may have an entry or none.
+    inputs = _user_placeholders(program, constants=True)
+    if len(inputs) != len(flat):
+        inputs = _user_placeholders(program, constants=False)
     if len(inputs) != len(flat):
         warnings.warn(
             "# ONNX model has different number of inputs than the flatten dynamic_shapes. "

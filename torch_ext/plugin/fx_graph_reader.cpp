@@ -25,9 +25,10 @@ constexpr std::array<std::string_view, 7> kDropped = {"aten::_assert_tensor_meta
                                                       "aten::sym_constrain_range",
                                                       "aten::sym_constrain_range_for_size",
                                                       "aten::_functional_sym_constrain_range"};
-constexpr std::array<std::string_view, 7> kInlined = {"higher_order::wrap_with_set_grad_enabled",
+constexpr std::array<std::string_view, 8> kInlined = {"higher_order::wrap_with_set_grad_enabled",
                                                       "higher_order::wrap_with_autocast",
                                                       "higher_order::hints_wrapper",
+                                                      "higher_order::run_const_graph",
                                                       "higher_order::wrap",
                                                       "higher_order::wrap_activation_checkpoint",
                                                       "higher_order::tag_activation_checkpoint",
@@ -286,7 +287,9 @@ Argument GraphReader::inline_call(PyObject* args, PyObject* kwargs, const CallTa
     fail(ErrorKind::unsupported, target.key, " without a graph of its own");
   }
   // These give their operands as one tuple, or say first which sub-graph it is.
-  if (target.key == "higher_order::hints_wrapper" && !operands.empty()) {
+  if ((target.key == "higher_order::hints_wrapper" ||
+       target.key == "higher_order::run_const_graph") &&
+      !operands.empty()) {
     if (const auto* list = operands[0].get<List>()) operands = List(*list);
   } else if (target.key == "higher_order::invoke_subgraph" && !operands.empty()) {
     operands.erase(operands.begin());
@@ -365,6 +368,14 @@ Argument GraphReader::argument(PyObject* object) {
     return list;
   }
   if (std::optional<Argument> value = literal(object)) return std::move(*value);
+  if (PyDict_Check(object)) {  // hints and options of higher-order operators
+    List list;
+    PyObject* key = nullptr;
+    PyObject* element = nullptr;
+    Py_ssize_t position = 0;
+    while (PyDict_Next(object, &position, &key, &element)) list.push_back(argument(element));
+    return list;
+  }
   if (is_a(object, fx.sym_int)) {
     if (const auto number = program_.types.dim_of(object).constant()) return *number;
   }

@@ -4,6 +4,7 @@ import torch
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
 from ops.row import Case, Row, floats, integers
 
@@ -55,6 +56,12 @@ def mapped(xs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return map_over(lambda x, a: torch.sin(x) + a, xs, y)  # type: ignore[arg-type, operator]
 
 
+def biased_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    """Scores with a bias of their place; each query sees what is before it."""
+    mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 8, 8, device="cpu")
+    return flex_attention(q, k, v, lambda s, b, h, i, j: s + 0.1 * h * (i - j), mask)  # type: ignore[return-value]
+
+
 ROWS = [
     Row(
         "higher_order::cond",
@@ -81,6 +88,10 @@ ROWS = [
             Case(backwards, floats(3), floats(3, 5, seed=1)),
             Case(running_sums_from_zero, floats(5, 4)),
         ),
+    ),
+    Row(
+        "higher_order::flex_attention",
+        cases=(Case(biased_attention, *(floats(2, 3, 8, 4, seed=seed) for seed in range(3))),),
     ),
     Row("higher_order::map_impl", cases=(Case(mapped, floats(3, 4), floats(4, seed=1)),)),
 ]
