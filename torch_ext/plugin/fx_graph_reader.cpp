@@ -63,6 +63,8 @@ CallTarget read_target(PyObject* callee) {
   } else if (is_a(callee, fx.higher_order)) {
     target.key = "higher_order::" + python_name(callee);
     if (contains(kInlined, target.key)) target.kind = CallTarget::Kind::inlined;
+    if (target.key == "higher_order::with_effects") target.kind = CallTarget::Kind::ordered;
+    if (target.key == "higher_order::print") target.kind = CallTarget::Kind::dropped;
   } else {
     target.key = "python::" + python_name(callee);
   }
@@ -227,6 +229,11 @@ void GraphReader::call(PyObject* node, std::string_view name, PyObject* meta) {
     environment_[node].argument = std::move(result);
     return;
   }
+  if (target.kind == CallTarget::Kind::ordered) {
+    Argument result = ordered_call(node, name, meta);
+    environment_[node].argument = std::move(result);
+    return;
+  }
   PyObject* value = entry(meta, fx.val);
   if (value) {
     // A size that is a number in this program.
@@ -249,6 +256,38 @@ void GraphReader::call(PyObject* node, std::string_view name, PyObject* meta) {
   aten::Node* call = graph_.add_node(target.key, std::move(call_arguments), location);
   Argument result = results(call, node, name, value);
   environment_[node].argument = std::move(result);
+}
+
+// with_effects(token, operator, *arguments) gives a token, then what the operator gives. The graph
+// keeps its nodes in order without tokens.
+Argument GraphReader::ordered_call(PyObject* node, std::string_view name, PyObject* meta) {
+  const FxObjects& fx = FxObjects::get();
+  const py::object args = attribute(node, fx.args);
+  const py::object kwargs = attribute(node, fx.kwargs);
+  const CallTarget& target = program_.target(PyTuple_GET_ITEM(args.ptr(), 1));
+  List result{Argument()};
+  if (target.kind == CallTarget::Kind::dropped) return result;
+  const auto operands =
+      py::reinterpret_steal<py::object>(PySequence_GetSlice(args.ptr(), 2, PY_SSIZE_T_MAX));
+  const Location* location = graph_.add_location(read_location(meta, name));
+  program_.add_origin(location, node);
+  aten::Node* call =
+      graph_.add_node(target.key, arguments(operands.ptr(), kwargs.ptr(), target), location);
+  PyObject* value = entry(meta, fx.val);
+  py::object given;
+  if (value && is_sequence(value)) {
+    const bool is_one = PySequence_Size(value) == 2;
+    given = is_one
+                ? py::reinterpret_steal<py::object>(PySequence_GetItem(value, 1))
+                : py::reinterpret_steal<py::object>(PySequence_GetSlice(value, 1, PY_SSIZE_T_MAX));
+  }
+  Argument results = this->results(call, node, name, given.ptr());
+  if (auto* list = std::get_if<List>(&results.value)) {
+    result.insert(result.end(), list->begin(), list->end());
+  } else {
+    result.push_back(std::move(results));
+  }
+  return result;
 }
 
 Argument GraphReader::get_item(PyObject* args) {

@@ -14,7 +14,7 @@ namespace onnx_native::plugin {
 
 // What a call_function node calls; looked up once per program.
 struct CallTarget {
-  enum class Kind { call, getitem, inlined, dropped };
+  enum class Kind { call, getitem, inlined, ordered, dropped };
   Kind kind = Kind::call;
   std::string key;
   const aten::Schema* schema = nullptr;
@@ -66,6 +66,7 @@ class GraphReader {
   using Environment = std::unordered_map<PyObject*, Result>;
 
   void call(PyObject* node, std::string_view name, PyObject* meta);
+  aten::Argument ordered_call(PyObject* node, std::string_view name, PyObject* meta);
   aten::Argument get_item(PyObject* args);
   aten::Argument inline_call(PyObject* args, PyObject* kwargs, const CallTarget& target);
   void get_attribute(PyObject* graph_module, PyObject* node, std::string_view name);

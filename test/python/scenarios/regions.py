@@ -1,9 +1,12 @@
 """Programs with regions: gradient modes, autocast, hints, checkpoints, compile regions, effects."""
 
+import onnx_native
 import torch
 from torch import nn
+from torch._higher_order_ops.effects import _register_effectful_op
 from torch._higher_order_ops.hints_wrap import hints_wrapper
 from torch._higher_order_ops.run_const_graph import run_const_graph
+from torch._library.effects import EffectType
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils.checkpoint import checkpoint
 
@@ -185,3 +188,33 @@ class SubgraphWithWeights(CompileRegionWithWeights):
 @scenario(*SOME, dynamic=ANY_BATCH, strict=True)
 def subgraph_in_branch(x):
     return torch.cond(x.sum() > 0, lambda a: region(a, a + 1), lambda a: region(a, a - 1) * 2, (x,))
+
+
+@torch.library.custom_op("scenarios::noted", mutates_args=())
+def noted(x: torch.Tensor) -> torch.Tensor:
+    """An operator with an effect: PyTorch keeps its calls in order."""
+    return x * 2
+
+
+noted.register_fake(torch.empty_like)
+_register_effectful_op(torch.ops.scenarios.noted.default, EffectType.ORDERED)
+
+
+@onnx_native.lowering("scenarios::noted")
+def lower_noted(b, x):
+    """Its value, without the effect."""
+    return b.op("Mul", x, 2.0)
+
+
+@scenario(*SOME, dynamic=BATCH)
+def ordered_effects(x):
+    y = noted(x) + 1
+    torch.ops.higher_order.print("sum {}", y.sum())
+    return noted(y) - x
+
+
+@scenario(*SOME, dynamic=ANY_BATCH, decomposed=True)
+def ordered_effects_with_tokens(x):
+    y = noted(x) + 1
+    torch.ops.higher_order.print("sum {}", y.sum())
+    return noted(y) - x

@@ -27,6 +27,7 @@ class Scenario:
     inputs: Sequence[Arguments]
     dynamic_shapes: Any = None
     strict: bool = False  # captured by TorchDynamo, which keeps regions as sub-graphs
+    decomposed: bool = False  # as ExportedProgram.run_decompositions leaves it
     tolerance: float = 1e-5
 
 
@@ -87,9 +88,13 @@ def export(scenario: Scenario) -> torch.onnx.ONNXProgram:
     model: Any = scenario.program()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        if scenario.strict:
-            model = torch.export.export(model, args, kwargs, dynamic_shapes=shapes, strict=True)
+        if scenario.strict or scenario.decomposed:
+            model = torch.export.export(
+                model, args, kwargs, dynamic_shapes=shapes, strict=scenario.strict
+            )
             args, kwargs = (), {}
+        if scenario.decomposed:
+            model = model.run_decompositions()
         program = torch.onnx.export(
             model, args, kwargs=kwargs, dynamo=True, dynamic_shapes=shapes, verbose=False
         )
