@@ -20,7 +20,7 @@ from torch.onnx._internal.exporter import (
     _flags,
 )
 
-from onnx_native import _fallbacks, _library, _options, _report, _shapes, _vmap
+from onnx_native import _fallbacks, _inputs, _library, _options, _report, _shapes, _vmap
 from onnx_native._program import ONNXProgram
 
 
@@ -68,19 +68,26 @@ def export_compat(
             output_names = model.output_names()
         if dynamic_shapes is None:
             dynamic_shapes = model.dynamic_shapes()
+    inputs: _inputs.Inputs | None = None
     if isinstance(model, torch.export.ExportedProgram):
         dynamic_shapes = dynamic_shapes or {}
     else:
         args, kwargs, dynamic_shapes = _capture_arguments(
             model, args, kwargs, dynamic_shapes, dynamic_axes, input_names, output_names
         )
+        _inputs.register_caches(args, kwargs)
+        if dynamic_shapes:
+            inputs = _inputs.prepare(model, args, kwargs, dynamic_shapes)
+    if inputs is None:
+        shapes, named = _shapes.without_names(dynamic_shapes)
+        specs = _shapes.flat_specs(dynamic_shapes) if named else []
+        inputs = _inputs.Inputs(args, kwargs, shapes, specs, [])
     opset = _constants.ONNX_DEFAULT_OPSET if opset_version is None else opset_version
     translations = None
     if custom_translation_table is not None:
         from onnx_native import _translation
 
         translations = _translation.Table(custom_translation_table, opset)
-    shapes_to_capture, named = _shapes.without_names(dynamic_shapes)
     program = _Exporter(
         verbose=verbose,
         report=report,
@@ -89,10 +96,7 @@ def export_compat(
         artifacts_dir=pathlib.Path(artifacts_dir),
     ).export(
         model,
-        args,
-        kwargs,
-        shapes_to_capture,
-        dynamic_shapes if named else None,
+        inputs,
         opset=opset,
         optimize=optimize,
         verify=verify,
@@ -193,10 +197,7 @@ class _Exporter:
     def export(
         self,
         model: Any,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any] | None,
-        dynamic_shapes: Any,
-        named_shapes: Any,
+        inputs: _inputs.Inputs,
         *,
         opset: int,
         optimize: bool,
@@ -209,7 +210,8 @@ class _Exporter:
         if isinstance(model, torch.export.ExportedProgram):
             captured, strategy = model, None
         else:
-            captured, strategy = self._capture(model, args, kwargs, dynamic_shapes)
+            with _inputs.elements_of(model, inputs.scalars):
+                captured, strategy = self._capture(model, inputs)
         capture_seconds = time.perf_counter() - start
         self._dump_program(captured)
         captured = _vmap.unfold(captured)
@@ -219,7 +221,7 @@ class _Exporter:
             optimize=optimize,
             input_names=input_names,
             output_names=output_names,
-            symbol_names=_shapes.symbol_names(captured, named_shapes) if named_shapes else {},
+            symbol_names=_shapes.symbol_names(captured, inputs.specs) if inputs.specs else {},
             verify=verify,
             translations=translations,
         )
@@ -240,7 +242,7 @@ class _Exporter:
         return program
 
     def _capture(
-        self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any
+        self, model: Any, inputs: _inputs.Inputs
     ) -> tuple[torch.export.ExportedProgram, str]:
         failed: list[_capture_strategies.Result] = []
         for strategy_class in _capture_strategies.CAPTURE_STRATEGIES:
@@ -250,7 +252,9 @@ class _Exporter:
                 artifacts_dir=self._folder,
                 timestamp=self._timestamp,
             )
-            result = strategy(model, args, kwargs, dynamic_shapes=dynamic_shapes)
+            result = strategy(
+                model, inputs.args, inputs.kwargs, dynamic_shapes=inputs.dynamic_shapes
+            )
             if result.exception is not None:
                 failed.append(result)
             if self._report is not None:

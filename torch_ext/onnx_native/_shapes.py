@@ -52,20 +52,43 @@ def _named_axes(axes: Any) -> Iterator[tuple[int, str]]:
     else:
         items = []
     for axis, dim in items:
-        if isinstance(dim, str):
-            yield axis, dim
-        elif isinstance(dim, torch.export.Dim):
-            yield axis, dim.__name__
+        name = _name(dim)
+        if name is not None:
+            yield axis, name
 
 
-def symbol_names(program: torch.export.ExportedProgram, dynamic_shapes: Any) -> dict[str, str]:
-    """What the user calls torch.export's symbols: ``{"s77": "batch"}``."""
-    flat, _ = _dynamic_shapes._flatten_dynamic_shapes_to_axes(dynamic_shapes)
+def _name(dim: Any) -> str | None:
+    return dim if isinstance(dim, str) else getattr(dim, "__name__", None)
+
+
+def _named_sizes(value: Any, spec: Any) -> Iterator[tuple[Any, str]]:
+    """An input's sizes, or its value if it is an int, that the user gave names."""
+    if isinstance(value, torch.Tensor):
+        for axis, axis_name in _named_axes(spec):
+            yield value.shape[axis], axis_name
+    elif isinstance(value, torch.SymInt):
+        name = _name(spec)
+        if name is not None:
+            yield value, name
+
+
+def flat_specs(dynamic_shapes: Any) -> list[Any]:
+    """What ``dynamic_shapes`` says of each input, where the arguments are not at hand."""
+    return _dynamic_shapes._flatten_dynamic_shapes_to_axes(dynamic_shapes)[0]
+
+
+def symbol_names(program: torch.export.ExportedProgram, specs: list[Any]) -> dict[str, str]:
+    """What the user calls torch.export's symbols: ``{"s77": "batch"}``.
+
+    Args:
+        program: What was captured.
+        specs: What the user said of each input.
+    """
     # An argument that is no tensor may have an entry or none.
     inputs = _user_placeholders(program, constants=True)
-    if len(inputs) != len(flat):
+    if len(inputs) != len(specs):
         inputs = _user_placeholders(program, constants=False)
-    if len(inputs) != len(flat):
+    if len(inputs) != len(specs):
         warnings.warn(
             "# ONNX model has different number of inputs than the flatten dynamic_shapes. "
             "The dynamic axes will not be renamed.",
@@ -74,12 +97,8 @@ def symbol_names(program: torch.export.ExportedProgram, dynamic_shapes: Any) -> 
         )
         return {}
     names: dict[str, str] = {}
-    for node, axes in zip(inputs, flat, strict=True):
-        value = node.meta.get("val")
-        if not isinstance(value, torch.Tensor):
-            continue
-        for axis, name in _named_axes(axes):
-            size = value.shape[axis]
+    for node, spec in zip(inputs, specs, strict=True):
+        for size, name in _named_sizes(node.meta.get("val"), spec):
             if not isinstance(size, torch.SymInt):
                 continue
             symbol = str(size.node.expr)
