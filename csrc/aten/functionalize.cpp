@@ -483,11 +483,13 @@ class Functionalizer {
   std::unordered_set<const Value*> scattered_;  // values that may not be contiguous
 };
 
+void functionalize_body(Graph& graph);
+
 void functionalize_sub_graphs(const Node& node) {
   for (const Argument& argument : node.arguments) {
     const auto* sub_graph = argument.get<std::shared_ptr<Graph>>();
     if (!sub_graph) continue;
-    functionalize(**sub_graph);
+    functionalize_body(**sub_graph);
     if (!(*sub_graph)->mutations.empty()) {
       fail_unsupported(node, concat("a branch or loop body writes to its input %",
                                     (*sub_graph)->mutations[0].target));
@@ -495,10 +497,7 @@ void functionalize_sub_graphs(const Node& node) {
   }
 }
 
-}  // namespace
-
-void functionalize(Graph& graph) {
-  reveal_hidden_writes(graph);
+void functionalize_body(Graph& graph) {
   bool writes = false;
   for (const Node* node : graph.nodes) {
     if (!node->schema) functionalize_sub_graphs(*node);
@@ -509,6 +508,15 @@ void functionalize(Graph& graph) {
   } else {
     std::erase_if(graph.nodes, [](const Node* node) { return is_effect_only(*node); });
   }
+}
+
+}  // namespace
+
+void functionalize(Graph& graph) {
+  // Not in branches and loop bodies, which torch.export keeps from writing to what is outside:
+  // there a batch_norm normalizes and moves no statistics, as PyTorch's exporter has it.
+  reveal_hidden_writes(graph);
+  functionalize_body(graph);
 }
 
 }  // namespace onnx_native::aten

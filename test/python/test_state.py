@@ -101,6 +101,27 @@ def test_momentum() -> None:
     follow(program, module, [(torch.randn(n, 3),) for n in (4, 2, 7)])
 
 
+class NormalizedInABranch(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+        self.register_buffer("variance", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        def normalized(x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.batch_norm(x, self.mean, self.variance, training=True)
+
+        return torch.cond(x.sum() > 0, normalized, lambda x: x * 2, (x,))
+
+
+def test_statistics_in_a_branch_are_left_alone() -> None:
+    module = NormalizedInABranch()
+    program = export(module, (torch.randn(4, 3),), dynamic_shapes=({0: "n"},))
+    assert program.state_outputs == {}
+    for x in (torch.rand(4, 3), -torch.rand(2, 3)):
+        torch.testing.assert_close(program(x)[0], module(x))
+
+
 class Assigned(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
