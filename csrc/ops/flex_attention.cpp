@@ -1,6 +1,7 @@
 // flex_attention: plain attention, with the functions of single scores evaluated on whole grids.
 #include "ops/flex_attention.h"
 
+#include <algorithm>
 #include <limits>
 #include <numbers>
 #include <unordered_map>
@@ -40,7 +41,10 @@ class OverGrid {
   }
 
   aten::Argument copy(const aten::Argument& argument) {
-    if (aten::Value* value = argument.as_value()) return copies_.at(value);
+    if (aten::Value* value = argument.as_value()) {
+      b_.check(!rows_.contains(value), "a whole row of a table for a single score");
+      return copies_.at(value);
+    }
     if (const auto* list = argument.get<aten::Argument::List>()) {
       aten::Argument::List copies;
       for (const auto& element : *list) copies.push_back(copy(element));
@@ -61,10 +65,28 @@ class OverGrid {
       if ((*joined)[axis].equals(1)) (*joined)[axis] = grid->second[axis];
   }
 
+  // The arguments of an index of a table; those of `table[i]` come first in `table[i][j]`.
+  std::vector<aten::Argument> index_arguments(const aten::Node& node) const {
+    const auto row = rows_.find(node.arguments[0].as_value());
+    if (row == rows_.end()) return node.arguments;
+    std::vector<aten::Argument> joined = index_arguments(*row->second);
+    auto& indices = std::get<aten::Argument::List>(joined[1].value);
+    const auto* more = node.arguments[1].get<aten::Argument::List>();
+    indices.insert(indices.end(), more->begin(), more->end());
+    return joined;
+  }
+
   void copy(const aten::Node& node) {
+    const bool is_index = node.op == "aten::index.Tensor";
+    if (is_index && !is_scalar(node.outputs[0]->type) &&
+        std::ranges::none_of(*node.arguments[1].get<aten::Argument::List>(),
+                             &aten::Argument::is_none)) {
+      rows_[node.outputs[0]] = &node;
+      return;
+    }
     std::vector<aten::Argument> arguments;
     std::optional<Shape> grid;
-    for (const auto& argument : node.arguments) {
+    for (const auto& argument : is_index ? index_arguments(node) : node.arguments) {
       arguments.push_back(copy(argument));
       join_grids(arguments.back(), grid);
     }
@@ -89,6 +111,7 @@ class OverGrid {
   aten::Graph graph_;
   std::unordered_map<const aten::Value*, aten::Value*> copies_;
   std::unordered_map<const aten::Value*, Shape> grids_;
+  std::unordered_map<const aten::Value*, const aten::Node*> rows_;  // indices that go on
 };
 
 // Whether a mask function is the one that torch puts where there is none: True for all.

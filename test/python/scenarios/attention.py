@@ -125,3 +125,14 @@ def flex_with_log_sums(q, k, v):
         return torch.where(i > j, s, -float("inf"))
 
     return flex_attention(q, k, v, score_mod=score, return_lse=True)
+
+
+@scenario(*SETS, dynamic=BATCH)
+def flex_table_row_by_row(q, k, v):
+    table = torch.arange(32.0).reshape(2, 16).sin()
+    limit = torch.tensor(5)
+
+    def score(s, b, h, i, j):
+        return torch.where(i - j < limit, s + table[h][j], s * 0.5)
+
+    return flex_attention(q, k, v, score_mod=score)
