@@ -193,10 +193,20 @@ class Parser {
   }
 
   static Result apply(std::string_view name, const std::vector<Ratio>& arguments) {
-    if (name == "floor" || name == "ceiling") {
-      if (arguments.size() != 1) return std::nullopt;
-      const auto divide = name == "floor" ? Dim::floor_div : Dim::ceil_div;
-      return Ratio{divide(arguments[0].numerator, arguments[0].denominator)};
+    if (arguments.size() == 1) {
+      const auto& [numerator, denominator] = arguments[0];
+      const bool is_trunc = name == "TruncToInt" && numerator.known_non_negative() &&
+                            denominator.known_non_negative();
+      if (name == "floor" || name == "FloorToInt" || is_trunc) {
+        return Ratio{Dim::floor_div(numerator, denominator)};
+      }
+      if (name == "ceiling" || name == "CeilToInt") {
+        return Ratio{Dim::ceil_div(numerator, denominator)};
+      }
+      if (name == "ToFloat") return arguments[0];
+    }
+    if (name == "IntTrueDiv" && arguments.size() == 2) {
+      return multiply(arguments[0], {arguments[1].denominator, arguments[1].numerator});
     }
     if (name == "Add" || name == "Mul") {
       Ratio total{name == "Add" ? 0 : 1};

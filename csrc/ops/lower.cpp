@@ -26,21 +26,28 @@ std::string where(const aten::Node& node) {
   return text;
 }
 
-// A sym_int whose expression is known needs no node: the Builder computes it from sizes when
-// somebody asks.
-bool is_known_size(const aten::Node& node) {
-  return !node.outputs.empty() && std::ranges::all_of(node.outputs, [](const aten::Value* output) {
-    return output->type.kind == aten::Type::Kind::sym_int && output->type.dim.has_value();
+// Whether `node` is arithmetic whose result has a name that none of its operands mentions: readers
+// name so what they cannot express (3 * round(s0 / 2)).
+bool names_its_result(const aten::Node& node) {
+  const Dim& result = *node.outputs[0]->type.dim;
+  if (!node.op.starts_with("python::") || !result.is_symbol()) return false;
+  const std::string symbol = result.str();
+  return std::ranges::none_of(node.arguments, [&symbol](const aten::Argument& argument) {
+    const aten::Value* operand = argument.as_value();
+    if (!operand || !operand->type.dim) return false;
+    const std::vector<std::string> symbols = operand->type.dim->symbols();
+    return std::ranges::find(symbols, symbol) != symbols.end();
   });
 }
 
-// Unbacked symbols are those that some node of the program computes from data: reads from a tensor,
-// or rounds from a number that was read.
-bool computes_from_data(const aten::Node& node) {
-  static constexpr std::string_view kSources[] = {"aten::item",    "aten::_local_scalar_dense",
-                                                  "python::floor", "python::ceil",
-                                                  "python::trunc", "python::round"};
-  return std::ranges::find(kSources, node.op) != std::end(kSources);
+// A sym_int whose expression is known needs no node: the Builder computes it from sizes when
+// somebody asks. What is read from a tensor is known to nobody before.
+bool is_known_size(const aten::Node& node) {
+  if (node.op == "aten::item" || node.op == "aten::_local_scalar_dense") return false;
+  const bool known = std::ranges::all_of(node.outputs, [](const aten::Value* output) {
+    return output->type.kind == aten::Type::Kind::sym_int && output->type.dim.has_value();
+  });
+  return known && !node.outputs.empty() && !names_its_result(node);
 }
 
 }  // namespace
@@ -115,7 +122,7 @@ std::vector<const aten::Node*> missing_operators(const aten::Graph& graph,
       if (const auto* body = argument.get<std::shared_ptr<aten::Graph>>())
         std::ranges::copy(missing_operators(**body, lowerings), std::back_inserter(missing));
     }
-    if (is_known_size(*node) && !computes_from_data(*node)) continue;
+    if (is_known_size(*node)) continue;
     if (!lowerings.find(*node)) missing.push_back(node);
   }
   return missing;
@@ -195,7 +202,7 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
 void Lowerer::lower(const aten::Node& node) {
   try {
     builder_.set_location(node.location);
-    if (is_known_size(node) && !computes_from_data(node) && !lowerings_.preferred(node)) {
+    if (is_known_size(node) && !lowerings_.preferred(node)) {
       for (const aten::Value* output : node.outputs) environment_[output] = *output->type.dim;
       return;
     }

@@ -143,6 +143,9 @@ TEST(ParseDim, PythonAndSympy) {
   EXPECT_EQ(normalized("floor(a/2 + 1/2)"), "(a + 1)//2");
   EXPECT_EQ(normalized("floor(s0*s1/s1)"), "s0");
   EXPECT_EQ(normalized("(s0*s1)/s1"), "s0");
+  EXPECT_EQ(normalized("CeilToInt(IntTrueDiv(4*s0 + 1, 2))"), "2*s0 + 1");
+  EXPECT_EQ(normalized("FloorToInt(IntTrueDiv(ToFloat(s0), 2))"), "s0//2");
+  EXPECT_EQ(normalized("3*TruncToInt(IntTrueDiv(s0, s1))"), "3*(s0//s1)");
   EXPECT_EQ(normalized("Symbol('s77', positive=True, integer=True)"), "s77");
   EXPECT_EQ(normalized("Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(-1))"),
             "2*s0 - 1");
@@ -153,8 +156,8 @@ TEST(ParseDim, PythonAndSympy) {
 }
 
 TEST(ParseDim, RefusesWhatIsNoSize) {
-  for (const char* text :
-       {"", "s0 +", "s0/2", "1.5", "(s0", "s0)", "foo(s0)", "s0 s1", "2s0", "+"}) {
+  for (const char* text : {"", "s0 +", "s0/2", "1.5", "(s0", "s0)", "foo(s0)", "s0 s1", "2s0", "+",
+                           "IntTrueDiv(s0, 2)", "TruncToInt(IntTrueDiv(s0 - 5, 2))"}) {
     EXPECT_EQ(parse_dim(text), std::nullopt) << text;
   }
 }

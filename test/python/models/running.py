@@ -31,8 +31,10 @@ def newest_opset() -> int:
     return 20
 
 
-def session(path: Path | str) -> onnxruntime.InferenceSession:
+def session(path: Path | str, *, optimized: bool = True) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = torch.get_num_threads()
     return onnxruntime.InferenceSession(path, options)
 
