@@ -3,8 +3,6 @@
 #include <torch/library.h>
 
 #include <algorithm>
-#include <map>
-#include <mutex>
 #include <numeric>
 #include <string>
 #include <string_view>
@@ -67,25 +65,6 @@ bool match(const Schema& mutates, const Schema& candidate, FunctionalSchema& res
   result.schema = &candidate;
   result.sources = std::move(sources);
   return true;
-}
-
-// A custom operator has no functional one: a call of it stands for one that returns what it writes.
-const Schema* written_as_results(const Schema& mutates) {
-  static std::mutex mutex;
-  static std::map<const Schema*, Schema> made;
-  const std::scoped_lock lock(mutex);
-  const auto [at, inserted] = made.try_emplace(&mutates, mutates);
-  Schema& schema = at->second;
-  if (!inserted) return &schema;
-  std::erase_if(schema.returns,
-                [](const SchemaArgument& value) { return !value.alias_sets.empty(); });
-  for (SchemaArgument& argument : schema.arguments) {
-    if (!argument.writes) continue;
-    argument.writes = false;
-    argument.alias_sets.clear();
-    schema.returns.push_back({.name = "", .type = argument.type});
-  }
-  return &schema;
 }
 
 bool writes_single_tensors(const Schema& mutates) {
@@ -154,7 +133,7 @@ FunctionalSchema find_functional(const Schema& mutates) {
     }
   }
   if (!mutates.name.starts_with("aten::") && writes_single_tensors(mutates)) {
-    result.schema = written_as_results(mutates);
+    result.schema = returning_writes(mutates);
     result.sources.resize(mutates.arguments.size());
     std::iota(result.sources.begin(), result.sources.end(), 0);
   }

@@ -16,6 +16,9 @@ struct FunctionalSchema {
   std::vector<int> written;
 };
 
+// The schema, with its own key, of a call that returns its fresh results and then what it writes.
+const Schema* returning_writes(const Schema& mutates);
+
 // `mutates` writes to an argument. A custom operator without a functional one gets a schema of its
 // own key that returns what it writes; else the schema is nullptr when PyTorch has no such
 // operator.

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "aten/functional_schema.h"
 #include "aten/graph.h"
 #include "aten/torch_types.h"
 
@@ -207,6 +208,23 @@ std::vector<const Schema*> find_overloads(std::string_view name) {
   std::sort(result.begin(), result.end(),
             [](const Schema* a, const Schema* b) { return a->key < b->key; });
   return result;
+}
+
+const Schema* returning_writes(const Schema& mutates) {
+  static std::mutex mutex;
+  static auto& made = *new std::map<const Schema*, std::unique_ptr<StoredSchema>>();
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<StoredSchema>& schema = made[&mutates];
+  if (schema) return schema.get();
+  schema = std::make_unique<StoredSchema>(static_cast<const StoredSchema&>(mutates));
+  std::erase_if(schema->returns, [](const SchemaArgument& r) { return !r.alias_sets.empty(); });
+  for (SchemaArgument& argument : schema->arguments) {
+    if (!argument.writes) continue;
+    schema->returns.push_back({.name = argument.name, .type = argument.type, .alias_sets = {}});
+    argument.writes = false;
+    argument.alias_sets.clear();
+  }
+  return schema.get();
 }
 
 const std::vector<Argument>& default_arguments(const Schema& schema) {

@@ -4,6 +4,8 @@
 #include <iterator>
 #include <unordered_set>
 
+#include "ops/onnx_call.h"
+
 namespace onnx_native::ops {
 namespace {
 
@@ -111,6 +113,7 @@ const Lowering* Lowerings::preferred(const aten::Node& node) const {
 const Lowering* Lowerings::find(const aten::Node& node) const {
   if (const Lowering* lowering = preferred(node)) return lowering;
   if (const Lowering* native = table_.find(node.op, key_of(node))) return native;
+  if (const Lowering* node_itself = find_onnx_call(node.op)) return node_itself;
   return foreign_ ? foreign_->fallback(node) : nullptr;
 }
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_native import _build_info, _hook, _library
 from onnx_native._fallbacks import fallbacks
+from onnx_native._keep import keep
 from onnx_native._library import library_path
 from onnx_native._lowerings import lowering, remove_lowering
 from onnx_native._options import options
@@ -29,6 +30,7 @@ __all__ = [
     "enable",
     "fallbacks",
     "is_enabled",
+    "keep",
     "library_path",
     "lowering",
     "options",

@@ -110,7 +110,10 @@ def _decompositions(op: Any, has_lowering: Callable[[str], bool]) -> dict[Any, A
         for other, function in core.items()
         if isinstance(other, torch._ops.OpOverload) and not has_lowering(key_of(other))
     }
-    own = core.get(op) or decomposition_table.get(op)
+    # PyTorch's own decomposition of an ONNX operator is its implementation.
+    own = (
+        core.get(op) or decomposition_table.get(op) or torch.onnx.ops.aten_decompositions().get(op)
+    )
     if own is not None:
         table[op] = own
     return table

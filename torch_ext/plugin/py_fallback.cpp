@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ops/onnx_call.h"
 #include "plugin/py_lowering.h"
 
 namespace onnx_native::plugin {
@@ -55,8 +56,9 @@ bool takes_complex(const aten::Node& node) {
 
 }  // namespace
 
-PyLowerings::PyLowerings(ProgramReader& reader, bool enabled, py::object translations)
-    : reader_(reader), enabled_(enabled), translations_(std::move(translations)) {
+PyLowerings::PyLowerings(ProgramReader& reader, int64_t opset, bool enabled,
+                         py::object translations)
+    : reader_(reader), opset_(opset), enabled_(enabled), translations_(std::move(translations)) {
   if (translations_.is_none()) return;
   for (const auto& [op, function] : translations_.attr("lowerings").cast<py::dict>()) {
     translated_.emplace(op.cast<std::string>(), lowering_of(function.cast<py::function>()));
@@ -64,6 +66,7 @@ PyLowerings::PyLowerings(ProgramReader& reader, bool enabled, py::object transla
 }
 
 const ops::Lowering* PyLowerings::preferred(const aten::Node& node) {
+  if (ops::onnx_call_opset(node.op) > opset_ && !has_lowering(node.op)) return fallback(node);
   if (translated_.empty()) return nullptr;
   const auto given = translated_.find(node.op);
   if (given != translated_.end()) return takes_complex(node) ? nullptr : &given->second;

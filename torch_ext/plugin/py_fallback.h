@@ -19,11 +19,12 @@ namespace onnx_native::plugin {
 // replayed into the Builder. Both start in onnx_native._fallbacks. Used with the GIL held.
 //
 // Before the op table comes the translation table, an onnx_native._translation.Table or None. It
-// also has the calls that PyTorch's exporter would decompose into one that the table translates.
+// also has the calls that PyTorch's exporter would decompose into one that the table translates,
+// and those of ONNX's own operators which are newer than the model's opset.
 class PyLowerings final : public ops::ForeignLowerings {
  public:
   // `reader` knows which FX node each call was read from; it must outlive this object.
-  PyLowerings(ProgramReader& reader, bool enabled, py::object translations);
+  PyLowerings(ProgramReader& reader, int64_t opset, bool enabled, py::object translations);
 
   const ops::Lowering* preferred(const aten::Node& node) override;
   const ops::Lowering* fallback(const aten::Node& node) override;
@@ -43,6 +44,7 @@ class PyLowerings final : public ops::ForeignLowerings {
   std::shared_ptr<aten::Graph> read(const aten::Node& node, const py::object& module);
 
   ProgramReader& reader_;
+  int64_t opset_;
   bool enabled_;
   py::object translations_;
   std::unordered_map<std::string, ops::Lowering> translated_;  // by operator

@@ -89,6 +89,7 @@ class PyBuilder {
     return tuple;
   }
 
+  size_t results() const { return call_.node().outputs.size(); }
   PyValue cast(const PyValue& value, py::handle dtype) {
     return {builder().cast(value.value, dtype_of(dtype))};
   }
@@ -332,6 +333,7 @@ void bind_lowerings(py::module_& module) {
       });
   py::class_<PyBuilder>(module, "Builder")
       .def_property_readonly("opset", &PyBuilder::opset)
+      .def_property_readonly("results", &PyBuilder::results)
       .def("op", &PyBuilder::op)
       .def("cast", &PyBuilder::cast, py::arg("value"), py::arg("dtype"))
       .def("constant", &PyBuilder::constant, py::arg("value"), py::arg("dtype") = py::none())

@@ -14,7 +14,7 @@ Program::Program(py::handle exported_program, SymbolNames symbol_names, ExportOp
   ProgramReader reader(std::move(symbol_names));
   graph_ = read_exported_program(exported_program, reader);
   const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
-  PyLowerings foreign(reader, fallbacks, std::move(translations));
+  PyLowerings foreign(reader, options.opset, fallbacks, std::move(translations));
   options.foreign = &foreign;
   model_ = export_graph(*graph_, options, &report_);
   fallbacks_ = foreign.used();

@@ -1,0 +1,93 @@
+"""transformers' OnnxExporter, a client that edits the returned model, on this exporter."""
+
+import onnx
+import pytest
+import torch
+from models.torchvision_kernels import load_torchvision_kernels
+
+load_torchvision_kernels()  # transformers imports torchvision
+
+from transformers import (  # noqa: E402
+    BertConfig,
+    BertModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    T5Config,
+    T5ForConditionalGeneration,
+)
+from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter  # noqa: E402
+
+SIZES = {"vocab_size": 64, "max_position_embeddings": 64}
+
+
+def decoder():
+    config = LlamaConfig(
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        **SIZES,
+    )
+    return LlamaForCausalLM(config)
+
+
+def encoder():
+    config = BertConfig(
+        hidden_size=16, intermediate_size=32, num_hidden_layers=1, num_attention_heads=4, **SIZES
+    )
+    return BertModel(config)
+
+
+def encoder_decoder():
+    config = T5Config(
+        vocab_size=64,
+        d_model=16,
+        d_kv=4,
+        d_ff=32,
+        num_layers=1,
+        num_heads=4,
+        decoder_start_token_id=0,
+    )
+    return T5ForConditionalGeneration(config)
+
+
+def inputs(batch, length, model):
+    ids = torch.randint(1, 64, (batch, length))
+    given = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    if isinstance(model, T5ForConditionalGeneration):
+        given["decoder_input_ids"] = torch.randint(1, 64, (batch, length - 2))
+    return given
+
+
+@pytest.mark.parametrize("make", [decoder, encoder, encoder_decoder])
+def test_export(make, tmp_path):
+    torch.manual_seed(0)
+    model = make().eval()
+    config = OnnxConfig(dynamic=True)
+    exported = OnnxExporter().export(model, inputs(2, 7, model), config=config)
+    # The exporter's edits of the returned model.
+    assert exported.program.producer_name == "onnx_native"
+    assert {"logits", "last_hidden_state"} & {
+        value.name for value in exported.program.graph.outputs
+    }
+    exported.save_pretrained(tmp_path)
+    onnx.checker.check_model(str(next(tmp_path.rglob("*.onnx"))), full_check=True)
+    loaded = type(exported).from_pretrained(tmp_path)
+    for batch, length in ((2, 7), (3, 4)):
+        given = inputs(batch, length, model)
+        with torch.no_grad():
+            expected = model(**given)[0]
+        torch.testing.assert_close(loaded(**given)[0], expected, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("make", [decoder, encoder_decoder])
+def test_export_for_generation(make):
+    torch.manual_seed(0)
+    model = make().eval()
+    given = inputs(2, 7, model)
+    given.pop("decoder_input_ids", None)
+    exported = OnnxExporter().export_for_generation(model, given, config=OnnxConfig(dynamic=True))
+    assert "decode" in exported.components
+    for component in exported.components.values():
+        assert component.program.producer_name == "onnx_native"
