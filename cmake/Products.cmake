@@ -59,7 +59,7 @@ if(ONNX_NATIVE_PYTHON)
 endif()
 if(ONNX_NATIVE_PYTHON AND plugin_sources)
   onnx_native_include_folder(plugin plugin_includes
-    base aten onnx ops passes writer api onnx_native plugin)
+    base aten onnx ops passes writer readers api onnx_native plugin)
   add_library(onnx_native_plugin MODULE ${plugin_sources})
   target_include_directories(onnx_native_plugin PRIVATE "${plugin_includes}")
   target_include_directories(onnx_native_plugin SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})

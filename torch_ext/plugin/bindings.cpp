@@ -7,6 +7,7 @@
 #include "plugin/py_lowering.h"
 #include "plugin/py_program.h"
 #include "plugin/torch_version.h"
+#include "readers/pt2/reader.h"
 
 namespace onnx_native::plugin {
 namespace {
@@ -64,6 +65,9 @@ PYBIND11_MODULE(_C, module) {
       },
       py::arg("exported_program"), py::arg("symbol_names") = SymbolNames(),
       "The same after functionalization and verification.");
+  module.def(
+      "read_pt2", [](const std::string& path) { return aten::print(*readers::pt2::read(path)); },
+      py::arg("path"), "The ATen graph of a program that torch.export.save wrote, as text.");
   module.def("table_keys", &table_keys, "(operator, dispatch key) of every native lowering.");
   module.def("table_parameters", &table_parameters, py::arg("op"), py::arg("key") = "dense",
              "The kinds of the parameters of a native lowering.");

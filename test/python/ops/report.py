@@ -26,7 +26,7 @@ from typing import Any
 import torch
 
 from ops import checking
-from ops.row import DTYPES, Case, Row, case_of, first_middle_last
+from ops.row import DTYPES, Case, Row, case_of
 
 # What PyTorch's database files under other names than linalg.*.
 LINEAR_ALGEBRA = frozenset(
@@ -125,14 +125,20 @@ def check(info: Any, case: Case, stage: Stage) -> set[str]:
     return checking.fallbacks(program)
 
 
-def examine(info: Any, dtype: str) -> Outcome:
+def spread(samples: Sequence[Any], count: int) -> list[Any]:
+    """That many of the samples, the first and the last among them."""
+    last = len(samples) - 1
+    return [samples[i] for i in sorted({round(n * last / (count - 1)) for n in range(count)})]
+
+
+def examine(info: Any, dtype: str, count: int) -> Outcome:
     """The outcome of one operator in one dtype."""
     torch.manual_seed(0)
     stage = Stage()
     used: set[str] = set()
     try:
         samples = list(info.sample_inputs("cpu", DTYPES[dtype], requires_grad=False))
-        for sample in first_middle_last(samples):
+        for sample in spread(samples, count):
             used |= check(info, comparable_case(title(info), info, sample), stage)
     except Exception as error:
         return Outcome(title(info), dtype, stage.name, _reason(error))
@@ -153,17 +159,17 @@ def operators(dtype: str) -> list[Any]:
     return [info for info in common_methods_invocations.op_db if DTYPES[dtype] in info.dtypes]
 
 
-def run(task: tuple[int, str, bool]) -> Outcome:
+def run(task: tuple[int, str, int, bool]) -> Outcome:
     """One operator, by its number among those that take the dtype."""
     import onnx_native
 
-    number, dtype, fallbacks = task
+    number, dtype, count, fallbacks = task
     torch.set_num_threads(1)
     torch.ops.load_library(onnx_native.library_path())
     logging.disable(logging.CRITICAL)
     with warnings.catch_warnings(), torch.no_grad(), onnx_native.fallbacks(fallbacks):
         warnings.simplefilter("ignore")
-        return examine(operators(dtype)[number], dtype)
+        return examine(operators(dtype)[number], dtype, count)
 
 
 @contextlib.contextmanager
@@ -198,6 +204,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dtypes", default="float32,int64,bool,float16")
     parser.add_argument("--operators", default="", help="only names that contain this")
+    parser.add_argument("--samples", type=int, default=3, help="of each operator; at least 2")
     parser.add_argument("--fallbacks", action="store_true", help="try failures with safety nets")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", type=pathlib.Path, help="write every outcome here")
@@ -210,11 +217,15 @@ def main() -> None:
         for dtype in options.dtypes.split(","):
             infos = operators(dtype)
             chosen = [i for i, info in enumerate(infos) if options.operators in title(info)]
-            outcomes = pool.map(run, [(i, dtype, False) for i in chosen], chunksize=4)
+            outcomes = pool.map(
+                run, [(i, dtype, options.samples, False) for i in chosen], chunksize=4
+            )
             failed = [i for i, o in zip(chosen, outcomes, strict=True) if o.status != "right"]
             again = []
             if options.fallbacks:
-                again = pool.map(run, [(i, dtype, True) for i in failed], chunksize=1)
+                again = pool.map(
+                    run, [(i, dtype, options.samples, True) for i in failed], chunksize=1
+                )
             table += summary(outcomes, again)
             saved = {outcome.operator: outcome for outcome in again if outcome.status == "right"}
             for outcome in outcomes:

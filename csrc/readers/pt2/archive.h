@@ -1,0 +1,34 @@
+// A `.pt2` file: a zip archive without compression, mapped into memory, not read.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace onnx_native::readers::pt2 {
+
+// Throws ExportError(io) when the file cannot be opened, and ExportError(invalid_program) when it
+// is no such archive or ends too early.
+class Archive {
+ public:
+  explicit Archive(const std::string& path);
+  ~Archive();
+
+  const std::string& path() const { return path_; }
+  bool has(const std::string& record) const;
+  // The record's bytes, in the mapped file; they live as long as `owner()`.
+  std::span<const std::byte> bytes(const std::string& record) const;
+  std::string_view text(const std::string& record) const;
+  std::shared_ptr<const void> owner() const;
+
+ private:
+  struct Mapping;
+  struct Reader;
+  std::string path_;
+  std::shared_ptr<const Mapping> mapping_;
+  std::unique_ptr<Reader> reader_;
+};
+
+}  // namespace onnx_native::readers::pt2

@@ -1,0 +1,394 @@
+#include "readers/pt2/graph_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "aten/capture.h"
+#include "aten/stack_trace.h"
+#include "readers/pt2/expression.h"
+#include "readers/pt2/weights.h"
+
+namespace onnx_native::readers::pt2 {
+namespace {
+
+using aten::Argument;
+using List = aten::Argument::List;
+
+// Graphs inside graphs.
+constexpr int kDeepest = 50;
+constexpr int64_t kStrided = 7;
+
+// "torch.ops.aten.add.Tensor" -> "aten::add.Tensor", "torch.ops.higher_order.cond" ->
+// "higher_order::cond", "_operator.add" and "torch.sym_float" -> "python::...".
+std::string key_of(std::string_view target) {
+  constexpr std::string_view kOps = "torch.ops.";
+  if (!target.starts_with(kOps))
+    return "python::" + std::string(target.substr(target.rfind('.') + 1));
+  target.remove_prefix(kOps.size());
+  const size_t dot = target.find('.');
+  if (dot == target.npos) damaged(concat("operator ", target));
+  std::string key = concat(target.substr(0, dot), "::", target.substr(dot + 1));
+  if (key.ends_with(".default")) key.resize(key.size() - std::string_view(".default").size());
+  return key;
+}
+
+std::string layout_name(int64_t layout) {
+  static constexpr std::array<const char*, 8> kNames = {
+      "", "sparse", "sparsecsr", "sparsecsc", "sparsebsr", "sparsebsc", "mkldnn", "strided"};
+  if (layout < 1 || layout > kStrided) damaged(concat("layout ", layout));
+  return kNames[static_cast<size_t>(layout)];
+}
+
+std::string memory_format_name(int64_t format) {
+  static constexpr std::array<const char*, 5> kNames = {"", "contiguous_format", "channels_last",
+                                                        "channels_last_3d", "preserve_format"};
+  if (format < 1 || format > 4) damaged(concat("memory format ", format));
+  return kNames[static_cast<size_t>(format)];
+}
+
+std::string device_name(const Json& device) {
+  std::string name = string(field(device, "type"), "device");
+  if (const Json* index = optional_field(device, "index"))
+    name = concat(name, ":", integer(*index, "device index"));
+  return name;
+}
+
+template <class Make>
+List list_of(const Json& values, const Make& make) {
+  List result;
+  for (const Json& value : list(values, "an argument")) result.push_back(make(value));
+  return result;
+}
+
+// An argument as the schema's type wants it.
+Argument conformed(Argument argument, const aten::SchemaType& type) {
+  if (type.list) {
+    auto* items = std::get_if<List>(&argument.value);
+    if (!items) {
+      if (argument.is_none()) return argument;
+      return List(std::max(type.fixed_size, 1), argument);
+    }
+    if (items->size() == 1 && type.fixed_size > 1) return List(type.fixed_size, (*items)[0]);
+    if (type.kind == aten::TypeKind::floating) {
+      for (Argument& item : *items) {
+        if (const auto* n = item.get<int64_t>()) item = static_cast<double>(*n);
+      }
+    }
+    return argument;
+  }
+  if (type.kind == aten::TypeKind::floating) {
+    if (const auto* n = argument.get<int64_t>()) return static_cast<double>(*n);
+  }
+  return argument;
+}
+
+// "L__self___layer,layer,torch.nn.Linear;..."
+void read_modules(std::string_view stack, Location& location) {
+  while (!stack.empty()) {
+    const size_t end = std::min(stack.find(';'), stack.size());
+    const std::string_view entry = stack.substr(0, end);
+    stack.remove_prefix(std::min(end + 1, stack.size()));
+    const size_t comma = entry.find(','), last = entry.rfind(',');
+    if (comma == entry.npos || comma == last || entry.starts_with("_empty_nn")) continue;
+    location.module_names.emplace_back(entry.substr(comma + 1, last - comma - 1));
+    location.class_names.emplace_back(entry.substr(last + 1));
+  }
+  aten::set_module_path(location);
+}
+
+Location read_location(const Json& node, const std::string& name) {
+  Location location;
+  location.node = name;
+  const Json* metadata = optional_field(node, "metadata");
+  if (!metadata) return location;
+  if (const Json* trace = optional_field(*metadata, "stack_trace"))
+    aten::read_stack_trace(string(*trace, "stack_trace"), location);
+  if (const Json* stack = optional_field(*metadata, "nn_module_stack"))
+    read_modules(string(*stack, "nn_module_stack"), location);
+  return location;
+}
+
+// A node's results as one list of {"as_tensor": ...}, and whether they are one list or several.
+const Json& name_of(const Json& value) { return field(value, "name"); }
+
+}  // namespace
+
+Dim Types::dim(const Json& sym_int) {
+  const auto [kind, value] = choice(sym_int, "a size");
+  if (kind == "as_int") return integer(value, "a size");
+  if (kind != "as_expr") damaged("a size that is no expression");
+  const std::string& text = string(field(value, "expr_str"), "expr_str");
+  const auto [at, inserted] = dims_.try_emplace(text);
+  if (inserted) {
+    const std::optional<Dim> parsed = parse_expression(text);
+    at->second = parsed ? *parsed : Dim::fresh();
+  }
+  return at->second;
+}
+
+aten::Type Types::tensor(const Json& meta) {
+  const int64_t layout = integer(field(meta, "layout"), "layout");
+  if (layout != kStrided)
+    fail(ErrorKind::unsupported, "ONNX has no tensors of layout ", layout_name(layout));
+  Shape shape;
+  for (const Json& size : list(field(meta, "sizes"), "sizes")) shape.push_back(dim(size));
+  return aten::Type::tensor(dtype_of(field(meta, "dtype")), std::move(shape));
+}
+
+void GraphReader::define(const std::string& name, Argument value) {
+  environment_[name] = std::move(value);
+}
+
+Argument GraphReader::named(const std::string& name) const {
+  const auto at = environment_.find(name);
+  if (at == environment_.end()) damaged(concat(name, " is used but was never computed"));
+  return at->second;
+}
+
+aten::Type GraphReader::type_of(std::string_view kind, const Json& value) {
+  aten::Type type;
+  if (kind == "as_tensor") {
+    const std::string& name = string(name_of(value), "name");
+    return types_.tensor(field(field(source_, "tensor_values"), name.c_str()));
+  }
+  if (kind == "as_sym_int") {
+    const auto [how, named] = choice(value, "a size");
+    if (how == "as_int") return aten::Type::sym_int(integer(named, "a size"));
+    const std::string& name = string(named, "name");
+    return aten::Type::sym_int(types_.dim(field(field(source_, "sym_int_values"), name.c_str())));
+  }
+  if (kind == "as_sym_float") {
+    type.kind = aten::Type::Kind::sym_float;
+  } else if (kind == "as_sym_bool") {
+    type.kind = aten::Type::Kind::sym_bool;
+  } else if (kind == "as_none") {
+    type.kind = aten::Type::Kind::none;
+  } else {
+    type.kind = aten::Type::Kind::other;
+  }
+  return type;
+}
+
+Argument GraphReader::symbolic(const Json& value, std::string_view literal) {
+  const auto [kind, inner] = choice(value, "a symbolic number");
+  if (kind == "as_name") return named(string(inner, "name"));
+  if (kind != literal) damaged("a symbolic number that is none");
+  if (literal == "as_int") return integer(inner, "a number");
+  if (literal == "as_bool") return boolean(inner, "a bool");
+  return number(inner, "a number");
+}
+
+Argument GraphReader::argument(const Json& json) {
+  const auto [kind, value] = choice(json, "an argument");
+  const auto tensor = [this](const Json& item) -> Argument {
+    return named(string(name_of(item), "name"));
+  };
+  const auto optional_tensor = [&](const Json& item) -> Argument {
+    const auto [which, inner] = choice(item, "an argument");
+    return which == "as_tensor" ? tensor(inner) : Argument();
+  };
+  const auto integers = [](const Json& item) -> Argument { return integer(item, "an argument"); };
+  const auto numbers = [](const Json& item) -> Argument { return number(item, "an argument"); };
+  const auto bools = [](const Json& item) -> Argument { return boolean(item, "an argument"); };
+  if (kind == "as_none") return {};
+  if (kind == "as_tensor") return tensor(value);
+  if (kind == "as_tensors") return list_of(value, tensor);
+  if (kind == "as_optional_tensor") return optional_tensor(value);
+  if (kind == "as_optional_tensors") return list_of(value, optional_tensor);
+  if (kind == "as_nested_tensors")
+    return list_of(value, [&](const Json& inner) -> Argument { return list_of(inner, tensor); });
+  if (kind == "as_int") return integers(value);
+  if (kind == "as_ints") return list_of(value, integers);
+  if (kind == "as_int_lists")
+    return list_of(value, [&](const Json& inner) -> Argument { return list_of(inner, integers); });
+  if (kind == "as_float") return numbers(value);
+  if (kind == "as_floats") return list_of(value, numbers);
+  if (kind == "as_float_lists")
+    return list_of(value, [&](const Json& inner) -> Argument { return list_of(inner, numbers); });
+  if (kind == "as_bool") return bools(value);
+  if (kind == "as_bools") return list_of(value, bools);
+  if (kind == "as_string" || kind == "as_operator") return string(value, "an argument");
+  if (kind == "as_strings")
+    return list_of(value, [](const Json& s) -> Argument { return string(s, "an argument"); });
+  if (kind == "as_sym_int") return symbolic(value, "as_int");
+  if (kind == "as_sym_float") return symbolic(value, "as_float");
+  if (kind == "as_sym_bool") return symbolic(value, "as_bool");
+  if (kind == "as_sym_ints")
+    return list_of(value, [&](const Json& s) { return symbolic(s, "as_int"); });
+  if (kind == "as_sym_floats")
+    return list_of(value, [&](const Json& s) { return symbolic(s, "as_float"); });
+  if (kind == "as_sym_bools")
+    return list_of(value, [&](const Json& s) { return symbolic(s, "as_bool"); });
+  if (kind == "as_scalar_type") return dtype_of(value);
+  if (kind == "as_memory_format") return memory_format_name(integer(value, "memory format"));
+  if (kind == "as_layout") return layout_name(integer(value, "layout"));
+  if (kind == "as_device") return device_name(value);
+  if (kind == "as_complex")
+    return std::complex<double>(number(field(value, "real"), "real"),
+                                number(field(value, "imag"), "imag"));
+  if (kind == "as_graph") return subgraph(field(value, "graph"));
+  fail(ErrorKind::unsupported, "an argument of kind ", kind);
+}
+
+std::shared_ptr<aten::Graph> GraphReader::subgraph(const Json& source) {
+  if (depth_ >= kDeepest) damaged("graphs nested too deeply");
+  auto graph = std::make_shared<aten::Graph>();
+  GraphReader inner(types_, source, *graph, depth_ + 1);
+  for (const Json& input : list(field(source, "inputs"), "inputs")) {
+    const auto [kind, value] = choice(input, "an input");
+    const Json& name = kind == "as_tensor" ? name_of(value) : choice(value, "an input").value;
+    const std::string& text = string(name, "an input's name");
+    inner.define(text, graph->add_input(text, inner.type_of(kind, value)));
+  }
+  inner.read_nodes();
+  graph->outputs = inner.outputs();
+  return graph;
+}
+
+std::vector<Argument> GraphReader::outputs() {
+  std::vector<Argument> result;
+  for (const Json& output : list(field(source_, "outputs"), "outputs"))
+    result.push_back(argument(output));
+  return result;
+}
+
+void GraphReader::read_nodes() {
+  for (const Json& node : list(field(source_, "nodes"), "nodes")) {
+    try {
+      read_node(node);
+    } catch (const ExportError& error) {
+      const std::string message = error.what();
+      if (message.find("\n  in node ") != message.npos) throw;
+      const Json* name = optional_field(node, "name");
+      const Location location =
+          read_location(node, name && name->is_string() ? name->get<std::string>() : "?");
+      fail(error.kind(), message.substr(message.find("]: ") + 3), "\n  in node ", location.node,
+           location.source.empty() ? "" : "\n  at ", location.source);
+    }
+  }
+}
+
+void GraphReader::read_node(const Json& node) {
+  const std::string op = key_of(string(field(node, "target"), "target"));
+  if (aten::is_assertion(op.substr(0, op.find('.')))) return;
+  if (aten::is_transparent(op)) return inline_body(node, op);
+  const Json::array_t& results = list(field(node, "outputs"), "outputs");
+  // A size that is a number in this program.
+  if (results.size() == 1) {
+    const auto [kind, value] = choice(results[0], "a result");
+    if (kind == "as_sym_int" && value.contains("as_name")) {
+      if (const auto known = type_of(kind, value).dim->constant())
+        return define(string(value["as_name"], "name"), *known);
+    }
+  }
+  const Json* given = optional_field(node, "name");
+  const std::string name = given ? string(*given, "name") : op;
+  const Location* location = graph_.add_location(read_location(node, name));
+  const bool python = op.starts_with("python::") || op.starts_with("higher_order::");
+  const aten::Schema* schema = python ? nullptr : aten::find_schema(op);
+  read_results(node, name, op, arguments(node, schema, op), location);
+}
+
+std::vector<Argument> GraphReader::arguments(const Json& node, const aten::Schema* schema,
+                                             const std::string& op) {
+  std::vector<Argument> result;
+  if (schema) result = aten::default_arguments(*schema);
+  size_t position = 0;
+  for (const Json& input : list(field(node, "inputs"), "inputs")) {
+    const std::string& name = string(field(input, "name"), "an argument's name");
+    Argument value = argument(field(input, "arg"));
+    if (!schema) {
+      result.push_back(std::move(value));
+      continue;
+    }
+    const int index = name.empty() ? static_cast<int>(position) : schema->index(name);
+    if (index < 0 || index >= static_cast<int>(result.size()))
+      damaged(concat(op, " has no argument called ", name));
+    result[static_cast<size_t>(index)] =
+        conformed(std::move(value), schema->arguments[static_cast<size_t>(index)].type);
+    ++position;
+  }
+  return result;
+}
+
+void GraphReader::read_results(const Json& node, const std::string& name, const std::string& op,
+                               std::vector<Argument> arguments, const Location* location) {
+  aten::Node* call = graph_.add_node(op, std::move(arguments), location);
+  size_t position = 0;
+  for (const Json& output : list(field(node, "outputs"), "outputs")) {
+    const auto [kind, value] = choice(output, "a result");
+    if (kind == "as_tensors" || kind == "as_optional_tensors") {
+      for (const Json& item : list(value, "results")) {
+        const Json tensor = kind == "as_tensors" ? Json{{"as_tensor", item}} : item;
+        add_result(call, tensor, name, position++);
+      }
+    } else {
+      add_result(call, output, name, position++);
+    }
+  }
+}
+
+Argument GraphReader::add_result(aten::Node* node, const Json& output, const std::string& name,
+                                 size_t position) {
+  const auto [kind, value] = choice(output, "a result");
+  const std::string unnamed = concat(name, "_", position);
+  if (kind == "as_none") return graph_.add_output(node, unnamed, type_of(kind, value));
+  const Json& given = kind == "as_tensor" ? name_of(value) : choice(value, "a result").value;
+  const std::string& text = string(given, "a result's name");
+  // torch.export's name for a result that nobody reads.
+  const bool unused = text == concat(name, "_unused_", position);
+  aten::Value* result = graph_.add_output(node, unused ? unnamed : text, type_of(kind, value));
+  define(text, result);
+  return result;
+}
+
+// The body takes the call's place: its inputs are the call's operands.
+void GraphReader::inline_body(const Json& node, const std::string& op) {
+  if (depth_ >= kDeepest) damaged("graphs nested too deeply");
+  const Json* body = nullptr;
+  std::vector<Argument> operands;
+  for (const Json& input : list(field(node, "inputs"), "inputs")) {
+    const auto [kind, value] = choice(field(input, "arg"), "an argument");
+    if (kind == "as_graph" && !body) {
+      body = &field(value, "graph");
+    } else if (body) {
+      operands.push_back(argument(field(input, "arg")));
+    }
+  }
+  if (!body) fail(ErrorKind::unsupported, op, " without a graph of its own");
+  if (op == "higher_order::wrap_with_autocast")
+    fail(ErrorKind::unsupported, "an autocast region in a .pt2 archive");
+  if (op == "higher_order::hints_wrapper" && !operands.empty()) {
+    if (const auto* tuple = operands[0].get<List>()) operands = List(*tuple);
+  } else if (op == "higher_order::invoke_subgraph" && !operands.empty()) {
+    operands.erase(operands.begin());  // which sub-graph it is
+  }
+  GraphReader inner(types_, *body, graph_, depth_ + 1);
+  const Json::array_t& inputs = list(field(*body, "inputs"), "inputs");
+  if (inputs.size() != operands.size()) damaged(concat(op, " does not give what its body takes"));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const auto [kind, value] = choice(inputs[i], "an input");
+    const Json& name = kind == "as_tensor" ? name_of(value) : choice(value, "an input").value;
+    inner.define(string(name, "an input's name"), operands[i]);
+  }
+  inner.read_nodes();
+  std::vector<Argument> results = inner.outputs();
+  size_t next = 0;
+  const auto take = [&](const std::string& name) {
+    if (next >= results.size()) damaged(concat(op, " gives too few results"));
+    define(name, results[next++]);
+  };
+  for (const Json& output : list(field(node, "outputs"), "outputs")) {
+    const auto [kind, value] = choice(output, "a result");
+    if (kind == "as_tensors") {
+      for (const Json& item : list(value, "results")) take(string(name_of(item), "name"));
+    } else if (kind == "as_tensor") {
+      take(string(name_of(value), "name"));
+    } else {
+      take(string(choice(value, "a result").value, "name"));
+    }
+  }
+}
+
+}  // namespace onnx_native::readers::pt2

@@ -1,0 +1,65 @@
+// Fields of an archive's JSON, with errors that name them.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace onnx_native::readers::pt2 {
+
+using Json = nlohmann::json;
+
+[[noreturn]] inline void damaged(std::string_view what) {
+  fail(ErrorKind::invalid_program, "the archive is damaged: ", what);
+}
+
+inline const Json& field(const Json& object, const char* name) {
+  if (!object.is_object()) damaged(concat("no object around ", name));
+  const auto at = object.find(name);
+  if (at == object.end()) damaged(concat("no field ", name));
+  return *at;
+}
+// nullptr when it is absent or null.
+inline const Json* optional_field(const Json& object, const char* name) {
+  if (!object.is_object()) return nullptr;
+  const auto at = object.find(name);
+  return at == object.end() || at->is_null() ? nullptr : &*at;
+}
+inline const Json::array_t& list(const Json& value, const char* what) {
+  const auto* array = value.get_ptr<const Json::array_t*>();
+  if (!array) damaged(concat(what, " is no list"));
+  return *array;
+}
+inline const std::string& string(const Json& value, const char* what) {
+  const auto* text = value.get_ptr<const std::string*>();
+  if (!text) damaged(concat(what, " is no string"));
+  return *text;
+}
+inline int64_t integer(const Json& value, const char* what) {
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}))
+    damaged(concat(what, " is no 64-bit integer"));
+  return value.get<int64_t>();
+}
+inline bool boolean(const Json& value, const char* what) {
+  if (!value.is_boolean()) damaged(concat(what, " is no bool"));
+  return value.get<bool>();
+}
+// Infinities and NaN are strings.
+double number(const Json& value, const char* what);
+
+// The one field of a union, {"as_int": 3}.
+struct Choice {
+  std::string_view kind;
+  const Json& value;
+};
+inline Choice choice(const Json& value, const char* what) {
+  const auto* object = value.get_ptr<const Json::object_t*>();
+  if (!object || object->size() != 1) damaged(concat(what, " is not one choice"));
+  return {object->begin()->first, object->begin()->second};
+}
+
+}  // namespace onnx_native::readers::pt2

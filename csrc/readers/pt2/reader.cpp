@@ -1,0 +1,148 @@
+#include "readers/pt2/reader.h"
+
+#include <unordered_set>
+
+#include "readers/pt2/archive.h"
+#include "readers/pt2/graph_reader.h"
+#include "readers/pt2/weights.h"
+
+namespace onnx_native::readers::pt2 {
+namespace {
+
+using aten::Argument;
+
+// The schema that this reader was written for: torch/_export/serde/schema.py.
+constexpr int64_t kSchemaMajor = 8;
+
+Json parse_model(const Archive& archive) {
+  if (!archive.has("models/model.json")) {
+    const bool old = archive.has("serialized_exported_program.json");
+    fail(
+        ErrorKind::invalid_program, archive.path(),
+        old ? " was written by an older PyTorch: load it there with torch.export.load, and save it "
+              "with PyTorch 2.13"
+            : " holds no exported program (models/model.json): it is written by torch.export.save");
+  }
+  Json model = Json::parse(archive.text("models/model.json"), nullptr, /*allow_exceptions=*/false);
+  if (model.is_discarded()) damaged("models/model.json is no JSON");
+  const int64_t major = integer(field(field(model, "schema_version"), "major"), "schema version");
+  if (major != kSchemaMajor)
+    fail(ErrorKind::invalid_program, archive.path(), " has schema version ", major,
+         "; this build reads version ", kSchemaMajor, ", that of PyTorch 2.13");
+  return model;
+}
+
+// All names that arguments refer to; weights that nobody uses are left out.
+void collect_names(const Json& value, std::unordered_set<std::string>& names) {
+  std::vector<const Json*> open{&value};
+  while (!open.empty()) {
+    const Json& at = *open.back();
+    open.pop_back();
+    if (at.is_object()) {
+      for (const auto& [key, inner] : at.items()) {
+        if ((key == "name" || key == "as_name") && inner.is_string()) {
+          names.insert(inner.get<std::string>());
+        } else {
+          open.push_back(&inner);
+        }
+      }
+    } else if (at.is_array()) {
+      for (const Json& inner : at) open.push_back(&inner);
+    }
+  }
+}
+
+std::unordered_set<std::string> used_names(const Json& graph) {
+  std::unordered_set<std::string> names;
+  for (const Json& node : list(field(graph, "nodes"), "nodes"))
+    for (const Json& input : list(field(node, "inputs"), "inputs"))
+      collect_names(field(input, "arg"), names);
+  collect_names(field(graph, "outputs"), names);
+  return names;
+}
+
+class ProgramReader {
+ public:
+  explicit ProgramReader(const std::string& path)
+      : archive_(path),
+        model_(parse_model(archive_)),
+        source_(field(field(model_, "graph_module"), "graph")),
+        signature_(field(field(model_, "graph_module"), "signature")),
+        weights_(archive_),
+        graph_(std::make_unique<aten::Graph>()),
+        body_(types_, source_, *graph_) {}
+
+  std::unique_ptr<aten::Graph> read() {
+    const std::unordered_set<std::string> used = used_names(source_);
+    for (const Json& spec : list(field(signature_, "input_specs"), "input_specs"))
+      read_input(spec, used);
+    body_.read_nodes();
+    read_outputs();
+    return std::move(graph_);
+  }
+
+ private:
+  void read_input(const Json& spec, const std::unordered_set<std::string>& used) {
+    const auto [kind, value] = choice(spec, "an input");
+    if (kind == "user_input") {
+      const auto [what, argument] = choice(field(value, "arg"), "an input");
+      if (what != "as_tensor" && !what.starts_with("as_sym_")) return;
+      if (what != "as_tensor" && !argument.contains("as_name")) return;  // a known number
+      const std::string& name = string(
+          what == "as_tensor" ? field(argument, "name") : field(argument, "as_name"), "an input");
+      body_.define(name, graph_->add_input(name, body_.type_of(what, argument)));
+      return;
+    }
+    const char* target = kind == "parameter"         ? "parameter_name"
+                         : kind == "buffer"          ? "buffer_name"
+                         : kind == "tensor_constant" ? "tensor_constant_name"
+                                                     : nullptr;
+    if (!target) return;  // a constant, a token or a script object
+    const std::string& name = string(field(field(value, "arg"), "name"), "an input's name");
+    if (!used.contains(name)) return;
+    const std::string& full_name = string(field(value, target), target);
+    body_.define(name,
+                 graph_->add_constant(full_name, weights_.find(full_name), kind == "parameter"));
+  }
+
+  void read_outputs() {
+    const std::vector<Argument> outputs = body_.outputs();
+    const Json::array_t& specs = list(field(signature_, "output_specs"), "output_specs");
+    if (outputs.size() != specs.size()) damaged("the outputs do not match the signature");
+    for (size_t i = 0; i < specs.size(); ++i) {
+      const auto [kind, value] = choice(specs[i], "an output");
+      if (kind == "user_output") {
+        // A number that the capture specialised on is no output of the model.
+        const auto [what, argument] = choice(field(value, "arg"), "an output");
+        const bool computed = what == "as_tensor" || what.starts_with("as_sym_");
+        graph_->outputs.push_back(computed ? outputs[i] : Argument());
+      } else if (kind == "buffer_mutation" || kind == "parameter_mutation" ||
+                 kind == "user_input_mutation") {
+        const char* target = kind == "buffer_mutation"      ? "buffer_name"
+                             : kind == "parameter_mutation" ? "parameter_name"
+                                                            : "user_input_name";
+        graph_->mutations.push_back({.target = string(field(value, target), target),
+                                     .is_buffer = kind != "user_input_mutation",
+                                     .value = outputs[i].as_value()});
+      }
+    }
+  }
+
+  Archive archive_;
+  Json model_;
+  const Json& source_;
+  const Json& signature_;
+  Weights weights_;
+  Types types_;
+  std::unique_ptr<aten::Graph> graph_;
+  GraphReader body_;
+};
+
+}  // namespace
+
+std::unique_ptr<aten::Graph> read(const std::string& path) {
+  Dim::restart_fresh();  // the same program gives the same names
+  return ProgramReader(path).read();
+}
+
+}  // namespace onnx_native::readers::pt2

@@ -1,0 +1,140 @@
+#include "readers/pt2/weights.h"
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "aten/torch_types.h"
+
+namespace onnx_native::readers::pt2 {
+namespace {
+
+// Elements from the first to the last, both included; of no elements, 0. Throws when they are more
+// than memory has.
+int64_t span_of(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
+  int64_t last = 0;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0) return 0;
+    int64_t reach = 0;
+    if (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
+        __builtin_add_overflow(last, reach, &last))
+      damaged("a tensor larger than memory");
+  }
+  return last + 1;
+}
+
+std::vector<int64_t> known_sizes(const Json& sizes, const char* what) {
+  std::vector<int64_t> result;
+  for (const Json& size : list(sizes, what)) {
+    const auto [kind, value] = choice(size, what);
+    if (kind != "as_int") damaged(concat("a weight of changing ", what));
+    result.push_back(integer(value, what));
+    if (result.back() < 0) damaged(concat("a weight of negative ", what));
+  }
+  return result;
+}
+
+std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t step = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    strides[i] = step;
+    if (__builtin_mul_overflow(step, std::max<int64_t>(shape[i], 1), &step))
+      damaged("a tensor larger than memory");
+  }
+  return strides;
+}
+
+// Whether the elements lie in memory as they are written, whatever the strides of single ones say.
+bool is_contiguous(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
+  const std::vector<int64_t> plain = contiguous_strides(shape);
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i] == 0) return true;
+    if (shape[i] != 1 && strides[i] != plain[i]) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+double number(const Json& value, const char* what) {
+  if (value.is_number()) return value.get<double>();
+  const auto* text = value.get_ptr<const std::string*>();
+  if (text && *text == "Infinity") return std::numeric_limits<double>::infinity();
+  if (text && *text == "-Infinity") return -std::numeric_limits<double>::infinity();
+  if (text && *text == "NaN") return std::nan("");
+  damaged(concat(what, " is no number"));
+}
+
+DType dtype_of(const Json& scalar_type) {
+  using c10::ScalarType;
+  static constexpr std::array<ScalarType, 14> kFirst = {
+      ScalarType::Undefined,   ScalarType::Byte,         ScalarType::Char,
+      ScalarType::Short,       ScalarType::Int,          ScalarType::Long,
+      ScalarType::Half,        ScalarType::Float,        ScalarType::Double,
+      ScalarType::ComplexHalf, ScalarType::ComplexFloat, ScalarType::ComplexDouble,
+      ScalarType::Bool,        ScalarType::BFloat16};
+  static constexpr std::array<ScalarType, 8> kFrom28 = {
+      ScalarType::UInt16,          ScalarType::Float8_e4m3fn,   ScalarType::Float8_e5m2,
+      ScalarType::Float8_e4m3fnuz, ScalarType::Float8_e5m2fnuz, ScalarType::Float8_e8m0fnu,
+      ScalarType::UInt32,          ScalarType::UInt64};
+  const int64_t code = integer(scalar_type, "a dtype");
+  ScalarType type = ScalarType::Undefined;
+  if (code > 0 && code < 14) type = kFirst[static_cast<size_t>(code)];
+  if (code >= 28 && code < 36) type = kFrom28[static_cast<size_t>(code - 28)];
+  if (type == ScalarType::Undefined) damaged(concat("element type ", code));
+  const std::optional<DType> dtype = aten::to_dtype(type);
+  if (!dtype) fail(ErrorKind::unsupported, "ONNX has no element type for ", c10::toString(type));
+  return *dtype;
+}
+
+Weights::Weights(const Archive& archive) : archive_(archive) {
+  add("data/weights/", "model_weights_config.json");
+  add("data/constants/", "model_constants_config.json");
+}
+
+void Weights::add(const std::string& folder, const std::string& config) {
+  if (!archive_.has(folder + config)) return;
+  Json parsed = Json::parse(archive_.text(folder + config), nullptr, /*allow_exceptions=*/false);
+  if (parsed.is_discarded()) damaged(concat(config, " is no JSON"));
+  configs_.push_back(std::make_unique<Json>(std::move(parsed)));
+  const Json& entries = field(*configs_.back(), "config");
+  if (!entries.is_object()) damaged(concat(config, " lists no tensors"));
+  for (const auto& [name, entry] : entries.items()) {
+    const Json* pickled = optional_field(entry, "use_pickle");
+    entries_[name] = {folder + string(field(entry, "path_name"), "path_name"),
+                      optional_field(entry, "tensor_meta"),
+                      pickled && boolean(*pickled, "use_pickle")};
+  }
+}
+
+TensorData Weights::find(const std::string& name) const {
+  const auto at = entries_.find(name);
+  if (at == entries_.end()) damaged(concat("no tensor for ", name));
+  const Entry& entry = at->second;
+  if (entry.pickled || !entry.tensor_meta)
+    fail(ErrorKind::unsupported, "the tensor ", name,
+         " is stored as a Python object: only plain tensors can be read without Python");
+  const Json& meta = *entry.tensor_meta;
+  if (integer(field(meta, "layout"), "layout") != 7)
+    fail(ErrorKind::unsupported, "the tensor ", name, " is sparse");
+  TensorData data;
+  data.dtype = dtype_of(field(meta, "dtype"));
+  data.shape = known_sizes(field(meta, "sizes"), "sizes");
+  std::vector<int64_t> strides = known_sizes(field(meta, "strides"), "strides");
+  if (strides.size() != data.shape.size()) damaged(concat(name, " has not a stride for each size"));
+  const auto [kind, offset] = choice(field(meta, "storage_offset"), "storage_offset");
+  const int64_t first = integer(offset, "storage_offset");
+  if (kind != "as_int" || first < 0) damaged(concat(name, " starts nowhere"));
+  const std::span<const std::byte> memory = archive_.bytes(entry.record);
+  const int64_t available = static_cast<int64_t>(memory.size()) / item_size(data.dtype);
+  const int64_t wanted = span_of(data.shape, strides);
+  if (wanted > 0 && (first > available || wanted > available - first))
+    damaged(concat(name, " is larger than its record"));
+  data.data = memory.data() + (wanted > 0 ? first * item_size(data.dtype) : 0);
+  data.owner = archive_.owner();
+  if (!is_contiguous(data.shape, strides)) data.strides = std::move(strides);
+  return data;
+}
+
+}  // namespace onnx_native::readers::pt2
