@@ -7,9 +7,9 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
+#include "aten/capture.h"
 #include "plugin/fx_location.h"
 
 namespace onnx_native::plugin {
@@ -17,27 +17,6 @@ namespace {
 
 using aten::Argument;
 using List = aten::Argument::List;
-
-constexpr std::array<std::string_view, 7> kDropped = {"aten::_assert_tensor_metadata",
-                                                      "aten::_assert_scalar",
-                                                      "aten::_assert_async",
-                                                      "aten::_functional_assert_async",
-                                                      "aten::sym_constrain_range",
-                                                      "aten::sym_constrain_range_for_size",
-                                                      "aten::_functional_sym_constrain_range"};
-constexpr std::array<std::string_view, 8> kInlined = {"higher_order::wrap_with_set_grad_enabled",
-                                                      "higher_order::wrap_with_autocast",
-                                                      "higher_order::hints_wrapper",
-                                                      "higher_order::run_const_graph",
-                                                      "higher_order::wrap",
-                                                      "higher_order::wrap_activation_checkpoint",
-                                                      "higher_order::tag_activation_checkpoint",
-                                                      "higher_order::invoke_subgraph"};
-
-template <size_t N>
-bool contains(const std::array<std::string_view, N>& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
 
 std::string python_name(py::handle callee) {
   const py::object name = py::getattr(callee, "__name__", py::none());
@@ -59,12 +38,12 @@ CallTarget read_target(PyObject* callee) {
     target.takes_dtype =
         target.schema && (target.schema->index("dtype") >= 0 || name == "aten::type_as" ||
                           name == "aten::copy_" || name == "aten::to" || name == "aten::copy");
-    if (contains(kDropped, name)) target.kind = CallTarget::Kind::dropped;
+    if (aten::is_check(name)) target.kind = CallTarget::Kind::dropped;
   } else if (is_a(callee, fx.higher_order)) {
     target.key = "higher_order::" + python_name(callee);
-    if (contains(kInlined, target.key)) target.kind = CallTarget::Kind::inlined;
+    if (aten::is_transparent(target.key)) target.kind = CallTarget::Kind::inlined;
     if (target.key == "higher_order::with_effects") target.kind = CallTarget::Kind::ordered;
-    if (target.key == "higher_order::print") target.kind = CallTarget::Kind::dropped;
+    if (aten::is_check(target.key)) target.kind = CallTarget::Kind::dropped;
   } else {
     target.key = "python::" + python_name(callee);
   }

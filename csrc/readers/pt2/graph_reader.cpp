@@ -271,7 +271,7 @@ void GraphReader::read_nodes() {
 
 void GraphReader::read_node(const Json& node) {
   const std::string op = key_of(string(field(node, "target"), "target"));
-  if (aten::is_assertion(op.substr(0, op.find('.')))) return;
+  if (aten::is_check(op.substr(0, op.find('.')))) return;
   if (aten::is_transparent(op)) return inline_body(node, op);
   const Json::array_t& results = list(field(node, "outputs"), "outputs");
   // A size that is a number in this program.
