@@ -67,7 +67,7 @@ TORCHVISION = [
     Architecture(
         "tv_lraspp",
         create("segmentation.lraspp_mobilenet_v3_large", weights_backbone=None),
-        _ANY_SIZE,
+        {"input": _ANY_SIZE["x"]},
     ),
     Architecture("tv_r3d", create("video.r3d_18"), _VIDEO),
     Architecture("tv_s3d", create("video.s3d"), {"x": floats("batch", 3, 16, 224, 224)}),
