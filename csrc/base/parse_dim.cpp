@@ -138,8 +138,16 @@ class Parser {
     if (std::isdigit(static_cast<unsigned char>(next))) return number();
     const std::string_view name = identifier();
     if (name.empty()) return std::nullopt;
-    if (peek() != '(') return Ratio{Dim::symbol(name)};
+    if (peek() != '(') return symbol(name);
     return call(name);
+  }
+
+  // torch's symbols for floats, zf3 and zuf3, are no sizes.
+  static Result symbol(std::string_view name) {
+    const size_t stem = name.starts_with("zuf") ? 3 : name.starts_with("zf") ? 2 : 0;
+    const bool is_float =
+        stem > 0 && name.size() > stem && name.find_first_not_of("0123456789", stem) == name.npos;
+    return is_float ? std::nullopt : Result(Ratio{Dim::symbol(name)});
   }
 
   Result number() {
@@ -176,7 +184,7 @@ class Parser {
       return std::nullopt;
     }
     at_ = close + 1;
-    return Ratio{Dim::symbol(text_.substr(begin, end - begin))};
+    return symbol(text_.substr(begin, end - begin));
   }
 
   Result call(std::string_view name) {

@@ -69,12 +69,12 @@ class Parser {
     if (!accept('\'')) return std::nullopt;
     const size_t end = rest_.find('\'');
     if (end == rest_.npos || end == 0) return std::nullopt;
-    const Dim result = Dim::symbol(rest_.substr(0, end));
+    const std::optional<Dim> result = parse_dim(rest_.substr(0, end));  // none of a float
     rest_.remove_prefix(end + 1);
     while (accept(',')) {  // assumptions
       if (word().empty() || !accept('=') || word().empty()) return std::nullopt;
     }
-    return accept(')') ? std::optional(result) : std::nullopt;
+    return accept(')') ? result : std::nullopt;
   }
 
   std::optional<Dim> expression(int depth) {

@@ -156,8 +156,9 @@ TEST(ParseDim, PythonAndSympy) {
 }
 
 TEST(ParseDim, RefusesWhatIsNoSize) {
-  for (const char* text : {"", "s0 +", "s0/2", "1.5", "(s0", "s0)", "foo(s0)", "s0 s1", "2s0", "+",
-                           "IntTrueDiv(s0, 2)", "TruncToInt(IntTrueDiv(s0 - 5, 2))"}) {
+  for (const char* text :
+       {"", "s0 +", "s0/2", "1.5", "(s0", "s0)", "foo(s0)", "s0 s1", "2s0", "+", "zuf0",
+        "CeilToInt(zuf0)", "IntTrueDiv(s0, 2)", "TruncToInt(IntTrueDiv(s0 - 5, 2))"}) {
     EXPECT_EQ(parse_dim(text), std::nullopt) << text;
   }
 }

@@ -28,8 +28,8 @@ TEST(Pt2Expression, Functions) {
 
 TEST(Pt2Expression, WhatIsNone) {
   for (const char* text :
-       {"", "s77", "Symbol(", "Symbol('s", "Symbol('')", "Integer()", "Integer(1", "Integer(1))",
-        "Integer(99999999999999999999)", "Unknown(Integer(1))", "Add()",
+       {"", "s77", "Symbol('zuf0')", "Symbol(", "Symbol('s", "Symbol('')", "Integer()", "Integer(1",
+        "Integer(1))", "Integer(99999999999999999999)", "Unknown(Integer(1))", "Add()",
         "Pow(Integer(2), Integer(99))", "Pow(Symbol('a'), Symbol('b'))", "Float('0.5')"}) {
     EXPECT_EQ(parsed(text), "nothing") << text;
   }
