@@ -7,7 +7,7 @@ constexpr std::string_view kFile = "File \"";
 
 bool is_torch_file(std::string_view path, std::string_view torch_folder) {
   return path.starts_with("torch/") || path.starts_with("<") ||
-         (torch_folder.empty() ? path.find("-packages/torch/") != path.npos
+         (torch_folder.empty() ? path.find("-packages/torch/") != std::string_view::npos
                                : path.starts_with(torch_folder));
 }
 
@@ -15,12 +15,12 @@ bool is_torch_file(std::string_view path, std::string_view torch_folder) {
 std::string_view path_of(std::string_view frame) {
   const std::string_view rest = frame.substr(kFile.size());
   const size_t quote = rest.find('"');
-  return quote == rest.npos ? std::string_view() : rest.substr(0, quote);
+  return quote == std::string_view::npos ? std::string_view() : rest.substr(0, quote);
 }
 
 std::string_view trimmed(std::string_view line) {
   const size_t first = line.find_first_not_of(" \t\r");
-  if (first == line.npos) return {};
+  if (first == std::string_view::npos) return {};
   return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
 }
 
@@ -34,7 +34,7 @@ bool read_frame(std::string_view frame, Location& location) {
   const std::string_view line = rest.substr(0, rest.find_first_not_of("0123456789"));
   location.source = concat(path.substr(path.rfind('/') + 1), ":", line);
   const size_t end = rest.find('\n');
-  if (end != rest.npos) {
+  if (end != std::string_view::npos) {
     rest.remove_prefix(end + 1);
     location.code = trimmed(rest.substr(0, rest.find('\n')));
   }
@@ -45,8 +45,8 @@ bool read_frame(std::string_view frame, Location& location) {
 
 void read_stack_trace(std::string_view trace, Location& location, std::string_view torch_folder) {
   for (const bool any_file : {false, true}) {
-    for (size_t at = trace.rfind(kFile); at != trace.npos;
-         at = at == 0 ? trace.npos : trace.rfind(kFile, at - 1)) {
+    for (size_t at = trace.rfind(kFile); at != std::string_view::npos;
+         at = at == 0 ? std::string_view::npos : trace.rfind(kFile, at - 1)) {
       const std::string_view frame = trace.substr(at);
       if (!any_file && is_torch_file(path_of(frame), torch_folder)) continue;
       if (read_frame(frame, location)) return;

@@ -145,8 +145,8 @@ class Parser {
   // torch's symbols for floats, zf3 and zuf3, are no sizes.
   static Result symbol(std::string_view name) {
     const size_t stem = name.starts_with("zuf") ? 3 : name.starts_with("zf") ? 2 : 0;
-    const bool is_float =
-        stem > 0 && name.size() > stem && name.find_first_not_of("0123456789", stem) == name.npos;
+    const bool is_float = stem > 0 && name.size() > stem &&
+                          name.find_first_not_of("0123456789", stem) == std::string_view::npos;
     return is_float ? std::nullopt : Result(Ratio{Dim::symbol(name)});
   }
 

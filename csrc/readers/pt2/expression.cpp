@@ -68,7 +68,7 @@ class Parser {
   std::optional<Dim> symbol() {
     if (!accept('\'')) return std::nullopt;
     const size_t end = rest_.find('\'');
-    if (end == rest_.npos || end == 0) return std::nullopt;
+    if (end == std::string_view::npos || end == 0) return std::nullopt;
     const std::optional<Dim> result = parse_dim(rest_.substr(0, end));  // none of a float
     rest_.remove_prefix(end + 1);
     while (accept(',')) {  // assumptions

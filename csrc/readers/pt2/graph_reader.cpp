@@ -27,7 +27,7 @@ std::string key_of(std::string_view target) {
     return "python::" + std::string(target.substr(target.rfind('.') + 1));
   target.remove_prefix(kOps.size());
   const size_t dot = target.find('.');
-  if (dot == target.npos) damaged(concat("operator ", target));
+  if (dot == std::string_view::npos) damaged(concat("operator ", target));
   std::string key = concat(target.substr(0, dot), "::", target.substr(dot + 1));
   if (key.ends_with(".default")) key.resize(key.size() - std::string_view(".default").size());
   return key;
@@ -90,7 +90,8 @@ void read_modules(std::string_view stack, Location& location) {
     const std::string_view entry = stack.substr(0, end);
     stack.remove_prefix(std::min(end + 1, stack.size()));
     const size_t comma = entry.find(','), last = entry.rfind(',');
-    if (comma == entry.npos || comma == last || entry.starts_with("_empty_nn")) continue;
+    if (comma == std::string_view::npos || comma == last || entry.starts_with("_empty_nn"))
+      continue;
     location.module_names.emplace_back(entry.substr(comma + 1, last - comma - 1));
     location.class_names.emplace_back(entry.substr(last + 1));
   }
@@ -259,7 +260,7 @@ void GraphReader::read_nodes() {
       read_node(node);
     } catch (const ExportError& error) {
       const std::string message = error.what();
-      if (message.find("\n  in node ") != message.npos) throw;
+      if (message.find("\n  in node ") != std::string_view::npos) throw;
       const Json* name = optional_field(node, "name");
       const Location location =
           read_location(node, name && name->is_string() ? name->get<std::string>() : "?");
