@@ -1,5 +1,6 @@
 // The operations that make atoms, and what simplifies there.
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/dim_terms.h"
@@ -9,16 +10,19 @@ namespace {
 
 using Terms = std::vector<Dim::Term>;
 
+// What has no negative of its own.
+constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+
 bool factor_less(const Dim::Factor& a, const Dim::Factor& b) { return compare(a, b) < 0; }
 
 // term / by as a monomial, when that is one with an integer coefficient.
 std::optional<Dim::Term> divide(const Dim::Term& term, const Dim::Term& by) {
-  if (term.coefficient % by.coefficient != 0) return std::nullopt;
+  if (floor_modulo(term.coefficient, by.coefficient) != 0) return std::nullopt;
   if (!std::includes(term.factors.begin(), term.factors.end(), by.factors.begin(), by.factors.end(),
                      factor_less)) {
     return std::nullopt;
   }
-  Dim::Term quotient{term.coefficient / by.coefficient, {}};
+  Dim::Term quotient{floor_divide(term.coefficient, by.coefficient), {}};
   std::set_difference(term.factors.begin(), term.factors.end(), by.factors.begin(),
                       by.factors.end(), std::back_inserter(quotient.factors), factor_less);
   return quotient;
@@ -220,7 +224,8 @@ int64_t floor_modulo(int64_t a, int64_t b) {
 }
 
 Dim Dim::floor_div(const Dim& a, const Dim& b) {
-  if (b.equals(0)) return make_atom(Atom::floor_div, a, b);
+  if (b.equals(0) || b.terms().front().coefficient == kLeast)
+    return make_atom(Atom::floor_div, a, b);
   if (b.equals(1) || a.terms().empty()) return a;
   if (a == b) return 1;
   if (b.terms().front().coefficient < 0) return floor_div(-a, -b);
@@ -250,7 +255,7 @@ Dim Dim::floor_div(const Dim& a, const Dim& b) {
 Dim Dim::ceil_div(const Dim& a, const Dim& b) { return -floor_div(-a, b); }
 
 Dim Dim::mod(const Dim& a, const Dim& b) {
-  if (b.equals(0)) return make_atom(Atom::mod, a, b);
+  if (b.equals(0) || b.terms().front().coefficient == kLeast) return make_atom(Atom::mod, a, b);
   if (a.terms().empty() || a == b || b.equals(1)) return 0;
   if (b.terms().front().coefficient < 0) return -mod(-a, -b);
   if (const auto k = b.constant()) {

@@ -7,6 +7,10 @@ namespace {
 
 using Bound = std::optional<int64_t>;
 
+// Atoms replaced one after the other, and sums looked at in all.
+constexpr int kDeepest = 3;
+constexpr int kMostSteps = 1000;
+
 Bound add(Bound a, Bound b) {
   int64_t sum;
   if (!a || !b || __builtin_add_overflow(*a, *b, &sum)) return std::nullopt;
@@ -71,13 +75,14 @@ Bounds factor_bounds(const Dim::Factor& factor, int64_t symbols_from) {
   }
 }
 
-// Whether the value is >= 0, replacing an atom by what bounds it from below in the sum.
-bool non_negative(const Dim& dim, int64_t symbols_from, int depth) {
+// Whether the value is >= 0, replacing an atom by what bounds it from below in the sum. Gives up
+// after `steps`.
+bool non_negative(const Dim& dim, int64_t symbols_from, int depth, int& steps) {
   const Bounds range = bounds(dim, symbols_from);
   if (range.low && *range.low >= 0) return true;
-  if (depth == 0 || (range.high && *range.high < 0)) return false;
+  if (depth == 0 || --steps < 0 || (range.high && *range.high < 0)) return false;
   const auto holds = [&](const Dim& relaxed) {
-    return non_negative(relaxed, symbols_from, depth - 1);
+    return non_negative(relaxed, symbols_from, depth - 1, steps);
   };
   for (const Dim::Term& term : dim.terms()) {
     if (term.factors.size() != 1 || term.factors[0].kind == Dim::Atom::symbol) continue;
@@ -128,11 +133,15 @@ Bounds bounds(const Dim& dim, int64_t symbols_from) {
   return sum;
 }
 
-bool Dim::known_non_negative() const { return non_negative(*this, 0, 3); }
+bool Dim::known_non_negative() const {
+  int steps = kMostSteps;
+  return non_negative(*this, 0, kDeepest, steps);
+}
 
 bool Dim::known_positive(bool symbols_positive) const {
   if (const auto value = constant()) return *value > 0;
-  return non_negative(*this - Dim(1), symbols_positive ? 1 : 0, 3);
+  int steps = kMostSteps;
+  return non_negative(*this - Dim(1), symbols_positive ? 1 : 0, kDeepest, steps);
 }
 
 }  // namespace onnx_native

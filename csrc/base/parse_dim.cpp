@@ -1,4 +1,5 @@
 // Recursive descent over Python's and sympy's spelling of integer expressions.
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 
@@ -6,6 +7,25 @@
 
 namespace onnx_native {
 namespace {
+
+// What one text may ask for: expressions inside expressions, and terms and factors of them all.
+constexpr int kDeepest = 200;
+constexpr size_t kLargest = 1024;
+
+// Terms and factors, those inside operands included; anything over kLargest when there are more.
+size_t size_of(const Dim& dim) {
+  size_t size = 0;
+  for (const Dim::Term& term : dim.terms()) {
+    size += 1 + term.factors.size();
+    for (const Dim::Factor& factor : term.factors) {
+      for (const Dim& operand : factor.operands) {
+        if (size <= kLargest) size += size_of(operand);
+      }
+    }
+    if (size > kLargest) break;
+  }
+  return size;
+}
 
 // A quotient that only floor() and ceiling() may leave as one.
 struct Ratio {
@@ -36,24 +56,36 @@ class Parser {
     return std::nullopt;
   }
 
-  static Ratio add(const Ratio& a, const Ratio& b, int sign) {
+  static Result add(const Ratio& a, const Ratio& b, int sign) {
     if (a.denominator == b.denominator) {
-      return {a.numerator + Dim(sign) * b.numerator, a.denominator};
+      return bounded({a.numerator + Dim(sign) * b.numerator, a.denominator});
     }
-    return {a.numerator * b.denominator + Dim(sign) * b.numerator * a.denominator,
-            a.denominator * b.denominator};
+    const Result left = multiply(a, {b.denominator, b.denominator});
+    const Result right = multiply(b, {a.denominator, a.denominator});
+    if (!left || !right) return std::nullopt;
+    return bounded({left->numerator + Dim(sign) * right->numerator, left->denominator});
   }
 
-  static Ratio multiply(const Ratio& a, const Ratio& b) {
-    return {a.numerator * b.numerator, a.denominator * b.denominator};
+  static Result multiply(const Ratio& a, const Ratio& b) {
+    if (size_of(a.numerator) * size_of(b.numerator) > kLargest ||
+        size_of(a.denominator) * size_of(b.denominator) > kLargest) {
+      return std::nullopt;
+    }
+    return Ratio{a.numerator * b.numerator, a.denominator * b.denominator};
+  }
+
+  static Result bounded(Ratio ratio) {
+    return size_of(ratio.numerator) > kLargest ? std::nullopt : Result(std::move(ratio));
   }
 
   static Result power(const Ratio& base, const Ratio& exponent) {
     const auto count = exponent.is_integer() ? exponent.numerator.constant() : std::nullopt;
     if (!count || *count < -16 || *count > 16) return std::nullopt;
-    Ratio result{1};
-    for (int64_t i = 0; i < (*count < 0 ? -*count : *count); ++i) result = multiply(result, base);
-    if (*count < 0) std::swap(result.numerator, result.denominator);
+    Result result = Ratio{1};
+    for (int64_t i = 0; result && i < (*count < 0 ? -*count : *count); ++i) {
+      result = multiply(*result, base);
+    }
+    if (result && *count < 0) std::swap(result->numerator, result->denominator);
     return result;
   }
 
@@ -115,7 +147,16 @@ class Parser {
     return Ratio{apply(*left, *right)};
   }
 
+  // Every expression inside another comes through here.
   Result unary() {
+    if (depth_ == kDeepest) return std::nullopt;
+    ++depth_;
+    Result result = signed_power();
+    --depth_;
+    return result;
+  }
+
+  Result signed_power() {
     if (accept("-")) {
       const Result value = unary();
       return value ? Result(Ratio{-value->numerator, value->denominator}) : std::nullopt;
@@ -142,8 +183,11 @@ class Parser {
     return call(name);
   }
 
+  static bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
   // torch's symbols for floats, zf3 and zuf3, are no sizes.
   static Result symbol(std::string_view name) {
+    if (name.empty() || !std::ranges::all_of(name, is_word)) return std::nullopt;
     const size_t stem = name.starts_with("zuf") ? 3 : name.starts_with("zf") ? 2 : 0;
     const bool is_float = stem > 0 && name.size() > stem &&
                           name.find_first_not_of("0123456789", stem) == std::string_view::npos;
@@ -165,10 +209,7 @@ class Parser {
   std::string_view identifier() {
     skip_spaces();
     const size_t begin = at_;
-    while (at_ < text_.size() &&
-           (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_')) {
-      ++at_;
-    }
+    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
     return text_.substr(begin, at_ - begin);
   }
 
@@ -217,9 +258,9 @@ class Parser {
       return multiply(arguments[0], {arguments[1].denominator, arguments[1].numerator});
     }
     if (name == "Add" || name == "Mul") {
-      Ratio total{name == "Add" ? 0 : 1};
+      Result total = Ratio{name == "Add" ? 0 : 1};
       for (const Ratio& argument : arguments) {
-        total = name == "Add" ? add(total, argument, 1) : multiply(total, argument);
+        if (total) total = name == "Add" ? add(*total, argument, 1) : multiply(*total, argument);
       }
       return total;
     }
@@ -239,7 +280,10 @@ class Parser {
     if (name == "Max" || name == "max" || name == "Min" || name == "min") {
       const auto extremum = name == "Max" || name == "max" ? Dim::max : Dim::min;
       Dim result = operands[0];
-      for (size_t i = 1; i < operands.size(); ++i) result = extremum(result, operands[i]);
+      for (size_t i = 1; i < operands.size(); ++i) {
+        result = extremum(result, operands[i]);
+        if (size_of(result) > kLargest) return std::nullopt;
+      }
       return Ratio{result};
     }
     if (name == "ModularIndexing" && operands.size() == 3) {
@@ -256,6 +300,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  int depth_ = 0;
 };
 
 }  // namespace

@@ -6,7 +6,6 @@
 
 #include "aten/capture.h"
 #include "aten/stack_trace.h"
-#include "readers/pt2/expression.h"
 #include "readers/pt2/weights.h"
 
 namespace onnx_native::readers::pt2 {
@@ -122,7 +121,7 @@ Dim Types::dim(const Json& sym_int) {
   const std::string& text = string(field(value, "expr_str"), "expr_str");
   const auto [at, inserted] = dims_.try_emplace(text);
   if (inserted) {
-    const std::optional<Dim> parsed = parse_expression(text);
+    const std::optional<Dim> parsed = parse_dim(text);
     at->second = parsed ? *parsed : Dim::fresh();
   }
   return at->second;

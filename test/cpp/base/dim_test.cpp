@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <random>
+
+#include "base/error.h"
 
 namespace onnx_native {
 namespace {
@@ -149,6 +152,12 @@ TEST(ParseDim, PythonAndSympy) {
   EXPECT_EQ(normalized("Symbol('s77', positive=True, integer=True)"), "s77");
   EXPECT_EQ(normalized("Add(Mul(Integer(2), Symbol('s0', integer=True)), Integer(-1))"),
             "2*s0 - 1");
+  EXPECT_EQ(normalized("Symbol('s77', positive=True, integer=True)"), "s77");
+  EXPECT_EQ(normalized("Integer(-3)"), "-3");
+  EXPECT_EQ(normalized("FloorDiv(Add(Symbol('s0'), Integer(-3)), Integer(2))"), "(s0 + 1)//2 - 2");
+  EXPECT_EQ(normalized("Pow(Symbol('s0'), Integer(2))"), "s0**2");
+  EXPECT_EQ(normalized("Add(Symbol('a'), Symbol('b'), Symbol('c'))"), "a + b + c");
+  EXPECT_EQ(normalized("Max(Integer(1), Symbol('s0'))"), "max(1, s0)");
   EXPECT_EQ(normalized("-(-s0//2)"), "(s0 + 1)//2");
   EXPECT_EQ(normalized("-2**2"), "-4");
   EXPECT_EQ(normalized("s0//2*s1"), "s1*(s0//2)");
@@ -156,11 +165,68 @@ TEST(ParseDim, PythonAndSympy) {
 }
 
 TEST(ParseDim, RefusesWhatIsNoSize) {
-  for (const char* text :
-       {"", "s0 +", "s0/2", "1.5", "(s0", "s0)", "foo(s0)", "s0 s1", "2s0", "+", "zuf0",
-        "CeilToInt(zuf0)", "IntTrueDiv(s0, 2)", "TruncToInt(IntTrueDiv(s0 - 5, 2))"}) {
+  for (const char* text : {"",
+                           "s0 +",
+                           "s0/2",
+                           "1.5",
+                           "(s0",
+                           "s0)",
+                           "foo(s0)",
+                           "s0 s1",
+                           "2s0",
+                           "+",
+                           "zuf0",
+                           "CeilToInt(zuf0)",
+                           "IntTrueDiv(s0, 2)",
+                           "TruncToInt(IntTrueDiv(s0 - 5, 2))",
+                           "Symbol('zuf0')",
+                           "Symbol(",
+                           "Symbol('s",
+                           "Symbol('')",
+                           "Symbol('a b')",
+                           "Integer()",
+                           "Integer(1",
+                           "Integer(1))",
+                           "Integer(99999999999999999999)",
+                           "Unknown(Integer(1))",
+                           "Add()",
+                           "Pow(Integer(2), Integer(99))",
+                           "Pow(Symbol('a'), Symbol('b'))",
+                           "Float('0.5')"}) {
     EXPECT_EQ(parse_dim(text), std::nullopt) << text;
   }
+}
+
+std::string repeated(std::string_view text, int count) {
+  std::string result;
+  for (int i = 0; i < count; ++i) result += text;
+  return result;
+}
+
+TEST(ParseDim, RefusesWhatIsTooLarge) {
+  for (const char* opening : {"Add(", "(", "-", "+", "floor(", "2**"}) {
+    EXPECT_EQ(parse_dim(repeated(opening, 100000) + "1"), std::nullopt) << opening;
+  }
+  const std::string nine_powers = repeated("Pow(", 9) + "a+b" + repeated(", 16)", 9);
+  EXPECT_EQ(parse_dim(nine_powers), std::nullopt);
+  // A tower in which each floor has 16 of the one below it.
+  EXPECT_EQ(parse_dim(repeated("FloorDiv(Pow(", 9) + "a" + repeated(", 16), b+1)", 9)),
+            std::nullopt);
+  std::string sum = "s0", most = "Max(s0";
+  for (int i = 1; i < 5000; ++i) {
+    sum += concat(" + s", i);
+    most += concat(", s", i);
+  }
+  EXPECT_EQ(parse_dim(sum), std::nullopt);
+  EXPECT_EQ(parse_dim(most + ")"), std::nullopt);
+}
+
+TEST(Dim, NumbersAtTheEdge) {
+  const Dim least(std::numeric_limits<int64_t>::min());
+  EXPECT_EQ(Dim::floor_div(s0, least).str(), "s0//(-9223372036854775808)");
+  EXPECT_EQ(Dim::mod(s0, least).str(), "s0 % (-9223372036854775808)");
+  EXPECT_EQ(Dim::floor_div(least, -1), least);
+  Dim::floor_div(least * s0, Dim(-1) * s0 * s1);
 }
 
 // Random expressions: what the simplified form evaluates to is what its parts evaluate to, and the
