@@ -2,6 +2,7 @@
 
 import onnx
 import onnx_ir as ir
+import onnx_native
 import onnxruntime as ort
 import pytest
 import torch
@@ -49,6 +50,16 @@ def test_call_equals_eager(program, net, x):
     torch.testing.assert_close(program(x[:1])[0], net(x[:1]))
     program.release()
     torch.testing.assert_close(program(x)[0], net(x))
+
+
+@pytest.mark.parametrize("metadata", [True, False])
+def test_nodes_say_where_they_come_from_unless_asked_not_to(net, x, tmp_path, metadata):
+    with onnx_native.options(metadata=metadata):
+        program = torch.onnx.export(net, (x,), verbose=False)
+    program.save(tmp_path / "m.onnx")
+    for model in (onnx.load(tmp_path / "m.onnx"), program.model_proto):
+        assert [bool(node.metadata_props) for node in model.graph.node] == [metadata] * 2
+    assert [bool(node.metadata_props) for node in program.model.graph] == [metadata] * 2
 
 
 def test_model_shares_the_weights_memory(program, net):

@@ -279,6 +279,7 @@ class _Exporter:
             native = extension.Program(
                 captured,
                 state=_options.current().state,
+                metadata=_options.current().metadata,
                 verify=verify,
                 fallbacks=_fallbacks.is_enabled(),
                 **options,

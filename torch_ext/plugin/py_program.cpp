@@ -4,15 +4,17 @@
 
 #include "plugin/fx_reader.h"
 #include "plugin/py_fallback.h"
-#include "writer/writer.h"
+#include "readers/pt2/reader.h"
 
 namespace onnx_native::plugin {
 
-Program::Program(py::handle exported_program, SymbolNames symbol_names, ExportOptions options,
-                 bool fallbacks, py::object translations) {
+Program::Program(py::handle source, SymbolNames symbol_names, ExportOptions options, bool fallbacks,
+                 py::object translations, bool metadata) {
+  writing_.metadata = metadata;
   const auto start = std::chrono::steady_clock::now();
   ProgramReader reader(std::move(symbol_names));
-  graph_ = read_exported_program(exported_program, reader);
+  graph_ = py::isinstance<py::str>(source) ? readers::pt2::read(source.cast<std::string>())
+                                           : read_exported_program(source, reader);
   const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
   PyLowerings foreign(reader, options.opset, fallbacks, std::move(translations));
   options.foreign = &foreign;
@@ -67,14 +69,16 @@ py::list Program::state() const {
 
 void Program::save(const std::string& path, std::optional<bool> external_data) const {
   const py::gil_scoped_release released;
-  writer::save(*model_, path, {.external_data = external_data, .progress = {}});
+  writer::Options writing = writing_;
+  writing.external_data = external_data;
+  writer::save(*model_, path, writing);
 }
 
-py::bytes Program::serialize() const { return writer::serialize(*model_); }
+py::bytes Program::serialize() const { return writer::serialize(*model_, writing_); }
 
 py::tuple Program::serialize_without_weights() const {
   std::vector<writer::Weight> weights;
-  const py::bytes bytes = writer::serialize_without_weights(*model_, weights);
+  const py::bytes bytes = writer::serialize_without_weights(*model_, weights, writing_);
   py::list tensors;
   for (const writer::Weight& weight : weights) {
     tensors.append(py::make_tuple(weight.name, to_tensor(*weight.data)));
@@ -86,10 +90,10 @@ std::string Program::text() const { return onnx::print(*model_); }
 
 void bind_program(py::module_& module) {
   py::class_<Program>(module, "Program")
-      .def(py::init([](py::handle exported_program, int64_t opset, bool optimize,
+      .def(py::init([](py::handle source, int64_t opset, bool optimize,
                        std::vector<std::string> input_names, std::vector<std::string> output_names,
                        SymbolNames symbol_names, const py::object& state, bool verify,
-                       bool fallbacks, py::object translations) {
+                       bool fallbacks, py::object translations, bool metadata) {
              ExportOptions options;
              options.opset = opset;
              options.optimize = optimize;
@@ -102,16 +106,15 @@ void bind_program(py::module_& module) {
              }
              options.verify = verify;
              options.producer_version = ONNX_NATIVE_VERSION;
-             return std::make_unique<Program>(exported_program, std::move(symbol_names),
-                                              std::move(options), fallbacks,
-                                              std::move(translations));
+             return std::make_unique<Program>(source, std::move(symbol_names), std::move(options),
+                                              fallbacks, std::move(translations), metadata);
            }),
-           py::arg("exported_program"), py::kw_only(), py::arg("opset"), py::arg("optimize") = true,
+           py::arg("source"), py::kw_only(), py::arg("opset"), py::arg("optimize") = true,
            py::arg("input_names") = std::vector<std::string>(),
            py::arg("output_names") = std::vector<std::string>(),
            py::arg("symbol_names") = SymbolNames(), py::arg("state") = false,
            py::arg("verify") = false, py::arg("fallbacks") = false,
-           py::arg("translations") = py::none())
+           py::arg("translations") = py::none(), py::arg("metadata") = true)
       .def_property_readonly("input_names", &Program::input_names)
       .def_property_readonly("output_names", &Program::output_names)
       .def_property_readonly("weight_bytes", &Program::weight_bytes)

@@ -11,16 +11,18 @@
 
 #include "api/export.h"
 #include "plugin/fx_types.h"
+#include "writer/writer.h"
 
 namespace onnx_native::plugin {
 
 // Owns the ATen graph (weights, locations) and the ONNX model over it.
 class Program {
  public:
-  // With `fallbacks`, PyTorch helps with operators that the op table lacks. `translations` is the
-  // user's onnx_native._translation.Table or None.
-  Program(py::handle exported_program, SymbolNames symbol_names, ExportOptions options,
-          bool fallbacks, py::object translations);
+  // `source` is a torch.export.ExportedProgram, or the path of a .pt2 file. With `fallbacks`,
+  // PyTorch helps with operators that the op table lacks. `translations` is the user's
+  // onnx_native._translation.Table or None. With `metadata`, nodes say where they come from.
+  Program(py::handle source, SymbolNames symbol_names, ExportOptions options, bool fallbacks,
+          py::object translations, bool metadata);
 
   std::vector<std::string> input_names() const;
   std::vector<std::string> output_names() const;
@@ -42,6 +44,7 @@ class Program {
   std::map<std::string, std::string> fallbacks_;          // operator -> the safety net it fell into
   std::unique_ptr<onnx::Model> model_;
   ExportReport report_;
+  writer::Options writing_;
 };
 
 void bind_program(py::module_& module);

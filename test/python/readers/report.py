@@ -1,0 +1,133 @@
+"""Saves every program of the tests by torch.export.save, and says which archives give its model.
+
+    PYTHONPATH=build/python:test/python python -m readers.report [--only models,scenarios,...]
+
+A program counts when it exports from Python natively and torch.export.save writes it. Its archive
+is right when it reads as the same program, and exports to the same bytes (metadata off).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import functools
+import gc
+import io
+import logging
+import multiprocessing
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+
+import onnx_native
+import torch
+from models import zoo
+from models.architectures import ARCHITECTURES
+from ops import checking
+from ops.rows import ROWS
+from scenarios import SCENARIOS, Scenario
+from scenarios.scenario import export
+
+from readers.archives import Comparison, compare, reason
+
+Capture = Callable[[], torch.export.ExportedProgram]
+
+
+def capture_scenario(scenario: Scenario) -> torch.export.ExportedProgram:
+    """The scenario's program, as torch.onnx.export captures it."""
+    captured = export(scenario).exported_program
+    assert captured is not None
+    return captured
+
+
+def capture_row(number: int, test: str) -> torch.export.ExportedProgram:
+    """The first call of a row of the operators' table."""
+    case = ROWS[number].samples(test)[0]
+    return torch.export.export(checking.Calling(case).eval(), case.inputs)
+
+
+def programs() -> Iterator[tuple[str, str, Capture]]:
+    """Set, name, and how to capture it."""
+    for name, model in {**zoo.ZOO, "bert_small": zoo.BERT_SMALL}.items():
+        yield "zoo", name, model.capture
+    for name, architecture in ARCHITECTURES.items():
+        yield "architectures", name, architecture.capture
+    for scenario in SCENARIOS:
+        yield "scenarios", scenario.name, functools.partial(capture_scenario, scenario)
+    for number, row in enumerate(ROWS):
+        for test in row.tests():
+            if test != "dynamic" and test not in row.xfails:
+                capture = functools.partial(capture_row, number, test)
+                yield "operators", f"{row.title}-{test}", capture
+
+
+def examine(number: int) -> tuple[str, str, Comparison]:
+    """One of the programs."""
+    global _programs
+    if _programs is None:
+        logging.disable(logging.CRITICAL)
+        torch.set_num_threads(1)
+        torch.ops.load_library(onnx_native.library_path())
+        _programs = list(programs())
+    group, name, capture = _programs[number]
+    silent = io.StringIO()
+    with (
+        warnings.catch_warnings(),
+        torch.no_grad(),
+        contextlib.redirect_stdout(silent),
+        contextlib.redirect_stderr(silent),
+        zoo.scratch_folder() as folder,
+    ):
+        warnings.simplefilter("ignore")
+        torch.manual_seed(0)
+        try:
+            program = capture()
+        except Exception as error:
+            return group, name, Comparison(captured=f"not captured: {reason(error)}")
+        result = group, name, compare(program, folder)
+    gc.collect()
+    return result
+
+
+_programs: list[tuple[str, str, Capture]] | None = None
+
+
+def main() -> int:
+    """Prints what differs and one table; fails when anything differs."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", default="", help="sets, with commas")
+    parser.add_argument("--names", default="", help="only names that contain this")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--verbose", action="store_true", help="what does not count, and why")
+    options = parser.parse_args()
+    start = time.monotonic()
+    chosen = [
+        number
+        for number, (group, name, _) in enumerate(programs())
+        if (not options.only or group in options.only.split(",")) and options.names in name
+    ]
+    totals: dict[str, list[int]] = {}
+    with multiprocessing.get_context("spawn").Pool(options.workers, maxtasksperchild=300) as pool:
+        for group, name, found in pool.imap(examine, chosen):
+            total = totals.setdefault(group, [0, 0, 0, 0])
+            total[0] += found.counts and not found.archive
+            total[1] += found.counts
+            total[2] += bool(found.captured)
+            total[3] += bool(found.saved)
+            if found.archive:
+                print(f"{group} {name}: {found.archive}", flush=True)
+            elif options.verbose and not found.counts:
+                print(f"{group} {name} does not count: {found.captured or found.saved}", flush=True)
+    print("| set | archives that are right | not exported from Python | not saved |")
+    print("| --- | --- | --- | --- |")
+    for group, (right, counted, unexported, unsaved) in totals.items():
+        print(f"| {group} | {right} of {counted} | {unexported} | {unsaved} |")
+    print(f"{time.monotonic() - start:.0f} seconds")
+    return any(right < counted for right, counted, _, _ in totals.values())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
