@@ -9,7 +9,7 @@ import json
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HOW_MANY = {"base": 2, "onnx": 2, "ops": 2, "passes": 2, "writer": 1, "aten": 1, "api": 1}
+HOW_MANY = {"base": 2, "onnx": 2, "ops": 2, "passes": 2, "writer": 1, "aten": 1, "api": 1, "cli": 1}
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ set(core_needs torch::torch_cpu torch::c10 onnx_native_messages)
 # Exports the namespace onnx_native and nothing else; needs no Python.
 add_library(onnx_native_core SHARED ${room_objects})
 add_library(onnx_native::core ALIAS onnx_native_core)
-target_include_directories(onnx_native_core INTERFACE "${PROJECT_SOURCE_DIR}/csrc/include")
+target_include_directories(onnx_native_core INTERFACE "$<BUILD_INTERFACE:${public_folder}>")
 target_link_libraries(onnx_native_core PRIVATE ${core_needs})
 target_link_options(onnx_native_core PRIVATE ${torch_link_options} "LINKER:--exclude-libs,ALL"
   "LINKER:-z,defs" "LINKER:-Bsymbolic-functions"
@@ -27,19 +27,22 @@ set_target_properties(onnx_native_core PROPERTIES
   BUILD_RPATH "$ORIGIN;${TORCH_ROOT}/lib"
   INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
 
+# The command line: an executable, and in the library that Python loads.
+onnx_native_include_folder(cli cli_includes cli)
 file(GLOB cli_sources CONFIGURE_DEPENDS csrc/cli/*.cpp)
-if(cli_sources)
-  onnx_native_include_folder(cli cli_includes onnx_native)
-  add_executable(onnx_native_cli ${cli_sources})
-  target_include_directories(onnx_native_cli PRIVATE "${cli_includes}")
-  target_compile_options(onnx_native_cli PRIVATE ${onnx_native_warnings})
-  target_link_libraries(onnx_native_cli PRIVATE onnx_native_core)
-  target_link_options(onnx_native_cli PRIVATE ${torch_link_options})
-  set_target_properties(onnx_native_cli PROPERTIES
-    OUTPUT_NAME onnx-native
-    BUILD_RPATH "${package_folder};${TORCH_ROOT}/lib"
-    INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
-endif()
+list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
+add_library(onnx_native_cli_objects OBJECT ${cli_sources})
+target_include_directories(onnx_native_cli_objects PUBLIC "${cli_includes}")
+target_compile_options(onnx_native_cli_objects PRIVATE ${onnx_native_warnings}
+                                                       $<$<CONFIG:RelWithDebInfo>:-O1>)
+target_link_libraries(onnx_native_cli_objects PUBLIC onnx_native_core PRIVATE CLI11::CLI11)
+add_executable(onnx_native_cli csrc/cli/main.cpp)
+target_link_libraries(onnx_native_cli PRIVATE onnx_native_cli_objects)
+target_link_options(onnx_native_cli PRIVATE ${torch_link_options})
+set_target_properties(onnx_native_cli PROPERTIES
+  OUTPUT_NAME onnx-native
+  BUILD_RPATH "${package_folder};${TORCH_ROOT}/lib"
+  INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
 
 if(ONNX_NATIVE_PYTHON)
   file(GLOB plugin_sources CONFIGURE_DEPENDS torch_ext/plugin/*.cpp)
@@ -59,8 +62,9 @@ if(ONNX_NATIVE_PYTHON)
 endif()
 if(ONNX_NATIVE_PYTHON AND plugin_sources)
   onnx_native_include_folder(plugin plugin_includes
-    base aten onnx ops passes writer readers api onnx_native plugin)
-  add_library(onnx_native_plugin MODULE ${plugin_sources})
+    base aten onnx ops passes writer readers api onnx_native cli plugin)
+  add_library(onnx_native_plugin MODULE ${plugin_sources}
+    $<TARGET_OBJECTS:onnx_native_cli_objects>)
   target_include_directories(onnx_native_plugin PRIVATE "${plugin_includes}")
   target_include_directories(onnx_native_plugin SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
   # It is bound by Python's objects: -O2 would only double the compile time.

@@ -156,14 +156,45 @@ class State {
   std::vector<StateTensor> tensors_;
 };
 
+using Uses = std::map<std::string, OperatorUse>;
+
+void count_operators(const aten::Graph& graph, const std::unordered_set<const aten::Node*>& missing,
+                     Uses& uses) {
+  for (const aten::Node* node : ops::live_nodes(graph)) {
+    for (const auto& argument : node->arguments)
+      if (const auto* body = argument.get<std::shared_ptr<aten::Graph>>())
+        count_operators(**body, missing, uses);
+    std::string op = node->op + (ops::key_of(*node) == ops::Key::complex ? "@complex" : "");
+    OperatorUse& use = uses.try_emplace(op, OperatorUse{.op = op, .supported = true}).first->second;
+    ++use.calls;
+    if (missing.contains(node)) use.supported = false;
+  }
+}
+
+// The operators of live nodes by name, those of sub-graphs included.
+std::vector<OperatorUse> count_operators(
+    const aten::Graph& graph, const std::unordered_set<const aten::Node*>& missing = {}) {
+  Uses uses;
+  count_operators(graph, missing, uses);
+  std::vector<OperatorUse> result;
+  for (auto& [op, use] : uses) result.push_back(std::move(use));
+  return result;
+}
+
 }  // namespace
 
+std::vector<OperatorUse> used_operators(aten::Graph& graph) {
+  aten::functionalize(graph);
+  const auto missing = ops::missing_operators(graph, ops::Lowerings(ops::op_table()));
+  return count_operators(graph, {missing.begin(), missing.end()});
+}
+
 std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOptions& options,
-                                          ExportReport* report) {
+                                          const PipelineOptions& pipeline, ExportReport* report) {
   if (options.opset < kMinOpset || options.opset > onnx::newest_opset())
     fail(ErrorKind::invalid_argument, "opset ", options.opset, " is not supported: choose ",
          kMinOpset, " to ", onnx::newest_opset());
-  const ops::Lowerings lowerings(options.table ? *options.table : ops::op_table(), options.foreign);
+  const ops::Lowerings lowerings(ops::op_table(), pipeline.foreign);
   Stopwatch watch(report);
   aten::functionalize(graph);
   watch.lap("functionalize");
@@ -176,7 +207,6 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   ops::check_operators(graph, lowerings);
   auto model = std::make_unique<onnx::Model>();
   model->opset = options.opset;
-  model->producer_version = options.producer_version;
   Builder builder(*model);
   ops::Lowerer lowerer(builder, lowerings);
   add_inputs(builder, lowerer.environment(), graph, options);
@@ -199,20 +229,16 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   }
   state.add_outputs(builder, lowerer, outputs);
   watch.lap("lower");
-  if (options.verify) onnx::verify(*model, "lowering");
-  passes::run(*model, options.optimize, options.verify);
+  if (pipeline.verify) onnx::verify(*model, "lowering");
+  passes::run(*model, options.optimize, pipeline.verify);
   onnx::assign_names(*model);
   watch.lap("passes");
-  if (options.verify) onnx::verify(*model, "passes");
+  if (pipeline.verify) onnx::verify(*model, "passes");
 
   if (report) {
-    auto live = ops::live_nodes(graph);
-    report->aten_nodes = static_cast<int64_t>(live.size());
+    report->operators = count_operators(graph);
+    report->aten_nodes = static_cast<int64_t>(ops::live_nodes(graph).size());
     report->onnx_nodes = static_cast<int64_t>(model->graph->nodes.size());
-    std::map<std::string, int64_t> counts;
-    for (const aten::Node* node : live)
-      ++counts[node->op + (ops::key_of(*node) == ops::Key::complex ? "@complex" : "")];
-    report->operators.assign(counts.begin(), counts.end());
     report->state = state.take();
     for (const aten::Mutation* mutation : state.dropped()) {
       report->warnings.push_back("the update of " +

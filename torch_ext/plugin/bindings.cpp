@@ -1,12 +1,13 @@
 // The extension module onnx_native._C; the same library that torch.ops.load_library loads.
 #include <torch/csrc/utils/pybind.h>
 
+#include "api/torch_version.h"
 #include "aten/graph.h"
+#include "cli/command_line.h"
 #include "ops/op_table.h"
 #include "plugin/fx_reader.h"
 #include "plugin/py_lowering.h"
 #include "plugin/py_program.h"
-#include "plugin/torch_version.h"
 #include "readers/pt2/reader.h"
 
 namespace onnx_native::plugin {
@@ -68,6 +69,9 @@ PYBIND11_MODULE(_C, module) {
   module.def(
       "read_pt2", [](const std::string& path) { return aten::print(*readers::pt2::read(path)); },
       py::arg("path"), "The ATen graph of a program that torch.export.save wrote, as text.");
+  module.def("command_line", &cli::run, py::arg("arguments"),
+             py::call_guard<py::gil_scoped_release>(),
+             "What the command onnx-native does with these arguments; its exit code.");
   module.def("table_keys", &table_keys, "(operator, dispatch key) of every native lowering.");
   module.def("table_parameters", &table_parameters, py::arg("op"), py::arg("key") = "dense",
              "The kinds of the parameters of a native lowering.");

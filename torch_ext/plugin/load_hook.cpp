@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "plugin/torch_version.h"
+#include "api/torch_version.h"
 
 namespace onnx_native::plugin {
 namespace {

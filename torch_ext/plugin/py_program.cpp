@@ -8,8 +8,8 @@
 
 namespace onnx_native::plugin {
 
-Program::Program(py::handle source, SymbolNames symbol_names, ExportOptions options, bool fallbacks,
-                 py::object translations, bool metadata) {
+Program::Program(py::handle source, SymbolNames symbol_names, const ExportOptions& options,
+                 bool verify, bool fallbacks, py::object translations, bool metadata) {
   writing_.metadata = metadata;
   const auto start = std::chrono::steady_clock::now();
   ProgramReader reader(std::move(symbol_names));
@@ -17,8 +17,7 @@ Program::Program(py::handle source, SymbolNames symbol_names, ExportOptions opti
                                            : read_exported_program(source, reader);
   const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
   PyLowerings foreign(reader, options.opset, fallbacks, std::move(translations));
-  options.foreign = &foreign;
-  model_ = export_graph(*graph_, options, &report_);
+  model_ = export_graph(*graph_, options, {.verify = verify, .foreign = &foreign}, &report_);
   fallbacks_ = foreign.used();
   decomposed_ = foreign.take_graphs();
   report_.seconds.insert(report_.seconds.begin(), {"read", reading.count()});
@@ -46,7 +45,7 @@ py::dict Program::report() const {
   py::dict seconds;
   for (const auto& [stage, value] : report_.seconds) seconds[py::str(stage)] = value;
   py::dict operators;
-  for (const auto& [key, count] : report_.operators) operators[py::str(key)] = count;
+  for (const OperatorUse& use : report_.operators) operators[py::str(use.op)] = use.calls;
   py::dict report;
   report["seconds"] = seconds;
   report["operators"] = operators;
@@ -104,9 +103,7 @@ void bind_program(py::module_& module) {
              } else {
                options.state.names = state.cast<std::vector<std::string>>();
              }
-             options.verify = verify;
-             options.producer_version = ONNX_NATIVE_VERSION;
-             return std::make_unique<Program>(source, std::move(symbol_names), std::move(options),
+             return std::make_unique<Program>(source, std::move(symbol_names), options, verify,
                                               fallbacks, std::move(translations), metadata);
            }),
            py::arg("source"), py::kw_only(), py::arg("opset"), py::arg("optimize") = true,

@@ -21,8 +21,8 @@ class Program {
   // `source` is a torch.export.ExportedProgram, or the path of a .pt2 file. With `fallbacks`,
   // PyTorch helps with operators that the op table lacks. `translations` is the user's
   // onnx_native._translation.Table or None. With `metadata`, nodes say where they come from.
-  Program(py::handle source, SymbolNames symbol_names, ExportOptions options, bool fallbacks,
-          py::object translations, bool metadata);
+  Program(py::handle source, SymbolNames symbol_names, const ExportOptions& options, bool verify,
+          bool fallbacks, py::object translations, bool metadata);
 
   std::vector<std::string> input_names() const;
   std::vector<std::string> output_names() const;

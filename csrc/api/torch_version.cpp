@@ -1,11 +1,12 @@
-#include "plugin/torch_version.h"
+#include "api/torch_version.h"
 
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 #include <torch/headeronly/version.h>
 
-#include "base/error.h"
+#include "api/entry.h"
+#include "onnx_native/version.h"
 
-namespace onnx_native::plugin {
+namespace onnx_native {
 
 std::string torch_version_problem(uint64_t running) {
   if (running >> 48 == TORCH_ABI_VERSION >> 48) return {};
@@ -18,4 +19,12 @@ std::string torch_version_problem(uint64_t running) {
 
 std::string torch_version_problem() { return torch_version_problem(aoti_torch_abi_version()); }
 
-}  // namespace onnx_native::plugin
+void check_torch_version() {
+  static const std::string problem = torch_version_problem();
+  if (!problem.empty()) fail(ErrorKind::unsupported, problem);
+}
+
+std::string_view version() { return ONNX_NATIVE_VERSION; }
+std::string_view torch_version() { return ONNX_NATIVE_TORCH_VERSION; }
+
+}  // namespace onnx_native

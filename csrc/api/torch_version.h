@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace onnx_native::plugin {
+namespace onnx_native {
 
 // Empty when PyTorch's major.minor is ours; else what to tell the user. A library built for another
 // version would load and give wrong results: interned symbols have other numbers there. Takes what
@@ -13,4 +13,4 @@ std::string torch_version_problem(uint64_t running);
 // The same, for the PyTorch in this process.
 std::string torch_version_problem();
 
-}  // namespace onnx_native::plugin
+}  // namespace onnx_native

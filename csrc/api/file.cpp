@@ -1,0 +1,51 @@
+#include "api/file.h"
+
+#include <unordered_set>
+#include <utility>
+
+#include "api/entry.h"
+#include "api/export.h"
+#include "api/program_contents.h"
+#include "onnx_native/inspect.h"
+#include "readers/pt2/archive.h"
+#include "readers/pt2/reader.h"
+
+namespace onnx_native {
+
+std::unique_ptr<aten::Graph> read_file(const std::filesystem::path& path,
+                                       const ExportOptions& options) {
+  const readers::pt2::Archive archive(path);
+  if (archive.has("constants.pkl"))
+    fail(ErrorKind::unsupported, path.string(), " is a TorchScript file; only .pt2 files are read");
+  if (archive.has("data.pkl"))
+    fail(ErrorKind::invalid_program, path.string(),
+         " holds tensors or a pickled module (torch.save), not a program: save it with "
+         "torch.export.save or torch.jit.save");
+  if (!options.inputs.empty())
+    fail(ErrorKind::invalid_argument, path.string(),
+         " has dtypes and shapes of its own: inputs are given for TorchScript only");
+  return readers::pt2::read(path);
+}
+
+Program export_file(const std::filesystem::path& path, const ExportOptions& options) {
+  return entry([&] {
+    auto contents = std::make_unique<ProgramContents>();
+    contents->graph = read_file(path, options);
+    contents->model = export_graph(*contents->graph, options, {}, &contents->report);
+    return Program(std::move(contents));
+  });
+}
+
+std::vector<OperatorUse> list_operators(const std::filesystem::path& path,
+                                        const ExportOptions& options) {
+  return entry([&] {
+    const auto graph = read_file(path, options);
+    return used_operators(*graph);
+  });
+}
+
+std::string aten_text(const std::filesystem::path& path, const ExportOptions& options) {
+  return entry([&] { return aten::print(*read_file(path, options)); });
+}
+
+}  // namespace onnx_native

@@ -1,0 +1,49 @@
+#include "onnx_native/program.h"
+
+#include <utility>
+
+#include "api/entry.h"
+#include "api/program_contents.h"
+#include "writer/writer.h"
+
+namespace onnx_native {
+namespace {
+
+std::vector<TensorInfo> infos(const std::vector<onnx::Value*>& values) {
+  std::vector<TensorInfo> result;
+  result.reserve(values.size());
+  for (const onnx::Value* value : values)
+    result.push_back({.name = value->name, .dtype = value->dtype, .shape = value->shape});
+  return result;
+}
+
+}  // namespace
+
+Program::Program(std::unique_ptr<ProgramContents> contents) : contents_(std::move(contents)) {}
+Program::Program(Program&&) noexcept = default;
+Program& Program::operator=(Program&&) noexcept = default;
+Program::~Program() = default;
+
+int64_t Program::opset() const { return contents_->model->opset; }
+std::vector<TensorInfo> Program::inputs() const { return infos(contents_->model->graph->inputs); }
+std::vector<TensorInfo> Program::outputs() const { return infos(contents_->model->graph->outputs); }
+const std::vector<StateTensor>& Program::state() const { return contents_->report.state; }
+const std::vector<std::string>& Program::warnings() const { return contents_->report.warnings; }
+
+void Program::save(const std::filesystem::path& path, const SaveOptions& options) const {
+  entry([&] {
+    writer::save(*contents_->model, path,
+                 {.external_data = options.external_data,
+                  .metadata = options.metadata,
+                  .progress = options.progress});
+  });
+}
+
+std::string Program::serialize(bool metadata) const {
+  return entry(
+      [&] { return writer::serialize(*contents_->model, {.metadata = metadata, .progress = {}}); });
+}
+
+std::string Program::text() const { return onnx::print(*contents_->model); }
+
+}  // namespace onnx_native

@@ -1,0 +1,129 @@
+#include "cli/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdint>
+#include <iomanip>
+#include <iostream>
+#include <optional>
+
+#include "cli/progress.h"
+#include "onnx_native/export.h"
+#include "onnx_native/inspect.h"
+#include "onnx_native/version.h"
+
+namespace onnx_native::cli {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+
+constexpr const char* kFooter = R"(
+Sizes of an input are numbers or names; without brackets its rank is not known:
+  onnx-native scripted.pt -o model.onnx --input 'x:float32[batch,3,224,224]' --input 'n:int64[]'
+Exit codes: 0; 1 when the export failed; 2 when the arguments are wrong.)";
+
+struct Arguments {
+  std::string model;
+  std::string output;
+  std::vector<std::string> inputs;
+  std::vector<std::string> state;
+  std::string dump;
+  bool list = false;
+  bool no_optimize = false;
+  bool no_metadata = false;
+  std::optional<bool> external_data;
+  ExportOptions options;
+};
+
+void describe(CLI::App& app, Arguments& to) {
+  app.set_version_flag("--version", "onnx-native " + std::string(version()) + " (PyTorch " +
+                                        std::string(torch_version()) + ")");
+  app.footer(kFooter);
+  app.add_option("model", to.model, "the program to export, a .pt2 file of torch.export.save")
+      ->type_name("MODEL")
+      ->required();
+  app.add_option("-o,--output", to.output, "the ONNX file to write")->type_name("OUT.onnx");
+  app.add_option("--input", to.inputs,
+                 "dtype and shape of an input of a TorchScript program; once for each, in order")
+      ->type_name("NAME:DTYPE[SIZES]")
+      ->allow_extra_args(false);
+  app.add_option("--opset", to.options.opset, "version of the ONNX operator set")
+      ->capture_default_str();
+  app.add_option("--input-names", to.options.input_names, "new names for the first inputs")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--output-names", to.options.output_names, "new names for the first outputs")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_option("--state", to.state,
+                 "buffers and inputs whose updates become part of the model, or 'all'")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  app.add_flag("--external-data,!--no-external-data", to.external_data,
+               "weights in OUT.onnx.data, or inside OUT.onnx; outside if large when not given");
+  app.add_flag("--no-optimize", to.no_optimize, "leave the graph as it was lowered");
+  app.add_flag("--no-metadata", to.no_metadata,
+               "do not write which module and source line a node comes from");
+  app.add_option("--dump", to.dump, "print the program (aten) or the model (onnx) as text")
+      ->check(CLI::IsMember({"aten", "onnx"}));
+  app.add_flag("--list-ops", to.list, "print the operators that the program uses, the missing too");
+}
+
+void list(const std::vector<OperatorUse>& operators) {
+  for (const OperatorUse& use : operators) {
+    std::cout << std::setw(6) << use.calls << "  " << use.op << (use.supported ? "" : "  (missing)")
+              << '\n';
+  }
+  const auto missing = std::ranges::count(operators, false, &OperatorUse::supported);
+  std::cout << operators.size() << " operators, " << missing << " missing\n";
+}
+
+void perform(Arguments& arguments) {
+  ExportOptions& options = arguments.options;
+  for (const std::string& text : arguments.inputs) options.inputs.push_back(parse_input(text));
+  options.optimize = !arguments.no_optimize;
+  options.state.all = std::ranges::find(arguments.state, "all") != arguments.state.end();
+  if (!options.state.all) options.state.names = arguments.state;
+
+  if (arguments.list) list(list_operators(arguments.model, options));
+  if (arguments.dump == "aten") std::cout << aten_text(arguments.model, options);
+  if (arguments.output.empty() && arguments.dump != "onnx") return;
+  const Program program = export_file(arguments.model, options);
+  for (const std::string& warning : program.warnings())
+    std::cerr << "onnx-native: warning: " << warning << '\n';
+  if (arguments.dump == "onnx") std::cout << program.text();
+  if (arguments.output.empty()) return;
+  program.save(arguments.output, {.external_data = arguments.external_data,
+                                  .metadata = !arguments.no_metadata,
+                                  .progress = progress_line("writing " + arguments.output)});
+}
+
+}  // namespace
+
+int run(std::vector<std::string> arguments) {
+  Arguments values;
+  CLI::App app("Exports PyTorch programs to ONNX, without Python.", "onnx-native");
+  describe(app, values);
+  std::ranges::reverse(arguments);  // as CLI11 takes them
+  try {
+    app.parse(std::move(arguments));
+    if (values.output.empty() && values.dump.empty() && !values.list)
+      throw CLI::RequiredError("one of -o, --dump and --list-ops");
+    perform(values);
+    std::cout.flush();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);
+    std::cerr << "onnx-native: " << error.what() << "\nTry 'onnx-native --help'.\n";
+    return kWrongUsage;
+  } catch (const ExportError& error) {
+    std::cerr << "onnx-native: ExportError " << error.what() << '\n';
+    return error.kind() == ErrorKind::invalid_argument ? kWrongUsage : kFailed;
+  }
+}
+
+}  // namespace onnx_native::cli

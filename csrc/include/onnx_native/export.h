@@ -1,0 +1,53 @@
+// Exports a program to ONNX: from a file here, from a torch::jit::Module in onnx_native/jit.h.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "onnx_native/error.h"
+#include "onnx_native/program.h"
+
+namespace onnx_native {
+
+// An input of a TorchScript program, which knows neither dtypes nor shapes of its own.
+struct InputSpec {
+  std::string name;
+  DType dtype = DType::undefined;
+  // Sizes are numbers or Dim::symbol("batch"). nullopt: rank not known, an error where it is
+  // needed.
+  std::optional<Shape> shape;
+};
+
+// Reads "x:float32[batch,3,224,224]"; without brackets the rank is not known. Throws
+// ExportError(invalid_argument).
+InputSpec parse_input(std::string_view text);
+
+// Which updates of buffers and inputs become part of the model: a buffer as an input of its name
+// and an output `<name>_out`, an input as an output.
+struct StateOptions {
+  bool all = false;
+  std::vector<std::string> names;  // of buffers and inputs
+};
+
+struct ExportOptions {
+  int64_t opset = 20;
+  bool optimize = true;
+  // The inputs of a TorchScript program, in order. A `.pt2` file has its own.
+  std::vector<InputSpec> inputs;
+  // New names for the first inputs and outputs; empty keeps the program's.
+  std::vector<std::string> input_names;
+  std::vector<std::string> output_names;
+  StateOptions state;
+};
+
+// The program in a `.pt2` file (torch.export.save). Weights are not read before the model is saved:
+// the file must stay as it is until then. Throws ExportError: io when it cannot be opened,
+// invalid_program when it holds no program or is damaged, unsupported_operator with all operators
+// that have no lowering, unsupported where ONNX cannot express something.
+Program export_file(const std::filesystem::path& path, const ExportOptions& options = {});
+
+}  // namespace onnx_native

@@ -1,0 +1,173 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "api/torch_version.h"
+#include "onnx_native/export.h"
+#include "onnx_native/inspect.h"
+#include "onnx_native/lowering.h"
+#include "onnx_native/version.h"
+
+namespace onnx_native {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kLinear = fs::path(ONNX_NATIVE_SOURCE_DIR) / "test/cpp/api/linear.pt2";
+
+class ScratchFolder {
+ public:
+  ScratchFolder() { fs::create_directories(path_); }
+  ~ScratchFolder() { fs::remove_all(path_); }
+  fs::path operator/(const char* name) const { return path_ / name; }
+  size_t entries() const {
+    return static_cast<size_t>(std::distance(fs::directory_iterator(path_), {}));
+  }
+
+ private:
+  fs::path path_ = fs::path(testing::TempDir()) / "onnx_native_program_test";
+};
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// The message of what `work` throws, which must be an ExportError of this kind.
+template <class Work>
+std::string error_of(ErrorKind kind, const Work& work) {
+  try {
+    work();
+  } catch (const ExportError& error) {
+    EXPECT_EQ(name(error.kind()), name(kind)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return {};
+}
+
+TEST(Program, TellsItsInputsAndOutputs) {
+  const Program program = export_file(kLinear);
+  EXPECT_EQ(program.opset(), 20);
+  ASSERT_EQ(program.inputs().size(), 1U);
+  const TensorInfo input = program.inputs()[0];
+  EXPECT_EQ(input.name, "x");
+  EXPECT_EQ(input.dtype, DType::f32);
+  ASSERT_TRUE(input.shape);
+  ASSERT_EQ(input.shape->size(), 2U);
+  EXPECT_TRUE((*input.shape)[0].is_symbol());
+  EXPECT_EQ((*input.shape)[1], Dim(2));
+  ASSERT_EQ(program.outputs().size(), 1U);
+  EXPECT_EQ(program.outputs()[0].shape->at(1), Dim(3));
+  EXPECT_EQ(program.outputs()[0].shape->at(0), input.shape->at(0));
+  ASSERT_EQ(program.warnings().size(), 1U);
+  EXPECT_NE(program.warnings()[0].find("calls"), std::string::npos);
+}
+
+TEST(Program, TakesNamesAndState) {
+  const Program program = export_file(
+      kLinear, {.input_names = {"in"}, .output_names = {"out"}, .state = {.names = {"calls"}}});
+  EXPECT_TRUE(program.warnings().empty());
+  ASSERT_EQ(program.inputs().size(), 2U);
+  EXPECT_EQ(program.inputs()[0].name, "in");
+  EXPECT_EQ(program.outputs()[0].name, "out");
+  ASSERT_EQ(program.state().size(), 1U);
+  const StateTensor& state = program.state()[0];
+  EXPECT_EQ(state.target, "calls");
+  EXPECT_EQ(program.inputs()[state.input].name, "calls");
+  EXPECT_EQ(program.outputs()[state.output].name, "calls_out");
+  EXPECT_EQ(state.initial->integer(0), 0);
+}
+
+TEST(Program, SavesWhatItSerializes) {
+  const ScratchFolder folder;
+  Program program = export_file(kLinear);
+  const Program moved = std::move(program);
+  int64_t written = 0;
+  moved.save(folder / "m.onnx", {.metadata = false, .progress = [&](int64_t bytes, int64_t total) {
+                                   EXPECT_LE(bytes, total);
+                                   written = bytes;
+                                 }});
+  EXPECT_EQ(content(folder / "m.onnx"), moved.serialize(/*metadata=*/false));
+  EXPECT_EQ(written, static_cast<int64_t>(fs::file_size(folder / "m.onnx")));
+  EXPECT_LT(moved.serialize(false).size(), moved.serialize(true).size());
+  EXPECT_NE(moved.text().find("Gemm"), std::string::npos);
+}
+
+TEST(Program, LeavesNoFileBehindAnError) {
+  const ScratchFolder folder;
+  const Program program = export_file(kLinear);
+  error_of(ErrorKind::io, [&] { program.save(folder / "nowhere" / "m.onnx"); });
+  EXPECT_EQ(folder.entries(), 0U);
+}
+
+TEST(Program, RefusesWhatIsNoProgram) {
+  const ScratchFolder folder;
+  error_of(ErrorKind::io, [&] { export_file(folder / "missing.pt2"); });
+  std::ofstream(folder / "text.pt2") << "not an archive";
+  error_of(ErrorKind::invalid_program, [&] { export_file(folder / "text.pt2"); });
+  error_of(ErrorKind::invalid_argument, [&] { export_file(kLinear, {.opset = 99}); });
+  const std::string message = error_of(ErrorKind::invalid_argument, [&] {
+    export_file(kLinear, {.inputs = {parse_input("x:float32[2]")}});
+  });
+  EXPECT_NE(message.find("linear.pt2"), std::string::npos);
+}
+
+TEST(Program, UsesRegisteredLowerings) {
+  register_lowering("aten::relu", [](Builder& b, Value self) { return b.Abs(self); });
+  const std::string abs = export_file(kLinear).text();
+  unregister_lowering("aten::relu");
+  const std::string relu = export_file(kLinear).text();
+  EXPECT_NE(abs.find("Abs"), std::string::npos) << abs;
+  EXPECT_EQ(abs.find("Relu"), std::string::npos) << abs;
+  EXPECT_NE(relu.find("Relu"), std::string::npos) << relu;
+}
+
+TEST(Inspect, ListsOperatorsAndText) {
+  const std::vector<OperatorUse> operators = list_operators(kLinear);
+  ASSERT_EQ(operators.size(), 2U);
+  EXPECT_EQ(operators[0].op, "aten::linear");
+  EXPECT_EQ(operators[0].calls, 1);
+  EXPECT_TRUE(operators[0].supported);
+  EXPECT_EQ(operators[1].op, "aten::relu");
+  const std::string text = aten_text(kLinear);
+  EXPECT_NE(text.find("aten::linear(%x, %linear.weight, %linear.bias)"), std::string::npos) << text;
+}
+
+TEST(InputSpec, ReadsNamesDtypesAndSizes) {
+  const InputSpec image = parse_input("x:float32[batch, 3,224,224]");
+  EXPECT_EQ(image.name, "x");
+  EXPECT_EQ(image.dtype, DType::f32);
+  ASSERT_TRUE(image.shape);
+  EXPECT_EQ(*image.shape, (Shape{Dim::symbol("batch"), 3, 224, 224}));
+  EXPECT_EQ(parse_input("n:int64[]").shape, Shape());
+  EXPECT_EQ(parse_input("flag:bool").shape, std::nullopt);
+  EXPECT_EQ(parse_input("a:b:bfloat16[0]").name, "a:b");
+}
+
+TEST(InputSpec, SaysWhatIsWrong) {
+  const auto error = [](const char* text) {
+    return error_of(ErrorKind::invalid_argument, [text] { parse_input(text); });
+  };
+  EXPECT_NE(error("x").find("no ':'"), std::string::npos);
+  EXPECT_NE(error("x[2]:float32").find("no ':'"), std::string::npos);
+  EXPECT_NE(error(":float32[2]").find("no name"), std::string::npos);
+  EXPECT_NE(error("x:float[2]").find("no dtype 'float'"), std::string::npos);
+  EXPECT_NE(error("x:float32[2").find("no ']'"), std::string::npos);
+  EXPECT_NE(error("x:float32[2,,3]").find("the size ''"), std::string::npos);
+  EXPECT_NE(error("x:float32[-2]").find("the size '-2'"), std::string::npos);
+  EXPECT_NE(error("x:float32[99999999999999999999]").find("the size '9"), std::string::npos);
+}
+
+TEST(Version, RefusesAnotherPyTorch) {
+  EXPECT_EQ(torch_version_problem(), "");
+  const uint64_t other = (uint64_t{9} << 56) | (uint64_t{7} << 48);
+  EXPECT_NE(torch_version_problem(other).find("PyTorch 9.7 is running"), std::string::npos);
+  EXPECT_EQ(version(), ONNX_NATIVE_VERSION);
+}
+
+}  // namespace
+}  // namespace onnx_native

@@ -1,0 +1,193 @@
+"""The command onnx-native: what it writes, prints and refuses."""
+
+import os
+import pathlib
+import pty
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnx_native
+import onnxruntime
+import pytest
+import torch
+from models.zoo import BERT_SMALL
+
+COMMAND = pathlib.Path(onnx_native.__file__).parents[2] / "onnx-native"
+
+
+def run(*arguments, code=0, command=(COMMAND,)):
+    """Standard output and standard error of the command, which must end with that exit code."""
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
+
+
+@torch.library.custom_op("cli::scaled_gelu", mutates_args=())
+def scaled_gelu(x: torch.Tensor, scale: float) -> torch.Tensor:
+    return torch.nn.functional.gelu(x) * scale
+
+
+@scaled_gelu.register_fake
+def _(x, scale):
+    return torch.empty_like(x)
+
+
+class Counting(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 8)
+        self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        self.calls += 1
+        return torch.relu(self.linear(x))
+
+
+class Branching(torch.nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda a: scaled_gelu(a, 0.5), lambda a: a.sin(), (x,))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("cli")
+
+
+@pytest.fixture(scope="module")
+def program():
+    rows = torch.export.Dim("rows")
+    return torch.export.export(Counting().eval(), (torch.randn(3, 4),), dynamic_shapes=({0: rows},))
+
+
+@pytest.fixture(scope="module")
+def archive(folder, program):
+    torch.export.save(program, folder / "counting.pt2")
+    return folder / "counting.pt2"
+
+
+def saved(model, folder):
+    path = folder / f"{model.name}.pt2"
+    program = model.capture()
+    torch.export.save(program, path)
+    return program, path
+
+
+def test_model_runs(archive, program, tmp_path):
+    _, errors = run(archive, "-o", tmp_path / "m.onnx", "--input-names", "in", "--output-names=out")
+    assert "warning: the update of buffer calls" in errors
+    onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    for rows in (1, 5):
+        x = torch.randn(rows, 4)
+        (got,) = session.run(["out"], {"in": x.numpy()})
+        np.testing.assert_allclose(got, program.module()(x).detach(), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("opset", [18, 20])
+def test_bytes_are_those_of_the_python_route(folder, tmp_path, opset):
+    captured, path = saved(BERT_SMALL, folder)
+    run(path, "-o", tmp_path / "m.onnx", "--no-metadata", "--opset", str(opset))
+    ours = onnx_native._C.Program(captured, opset=opset, metadata=False)
+    assert (tmp_path / "m.onnx").read_bytes() == ours.serialize()
+
+
+def test_state_and_external_data(archive, tmp_path):
+    _, errors = run(archive, "-o", tmp_path / "m.onnx", "--state", "calls", "--external-data")
+    assert errors == ""
+    model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    assert [value.name for value in model.graph.input] == ["x", "calls"]
+    assert [value.name for value in model.graph.output][1:] == ["calls_out"]
+    assert run(archive, "--dump", "onnx", "--state=all")[0].count("calls_out") >= 1
+
+
+def test_external_data_of_a_large_model(folder, tmp_path):
+    _, path = saved(BERT_SMALL, folder)
+    run(path, "-o", tmp_path / "m.onnx", "--external-data")
+    assert (tmp_path / "m.onnx.data").stat().st_size > (tmp_path / "m.onnx").stat().st_size
+    onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
+
+
+def test_dumps(archive, program):
+    text, _ = run(archive, "--dump", "aten")
+    assert text == onnx_native._C.read_pt2(str(archive))
+    text, _ = run(archive, "--dump", "onnx", "--opset=18", "--no-optimize")
+    assert '<opset_import: ["" : 18]>' in text
+    assert "Gemm" in text
+
+
+def test_list_of_operators(folder):
+    torch.export.save(torch.export.export(Branching(), (torch.randn(3),)), folder / "b.pt2")
+    text, _ = run(folder / "b.pt2", "--list-ops")
+    assert "     1  aten::sin\n" in text
+    assert "     1  cli::scaled_gelu  (missing)\n" in text
+    assert text.endswith("5 operators, 1 missing\n")
+    _, errors = run(folder / "b.pt2", "-o", folder / "b.onnx", code=1)
+    assert "ExportError [unsupported operator]: cli::scaled_gelu has no ONNX lowering" in errors
+    assert not (folder / "b.onnx").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "[io]: cannot open"), (b"", "is empty"), (b"text", "not a readable .pt2 archive")],
+)
+def test_files_that_cannot_be_read(content, message, tmp_path):
+    if content is not None:
+        (tmp_path / "m.pt2").write_bytes(content)
+    _, errors = run(tmp_path / "m.pt2", "-o", tmp_path / "m.onnx", code=1)
+    assert message in errors
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_file_of_tensors(tmp_path):
+    torch.save({"x": torch.ones(2)}, tmp_path / "m.pt")
+    _, errors = run(tmp_path / "m.pt", "-o", tmp_path / "m.onnx", code=1)
+    assert "holds tensors or a pickled module (torch.save)" in errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "one of -o, --dump and --list-ops is required"),
+        (["-o", "m.onnx", "--bogus"], "--bogus"),
+        (["-o", "m.onnx", "--opset", "99"], "opset 99 is not supported"),
+        (["-o", "m.onnx", "--opset", "new"], "--opset"),
+        (["--dump", "mlir"], "--dump"),
+        (["-o", "m.onnx", "--input", "x:float33[2]"], "there is no dtype 'float33'"),
+        (["-o", "m.onnx", "--input", "x:float32[2]"], "has dtypes and shapes of its own"),
+        (["-o", "m.onnx", "--state", "nobody"], "does not update nobody"),
+    ],
+)
+def test_wrong_usage(archive, arguments, message, tmp_path):
+    output, errors = run(archive, *arguments, code=2)
+    assert message in errors
+    assert output == ""
+
+
+def test_help_and_version():
+    assert "--external-data" in run("--help")[0]
+    torch_version = ".".join(torch.__version__.split(".")[:2])
+    expected = f"onnx-native {onnx_native.__version__} (PyTorch {torch_version})\n"
+    assert run("--version")[0] == expected
+
+
+def test_in_the_python_process(archive, tmp_path):
+    command = (sys.executable, "-m", "onnx_native")
+    run(archive, "-o", tmp_path / "python.onnx", command=command)
+    run(archive, "-o", tmp_path / "cpp.onnx")
+    assert (tmp_path / "python.onnx").read_bytes() == (tmp_path / "cpp.onnx").read_bytes()
+    run(command=command, code=2)
+
+
+def test_progress_of_big_weights_on_a_terminal(tmp_path):
+    model = torch.nn.Linear(4096, 6000)
+    torch.export.save(torch.export.export(model, (torch.randn(1, 4096),)), tmp_path / "m.pt2")
+    arguments = [COMMAND, tmp_path / "m.pt2", "-o", tmp_path / "m.onnx"]
+    terminal, other_end = pty.openpty()
+    subprocess.run(arguments, check=True, stderr=other_end)
+    os.close(other_end)
+    shown = os.read(terminal, 1 << 16).decode()
+    os.close(terminal)
+    assert "m.onnx: 100 % of 93 MiB" in shown
+    assert run(*arguments[1:]) == ("", "")  # no terminal, no progress
