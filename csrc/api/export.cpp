@@ -206,7 +206,7 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   for (const aten::Mutation* mutation : state.kept()) graph.outputs.emplace_back(mutation->value);
   ops::check_operators(graph, lowerings);
   auto model = std::make_unique<onnx::Model>();
-  model->opset = options.opset;
+  model->opset = std::max(options.opset, kMinLoweringOpset);
   Builder builder(*model);
   ops::Lowerer lowerer(builder, lowerings);
   add_inputs(builder, lowerer.environment(), graph, options);
@@ -231,6 +231,7 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   watch.lap("lower");
   if (pipeline.verify) onnx::verify(*model, "lowering");
   passes::run(*model, options.optimize, pipeline.verify);
+  passes::express_in_opset(*model, options.opset);
   onnx::assign_names(*model);
   watch.lap("passes");
   if (pipeline.verify) onnx::verify(*model, "passes");

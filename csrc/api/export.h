@@ -31,7 +31,9 @@ struct ExportReport {
   std::vector<OperatorUse> operators;  // of live nodes, by name
 };
 
-inline constexpr int64_t kMinOpset = 18;
+inline constexpr int64_t kMinOpset = 12;
+// Lowerings and passes write the nodes of this opset at least; older opsets are made of them.
+inline constexpr int64_t kMinLoweringOpset = 18;
 
 // Lowers the program (functionalizing it in place). The model refers to the graph's weights and
 // locations: `graph` must outlive it.

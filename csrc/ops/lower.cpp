@@ -4,6 +4,7 @@
 #include <iterator>
 #include <unordered_set>
 
+#include "base/where.h"
 #include "ops/onnx_call.h"
 
 namespace onnx_native::ops {
@@ -18,14 +19,8 @@ void visit_values(const aten::Argument& argument, Visit&& visit) {
   }
 }
 
-std::string where(const aten::Node& node) {
-  std::string text = "\n  " + aten::print(node, /*argument_types=*/true);
-  if (!node.location) return text;
-  const Location& location = *node.location;
-  if (!location.source.empty()) text += "\n  at " + location.source;
-  if (!location.code.empty()) text += ": " + location.code;
-  if (!location.module_path.empty()) text += "\n  in " + location.module_path;
-  return text;
+std::string describe(const aten::Node& node) {
+  return "\n  " + aten::print(node, /*argument_types=*/true) + where(node.location);
 }
 
 // Whether `node` is arithmetic whose result has a name that none of its operands mentions: readers
@@ -140,7 +135,7 @@ void check_operators(const aten::Graph& graph, const Lowerings& lowerings) {
     std::string key = node->op + (key_of(*node) == Key::complex ? " of complex tensors" : "");
     if (!seen.insert(key).second) continue;
     if (!text.empty()) text += "\n";
-    text += key + " has no ONNX lowering" + where(*node);
+    text += key + " has no ONNX lowering" + describe(*node);
   }
   text += "\n  hint: register a lowering: @onnx_native.lowering(\"" + missing[0]->op +
           "\"), see docs/custom-ops.md";
@@ -224,7 +219,7 @@ void Lowerer::lower(const aten::Node& node) {
     if (text.find("\n  %") != std::string_view::npos) throw;  // an inner call has said where
     std::string prefix = "[" + std::string(name(error.kind())) + "]: ";
     if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-    throw ExportError(error.kind(), node.op + ": " + std::string(text) + where(node));
+    throw ExportError(error.kind(), node.op + ": " + std::string(text) + describe(node));
   }
 }
 

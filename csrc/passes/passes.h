@@ -3,6 +3,7 @@
 // one comment.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -25,6 +26,9 @@ bool fold_batch_norm(onnx::Model& model);
 
 // The passes in the order in which the driver runs them.
 std::span<const Pass> all_passes();
+// Brings a model whose nodes are those of opset 18 at least into an older opset. Throws
+// ExportError(unsupported) with the node and the user's source line where that opset has no form.
+void express_in_opset(onnx::Model& model, int64_t opset);
 // Runs all of them (optimize) or only dead code elimination; verifies after each when
 // `verify_each`.
 void run(onnx::Model& model, bool optimize, bool verify_each);

@@ -28,7 +28,8 @@ test fails when it is out of date.
 Each entry was exported, passed `onnx.checker` in full and gave eager PyTorch's numbers in ONNX
 Runtime for at least one sample in each of the dtypes shown, and again with a dynamic dimension at
 a second size. Dtypes that are not shown mostly work as well. Opsets are {oldest} to the newest
-unless said otherwise. `@complex` marks entries for complex tensors, which are real ones with a
+unless said otherwise; from 12 on, what an older opset can express is, and the rest is an error
+that names the opset. `@complex` marks entries for complex tensors, which are real ones with a
 last axis of 2 in ONNX; `@quantized` those for quantised tensors.
 
 In-place and `out=` variants are not listed: they are turned into the functional operators. An

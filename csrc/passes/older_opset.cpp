@@ -1,0 +1,320 @@
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
+
+#include "base/where.h"
+#include "onnx/builder.h"
+#include "onnx/infer.h"
+#include "onnx/schema.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using onnx::Graph;
+using onnx::Node;
+
+// What a rule needs to write a node in the form of `opset`.
+class Older {
+ public:
+  Older(onnx::Model& model, int64_t opset) : builder_(model), opset_(opset) {}
+
+  Builder& builder() { return builder_; }
+  int64_t opset() const { return opset_; }
+
+  template <class... Parts>
+  void check(bool condition, const Node& node, const Parts&... parts) const {
+    if (condition) return;
+    fail(ErrorKind::unsupported, parts..., " at opset ", opset_, "; choose a newer opset\n  in ",
+         onnx::print(node), where(node.location));
+  }
+
+  // The elements of a constant integer input.
+  std::vector<int64_t> numbers(const Node& node, size_t input) const {
+    const Value value = node.input(input);
+    check(value->is_constant(), node, "input ", input, " of ", node.op_type,
+          " cannot be computed by the model");
+    return value->constant->integers();
+  }
+  void input_to_attribute(Node& node, size_t input, std::string_view name) const {
+    if (!node.input(input)) return;
+    node.attributes.push_back({std::string(name), numbers(node, input)});
+    node.inputs.resize(input);
+  }
+  // Removes an attribute that says what happens without it.
+  void drop_default(Node& node, std::string_view name, int64_t otherwise) const {
+    check(node.attribute_int(name, otherwise) == otherwise, node, node.op_type, " has no ", name);
+    drop(node, name);
+  }
+  void drop_default(Node& node, std::string_view name, std::string_view otherwise) const {
+    check(node.attribute_string(name, otherwise) == otherwise, node, node.op_type, " has no ",
+          name);
+    drop(node, name);
+  }
+  static void drop(Node& node, std::string_view name) {
+    std::erase_if(node.attributes, [name](const auto& each) { return each.name == name; });
+  }
+
+ private:
+  Builder builder_;
+  int64_t opset_;
+};
+
+// --- Operators made of others, as their schemas' function bodies say.
+
+Values layer_normalization(Builder& b, const Node& node) {
+  const Value x = node.inputs[0];
+  const int64_t rank = static_cast<int64_t>(b.known_shape(x)->size());
+  const int64_t first = normalize_axis(node.attribute_int("axis", -1), rank);
+  Ints axes;
+  for (int64_t axis = first; axis < rank; ++axis) axes.push_back(axis);
+  const Value mean = b.reduce("ReduceMean", x, axes, true);
+  const Value centred = b.Sub(x, mean);
+  const Value variance = b.reduce("ReduceMean", b.Mul(centred, centred), axes, true);
+  const Value epsilon = b.like(x, node.attribute_float("epsilon", 1e-5));
+  const Value deviation = b.Sqrt(b.Add(variance, epsilon));
+  Value y = b.Mul(b.Div(centred, deviation), node.inputs[1]);
+  if (const Value bias = node.input(2)) y = b.Add(y, bias);
+  Values results{y, mean, node.outputs.size() > 2 ? b.Reciprocal(deviation) : nullptr};
+  results.resize(node.outputs.size());
+  return results;
+}
+
+Values mish(Builder& b, const Node& node) {
+  const Value x = node.inputs[0];
+  return {b.Mul(x, b.Tanh(b.op("Softplus", {x})))};
+}
+
+// Rows and columns are compared: a matrix element is kept where column - row >= k (upper).
+Values trilu(Builder& b, const Node& node) {
+  const Value x = node.inputs[0];
+  const Value zero = b.i64(0);
+  const Value one = b.i64(1);
+  const auto places = [&](int64_t axis) {
+    const Value size = b.squeeze(b.gather(b.op("Shape", {x}), b.i64s({axis}), 0), {0});
+    return b.op("Range", {zero, size, one});
+  };
+  const int64_t rank = static_cast<int64_t>(b.known_shape(x)->size());
+  const Value rows = b.unsqueeze(places(rank - 2), {1});
+  const Value k = node.input(1) ? node.inputs[1] : zero;
+  const Value diagonal = b.Sub(b.unsqueeze(places(rank - 1), {0}), rows);
+  const bool upper = node.attribute_int("upper", 1) != 0;
+  const Value kept = upper ? b.GreaterOrEqual(diagonal, k) : b.LessOrEqual(diagonal, k);
+  return {b.where(kept, x, b.like(x, 0))};
+}
+
+// Before opset 13, Softmax is of all axes from `axis` on together.
+Values softmax(Builder& b, const Node& node) {
+  const Value x = node.inputs[0];
+  const int64_t rank = static_cast<int64_t>(b.known_shape(x)->size());
+  const int64_t axis = normalize_axis(node.attribute_int("axis", -1), rank);
+  return {
+      b.swap_axes(b.op(node.op_type, {b.swap_axes(x, axis, -1)}, {{"axis", rank - 1}}), axis, -1)};
+}
+
+struct Composition {
+  std::string_view op_type;
+  int64_t before;
+  Values (*compose)(Builder& b, const Node& node);
+};
+constexpr Composition kCompositions[] = {{"LayerNormalization", 17, layer_normalization},
+                                         {"LogSoftmax", 13, softmax},
+                                         {"Mish", 18, mish},
+                                         {"Softmax", 13, softmax},
+                                         {"Trilu", 14, trilu}};
+
+bool is_last_axis(const Node& node) {
+  const int64_t axis = node.attribute_int("axis", -1);
+  return axis == -1 || axis == node.inputs[0]->rank() - 1;
+}
+
+void compose(onnx::Model& model, Older& older) {
+  Builder& b = older.builder();
+  sweep(model, [&](Rewrite& rewrite, Graph& graph, Node& node) {
+    const auto* rule = std::ranges::find(kCompositions, node.op_type, &Composition::op_type);
+    if (rule == std::end(kCompositions) || older.opset() >= rule->before) return;
+    if (!node.domain.empty() || (rule->compose == softmax && is_last_axis(node))) return;
+    b.set_location(node.location);
+    Values results;
+    const auto body = b.subgraph("", [&] {
+      results = rule->compose(b, node);
+      return Values();
+    });
+    graph.take_over(*body, node.position);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i]) rewrite.replace_all(node, node.outputs[i], results[i]);
+    }
+  });
+}
+
+// --- Operators whose form changed.
+
+void axes(Node& node, Older& older) {
+  Older::drop(node, "noop_with_empty_axes");
+  older.input_to_attribute(node, 1, "axes");
+}
+
+void split(Node& node, Older& older) {
+  const int64_t pieces = node.attribute_int("num_outputs", 0);
+  Older::drop(node, "num_outputs");
+  const int64_t axis = node.attribute_int("axis", 0);
+  if (!node.input(1) && pieces > 0) {
+    const auto size =
+        node.inputs[0]->rank() > 0 ? node.inputs[0]->dim(axis).constant() : std::nullopt;
+    older.check(size && *size % pieces == 0, node, "Split into pieces of unequal sizes");
+  }
+  if (older.opset() < 13) older.input_to_attribute(node, 1, "split");
+}
+
+// Shape of some axes is a slice of the whole shape.
+void shape(Node& node, Older& older) {
+  const auto rank = node.inputs[0]->rank();
+  const auto place = [&](std::string_view name, int64_t otherwise) {
+    const int64_t axis = node.attribute_int(name, otherwise);
+    return std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank);
+  };
+  if (!node.attribute("start") && !node.attribute("end")) return;
+  older.check(rank >= 0, node, "Shape of some axes of a tensor of unknown rank");
+  const int64_t start = place("start", 0);
+  const int64_t end = place("end", rank);
+  Graph& graph = *node.outputs[0]->graph;
+  const Value whole = graph.insert_node(node.position, "Shape", {node.inputs[0]}, 1)->outputs[0];
+  whole->producer->location = node.location;
+  whole->dtype = DType::i64;
+  whole->shape = Shape{rank};
+  Builder& b = older.builder();
+  node.op_type = "Slice";
+  node.attributes.clear();
+  node.inputs = {whole, b.i64s({start}), b.i64s({end})};
+}
+
+// Without allowzero, a 0 in the new shape keeps the size of its place.
+void reshape(Node& node, Older& older) {
+  if (node.attribute_int("allowzero", 0) != 0) {
+    const auto& to = node.outputs[0]->shape;
+    const auto& from = node.inputs[0]->shape;
+    older.check(to.has_value(), node, "Reshape has no allowzero");
+    for (size_t i = 0; i < to->size(); ++i) {
+      const bool kept = from && i < from->size() && (*from)[i] == (*to)[i];
+      older.check(kept || (*to)[i].constant().value_or(0) > 0, node, "Reshape has no allowzero");
+    }
+  }
+  Older::drop(node, "allowzero");
+}
+
+void resize(Node& node, Older& older) {
+  older.drop_default(node, "antialias", 0);
+  older.drop_default(node, "keep_aspect_ratio_policy", "stretch");
+  older.check(!node.attribute("axes"), node, "Resize has no axes");
+  if (older.opset() >= 13) return;
+  // The region of interest and the scales have to be there, if empty.
+  for (size_t i = 1; i < 3; ++i) {
+    if (node.input(i)) continue;
+    node.inputs.resize(std::max(node.inputs.size(), i + 1));
+    node.inputs[i] =
+        older.builder().tensor(make_tensor(DType::f32, {0}, std::span<const double>()));
+  }
+}
+
+void scatter(Node& node, Older& older) {
+  const std::string reduction = node.attribute_string("reduction", "none");
+  const bool newer = reduction == "min" || reduction == "max";
+  older.check(older.opset() >= 16 ? !newer : reduction == "none", node, node.op_type,
+              " has no reduction ", reduction);
+  if (older.opset() < 16) Older::drop(node, "reduction");
+}
+
+void training_mode(Node& node, Older& older) { older.drop_default(node, "training_mode", 0); }
+void layout(Node& node, Older& older) { older.drop_default(node, "layout", 0); }
+
+void quantization_axis(Node& node, Older& older) {
+  older.check(node.inputs[1]->rank() == 0, node, node.op_type, " has one scale only");
+  Older::drop(node, "axis");
+}
+
+// Before opset 16, pixels are where the value of its attribute "output_half_pixel" has them.
+void roi_align(Node& node, Older& older) {
+  constexpr std::string_view kMode = "coordinate_transformation_mode";
+  older.check(node.attribute_string(kMode, "half_pixel") == "output_half_pixel", node,
+              "RoiAlign has no ", kMode);
+  Older::drop(node, kMode);
+}
+
+struct Form {
+  int64_t before;
+  void (*write)(Node& node, Older& older);
+};
+
+const std::unordered_map<std::string_view, Form>& forms() {
+  static const auto& table = *new std::unordered_map<std::string_view, Form>{
+      {"BatchNormalization", {14, training_mode}},
+      {"DequantizeLinear", {13, quantization_axis}},
+      {"GRU", {14, layout}},
+      {"LSTM", {14, layout}},
+      {"QuantizeLinear", {13, quantization_axis}},
+      {"RNN", {14, layout}},
+      {"ReduceL1", {18, axes}},
+      {"ReduceL2", {18, axes}},
+      {"ReduceLogSum", {18, axes}},
+      {"ReduceLogSumExp", {18, axes}},
+      {"ReduceMax", {18, axes}},
+      {"ReduceMean", {18, axes}},
+      {"ReduceMin", {18, axes}},
+      {"ReduceProd", {18, axes}},
+      {"ReduceSum", {13, axes}},
+      {"ReduceSumSquare", {18, axes}},
+      {"Reshape", {14, reshape}},
+      {"Resize", {18, resize}},
+      {"RoiAlign", {16, roi_align}},
+      {"ScatterElements", {18, scatter}},
+      {"ScatterND", {18, scatter}},
+      {"Shape", {15, shape}},
+      {"Split", {18, split}},
+      {"Squeeze", {13, axes}},
+      {"Unsqueeze", {13, axes}},
+  };
+  return table;
+}
+
+// What no rule has brought into the older opset: an operator that came later, or a dtype.
+void check_legal(const Node& node, const Older& older) {
+  const onnx::OpSchema* schema = onnx::find_schema(node.op_type, older.opset());
+  older.check(schema != nullptr, node, "ONNX has no ", node.op_type);
+  for (const onnx::Attribute& attribute : node.attributes) {
+    const auto known =
+        std::ranges::find(schema->attributes, attribute.name, &onnx::SchemaAttribute::name);
+    older.check(known != schema->attributes.end(), node, node.op_type, " has no ", attribute.name);
+  }
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const Value input = node.inputs[i];
+    older.check(!input || input->kind != onnx::ValueKind::tensor || schema->allows(i, input->dtype),
+                node, node.op_type, " cannot take ",
+                input ? name(input->dtype) : std::string_view());
+  }
+}
+
+}  // namespace
+
+// Lowerings and passes write the operators of opset 18 at least. Here they are written in the form
+// that they have in an older opset; newer operators are composed of older ones.
+void express_in_opset(onnx::Model& model, int64_t opset) {
+  if (opset >= model.opset) return;
+  Older older(model, opset);
+  compose(model, older);
+  eliminate_dead_code(model);
+  const auto write = [&](Graph& graph) {
+    for (Node* node : graph.nodes) {
+      if (!node->domain.empty()) continue;
+      const auto form = forms().find(node->op_type);
+      if (form != forms().end() && opset < form->second.before) form->second.write(*node, older);
+      check_legal(*node, older);
+    }
+  };
+  onnx::for_each_graph(*model.graph, write);
+  for (onnx::Function& function : model.functions) onnx::for_each_graph(*function.body, write);
+  eliminate_dead_code(model);
+  model.opset = opset;
+}
+
+}  // namespace onnx_native::passes

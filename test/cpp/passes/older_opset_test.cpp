@@ -1,0 +1,82 @@
+#include "pass_test.h"
+
+namespace onnx_native::passes {
+namespace {
+
+class OlderOpsetTest : public PassTest {
+ protected:
+  // The nodes of the main graph in that opset.
+  std::string in(int64_t opset) {
+    model_.opset = 18;
+    onnx::verify(model_, "building the test");
+    express_in_opset(model_, opset);
+    EXPECT_EQ(model_.opset, opset);
+    onnx::verify(model_, "the pass");
+    return nodes();
+  }
+  std::string error(int64_t opset) {
+    try {
+      in(opset);
+    } catch (const ExportError& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::unsupported);
+      return error.what();
+    }
+    return "no error";
+  }
+};
+
+TEST_F(OlderOpsetTest, AxesBecomeAttributes) {
+  Value* x = input("x", {batch_, 4});
+  Value* sum = op("ReduceMax", {x, ints({1})}, {batch_}, {{"keepdims", int64_t{0}}});
+  result(op("Unsqueeze", {sum, ints({0})}, {1, batch_}), "y");
+  const std::string text = in(12);
+  EXPECT_NE(text.find("ReduceMax <keepdims: int = 0, axes: ints = [1]> (x)"), std::string::npos)
+      << text;
+  EXPECT_NE(text.find("Unsqueeze <axes: ints = [0]>"), std::string::npos) << text;
+}
+
+TEST_F(OlderOpsetTest, AxesStayInputsWhereTheOpsetHasThem) {
+  Value* x = input("x", {batch_, 4});
+  result(op("ReduceSum", {x, ints({1})}, {batch_, 1}), "y");
+  EXPECT_EQ(in(13).find("axes:"), std::string::npos);
+}
+
+TEST_F(OlderOpsetTest, LayerNormalizationIsComposed) {
+  Value* x = input("x", {batch_, 4});
+  result(op("LayerNormalization", {x, weight("w", {4}), weight("b", {4})}, {batch_, 4}), "y");
+  const std::string text = in(16);
+  EXPECT_EQ(text.find("LayerNormalization"), std::string::npos) << text;
+  EXPECT_NE(text.find("ReduceMean <keepdims"), std::string::npos) << text;
+  EXPECT_NE(text.find("y = Add"), std::string::npos) << text;
+}
+
+TEST_F(OlderOpsetTest, SoftmaxMovesItsAxisToTheEnd) {
+  Value* x = input("x", {batch_, 3, 4});
+  result(op("Softmax", {x}, {batch_, 3, 4}, {{"axis", int64_t{1}}}), "y");
+  const std::string text = in(12);
+  EXPECT_NE(text.find("Softmax <axis: int = 2>"), std::string::npos) << text;
+  EXPECT_NE(text.find("y = Transpose"), std::string::npos) << text;
+}
+
+TEST_F(OlderOpsetTest, ShapeOfSomeAxesIsSliced) {
+  Value* x = input("x", {batch_, 4});
+  result(op("Shape", {x}, {1}, {{"start", int64_t{0}}, {"end", int64_t{1}}}, DType::i64), "y");
+  const std::string text = in(14);
+  EXPECT_NE(text.find("Shape (x)"), std::string::npos) << text;
+  EXPECT_NE(text.find("y = Slice"), std::string::npos) << text;
+}
+
+TEST_F(OlderOpsetTest, WhatCannotBeExpressedIsAnErrorThatNamesTheOpset) {
+  Value* x = input("x", {batch_, 4}, DType::i32);
+  result(op("BitwiseAnd", {x, x}, {batch_, 4}, {}, DType::i32), "y");
+  EXPECT_NE(error(17).find("ONNX has no BitwiseAnd at opset 17"), std::string::npos);
+}
+
+TEST_F(OlderOpsetTest, ADtypeThatTheOpsetLacksIsAnError) {
+  Value* x = input("x", {batch_, 4}, DType::i8);
+  result(op("Add", {x, x}, {batch_, 4}, {}, DType::i8), "y");
+  EXPECT_NE(error(13).find("Add cannot take i8 at opset 13"), std::string::npos) << error(13);
+}
+
+}  // namespace
+}  // namespace onnx_native::passes
