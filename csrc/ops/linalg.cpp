@@ -1,27 +1,13 @@
 #include "ops/linalg.h"
 
+#include "ops/loop.h"
 #include "ops/view.h"
 
 namespace onnx_native::ops {
 namespace {
 
-Values loop(Builder& b, const Dim& most, const Values& carried, bool conditional,
-            const Step& step) {
-  Values inputs{b.dim_value(most), conditional ? b.boolean(true) : nullptr};
-  inputs.insert(inputs.end(), carried.begin(), carried.end());
-  auto body = b.subgraph("body", [&] {
-    const Value k = b.graph().add_input("", DType::i64, Shape{});
-    const Value again = b.graph().add_input("", DType::boolean, Shape{});
-    Values state;
-    for (const Value value : carried) {
-      state.push_back(b.graph().add_input("", value->dtype, *b.known_shape(value)));
-    }
-    Values next = step(b.reshape(k, {1}), state);
-    if (!conditional) next.insert(next.begin(), again);
-    for (size_t i = 0; i < carried.size(); ++i) next.at(i + 1)->shape = *carried[i]->shape;
-    return next;
-  });
-  return b.ops("Loop", carried.size(), std::move(inputs), {{"body", std::move(body)}});
+LoopStep with_vector(Builder& b, const Step& step) {
+  return [&b, &step](Value k, const Values& carried) { return step(b.reshape(k, {1}), carried); };
 }
 
 // The row, from row k on, of the greatest element of column k; [*, 1, 1]. TopK, because ONNX
@@ -61,11 +47,12 @@ Value reflect(Builder& b, Value x, Value v, Value tau) {
 Values iterate(Builder& b, const Dim& count, const Values& carried, const Step& step) {
   if (count.equals(0)) return carried;
   if (count.equals(1)) return step(b.i64s({0}), carried);
-  return loop(b, count, carried, /*conditional=*/false, step);
+  return loop(b, b.dim_value(count), carried, with_vector(b, step));
 }
 
 Values iterate_while(Builder& b, const Dim& most, const Values& carried, const Step& step) {
-  return most.equals(0) ? carried : loop(b, most, carried, /*conditional=*/true, step);
+  if (most.equals(0)) return carried;
+  return loop_while(b, b.dim_value(most), carried, with_vector(b, step));
 }
 
 Shape batch_of(Value matrix) { return Shape(matrix->shape->begin(), matrix->shape->end() - 2); }

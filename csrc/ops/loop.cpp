@@ -1,15 +1,10 @@
 #include "ops/loop.h"
 
-#include <algorithm>
-
 namespace onnx_native::ops {
 
-Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step) {
-  return loop(b, count, initial, step, nullptr);
-}
+namespace {
 
-Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step,
-            const std::function<Value(const Values& states)>& again) {
+Values run(Builder& b, Value count, const Values& initial, bool conditional, const LoopStep& step) {
   size_t results = 0;
   auto body = b.subgraph("step", [&] {
     const Value iteration = b.graph().add_input("", DType::i64, Shape{});
@@ -19,18 +14,26 @@ Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step
       states.push_back(b.graph().add_input("", start->dtype, start->shape));
     }
     Values next = step(iteration, states);
-    for (Value& value : next) {
-      if (std::ranges::find(states, value) != states.end()) value = b.Identity(value);
+    if (!conditional) next.insert(next.begin(), condition);
+    for (size_t i = 0; i < initial.size(); ++i) {
+      if (initial[i]->shape) next[i + 1]->shape = initial[i]->shape;
     }
-    results = next.size();
-    const auto count = static_cast<std::ptrdiff_t>(initial.size());
-    next.insert(next.begin(),
-                again ? again(Values(next.begin(), next.begin() + count)) : b.Identity(condition));
+    results = next.size() - 1;
     return next;
   });
-  Values inputs{count, again || initial.empty() ? b.boolean(true) : nullptr};
+  Values inputs{count, conditional || initial.empty() ? b.boolean(true) : nullptr};
   inputs.insert(inputs.end(), initial.begin(), initial.end());
   return b.ops("Loop", results, std::move(inputs), {{"body", std::move(body)}});
+}
+
+}  // namespace
+
+Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step) {
+  return run(b, count, initial, /*conditional=*/false, step);
+}
+
+Values loop_while(Builder& b, Value count, const Values& initial, const LoopStep& step) {
+  return run(b, count, initial, /*conditional=*/true, step);
 }
 
 Value any_true(Builder& b, Value condition) {

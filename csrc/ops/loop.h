@@ -13,11 +13,10 @@ using LoopStep = std::function<Values(Value iteration, const Values& states)>;
 // The states after `count` (0-d int64) steps, then what `step` gives beyond them, stacked. States
 // keep their dtypes and shapes.
 Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step);
-// The same, as long as `again` (of the states, a 0-d bool) holds; it is asked after each step.
-Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step,
-            const std::function<Value(const Values& states)>& again);
+// The same, but ends when the first of what `step` gives, a 0-d bool, is false.
+Values loop_while(Builder& b, Value count, const Values& initial, const LoopStep& step);
 
-// Whether any element is true, for `again`; of no elements none is.
+// Whether any element is true, for `loop_while`; of no elements none is.
 Value any_true(Builder& b, Value condition);
 
 }  // namespace onnx_native::ops

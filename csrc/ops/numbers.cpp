@@ -25,13 +25,10 @@ Value gcd(Builder& b, Value self, Value other) {
   const auto step = [&](Value, const Values& states) {
     const Value done = b.Equal(states[1], zero);
     const Value rest = b.op("Mod", {states[0], b.where(done, one, states[1])});
-    return Values{b.where(done, states[0], states[1]), rest};
-  };
-  const auto again = [&](const Values& states) {
-    return any_true(b, not_equal(b, states[1], zero));
+    return Values{any_true(b, not_equal(b, rest, zero)), b.where(done, states[0], states[1]), rest};
   };
   // Euclid's algorithm takes the most steps for Fibonacci's numbers, of which 92 fit in int64.
-  return loop(b, b.i64(96), both, step, again)[0];
+  return loop_while(b, b.i64(96), both, step)[0];
 }
 
 Value lcm(Builder& b, Value self, Value other) {

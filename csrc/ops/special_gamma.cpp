@@ -105,12 +105,10 @@ Value lower_series(Builder& b, Value a, Value x) {
   const auto step = [&](Value iteration, const Values& states) {
     const Value n = b.Add(b.cast(iteration, DType::f64), f64(b, 1));
     const Value term = b.Mul(states[0], b.Div(x, b.Add(a, n)));
-    return Values{term, b.Add(states[1], term)};
+    const Value sum = b.Add(states[1], term);
+    return Values{any_true(b, b.Greater(term, b.Mul(sum, f64(b, kPrecision)))), term, sum};
   };
-  const auto again = [&](const Values& states) {
-    return any_true(b, b.Greater(states[0], b.Mul(states[1], f64(b, kPrecision))));
-  };
-  return loop(b, b.i64(kMostSteps), {one, one}, step, again)[1];
+  return loop_while(b, b.i64(kMostSteps), {one, one}, step)[1];
 }
 
 // The continued fraction DLMF 8.9.2, contracted to its even part, by Lentz' method (Numerical
@@ -127,12 +125,10 @@ Value upper_fraction(Builder& b, Value a, Value x) {
     const Value next_d = b.Reciprocal(b.Add(b.Mul(numerator, states[0]), denominator));
     const Value next_c = b.Add(b.Div(numerator, states[1]), denominator);
     const Value change = b.Mul(next_c, next_d);
-    return Values{next_d, next_c, b.Mul(states[2], change), change};
+    const Value off = b.Greater(b.Abs(b.Sub(change, one)), f64(b, kPrecision));
+    return Values{any_true(b, off), next_d, next_c, b.Mul(states[2], change)};
   };
-  const auto again = [&](const Values& states) {
-    return any_true(b, b.Greater(b.Abs(b.Sub(states[3], one)), f64(b, kPrecision)));
-  };
-  return loop(b, b.i64(kMostSteps), {d, c, d, c}, step, again)[2];
+  return loop_while(b, b.i64(kMostSteps), {d, c, d}, step)[2];
 }
 
 // P(a, x), or Q(a, x) = 1 - P(a, x).
