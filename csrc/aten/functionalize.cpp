@@ -7,6 +7,7 @@
 #include "aten/graph.h"
 #include "aten/hidden_writes.h"
 #include "aten/views.h"
+#include "aten/visit.h"
 
 namespace onnx_native::aten {
 namespace {
@@ -46,15 +47,6 @@ bool is_effect_only(const Node& node) {
     return true;
   }
   return node.schema && node.schema->returns.empty() && !node.schema->is_mutable();
-}
-
-template <class Visit>
-void for_each_value(Argument& argument, Visit&& visit) {
-  if (auto* value = std::get_if<Value*>(&argument.value)) {
-    visit(*value);
-  } else if (auto* list = std::get_if<Argument::List>(&argument.value)) {
-    for (Argument& item : *list) for_each_value(item, visit);
-  }
 }
 
 class Functionalizer {
@@ -209,7 +201,7 @@ class Functionalizer {
     scattered = scattered || (asked && asked->starts_with("channels_last"));
     if (!scattered && !scattered_.empty() && !contiguous.contains(name)) {
       for (const Argument& argument : node.arguments) {
-        for_each_value(const_cast<Argument&>(argument),
+        for_each_value(argument,
                        [&](Value* value) { scattered = scattered || scattered_.contains(value); });
       }
     }

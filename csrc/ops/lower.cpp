@@ -4,20 +4,12 @@
 #include <iterator>
 #include <unordered_set>
 
+#include "aten/visit.h"
 #include "base/where.h"
 #include "ops/onnx_call.h"
 
 namespace onnx_native::ops {
 namespace {
-
-template <class Visit>
-void visit_values(const aten::Argument& argument, Visit&& visit) {
-  if (aten::Value* value = argument.as_value()) {
-    visit(value);
-  } else if (const auto* list = argument.get<aten::Argument::List>()) {
-    for (const auto& element : *list) visit_values(element, visit);
-  }
-}
 
 std::string describe(const aten::Node& node) {
   return "\n  " + aten::print(node, /*argument_types=*/true) + where(node.location);
@@ -79,7 +71,7 @@ Key key_of(const aten::Node& node) {
   };
   for (const auto& argument : node.arguments) {
     if (argument.get<std::complex<double>>() && key == Key::dense) key = Key::complex;
-    visit_values(argument, visit);
+    aten::for_each_value(argument, visit);
   }
   for (const aten::Value* output : node.outputs) visit(output);
   return key;
@@ -88,14 +80,14 @@ Key key_of(const aten::Node& node) {
 std::vector<const aten::Node*> live_nodes(const aten::Graph& graph) {
   std::unordered_set<const aten::Value*> needed;
   auto need = [&](const aten::Value* value) { needed.insert(value); };
-  for (const auto& output : graph.outputs) visit_values(output, need);
+  for (const auto& output : graph.outputs) aten::for_each_value(output, need);
   std::vector<const aten::Node*> live;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
     if (std::ranges::none_of((*node)->outputs,
                              [&](const aten::Value* v) { return needed.contains(v); }))
       continue;
     live.push_back(*node);
-    for (const auto& argument : (*node)->arguments) visit_values(argument, need);
+    for (const auto& argument : (*node)->arguments) aten::for_each_value(argument, need);
   }
   std::ranges::reverse(live);
   return live;

@@ -9,16 +9,8 @@ import onnx_native
 import onnxruntime
 import pytest
 import torch
+from models.calling import Calling
 from torch.utils import cpp_extension
-
-
-class Calling(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 def export(function, *args, dynamic=True, **options):

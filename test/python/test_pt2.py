@@ -8,20 +8,12 @@ import zipfile
 import onnx_native
 import pytest
 import torch
+from models.calling import Calling
 from models.zoo import BERT_SMALL, ZOO
 from torch._higher_order_ops import while_loop
 from torch.export import Dim
 
 C = onnx_native._C
-
-
-class Function(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 class Weights(torch.nn.Module):
@@ -83,11 +75,11 @@ def arguments(x):
 
 PROGRAMS = {
     "weights": (Weights(), 1),
-    "control_flow": (Function(control_flow), 2),
-    "mutating": (Function(mutating), 1),
-    "sizes": (Function(sizes), 1),
-    "arguments": (Function(arguments), 1),
-    "no_grad": (Function(torch.no_grad()(lambda x: x.exp())), 1),
+    "control_flow": (Calling(control_flow), 2),
+    "mutating": (Calling(mutating), 1),
+    "sizes": (Calling(sizes), 1),
+    "arguments": (Calling(arguments), 1),
+    "no_grad": (Calling(torch.no_grad()(lambda x: x.exp())), 1),
 }
 
 

@@ -3,22 +3,14 @@
 import onnx_native
 import pytest
 import torch
+from models.calling import Calling
 from torch.export import Dim
 
 C = onnx_native._C
 
 
-class Function(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
-
-
 def read(function, args, dynamic_shapes=None, **names):
-    module = function if isinstance(function, torch.nn.Module) else Function(function)
+    module = function if isinstance(function, torch.nn.Module) else Calling(function)
     if dynamic_shapes is not None and module is not function:
         dynamic_shapes = (dynamic_shapes,)
     program = torch.export.export(module, args, dynamic_shapes=dynamic_shapes)
@@ -47,7 +39,7 @@ def test_sizes_are_symbolic_expressions_with_the_users_names():
         return x.reshape(x.shape[0] * 2 + 0, -1), torch.cat([x, x])
 
     shapes = ({0: Dim("rows", min=2)},)
-    program = torch.export.export(Function(function), (torch.ones(5, 4),), dynamic_shapes=(shapes,))
+    program = torch.export.export(Calling(function), (torch.ones(5, 4),), dynamic_shapes=(shapes,))
     symbol = str(_input_value(program).shape[0])
     text = C.read(program, {symbol: "rows"})
     assert "f32[rows,4]" in text
@@ -61,7 +53,7 @@ def _input_value(program):
 
 def test_symbols_with_one_name_become_one():
     program = torch.export.export(
-        Function(lambda x, y: (x + 1, y + 1)),
+        Calling(lambda x, y: (x + 1, y + 1)),
         (torch.ones(5, 2), torch.ones(6, 2)),
         dynamic_shapes=(({0: Dim.DYNAMIC}, {0: Dim.DYNAMIC}),),
     )

@@ -7,21 +7,13 @@ import onnx_native
 import onnxruntime
 import pytest
 import torch
+from models.calling import Calling
 from onnxscript import FLOAT, script
 from onnxscript import opset20 as op
 from onnxscript.values import Op, Opset
 
 aten = torch.ops.aten
 BATCH = torch.export.Dim("batch", min=2)
-
-
-class Calling(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *args):
-        return self.function(*args)
 
 
 def export(function, args, table, **options):

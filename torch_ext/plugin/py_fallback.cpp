@@ -2,25 +2,17 @@
 
 #include <utility>
 
+#include "aten/visit.h"
 #include "ops/onnx_call.h"
 #include "plugin/py_lowering.h"
 
 namespace onnx_native::plugin {
 namespace {
 
-template <class Visit>
-void visit_values(const aten::Argument& argument, Visit&& visit) {
-  if (aten::Value* value = argument.as_value()) {
-    visit(value);
-  } else if (const auto* list = argument.get<aten::Argument::List>()) {
-    for (const aten::Argument& item : *list) visit_values(item, visit);
-  }
-}
-
 size_t count_values(const aten::Node& node) {
   size_t count = 0;
   for (const aten::Argument& argument : node.arguments) {
-    visit_values(argument, [&](aten::Value*) { ++count; });
+    aten::for_each_value(argument, [&](aten::Value*) { ++count; });
   }
   return count;
 }
@@ -33,7 +25,8 @@ bool has_lowering(const std::string& op) { return ops::op_table().find(op) != nu
 ops::Results inline_call(const aten::Graph& graph, const ops::Call& call) {
   ops::Results arguments;
   for (const aten::Argument& argument : call.node().arguments) {
-    visit_values(argument, [&](aten::Value* value) { arguments.push_back(call.lowered(value)); });
+    aten::for_each_value(argument,
+                         [&](aten::Value* value) { arguments.push_back(call.lowered(value)); });
   }
   return call.inline_body(graph, arguments);
 }
@@ -47,7 +40,7 @@ ops::Lowering lowering_of(py::function function) {
 bool takes_complex(const aten::Node& node) {
   bool found = false;
   for (const aten::Argument& argument : node.arguments) {
-    visit_values(argument, [&](const aten::Value* value) {
+    aten::for_each_value(argument, [&](const aten::Value* value) {
       found = found || (value->type.is_tensor() && is_complex(value->type.dtype));
     });
   }
