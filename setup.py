@@ -1,4 +1,4 @@
-"""Builds the wheel: CMake makes the libraries, setuptools packs them."""
+"""Builds the wheel: CMake makes the libraries and the command, setuptools packs them."""
 
 import os
 import pathlib
@@ -8,43 +8,55 @@ import sys
 
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
+from setuptools.command.build_scripts import build_scripts
 
 ROOT = pathlib.Path(__file__).resolve().parent
+BUILD = pathlib.Path(os.environ.get("ONNX_NATIVE_BUILD_DIR", ROOT / "build"))
+TARGETS = ["onnx_native_core", "onnx_native_check", "onnx_native_plugin", "onnx_native_cli"]
+
+
+def install(component: str, folder: str) -> None:
+    """Copies a part of the wheel out of CMake's build."""
+    prefix = str(pathlib.Path(folder).resolve())
+    command = ["cmake", "--install", str(BUILD), "--component", component, "--prefix", prefix]
+    subprocess.run(command, check=True)
 
 
 class BuildWithCMake(build_py):
     def run(self) -> None:
         super().run()
-        build = pathlib.Path(os.environ.get("ONNX_NATIVE_BUILD_DIR", ROOT / "build"))
-        configure = ["cmake", "-S", str(ROOT), "-B", str(build)]
-        if not (build / "CMakeCache.txt").exists() and shutil.which("ninja"):
+        configure = ["cmake", "-S", str(ROOT), "-B", str(BUILD), "-DONNX_NATIVE_WHEEL=ON"]
+        if not (BUILD / "CMakeCache.txt").exists() and shutil.which("ninja"):
             configure += ["-G", "Ninja"]
         configure += [f"-DPython3_EXECUTABLE={sys.executable}"]
         subprocess.run(configure, check=True)
         jobs = os.environ.get("MAX_JOBS", str(os.cpu_count() or 1))
-        targets = ["onnx_native_core", "onnx_native_plugin"]
         subprocess.run(
-            ["cmake", "--build", str(build), "-j", jobs, "--target", *targets], check=True
+            ["cmake", "--build", str(BUILD), "-j", jobs, "--target", *TARGETS], check=True
         )
-        subprocess.run(
-            [
-                "cmake",
-                "--install",
-                str(build),
-                "--prefix",
-                str(pathlib.Path(self.build_lib).resolve()),
-            ],
-            check=True,
-        )
+        install("python", self.build_lib)
+
+
+class BuildCommand(build_scripts):
+    """Puts the executable where setuptools expects scripts, from where pip puts it on the path."""
+
+    def run(self) -> None:
+        install("command", self.build_dir)
+
+    def get_source_files(self) -> list[str]:
+        return []
 
 
 class BinaryDistribution(Distribution):
     def has_ext_modules(self) -> bool:
         return True
 
+    def has_scripts(self) -> bool:
+        return True
+
 
 setup(
-    cmdclass={"build_py": BuildWithCMake},
+    cmdclass={"build_py": BuildWithCMake, "build_scripts": BuildCommand},
     distclass=BinaryDistribution,
     options={"build": {"build_base": "build/wheel"}},
 )

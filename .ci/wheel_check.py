@@ -1,6 +1,8 @@
 """Exports a small model with the installed package and runs it."""
 
 import pathlib
+import subprocess
+import sysconfig
 
 import numpy as np
 import onnx
@@ -26,3 +28,12 @@ for rows in (3, 5):
     (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     np.testing.assert_allclose(got, model(x).detach().numpy(), atol=1e-4, rtol=1e-4)
 print(f"wheel: onnx_native {onnx_native.__version__} from {package} exports and runs")
+
+# The command is a C++ executable on the path, and finds PyTorch's libraries by itself.
+program = torch.export.export(model, (torch.randn(3, 8),))
+torch.export.save(program, "m.pt2")
+command = pathlib.Path(sysconfig.get_path("scripts")) / "onnx-native"
+assert command.read_bytes().startswith(b"\x7fELF")
+subprocess.run([command, "m.pt2", "-o", "cli.onnx", "--check"], check=True, env={})
+onnx.checker.check_model("cli.onnx", full_check=True)
+print(f"wheel: {command} exports and checks")

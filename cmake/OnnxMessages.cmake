@@ -12,19 +12,28 @@ endif()
 find_package(Protobuf 3.12 REQUIRED)
 
 set(messages "${PROJECT_BINARY_DIR}/messages")
-set(stem "onnx_onnx_native_pb-ml")
 file(MAKE_DIRECTORY "${messages}/onnx")
-add_custom_command(
-  OUTPUT "${messages}/onnx/${stem}.proto"
-  COMMAND "${Python3_EXECUTABLE}" "${ONNX_PACKAGE}/gen_proto.py" -p onnx_native_pb -m -l
-          -o "${messages}/onnx" onnx > /dev/null
-  DEPENDS "${ONNX_PACKAGE}/onnx.in.proto" "${ONNX_PACKAGE}/gen_proto.py"
-  VERBATIM)
-add_custom_command(
-  OUTPUT "${messages}/onnx/${stem}.pb.cc" "${messages}/onnx/${stem}.pb.h"
-  COMMAND protobuf::protoc "onnx/${stem}.proto" -I "${messages}" --cpp_out "${messages}"
-  DEPENDS "${messages}/onnx/${stem}.proto"
-  VERBATIM)
+
+# onnx_native_message_sources(STEM OUTPUT out): the C++ source of the messages in STEM.in.proto.
+# gen_proto.py names what it writes OUTPUT.
+function(onnx_native_message_sources stem output out)
+  set(path "${messages}/onnx/${output}")
+  add_custom_command(
+    OUTPUT "${path}.proto"
+    COMMAND "${Python3_EXECUTABLE}" "${ONNX_PACKAGE}/gen_proto.py" -p onnx_native_pb -m -l
+            -o "${messages}/onnx" ${stem} > /dev/null
+    DEPENDS "${ONNX_PACKAGE}/${stem}.in.proto" "${ONNX_PACKAGE}/gen_proto.py"
+    VERBATIM)
+  # The others import the main one.
+  set(main "${messages}/onnx/onnx_onnx_native_pb-ml.proto")
+  add_custom_command(
+    OUTPUT "${path}.pb.cc" "${path}.pb.h"
+    COMMAND protobuf::protoc "onnx/${output}.proto" -I "${messages}" --cpp_out "${messages}"
+    DEPENDS "${path}.proto" "${main}"
+    VERBATIM)
+  set(${out} "${path}.pb.cc" PARENT_SCOPE)
+endfunction()
+onnx_native_message_sources(onnx onnx_onnx_native_pb-ml model_messages)
 # torch carries a broken copy of protobuf's headers: the real ones come first, from a folder of
 # their own.
 set(protobuf_folder "${PROJECT_BINARY_DIR}/links/protobuf")
@@ -32,7 +41,7 @@ file(MAKE_DIRECTORY "${protobuf_folder}/google")
 list(GET Protobuf_INCLUDE_DIRS 0 protobuf_include)
 file(CREATE_LINK "${protobuf_include}/google/protobuf" "${protobuf_folder}/google/protobuf" SYMBOLIC)
 
-add_library(onnx_native_messages STATIC "${messages}/onnx/${stem}.pb.cc")
+add_library(onnx_native_messages STATIC ${model_messages})
 target_include_directories(onnx_native_messages BEFORE PUBLIC "${protobuf_folder}")
 target_include_directories(onnx_native_messages SYSTEM PUBLIC "${messages}")
 target_link_libraries(onnx_native_messages PUBLIC protobuf::libprotobuf-lite)

@@ -24,8 +24,7 @@ set_target_properties(onnx_native_core PROPERTIES
   LINKER_LANGUAGE CXX
   LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/exports.map"
   LIBRARY_OUTPUT_DIRECTORY "${package_folder}"
-  BUILD_RPATH "$ORIGIN;${TORCH_ROOT}/lib"
-  INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
+  BUILD_RPATH "$ORIGIN;${TORCH_ROOT}/lib")
 
 # The command line: an executable, and in the library that Python loads.
 onnx_native_include_folder(cli cli_includes cli)
@@ -41,8 +40,7 @@ target_link_libraries(onnx_native_cli PRIVATE onnx_native_cli_objects)
 target_link_options(onnx_native_cli PRIVATE ${torch_link_options})
 set_target_properties(onnx_native_cli PROPERTIES
   OUTPUT_NAME onnx-native
-  BUILD_RPATH "${package_folder};${TORCH_ROOT}/lib"
-  INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
+  BUILD_RPATH "${package_folder};${TORCH_ROOT}/lib")
 
 if(ONNX_NATIVE_PYTHON)
   file(GLOB plugin_sources CONFIGURE_DEPENDS torch_ext/plugin/*.cpp)
@@ -78,12 +76,8 @@ if(ONNX_NATIVE_PYTHON AND plugin_sources)
   set_target_properties(onnx_native_plugin PROPERTIES
     OUTPUT_NAME onnx_native
     LIBRARY_OUTPUT_DIRECTORY "${package_folder}"
-    BUILD_RPATH "$ORIGIN;${TORCH_ROOT}/lib"
-    INSTALL_RPATH "$ORIGIN;$ORIGIN/../torch/lib")
-  install(TARGETS onnx_native_plugin LIBRARY DESTINATION onnx_native)
-  install(FILES ${python_files} "${package_folder}/_build_info.py" DESTINATION onnx_native)
+    BUILD_RPATH "$ORIGIN;${TORCH_ROOT}/lib")
 endif()
-install(TARGETS onnx_native_core LIBRARY DESTINATION onnx_native)
 
 if(ONNX_NATIVE_TESTS)
   file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS test/cpp/*.cpp)
@@ -103,6 +97,7 @@ if(ONNX_NATIVE_TESTS AND test_sources)
   target_link_libraries(onnx_native_test PRIVATE
     onnx_native_fmt ${core_needs} onnx_native_schemas GTest::gtest GTest::gtest_main)
   target_link_options(onnx_native_test PRIVATE ${torch_link_options})
-  set_target_properties(onnx_native_test PROPERTIES BUILD_RPATH "${TORCH_ROOT}/lib")
+  set_target_properties(onnx_native_test PROPERTIES
+    BUILD_RPATH "${package_folder};${TORCH_ROOT}/lib")
   add_test(NAME cpp COMMAND onnx_native_test --gtest_brief=1)
 endif()

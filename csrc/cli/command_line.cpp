@@ -32,6 +32,7 @@ struct Arguments {
   bool list = false;
   bool no_optimize = false;
   bool no_metadata = false;
+  bool check = false;
   std::optional<bool> external_data;
   ExportOptions options;
 };
@@ -68,6 +69,7 @@ void describe(CLI::App& app, Arguments& to) {
   app.add_flag("--no-optimize", to.no_optimize, "leave the graph as it was lowered");
   app.add_flag("--no-metadata", to.no_metadata,
                "do not write which module and source line a node comes from");
+  app.add_flag("--check", to.check, "run onnx's checker on the model before it is written");
   app.add_option("--dump", to.dump, "print the program (aten) or the model (onnx) as text")
       ->check(CLI::IsMember({"aten", "onnx"}));
   app.add_flag("--list-ops", to.list, "print the operators that the program uses, the missing too");
@@ -91,11 +93,12 @@ void perform(Arguments& arguments) {
 
   if (arguments.list) list(list_operators(arguments.model, options));
   if (arguments.dump == "aten") std::cout << aten_text(arguments.model, options);
-  if (arguments.output.empty() && arguments.dump != "onnx") return;
+  if (arguments.output.empty() && arguments.dump != "onnx" && !arguments.check) return;
   const Program program = export_file(arguments.model, options);
   for (const std::string& warning : program.warnings())
     std::cerr << "onnx-native: warning: " << warning << '\n';
   if (arguments.dump == "onnx") std::cout << program.text();
+  if (arguments.check) program.check();
   if (arguments.output.empty()) return;
   program.save(arguments.output, {.external_data = arguments.external_data,
                                   .metadata = !arguments.no_metadata,
@@ -111,8 +114,8 @@ int run(std::vector<std::string> arguments) {
   std::ranges::reverse(arguments);  // as CLI11 takes them
   try {
     app.parse(std::move(arguments));
-    if (values.output.empty() && values.dump.empty() && !values.list)
-      throw CLI::RequiredError("one of -o, --dump and --list-ops");
+    if (values.output.empty() && values.dump.empty() && !values.list && !values.check)
+      throw CLI::RequiredError("one of -o, --check, --dump and --list-ops");
     perform(values);
     std::cout.flush();
     return 0;

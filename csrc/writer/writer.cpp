@@ -141,6 +141,25 @@ void save(const onnx::Model& model, const std::filesystem::path& path, const Opt
   rename_together(files);
 }
 
+void save_without_weights(const onnx::Model& model, const std::filesystem::path& path,
+                          const Options& options) {
+  Progress progress{options.progress};
+  OutputFile model_file(path, progress);
+  std::filesystem::path data_path = path;
+  data_path += ".data";
+  const DataFile data(weights_of(model), data_path.filename().string(), options);
+  const Encoding encoding = encode(
+      model, options.metadata, [&data](const TensorData& tensor) { return data.place(tensor); });
+  check_size(encoding);
+  progress.total = encoding.bytes;
+  OutputFile data_file(data_path, progress);
+  data_file.close();
+  data_file.rename();
+  std::filesystem::resize_file(data_path, static_cast<uintmax_t>(data.size()));
+  write_model(encoding, model_file);
+  model_file.rename();
+}
+
 std::string serialize(const onnx::Model& model, const Options& options) {
   return join(encode(model, options.metadata, kInside));
 }

@@ -28,6 +28,10 @@ struct Options {
 // Writes the model; the file (and its data file) appear whole or not at all. Weights stream from
 // their storage. Throws ExportError(io).
 void save(const onnx::Model& model, const std::filesystem::path& path, const Options& options = {});
+// Writes the model with empty data: large weights are outside, in a data file of the right length
+// and no content, which takes no space on the disk. For a checker, which does not look at them.
+void save_without_weights(const onnx::Model& model, const std::filesystem::path& path,
+                          const Options& options = {});
 // A weight that `serialize_without_weights` left out of the bytes: in the order of the
 // initializers.
 struct Weight {

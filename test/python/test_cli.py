@@ -109,6 +109,13 @@ def test_external_data_of_a_large_model(folder, tmp_path):
     onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
 
 
+def test_check_looks_at_large_models_too(folder, tmp_path, archive):
+    _, path = saved(BERT_SMALL, folder)
+    assert run(path, "--check") == ("", "")
+    run(archive, "-o", tmp_path / "m.onnx", "--check", "--no-optimize")
+    onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
+
+
 def test_dumps(archive, program):
     text, _ = run(archive, "--dump", "aten")
     assert text == onnx_native._C.read_pt2(str(archive))
@@ -149,7 +156,7 @@ def test_file_of_tensors(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "one of -o, --dump and --list-ops is required"),
+        ([], "one of -o, --check, --dump and --list-ops is required"),
         (["-o", "m.onnx", "--bogus"], "--bogus"),
         (["-o", "m.onnx", "--opset", "99"], "opset 99 is not supported"),
         (["-o", "m.onnx", "--opset", "new"], "--opset"),

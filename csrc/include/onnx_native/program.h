@@ -64,6 +64,9 @@ class Program {
   void save(const std::filesystem::path& path, const SaveOptions& options = {}) const;
   // The file's bytes with all weights inside. Throws invalid_argument when over 2 GiB.
   std::string serialize(bool metadata = true) const;
+  // Runs onnx's own checker with shape inference on the model, as onnx.checker does with
+  // full_check. Throws internal with what it says, unsupported when this build has no checker.
+  void check() const;
   // The model as ONNX text, big weights as their types.
   std::string text() const;
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "api/torch_version.h"
+#include "onnx_native/check.h"
 #include "onnx_native/export.h"
 #include "onnx_native/inspect.h"
 #include "onnx_native/lowering.h"
@@ -124,6 +125,35 @@ TEST(Program, UsesRegisteredLowerings) {
   EXPECT_NE(abs.find("Abs"), std::string::npos) << abs;
   EXPECT_EQ(abs.find("Relu"), std::string::npos) << abs;
   EXPECT_NE(relu.find("Relu"), std::string::npos) << relu;
+}
+
+TEST(Check, AcceptsWhatIsExported) {
+  const ScratchFolder folder;
+  const Program program = export_file(kLinear);
+  program.check();
+  program.save(folder / "m.onnx");
+  check_file(folder / "m.onnx");
+}
+
+TEST(Check, FindsWhatIsIllegal) {
+  const ScratchFolder folder;
+  register_lowering("aten::relu", [](Builder& b, Value self) {
+    return b.op("LeakyRelu", {self}, {{"beta", 0.5}});
+  });
+  const Program program = export_file(kLinear);
+  unregister_lowering("aten::relu");
+  std::string message = error_of(ErrorKind::internal, [&] { program.check(); });
+  EXPECT_NE(message.find("Unrecognized attribute: beta"), std::string::npos) << message;
+  program.save(folder / "m.onnx");
+  message = error_of(ErrorKind::invalid_program, [&] { check_file(folder / "m.onnx"); });
+  EXPECT_NE(message.find("Unrecognized attribute: beta"), std::string::npos) << message;
+}
+
+TEST(Check, RefusesWhatIsNoModel) {
+  const ScratchFolder folder;
+  std::ofstream(folder / "m.onnx") << "not a model";
+  error_of(ErrorKind::invalid_program, [&] { check_file(folder / "m.onnx"); });
+  error_of(ErrorKind::invalid_program, [&] { check_file(folder / "missing.onnx"); });
 }
 
 TEST(Inspect, ListsOperatorsAndText) {
