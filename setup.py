@@ -5,10 +5,10 @@ import pathlib
 import shutil
 import subprocess
 import sys
+from typing import ClassVar
 
-from setuptools import Distribution, setup
+from setuptools import Command, Distribution, setup
 from setuptools.command.build_py import build_py
-from setuptools.command.build_scripts import build_scripts
 
 ROOT = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("ONNX_NATIVE_BUILD_DIR", ROOT / "build"))
@@ -37,10 +37,19 @@ class BuildWithCMake(build_py):
         install("python", self.build_lib)
 
 
-class BuildCommand(build_scripts):
-    """Puts the executable where setuptools expects scripts, from where pip puts it on the path."""
+class BuildScripts(Command):
+    """Puts the executable where setuptools collects scripts, for pip to put it on the path."""
+
+    user_options: ClassVar[list[str]] = []
+
+    def initialize_options(self) -> None:
+        self.build_dir: str | None = None
+
+    def finalize_options(self) -> None:
+        self.set_undefined_options("build", ("build_scripts", "build_dir"))
 
     def run(self) -> None:
+        assert self.build_dir is not None
         install("command", self.build_dir)
 
     def get_source_files(self) -> list[str]:
@@ -51,12 +60,10 @@ class BinaryDistribution(Distribution):
     def has_ext_modules(self) -> bool:
         return True
 
-    def has_scripts(self) -> bool:
-        return True
-
 
 setup(
-    cmdclass={"build_py": BuildWithCMake, "build_scripts": BuildCommand},
+    cmdclass={"build_py": BuildWithCMake, "build_scripts": BuildScripts},
     distclass=BinaryDistribution,
+    scripts=["onnx-native"],
     options={"build": {"build_base": "build/wheel"}},
 )
