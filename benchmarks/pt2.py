@@ -29,6 +29,9 @@ def export_in_python(who: str, source: str, target: str) -> None:
     import onnx_native
     import torch
 
+    # torch.export.load must know the class of the result.
+    import transformers.modeling_outputs  # noqa: F401
+
     if who == "ours":
         torch.ops.load_library(onnx_native.library_path())
         onnx_native.enable()
@@ -45,7 +48,7 @@ def measure(runs: int, command: list[Any]) -> tuple[float, float | None]:
     whole, work = [], []
     for _ in range(runs):
         start = time.perf_counter()
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         whole.append(time.perf_counter() - start)
         if done.stdout:
             work.append(json.loads(done.stdout.splitlines()[-1]))
