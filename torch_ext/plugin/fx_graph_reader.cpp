@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "aten/autocast.h"
 #include "aten/capture.h"
 #include "plugin/fx_location.h"
 
@@ -35,9 +36,6 @@ CallTarget read_target(PyObject* callee) {
     const std::string overload = schema.attr("overload_name").cast<std::string>();
     target.key = overload.empty() ? name : name + "." + overload;
     target.schema = aten::find_schema(target.key);
-    target.takes_dtype =
-        target.schema && (target.schema->index("dtype") >= 0 || name == "aten::type_as" ||
-                          name == "aten::copy_" || name == "aten::to" || name == "aten::copy");
     if (aten::is_check(name)) target.kind = CallTarget::Kind::dropped;
   } else if (is_a(callee, fx.higher_order)) {
     target.key = "higher_order::" + python_name(callee);
@@ -254,13 +252,9 @@ Argument GraphReader::ordered_call(PyObject* node, std::string_view name, PyObje
       graph_.add_node(target.key, arguments(operands.ptr(), kwargs.ptr(), target), location);
   PyObject* value = entry(meta, fx.val);
   py::object given;
-  if (value && is_sequence(value)) {
-    const bool is_one = PySequence_Size(value) == 2;
-    given = is_one
-                ? py::reinterpret_steal<py::object>(PySequence_GetItem(value, 1))
-                : py::reinterpret_steal<py::object>(PySequence_GetSlice(value, 1, PY_SSIZE_T_MAX));
-  }
-  Argument results = this->results(call, node, name, given.ptr());
+  if (value && is_sequence(value))
+    given = py::reinterpret_steal<py::object>(PySequence_GetSlice(value, 1, PY_SSIZE_T_MAX));
+  Argument results = this->results(call, node, name, given.ptr(), /*first=*/1);
   if (auto* list = std::get_if<List>(&results.value)) {
     result.insert(result.end(), list->begin(), list->end());
   } else {
@@ -446,13 +440,13 @@ std::shared_ptr<aten::Graph> GraphReader::subgraph(PyObject* graph_module) {
 }
 
 Argument GraphReader::results(aten::Node* node, PyObject* fx_node, std::string_view name,
-                              PyObject* value) {
+                              PyObject* value, int64_t first) {
   const FxObjects& fx = FxObjects::get();
+  if (node->schema && node->schema->returns.empty()) return {};
   if (value && !is_sequence(value)) {
-    if (value == Py_None && (!node->schema || node->schema->returns.empty())) return {};
+    if (value == Py_None && !node->schema) return {};
     return graph_.add_output(node, name, program_.types.type_of(value));
   }
-  if (!value && node->schema && node->schema->returns.empty()) return {};
   if (!value && node->schema && node->schema->returns.size() == 1 &&
       !node->schema->returns[0].type.list) {
     return graph_.add_output(node, name, {});
@@ -470,8 +464,9 @@ Argument GraphReader::results(aten::Node* node, PyObject* fx_node, std::string_v
     const py::object args = attribute(user, fx.args);
     PyObject* index = PyTuple_GET_ITEM(args.ptr(), 1);
     if (!PyLong_Check(index)) continue;
-    names.try_emplace(integer(index), text(attribute(user, fx.name).ptr()));
-    read = std::max(read, integer(index) + 1);
+    const int64_t result = integer(index) - first;
+    names.try_emplace(result, text(attribute(user, fx.name).ptr()));
+    read = std::max(read, result + 1);
   }
   List list;
   const size_t size = value
@@ -497,38 +492,15 @@ Argument GraphReader::results(aten::Node* node, PyObject* fx_node, std::string_v
   return list;
 }
 
-// Autocast computes in the dtype of the recorded result; the casts happen below the level at which
-// the program was captured.
 void GraphReader::autocast(const CallTarget& target, PyObject* value,
                            std::vector<Argument>& arguments, const Location* location) {
-  if (!target.schema || target.takes_dtype || target.schema->is_view() || !value) return;
+  if (!target.schema || !value) return;
   if (is_sequence(value)) {
     if (Items(value).size() == 0) return;
     value = Items(value)[0];
   }
   const aten::Type result = program_.types.type_of(value);
-  if (!result.is_tensor() || !is_floating(result.dtype)) return;
-  const auto cast = [&](Argument& argument) {
-    const aten::Value* tensor = argument.as_value();
-    if (!tensor || !tensor->type.is_tensor() || !is_floating(tensor->type.dtype) ||
-        tensor->type.dtype == DType::f64 || tensor->type.dtype == result.dtype) {
-      return;
-    }
-    aten::Type type = tensor->type;
-    type.dtype = result.dtype;
-    aten::Node* node =
-        graph_.add_node("aten::to.dtype", {argument, Argument(result.dtype)}, location);
-    argument = graph_.add_output(node, tensor->name, std::move(type));
-  };
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (target.schema->arguments[i].type.kind != aten::TypeKind::tensor) continue;
-    if (target.schema->arguments[i].writes) return;
-    if (auto* list = std::get_if<List>(&arguments[i].value)) {
-      for (Argument& element : *list) cast(element);
-    } else {
-      cast(arguments[i]);
-    }
-  }
+  aten::cast_for_autocast(graph_, *target.schema, result, arguments, location);
 }
 
 }  // namespace onnx_native::plugin

@@ -18,7 +18,6 @@ struct CallTarget {
   Kind kind = Kind::call;
   std::string key;
   const aten::Schema* schema = nullptr;
-  bool takes_dtype = false;  // the caller chooses the result's dtype
 };
 
 // What a placeholder stands for.
@@ -75,8 +74,9 @@ class GraphReader {
   aten::Argument argument(PyObject* object);
   aten::Argument argument(PyObject* object, const aten::SchemaType& type);
   std::shared_ptr<aten::Graph> subgraph(PyObject* graph_module);
+  // `first`: which item of what the FX node gives is the call's first result.
   aten::Argument results(aten::Node* node, PyObject* fx_node, std::string_view name,
-                         PyObject* value);
+                         PyObject* value, int64_t first = 0);
   void autocast(const CallTarget& target, PyObject* value, std::vector<aten::Argument>& arguments,
                 const Location* location);
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "aten/autocast.h"
 #include "aten/capture.h"
 #include "aten/stack_trace.h"
 #include "readers/pt2/weights.h"
@@ -14,8 +15,18 @@ namespace {
 using aten::Argument;
 using List = aten::Argument::List;
 
-// Graphs inside graphs.
+// Graphs and options inside each other.
 constexpr int kDeepest = 50;
+
+struct Deeper {
+  explicit Deeper(int& depth) : depth(depth) {
+    if (depth >= kDeepest) damaged("graphs or arguments nested too deeply");
+    ++depth;
+  }
+  ~Deeper() { --depth; }
+  int& depth;
+};
+
 constexpr int64_t kStrided = 7;
 
 // "torch.ops.aten.add.Tensor" -> "aten::add.Tensor", "torch.ops.higher_order.cond" ->
@@ -109,8 +120,38 @@ Location read_location(const Json& node, const std::string& name) {
   return location;
 }
 
-// A node's results as one list of {"as_tensor": ...}, and whether they are one list or several.
-const Json& name_of(const Json& value) { return field(value, "name"); }
+// Calls visit(kind, value) for the results of a call: a list of tensors is as many results.
+template <class Visit>
+void for_each_result(std::span<const Json> outputs, const Visit& visit) {
+  for (const Json& output : outputs) {
+    const auto [kind, value] = choice(output, "a result");
+    if (kind == "as_tensors") {
+      for (const Json& item : list(value, "results")) visit(std::string_view("as_tensor"), item);
+    } else if (kind == "as_optional_tensors") {
+      for (const Json& item : list(value, "results")) {
+        const auto [item_kind, item_value] = choice(item, "a result");
+        visit(item_kind, item_value);
+      }
+    } else {
+      visit(kind, value);
+    }
+  }
+}
+
+// The results of a body one by one, as its caller takes them.
+void flatten(const Argument& argument, std::vector<Argument>& results) {
+  if (const auto* items = argument.get<List>()) {
+    for (const Argument& item : *items) flatten(item, results);
+  } else {
+    results.push_back(argument);
+  }
+}
+
+// The name in {"as_tensor": {"name": "x"}} or {"as_sym_int": {"as_name": "x"}}.
+const std::string& name_of(std::string_view kind, const Json& value) {
+  return string(kind == "as_tensor" ? field(value, "name") : choice(value, "a value").value,
+                "a value's name");
+}
 
 }  // namespace
 
@@ -149,7 +190,7 @@ Argument GraphReader::named(const std::string& name) const {
 aten::Type GraphReader::type_of(std::string_view kind, const Json& value) {
   aten::Type type;
   if (kind == "as_tensor") {
-    const std::string& name = string(name_of(value), "name");
+    const std::string& name = name_of(kind, value);
     return types_.tensor(field(field(source_, "tensor_values"), name.c_str()));
   }
   if (kind == "as_sym_int") {
@@ -180,9 +221,10 @@ Argument GraphReader::symbolic(const Json& value, std::string_view literal) {
 }
 
 Argument GraphReader::argument(const Json& json) {
+  const Deeper deeper(depth_);
   const auto [kind, value] = choice(json, "an argument");
   const auto tensor = [this](const Json& item) -> Argument {
-    return named(string(name_of(item), "name"));
+    return named(name_of("as_tensor", item));
   };
   const auto optional_tensor = [&](const Json& item) -> Argument {
     const auto [which, inner] = choice(item, "an argument");
@@ -228,18 +270,27 @@ Argument GraphReader::argument(const Json& json) {
     return std::complex<double>(number(field(value, "real"), "real"),
                                 number(field(value, "imag"), "imag"));
   if (kind == "as_graph") return subgraph(field(value, "graph"));
+  if (kind == "as_string_to_argument") {  // hints and options of higher-order operators
+    const auto* items = value.get_ptr<const Json::object_t*>();
+    if (!items) damaged("options that are no object");
+    List result;
+    for (const auto& [key, item] : *items) result.push_back(argument(item));
+    return result;
+  }
+  if (kind == "as_custom_obj")
+    fail(ErrorKind::unsupported, "ONNX has no form for script objects, here a ",
+         string(field(value, "class_fqn"), "class_fqn"));
   fail(ErrorKind::unsupported, "an argument of kind ", kind);
 }
 
 std::shared_ptr<aten::Graph> GraphReader::subgraph(const Json& source) {
-  if (depth_ >= kDeepest) damaged("graphs nested too deeply");
   auto graph = std::make_shared<aten::Graph>();
-  GraphReader inner(types_, source, *graph, depth_ + 1);
+  GraphReader inner(types_, source, *graph, depth_);
+  inner.autocast_ = autocast_;
   for (const Json& input : list(field(source, "inputs"), "inputs")) {
     const auto [kind, value] = choice(input, "an input");
-    const Json& name = kind == "as_tensor" ? name_of(value) : choice(value, "an input").value;
-    const std::string& text = string(name, "an input's name");
-    inner.define(text, graph->add_input(text, inner.type_of(kind, value)));
+    const std::string& name = name_of(kind, value);
+    inner.define(name, graph->add_input(name, inner.type_of(kind, value)));
   }
   inner.read_nodes();
   graph->outputs = inner.outputs();
@@ -279,23 +330,60 @@ void GraphReader::read_node(const Json& node) {
     const auto [kind, value] = choice(results[0], "a result");
     if (kind == "as_sym_int" && value.contains("as_name")) {
       if (const auto known = type_of(kind, value).dim->constant())
-        return define(string(value["as_name"], "name"), *known);
+        return define(name_of(kind, value), *known);
     }
   }
   const Json* given = optional_field(node, "name");
   const std::string name = given ? string(*given, "name") : op;
   const Location* location = graph_.add_location(read_location(node, name));
-  const bool python = op.starts_with("python::") || op.starts_with("higher_order::");
-  const aten::Schema* schema = python ? nullptr : aten::find_schema(op);
-  read_results(node, name, op, arguments(node, schema, op), location);
+  const Json::array_t& inputs = list(field(node, "inputs"), "inputs");
+  if (op == "higher_order::with_effects") {
+    ordered_call(name, inputs, results, location);
+  } else {
+    call(op, name, inputs, results, location);
+  }
 }
 
-std::vector<Argument> GraphReader::arguments(const Json& node, const aten::Schema* schema,
-                                             const std::string& op) {
+void GraphReader::call(const std::string& op, const std::string& name, std::span<const Json> inputs,
+                       std::span<const Json> outputs, const Location* location) {
+  const bool python = op.starts_with("python::") || op.starts_with("higher_order::");
+  const aten::Schema* schema = python ? nullptr : aten::find_schema(op);
+  std::vector<Argument> operands = arguments(inputs, schema, op);
+  if (autocast_ && schema) {
+    bool first = true;
+    for_each_result(outputs, [&](std::string_view kind, const Json& value) {
+      if (std::exchange(first, false))
+        aten::cast_for_autocast(graph_, *schema, type_of(kind, value), operands, location);
+    });
+  }
+  aten::Node* node = graph_.add_node(op, std::move(operands), location);
+  if (schema && schema->returns.empty()) return;
+  size_t position = 0;
+  for_each_result(outputs, [&](std::string_view kind, const Json& value) {
+    add_result(node, kind, value, name, position++);
+  });
+}
+
+// with_effects(token, operator, *arguments) gives a token, then what the operator gives. The graph
+// keeps its nodes in order without tokens.
+void GraphReader::ordered_call(const std::string& name, std::span<const Json> inputs,
+                               std::span<const Json> outputs, const Location* location) {
+  if (inputs.size() < 2 || outputs.empty()) damaged("an ordered effect without its operator");
+  const auto [token, token_value] = choice(outputs[0], "a result");
+  define(name_of(token, token_value), Argument());
+  const auto [kind, target] = choice(field(inputs[1], "arg"), "an operator");
+  if (kind != "as_operator") damaged("an ordered effect without its operator");
+  const std::string op = key_of(string(target, "an operator"));
+  if (aten::is_check(op.substr(0, op.find('.')))) return;
+  call(op, name, inputs.subspan(2), outputs.subspan(1), location);
+}
+
+std::vector<Argument> GraphReader::arguments(std::span<const Json> inputs,
+                                             const aten::Schema* schema, const std::string& op) {
   std::vector<Argument> result;
   if (schema) result = aten::default_arguments(*schema);
   size_t position = 0;
-  for (const Json& input : list(field(node, "inputs"), "inputs")) {
+  for (const Json& input : inputs) {
     const std::string& name = string(field(input, "name"), "an argument's name");
     Argument value = argument(field(input, "arg"));
     if (!schema) {
@@ -312,83 +400,62 @@ std::vector<Argument> GraphReader::arguments(const Json& node, const aten::Schem
   return result;
 }
 
-void GraphReader::read_results(const Json& node, const std::string& name, const std::string& op,
-                               std::vector<Argument> arguments, const Location* location) {
-  aten::Node* call = graph_.add_node(op, std::move(arguments), location);
-  size_t position = 0;
-  for (const Json& output : list(field(node, "outputs"), "outputs")) {
-    const auto [kind, value] = choice(output, "a result");
-    if (kind == "as_tensors" || kind == "as_optional_tensors") {
-      for (const Json& item : list(value, "results")) {
-        const Json tensor = kind == "as_tensors" ? Json{{"as_tensor", item}} : item;
-        add_result(call, tensor, name, position++);
-      }
-    } else {
-      add_result(call, output, name, position++);
-    }
-  }
-}
-
-Argument GraphReader::add_result(aten::Node* node, const Json& output, const std::string& name,
-                                 size_t position) {
-  const auto [kind, value] = choice(output, "a result");
+void GraphReader::add_result(aten::Node* node, std::string_view kind, const Json& value,
+                             const std::string& name, size_t position) {
   const std::string unnamed = concat(name, "_", position);
-  if (kind == "as_none") return graph_.add_output(node, unnamed, type_of(kind, value));
-  const Json& given = kind == "as_tensor" ? name_of(value) : choice(value, "a result").value;
-  const std::string& text = string(given, "a result's name");
+  if (kind == "as_none") {
+    graph_.add_output(node, unnamed, type_of(kind, value));
+    return;
+  }
+  const std::string& given = name_of(kind, value);
   // torch.export's name for a result that nobody reads.
-  const bool unused = text == concat(name, "_unused_", position);
-  aten::Value* result = graph_.add_output(node, unused ? unnamed : text, type_of(kind, value));
-  define(text, result);
-  return result;
+  const bool unused = given == concat(name, "_unused_", position);
+  define(given, graph_.add_output(node, unused ? unnamed : given, type_of(kind, value)));
 }
 
 // The body takes the call's place: its inputs are the call's operands.
 void GraphReader::inline_body(const Json& node, const std::string& op) {
-  if (depth_ >= kDeepest) damaged("graphs nested too deeply");
   const Json* body = nullptr;
-  std::vector<Argument> operands;
+  std::vector<Argument> operands, settings;
   for (const Json& input : list(field(node, "inputs"), "inputs")) {
     const auto [kind, value] = choice(field(input, "arg"), "an argument");
     if (kind == "as_graph" && !body) {
       body = &field(value, "graph");
-    } else if (body) {
-      operands.push_back(argument(field(input, "arg")));
+    } else if (string(field(input, "name"), "an argument's name").empty()) {  // no hint or policy
+      (body ? operands : settings).push_back(argument(field(input, "arg")));
     }
   }
   if (!body) fail(ErrorKind::unsupported, op, " without a graph of its own");
-  if (op == "higher_order::wrap_with_autocast")
-    fail(ErrorKind::unsupported, "an autocast region in a .pt2 archive");
-  if (op == "higher_order::hints_wrapper" && !operands.empty()) {
+  // These give their operands as one tuple, or say first which sub-graph it is.
+  if ((op == "higher_order::hints_wrapper" || op == "higher_order::run_const_graph") &&
+      !operands.empty()) {
     if (const auto* tuple = operands[0].get<List>()) operands = List(*tuple);
   } else if (op == "higher_order::invoke_subgraph" && !operands.empty()) {
-    operands.erase(operands.begin());  // which sub-graph it is
+    operands.erase(operands.begin());
   }
-  GraphReader inner(types_, *body, graph_, depth_ + 1);
+  const Deeper deeper(depth_);
+  GraphReader inner(types_, *body, graph_, depth_);
+  inner.autocast_ = autocast_;
+  if (op == "higher_order::wrap_with_autocast") {
+    const bool* enabled = settings.size() > 2 ? settings[2].get<bool>() : nullptr;
+    inner.autocast_ = !enabled || *enabled;
+  }
   const Json::array_t& inputs = list(field(*body, "inputs"), "inputs");
   if (inputs.size() != operands.size()) damaged(concat(op, " does not give what its body takes"));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto [kind, value] = choice(inputs[i], "an input");
-    const Json& name = kind == "as_tensor" ? name_of(value) : choice(value, "an input").value;
-    inner.define(string(name, "an input's name"), operands[i]);
+    inner.define(name_of(kind, value), operands[i]);
   }
   inner.read_nodes();
-  std::vector<Argument> results = inner.outputs();
+  std::vector<Argument> results;
+  for (const Argument& result : inner.outputs()) flatten(result, results);
   size_t next = 0;
-  const auto take = [&](const std::string& name) {
-    if (next >= results.size()) damaged(concat(op, " gives too few results"));
-    define(name, results[next++]);
-  };
-  for (const Json& output : list(field(node, "outputs"), "outputs")) {
-    const auto [kind, value] = choice(output, "a result");
-    if (kind == "as_tensors") {
-      for (const Json& item : list(value, "results")) take(string(name_of(item), "name"));
-    } else if (kind == "as_tensor") {
-      take(string(name_of(value), "name"));
-    } else {
-      take(string(choice(value, "a result").value, "name"));
-    }
-  }
+  for_each_result(list(field(node, "outputs"), "outputs"),
+                  [&](std::string_view kind, const Json& value) {
+                    if (next >= results.size()) damaged(concat(op, " gives too few results"));
+                    if (kind != "as_none") define(name_of(kind, value), results[next]);
+                    ++next;
+                  });
 }
 
 }  // namespace onnx_native::readers::pt2

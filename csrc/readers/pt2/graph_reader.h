@@ -1,8 +1,8 @@
 // One serialized graph at a time: nodes, arguments and results.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -42,20 +42,24 @@ class GraphReader {
  private:
   void read_node(const Json& node);
   void inline_body(const Json& node, const std::string& op);
-  std::vector<aten::Argument> arguments(const Json& node, const aten::Schema* schema,
+  // Adds the call of an operator with the JSON of its arguments and results.
+  void call(const std::string& op, const std::string& name, std::span<const Json> inputs,
+            std::span<const Json> outputs, const Location* location);
+  void ordered_call(const std::string& name, std::span<const Json> inputs,
+                    std::span<const Json> outputs, const Location* location);
+  std::vector<aten::Argument> arguments(std::span<const Json> inputs, const aten::Schema* schema,
                                         const std::string& op);
   aten::Argument named(const std::string& name) const;
   aten::Argument symbolic(const Json& value, std::string_view literal);
   std::shared_ptr<aten::Graph> subgraph(const Json& source);
-  void read_results(const Json& node, const std::string& name, const std::string& op,
-                    std::vector<aten::Argument> arguments, const Location* location);
-  aten::Argument add_result(aten::Node* node, const Json& output, const std::string& name,
-                            size_t position);
+  void add_result(aten::Node* node, std::string_view kind, const Json& value,
+                  const std::string& name, size_t position);
 
   Types& types_;
   const Json& source_;
   aten::Graph& graph_;
   int depth_;
+  bool autocast_ = false;  // inside a region whose casts the archive leaves out
   std::unordered_map<std::string, aten::Argument> environment_;
 };
 

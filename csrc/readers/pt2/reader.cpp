@@ -97,8 +97,10 @@ class ProgramReader {
                          : kind == "buffer"          ? "buffer_name"
                          : kind == "tensor_constant" ? "tensor_constant_name"
                                                      : nullptr;
-    if (!target) return;  // a constant, a token or a script object
+    if (kind == "constant_input") return;
     const std::string& name = string(field(field(value, "arg"), "name"), "an input's name");
+    if (kind == "token") return body_.define(name, {});
+    if (!target) return;  // a script object
     if (!used.contains(name)) return;
     const std::string& full_name = string(field(value, target), target);
     body_.define(name,
