@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <unordered_map>
 #include <unordered_set>
 
 #include "onnx/schema.h"
@@ -115,13 +116,17 @@ class State {
 
   // Makes inputs of the buffers, after the user's.
   void add_inputs(Builder& builder, ops::Environment& environment, const aten::Graph& graph) {
+    std::unordered_map<std::string_view, const aten::Constant*> constants;
+    if (!kept_.empty())
+      for (const aten::Constant& constant : graph.constants)
+        constants.emplace(constant.value->name, &constant);
     for (const aten::Mutation* mutation : kept_) {
       StateTensor tensor{.target = mutation->target, .initial = {}};
       if (mutation->is_buffer) {
-        const auto constant = std::ranges::find(graph.constants, mutation->target,
-                                                [](const auto& c) { return c.value->name; });
-        if (constant == graph.constants.end())
+        const auto found = constants.find(mutation->target);
+        if (found == constants.end())
           fail(ErrorKind::internal, "the buffer ", mutation->target, " has no value");
+        const aten::Constant* constant = found->second;
         tensor.initial = ops::lowered_data(constant->data);
         tensor.input = builder.graph().inputs.size();
         const TensorData& data = *tensor.initial;
@@ -130,9 +135,11 @@ class State {
         input->named = true;
         environment[constant->value] = input;
       } else {
-        tensor.input = static_cast<size_t>(
-            std::ranges::find(graph.inputs, mutation->target, &aten::Value::name) -
-            graph.inputs.begin());
+        const auto input = std::ranges::find(graph.inputs, mutation->target, &aten::Value::name);
+        if (input == graph.inputs.end())
+          fail(ErrorKind::invalid_program, "the program updates ", mutation->target,
+               ", which is none of its inputs");
+        tensor.input = static_cast<size_t>(input - graph.inputs.begin());
       }
       tensors_.push_back(std::move(tensor));
     }
