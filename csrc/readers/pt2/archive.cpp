@@ -1,14 +1,10 @@
 #include "readers/pt2/archive.h"
 
-#include <c10/util/Exception.h>
-#include <caffe2/serialize/inline_container.h>
-#include <caffe2/serialize/read_adapter_interface.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -39,63 +35,10 @@ struct Archive::Mapping {
   size_t size = 0;
 };
 
-namespace {
-
-class MemoryAdapter : public caffe2::serialize::ReadAdapterInterface {
- public:
-  explicit MemoryAdapter(std::span<const std::byte> memory) : memory_(memory) {}
-  size_t size() const override { return memory_.size(); }
-  size_t read(uint64_t position, void* to, size_t count, const char* /*what*/) const override {
-    if (position >= memory_.size()) return 0;
-    count = std::min(count, memory_.size() - static_cast<size_t>(position));
-    std::memcpy(to, memory_.data() + position, count);
-    return count;
-  }
-
- private:
-  std::span<const std::byte> memory_;
-};
-
-// Runs what may throw torch's exceptions.
-template <class Action>
-auto guarded(const std::string& path, const Action& action) {
-  try {
-    return action();
-  } catch (const c10::Error& error) {
-    fail(ErrorKind::invalid_program, path,
-         " is not a readable .pt2 archive: ", error.what_without_backtrace());
-  }
-}
-
-}  // namespace
-
-struct Archive::Reader {
-  explicit Reader(std::span<const std::byte> memory)
-      : records(std::make_shared<MemoryAdapter>(memory)) {}
-  caffe2::serialize::PyTorchStreamReader records;
-};
-
 Archive::Archive(const std::string& path)
-    : path_(path), mapping_(std::make_shared<Mapping>(path)), reader_(guarded(path, [&] {
-        return std::make_unique<Reader>(std::span(mapping_->data, mapping_->size));
-      })) {}
-
-Archive::~Archive() = default;
-
-bool Archive::has(const std::string& record) const {
-  return guarded(path_, [&] { return reader_->records.hasRecord(record); });
-}
-
-std::span<const std::byte> Archive::bytes(const std::string& record) const {
-  if (!has(record)) fail(ErrorKind::invalid_program, path_, " has no record ", record);
-  const auto [offset, size] = guarded(path_, [&] {
-    return std::pair(reader_->records.getRecordOffset(record),
-                     reader_->records.getRecordSize(record));
-  });
-  if (offset > mapping_->size || size > mapping_->size - offset)
-    fail(ErrorKind::invalid_program, path_, " ends before its record ", record, " does");
-  return {mapping_->data + offset, size};
-}
+    : path_(path),
+      mapping_(std::make_shared<Mapping>(path)),
+      records_({mapping_->data, mapping_->size}) {}
 
 std::string_view Archive::text(const std::string& record) const {
   const auto memory = bytes(record);

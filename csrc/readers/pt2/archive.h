@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "readers/pt2/zip.h"
+
 namespace onnx_native::readers::pt2 {
 
 // Throws ExportError(io) when the file cannot be opened, and ExportError(invalid_program) when it
@@ -14,21 +16,22 @@ namespace onnx_native::readers::pt2 {
 class Archive {
  public:
   explicit Archive(const std::string& path);
-  ~Archive();
 
   const std::string& path() const { return path_; }
-  bool has(const std::string& record) const;
+  const Zip& records() const { return records_; }
+  bool has(const std::string& record) const { return records_.has(record); }
   // The record's bytes, in the mapped file; they live as long as `owner()`.
-  std::span<const std::byte> bytes(const std::string& record) const;
+  std::span<const std::byte> bytes(const std::string& record) const {
+    return records_.bytes(record);
+  }
   std::string_view text(const std::string& record) const;
   std::shared_ptr<const void> owner() const;
 
  private:
   struct Mapping;
-  struct Reader;
   std::string path_;
   std::shared_ptr<const Mapping> mapping_;
-  std::unique_ptr<Reader> reader_;
+  Zip records_;
 };
 
 }  // namespace onnx_native::readers::pt2

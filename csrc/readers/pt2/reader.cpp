@@ -1,5 +1,6 @@
 #include "readers/pt2/reader.h"
 
+#include <set>
 #include <unordered_set>
 
 #include "readers/pt2/archive.h"
@@ -14,17 +15,31 @@ using aten::Argument;
 // The schema that this reader was written for: torch/_export/serde/schema.py.
 constexpr int64_t kSchemaMajor = 8;
 
+constexpr const char* kModel = "models/model.json";
+
+[[noreturn]] void refuse_without_model(const Archive& archive) {
+  if (archive.has("serialized_exported_program.json"))
+    fail(ErrorKind::invalid_program, archive.path(),
+         " was written by an older PyTorch: load it there with torch.export.load, and save it with "
+         "PyTorch 2.13");
+  std::set<std::string> others;
+  archive.records().for_each_name([&](std::string_view name) {
+    constexpr std::string_view kFolder = "models/", kEnding = ".json";
+    if (!name.starts_with(kFolder) || !name.ends_with(kEnding)) return;
+    name.remove_prefix(kFolder.size());
+    others.emplace(name.substr(0, name.size() - kEnding.size()));
+  });
+  std::string found;
+  for (const std::string& name : others) found += (found.empty() ? "" : ", ") + name;
+  fail(ErrorKind::invalid_program, archive.path(), " has no program ", kModel,
+       others.empty() ? ", as torch.export.save writes it"
+                      : concat(", but ", found, ": save each by itself, with torch.export.save"));
+}
+
 Json parse_model(const Archive& archive) {
-  if (!archive.has("models/model.json")) {
-    const bool old = archive.has("serialized_exported_program.json");
-    fail(
-        ErrorKind::invalid_program, archive.path(),
-        old ? " was written by an older PyTorch: load it there with torch.export.load, and save it "
-              "with PyTorch 2.13"
-            : " holds no exported program (models/model.json): it is written by torch.export.save");
-  }
-  Json model = Json::parse(archive.text("models/model.json"), nullptr, /*allow_exceptions=*/false);
-  if (model.is_discarded()) damaged("models/model.json is no JSON");
+  if (!archive.has(kModel)) refuse_without_model(archive);
+  Json model = Json::parse(archive.text(kModel), nullptr, /*allow_exceptions=*/false);
+  if (model.is_discarded()) damaged(concat(kModel, " is no JSON"));
   const int64_t major = integer(field(field(model, "schema_version"), "major"), "schema version");
   if (major != kSchemaMajor)
     fail(ErrorKind::invalid_program, archive.path(), " has schema version ", major,

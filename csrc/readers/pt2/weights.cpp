@@ -1,8 +1,12 @@
 #include "readers/pt2/weights.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <limits>
+#include <memory>
+#include <span>
 
 #include "aten/torch_types.h"
 
@@ -53,6 +57,32 @@ bool is_contiguous(const std::vector<int64_t>& shape, const std::vector<int64_t>
     if (shape[i] != 1 && strides[i] != plain[i]) return false;
   }
   return true;
+}
+
+// Strides can repeat few elements to any number of them, that would all be written.
+void check_repetition(const std::string& name, const TensorData& data, int64_t available) {
+  constexpr int64_t kMostBytes = int64_t{1} << 30;
+  int64_t elements = 1, bytes = 0;
+  for (const int64_t size : data.shape) {
+    if (size == 0) return;
+    if (__builtin_mul_overflow(elements, size, &elements)) damaged("a tensor larger than memory");
+  }
+  const bool is_large =
+      __builtin_mul_overflow(elements, item_size(data.dtype), &bytes) || bytes > kMostBytes;
+  if (elements > available && is_large)
+    fail(ErrorKind::unsupported, "the tensor ", name, " repeats the ", available,
+         " elements of its record to ", elements, " elements");
+}
+
+// Elements where they are, or where they are aligned for their type: torch aligns records, other
+// writers of zip files do not.
+void place(TensorData& data, std::span<const std::byte> elements) {
+  data.data = elements.data();
+  if (reinterpret_cast<uintptr_t>(data.data) % static_cast<uintptr_t>(item_size(data.dtype)) == 0)
+    return;
+  auto copy = std::make_shared<std::vector<std::byte>>(elements.begin(), elements.end());
+  data.data = copy->data();
+  data.owner = std::move(copy);
 }
 
 }  // namespace
@@ -131,8 +161,13 @@ TensorData Weights::find(const std::string& name) const {
   const int64_t wanted = span_of(data.shape, strides);
   if (wanted > 0 && (first > available || wanted > available - first))
     damaged(concat(name, " is larger than its record"));
-  data.data = memory.data() + (wanted > 0 ? first * item_size(data.dtype) : 0);
+  check_repetition(name, data, available);
+  data.data = memory.data();
   data.owner = archive_.owner();
+  if (wanted > 0) {
+    place(data, memory.subspan(static_cast<size_t>(first * item_size(data.dtype)),
+                               static_cast<size_t>(wanted * item_size(data.dtype))));
+  }
   if (!is_contiguous(data.shape, strides)) data.strides = std::move(strides);
   return data;
 }
