@@ -137,7 +137,7 @@ def test_list_of_operators(folder):
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(None, "[io]: cannot open"), (b"", "is empty"), (b"text", "not a readable .pt2 archive")],
+    [(None, "[io]: cannot open"), (b"", "is empty"), (b"text", "[invalid program]: ")],
 )
 def test_files_that_cannot_be_read(content, message, tmp_path):
     if content is not None:
