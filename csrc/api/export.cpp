@@ -188,6 +188,24 @@ std::vector<OperatorUse> count_operators(
   return result;
 }
 
+std::vector<std::pair<std::string, int64_t>> count_calls(const onnx::Model& model) {
+  std::map<std::string, int64_t> calls;
+  for (const onnx::Function& function : model.functions) {
+    calls[function.domain + "." + function.name] = 0;
+  }
+  const auto count = [&calls](onnx::Graph& graph) {
+    onnx::for_each_graph(graph, [&calls](const onnx::Graph& part) {
+      for (const onnx::Node* node : part.nodes) {
+        const auto found = calls.find(node->domain + "." + node->op_type);
+        if (found != calls.end()) ++found->second;
+      }
+    });
+  };
+  count(*model.graph);
+  for (const onnx::Function& function : model.functions) count(*function.body);
+  return {calls.begin(), calls.end()};
+}
+
 }  // namespace
 
 std::vector<OperatorUse> used_operators(aten::Graph& graph) {
@@ -226,6 +244,7 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
     lowerer.environment()[constant.value] = value;
   }
   lowerer.lower(graph);
+  builder.set_location(nullptr);
   Outputs outputs(builder, options.output_names);
   for (const auto& output : results) {
     if (output.is_none()) continue;
@@ -239,6 +258,8 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   if (pipeline.verify) onnx::verify(*model, "lowering");
   passes::run(*model, options.optimize, pipeline.verify);
   passes::express_in_opset(*model, options.opset);
+  const std::vector<std::string> unseen = passes::outline_modules(
+      *model, {.all = options.functions.all, .classes = options.functions.classes});
   onnx::assign_names(*model);
   watch.lap("passes");
   if (pipeline.verify) onnx::verify(*model, "passes");
@@ -247,6 +268,11 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
     report->operators = count_operators(graph);
     report->aten_nodes = static_cast<int64_t>(ops::live_nodes(graph).size());
     report->onnx_nodes = static_cast<int64_t>(model->graph->nodes.size());
+    report->functions = count_calls(*model);
+    for (const std::string& name : unseen) {
+      report->warnings.push_back("no node of the model comes from a module of class " + name +
+                                 ", which is to be a function");
+    }
     report->state = state.take();
     for (const aten::Mutation* mutation : state.dropped()) {
       report->warnings.push_back("the update of " +

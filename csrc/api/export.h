@@ -28,7 +28,8 @@ struct ExportReport {
   int64_t aten_nodes = 0;
   int64_t onnx_nodes = 0;
   std::vector<StateTensor> state;
-  std::vector<OperatorUse> operators;  // of live nodes, by name
+  std::vector<std::pair<std::string, int64_t>> functions;  // of the model, and how often called
+  std::vector<OperatorUse> operators;                      // of live nodes, by name
 };
 
 inline constexpr int64_t kMinOpset = 12;

@@ -54,13 +54,4 @@ void read_stack_trace(std::string_view trace, Location& location, std::string_vi
   }
 }
 
-void set_module_path(Location& location) {
-  if (location.module_names.empty()) return;
-  const std::string& type = location.class_names.back();
-  location.module_path = location.module_names.back();
-  location.module_path += location.module_path.empty() ? "(" : " (";
-  location.module_path.append(type, type.rfind('.') + 1);
-  location.module_path += ')';
-}
-
 }  // namespace onnx_native::aten

@@ -11,7 +11,5 @@ namespace onnx_native::aten {
 // innermost one. PyTorch's files are those in `torch_folder`, or in any torch package.
 void read_stack_trace(std::string_view trace, Location& location,
                       std::string_view torch_folder = {});
-// Sets module_path from the last of module_names and class_names.
-void set_module_path(Location& location);
 
 }  // namespace onnx_native::aten

@@ -1,6 +1,7 @@
 // The one exception type, and where in the user's program something is.
 #pragma once
 
+#include <cstdint>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -16,10 +17,16 @@ struct Location {
   std::string code;         // the text of that line
   std::string module_path;  // "encoder.layer.0 (BertLayer)"
   std::string node;         // name in the source graph
-  // Scopes from the outside in, for metadata: names and class names.
+  // Scopes from the outside in: names, class names, and which call of the module it is (from 0; may
+  // be shorter, then the first).
   std::vector<std::string> module_names;
   std::vector<std::string> class_names;
+  std::vector<int64_t> calls;
 };
+
+// In class_names, the domain of sub-graphs that are functions of their own; PyTorch's exporter
+// calls it so.
+inline constexpr std::string_view kSubgraphDomain = "pkg.torch.__subgraph__";
 
 // What went wrong, as users can tell apart.
 enum class ErrorKind {

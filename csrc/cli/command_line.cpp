@@ -28,6 +28,7 @@ struct Arguments {
   std::string output;
   std::vector<std::string> inputs;
   std::vector<std::string> state;
+  std::vector<std::string> functions;
   std::string dump;
   bool list = false;
   bool no_optimize = false;
@@ -64,6 +65,11 @@ void describe(CLI::App& app, Arguments& to) {
       ->type_name("NAME,...")
       ->delimiter(',')
       ->allow_extra_args(false);
+  app.add_option("--functions", to.functions,
+                 "classes of the modules that become functions of the model, or 'all'")
+      ->type_name("CLASS,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_flag("--external-data,!--no-external-data", to.external_data,
                "weights in OUT.onnx.data, or inside OUT.onnx; outside if large when not given");
   app.add_flag("--no-optimize", to.no_optimize, "leave the graph as it was lowered");
@@ -84,12 +90,18 @@ void list(const std::vector<OperatorUse>& operators) {
   std::cout << operators.size() << " operators, " << missing << " missing\n";
 }
 
+bool takes_all(const std::vector<std::string>& names) {
+  return std::ranges::find(names, "all") != names.end();
+}
+
 void perform(Arguments& arguments) {
   ExportOptions& options = arguments.options;
   for (const std::string& text : arguments.inputs) options.inputs.push_back(parse_input(text));
   options.optimize = !arguments.no_optimize;
-  options.state.all = std::ranges::find(arguments.state, "all") != arguments.state.end();
+  options.state.all = takes_all(arguments.state);
   if (!options.state.all) options.state.names = arguments.state;
+  options.functions.all = takes_all(arguments.functions);
+  if (!options.functions.all) options.functions.classes = arguments.functions;
 
   if (arguments.list) list(list_operators(arguments.model, options));
   if (arguments.dump == "aten") std::cout << aten_text(arguments.model, options);

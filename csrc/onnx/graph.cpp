@@ -106,15 +106,17 @@ Node* Graph::insert_node(std::list<Node*>::iterator before, std::string_view op_
   return added;
 }
 
-void Graph::take_over(Graph& from, std::list<Node*>::iterator before) {
-  for (const auto& value : from.values_) value->graph = this;
-  for (const Node* node : from.nodes) {
-    for (const Attribute& attribute : node->attributes) {
-      if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
-        (*body)->outer_ = this;
-      }
+void Graph::adopt_bodies(const Node& node) {
+  for (const Attribute& attribute : node.attributes) {
+    if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
+      (*body)->outer_ = this;
     }
   }
+}
+
+void Graph::take_over(Graph& from, std::list<Node*>::iterator before) {
+  for (const auto& value : from.values_) value->graph = this;
+  for (const Node* node : from.nodes) adopt_bodies(*node);
   nodes.splice(before, from.nodes);
   values_.splice(values_.end(), from.values_);
   value_positions_.merge(from.value_positions_);
@@ -124,6 +126,19 @@ void Graph::take_over(Graph& from, std::list<Node*>::iterator before) {
   from.initializers.clear();
   inputs.insert(inputs.end(), from.inputs.begin(), from.inputs.end());
   from.inputs.clear();
+}
+
+void Graph::take_over(Graph& from, Node* node) {
+  adopt_bodies(*node);
+  nodes.splice(nodes.end(), from.nodes, node->position);
+  node_storage_.insert(from.node_storage_.extract(node));
+  for (Value* output : node->outputs) {
+    if (!output || output->graph != &from) continue;
+    output->graph = this;
+    auto moved = from.value_positions_.extract(output);
+    values_.splice(values_.end(), from.values_, moved.mapped());
+    value_positions_.insert(std::move(moved));
+  }
 }
 
 void Graph::erase_value(const Value* value) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <list>
 #include <map>
@@ -68,7 +69,7 @@ struct Node {
   std::vector<Value*> outputs;  // nullptr: an optional output that is not wanted
   std::vector<Attribute> attributes;
   const Location* location =
-      nullptr;  // of the ATen call that it comes from; owned by the Model's source
+      nullptr;  // of the ATen call that it comes from; owned by the Model or its source
   std::string name;
   std::list<Node*>::iterator position;  // in its graph
 
@@ -111,6 +112,8 @@ class Graph {
   // Moves all nodes, values and initializers of another graph here, the nodes before `before`;
   // `from` is left with its outputs only.
   void take_over(Graph& from, std::list<Node*>::iterator before);
+  // Moves one node of another graph, and the values that it makes, to the end of this one.
+  void take_over(Graph& from, Node* node);
   // Removes a node whose outputs nobody uses.
   void erase(Node* node);
   void erase_initializer(Value* value);
@@ -118,6 +121,7 @@ class Graph {
   size_t erase_initializers(const std::function<bool(const Value&)>& unwanted);
 
  private:
+  void adopt_bodies(const Node& node);
   void erase_value(const Value* value);
 
   Graph* outer_ = nullptr;
@@ -140,7 +144,8 @@ struct Model {
   std::map<std::string, int64_t>
       domains;  // further operator sets that nodes use: domain -> version
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
-  std::vector<Function> functions;
+  std::vector<Function> functions;  // each before those that call it
+  std::deque<Location> locations;   // of nodes that belong to other scopes than their source's
   std::string producer_version;
   std::vector<std::pair<std::string, std::string>> metadata;  // metadata_props
 };

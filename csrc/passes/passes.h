@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "onnx/graph.h"
 
@@ -29,6 +31,15 @@ std::span<const Pass> all_passes();
 // Brings a model whose nodes are those of opset 18 at least into an older opset. Throws
 // ExportError(unsupported) with the node and the user's source line where that opset has no form.
 void express_in_opset(onnx::Model& model, int64_t opset);
+
+// Which modules' calls become functions of the model.
+struct ModuleFunctions {
+  bool all = false;
+  std::vector<std::string> classes;  // "package.module.Class", or its last part
+};
+// Compiled regions (invoke_subgraph) always become functions. Gives the classes that no node is in.
+std::vector<std::string> outline_modules(onnx::Model& model, const ModuleFunctions& modules);
+
 // Runs all of them (optimize) or only dead code elimination; verifies after each when
 // `verify_each`.
 void run(onnx::Model& model, bool optimize, bool verify_each);

@@ -25,6 +25,9 @@ constexpr std::pair<int64_t, int64_t> kIrVersions[] = {
     {15, 8},  {12, 7},  {11, 6},  {10, 5},  {9, 4},   {1, 3},
 };
 
+// The first IR version whose functions have value_info.
+constexpr int64_t kTypedFunctions = 10;
+
 int64_t ir_version(const onnx::Model& model) {
   int64_t version = 3;
   for (const auto& [opset, ir] : kIrVersions) {
@@ -119,7 +122,7 @@ class GraphEncoder {
     write_intermediates(graph, *to.mutable_value_info());
   }
 
-  void write_function(const onnx::Function& function, pb::FunctionProto& to) const {
+  void write_function(const onnx::Function& function, bool typed, pb::FunctionProto& to) const {
     to.set_name(function.name);
     to.set_domain(function.domain);
     for (const onnx::Value* input : function.body->inputs) to.add_input(input->name);
@@ -136,7 +139,7 @@ class GraphEncoder {
       write_tensor(*constant->constant, "", nullptr, *value->mutable_t());
     }
     for (const onnx::Node* node : function.body->nodes) write_node(*node, *to.add_node());
-    write_intermediates(*function.body, *to.mutable_value_info());
+    if (typed) write_intermediates(*function.body, *to.mutable_value_info());
   }
 
  private:
@@ -269,7 +272,7 @@ pb::ModelProto model_message(const onnx::Model& model, const GraphEncoder& encod
   }
   for (const onnx::Function& function : model.functions) {
     pb::FunctionProto* message = to.add_functions();
-    encoder.write_function(function, *message);
+    encoder.write_function(function, to.ir_version() >= kTypedFunctions, *message);
     write_imports(imports, *message->mutable_opset_import());
   }
   return to;

@@ -280,6 +280,7 @@ class _Exporter:
                 captured,
                 state=_options.current().state,
                 metadata=_options.current().metadata,
+                functions=_options.current().functions,
                 verify=verify,
                 fallbacks=_fallbacks.is_enabled(),
                 **options,

@@ -11,6 +11,7 @@
 
 #include "aten/autocast.h"
 #include "aten/capture.h"
+#include "aten/scopes.h"
 #include "plugin/fx_location.h"
 
 namespace onnx_native::plugin {
@@ -202,7 +203,7 @@ void GraphReader::call(PyObject* node, std::string_view name, PyObject* meta) {
   }
   const py::object kwargs = attribute(node, fx.kwargs);
   if (target.kind == CallTarget::Kind::inlined) {
-    Argument result = inline_call(args.ptr(), kwargs.ptr(), target);
+    Argument result = inline_call(name, meta, args.ptr(), target);
     environment_[node].argument = std::move(result);
     return;
   }
@@ -225,14 +226,20 @@ void GraphReader::call(PyObject* node, std::string_view name, PyObject* meta) {
       }
     }
   }
-  const Location* location =
-      graph_.add_location(program_.within ? *program_.within : read_location(meta, name));
+  const Location* location = locate(name, meta);
   program_.add_origin(location, node);
   std::vector<Argument> call_arguments = arguments(args.ptr(), kwargs.ptr(), target);
   if (autocast_) autocast(target, value, call_arguments, location);
   aten::Node* call = graph_.add_node(target.key, std::move(call_arguments), location);
   Argument result = results(call, node, name, value);
   environment_[node].argument = std::move(result);
+}
+
+const Location* GraphReader::locate(std::string_view name, PyObject* meta) {
+  if (program_.within) return graph_.add_location(*program_.within);
+  Location location = read_location(meta, name);
+  if (program_.region) location = aten::within(*program_.region, std::move(location));
+  return graph_.add_location(std::move(location));
 }
 
 // with_effects(token, operator, *arguments) gives a token, then what the operator gives. The graph
@@ -246,7 +253,7 @@ Argument GraphReader::ordered_call(PyObject* node, std::string_view name, PyObje
   if (target.kind == CallTarget::Kind::dropped) return result;
   const auto operands =
       py::reinterpret_steal<py::object>(PySequence_GetSlice(args.ptr(), 2, PY_SSIZE_T_MAX));
-  const Location* location = graph_.add_location(read_location(meta, name));
+  const Location* location = locate(name, meta);
   program_.add_origin(location, node);
   aten::Node* call =
       graph_.add_node(target.key, arguments(operands.ptr(), kwargs.ptr(), target), location);
@@ -279,10 +286,12 @@ Argument GraphReader::get_item(PyObject* args) {
   return (*list)[position];
 }
 
-Argument GraphReader::inline_call(PyObject* args, PyObject* kwargs, const CallTarget& target) {
+Argument GraphReader::inline_call(std::string_view name, PyObject* meta, PyObject* args,
+                                  const CallTarget& target) {
   const FxObjects& fx = FxObjects::get();
   const Items items(args);
   PyObject* body = nullptr;
+  PyObject* body_node = nullptr;
   std::vector<Argument> operands;
   std::vector<Argument> settings;
   for (PyObject* item : items) {
@@ -290,6 +299,7 @@ Argument GraphReader::inline_call(PyObject* args, PyObject* kwargs, const CallTa
       const auto at = environment_.find(item);
       if (at != environment_.end() && at->second.object) {
         body = at->second.object.ptr();
+        body_node = item;
         continue;
       }
     }
@@ -306,8 +316,11 @@ Argument GraphReader::inline_call(PyObject* args, PyObject* kwargs, const CallTa
   } else if (target.key == "higher_order::invoke_subgraph" && !operands.empty()) {
     operands.erase(operands.begin());
   }
-  (void)kwargs;  // hints and checkpointing policies
-
+  const Location* outer_region = program_.region;
+  if (target.key == "higher_order::invoke_subgraph") {
+    const auto subgraph = attribute(body_node, fx.target).cast<std::string>();
+    program_.region = graph_.add_location(aten::in_region(*locate(name, meta), subgraph));
+  }
   Environment outer;
   std::swap(outer, environment_);
   const bool outer_autocast = autocast_;
@@ -324,6 +337,7 @@ Argument GraphReader::inline_call(PyObject* args, PyObject* kwargs, const CallTa
     return operands[next++];
   });
   autocast_ = outer_autocast;
+  program_.region = outer_region;
   std::swap(outer, environment_);
   return result;
 }

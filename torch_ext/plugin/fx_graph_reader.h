@@ -39,6 +39,8 @@ struct ProgramReader {
   TypeReader types;
   // Of a graph that stands for one call of the program: that call's place.
   const Location* within = nullptr;
+  // The call of a compiled region whose nodes are being read.
+  const Location* region = nullptr;
 
  private:
   std::unordered_map<PyObject*, CallTarget> targets_;
@@ -67,7 +69,9 @@ class GraphReader {
   void call(PyObject* node, std::string_view name, PyObject* meta);
   aten::Argument ordered_call(PyObject* node, std::string_view name, PyObject* meta);
   aten::Argument get_item(PyObject* args);
-  aten::Argument inline_call(PyObject* args, PyObject* kwargs, const CallTarget& target);
+  aten::Argument inline_call(std::string_view name, PyObject* meta, PyObject* args,
+                             const CallTarget& target);
+  const Location* locate(std::string_view name, PyObject* meta);
   void get_attribute(PyObject* graph_module, PyObject* node, std::string_view name);
 
   std::vector<aten::Argument> arguments(PyObject* args, PyObject* kwargs, const CallTarget& target);

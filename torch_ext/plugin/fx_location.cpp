@@ -1,5 +1,6 @@
 #include "plugin/fx_location.h"
 
+#include "aten/scopes.h"
 #include "aten/stack_trace.h"
 
 namespace onnx_native::plugin {
@@ -17,9 +18,6 @@ void read_modules(PyObject* stack, Location& location) {
   PyObject* key = nullptr;
   PyObject* value = nullptr;
   Py_ssize_t position = 0;
-  const auto size = static_cast<size_t>(PyDict_Size(stack));
-  location.module_names.reserve(size);
-  location.class_names.reserve(size);
   while (PyDict_Next(stack, &position, &key, &value)) {
     if (!PyTuple_Check(value) || PyTuple_GET_SIZE(value) < 2) continue;
     PyObject* path = PyTuple_GET_ITEM(value, 0);
@@ -27,13 +25,12 @@ void read_modules(PyObject* stack, Location& location) {
     if (!PyUnicode_Check(path) || !PyUnicode_Check(key) || text(key).starts_with("_empty_nn")) {
       continue;
     }
-    location.module_names.emplace_back(text(path));
     if (PyUnicode_Check(type)) {
-      location.class_names.emplace_back(text(type));
+      aten::add_scope(location, text(key), text(path), text(type));
     } else {
-      location.class_names.push_back(
-          concat(py::str(py::handle(type).attr("__module__")).cast<std::string>(), ".",
-                 py::str(py::handle(type).attr("__qualname__")).cast<std::string>()));
+      aten::add_scope(location, text(key), text(path),
+                      concat(py::str(py::handle(type).attr("__module__")).cast<std::string>(), ".",
+                             py::str(py::handle(type).attr("__qualname__")).cast<std::string>()));
     }
   }
   aten::set_module_path(location);

@@ -51,6 +51,9 @@ py::dict Program::report() const {
   report["operators"] = operators;
   report["aten_nodes"] = report_.aten_nodes;
   report["onnx_nodes"] = report_.onnx_nodes;
+  py::dict functions;
+  for (const auto& [name, calls] : report_.functions) functions[py::str(name)] = calls;
+  report["functions"] = functions;
   report["warnings"] = report_.warnings;
   report["fallbacks"] = fallbacks_;
   return report;
@@ -91,8 +94,9 @@ void bind_program(py::module_& module) {
   py::class_<Program>(module, "Program")
       .def(py::init([](py::handle source, int64_t opset, bool optimize,
                        std::vector<std::string> input_names, std::vector<std::string> output_names,
-                       SymbolNames symbol_names, const py::object& state, bool verify,
-                       bool fallbacks, py::object translations, bool metadata) {
+                       SymbolNames symbol_names, const py::object& state,
+                       const py::object& functions, bool verify, bool fallbacks,
+                       py::object translations, bool metadata) {
              ExportOptions options;
              options.opset = opset;
              options.optimize = optimize;
@@ -103,6 +107,11 @@ void bind_program(py::module_& module) {
              } else {
                options.state.names = state.cast<std::vector<std::string>>();
              }
+             if (py::isinstance<py::bool_>(functions)) {
+               options.functions.all = functions.cast<bool>();
+             } else {
+               options.functions.classes = functions.cast<std::vector<std::string>>();
+             }
              return std::make_unique<Program>(source, std::move(symbol_names), options, verify,
                                               fallbacks, std::move(translations), metadata);
            }),
@@ -110,7 +119,7 @@ void bind_program(py::module_& module) {
            py::arg("input_names") = std::vector<std::string>(),
            py::arg("output_names") = std::vector<std::string>(),
            py::arg("symbol_names") = SymbolNames(), py::arg("state") = false,
-           py::arg("verify") = false, py::arg("fallbacks") = false,
+           py::arg("functions") = false, py::arg("verify") = false, py::arg("fallbacks") = false,
            py::arg("translations") = py::none(), py::arg("metadata") = true)
       .def_property_readonly("input_names", &Program::input_names)
       .def_property_readonly("output_names", &Program::output_names)

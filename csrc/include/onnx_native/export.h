@@ -33,6 +33,13 @@ struct StateOptions {
   std::vector<std::string> names;  // of buffers and inputs
 };
 
+// Which modules become functions of the model, local to it: calls of one structure share a body.
+// Compiled regions always are.
+struct FunctionOptions {
+  bool all = false;
+  std::vector<std::string> classes;  // "package.module.Class" or "Class"
+};
+
 struct ExportOptions {
   int64_t opset = 20;
   bool optimize = true;
@@ -42,6 +49,7 @@ struct ExportOptions {
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
   StateOptions state;
+  FunctionOptions functions;
 };
 
 // The program in a `.pt2` file (torch.export.save). Weights are not read before the model is saved:

@@ -6,6 +6,7 @@
 
 #include "aten/autocast.h"
 #include "aten/capture.h"
+#include "aten/scopes.h"
 #include "aten/stack_trace.h"
 #include "readers/pt2/weights.h"
 
@@ -102,13 +103,13 @@ void read_modules(std::string_view stack, Location& location) {
     const size_t comma = entry.find(','), last = entry.rfind(',');
     if (comma == std::string_view::npos || comma == last || entry.starts_with("_empty_nn"))
       continue;
-    location.module_names.emplace_back(entry.substr(comma + 1, last - comma - 1));
-    location.class_names.emplace_back(entry.substr(last + 1));
+    aten::add_scope(location, entry.substr(0, comma), entry.substr(comma + 1, last - comma - 1),
+                    entry.substr(last + 1));
   }
   aten::set_module_path(location);
 }
 
-Location read_location(const Json& node, const std::string& name) {
+Location read_own_location(const Json& node, const std::string& name) {
   Location location;
   location.node = name;
   const Json* metadata = optional_field(node, "metadata");
@@ -118,6 +119,11 @@ Location read_location(const Json& node, const std::string& name) {
   if (const Json* stack = optional_field(*metadata, "nn_module_stack"))
     read_modules(string(*stack, "nn_module_stack"), location);
   return location;
+}
+
+Location read_location(const Json& node, const std::string& name, const Location* region) {
+  Location location = read_own_location(node, name);
+  return region ? aten::within(*region, std::move(location)) : location;
 }
 
 // Calls visit(kind, value) for the results of a call: a list of tensors is as many results.
@@ -287,6 +293,7 @@ std::shared_ptr<aten::Graph> GraphReader::subgraph(const Json& source) {
   auto graph = std::make_shared<aten::Graph>();
   GraphReader inner(types_, source, *graph, depth_);
   inner.autocast_ = autocast_;
+  inner.region_ = region_;
   for (const Json& input : list(field(source, "inputs"), "inputs")) {
     const auto [kind, value] = choice(input, "an input");
     const std::string& name = name_of(kind, value);
@@ -313,7 +320,7 @@ void GraphReader::read_nodes() {
       if (message.find("\n  in node ") != std::string_view::npos) throw;
       const Json* name = optional_field(node, "name");
       const Location location =
-          read_location(node, name && name->is_string() ? name->get<std::string>() : "?");
+          read_own_location(node, name && name->is_string() ? name->get<std::string>() : "?");
       fail(error.kind(), message.substr(message.find("]: ") + 3), "\n  in node ", location.node,
            location.source.empty() ? "" : "\n  at ", location.source);
     }
@@ -335,7 +342,7 @@ void GraphReader::read_node(const Json& node) {
   }
   const Json* given = optional_field(node, "name");
   const std::string name = given ? string(*given, "name") : op;
-  const Location* location = graph_.add_location(read_location(node, name));
+  const Location* location = graph_.add_location(read_location(node, name, region_));
   const Json::array_t& inputs = list(field(node, "inputs"), "inputs");
   if (op == "higher_order::with_effects") {
     ordered_call(name, inputs, results, location);
@@ -416,11 +423,13 @@ void GraphReader::add_result(aten::Node* node, std::string_view kind, const Json
 // The body takes the call's place: its inputs are the call's operands.
 void GraphReader::inline_body(const Json& node, const std::string& op) {
   const Json* body = nullptr;
+  std::string body_name;
   std::vector<Argument> operands, settings;
   for (const Json& input : list(field(node, "inputs"), "inputs")) {
     const auto [kind, value] = choice(field(input, "arg"), "an argument");
     if (kind == "as_graph" && !body) {
       body = &field(value, "graph");
+      body_name = string(field(value, "name"), "a sub-graph's name");
     } else if (string(field(input, "name"), "an argument's name").empty()) {  // no hint or policy
       (body ? operands : settings).push_back(argument(field(input, "arg")));
     }
@@ -439,6 +448,12 @@ void GraphReader::inline_body(const Json& node, const std::string& op) {
   if (op == "higher_order::wrap_with_autocast") {
     const bool* enabled = settings.size() > 2 ? settings[2].get<bool>() : nullptr;
     inner.autocast_ = !enabled || *enabled;
+  }
+  inner.region_ = region_;
+  if (op == "higher_order::invoke_subgraph") {
+    const Json* name = optional_field(node, "name");
+    const Location call = read_location(node, name ? string(*name, "name") : op, region_);
+    inner.region_ = graph_.add_location(aten::in_region(call, body_name));
   }
   const Json::array_t& inputs = list(field(*body, "inputs"), "inputs");
   if (inputs.size() != operands.size()) damaged(concat(op, " does not give what its body takes"));

@@ -59,7 +59,8 @@ class GraphReader {
   const Json& source_;
   aten::Graph& graph_;
   int depth_;
-  bool autocast_ = false;  // inside a region whose casts the archive leaves out
+  bool autocast_ = false;             // inside a region whose casts the archive leaves out
+  const Location* region_ = nullptr;  // the call of a compiled region that its nodes are in
   std::unordered_map<std::string, aten::Argument> environment_;
 };
 

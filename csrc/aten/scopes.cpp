@@ -1,0 +1,69 @@
+#include "aten/scopes.h"
+
+#include <charconv>
+#include <string>
+
+namespace onnx_native::aten {
+namespace {
+
+int64_t call_number(std::string_view key) {
+  const size_t at = key.rfind('@');
+  int64_t number = 0;
+  if (at != std::string_view::npos) {
+    std::from_chars(key.data() + at + 1, key.data() + key.size(), number);
+  }
+  return number;
+}
+
+void append_scope(Location& location, const Location& from, size_t i) {
+  location.module_names.push_back(from.module_names[i]);
+  location.class_names.push_back(from.class_names[i]);
+  location.calls.push_back(from.calls[i]);
+}
+
+}  // namespace
+
+void add_scope(Location& location, std::string_view key, std::string_view path,
+               std::string_view class_name) {
+  // In the sub-graphs of a strict capture the model itself comes twice.
+  constexpr std::string_view kRoot = "_export_root";
+  if (path == kRoot) return;
+  if (path.starts_with("_export_root.")) path.remove_prefix(kRoot.size() + 1);
+  location.module_names.emplace_back(path);
+  location.class_names.emplace_back(class_name);
+  location.calls.push_back(call_number(key));
+}
+
+void set_module_path(Location& location) {
+  if (location.module_names.empty()) return;
+  const std::string& type = location.class_names.back();
+  location.module_path = location.module_names.back();
+  location.module_path += location.module_path.empty() ? "(" : " (";
+  location.module_path.append(type, type.rfind('.') + 1);
+  location.module_path += ')';
+}
+
+Location in_region(const Location& call, std::string_view subgraph) {
+  Location region = call;
+  add_scope(region, "", call.node, concat(kSubgraphDomain, ".", subgraph));
+  return region;
+}
+
+Location within(const Location& region, Location inner) {
+  Location result = region;
+  result.source = std::move(inner.source);
+  result.code = std::move(inner.code);
+  result.node = std::move(inner.node);
+  // The modules of the first call stand for those of this one, as far as they are of one class.
+  const size_t outer = region.class_names.size() - 1;
+  size_t i = 0;
+  while (i < outer && i < inner.class_names.size() &&
+         inner.class_names[i] == region.class_names[i]) {
+    ++i;
+  }
+  for (; i < inner.module_names.size(); ++i) append_scope(result, inner, i);
+  set_module_path(result);
+  return result;
+}
+
+}  // namespace onnx_native::aten

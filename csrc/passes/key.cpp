@@ -1,0 +1,46 @@
+#include "passes/key.h"
+
+#include <map>
+
+namespace onnx_native::passes {
+namespace {
+
+// Constants up to this size are compared by their bytes.
+constexpr int64_t kLargestCompared = 4096;
+
+}  // namespace
+
+bool Key::add_tensor(const TensorData& data) {
+  if (!data.is_contiguous() || data.nbytes() > kLargestCompared || item_size(data.dtype) == 0) {
+    return false;
+  }
+  add(data.dtype);
+  add(data.shape.size());
+  for (const int64_t size : data.shape) add(size);
+  const auto bytes = data.bytes();
+  add_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  return true;
+}
+
+bool Key::add_attributes(const onnx::Node& node,
+                         const std::function<bool(const onnx::Graph&)>& add_graph) {
+  std::map<std::string_view, const onnx::AttributeValue*> attributes;
+  for (const auto& attribute : node.attributes) attributes[attribute.name] = &attribute.value;
+  for (const auto& [name, value] : attributes) {
+    add_text(name);
+    add(value->index());
+    const bool comparable = std::visit(
+        [&](const auto& held) {
+          if constexpr (std::is_same_v<decltype(held), const std::shared_ptr<onnx::Graph>&>) {
+            return add_graph && add_graph(*held);
+          } else {
+            return add_held(held);
+          }
+        },
+        *value);
+    if (!comparable) return false;
+  }
+  return true;
+}
+
+}  // namespace onnx_native::passes
