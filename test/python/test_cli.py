@@ -102,6 +102,13 @@ def test_state_and_external_data(archive, tmp_path):
     assert run(archive, "--dump", "onnx", "--state=all")[0].count("calls_out") >= 1
 
 
+def test_functions(archive):
+    text, errors = run(archive, "--dump", "onnx", "--functions=Linear,Conv3d")
+    assert "torch.nn.modules.linear.Linear (" in text
+    assert "no node of the model comes from a module of class Conv3d" in errors
+    assert "torch.nn.modules.linear.Linear (" in run(archive, "--dump=onnx", "--functions=all")[0]
+
+
 def test_external_data_of_a_large_model(folder, tmp_path):
     _, path = saved(BERT_SMALL, folder)
     run(path, "-o", tmp_path / "m.onnx", "--external-data")
