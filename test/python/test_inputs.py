@@ -7,6 +7,8 @@ import copy
 import dataclasses
 import pathlib
 import re
+import subprocess
+import sys
 import warnings
 from typing import Any, NamedTuple
 
@@ -373,3 +375,22 @@ def test_snippet_of_the_page() -> None:
     inputs = [("x", ["batch", 4]), ("count", []), ("scale", []), ("shift", [])]
     assert signature(scope["program"]) == inputs
     assert sizes(scope["program"]) == [["batch", 4], ["count"]]
+
+
+def test_cache_that_only_the_model_makes() -> None:
+    """In a process of its own: that torch.export knows a cache holds for the whole process."""
+    code = """
+import transformers, torch, onnx_native
+from test_inputs import CONFIG, check, export
+model = transformers.LlamaForCausalLM(CONFIG).eval()
+ids = torch.randint(0, 32, (2, 5))
+program = export(model, (), {"input_ids": {0: "batch", 1: "length"}}, input_ids=ids)
+assert len(program.model_proto.graph.output) == 5
+with torch.no_grad():
+    check(program, model, (), input_ids=ids)
+    check(program, model, (), input_ids=ids[:1, :3])
+"""
+    folder = pathlib.Path(__file__).parent
+    command = [sys.executable, "-c", f"import conftest\n{code}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -75,7 +75,7 @@ def export_compat(
         args, kwargs, dynamic_shapes = _capture_arguments(
             model, args, kwargs, dynamic_shapes, dynamic_axes, input_names, output_names
         )
-        _inputs.register_caches(args, kwargs)
+        _inputs.register_caches(model, args, kwargs)
         if dynamic_shapes:
             inputs = _inputs.prepare(model, args, kwargs, dynamic_shapes)
     if inputs is None:

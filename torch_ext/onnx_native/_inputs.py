@@ -162,13 +162,13 @@ def _is_open(spec: Any) -> bool:
     return isinstance(spec, (str, Dim))
 
 
-def register_caches(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
-    """Lets torch.export take transformers' caches apart, if there are any among the arguments."""
+def register_caches(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
+    """Lets torch.export take transformers' caches apart, if the program may have any."""
     caches = sys.modules.get("transformers.cache_utils")
     if caches is None:
         return
     leaves = _pytree.tree_leaves((args, kwargs))
-    if not any(isinstance(leaf, caches.Cache) for leaf in leaves):
+    if not any(isinstance(leaf, caches.Cache) for leaf in leaves) and not _returns_caches(model):
         return
     try:
         exporter = importlib.import_module("transformers.exporters.exporter_dynamo")
@@ -177,6 +177,16 @@ def register_caches(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> Non
     for kind in vars(caches).values():
         if isinstance(kind, type) and issubclass(kind, caches.Cache):
             exporter.register_pytree_node(kind)
+
+
+def _returns_caches(model: Any) -> bool:
+    """Whether it is a model of transformers, or has one: these return caches that they make."""
+    modeling = sys.modules.get("transformers.modeling_utils")
+    return (
+        modeling is not None
+        and isinstance(model, torch.nn.Module)
+        and any(isinstance(module, modeling.PreTrainedModel) for module in model.modules())
+    )
 
 
 @contextmanager
