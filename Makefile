@@ -1,11 +1,12 @@
 # make demo   sets up, builds, exports two real models, checks them and runs them in ONNX Runtime
 # make test   sets up, builds, runs all C++ and Python tests
 # make operators   writes docs/operators.md
+# make fuzz   builds the fuzz targets and runs each for 30 seconds
 # make lint   every formatter, linter and rule of the house
 PYTHON := .venv/bin/python
 BUILD := build
 
-.PHONY: setup build demo test operators lint wheel format clean
+.PHONY: setup build demo test operators fuzz lint wheel format clean
 
 setup:
 	@.ci/setup
@@ -25,6 +26,9 @@ test: build
 
 operators: build
 	PYTHONPATH=$(BUILD)/python:test/python $(PYTHON) -m ops.document
+
+fuzz: build
+	@.ci/fuzz
 
 lint: build
 	@.ci/lint

@@ -3,6 +3,19 @@
 #include <cmath>
 
 namespace onnx_native::ops {
+namespace {
+
+// Whether `list`, of an argument like `int[2]`, has another number of elements, and not none where
+// none is the default. `int[1]` takes any number.
+bool has_wrong_size(const aten::Node& node, size_t i, const aten::Argument::List& list) {
+  if (!node.schema || i >= node.schema->arguments.size()) return false;
+  const int fixed = node.schema->arguments[i].type.fixed_size;
+  if (fixed < 2 || list.size() == static_cast<size_t>(fixed)) return false;
+  const auto* by_default = aten::default_arguments(*node.schema)[i].get<aten::Argument::List>();
+  return !list.empty() || !by_default || !by_default->empty();
+}
+
+}  // namespace
 
 const aten::Argument& Call::argument(size_t i) const {
   if (i >= node_.arguments.size())
@@ -99,6 +112,7 @@ Dim Call::dim(size_t i) const { return as_dim(i, argument(i)); }
 Shape Call::shape(size_t i) const {
   const auto& value = argument(i);
   if (const auto* list = value.get<aten::Argument::List>()) {
+    if (has_wrong_size(node_, i, *list)) wrong(i, node_.schema->arguments[i].type.str);
     Shape shape;
     for (const auto& element : *list) shape.push_back(as_dim(i, element));
     return shape;

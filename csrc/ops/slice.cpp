@@ -12,6 +12,10 @@ namespace {
 
 constexpr int64_t kToEnd = std::numeric_limits<int64_t>::max();
 
+void check_strides(Builder& b, const Shape& size, const Shape& stride) {
+  b.check(size.size() == stride.size(), "as_strided needs a stride for each size");
+}
+
 }  // namespace
 
 Value positions(Builder& b, const Dim& start, const Dim& count, const Dim& step) {
@@ -58,7 +62,7 @@ Diagonal::Diagonal(const Dim& rows, const Dim& columns, int64_t offset) {
 }
 
 Value strided_positions(Builder& b, const Shape& size, const Shape& stride, const Dim& offset) {
-  b.check(size.size() == stride.size(), "as_strided needs a stride for each size");
+  check_strides(b, size, stride);
   int64_t rank = static_cast<int64_t>(size.size());
   Value result = b.dim_value(offset);
   for (int64_t i = 0; i < rank; ++i) {
@@ -259,6 +263,7 @@ Value unfold(Builder& b, Value self, int64_t dimension, int64_t size, int64_t st
 
 Value as_strided(Builder& b, Value self, Shape size, Shape stride, std::optional<Dim> offset,
                  const Call& call) {
+  check_strides(b, size, stride);
   Shape packed(size.size(), 1);
   for (size_t i = size.size(); i-- > 1;) packed[i - 1] = packed[i] * size[i];
   bool contiguous = true;

@@ -38,12 +38,14 @@ Target target_of(Builder& b, Value x, std::optional<Shape> output_size,
                  const std::optional<std::vector<double>>& scale_factors) {
   Target target;
   const int64_t axes = x->rank() - 2;
+  b.check(axes > 0, "expected a batch of images");
   if (output_size) {
     target.size = *output_size;
     target.scales.resize(axes);
     return target;
   }
   b.check(scale_factors.has_value(), "neither output_size nor scale_factors");
+  b.check(static_cast<int64_t>(scale_factors->size()) == axes, "expected a scale for each axis");
   target.by_scale = true;
   for (int64_t i = 0; i < axes; ++i) {
     target.scales.emplace_back((*scale_factors)[i]);
@@ -124,7 +126,14 @@ Value resample_bytes(Builder& b, Value x, Value matrix, int64_t axis) {
   return b.op("Clip", {b.Floor(b.Add(b.Div(sum, one), number(0.5))), number(0), number(255)});
 }
 
+void check_axes(Builder& b, Value x, const Target& target) {
+  const size_t axes = target.scales.size();
+  b.check(target.size.size() == axes && x->rank() == static_cast<int64_t>(axes) + 2,
+          "expected a batch of images with ", axes, " axes, and a size for each");
+}
+
 Value upsample(Builder& b, Value input, Target target, Mode mode, bool align_corners) {
+  check_axes(b, input, target);
   const bool nearest = mode == Mode::nearest || mode == Mode::nearest_exact;
   if (mode == Mode::nearest) target = without_idle_scales(input, std::move(target));
   const DType dtype = input->dtype;
@@ -153,6 +162,7 @@ Value upsample(Builder& b, Value input, Target target, Mode mode, bool align_cor
 
 Value upsample_antialiased(Builder& b, Value input, const Target& target, Filter filter,
                            bool align_corners) {
+  check_axes(b, input, target);
   const DType dtype = input->dtype;
   const bool bytes = dtype == DType::u8;
   Value x = b.cast(input, dtype == DType::f64 || bytes ? DType::f64 : DType::f32);

@@ -100,15 +100,16 @@ def main() -> int:
     )
     parser.add_argument("--only", default="", help="sets, with commas")
     parser.add_argument("--names", default="", help="only names that contain this")
+    parser.add_argument("--every", type=int, default=1, help="only each so-manieth program")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--verbose", action="store_true", help="what does not count, and why")
+    parser.add_argument("--verbose", action="store_true", help="every program, and why not")
     options = parser.parse_args()
     start = time.monotonic()
     chosen = [
         number
         for number, (group, name, _) in enumerate(programs())
         if (not options.only or group in options.only.split(",")) and options.names in name
-    ]
+    ][:: options.every]
     totals: dict[str, list[int]] = {}
     with multiprocessing.get_context("spawn").Pool(options.workers, maxtasksperchild=300) as pool:
         for group, name, found in pool.imap(examine, chosen):
@@ -119,8 +120,9 @@ def main() -> int:
             total[3] += bool(found.saved)
             if found.archive:
                 print(f"{group} {name}: {found.archive}", flush=True)
-            elif options.verbose and not found.counts:
-                print(f"{group} {name} does not count: {found.captured or found.saved}", flush=True)
+            elif options.verbose:
+                why = "" if found.counts else f" does not count: {found.captured or found.saved}"
+                print(f"{group} {name}{why}", flush=True)
     print("| set | archives that are right | not exported from Python | not saved |")
     print("| --- | --- | --- | --- |")
     for group, (right, counted, unexported, unsaved) in totals.items():

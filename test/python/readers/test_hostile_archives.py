@@ -247,6 +247,36 @@ def test_script_objects(archive: pathlib.Path, tmp_path: pathlib.Path):
     refused(with_model(archive, model, tmp_path / "m.pt2"), "script objects, here a mine.Queue")
 
 
+@pytest.mark.parametrize(
+    ("target", "arguments", "match"),
+    [
+        ("as_strided.default", {"size": [2, 2], "stride": [1]}, "needs a stride for each size"),
+        ("_upsample_bilinear2d_aa.default", {"output_size": [2, 2, 2]}, "must be SymInt"),
+        ("_upsample_bilinear2d_aa.default", {"output_size": [2, 2]}, "a batch of images"),
+        ("upsample_nearest2d.default", {"output_size": [2, 2]}, "a batch of images"),
+    ],
+)
+def test_arguments_that_pytorch_refuses(
+    archive: pathlib.Path,
+    tmp_path: pathlib.Path,
+    target: str,
+    arguments: dict[str, list[int]],
+    match: str,
+):
+    model = model_of(archive)
+    nodes = model["graph_module"]["graph"]["nodes"]
+    node = next(node for node in nodes if node["target"].endswith("linear.default"))
+    node["target"] = f"torch.ops.aten.{target}"
+    node["inputs"] = [{"name": "", "arg": {"as_tensor": {"name": "x"}}, "kind": 1}]
+    node["inputs"] += [
+        {"name": name, "arg": {"as_ints": numbers}, "kind": 1}
+        for name, numbers in arguments.items()
+    ]
+    if target.startswith("_upsample"):
+        node["inputs"].append({"name": "align_corners", "arg": {"as_bool": False}, "kind": 1})
+    refused(with_model(archive, model, tmp_path / "m.pt2"), match)
+
+
 def sizes(*numbers: int) -> list[dict[str, int]]:
     return [{"as_int": number} for number in numbers]
 
