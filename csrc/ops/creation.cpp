@@ -173,7 +173,10 @@ Value closed_range(Builder& b, Scalar start, Scalar end, Scalar step, OptionalDT
   const double first = start.to_double();
   const double distance = step.to_double();
   b.check(distance != 0, "a range with step 0");
-  const auto count = static_cast<int64_t>(std::floor((end.to_double() - first) / distance)) + 1;
+  constexpr double kMost = 1 << 27;
+  const double steps = std::floor((end.to_double() - first) / distance);
+  b.check(steps >= 0 && steps < kMost, "a range of ", steps + 1, " elements");
+  const auto count = static_cast<int64_t>(steps) + 1;
   std::vector<double> values(count);
   for (int64_t i = 0; i < count; ++i) values[i] = first + distance * static_cast<double>(i);
   return b.tensor(make_tensor(dtype.value_or(DType::f32), {count}, values));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
+#include <stdexcept>
 #include <unordered_set>
 
 #include "aten/visit.h"
@@ -212,6 +214,10 @@ void Lowerer::lower(const aten::Node& node) {
     std::string prefix = "[" + std::string(name(error.kind())) + "]: ";
     if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
     throw ExportError(error.kind(), node.op + ": " + std::string(text) + describe(node));
+  } catch (const std::length_error&) {  // of a vector with as many elements as a number says
+    fail(ErrorKind::unsupported, node.op, ": a tensor larger than memory", describe(node));
+  } catch (const std::bad_alloc&) {
+    fail(ErrorKind::unsupported, node.op, ": a tensor larger than memory", describe(node));
   }
 }
 

@@ -277,6 +277,33 @@ def test_arguments_that_pytorch_refuses(
     refused(with_model(archive, model, tmp_path / "m.pt2"), match)
 
 
+@pytest.mark.parametrize(
+    ("target", "names", "numbers", "match"),
+    [
+        ("range.step", ("start", "end", "step"), (0, 1 << 62, 1), "a range of .* elements"),
+        ("range.step", ("start", "end", "step"), (3, 0, 1), "a range of .* elements"),
+        ("linspace.default", ("start", "end", "steps"), (0, 1, 1 << 61), "larger than memory"),
+    ],
+)
+def test_tensors_larger_than_memory(
+    archive: pathlib.Path,
+    tmp_path: pathlib.Path,
+    target: str,
+    names: tuple[str, ...],
+    numbers: tuple[int, ...],
+    match: str,
+):
+    model = model_of(archive)
+    nodes = model["graph_module"]["graph"]["nodes"]
+    node = next(node for node in nodes if node["target"].endswith("linear.default"))
+    node["target"] = f"torch.ops.aten.{target}"
+    node["inputs"] = [
+        {"name": name, "arg": {"as_int": number}, "kind": 1}
+        for name, number in zip(names, numbers, strict=True)
+    ]
+    refused(with_model(archive, model, tmp_path / "m.pt2"), match)
+
+
 def sizes(*numbers: int) -> list[dict[str, int]]:
     return [{"as_int": number} for number in numbers]
 
