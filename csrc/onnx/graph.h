@@ -71,7 +71,8 @@ struct Node {
   const Location* location =
       nullptr;  // of the ATen call that it comes from; owned by the Model or its source
   std::string name;
-  std::list<Node*>::iterator position;  // in its graph
+  std::vector<std::pair<std::string, std::string>> metadata;  // the user's own metadata_props
+  std::list<Node*>::iterator position;                        // in its graph
 
   const AttributeValue* attribute(std::string_view name) const;
   // The attribute as this type, or `otherwise` when it is not there.

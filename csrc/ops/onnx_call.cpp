@@ -120,6 +120,8 @@ Results symbolic_call(const Call& call) {
     kFloats,
     kStrings
   };
+  constexpr size_t kMetadataKeys = 10;
+  constexpr size_t kMetadataValues = 11;
   constexpr size_t kDomain = 12;
   constexpr size_t kVersion = 13;
   const auto ints = items<int64_t>(call, kInts);
@@ -157,7 +159,18 @@ Results symbolic_call(const Call& call) {
     int64_t& known = call.builder().model().domains[domain];
     known = std::max(known, version);
   }
-  return emit(call, op_type, domain, std::move(inputs), std::move(attributes));
+  Results results = emit(call, op_type, domain, std::move(inputs), std::move(attributes));
+  const auto metadata_keys = items<std::string>(call, kMetadataKeys);
+  const auto metadata_values = items<std::string>(call, kMetadataValues);
+  // Casts may have been put around the node.
+  const auto& nodes = call.builder().graph().nodes;
+  onnx::Node* made = *std::find_if(nodes.rbegin(), nodes.rend(), [&](const onnx::Node* node) {
+    return node->op_type == op_type && node->domain == domain;
+  });
+  for (size_t i = 0; i < metadata_keys.size(); ++i) {
+    made->metadata.emplace_back(metadata_keys[i], metadata_values.at(i));
+  }
+  return results;
 }
 
 }  // namespace

@@ -78,6 +78,10 @@ class BodyKey {
       const bool comparable =
           key_.add_attributes(*node, [this](const Graph& inner) { return add_graph(inner); });
       if (!comparable) key_.add_identity(node);
+      for (const auto& [name, value] : node->metadata) {
+        key_.add_text(name);
+        key_.add_text(value);
+      }
       key_.add(node->outputs.size());
       for (const Value* output : node->outputs) define(output);
     }

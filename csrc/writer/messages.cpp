@@ -163,11 +163,16 @@ class GraphEncoder {
     for (const onnx::Attribute& attribute : node.attributes) {
       write_attribute(attribute, *to.add_attribute());
     }
-    if (!metadata_ || !node.location) return;
-    for (auto& [key, value] : node_metadata(*node.location)) {
+    write_metadata(node.metadata, to);
+    if (metadata_ && node.location) write_metadata(node_metadata(*node.location), to);
+  }
+
+  static void write_metadata(const std::vector<std::pair<std::string, std::string>>& metadata,
+                             pb::NodeProto& to) {
+    for (const auto& [key, value] : metadata) {
       pb::StringStringEntryProto* entry = to.add_metadata_props();
       entry->set_key(key);
-      entry->set_value(std::move(value));
+      entry->set_value(value);
     }
   }
 

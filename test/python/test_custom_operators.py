@@ -209,7 +209,13 @@ def test_symbolic():
     def function(x):
         attributes = {"a": 1, "b": 2.5, "c": "s", "d": [1, 2], "e": [1.0, 2.0], "f": ["x", "y"]}
         return torch.onnx.ops.symbolic(
-            "mine::Foo", (x, None, x), attributes, dtype=x.dtype, shape=(x.shape[0], 5), version=3
+            "mine::Foo",
+            (x, None, x),
+            attributes,
+            dtype=x.dtype,
+            shape=(x.shape[0], 5),
+            version=3,
+            metadata_props={"key": "value", "other": ""},
         )
 
     program = export(function, X)
@@ -224,6 +230,8 @@ def test_symbolic():
         "f": [b"x", b"y"],
     }
     assert {o.domain: o.version for o in program.model_proto.opset_import}["mine"] == 3
+    metadata = {entry.key: entry.value for entry in node.metadata_props}
+    assert (metadata["key"], metadata["other"]) == ("value", "")
     assert program.model.graph.outputs[0].shape == ("batch", 5)
 
 
