@@ -1,5 +1,7 @@
 #include "aten/torch_types.h"
 
+#include "base/error.h"
+
 namespace onnx_native::aten {
 
 std::optional<DType> to_dtype(c10::ScalarType type) {
@@ -50,6 +52,14 @@ std::optional<DType> to_dtype(c10::ScalarType type) {
     default:
       return std::nullopt;
   }
+}
+
+c10::ScalarType to_scalar_type(DType dtype) {
+  for (int i = 0; i < static_cast<int>(c10::ScalarType::NumOptions); ++i) {
+    const auto type = static_cast<c10::ScalarType>(i);
+    if (!c10::isQIntType(type) && to_dtype(type) == dtype) return type;
+  }
+  fail(ErrorKind::unsupported, "torch has no element type ", name(dtype));
 }
 
 std::string memory_format_name(c10::MemoryFormat format) {

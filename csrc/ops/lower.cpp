@@ -191,23 +191,13 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   builder_.bind_sizes(value);
 }
 
-void Lowerer::lower(const aten::Node& node) {
+namespace {
+
+// Runs `work` on a node; its errors get the node and its place, once.
+template <class Work>
+auto located(const aten::Node& node, const Work& work) {
   try {
-    builder_.set_location(node.location);
-    if (is_known_size(node) && !lowerings_.preferred(node)) {
-      for (const aten::Value* output : node.outputs) environment_[output] = *output->type.dim;
-      return;
-    }
-    const Lowering* lowering = lowerings_.find(node);
-    if (!lowering) fail(ErrorKind::unsupported_operator, node.op, " has no ONNX lowering");
-    Results results = lowering->run(Call(*this, builder_, node, environment_));
-    if (results.size() < node.outputs.size())
-      fail(ErrorKind::internal, "the lowering gave ", results.size(), " of ", node.outputs.size(),
-           " results");
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (results[i].value || results[i].dim) check_result(node, i, results[i]);
-      environment_[node.outputs[i]] = std::move(results[i]);
-    }
+    return work();
   } catch (const ExportError& error) {
     std::string_view text = error.what();
     if (text.find("\n  %") != std::string_view::npos) throw;  // an inner call has said where
@@ -219,6 +209,36 @@ void Lowerer::lower(const aten::Node& node) {
   } catch (const std::bad_alloc&) {
     fail(ErrorKind::unsupported, node.op, ": a tensor larger than memory", describe(node));
   }
+}
+
+}  // namespace
+
+Results Lowerer::run(const aten::Node& node) {
+  builder_.set_location(node.location);
+  const Lowering* lowering = lowerings_.find(node);
+  if (!lowering) fail(ErrorKind::unsupported_operator, node.op, " has no ONNX lowering");
+  return lowering->run(Call(*this, builder_, node, environment_));
+}
+
+Results Lowerer::results_of(const aten::Node& node) {
+  return located(node, [&] { return run(node); });
+}
+
+void Lowerer::lower(const aten::Node& node) {
+  located(node, [&] {
+    if (is_known_size(node) && !lowerings_.preferred(node)) {
+      for (const aten::Value* output : node.outputs) environment_[output] = *output->type.dim;
+      return;
+    }
+    Results results = run(node);
+    if (results.size() < node.outputs.size())
+      fail(ErrorKind::internal, "the lowering gave ", results.size(), " of ", node.outputs.size(),
+           " results");
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (results[i].value || results[i].dim) check_result(node, i, results[i]);
+      environment_[node.outputs[i]] = std::move(results[i]);
+    }
+  });
 }
 
 void Lowerer::lower(const aten::Graph& graph) {

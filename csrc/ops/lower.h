@@ -50,6 +50,8 @@ class Lowerer {
   // reader recorded. Throws ExportError with the node, its arguments' types and the user's source
   // line.
   void lower(const aten::Node& node);
+  // Lowers one call and gives its results, which do not enter the environment; errors as above.
+  Results results_of(const aten::Node& node);
   // Lowers the nodes of a graph that its outputs need.
   void lower(const aten::Graph& graph);
   // Lowers a sub-graph in place with these arguments for its inputs; returns what its outputs
@@ -59,6 +61,7 @@ class Lowerer {
 
  private:
   void bind_input(const aten::Value& input, Lowered argument);
+  Results run(const aten::Node& node);
   void check_result(const aten::Node& node, size_t i, Lowered& result);
 
   Builder& builder_;

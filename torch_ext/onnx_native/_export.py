@@ -20,7 +20,7 @@ from torch.onnx._internal.exporter import (
     _flags,
 )
 
-from onnx_native import _fallbacks, _inputs, _library, _options, _report, _shapes, _vmap
+from onnx_native import _fallbacks, _inputs, _jit, _library, _options, _report, _shapes, _vmap
 from onnx_native._program import ONNXProgram
 
 
@@ -69,7 +69,11 @@ def export_compat(
         if dynamic_shapes is None:
             dynamic_shapes = model.dynamic_shapes()
     inputs: _inputs.Inputs | None = None
-    if isinstance(model, torch.export.ExportedProgram):
+    script: _jit.Inputs | None = None
+    if _jit.is_script(model):
+        script = _script_inputs(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names)
+        inputs = _inputs.Inputs(args, kwargs, None, [], [])
+    elif isinstance(model, torch.export.ExportedProgram):
         dynamic_shapes = dynamic_shapes or {}
     else:
         args, kwargs, dynamic_shapes = _capture_arguments(
@@ -103,6 +107,7 @@ def export_compat(
         translations=translations,
         input_names=_unique_names("Input", input_names),
         output_names=_unique_names("Output", output_names),
+        script=script,
     )
     if isinstance(f, io.BytesIO):
         warnings.warn(
@@ -170,6 +175,23 @@ def _capture_arguments(
     return args, kwargs, dynamic_shapes
 
 
+def _script_inputs(
+    model: torch.jit.ScriptModule,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    dynamic_shapes: Any,
+    dynamic_axes: Any,
+    input_names: Sequence[str] | None,
+) -> _jit.Inputs:
+    if not isinstance(args, tuple):
+        args = (args,)
+    if not kwargs and args and isinstance(args[-1], dict) and not _jit.takes_dict(model, len(args)):
+        args, kwargs = args[:-1], args[-1]
+    if dynamic_shapes is None and dynamic_axes is not None:
+        dynamic_shapes = _jit.dynamic_shapes_of(dynamic_axes, input_names, model)
+    return _jit.Inputs(model, args, kwargs, dynamic_shapes)
+
+
 class _Exporter:
     """One export: its messages, its report and its stages."""
 
@@ -205,26 +227,35 @@ class _Exporter:
         translations: Any,
         input_names: list[str],
         output_names: list[str],
+        script: _jit.Inputs | None = None,
     ) -> ONNXProgram:
         start = time.perf_counter()
-        if isinstance(model, torch.export.ExportedProgram):
+        if script is not None:
+            captured, strategy = None, "TorchScript"
+        elif isinstance(model, torch.export.ExportedProgram):
             captured, strategy = model, None
         else:
             with _inputs.elements_of(model, inputs.scalars):
                 captured, strategy = self._capture(model, inputs)
         capture_seconds = time.perf_counter() - start
-        self._dump_program(captured)
-        captured = _vmap.unfold(captured)
-        program = self._convert(
-            captured,
-            opset=opset,
-            optimize=optimize,
-            input_names=input_names,
-            output_names=output_names,
-            symbol_names=_shapes.symbol_names(captured, inputs.specs) if inputs.specs else {},
-            verify=verify,
-            translations=translations,
-        )
+        options = {
+            "opset": opset,
+            "optimize": optimize,
+            "input_names": input_names,
+            "output_names": output_names,
+            "verify": verify,
+            "translations": translations,
+        }
+        if captured is None:
+            assert script is not None
+            native = self._convert(None, (model, script.specs, "forward"), **options)
+            program = ONNXProgram(native, None, script.flat)
+        else:
+            self._dump_program(captured)
+            captured = _vmap.unfold(captured)
+            names = _shapes.symbol_names(captured, inputs.specs) if inputs.specs else {}
+            native = self._convert(captured, captured, symbol_names=names, **options)
+            program = ONNXProgram(native, captured)
         program._capture_strategy = strategy
         program.export_report["seconds"] = {
             "capture": capture_seconds,
@@ -271,17 +302,17 @@ class _Exporter:
             + _core._summarize_exception_stack(first)
         ) from first
 
-    def _convert(self, captured: torch.export.ExportedProgram, **options: Any) -> ONNXProgram:
-        extension = _library.extension()
+    def _convert(
+        self, captured: torch.export.ExportedProgram | None, source: Any, **options: Any
+    ) -> Any:
+        """The native program of `source`, which is what was captured or a TorchScript module."""
         self._print("Translate the graph into ONNX...")
-        verify = options.pop("verify")
         try:
-            native = extension.Program(
-                captured,
+            native = _library.extension().Program(
+                source,
                 state=_options.current().state,
                 metadata=_options.current().metadata,
                 functions=_options.current().functions,
-                verify=verify,
                 fallbacks=_fallbacks.is_enabled(),
                 **options,
             )
@@ -296,12 +327,12 @@ class _Exporter:
         self._print("Translate the graph into ONNX... ✅")
         if options["optimize"]:
             self._print("Optimize the ONNX graph... ✅")
-        program = ONNXProgram(native, captured)
-        for op, net in program.export_report["fallbacks"].items():
+        report = native.report()
+        for op, net in report["fallbacks"].items():
             self._print(f"{op} has no native lowering: it was exported by PyTorch's {net}.")
-        if messages := program.export_report["warnings"]:
+        if messages := report["warnings"]:
             warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=7)
-        return program
+        return native
 
     def _failure_report(self, postfix: str, captured: torch.export.ExportedProgram | None) -> str:
         profile = _report.stop_profiler(self._profiler)

@@ -35,7 +35,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
     is saved and run, so that edits count.
 
     Attributes:
-        exported_program: The captured program.
+        exported_program: The captured program; None for TorchScript.
         export_report: Seconds per stage, ATen operators with counts, numbers of nodes, warnings.
         initial_state: What the buffers that are state held at the export, by the names of the
             model's inputs. See docs/state.md.
@@ -43,11 +43,17 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         state_outputs: The output that has the new value of each input that the program updates.
     """
 
-    def __init__(self, native: Any, exported_program: torch.export.ExportedProgram) -> None:
+    def __init__(
+        self,
+        native: Any,
+        exported_program: torch.export.ExportedProgram | None,
+        flatten: Callable[[Any, Any], Sequence[Any]] | None = None,
+    ) -> None:
         # Not super().__init__(): it takes a model.
         self._native = native
         self._model: ir.Model | None = None
         self.exported_program: torch.export.ExportedProgram | None = exported_program
+        self._flatten = flatten  # (args, kwargs) to the inputs, where no captured program does it
         self.export_report: dict[str, Any] = native.report()
         self.initial_state: dict[str, torch.Tensor] = {}
         self.state_outputs: dict[str, str] = {}
@@ -130,6 +136,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
 
     def _flat_inputs(self, args: Any, kwargs: Any) -> Sequence[Any]:
         """The values of the ONNX model's inputs: no None, and nothing that was specialised on."""
+        if self._flatten is not None:
+            return _onnx_program._process_args(tuple(self._flatten(args, kwargs)), {})
         flat, _ = _pytree.tree_flatten((args, kwargs))
         if self.exported_program is not None:
             specs = [

@@ -6,6 +6,7 @@
 #include "cli/command_line.h"
 #include "ops/op_table.h"
 #include "plugin/fx_reader.h"
+#include "plugin/jit_program.h"
 #include "plugin/py_lowering.h"
 #include "plugin/py_program.h"
 #include "readers/pt2/reader.h"
@@ -72,6 +73,18 @@ PYBIND11_MODULE(_C, module) {
   module.def("command_line", &cli::run, py::arg("arguments"),
              py::call_guard<py::gil_scoped_release>(),
              "What the command onnx-native does with these arguments; its exit code.");
+  module.def(
+      "read_script",
+      [](const py::tuple& source, bool functionalized) {
+        const auto graph = read_script(source, kMinLoweringOpset);
+        if (functionalized) {
+          aten::functionalize(*graph);
+          aten::verify(*graph, "functionalize");
+        }
+        return aten::print(*graph);
+      },
+      py::arg("source"), py::arg("functionalized") = false,
+      "The ATen graph of a TorchScript module, as text; see onnx_native._jit for `source`.");
   module.def("table_keys", &table_keys, "(operator, dispatch key) of every native lowering.");
   module.def("table_parameters", &table_parameters, py::arg("op"), py::arg("key") = "dense",
              "The kinds of the parameters of a native lowering.");

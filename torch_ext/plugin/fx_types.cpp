@@ -15,37 +15,6 @@ const FxObjects& FxObjects::get() {
   return objects;
 }
 
-c10::ScalarType to_scalar_type(DType dtype) {
-  for (int i = 0; i < static_cast<int>(c10::ScalarType::NumOptions); ++i) {
-    const auto type = static_cast<c10::ScalarType>(i);
-    if (!c10::isQIntType(type) && to_dtype(type) == dtype) return type;
-  }
-  fail(ErrorKind::unsupported, "torch has no element type ", name(dtype));
-}
-
-TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
-  at::Tensor plain = tensor;
-  if (plain.layout() != c10::Layout::Strided || plain.unsafeGetTensorImpl()->is_python_dispatch()) {
-    fail(ErrorKind::unsupported, "the constant tensor ", name,
-         " has no plain memory (it is sparse, a FakeTensor or another tensor subclass)");
-  }
-  if (plain.is_conj()) plain = plain.resolve_conj();
-  if (plain.is_neg()) plain = plain.resolve_neg();
-  if (!plain.is_cpu()) plain = plain.cpu();
-  const std::optional<DType> dtype = to_dtype(plain.scalar_type());
-  if (!dtype) {
-    fail(ErrorKind::unsupported, "ONNX has no element type for ",
-         c10::toString(plain.scalar_type()), ", the dtype of the constant tensor ", name);
-  }
-  TensorData data;
-  data.dtype = *dtype;
-  data.shape = plain.sizes().vec();
-  if (!plain.is_contiguous()) data.strides = plain.strides().vec();
-  data.data = static_cast<const std::byte*>(plain.const_data_ptr());
-  data.owner = std::make_shared<const at::Tensor>(std::move(plain));
-  return data;
-}
-
 at::Tensor to_tensor(const TensorData& data) {
   const auto options = at::TensorOptions().dtype(to_scalar_type(data.dtype));
   if (data.scale) {  // the elements are nowhere yet

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
 #include "plugin/fx_objects.h"
 
@@ -16,13 +17,11 @@ namespace onnx_native::plugin {
 // New names for torch.export's symbols: {"s77": "batch"}. Two symbols with one new name become one.
 using SymbolNames = std::unordered_map<std::string, std::string>;
 
+using aten::tensor_data;
 using aten::to_dtype;
-c10::ScalarType to_scalar_type(DType dtype);
+using aten::to_scalar_type;
 
-// A constant over the tensor's own storage, which it keeps alive. Throws ExportError(unsupported)
-// for tensors without plain memory.
-TensorData tensor_data(const at::Tensor& tensor, std::string_view name);
-// The opposite: a tensor over the constant's memory.
+// A tensor over the constant's memory.
 at::Tensor to_tensor(const TensorData& data);
 
 // Reads `meta["val"]`. Expressions are parsed once each.

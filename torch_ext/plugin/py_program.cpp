@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "plugin/fx_reader.h"
+#include "plugin/jit_program.h"
 #include "plugin/py_fallback.h"
 #include "readers/pt2/reader.h"
 
@@ -13,8 +14,13 @@ Program::Program(py::handle source, SymbolNames symbol_names, const ExportOption
   writing_.metadata = metadata;
   const auto start = std::chrono::steady_clock::now();
   ProgramReader reader(std::move(symbol_names));
-  graph_ = py::isinstance<py::str>(source) ? readers::pt2::read(source.cast<std::string>())
-                                           : read_exported_program(source, reader);
+  if (py::isinstance<py::str>(source)) {
+    graph_ = readers::pt2::read(source.cast<std::string>());
+  } else if (py::isinstance<py::tuple>(source)) {
+    graph_ = read_script(source.cast<py::tuple>(), options.opset);
+  } else {
+    graph_ = read_exported_program(source, reader);
+  }
   const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
   PyLowerings foreign(reader, options.opset, fallbacks, std::move(translations));
   model_ = export_graph(*graph_, options, {.verify = verify, .foreign = &foreign}, &report_);

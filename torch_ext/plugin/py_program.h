@@ -18,7 +18,8 @@ namespace onnx_native::plugin {
 // Owns the ATen graph (weights, locations) and the ONNX model over it.
 class Program {
  public:
-  // `source` is a torch.export.ExportedProgram, or the path of a .pt2 file. With `fallbacks`,
+  // `source` is a torch.export.ExportedProgram, the path of a .pt2 file, or what read_script takes.
+  // With `fallbacks`,
   // PyTorch helps with operators that the op table lacks. `translations` is the user's
   // onnx_native._translation.Table or None. With `metadata`, nodes say where they come from.
   Program(py::handle source, SymbolNames symbol_names, const ExportOptions& options, bool verify,

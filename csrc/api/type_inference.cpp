@@ -1,0 +1,294 @@
+#include "api/type_inference.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "aten/functional_schema.h"
+
+namespace onnx_native {
+namespace {
+
+using Kind = aten::Type::Kind;
+
+template <class Visit>
+void for_each_value(const aten::Argument& argument, Visit&& visit) {
+  if (aten::Value* value = argument.as_value()) {
+    visit(value);
+  } else if (const auto* list = argument.get<aten::Argument::List>()) {
+    for (const aten::Argument& item : *list) for_each_value(item, visit);
+  }
+}
+
+// Operators that turn complex tensors into real ones, and real ones into complex ones.
+bool gives_real(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"aten::abs",
+                                                "aten::real",
+                                                "aten::imag",
+                                                "aten::view_as_real",
+                                                "aten::angle",
+                                                "aten::istft",
+                                                "aten::fft_irfft",
+                                                "aten::fft_irfft2",
+                                                "aten::fft_irfftn",
+                                                "aten::fft_hfft",
+                                                "aten::fft_hfft2",
+                                                "aten::fft_hfftn",
+                                                "aten::eq",
+                                                "aten::ne",
+                                                "aten::isnan",
+                                                "aten::isinf",
+                                                "aten::isfinite",
+                                                "aten::linalg_norm",
+                                                "aten::linalg_vector_norm",
+                                                "aten::norm"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+bool gives_complex(std::string_view name) {
+  return name == "aten::view_as_complex" || name == "aten::complex" || name == "aten::polar" ||
+         (name.starts_with("aten::fft_") && !gives_real(name) && !name.ends_with("shift") &&
+          !name.ends_with("freq"));
+}
+
+}  // namespace
+
+struct LoweringTypes::State {
+  State(ops::Lowerings lowerings, int64_t opset)
+      : lowerings(lowerings), builder(make_model(opset)), lowerer(builder, lowerings) {}
+
+  onnx::Model& make_model(int64_t opset) {
+    model.opset = opset;
+    return model;
+  }
+
+  // Gives the values of a call's arguments to the Builder; false when a type is not known.
+  bool bind_arguments(const aten::Node& node) {
+    bool known = true;
+    for (const aten::Argument& argument : node.arguments) {
+      for_each_value(argument, [&](const aten::Value* value) { known = bind(*value) && known; });
+    }
+    return known;
+  }
+
+  bool bind(const aten::Value& value) {
+    ops::Environment& environment = lowerer.environment();
+    if (environment.contains(&value)) return true;
+    if (value.type.kind == Kind::unknown) return false;
+    if (const auto at = results.find(value.producer); value.producer && at != results.end()) {
+      environment[&value] = at->second.at(static_cast<size_t>(value.index));
+      return true;
+    }
+    if (value.producer && value.type.dim) {  // computed from sizes
+      environment[&value] = *value.type.dim;
+      return true;
+    }
+    return add_input(value);
+  }
+
+  // What nothing is known of but the type.
+  bool add_input(const aten::Value& value) {
+    const aten::Type type = ops::lowered_type(value.type);
+    ops::Environment& environment = lowerer.environment();
+    onnx::Graph& graph = *model.graph;
+    switch (type.kind) {
+      case Kind::tensor: {
+        if (type.dtype == DType::undefined) return false;
+        Value input = graph.add_input(value.name, type.dtype, type.shape);
+        if (type.shape) builder.bind_sizes(input);
+        environment[&value] = input;
+        return true;
+      }
+      case Kind::sym_int: {
+        Value input = graph.add_input(value.name, DType::i64, Shape{});
+        builder.bind(*type.dim, input);
+        environment[&value] = *type.dim;
+        return true;
+      }
+      case Kind::sym_float:
+        environment[&value] = graph.add_input(value.name, DType::f64, Shape{});
+        return true;
+      case Kind::sym_bool:
+        environment[&value] = graph.add_input(value.name, DType::boolean, Shape{});
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // Tensors that may share memory, found by any of them.
+  std::vector<const aten::Value*>& group_of(const aten::Value* value) {
+    const auto [at, inserted] = groups.try_emplace(value, nullptr);
+    if (inserted) {
+      at->second = std::make_shared<std::vector<const aten::Value*>>(1, value);
+    }
+    return *at->second;
+  }
+
+  void share(const aten::Value* a, const aten::Value* b) {
+    group_of(a);
+    group_of(b);
+    const auto kept = groups[a];
+    const auto joined = groups[b];
+    if (kept == joined) return;
+    for (const aten::Value* value : *joined) {
+      kept->push_back(value);
+      groups[value] = kept;
+    }
+  }
+
+  // Their elements are known no more.
+  void forget(const aten::Value* written) {
+    for (const aten::Value* value : group_of(written)) {
+      const ops::Environment& environment = lowerer.environment();
+      if (environment.contains(value) || results.contains(value->producer)) add_input(*value);
+    }
+  }
+
+  aten::Type type_of(const ops::Lowered& lowered, bool is_complex, bool is_number) {
+    if (is_number) {
+      if (lowered.dim) return aten::Type::sym_int(*lowered.dim);
+      const DType dtype = lowered.value->dtype;
+      aten::Type type;
+      if (dtype == DType::boolean) {
+        type.kind = Kind::sym_bool;
+      } else if (is_floating(dtype)) {
+        type.kind = Kind::sym_float;
+      } else {
+        return aten::Type::sym_int(builder.dim_of(lowered.value));
+      }
+      return type;
+    }
+    if (!lowered.value) return {};
+    DType dtype = lowered.value->dtype;
+    std::optional<Shape> shape = lowered.value->shape;
+    if (is_complex) {
+      dtype = dtype == DType::f16 ? DType::c32 : dtype == DType::f64 ? DType::c128 : DType::c64;
+      if (shape && !shape->empty()) shape->pop_back();
+    }
+    return aten::Type::tensor(dtype, std::move(shape));
+  }
+
+  std::vector<aten::Type> unknown(const aten::Node& node) {
+    return std::vector<aten::Type>(node.schema ? node.schema->returns.size() : 1);
+  }
+
+  std::vector<aten::Type> infer(const aten::Node& node) {
+    if (!bind_arguments(node) || !lowerings.find(node)) return unknown(node);
+    ops::Results lowered = lowerer.results_of(node);
+    const bool list =
+        node.schema && node.schema->returns.size() == 1 && node.schema->returns[0].type.list;
+    if (node.schema && !list && lowered.size() > node.schema->returns.size()) {
+      lowered.resize(node.schema->returns.size());
+    }
+    const std::string_view name = node.schema ? std::string_view(node.schema->name) : node.op;
+    const bool complex =
+        gives_complex(name) || (ops::key_of(node) == ops::Key::complex && !gives_real(name));
+    std::vector<aten::Type> types;
+    for (size_t i = 0; i < lowered.size(); ++i) {
+      const bool number =
+          !node.schema || (!list && node.schema->returns[i].type.kind != aten::TypeKind::tensor);
+      types.push_back(type_of(lowered[i], complex, number));
+      if (types.back().kind == Kind::sym_int) lowered[i] = *types.back().dim;
+    }
+    results[&node] = std::move(lowered);
+    if (node.schema && node.schema->is_view()) shared.push_back(&node);
+    return types;
+  }
+
+  // An in-place call: its results are what it writes to, or new views of that.
+  std::vector<aten::Type> infer_write(const aten::Node& node) {
+    const aten::FunctionalSchema& functional = functional_of(*node.schema);
+    std::vector<aten::Type> types;
+    const bool view = functional.schema && functional.schema->is_view();
+    if (view || (functional.schema && node.schema->arguments.back().is_out) ||
+        has_fresh_results(*node.schema)) {
+      aten::Node read{.op = functional.schema->key,
+                      .schema = functional.schema,
+                      .arguments = {},
+                      .outputs = {},
+                      .location = node.location};
+      for (size_t i = 0; i < functional.sources.size(); ++i) {
+        const int source = functional.sources[i];
+        read.arguments.push_back(source < 0 ? aten::default_arguments(*functional.schema)[i]
+                                            : node.arguments[static_cast<size_t>(source)]);
+      }
+      types = infer(read);
+      results.erase(&read);
+      if (!shared.empty() && shared.back() == &read) shared.pop_back();
+      types.resize(node.schema->returns.size());
+    } else {
+      for (const aten::SchemaArgument& value : node.schema->returns) {
+        for (size_t i = 0; i < node.schema->arguments.size(); ++i) {
+          if (node.schema->arguments[i].alias_sets != value.alias_sets) continue;
+          const aten::Value* written = node.arguments[i].as_value();
+          types.push_back(written ? written->type : aten::Type());
+          break;
+        }
+      }
+      types.resize(node.schema->returns.size());
+    }
+    for (size_t i = 0; i < node.schema->arguments.size(); ++i) {
+      if (!node.schema->arguments[i].writes) continue;
+      for_each_value(node.arguments[i], [&](const aten::Value* value) { forget(value); });
+    }
+    shared.push_back(&node);
+    return types;
+  }
+
+  static bool has_fresh_results(const aten::Schema& schema) {
+    return std::ranges::any_of(schema.returns, [](const auto& r) { return r.alias_sets.empty(); });
+  }
+
+  const aten::FunctionalSchema& functional_of(const aten::Schema& mutates) {
+    const auto [at, inserted] = functional.try_emplace(&mutates);
+    if (inserted) at->second = aten::find_functional(mutates);
+    return at->second;
+  }
+
+  // Enters what the last calls' results share: they have results by now.
+  void note_shared() {
+    for (const aten::Node* node : std::exchange(shared, {})) {
+      for (const aten::Argument& argument : node->arguments) {
+        for_each_value(argument, [&](const aten::Value* value) {
+          if (!value->type.is_tensor()) return;
+          for (const aten::Value* output : node->outputs) share(value, output);
+        });
+      }
+    }
+  }
+
+  ops::Lowerings lowerings;
+  onnx::Model model;
+  Builder builder;
+  ops::Lowerer lowerer;
+  std::unordered_map<const aten::Node*, ops::Results> results;
+  std::unordered_map<const aten::Value*, std::shared_ptr<std::vector<const aten::Value*>>> groups;
+  std::unordered_map<const aten::Schema*, aten::FunctionalSchema> functional;
+  std::vector<const aten::Node*> shared;  // calls that made views, not entered in groups yet
+};
+
+LoweringTypes::LoweringTypes(ops::Lowerings lowerings, int64_t opset)
+    : state_(std::make_unique<State>(lowerings, opset)) {}
+
+LoweringTypes::~LoweringTypes() = default;
+
+std::vector<aten::Type> LoweringTypes::infer(const aten::Node& node) {
+  state_->note_shared();
+  if (node.schema && node.schema->is_mutable()) return state_->infer_write(node);
+  return state_->infer(node);
+}
+
+void LoweringTypes::define(const aten::Value& value) { state_->add_input(value); }
+
+void LoweringTypes::define(const aten::Constant& constant) {
+  state_->lowerer.environment()[constant.value] =
+      state_->model.graph->add_initializer(constant.value->name, ops::lowered_data(constant.data));
+}
+
+void LoweringTypes::forget(const aten::Value& value) {
+  state_->note_shared();
+  state_->forget(&value);
+}
+
+}  // namespace onnx_native

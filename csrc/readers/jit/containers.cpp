@@ -1,0 +1,570 @@
+// Lists, tuples and dicts.
+#include <algorithm>
+
+#include "readers/jit/interpreter.h"
+
+namespace onnx_native::readers::jit {
+namespace {
+
+using aten::Argument;
+using Kind = Container::Kind;
+
+Items one(Item item) {
+  Items items;
+  items.push_back(std::move(item));
+  return items;
+}
+
+Items list_of(Items items, const c10::TypePtr& type) {
+  return one(make_container(Kind::list, std::move(items), type));
+}
+
+// The container that input `i` is, if it is of this kind.
+ContainerPtr container(const Call& call, size_t i, Kind kind) {
+  if (i >= call.size()) return nullptr;
+  const auto* pointer = call.input(i).get<ContainerPtr>();
+  return pointer && (*pointer)->kind == kind ? *pointer : nullptr;
+}
+
+// A list whose elements can be looked at.
+ContainerPtr list(const Call& call, size_t i = 0) {
+  ContainerPtr list = container(call, i, Kind::list);
+  if (list && list->accumulates)
+    call.run.unsupported("a loop that looks at the list that it appends to");
+  return list;
+}
+
+int64_t index_in(const Call& call, int64_t index, size_t size) {
+  const auto length = static_cast<int64_t>(size);
+  const int64_t at = index < 0 ? index + length : index;
+  if (at < 0 || at >= length)
+    fail(ErrorKind::invalid_program, "the program takes element ", index, " of ", length);
+  (void)call;
+  return at;
+}
+
+// --- Making and taking apart
+
+std::optional<Items> make_list(const Call& call) {
+  return list_of(call.inputs, call.node.output()->type());
+}
+
+std::optional<Items> make_tuple(const Call& call) {
+  return one(make_container(Kind::tuple, call.inputs, call.node.output()->type()));
+}
+
+std::optional<Items> make_dict(const Call& call) {
+  ContainerPtr dict = make_container(Kind::dict, {}, call.node.output()->type());
+  for (size_t i = 0; i + 1 < call.size(); i += 2) {
+    dict->contents.keys.push_back(call.input(i));
+    dict->items().push_back(call.input(i + 1));
+  }
+  return one(dict);
+}
+
+std::optional<Items> unpack(const Call& call) {
+  const Container* container = call.input(0).container();
+  const size_t wanted = call.node.outputs().size();
+  if (!container) call.run.unsupported("taking " + describe(call.input(0)) + " apart");
+  if (aten::Value* stacked = container->contents.stacked) {
+    Items items;
+    for (size_t i = 0; i < wanted; ++i) {
+      items.push_back(
+          call.run.record_one("aten::select.int", {stacked, int64_t{0}, static_cast<int64_t>(i)}));
+    }
+    return items;
+  }
+  if (container->items().size() != wanted)
+    fail(ErrorKind::invalid_program, "the program takes ", container->items().size(),
+         " elements for ", wanted);
+  return container->items();
+}
+
+std::optional<Items> tuple_index(const Call& call) {
+  const ContainerPtr tuple = container(call, 0, Kind::tuple);
+  const auto index = call.input(1).integer();
+  if (!tuple || !index) call.run.unsupported("an index into " + describe(call.input(0)));
+  return one(tuple->items()[static_cast<size_t>(index_in(call, *index, tuple->items().size()))]);
+}
+
+std::optional<Items> tuple_slice(const Call& call) {
+  const ContainerPtr tuple = container(call, 0, Kind::tuple);
+  if (!tuple) return std::nullopt;
+  const auto begin = tuple->items().begin() + call.node.i(torch::jit::Symbol::attr("beg"));
+  const auto end = tuple->items().begin() + call.node.i(torch::jit::Symbol::attr("end"));
+  return one(make_container(Kind::tuple, Items(begin, end), call.node.output()->type()));
+}
+
+// --- Reading
+
+const Item* find_key(const Container& dict, const Item& key) {
+  for (size_t i = 0; i < dict.items().size(); ++i) {
+    if (are_equal(dict.contents.keys[i], key)) return &dict.items()[i];
+  }
+  return nullptr;
+}
+
+// An element whose place the model computes.
+Item computed_element(const Call& call, const Container& list, const Item& index) {
+  const aten::Value* first = list.items().empty() ? nullptr : list.items()[0].tensor();
+  const bool uniform =
+      first && first->type.shape && std::ranges::all_of(list.items(), [&](const Item& item) {
+        return item.tensor() && item.tensor()->type.dtype == first->type.dtype &&
+               item.tensor()->type.shape == first->type.shape;
+      });
+  if (!uniform)
+    call.run.unsupported("an index that the model computes, into " + describe(call.input(0)));
+  Argument::List elements;
+  for (const Item& item : list.items()) elements.emplace_back(item.tensor());
+  aten::Value* stacked =
+      call.run.record_one("aten::stack", {std::move(elements), int64_t{0}}).tensor();
+  return call.run.record_one("aten::select.int", {stacked, int64_t{0}, call.run.argument(index)});
+}
+
+std::optional<Items> get_item(const Call& call) {
+  if (const ContainerPtr dict = container(call, 0, Kind::dict)) {
+    const Item* found = find_key(*dict, call.input(1));
+    if (!found) fail(ErrorKind::invalid_program, "the program asks a dict for a key it lacks");
+    return one(*found);
+  }
+  const ContainerPtr list = jit::list(call);
+  if (!list) return std::nullopt;
+  if (aten::Value* stacked = list->contents.stacked) {
+    return one(call.run.record_one("aten::select.int",
+                                   {stacked, int64_t{0}, call.run.argument(call.input(1))}));
+  }
+  const auto index = call.input(1).integer();
+  if (!index) return one(computed_element(call, *list, call.input(1)));
+  return one(list->items()[static_cast<size_t>(index_in(call, *index, list->items().size()))]);
+}
+
+std::optional<Items> length(const Call& call) {
+  const Container* container = call.input(0).container();
+  if (!container || container->kind == Kind::object) return std::nullopt;
+  if (container->accumulates) list(call);
+  if (const aten::Value* stacked = container->contents.stacked)
+    return one(stacked->type.shape.value()[0]);
+  return one(Dim(static_cast<int64_t>(container->items().size())));
+}
+
+std::optional<Items> contains(const Call& call) {
+  const Container* container = call.input(0).container();
+  if (!container || container->contents.stacked) return std::nullopt;
+  if (container->kind == Kind::dict)
+    return one(c10::IValue(find_key(*container, call.input(1)) != nullptr));
+  if (!is_known(call.input(0)) || !is_known(call.input(1))) return std::nullopt;
+  const bool found = std::ranges::any_of(
+      container->items(), [&](const Item& item) { return are_equal(item, call.input(1)); });
+  return one(c10::IValue(found));
+}
+
+// Where a slice starts and ends in a list of this length.
+int64_t bound(const Item& item, int64_t length, int64_t otherwise) {
+  const auto number = item.integer();
+  if (!number) return otherwise;
+  return std::clamp(*number < 0 ? *number + length : *number, int64_t{0}, length);
+}
+
+std::optional<Items> slice(const Call& call) {
+  const ContainerPtr list = jit::list(call);
+  if (!list) return std::nullopt;
+  const int64_t step = call.size() > 3 ? call.input(3).integer().value_or(1) : 1;
+  if (aten::Value* stacked = list->contents.stacked) {
+    const auto limit = [&](size_t i) {
+      const Item& item = call.input(i);
+      return item.is_none() ? Argument() : call.run.argument(item);
+    };
+    aten::Value* part = stacked;
+    if (step < 0) {
+      if (step != -1 || !call.input(1).is_none() || !call.input(2).is_none())
+        call.run.unsupported("a slice backwards of a list whose length is not known");
+      part = call.run.record_one("aten::flip", {part, Argument::List{int64_t{0}}}).tensor();
+    } else {
+      part = call.run.record_one("aten::slice.Tensor", {part, int64_t{0}, limit(1), limit(2), step})
+                 .tensor();
+    }
+    ContainerPtr result = make_container(Kind::list, {}, list->type);
+    result->contents.stacked = part;
+    return one(result);
+  }
+  const auto size = static_cast<int64_t>(list->items().size());
+  for (const size_t i : {1, 2}) {
+    if (!call.input(i).is_none() && !call.input(i).integer())
+      call.run.unsupported("a slice of a list with bounds that the model computes");
+  }
+  Items items;
+  if (step > 0) {
+    const int64_t end = bound(call.input(2), size, size);
+    for (int64_t i = bound(call.input(1), size, 0); i < end; i += step)
+      items.push_back(list->items()[static_cast<size_t>(i)]);
+  } else {
+    const auto from = call.input(1).integer(), to = call.input(2).integer();
+    int64_t i = from ? std::min(*from < 0 ? *from + size : *from, size - 1) : size - 1;
+    const int64_t end = to ? std::max(*to < 0 ? *to + size : *to, int64_t{-1}) : -1;
+    for (; i > end && i >= 0; i += step) items.push_back(list->items()[static_cast<size_t>(i)]);
+  }
+  return list_of(std::move(items), list->type);
+}
+
+// A tensor of all elements, along a new first axis.
+aten::Value* stacked_of(const Call& call, const Container& list) {
+  if (list.contents.stacked) return list.contents.stacked;
+  Argument::List elements;
+  for (const Item& item : list.items()) {
+    if (!item.tensor()) call.run.unsupported("joining a list of tensors with " + describe(item));
+    elements.emplace_back(item.tensor());
+  }
+  return call.run.record_one("aten::stack", {std::move(elements), int64_t{0}}).tensor();
+}
+
+ContainerPtr joined(const Call& call, const Container& a, const Container& b) {
+  ContainerPtr result = make_container(Kind::list, {}, a.type);
+  if (!a.contents.stacked && !b.contents.stacked) {
+    result->items() = a.items();
+    result->items().insert(result->items().end(), b.items().begin(), b.items().end());
+  } else if (!a.contents.stacked && a.items().empty()) {
+    result->contents.stacked = b.contents.stacked;
+  } else if (!b.contents.stacked && b.items().empty()) {
+    result->contents.stacked = a.contents.stacked;
+  } else {
+    result->contents.stacked =
+        call.run
+            .record_one("aten::cat",
+                        {Argument::List{stacked_of(call, a), stacked_of(call, b)}, int64_t{0}})
+            .tensor();
+  }
+  return result;
+}
+
+std::optional<Items> add(const Call& call) {
+  const ContainerPtr a = list(call, 0), b = list(call, 1);
+  if (!a || !b) return std::nullopt;
+  return one(joined(call, *a, *b));
+}
+
+std::optional<Items> multiply(const Call& call) {
+  for (const size_t i : {0, 1}) {
+    const ContainerPtr list = jit::list(call, i);
+    const auto times = call.size() > 1 ? call.input(1 - i).integer() : std::nullopt;
+    if (!list || !times || list->contents.stacked) continue;
+    Items items;
+    for (int64_t n = 0; n < *times; ++n)
+      items.insert(items.end(), list->items().begin(), list->items().end());
+    return list_of(std::move(items), list->type);
+  }
+  return std::nullopt;
+}
+
+// a.shape == b.shape
+std::optional<Items> equal(const Call& call, bool wanted) {
+  const ContainerPtr a = list(call, 0), b = list(call, 1);
+  if (!a || !b || a->contents.stacked || b->contents.stacked) return std::nullopt;
+  if (a->items().size() != b->items().size()) return one(c10::IValue(!wanted));
+  bool same = true;
+  for (size_t i = 0; i < a->items().size(); ++i) {
+    const auto* x = a->items()[i].get<Dim>();
+    const auto* y = b->items()[i].get<Dim>();
+    if (!x || !y) return std::nullopt;
+    const auto difference = (*x - *y).constant();
+    if (difference && *difference != 0) return one(c10::IValue(!wanted));
+    same = same && difference;
+  }
+  if (same) return one(c10::IValue(wanted));
+  Item all;
+  for (size_t i = 0; i < a->items().size(); ++i) {
+    if (are_equal(a->items()[i], b->items()[i])) continue;
+    const Item next = call.run.record_number(
+        "python::eq", {call.run.argument(a->items()[i]), call.run.argument(b->items()[i])});
+    all = all.is_uninitialized()
+              ? next
+              : call.run.record_number("python::and_",
+                                       {call.run.argument(all), call.run.argument(next)});
+  }
+  if (wanted) return one(all);
+  return one(call.run.record_number("python::sym_not", {call.run.argument(all)}));
+}
+
+std::optional<Items> equal_to(const Call& call) { return equal(call, true); }
+std::optional<Items> unequal_to(const Call& call) { return equal(call, false); }
+
+std::optional<Items> copy(const Call& call) {
+  const Container* container = call.input(0).container();
+  if (!container || container->kind == Kind::object || container->kind == Kind::tuple)
+    return std::nullopt;
+  if (container->accumulates) list(call);
+  ContainerPtr result = make_container(container->kind, {}, container->type);
+  result->contents = container->contents;
+  return one(result);
+}
+
+std::optional<Items> extreme(const Call& call, Dim (*formula)(const Dim&, const Dim&)) {
+  const ContainerPtr list = jit::list(call);
+  if (!list || call.size() != 1 || list->items().empty()) return std::nullopt;
+  std::optional<Dim> result;
+  for (const Item& item : list->items()) {
+    const auto* dim = item.get<Dim>();
+    if (!dim) return std::nullopt;
+    result = result ? formula(*result, *dim) : *dim;
+  }
+  return one(*result);
+}
+
+std::optional<Items> largest(const Call& call) { return extreme(call, Dim::max); }
+std::optional<Items> smallest(const Call& call) { return extreme(call, Dim::min); }
+
+// --- Changing
+
+std::optional<Items> append(const Call& call) {
+  const ContainerPtr list = container(call, 0, Kind::list);
+  if (!list) return std::nullopt;
+  Container::Contents& contents = call.run.change(list);
+  if (contents.stacked) {
+    if (!call.input(1).tensor()) call.run.unsupported("appending " + describe(call.input(1)));
+    const Item element =
+        call.run.record_one("aten::unsqueeze", {call.input(1).tensor(), int64_t{0}});
+    contents.stacked =
+        call.run
+            .record_one("aten::cat",
+                        {Argument::List{contents.stacked, element.tensor()}, int64_t{0}})
+            .tensor();
+  } else {
+    contents.items.push_back(call.input(1));
+  }
+  return one(list);
+}
+
+std::optional<Items> extend(const Call& call) {
+  const ContainerPtr list = container(call, 0, Kind::list);
+  const ContainerPtr more = jit::list(call, 1);
+  if (!list || !more) return std::nullopt;
+  Container::Contents& contents = call.run.change(list);
+  if (contents.stacked || more->contents.stacked) {
+    if (list->accumulates) jit::list(call);
+    contents = joined(call, *list, *more)->contents;
+  } else {
+    contents.items.insert(contents.items.end(), more->items().begin(), more->items().end());
+  }
+  return Items(call.node.outputs().size(), call.input(0));
+}
+
+ContainerPtr plain_list(const Call& call) {
+  const ContainerPtr list = jit::list(call);
+  if (list && list->contents.stacked)
+    call.run.unsupported("a change of a list whose length is not known");
+  return list;
+}
+
+std::optional<Items> insert(const Call& call) {
+  const ContainerPtr list = plain_list(call);
+  const auto index = list ? call.input(1).integer() : std::nullopt;
+  if (!index) return std::nullopt;
+  const auto size = static_cast<int64_t>(list->items().size());
+  auto& items = call.run.change(list).items;
+  items.insert(items.begin() + bound(call.input(1), size, 0), call.input(2));
+  return Items();
+}
+
+std::optional<Items> pop(const Call& call) {
+  if (const ContainerPtr dict = container(call, 0, Kind::dict)) {
+    const Item* found = find_key(*dict, call.input(1));
+    if (!found) {
+      if (call.size() > 2) return one(call.input(2));
+      fail(ErrorKind::invalid_program, "the program takes a key from a dict that lacks it");
+    }
+    const auto at = found - dict->items().data();
+    Item item = *found;
+    Container::Contents& contents = call.run.change(dict);
+    contents.items.erase(contents.items.begin() + at);
+    contents.keys.erase(contents.keys.begin() + at);
+    return one(std::move(item));
+  }
+  const ContainerPtr list = plain_list(call);
+  const auto index = list ? call.input(1).integer() : std::nullopt;
+  if (!index) return std::nullopt;
+  const int64_t at = index_in(call, *index, list->items().size());
+  auto& items = call.run.change(list).items;
+  Item item = items[static_cast<size_t>(at)];
+  items.erase(items.begin() + at);
+  return one(std::move(item));
+}
+
+std::optional<Items> clear(const Call& call) {
+  const auto* pointer = call.input(0).get<ContainerPtr>();
+  if (!pointer || (*pointer)->accumulates) return std::nullopt;
+  call.run.change(*pointer) = {};
+  return Items();
+}
+
+std::optional<Items> reverse(const Call& call) {
+  const ContainerPtr list = jit::list(call);
+  if (!list) return std::nullopt;
+  Container::Contents& contents = call.run.change(list);
+  if (contents.stacked) {
+    contents.stacked =
+        call.run.record_one("aten::flip", {contents.stacked, Argument::List{int64_t{0}}}).tensor();
+  } else {
+    std::ranges::reverse(contents.items);
+  }
+  return Items();
+}
+
+std::optional<Items> set_item(const Call& call) {
+  if (const ContainerPtr dict = container(call, 0, Kind::dict)) {
+    const Item* found = find_key(*dict, call.input(1));
+    const auto at = found ? static_cast<size_t>(found - dict->items().data()) : 0;
+    Container::Contents& contents = call.run.change(dict);
+    if (found) {
+      contents.items[at] = call.input(2);
+    } else {
+      contents.keys.push_back(call.input(1));
+      contents.items.push_back(call.input(2));
+    }
+    return Items(call.node.outputs().size(), call.input(0));
+  }
+  const ContainerPtr list = plain_list(call);
+  if (!list) return std::nullopt;
+  const auto index = call.input(1).integer();
+  if (!index) call.run.unsupported("setting an element of a list whose index the model computes");
+  const int64_t at = index_in(call, *index, list->items().size());
+  call.run.change(list).items[static_cast<size_t>(at)] = call.input(2);
+  return Items(call.node.outputs().size(), call.input(0));
+}
+
+std::optional<Items> delete_item(const Call& call) {
+  const ContainerPtr dict = container(call, 0, Kind::dict);
+  if (dict) {
+    pop(call);
+    return Items();
+  }
+  const ContainerPtr list = plain_list(call);
+  const auto index = list ? call.input(1).integer() : std::nullopt;
+  if (!index) return std::nullopt;
+  const int64_t at = index_in(call, *index, list->items().size());
+  auto& items = call.run.change(list).items;
+  items.erase(items.begin() + at);
+  return Items();
+}
+
+// --- Dicts
+
+std::optional<Items> keys(const Call& call) {
+  const ContainerPtr dict = container(call, 0, Kind::dict);
+  if (!dict) return std::nullopt;
+  return list_of(dict->contents.keys, call.node.output()->type());
+}
+
+std::optional<Items> values(const Call& call) {
+  const ContainerPtr dict = container(call, 0, Kind::dict);
+  if (!dict) return std::nullopt;
+  return list_of(dict->items(), call.node.output()->type());
+}
+
+std::optional<Items> pairs(const Call& call) {
+  const ContainerPtr dict = container(call, 0, Kind::dict);
+  if (!dict) return std::nullopt;
+  Items items;
+  for (size_t i = 0; i < dict->items().size(); ++i) {
+    items.push_back(make_container(Kind::tuple, {dict->contents.keys[i], dict->items()[i]}));
+  }
+  return list_of(std::move(items), call.node.output()->type());
+}
+
+std::optional<Items> get(const Call& call) {
+  const ContainerPtr dict = container(call, 0, Kind::dict);
+  if (!dict) return std::nullopt;
+  const Item* found = find_key(*dict, call.input(1));
+  return one(found ? *found : call.size() > 2 ? call.input(2) : Item::none());
+}
+
+std::optional<Items> update(const Call& call) {
+  const ContainerPtr dict = container(call, 0, Kind::dict), more = container(call, 1, Kind::dict);
+  if (!dict || !more) return std::nullopt;
+  for (size_t i = 0; i < more->items().size(); ++i) {
+    const Items inputs{dict, more->contents.keys[i], more->items()[i]};
+    set_item(Call{call.run, call.node, inputs});
+  }
+  return Items();
+}
+
+// --- Tensors and lists whose length is not known
+
+std::optional<Items> stack(const Call& call) {
+  const ContainerPtr list = jit::list(call);
+  if (!list || !list->contents.stacked) return std::nullopt;
+  const auto dim = call.input(1).integer();
+  if (dim == 0) return one(Item::Tensor{list->contents.stacked});
+  return one(call.run.record_one("aten::movedim.int",
+                                 {list->contents.stacked, int64_t{0}, dim.value_or(0)}));
+}
+
+std::optional<Items> concatenate(const Call& call) {
+  const ContainerPtr list = jit::list(call);
+  if (!list || !list->contents.stacked) return std::nullopt;
+  const aten::Value* stacked = list->contents.stacked;
+  const auto rank = static_cast<int64_t>(stacked->type.shape.value().size()) - 1;
+  const int64_t dim = call.input(1).integer().value_or(0);
+  const int64_t axis = dim < 0 ? dim + rank : dim;
+  Item moved = Item::Tensor{list->contents.stacked};
+  if (axis != 0)
+    moved = call.run.record_one("aten::movedim.int", {moved.tensor(), int64_t{0}, axis});
+  return one(call.run.record_one("aten::flatten.using_ints", {moved.tensor(), axis, axis + 1}));
+}
+
+std::optional<Items> unbind(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  const auto dim = call.size() > 1 ? call.input(1).integer() : std::optional<int64_t>(0);
+  if (!self || !self->type.shape || !dim) return std::nullopt;
+  const auto rank = static_cast<int64_t>(self->type.shape->size());
+  const int64_t axis = *dim < 0 ? *dim + rank : *dim;
+  if (axis < 0 || axis >= rank || (*self->type.shape)[static_cast<size_t>(axis)].is_constant())
+    return std::nullopt;
+  Item moved = call.input(0);
+  if (axis != 0) moved = call.run.record_one("aten::movedim.int", {self, axis, int64_t{0}});
+  ContainerPtr result = make_container(Kind::list, {}, call.node.output()->type());
+  result->contents.stacked = moved.tensor();
+  return one(result);
+}
+
+}  // namespace
+
+void add_container_handlers(Handlers& handlers) {
+  handlers["prim::ListConstruct"].push_back(make_list);
+  handlers["prim::TupleConstruct"].push_back(make_tuple);
+  handlers["prim::DictConstruct"].push_back(make_dict);
+  handlers["prim::ListUnpack"].push_back(unpack);
+  handlers["prim::TupleUnpack"].push_back(unpack);
+  handlers["prim::TupleIndex"].push_back(tuple_index);
+  handlers["prim::TupleSlice"].push_back(tuple_slice);
+  handlers["aten::__getitem__"].push_back(get_item);
+  handlers["aten::len"].push_back(length);
+  handlers["aten::__contains__"].push_back(contains);
+  handlers["aten::slice"].push_back(slice);
+  handlers["aten::add"].push_back(add);
+  handlers["aten::mul"].push_back(multiply);
+  handlers["aten::eq"].push_back(equal_to);
+  handlers["aten::ne"].push_back(unequal_to);
+  handlers["aten::list"].push_back(copy);
+  handlers["aten::dict"].push_back(copy);
+  handlers["aten::copy"].push_back(copy);
+  handlers["prim::max"].push_back(largest);
+  handlers["prim::min"].push_back(smallest);
+  handlers["aten::append"].push_back(append);
+  handlers["aten::extend"].push_back(extend);
+  handlers["aten::add_"].push_back(extend);
+  handlers["aten::insert"].push_back(insert);
+  handlers["aten::pop"].push_back(pop);
+  handlers["aten::clear"].push_back(clear);
+  handlers["aten::reverse"].push_back(reverse);
+  handlers["aten::_set_item"].push_back(set_item);
+  handlers["aten::Delete"].push_back(delete_item);
+  handlers["aten::keys"].push_back(keys);
+  handlers["aten::values"].push_back(values);
+  handlers["aten::items"].push_back(pairs);
+  handlers["aten::get"].push_back(get);
+  handlers["aten::update"].push_back(update);
+  handlers["aten::stack"].push_back(stack);
+  handlers["aten::cat"].push_back(concatenate);
+  handlers["aten::unbind"].push_back(unbind);
+}
+
+}  // namespace onnx_native::readers::jit

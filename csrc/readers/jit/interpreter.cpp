@@ -1,0 +1,401 @@
+#include "readers/jit/interpreter.h"
+
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+
+#include "aten/capture.h"
+#include "aten/schema.h"
+#include "aten/stack_trace.h"
+#include "aten/torch_tensor.h"
+#include "aten/torch_types.h"
+#include "readers/jit/location.h"
+
+namespace onnx_native::readers::jit {
+namespace {
+
+using aten::Argument;
+
+// Calls inside calls.
+constexpr size_t kDeepest = 200;
+
+const Handlers& handlers() {
+  static const Handlers& table = *[] {
+    auto* handlers = new Handlers();
+    add_container_handlers(*handlers);
+    add_number_handlers(*handlers);
+    add_program_handlers(*handlers);
+    add_tensor_handlers(*handlers);
+    return handlers;
+  }();
+  return table;
+}
+
+bool has_tensor(const Item& item) {
+  if (item.tensor()) return true;
+  const Container* container = item.container();
+  return container && container->kind != Container::Kind::object &&
+         (container->contents.stacked || std::ranges::any_of(container->items(), has_tensor));
+}
+
+bool gives_tensor(const aten::Schema& schema) {
+  return std::ranges::any_of(schema.returns, [](const aten::SchemaArgument& value) {
+    return value.type.kind == aten::TypeKind::tensor;
+  });
+}
+
+}  // namespace
+
+Interpreter::Interpreter(std::shared_ptr<aten::Graph> graph, TypeInference& types)
+    : recorder_(std::move(graph), types) {}
+
+// --- Known things
+
+ContainerPtr Interpreter::object(const c10::intrusive_ptr<c10::ivalue::Object>& object,
+                                 const std::string& path) {
+  ContainerPtr& known = objects_[object.get()];
+  if (!known) {
+    known = make_container(Container::Kind::object, Items(object->type()->numAttributes()),
+                           object->type());
+    known->object = object;
+    known->path = path;
+  }
+  return known;
+}
+
+Item Interpreter::tensor_constant(const at::Tensor& tensor, const std::string& name,
+                                  bool is_parameter) {
+  if (!tensor.defined()) return Item::none();
+  const auto [at, inserted] = constants_.try_emplace(tensor.unsafeGetTensorImpl());
+  if (inserted) {
+    kept_.push_back(tensor);
+    at->second =
+        Item::Tensor{recorder_.add_constant(name, aten::tensor_data(tensor, name), is_parameter)};
+  }
+  return at->second;
+}
+
+Item Interpreter::item(const c10::IValue& value, const std::string& path, bool is_parameter) {
+  if (value.isTensor()) return tensor_constant(value.toTensor(), path, is_parameter);
+  if (value.isInt()) return Dim(value.toInt());
+  if (value.isObject()) return object(value.toObject(), path);
+  if (value.isList()) {
+    Items items;
+    const c10::TypePtr type = value.type();
+    for (const c10::IValue& element : value.toListRef()) {
+      items.push_back(item(element, concat(path, ".", items.size())));
+    }
+    return make_container(Container::Kind::list, std::move(items), type);
+  }
+  if (value.isTuple()) {
+    Items items;
+    for (const c10::IValue& element : value.toTupleRef().elements()) {
+      items.push_back(item(element, concat(path, ".", items.size())));
+    }
+    return make_container(Container::Kind::tuple, std::move(items), value.type());
+  }
+  if (value.isGenericDict()) {
+    ContainerPtr dict = make_container(Container::Kind::dict, {}, value.type());
+    for (const auto& entry : value.toGenericDict()) {
+      dict->contents.keys.push_back(item(entry.key(), path));
+      dict->items().push_back(item(entry.value(), concat(path, ".", dict->items().size())));
+    }
+    return dict;
+  }
+  return value;
+}
+
+// --- Running
+
+Items Interpreter::run(const torch::jit::Function& function, Items arguments,
+                       const Container* module, const JitNode* call_site) {
+  const torch::jit::GraphFunction* body =
+      torch::jit::tryToGraphFunction(const_cast<torch::jit::Function&>(function));
+  if (!body) unsupported(concat("the function ", function.name(), ", which is not TorchScript"));
+  if (stack_.size() >= kDeepest) unsupported("calls nested too deeply");
+  if (!stack_.empty() && call_site) stack_.back().node = call_site;
+  stack_.push_back({.module = module});
+  const std::shared_ptr<torch::jit::Graph> graph = body->graph();
+  Items results = run(*graph->block(), arguments);
+  stack_.pop_back();
+  return results;
+}
+
+Items Interpreter::run(const torch::jit::Block& block, const Items& arguments) {
+  require(block.inputs().size() == arguments.size(), "a block of ", block.inputs().size(),
+          " inputs was given ", arguments.size());
+  const size_t depth = stack_.size();
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    stack_.back().environment[block.inputs()[i]] = arguments[i];
+  }
+  for (const JitNode* node : block.nodes()) {
+    try {
+      stack_.back().node = node;
+      step(*node);
+    } catch (const ExportError& error) {
+      // The place, as long as the calls that lead there are known.
+      const std::string_view text = error.what();
+      if (text.find("\n  at ") != std::string_view::npos) {
+        stack_.resize(depth);
+        throw;
+      }
+      try {
+        rethrow(error);
+      } catch (...) {
+        stack_.resize(depth);
+        throw;
+      }
+    }
+  }
+  stack_.back().node = nullptr;
+  Items results;
+  for (const torch::jit::Value* output : block.outputs()) results.push_back(item(output));
+  return results;
+}
+
+void Interpreter::rethrow(const ExportError& error) const {
+  std::string text = error.what();
+  text.erase(0, text.find("]: ") + 3);
+  const Location where = location();
+  if (!where.source.empty()) text += "\n  at " + where.source + ": " + where.code;
+  if (!where.module_path.empty()) text += "\n  in " + where.module_path;
+  throw ExportError(error.kind(), text);
+}
+
+void Interpreter::unsupported(const std::string& message) const {
+  fail(ErrorKind::unsupported, message);
+}
+
+Item Interpreter::item(const torch::jit::Value* value) const {
+  const Environment& environment = stack_.back().environment;
+  const auto at = environment.find(value);
+  require(at != environment.end(), "%", value->debugName(), " is used before it is made");
+  return at->second;
+}
+
+void Interpreter::step(const JitNode& node) {
+  Items results = this->results(node);
+  if (node.outputs().empty()) return;
+  require(results.size() == node.outputs().size(), node.kind().toQualString(), " gave ",
+          results.size(), " results");
+  Environment& environment = stack_.back().environment;
+  for (size_t i = 0; i < results.size(); ++i) {
+    environment[node.outputs()[i]] = std::move(results[i]);
+  }
+}
+
+Items Interpreter::results(const JitNode& node) {
+  Items inputs;
+  for (const torch::jit::Value* input : node.inputs()) inputs.push_back(item(input));
+  const Call call{*this, node, inputs};
+  if (const auto own = handlers().find(node.kind().toQualString()); own != handlers().end()) {
+    for (const Handler handler : own->second) {
+      if (std::optional<Items> results = handler(call)) return std::move(*results);
+    }
+  }
+  const c10::FunctionSchema* known = node.maybeSchema();
+  std::string key = node.kind().toQualString();
+  if (known && !known->overload_name().empty()) key += "." + known->overload_name();
+  if (const aten::Schema* schema = known ? aten::find_schema(key) : nullptr) {
+    if (aten::is_check(schema->name)) return Items(node.outputs().size(), Item::none());
+    if (gives_tensor(*schema) || std::ranges::any_of(inputs, has_tensor)) {
+      return record_call(call, *schema);
+    }
+  }
+  if (known && std::ranges::all_of(inputs, is_known)) return evaluate(call);
+  std::string operands;
+  for (const Item& input : inputs) operands += (operands.empty() ? "" : ", ") + describe(input);
+  unsupported(
+      concat("the TorchScript operator ", key, " of ", operands.empty() ? "nothing" : operands));
+}
+
+// What a call on known things gives is computed by the operator itself.
+Items Interpreter::evaluate(const Call& call) const {
+  torch::jit::Stack stack;
+  for (size_t i = 0; i < call.size(); ++i) {
+    stack.push_back(to_ivalue(call.input(i), call.node.inputs()[i]->type()));
+  }
+  try {
+    call.node.getOperation()(stack);
+  } catch (const std::exception& error) {
+    fail(ErrorKind::invalid_program, call.node.kind().toQualString(), " fails: ", error.what());
+  }
+  Items results;
+  for (const c10::IValue& value : stack) {
+    results.push_back(const_cast<Interpreter*>(this)->item(value, "constant"));
+  }
+  return results;
+}
+
+// --- Recording
+
+Items Interpreter::record_call(const Call& call, const aten::Schema& schema) {
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < call.size(); ++i) {
+    try {
+      arguments.push_back(argument(call.input(i), schema.arguments.at(i).type));
+    } catch (const ExportError& error) {
+      const std::string text = error.what();
+      fail(error.kind(), "the argument ", schema.arguments[i].name, " of ", schema.key, ": ",
+           text.substr(text.find("]: ") + 3));
+    }
+  }
+  Items results = record(schema.key, std::move(arguments));
+  results.resize(call.node.outputs().size());
+  return results;
+}
+
+Items Interpreter::record(const std::string& key, std::vector<Argument> arguments) {
+  const aten::Schema* schema = aten::find_schema(key);
+  const std::vector<aten::Value*> values = recorder_.call(key, std::move(arguments), location());
+  Items items;
+  for (aten::Value* value : values) {
+    using Kind = aten::Type::Kind;
+    const Kind kind = value->type.kind;
+    if (kind == Kind::sym_int) {
+      items.emplace_back(*value->type.dim);
+    } else if (kind == Kind::sym_float || kind == Kind::sym_bool) {
+      items.emplace_back(Item::Number{value});
+    } else {
+      items.emplace_back(Item::Tensor{value});
+    }
+  }
+  if (schema && schema->returns.size() == 1 && schema->returns[0].type.list) {
+    return {make_container(Container::Kind::list, std::move(items))};
+  }
+  return items;
+}
+
+Item Interpreter::record_one(const std::string& key, std::vector<Argument> arguments) {
+  return record(key, std::move(arguments)).at(0);
+}
+
+Item Interpreter::record_number(const std::string& key, std::vector<Argument> arguments) {
+  const auto [value, known] = recorder_.number(key, std::move(arguments), location());
+  if (known) return *known;
+  if (!value->type.dim) return Item::Number{value};
+  for (std::string& symbol : value->type.dim->symbols()) integers_.insert(std::move(symbol));
+  return *value->type.dim;
+}
+
+std::optional<Interpreter::Quotient> Interpreter::quotient(const Item& item) const {
+  const auto at = quotients_.find(item.number());
+  return at == quotients_.end() ? std::nullopt : std::optional(at->second);
+}
+
+void Interpreter::set_quotient(const Item& item, Quotient quotient) {
+  if (item.number()) quotients_.insert_or_assign(item.number(), std::move(quotient));
+}
+
+bool Interpreter::is_size(const Dim& dim) const {
+  return std::ranges::none_of(dim.symbols(),
+                              [this](const std::string& s) { return integers_.contains(s); });
+}
+
+Argument Interpreter::argument(const Item& item) {
+  if (aten::Value* tensor = item.tensor()) return tensor;
+  if (aten::Value* number = item.number()) return number;
+  if (const auto* dim = item.get<Dim>()) return recorder_.size(*dim);
+  if (const auto* known = item.get<c10::IValue>()) {
+    if (known->isNone()) return {};
+    if (known->isBool()) return known->toBool();
+    if (known->isDouble()) return known->toDouble();
+    if (known->isString()) return known->toStringRef();
+    if (known->isDevice()) return known->toDevice().str();
+    if (known->isComplexDouble()) {
+      const c10::complex<double> number = known->toComplexDouble();
+      return std::complex<double>(number.real(), number.imag());
+    }
+    if (known->isGenerator()) return {};
+  }
+  if (const Container* container = item.container()) {
+    if (container->kind != Container::Kind::object && !container->contents.stacked &&
+        !container->accumulates) {
+      Argument::List list;
+      for (const Item& element : container->items()) list.push_back(argument(element));
+      return list;
+    }
+  }
+  unsupported("a call with " + describe(item));
+}
+
+Argument Interpreter::argument(const Item& item, const aten::SchemaType& type) {
+  if (item.is_none()) return {};
+  if (type.list) {
+    const Container* container = item.container();
+    const auto width = static_cast<size_t>(std::max(type.fixed_size, 1));
+    aten::SchemaType element = type;
+    element.list = false;
+    if (!container) return Argument::List(width, argument(item, element));
+    if (container->contents.stacked || container->accumulates) {
+      unsupported(describe(item));
+    }
+    Argument::List list;
+    for (const Item& inner : container->items()) list.push_back(argument(inner, element));
+    if (list.size() == 1 && width > 1) list.resize(width, list[0]);
+    return list;
+  }
+  if (const std::optional<int64_t> number = item.integer()) {
+    switch (type.kind) {
+      case aten::TypeKind::dtype: {
+        const auto scalar = static_cast<c10::ScalarType>(*number);
+        const std::optional<DType> dtype = aten::to_dtype(scalar);
+        if (!dtype) unsupported(concat("ONNX has no element type for ", c10::toString(scalar)));
+        return *dtype;
+      }
+      case aten::TypeKind::layout:
+        return std::string("strided");
+      case aten::TypeKind::memory_format:
+        return aten::memory_format_name(static_cast<c10::MemoryFormat>(*number));
+      case aten::TypeKind::floating:
+      case aten::TypeKind::sym_float:
+        return static_cast<double>(*number);
+      case aten::TypeKind::boolean:
+      case aten::TypeKind::sym_bool:
+        return *number != 0;
+      default:
+        return *number;
+    }
+  }
+  return argument(item);
+}
+
+Location Interpreter::location() const {
+  Location result;
+  std::string trace;
+  for (const Active& active : stack_) {
+    if (active.node) append_frame(trace, *active.node);
+    if (!active.module || !active.module->object) continue;
+    if (!result.module_names.empty() && result.module_names.back() == active.module->path) continue;
+    result.module_names.push_back(active.module->path);
+    result.class_names.push_back(class_name(*active.module->type));
+  }
+  aten::read_stack_trace(trace, result);
+  aten::set_module_path(result);
+  return result;
+}
+
+// --- Changes
+
+Container::Contents& Interpreter::change(const ContainerPtr& container) {
+  journal_.push_back({container, container->contents});
+  return container->contents;
+}
+
+std::vector<Interpreter::Change> Interpreter::rewind(size_t mark) {
+  std::vector<Change> after;
+  while (journal_.size() > mark) {
+    Change& change = journal_.back();
+    if (std::ranges::none_of(after,
+                             [&](const Change& c) { return c.container == change.container; })) {
+      after.push_back({change.container, change.container->contents});
+    }
+    change.container->contents = std::move(change.contents);
+    journal_.pop_back();
+  }
+  std::ranges::reverse(after);
+  return after;
+}
+
+}  // namespace onnx_native::readers::jit

@@ -1,0 +1,128 @@
+// Runs TorchScript on Items: what is known is computed, calls on tensors are recorded.
+#pragma once
+
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "readers/jit/item.h"
+#include "readers/jit/recorder.h"
+
+namespace onnx_native::readers::jit {
+
+using Items = std::vector<Item>;
+using JitNode = torch::jit::Node;
+
+class Interpreter;
+
+// A node being run.
+struct Call {
+  Interpreter& run;
+  const JitNode& node;
+  const Items& inputs;
+
+  const Item& input(size_t i) const { return inputs.at(i); }
+  size_t size() const { return inputs.size(); }
+};
+
+// Runs nodes of one name; nullopt where it is not about these inputs.
+using Handler = std::optional<Items> (*)(const Call& call);
+using Handlers = std::unordered_map<std::string_view, std::vector<Handler>>;
+void add_container_handlers(Handlers& handlers);
+void add_number_handlers(Handlers& handlers);
+void add_program_handlers(Handlers& handlers);
+void add_tensor_handlers(Handlers& handlers);
+
+// The meaning of a graph's values while it runs.
+using Environment = std::unordered_map<const torch::jit::Value*, Item>;
+
+class Interpreter {
+ public:
+  Interpreter(std::shared_ptr<aten::Graph> graph, TypeInference& types);
+
+  Recorder& recorder() { return recorder_; }
+  // An object that was there before the program; one container each.
+  ContainerPtr object(const c10::intrusive_ptr<c10::ivalue::Object>& object,
+                      const std::string& path);
+  // Something known as an Item; tensors become constants called `path`.
+  Item item(const c10::IValue& value, const std::string& path, bool is_parameter = false);
+  Item tensor_constant(const at::Tensor& tensor, const std::string& name, bool is_parameter);
+
+  // Runs a function; its results. `module` is what it is a method of, if of a module.
+  Items run(const torch::jit::Function& function, Items arguments,
+            const Container* module = nullptr, const JitNode* call_site = nullptr);
+  // Runs a block of the function that is running.
+  Items run(const torch::jit::Block& block, const Items& arguments);
+  Item item(const torch::jit::Value* value) const;
+
+  // Records a call on tensors; `key` and its arguments as the ATen schema has them. A call with a
+  // list of results gives a list.
+  Items record(const std::string& key, std::vector<aten::Argument> arguments);
+  // The one result of such a call.
+  Item record_one(const std::string& key, std::vector<aten::Argument> arguments);
+  // A number from numbers ("python::mul") or from a tensor; what can be known of it needs no call.
+  Item record_number(const std::string& key, std::vector<aten::Argument> arguments);
+  // A float that is an int divided by a known one.
+  struct Quotient {
+    Dim numerator;
+    int64_t denominator;
+  };
+  std::optional<Quotient> quotient(const Item& item) const;
+  void set_quotient(const Item& item, Quotient quotient);
+  // Whether the symbols of an expression are sizes, which are not negative, and no other numbers.
+  bool is_size(const Dim& dim) const;
+
+  aten::Argument argument(const Item& item, const aten::SchemaType& type);
+  // A number or tensor, as it is.
+  aten::Argument argument(const Item& item);
+  Location location() const;
+
+  // A container that is about to change.
+  Container::Contents& change(const ContainerPtr& container);
+  [[noreturn]] void unsupported(const std::string& message) const;
+
+  // Control flow; see branches.cpp and loops.cpp.
+  Items branch(const JitNode& node, const Item& condition);
+  Items loop(const JitNode& node, const Items& inputs);
+
+ private:
+  friend class Branches;
+  friend class Loops;
+  struct Active {
+    const JitNode* node = nullptr;      // that is running
+    const Container* module = nullptr;  // whose method it is
+    Environment environment = {};
+  };
+  // A container that changed, and what it held before, or after.
+  struct Change {
+    ContainerPtr container;
+    Container::Contents contents;
+  };
+
+  void step(const JitNode& node);
+  Items results(const JitNode& node);
+  Items record_call(const Call& call, const aten::Schema& schema);
+  Items evaluate(const Call& call) const;
+  [[noreturn]] void rethrow(const ExportError& error) const;
+
+  // Takes changes since `mark` back; gives what the changed containers held at the end.
+  std::vector<Change> rewind(size_t mark);
+
+  Recorder recorder_;
+  std::vector<Active> stack_;
+  std::vector<Change> journal_;
+  std::unordered_map<const void*, ContainerPtr> objects_;
+  std::unordered_map<const void*, Item> constants_;
+  std::unordered_map<const aten::Value*, Quotient> quotients_;
+  std::unordered_set<std::string> integers_;  // symbols that are no sizes
+  std::vector<at::Tensor> kept_;              // whose addresses are keys
+};
+
+}  // namespace onnx_native::readers::jit

@@ -1,0 +1,99 @@
+// What a TorchScript value is to the reader: as much as can be known before the program runs.
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "aten/graph.h"
+
+namespace onnx_native::readers::jit {
+
+struct Container;
+using ContainerPtr = std::shared_ptr<Container>;
+
+// A tensor of the graph, a number, or something that is known. Integers are Dims; other known
+// things that are no containers and no tensors are IValues.
+struct Item {
+  struct Uninitialized {};
+  struct Tensor {
+    aten::Value* value;
+  };
+  // A float or bool that the model computes.
+  struct Number {
+    aten::Value* value;
+  };
+  std::variant<Uninitialized, c10::IValue, Tensor, Dim, Number, ContainerPtr> is;
+
+  Item() = default;
+  template <class T>
+  requires(!std::is_same_v<std::remove_cvref_t<T>, Item>) Item(T&& value)
+      : is(std::forward<T>(value)) {}  // NOLINT(google-explicit-constructor)
+  static Item none() { return c10::IValue(); }
+
+  template <class T>
+  const T* get() const {
+    return std::get_if<T>(&is);
+  }
+  bool is_uninitialized() const { return std::holds_alternative<Uninitialized>(is); }
+  bool is_none() const {
+    const auto* known = get<c10::IValue>();
+    return known && known->isNone();
+  }
+  aten::Value* tensor() const {
+    const auto* tensor = get<Tensor>();
+    return tensor ? tensor->value : nullptr;
+  }
+  aten::Value* number() const {
+    const auto* number = get<Number>();
+    return number ? number->value : nullptr;
+  }
+  Container* container() const {
+    const auto* pointer = get<ContainerPtr>();
+    return pointer ? pointer->get() : nullptr;
+  }
+  std::optional<bool> boolean() const;
+  std::optional<double> floating() const;
+  std::optional<int64_t> integer() const;
+};
+
+// A list, tuple or dict, or the attributes of an object. Items share it, as Python's names do.
+struct Container {
+  enum class Kind { list, tuple, dict, object };
+  // What changes.
+  struct Contents {
+    std::vector<Item> keys;  // of a dict
+    std::vector<Item> items;
+    // A list whose length is not known: its elements, along the first axis.
+    aten::Value* stacked = nullptr;
+  };
+  Kind kind;
+  c10::TypePtr type;  // nullptr where it does not matter
+  Contents contents;
+  // Of an object that was there before the program ran. Its attributes are read when first asked.
+  c10::intrusive_ptr<c10::ivalue::Object> object;
+  std::string path;          // in the module, as in state_dict
+  bool accumulates = false;  // a loop appends to it, and may do nothing else
+
+  std::vector<Item>& items() { return contents.items; }
+  const std::vector<Item>& items() const { return contents.items; }
+};
+
+ContainerPtr make_container(Container::Kind kind, std::vector<Item> items,
+                            c10::TypePtr type = nullptr);
+
+// Whether nothing of it depends on tensors or open sizes.
+bool is_known(const Item& item);
+// What is known as TorchScript has it; is_known must hold.
+c10::IValue to_ivalue(const Item& item, const c10::TypePtr& type);
+// Known and equal. Containers are so by their elements.
+bool are_equal(const Item& a, const Item& b);
+// For messages: "a tensor", "a list of 3".
+std::string describe(const Item& item);
+
+}  // namespace onnx_native::readers::jit

@@ -1,0 +1,294 @@
+// Numbers that are not known: sizes as expressions, and what the model computes.
+#include <cmath>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+
+#include "readers/jit/interpreter.h"
+
+namespace onnx_native::readers::jit {
+namespace {
+
+using aten::Argument;
+using Kind = aten::Type::Kind;
+
+Items one(Item item) {
+  Items items;
+  items.push_back(std::move(item));
+  return items;
+}
+
+bool is_number(const Item& item) {
+  if (item.get<Dim>() || item.number()) return true;
+  const auto* known = item.get<c10::IValue>();
+  return known && (known->isBool() || known->isDouble());
+}
+
+// Whether these are `count` numbers, not all of them known.
+bool are_open_numbers(const Call& call, size_t count) {
+  if (call.size() < count) return false;
+  bool open = false;
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_number(call.input(i))) return false;
+    open = open || !is_known(call.input(i));
+  }
+  return open;
+}
+
+Items record(const Call& call, std::string_view op, size_t count) {
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < count; ++i) arguments.push_back(call.run.argument(call.input(i)));
+  return one(call.run.record_number(std::string(op), std::move(arguments)));
+}
+
+// An int divided by a known one, as a float: exact enough to round as Python does.
+using Quotient = Interpreter::Quotient;
+
+std::optional<Quotient> quotient(const Call& call, const Item& item) {
+  if (const auto* dim = item.get<Dim>()) return Quotient{*dim, 1};
+  return call.run.quotient(item);
+}
+
+// A known factor as a fraction of powers of two, where it is one.
+std::optional<Quotient> fraction(const Item& item) {
+  if (const auto number = item.integer()) return Quotient{*number, 1};
+  const auto number = item.floating();
+  if (!number || !std::isfinite(*number) || *number == 0) return std::nullopt;
+  double scaled = *number;
+  int64_t denominator = 1;
+  while (scaled != std::floor(scaled) && denominator < 1024) {
+    scaled *= 2;
+    denominator *= 2;
+  }
+  if (scaled != std::floor(scaled) || std::abs(scaled) > 1e6) return std::nullopt;
+  return Quotient{static_cast<int64_t>(scaled), denominator};
+}
+
+std::optional<Quotient> divided(const Call& call, bool inverse) {
+  const std::optional<Quotient> a = quotient(call, call.input(0));
+  const std::optional<Quotient> b = fraction(call.input(1));
+  if (!a || !b) return std::nullopt;
+  const int64_t numerator = b->numerator.constant_or(0);
+  if (!inverse) return Quotient{a->numerator * numerator, a->denominator * b->denominator};
+  if (numerator <= 0) return std::nullopt;
+  return Quotient{a->numerator * b->denominator, a->denominator * numerator};
+}
+
+// --- Arithmetic
+
+struct Binary {
+  Dim (*formula)(const Dim&, const Dim&);  // of integers; nullptr: the result is a float
+  std::string_view op;
+};
+
+const std::unordered_map<std::string_view, Binary>& binaries() {
+  static const auto& table = *new std::unordered_map<std::string_view, Binary>{
+      {"aten::add", {[](const Dim& a, const Dim& b) { return a + b; }, "python::add"}},
+      {"aten::sub", {[](const Dim& a, const Dim& b) { return a - b; }, "python::sub"}},
+      {"aten::mul", {[](const Dim& a, const Dim& b) { return a * b; }, "python::mul"}},
+      {"aten::floordiv", {Dim::floor_div, "python::floordiv"}},
+      {"aten::remainder", {Dim::mod, "python::mod"}},
+      {"aten::div", {nullptr, "python::truediv"}},
+      {"aten::pow", {nullptr, "python::pow"}},
+      {"prim::max", {Dim::max, "python::sym_max"}},
+      {"prim::min", {Dim::min, "python::sym_min"}},
+  };
+  return table;
+}
+
+std::optional<Items> binary(const Call& call) {
+  if (!are_open_numbers(call, 2)) return std::nullopt;
+  const std::string_view name = call.node.kind().toQualString();
+  const Binary& rule = binaries().at(name);
+  const auto* a = call.input(0).get<Dim>();
+  const auto* b = call.input(1).get<Dim>();
+  if (a && b && rule.formula) return one(rule.formula(*a, *b));
+  if (a && b && name == "aten::pow") {
+    const int64_t power = b->constant_or(-1);
+    if (power >= 0 && power <= 8) {
+      Dim result = 1;
+      for (int64_t i = 0; i < power; ++i) result = result * *a;
+      return one(result);
+    }
+  }
+  Items result = record(call, rule.op, 2);
+  if (name == "aten::div" || name == "aten::mul") {
+    if (const auto exact = divided(call, name == "aten::div"))
+      call.run.set_quotient(result[0], *exact);
+  }
+  return result;
+}
+
+// --- Comparisons
+
+std::optional<bool> compare(const Call& call, std::string_view name, const Dim& a, const Dim& b) {
+  const Dim difference = a - b;
+  if (const auto known = difference.constant()) {
+    if (name == "aten::eq") return *known == 0;
+    if (name == "aten::ne") return *known != 0;
+    if (name == "aten::lt") return *known < 0;
+    if (name == "aten::le") return *known <= 0;
+    if (name == "aten::gt") return *known > 0;
+    return *known >= 0;
+  }
+  if (!call.run.is_size(a) || !call.run.is_size(b)) return std::nullopt;
+  const auto positive = [](const Dim& dim) { return dim.known_positive(false); };
+  const auto non_negative = [](const Dim& dim) { return dim.known_non_negative(); };
+  const Dim opposite = b - a;
+  if (positive(difference) || positive(opposite)) {
+    if (name == "aten::eq") return false;
+    if (name == "aten::ne") return true;
+  }
+  if (name == "aten::lt" || name == "aten::ge") {
+    if (positive(opposite)) return name == "aten::lt";
+    if (non_negative(difference)) return name == "aten::ge";
+  }
+  if (name == "aten::le" || name == "aten::gt") {
+    if (non_negative(opposite)) return name == "aten::le";
+    if (positive(difference)) return name == "aten::gt";
+  }
+  return std::nullopt;
+}
+
+std::optional<Items> comparison(const Call& call) {
+  if (!are_open_numbers(call, 2)) return std::nullopt;
+  const std::string name = call.node.kind().toQualString();
+  const auto* a = call.input(0).get<Dim>();
+  const auto* b = call.input(1).get<Dim>();
+  if (a && b) {
+    if (const std::optional<bool> known = compare(call, name, *a, *b))
+      return one(c10::IValue(*known));
+  }
+  return record(call, "python::" + name.substr(name.find("::") + 2), 2);
+}
+
+// --- One operand
+
+std::optional<Items> negate(const Call& call) {
+  if (!are_open_numbers(call, 1)) return std::nullopt;
+  if (const auto* dim = call.input(0).get<Dim>()) return one(-*dim);
+  return record(call, "python::neg", 1);
+}
+
+std::optional<Items> to_float(const Call& call) {
+  if (!are_open_numbers(call, 1)) return std::nullopt;
+  if (call.input(0).number() && call.input(0).number()->type.kind == Kind::sym_float)
+    return one(call.input(0));
+  Items result = record(call, "python::sym_float", 1);
+  if (const auto* dim = call.input(0).get<Dim>()) call.run.set_quotient(result[0], {*dim, 1});
+  return result;
+}
+
+std::optional<Items> rounded(const Call& call, std::string_view op) {
+  if (!are_open_numbers(call, 1)) return std::nullopt;
+  if (call.input(0).get<Dim>()) return one(call.input(0));
+  if (const std::optional<Quotient> exact = call.run.quotient(call.input(0))) {
+    if (op == "python::ceil") return one(Dim::ceil_div(exact->numerator, exact->denominator));
+    if (op == "python::floor" || exact->numerator.known_non_negative())
+      return one(Dim::floor_div(exact->numerator, exact->denominator));
+  }
+  return record(call, op, 1);
+}
+
+std::optional<Items> to_int(const Call& call) { return rounded(call, "python::trunc"); }
+std::optional<Items> floor(const Call& call) { return rounded(call, "python::floor"); }
+std::optional<Items> ceil(const Call& call) { return rounded(call, "python::ceil"); }
+
+std::optional<Items> round(const Call& call) {
+  if (!are_open_numbers(call, 1) || call.size() > 1) return std::nullopt;
+  return record(call, "python::round", 1);
+}
+
+std::optional<Items> square_root(const Call& call) {
+  if (!are_open_numbers(call, 1)) return std::nullopt;
+  return record(call, "python::_sym_sqrt", 1);
+}
+
+std::optional<Items> absolute(const Call& call) {
+  if (!are_open_numbers(call, 1)) return std::nullopt;
+  if (const auto* dim = call.input(0).get<Dim>()) {
+    if (call.run.is_size(*dim) && dim->known_non_negative()) return one(*dim);
+  }
+  return record(call, "python::abs", 1);
+}
+
+// --- Truth
+
+std::optional<Items> to_bool(const Call& call) {
+  if (!are_open_numbers(call, 1)) return std::nullopt;
+  const Item& item = call.input(0);
+  if (item.number() && item.number()->type.kind == Kind::sym_bool) return one(item);
+  if (const auto* dim = item.get<Dim>()) {
+    if (const auto known = compare(call, "aten::ne", *dim, 0)) return one(c10::IValue(*known));
+  }
+  return one(call.run.record_number("python::ne", {call.run.argument(item), int64_t{0}}));
+}
+
+std::optional<Items> negation(const Call& call) {
+  if (!call.input(0).number()) return std::nullopt;
+  return record(call, "python::sym_not", 1);
+}
+
+// `a and b`, `a or b` of which one may be known.
+std::optional<Items> logical(const Call& call) {
+  if (call.size() != 2 || !are_open_numbers(call, 2)) return std::nullopt;
+  const std::string_view name = call.node.kind().toQualString();
+  const bool is_and = name == "aten::__and__";
+  for (const size_t i : {0, 1}) {
+    const std::optional<bool> known = call.input(i).boolean();
+    if (known) return one(*known == is_and ? call.input(1 - i) : call.input(i));
+  }
+  if (call.input(0).get<Dim>() || call.input(1).get<Dim>()) return std::nullopt;
+  if (name == "aten::__xor__") return record(call, "python::ne", 2);
+  return record(call, is_and ? "python::and_" : "python::or_", 2);
+}
+
+// Loops over ranges.
+std::optional<Items> range_length(const Call& call) {
+  if (!are_open_numbers(call, 3)) return std::nullopt;
+  const auto* low = call.input(0).get<Dim>();
+  const auto* high = call.input(1).get<Dim>();
+  const auto step = call.input(2).integer();
+  if (!low || !high || !step || *step == 0) return std::nullopt;
+  const Dim span = *step > 0 ? *high - *low : *low - *high;
+  const Dim length = Dim::ceil_div(span, std::abs(*step));
+  return one(call.run.is_size(length) && length.known_non_negative() ? length
+                                                                     : Dim::max(0, length));
+}
+
+std::optional<Items> derive_index(const Call& call) {
+  if (!are_open_numbers(call, 3)) return std::nullopt;
+  const auto* index = call.input(0).get<Dim>();
+  const auto* start = call.input(1).get<Dim>();
+  const auto* step = call.input(2).get<Dim>();
+  if (!index || !start || !step) return std::nullopt;
+  return one(*start + *index * *step);
+}
+
+}  // namespace
+
+void add_number_handlers(Handlers& handlers) {
+  for (const auto& [name, rule] : binaries()) handlers[name].push_back(binary);
+  for (const std::string_view name :
+       {"aten::eq", "aten::ne", "aten::lt", "aten::le", "aten::gt", "aten::ge"}) {
+    handlers[name].push_back(comparison);
+  }
+  handlers["aten::neg"].push_back(negate);
+  handlers["prim::abs"].push_back(absolute);
+  handlers["aten::abs"].push_back(absolute);
+  handlers["aten::floor"].push_back(floor);
+  handlers["aten::ceil"].push_back(ceil);
+  handlers["aten::round"].push_back(round);
+  handlers["aten::sqrt"].push_back(square_root);
+  handlers["aten::__not__"].push_back(negation);
+  handlers["aten::__and__"].push_back(logical);
+  handlers["aten::__or__"].push_back(logical);
+  handlers["aten::__xor__"].push_back(logical);
+  handlers["aten::__range_length"].push_back(range_length);
+  handlers["aten::__derive_index"].push_back(derive_index);
+  handlers["aten::Int"].push_back(to_int);
+  handlers["aten::Float"].push_back(to_float);
+  handlers["aten::Bool"].push_back(to_bool);
+}
+
+}  // namespace onnx_native::readers::jit

@@ -1,0 +1,197 @@
+// Constants, attributes, calls, tuples: what a program is made of beside its operators.
+#include <torch/csrc/jit/ir/constants.h>
+
+#include "readers/jit/interpreter.h"
+
+namespace onnx_native::readers::jit {
+namespace {
+
+using torch::jit::Symbol;
+
+Items one(Item item) {
+  Items items;
+  items.push_back(std::move(item));
+  return items;
+}
+
+std::string name_of(const JitNode& node) { return node.s(Symbol::attr("name")); }
+
+std::optional<Items> constant(const Call& call) {
+  const torch::jit::Value* output = call.node.output();
+  if (output->type()->kind() == c10::TypeKind::FunctionType) return one(Item::none());
+  const std::optional<c10::IValue> value = torch::jit::toIValue(output);
+  if (!value) call.run.unsupported("a constant of type " + output->type()->str());
+  return one(call.run.item(*value, "constant"));
+}
+
+const ContainerPtr& object_of(const Call& call, size_t i) {
+  const auto* object = call.input(i).get<ContainerPtr>();
+  if (!object || (*object)->kind != Container::Kind::object)
+    call.run.unsupported("attributes of " + describe(call.input(i)));
+  return *object;
+}
+
+// An attribute is read from the object when it is asked for first.
+const Item& attribute(const Call& call, const ContainerPtr& object, const std::string& name) {
+  const auto type = object->type->cast<c10::ClassType>();
+  const std::optional<size_t> slot = type ? type->findAttributeSlot(name) : std::nullopt;
+  if (!slot) {
+    const std::optional<c10::IValue> known = type && type->findConstantSlot(name)
+                                                 ? std::optional(type->getConstant(name))
+                                                 : std::nullopt;
+    if (!known) call.run.unsupported(concat(type->str(), " has no attribute ", name));
+    static thread_local Item result;
+    result = call.run.item(*known, name);
+    return result;
+  }
+  Item& item = object->items()[*slot];
+  if (item.is_uninitialized() && object->object) {
+    const std::string path = object->path.empty() ? name : object->path + "." + name;
+    item = call.run.item(object->object->getSlot(*slot), path, type->is_parameter(*slot));
+  }
+  return item;
+}
+
+std::optional<Items> get_attribute(const Call& call) {
+  return one(attribute(call, object_of(call, 0), name_of(call.node)));
+}
+
+std::optional<Items> set_attribute(const Call& call) {
+  const ContainerPtr& object = object_of(call, 0);
+  const std::string name = name_of(call.node);
+  attribute(call, object, name);
+  const size_t slot = object->type->expectRef<c10::ClassType>().getAttributeSlot(name);
+  call.run.change(object).items[slot] = call.input(1);
+  return Items();
+}
+
+std::optional<Items> has_attribute(const Call& call) {
+  const ContainerPtr& object = object_of(call, 0);
+  return one(
+      c10::IValue(object->type->expectRef<c10::ClassType>().hasAttribute(name_of(call.node))));
+}
+
+std::optional<Items> create_object(const Call& call) {
+  const auto type = call.node.output()->type()->expect<c10::ClassType>();
+  return one(make_container(Container::Kind::object, Items(type->numAttributes()), type));
+}
+
+std::optional<Items> call_method(const Call& call) {
+  const ContainerPtr object = object_of(call, 0);
+  const torch::jit::Function* method =
+      object->type->expectRef<c10::ClassType>().findMethod(name_of(call.node));
+  if (!method) call.run.unsupported("the method " + name_of(call.node));
+  return call.run.run(*method, call.inputs, object.get(), &call.node);
+}
+
+std::optional<Items> call_function(const Call& call) {
+  const auto type = call.node.input(0)->type()->cast<c10::FunctionType>();
+  if (!type) call.run.unsupported("a call of " + describe(call.input(0)));
+  return call.run.run(*type->function(), Items(call.inputs.begin() + 1, call.inputs.end()), nullptr,
+                      &call.node);
+}
+
+// A branch of execution of its own runs where it starts.
+std::optional<Items> fork(const Call& call) {
+  const std::shared_ptr<torch::jit::Graph> graph = call.node.g(Symbol::attr("Subgraph"));
+  Items results = call.run.run(*graph->block(), call.inputs);
+  if (results.size() == 1) return results;
+  return one(make_container(Container::Kind::tuple, std::move(results)));
+}
+
+std::optional<Items> same(const Call& call) { return one(call.input(0)); }
+std::optional<Items> nothing(const Call& call) {
+  return Items(call.node.outputs().size(), Item::none());
+}
+std::optional<Items> uninitialized(const Call&) { return one(Item()); }
+
+// Contexts: those of gradients say nothing about the model.
+std::optional<Items> enter(const Call& call) {
+  const Container* object = call.input(0).container();
+  const std::string type = object && object->type ? object->type->str() : "";
+  if (type.find("autocast") != std::string_view::npos)
+    call.run.unsupported("an autocast region in TorchScript");
+  if (call.node.outputs().empty()) return Items();
+  return one(call.input(0));
+}
+
+std::optional<Items> raise(const Call& call) {
+  const auto* message = call.size() > 0 ? call.input(0).get<c10::IValue>() : nullptr;
+  fail(ErrorKind::invalid_program, "for these inputs the program raises an exception",
+       message && message->isString() ? ": " + message->toStringRef() : "");
+}
+
+std::optional<Items> branch(const Call& call) { return call.run.branch(call.node, call.input(0)); }
+std::optional<Items> loop(const Call& call) { return call.run.loop(call.node, call.inputs); }
+
+std::optional<Items> is_instance(const Call& call) {
+  const Item& item = call.input(0);
+  for (const c10::TypePtr& type : call.node.tys(Symbol::attr("types"))) {
+    if (item.tensor()     ? c10::TensorType::get()->isSubtypeOf(*type)
+        : item.get<Dim>() ? c10::IntType::get()->isSubtypeOf(*type)
+        : item.container() && item.container()->type
+            ? item.container()->type->isSubtypeOf(*type)
+            : item.get<c10::IValue>() && item.get<c10::IValue>()->type()->isSubtypeOf(*type))
+      return one(c10::IValue(true));
+  }
+  return one(c10::IValue(false));
+}
+
+std::optional<Items> python_call(const Call& call) {
+  call.run.unsupported("a call of a Python function that TorchScript does not hold");
+}
+
+// `is`: of None above all.
+std::optional<Items> is_same(const Call& call, bool wanted) {
+  const Item& a = call.input(0);
+  const Item& b = call.input(1);
+  bool same = false;
+  if (a.is_none() || b.is_none()) {
+    same = a.is_none() && b.is_none();
+  } else if (a.container() || b.container()) {
+    same = a.container() == b.container();
+  } else {
+    same = are_equal(a, b);
+  }
+  return one(c10::IValue(same == wanted));
+}
+
+std::optional<Items> is_(const Call& call) { return is_same(call, true); }
+std::optional<Items> is_not(const Call& call) { return is_same(call, false); }
+
+std::optional<Items> unwrap(const Call& call) {
+  if (call.input(0).is_none())
+    fail(ErrorKind::invalid_program, "for these inputs the program unwraps a None");
+  return one(call.input(0));
+}
+
+}  // namespace
+
+void add_program_handlers(Handlers& handlers) {
+  handlers["prim::Constant"].push_back(constant);
+  handlers["prim::GetAttr"].push_back(get_attribute);
+  handlers["prim::SetAttr"].push_back(set_attribute);
+  handlers["prim::HasAttr"].push_back(has_attribute);
+  handlers["prim::CreateObject"].push_back(create_object);
+  handlers["prim::CallMethod"].push_back(call_method);
+  handlers["prim::CallFunction"].push_back(call_function);
+  handlers["prim::PythonOp"].push_back(python_call);
+  handlers["prim::fork"].push_back(fork);
+  handlers["aten::wait"].push_back(same);
+  handlers["prim::unchecked_cast"].push_back(same);
+  handlers["prim::unchecked_unwrap_optional"].push_back(unwrap);
+  handlers["aten::_unwrap_optional"].push_back(unwrap);
+  handlers["prim::Uninitialized"].push_back(uninitialized);
+  handlers["prim::Print"].push_back(nothing);
+  handlers["aten::warn"].push_back(nothing);
+  handlers["prim::Enter"].push_back(enter);
+  handlers["prim::Exit"].push_back(nothing);
+  handlers["prim::RaiseException"].push_back(raise);
+  handlers["prim::If"].push_back(branch);
+  handlers["prim::Loop"].push_back(loop);
+  handlers["prim::isinstance"].push_back(is_instance);
+  handlers["aten::__is__"].push_back(is_);
+  handlers["aten::__isnot__"].push_back(is_not);
+}
+
+}  // namespace onnx_native::readers::jit

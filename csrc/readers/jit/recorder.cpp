@@ -1,0 +1,282 @@
+#include "readers/jit/recorder.h"
+
+#include <algorithm>
+
+#include "aten/views.h"
+
+namespace onnx_native::readers::jit {
+
+using aten::Argument;
+using aten::Type;
+using aten::Value;
+
+std::string_view base_name(std::string_view op) {
+  op.remove_prefix(op.find("::") + 2);
+  return op.substr(0, op.find('.'));
+}
+
+Recorder::Recorder(std::shared_ptr<aten::Graph> graph, TypeInference& types)
+    : root_{.graph = std::move(graph)}, frame_(&root_), types_(types) {}
+
+void Recorder::enter(Value* value, Frame& frame) {
+  owners_[value] = &frame;
+  const auto learn = [this](const Dim& dim) {
+    for (std::string& symbol : dim.symbols()) symbols_.insert(std::move(symbol));
+  };
+  if (value->type.dim) {
+    learn(*value->type.dim);
+    frame.sizes.try_emplace(*value->type.dim, value);
+  }
+  if (!value->type.is_tensor() || !value->type.shape) return;
+  for (size_t axis = 0; axis < value->type.shape->size(); ++axis) {
+    const Dim& dim = (*value->type.shape)[axis];
+    if (dim.is_constant()) continue;
+    learn(dim);
+    frame.sources.try_emplace(dim, value, static_cast<int64_t>(axis));
+  }
+}
+
+Value* Recorder::add_input(std::string_view name, Type type) {
+  Value* value = graph().add_input(name, std::move(type));
+  define(value);
+  return value;
+}
+
+Value* Recorder::add_constant(std::string_view name, TensorData data, bool is_parameter) {
+  Value* value = root().add_constant(name, std::move(data), is_parameter);
+  enter(value, root_);
+  types_.define(root().constants.back());
+  return value;
+}
+
+void Recorder::define(Value* value) {
+  enter(value, *frame_);
+  types_.define(*value);
+}
+
+void Recorder::lift(Argument& argument) {
+  if (auto* value = std::get_if<Value*>(&argument.value)) {
+    *value = lift(*value, *frame_);
+  } else if (auto* list = std::get_if<Argument::List>(&argument.value)) {
+    for (Argument& item : *list) lift(item);
+  }
+}
+
+std::vector<Value*> Recorder::call(std::string op, std::vector<Argument> arguments,
+                                   const Location& location) {
+  for (Argument& argument : arguments) lift(argument);
+  const std::string name(base_name(op));
+  aten::Node* node =
+      graph().add_node(std::move(op), std::move(arguments), graph().add_location(location));
+  if (node->schema && node->schema->is_mutable()) {
+    for (Frame* frame = frame_; frame; frame = frame->parent) frame->writes = true;
+  }
+  const std::vector<Type> types = types_.infer(*node);
+  const bool several = types.size() > 1 || (node->schema && node->schema->returns.size() == 1 &&
+                                            node->schema->returns[0].type.list);
+  for (const Type& type : types) {
+    Value* output = graph().add_output(node, several ? "getitem" : name, type);
+    enter(output, *frame_);
+  }
+  return node->outputs;
+}
+
+Value* Recorder::call(std::string op, std::vector<Argument> arguments, Type type,
+                      const Location& location) {
+  for (Argument& argument : arguments) lift(argument);
+  const std::string name(base_name(op));
+  aten::Node* node =
+      graph().add_node(std::move(op), std::move(arguments), graph().add_location(location));
+  Value* output = graph().add_output(node, name, std::move(type));
+  enter(output, *frame_);
+  return output;
+}
+
+std::pair<Value*, std::optional<Dim>> Recorder::number(std::string op,
+                                                       std::vector<Argument> arguments,
+                                                       const Location& location) {
+  for (Argument& argument : arguments) lift(argument);
+  const std::string name(base_name(op));
+  aten::Node* node =
+      graph().add_node(std::move(op), std::move(arguments), graph().add_location(location));
+  Type type = types_.infer(*node).at(0);
+  if (type.kind == Type::Kind::unknown)
+    fail(ErrorKind::unsupported, "a number read from a tensor of which nothing is known");
+  if (type.dim && knows(*type.dim)) {
+    graph().nodes.pop_back();
+    return {nullptr, type.dim};
+  }
+  Value* output = graph().add_output(node, name, std::move(type));
+  enter(output, *frame_);
+  return {output, std::nullopt};
+}
+
+// --- Sub-graphs
+
+void Recorder::open(Frame& frame) {
+  frame.graph = std::make_shared<aten::Graph>();
+  frame.parent = frame_;
+  frame_ = &frame;
+}
+
+void Recorder::close() { frame_ = frame_->parent; }
+
+Value* Recorder::lift(Value* value, Frame& frame) {
+  const auto owner = owners_.find(value);
+  require(owner != owners_.end(), "%", value->name, " belongs to no graph");
+  if (owner->second == &frame) return value;
+  if (const auto at = frame.inside.find(value); at != frame.inside.end()) return at->second;
+  require(frame.parent, "%", value->name, " is used outside of its graph");
+  const aten::Node* producer = value->producer;
+  const bool view = producer && producer->schema && value->type.is_tensor() &&
+                    (aten::may_share(*producer->schema) || producer->schema->is_mutable()) &&
+                    !producer->arguments.empty() && producer->arguments[0].as_value();
+  if (view && frame.views_from_base) return replay(value, frame);
+  frame.captures_view = frame.captures_view || view;
+  Value* outer = lift(value, *frame.parent);
+  if (const auto at = frame.inside.find(outer); at != frame.inside.end()) {
+    return frame.inside[value] = at->second;
+  }
+  Value* inner = frame.graph->add_input(value->name, value->type);
+  frame.captures.emplace_back(outer, inner);
+  frame.inside[value] = frame.inside[outer] = inner;
+  enter(inner, frame);
+  types_.define(*inner);
+  return inner;
+}
+
+// The call that made a view, once more. What a write returns is what was written to.
+Value* Recorder::replay(Value* value, Frame& frame) {
+  const aten::Node& made = *value->producer;
+  if (made.schema->is_mutable()) {
+    return frame.inside[value] = lift(made.arguments[0].as_value(), frame);
+  }
+  std::vector<Argument> arguments = made.arguments;
+  Frame* current = std::exchange(frame_, &frame);
+  for (Argument& argument : arguments) lift(argument);
+  frame_ = current;
+  aten::Node* node =
+      frame.graph->add_node(made.op, std::move(arguments),
+                            made.location ? frame.graph->add_location(*made.location) : nullptr);
+  types_.infer(*node);
+  for (const Value* output : made.outputs) {
+    Value* again = frame.graph->add_output(node, output->name, output->type);
+    enter(again, frame);
+    frame.inside[output] = again;
+  }
+  return frame.inside[value];
+}
+
+Recorder::Mark Recorder::mark() const {
+  return {.nodes = frame_->graph->nodes.size(),
+          .frame = *frame_,
+          .inputs = frame_->graph->inputs.size()};
+}
+
+void Recorder::restore(Mark mark) {
+  *frame_ = std::move(mark.frame);
+  frame_->graph->nodes.resize(mark.nodes);
+  frame_->graph->inputs.resize(mark.inputs);
+}
+
+// --- Sizes
+
+bool Recorder::knows(const Dim& dim) const {
+  return std::ranges::all_of(dim.symbols(),
+                             [this](const std::string& s) { return symbols_.contains(s); });
+}
+
+Argument Recorder::size(const Dim& dim) {
+  if (const auto number = dim.constant()) return *number;
+  return size_value(dim);
+}
+
+Value* Recorder::size_call(Frame& frame, std::string op, std::vector<Argument> arguments,
+                           const Dim& result) {
+  const std::string name(base_name(op));
+  aten::Node* node = frame.graph->add_node(std::move(op), std::move(arguments), nullptr);
+  Value* value = frame.graph->add_output(node, name, Type::sym_int(result));
+  enter(value, frame);
+  frame.sizes[result] = value;
+  return value;
+}
+
+// In this graph or one around it.
+Value* Recorder::find_size(const Dim& dim, Frame& frame) {
+  if (const auto at = frame.sizes.find(dim); at != frame.sizes.end()) return at->second;
+  if (const auto at = frame.sources.find(dim); at != frame.sources.end()) {
+    return size_call(frame, "aten::sym_size.int", {at->second.first, at->second.second}, dim);
+  }
+  return frame.parent ? find_size(dim, *frame.parent) : nullptr;
+}
+
+Value* Recorder::size_value(const Dim& dim) {
+  if (Value* found = find_size(dim, *frame_)) {
+    Value* value = lift(found);
+    frame_->sizes[dim] = value;
+    return value;
+  }
+  return dim.is_symbol() ? compute_symbol(dim) : compute(dim);
+}
+
+// From an expression that is linear in the symbol.
+Value* Recorder::compute_symbol(const Dim& symbol) {
+  for (const Frame* frame = frame_; frame; frame = frame->parent) {
+    for (const auto& [dim, source] : frame->sources) {
+      const std::vector<Dim::Term>& terms = dim.terms();
+      if (terms.empty() || terms.size() > 2 || dim.symbols().size() != 1) continue;
+      if (!(Dim::from_terms({{1, terms[0].factors}}) == symbol)) continue;
+      if (terms.size() == 2 && !terms[1].factors.empty()) continue;
+      const int64_t constant = terms.size() == 2 ? terms[1].coefficient : 0;
+      const Argument multiple = size(dim - constant);
+      return size_call(*frame_, "python::floordiv", {multiple, terms[0].coefficient}, symbol);
+    }
+  }
+  fail(ErrorKind::internal, "no tensor has the size ", symbol.str());
+}
+
+Value* Recorder::compute_factor(const Dim::Factor& factor) {
+  switch (factor.kind) {
+    case Dim::Atom::floor_div:
+      return size_call(*frame_, "python::floordiv",
+                       {size(factor.operands[0]), size(factor.operands[1])},
+                       Dim::floor_div(factor.operands[0], factor.operands[1]));
+    case Dim::Atom::mod:
+      return size_call(*frame_, "python::mod", {size(factor.operands[0]), size(factor.operands[1])},
+                       Dim::mod(factor.operands[0], factor.operands[1]));
+    case Dim::Atom::max:
+      return size_call(*frame_, "python::sym_max",
+                       {size(factor.operands[0]), size(factor.operands[1])},
+                       Dim::max(factor.operands[0], factor.operands[1]));
+    case Dim::Atom::min:
+      return size_call(*frame_, "python::sym_min",
+                       {size(factor.operands[0]), size(factor.operands[1])},
+                       Dim::min(factor.operands[0], factor.operands[1]));
+    default:
+      return size_value(Dim::symbol(factor.name));
+  }
+}
+
+Value* Recorder::compute(const Dim& dim) {
+  Argument sum;
+  Dim total = 0;
+  for (const Dim::Term& term : dim.terms()) {
+    Argument product = term.coefficient;
+    Dim value = term.coefficient;
+    for (const Dim::Factor& factor : term.factors) {
+      const Dim part = Dim::from_terms({{1, {factor}}});
+      Value* found = find_size(part, *frame_);
+      Argument number = found ? lift(found) : compute_factor(factor);
+      const bool one = value.equals(1);
+      value = value * part;
+      product =
+          one ? std::move(number) : size_call(*frame_, "python::mul", {product, number}, value);
+    }
+    total = total + value;
+    sum = sum.is_none() ? std::move(product)
+                        : size_call(*frame_, "python::add", {sum, product}, total);
+  }
+  return sum.as_value();
+}
+
+}  // namespace onnx_native::readers::jit

@@ -1,0 +1,101 @@
+// The graphs being written: the program's and, inside it, those of branches and loop bodies.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "aten/graph.h"
+#include "readers/jit/reader.h"
+
+namespace onnx_native::readers::jit {
+
+// A graph, and what is known in it. A sub-graph sees nothing of the graphs around it: what its
+// calls take from there becomes an input of it.
+struct Frame {
+  std::shared_ptr<aten::Graph> graph;
+  Frame* parent = nullptr;
+  // Views are taken from their base anew, so that writes are seen by all of them.
+  bool views_from_base = false;
+
+  std::vector<std::pair<aten::Value*, aten::Value*>> captures = {};  // parent's value, input
+  std::unordered_map<const aten::Value*, aten::Value*> inside = {};  // any outer value -> its own
+  std::unordered_map<Dim, aten::Value*> sizes = {};
+  std::unordered_map<Dim, std::pair<aten::Value*, int64_t>> sources = {};  // axes that have a size
+  bool writes = false;  // some call writes to a tensor
+  bool captures_view = false;
+};
+
+class Recorder {
+ public:
+  Recorder(std::shared_ptr<aten::Graph> graph, TypeInference& types);
+
+  aten::Graph& root() { return *root_.graph; }
+  aten::Graph& graph() { return *frame_->graph; }
+  Frame& frame() { return *frame_; }
+  TypeInference& types() { return types_; }
+
+  aten::Value* add_input(std::string_view name, aten::Type type);
+  aten::Value* add_constant(std::string_view name, TensorData data, bool is_parameter);
+  // Appends a call; gives its results, whose types are inferred.
+  std::vector<aten::Value*> call(std::string op, std::vector<aten::Argument> arguments,
+                                 const Location& location);
+  // Appends a call whose result's type is known.
+  aten::Value* call(std::string op, std::vector<aten::Argument> arguments, aten::Type type,
+                    const Location& location);
+  // Appends a call that computes a number. Where the graphs have it already, it is given as an
+  // expression, and there is no call.
+  std::pair<aten::Value*, std::optional<Dim>> number(std::string op,
+                                                     std::vector<aten::Argument> arguments,
+                                                     const Location& location);
+  // A size as an argument: a number, or a value of this graph. Throws ExportError(internal) where
+  // no tensor has it.
+  aten::Argument size(const Dim& dim);
+  // Whether the graphs around have all symbols of an expression.
+  bool knows(const Dim& dim) const;
+  // The value in the current graph.
+  aten::Value* lift(aten::Value* value) { return lift(value, *frame_); }
+  void lift(aten::Argument& argument);
+
+  // Starts a sub-graph: calls are recorded in it until `close`.
+  void open(Frame& frame);
+  void close();
+  // Enters a result of control flow.
+  void define(aten::Value* value);
+
+  // What `restore` takes the current graph back to.
+  struct Mark {
+    size_t nodes;
+    Frame frame;
+    size_t inputs;
+  };
+  Mark mark() const;
+  void restore(Mark mark);
+
+ private:
+  aten::Value* lift(aten::Value* value, Frame& frame);
+  aten::Value* replay(aten::Value* value, Frame& frame);
+  void enter(aten::Value* value, Frame& frame);
+  aten::Value* find_size(const Dim& dim, Frame& frame);
+  aten::Value* size_value(const Dim& dim);
+  aten::Value* compute(const Dim& dim);
+  aten::Value* compute_symbol(const Dim& symbol);
+  aten::Value* compute_factor(const Dim::Factor& factor);
+  aten::Value* size_call(Frame& frame, std::string op, std::vector<aten::Argument> arguments,
+                         const Dim& result);
+
+  Frame root_;
+  Frame* frame_;
+  TypeInference& types_;
+  std::unordered_map<const aten::Value*, const Frame*> owners_;
+  std::unordered_set<std::string> symbols_;
+};
+
+// "aten::add_.Tensor" -> "add_".
+std::string_view base_name(std::string_view op);
+
+}  // namespace onnx_native::readers::jit

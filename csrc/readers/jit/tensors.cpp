@@ -1,0 +1,303 @@
+// What programs ask of tensors, and tensors made of numbers.
+#include <algorithm>
+
+#include "aten/torch_types.h"
+#include "readers/jit/interpreter.h"
+
+namespace onnx_native::readers::jit {
+namespace {
+
+using aten::Argument;
+using aten::Type;
+
+Items one(Item item) {
+  Items items;
+  items.push_back(std::move(item));
+  return items;
+}
+
+const Type& known_type(const Call& call, aten::Value* value) {
+  if (value->type.is_tensor() && value->type.dtype != DType::undefined) return value->type;
+  call.run.unsupported(concat(
+      "a question about %", value->name, ", of which nothing is known: ",
+      value->producer ? value->producer->op + " has no lowering" : "the input has no dtype"));
+}
+
+const Shape& known_shape(const Call& call, aten::Value* value) {
+  const Type& type = known_type(call, value);
+  if (!type.shape)
+    call.run.unsupported(
+        concat("a question about the sizes of %", value->name, ", whose rank is not known"));
+  return *type.shape;
+}
+
+std::optional<Items> size(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  const Shape& shape = known_shape(call, self);
+  if (call.size() > 1) {
+    const auto axis = call.input(1).integer();
+    if (!axis) call.run.unsupported("the size of an axis that is not known");
+    const auto rank = static_cast<int64_t>(shape.size());
+    const int64_t at = *axis < 0 ? *axis + rank : *axis;
+    if (at < 0 || at >= rank)
+      fail(ErrorKind::invalid_program, "size(", *axis, ") of a tensor of rank ", rank);
+    return one(shape[static_cast<size_t>(at)]);
+  }
+  return one(make_container(Container::Kind::list, Items(shape.begin(), shape.end()),
+                            c10::ListType::ofInts()));
+}
+
+std::optional<Items> rank(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  return one(Dim(static_cast<int64_t>(known_shape(call, self).size())));
+}
+
+std::optional<Items> length(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  const Shape& shape = known_shape(call, self);
+  if (shape.empty()) fail(ErrorKind::invalid_program, "len() of a tensor without dimensions");
+  return one(shape[0]);
+}
+
+std::optional<Items> count(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  return one(onnx_native::numel(known_shape(call, self)));
+}
+
+std::optional<Items> strides(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  const Shape& shape = known_shape(call, self);
+  Items items(shape.size());
+  Dim step = 1;
+  for (size_t i = shape.size(); i-- > 0;) {
+    items[i] = step;
+    step = step * shape[i];
+  }
+  if (call.size() > 1) {
+    const int64_t axis = call.input(1).integer().value_or(0);
+    return one(
+        items.at(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis)));
+  }
+  return one(make_container(Container::Kind::list, std::move(items), c10::ListType::ofInts()));
+}
+
+std::optional<Items> dtype(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  return one(Dim(static_cast<int64_t>(aten::to_scalar_type(known_type(call, self).dtype))));
+}
+
+std::optional<Items> device(const Call& call) {
+  if (!call.input(0).tensor()) return std::nullopt;
+  return one(c10::IValue(c10::Device(c10::kCPU)));
+}
+
+std::optional<Items> yes(const Call& call) {
+  if (!call.input(0).tensor()) return std::nullopt;
+  return one(c10::IValue(true));
+}
+
+std::optional<Items> no(const Call& call) {
+  if (!call.input(0).tensor()) return std::nullopt;
+  return one(c10::IValue(false));
+}
+
+std::optional<Items> layout(const Call& call) {
+  if (!call.input(0).tensor()) return std::nullopt;
+  return one(Dim(static_cast<int64_t>(c10::Layout::Strided)));
+}
+
+std::optional<Items> is_floating_point(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  return one(c10::IValue(onnx_native::is_floating(known_type(call, self).dtype)));
+}
+
+std::optional<Items> is_complex_tensor(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  return one(c10::IValue(onnx_native::is_complex(known_type(call, self).dtype)));
+}
+
+std::optional<Items> element_size(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  return one(Dim(item_size(known_type(call, self).dtype)));
+}
+
+// --- Numbers from tensors
+
+std::optional<Items> element(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  return one(call.run.record_number("aten::item", {self}));
+}
+
+std::optional<Items> to_int(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  if (onnx_native::is_floating(known_type(call, self).dtype)) {
+    const Item number = call.run.record_number("aten::item", {self});
+    return one(call.run.record_number("python::trunc", {call.run.argument(number)}));
+  }
+  if (self->type.dtype == DType::boolean)
+    self = call.run.record_one("aten::to.dtype", {self, DType::i64}).tensor();
+  return one(call.run.record_number("aten::item", {self}));
+}
+
+std::optional<Items> to_float(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  const bool floating = onnx_native::is_floating(known_type(call, self).dtype);
+  Item number = call.run.record_number("aten::item", {self});
+  if (floating) return one(number);
+  return one(call.run.record_number("python::sym_float", {call.run.argument(number)}));
+}
+
+std::optional<Items> to_bool(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  if (known_type(call, self).dtype != DType::boolean)
+    self = call.run.record_one("aten::ne.Scalar", {self, int64_t{0}}).tensor();
+  return one(call.run.record_number("aten::item", {self}));
+}
+
+// --- Tensors from numbers
+
+DType dtype_argument(const Call& call, const Item& item, DType otherwise) {
+  const auto number = item.integer();
+  if (!number) return otherwise;
+  const auto dtype = aten::to_dtype(static_cast<c10::ScalarType>(*number));
+  if (!dtype) call.run.unsupported("an element type that ONNX does not have");
+  return *dtype;
+}
+
+DType number_dtype(const Item& item) {
+  if (const Container* list = item.container()) {
+    DType dtype = list->items().empty() ? DType::f32 : DType::boolean;
+    for (const Item& element : list->items()) {
+      const DType inner = number_dtype(element);
+      if (inner == DType::f32 || (inner == DType::i64 && dtype == DType::boolean)) dtype = inner;
+    }
+    return dtype;
+  }
+  if (item.tensor()) return item.tensor()->type.dtype;
+  if (item.get<Dim>()) return DType::i64;
+  if (item.boolean()) return DType::boolean;
+  if (item.number() && item.number()->type.kind == Type::Kind::sym_bool) return DType::boolean;
+  return DType::f32;
+}
+
+Argument tensor_of(const Call& call, const Item& item, DType dtype) {
+  if (const Container* list = item.container()) {
+    Argument::List elements;
+    for (const Item& inner : list->items()) elements.push_back(tensor_of(call, inner, dtype));
+    return call.run.record_one("aten::stack", {std::move(elements), int64_t{0}}).tensor();
+  }
+  if (item.tensor()) return call.run.record_one("aten::to.dtype", {item.tensor(), dtype}).tensor();
+  return call.run.record_one("aten::scalar_tensor", {call.run.argument(item), dtype}).tensor();
+}
+
+void flatten(const Item& item, std::vector<double>& numbers, std::vector<int64_t>& integers) {
+  if (const Container* list = item.container()) {
+    for (const Item& inner : list->items()) flatten(inner, numbers, integers);
+    return;
+  }
+  const int64_t integer = item.boolean() ? *item.boolean() : item.integer().value_or(0);
+  integers.push_back(integer);
+  numbers.push_back(item.floating().value_or(static_cast<double>(integer)));
+}
+
+// torch.tensor(data, dtype, device, requires_grad)
+std::optional<Items> tensor(const Call& call) {
+  const Item& data = call.input(0);
+  const DType dtype =
+      dtype_argument(call, call.size() > 1 ? call.input(1) : Item::none(), number_dtype(data));
+  if (!is_known(data)) {
+    return one(Item::Tensor{tensor_of(call, data, dtype).as_value()});
+  }
+  std::vector<int64_t> shape;
+  for (const Item* at = &data; const Container* list = at->container();) {
+    shape.push_back(static_cast<int64_t>(list->items().size()));
+    if (list->items().empty()) break;
+    at = &list->items()[0];
+  }
+  std::vector<double> numbers;
+  std::vector<int64_t> integers;
+  flatten(data, numbers, integers);
+  const bool floating = onnx_native::is_floating(dtype);
+  TensorData constant = floating ? make_tensor(dtype, shape, std::span<const double>(numbers))
+                                 : make_tensor(dtype, shape, std::span<const int64_t>(integers));
+  aten::Value* value =
+      call.run.recorder().add_constant("lifted_tensor", std::move(constant), false);
+  return one(call.run.record_one("aten::lift_fresh_copy", {value}));
+}
+
+std::optional<Items> number_to_tensor(const Call& call) {
+  const Item& number = call.input(0);
+  if (number.tensor()) return one(number);
+  return one(Item::Tensor{tensor_of(call, number, number_dtype(number)).as_value()});
+}
+
+// x.to(...) as TorchScript has it beside ATen's.
+std::optional<Items> convert(const Call& call) {
+  const c10::FunctionSchema* schema = call.node.maybeSchema();
+  if (!schema || !call.input(0).tensor()) return std::nullopt;
+  const std::string& overload = schema->overload_name();
+  if (overload == "prim_other")
+    return one(
+        call.run.record_one("aten::to.other", {call.input(0).tensor(), call.input(1).tensor()}));
+  if (overload != "prim_dtype" && overload != "prim_Device") return std::nullopt;
+  const size_t at = overload == "prim_Device" ? 2 : 1;
+  if (call.input(at).is_none()) return one(call.input(0));
+  return one(call.run.record_one(
+      "aten::to.dtype",
+      {call.input(0).tensor(),
+       dtype_argument(call, call.input(at), call.input(0).tensor()->type.dtype)}));
+}
+
+}  // namespace
+
+void add_tensor_handlers(Handlers& handlers) {
+  handlers["aten::size"].push_back(size);
+  handlers["prim::shape"].push_back(size);
+  handlers["aten::dim"].push_back(rank);
+  handlers["prim::dim"].push_back(rank);
+  handlers["aten::len"].push_back(length);
+  handlers["aten::numel"].push_back(count);
+  handlers["prim::numel"].push_back(count);
+  handlers["aten::stride"].push_back(strides);
+  handlers["prim::dtype"].push_back(dtype);
+  handlers["prim::device"].push_back(device);
+  handlers["prim::layout"].push_back(layout);
+  handlers["aten::is_contiguous"].push_back(yes);
+  for (const std::string_view name :
+       {"prim::is_cuda", "prim::is_quantized", "prim::is_mkldnn", "prim::is_sparse",
+        "prim::is_meta", "prim::is_nested", "prim::is_vulkan", "prim::is_xpu", "prim::is_mps",
+        "prim::is_ort", "prim::is_sparse_csr", "prim::requires_grad", "aten::requires_grad",
+        "aten::is_conj", "aten::is_neg", "prim::is_leaf", "aten::is_leaf"}) {
+    handlers[name].push_back(no);
+  }
+  handlers["aten::is_floating_point"].push_back(is_floating_point);
+  handlers["aten::is_complex"].push_back(is_complex_tensor);
+  handlers["aten::element_size"].push_back(element_size);
+  handlers["prim::itemsize"].push_back(element_size);
+  handlers["aten::item"].push_back(element);
+  handlers["aten::ScalarImplicit"].push_back(element);
+  handlers["aten::Int"].push_back(to_int);
+  handlers["aten::IntImplicit"].push_back(to_int);
+  handlers["aten::Float"].push_back(to_float);
+  handlers["aten::FloatImplicit"].push_back(to_float);
+  handlers["aten::Bool"].push_back(to_bool);
+  handlers["aten::tensor"].push_back(tensor);
+  handlers["aten::as_tensor"].push_back(number_to_tensor);
+  handlers["prim::NumToTensor"].push_back(number_to_tensor);
+  handlers["aten::to"].push_back(convert);
+}
+
+}  // namespace onnx_native::readers::jit

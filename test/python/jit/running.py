@@ -1,0 +1,51 @@
+"""Exports a TorchScript module and compares the model with it in ONNX Runtime."""
+
+from typing import Any
+
+import onnx
+import onnxruntime
+import torch
+from models.running import assert_same, newest_opset
+
+OPSETS = (20, newest_opset())
+
+
+@torch.no_grad()
+def check(
+    module: torch.jit.ScriptModule,
+    inputs: list[tuple[Any, ...]],
+    dynamic_shapes: Any = None,
+    opsets: tuple[int, ...] = OPSETS,
+    **options: Any,
+) -> torch.onnx.ONNXProgram:
+    """Exports for the first inputs, runs with all of them; without ONNX Runtime's optimizations."""
+    for opset in opsets:
+        program = torch.onnx.export(
+            module,
+            inputs[0],
+            dynamo=True,
+            verbose=False,
+            dynamic_shapes=dynamic_shapes,
+            opset_version=opset,
+            **options,
+        )
+        assert program is not None
+        assert program.model_proto.opset_import[0].version == opset
+        onnx.checker.check_model(program.model_proto, full_check=True)
+        program.initialize_inference_session(_session)
+        for args in inputs:
+            expected = torch.utils._pytree.tree_leaves(module(*clone(args)))
+            assert_same(program(*clone(args)), [e for e in expected if e is not None])
+    assert program is not None
+    return program
+
+
+def clone(args: Any) -> Any:
+    return torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, args)
+
+
+def _session(model: Any) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model, options)

@@ -1,0 +1,39 @@
+"""Scripted and traced modules without control flow of their own."""
+
+import onnx_native
+import torch
+from models.torchvision_kernels import load_torchvision_kernels
+from torch import nn
+
+from .running import check
+
+C = onnx_native._C
+
+
+def test_reads_as_the_fx_reader_does():
+    model = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(), nn.Linear(4, 2)).eval()
+    program = torch.export.export(
+        model, (torch.ones(2, 3),), dynamic_shapes=[{0: torch.export.Dim("batch")}]
+    )
+    sizes = ("tensor", "input", torch.float32, ["batch", 3])
+    text = C.read_script((torch.jit.script(model), [sizes], "forward"))
+    symbol = str(next(iter(program.range_constraints)))
+    assert text == C.read(program, {symbol: "batch"})
+
+
+def test_scripted_mlp():
+    model = torch.jit.script(nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 2)).eval())
+    program = check(model, [(torch.randn(2, 3),), (torch.randn(5, 3),)], [{0: "batch"}])
+    assert [v.name for v in program.model_proto.graph.input] == ["input"]
+    names = {weight.name for weight in program.model_proto.graph.initializer}
+    assert names == set(model.state_dict())
+
+
+def test_traced_resnet():
+    load_torchvision_kernels()
+    import torchvision
+
+    model = torchvision.models.resnet18().eval()
+    images = [(torch.randn(2, 3, 64, 64),), (torch.randn(1, 3, 96, 64),)]
+    traced = torch.jit.trace(model, images[0])
+    check(traced, images, [{0: "batch", 2: "height"}])
