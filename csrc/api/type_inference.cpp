@@ -5,20 +5,14 @@
 #include <utility>
 
 #include "aten/functional_schema.h"
+#include "aten/visit.h"
 
 namespace onnx_native {
 namespace {
 
 using Kind = aten::Type::Kind;
 
-template <class Visit>
-void for_each_value(const aten::Argument& argument, Visit&& visit) {
-  if (aten::Value* value = argument.as_value()) {
-    visit(value);
-  } else if (const auto* list = argument.get<aten::Argument::List>()) {
-    for (const aten::Argument& item : *list) for_each_value(item, visit);
-  }
-}
+using aten::for_each_value;
 
 // Operators that turn complex tensors into real ones, and real ones into complex ones.
 bool gives_real(std::string_view name) {

@@ -8,6 +8,7 @@
 #include "aten/hidden_writes.h"
 #include "aten/views.h"
 #include "aten/visit.h"
+#include "aten/written_operands.h"
 
 namespace onnx_native::aten {
 namespace {
@@ -54,16 +55,19 @@ class Functionalizer {
   explicit Functionalizer(Graph& graph) : graph_(graph) {}
 
   void run() {
-    std::vector<Node*> program = std::move(graph_.nodes);
+    program_ = std::move(graph_.nodes);
     graph_.nodes.clear();
-    graph_.nodes.reserve(program.size());
+    graph_.nodes.reserve(program_.size());
     for (const Constant& constant : graph_.constants) {
       if (!constant.data.is_contiguous()) scattered_.insert(constant.value);
     }
-    for (Node* node : program) {
+    for (position_ = 0; position_ < program_.size(); ++position_) {
+      Node* node = program_[position_];
       node_ = node;
       if (is_effect_only(*node)) continue;
-      if (node->schema && node->schema->is_mutable()) {
+      if (!node->schema) {
+        call(*node);
+      } else if (node->schema->is_mutable()) {
         write(*node);
       } else {
         read(*node);
@@ -238,6 +242,56 @@ class Functionalizer {
           may_be_same(*tensor_of(output).storage, *tensor_of(base).storage);
       }
     }
+  }
+
+  // A call without a schema: arithmetic of numbers, or control flow, whose bodies may write to
+  // tensors that they are given.
+  void call(Node& node) {
+    std::vector<std::pair<Value*, Value*>> passed = passed_through(node);
+    const OperandWrites writes = return_writes(graph_, node);
+    for (const auto& [operand, result] : writes.written) check_apart(node, operand);
+    for (Value* state : writes.first_states) {
+      if (is_used_later(*tensor_of(state).storage))
+        fail_unsupported(node, concat("a loop whose first step writes to %", state->name,
+                                      ", which is used after it"));
+    }
+    for (Argument& argument : node.arguments) resolve(argument);
+    graph_.nodes.push_back(&node);
+    for (const auto& [operand, result] : writes.written) {
+      assign(tensor_of(operand), result);
+      name(tensor_of(operand), result);
+    }
+    for (const auto& [result, operand] : passed) {
+      Storage& storage = *tensor_of(operand).storage;
+      if (is_used_later(storage)) may_be_same(*tensor_of(result).storage, storage);
+    }
+  }
+
+  // Bodies know nothing of memory that their inputs share.
+  void check_apart(const Node& node, Value* written) {
+    const Storage* storage = tensor_of(written).storage;
+    for (const Argument& argument : node.arguments) {
+      for_each_value(argument, [&](Value* value) {
+        if (value != written && value->type.is_tensor() && tensor_of(value).storage == storage)
+          fail_unsupported(node, concat("a body that writes to %", written->name,
+                                        ", which shares memory with %", value->name));
+      });
+    }
+  }
+
+  // Whether the program looks at this memory after the node at hand.
+  bool is_used_later(const Storage& storage) {
+    bool used = false;
+    const auto look = [&](const Value* value) {
+      const auto at = tensors_.find(value);
+      used = used || (at != tensors_.end() && at->second->storage == &storage);
+    };
+    for (size_t i = position_ + 1; i < program_.size() && !used; ++i) {
+      for (const Argument& argument : program_[i]->arguments) for_each_value(argument, look);
+    }
+    for (const Argument& output : graph_.outputs) for_each_value(output, look);
+    for (const Constant& constant : graph_.constants) look(constant.value);
+    return used;
   }
 
   static void may_be_same(Storage& a, Storage& b) {
@@ -466,7 +520,9 @@ class Functionalizer {
   }
 
   Graph& graph_;
-  const Node* node_ = nullptr;  // the program's node at hand
+  std::vector<Node*> program_;
+  size_t position_ = 0;         // in the program
+  const Node* node_ = nullptr;  // there
   std::deque<Storage> storages_;
   std::deque<Tensor> tensor_storage_;
   std::deque<View> views_;
@@ -477,22 +533,22 @@ class Functionalizer {
 
 void functionalize_body(Graph& graph);
 
-void functionalize_sub_graphs(const Node& node) {
+// Whether a sub-graph writes to its inputs.
+bool functionalize_sub_graphs(const Node& node) {
+  bool writes = false;
   for (const Argument& argument : node.arguments) {
     const auto* sub_graph = argument.get<std::shared_ptr<Graph>>();
     if (!sub_graph) continue;
     functionalize_body(**sub_graph);
-    if (!(*sub_graph)->mutations.empty()) {
-      fail_unsupported(node, concat("a branch or loop body writes to its input %",
-                                    (*sub_graph)->mutations[0].target));
-    }
+    writes = writes || !(*sub_graph)->mutations.empty();
   }
+  return writes;
 }
 
 void functionalize_body(Graph& graph) {
   bool writes = false;
   for (const Node* node : graph.nodes) {
-    if (!node->schema) functionalize_sub_graphs(*node);
+    if (!node->schema) writes = functionalize_sub_graphs(*node) || writes;
     writes = writes || (node->schema && node->schema->is_mutable() && !is_effect_only(*node));
   }
   if (writes) {

@@ -1,4 +1,5 @@
-// Control flow: torch.cond, while_loop, scan and map as If, Loop and Scan.
+// Control flow: torch.cond, while_loop, scan and map, and TorchScript's loops, as If, Loop and
+// Scan.
 #include "ops/families.h"
 #include "ops/flex_attention.h"
 #include "ops/lower.h"
@@ -74,6 +75,33 @@ Results while_loop(Builder& b, const aten::Graph& cond_fn, const aten::Graph& bo
       b.ops("Loop", initial.size(), std::move(inputs), {{"body", std::move(body)}}));
 }
 
+// ONNX's Loop: at most `trip_count` (None: no limit) steps, as long as the condition holds. The
+// body gets the step's number, the states and what it captures; it gives whether to go on, the next
+// states, and what is stacked.
+Results for_loop(Builder& b, Ignored, Ignored, const aten::Graph& body_fn, Ignored, Ignored,
+                 const Call& call) {
+  const Results initial = call.elements(3);
+  const Results captured = call.elements(4);
+  const Values states = as_values(b, initial);
+  Values inputs{
+      call.is_none(0) ? nullptr : b.dim_value(call.dim(0)),
+      call.argument(1).get<bool>() ? b.boolean(call.boolean(1)) : call.tensor(1, DType::boolean)};
+  inputs.insert(inputs.end(), states.begin(), states.end());
+  const bool goes_on = body_fn.outputs.at(0).get<bool>() && *body_fn.outputs[0].get<bool>();
+  size_t results = 0;
+  auto body = b.subgraph("body", [&] {
+    Results arguments{b.graph().add_input("", DType::i64, Shape{})};
+    const Value condition = b.graph().add_input("", DType::boolean, Shape{});
+    for (size_t i = 0; i < states.size(); ++i)
+      arguments.emplace_back(body_input(b, *body_fn.inputs[i + 1], states[i]));
+    Values outputs = as_values(b, call.inline_body(body_fn, append(arguments, captured)));
+    outputs[0] = goes_on ? condition : b.cast(b.reshape(outputs[0], {}), DType::boolean);
+    results = outputs.size() - 1;
+    return outputs;
+  });
+  return binder::results(b.ops("Loop", results, std::move(inputs), {{"body", std::move(body)}}));
+}
+
 // ONNX Scan over the first axis of `inputs`, from `initial` states; the body gets states, slices
 // and `additional`.
 Values scan_over(Builder& b, const aten::Graph& body_fn, const Values& initial,
@@ -117,6 +145,7 @@ Results map(Builder& b, const aten::Graph& f, Ignored, Ignored, const Call& call
 void register_control_flow(OpTable& ops) {
   ops.def("higher_order::cond", cond);
   ops.def("higher_order::while_loop", while_loop);
+  ops.def("higher_order::for_loop", for_loop);
   ops.def("higher_order::scan", scan);
   ops.def("higher_order::map_impl", map);
   def_flex_attention(ops);

@@ -34,7 +34,10 @@ bool names_its_result(const aten::Node& node) {
 // A sym_int whose expression is known needs no node: the Builder computes it from sizes when
 // somebody asks. What is read from a tensor is known to nobody before.
 bool is_known_size(const aten::Node& node) {
-  if (node.op == "aten::item" || node.op == "aten::_local_scalar_dense") return false;
+  if (node.op == "aten::item" || node.op == "aten::_local_scalar_dense" ||
+      node.op.starts_with("higher_order::")) {
+    return false;
+  }
   const bool known = std::ranges::all_of(node.outputs, [](const aten::Value* output) {
     return output->type.kind == aten::Type::Kind::sym_int && output->type.dim.has_value();
   });

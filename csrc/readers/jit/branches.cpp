@@ -1,11 +1,238 @@
-#include "readers/jit/interpreter.h"
+// Conditions: a known one takes its branch, one that depends on data becomes higher_order::cond.
+#include <algorithm>
+#include <array>
+
+#include "readers/jit/item_types.h"
 
 namespace onnx_native::readers::jit {
+namespace {
+
+using aten::Argument;
+using aten::Type;
+
+// Whether a block does nothing but raise an exception: a program is exported for inputs for which
+// it does not.
+bool raises(const torch::jit::Block& block) {
+  return std::ranges::any_of(block.nodes(), [](const JitNode* node) {
+    const std::string_view kind = node->kind().toQualString();
+    if (kind == "prim::RaiseException") return true;
+    return kind == "prim::If" && raises(*node->blocks()[0]) && raises(*node->blocks()[1]);
+  });
+}
+
+}  // namespace
+
+class Branches {
+ public:
+  Branches(Interpreter& run, const JitNode& node, aten::Value* condition)
+      : run_(run), recorder_(run.recorder_), node_(node), condition_(condition) {}
+
+  Items read() {
+    read_sides(false);
+    const bool writes = sides_[0].frame.writes || sides_[1].frame.writes;
+    const bool views = sides_[0].frame.captures_view || sides_[1].frame.captures_view;
+    if (writes && views) read_sides(true);
+    call_ = recorder_.add_control_flow("higher_order::cond", run_.location());
+    Items results;
+    for (size_t i = 0; i < sides_[0].results.size(); ++i)
+      results.push_back(merge(sides_[0].results[i], sides_[1].results[i]));
+    merge_changes();
+    finish();
+    return results;
+  }
+
+ private:
+  struct Side {
+    Frame frame;
+    Items results;
+    std::vector<Interpreter::Change> changes;
+  };
+
+  void read_sides(bool views_from_base) {
+    for (const size_t i : {0, 1}) {
+      Side& side = sides_[i];
+      side.frame = recorder_.sub_graph(views_from_base);
+      const size_t mark = run_.journal_.size();
+      {
+        const Recorder::Inside inside(recorder_, side.frame);
+        try {
+          side.results = run_.run(*node_.blocks()[i], {});
+        } catch (...) {
+          run_.rewind(mark);
+          throw;
+        }
+      }
+      side.changes = run_.rewind(mark);
+    }
+  }
+
+  bool is_outside(const Item& item) const {
+    if (const auto* dim = item.get<Dim>()) return recorder_.knows(*dim);
+    const aten::Value* value = item.tensor() ? item.tensor() : item.number();
+    return !value || recorder_.is_outside(value);
+  }
+
+  bool are_outside(const Item& item) const {
+    const Container* container = item.container();
+    if (!container) return is_outside(item);
+    if (container->kind == Container::Kind::object) return true;
+    return (!container->contents.stacked || recorder_.is_outside(container->contents.stacked)) &&
+           std::ranges::all_of(container->items(),
+                               [this](const Item& i) { return are_outside(i); });
+  }
+
+  // What is one thing in the first branch and another in the second.
+  Item merge(const Item& a, const Item& b) {
+    if (a.is_uninitialized() && b.is_uninitialized()) return {};
+    if (are_equal(a, b) && are_outside(a)) return a;
+    const Container* x = a.container();
+    const Container* y = b.container();
+    if ((x && y) || (x && b.is_uninitialized()) || (y && a.is_uninitialized()))
+      return merge_containers(a, b);
+    if (a.is_uninitialized() && is_known(b)) return b;
+    if (b.is_uninitialized() && is_known(a)) return a;
+    if (a.boolean() && b.boolean()) {
+      if (*a.boolean()) return Item::Number{condition_};
+      return run_.record_number("python::sym_not", {condition_});
+    }
+    if (a.is_none() != b.is_none()) run_.unsupported("a value that is None or not, as data decide");
+    return output(a, b);
+  }
+
+  Item merge_containers(const Item& a, const Item& b) {
+    if (a.is_uninitialized() || b.is_uninitialized()) {
+      const Item& known = a.is_uninitialized() ? b : a;
+      Items leaves;
+      flatten(known, leaves);
+      for (Item& leaf : leaves)
+        leaf = a.is_uninitialized() ? merge(Item(), leaf) : merge(leaf, Item());
+      size_t next = 0;
+      return rebuilt(known, leaves, next);
+    }
+    const Container& x = *a.container();
+    const Container& y = *b.container();
+    if (x.kind != y.kind || x.kind == Container::Kind::object)
+      run_.unsupported("one object or another, as data decide");
+    ContainerPtr result = make_container(x.kind, {}, x.type);
+    result->contents = merge_contents(x, x.contents, y.contents);
+    return result;
+  }
+
+  Container::Contents merge_contents(const Container& container, const Container::Contents& a,
+                                     const Container::Contents& b) {
+    Container::Contents result;
+    if (container.kind == Container::Kind::list &&
+        (a.stacked || b.stacked || a.items.size() != b.items.size())) {
+      return merge_lengths(container, a, b);
+    }
+    if (a.items.size() != b.items.size() || !std::ranges::equal(a.keys, b.keys, are_equal))
+      run_.unsupported("a container that has other elements, as data decide");
+    result.keys = a.keys;
+    for (size_t i = 0; i < a.items.size(); ++i) {
+      // An attribute that one branch did not read is what it was.
+      const auto read = [&](const Item& item) {
+        return container.object && item.is_uninitialized() ? container.items()[i] : item;
+      };
+      result.items.push_back(merge(read(a.items[i]), read(b.items[i])));
+    }
+    return result;
+  }
+
+  // A list that is longer in one branch becomes a tensor of its elements.
+  Container::Contents merge_lengths(const Container& list, const Container::Contents& a,
+                                    const Container::Contents& b) {
+    const std::optional<Type> element = element_type(a) ? element_type(a) : element_type(b);
+    if (list.accumulates || !element)
+      run_.unsupported("a list that is longer or shorter, as data decide");
+    const Container::Contents* const contents[] = {&a, &b};
+    Item tensors[2];
+    for (const size_t i : {0, 1}) {
+      const Recorder::Inside inside(recorder_, sides_[i].frame);
+      tensors[i] = Item::Tensor{stacked(run_, *contents[i], *element)};
+    }
+    Container::Contents result;
+    result.stacked = output(tensors[0], tensors[1]).tensor();
+    return result;
+  }
+
+  Item output(const Item& a, const Item& b) {
+    const Item* const items[] = {&a, &b};
+    const Type known = type_of(a.is_uninitialized() ? b : a);
+    if (known.kind == Type::Kind::unknown)
+      run_.unsupported(
+          concat("a value that is ", describe(a), " or ", describe(b), ", as data decide"));
+    const Type type = joined(recorder_, known, b.is_uninitialized() ? known : type_of(b));
+    for (const size_t i : {0, 1}) {
+      const Recorder::Inside inside(recorder_, sides_[i].frame);
+      sides_[i].frame.graph->outputs.push_back(operand(run_, *items[i], type));
+    }
+    aten::Value* value = recorder_.add_result(call_, "cond", type);
+    if (type.kind == Type::Kind::sym_int && !(run_.is_size(*known.dim)))
+      run_.note_integer(*type.dim);
+    return result_item(value);
+  }
+
+  void merge_changes() {
+    std::vector<ContainerPtr> changed;
+    for (const Side& side : sides_) {
+      for (const Interpreter::Change& change : side.changes) {
+        if (change.container->born <= made_before_ &&
+            std::ranges::find(changed, change.container) == changed.end())
+          changed.push_back(change.container);
+      }
+    }
+    for (const ContainerPtr& container : changed) {
+      const Container::Contents a = contents_after(0, *container);
+      const Container::Contents b = contents_after(1, *container);
+      Container::Contents merged = merge_contents(*container, a, b);
+      run_.change(container) = std::move(merged);
+    }
+  }
+
+  Container::Contents contents_after(size_t side, const Container& container) const {
+    for (const Interpreter::Change& change : sides_[side].changes) {
+      if (change.container.get() == &container) return change.contents;
+    }
+    return container.contents;
+  }
+
+  // Both branches take the same operands.
+  void finish() {
+    std::vector<aten::Value*> operands;
+    for (Side& side : sides_) {
+      for (const auto& [outer, inner] : side.frame.captures) {
+        if (std::ranges::find(operands, outer) == operands.end()) operands.push_back(outer);
+      }
+    }
+    Argument::List given(operands.begin(), operands.end());
+    for (Side& side : sides_) {
+      const Recorder::Inside inside(recorder_, side.frame);
+      std::vector<aten::Value*> inputs;
+      for (aten::Value* value : operands) inputs.push_back(recorder_.lift(value));
+      side.frame.graph->inputs = std::move(inputs);
+    }
+    recorder_.finish(call_,
+                     {recorder_.lift(condition_), sides_[0].frame.graph, sides_[1].frame.graph,
+                      std::move(given)},
+                     {&sides_[0].frame, &sides_[1].frame});
+  }
+
+  Interpreter& run_;
+  Recorder& recorder_;
+  const JitNode& node_;
+  aten::Value* condition_;
+  std::array<Side, 2> sides_;
+  aten::Node* call_ = nullptr;
+  const uint64_t made_before_ = containers_made();
+};
 
 Items Interpreter::branch(const JitNode& node, const Item& condition) {
-  const std::optional<bool> known = condition.boolean();
-  if (!known) unsupported("a branch that depends on data");
-  return run(*node.blocks()[*known ? 0 : 1], {});
+  const torch::jit::Block& yes = *node.blocks()[0];
+  const torch::jit::Block& no = *node.blocks()[1];
+  if (const std::optional<bool> known = condition.boolean()) return run(*known ? yes : no, {});
+  if (raises(yes) != raises(no)) return run(raises(yes) ? no : yes, {});
+  if (!condition.number()) unsupported("a condition that is " + describe(condition));
+  return Branches(*this, node, condition.number()).read();
 }
 
 }  // namespace onnx_native::readers::jit

@@ -59,6 +59,7 @@ ContainerPtr Interpreter::object(const c10::intrusive_ptr<c10::ivalue::Object>& 
     known = make_container(Container::Kind::object, Items(object->type()->numAttributes()),
                            object->type());
     known->object = object;
+    known->born = 0;
     known->path = path;
   }
   return known;
@@ -275,7 +276,7 @@ Item Interpreter::record_number(const std::string& key, std::vector<Argument> ar
   const auto [value, known] = recorder_.number(key, std::move(arguments), location());
   if (known) return *known;
   if (!value->type.dim) return Item::Number{value};
-  for (std::string& symbol : value->type.dim->symbols()) integers_.insert(std::move(symbol));
+  note_integer(*value->type.dim);
   return *value->type.dim;
 }
 
@@ -286,6 +287,10 @@ std::optional<Interpreter::Quotient> Interpreter::quotient(const Item& item) con
 
 void Interpreter::set_quotient(const Item& item, Quotient quotient) {
   if (item.number()) quotients_.insert_or_assign(item.number(), std::move(quotient));
+}
+
+void Interpreter::note_integer(const Dim& dim) {
+  for (std::string& symbol : dim.symbols()) integers_.insert(std::move(symbol));
 }
 
 bool Interpreter::is_size(const Dim& dim) const {
@@ -381,6 +386,15 @@ Location Interpreter::location() const {
 Container::Contents& Interpreter::change(const ContainerPtr& container) {
   journal_.push_back({container, container->contents});
   return container->contents;
+}
+
+void Interpreter::load(const ContainerPtr& object, size_t slot, const Item& item) {
+  object->items()[slot] = item;
+  for (Change& change : journal_) {
+    if (change.container != object) continue;
+    Item& before = change.contents.items[slot];
+    if (before.is_uninitialized()) before = item;
+  }
 }
 
 std::vector<Interpreter::Change> Interpreter::rewind(size_t mark) {

@@ -78,6 +78,8 @@ class Interpreter {
   void set_quotient(const Item& item, Quotient quotient);
   // Whether the symbols of an expression are sizes, which are not negative, and no other numbers.
   bool is_size(const Dim& dim) const;
+  // Says that they are not.
+  void note_integer(const Dim& dim);
 
   aten::Argument argument(const Item& item, const aten::SchemaType& type);
   // A number or tensor, as it is.
@@ -86,6 +88,8 @@ class Interpreter {
 
   // A container that is about to change.
   Container::Contents& change(const ContainerPtr& container);
+  // Sets an attribute that was asked for first; it had that value all along.
+  void load(const ContainerPtr& object, size_t slot, const Item& item);
   [[noreturn]] void unsupported(const std::string& message) const;
 
   // Control flow; see branches.cpp and loops.cpp.

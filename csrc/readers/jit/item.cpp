@@ -22,13 +22,21 @@ std::optional<int64_t> Item::integer() const {
   return dim ? dim->constant() : std::nullopt;
 }
 
+namespace {
+
+thread_local uint64_t made = 0;
+
+}  // namespace
+
+uint64_t containers_made() { return made; }
+
 ContainerPtr make_container(Container::Kind kind, std::vector<Item> items, c10::TypePtr type) {
-  return std::make_shared<Container>(
-      Container{.kind = kind,
-                .type = std::move(type),
-                .contents = {.keys = {}, .items = std::move(items), .stacked = nullptr},
-                .object = {},
-                .path = {}});
+  auto container = std::make_shared<Container>();
+  container->kind = kind;
+  container->type = std::move(type);
+  container->contents.items = std::move(items);
+  container->born = ++made;
+  return container;
 }
 
 bool is_known(const Item& item) {

@@ -79,6 +79,7 @@ struct Container {
   c10::intrusive_ptr<c10::ivalue::Object> object;
   std::string path;          // in the module, as in state_dict
   bool accumulates = false;  // a loop appends to it, and may do nothing else
+  uint64_t born = 0;         // counts those that the program makes, from 1
 
   std::vector<Item>& items() { return contents.items; }
   const std::vector<Item>& items() const { return contents.items; }
@@ -86,6 +87,8 @@ struct Container {
 
 ContainerPtr make_container(Container::Kind kind, std::vector<Item> items,
                             c10::TypePtr type = nullptr);
+// How many there have been on this thread.
+uint64_t containers_made();
 
 // Whether nothing of it depends on tensors or open sizes.
 bool is_known(const Item& item);

@@ -44,12 +44,12 @@ const Item& attribute(const Call& call, const ContainerPtr& object, const std::s
     result = call.run.item(*known, name);
     return result;
   }
-  Item& item = object->items()[*slot];
-  if (item.is_uninitialized() && object->object) {
+  if (object->items()[*slot].is_uninitialized() && object->object) {
     const std::string path = object->path.empty() ? name : object->path + "." + name;
-    item = call.run.item(object->object->getSlot(*slot), path, type->is_parameter(*slot));
+    call.run.load(object, *slot,
+                  call.run.item(object->object->getSlot(*slot), path, type->is_parameter(*slot)));
   }
-  return item;
+  return object->items()[*slot];
 }
 
 std::optional<Items> get_attribute(const Call& call) {

@@ -20,8 +20,8 @@ Recorder::Recorder(std::shared_ptr<aten::Graph> graph, TypeInference& types)
 
 void Recorder::enter(Value* value, Frame& frame) {
   owners_[value] = &frame;
-  const auto learn = [this](const Dim& dim) {
-    for (std::string& symbol : dim.symbols()) symbols_.insert(std::move(symbol));
+  const auto learn = [&](const Dim& dim) {
+    for (std::string& symbol : dim.symbols()) symbols_.try_emplace(std::move(symbol), &frame);
   };
   if (value->type.dim) {
     learn(*value->type.dim);
@@ -113,13 +113,37 @@ std::pair<Value*, std::optional<Dim>> Recorder::number(std::string op,
 
 // --- Sub-graphs
 
-void Recorder::open(Frame& frame) {
-  frame.graph = std::make_shared<aten::Graph>();
-  frame.parent = frame_;
-  frame_ = &frame;
+Frame Recorder::sub_graph(bool views_from_base) {
+  return {.graph = graphs_.emplace_back(std::make_shared<aten::Graph>()),
+          .parent = frame_,
+          .views_from_base = views_from_base};
 }
 
-void Recorder::close() { frame_ = frame_->parent; }
+aten::Node* Recorder::add_control_flow(std::string op, const Location& location) {
+  return graph().add_node(std::move(op), {}, graph().add_location(location));
+}
+
+Value* Recorder::add_result(aten::Node* node, std::string_view name, Type type) {
+  Value* value = graph().add_output(node, name, std::move(type));
+  define(value);
+  return value;
+}
+
+void Recorder::finish(aten::Node* node, std::vector<Argument> arguments,
+                      std::initializer_list<const Frame*> bodies) {
+  std::vector<aten::Node*>& nodes = graph().nodes;
+  std::erase(nodes, node);
+  const bool writes = std::ranges::any_of(bodies, &Frame::writes);
+  if (node->outputs.empty() && !writes) return;
+  node->arguments = std::move(arguments);
+  nodes.push_back(node);
+  if (!writes) return;
+  for (const Frame* body : bodies) {
+    for (const auto& [outer, inner] : body->captures) {
+      if (outer->type.is_tensor()) types_.forget(*outer);
+    }
+  }
+}
 
 Value* Recorder::lift(Value* value, Frame& frame) {
   const auto owner = owners_.find(value);
@@ -181,9 +205,20 @@ void Recorder::restore(Mark mark) {
 
 // --- Sizes
 
+bool Recorder::is_outside(const Value* value) const {
+  const Frame* frame = frame_;
+  while (frame && frame != owners_.at(value)) frame = frame->parent;
+  return frame != nullptr;
+}
+
 bool Recorder::knows(const Dim& dim) const {
-  return std::ranges::all_of(dim.symbols(),
-                             [this](const std::string& s) { return symbols_.contains(s); });
+  return std::ranges::all_of(dim.symbols(), [this](const std::string& symbol) {
+    const auto at = symbols_.find(symbol);
+    if (at == symbols_.end()) return false;
+    const Frame* frame = frame_;
+    while (frame && frame != at->second) frame = frame->parent;
+    return frame != nullptr;
+  });
 }
 
 Argument Recorder::size(const Dim& dim) {

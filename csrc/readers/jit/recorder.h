@@ -1,11 +1,11 @@
 // The graphs being written: the program's and, inside it, those of branches and loop bodies.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -55,17 +55,36 @@ class Recorder {
   // A size as an argument: a number, or a value of this graph. Throws ExportError(internal) where
   // no tensor has it.
   aten::Argument size(const Dim& dim);
-  // Whether the graphs around have all symbols of an expression.
+  // Whether this graph or those around it have all symbols of an expression.
   bool knows(const Dim& dim) const;
+  // Whether a value is of the current graph or one around it.
+  bool is_outside(const aten::Value* value) const;
   // The value in the current graph.
   aten::Value* lift(aten::Value* value) { return lift(value, *frame_); }
   void lift(aten::Argument& argument);
 
-  // Starts a sub-graph: calls are recorded in it until `close`.
-  void open(Frame& frame);
-  void close();
-  // Enters a result of control flow.
-  void define(aten::Value* value);
+  // For as long as it lives, calls are recorded in a sub-graph.
+  class Inside {
+   public:
+    Inside(Recorder& recorder, Frame& frame) : recorder_(recorder), outer_(recorder.frame_) {
+      recorder.frame_ = &frame;
+    }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+    ~Inside() { recorder_.frame_ = outer_; }
+
+   private:
+    Recorder& recorder_;
+    Frame* outer_;
+  };
+  // A sub-graph of the current graph.
+  Frame sub_graph(bool views_from_base);
+  // A call with sub-graphs, at the end of the graph; `finish` it with its operands and results.
+  aten::Node* add_control_flow(std::string op, const Location& location);
+  aten::Value* add_result(aten::Node* node, std::string_view name, aten::Type type);
+  // Moves it behind all calls that its operands need, or drops it where it does nothing.
+  void finish(aten::Node* node, std::vector<aten::Argument> arguments,
+              std::initializer_list<const Frame*> bodies);
 
   // What `restore` takes the current graph back to.
   struct Mark {
@@ -80,6 +99,7 @@ class Recorder {
   aten::Value* lift(aten::Value* value, Frame& frame);
   aten::Value* replay(aten::Value* value, Frame& frame);
   void enter(aten::Value* value, Frame& frame);
+  void define(aten::Value* value);
   aten::Value* find_size(const Dim& dim, Frame& frame);
   aten::Value* size_value(const Dim& dim);
   aten::Value* compute(const Dim& dim);
@@ -92,7 +112,8 @@ class Recorder {
   Frame* frame_;
   TypeInference& types_;
   std::unordered_map<const aten::Value*, const Frame*> owners_;
-  std::unordered_set<std::string> symbols_;
+  std::vector<std::shared_ptr<aten::Graph>> graphs_;       // their values' addresses are keys
+  std::unordered_map<std::string, const Frame*> symbols_;  // where they came up first
 };
 
 // "aten::add_.Tensor" -> "add_".

@@ -35,7 +35,8 @@ def check(
         program.initialize_inference_session(_session)
         for args in inputs:
             expected = torch.utils._pytree.tree_leaves(module(*clone(args)))
-            assert_same(program(*clone(args)), [e for e in expected if e is not None])
+            tensors = [torch.as_tensor(e) for e in expected if e is not None]
+            assert_same(program(*clone(args)), tensors)
     assert program is not None
     return program
 

@@ -1,0 +1,151 @@
+#include "aten/written_operands.h"
+
+#include <algorithm>
+
+#include "aten/views.h"
+
+namespace onnx_native::aten {
+namespace {
+
+constexpr std::string_view kCond = "higher_order::cond";
+constexpr std::string_view kLoop = "higher_order::for_loop";
+// Places of a loop's arguments, and of its body's inputs and outputs that come before the states.
+constexpr size_t kBody = 2, kStates = 3, kCaptures = 4;
+constexpr size_t kBeforeStates = 1;
+
+Graph& body(const Node& node, size_t i) {
+  return **node.arguments[i].get<std::shared_ptr<Graph>>();
+}
+
+Argument::List& operands(Node& node, size_t i) {
+  return std::get<Argument::List>(node.arguments[i].value);
+}
+
+// What the input became; nullptr where it was not written to.
+Value* written_value(const Graph& graph, const Value* input) {
+  const auto at = std::ranges::find(graph.mutations, input->name, &Mutation::target);
+  return at == graph.mutations.end() ? nullptr : at->value;
+}
+
+void insert_output(Graph& graph, Node& node, size_t at, Value* operand) {
+  graph.add_output(&node, operand->name, operand->type);
+  std::rotate(node.outputs.begin() + static_cast<std::ptrdiff_t>(at), node.outputs.end() - 1,
+              node.outputs.end());
+  for (size_t i = at; i < node.outputs.size(); ++i) node.outputs[i]->index = static_cast<int>(i);
+}
+
+OperandWrites of_branches(Graph& graph, Node& node) {
+  OperandWrites result;
+  Graph* const branches[] = {&body(node, 1), &body(node, 2)};
+  const Argument::List& given = operands(node, 3);
+  for (size_t k = 0; k < given.size(); ++k) {
+    if (!written_value(*branches[0], branches[0]->inputs[k]) &&
+        !written_value(*branches[1], branches[1]->inputs[k])) {
+      continue;
+    }
+    for (Graph* branch : branches) {
+      Value* written = written_value(*branch, branch->inputs[k]);
+      branch->outputs.emplace_back(written ? written : branch->inputs[k]);
+    }
+    insert_output(graph, node, node.outputs.size(), given[k].as_value());
+    result.written.emplace_back(given[k].as_value(), node.outputs.back());
+  }
+  for (Graph* branch : branches) branch->mutations.clear();
+  return result;
+}
+
+// A captured tensor that is written to becomes a state.
+OperandWrites of_loop(Graph& graph, Node& node) {
+  OperandWrites result;
+  Graph& steps = body(node, kBody);
+  Argument::List& states = operands(node, kStates);
+  Argument::List& captures = operands(node, kCaptures);
+  for (size_t k = 0; k < states.size(); ++k) {
+    if (written_value(steps, steps.inputs[kBeforeStates + k]) && states[k].as_value())
+      result.first_states.push_back(states[k].as_value());
+  }
+  for (size_t k = 0; k < captures.size();) {
+    const size_t input = kBeforeStates + states.size() + k;
+    Value* written = written_value(steps, steps.inputs[input]);
+    if (!written) {
+      ++k;
+      continue;
+    }
+    const size_t state = states.size();
+    Value* operand = captures[k].as_value();
+    captures.erase(captures.begin() + static_cast<std::ptrdiff_t>(k));
+    states.emplace_back(operand);
+    const auto begin = steps.inputs.begin() + kBeforeStates;
+    std::rotate(begin + static_cast<std::ptrdiff_t>(state),
+                begin + static_cast<std::ptrdiff_t>(state + k),
+                begin + static_cast<std::ptrdiff_t>(state + k + 1));
+    steps.outputs.insert(steps.outputs.begin() + static_cast<std::ptrdiff_t>(kBeforeStates + state),
+                         written);
+    insert_output(graph, node, state, operand);
+    result.written.emplace_back(operand, node.outputs[state]);
+  }
+  steps.mutations.clear();
+  return result;
+}
+
+bool makes_a_step(const Node& loop) {
+  const auto* steps = loop.arguments[0].get<int64_t>();
+  const auto* condition = loop.arguments[1].get<bool>();
+  return steps && *steps > 0 && condition && *condition;
+}
+
+// The input of the graph that a value may be, or may be a view of.
+const Value* root(const Value* value) {
+  while (value && value->producer) {
+    const Node& node = *value->producer;
+    if (!node.schema || !may_share(*node.schema) || node.arguments.empty()) return nullptr;
+    value = node.arguments[0].as_value();
+  }
+  return value;
+}
+
+}  // namespace
+
+OperandWrites return_writes(Graph& graph, Node& node) {
+  if (node.op == kCond) return of_branches(graph, node);
+  if (node.op == kLoop) return of_loop(graph, node);
+  for (const Argument& argument : node.arguments) {
+    const auto* sub_graph = argument.get<std::shared_ptr<Graph>>();
+    if (sub_graph && !(*sub_graph)->mutations.empty()) {
+      fail_unsupported(node, concat("a branch or loop body writes to its input %",
+                                    (*sub_graph)->mutations[0].target));
+    }
+  }
+  return {};
+}
+
+std::vector<std::pair<Value*, Value*>> passed_through(const Node& node) {
+  std::vector<std::pair<Value*, Value*>> result;
+  const auto find = [&](const Graph& graph, size_t first_input, const Argument::List& given,
+                        size_t output, Value* of) {
+    const Value* value = graph.outputs[output].as_value();
+    const auto at = std::ranges::find(graph.inputs, root(value));
+    const auto place = static_cast<size_t>(at - graph.inputs.begin());
+    if (!value || at == graph.inputs.end() || place < first_input) return;
+    if (place - first_input < given.size() && given[place - first_input].as_value())
+      result.emplace_back(of, given[place - first_input].as_value());
+  };
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (!node.outputs[i]->type.is_tensor()) continue;
+    if (node.op == kCond) {
+      const Argument::List& given = *node.arguments[3].get<Argument::List>();
+      for (const size_t branch : {1, 2}) find(body(node, branch), 0, given, i, node.outputs[i]);
+    } else if (node.op == kLoop) {
+      const Argument::List& states = *node.arguments[kStates].get<Argument::List>();
+      const Argument::List& captures = *node.arguments[kCaptures].get<Argument::List>();
+      if (i >= states.size()) break;  // stacked: copies
+      if (states[i].as_value() && !makes_a_step(node))
+        result.emplace_back(node.outputs[i], states[i].as_value());
+      find(body(node, kBody), kBeforeStates + states.size(), captures, kBeforeStates + i,
+           node.outputs[i]);
+    }
+  }
+  return result;
+}
+
+}  // namespace onnx_native::aten

@@ -1,0 +1,142 @@
+#include "readers/jit/item_types.h"
+
+#include <algorithm>
+
+namespace onnx_native::readers::jit {
+
+using aten::Argument;
+using aten::Type;
+using Kind = Type::Kind;
+
+Type type_of(const Item& item) {
+  if (item.tensor()) return item.tensor()->type;
+  if (item.number()) return item.number()->type;
+  if (const auto* dim = item.get<Dim>()) return Type::sym_int(*dim);
+  Type type;
+  if (item.boolean()) type.kind = Kind::sym_bool;
+  if (item.floating()) type.kind = Kind::sym_float;
+  return type;
+}
+
+Type joined(const Recorder& recorder, const Type& a, const Type& b, std::vector<bool>* renamed) {
+  if (a.kind != b.kind)
+    fail(ErrorKind::unsupported,
+         "a value that is sometimes a tensor or number of one kind and "
+         "sometimes of another");
+  Type result = a;
+  const auto join = [&](const Dim& x, const Dim& y) {
+    const bool same = x == y && recorder.knows(x);
+    if (renamed) renamed->push_back(!same);
+    return same ? x : Dim::fresh();
+  };
+  if (a.kind == Kind::sym_int) {
+    result.dim = join(*a.dim, *b.dim);
+  } else if (a.is_tensor()) {
+    if (a.dtype != b.dtype)
+      fail(ErrorKind::unsupported, "a tensor that is sometimes ", name(a.dtype), ", sometimes ",
+           name(b.dtype));
+    if (!a.shape || !b.shape || a.shape->size() != b.shape->size()) {
+      result.shape.reset();
+    } else {
+      for (size_t i = 0; i < a.shape->size(); ++i)
+        (*result.shape)[i] = join((*a.shape)[i], (*b.shape)[i]);
+    }
+  }
+  return result;
+}
+
+Argument filler(Interpreter& run, const Type& type) {
+  if (type.kind == Kind::sym_bool) return false;
+  if (type.kind == Kind::sym_int) return int64_t{0};
+  if (type.kind == Kind::sym_float) return 0.0;
+  Argument::List sizes;
+  if (!type.shape) fail(ErrorKind::unsupported, "a tensor that is set on one way only");
+  for (const Dim& dim : *type.shape)
+    sizes.push_back(run.recorder().knows(dim) ? run.recorder().size(dim) : Argument(int64_t{1}));
+  return run.record_one("aten::zeros", {std::move(sizes), type.dtype}).tensor();
+}
+
+Argument operand(Interpreter& run, const Item& item, const Type& type) {
+  if (item.is_uninitialized()) return filler(run, type);
+  Argument argument = run.argument(item);
+  if (type.kind == Kind::sym_float)  // double precision, whatever it was read from
+    argument = run.argument(run.record_number("python::sym_float", {std::move(argument)}));
+  run.recorder().lift(argument);
+  return argument;
+}
+
+Item result_item(aten::Value* value) {
+  if (value->type.kind == Kind::sym_int) return *value->type.dim;
+  if (value->type.is_tensor()) return Item::Tensor{value};
+  return Item::Number{value};
+}
+
+namespace {
+
+bool has_leaves(const Item& item) {
+  const Container* container = item.container();
+  return container && container->kind != Container::Kind::object;
+}
+
+}  // namespace
+
+void flatten(const Item& item, Items& leaves) {
+  if (!has_leaves(item)) {
+    leaves.push_back(item);
+    return;
+  }
+  const Container& container = *item.container();
+  if (container.accumulates)
+    fail(ErrorKind::unsupported, "a list that a loop appends to, as a value of the loop");
+  if (container.contents.stacked) leaves.emplace_back(Item::Tensor{container.contents.stacked});
+  for (const Item& element : container.items()) flatten(element, leaves);
+}
+
+Item rebuilt(const Item& item, const Items& leaves, size_t& next) {
+  if (!has_leaves(item)) return leaves.at(next++);
+  const Container& container = *item.container();
+  ContainerPtr result = make_container(container.kind, {}, container.type);
+  result->contents.keys = container.contents.keys;
+  if (container.contents.stacked) result->contents.stacked = leaves.at(next++).tensor();
+  for (const Item& element : container.items())
+    result->items().push_back(rebuilt(element, leaves, next));
+  return result;
+}
+
+std::optional<Type> element_type(const Container::Contents& list) {
+  Type result;
+  if (list.stacked) {
+    result = list.stacked->type;
+    if (!result.shape || result.shape->empty()) return std::nullopt;
+    result.shape->erase(result.shape->begin());
+    return result;
+  }
+  for (const Item& item : list.items) {
+    const aten::Value* value = item.tensor();
+    if (!value || !value->type.shape) return std::nullopt;
+    if (result.is_tensor() &&
+        (result.dtype != value->type.dtype || result.shape->size() != value->type.shape->size()))
+      return std::nullopt;
+    result = value->type;
+  }
+  return result.is_tensor() ? std::optional(result) : std::nullopt;
+}
+
+aten::Value* stacked(Interpreter& run, const Container::Contents& list, const Type& element) {
+  if (list.stacked) return list.stacked;
+  Argument::List elements;
+  for (const Item& item : list.items) {
+    if (!item.tensor())
+      fail(ErrorKind::unsupported,
+           "a list of other things than tensors, whose "
+           "length is not known");
+    elements.emplace_back(item.tensor());
+  }
+  if (!elements.empty())
+    return run.record_one("aten::stack", {std::move(elements), int64_t{0}}).tensor();
+  Type none = element;
+  none.shape->insert(none.shape->begin(), Dim(0));
+  return filler(run, none).as_value();
+}
+
+}  // namespace onnx_native::readers::jit

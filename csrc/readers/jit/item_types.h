@@ -1,0 +1,37 @@
+// Types of Items where two ways through a program meet.
+#pragma once
+
+#include "readers/jit/interpreter.h"
+
+namespace onnx_native::readers::jit {
+
+// The type of a tensor or number as a result of a sub-graph; `unknown` for anything else.
+aten::Type type_of(const Item& item);
+
+// A type that has room for both; sizes in which they differ, or which `recorder`'s graph knows
+// nothing of, get new names, and `renamed` says which. Throws ExportError(unsupported) where dtypes
+// differ.
+aten::Type joined(const Recorder& recorder, const aten::Type& a, const aten::Type& b,
+                  std::vector<bool>* renamed = nullptr);
+
+// A tensor of that type, where nobody looks at the elements.
+aten::Argument filler(Interpreter& run, const aten::Type& type);
+
+// A tensor or number as an operand or result of control flow, in the recorder's graph.
+aten::Argument operand(Interpreter& run, const Item& item, const aten::Type& type);
+// What such a result is to the program.
+Item result_item(aten::Value* value);
+
+// The tensors, numbers and known things in an item, through tuples, lists and dicts.
+void flatten(const Item& item, Items& leaves);
+// The same item over other leaves; `next` is moved on.
+Item rebuilt(const Item& item, const Items& leaves, size_t& next);
+
+// A list as one tensor of its elements; of no elements, one of `element`'s type. Throws
+// ExportError(unsupported) where the elements have not all the same type.
+aten::Value* stacked(Interpreter& run, const Container::Contents& list, const aten::Type& element);
+// The type of a list's elements; nullopt without any, or where they are not tensors of one dtype
+// and rank.
+std::optional<aten::Type> element_type(const Container::Contents& list);
+
+}  // namespace onnx_native::readers::jit

@@ -1,0 +1,409 @@
+"""Scripted programs with branches, loops, writes and lists, and inputs for each."""
+
+import math
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+class Article(nn.Module):
+    """Writes rows of a tensor in a loop as long as the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(10, 20)
+
+    def forward(self, x):
+        y = self.linear(x)
+        for i in range(x.shape[0]):
+            y[i] += torch.sin(y[i])
+        return y
+
+
+class Branch(nn.Module):
+    def forward(self, x):
+        if x.sum() > 0:
+            return x * 2
+        return x - 1
+
+
+class NestedBranch(nn.Module):
+    def forward(self, x):
+        y = x
+        if x.sum() > 0:
+            if x.max() > 2:
+                y = x * 2
+            else:
+                y = x.sin() + 1
+        return y + 1
+
+
+class BranchOnSize(nn.Module):
+    def forward(self, x):
+        if x.size(0) > 3:
+            return x[:3].sum(0)
+        return x.mean(0)
+
+
+class Asserts(nn.Module):
+    def forward(self, x):
+        if x.size(0) == 0:
+            raise ValueError("empty")
+        assert x.dim() == 2
+        if bool((x > 1e6).any()):
+            raise ValueError("too large")
+        return x / x.size(0)
+
+
+class WritesInBranch(nn.Module):
+    def forward(self, x):
+        y = x.clone()
+        row = y[0]
+        if x.sum() > 0:
+            row += 1
+            y[1] = 3.0
+        else:
+            y.mul_(2)
+        return y, row
+
+
+class CountedLoop(nn.Module):
+    def forward(self, x):
+        y = x
+        for i in range(20):
+            y = torch.tanh(y) * 1.1 + i
+        return y
+
+
+class UnrolledLoop(nn.Module):
+    def forward(self, x):
+        y = x
+        for i in range(2):
+            y = torch.tanh(y) * 1.1 + i
+        return y
+
+
+class LoopOverSize(nn.Module):
+    def forward(self, x):
+        total = torch.zeros_like(x[0])
+        for i in range(x.size(0)):
+            total = total * 0.5 + x[i]
+        return total
+
+
+class Appends(nn.Module):
+    def forward(self, x):
+        outputs = []
+        state = torch.zeros(x.size(1))
+        for i in range(x.size(0)):
+            state = torch.tanh(x[i] + state)
+            outputs.append(state)
+        return torch.stack(outputs), state
+
+
+class AppendsSometimes(nn.Module):
+    def forward(self, x):
+        rows = [x[0]]
+        for i in range(x.size(0)):
+            if x[i].sum() > 0:
+                rows.append(x[i] * 2)
+        return torch.stack(rows, 1), len(rows)
+
+
+class Concatenates(nn.Module):
+    def forward(self, x):
+        parts = [x * 0]
+        for i in range(x.size(0)):
+            parts.append(x + i)
+        return torch.cat(parts, 0)
+
+
+class GrowsTensor(nn.Module):
+    def forward(self, x):
+        y = x[:1]
+        for i in range(x.size(0)):
+            y = torch.cat([y, x[i : i + 1] * 2], 0)
+        return y
+
+
+class While(nn.Module):
+    def forward(self, x):
+        n = 0
+        while x.abs().max() > 1:
+            x = x / 2
+            n += 1
+        return x, n
+
+
+class Breaks(nn.Module):
+    def forward(self, x):
+        y = x * 0
+        for i in range(x.size(0)):
+            if x[i].sum() > 3:
+                break
+            if x[i].sum() < -3:
+                continue
+            y = y + x[i]
+        return y
+
+
+class ReturnsFromLoop(nn.Module):
+    def forward(self, x):
+        for i in range(x.size(0)):
+            if x[i, 0] > 0.5:
+                return x[i] * 10
+        return x[0] * 0
+
+
+class NestedLoops(nn.Module):
+    def forward(self, x):
+        y = torch.zeros_like(x)
+        for i in range(x.size(0)):
+            for j in range(x.size(1)):
+                y[i, j] = x[i, j] * i + j
+        return y
+
+
+class CarriesInteger(nn.Module):
+    def forward(self, x):
+        a = 1
+        b = 1
+        for _ in range(x.size(0)):
+            a, b = b, a + b
+        return x * a, b
+
+
+class CarriesFloat(nn.Module):
+    def forward(self, x):
+        scale = 1.0
+        for i in range(x.size(0)):
+            scale = scale * 0.9 + 0.1 * i
+        return x * scale
+
+
+class LoopOverTensor(nn.Module):
+    def forward(self, x):
+        y = x[0] * 0
+        for row in x:
+            y = torch.maximum(y, row.cos())
+        return y
+
+
+class LoopOverList(nn.Module):
+    def forward(self, x, y):
+        total = x * 0
+        for i, t in enumerate([x, y, x + y, x * y]):
+            total = total + t.sigmoid() * i
+        return total
+
+
+class Modules(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+        self.named = nn.ModuleDict({"a": nn.ReLU(), "b": nn.Tanh()})
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        for name, module in self.named.items():
+            x = module(x) + len(name)
+        return x
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRUCell(4, 6)
+
+    def forward(self, x):
+        h = torch.zeros(x.size(1), 6)
+        outputs = torch.jit.annotate(list[Tensor], [])
+        for t in range(x.size(0)):
+            h = self.cell(x[t], h)
+            outputs += [h]
+        return torch.stack(outputs, 1), h
+
+
+class Pair(NamedTuple):
+    low: Tensor
+    high: Tensor
+
+
+class Structures(nn.Module):
+    def forward(self, x, weights: tuple[Tensor, Tensor], scale: float = 2.0):
+        named = {"sum": x + weights[0], "product": x * weights[1] * scale}
+        pair = Pair(x.amin(), x.amax())
+        return named, pair, [x.size(0) * 2, pair.low]
+
+
+class Optional(nn.Module):
+    def forward(self, x, mask: Tensor | None = None, flag: bool = False):
+        if mask is not None:
+            x = x.masked_fill(mask, 0.0)
+        if flag:
+            x = x + 1
+        return x
+
+
+class State(nn.Module):
+    """An attribute that the method sets and reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+        self.last = torch.zeros(3)
+
+    def forward(self, x):
+        for i in range(x.size(0)):
+            self.last = self.last * 0.5 + x[i]
+            self.count += 1
+        return self.last + self.count
+
+
+class Sizes(nn.Module):
+    def forward(self, x):
+        b, c = x.shape
+        half = int(c / 2)
+        rows = math.floor(b * 0.5) + 1
+        y = x.reshape(b, half, 2).transpose(0, 1).reshape(half, -1)
+        return y, x.new_zeros(rows, max(b, c)), torch.arange(b * 2)
+
+
+class Item(nn.Module):
+    def forward(self, x):
+        n = int(x.abs().sum().item()) % 3 + 1
+        return x.repeat(n, 1), x[:, :n]
+
+
+class Windows(nn.Module):
+    def forward(self, x):
+        y = torch.zeros_like(x)
+        for i in range(0, x.size(0) - 1, 2):
+            y[i : i + 2] = functional.softmax(x[i : i + 2], 0)
+        return y
+
+
+class ViewsInLoop(nn.Module):
+    """A view from before the loop sees what the loop writes to its base."""
+
+    def forward(self, x):
+        y = x.clone()
+        flat = y.view(-1)
+        first = y[0]
+        for i in range(x.size(0)):
+            y[i].add_(flat[0])
+            first.mul_(0.5)
+        return y, flat, first
+
+
+class PopsAndSlices(nn.Module):
+    def forward(self, x):
+        parts = list(x.unbind(1))
+        last = parts.pop()
+        parts.insert(0, last)
+        return torch.stack(parts[::-1] + parts[:1], 1)
+
+
+class ReadsList(nn.Module):
+    """A loop that looks at the list it appends to."""
+
+    def forward(self, x):
+        rows = [x[0], x[1]]
+        for i in range(x.size(0)):
+            rows.append(rows[-1] + rows[-2] * x[i])
+        return torch.stack(rows)
+
+
+class EarlyReturn(nn.Module):
+    def forward(self, x):
+        if x.sum() > 100:
+            return x, x
+        y = x.relu()
+        if y.sum() > 2:
+            return y, x
+        return y + 1, y
+
+
+class Reverse(nn.Module):
+    def forward(self, x):
+        outs: list[Tensor] = []
+        h = x[0] * 0
+        for i in range(x.size(0) - 1, -1, -1):
+            h = h * 0.5 + x[i]
+            outs.append(h)
+        outs.reverse()
+        return torch.stack(outs)
+
+
+def rows(*sizes, width=4):
+    return [(torch.randn(size, width),) for size in sizes]
+
+
+BATCH = [{0: "batch"}]
+# Name -> module, inputs, dynamic shapes.
+PROGRAMS = {
+    "article": (Article(), rows(3, 1, 7, width=10), BATCH),
+    "branch": (Branch(), [(torch.ones(2, 4),), (-torch.ones(3, 4),)], BATCH),
+    "nested branch": (
+        NestedBranch(),
+        [(torch.ones(2, 4),), (-torch.ones(3, 4),), (torch.ones(3, 4) * 3,)],
+        BATCH,
+    ),
+    "branch on size": (BranchOnSize(), rows(2, 5), BATCH),
+    "asserts": (Asserts(), rows(2, 5), BATCH),
+    "writes in branch": (WritesInBranch(), [(torch.ones(2, 4),), (-torch.ones(3, 4),)], BATCH),
+    "counted loop": (CountedLoop(), rows(2, 5), BATCH),
+    "unrolled loop": (UnrolledLoop(), rows(2, 5), BATCH),
+    "loop over size": (LoopOverSize(), rows(2, 5), BATCH),
+    "appends": (Appends(), rows(2, 5), BATCH),
+    "appends sometimes": (AppendsSometimes(), rows(3, 6), BATCH),
+    "concatenates": (Concatenates(), rows(2, 4), BATCH),
+    "grows tensor": (GrowsTensor(), rows(2, 4), BATCH),
+    "while": (While(), [(torch.randn(2, 4) * 50,), (torch.randn(3, 4) * 0.1,)], BATCH),
+    "breaks": (Breaks(), [(torch.randn(9, 4) * 2,), (torch.randn(2, 4),)], BATCH),
+    "returns from loop": (ReturnsFromLoop(), rows(5, 2), BATCH),
+    "nested loops": (NestedLoops(), rows(3, 2), [{0: "batch", 1: "width"}]),
+    "carries integer": (CarriesInteger(), rows(3, 6), BATCH),
+    "carries float": (CarriesFloat(), rows(3, 6), BATCH),
+    "loop over tensor": (LoopOverTensor(), rows(3, 6), BATCH),
+    "loop over list": (
+        LoopOverList(),
+        [(torch.randn(2, 3), torch.randn(2, 3)), (torch.randn(4, 3), torch.randn(4, 3))],
+        [{0: "batch"}, {0: "batch"}],
+    ),
+    "modules": (Modules(), rows(2, 5), BATCH),
+    "recurrent": (
+        Recurrent(),
+        [(torch.randn(5, 2, 4),), (torch.randn(3, 1, 4),)],
+        [{0: "time", 1: "batch"}],
+    ),
+    "structures": (
+        Structures(),
+        [
+            (torch.randn(2, 3), (torch.randn(3), torch.randn(3)), 2.0),
+            (torch.randn(4, 3), (torch.randn(3), torch.randn(3)), 2.0),
+        ],
+        [{0: "batch"}, None, None],
+    ),
+    "optional": (
+        Optional(),
+        [(torch.randn(2, 3), None, True), (torch.randn(4, 3), None, True)],
+        [{0: "batch"}, None, None],
+    ),
+    "state": (State(), rows(2, 5, width=3), BATCH),
+    "sizes": (Sizes(), [(torch.randn(2, 6),), (torch.randn(5, 4),)], [{0: "b", 1: "2*half"}]),
+    "item": (Item(), rows(2, 3), BATCH),
+    "windows": (Windows(), rows(6, 5, 1), BATCH),
+    "views in loop": (ViewsInLoop(), rows(3, 5), BATCH),
+    "pops and slices": (PopsAndSlices(), rows(3, 5), BATCH),
+    "reads list": (ReadsList(), rows(3, 5), BATCH),
+    "early return": (
+        EarlyReturn(),
+        [(torch.ones(2, 4) * 0.1,), (torch.ones(3, 4),), (torch.ones(9, 40),)],
+        [{0: "batch", 1: "width"}],
+    ),
+    "reverse": (Reverse(), rows(3, 5), BATCH),
+}

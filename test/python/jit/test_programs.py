@@ -1,0 +1,86 @@
+"""Scripted programs with branches, loops, writes and lists, each against eager PyTorch."""
+
+import onnx_native
+import pytest
+import torch
+
+from .programs import PROGRAMS
+from .running import check
+
+C = onnx_native._C
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name):
+    torch.manual_seed(0)
+    module, inputs, dynamic_shapes = PROGRAMS[name]
+    check(torch.jit.script(module.eval()), inputs, dynamic_shapes)
+
+
+def test_article_at_opset_18():
+    module, inputs, dynamic_shapes = PROGRAMS["article"]
+    check(torch.jit.script(module), inputs, dynamic_shapes, opsets=(18,))
+
+
+def test_dynamic_axes():
+    module, inputs, _ = PROGRAMS["article"]
+    axes = {"x": {0: "batch"}, "y": {0: "batch"}}
+    names = {"input_names": ["x"], "output_names": ["y"], "dynamic_axes": axes}
+    program = check(torch.jit.script(module), inputs, opsets=(20,), **names)
+    assert [value.name for value in program.model_proto.graph.output] == ["y"]
+    (size, _) = program.model_proto.graph.input[0].type.tensor_type.shape.dim
+    assert size.dim_param == "batch"
+
+
+def test_module_is_not_changed():
+    module = torch.jit.script(PROGRAMS["state"][0])
+    before = str(module.inlined_graph), module.count, module.last.clone()
+    check_once = ("tensor", "x", torch.float32, ["batch", 3])
+    C.read_script((module, [check_once], "forward"))
+    assert before[:2] == (str(module.inlined_graph), module.count)
+    assert torch.equal(before[2], module.last)
+
+
+def test_other_method():
+    class Two(torch.nn.Module):
+        def forward(self, x):
+            return x
+
+        @torch.jit.export
+        def double(self, x):
+            return x * 2
+
+    text = C.read_script(
+        (torch.jit.script(Two()), [("tensor", "x", torch.float32, ["n"])], "double")
+    )
+    assert "aten::mul.Tensor(%x, 2)" in text
+
+
+class Ragged(torch.nn.Module):
+    def forward(self, x):
+        parts = [x]
+        for i in range(x.size(0)):
+            parts.append(x[:i])
+        return torch.stack(parts)
+
+
+class Raises(torch.nn.Module):
+    def forward(self, x):
+        raise ValueError("never")
+        return x
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (Ragged(), "a list of tensors whose sizes differ"),
+        (Raises(), "for these inputs the program raises an exception"),
+    ],
+)
+def test_errors_name_the_line(module, message):
+    script = torch.jit.script(module)
+    with pytest.raises(torch.onnx.errors.OnnxExporterError, match=message) as caught:
+        torch.onnx.export(
+            script, (torch.ones(2, 3),), dynamo=True, verbose=False, dynamic_shapes=[{0: "n"}]
+        )
+    assert "test_programs.py" in str(caught.value)
