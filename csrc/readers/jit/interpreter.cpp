@@ -7,6 +7,7 @@
 
 #include "aten/capture.h"
 #include "aten/schema.h"
+#include "aten/scopes.h"
 #include "aten/stack_trace.h"
 #include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
