@@ -7,11 +7,27 @@
 namespace onnx_native::aten {
 namespace {
 
-constexpr std::string_view kCond = "higher_order::cond";
-constexpr std::string_view kLoop = "higher_order::for_loop";
 // Places of a loop's arguments, and of its body's inputs and outputs that come before the states.
 constexpr size_t kBody = 2, kStates = 3, kCaptures = 4;
 constexpr size_t kBeforeStates = 1;
+
+bool is_graph(const Argument& argument) {
+  return argument.get<std::shared_ptr<Graph>>() != nullptr;
+}
+
+// higher_order::cond(condition, graph, graph, [operands])
+bool is_cond(const Node& node) {
+  return node.op == "higher_order::cond" && node.arguments.size() == 4 &&
+         is_graph(node.arguments[1]) && is_graph(node.arguments[2]) &&
+         node.arguments[3].get<Argument::List>();
+}
+
+// higher_order::for_loop(steps, condition, graph, [states], [captures])
+bool is_loop(const Node& node) {
+  return node.op == "higher_order::for_loop" && node.arguments.size() == 5 &&
+         is_graph(node.arguments[2]) && node.arguments[3].get<Argument::List>() &&
+         node.arguments[4].get<Argument::List>();
+}
 
 Graph& body(const Node& node, size_t i) {
   return **node.arguments[i].get<std::shared_ptr<Graph>>();
@@ -107,8 +123,8 @@ const Value* root(const Value* value) {
 }  // namespace
 
 OperandWrites return_writes(Graph& graph, Node& node) {
-  if (node.op == kCond) return of_branches(graph, node);
-  if (node.op == kLoop) return of_loop(graph, node);
+  if (is_cond(node)) return of_branches(graph, node);
+  if (is_loop(node)) return of_loop(graph, node);
   for (const Argument& argument : node.arguments) {
     const auto* sub_graph = argument.get<std::shared_ptr<Graph>>();
     if (sub_graph && !(*sub_graph)->mutations.empty()) {
@@ -132,10 +148,10 @@ std::vector<std::pair<Value*, Value*>> passed_through(const Node& node) {
   };
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (!node.outputs[i]->type.is_tensor()) continue;
-    if (node.op == kCond) {
+    if (is_cond(node)) {
       const Argument::List& given = *node.arguments[3].get<Argument::List>();
       for (const size_t branch : {1, 2}) find(body(node, branch), 0, given, i, node.outputs[i]);
-    } else if (node.op == kLoop) {
+    } else if (is_loop(node)) {
       const Argument::List& states = *node.arguments[kStates].get<Argument::List>();
       const Argument::List& captures = *node.arguments[kCaptures].get<Argument::List>();
       if (i >= states.size()) break;  // stacked: copies

@@ -128,6 +128,7 @@ Items Interpreter::run(const torch::jit::Block& block, const Items& arguments) {
   require(block.inputs().size() == arguments.size(), "a block of ", block.inputs().size(),
           " inputs was given ", arguments.size());
   const size_t depth = stack_.size();
+  const JitNode* around = stack_.back().node;
   for (size_t i = 0; i < arguments.size(); ++i) {
     stack_.back().environment[block.inputs()[i]] = arguments[i];
   }
@@ -150,7 +151,7 @@ Items Interpreter::run(const torch::jit::Block& block, const Items& arguments) {
       }
     }
   }
-  stack_.back().node = nullptr;
+  stack_.back().node = around;
   Items results;
   for (const torch::jit::Value* output : block.outputs()) results.push_back(item(output));
   return results;

@@ -517,8 +517,8 @@ class Loops {
     const auto* steps = steps_.get<Dim>();
     const bool all = steps && condition_.boolean() && results_[0].boolean();
     if (!type.shape) run_.unsupported("a list of tensors whose rank is not known");
-    for (Dim& dim : *type.shape) {
-      if (!recorder_.knows(dim)) dim = Dim::fresh();
+    for (const Dim& dim : *type.shape) {
+      if (!recorder_.knows(dim)) run_.unsupported("a list of tensors whose sizes differ");
     }
     type.shape->insert(type.shape->begin(), all ? *steps : Dim::fresh());
     return recorder_.add_result(call, "stacked", std::move(type));

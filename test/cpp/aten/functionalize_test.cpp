@@ -188,6 +188,53 @@ TEST(AtenFunctionalize, SubGraphsAreFunctionalized) {
 )");
 }
 
+TEST(AtenFunctionalize, BranchesReturnWhatTheyWrite) {
+  EXPECT_EQ(functional(R"(graph(%x: f32[2], %p: sym_bool) {
+  %y: f32[2] = aten::clone(%x)
+  higher_order::cond(%p, graph(%a: f32[2]) {
+    %b: f32[2] = aten::relu_(%a)
+    return ()
+  }, graph(%a: f32[2]) {
+    return ()
+  }, [%y])
+  return (%y)
+})"),
+            R"(graph(%x: f32[2], %p: sym_bool) {
+  %y: f32[2] = aten::clone(%x, memory_format=None)
+  %y_1: f32[2] = higher_order::cond(%p, graph(%a: f32[2]) {
+    %b: f32[2] = aten::relu(%a)
+    return (%b)
+  }, graph(%a: f32[2]) {
+    return (%a)
+  }, [%y])
+  return (%y_1)
+}
+)");
+}
+
+TEST(AtenFunctionalize, LoopsCarryWhatTheyWrite) {
+  EXPECT_EQ(functional(R"(graph(%x: f32[n,2], %s: f32[]) {
+  %y: f32[n,2] = aten::clone(%x)
+  higher_order::for_loop(3, True, graph(%i: sym_int(i0), %b: f32[], %a: f32[n,2]) {
+    %r: f32[2] = aten::select.int(%a, 0, %i)
+    %w: f32[2] = aten::add_.Tensor(%r, %b)
+    return (True)
+  }, [], [%s, %y])
+  return (%y)
+})"),
+            R"(graph(%x: f32[n,2], %s: f32[]) {
+  %y: f32[n,2] = aten::clone(%x, memory_format=None)
+  %y_1: f32[n,2] = higher_order::for_loop(3, True, graph(%i: sym_int(i0), %a: f32[n,2], %b: f32[]) {
+    %r: f32[2] = aten::select.int(%a, 0, %i)
+    %w: f32[2] = aten::add.Tensor(%r, %b, alpha=1)
+    %a_1: f32[n,2] = aten::select_scatter(%a, %w, 0, %i)
+    return (True, %a_1)
+  }, [%y], [%s])
+  return (%y_1)
+}
+)");
+}
+
 TEST(AtenFunctionalize, DiagonalNarrowAndOut) {
   EXPECT_EQ(functional(R"(graph(%x: f32[4,4], %y: f32[4], %i0: i64[4]) {
   %d: f32[4] = aten::diagonal(%x)

@@ -295,7 +295,7 @@ class ViewsInLoop(nn.Module):
         flat = y.view(-1)
         first = y[0]
         for i in range(x.size(0)):
-            y[i].add_(flat[0])
+            y[i].add_(flat[0] * 2)
             first.mul_(0.5)
         return y, flat, first
 

@@ -53,7 +53,7 @@ def test_other_method():
     text = C.read_script(
         (torch.jit.script(Two()), [("tensor", "x", torch.float32, ["n"])], "double")
     )
-    assert "aten::mul.Tensor(%x, 2)" in text
+    assert "= aten::mul.Scalar(%x, 2)" in text
 
 
 class Ragged(torch.nn.Module):
