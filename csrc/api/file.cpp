@@ -5,6 +5,7 @@
 
 #include "api/entry.h"
 #include "api/export.h"
+#include "api/module.h"
 #include "api/program_contents.h"
 #include "onnx_native/inspect.h"
 #include "readers/pt2/archive.h"
@@ -15,8 +16,7 @@ namespace onnx_native {
 std::unique_ptr<aten::Graph> read_file(const std::filesystem::path& path,
                                        const ExportOptions& options) {
   const readers::pt2::Archive archive(path);
-  if (archive.has("constants.pkl"))
-    fail(ErrorKind::unsupported, path.string(), " is a TorchScript file; only .pt2 files are read");
+  if (archive.has("constants.pkl")) return read_module_file(path, options);
   if (archive.has("data.pkl"))
     fail(ErrorKind::invalid_program, path.string(),
          " holds tensors or a pickled module (torch.save), not a program: save it with "
@@ -28,12 +28,7 @@ std::unique_ptr<aten::Graph> read_file(const std::filesystem::path& path,
 }
 
 Program export_file(const std::filesystem::path& path, const ExportOptions& options) {
-  return entry([&] {
-    auto contents = std::make_unique<ProgramContents>();
-    contents->graph = read_file(path, options);
-    contents->model = export_graph(*contents->graph, options, {}, &contents->report);
-    return Program(std::move(contents));
-  });
+  return entry([&] { return export_program(read_file(path, options), options); });
 }
 
 std::vector<OperatorUse> list_operators(const std::filesystem::path& path,

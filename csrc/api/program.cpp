@@ -19,6 +19,13 @@ std::vector<TensorInfo> infos(const std::vector<onnx::Value*>& values) {
 
 }  // namespace
 
+Program export_program(std::unique_ptr<aten::Graph> graph, const ExportOptions& options) {
+  auto contents = std::make_unique<ProgramContents>();
+  contents->graph = std::move(graph);
+  contents->model = export_graph(*contents->graph, options, {}, &contents->report);
+  return Program(std::move(contents));
+}
+
 Program::Program(std::unique_ptr<ProgramContents> contents) : contents_(std::move(contents)) {}
 Program::Program(Program&&) noexcept = default;
 Program& Program::operator=(Program&&) noexcept = default;

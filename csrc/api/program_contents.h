@@ -14,4 +14,7 @@ struct ProgramContents {
   ExportReport report;
 };
 
+// Exports a program that was read.
+Program export_program(std::unique_ptr<aten::Graph> graph, const ExportOptions& options);
+
 }  // namespace onnx_native

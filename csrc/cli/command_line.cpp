@@ -42,7 +42,8 @@ void describe(CLI::App& app, Arguments& to) {
   app.set_version_flag("--version", "onnx-native " + std::string(version()) + " (PyTorch " +
                                         std::string(torch_version()) + ")");
   app.footer(kFooter);
-  app.add_option("model", to.model, "the program to export, a .pt2 file of torch.export.save")
+  app.add_option("model", to.model,
+                 "the program to export: a file of torch.export.save or torch.jit.save")
       ->type_name("MODEL")
       ->required();
   app.add_option("-o,--output", to.output, "the ONNX file to write")->type_name("OUT.onnx");

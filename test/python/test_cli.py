@@ -142,6 +142,33 @@ def test_list_of_operators(folder):
     assert not (folder / "b.onnx").exists()
 
 
+class Looping(torch.nn.Module):
+    """Two inputs, one of them a number; a loop over a size."""
+
+    def forward(self, x: torch.Tensor, scale: float):
+        for i in range(x.shape[1]):
+            x[:, i] = x[:, i] * scale + i
+        return x, x.sum(0)
+
+
+def test_torchscript_file(tmp_path):
+    model = Looping().eval()
+    torch.jit.script(model).save(tmp_path / "m.renamed")  # its content tells what it is
+    run(
+        *(tmp_path / "m.renamed", "-o", tmp_path / "m.onnx", "--check"),
+        *("--input", "x:float32[batch,4]", "--input", "scale:float32[]"),
+    )
+    onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    for batch in (1, 5):
+        x = torch.randn(batch, 4)
+        got = session.run(None, {"x": x.numpy(), "scale": np.float32(0.5)})
+        for ours, eager in zip(got, model(x.clone(), 0.5), strict=True):
+            np.testing.assert_allclose(ours, eager, atol=1e-5, rtol=1e-5)
+    _, errors = run(tmp_path / "m.renamed", "-o", tmp_path / "n.onnx", code=2)
+    assert "[invalid argument]: nothing is given for the input x" in errors
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "[io]: cannot open"), (b"", "is empty"), (b"text", "[invalid program]: ")],

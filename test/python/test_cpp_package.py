@@ -62,23 +62,43 @@ def app(prefix):
     return build / "cpp_app"
 
 
-def test_application_exports_and_checks(app, tmp_path):
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A scripted module and an archive, and the modules in them."""
+    folder = tmp_path_factory.mktemp("files")
+    scripted = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Sigmoid()).eval()
+    torch.jit.script(scripted).save(folder / "scripted.pt")
     model = Model().eval()
     rows = torch.export.Dim("rows")
     program = torch.export.export(model, (torch.randn(2, 4),), dynamic_shapes=({0: rows},))
-    torch.export.save(program, tmp_path / "m.pt2")
-    shown = run(app, tmp_path / "m.pt2", tmp_path / "m.onnx")
-    assert re.search(r"input x: f32\[\w+, 4\]\noutput \w+: f32\[\w+, 3\]\n", shown), shown
-    onnx.checker.check_model(str(tmp_path / "m.onnx"), full_check=True)
-    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
-    for rows in (1, 5):
-        x = torch.randn(rows, 4)
-        (got,) = session.run(None, {"x": x.numpy()})
-        np.testing.assert_allclose(got, model(x).detach(), atol=1e-5, rtol=1e-5)
+    torch.export.save(program, folder / "program.pt2")
+    return folder, {"scripted.onnx": scripted, "program.onnx": model}
 
 
-def test_application_says_what_is_wrong(app, tmp_path):
-    said = run(app, tmp_path / "missing.pt2", tmp_path / "m.onnx", code=1)
+def test_application_exports_and_checks(app, files, tmp_path):
+    folder, models = files
+    shown = run(
+        *(app, folder / "scripted.pt", tmp_path / "scripted.onnx"),
+        *(folder / "program.pt2", tmp_path / "program.onnx"),
+    )
+    expected = r"input (x|input): f32\[\w+, 4\]\noutput \w+: f32\[\w+, 3\]\n"
+    assert len(re.findall(expected, shown)) == 2, shown
+    for name, model in models.items():
+        onnx.checker.check_model(str(tmp_path / name), full_check=True)
+        session = onnxruntime.InferenceSession(tmp_path / name)
+        for rows in (1, 5):
+            x = torch.randn(rows, 4)
+            (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
+            np.testing.assert_allclose(got, model(x).detach(), atol=1e-5, rtol=1e-5)
+
+
+def test_application_says_what_is_wrong(app, files, tmp_path):
+    folder, _ = files
+    said = run(
+        *(app, folder / "scripted.pt", tmp_path / "scripted.onnx"),
+        *(folder / "missing.pt2", tmp_path / "m.onnx"),
+        code=1,
+    )
     assert "[io]: cannot open" in said
     assert not (tmp_path / "m.onnx").exists()
 

@@ -43,8 +43,10 @@ struct FunctionOptions {
 struct ExportOptions {
   int64_t opset = 20;
   bool optimize = true;
-  // The inputs of a TorchScript program, in order. A `.pt2` file has its own.
+  // The inputs of a TorchScript program, in order, and the method to export. A `.pt2` file has its
+  // own inputs.
   std::vector<InputSpec> inputs;
+  std::string method = "forward";
   // New names for the first inputs and outputs; empty keeps the program's.
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
@@ -52,10 +54,11 @@ struct ExportOptions {
   FunctionOptions functions;
 };
 
-// The program in a `.pt2` file (torch.export.save). Weights are not read before the model is saved:
-// the file must stay as it is until then. Throws ExportError: io when it cannot be opened,
-// invalid_program when it holds no program or is damaged, unsupported_operator with all operators
-// that have no lowering, unsupported where ONNX cannot express something.
+// The program in a file of torch.export.save (`.pt2`) or torch.jit.save; its content tells which.
+// Weights of a `.pt2` file are not read before the model is saved: it must stay as it is until
+// then. Throws ExportError: io when it cannot be opened, invalid_program when it holds no program
+// or is damaged, unsupported_operator with all operators that have no lowering, unsupported where
+// ONNX cannot express something.
 Program export_file(const std::filesystem::path& path, const ExportOptions& options = {});
 
 }  // namespace onnx_native

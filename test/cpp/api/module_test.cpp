@@ -1,0 +1,96 @@
+#include <ATen/ops/ones.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/jit/api/module.h>
+
+#include <filesystem>
+#include <string>
+
+#include "onnx_native/jit.h"
+
+namespace onnx_native {
+namespace {
+
+torch::jit::Module make_module() {
+  torch::jit::Module module("Scaling");
+  module.register_parameter("scale", at::ones({3}), /*is_buffer=*/false);
+  module.define(R"(
+    def forward(self, x: Tensor, shift: int = 1) -> Tensor:
+      return torch.relu(x * self.scale + shift)
+
+    def twice(self, x: Tensor) -> Tensor:
+      return self.forward(self.forward(x))
+  )");
+  return module;
+}
+
+std::string error_of(const ExportOptions& options) {
+  try {
+    export_module(make_module(), options);
+  } catch (const ExportError& error) {
+    EXPECT_EQ(name(error.kind()), name(ErrorKind::invalid_argument)) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "no error";
+  return {};
+}
+
+size_t count(std::string_view text, std::string_view word) {
+  size_t found = 0;
+  for (size_t at = text.find(word); at != std::string_view::npos; at = text.find(word, at + 1))
+    ++found;
+  return found;
+}
+
+TEST(Module, TakesShapesFromSpecs) {
+  const Program program =
+      export_module(make_module(), {.inputs = {parse_input("x:float32[batch,3]")}});
+  ASSERT_EQ(program.inputs().size(), 1U);
+  EXPECT_EQ(program.inputs()[0].name, "x");
+  ASSERT_EQ(program.outputs().size(), 1U);
+  EXPECT_EQ(program.outputs()[0].dtype, DType::f32);
+  EXPECT_EQ(program.outputs()[0].shape, (Shape{Dim::symbol("batch"), 3}));
+  EXPECT_NE(program.text().find("float[3] scale"), std::string::npos) << program.text();
+  program.check();
+}
+
+TEST(Module, NumbersAreInputsToo) {
+  const ExportOptions options{.inputs = {parse_input("x:float32[3]"), parse_input("n:int64[]")}};
+  const Program program = export_module(make_module(), options);
+  ASSERT_EQ(program.inputs().size(), 2U);
+  EXPECT_EQ(program.inputs()[1].name, "n");
+  EXPECT_EQ(program.inputs()[1].dtype, DType::i64);
+  EXPECT_EQ(program.inputs()[1].shape, Shape());
+  program.check();
+}
+
+TEST(Module, ExportsOtherMethods) {
+  const ExportOptions options{.inputs = {parse_input("x:float32[2,3]")}, .method = "twice"};
+  EXPECT_EQ(count(export_module(make_module(), options).text(), "Relu"), 2U);
+}
+
+TEST(Module, TakesExampleTensors) {
+  const std::vector<InputSpec> specs = inputs_like({at::ones({2, 3})});
+  ASSERT_EQ(specs.size(), 1U);
+  EXPECT_EQ(specs[0].dtype, DType::f32);
+  EXPECT_EQ(specs[0].shape, (Shape{2, 3}));
+  EXPECT_EQ(export_module(make_module(), {.inputs = specs}).inputs()[0].name, "x");
+}
+
+TEST(Module, IsTheSameFromAFile) {
+  const auto path = std::filesystem::path(testing::TempDir()) / "onnx_native_module_test.pt";
+  make_module().save(path.string());
+  const ExportOptions options{.inputs = {parse_input("x:float32[batch,3]")}};
+  const std::string from_file = export_file(path, options).serialize(/*metadata=*/false);
+  std::filesystem::remove(path);
+  EXPECT_EQ(from_file, export_module(make_module(), options).serialize(/*metadata=*/false));
+}
+
+TEST(Module, SaysWhatDoesNotFit) {
+  EXPECT_NE(error_of({}).find("input x"), std::string::npos);
+  EXPECT_NE(error_of({.method = "thrice"}).find("no method thrice"), std::string::npos);
+  const InputSpec x = parse_input("x:float32[2,3]");
+  EXPECT_NE(error_of({.inputs = {x, x, x}}).find("takes 2 inputs, not 3"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace onnx_native
