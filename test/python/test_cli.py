@@ -162,7 +162,7 @@ def test_torchscript_file(tmp_path):
     session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
     for batch in (1, 5):
         x = torch.randn(batch, 4)
-        got = session.run(None, {"x": x.numpy(), "scale": np.float32(0.5)})
+        got = session.run(None, {"x": x.numpy(), "scale": np.array(0.5, np.float32)})
         for ours, eager in zip(got, model(x.clone(), 0.5), strict=True):
             np.testing.assert_allclose(ours, eager, atol=1e-5, rtol=1e-5)
     _, errors = run(tmp_path / "m.renamed", "-o", tmp_path / "n.onnx", code=2)
