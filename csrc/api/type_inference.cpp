@@ -45,6 +45,22 @@ bool gives_complex(std::string_view name) {
           !name.ends_with("freq"));
 }
 
+bool is_complex_call(const aten::Node& node) {
+  const std::string_view name = node.schema ? std::string_view(node.schema->name) : node.op;
+  return gives_complex(name) || (ops::key_of(node) == ops::Key::complex && !gives_real(name));
+}
+
+// The dtype of transforms, by that of what is transformed; nothing of other calls.
+aten::Type recorded_type(const aten::Node& node) {
+  const std::string_view name = node.schema->name;
+  const bool transform = name.starts_with("aten::fft_") || name == "aten::istft";
+  const aten::Value* of = node.arguments.empty() ? nullptr : node.arguments[0].as_value();
+  if ((!transform && !is_complex_call(node)) || !of || !of->type.is_tensor()) return {};
+  const DType real = real_dtype(of->type.dtype);
+  const DType parts = is_floating(real) ? real : DType::f32;
+  return aten::Type::tensor(is_complex_call(node) ? complex_dtype(parts) : parts, std::nullopt);
+}
+
 }  // namespace
 
 struct LoweringTypes::State {
@@ -157,7 +173,7 @@ struct LoweringTypes::State {
     DType dtype = lowered.value->dtype;
     std::optional<Shape> shape = lowered.value->shape;
     if (is_complex) {
-      dtype = dtype == DType::f16 ? DType::c32 : dtype == DType::f64 ? DType::c128 : DType::c64;
+      dtype = complex_dtype(dtype);
       if (shape && !shape->empty()) shape->pop_back();
     }
     return aten::Type::tensor(dtype, std::move(shape));
@@ -169,15 +185,21 @@ struct LoweringTypes::State {
 
   std::vector<aten::Type> infer(const aten::Node& node) {
     if (!bind_arguments(node) || !lowerings.find(node)) return unknown(node);
-    ops::Results lowered = lowerer.results_of(node);
     const bool list =
         node.schema && node.schema->returns.size() == 1 && node.schema->returns[0].type.list;
+    // Some lowerings ask what the program has recorded of their results.
+    aten::Node asked = node;
+    std::vector<aten::Value> recorded;
+    if (node.schema && !list) recorded.resize(node.schema->returns.size());
+    for (aten::Value& result : recorded) {
+      result.type = recorded_type(node);
+      asked.outputs.push_back(&result);
+    }
+    ops::Results lowered = lowerer.results_of(asked);
     if (node.schema && !list && lowered.size() > node.schema->returns.size()) {
       lowered.resize(node.schema->returns.size());
     }
-    const std::string_view name = node.schema ? std::string_view(node.schema->name) : node.op;
-    const bool complex =
-        gives_complex(name) || (ops::key_of(node) == ops::Key::complex && !gives_real(name));
+    const bool complex = is_complex_call(node);
     std::vector<aten::Type> types;
     for (size_t i = 0; i < lowered.size(); ++i) {
       const bool number =

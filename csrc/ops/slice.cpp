@@ -168,13 +168,24 @@ Values split_evenly(Builder& b, Value self, const Dim& size, int64_t dim, size_t
   return b.split(self, dim, sizes);
 }
 
+// As many as the program has; where it has not counted them, as many as the size gives.
+size_t count_pieces(const Call& call, const Dim& size, const Dim& piece) {
+  if (!call.node().outputs.empty()) return call.node().outputs.size();
+  const std::optional<int64_t> count = Dim::ceil_div(size, piece).constant();
+  call.builder().check(count && *count > 0, "pieces of ", piece.str(), " of a size ", size.str(),
+                       ": their number is not known");
+  return static_cast<size_t>(*count);
+}
+
 Values split(Builder& b, Value self, Dim split_size, int64_t dim, const Call& call) {
-  return split_evenly(b, self, split_size, dim, call.node().outputs.size());
+  const Dim& size = b.known_shape(self)->at(normalize_axis(dim, self->rank()));
+  return split_evenly(b, self, split_size, dim, count_pieces(call, size, split_size));
 }
 
 Values chunk(Builder& b, Value self, int64_t chunks, int64_t dim, const Call& call) {
   const Dim& size = b.known_shape(self)->at(normalize_axis(dim, self->rank()));
-  return split_evenly(b, self, Dim::ceil_div(size, chunks), dim, call.node().outputs.size());
+  const Dim piece = Dim::ceil_div(size, chunks);
+  return split_evenly(b, self, piece, dim, count_pieces(call, size, piece));
 }
 
 Values split_with_sizes(Builder& b, Value self, Shape split_sizes, int64_t dim) {

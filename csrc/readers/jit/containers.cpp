@@ -288,6 +288,7 @@ std::optional<Items> equal_to(const Call& call) { return equal(call, true); }
 std::optional<Items> unequal_to(const Call& call) { return equal(call, false); }
 
 std::optional<Items> copy(const Call& call) {
+  if (call.size() == 0) return make_dict(call);
   const Container* container = call.input(0).container();
   if (!container || container->kind == Kind::object || container->kind == Kind::tuple)
     return std::nullopt;

@@ -219,6 +219,7 @@ Items Interpreter::evaluate(const Call& call) const {
   for (size_t i = 0; i < call.size(); ++i) {
     stack.push_back(to_ivalue(call.input(i), call.node.inputs()[i]->type()));
   }
+  if (call.node.schema().is_vararg()) stack.emplace_back(static_cast<int64_t>(call.size()));
   try {
     call.node.getOperation()(stack);
   } catch (const std::exception& error) {
