@@ -17,9 +17,9 @@ def test_program(name):
     check(torch.jit.script(module.eval()), inputs, dynamic_shapes)
 
 
-def test_article_at_opset_18():
+def test_article_at_older_opsets():
     module, inputs, dynamic_shapes = PROGRAMS["article"]
-    check(torch.jit.script(module), inputs, dynamic_shapes, opsets=(18,))
+    check(torch.jit.script(module), inputs, dynamic_shapes, opsets=(12, 18))
 
 
 def test_dynamic_axes():
@@ -30,6 +30,26 @@ def test_dynamic_axes():
     assert [value.name for value in program.model_proto.graph.output] == ["y"]
     (size, _) = program.model_proto.graph.input[0].type.tensor_type.shape.dim
     assert size.dim_param == "batch"
+
+
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(3, 3)
+
+    def forward(self, x):
+        return x + self.linear(x).relu()
+
+
+@pytest.mark.parametrize("functions", [{Block}, True], ids=["class", "all"])
+@pytest.mark.parametrize("way", ["scripted", "traced"])
+def test_modules_as_functions(way, functions):
+    model = torch.nn.Sequential(Block(), Block(), Block()).eval()
+    inputs = [(torch.randn(2, 3),), (torch.randn(5, 3),)]
+    module = torch.jit.script(model) if way == "scripted" else torch.jit.trace(model, inputs[0])
+    with onnx_native.options(functions=functions):
+        program = check(module, inputs, [{0: "batch"}])
+    assert [node.op_type for node in program.model_proto.graph.node] == ["Block"] * 3
 
 
 def test_module_is_not_changed():
