@@ -208,6 +208,7 @@ class Branches {
     for (Side& side : sides_) {
       const Recorder::Inside inside(recorder_, side.frame);
       std::vector<aten::Value*> inputs;
+      inputs.reserve(operands.size());
       for (aten::Value* value : operands) inputs.push_back(recorder_.lift(value));
       side.frame.graph->inputs = std::move(inputs);
     }

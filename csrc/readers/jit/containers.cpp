@@ -349,7 +349,7 @@ std::optional<Items> extend(const Call& call) {
 }
 
 ContainerPtr plain_list(const Call& call) {
-  const ContainerPtr list = jit::list(call);
+  ContainerPtr list = jit::list(call);
   if (list && list->contents.stacked)
     call.run.unsupported("a change of a list whose length is not known");
   return list;

@@ -469,6 +469,7 @@ class Loops {
                      {&frame_});
     apply(results, scanned, stacks);
     Items carried;
+    carried.reserve(carried_.size());
     for (const Carried& item : carried_) carried.push_back(of_leaves(item, results));
     return carried;
   }

@@ -1,6 +1,8 @@
 // Constants, attributes, calls, tuples: what a program is made of beside its operators.
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <algorithm>
+
 #include "readers/jit/interpreter.h"
 
 namespace onnx_native::readers::jit {
@@ -159,6 +161,12 @@ std::optional<Items> is_same(const Call& call, bool wanted) {
 std::optional<Items> is_(const Call& call) { return is_same(call, true); }
 std::optional<Items> is_not(const Call& call) { return is_same(call, false); }
 
+// A text with what is not known in it: nothing may ask for it.
+std::optional<Items> format(const Call& call) {
+  if (std::ranges::all_of(call.inputs, is_known)) return std::nullopt;
+  return one(Item());
+}
+
 std::optional<Items> unwrap(const Call& call) {
   if (call.input(0).is_none())
     fail(ErrorKind::invalid_program, "for these inputs the program unwraps a None");
@@ -177,6 +185,7 @@ void add_program_handlers(Handlers& handlers) {
   handlers["prim::CallFunction"].push_back(call_function);
   handlers["prim::PythonOp"].push_back(python_call);
   handlers["prim::fork"].push_back(fork);
+  handlers["aten::format"].push_back(format);
   handlers["aten::wait"].push_back(same);
   handlers["prim::unchecked_cast"].push_back(same);
   handlers["prim::unchecked_unwrap_optional"].push_back(unwrap);

@@ -42,23 +42,8 @@ def create(name):
     return getattr(folder, name)(weights=None, **extra).eval()
 
 
-# (model, way) -> why it fails
-FAILURES = {("vit_b_16", "scripted"): "an assertion's message is the text of a size that changes"}
-CASES = [
-    pytest.param(
-        name,
-        way,
-        id=f"{name}-{way}",
-        marks=pytest.mark.xfail(strict=True, reason=FAILURES[name, way])
-        if (name, way) in FAILURES
-        else (),
-    )
-    for name in IMAGES
-    for way in ("scripted", "traced")
-]
-
-
-@pytest.mark.parametrize(("name", "way"), CASES)
+@pytest.mark.parametrize("way", ["scripted", "traced"])
+@pytest.mark.parametrize("name", IMAGES)
 def test_torchvision(name, way):
     model = create(name)
     images = [(torch.randn(size),) for size in IMAGES[name]]
