@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import os
 import pathlib
 import re
 import subprocess
@@ -392,5 +393,8 @@ with torch.no_grad():
 """
     folder = pathlib.Path(__file__).parent
     command = [sys.executable, "-c", f"import conftest\n{code}"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from ops import checking
+from ops.limits import ONLY_IN_TORCHSCRIPT
 from ops.row import OLDEST_OPSET, Case, Row
 from ops.rows import ROWS
 
@@ -70,7 +71,7 @@ def export_at_oldest(captured: torch.export.ExportedProgram) -> torch.onnx.ONNXP
     try:
         return checking.export_program(captured, 12)
     except torch.onnx.OnnxExporterError as error:
-        if "at opset 12" not in str(error):
+        if "opset" not in str(error):
             raise
         return None
 
@@ -104,7 +105,7 @@ def test_rows_name_keys_of_the_table() -> None:
 
 
 def test_every_key_has_a_row() -> None:
-    assert sorted(table_keys() - row_keys()) == []
+    assert sorted(table_keys() - row_keys() - set(ONLY_IN_TORCHSCRIPT)) == []
 
 
 def test_titles_are_unique() -> None:
