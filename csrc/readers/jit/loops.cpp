@@ -207,8 +207,8 @@ class Loops {
     return rebuilt(carried.initial, leaves, next);
   }
 
-  Item enter(Leaf& leaf) {
-    if (!leaf.carried) return leaf.initial;
+  // The leaf's type, with new symbols for the sizes that change.
+  Type renamed(const Leaf& leaf) {
     Type type = leaf.type;
     size_t at = 0;
     const auto rename = [&](Dim& dim) {
@@ -220,6 +220,12 @@ class Loops {
     } else if (type.shape) {
       for (Dim& dim : *type.shape) rename(dim);
     }
+    return type;
+  }
+
+  Item enter(Leaf& leaf) {
+    if (!leaf.carried) return leaf.initial;
+    const Type type = renamed(leaf);
     leaf.input = recorder_.add_input("state", type);
     return result_item(leaf.input);
   }
@@ -498,17 +504,7 @@ class Loops {
   }
 
   Item result(aten::Node* call, const Leaf& leaf) {
-    Type type = leaf.type;
-    size_t at = 0;
-    const auto rename = [&](Dim& dim) {
-      if (leaf.renamed.at(at++)) dim = Dim::fresh();
-    };
-    if (type.dim) {
-      rename(*type.dim);
-      if (leaf.renamed[0]) run_.note_integer(*type.dim);
-    } else if (type.shape) {
-      for (Dim& dim : *type.shape) rename(dim);
-    }
+    const Type type = renamed(leaf);
     return result_item(recorder_.add_result(call, "loop", std::move(type)));
   }
 
