@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <utility>
 
@@ -28,16 +27,8 @@ constexpr std::array<std::pair<std::string_view, DType>, 16> kTorchNames = {{
     {"float8_e4m3fn", DType::f8e4m3fn},
 }};
 
-[[noreturn]] void wrong(std::string_view text, std::string_view what) {
-  fail(ErrorKind::invalid_argument, "input '", text, "': ", what,
-       "; an input is written as 'x:float32[batch,3,224,224]'");
-}
-
-bool is_identifier(std::string_view text) {
-  const auto is_letter = [](unsigned char c) { return std::isalpha(c) != 0 || c == '_'; };
-  const auto is_part = [&](unsigned char c) { return is_letter(c) || std::isdigit(c) != 0; };
-  return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, is_part);
-}
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string_view trimmed(std::string_view text) {
   const size_t first = text.find_first_not_of(' ');
@@ -45,43 +36,144 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
 
-Dim parse_size(std::string_view size, std::string_view text) {
-  int64_t number = 0;
-  const char* end = size.data() + size.size();
-  const auto [stopped, problem] = std::from_chars(size.data(), end, number);
-  if (problem == std::errc() && stopped == end && number >= 0) return number;
-  if (!is_identifier(size)) wrong(text, concat("the size '", size, "' is no number and no name"));
-  return Dim::symbol(size);
+template <typename Number>
+std::optional<Number> parse_number(std::string_view text) {
+  Number number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stopped, problem] = std::from_chars(text.data(), end, number);
+  if (problem != std::errc() || stopped != end) return std::nullopt;
+  return number;
 }
 
-Shape parse_shape(std::string_view sizes, std::string_view text) {
-  Shape shape;
-  if (trimmed(sizes).empty()) return shape;
-  for (size_t start = 0; start <= sizes.size();) {
-    const size_t comma = std::min(sizes.find(',', start), sizes.size());
-    shape.push_back(parse_size(trimmed(sizes.substr(start, comma - start)), text));
-    start = comma + 1;
-  }
-  return shape;
+std::optional<InputSpec::Constant> parse_constant(std::string_view word) {
+  if (word == "none") return std::monostate();
+  if (word == "true" || word == "false") return word == "true";
+  if (word.empty() || is_letter(word.front())) return std::nullopt;  // "inf" is no number here
+  if (const auto number = parse_number<int64_t>(word)) return *number;
+  if (const auto number = parse_number<double>(word)) return *number;
+  return std::nullopt;
 }
+
+// Recursive descent over the text of one argument.
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : text_(text) {}
+
+  InputSpec argument() {
+    const size_t value = text_.find_first_of("[({'");
+    const size_t colon = text_.substr(0, value).rfind(':');
+    if (colon == std::string_view::npos) wrong("no ':' between name and dtype");
+    const std::string name(trimmed(text_.substr(0, colon)));
+    if (name.empty()) wrong("no name");
+    at_ = colon + 1;
+    InputSpec spec = this->value(name);
+    if (peek() != '\0') wrong(concat("'", text_.substr(at_), "' after its end"));
+    return spec;
+  }
+
+ private:
+  static constexpr int kDeepest = 64;
+
+  [[noreturn]] void wrong(std::string_view what) const {
+    fail(ErrorKind::invalid_argument, "input '", text_, "': ", what,
+         "; an input is written as 'x:float32[batch,3,224,224]'");
+  }
+
+  // The next character that is no space; 0 at the end.
+  char peek() {
+    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
+    return at_ < text_.size() ? text_[at_] : '\0';
+  }
+  bool take(char wanted) {
+    if (peek() != wanted) return false;
+    ++at_;
+    return true;
+  }
+  std::string_view word() {
+    peek();
+    const size_t start = at_;
+    at_ = std::min(text_.find_first_of(":,[](){}'", at_), text_.size());
+    return trimmed(text_.substr(start, at_ - start));
+  }
+  // After the opening bracket, up to and with the closing one.
+  template <typename Item>
+  void items(char close, const Item& item) {
+    if (take(close)) return;
+    do {
+      item();
+    } while (take(','));
+    if (!take(close)) wrong(concat("no '", std::string_view(&close, 1), "' at its end"));
+  }
+
+  InputSpec value(const std::string& name) {
+    switch (peek()) {
+      case '[':
+        return elements(name, ']');
+      case '(':
+        return elements(name, ')');
+      case '{':
+        return elements(name, '}');
+      case '\'':
+        return {.name = name, .constant = quoted()};
+      default:
+        return leaf(name, word());
+    }
+  }
+
+  std::string quoted() {
+    const size_t start = at_ + 1;
+    const size_t end = text_.find('\'', start);
+    if (end == std::string_view::npos) wrong("no ' at the end of a string");
+    at_ = end + 1;
+    return std::string(text_.substr(start, end - start));
+  }
+
+  InputSpec elements(const std::string& name, char close) {
+    if (++depth_ > kDeepest) wrong("too many brackets");
+    ++at_;
+    InputSpec spec{.name = name, .elements = std::vector<InputSpec>()};
+    items(close, [&] {
+      const size_t start = at_;
+      std::string own(word());
+      if (own.empty() || !take(':')) {
+        if (close == '}') wrong("no key in a dict");
+        at_ = start;
+        own.clear();
+      }
+      spec.elements->push_back(value(own));
+    });
+    --depth_;
+    return spec;
+  }
+
+  InputSpec leaf(const std::string& name, std::string_view word) {
+    if (auto constant = parse_constant(word)) return {.name = name, .constant = *constant};
+    const auto* known =
+        std::ranges::find(kTorchNames, word, [](const auto& row) { return row.first; });
+    if (known == kTorchNames.end()) wrong(concat("there is no dtype '", word, "'"));
+    InputSpec spec{.name = name, .dtype = known->second};
+    if (!take('[')) return spec;
+    spec.shape.emplace();
+    items(']', [&] { spec.shape->push_back(size(this->word())); });
+    return spec;
+  }
+
+  Dim size(std::string_view word) {
+    const std::optional<int64_t> number = parse_number<int64_t>(word);
+    if (number && *number >= 0) return *number;
+    const auto is_part = [](char c) { return is_letter(c) || is_digit(c); };
+    if (word.empty() || !is_letter(word.front()) || !std::ranges::all_of(word, is_part))
+      wrong(concat("the size '", word, "' is no number and no name"));
+    return Dim::symbol(word);
+  }
+
+  std::string_view text_;
+  size_t at_ = 0;
+  int depth_ = 0;
+};
 
 }  // namespace
 
-InputSpec parse_input(std::string_view text) {
-  const size_t bracket = std::min(text.find('['), text.size());
-  const size_t colon = text.substr(0, bracket).rfind(':');
-  if (colon == std::string_view::npos) wrong(text, "no ':' between name and dtype");
-  InputSpec spec{.name = std::string(trimmed(text.substr(0, colon))), .shape = {}};
-  if (spec.name.empty()) wrong(text, "no name");
-  const std::string_view dtype = trimmed(text.substr(colon + 1, bracket - colon - 1));
-  const auto* known =
-      std::ranges::find(kTorchNames, dtype, [](const auto& row) { return row.first; });
-  if (known == kTorchNames.end()) wrong(text, concat("there is no dtype '", dtype, "'"));
-  spec.dtype = known->second;
-  if (bracket == text.size()) return spec;
-  if (trimmed(text).back() != ']') wrong(text, "no ']' at its end");
-  spec.shape = parse_shape(text.substr(bracket + 1, text.rfind(']') - bracket - 1), text);
-  return spec;
-}
+InputSpec parse_input(std::string_view text) { return Parser(text).argument(); }
 
 }  // namespace onnx_native

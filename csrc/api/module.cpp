@@ -19,9 +19,21 @@ namespace {
 
 namespace jit = readers::jit;
 
+aten::Argument literal(const InputSpec::Constant& constant) {
+  return std::visit(
+      [](const auto& value) -> aten::Argument {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::monostate>) {
+          return {};
+        } else {
+          return value;
+        }
+      },
+      constant);
+}
+
 // Numbers come as tensors without sizes where the user writes them, and as numbers in the program.
-jit::InputSpec::Kind kind_of(const c10::Argument& argument) {
-  switch (argument.type()->kind()) {
+jit::InputSpec::Kind kind_of(const c10::Type& type) {
+  switch (type.kind()) {
     case c10::TypeKind::IntType:
       return jit::InputSpec::Kind::integer;
     case c10::TypeKind::FloatType:
@@ -31,6 +43,42 @@ jit::InputSpec::Kind kind_of(const c10::Argument& argument) {
     default:
       return jit::InputSpec::Kind::tensor;
   }
+}
+
+c10::TypePtr element_type(const c10::TypePtr& type, size_t position) {
+  switch (type->kind()) {
+    case c10::TypeKind::ListType:
+      return type->containedType(0);
+    case c10::TypeKind::DictType:
+      return type->containedType(1);
+    case c10::TypeKind::TupleType:
+      if (position < type->containedTypeSize()) return type->containedType(position);
+      [[fallthrough]];
+    default:  // the reader says that it does not fit
+      return c10::TensorType::get();
+  }
+}
+
+jit::InputSpec convert(const InputSpec& spec, const std::string& name, const c10::TypePtr& type) {
+  if (const auto optional = type->cast<c10::OptionalType>())
+    return convert(spec, name, optional->getElementType());
+  jit::InputSpec result{.name = name, .dtype = spec.dtype, .shape = spec.shape};
+  if (spec.constant) {
+    result.kind = jit::InputSpec::Kind::literal;
+    result.literal = literal(*spec.constant);
+  } else if (spec.elements) {
+    const bool is_dict = type->kind() == c10::TypeKind::DictType;
+    result.kind = is_dict ? jit::InputSpec::Kind::mapping : jit::InputSpec::Kind::sequence;
+    for (size_t i = 0; i < spec.elements->size(); ++i) {
+      const InputSpec& element = (*spec.elements)[i];
+      result.elements.push_back(convert(element,
+                                        element.name.empty() ? concat(name, "_", i) : element.name,
+                                        element_type(type, i)));
+    }
+  } else {
+    result.kind = kind_of(*type);
+  }
+  return result;
 }
 
 std::unique_ptr<aten::Graph> read_module(const torch::jit::Module& module,
@@ -43,11 +91,10 @@ std::unique_ptr<aten::Graph> read_module(const torch::jit::Module& module,
          " inputs, not ", options.inputs.size());
   jit::ReadOptions reading{.inputs = {}, .method = options.method};
   for (size_t i = 0; i < options.inputs.size(); ++i) {
+    const c10::Argument& argument = arguments[i + 1];
     const InputSpec& spec = options.inputs[i];
-    reading.inputs.push_back({.name = spec.name.empty() ? arguments[i + 1].name() : spec.name,
-                              .dtype = spec.dtype,
-                              .shape = spec.shape,
-                              .kind = kind_of(arguments[i + 1])});
+    reading.inputs.push_back(
+        convert(spec, spec.name.empty() ? argument.name() : spec.name, argument.type()));
   }
   LoweringTypes types(ops::Lowerings(ops::op_table()), std::max(options.opset, kMinLoweringOpset));
   return jit::read(module, reading, types);

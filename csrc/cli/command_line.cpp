@@ -21,6 +21,9 @@ constexpr int kWrongUsage = 2;
 constexpr const char* kFooter = R"(
 Sizes of an input are numbers or names; without brackets its rank is not known:
   onnx-native scripted.pt -o model.onnx --input 'x:float32[batch,3,224,224]' --input 'n:int64[]'
+Lists, tuples and dicts of inputs, and arguments that are constants:
+  --input 'xs:[float32[n], float32[m]]'  --input 'd:{image: float32[3,h,w], mask: bool[h,w]}'
+  --input 'scale:0.5'  --input "mode:'mean'"  --input 'flag:true'  --input 'mask:none'
 Exit codes: 0; 1 when the export failed; 2 when the arguments are wrong.)";
 
 struct Arguments {
@@ -48,7 +51,7 @@ void describe(CLI::App& app, Arguments& to) {
       ->required();
   app.add_option("-o,--output", to.output, "the ONNX file to write")->type_name("OUT.onnx");
   app.add_option("--input", to.inputs,
-                 "dtype and shape of an input of a TorchScript program; once for each, in order")
+                 "dtype and shape of an argument of a TorchScript program; once for each, in order")
       ->type_name("NAME:DTYPE[SIZES]")
       ->allow_extra_args(false);
   app.add_option("--opset", to.options.opset, "version of the ONNX operator set")

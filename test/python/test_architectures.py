@@ -1,4 +1,7 @@
-"""Many architectures with dynamic shapes: exported, checked, equal to eager at two sizes."""
+"""Many architectures with dynamic shapes: exported, checked, equal to eager at two sizes.
+
+Their archives give the same models.
+"""
 
 import math
 
@@ -7,6 +10,7 @@ import pytest
 import torch
 from models import running, zoo
 from models.architectures import ARCHITECTURES
+from readers import archives
 
 # Their capture takes long, and they have no operators that others have not.
 LEFT_TO_THE_BENCHMARK = {
@@ -33,6 +37,7 @@ def test_export_equals_eager_at_two_sizes(name):
         for which in (0, 1):
             inputs = model.example(which)
             running.assert_same(running.run(session, inputs), running.eager(module, inputs))
+        assert archives.compare(program, folder) == archives.Comparison()
 
 
 class Folded(torch.nn.Module):

@@ -169,6 +169,28 @@ def test_torchscript_file(tmp_path):
     assert "[invalid argument]: nothing is given for the input x" in errors
 
 
+class Nested(torch.nn.Module):
+    def forward(self, parts: list[torch.Tensor], named: dict[str, torch.Tensor], mode: str):
+        x = torch.cat(parts)
+        return x + named["bias"] if mode == "add" else x
+
+
+def test_torchscript_file_with_nested_inputs(tmp_path):
+    torch.jit.script(Nested()).save(tmp_path / "m.pt")
+    run(
+        *(tmp_path / "m.pt", "-o", tmp_path / "m.onnx", "--check"),
+        *("--input", "parts:[float32[n,2], float32[m,2]]"),
+        *("--input", "named:{bias: float32[2]}", "--input", "mode:'add'"),
+    )
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    assert [value.name for value in session.get_inputs()] == ["parts_0", "parts_1", "bias"]
+    for n, m in ((1, 2), (3, 0)):
+        parts, bias = [torch.randn(n, 2), torch.randn(m, 2)], torch.randn(2)
+        feeds = {"parts_0": parts[0].numpy(), "parts_1": parts[1].numpy(), "bias": bias.numpy()}
+        (got,) = session.run(None, feeds)
+        np.testing.assert_array_equal(got, Nested()(parts, {"bias": bias}, "add"))
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "[io]: cannot open"), (b"", "is empty"), (b"text", "[invalid program]: ")],

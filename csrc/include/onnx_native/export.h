@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "onnx_native/error.h"
@@ -13,17 +14,29 @@
 
 namespace onnx_native {
 
-// An input of a TorchScript program, which knows neither dtypes nor shapes of its own.
+// What an argument of a TorchScript program is, which knows neither dtypes nor shapes of its own: a
+// tensor or number that becomes an input, a list, tuple or dict of such, or a constant.
 struct InputSpec {
+  // None, or a value of TorchScript.
+  using Constant = std::variant<std::monostate, bool, int64_t, double, std::string>;
+
   std::string name;
   DType dtype = DType::undefined;
   // Sizes are numbers or Dim::symbol("batch"). nullopt: rank not known, an error where it is
   // needed.
-  std::optional<Shape> shape;
+  std::optional<Shape> shape = std::nullopt;
+  // Of a list, tuple or dict: what is in it. The names of a dict's elements are its keys, those of
+  // others may be empty: "<name>_0", "<name>_1" ...
+  std::optional<std::vector<InputSpec>> elements = std::nullopt;
+  // Not an input of the model: it is made for this value.
+  std::optional<Constant> constant = std::nullopt;
 };
 
-// Reads "x:float32[batch,3,224,224]"; without brackets the rank is not known. Throws
-// ExportError(invalid_argument).
+// Reads an argument as the command line takes it. Throws ExportError(invalid_argument).
+//   x:float32[batch,3,224,224]      a tensor; without brackets its rank is not known
+//   n:int64[]                       a number that stays an input
+//   n:3  on:true  m:none  s:'mean'  constants
+//   xs:[float32[n,2], int64[n]]     a list; (...) a tuple; {image: float32[3,h,w]} a dict
 InputSpec parse_input(std::string_view text);
 
 // Which updates of buffers and inputs become part of the model: a buffer as an input of its name

@@ -12,24 +12,72 @@ namespace {
 using aten::Argument;
 using aten::Type;
 
-Item literal(const Argument& argument) {
-  if (argument.is_none()) return Item::none();
-  if (const auto* number = argument.get<int64_t>()) return Dim(*number);
-  if (const auto* number = argument.get<double>()) return c10::IValue(*number);
-  if (const auto* flag = argument.get<bool>()) return c10::IValue(*flag);
-  if (const auto* text = argument.get<std::string>()) return c10::IValue(*text);
-  if (const auto* list = argument.get<Argument::List>()) {
-    Items items;
-    for (const Argument& element : *list) items.push_back(literal(element));
-    return make_container(Container::Kind::list, std::move(items));
+[[noreturn]] void does_not_fit(const InputSpec& spec, const c10::Type& type) {
+  fail(ErrorKind::invalid_argument, "what is given for the input ", spec.name,
+       " does not fit its type, which is ", type.annotation_str());
+}
+
+bool fits(InputSpec::Kind kind, const c10::Type& type) {
+  switch (kind) {
+    case InputSpec::Kind::tensor:
+      return type.kind() == c10::TypeKind::TensorType || c10::TensorType::get()->isSubtypeOf(type);
+    case InputSpec::Kind::integer:
+      return c10::IntType::get()->isSubtypeOf(type);
+    case InputSpec::Kind::floating:
+      return c10::FloatType::get()->isSubtypeOf(type);
+    case InputSpec::Kind::boolean:
+      return c10::BoolType::get()->isSubtypeOf(type);
+    case InputSpec::Kind::mapping:
+      return type.kind() == c10::TypeKind::DictType;
+    default:
+      return type.kind() == c10::TypeKind::ListType || type.kind() == c10::TypeKind::TupleType;
   }
-  fail(ErrorKind::invalid_argument, "an input of a kind that is no number, string or list");
+}
+
+// A value that the program is read for; integers are floats where those are wanted.
+Item literal(const InputSpec& spec, const c10::Type& type) {
+  c10::IValue value;
+  if (const auto* number = spec.literal.get<int64_t>()) {
+    value = *number;
+    if (type.kind() == c10::TypeKind::FloatType) value = static_cast<double>(*number);
+  } else if (const auto* real = spec.literal.get<double>()) {
+    value = *real;
+  } else if (const auto* flag = spec.literal.get<bool>()) {
+    value = *flag;
+  } else if (const auto* text = spec.literal.get<std::string>()) {
+    value = *text;
+  }
+  if (!value.type()->isSubtypeOf(type)) does_not_fit(spec, type);
+  if (value.isInt()) return Dim(value.toInt());
+  return value;
+}
+
+Item input(Interpreter& run, const InputSpec& spec, const c10::TypePtr& type);
+
+Item container(Interpreter& run, const InputSpec& spec, const c10::TypePtr& type) {
+  const bool is_tuple = type->kind() == c10::TypeKind::TupleType;
+  const size_t types = type->containedTypeSize();
+  if (is_tuple && types != spec.elements.size()) does_not_fit(spec, *type);
+  const bool is_dict = spec.kind == InputSpec::Kind::mapping;
+  ContainerPtr result = make_container(is_dict    ? Container::Kind::dict
+                                       : is_tuple ? Container::Kind::tuple
+                                                  : Container::Kind::list,
+                                       {}, type);
+  for (size_t i = 0; i < spec.elements.size(); ++i) {
+    if (is_dict) result->contents.keys.emplace_back(c10::IValue(spec.elements[i].name));
+    result->items().push_back(
+        input(run, spec.elements[i], type->containedType(is_tuple ? i : types - 1)));
+  }
+  return result;
 }
 
 // The input as `type` wants it.
-Item input(Interpreter& run, const InputSpec& spec, c10::TypePtr type) {
-  if (const auto optional = type ? type->cast<c10::OptionalType>() : nullptr)
-    type = optional->getElementType();
+Item input(Interpreter& run, const InputSpec& spec, const c10::TypePtr& type) {
+  if (const auto optional = type->cast<c10::OptionalType>();
+      optional && (spec.kind != InputSpec::Kind::literal || !spec.literal.is_none()))
+    return input(run, spec, optional->getElementType());
+  if (spec.kind == InputSpec::Kind::literal) return literal(spec, *type);
+  if (!fits(spec.kind, *type)) does_not_fit(spec, *type);
   Recorder& recorder = run.recorder();
   Type number;
   switch (spec.kind) {
@@ -45,26 +93,9 @@ Item input(Interpreter& run, const InputSpec& spec, c10::TypePtr type) {
     case InputSpec::Kind::boolean:
       number.kind = Type::Kind::sym_bool;
       return Item::Number{recorder.add_input(spec.name, number)};
-    case InputSpec::Kind::literal:
-      return literal(spec.literal);
     default:
-      break;
+      return container(run, spec, type);
   }
-  const bool is_tuple = type && type->kind() == c10::TypeKind::TupleType;
-  const Container::Kind kind = spec.kind == InputSpec::Kind::mapping ? Container::Kind::dict
-                               : is_tuple                            ? Container::Kind::tuple
-                                                                     : Container::Kind::list;
-  ContainerPtr container = make_container(kind, {}, type);
-  for (size_t i = 0; i < spec.elements.size(); ++i) {
-    c10::TypePtr element;
-    if (is_tuple) element = type->containedType(i);
-    if (kind == Container::Kind::list && type && type->containedTypeSize() > 0)
-      element = type->containedType(0);
-    if (kind == Container::Kind::dict)
-      container->contents.keys.emplace_back(c10::IValue(spec.elements[i].name));
-    container->items().push_back(input(run, spec.elements[i], element));
-  }
-  return container;
 }
 
 // What the method gives, flattened as pytrees are.

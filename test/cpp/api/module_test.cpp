@@ -23,9 +23,27 @@ torch::jit::Module make_module() {
   return module;
 }
 
-std::string error_of(const ExportOptions& options) {
+torch::jit::Module make_nested() {
+  torch::jit::Module module("Nested");
+  module.define(R"(
+    def forward(self, xs: List[Tensor], state: Tuple[Tensor, Tensor], named: Dict[str, Tensor],
+                scale: float, mode: str, mask: Optional[Tensor], sizes: Optional[List[int]]):
+      x = torch.cat(xs) * scale + named["bias"]
+      if mode == 'add':
+        x = x + state[0] - state[1]
+      if mask is not None:
+        x = x * mask
+      if sizes is not None:
+        x = x.reshape(sizes)
+      return x
+  )");
+  return module;
+}
+
+std::string error_of(const ExportOptions& options,
+                     const torch::jit::Module& module = make_module()) {
   try {
-    export_module(make_module(), options);
+    export_module(module, options);
   } catch (const ExportError& error) {
     EXPECT_EQ(name(error.kind()), name(ErrorKind::invalid_argument)) << error.what();
     return error.what();
@@ -61,6 +79,44 @@ TEST(Module, NumbersAreInputsToo) {
   EXPECT_EQ(program.inputs()[1].dtype, DType::i64);
   EXPECT_EQ(program.inputs()[1].shape, Shape());
   program.check();
+}
+
+TEST(Module, TakesListsTuplesDictsAndConstants) {
+  const ExportOptions options{.inputs = {parse_input("xs:[float32[n,2], last:float32[m,2]]"),
+                                         parse_input("state:(float32[2], float32[2])"),
+                                         parse_input("named:{bias: float32[2], other: int64[]}"),
+                                         parse_input("scale:2"), parse_input("mode:'add'"),
+                                         parse_input("mask:none"), parse_input("sizes:[-1]")}};
+  const Program program = export_module(make_nested(), options);
+  std::vector<std::string> names;
+  for (const auto& input : program.inputs()) names.push_back(input.name);
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"xs_0", "last", "state_0", "state_1", "bias", "other"}));
+  EXPECT_EQ(count(program.text(), "Sub"), 1U) << program.text();
+  ASSERT_EQ(program.outputs().size(), 1U);
+  EXPECT_EQ(program.outputs()[0].shape, (Shape{(Dim::symbol("n") + Dim::symbol("m")) * Dim(2)}));
+  program.check();
+}
+
+TEST(Module, SaysWhichNestedInputDoesNotFit) {
+  const auto error = [](std::string_view changed, size_t position) {
+    ExportOptions options{.inputs = {parse_input("xs:[float32[n,2]]"),
+                                     parse_input("state:(float32[2], float32[2])"),
+                                     parse_input("named:{bias: float32[2]}"),
+                                     parse_input("scale:2.5"), parse_input("mode:'add'"),
+                                     parse_input("mask:float32[]"), parse_input("sizes:none")}};
+    options.inputs[position] = parse_input(changed);
+    return error_of(options, make_nested());
+  };
+  EXPECT_NE(error("xs:float32[2]", 0).find("xs does not fit its type, which is List[Tensor]"),
+            std::string::npos);
+  EXPECT_NE(error("state:(float32[2])", 1).find("state does not fit"), std::string::npos);
+  EXPECT_NE(error("state:[3, float32[2]]", 1).find("state_0 does not fit"), std::string::npos);
+  EXPECT_NE(error("named:float32[2]", 2).find("named does not fit"), std::string::npos);
+  EXPECT_NE(error("scale:'2'", 3).find("scale does not fit"), std::string::npos);
+  EXPECT_NE(error("mode:none", 4).find("mode does not fit"), std::string::npos);
+  EXPECT_NE(error("sizes:[2.5]", 6).find("sizes_0 does not fit its type, which is int"),
+            std::string::npos);
 }
 
 TEST(Module, ExportsOtherMethods) {

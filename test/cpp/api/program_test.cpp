@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <tuple>
 
 #include "api/torch_version.h"
 #include "onnx_native/check.h"
@@ -178,6 +179,33 @@ TEST(InputSpec, ReadsNamesDtypesAndSizes) {
   EXPECT_EQ(parse_input("a:b:bfloat16[0]").name, "a:b");
 }
 
+TEST(InputSpec, ReadsConstants) {
+  using Constant = InputSpec::Constant;
+  const auto constant = [](const char* text) { return parse_input(text).constant; };
+  EXPECT_EQ(constant("n:3"), Constant(int64_t{3}));
+  EXPECT_EQ(constant("s:-2.5e-1"), Constant(-0.25));
+  EXPECT_EQ(constant("on: true"), Constant(true));
+  EXPECT_EQ(constant("m:none"), Constant());
+  EXPECT_EQ(constant("mode:'a, b: (c'"), Constant(std::string("a, b: (c")));
+}
+
+TEST(InputSpec, ReadsListsTuplesAndDicts) {
+  const InputSpec spec = parse_input("a:[float32[n, 2], (1, b: int64), {k: {}, l:bool[]}]");
+  EXPECT_EQ(spec.name, "a");
+  ASSERT_TRUE(spec.elements);
+  ASSERT_EQ(spec.elements->size(), 3U);
+  const auto& [tensor, tuple, dict] =
+      std::tie((*spec.elements)[0], (*spec.elements)[1], (*spec.elements)[2]);
+  EXPECT_EQ(tensor.shape, (Shape{Dim::symbol("n"), 2}));
+  EXPECT_EQ(tensor.name, "");
+  EXPECT_EQ((*tuple.elements)[0].constant, InputSpec::Constant(int64_t{1}));
+  EXPECT_EQ((*tuple.elements)[1].name, "b");
+  EXPECT_EQ((*tuple.elements)[1].shape, std::nullopt);
+  EXPECT_EQ((*dict.elements)[0].name, "k");
+  EXPECT_TRUE((*dict.elements)[0].elements->empty());
+  EXPECT_EQ((*dict.elements)[1].dtype, DType::boolean);
+}
+
 TEST(InputSpec, SaysWhatIsWrong) {
   const auto error = [](const char* text) {
     return error_of(ErrorKind::invalid_argument, [text] { parse_input(text); });
@@ -188,6 +216,11 @@ TEST(InputSpec, SaysWhatIsWrong) {
   EXPECT_NE(error("x:float[2]").find("no dtype 'float'"), std::string::npos);
   EXPECT_NE(error("x:float32[2").find("no ']'"), std::string::npos);
   EXPECT_NE(error("x:float32[2,,3]").find("the size ''"), std::string::npos);
+  EXPECT_NE(error("x:float32[2] 3").find("'3' after its end"), std::string::npos);
+  EXPECT_NE(error("x:[float32[2]").find("no ']' at its end"), std::string::npos);
+  EXPECT_NE(error("x:{float32[2]}").find("no key"), std::string::npos);
+  EXPECT_NE(error("x:'mean").find("no ' at the end"), std::string::npos);
+  EXPECT_NE(error(("x:" + std::string(1000, '[')).c_str()).find("too many"), std::string::npos);
   EXPECT_NE(error("x:float32[-2]").find("the size '-2'"), std::string::npos);
   EXPECT_NE(error("x:float32[99999999999999999999]").find("the size '9"), std::string::npos);
 }
