@@ -11,6 +11,10 @@ namespace onnx_native::aten {
 
 TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
   at::Tensor plain = tensor;
+  if (plain.layout() == c10::Layout::Mkldnn) {
+    fail(ErrorKind::unsupported, "the constant tensor ", name,
+         " is in oneDNN's own layout; export the module before torch.jit.optimize_for_inference");
+  }
   if (plain.layout() != c10::Layout::Strided || plain.unsafeGetTensorImpl()->is_python_dispatch()) {
     fail(ErrorKind::unsupported, "the constant tensor ", name,
          " has no plain memory (it is sparse, a FakeTensor or another tensor subclass)");

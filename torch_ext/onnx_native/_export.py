@@ -48,7 +48,7 @@ def export_compat(
     artifacts_dir: str | os.PathLike = ".",
 ) -> torch.onnx.ONNXProgram:
     """Takes what PyTorch's function of this name takes, and does what it does."""
-    if isinstance(model, torch.nn.Module) and model.training:
+    if getattr(model, "training", False):  # frozen TorchScript has no such attribute
         warnings.warn(
             "Exporting a model while it is in training mode. "
             "Please ensure that this is intended, as it may lead to "

@@ -126,7 +126,9 @@ Items arguments(Interpreter& run, const torch::jit::Function& method, const Read
     } else if (wanted[i].default_value()) {
       result.push_back(run.item(*wanted[i].default_value(), wanted[i].name()));
     } else {
-      fail(ErrorKind::invalid_argument, "nothing is given for the input ", wanted[i].name());
+      fail(ErrorKind::invalid_argument, "nothing is given for the input ", wanted[i].name(), ": ",
+           wanted[i].type()->annotation_str(),
+           "; what has no default needs a value, or a spec such as 'x:float32[batch,3]'");
     }
   }
   return result;

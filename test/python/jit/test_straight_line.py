@@ -1,6 +1,7 @@
 """Scripted and traced modules without control flow of their own."""
 
 import onnx_native
+import pytest
 import torch
 from models.torchvision_kernels import load_torchvision_kernels
 from torch import nn
@@ -27,6 +28,20 @@ def test_scripted_mlp():
     assert [v.name for v in program.model_proto.graph.input] == ["input"]
     names = {weight.name for weight in program.model_proto.graph.initializer}
     assert names == set(model.state_dict())
+
+
+@pytest.mark.parametrize("way", [torch.jit.script, lambda m: torch.jit.trace(m, torch.ones(2, 3))])
+def test_frozen_module(way):
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU()).eval()
+    frozen = torch.jit.freeze(way(model))
+    check(frozen, [(torch.randn(2, 3),), (torch.randn(5, 3),)], [{0: "batch"}])
+
+
+def test_module_optimized_for_one_backend():
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()).eval()
+    optimized = torch.jit.optimize_for_inference(torch.jit.script(model))
+    with pytest.raises(torch.onnx.OnnxExporterError, match="before torch.jit.optimize_for_infer"):
+        torch.onnx.export(optimized, (torch.randn(1, 3, 8, 8),), dynamo=True, verbose=False)
 
 
 def test_traced_resnet():
