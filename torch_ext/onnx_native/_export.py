@@ -176,7 +176,7 @@ def _capture_arguments(
 
 
 def _script_inputs(
-    model: torch.jit.ScriptModule,
+    model: Any,
     args: tuple[Any, ...],
     kwargs: dict[str, Any] | None,
     dynamic_shapes: Any,

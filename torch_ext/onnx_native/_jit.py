@@ -1,4 +1,4 @@
-"""TorchScript modules, scripted or traced, as programs: what their inputs are.
+"""TorchScript modules and functions, scripted or traced, as programs: what their inputs are.
 
 The C++ reader is told of each argument as a tuple: ``("tensor", name, dtype, sizes)`` with sizes as
 ints and names, ``("int" | "float" | "bool", name)`` for numbers that stay open, ``("literal", name,
@@ -17,13 +17,25 @@ from torch.utils import _pytree
 
 def is_script(model: Any) -> bool:
     """Whether the model is TorchScript: torch.export does not take it."""
-    return isinstance(model, torch.jit.ScriptModule)
+    return isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
 
 
-def takes_dict(module: torch.jit.ScriptModule, position: int) -> bool:
-    """Whether the argument at a position, counted from 1, is a dict and not keyword arguments."""
-    arguments = module._c._get_method("forward").schema.arguments
-    return position < len(arguments) and arguments[position].type.kind() == "DictType"
+def parameters(model: Any) -> list[Any]:
+    """What forward, or the function, takes: the schema's arguments without ``self``."""
+    is_function = isinstance(model, torch.jit.ScriptFunction)
+    schema: Any = model.schema if is_function else model._c._get_method("forward").schema
+    return list(schema.arguments)[0 if is_function else 1 :]
+
+
+def name_of(model: Any) -> str:
+    """The function's name, for messages."""
+    return str(model.name) if isinstance(model, torch.jit.ScriptFunction) else "forward"
+
+
+def takes_dict(model: Any, count: int) -> bool:
+    """Whether the last of so many arguments is a dict and not keyword arguments."""
+    taken = parameters(model)
+    return count <= len(taken) and taken[count - 1].type.kind() == "DictType"
 
 
 class Inputs:
@@ -36,16 +48,16 @@ class Inputs:
 
     def __init__(
         self,
-        module: torch.jit.ScriptModule,
+        model: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any] | None,
         dynamic_shapes: Any = None,
     ) -> None:
-        schema = module._c._get_method("forward").schema
-        self._names = [argument.name for argument in schema.arguments][1:]
+        self._called = name_of(model)
+        self._names = [parameter.name for parameter in parameters(model)]
         self.arguments = self._ordered(args, kwargs)
         given = self._names[: len(self.arguments)]
-        by_name = _by_name(given, dynamic_shapes)
+        by_name = _by_name(given, dynamic_shapes, self._called)
         self.specs = [
             _spec(value, by_name.get(name), name)
             for name, value in zip(given, self.arguments, strict=True)
@@ -56,13 +68,13 @@ class Inputs:
         values = list(args)
         left = dict(kwargs or {})
         if len(values) > len(self._names):
-            raise TypeError(f"forward takes {len(self._names)} arguments, not {len(values)}")
+            raise TypeError(f"{self._called} takes {len(self._names)} arguments, not {len(values)}")
         for name in self._names[len(values) :]:
             if name not in left:
                 break
             values.append(left.pop(name))
         if left:
-            raise TypeError(f"forward has no arguments {sorted(left)} at these places")
+            raise TypeError(f"{self._called} has no arguments {sorted(left)} at these places")
         return values
 
     def flat(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
@@ -72,11 +84,10 @@ class Inputs:
 
 
 def dynamic_shapes_of(
-    dynamic_axes: Mapping[str, Any], input_names: Sequence[str] | None, module: Any
+    dynamic_axes: Mapping[str, Any], input_names: Sequence[str] | None, model: Any
 ) -> dict[str, Any]:
     """``dynamic_axes`` by the names of forward's arguments; what names outputs is left out."""
-    schema = module._c._get_method("forward").schema
-    arguments = [argument.name for argument in schema.arguments][1:]
+    arguments = [parameter.name for parameter in parameters(model)]
     names = dict(zip(input_names or (), arguments, strict=False))
     shapes = {}
     for name, axes in dynamic_axes.items():
@@ -90,13 +101,13 @@ def dynamic_shapes_of(
     return shapes
 
 
-def _by_name(names: Sequence[str], dynamic_shapes: Any) -> Mapping[str, Any]:
+def _by_name(names: Sequence[str], dynamic_shapes: Any, called: str) -> Mapping[str, Any]:
     if dynamic_shapes is None:
         return {}
     if isinstance(dynamic_shapes, Mapping):
         unknown = [name for name in dynamic_shapes if name not in names]
         if unknown:
-            raise ValueError(f"dynamic_shapes names {unknown}, forward's arguments are {names}")
+            raise ValueError(f"dynamic_shapes names {unknown}, {called}'s arguments are {names}")
         return dynamic_shapes
     if len(dynamic_shapes) != len(names):
         raise ValueError(f"dynamic_shapes has {len(dynamic_shapes)} entries for {names}")

@@ -1,6 +1,7 @@
 #include "plugin/jit_program.h"
 
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/python/module_python.h>
 
 #include <algorithm>
@@ -66,12 +67,17 @@ InputSpec spec_of(py::handle object) {
 }  // namespace
 
 std::unique_ptr<aten::Graph> read_script(const py::tuple& source, int64_t opset) {
-  const std::optional<torch::jit::Module> module = torch::jit::as_module(source[0]);
-  if (!module) fail(ErrorKind::invalid_argument, "not a TorchScript module");
   readers::jit::ReadOptions options;
   for (const py::handle input : source[1]) options.inputs.push_back(spec_of(input));
   options.method = source[2].cast<std::string>();
   LoweringTypes types(ops::Lowerings(ops::op_table()), std::max(opset, kMinLoweringOpset));
+  const py::object program = source[0];
+  if (py::isinstance<torch::jit::StrongFunctionPtr>(program)) {
+    const auto function = program.cast<torch::jit::StrongFunctionPtr>();
+    return readers::jit::read(*function.function_, options, types);
+  }
+  const std::optional<torch::jit::Module> module = torch::jit::as_module(program);
+  if (!module) fail(ErrorKind::invalid_argument, "not a TorchScript module or function");
   return readers::jit::read(*module, options, types);
 }
 

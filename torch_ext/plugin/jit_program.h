@@ -10,9 +10,9 @@
 
 namespace onnx_native::plugin {
 
-// `source` is (module, inputs, method): a torch.jit.ScriptModule and what onnx_native._jit says of
-// the arguments of its method: (kind, name, ...), with dtype and sizes (ints and expressions) of a
-// tensor, the value of a literal, the elements of a container.
+// `source` is (program, inputs, method): a torch.jit.ScriptModule or ScriptFunction (which has no
+// methods) and what onnx_native._jit says of the arguments: (kind, name, ...), with dtype and sizes
+// (ints and expressions) of a tensor, the value of a literal, the elements of a container.
 std::unique_ptr<aten::Graph> read_script(const py::tuple& source, int64_t opset);
 
 }  // namespace onnx_native::plugin

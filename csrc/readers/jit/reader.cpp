@@ -114,15 +114,17 @@ void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs)
   for (const Item& element : container->items()) flatten(run, element, outputs);
 }
 
-Items arguments(Interpreter& run, const torch::jit::Function& method, const ReadOptions& options) {
-  const std::vector<c10::Argument>& wanted = method.getSchema().arguments();
+// What the function is given, behind `self` where it is a method.
+Items arguments(Interpreter& run, const torch::jit::Function& function, const ReadOptions& options,
+                size_t first) {
+  const std::vector<c10::Argument>& wanted = function.getSchema().arguments();
   Items result;
-  if (options.inputs.size() + 1 > wanted.size())
-    fail(ErrorKind::invalid_argument, options.method, " takes ", wanted.size() - 1, " inputs, not ",
-         options.inputs.size());
-  for (size_t i = 1; i < wanted.size(); ++i) {
-    if (i - 1 < options.inputs.size()) {
-      result.push_back(input(run, options.inputs[i - 1], wanted[i].type()));
+  if (options.inputs.size() + first > wanted.size())
+    fail(ErrorKind::invalid_argument, function.name(), " takes ", wanted.size() - first,
+         " inputs, not ", options.inputs.size());
+  for (size_t i = first; i < wanted.size(); ++i) {
+    if (i - first < options.inputs.size()) {
+      result.push_back(input(run, options.inputs[i - first], wanted[i].type()));
     } else if (wanted[i].default_value()) {
       result.push_back(run.item(*wanted[i].default_value(), wanted[i].name()));
     } else {
@@ -134,22 +136,34 @@ Items arguments(Interpreter& run, const torch::jit::Function& method, const Read
   return result;
 }
 
+// `module` is what it is a method of, if of a module.
+std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
+                                  const torch::jit::Module* module, const ReadOptions& options,
+                                  TypeInference& types) {
+  Dim::restart_fresh();  // the same program gives the same names
+  auto owned = std::make_unique<aten::Graph>();
+  const std::shared_ptr<aten::Graph> graph(owned.get(), [](aten::Graph*) {});
+  Interpreter run(graph, types);
+  const ContainerPtr self = module ? run.object(module->_ivalue(), "") : nullptr;
+  Items given = arguments(run, function, options, self ? 1 : 0);
+  if (self) given.insert(given.begin(), self);
+  for (const Item& result : run.run(function, std::move(given), self.get()))
+    flatten(run, result, graph->outputs);
+  return owned;
+}
+
 }  // namespace
 
 std::unique_ptr<aten::Graph> read(const torch::jit::Module& module, const ReadOptions& options,
                                   TypeInference& types) {
-  Dim::restart_fresh();  // the same program gives the same names
   const std::optional<torch::jit::Method> method = module.find_method(options.method);
   if (!method) fail(ErrorKind::invalid_argument, "the module has no method ", options.method);
-  auto owned = std::make_unique<aten::Graph>();
-  const std::shared_ptr<aten::Graph> graph(owned.get(), [](aten::Graph*) {});
-  Interpreter run(graph, types);
-  const ContainerPtr self = run.object(module._ivalue(), "");
-  Items given = arguments(run, method->function(), options);
-  given.insert(given.begin(), self);
-  for (const Item& result : run.run(method->function(), std::move(given), self.get()))
-    flatten(run, result, graph->outputs);
-  return owned;
+  return read(method->function(), &module, options, types);
+}
+
+std::unique_ptr<aten::Graph> read(const torch::jit::Function& function, const ReadOptions& options,
+                                  TypeInference& types) {
+  return read(function, nullptr, options, types);
 }
 
 }  // namespace onnx_native::readers::jit

@@ -10,8 +10,9 @@
 #include "aten/graph.h"
 
 namespace torch::jit {
+struct Function;
 struct Module;
-}
+}  // namespace torch::jit
 
 namespace onnx_native::readers::jit {
 
@@ -60,6 +61,9 @@ struct ReadOptions {
 // invalid_argument when inputs do not fit the method, unsupported where ONNX has no form for what
 // the program does, with the user's source line.
 std::unique_ptr<aten::Graph> read(const torch::jit::Module& module, const ReadOptions& options,
+                                  TypeInference& types);
+// The same of a function that is no method; `options.method` does not matter.
+std::unique_ptr<aten::Graph> read(const torch::jit::Function& function, const ReadOptions& options,
                                   TypeInference& types);
 
 }  // namespace onnx_native::readers::jit

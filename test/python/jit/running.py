@@ -1,4 +1,4 @@
-"""Exports a TorchScript module and compares the model with it in ONNX Runtime."""
+"""Exports a TorchScript module or function and compares the model with it in ONNX Runtime."""
 
 import copy
 from typing import Any
@@ -13,7 +13,7 @@ OPSETS = (20, newest_opset())
 
 @torch.no_grad()
 def check(
-    module: torch.jit.ScriptModule,
+    module: torch.jit.ScriptModule | torch.jit.ScriptFunction,
     inputs: list[tuple[Any, ...]],
     dynamic_shapes: Any = None,
     opsets: tuple[int, ...] = OPSETS,
@@ -35,7 +35,8 @@ def check(
         onnx.checker.check_model(program.model_proto, full_check=True)
         program.initialize_inference_session(_session)
         for args in inputs:
-            eager = copy.deepcopy(module)  # it may change its attributes
+            # It may change its attributes.
+            eager = copy.deepcopy(module) if isinstance(module, torch.nn.Module) else module
             expected = torch.utils._pytree.tree_leaves(eager(*clone(args)))
             tensors = [torch.as_tensor(e) for e in expected if e is not None]
             assert_same(program(*clone(args)), tensors)

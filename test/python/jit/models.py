@@ -1,0 +1,85 @@
+"""Real models as TorchScript: torchvision's, scripted and traced, and a traced BERT."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from models.torchvision_kernels import load_torchvision_kernels
+from models.zoo import BERT_SMALL
+
+
+class Case(NamedTuple):
+    """A TorchScript program, sets of inputs for it, and what varies among them."""
+
+    program: Any
+    inputs: list[tuple[Any, ...]]
+    dynamic_shapes: Any
+
+
+CLASSIFICATION = [
+    "alexnet",
+    "convnext_tiny",
+    "densenet121",
+    "efficientnet_b0",
+    "googlenet",
+    "mnasnet1_0",
+    "mobilenet_v2",
+    "mobilenet_v3_small",
+    "regnet_y_400mf",
+    "resnet18",
+    "shufflenet_v2_x1_0",
+    "squeezenet1_1",
+    "swin_t",
+    "vgg11",
+    "vit_b_16",
+]
+SEGMENTATION = ["fcn_resnet50", "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large"]
+IMAGES = {name: [(2, 3, 224, 224), (3, 3, 224, 224)] for name in CLASSIFICATION} | {
+    name: [(2, 3, 64, 64), (1, 3, 64, 64)] for name in SEGMENTATION
+}
+
+
+def create(name: str) -> torch.nn.Module:
+    """A model of torchvision with random weights."""
+    load_torchvision_kernels()
+    import torchvision
+
+    torch.manual_seed(0)
+    folder = torchvision.models.segmentation if name in SEGMENTATION else torchvision.models
+    extra: dict[str, Any] = {"weights_backbone": None} if name in SEGMENTATION else {}
+    if name == "googlenet":
+        extra["init_weights"] = False
+    return getattr(folder, name)(weights=None, **extra).eval()
+
+
+def torchvision_model(name: str, way: str) -> Case:
+    """Scripted or traced."""
+    model = create(name)
+    images = [(torch.randn(size),) for size in IMAGES[name]]
+    if way == "scripted":
+        program = torch.jit.script(model)
+    else:
+        program = torch.jit.trace(model, images[0], strict=False, check_trace=False)
+    return Case(program, images, [{0: "batch"}])
+
+
+def traced_bert() -> Case:
+    """With two dynamic axes."""
+    torch.manual_seed(0)
+    model = BERT_SMALL.module()
+    inputs = [tuple(BERT_SMALL.example(sizes).values()) for sizes in ((2, 12), (3, 7))]
+    names = list(BERT_SMALL.example())
+    example = dict(zip(names, inputs[0], strict=True))
+    traced = torch.jit.trace(model, example_kwarg_inputs=example, strict=False)
+    return Case(traced, inputs, [{0: "batch", 1: "sequence"} for _ in names])
+
+
+# Name -> how to make it.
+MODELS: dict[str, Callable[[], Case]] = {
+    f"{name} {way}": functools.partial(torchvision_model, name, way)
+    for name in IMAGES
+    for way in ("scripted", "traced")
+} | {"bert traced": traced_bert}
