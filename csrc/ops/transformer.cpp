@@ -27,9 +27,9 @@ Value linear(Builder& b, Value x, Value weight, Value bias) {
 
 // True where a score is left out, fitting (batch, heads, rows, columns).
 Value spread_mask(Builder& b, const Attention& a) {
-  b.check((*a.mask)->dtype == DType::boolean, "a mask that is not bool");
+  const Value mask = b.cast(*a.mask, DType::boolean);  // of numbers: left out unless 0
   const int64_t type = a.mask_type.value_or((*a.mask)->rank() == 2 ? kOfRowsAndColumns : kOfAll);
-  return type == kOfColumns ? b.unsqueeze(*a.mask, {1, 2}) : *a.mask;
+  return type == kOfColumns ? b.unsqueeze(mask, {1, 2}) : mask;
 }
 
 struct Attended {

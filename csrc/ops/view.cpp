@@ -126,7 +126,22 @@ Value repeat(Builder& b, Value self, const Shape& repeats) {
 
 namespace {
 
+// Of a tensor whose rank is not known.
+Value from_any_rank(Builder& b, Value self, Shape sizes) {
+  const bool solved = std::ranges::none_of(sizes, [](const Dim& d) { return d.equals(-1); });
+  std::vector<onnx::Attribute> attributes;
+  if (solved) attributes.push_back({"allowzero", int64_t{1}});
+  Value result = b.op("Reshape", {self, b.shape_value(sizes)}, std::move(attributes));
+  for (Dim& size : sizes) {
+    if (size.equals(-1)) size = Dim::fresh();
+  }
+  result->shape = std::move(sizes);
+  b.bind_sizes(result);
+  return result;
+}
+
 Value as_view(Builder& b, Value self, Shape sizes) {
+  if (!self->shape) return from_any_rank(b, self, std::move(sizes));
   return b.reshape(self, solve_sizes(b, self, std::move(sizes)));
 }
 

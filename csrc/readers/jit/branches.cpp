@@ -20,12 +20,35 @@ bool raises(const torch::jit::Block& block) {
   });
 }
 
+// What a bool is the opposite of, if of something.
+const aten::Value* negated(const aten::Value* flag) {
+  const aten::Node* made = flag->producer;
+  return made && made->op == "python::sym_not" ? made->arguments[0].as_value() : nullptr;
+}
+
+// The number that a condition compares with 0, and on which side of it that is 0.
+std::optional<std::pair<Dim, size_t>> zero_side(const aten::Value* condition) {
+  const aten::Node* made = condition->producer;
+  if (!made || made->arguments.size() != 2) return std::nullopt;
+  const aten::Value* number = made->arguments[0].as_value();
+  const auto* other = made->arguments[1].get<int64_t>();
+  if (!number || !number->type.dim || !other || *other != 0) return std::nullopt;
+  if (made->op == "python::eq") return std::pair(*number->type.dim, size_t{0});
+  if (made->op == "python::gt" || made->op == "python::ne")
+    return std::pair(*number->type.dim, size_t{1});
+  return std::nullopt;
+}
+
+// A tensor without elements has another rank than those with some.
+struct RankOfNothing {};
+
 }  // namespace
 
 class Branches {
  public:
-  Branches(Interpreter& run, const JitNode& node, aten::Value* condition)
-      : run_(run), recorder_(run.recorder_), node_(node), condition_(condition) {}
+  Branches(Interpreter& run, aten::Value* condition, const Interpreter::Side& yes,
+           const Interpreter::Side& no)
+      : run_(run), recorder_(run.recorder_), condition_(condition), read_{&yes, &no} {}
 
   Items read() {
     read_sides(false);
@@ -55,12 +78,17 @@ class Branches {
       const size_t mark = run_.journal_.size();
       {
         const Recorder::Inside inside(recorder_, side.frame);
+        const auto assumed = run_.assumed_;
+        run_.assumed_[condition_] = i == 0;
+        if (const aten::Value* opposite = negated(condition_)) run_.assumed_[opposite] = i == 1;
         try {
-          side.results = run_.run(*node_.blocks()[i], {});
+          side.results = (*read_[i])();
         } catch (...) {
+          run_.assumed_ = assumed;
           run_.rewind(mark);
           throw;
         }
+        run_.assumed_ = assumed;
       }
       side.changes = run_.rewind(mark);
     }
@@ -73,6 +101,8 @@ class Branches {
   }
 
   bool are_outside(const Item& item) const {
+    if (const Maybe* maybe = item.maybe())
+      return are_outside(maybe->present) && are_outside(maybe->value);
     const Container* container = item.container();
     if (!container) return is_outside(item);
     if (container->kind == Container::Kind::object) return true;
@@ -85,17 +115,18 @@ class Branches {
   Item merge(const Item& a, const Item& b) {
     if (a.is_uninitialized() && b.is_uninitialized()) return {};
     if (are_equal(a, b) && are_outside(a)) return a;
+    if (a.is_uninitialized() && is_known(b)) return b;
+    if (b.is_uninitialized() && is_known(a)) return a;
+    if (a.maybe() || b.maybe() || a.is_none() != b.is_none())
+      return maybe(merge(presence(a), presence(b)), merge(present_value(a), present_value(b)));
     const Container* x = a.container();
     const Container* y = b.container();
     if ((x && y) || (x && b.is_uninitialized()) || (y && a.is_uninitialized()))
       return merge_containers(a, b);
-    if (a.is_uninitialized() && is_known(b)) return b;
-    if (b.is_uninitialized() && is_known(a)) return a;
     if (a.boolean() && b.boolean()) {
       if (*a.boolean()) return Item::Number{condition_};
       return run_.record_number("python::sym_not", {condition_});
     }
-    if (a.is_none() != b.is_none()) run_.unsupported("a value that is None or not, as data decide");
     return output(a, b);
   }
 
@@ -161,7 +192,14 @@ class Branches {
     if (known.kind == Type::Kind::unknown)
       run_.unsupported(
           concat("a value that is ", describe(a), " or ", describe(b), ", as data decide"));
-    const Type type = joined(recorder_, known, b.is_uninitialized() ? known : type_of(b));
+    const Type other = b.is_uninitialized() ? known : type_of(b);
+    if (known.shape && other.shape && known.shape->size() != other.shape->size()) {
+      const auto zero = zero_side(condition_);
+      if (zero && run_.is_size(zero->first) &&
+          std::ranges::count(*(zero->second == 0 ? known : other).shape, zero->first) > 0)
+        throw RankOfNothing();
+    }
+    const Type type = joined(recorder_, known, other);
     for (const size_t i : {0, 1}) {
       const Recorder::Inside inside(recorder_, sides_[i].frame);
       sides_[i].frame.graph->outputs.push_back(operand(run_, *items[i], type));
@@ -220,8 +258,8 @@ class Branches {
 
   Interpreter& run_;
   Recorder& recorder_;
-  const JitNode& node_;
   aten::Value* condition_;
+  std::array<const Interpreter::Side*, 2> read_;
   std::array<Side, 2> sides_;
   aten::Node* call_ = nullptr;
   const uint64_t made_before_ = containers_made();
@@ -230,10 +268,31 @@ class Branches {
 Items Interpreter::branch(const JitNode& node, const Item& condition) {
   const torch::jit::Block& yes = *node.blocks()[0];
   const torch::jit::Block& no = *node.blocks()[1];
-  if (const std::optional<bool> known = condition.boolean()) return run(*known ? yes : no, {});
+  if (const std::optional<bool> known = assumed(condition)) return run(*known ? yes : no, {});
   if (raises(yes) != raises(no)) return run(raises(yes) ? no : yes, {});
+  return branch(
+      condition, [&] { return run(yes, {}); }, [&] { return run(no, {}); });
+}
+
+Items Interpreter::branch(const Item& condition, const Side& yes, const Side& no) {
+  if (const std::optional<bool> known = assumed(condition)) return *known ? yes() : no();
   if (!condition.number()) unsupported("a condition that is " + describe(condition));
-  return Branches(*this, node, condition.number()).read();
+  Recorder::Mark mark = recorder_.mark();
+  try {
+    return Branches(*this, condition.number(), yes, no).read();
+  } catch (const RankOfNothing&) {
+    // There are no numbers to be wrong: the tensor has the rank of others.
+    recorder_.restore(std::move(mark));
+    return zero_side(condition.number())->second == 0 ? no() : yes();
+  }
+}
+
+std::optional<bool> Interpreter::assumed(const Item& condition) const {
+  const aten::Value* flag = condition.number();
+  if (!flag) return condition.boolean();
+  if (const auto at = assumed_.find(flag); at != assumed_.end()) return at->second;
+  const auto at = assumed_.find(negated(flag));
+  return at == assumed_.end() ? std::nullopt : std::optional(!at->second);
 }
 
 }  // namespace onnx_native::readers::jit

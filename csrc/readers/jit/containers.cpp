@@ -288,7 +288,6 @@ std::optional<Items> equal_to(const Call& call) { return equal(call, true); }
 std::optional<Items> unequal_to(const Call& call) { return equal(call, false); }
 
 std::optional<Items> copy(const Call& call) {
-  if (call.size() == 0) return make_dict(call);
   const Container* container = call.input(0).container();
   if (!container || container->kind == Kind::object || container->kind == Kind::tuple)
     return std::nullopt;
@@ -296,6 +295,20 @@ std::optional<Items> copy(const Call& call) {
   ContainerPtr result = make_container(container->kind, {}, container->type);
   result->contents = container->contents;
   return one(result);
+}
+
+// dict(), of nothing, a dict or a list of pairs.
+std::optional<Items> dict(const Call& call) {
+  if (call.size() == 0) return make_dict(call);
+  const ContainerPtr pairs = list(call);
+  if (!pairs) return copy(call);
+  Items inputs;
+  for (const Item& item : pairs->items()) {
+    const Container* pair = item.container();
+    if (!pair || pair->items().size() != 2) call.run.unsupported("a dict of " + describe(item));
+    inputs.insert(inputs.end(), pair->items().begin(), pair->items().end());
+  }
+  return make_dict({call.run, call.node, inputs});
 }
 
 std::optional<Items> extreme(const Call& call, Dim (*formula)(const Dim&, const Dim&)) {
@@ -545,7 +558,7 @@ void add_container_handlers(Handlers& handlers) {
   handlers["aten::eq"].push_back(equal_to);
   handlers["aten::ne"].push_back(unequal_to);
   handlers["aten::list"].push_back(copy);
-  handlers["aten::dict"].push_back(copy);
+  handlers["aten::dict"].push_back(dict);
   handlers["aten::copy"].push_back(copy);
   handlers["prim::max"].push_back(largest);
   handlers["prim::min"].push_back(smallest);

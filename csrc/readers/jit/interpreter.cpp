@@ -235,6 +235,21 @@ Items Interpreter::evaluate(const Call& call) const {
 // --- Recording
 
 Items Interpreter::record_call(const Call& call, const aten::Schema& schema) {
+  // A call for None or not, for true or false, is one call in each branch.
+  for (size_t i = 0; i < call.size(); ++i) {
+    const Item& input = call.input(i);
+    const bool flag = input.number() && schema.arguments.at(i).type.kind == aten::TypeKind::boolean;
+    if (!input.maybe() && !flag) continue;
+    const auto with = [&](const Item& value) {
+      Items inputs = call.inputs;
+      inputs[i] = value;
+      return record_call({*this, call.node, inputs}, schema);
+    };
+    return branch(
+        flag ? input : presence(input),
+        [&] { return with(flag ? Item(c10::IValue(true)) : present_value(input)); },
+        [&] { return with(flag ? Item(c10::IValue(false)) : Item::none()); });
+  }
   std::vector<Argument> arguments;
   for (size_t i = 0; i < call.size(); ++i) {
     try {

@@ -92,8 +92,10 @@ class Interpreter {
   void load(const ContainerPtr& object, size_t slot, const Item& item);
   [[noreturn]] void unsupported(const std::string& message) const;
 
-  // Control flow; see branches.cpp and loops.cpp.
+  // Control flow; see branches.cpp and loops.cpp. What a side gives must have the same length.
   Items branch(const JitNode& node, const Item& condition);
+  using Side = std::function<Items()>;
+  Items branch(const Item& condition, const Side& yes, const Side& no);
   Items loop(const JitNode& node, const Items& inputs);
 
  private:
@@ -113,6 +115,8 @@ class Interpreter {
   void step(const JitNode& node);
   Items results(const JitNode& node);
   Items record_call(const Call& call, const aten::Schema& schema);
+  // What is assumed of a bool in the branch that is read.
+  std::optional<bool> assumed(const Item& condition) const;
   Items evaluate(const Call& call) const;
   [[noreturn]] void rethrow(const ExportError& error) const;
 
@@ -125,6 +129,7 @@ class Interpreter {
   std::unordered_map<const void*, ContainerPtr> objects_;
   std::unordered_map<const void*, Item> constants_;
   std::unordered_map<const aten::Value*, Quotient> quotients_;
+  std::unordered_map<const aten::Value*, bool> assumed_;
   std::unordered_set<std::string> integers_;  // symbols that are no sizes
   std::vector<at::Tensor> kept_;              // whose addresses are keys
 };

@@ -22,6 +22,22 @@ std::optional<int64_t> Item::integer() const {
   return dim ? dim->constant() : std::nullopt;
 }
 
+Item maybe(Item present, Item value) {
+  if (const std::optional<bool> known = present.boolean()) return *known ? value : Item::none();
+  return std::make_shared<const Maybe>(Maybe{std::move(present), std::move(value)});
+}
+
+Item presence(const Item& item) {
+  if (item.is_uninitialized()) return {};
+  if (const Maybe* maybe = item.maybe()) return maybe->present;
+  return c10::IValue(!item.is_none());
+}
+
+Item present_value(const Item& item) {
+  if (const Maybe* maybe = item.maybe()) return maybe->value;
+  return item.is_none() ? Item() : item;
+}
+
 namespace {
 
 thread_local uint64_t made = 0;
@@ -102,6 +118,9 @@ bool are_equal(const Item& a, const Item& b) {
     return known->is(*other) || (known->type()->kind() == other->type()->kind() &&
                                  !known->isObject() && known->equals(*other).toBool());
   }
+  if (const Maybe* maybe = a.maybe())
+    return are_equal(maybe->present, b.maybe()->present) &&
+           are_equal(maybe->value, b.maybe()->value);
   const Container* x = a.container();
   const Container* y = b.container();
   if (!x || x == y) return true;
@@ -126,6 +145,8 @@ std::string describe(const Item& item) {
   if (const auto* known = item.get<c10::IValue>()) {
     return known->isNone() ? "None" : "a value of type " + known->type()->str();
   }
+  if (const Maybe* maybe = item.maybe())
+    return concat("None or ", describe(maybe->value), ", as data decide");
   const Container& container = *item.container();
   const size_t size = container.items().size();
   switch (container.kind) {

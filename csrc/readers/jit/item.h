@@ -16,6 +16,8 @@ namespace onnx_native::readers::jit {
 
 struct Container;
 using ContainerPtr = std::shared_ptr<Container>;
+struct Maybe;
+using MaybePtr = std::shared_ptr<const Maybe>;
 
 // A tensor of the graph, a number, or something that is known. Integers are Dims; other known
 // things that are no containers and no tensors are IValues.
@@ -28,7 +30,7 @@ struct Item {
   struct Number {
     aten::Value* value;
   };
-  std::variant<Uninitialized, c10::IValue, Tensor, Dim, Number, ContainerPtr> is;
+  std::variant<Uninitialized, c10::IValue, Tensor, Dim, Number, ContainerPtr, MaybePtr> is;
 
   Item() = default;
   template <class T>
@@ -57,10 +59,26 @@ struct Item {
     const auto* pointer = get<ContainerPtr>();
     return pointer ? pointer->get() : nullptr;
   }
+  const Maybe* maybe() const {
+    const auto* pointer = get<MaybePtr>();
+    return pointer ? pointer->get() : nullptr;
+  }
   std::optional<bool> boolean() const;
   std::optional<double> floating() const;
   std::optional<int64_t> integer() const;
 };
+
+// None, or a value.
+struct Maybe {
+  Item present;  // a bool that the model computes; known, or not set, only where a loop starts
+  Item value;
+};
+// `value` or None, where it is known whether it is present, else a Maybe.
+Item maybe(Item present, Item value);
+// Whether an item is not None: known but for a Maybe.
+Item presence(const Item& item);
+// What an item is if it is not None; not set if it is.
+Item present_value(const Item& item);
 
 // A list, tuple or dict, or the attributes of an object. Items share it, as Python's names do.
 struct Container {

@@ -57,8 +57,7 @@ Argument filler(Interpreter& run, const Type& type) {
 }
 
 Argument operand(Interpreter& run, const Item& item, const Type& type) {
-  if (item.is_uninitialized()) return filler(run, type);
-  Argument argument = run.argument(item);
+  Argument argument = item.is_uninitialized() ? filler(run, type) : run.argument(item);
   if (type.kind == Kind::sym_float)  // double precision, whatever it was read from
     argument = run.argument(run.record_number("python::sym_float", {std::move(argument)}));
   run.recorder().lift(argument);
@@ -81,6 +80,11 @@ bool has_leaves(const Item& item) {
 }  // namespace
 
 void flatten(const Item& item, Items& leaves) {
+  if (const Maybe* maybe = item.maybe()) {
+    leaves.push_back(maybe->present);
+    flatten(maybe->value, leaves);
+    return;
+  }
   if (!has_leaves(item)) {
     leaves.push_back(item);
     return;
@@ -92,7 +96,66 @@ void flatten(const Item& item, Items& leaves) {
   for (const Item& element : container.items()) flatten(element, leaves);
 }
 
+void flatten_like(const Item& like, const Item& item, Items& leaves) {
+  const Container* places = like.container();
+  const Container* container = item.container();
+  if (item.is_uninitialized()) {
+    Items all;
+    flatten(like, all);
+    leaves.resize(leaves.size() + all.size());
+  } else if (const Maybe* maybe = like.maybe()) {
+    leaves.push_back(presence(item));
+    flatten_like(maybe->value, present_value(item), leaves);
+  } else if (places && container && has_leaves(like) && has_leaves(item) &&
+             !places->contents.stacked && places->items().size() == container->items().size()) {
+    for (size_t i = 0; i < places->items().size(); ++i)
+      flatten_like(places->items()[i], container->items()[i], leaves);
+  } else {
+    flatten(item, leaves);
+  }
+}
+
+bool widen(Item& item, const Item& other) {
+  if (other.is_uninitialized()) return false;
+  if (const Maybe* maybe = item.maybe()) {
+    Item value = maybe->value;
+    if (!widen(value, present_value(other))) return false;
+    item = std::make_shared<const Maybe>(Maybe{maybe->present, std::move(value)});
+    return true;
+  }
+  if (other.maybe() || item.is_none() != other.is_none()) {
+    Item value = present_value(item);
+    widen(value, present_value(other));
+    item = std::make_shared<const Maybe>(Maybe{presence(item), std::move(value)});
+    return true;
+  }
+  if (!has_leaves(other)) return false;
+  if (item.is_uninitialized()) {
+    Items none;
+    flatten(other, none);
+    std::ranges::fill(none, Item());
+    size_t next = 0;
+    item = rebuilt(other, none, next);
+    return true;
+  }
+  const Container& from = *other.container();
+  if (!has_leaves(item) || item.container()->kind != from.kind ||
+      item.container()->items().size() != from.items().size())
+    return false;
+  ContainerPtr wider = make_container(from.kind, {}, item.container()->type);
+  wider->contents = item.container()->contents;
+  bool changed = false;
+  for (size_t i = 0; i < from.items().size(); ++i)
+    changed = widen(wider->items()[i], from.items()[i]) || changed;
+  if (changed) item = wider;
+  return changed;
+}
+
 Item rebuilt(const Item& item, const Items& leaves, size_t& next) {
+  if (const Maybe* maybe = item.maybe()) {
+    const Item present = leaves.at(next++);
+    return jit::maybe(present, rebuilt(maybe->value, leaves, next));
+  }
   if (!has_leaves(item)) return leaves.at(next++);
   const Container& container = *item.container();
   ContainerPtr result = make_container(container.kind, {}, container.type);

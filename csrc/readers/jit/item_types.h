@@ -24,6 +24,11 @@ Item result_item(aten::Value* value);
 
 // The tensors, numbers and known things in an item, through tuples, lists and dicts.
 void flatten(const Item& item, Items& leaves);
+// Its leaves in the places that `like` has for them.
+void flatten_like(const Item& like, const Item& item, Items& leaves);
+// Makes room in `item` for another that may take its place: for None, or for something beside it.
+// False where there was room.
+bool widen(Item& item, const Item& other);
 // The same item over other leaves; `next` is moved on.
 Item rebuilt(const Item& item, const Items& leaves, size_t& next);
 

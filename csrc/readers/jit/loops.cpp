@@ -102,6 +102,7 @@ class Loops {
     Mode mode = Mode::elements;
     size_t first_leaf = 0;
     Container::Contents before;
+    Items places = {};  // for its elements
     std::optional<Type> element = {};
     size_t appended = 0;  // in a step
   };
@@ -194,6 +195,12 @@ class Loops {
     for (const Item& leaf : leaves) leaves_.push_back({.initial = leaf});
   }
 
+  void add_leaves(Changed& changed) {
+    changed.first_leaf = leaves_.size();
+    for (const Item& leaf : leaves_of(changed, changed.places))
+      leaves_.push_back({.initial = leaf});
+  }
+
   // A carried item over these leaves.
   Item of_leaves(const Carried& carried, const Items& leaves) const {
     if (carried.same) return carried.initial;
@@ -235,7 +242,7 @@ class Loops {
     switch (changed.mode) {
       case Mode::elements: {
         size_t next = changed.first_leaf;
-        for (Item& item : contents.items) item = rebuilt(item, entries, next);
+        contents.items = rebuilt_all(changed.places, entries, next);
         break;
       }
       case Mode::growing:
@@ -274,6 +281,13 @@ class Loops {
 
   bool settle(Carried& carried, const Item& after) {
     if (carried.same && carried.initial.container() == after.container()) return true;
+    Item wider = carried.initial;
+    if (!carried.same && !carried.grows && jit::widen(wider, after)) {
+      forget_leaves(carried.first_leaf, width(carried));
+      carried.initial = wider;
+      add_leaves(carried);
+      return false;
+    }
     const Items now = leaves_of(carried, after);
     if (carried.same || now.size() != width(carried)) {
       if (!carried.same && carried.grows)
@@ -294,9 +308,26 @@ class Loops {
       const Container* list = item.container();
       if (list && list->contents.stacked) leaves.emplace_back(Item::Tensor{list->contents.stacked});
     } else if (!carried.same) {
-      flatten(item, leaves);
+      flatten_like(carried.initial, item, leaves);
     }
     return leaves;
+  }
+
+  static Items rebuilt_all(const Items& places, const Items& leaves, size_t& next) {
+    Items items;
+    for (const Item& place : places) items.push_back(rebuilt(place, leaves, next));
+    return items;
+  }
+
+  static Items leaves_of(const Changed& changed, const Items& items) {
+    Items leaves;
+    for (size_t i = 0; i < items.size(); ++i) flatten_like(changed.places.at(i), items[i], leaves);
+    return leaves;
+  }
+
+  // Of an item that was seen to need more room.
+  void forget_leaves(size_t first, size_t count) {
+    for (size_t i = first; i < first + count; ++i) leaves_[i] = {};
   }
 
   size_t width(const Carried& carried) const {
@@ -383,8 +414,19 @@ class Loops {
     }
     if (changed.mode == Mode::growing)
       return settle(leaves_[changed.first_leaf], Item::Tensor{now.stacked});
-    Items after;
-    for (const Item& item : now.items) flatten(item, after);
+    if (now.items.size() != changed.places.size())
+      run_.unsupported("a container to which a loop adds elements");
+    Items wider = changed.places;
+    bool widened = false;
+    for (size_t i = 0; i < wider.size(); ++i)
+      widened = jit::widen(wider[i], now.items[i]) || widened;
+    if (widened) {
+      forget_leaves(changed.first_leaf, leaves_of(changed, changed.places).size());
+      changed.places = std::move(wider);
+      add_leaves(changed);
+      return false;
+    }
+    const Items after = leaves_of(changed, now.items);
     bool settled = true;
     for (size_t i = 0; i < after.size(); ++i)
       settled = settle(leaves_[changed.first_leaf + i], after[i]) && settled;
@@ -418,10 +460,8 @@ class Loops {
       if (now.items.size() != before.items.size() ||
           !std::ranges::equal(now.keys, before.keys, are_equal))
         run_.unsupported("a container to which a loop adds elements");
-      changed.first_leaf = leaves_.size();
-      Items leaves;
-      for (const Item& item : before.items) flatten(item, leaves);
-      for (const Item& leaf : leaves) leaves_.push_back({.initial = leaf});
+      changed.places = before.items;
+      add_leaves(changed);
     }
     changed_.push_back(std::move(changed));
   }
@@ -491,9 +531,8 @@ class Loops {
       const Container::Contents contents = contents_after(changed);
       if (changed.mode == Mode::growing) after[changed.first_leaf] = Item::Tensor{contents.stacked};
       if (changed.mode != Mode::elements) continue;
-      Items leaves;
-      for (const Item& item : contents.items) flatten(item, leaves);
-      std::ranges::copy(leaves, after.begin() + static_cast<std::ptrdiff_t>(changed.first_leaf));
+      std::ranges::copy(leaves_of(changed, contents.items),
+                        after.begin() + static_cast<std::ptrdiff_t>(changed.first_leaf));
     }
     return after;
   }
@@ -532,7 +571,7 @@ class Loops {
         continue;
       }
       size_t next = changed.first_leaf;
-      for (Item& item : contents.items) item = rebuilt(item, results, next);
+      contents.items = rebuilt_all(changed.places, results, next);
     }
     for (size_t i = 0; i < scanned.size(); ++i) {
       const Changed& changed = *scanned[i].first;

@@ -49,7 +49,8 @@ const Item& attribute(const Call& call, const ContainerPtr& object, const std::s
   if (object->items()[*slot].is_uninitialized() && object->object) {
     const std::string path = object->path.empty() ? name : object->path + "." + name;
     call.run.load(object, *slot,
-                  call.run.item(object->object->getSlot(*slot), path, type->is_parameter(*slot)));
+                  call.run.item(object->object->getSlot(*slot), path,
+                                type->is_module() && type->is_parameter(*slot)));
   }
   return object->items()[*slot];
 }
@@ -148,6 +149,11 @@ std::optional<Items> is_same(const Call& call, bool wanted) {
   const Item& a = call.input(0);
   const Item& b = call.input(1);
   bool same = false;
+  if (a.maybe() && b.is_none()) {
+    const Item present = presence(a);
+    if (!wanted) return one(present);
+    return one(call.run.record_number("python::sym_not", {call.run.argument(present)}));
+  }
   if (a.is_none() || b.is_none()) {
     same = a.is_none() && b.is_none();
   } else if (a.container() || b.container()) {
@@ -167,10 +173,18 @@ std::optional<Items> format(const Call& call) {
   return one(Item());
 }
 
+// A cast to what the program has seen a value to be.
+std::optional<Items> cast(const Call& call) {
+  const bool to_none = call.node.output()->type()->kind() == c10::TypeKind::NoneType;
+  const bool is_open = call.node.output()->type()->kind() == c10::TypeKind::OptionalType;
+  if (!call.input(0).maybe() || is_open) return one(call.input(0));
+  return one(to_none ? Item::none() : present_value(call.input(0)));
+}
+
 std::optional<Items> unwrap(const Call& call) {
   if (call.input(0).is_none())
     fail(ErrorKind::invalid_program, "for these inputs the program unwraps a None");
-  return one(call.input(0));
+  return one(present_value(call.input(0)));
 }
 
 }  // namespace
@@ -187,7 +201,7 @@ void add_program_handlers(Handlers& handlers) {
   handlers["prim::fork"].push_back(fork);
   handlers["aten::format"].push_back(format);
   handlers["aten::wait"].push_back(same);
-  handlers["prim::unchecked_cast"].push_back(same);
+  handlers["prim::unchecked_cast"].push_back(cast);
   handlers["prim::unchecked_unwrap_optional"].push_back(unwrap);
   handlers["aten::_unwrap_optional"].push_back(unwrap);
   handlers["prim::Uninitialized"].push_back(uninitialized);

@@ -100,6 +100,9 @@ Item input(Interpreter& run, const InputSpec& spec, const c10::TypePtr& type) {
 
 // What the method gives, flattened as pytrees are.
 void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs) {
+  if (item.maybe())
+    fail(ErrorKind::unsupported, "a result that is ", describe(item),
+         ": return a tensor in either case, and a flag beside it");
   const Container* container = item.container();
   if (!container) {
     // A number that is known is no output of a model.

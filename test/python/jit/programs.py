@@ -339,6 +339,93 @@ class Reverse(nn.Module):
         return torch.stack(outs)
 
 
+class OptionalByData(nn.Module):
+    def forward(self, x):
+        y: Tensor | None = None
+        if x.sum() > 0:
+            y = x * 2
+        z = x if y is None else y + 1
+        if y is not None:
+            z = z * y
+        return z
+
+
+class OptionalState(nn.Module):
+    """None at first, then a tensor, a number, a tuple that the loop sets."""
+
+    def forward(self, x):
+        previous: Tensor | None = None
+        best: float | None = None
+        at: int | None = None
+        pair: tuple[Tensor, int] | None = None
+        total = torch.zeros_like(x[0])
+        for i in range(x.size(0)):
+            if previous is not None:
+                total = total + previous * x[i]
+            value = float(x[i].sum())
+            if best is None or value > best:
+                best = value
+                at = i
+            if pair is None and bool(x[i][0] > 0):
+                pair = (x[i] * 2, i)
+            previous = x[i]
+        assert best is not None and at is not None
+        if pair is not None:
+            total = total + pair[0] * pair[1]
+        return total, x[at] * best
+
+
+class OptionalAttribute(nn.Module):
+    cache: Tensor | None
+
+    def __init__(self):
+        super().__init__()
+        self.cache = None
+
+    def forward(self, x):
+        for i in range(x.size(0)):
+            cache = self.cache
+            self.cache = x[i] if cache is None else cache * 0.5 + x[i]
+        result = self.cache
+        assert result is not None
+        return result
+
+
+class ChoosesByData(nn.Module):
+    """Arguments of operators that are None or not, true or false."""
+
+    def forward(self, x):
+        causal = bool(x[0, 0] > 0)
+        mask: Tensor | None = None
+        if not causal:
+            mask = torch.ones(x.size(0), x.size(0), dtype=torch.bool).tril(1)
+        y = functional.scaled_dot_product_attention(x, x, x, mask, 0.0, causal)
+        return y, x.sum(0, keepdim=causal).reshape(-1)
+
+
+class NothingLeft(nn.Module):
+    """Without rows, the rank is another."""
+
+    def forward(self, x):
+        kept = x[x[:, 0] > 0]
+        count = kept.size(0)
+        y = kept * 2
+        if count > 0:
+            y = y.reshape(count, -1, 2)
+        return y.reshape(-1, 2), torch.relu(y).sum(-1)
+
+
+class Keyed(nn.Module):
+    def forward(self, x) -> dict[str, Tensor]:
+        parts: dict[str, Tensor] = {}
+        for i, name in enumerate(["a", "b", "c"]):
+            parts[name] = x * i
+        again = dict([("d", x), ("e", x.relu())])  # noqa: C406
+        for name, part in parts.items():
+            again[name] = part + 1
+        return again
+
+
 def rows(*sizes, width=4):
     return [(torch.randn(size, width),) for size in sizes]
 
@@ -407,4 +494,22 @@ PROGRAMS = {
         [{0: "batch", 1: "width"}],
     ),
     "reverse": (Reverse(), rows(3, 5), BATCH),
+    "optional by data": (
+        OptionalByData(),
+        [(torch.ones(2, 4),), (-torch.ones(3, 4),)],
+        BATCH,
+    ),
+    "optional state": (
+        OptionalState(),
+        [*rows(3, 6, 1), (-torch.ones(2, 4),)],
+        BATCH,
+    ),
+    "optional attribute": (OptionalAttribute(), rows(3, 5), BATCH),
+    "chooses by data": (
+        ChoosesByData(),
+        [(torch.ones(3, 4),), (-torch.ones(2, 4),)],
+        BATCH,
+    ),
+    "nothing left": (NothingLeft(), rows(5, 9), BATCH),
+    "keyed": (Keyed(), rows(2, 5), BATCH),
 }

@@ -90,6 +90,20 @@ class Raises(torch.nn.Module):
         return x
 
 
+class ReturnsNone(torch.nn.Module):
+    def forward(self, x) -> torch.Tensor | None:
+        if x.sum() > 0:
+            return x
+        return None
+
+
+def test_returning_none_is_an_error():
+    script = torch.jit.script(ReturnsNone())
+    message = "a result that is None or a tensor, as data decide: return a tensor in either case"
+    with pytest.raises(torch.onnx.errors.OnnxExporterError, match=message):
+        torch.onnx.export(script, (torch.ones(2, 3),), dynamo=True, verbose=False)
+
+
 @pytest.mark.parametrize(
     ("module", "message"),
     [

@@ -37,6 +37,7 @@ ROWS = [
             attention(),
             attention(torch.eye(5) < bools(5, 5).float(), True, False, 0),
             attention(PADDING, True, True, 1),
+            attention(torch.zeros(2, 5).masked_fill(PADDING, -torch.inf), True, True, 1),
         ),
         tolerance={"float32": (1e-4, 1e-4)},
     ),
