@@ -12,8 +12,7 @@ namespace onnx_native {
 
 int64_t normalize_axis(int64_t axis, int64_t rank) {
   int64_t limit = std::max<int64_t>(rank, 1);
-  if (axis < -limit || axis >= limit)
-    fail(ErrorKind::unsupported, "dimension ", axis, " is out of range for a ", rank, "-D tensor");
+  if (axis < -limit || axis >= limit) onnx::fail_out_of_range(axis, rank);
   return axis < 0 ? axis + limit : axis;
 }
 
@@ -185,7 +184,7 @@ void Builder::bind_sizes(Value tensor) {
 }
 
 const std::optional<Shape>& Builder::known_shape(Value tensor) {
-  check(tensor->shape.has_value(), "the rank of a tensor is not known");
+  if (!tensor->shape) onnx::fail_unknown_rank();
   return tensor->shape;
 }
 

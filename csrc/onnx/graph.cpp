@@ -5,6 +5,14 @@
 
 namespace onnx_native::onnx {
 
+void fail_unknown_rank() {
+  fail(ErrorKind::unsupported, "the rank of a tensor is not known: give the sizes of the inputs");
+}
+
+void fail_out_of_range(int64_t axis, int64_t rank) {
+  fail(ErrorKind::unsupported, "dimension ", axis, " is out of range for a ", rank, "-D tensor");
+}
+
 const AttributeValue* Node::attribute(std::string_view name) const {
   for (const Attribute& attribute : attributes) {
     if (attribute.name == name) return &attribute.value;

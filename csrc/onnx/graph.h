@@ -28,6 +28,10 @@ struct Node;
 // Integer tensors of up to this many elements have their `contents` kept.
 inline constexpr int64_t kLargestContents = 64;
 
+// What axes that a tensor does not have end in: ExportError(unsupported).
+[[noreturn]] void fail_unknown_rank();
+[[noreturn]] void fail_out_of_range(int64_t axis, int64_t rank);
+
 // Tensors, and sequences or optionals of them where ONNX operators need them.
 enum class ValueKind { tensor, sequence, optional };
 
@@ -47,9 +51,23 @@ struct Value {
                        // passes keep the name
 
   bool is_constant() const { return constant != nullptr; }
-  int64_t rank() const { return shape ? static_cast<int64_t>(shape->size()) : -1; }
-  // The size of a dimension; negative counts from the end.
-  const Dim& dim(int64_t i) const { return (*shape)[i < 0 ? i + shape->size() : i]; }
+  int64_t rank_or(int64_t otherwise) const {
+    return shape ? static_cast<int64_t>(shape->size()) : otherwise;
+  }
+  // Throws ExportError(unsupported) when the rank is not known.
+  int64_t rank() const {
+    if (!shape) [[unlikely]]
+      fail_unknown_rank();
+    return static_cast<int64_t>(shape->size());
+  }
+  // The size of a dimension; negative counts from the end. Throws ExportError(unsupported) where
+  // there is none.
+  const Dim& dim(int64_t i) const {
+    const int64_t count = rank();
+    if (i < -count || i >= count) [[unlikely]]
+      fail_out_of_range(i, count);
+    return (*shape)[static_cast<size_t>(i < 0 ? i + count : i)];
+  }
 };
 
 // The value of a node's attribute.

@@ -112,7 +112,7 @@ void Inference::set_kind(size_t output, ValueKind kind) {
 
 Dim Inference::unknown(size_t output, int64_t rank, int64_t axis) const {
   const Value* value = output < node_.outputs.size() ? node_.outputs[output] : nullptr;
-  return value && value->rank() == rank ? value->dim(axis) : Dim::fresh();
+  return value && value->rank_or(-1) == rank ? value->dim(axis) : Dim::fresh();
 }
 
 Shape Inference::unknown_shape(size_t output, int64_t rank) const {

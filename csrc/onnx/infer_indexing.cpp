@@ -77,7 +77,7 @@ void one_hot(Inference& i) {
 }
 
 void non_zero(Inference& i) {
-  const int64_t rank = i.in(0).rank();
+  const int64_t rank = i.in(0).rank_or(-1);
   const Dim count = i.unknown(0, 2, 1);
   i.set(0, DType::i64,
         Shape{rank < 0 ? i.unknown(0, 2, 0) : Dim(std::max<int64_t>(rank, 1)), count});

@@ -38,7 +38,7 @@ void attention(Inference& i) {
     const Shape* past = i.shape(4);
     total = past && past->size() == 4 ? (*past)[2] + k.length : i.unknown(1, 4, 2);
   }
-  const bool is_4d = i.in(0).rank() == 4;
+  const bool is_4d = i.in(0).rank_or(-1) == 4;
   i.set(0, i.dtype(0),
         is_4d ? Shape{q.batch, q.heads, q.length, v.size}
               : Shape{q.batch, q.length, q.heads * v.size});

@@ -87,7 +87,7 @@ class Inference {
     }
   }
   void expect_rank(size_t input, int64_t rank) const {
-    if (in(input).rank() >= 0 && in(input).rank() != rank) {
+    if (in(input).rank_or(rank) != rank) {
       fail("input ", input, " has rank ", in(input).rank(), ", not ", rank);
     }
   }

@@ -60,7 +60,7 @@ void split_to_sequence(Inference& i) {
       } else {
         shape->erase(shape->begin() + axis);
       }
-    } else if (sizes && i.in(1).rank() == 0 && (*sizes)[0] > 0 && size.is_constant() &&
+    } else if (sizes && i.in(1).rank_or(-1) == 0 && (*sizes)[0] > 0 && size.is_constant() &&
                *size.constant() % (*sizes)[0] == 0) {
       size = (*sizes)[0];
     } else {

@@ -87,7 +87,7 @@ std::optional<Shape> convolved(const Inference& i, size_t weight) {
   if (weights && input && input->size() >= 2 && weights->size() >= 2) {
     i.unify((*input)[1], (*weights)[1] * Dim(i.attribute("group", 1)));
   }
-  const Dim channels = weights ? (*weights)[0] : i.unknown(0, i.in(0).rank(), 1);
+  const Dim channels = weights ? (*weights)[0] : i.unknown(0, i.in(0).rank_or(-1), 1);
   return windowed(i, read_window(i, kernel_of_weight(i, weight)), channels);
 }
 
@@ -152,7 +152,7 @@ void global_pool(Inference& i) {
 void max_unpool(Inference& i) {
   if (i.optional(2)) {
     const auto* given = i.contents(2);
-    const int64_t rank = i.in(0).rank();
+    const int64_t rank = i.in(0).rank_or(-1);
     i.set(0, i.dtype(0),
           given       ? std::optional<Shape>(*given)
           : rank >= 0 ? std::optional(i.unknown_shape(0, rank))

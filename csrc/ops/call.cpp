@@ -237,7 +237,7 @@ DType Call::result_type_of(const std::vector<size_t>& arguments) const {
     if (aten::Value* v = argument.as_value()) {
       const Lowered& known = lowered(v);
       if (v->type.is_tensor() || (v->type.kind == aten::Type::Kind::unknown && known.value))
-        include(known.value->rank() == 0 ? kZeroDim : kDimensioned, known.value->dtype);
+        include(known.value->rank_or(-1) == 0 ? kZeroDim : kDimensioned, known.value->dtype);
       else
         include(kNumber, known.dim                         ? DType::i64
                          : is_floating(known.value->dtype) ? DType::f32

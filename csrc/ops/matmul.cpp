@@ -15,7 +15,7 @@ struct Factor {
 
 Factor factor(Value value) {
   const onnx::Node* producer = value->producer;
-  if (producer && producer->op_type == "Transpose" && value->rank() == 2 &&
+  if (producer && producer->op_type == "Transpose" && value->rank_or(-1) == 2 &&
       producer->attribute_ints("perm") == Ints{1, 0})
     return {producer->inputs[0], true};
   return {value};
@@ -66,7 +66,7 @@ Value addbmm(Builder& b, Value self, Value batch1, Value batch2, Scalar beta, Sc
 }
 
 Value linear(Builder& b, Value input, Value weight, std::optional<Value> bias) {
-  if (weight->rank() == 2 && input->rank() == 2 && is_floating(input->dtype))
+  if (weight->rank() == 2 && input->rank_or(-1) == 2 && is_floating(input->dtype))
     return gemm(b, factor(input), {weight, true}, bias.value_or(nullptr), 1, 1);
   const Value y = b.matmul(input, weight->rank() == 2 ? b.transpose(weight, {1, 0}) : weight);
   return bias ? b.Add(y, *bias) : y;

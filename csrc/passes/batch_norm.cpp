@@ -11,7 +11,7 @@ using onnx::Value;
 using Uses = std::unordered_map<const Value*, int64_t>;
 
 bool is_plain_vector(const Value* value) {
-  return value && value->is_constant() && value->rank() == 1 && !value->constant->scale;
+  return value && value->is_constant() && value->rank_or(-1) == 1 && !value->constant->scale;
 }
 
 // The Conv whose only use is this BatchNormalization in inference mode, all weights constant.

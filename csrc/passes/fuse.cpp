@@ -10,7 +10,7 @@ using onnx::Node;
 using onnx::Value;
 using Uses = std::unordered_map<const Value*, int64_t>;
 
-bool is_matrix(const Value* value) { return value && value->rank() == 2; }
+bool is_matrix(const Value* value) { return value && value->rank_or(-1) == 2; }
 
 bool has_gemm_kernel(DType dtype) {
   return dtype == DType::f16 || dtype == DType::f32 || dtype == DType::f64;

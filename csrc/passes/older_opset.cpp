@@ -126,7 +126,7 @@ constexpr Composition kCompositions[] = {{"LayerNormalization", 17, layer_normal
 
 bool is_last_axis(const Node& node) {
   const int64_t axis = node.attribute_int("axis", -1);
-  return axis == -1 || axis == node.inputs[0]->rank() - 1;
+  return axis == -1 || axis == node.inputs[0]->rank_or(-1) - 1;
 }
 
 void compose(onnx::Model& model, Older& older) {
@@ -161,7 +161,7 @@ void split(Node& node, Older& older) {
   const int64_t axis = node.attribute_int("axis", 0);
   if (!node.input(1) && pieces > 0) {
     const auto size =
-        node.inputs[0]->rank() > 0 ? node.inputs[0]->dim(axis).constant() : std::nullopt;
+        node.inputs[0]->rank_or(-1) > 0 ? node.inputs[0]->dim(axis).constant() : std::nullopt;
     older.check(size && *size % pieces == 0, node, "Split into pieces of unequal sizes");
   }
   if (older.opset() < 13) older.input_to_attribute(node, 1, "split");
@@ -169,7 +169,7 @@ void split(Node& node, Older& older) {
 
 // Shape of some axes is a slice of the whole shape.
 void shape(Node& node, Older& older) {
-  const auto rank = node.inputs[0]->rank();
+  const auto rank = node.inputs[0]->rank_or(-1);
   const auto place = [&](std::string_view name, int64_t otherwise) {
     const int64_t axis = node.attribute_int(name, otherwise);
     return std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank);
@@ -229,7 +229,7 @@ void training_mode(Node& node, Older& older) { older.drop_default(node, "trainin
 void layout(Node& node, Older& older) { older.drop_default(node, "layout", 0); }
 
 void quantization_axis(Node& node, Older& older) {
-  older.check(node.inputs[1]->rank() == 0, node, node.op_type, " has one scale only");
+  older.check(node.inputs[1]->rank_or(-1) == 0, node, node.op_type, " has one scale only");
   Older::drop(node, "axis");
 }
 

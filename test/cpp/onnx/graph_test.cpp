@@ -33,6 +33,30 @@ class GraphTest : public testing::Test {
   Value* x_ = graph_.add_input("x", DType::f32, shape_);
 };
 
+TEST_F(GraphTest, AxesThatATensorHasNotAreErrors) {
+  const auto error_of = [](const auto& ask) -> std::string {
+    try {
+      ask();
+    } catch (const ExportError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(x_->dim(-2), Dim::symbol("batch"));
+  EXPECT_EQ(x_->dim(1), Dim(2));
+  for (const int64_t axis : {int64_t{2}, int64_t{-3}, INT64_MIN, INT64_MAX}) {
+    EXPECT_EQ(error_of([&] { x_->dim(axis); }), "[unsupported]: dimension " + std::to_string(axis) +
+                                                    " is out of range for a 2-D tensor");
+  }
+  const Value* unknown = graph_.add_input("y", DType::f32, std::nullopt);
+  const std::string no_rank =
+      "[unsupported]: the rank of a tensor is not known: give the sizes of the inputs";
+  EXPECT_EQ(error_of([&] { unknown->dim(0); }), no_rank);
+  EXPECT_EQ(error_of([&] { unknown->rank(); }), no_rank);
+  EXPECT_EQ(unknown->rank_or(-1), -1);
+  EXPECT_EQ(x_->rank_or(-1), 2);
+}
+
 TEST_F(GraphTest, GivesUniqueNamesAndKeepsTheUsers) {
   Value* a = op(graph_, "Relu", {x_});
   a->name = "out";

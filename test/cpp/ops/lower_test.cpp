@@ -8,7 +8,8 @@ namespace {
 // One call with these arguments and a result, ready to be lowered.
 class LowerTest : public testing::Test {
  protected:
-  aten::Value* input(DType dtype, const Shape& shape) {
+  aten::Value* input(DType dtype, const Shape& shape) { return input_of(dtype, shape); }
+  aten::Value* input_of(DType dtype, const std::optional<Shape>& shape) {
     aten::Value* value = graph.add_input("x", aten::Type::tensor(dtype, shape));
     Value lowered = model.graph->add_input(value->name, dtype, shape);
     builder.bind_sizes(lowered);
@@ -76,6 +77,20 @@ TEST_F(LowerTest, AnArgumentThatMustBeConstantIsNamedInTheError) {
   std::string error = error_of("test::rows", {x, size}, DType::f32, {Dim::symbol("batch")});
   EXPECT_NE(error.find("must be a constant integer"), std::string::npos) << error;
   EXPECT_NE(error.find("test::rows"), std::string::npos) << error;
+}
+
+TEST_F(LowerTest, AnAxisThatATensorHasNotIsAnErrorWithTheCallsPlace) {
+  table.def("test::count", [](Builder& b, Value self, int64_t dim) { return b.size(self, dim); });
+  table.def("test::rank", [](Builder& b, Value self) { return b.i64(self->rank()); });
+  aten::Value* x = input(DType::f32, Shape{2});
+  const std::string no_axis = error_of("test::count", {x, int64_t{5}}, DType::i64, {});
+  EXPECT_NE(no_axis.find("test::count: dimension 5 is out of range for a 1-D tensor"),
+            std::string::npos)
+      << no_axis;
+  const std::string no_rank =
+      error_of("test::rank", {input_of(DType::f32, std::nullopt)}, DType::i64, {});
+  EXPECT_NE(no_rank.find("test::rank: the rank of a tensor is not known"), std::string::npos)
+      << no_rank;
 }
 
 TEST_F(LowerTest, ADuplicateEntryThrows) {
