@@ -57,6 +57,12 @@ Value dft(Builder& b, Value signal, int64_t axis, const Dim& size, bool inverse,
   return b.op("DFT", length ? Values{signal, length} : Values{signal}, std::move(attributes));
 }
 
+void check(Builder& b, const Grid& grid) {
+  b.check(!grid.axes.empty(), "a transform over no dimensions");
+  for (const Dim& size : grid.sizes)
+    b.check(size.constant_or(1) > 0, "a transform of ", size.str(), " points");
+}
+
 Dim points(const Grid& grid) { return numel(Shape(grid.sizes.begin(), grid.sizes.end())); }
 
 // x over the number of points to the norm's power.
@@ -79,6 +85,7 @@ Value forward(Builder& b, Value signal, const Grid& grid, size_t axes) {
 // Complex to complex. ONNX Runtime divides by the number of points in float32.
 Value complex_transform(const Call& call, const Grid& grid, bool inverse, Norm norm) {
   Builder& b = call.builder();
+  check(b, grid);
   const DType part = part_dtype(call);
   Value signal = signal_of(call, working_dtype(part, grid.sizes));
   const bool exact = part != DType::f64 || std::ranges::all_of(grid.sizes, is_power_of_two);
@@ -98,12 +105,16 @@ Value complex_transform(const Call& call, const Grid& grid, bool inverse, Norm n
 // Real to complex, the half of the last axis that tells the other one; conjugated for the inverse.
 Value real_transform(const Call& call, const Grid& grid, bool onesided, bool inverse, Norm norm) {
   Builder& b = call.builder();
+  check(b, grid);
   const DType part = part_dtype(call);
   Value signal = signal_of(call, working_dtype(part, grid.sizes));
   signal = dft(b, signal, grid.axes.back(), grid.sizes.back(), /*inverse=*/false, onesided);
   signal = normalized(b, forward(b, signal, grid, grid.axes.size() - 1), points(grid), norm);
   return b.cast(inverse ? conjugate(b, signal) : signal, part);
 }
+
+// Elements of a table that is not better computed.
+constexpr int64_t kLargestTable = 1 << 20;
 
 // How often each of the first `count` bins is in a Hermitian spectrum of `size`: the first once,
 // and the middle one of an even size. A row for each, as a factor of its pair that conjugates it
@@ -113,7 +124,7 @@ Value multiplicities(Builder& b, const Dim& count, const Dim& size, bool conjuga
   const int64_t columns = conjugated ? 2 : 1;
   const auto bins = count.constant();
   const auto n = size.constant();
-  if (bins && n) {
+  if (bins && n && *bins <= kLargestTable) {
     std::vector<double> factors;
     for (int64_t i = 0; i < *bins; ++i) {
       const double times = 2 * i % *n == 0 ? 1 : 2;
@@ -132,6 +143,7 @@ Value multiplicities(Builder& b, const Dim& count, const Dim& size, bool conjuga
 // conjugated spectrum for `inverse`. Bins with negative frequency, the conjugates of those with
 // positive one, add what these do to the real part.
 Value real_signal(Builder& b, Value spectrum, const Grid& grid, bool inverse) {
+  check(b, grid);
   const int64_t axis = grid.axes.back();
   const Dim& size = grid.sizes.back();
   const Dim half = Dim::floor_div(size, 2) + 1;
@@ -180,9 +192,11 @@ Grid grid_of(const Call& call, Kind kind, const std::optional<Shape>& s,
     for (int64_t axis : *dim) grid.axes.push_back(normalize_axis(axis, rank));
   } else {
     const int64_t count = s ? static_cast<int64_t>(s->size()) : rank;
+    b.check(count <= rank, count, " sizes for a ", rank, "-D tensor");
     grid.axes.resize(count);
     std::iota(grid.axes.begin(), grid.axes.end(), rank - count);
   }
+  b.check(!s || s->size() == grid.axes.size(), "as many sizes as dimensions are needed");
   for (size_t i = 0; i < grid.axes.size(); ++i) {
     const Dim& own = self->dim(grid.axes[i]);
     const bool last = i + 1 == grid.axes.size();
@@ -254,6 +268,7 @@ void register_transforms(OpTable& ops) {
              const Call& call) {
             for (int64_t& axis : dim) axis = normalize_axis(axis, self->rank() - 1);
             Grid grid = grid_of(self, dim);
+            check(call.builder(), grid);
             grid.sizes.back() = last_dim_size;
             return to_real_transform(call, grid, true, norm_of(normalization));
           });

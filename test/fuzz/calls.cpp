@@ -1,27 +1,15 @@
 #include "fuzz/calls.h"
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
 #include "aten/schema.h"
-#include "ops/op_table.h"
 
 namespace onnx_native::fuzz {
 namespace {
 
 using aten::SchemaType;
 using aten::TypeKind;
-
-const std::vector<std::string>& operators() {
-  static const std::vector<std::string>& names = *[] {
-    auto* result = new std::vector<std::string>();
-    for (const auto& [op, key] : ops::op_table().keys())
-      if (aten::find_schema(op)) result->push_back(op);
-    return result;
-  }();
-  return names;
-}
 
 // "aten::add.Tensor" -> "torch.ops.aten.add.Tensor"
 std::string target_of(std::string op) {
@@ -32,14 +20,14 @@ std::string target_of(std::string op) {
 
 class Arguments {
  public:
-  Arguments(const Json& graph, Random& random) : random_(random) {
+  Arguments(const Json& graph, Random& random) : choose_(random) {
     for (const auto& [name, meta] : graph["tensor_values"].items()) tensors_.push_back(name);
   }
 
-  bool one_in(uint32_t count) { return random_() % count == 0; }
+  bool one_in(uint32_t count) { return choose_.one_in(count); }
   Json tensor() {
     if (tensors_.empty()) return {{"name", "none"}};
-    return {{"name", tensors_[random_() % tensors_.size()]}};
+    return {{"name", choose_.of(tensors_)}};
   }
   Json argument(const SchemaType& type) {
     if (type.optional && one_in(3)) return none();
@@ -49,25 +37,25 @@ class Arguments {
         return {{"as_tensor", tensor()}};
       case TypeKind::integer:
       case TypeKind::sym_int:
-        return {{"as_int", integer()}};
+        return {{"as_int", choose_.integer()}};
       case TypeKind::floating:
-        return {{"as_float", real()}};
+        return {{"as_float", choose_.real()}};
       case TypeKind::scalar:
-        return one_in(2) ? Json{{"as_int", integer()}} : Json{{"as_float", real()}};
+        return one_in(2) ? Json{{"as_int", choose_.integer()}} : Json{{"as_float", choose_.real()}};
       case TypeKind::boolean:
         return {{"as_bool", one_in(2)}};
       case TypeKind::dtype:
-        return {{"as_scalar_type", 1 + random_() % 13}};
+        return {{"as_scalar_type", 1 + choose_.below(13)}};
       case TypeKind::string:
-        return {{"as_string", word()}};
+        return {{"as_string", choose_.word()}};
       case TypeKind::layout:
         return {{"as_layout", 7}};
       case TypeKind::memory_format:
-        return {{"as_memory_format", 1 + random_() % 4}};
+        return {{"as_memory_format", 1 + choose_.below(4)}};
       case TypeKind::device:
         return {{"as_device", {{"type", "cpu"}}}};
       case TypeKind::complex:
-        return {{"as_complex", {{"real", real()}, {"imag", real()}}}};
+        return {{"as_complex", {{"real", choose_.real()}, {"imag", choose_.real()}}}};
       default:
         return none();
     }
@@ -75,24 +63,8 @@ class Arguments {
 
  private:
   static Json none() { return {{"as_none", true}}; }
-  int64_t integer() {
-    static constexpr int64_t kOdd[] = {INT64_MAX, INT64_MIN, INT32_MAX, int64_t{1} << 40, 1 << 20};
-    return one_in(16) ? kOdd[random_() % std::size(kOdd)]
-                      : static_cast<int64_t>(random_() % 10) - 3;
-  }
-  double real() {
-    static constexpr double kReals[] = {0, 0.5, 1, 2, -1, 1e-6, 1e300, -7.25};
-    return kReals[random_() % std::size(kReals)];
-  }
-  std::string word() {
-    static constexpr const char* kWords[] = {"none",    "mean",     "sum",  "floor",
-                                             "trunc",   "constant", "tanh", "amax",
-                                             "reflect", "",         "ij",   "linear"};
-    return kWords[random_() % std::size(kWords)];
-  }
   Json list(const SchemaType& type) {
-    size_t size = random_() % 5;
-    if (type.fixed_size > 0 && !one_in(5)) size = static_cast<size_t>(type.fixed_size);
+    const size_t size = choose_.length(type.fixed_size);
     Json items = Json::array();
     const auto fill = [&](const auto& make) {
       for (size_t i = 0; i < size; ++i) items.push_back(make());
@@ -107,15 +79,15 @@ class Arguments {
         fill([&] { return one_in(2); });
         return {{"as_bools", items}};
       case TypeKind::floating:
-        fill([&] { return real(); });
+        fill([&] { return choose_.real(); });
         return {{"as_floats", items}};
       default:
-        fill([&] { return integer(); });
+        fill([&] { return choose_.integer(); });
         return {{"as_ints", items}};
     }
   }
 
-  Random& random_;
+  Choices choose_;
   std::vector<std::string> tensors_;
 };
 

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <random>
+
+#include "fuzz/choices.h"
 
 namespace onnx_native::fuzz {
 
 using Json = nlohmann::json;
-using Random = std::minstd_rand;
 
 // Replaces a node of a serialized graph by a call of some operator of the table: arguments of the
 // types that its schema wants, most of them of sizes and values that make no sense.

@@ -2,8 +2,8 @@
 
     PYTHONPATH=build/python:test/python python test/fuzz/make_corpus.py FOLDER [scenarios ...]
 
-Archives of the named scenarios, or of a choice of them, go to FOLDER/pt2 without the metadata that
-mutations would be wasted on.
+Archives of the named scenarios, or of a choice of them, go to FOLDER/pt2, scripted programs of
+test/python/jit to FOLDER/jit; without the metadata that mutations would be wasted on.
 """
 
 import json
@@ -15,6 +15,7 @@ from typing import Any
 
 import onnx_native
 import torch
+from jit.programs import PROGRAMS
 from scenarios import SCENARIOS
 from scenarios.scenario import export
 
@@ -53,10 +54,41 @@ def write_archive(program: torch.export.ExportedProgram, path: pathlib.Path) -> 
                 copy.writestr(name, content)
 
 
+def input_line(name: str, value: torch.Tensor | float, sizes: dict[int, str]) -> str:
+    """An input as the command line takes it: "x:float32[batch,4]"."""
+    tensor = torch.as_tensor(value)
+    shape = [sizes.get(axis, str(size)) for axis, size in enumerate(tensor.shape)]
+    return f"{name}:{str(tensor.dtype).removeprefix('torch.')}[{','.join(shape)}]"
+
+
+def write_script(name: str, folder: pathlib.Path) -> None:
+    """The program with its inputs in the record extra/inputs."""
+    module, inputs, dynamic_shapes = PROGRAMS[name]
+    script = torch.jit.script(module.eval())
+    names = [argument.name for argument in script.forward.schema.arguments[1:]]
+    if not all(isinstance(value, (torch.Tensor, int, float)) for value in inputs[0]):
+        return  # a file's inputs are tensors and numbers
+    lines = [
+        input_line(*item)
+        for item in zip(names, inputs[0], [d or {} for d in dynamic_shapes], strict=False)
+    ]
+    path = folder / f"{name.replace(' ', '_')}.pt"
+    script.save(path, _extra_files={"inputs": "\n".join(lines)})
+    with zipfile.ZipFile(path) as source:
+        records = [(n, source.read(n)) for n in source.namelist() if not n.endswith("debug_pkl")]
+    with zipfile.ZipFile(path, "w") as copy:
+        for record, content in records:
+            copy.writestr(record, content)
+
+
 def main() -> None:
     torch.ops.load_library(onnx_native.library_path())
+    scripts = pathlib.Path(sys.argv[1]) / "jit"
     folder = pathlib.Path(sys.argv[1]) / "pt2"
-    folder.mkdir(parents=True, exist_ok=True)
+    for made in (folder, scripts):
+        made.mkdir(parents=True, exist_ok=True)
+    for name in PROGRAMS:
+        write_script(name, scripts)
     names = sys.argv[2:] or CHOICE
     for scenario in SCENARIOS:
         if scenario.name in names or "all" in names:

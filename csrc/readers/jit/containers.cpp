@@ -248,6 +248,9 @@ std::optional<Items> multiply(const Call& call) {
     const auto times = call.size() > 1 ? call.input(1 - i).integer() : std::nullopt;
     if (!list || !times || list->contents.stacked) continue;
     Items items;
+    if (list->items().empty() || *times <= 0) return list_of(std::move(items), list->type);
+    check_length(static_cast<size_t>(*times));
+    check_length(static_cast<size_t>(*times) * list->items().size());
     for (int64_t n = 0; n < *times; ++n)
       items.insert(items.end(), list->items().begin(), list->items().end());
     return list_of(std::move(items), list->type);
@@ -356,7 +359,9 @@ std::optional<Items> extend(const Call& call) {
     if (list->accumulates) jit::list(call);
     contents = joined(call, *list, *more)->contents;
   } else {
-    contents.items.insert(contents.items.end(), more->items().begin(), more->items().end());
+    const Items added = more->items();  // of the same list, it may be
+    check_length(contents.items.size() + added.size());
+    contents.items.insert(contents.items.end(), added.begin(), added.end());
   }
   return Items(call.node.outputs().size(), call.input(0));
 }

@@ -18,8 +18,26 @@ namespace {
 
 using aten::Argument;
 
-// Calls inside calls.
-constexpr size_t kDeepest = 200;
+// Calls inside calls, and blocks inside blocks, those of the calls included.
+constexpr size_t kDeepest = 200, kDeepestBlock = 400;
+// Nodes that are run before a program is said to be too long: loops of numbers alone are run here.
+constexpr size_t kMostSteps = 3'000'000;
+// Characters; what makes a text as long as a number says.
+constexpr int64_t kLongestText = 1 << 20;
+constexpr std::string_view kPaddings[] = {"aten::center", "aten::expandtabs", "aten::ljust",
+                                          "aten::rjust", "aten::zfill"};
+
+// Counts for as long as it lives.
+class Counted {
+ public:
+  explicit Counted(size_t& count) : count_(count) { ++count_; }
+  ~Counted() { --count_; }
+  Counted(const Counted&) = delete;
+  Counted& operator=(const Counted&) = delete;
+
+ private:
+  size_t& count_;
+};
 
 const Handlers& handlers() {
   static const Handlers& table = *[] {
@@ -128,6 +146,8 @@ Items Interpreter::run(const torch::jit::Block& block, const Items& arguments) {
   require(block.inputs().size() == arguments.size(), "a block of ", block.inputs().size(),
           " inputs was given ", arguments.size());
   const size_t depth = stack_.size();
+  const Counted deeper(depth_);
+  if (depth_ > kDeepestBlock) unsupported("branches, loops and calls nested too deeply");
   const JitNode* around = stack_.back().node;
   for (size_t i = 0; i < arguments.size(); ++i) {
     stack_.back().environment[block.inputs()[i]] = arguments[i];
@@ -178,6 +198,8 @@ Item Interpreter::item(const torch::jit::Value* value) const {
 }
 
 void Interpreter::step(const JitNode& node) {
+  if (++steps_ > kMostSteps)
+    unsupported(concat("a program that takes more than ", kMostSteps, " steps to read"));
   Items results = this->results(node);
   if (node.outputs().empty()) return;
   require(results.size() == node.outputs().size(), node.kind().toQualString(), " gave ",
@@ -215,6 +237,12 @@ Items Interpreter::results(const JitNode& node) {
 
 // What a call on known things gives is computed by the operator itself.
 Items Interpreter::evaluate(const Call& call) const {
+  if (call.node.hasSideEffects())
+    unsupported(concat(call.node.kind().toQualString(), ", which does more than to compute"));
+  const std::string_view name = call.node.kind().toQualString();
+  const bool pads = std::ranges::find(kPaddings, name) != std::end(kPaddings);
+  if (pads && call.size() > 1 && call.input(1).integer().value_or(0) > kLongestText)
+    unsupported("a text that is too long");
   torch::jit::Stack stack;
   for (size_t i = 0; i < call.size(); ++i) {
     stack.push_back(to_ivalue(call.input(i), call.node.inputs()[i]->type()));
@@ -227,6 +255,8 @@ Items Interpreter::evaluate(const Call& call) const {
   }
   Items results;
   for (const c10::IValue& value : stack) {
+    if (value.isString() && std::ssize(value.toStringRef()) > kLongestText)
+      unsupported("a text that is too long");
     results.push_back(const_cast<Interpreter*>(this)->item(value, "constant"));
   }
   return results;

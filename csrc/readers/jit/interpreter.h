@@ -125,6 +125,8 @@ class Interpreter {
 
   Recorder recorder_;
   std::vector<Active> stack_;
+  size_t depth_ = 0;  // of blocks in blocks
+  size_t steps_ = 0;  // nodes run
   std::vector<Change> journal_;
   std::unordered_map<const void*, ContainerPtr> objects_;
   std::unordered_map<const void*, Item> constants_;

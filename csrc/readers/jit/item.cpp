@@ -46,7 +46,13 @@ thread_local uint64_t made = 0;
 
 uint64_t containers_made() { return made; }
 
+void check_length(size_t elements) {
+  constexpr size_t kMost = 1'000'000;
+  if (elements > kMost) fail(ErrorKind::unsupported, "a list of more than ", kMost, " elements");
+}
+
 ContainerPtr make_container(Container::Kind kind, std::vector<Item> items, c10::TypePtr type) {
+  check_length(items.size());
   auto container = std::make_shared<Container>();
   container->kind = kind;
   container->type = std::move(type);

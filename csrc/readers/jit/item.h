@@ -103,6 +103,9 @@ struct Container {
   const std::vector<Item>& items() const { return contents.items; }
 };
 
+// Throws ExportError(unsupported) for more elements than a program's lists may have, so that no
+// program makes them larger than memory.
+void check_length(size_t elements);
 ContainerPtr make_container(Container::Kind kind, std::vector<Item> items,
                             c10::TypePtr type = nullptr);
 // How many there have been on this thread.

@@ -1,0 +1,107 @@
+// Bytes of a torch.jit.save file, to a serialized model. The mutator takes archives apart and
+// changes the source text of the program; pickles and raw bytes now and then.
+#include <signal.h>
+#include <sys/wait.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/serialization/import.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "api/file.h"
+#include "base/error.h"
+#include "fuzz/archive.h"
+#include "fuzz/export.h"
+#include "fuzz/source.h"
+#include "readers/pt2/archive.h"
+
+namespace onnx_native::fuzz {
+namespace {
+
+// What the seeds say of their inputs, one a line.
+constexpr const char* kInputs = "extra/inputs";
+
+std::vector<InputSpec> inputs_of(const std::string& path) {
+  const readers::pt2::Archive archive(path);
+  std::string_view text = archive.has(kInputs) ? archive.text(kInputs) : "x:float32[batch,4]";
+  std::vector<InputSpec> inputs;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    if (end > 0) inputs.push_back(parse_input(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return inputs;
+}
+
+// Loads it in a process of its own; whether that came to its end.
+bool loads_without_crash(const std::string& path) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM})
+      ::signal(signal, SIG_DFL);
+    alarm(20);
+    try {
+      torch::jit::load(path);
+    } catch (const std::exception&) {
+    }
+    _exit(0);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (WIFEXITED(status)) return true;
+  std::fprintf(stderr, "torch::jit::load ends with signal %d\n", WTERMSIG(status));
+  return false;
+}
+
+// Whether torch's own loader, which is not ours to fuzz, comes to an end with this file. What it
+// crashes on are the other records than source text; those seen before are not tried again.
+bool torch_loads(std::span<const uint8_t> bytes, const std::string& path) {
+  static std::unordered_map<size_t, bool> known;
+  std::string content;
+  try {
+    for (const Record& record : unpack(bytes)) {
+      if (!record.name.ends_with(".py")) content += record.name + '\0' + record.content + '\0';
+    }
+  } catch (const std::exception&) {
+    content.assign(bytes.begin(), bytes.end());
+  }
+  const auto [at, inserted] = known.try_emplace(std::hash<std::string>()(content), false);
+  if (inserted) at->second = loads_without_crash(path);
+  return at->second;
+}
+
+void mutate_record(Record& record, Random& random) {
+  if (record.name.ends_with(".py") && random() % 32 != 0)
+    return mutate_source(record.content, random);
+  mutate_bytes(record.content, 64);
+}
+
+size_t chances(std::string_view name) {
+  return name.ends_with(".py") ? 60 : name == kInputs ? 2 : name.ends_with(".pkl") ? 1 : 0;
+}
+
+}  // namespace
+}  // namespace onnx_native::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace onnx_native::fuzz;  // NOLINT(google-build-using-namespace)
+  const MemoryFile file({data, size});
+  if (!torch_loads({data, size}, file.path())) return 0;
+  export_all(
+      [&] { return onnx_native::read_file(file.path(), {.inputs = inputs_of(file.path())}); });
+  return 0;
+}
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most, unsigned seed) {
+  using namespace onnx_native::fuzz;  // NOLINT(google-build-using-namespace)
+  return mutate_archive(data, size, most, seed, {.chances = chances, .mutate = mutate_record});
+}

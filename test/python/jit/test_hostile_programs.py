@@ -1,0 +1,128 @@
+"""Scripted programs that would take for ever, or all memory, or do more than to compute."""
+
+import zipfile
+
+import onnx_native
+import pytest
+import torch
+
+C = onnx_native._C
+
+
+class LongLoops(torch.nn.Module):
+    def forward(self, x):
+        total = 0
+        for i in range(900000):
+            for j in range(900000):
+                total += i * j
+        return x + total
+
+
+class LongList(torch.nn.Module):
+    def forward(self, x):
+        sizes = [1] * (1 << 40)
+        return x.reshape(sizes[:2])
+
+
+class EmptyList(torch.nn.Module):
+    def forward(self, x):
+        sizes = [x.size(0)][1:] * (1 << 62)
+        return x + len(sizes)
+
+
+class DoubledList(torch.nn.Module):
+    def forward(self, x):
+        sizes = [1]
+        for _ in range(60):
+            sizes += sizes
+        return x.reshape(sizes[:1])
+
+
+class DoubledText(torch.nn.Module):
+    def forward(self, x):
+        text = "ab"
+        for _ in range(60):
+            text = text + text
+        return x + len(text)
+
+
+class PaddedText(torch.nn.Module):
+    def forward(self, x):
+        width = [1 << 40]  # torch's compiler computes what is constant, however long it takes
+        return x + len("a".ljust(width[0]))
+
+
+class Saves(torch.nn.Module):
+    path: str
+
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def forward(self, x):
+        torch.save([1, 2], self.path)
+        return x
+
+
+def read(module: torch.nn.Module) -> str:
+    return C.read_script(
+        (torch.jit.script(module), [("tensor", "x", torch.float32, [1])], "forward")
+    )
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (LongLoops(), "takes more than 3000000 steps to read"),
+        (LongList(), "a list of more than 1000000 elements"),
+        (DoubledList(), "a list of more than 1000000 elements"),
+        (DoubledText(), "a text that is too long"),
+        (PaddedText(), "a text that is too long"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else "",
+)
+def test_limits(module, message):
+    with pytest.raises(onnx_native.ExportError, match=message) as caught:
+        read(module)
+    assert "test_hostile_programs.py" in str(caught.value)
+
+
+def test_no_elements_any_number_of_times():
+    assert "aten::add.Scalar(%x, 0" in read(EmptyList())
+
+
+def test_files_are_not_written(tmp_path):
+    path = tmp_path / "saved"
+    with pytest.raises(
+        onnx_native.ExportError, match="aten::save, which does more than to compute"
+    ):
+        read(Saves(str(path)))
+    assert not path.exists()
+
+
+def test_blocks_in_blocks(tmp_path):
+    """More of them than the stack has room for."""
+
+    class Calls(torch.nn.Module):
+        def forward(self, x):
+            return x.sin()
+
+    def nested(depth: int) -> str:
+        path = tmp_path / "m.pt"
+        torch.jit.script(Calls()).save(path)
+        lines = [f"{'  ' * (i + 2)}if bool(torch.gt(torch.sum(x), {i})):" for i in range(depth)]
+        body = [*lines, f"{'  ' * (depth + 2)}x = torch.sin(x)", "    return x", ""]
+        with zipfile.ZipFile(path) as archive:
+            records = {name: archive.read(name) for name in archive.namelist()}
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in records.items():
+                if name.endswith(".py"):
+                    source = content.decode()
+                    content = (source[: source.index("    return")] + "\n".join(body)).encode()
+                if not name.endswith("debug_pkl"):
+                    archive.writestr(name, content)
+        return read(torch.jit.load(path))
+
+    assert nested(3).count("higher_order::cond") == 3
+    with pytest.raises(onnx_native.ExportError, match="nested too deeply"):
+        nested(450)
