@@ -1,7 +1,9 @@
 #include "api/type_inference.h"
 
 #include <algorithm>
+#include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "aten/functional_schema.h"
@@ -82,6 +84,7 @@ struct LoweringTypes::State {
   }
 
   bool bind(const aten::Value& value) {
+    note_symbols(value.type);
     ops::Environment& environment = lowerer.environment();
     if (environment.contains(&value)) return true;
     if (value.type.kind == Kind::unknown) return false;
@@ -123,6 +126,39 @@ struct LoweringTypes::State {
         return true;
       default:
         return false;
+    }
+  }
+
+  void note_symbols(const aten::Type& type) {
+    if (type.dim) note_symbols(*type.dim);
+    if (!type.shape) return;
+    for (const Dim& dim : *type.shape) note_symbols(dim);
+  }
+  void note_symbols(const Dim& dim) {
+    for (std::string& name : dim.symbols()) symbols.insert(std::move(name));
+  }
+
+  // A lowering may give a result sizes that are expressions of a size that it computes itself. To
+  // the program they are new sizes: it can ask a tensor for them, not for what is inside.
+  void name_sizes(const ops::Results& lowered) {
+    std::vector<Value> tensors;
+    for (const ops::Lowered& result : lowered) {
+      if (result.value && result.value->shape) tensors.push_back(result.value);
+    }
+    for (const Value tensor : tensors) {
+      for (const Dim& size : *tensor->shape) {
+        if (size.is_symbol()) note_symbols(size);
+      }
+    }
+    for (const Value tensor : tensors) {
+      for (Dim& size : *tensor->shape) {
+        const bool known = std::ranges::all_of(
+            size.symbols(), [&](const std::string& name) { return symbols.contains(name); });
+        if (known) continue;
+        size = Dim::fresh();
+        note_symbols(size);
+      }
+      builder.bind_sizes(tensor);
     }
   }
 
@@ -199,6 +235,7 @@ struct LoweringTypes::State {
     if (node.schema && !list && lowered.size() > node.schema->returns.size()) {
       lowered.resize(node.schema->returns.size());
     }
+    name_sizes(lowered);
     const bool complex = is_complex_call(node);
     std::vector<aten::Type> types;
     for (size_t i = 0; i < lowered.size(); ++i) {
@@ -281,7 +318,8 @@ struct LoweringTypes::State {
   std::unordered_map<const aten::Node*, ops::Results> results;
   std::unordered_map<const aten::Value*, std::shared_ptr<std::vector<const aten::Value*>>> groups;
   std::unordered_map<const aten::Schema*, aten::FunctionalSchema> functional;
-  std::vector<const aten::Node*> shared;  // calls that made views, not entered in groups yet
+  std::vector<const aten::Node*> shared;    // calls that made views, not entered in groups yet
+  std::unordered_set<std::string> symbols;  // of sizes that the program has seen
 };
 
 LoweringTypes::LoweringTypes(ops::Lowerings lowerings, int64_t opset)

@@ -45,6 +45,7 @@ void register_pool(OpTable& ops);
 void register_transformer(OpTable& ops);
 void register_upsample(OpTable& ops);
 void register_rnn(OpTable& ops);
+void register_packed_sequence(OpTable& ops);
 void register_loss(OpTable& ops);
 void register_vision(OpTable& ops);
 void register_quantize(OpTable& ops);

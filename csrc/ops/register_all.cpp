@@ -42,6 +42,7 @@ void register_all(OpTable& ops) {
   register_transformer(ops);
   register_upsample(ops);
   register_rnn(ops);
+  register_packed_sequence(ops);
   register_loss(ops);
   register_vision(ops);
   register_quantize(ops);

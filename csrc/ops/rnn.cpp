@@ -5,6 +5,7 @@
 #include "onnx/builder.h"
 #include "ops/families.h"
 #include "ops/numeric.h"
+#include "ops/packed_sequence.h"
 #include "ops/random.h"
 
 namespace onnx_native::ops {
@@ -87,6 +88,12 @@ struct Layers {
   bool train, bidirectional, batch_first;
 };
 
+// One layer: its output (sequence, batch, directions * hidden), then the last states. Sequences
+// have different lengths where there is a packing.
+using Layer = Values (*)(Builder& b, Value x, const Values& states,
+                         const std::vector<Params>& directions, const Recurrence& kind,
+                         const Packing* packing);
+
 Value in_onnx_order(Builder& b, Value weight, const Ints& gates, const Dim& hidden) {
   if (gates.size() == 1) return weight;
   const Values parts = b.split(weight, 0, std::vector<Dim>(gates.size(), hidden));
@@ -95,9 +102,9 @@ Value in_onnx_order(Builder& b, Value weight, const Ints& gates, const Dim& hidd
   return b.concat(ordered, 0);
 }
 
-// One layer: its output (sequence, batch, directions * hidden), then the last states.
 Values layer_by_operator(Builder& b, Value x, const Values& states,
-                         const std::vector<Params>& directions, const Recurrence& kind) {
+                         const std::vector<Params>& directions, const Recurrence& kind,
+                         const Packing* packing) {
   const int64_t count = static_cast<int64_t>(directions.size());
   const auto hidden = directions[0].w_hh->dim(1).constant();
   b.check(hidden.has_value(), "a hidden size that changes");
@@ -113,6 +120,7 @@ Values layer_by_operator(Builder& b, Value x, const Values& states,
     inputs[3] = joined([&](const Params& p) {
       return b.concat({ordered(*p.b_ih), ordered(*p.b_hh)}, 0);
     });
+  if (packing) inputs[4] = b.cast(packing->lengths, DType::i32);
   inputs.insert(inputs.end(), states.begin(), states.end());
   std::vector<onnx::Attribute> attributes{{"hidden_size", *hidden},
                                           {"direction", count == 2 ? "bidirectional" : "forward"}};
@@ -130,7 +138,10 @@ Values layer_by_operator(Builder& b, Value x, const Values& states,
 
 // The same as Scans, for what ONNX's operators have not.
 Values layer_by_scan(Builder& b, Value x, const Values& states,
-                     const std::vector<Params>& directions, const Recurrence& kind) {
+                     const std::vector<Params>& directions, const Recurrence& kind,
+                     const Packing* packing) {
+  Values scanned{x};
+  if (packing) scanned.push_back(b.unsqueeze(packing->present, {2}));
   Values outputs;
   std::vector<Values> last(states.size());
   for (size_t d = 0; d < directions.size(); ++d) {
@@ -143,17 +154,24 @@ Values layer_by_scan(Builder& b, Value x, const Values& states,
       for (const Value start : inputs) {
         current.push_back(b.graph().add_input("", start->dtype, start->shape));
       }
-      const Value slice = b.graph().add_input("", x->dtype, Shape{x->dim(1), x->dim(2)});
-      Values next = kind.cell(b, slice, current, directions[d]);
+      Values slices;
+      for (const Value all : scanned) {
+        slices.push_back(b.graph().add_input("", all->dtype, Shape{all->dim(1), all->dim(2)}));
+      }
+      Values next = kind.cell(b, slices[0], current, directions[d]);
+      if (packing) {
+        for (size_t i = 0; i < next.size(); ++i) next[i] = b.where(slices[1], next[i], current[i]);
+      }
       next.push_back(b.Identity(next[0]));
       return next;
     });
-    inputs.push_back(x);
+    inputs.insert(inputs.end(), scanned.begin(), scanned.end());
+    const auto backwards = static_cast<int64_t>(d);
     const Values results = b.ops("Scan", states.size() + 1, inputs,
                                  {{"body", std::move(body)},
-                                  {"num_scan_inputs", 1},
-                                  {"scan_input_directions", Ints{static_cast<int64_t>(d)}},
-                                  {"scan_output_directions", Ints{static_cast<int64_t>(d)}}});
+                                  {"num_scan_inputs", static_cast<int64_t>(scanned.size())},
+                                  {"scan_input_directions", Ints(scanned.size(), backwards)},
+                                  {"scan_output_directions", Ints{backwards}}});
     for (size_t i = 0; i < states.size(); ++i) last[i].push_back(b.unsqueeze(results[i], {0}));
     outputs.push_back(results.back());
   }
@@ -165,13 +183,13 @@ Values layer_by_scan(Builder& b, Value x, const Values& states,
 // Runs all layers; `states` are the initial ones (LSTM: hidden and cell), each
 // (layers * directions, batch, hidden). Returns the output and the last states.
 Values recurrent(Builder& b, Value input, Values states, Values params, const Recurrence& kind,
-                 const Layers& layers) {
+                 const Layers& layers, const Packing* packing = nullptr) {
   const int64_t directions = layers.bidirectional ? 2 : 1;
   const size_t stride = params.size() / (layers.num_layers * directions);
   const size_t plain = layers.has_biases ? 4 : 2;
   // ONNX Runtime has the operators for float32 alone.
   const DType dtype = input->dtype;
-  const bool by_scan = stride > plain || dtype == DType::f64;
+  const Layer run_layer = stride > plain || dtype == DType::f64 ? layer_by_scan : layer_by_operator;
   const auto wide = [&](Value v) { return b.cast(v, accumulation_dtype(dtype)); };
   std::ranges::transform(states, states.begin(), wide);
   std::ranges::transform(params, params.begin(), wide);
@@ -193,8 +211,7 @@ Values recurrent(Builder& b, Value input, Values states, Values params, const Re
     for (const Value state : states) {
       of_states.push_back(b.slice(state, 0, layer * directions, (layer + 1) * directions));
     }
-    const Values results = by_scan ? layer_by_scan(b, x, of_states, of_layer, kind)
-                                   : layer_by_operator(b, x, of_states, of_layer, kind);
+    const Values results = run_layer(b, x, of_states, of_layer, kind, packing);
     x = results[0];
     if (layers.train && layers.dropout != 0 && layer + 1 < layers.num_layers)
       x = dropped(b, x, layers.dropout).result;
@@ -206,10 +223,25 @@ Values recurrent(Builder& b, Value input, Values states, Values params, const Re
   return all;
 }
 
-void define(OpTable& ops, std::string_view name, const Recurrence& kind) {
-  ops.def(name, [kind](Builder& b, Value input, Value hx, Values params, bool has_biases,
-                       int64_t num_layers, double dropout, bool train, bool bidirectional,
-                       bool batch_first) {
+// The same for a packed sequence, whose output is packed too.
+Values recurrent_packed(Builder& b, Value data, Value batch_sizes, const Values& states,
+                        const Values& params, const Recurrence& kind, const Layers& layers) {
+  const Packing packing = packing_of(b, batch_sizes, states.at(0)->dim(1));
+  Values all = recurrent(b, unpacked(b, data, packing), states, params, kind, layers, &packing);
+  all[0] = packed(b, all[0], packing.present);
+  return all;
+}
+
+void define(OpTable& ops, const std::string& name, const Recurrence& kind) {
+  ops.def(name + ".data", [kind](Builder& b, Value data, Value batch_sizes, Value hx,
+                                 const Values& params, bool has_biases, int64_t num_layers,
+                                 double dropout, bool train, bool bidirectional) {
+    return recurrent_packed(b, data, batch_sizes, {hx}, params, kind,
+                            {has_biases, num_layers, dropout, train, bidirectional, false});
+  });
+  ops.def(name + ".input", [kind](Builder& b, Value input, Value hx, Values params, bool has_biases,
+                                  int64_t num_layers, double dropout, bool train,
+                                  bool bidirectional, bool batch_first) {
     return recurrent(b, input, {hx}, params, kind,
                      {has_biases, num_layers, dropout, train, bidirectional, batch_first});
   });
@@ -224,9 +256,15 @@ void register_rnn(OpTable& ops) {
             return recurrent(b, input, hx, params, kLstm,
                              {has_biases, num_layers, dropout, train, bidirectional, batch_first});
           });
-  define(ops, "aten::gru.input", kGru);
-  define(ops, "aten::rnn_tanh.input", kRnnTanh);
-  define(ops, "aten::rnn_relu.input", kRnnRelu);
+  ops.def("aten::lstm.data",
+          [](Builder& b, Value data, Value batch_sizes, const Values& hx, const Values& params,
+             bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional) {
+            return recurrent_packed(b, data, batch_sizes, hx, params, kLstm,
+                                    {has_biases, num_layers, dropout, train, bidirectional, false});
+          });
+  define(ops, "aten::gru", kGru);
+  define(ops, "aten::rnn_tanh", kRnnTanh);
+  define(ops, "aten::rnn_relu", kRnnRelu);
   ops.def("aten::lstm_cell", lstm_cell);
   ops.def("aten::gru_cell", gru_cell);
   ops.def("aten::rnn_tanh_cell", rnn_cell<tanh>);

@@ -244,22 +244,27 @@ std::optional<Items> number_to_tensor(const Call& call) {
   return one(Item::Tensor{tensor_of(call, number, number_dtype(number)).as_value()});
 }
 
-// x.to(...) as TorchScript has it beside ATen's.
+// x.to(...) as TorchScript has it beside ATen's: of any device, to one dtype, or neither.
 std::optional<Items> convert(const Call& call) {
   const c10::FunctionSchema* schema = call.node.maybeSchema();
   if (!schema || !call.input(0).tensor()) return std::nullopt;
   const std::string& overload = schema->overload_name();
-  if (overload == "prim_other")
-    return one(
-        call.run.record_one("aten::to.other", {call.input(0).tensor(), call.input(1).tensor()}));
-  if (overload != "prim_dtype" && overload != "prim_Device") return std::nullopt;
-  const size_t at = overload == "prim_Device" ? 2 : 1;
-  if (call.input(at).is_none()) return one(call.input(0));
-  return one(call.run.record_one(
-      "aten::to.dtype",
-      {call.input(0).tensor(),
-       dtype_argument(call, call.input(at), call.input(0).tensor()->type.dtype)}));
+  if (!overload.starts_with("prim_")) return std::nullopt;
+  Item result = call.input(0);
+  const std::optional<int> dtype = schema->argumentIndexWithName("dtype");
+  if (dtype && !call.input(*dtype).is_none()) {
+    result = call.run.record_one(
+        "aten::to.dtype",
+        {result.tensor(), dtype_argument(call, call.input(*dtype), result.tensor()->type.dtype)});
+  }
+  const std::optional<int> copy = schema->argumentIndexWithName("copy");
+  if (copy && call.input(*copy).boolean() != false)
+    result = call.run.record_one("aten::clone", {result.tensor(), aten::Argument()});
+  return one(std::move(result));
 }
+
+// x.cpu(), x.cuda(): a model is on one device.
+std::optional<Items> itself(const Call& call) { return one(call.input(0)); }
 
 }  // namespace
 
@@ -298,6 +303,8 @@ void add_tensor_handlers(Handlers& handlers) {
   handlers["aten::as_tensor"].push_back(number_to_tensor);
   handlers["prim::NumToTensor"].push_back(number_to_tensor);
   handlers["aten::to"].push_back(convert);
+  handlers["aten::cpu"].push_back(itself);
+  handlers["aten::cuda"].push_back(itself);
 }
 
 }  // namespace onnx_native::readers::jit

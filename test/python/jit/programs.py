@@ -369,7 +369,8 @@ class OptionalState(nn.Module):
             if pair is None and bool(x[i][0] > 0):
                 pair = (x[i] * 2, i)
             previous = x[i]
-        assert best is not None and at is not None
+        assert best is not None
+        assert at is not None
         if pair is not None:
             total = total + pair[0] * pair[1]
         return total, x[at] * best

@@ -40,7 +40,9 @@ def test_frozen_module(way):
 def test_module_optimized_for_one_backend():
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()).eval()
     optimized = torch.jit.optimize_for_inference(torch.jit.script(model))
-    with pytest.raises(torch.onnx.OnnxExporterError, match="before torch.jit.optimize_for_infer"):
+    with pytest.raises(
+        torch.onnx.OnnxExporterError, match=r"before torch\.jit\.optimize_for_inference"
+    ):
         torch.onnx.export(optimized, (torch.randn(1, 3, 8, 8),), dynamo=True, verbose=False)
 
 
@@ -52,3 +54,16 @@ def test_traced_resnet():
     images = [(torch.randn(2, 3, 64, 64),), (torch.randn(1, 3, 96, 64),)]
     traced = torch.jit.trace(model, images[0])
     check(traced, images, [{0: "batch", 2: "height"}])
+
+
+class Sizes(nn.Module):
+    """A size that is an expression of one that only the operator knows."""
+
+    def forward(self, x: torch.Tensor):
+        counts = torch.bincount(x, minlength=3)
+        return counts, torch.zeros(counts.size(0) * 2, x.size(0)), counts.size(0) > 5
+
+
+def test_sizes_that_an_operator_computes():
+    inputs = [(torch.tensor([0, 1]),), (torch.tensor([7, 7, 2]),), (torch.tensor([4]),)]
+    check(torch.jit.script(Sizes()), inputs, [{0: "n"}])
