@@ -3,6 +3,7 @@
 #include <array>
 
 #include "readers/jit/item_types.h"
+#include "readers/jit/open_list.h"
 
 namespace onnx_native::readers::jit {
 namespace {
@@ -106,9 +107,9 @@ class Branches {
     const Container* container = item.container();
     if (!container) return is_outside(item);
     if (container->kind == Container::Kind::object) return true;
-    return (!container->contents.stacked || recorder_.is_outside(container->contents.stacked)) &&
-           std::ranges::all_of(container->items(),
-                               [this](const Item& i) { return are_outside(i); });
+    Items leaves = container->items();
+    if (container->contents.open) columns_of(*container->contents.open, leaves);
+    return std::ranges::all_of(leaves, [this](const Item& i) { return are_outside(i); });
   }
 
   // What is one thing in the first branch and another in the second.
@@ -153,7 +154,7 @@ class Branches {
                                      const Container::Contents& b) {
     Container::Contents result;
     if (container.kind == Container::Kind::list &&
-        (a.stacked || b.stacked || a.items.size() != b.items.size())) {
+        (a.open || b.open || a.items.size() != b.items.size())) {
       return merge_lengths(container, a, b);
     }
     if (a.items.size() != b.items.size() || !std::ranges::equal(a.keys, b.keys, are_equal))
@@ -169,21 +170,26 @@ class Branches {
     return result;
   }
 
-  // A list that is longer in one branch becomes a tensor of its elements.
+  // A list that is longer in one branch becomes a table of its elements.
   Container::Contents merge_lengths(const Container& list, const Container::Contents& a,
                                     const Container::Contents& b) {
-    const std::optional<Type> element = element_type(a) ? element_type(a) : element_type(b);
-    if (list.accumulates || !element)
-      run_.unsupported("a list that is longer or shorter, as data decide");
+    const std::optional<OpenList> format =
+        list.accumulates ? std::nullopt : common_format(run_, a, b);
+    if (!format) run_.unsupported("a list that is longer or shorter, as data decide");
     const Container::Contents* const contents[] = {&a, &b};
-    Item tensors[2];
+    std::array<OpenListPtr, 2> lists;
+    std::array<Items, 2> columns;
     for (const size_t i : {0, 1}) {
       const Recorder::Inside inside(recorder_, sides_[i].frame);
-      tensors[i] = Item::Tensor{stacked(run_, *contents[i], *element)};
+      lists[i] = opened(run_, *contents[i], *format);
+      columns_of(*lists[i], columns[i]);
     }
-    Container::Contents result;
-    result.stacked = output(tensors[0], tensors[1]).tensor();
-    return result;
+    require(same_columns(*lists[0], *lists[1]), "two branches with other columns");
+    Items merged;
+    for (size_t i = 0; i < columns[0].size(); ++i)
+      merged.push_back(output(columns[0][i], columns[1][i]));
+    size_t next = 0;
+    return {.keys = {}, .items = {}, .open = with_columns(*lists[0], merged, next)};
   }
 
   Item output(const Item& a, const Item& b) {

@@ -1,7 +1,7 @@
 // Lists, tuples and dicts.
 #include <algorithm>
 
-#include "readers/jit/interpreter.h"
+#include "readers/jit/open_list.h"
 
 namespace onnx_native::readers::jit {
 namespace {
@@ -26,13 +26,7 @@ ContainerPtr container(const Call& call, size_t i, Kind kind) {
   return pointer && (*pointer)->kind == kind ? *pointer : nullptr;
 }
 
-// A list whose elements can be looked at.
-ContainerPtr list(const Call& call, size_t i = 0) {
-  ContainerPtr list = container(call, i, Kind::list);
-  if (list && list->accumulates)
-    call.run.unsupported("a loop that looks at the list that it appends to");
-  return list;
-}
+ContainerPtr list(const Call& call, size_t i = 0) { return readable_list(call, i); }
 
 int64_t index_in(const Call& call, int64_t index, size_t size) {
   const auto length = static_cast<int64_t>(size);
@@ -66,12 +60,10 @@ std::optional<Items> unpack(const Call& call) {
   const Container* container = call.input(0).container();
   const size_t wanted = call.node.outputs().size();
   if (!container) call.run.unsupported("taking " + describe(call.input(0)) + " apart");
-  if (aten::Value* stacked = container->contents.stacked) {
+  if (container->contents.open) {
     Items items;
-    for (size_t i = 0; i < wanted; ++i) {
-      items.push_back(
-          call.run.record_one("aten::select.int", {stacked, int64_t{0}, static_cast<int64_t>(i)}));
-    }
+    for (size_t i = 0; i < wanted; ++i)
+      items.push_back(element(call.run, *container->contents.open, Dim(static_cast<int64_t>(i))));
     return items;
   }
   if (container->items().size() != wanted)
@@ -129,10 +121,7 @@ std::optional<Items> get_item(const Call& call) {
   }
   const ContainerPtr list = jit::list(call);
   if (!list) return std::nullopt;
-  if (aten::Value* stacked = list->contents.stacked) {
-    return one(call.run.record_one("aten::select.int",
-                                   {stacked, int64_t{0}, call.run.argument(call.input(1))}));
-  }
+  if (list->contents.open) return one(element(call.run, *list->contents.open, call.input(1)));
   const auto index = call.input(1).integer();
   if (!index) return one(computed_element(call, *list, call.input(1)));
   return one(list->items()[static_cast<size_t>(index_in(call, *index, list->items().size()))]);
@@ -142,14 +131,13 @@ std::optional<Items> length(const Call& call) {
   const Container* container = call.input(0).container();
   if (!container || container->kind == Kind::object) return std::nullopt;
   if (container->accumulates) list(call);
-  if (const aten::Value* stacked = container->contents.stacked)
-    return one(stacked->type.shape.value()[0]);
+  if (container->contents.open) return one(jit::length(*container->contents.open));
   return one(Dim(static_cast<int64_t>(container->items().size())));
 }
 
 std::optional<Items> contains(const Call& call) {
   const Container* container = call.input(0).container();
-  if (!container || container->contents.stacked) return std::nullopt;
+  if (!container || container->contents.open) return std::nullopt;
   if (container->kind == Kind::dict)
     return one(c10::IValue(find_key(*container, call.input(1)) != nullptr));
   if (!is_known(call.input(0)) || !is_known(call.input(1))) return std::nullopt;
@@ -169,22 +157,16 @@ std::optional<Items> slice(const Call& call) {
   const ContainerPtr list = jit::list(call);
   if (!list) return std::nullopt;
   const int64_t step = call.size() > 3 ? call.input(3).integer().value_or(1) : 1;
-  if (aten::Value* stacked = list->contents.stacked) {
-    const auto limit = [&](size_t i) {
-      const Item& item = call.input(i);
-      return item.is_none() ? Argument() : call.run.argument(item);
-    };
-    aten::Value* part = stacked;
-    if (step < 0) {
-      if (step != -1 || !call.input(1).is_none() || !call.input(2).is_none())
-        call.run.unsupported("a slice backwards of a list whose length is not known");
-      part = call.run.record_one("aten::flip", {part, Argument::List{int64_t{0}}}).tensor();
-    } else {
-      part = call.run.record_one("aten::slice.Tensor", {part, int64_t{0}, limit(1), limit(2), step})
-                 .tensor();
-    }
+  if (list->contents.open) {
     ContainerPtr result = make_container(Kind::list, {}, list->type);
-    result->contents.stacked = part;
+    if (step > 0) {
+      result->contents.open =
+          sliced(call.run, *list->contents.open, call.input(1), call.input(2), step);
+    } else if (step == -1 && call.input(1).is_none() && call.input(2).is_none()) {
+      result->contents.open = reversed(call.run, *list->contents.open);
+    } else {
+      call.run.unsupported("a slice backwards of a list whose length is not known");
+    }
     return one(result);
   }
   const auto size = static_cast<int64_t>(list->items().size());
@@ -206,32 +188,13 @@ std::optional<Items> slice(const Call& call) {
   return list_of(std::move(items), list->type);
 }
 
-// A tensor of all elements, along a new first axis.
-aten::Value* stacked_of(const Call& call, const Container& list) {
-  if (list.contents.stacked) return list.contents.stacked;
-  Argument::List elements;
-  for (const Item& item : list.items()) {
-    if (!item.tensor()) call.run.unsupported("joining a list of tensors with " + describe(item));
-    elements.emplace_back(item.tensor());
-  }
-  return call.run.record_one("aten::stack", {std::move(elements), int64_t{0}}).tensor();
-}
-
 ContainerPtr joined(const Call& call, const Container& a, const Container& b) {
   ContainerPtr result = make_container(Kind::list, {}, a.type);
-  if (!a.contents.stacked && !b.contents.stacked) {
+  if (a.contents.open || b.contents.open) {
+    result->contents = joined(call.run, a.contents, b.contents);
+  } else {
     result->items() = a.items();
     result->items().insert(result->items().end(), b.items().begin(), b.items().end());
-  } else if (!a.contents.stacked && a.items().empty()) {
-    result->contents.stacked = b.contents.stacked;
-  } else if (!b.contents.stacked && b.items().empty()) {
-    result->contents.stacked = a.contents.stacked;
-  } else {
-    result->contents.stacked =
-        call.run
-            .record_one("aten::cat",
-                        {Argument::List{stacked_of(call, a), stacked_of(call, b)}, int64_t{0}})
-            .tensor();
   }
   return result;
 }
@@ -246,7 +209,7 @@ std::optional<Items> multiply(const Call& call) {
   for (const size_t i : {0, 1}) {
     const ContainerPtr list = jit::list(call, i);
     const auto times = call.size() > 1 ? call.input(1 - i).integer() : std::nullopt;
-    if (!list || !times || list->contents.stacked) continue;
+    if (!list || !times || list->contents.open) continue;
     Items items;
     if (list->items().empty() || *times <= 0) return list_of(std::move(items), list->type);
     check_length(static_cast<size_t>(*times));
@@ -261,7 +224,7 @@ std::optional<Items> multiply(const Call& call) {
 // a.shape == b.shape
 std::optional<Items> equal(const Call& call, bool wanted) {
   const ContainerPtr a = list(call, 0), b = list(call, 1);
-  if (!a || !b || a->contents.stacked || b->contents.stacked) return std::nullopt;
+  if (!a || !b || a->contents.open || b->contents.open) return std::nullopt;
   if (a->items().size() != b->items().size()) return one(c10::IValue(!wanted));
   bool same = true;
   for (size_t i = 0; i < a->items().size(); ++i) {
@@ -335,15 +298,8 @@ std::optional<Items> append(const Call& call) {
   const ContainerPtr list = container(call, 0, Kind::list);
   if (!list) return std::nullopt;
   Container::Contents& contents = call.run.change(list);
-  if (contents.stacked) {
-    if (!call.input(1).tensor()) call.run.unsupported("appending " + describe(call.input(1)));
-    const Item element =
-        call.run.record_one("aten::unsqueeze", {call.input(1).tensor(), int64_t{0}});
-    contents.stacked =
-        call.run
-            .record_one("aten::cat",
-                        {Argument::List{contents.stacked, element.tensor()}, int64_t{0}})
-            .tensor();
+  if (contents.open) {
+    contents = joined(call.run, contents, {.keys = {}, .items = {call.input(1)}});
   } else {
     contents.items.push_back(call.input(1));
   }
@@ -355,7 +311,7 @@ std::optional<Items> extend(const Call& call) {
   const ContainerPtr more = jit::list(call, 1);
   if (!list || !more) return std::nullopt;
   Container::Contents& contents = call.run.change(list);
-  if (contents.stacked || more->contents.stacked) {
+  if (contents.open || more->contents.open) {
     if (list->accumulates) jit::list(call);
     contents = joined(call, *list, *more)->contents;
   } else {
@@ -368,7 +324,7 @@ std::optional<Items> extend(const Call& call) {
 
 ContainerPtr plain_list(const Call& call) {
   ContainerPtr list = jit::list(call);
-  if (list && list->contents.stacked)
+  if (list && list->contents.open)
     call.run.unsupported("a change of a list whose length is not known");
   return list;
 }
@@ -418,9 +374,8 @@ std::optional<Items> reverse(const Call& call) {
   const ContainerPtr list = jit::list(call);
   if (!list) return std::nullopt;
   Container::Contents& contents = call.run.change(list);
-  if (contents.stacked) {
-    contents.stacked =
-        call.run.record_one("aten::flip", {contents.stacked, Argument::List{int64_t{0}}}).tensor();
+  if (contents.open) {
+    contents.open = reversed(call.run, *contents.open);
   } else {
     std::ranges::reverse(contents.items);
   }
@@ -505,46 +460,14 @@ std::optional<Items> update(const Call& call) {
   return Items();
 }
 
-// --- Tensors and lists whose length is not known
-
-std::optional<Items> stack(const Call& call) {
-  const ContainerPtr list = jit::list(call);
-  if (!list || !list->contents.stacked) return std::nullopt;
-  const auto dim = call.input(1).integer();
-  if (dim == 0) return one(Item::Tensor{list->contents.stacked});
-  return one(call.run.record_one("aten::movedim.int",
-                                 {list->contents.stacked, int64_t{0}, dim.value_or(0)}));
-}
-
-std::optional<Items> concatenate(const Call& call) {
-  const ContainerPtr list = jit::list(call);
-  if (!list || !list->contents.stacked) return std::nullopt;
-  const aten::Value* stacked = list->contents.stacked;
-  const auto rank = static_cast<int64_t>(stacked->type.shape.value().size()) - 1;
-  const int64_t dim = call.input(1).integer().value_or(0);
-  const int64_t axis = dim < 0 ? dim + rank : dim;
-  Item moved = Item::Tensor{list->contents.stacked};
-  if (axis != 0)
-    moved = call.run.record_one("aten::movedim.int", {moved.tensor(), int64_t{0}, axis});
-  return one(call.run.record_one("aten::flatten.using_ints", {moved.tensor(), axis, axis + 1}));
-}
-
-std::optional<Items> unbind(const Call& call) {
-  aten::Value* self = call.input(0).tensor();
-  const auto dim = call.size() > 1 ? call.input(1).integer() : std::optional<int64_t>(0);
-  if (!self || !self->type.shape || !dim) return std::nullopt;
-  const auto rank = static_cast<int64_t>(self->type.shape->size());
-  const int64_t axis = *dim < 0 ? *dim + rank : *dim;
-  if (axis < 0 || axis >= rank || (*self->type.shape)[static_cast<size_t>(axis)].is_constant())
-    return std::nullopt;
-  Item moved = call.input(0);
-  if (axis != 0) moved = call.run.record_one("aten::movedim.int", {self, axis, int64_t{0}});
-  ContainerPtr result = make_container(Kind::list, {}, call.node.output()->type());
-  result->contents.stacked = moved.tensor();
-  return one(result);
-}
-
 }  // namespace
+
+ContainerPtr readable_list(const Call& call, size_t i) {
+  ContainerPtr list = container(call, i, Kind::list);
+  if (list && list->accumulates)
+    call.run.unsupported("a loop that looks at the list that it appends to");
+  return list;
+}
 
 void add_container_handlers(Handlers& handlers) {
   handlers["prim::ListConstruct"].push_back(make_list);
@@ -581,9 +504,6 @@ void add_container_handlers(Handlers& handlers) {
   handlers["aten::items"].push_back(pairs);
   handlers["aten::get"].push_back(get);
   handlers["aten::update"].push_back(update);
-  handlers["aten::stack"].push_back(stack);
-  handlers["aten::cat"].push_back(concatenate);
-  handlers["aten::unbind"].push_back(unbind);
 }
 
 }  // namespace onnx_native::readers::jit

@@ -43,6 +43,7 @@ const Handlers& handlers() {
   static const Handlers& table = *[] {
     auto* handlers = new Handlers();
     add_container_handlers(*handlers);
+    add_open_list_handlers(*handlers);
     add_number_handlers(*handlers);
     add_program_handlers(*handlers);
     add_tensor_handlers(*handlers);
@@ -55,7 +56,7 @@ bool has_tensor(const Item& item) {
   if (item.tensor()) return true;
   const Container* container = item.container();
   return container && container->kind != Container::Kind::object &&
-         (container->contents.stacked || std::ranges::any_of(container->items(), has_tensor));
+         (container->contents.open || std::ranges::any_of(container->items(), has_tensor));
 }
 
 bool gives_tensor(const aten::Schema& schema) {
@@ -363,7 +364,7 @@ Argument Interpreter::argument(const Item& item) {
     if (known->isGenerator()) return {};
   }
   if (const Container* container = item.container()) {
-    if (container->kind != Container::Kind::object && !container->contents.stacked &&
+    if (container->kind != Container::Kind::object && !container->contents.open &&
         !container->accumulates) {
       Argument::List list;
       for (const Item& element : container->items()) list.push_back(argument(element));
@@ -381,7 +382,7 @@ Argument Interpreter::argument(const Item& item, const aten::SchemaType& type) {
     aten::SchemaType element = type;
     element.list = false;
     if (!container) return Argument::List(width, argument(item, element));
-    if (container->contents.stacked || container->accumulates) {
+    if (container->contents.open || container->accumulates) {
       unsupported(describe(item));
     }
     Argument::List list;

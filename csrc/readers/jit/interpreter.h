@@ -32,10 +32,14 @@ struct Call {
   size_t size() const { return inputs.size(); }
 };
 
+// The list that an input is, whose elements can be looked at; nullptr if it is none.
+ContainerPtr readable_list(const Call& call, size_t i);
+
 // Runs nodes of one name; nullopt where it is not about these inputs.
 using Handler = std::optional<Items> (*)(const Call& call);
 using Handlers = std::unordered_map<std::string_view, std::vector<Handler>>;
 void add_container_handlers(Handlers& handlers);
+void add_open_list_handlers(Handlers& handlers);
 void add_number_handlers(Handlers& handlers);
 void add_program_handlers(Handlers& handlers);
 void add_tensor_handlers(Handlers& handlers);
@@ -101,6 +105,7 @@ class Interpreter {
  private:
   friend class Branches;
   friend class Loops;
+  friend class LoopValues;
   struct Active {
     const JitNode* node = nullptr;      // that is running
     const Container* module = nullptr;  // whose method it is

@@ -66,7 +66,7 @@ bool is_known(const Item& item) {
   if (const auto* dim = item.get<Dim>()) return dim->is_constant();
   const Container* container = item.container();
   if (!container || container->kind == Container::Kind::object || container->accumulates ||
-      container->contents.stacked) {
+      container->contents.open) {
     return false;
   }
   return std::ranges::all_of(container->contents.keys, is_known) &&
@@ -131,7 +131,7 @@ bool are_equal(const Item& a, const Item& b) {
   const Container* y = b.container();
   if (!x || x == y) return true;
   if (x->kind != y->kind || x->kind == Container::Kind::object ||
-      x->contents.stacked != y->contents.stacked || x->items().size() != y->items().size() ||
+      x->contents.open != y->contents.open || x->items().size() != y->items().size() ||
       x->contents.keys.size() != y->contents.keys.size()) {
     return false;
   }
@@ -157,8 +157,8 @@ std::string describe(const Item& item) {
   const size_t size = container.items().size();
   switch (container.kind) {
     case Container::Kind::list:
-      return container.contents.stacked ? "a list of tensors whose length is not known"
-                                        : concat("a list of ", size);
+      return container.contents.open ? "a list whose length is not known"
+                                     : concat("a list of ", size);
     case Container::Kind::tuple:
       return concat("a tuple of ", size);
     case Container::Kind::dict:

@@ -18,6 +18,8 @@ struct Container;
 using ContainerPtr = std::shared_ptr<Container>;
 struct Maybe;
 using MaybePtr = std::shared_ptr<const Maybe>;
+struct OpenList;
+using OpenListPtr = std::shared_ptr<const OpenList>;
 
 // A tensor of the graph, a number, or something that is known. Integers are Dims; other known
 // things that are no containers and no tensors are IValues.
@@ -87,8 +89,7 @@ struct Container {
   struct Contents {
     std::vector<Item> keys;  // of a dict
     std::vector<Item> items;
-    // A list whose length is not known: its elements, along the first axis.
-    aten::Value* stacked = nullptr;
+    OpenListPtr open = nullptr;  // of a list whose length is not known: its elements
   };
   Kind kind;
   c10::TypePtr type;  // nullptr where it does not matter

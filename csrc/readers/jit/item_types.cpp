@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "readers/jit/open_list.h"
+
 namespace onnx_native::readers::jit {
 
 using aten::Argument;
@@ -92,7 +94,7 @@ void flatten(const Item& item, Items& leaves) {
   const Container& container = *item.container();
   if (container.accumulates)
     fail(ErrorKind::unsupported, "a list that a loop appends to, as a value of the loop");
-  if (container.contents.stacked) leaves.emplace_back(Item::Tensor{container.contents.stacked});
+  if (container.contents.open) columns_of(*container.contents.open, leaves);
   for (const Item& element : container.items()) flatten(element, leaves);
 }
 
@@ -107,7 +109,7 @@ void flatten_like(const Item& like, const Item& item, Items& leaves) {
     leaves.push_back(presence(item));
     flatten_like(maybe->value, present_value(item), leaves);
   } else if (places && container && has_leaves(like) && has_leaves(item) &&
-             !places->contents.stacked && places->items().size() == container->items().size()) {
+             !places->contents.open && places->items().size() == container->items().size()) {
     for (size_t i = 0; i < places->items().size(); ++i)
       flatten_like(places->items()[i], container->items()[i], leaves);
   } else {
@@ -160,46 +162,11 @@ Item rebuilt(const Item& item, const Items& leaves, size_t& next) {
   const Container& container = *item.container();
   ContainerPtr result = make_container(container.kind, {}, container.type);
   result->contents.keys = container.contents.keys;
-  if (container.contents.stacked) result->contents.stacked = leaves.at(next++).tensor();
+  if (container.contents.open)
+    result->contents.open = with_columns(*container.contents.open, leaves, next);
   for (const Item& element : container.items())
     result->items().push_back(rebuilt(element, leaves, next));
   return result;
-}
-
-std::optional<Type> element_type(const Container::Contents& list) {
-  Type result;
-  if (list.stacked) {
-    result = list.stacked->type;
-    if (!result.shape || result.shape->empty()) return std::nullopt;
-    result.shape->erase(result.shape->begin());
-    return result;
-  }
-  for (const Item& item : list.items) {
-    const aten::Value* value = item.tensor();
-    if (!value || !value->type.shape) return std::nullopt;
-    if (result.is_tensor() &&
-        (result.dtype != value->type.dtype || result.shape->size() != value->type.shape->size()))
-      return std::nullopt;
-    result = value->type;
-  }
-  return result.is_tensor() ? std::optional(result) : std::nullopt;
-}
-
-aten::Value* stacked(Interpreter& run, const Container::Contents& list, const Type& element) {
-  if (list.stacked) return list.stacked;
-  Argument::List elements;
-  for (const Item& item : list.items) {
-    if (!item.tensor())
-      fail(ErrorKind::unsupported,
-           "a list of other things than tensors, whose "
-           "length is not known");
-    elements.emplace_back(item.tensor());
-  }
-  if (!elements.empty())
-    return run.record_one("aten::stack", {std::move(elements), int64_t{0}}).tensor();
-  Type none = element;
-  none.shape->insert(none.shape->begin(), Dim(0));
-  return filler(run, none).as_value();
 }
 
 }  // namespace onnx_native::readers::jit

@@ -32,11 +32,4 @@ bool widen(Item& item, const Item& other);
 // The same item over other leaves; `next` is moved on.
 Item rebuilt(const Item& item, const Items& leaves, size_t& next);
 
-// A list as one tensor of its elements; of no elements, one of `element`'s type. Throws
-// ExportError(unsupported) where the elements have not all the same type.
-aten::Value* stacked(Interpreter& run, const Container::Contents& list, const aten::Type& element);
-// The type of a list's elements; nullopt without any, or where they are not tensors of one dtype
-// and rank.
-std::optional<aten::Type> element_type(const Container::Contents& list);
-
 }  // namespace onnx_native::readers::jit

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "readers/jit/item_types.h"
+#include "readers/jit/loop_values.h"
 
 namespace onnx_native::readers::jit {
 namespace {
@@ -33,16 +34,12 @@ int64_t count_calls(const torch::jit::Block& block) {
   return count;
 }
 
-// Whether a type's size is a name of the body's own.
-using Renamed = std::vector<bool>;
-
 }  // namespace
 
-class Loops {
+class Loops : LoopValues {
  public:
   Loops(Interpreter& run, const JitNode& node, const Items& inputs)
-      : run_(run),
-        recorder_(run.recorder_),
+      : LoopValues(run),
         body_(*node.blocks()[0]),
         steps_(inputs.at(0)),
         condition_(inputs.at(1)),
@@ -74,40 +71,6 @@ class Loops {
   }
 
  private:
-  // One tensor or number that the loop may change.
-  struct Leaf {
-    Item initial;
-    bool carried = false;
-    Type type = {};
-    Renamed renamed = {};
-    aten::Value* input = nullptr;
-  };
-  // What the program carries by name. A list or dict that stays the same one is changed, not
-  // carried.
-  struct Carried {
-    Item initial;
-    bool same = false;
-    bool grows = false;  // a list, carried as a tensor of its elements
-    size_t first_leaf = 0;
-    std::optional<Type> element = {};
-  };
-  // A list, dict or object from before the loop that the loop changes.
-  struct Changed {
-    enum class Mode {
-      elements,  // it keeps its length: its elements are carried
-      stacked,   // what is appended is stacked by the Loop
-      growing,   // a tensor of its elements is carried
-    };
-    ContainerPtr container;
-    Mode mode = Mode::elements;
-    size_t first_leaf = 0;
-    Container::Contents before;
-    Items places = {};  // for its elements
-    std::optional<Type> element = {};
-    size_t appended = 0;  // in a step
-  };
-  using Mode = Changed::Mode;
-
   // As often as the numbers say; nullopt where they do not, or where it would be too much.
   std::optional<Items> unrolled(size_t limit) {
     const size_t changes = run_.journal_.size();
@@ -183,37 +146,6 @@ class Loops {
     changes_ = run_.rewind(mark);
   }
 
-  void add_leaves(Carried& carried) {
-    carried.first_leaf = leaves_.size();
-    Items leaves;
-    if (carried.grows) {
-      leaves.emplace_back(
-          Item::Tensor{stacked(run_, carried.initial.container()->contents, *carried.element)});
-    } else {
-      flatten(carried.initial, leaves);
-    }
-    for (const Item& leaf : leaves) leaves_.push_back({.initial = leaf});
-  }
-
-  void add_leaves(Changed& changed) {
-    changed.first_leaf = leaves_.size();
-    for (const Item& leaf : leaves_of(changed, changed.places))
-      leaves_.push_back({.initial = leaf});
-  }
-
-  // A carried item over these leaves.
-  Item of_leaves(const Carried& carried, const Items& leaves) const {
-    if (carried.same) return carried.initial;
-    if (carried.grows) {
-      ContainerPtr list =
-          make_container(Container::Kind::list, {}, carried.initial.container()->type);
-      list->contents.stacked = leaves.at(carried.first_leaf).tensor();
-      return list;
-    }
-    size_t next = carried.first_leaf;
-    return rebuilt(carried.initial, leaves, next);
-  }
-
   // The leaf's type, with new symbols for the sizes that change.
   Type renamed(const Leaf& leaf) {
     Type type = leaf.type;
@@ -246,7 +178,7 @@ class Loops {
         break;
       }
       case Mode::growing:
-        contents = {.keys = {}, .items = {}, .stacked = entries[changed.first_leaf].tensor()};
+        contents = list_of_leaves(changed, entries);
         break;
       default:
         contents = {};
@@ -254,216 +186,9 @@ class Loops {
     }
   }
 
-  // The element type of a list that grows, and a tensor of its elements to start from.
-  void grow(Changed& changed) {
-    if (!changed.element) run_.unsupported("a list that a loop makes longer, not of tensors");
-    changed.mode = Mode::growing;
-    changed.first_leaf = leaves_.size();
-    Type type = *changed.element;
-    const Recorder::Inside outside(recorder_, *frame_.parent);
-    for (Dim& dim : *type.shape) {
-      if (!recorder_.knows(dim)) run_.unsupported("a list of tensors whose sizes differ");
-    }
-    aten::Value* start = stacked(run_, changed.before, type);
-    leaves_.push_back({.initial = Item::Tensor{start}});
-  }
-
-  // Looks at what the body did; false when it has to be read again.
-  bool settle() {
-    if (failed_) return false;
-    const Recorder::Inside outside(recorder_, *frame_.parent);
-    bool settled = true;
-    for (size_t i = 0; i < carried_.size(); ++i)
-      settled = settle(carried_[i], results_[i + 1]) && settled;
-    for (const Interpreter::Change& change : changes_) settled = settle(change) && settled;
-    return settled;
-  }
-
-  bool settle(Carried& carried, const Item& after) {
-    if (carried.same && carried.initial.container() == after.container()) return true;
-    Item wider = carried.initial;
-    if (!carried.same && !carried.grows && jit::widen(wider, after)) {
-      forget_leaves(carried.first_leaf, width(carried));
-      carried.initial = wider;
-      add_leaves(carried);
-      return false;
-    }
-    const Items now = leaves_of(carried, after);
-    if (carried.same || now.size() != width(carried)) {
-      if (!carried.same && carried.grows)
-        run_.unsupported("a list that a loop replaces by something else");
-      carry(carried, after);
-      return false;
-    }
-    bool settled = true;
-    for (size_t i = 0; i < now.size(); ++i)
-      settled = settle(leaves_[carried.first_leaf + i], now[i]) && settled;
-    return settled;
-  }
-
-  // The item's leaves, as the carried one has them; a list that grows is joined in finish().
-  Items leaves_of(const Carried& carried, const Item& item) const {
-    Items leaves;
-    if (carried.grows) {
-      const Container* list = item.container();
-      if (list && list->contents.stacked) leaves.emplace_back(Item::Tensor{list->contents.stacked});
-    } else if (!carried.same) {
-      flatten_like(carried.initial, item, leaves);
-    }
-    return leaves;
-  }
-
-  static Items rebuilt_all(const Items& places, const Items& leaves, size_t& next) {
-    Items items;
-    for (const Item& place : places) items.push_back(rebuilt(place, leaves, next));
-    return items;
-  }
-
-  static Items leaves_of(const Changed& changed, const Items& items) {
-    Items leaves;
-    for (size_t i = 0; i < items.size(); ++i) flatten_like(changed.places.at(i), items[i], leaves);
-    return leaves;
-  }
-
-  // Of an item that was seen to need more room.
-  void forget_leaves(size_t first, size_t count) {
-    for (size_t i = first; i < first + count; ++i) leaves_[i] = {};
-  }
-
-  size_t width(const Carried& carried) const {
-    if (carried.grows) return 1;
-    return leaves_of(carried, of_leaves(carried, Items(leaves_.size()))).size();
-  }
-
-  // Carries what another object takes the place of.
-  void carry(Carried& carried, const Item& after) {
-    const Container* before = carried.initial.container();
-    const Container* now = after.container();
-    if (!before || !now || before->kind != now->kind)
-      run_.unsupported("a tuple, list or dict that a loop replaces by something else");
-    if (before->kind == Container::Kind::list &&
-        (before->contents.stacked || now->contents.stacked ||
-         before->items().size() != now->items().size())) {
-      carried.element = element_type(
-          before->items().empty() && !before->contents.stacked ? now->contents : before->contents);
-      if (!carried.element) run_.unsupported("a list that a loop makes longer, not of tensors");
-      carried.grows = true;
-    } else if (!carried.same) {
-      run_.unsupported("a tuple or dict that a loop replaces by one of other elements");
-    }
-    carried.same = false;
-    add_leaves(carried);
-  }
-
-  bool settle(Leaf& leaf, const Item& after) {
-    if (!leaf.carried) {
-      if (are_equal(leaf.initial, after) && !has_inner(after)) return true;
-      if (after.is_uninitialized()) return true;
-      const Type now = type_of(after);
-      const Type initial = leaf.initial.is_uninitialized() ? now : type_of(leaf.initial);
-      if (now.kind == Type::Kind::unknown || initial.kind == Type::Kind::unknown)
-        run_.unsupported(
-            concat("a loop that makes ", describe(after), " of ", describe(leaf.initial)));
-      leaf.carried = true;
-      leaf.type = joined(recorder_, initial, now, &leaf.renamed);
-      return false;
-    }
-    if (after.is_uninitialized()) return true;
-    return widen(leaf, type_of(after));
-  }
-
-  // Lets a carried value be of this type too; false when it was not yet.
-  bool widen(Leaf& leaf, const Type& now) {
-    Renamed renamed;
-    const Type entered = leaf.input->type;
-    const Type both = joined(recorder_, entered, now, &renamed);
-    if (!both.shape != !entered.shape) {
-      leaf.type = both;
-      leaf.renamed = renamed;
-      return false;
-    }
-    bool settled = true;
-    // A name of the body's own stands for anything.
-    for (size_t i = 0; i < renamed.size(); ++i) {
-      if (!renamed[i] || leaf.renamed[i]) continue;
-      leaf.renamed[i] = true;
-      settled = false;
-    }
-    return settled;
-  }
-
-  bool has_inner(const Item& item) const {
-    if (const auto* dim = item.get<Dim>()) return !recorder_.knows(*dim);
-    const aten::Value* value = item.tensor() ? item.tensor() : item.number();
-    return value && !recorder_.is_outside(value);
-  }
-
-  bool settle(const Interpreter::Change& change) {
-    if (change.container->born > made_before_) return true;
-    const auto known = std::ranges::find(changed_, change.container, &Changed::container);
-    if (known == changed_.end()) {
-      add(change);
-      return false;
-    }
-    Changed& changed = *known;
-    const Container::Contents& now = change.contents;
-    if (changed.mode == Mode::stacked) {
-      if (changed.appended == now.items.size() && !now.stacked) return true;
-      grow(changed);
-      return false;
-    }
-    if (changed.mode == Mode::growing)
-      return settle(leaves_[changed.first_leaf], Item::Tensor{now.stacked});
-    if (now.items.size() != changed.places.size())
-      run_.unsupported("a container to which a loop adds elements");
-    Items wider = changed.places;
-    bool widened = false;
-    for (size_t i = 0; i < wider.size(); ++i)
-      widened = jit::widen(wider[i], now.items[i]) || widened;
-    if (widened) {
-      forget_leaves(changed.first_leaf, leaves_of(changed, changed.places).size());
-      changed.places = std::move(wider);
-      add_leaves(changed);
-      return false;
-    }
-    const Items after = leaves_of(changed, now.items);
-    bool settled = true;
-    for (size_t i = 0; i < after.size(); ++i)
-      settled = settle(leaves_[changed.first_leaf + i], after[i]) && settled;
-    return settled;
-  }
-
-  // A container that the body is seen to change for the first time.
-  void add(const Interpreter::Change& change) {
-    Changed changed{.container = change.container, .before = change.container->contents};
-    const Container::Contents& before = changed.before;
-    const Container::Contents& now = change.contents;
-    const bool list = change.container->kind == Container::Kind::list;
-    if (list && (before.stacked || now.stacked || now.items.size() != before.items.size())) {
-      changed.element = element_type(now.items.empty() ? before : now);
-      const bool appended =
-          !now.stacked && now.items.size() > before.items.size() &&
-          std::equal(before.items.begin(), before.items.end(), now.items.begin(), are_equal);
-      if (appended) {
-        changed.mode = Mode::stacked;
-        changed.appended = now.items.size() - before.items.size();
-        changed.element = element_type(
-            {.keys = {},
-             .items = Items(now.items.begin() + static_cast<std::ptrdiff_t>(before.items.size()),
-                            now.items.end())});
-        if (!changed.element)
-          run_.unsupported("a list that a loop appends to, of other things than tensors");
-      } else {
-        grow(changed);
-      }
-    } else {
-      if (now.items.size() != before.items.size() ||
-          !std::ranges::equal(now.keys, before.keys, are_equal))
-        run_.unsupported("a container to which a loop adds elements");
-      changed.places = before.items;
-      add_leaves(changed);
-    }
-    changed_.push_back(std::move(changed));
+  Container::Contents list_of_leaves(const Changed& changed, const Items& leaves) const {
+    size_t next = changed.first_leaf;
+    return rebuilt(changed.places.at(0), leaves, next).container()->contents;
   }
 
   // --- The call
@@ -475,7 +200,7 @@ class Loops {
     }
     Items after = leaves_after();
     Argument again;
-    std::vector<std::pair<const Changed*, aten::Value*>> scanned;
+    std::vector<aten::Value*> scanned;
     {
       const Recorder::Inside inside(recorder_, frame_);
       std::vector<Argument>& outputs = frame_.graph->outputs;
@@ -487,11 +212,10 @@ class Loops {
       }
       for (const Changed& changed : changed_) {
         if (changed.mode != Mode::stacked) continue;
-        Container::Contents contents = contents_after(changed);
-        aten::Value* element = changed.appended == 1 ? contents.items[0].tensor()
-                                                     : stacked(run_, contents, *changed.element);
-        scanned.emplace_back(&changed, recorder_.lift(element));
-        outputs.emplace_back(scanned.back().second);
+        for (aten::Value* value : appended_in_a_step(changed)) {
+          scanned.push_back(recorder_.lift(value));
+          outputs.emplace_back(scanned.back());
+        }
       }
     }
     aten::Node* call = recorder_.add_control_flow("higher_order::for_loop", run_.location());
@@ -499,7 +223,7 @@ class Loops {
     for (const Leaf& leaf : leaves_)
       results.push_back(leaf.carried ? result(call, leaf) : leaf.initial);
     std::vector<aten::Value*> stacks;
-    for (const auto& [changed, element] : scanned) stacks.push_back(stack_result(call, element));
+    for (const aten::Value* value : scanned) stacks.push_back(stack_result(call, value));
     Argument::List initial, captured;
     for (const Leaf* leaf : states) initial.push_back(operand(run_, leaf->initial, leaf->type));
     for (const auto& [outer, inner] : frame_.captures) captured.emplace_back(outer);
@@ -513,7 +237,7 @@ class Loops {
                      {std::move(steps), std::move(condition), frame_.graph, std::move(initial),
                       std::move(captured)},
                      {&frame_});
-    apply(results, scanned, stacks);
+    apply(results, stacks);
     Items carried;
     carried.reserve(carried_.size());
     for (const Carried& item : carried_) carried.push_back(of_leaves(item, results));
@@ -529,7 +253,11 @@ class Loops {
     }
     for (const Changed& changed : changed_) {
       const Container::Contents contents = contents_after(changed);
-      if (changed.mode == Mode::growing) after[changed.first_leaf] = Item::Tensor{contents.stacked};
+      if (changed.mode == Mode::growing) {
+        Items columns;
+        columns_of(*contents.open, columns);
+        std::ranges::copy(columns, after.begin() + static_cast<std::ptrdiff_t>(changed.first_leaf));
+      }
       if (changed.mode != Mode::elements) continue;
       std::ranges::copy(leaves_of(changed, contents.items),
                         after.begin() + static_cast<std::ptrdiff_t>(changed.first_leaf));
@@ -542,6 +270,16 @@ class Loops {
     return at == changes_.end() ? changed.before : at->contents;
   }
 
+  // A column each: an element, or as many as a step appends.
+  std::vector<aten::Value*> appended_in_a_step(const Changed& changed) {
+    const Container::Contents contents = contents_after(changed);
+    if (changed.appended == 1) return row(run_, *changed.format, contents.items[0]);
+    std::vector<aten::Value*> values;
+    for (const OpenList::Column& column : opened(run_, contents, *changed.format)->columns)
+      values.push_back(column.values);
+    return values;
+  }
+
   Item result(aten::Node* call, const Leaf& leaf) {
     const Type type = renamed(leaf);
     return result_item(recorder_.add_result(call, "loop", std::move(type)));
@@ -552,56 +290,42 @@ class Loops {
     Type type = element->type;
     const auto* steps = steps_.get<Dim>();
     const bool all = steps && condition_.boolean() && results_[0].boolean();
-    if (!type.shape) run_.unsupported("a list of tensors whose rank is not known");
-    for (const Dim& dim : *type.shape) {
-      if (!recorder_.knows(dim)) run_.unsupported("a list of tensors whose sizes differ");
-    }
     type.shape->insert(type.shape->begin(), all ? *steps : Dim::fresh());
     return recorder_.add_result(call, "stacked", std::move(type));
   }
 
-  void apply(const Items& results,
-             const std::vector<std::pair<const Changed*, aten::Value*>>& scanned,
-             const std::vector<aten::Value*>& stacks) {
+  void apply(const Items& results, const std::vector<aten::Value*>& stacks) {
+    size_t stack = 0;
     for (const Changed& changed : changed_) {
-      if (changed.mode == Mode::stacked) continue;
-      Container::Contents& contents = run_.change(changed.container);
-      if (changed.mode == Mode::growing) {
-        contents = {.keys = {}, .items = {}, .stacked = results[changed.first_leaf].tensor()};
+      if (changed.mode == Mode::stacked) {
+        OpenList list = *changed.format;
+        for (OpenList::Column& column : list.columns) {
+          column.values = stacks.at(stack++);
+          if (changed.appended > 1)
+            column.values =
+                run_.record_one("aten::flatten.using_ints", {column.values, int64_t{0}, int64_t{1}})
+                    .tensor();
+        }
+        const Container::Contents more{
+            .keys = {}, .items = {}, .open = std::make_shared<const OpenList>(std::move(list))};
+        Container::Contents all = joined(run_, changed.before, more);
+        run_.change(changed.container) = std::move(all);
         continue;
       }
+      Container::Contents& contents = run_.change(changed.container);
       size_t next = changed.first_leaf;
-      contents.items = rebuilt_all(changed.places, results, next);
-    }
-    for (size_t i = 0; i < scanned.size(); ++i) {
-      const Changed& changed = *scanned[i].first;
-      aten::Value* all = stacks[i];
-      if (changed.appended > 1)
-        all = run_.record_one("aten::flatten.using_ints", {all, int64_t{0}, int64_t{1}}).tensor();
-      const Container::Contents& before = changed.before;
-      if (before.stacked || !before.items.empty()) {
-        aten::Value* first = stacked(run_, before, *changed.element);
-        all = run_.record_one("aten::cat", {Argument::List{first, all}, int64_t{0}}).tensor();
+      if (changed.mode == Mode::growing) {
+        contents = list_of_leaves(changed, results);
+      } else {
+        contents.items = rebuilt_all(changed.places, results, next);
       }
-      run_.change(changed.container) = {.keys = {}, .items = {}, .stacked = all};
     }
   }
 
-  Interpreter& run_;
-  Recorder& recorder_;
   const torch::jit::Block& body_;
   const Item steps_;
   const Item condition_;
   const Items initial_;
-  std::vector<Carried> carried_;
-  std::vector<Leaf> leaves_;
-  std::vector<Changed> changed_;
-  const uint64_t made_before_ = containers_made();
-  // Of the last reading of the body.
-  Frame frame_;
-  Items results_;
-  std::vector<Interpreter::Change> changes_;
-  bool failed_ = false;
 };
 
 Items Interpreter::loop(const JitNode& node, const Items& inputs) {

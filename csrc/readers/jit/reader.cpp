@@ -112,8 +112,10 @@ void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs)
   }
   if (container->kind == Container::Kind::object)
     fail(ErrorKind::unsupported, "a result that is an object");
-  if (container->contents.stacked)
-    fail(ErrorKind::unsupported, "a result that is a list of tensors whose length is not known");
+  if (container->contents.open)
+    fail(ErrorKind::unsupported,
+         "a result that is a list whose length is not known: return torch.stack, torch.cat or "
+         "torch.tensor of it");
   for (const Item& element : container->items()) flatten(run, element, outputs);
 }
 

@@ -416,6 +416,127 @@ class NothingLeft(nn.Module):
         return y.reshape(-1, 2), torch.relu(y).sum(-1)
 
 
+class GrowsNumbers(nn.Module):
+    """Lists of numbers as long as a loop makes them."""
+
+    def forward(self, x):
+        odd: list[int] = []
+        high: list[float] = [0.5]
+        signs: list[bool] = []
+        chosen: list[int] = []
+        for i in range(x.size(0)):
+            odd.append(2 * i + 1)
+            high.append(float(x[i].max()))
+            signs.append(bool(x[i][0] > 0))
+            if bool(x[i].sum() > 0):
+                chosen.append(i)
+        total = 0
+        for i in chosen:
+            total += i * odd[i]
+        count = len(chosen) + (100 if 2 in chosen else 0)
+        tensors = (torch.tensor(odd), torch.tensor(high), torch.tensor(signs), torch.tensor(chosen))
+        return tensors, x * high[-1], total + count + max(odd) + sum(odd[1:])
+
+
+class Ragged(nn.Module):
+    """Tensors of other sizes in each step: kept, counted, taken, joined."""
+
+    def forward(self, x):
+        parts: list[Tensor] = []
+        for i in range(x.size(0)):
+            row = x[i]
+            parts.append(row[row > 0])
+            if i > 1:
+                parts.append(row[:i])
+        total = x.new_zeros(1)
+        for part in parts:
+            total = total + part.sum() * part.numel()
+        return torch.cat(parts), total, parts[1], parts[-1] * len(parts), torch.cat(parts[1:])
+
+
+class RaggedRows(nn.Module):
+    def forward(self, x):
+        parts = [x, x[1:]]
+        for i in range(x.size(0)):
+            parts.append(x[:i] * 2)
+        again: list[Tensor] = []
+        for part in parts:
+            again.append(part + part.size(0))
+        return torch.cat(again), again[2].size(0)
+
+
+class GrowsPairs(nn.Module):
+    """Tuples of a tensor and numbers in a list."""
+
+    def forward(self, x):
+        found: list[tuple[Tensor, int, float]] = []
+        for i in range(x.size(0)):
+            score = float(x[i].sum())
+            if score > 0:
+                found.append((x[i], i, score))
+        best = x.new_zeros(x.size(1))
+        at, most = -1, 0.0
+        for row, i, score in found:
+            if score > most:
+                best, at, most = row, i, score
+        return best * most, at, len(found)
+
+
+class Suppresses(nn.Module):
+    """Boxes that overlap no better one, as written by hand."""
+
+    def forward(self, boxes, scores):
+        order = torch.argsort(scores, descending=True)
+        area = (boxes[:, 2] - boxes[:, 0]) * (boxes[:, 3] - boxes[:, 1])
+        keep: list[int] = []
+        while order.numel() > 0:
+            i = order[0]
+            keep.append(int(i))
+            if order.numel() == 1:
+                break
+            rest = order[1:]
+            low = torch.maximum(boxes[i, :2], boxes[rest, :2])
+            high = torch.minimum(boxes[i, 2:], boxes[rest, 2:])
+            sides = (high - low).clamp(min=0)
+            shared = sides[:, 0] * sides[:, 1]
+            order = rest[shared / (area[i] + area[rest] - shared) <= 0.5]
+        return torch.tensor(keep), boxes[torch.tensor(keep)]
+
+
+class SearchesBeams(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding = nn.Embedding(11, 8)
+        self.cell = nn.GRUCell(8, 8)
+        self.head = nn.Linear(8, 11)
+
+    def forward(self, h, beams: int = 3):
+        batch = h.size(0)
+        h = h.unsqueeze(1).expand(batch, beams, 8).reshape(-1, 8)
+        tokens = torch.zeros(batch * beams, 1, dtype=torch.long)
+        scores = torch.full((batch, beams), -1e9)
+        scores[:, 0] = 0.0
+        first = torch.arange(batch).unsqueeze(1) * beams
+        for _ in range(6):
+            h = self.cell(self.embedding(tokens[:, -1]), h)
+            logits = functional.log_softmax(self.head(h), -1)
+            all_scores = (scores.reshape(-1, 1) + logits).reshape(batch, -1)
+            scores, index = all_scores.topk(beams, 1)
+            source = (torch.div(index, 11, rounding_mode="floor") + first).reshape(-1)
+            h = h[source]
+            tokens = torch.cat([tokens[source], (index % 11).reshape(-1, 1)], 1)
+            if bool((tokens[:, -1] == 3).all()):
+                break
+        return tokens.reshape(batch, beams, -1), scores
+
+
+def boxes(count, seed):
+    generator = torch.Generator().manual_seed(seed)
+    low = torch.rand(count, 2, generator=generator)
+    high = low + torch.rand(count, 2, generator=generator) * 0.5 + 0.05
+    return torch.cat([low, high], 1), torch.rand(count, generator=generator)
+
+
 class Keyed(nn.Module):
     def forward(self, x) -> dict[str, Tensor]:
         parts: dict[str, Tensor] = {}
@@ -512,5 +633,11 @@ PROGRAMS = {
         BATCH,
     ),
     "nothing left": (NothingLeft(), rows(5, 9), BATCH),
+    "grows numbers": (GrowsNumbers(), rows(4, 7), BATCH),
+    "ragged": (Ragged(), rows(4, 6, width=5), BATCH),
+    "ragged rows": (RaggedRows(), rows(4, 6), BATCH),
+    "grows pairs": (GrowsPairs(), [*rows(4, 6), (-torch.ones(2, 4),)], BATCH),
+    "suppresses": (Suppresses(), [boxes(6, 0), boxes(12, 1)], [{0: "n"}, {0: "n"}]),
+    "searches beams": (SearchesBeams(), rows(2, 3, width=8), BATCH),
     "keyed": (Keyed(), rows(2, 5), BATCH),
 }

@@ -76,12 +76,20 @@ def test_other_method():
     assert "= aten::mul.Scalar(%x, 2)" in text
 
 
-class Ragged(torch.nn.Module):
+class OtherRanks(torch.nn.Module):
     def forward(self, x):
-        parts = [x]
+        parts = [x[0]]
+        for _ in range(x.size(0)):
+            parts.append(x)
+        return parts[-1]
+
+
+class ReturnsList(torch.nn.Module):
+    def forward(self, x):
+        parts: list[torch.Tensor] = []
         for i in range(x.size(0)):
-            parts.append(x[:i])
-        return torch.stack(parts)
+            parts.append(x[i])
+        return parts
 
 
 class Raises(torch.nn.Module):
@@ -97,17 +105,25 @@ class ReturnsNone(torch.nn.Module):
         return None
 
 
-def test_returning_none_is_an_error():
-    script = torch.jit.script(ReturnsNone())
-    message = "a result that is None or a tensor, as data decide: return a tensor in either case"
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (ReturnsNone(), "a result that is None or a tensor, as data decide: return a tensor in"),
+        (ReturnsList(), "a result that is a list whose length is not known: return torch.stack"),
+    ],
+)
+def test_results_that_no_model_has(module, message):
+    script = torch.jit.script(module)
     with pytest.raises(torch.onnx.errors.OnnxExporterError, match=message):
-        torch.onnx.export(script, (torch.ones(2, 3),), dynamo=True, verbose=False)
+        torch.onnx.export(
+            script, (torch.ones(2, 3),), dynamo=True, verbose=False, dynamic_shapes=[{0: "n"}]
+        )
 
 
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (Ragged(), "a list of tensors whose sizes differ"),
+        (OtherRanks(), "a list of open length with tensors whose ranks differ or are not known"),
         (Raises(), "for these inputs the program raises an exception"),
     ],
 )

@@ -1,0 +1,358 @@
+#include "readers/jit/open_list.h"
+
+#include <algorithm>
+
+#include "readers/jit/item_types.h"
+
+namespace onnx_native::readers::jit {
+namespace {
+
+using aten::Argument;
+using aten::Type;
+using Column = OpenList::Column;
+using Kind = Type::Kind;
+
+DType dtype_of(const Type& type) {
+  switch (type.kind) {
+    case Kind::sym_int:
+      return DType::i64;
+    case Kind::sym_float:
+      return DType::f64;
+    case Kind::sym_bool:
+      return DType::boolean;
+    default:
+      return type.dtype;
+  }
+}
+
+Shape shape_of(const Type& type) { return type.is_tensor() ? type.shape.value() : Shape(); }
+
+aten::Value* call(Interpreter& run, const char* op, std::vector<Argument> arguments) {
+  return run.record_one(op, std::move(arguments)).tensor();
+}
+
+aten::Value* join(Interpreter& run, aten::Value* a, aten::Value* b) {
+  return call(run, "aten::cat", {Argument::List{a, b}, int64_t{0}});
+}
+
+// A leaf of an element as a tensor.
+aten::Value* tensor(Interpreter& run, const Item& leaf, const Type& type) {
+  if (leaf.tensor()) return leaf.tensor();
+  Argument value = leaf.is_uninitialized() ? filler(run, type) : run.argument(leaf);
+  if (aten::Value* made = value.as_value(); made && made->type.is_tensor()) return made;
+  return call(run, "aten::scalar_tensor", {std::move(value), dtype_of(type)});
+}
+
+aten::Value* flat(Interpreter& run, aten::Value* values) {
+  return call(run, "aten::reshape", {values, Argument::List{int64_t{-1}}});
+}
+
+// The sizes of one element: i64[1, rank].
+aten::Value* size_row(Interpreter& run, const Shape& shape) {
+  Argument::List row;
+  for (const Dim& dim : shape)
+    row.emplace_back(call(run, "aten::scalar_tensor", {run.recorder().size(dim), DType::i64}));
+  aten::Value* sizes = call(run, "aten::stack", {std::move(row), int64_t{0}});
+  return call(run, "aten::unsqueeze", {sizes, int64_t{0}});
+}
+
+// Lets a column hold such things too.
+void add_type(Interpreter& run, Column& column, const Type& type) {
+  std::vector<bool> renamed;
+  column.type = joined(run.recorder(), column.type, type, &renamed);
+  if (!column.type.is_tensor()) return;
+  if (!column.type.shape)
+    run.unsupported("a list of open length with tensors whose ranks differ or are not known");
+  column.ragged = column.ragged || std::ranges::count(renamed, true) > 0;
+}
+
+Column to_ragged(Interpreter& run, const Column& column) {
+  if (column.ragged) return column;
+  Column result = column;
+  result.ragged = true;
+  const Shape shape = shape_of(column.type);
+  result.values = flat(run, column.values);
+  result.sizes = call(run, "aten::expand",
+                      {size_row(run, shape),
+                       Argument::List{run.recorder().size(column.values->type.shape.value()[0]),
+                                      static_cast<int64_t>(shape.size())}});
+  return result;
+}
+
+// Leaves of elements, in a column.
+Column column_of(Interpreter& run, const Items& leaves, Column format) {
+  for (const Item& leaf : leaves) {
+    if (leaf.tensor()) add_type(run, format, leaf.tensor()->type);
+  }
+  const Shape shape = shape_of(format.type);
+  if (leaves.empty()) {
+    Type none = Type::tensor(dtype_of(format.type), format.ragged ? Shape{0} : shape);
+    if (!format.ragged) none.shape->insert(none.shape->begin(), Dim(0));
+    format.values = filler(run, none).as_value();
+    const Shape no_rows{0, static_cast<int64_t>(shape.size())};
+    if (format.ragged) format.sizes = filler(run, Type::tensor(DType::i64, no_rows)).as_value();
+    return format;
+  }
+  Argument::List values, sizes;
+  for (const Item& leaf : leaves) {
+    aten::Value* value = tensor(run, leaf, format.type);
+    values.emplace_back(format.ragged ? flat(run, value) : value);
+    if (format.ragged) sizes.emplace_back(size_row(run, value->type.shape.value()));
+  }
+  format.values = call(run, format.ragged ? "aten::cat" : "aten::stack", {values, int64_t{0}});
+  if (format.ragged) format.sizes = call(run, "aten::cat", {std::move(sizes), int64_t{0}});
+  return format;
+}
+
+Column joined_column(Interpreter& run, Column a, Column b) {
+  if (!a.ragged && !b.ragged && shape_of(a.type) != shape_of(b.type)) a = to_ragged(run, a);
+  if (a.ragged != b.ragged) (a.ragged ? b : a) = to_ragged(run, a.ragged ? b : a);
+  a.values = join(run, a.values, b.values);
+  if (a.ragged) a.sizes = join(run, a.sizes, b.sizes);
+  return a;
+}
+
+// How many numbers each element has.
+aten::Value* counts(Interpreter& run, const Column& column) {
+  return call(run, "aten::prod.dim_int", {column.sizes, int64_t{1}});
+}
+
+Item number(Interpreter& run, aten::Value* tensor) {
+  return run.record_number("aten::item", {tensor});
+}
+
+Item number_at(Interpreter& run, aten::Value* tensor, const Argument& index) {
+  return number(run, call(run, "aten::select.int", {tensor, int64_t{0}, index}));
+}
+
+// The sizes of an element, of which some are known.
+Argument::List sizes_at(Interpreter& run, const Column& column, const Argument& index) {
+  aten::Value* row = call(run, "aten::select.int", {column.sizes, int64_t{0}, index});
+  Argument::List sizes;
+  for (const Dim& dim : shape_of(column.type)) {
+    const auto axis = static_cast<int64_t>(sizes.size());
+    sizes.push_back(run.recorder().knows(dim) ? run.recorder().size(dim)
+                                              : run.argument(number_at(run, row, Argument(axis))));
+  }
+  return sizes;
+}
+
+Item ragged_at(Interpreter& run, const Column& column, const Argument& index) {
+  aten::Value* each = counts(run, column);
+  aten::Value* ends = call(run, "aten::cumsum", {each, int64_t{0}});
+  const Item end = number_at(run, ends, index);
+  const Dim begin = *end.get<Dim>() - *number_at(run, each, index).get<Dim>();
+  aten::Value* values =
+      call(run, "aten::slice.Tensor",
+           {column.values, int64_t{0}, run.recorder().size(begin), run.argument(end), int64_t{1}});
+  return run.record_one("aten::view", {values, sizes_at(run, column, index)});
+}
+
+Item value_at(Interpreter& run, const Column& column, const Argument& index) {
+  if (column.ragged) return ragged_at(run, column, index);
+  aten::Value* value = call(run, "aten::select.int", {column.values, int64_t{0}, index});
+  return column.type.is_tensor() ? Item(Item::Tensor{value}) : number(run, value);
+}
+
+Items elements_of(const Container::Contents& list, const OpenList& format) {
+  Items leaves;
+  for (const Item& item : list.items) flatten_like(format.element, item, leaves);
+  return leaves;
+}
+
+// The leaves at one place of all elements.
+Items every(const Items& leaves, size_t first, size_t step) {
+  Items result;
+  for (size_t i = first; i < leaves.size(); i += step) result.push_back(leaves[i]);
+  return result;
+}
+
+std::optional<OpenList> format_of(Interpreter& run, const Container::Contents& list) {
+  if (list.open) {
+    OpenList format = *list.open;
+    for (Column& column : format.columns) column.values = column.sizes = nullptr;
+    return format;
+  }
+  if (list.items.empty()) return std::nullopt;
+  OpenList format{.element = list.items[0]};
+  for (const Item& item : list.items) widen(format.element, item);
+  Items places;
+  flatten(format.element, places);
+  const Items leaves = elements_of(list, format);
+  if (leaves.size() != places.size() * list.items.size())
+    run.unsupported("a list of open length whose elements have not the same structure");
+  for (size_t i = 0; i < places.size(); ++i) {
+    Column column;
+    for (const Item& leaf : every(leaves, i, places.size())) {
+      if (leaf.is_uninitialized()) continue;
+      const Type type = type_of(leaf);
+      if (type.kind == Kind::unknown)
+        run.unsupported("a list of open length with " + describe(leaf));
+      if (column.type.kind == Kind::unknown) column.type = type;
+      add_type(run, column, type);
+    }
+    format.columns.push_back(std::move(column));
+  }
+  std::ranges::fill(places, Item());
+  size_t next = 0;
+  format.element = rebuilt(format.element, places, next);
+  return format;
+}
+
+}  // namespace
+
+std::optional<OpenList> common_format(Interpreter& run, const Container::Contents& a,
+                                      const Container::Contents& b) {
+  std::optional<OpenList> format = format_of(run, a), other = format_of(run, b);
+  if (!format || !other) return format ? format : other;
+  if (format->columns.size() != other->columns.size())
+    run.unsupported("a list of open length whose elements have not the same structure");
+  for (size_t i = 0; i < format->columns.size(); ++i) {
+    format->columns[i].ragged = format->columns[i].ragged || other->columns[i].ragged;
+    add_type(run, format->columns[i], other->columns[i].type);
+  }
+  return format;
+}
+
+OpenListPtr opened(Interpreter& run, const Container::Contents& list, const OpenList& format) {
+  OpenList result = list.open ? *list.open : format;
+  if (list.open) {
+    for (size_t i = 0; i < result.columns.size(); ++i) {
+      if (format.columns.at(i).ragged) result.columns[i] = to_ragged(run, result.columns[i]);
+      result.columns[i].type = format.columns[i].type;
+    }
+  } else {
+    const Items leaves = elements_of(list, format);
+    const size_t width = format.columns.size();
+    if (leaves.size() != width * list.items.size())
+      run.unsupported("a list of open length whose elements have not the same structure");
+    for (size_t i = 0; i < width; ++i)
+      result.columns[i] = column_of(run, every(leaves, i, width), format.columns[i]);
+  }
+  return std::make_shared<const OpenList>(std::move(result));
+}
+
+std::vector<aten::Value*> row(Interpreter& run, const OpenList& format, const Item& element) {
+  Items leaves;
+  flatten_like(format.element, element, leaves);
+  std::vector<aten::Value*> values;
+  for (size_t i = 0; i < leaves.size(); ++i)
+    values.push_back(tensor(run, leaves[i], format.columns.at(i).type));
+  return values;
+}
+
+bool same_columns(const OpenList& a, const OpenList& b) {
+  return std::ranges::equal(a.columns, b.columns, std::equal_to(), &Column::ragged,
+                            &Column::ragged);
+}
+
+Dim length(const OpenList& list) {
+  const Column& column = list.columns.at(0);
+  return (column.ragged ? column.sizes : column.values)->type.shape.value()[0];
+}
+
+Item element(Interpreter& run, const OpenList& list, const Item& index) {
+  const Argument at = run.argument(index);
+  Items leaves;
+  for (const Column& column : list.columns) leaves.push_back(value_at(run, column, at));
+  size_t next = 0;
+  return rebuilt(list.element, leaves, next);
+}
+
+OpenListPtr sliced(Interpreter& run, const OpenList& list, const Item& begin, const Item& end,
+                   int64_t step) {
+  const auto limit = [&](const Item& item) {
+    return item.is_none() ? Argument() : run.argument(item);
+  };
+  const auto part = [&](aten::Value* rows, Argument from, Argument to) {
+    return call(run, "aten::slice.Tensor",
+                {rows, int64_t{0}, std::move(from), std::move(to), step});
+  };
+  const auto total = [&](aten::Value* numbers) {
+    return *number(run, call(run, "aten::sum", {numbers})).get<Dim>();
+  };
+  OpenList result = list;
+  for (Column& column : result.columns) {
+    if (!column.ragged) {
+      column.values = part(column.values, limit(begin), limit(end));
+      continue;
+    }
+    if (step != 1) run.unsupported("every so manieth tensor of a list whose sizes differ");
+    aten::Value* each = counts(run, column);
+    const Dim before = begin.is_none() ? Dim(0) : total(part(each, {}, limit(begin)));
+    const Dim taken = total(part(each, limit(begin), limit(end)));
+    column.values =
+        part(column.values, run.recorder().size(before), run.recorder().size(before + taken));
+    column.sizes = part(column.sizes, limit(begin), limit(end));
+  }
+  return std::make_shared<const OpenList>(std::move(result));
+}
+
+OpenListPtr reversed(Interpreter& run, const OpenList& list) {
+  OpenList result = list;
+  for (Column& column : result.columns) {
+    if (column.ragged) run.unsupported("the reverse of a list of tensors whose sizes differ");
+    column.values = call(run, "aten::flip", {column.values, Argument::List{int64_t{0}}});
+  }
+  return std::make_shared<const OpenList>(std::move(result));
+}
+
+Container::Contents joined(Interpreter& run, const Container::Contents& a,
+                           const Container::Contents& b) {
+  if (!a.open && a.items.empty()) return b;
+  if (!b.open && b.items.empty()) return a;
+  const std::optional<OpenList> format = common_format(run, a, b);
+  const OpenListPtr first = opened(run, a, *format), second = opened(run, b, *format);
+  OpenList result = *first;
+  for (size_t i = 0; i < result.columns.size(); ++i)
+    result.columns[i] = joined_column(run, first->columns[i], second->columns[i]);
+  return {.keys = {}, .items = {}, .open = std::make_shared<const OpenList>(std::move(result))};
+}
+
+const Column& only_column(Interpreter& run, const OpenList& list) {
+  if (list.columns.size() != 1) run.unsupported("a list of tuples as a list of tensors");
+  return list.columns[0];
+}
+
+aten::Value* stacked(Interpreter& run, const OpenList& list) {
+  const Column& column = only_column(run, list);
+  if (!column.ragged) return column.values;
+  Argument::List sizes = sizes_at(run, column, int64_t{0});
+  sizes.insert(sizes.begin(), run.recorder().size(length(list)));
+  return call(run, "aten::view", {column.values, std::move(sizes)});
+}
+
+aten::Value* concatenated(Interpreter& run, const OpenList& list, int64_t dim) {
+  const Column& column = only_column(run, list);
+  const auto rank = static_cast<int64_t>(shape_of(column.type).size());
+  const int64_t axis = dim < 0 ? dim + rank : dim;
+  if (axis < 0 || axis >= rank)
+    fail(ErrorKind::invalid_program, "an axis ", dim, " of tensors of rank ", rank);
+  if (!column.ragged) {
+    aten::Value* moved = column.values;
+    if (axis != 0) moved = call(run, "aten::movedim.int", {moved, int64_t{0}, axis});
+    return call(run, "aten::flatten.using_ints", {moved, axis, axis + 1});
+  }
+  if (axis != 0) run.unsupported("joining tensors whose sizes differ, along another axis than 0");
+  Argument::List sizes = sizes_at(run, column, int64_t{0});
+  sizes[0] = int64_t{-1};
+  return call(run, "aten::view", {column.values, std::move(sizes)});
+}
+
+void columns_of(const OpenList& list, Items& leaves) {
+  for (const Column& column : list.columns) {
+    leaves.emplace_back(Item::Tensor{column.values});
+    if (column.ragged) leaves.emplace_back(Item::Tensor{column.sizes});
+  }
+}
+
+OpenListPtr with_columns(const OpenList& list, const Items& leaves, size_t& next) {
+  OpenList result = list;
+  for (Column& column : result.columns) {
+    column.values = leaves.at(next++).tensor();
+    if (column.ragged) column.sizes = leaves.at(next++).tensor();
+  }
+  return std::make_shared<const OpenList>(std::move(result));
+}
+
+}  // namespace onnx_native::readers::jit
