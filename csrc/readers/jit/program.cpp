@@ -118,6 +118,9 @@ std::optional<Items> enter(const Call& call) {
   return one(call.input(0));
 }
 
+// Modes of the process that exports say nothing about the model, which has no gradients.
+std::optional<Items> off(const Call&) { return one(c10::IValue(false)); }
+
 std::optional<Items> raise(const Call& call) {
   const auto* message = call.size() > 0 ? call.input(0).get<c10::IValue>() : nullptr;
   fail(ErrorKind::invalid_program, "for these inputs the program raises an exception",
@@ -209,6 +212,10 @@ void add_program_handlers(Handlers& handlers) {
   handlers["aten::warn"].push_back(nothing);
   handlers["prim::Enter"].push_back(enter);
   handlers["prim::Exit"].push_back(nothing);
+  for (const std::string_view mode :
+       {"aten::is_autocast_enabled", "aten::is_autocast_cpu_enabled", "aten::is_grad_enabled"}) {
+    handlers[mode].push_back(off);
+  }
   handlers["prim::RaiseException"].push_back(raise);
   handlers["prim::If"].push_back(branch);
   handlers["prim::Loop"].push_back(loop);

@@ -1,4 +1,4 @@
-"""Real models as TorchScript: torchvision's, scripted and traced, and a traced BERT."""
+"""Real models as TorchScript: torchvision's, scripted and traced, BERT, and torch.nn's."""
 
 from __future__ import annotations
 
@@ -77,9 +77,56 @@ def traced_bert() -> Case:
     return Case(traced, inputs, [{0: "batch", 1: "sequence"} for _ in names])
 
 
+class Masked(torch.nn.Module):
+    """Attention that does not see some keys."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor):
+        return self.attention(x, x, x, key_padding_mask=mask)
+
+
+BATCH_AND_TIME = {0: "batch", 1: "time"}
+
+
+def scripted_attention() -> Case:
+    """With a mask."""
+    torch.manual_seed(0)
+    masks = [torch.zeros(2, 5, dtype=torch.bool), torch.zeros(3, 7, dtype=torch.bool)]
+    for mask in masks:
+        mask[1, 3:] = True
+    inputs = [(torch.randn(*mask.shape, 8), mask) for mask in masks]
+    return Case(torch.jit.script(Masked().eval()), inputs, [BATCH_AND_TIME, BATCH_AND_TIME])
+
+
+def scripted_transformer() -> Case:
+    """With an encoder and a decoder."""
+    torch.manual_seed(0)
+    model = torch.nn.Transformer(8, 2, 2, 1, 16, batch_first=True).eval()
+    sizes = [(2, 5, 4), (3, 7, 6)]
+    inputs = [(torch.randn(b, time, 8), torch.randn(b, target, 8)) for b, time, target in sizes]
+    return Case(torch.jit.script(model), inputs, [BATCH_AND_TIME, {0: "batch", 1: "target"}])
+
+
+def scripted_lstm() -> Case:
+    """Of two layers and directions."""
+    torch.manual_seed(0)
+    model = torch.nn.LSTM(4, 8, 2, bidirectional=True, batch_first=True)
+    inputs = [(torch.randn(2, 5, 4),), (torch.randn(3, 7, 4),)]
+    # Alone it has no method that is called forward.
+    return Case(torch.jit.script(torch.nn.Sequential(model).eval()), inputs, [BATCH_AND_TIME])
+
+
 # Name -> how to make it.
 MODELS: dict[str, Callable[[], Case]] = {
     f"{name} {way}": functools.partial(torchvision_model, name, way)
     for name in IMAGES
     for way in ("scripted", "traced")
-} | {"bert traced": traced_bert}
+} | {
+    "bert traced": traced_bert,
+    "attention scripted": scripted_attention,
+    "transformer scripted": scripted_transformer,
+    "lstm scripted": scripted_lstm,
+}
