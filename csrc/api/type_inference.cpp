@@ -49,6 +49,11 @@ bool gives_complex(std::string_view name) {
 
 bool is_complex_call(const aten::Node& node) {
   const std::string_view name = node.schema ? std::string_view(node.schema->name) : node.op;
+  if (name == "aten::stft") {
+    const auto at = static_cast<size_t>(node.schema->index("return_complex"));
+    const auto* asked = at < node.arguments.size() ? node.arguments[at].get<bool>() : nullptr;
+    return asked && *asked;
+  }
   return gives_complex(name) || (ops::key_of(node) == ops::Key::complex && !gives_real(name));
 }
 

@@ -414,12 +414,18 @@ Value deform_conv2d(Builder& b, Value input, Value weight, Value offset, Value m
 
 void register_vision(OpTable& ops) {
   ops.def("torchvision::nms", nms);
-  ops.def("torchvision::roi_align",
-          [](Builder& b, Value input, Value rois, double spatial_scale, int64_t pooled_height,
-             int64_t pooled_width, int64_t sampling_ratio, bool aligned) {
-            return roi_align(b, input, rois, {spatial_scale, pooled_height, pooled_width},
-                             sampling_ratio, aligned);
-          });
+  ops.def("torchvision::roi_align", [](Builder& b, Value input, Value rois, Ignored,
+                                       int64_t pooled_height, int64_t pooled_width,
+                                       int64_t sampling_ratio, bool aligned, const Call& call) {
+    double scale = 1;
+    if (call.argument(2).as_value()) {  // computed from sizes
+      const Value factor = b.cast(call.tensor(2), rois->dtype);
+      rois = b.concat({b.slice(rois, 1, 0, 1), b.Mul(b.slice(rois, 1, 1, 5), factor)}, 1);
+    } else {
+      scale = call.number(2);
+    }
+    return roi_align(b, input, rois, {scale, pooled_height, pooled_width}, sampling_ratio, aligned);
+  });
   ops.def("torchvision::roi_pool", roi_pool);
   ops.def("torchvision::ps_roi_align", ps_roi_align);
   ops.def("torchvision::ps_roi_pool", ps_roi_pool);

@@ -59,6 +59,16 @@ bool has_tensor(const Item& item) {
          (container->contents.open || std::ranges::any_of(container->items(), has_tensor));
 }
 
+// Weights as quantized modules have them.
+bool is_packed(const Item& item) {
+  const auto* known = item.get<c10::IValue>();
+  if (!known && !item.container()) return false;
+  const c10::TypePtr type = known ? known->type() : item.container()->type;
+  const auto* named = dynamic_cast<const c10::NamedType*>(type.get());
+  return named && named->name() &&
+         named->name()->qualifiedName().find("PackedParamsBase") != std::string_view::npos;
+}
+
 bool gives_tensor(const aten::Schema& schema) {
   return std::ranges::any_of(schema.returns, [](const aten::SchemaArgument& value) {
     return value.type.kind == aten::TypeKind::tensor;
@@ -238,9 +248,9 @@ Items Interpreter::results(const JitNode& node) {
 
 // What a call on known things gives is computed by the operator itself.
 Items Interpreter::evaluate(const Call& call) const {
-  if (call.node.hasSideEffects())
-    unsupported(concat(call.node.kind().toQualString(), ", which does more than to compute"));
   const std::string_view name = call.node.kind().toQualString();
+  if (call.node.hasSideEffects() && name != "aten::get_autocast_dtype")
+    unsupported(concat(name, ", which does more than to compute"));
   const bool pads = std::ranges::find(kPaddings, name) != std::end(kPaddings);
   if (pads && call.size() > 1 && call.input(1).integer().value_or(0) > kLongestText)
     unsupported("a text that is too long");
@@ -266,6 +276,10 @@ Items Interpreter::evaluate(const Call& call) const {
 // --- Recording
 
 Items Interpreter::record_call(const Call& call, const aten::Schema& schema) {
+  if (std::ranges::any_of(call.inputs, is_packed))
+    unsupported(concat(schema.key,
+                       ", whose weights are packed for a quantized engine: quantize by "
+                       "prepare_pt2e and convert_pt2e, whose programs export"));
   // A call for None or not, for true or false, is one call in each branch.
   for (size_t i = 0; i < call.size(); ++i) {
     const Item& input = call.input(i);

@@ -112,8 +112,13 @@ std::optional<Items> uninitialized(const Call&) { return one(Item()); }
 std::optional<Items> enter(const Call& call) {
   const Container* object = call.input(0).container();
   const std::string type = object && object->type ? object->type->str() : "";
-  if (type.find("autocast") != std::string_view::npos)
-    call.run.unsupported("an autocast region in TorchScript");
+  if (type.find("autocast") != std::string_view::npos) {
+    const auto slot = object->type->expectRef<c10::ClassType>().findAttributeSlot("_enabled");
+    if (!slot || object->items()[*slot].boolean() != false)
+      call.run.unsupported(
+          "an autocast region in a scripted program: a trace of the module has its casts as calls "
+          "(torch.jit.trace, in the same region), and torch.export keeps the region");
+  }
   if (call.node.outputs().empty()) return Items();
   return one(call.input(0));
 }

@@ -537,6 +537,40 @@ def boxes(count, seed):
     return torch.cat([low, high], 1), torch.rand(count, generator=generator)
 
 
+class Attends(nn.Module):
+    """torch.nn's attention, whose fast path asks for masks and contexts."""
+
+    def __init__(self):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x, mask: Tensor | None = None):
+        x = self.encoder(x, src_key_padding_mask=mask)
+        return self.attention(x, x, x, key_padding_mask=mask)
+
+
+class Spectrogram(nn.Module):
+    window: Tensor
+    filters: Tensor
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("window", torch.hann_window(64))
+        self.register_buffer("filters", torch.rand(33, 8))
+
+    def forward(self, x):
+        parts = torch.stft(x, 64, 16, 64, self.window, return_complex=True)
+        power = parts.abs().pow(2.0)
+        return torch.log(torch.matmul(power.transpose(1, 2), self.filters).clamp(min=1e-5))
+
+
+def masked(batch, time):
+    lengths = torch.arange(time - batch + 1, time + 1).unsqueeze(1)
+    return torch.randn(batch, time, 8), torch.arange(time).unsqueeze(0) >= lengths
+
+
 class Keyed(nn.Module):
     def forward(self, x) -> dict[str, Tensor]:
         parts: dict[str, Tensor] = {}
@@ -639,5 +673,15 @@ PROGRAMS = {
     "grows pairs": (GrowsPairs(), [*rows(4, 6), (-torch.ones(2, 4),)], BATCH),
     "suppresses": (Suppresses(), [boxes(6, 0), boxes(12, 1)], [{0: "n"}, {0: "n"}]),
     "searches beams": (SearchesBeams(), rows(2, 3, width=8), BATCH),
+    "attends": (
+        Attends(),
+        [masked(2, 5), masked(3, 7)],
+        [{0: "batch", 1: "time"}, {0: "batch", 1: "time"}],
+    ),
+    "spectrogram": (
+        Spectrogram(),
+        [(torch.randn(2, 400),), (torch.randn(1, 600),)],
+        [{0: "batch", 1: "time"}],
+    ),
     "keyed": (Keyed(), rows(2, 5), BATCH),
 }

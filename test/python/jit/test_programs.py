@@ -76,6 +76,37 @@ def test_other_method():
     assert "= aten::mul.Scalar(%x, 2)" in text
 
 
+class Autocast(torch.nn.Module):
+    def forward(self, x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = x @ x.t()
+        return y.relu()
+
+
+class AutocastOff(torch.nn.Module):
+    def forward(self, x):
+        with torch.autocast("cpu", enabled=False):
+            y = x @ x.t()
+        return y.relu()
+
+
+def test_autocast_that_is_off():
+    inputs = [(torch.randn(n, 3),) for n in (2, 4)]
+    check(torch.jit.script(AutocastOff()), inputs, [{0: "n"}])
+
+
+def test_packed_weights_are_an_error():
+    model = torch.ao.quantization.QuantWrapper(torch.nn.Linear(3, 4)).eval()
+    model.qconfig = torch.ao.quantization.get_default_qconfig("x86")
+    prepared = torch.ao.quantization.prepare(model)
+    prepared(torch.randn(2, 3))
+    quantized = torch.ao.quantization.convert(prepared)
+    traced = torch.jit.trace(quantized, torch.randn(2, 3))
+    message = "quantized::linear, whose weights are packed .* prepare_pt2e and convert_pt2e"
+    with pytest.raises(torch.onnx.errors.OnnxExporterError, match=message):
+        torch.onnx.export(traced, (torch.ones(2, 3),), dynamo=True, verbose=False)
+
+
 class OtherRanks(torch.nn.Module):
     def forward(self, x):
         parts = [x[0]]
@@ -109,10 +140,11 @@ class ReturnsNone(torch.nn.Module):
     ("module", "message"),
     [
         (ReturnsNone(), "a result that is None or a tensor, as data decide: return a tensor in"),
+        (Autocast(), "an autocast region in a scripted program: a trace"),
         (ReturnsList(), "a result that is a list whose length is not known: return torch.stack"),
     ],
 )
-def test_results_that_no_model_has(module, message):
+def test_what_no_model_has(module, message):
     script = torch.jit.script(module)
     with pytest.raises(torch.onnx.errors.OnnxExporterError, match=message):
         torch.onnx.export(
