@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "readers/jit/interpreter.h"
+#include "readers/jit/open_list.h"
 
 namespace onnx_native::readers::jit {
 namespace {
@@ -112,10 +112,15 @@ void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs)
   }
   if (container->kind == Container::Kind::object)
     fail(ErrorKind::unsupported, "a result that is an object");
-  if (container->contents.open)
-    fail(ErrorKind::unsupported,
-         "a result that is a list whose length is not known: return torch.stack, torch.cat or "
-         "torch.tensor of it");
+  if (const OpenList* list = container->contents.open.get()) {
+    const std::optional<int64_t> count = length(*list).constant();
+    if (!count)
+      fail(ErrorKind::unsupported,
+           "a result that is a list whose length is not known: return torch.stack, torch.cat or "
+           "torch.tensor of it");
+    for (int64_t i = 0; i < *count; ++i) flatten(run, element(run, *list, Dim(i)), outputs);
+    return;
+  }
   for (const Item& element : container->items()) flatten(run, element, outputs);
 }
 

@@ -66,6 +66,66 @@ def torchvision_model(name: str, way: str) -> Case:
     return Case(program, images, [{0: "batch"}])
 
 
+DETECTION = [
+    "fasterrcnn_resnet50_fpn",
+    "retinanet_resnet50_fpn",
+    "fcos_resnet50_fpn",
+    "keypointrcnn_resnet50_fpn",
+]
+
+
+class Detects(torch.nn.Module):
+    """Boxes, labels and scores of one image; boxes in parts of 128 pixels."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, image: torch.Tensor):
+        found = self.model([image])[1][0]
+        return found["boxes"] / 128, found["labels"], found["scores"]
+
+
+def scripted_detection(name: str) -> Case:
+    """With images of any size."""
+    load_torchvision_kernels()
+    from torchvision.models import detection
+
+    torch.manual_seed(0)
+    model = getattr(detection, name)(
+        weights=None, weights_backbone=None, min_size=96, max_size=128
+    ).eval()
+    program = torch.jit.script(Detects(torch.jit.script(model)).eval())
+    images = [(torch.rand(3, 96, 128),), (torch.rand(3, 128, 96),)]
+    return Case(program, images, [{1: "height", 2: "width"}])
+
+
+def video(way: str) -> Case:
+    """r3d_18."""
+    load_torchvision_kernels()
+    from torchvision.models.video import r3d_18
+
+    torch.manual_seed(0)
+    model = r3d_18(weights=None).eval()
+    clips = [(torch.rand(1, 3, 8, 32, 32),), (torch.rand(2, 3, 8, 32, 32),)]
+    scripted = way == "scripted"
+    program = torch.jit.script(model) if scripted else torch.jit.trace(model, clips[0])
+    return Case(program, clips, [{0: "batch"}])
+
+
+def optical_flow(way: str) -> Case:
+    """raft_small: a loop that gives a list of flows."""
+    load_torchvision_kernels()
+    from torchvision.models.optical_flow import raft_small
+
+    torch.manual_seed(0)
+    model = raft_small(weights=None).eval()
+    frames = [(torch.rand(n, 3, 128, 128), torch.rand(n, 3, 128, 128)) for n in (1, 2)]
+    scripted = way == "scripted"
+    program = torch.jit.script(model) if scripted else torch.jit.trace(model, frames[0])
+    return Case(program, frames, [{0: "batch"}, {0: "batch"}])
+
+
 def traced_bert() -> Case:
     """With two dynamic axes."""
     torch.manual_seed(0)
@@ -125,6 +185,11 @@ MODELS: dict[str, Callable[[], Case]] = {
     for name in IMAGES
     for way in ("scripted", "traced")
 } | {
+    **{f"{name} scripted": functools.partial(scripted_detection, name) for name in DETECTION},
+    "r3d_18 scripted": functools.partial(video, "scripted"),
+    "r3d_18 traced": functools.partial(video, "traced"),
+    "raft_small scripted": functools.partial(optical_flow, "scripted"),
+    "raft_small traced": functools.partial(optical_flow, "traced"),
     "bert traced": traced_bert,
     "attention scripted": scripted_attention,
     "transformer scripted": scripted_transformer,

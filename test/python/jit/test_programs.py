@@ -107,6 +107,21 @@ def test_packed_weights_are_an_error():
         torch.onnx.export(traced, (torch.ones(2, 3),), dynamo=True, verbose=False)
 
 
+class ReturnsTwelve(torch.nn.Module):
+    def forward(self, x):
+        parts: list[torch.Tensor] = []
+        for i in range(12):
+            x = (x.sin() + i).cos() * x.tanh() - x.exp().neg().relu()
+            parts.append(x)
+        return parts
+
+
+def test_returned_list_of_a_loop():
+    inputs = [(torch.randn(n, 3),) for n in (2, 4)]
+    program = check(torch.jit.script(ReturnsTwelve()), inputs, [{0: "n"}])
+    assert len(program.model_proto.graph.output) == 12
+
+
 class OtherRanks(torch.nn.Module):
     def forward(self, x):
         parts = [x[0]]
