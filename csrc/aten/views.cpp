@@ -165,7 +165,17 @@ std::vector<int64_t> dims_argument(const Node& node, std::string_view name, int6
   return result;
 }
 
-// For views that only reorder dimensions: which of the base's dimensions each of the view's is.
+bool is_permutation(const std::vector<int64_t>& order, int64_t rank) {
+  std::vector<bool> seen(static_cast<size_t>(rank));
+  for (const int64_t dim : order) {
+    if (dim < 0 || dim >= rank || seen[static_cast<size_t>(dim)]) return false;
+    seen[static_cast<size_t>(dim)] = true;
+  }
+  return std::ssize(order) == rank;
+}
+
+// For views that only reorder dimensions: which of the base's dimensions each of the view's is;
+// nullopt where the rank is not known or the arguments do not fit it.
 std::optional<std::vector<int64_t>> permutation(const Node& view, View kind) {
   const Type* type = base_type(view);
   const auto rank = type ? rank_of(*type) : std::nullopt;
@@ -185,17 +195,20 @@ std::optional<std::vector<int64_t>> permutation(const Node& view, View kind) {
       const bool named = view.schema->index("dim0") >= 0;
       const auto a = dim_argument(view, named ? "dim0" : "axis0");
       const auto b = dim_argument(view, named ? "dim1" : "axis1");
-      if (!a || !b) return std::nullopt;
-      if (*rank > 0) std::swap(order[static_cast<size_t>(*a)], order[static_cast<size_t>(*b)]);
+      if (!a || !b || *a < 0 || *a >= *rank || *b < 0 || *b >= *rank) return std::nullopt;
+      std::swap(order[static_cast<size_t>(*a)], order[static_cast<size_t>(*b)]);
       return order;
     }
     case View::permute:
-      return dims_argument(view, "dims", *rank);
+      order = dims_argument(view, "dims", *rank);
+      return is_permutation(order, *rank) ? std::optional(std::move(order)) : std::nullopt;
     case View::movedim: {
       const auto source = dims_argument(view, "source", *rank);
       const auto destination = dims_argument(view, "destination", *rank);
+      if (source.size() != destination.size()) return std::nullopt;
       std::fill(order.begin(), order.end(), -1);
       for (size_t i = 0; i < source.size(); ++i) {
+        if (destination[i] < 0 || destination[i] >= *rank) return std::nullopt;
         order[static_cast<size_t>(destination[i])] = source[i];
       }
       int64_t next = 0;
@@ -204,7 +217,7 @@ std::optional<std::vector<int64_t>> permutation(const Node& view, View kind) {
         while (std::find(source.begin(), source.end(), next) != source.end()) ++next;
         dim = next++;
       }
-      return order;
+      return is_permutation(order, *rank) ? std::optional(std::move(order)) : std::nullopt;
     }
     default:
       return std::nullopt;
@@ -298,7 +311,7 @@ class WriteBack {
       return emit(view_.op, std::move(arguments));
     }
     const auto order = permutation(view_, kind);
-    if (!order) fail_unsupported(view_, "a write through a permutation of unknown rank");
+    if (!order) fail_unsupported(view_, "a write through a permutation of unknown rank or order");
     Argument::List inverse(order->size(), Argument(int64_t{0}));
     for (size_t i = 0; i < order->size(); ++i) {
       inverse[static_cast<size_t>((*order)[i])] = static_cast<int64_t>(i);

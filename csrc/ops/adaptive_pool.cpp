@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "onnx/builder.h"
+#include "ops/axes.h"
 #include "ops/families.h"
 
 namespace onnx_native::ops {
@@ -98,7 +99,7 @@ Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {
 // Values and their positions in the flattened spatial dimensions: the first of equal ones.
 std::array<Value, 2> adaptive_max_pool(Builder& b, Value x, const Shape& output_size) {
   const auto axes = static_cast<int64_t>(output_size.size());
-  const Shape sizes(x->shape->end() - axes, x->shape->end());
+  const Shape sizes = part_of(x, -axes);
   Value position = nullptr;  // within the axes pooled so far
   Dim pooled = 1;            // their number of elements
   for (int64_t axis = -1; axis >= -axes; --axis) {

@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "onnx/builder.h"
+#include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/random.h"
 
@@ -68,6 +69,7 @@ Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mas
 // Query heads in groups, one per key head: (..., heads, L, E) -> (..., key heads, group, L, E).
 Value grouped(Builder& b, Value query, const Dim& key_heads, const Dim& group) {
   Shape shape = *b.known_shape(query);
+  b.check(shape.size() >= 3, "heads of a ", shape.size(), "-D tensor");
   const auto heads = shape.end() - 3;
   *heads = key_heads;
   shape.insert(heads + 1, group);

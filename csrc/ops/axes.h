@@ -1,6 +1,7 @@
 // Reductions as ATen defines them: over some axes or all, of 0-d tensors too.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 
@@ -16,6 +17,10 @@ Value reduced(Builder& b, std::string_view onnx_op, Value x, const Ints& axes, b
 Value sum_over(Builder& b, Value x, const Ints& axes, bool keepdim);
 // Largest (or smallest) elements; NaN wins.
 Value extreme_over(Builder& b, std::string_view onnx_op, Value x, const Ints& axes, bool keepdim);
+// The sizes of axes [begin, end), which count from the back where negative. Throws
+// ExportError(unsupported) when there are not as many.
+Shape part_of(const Shape& shape, int64_t begin, int64_t end = INT64_MAX);
+Shape part_of(Value x, int64_t begin, int64_t end = INT64_MAX);
 // How many elements the axes hold together.
 Dim count_over(Value x, const Ints& axes);
 

@@ -1,4 +1,5 @@
 // Derivatives that programs call by name.
+#include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/index.h"
 #include "ops/numeric.h"
@@ -24,7 +25,7 @@ Value log_softmax_backward(Builder& b, Value grad_output, Value output, int64_t 
 Value max_pool2d_backward(Builder& b, Value grad_output, Value self, Ignored, Ignored, Ignored,
                           Ignored, Ignored, Value indices) {
   const Shape shape = *b.known_shape(self);
-  const Shape leading(shape.begin(), shape.end() - 2);
+  const Shape leading = part_of(shape, 0, -2);
   const auto flat = [&](Value x) { return b.flatten(x, -2, -1); };
   Shape image = leading;
   image.push_back(shape[shape.size() - 2] * shape.back());

@@ -1,6 +1,7 @@
 // Complex tensors: their parts, and arithmetic with them.
 #include "ops/complex.h"
 
+#include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/numeric.h"
 #include "ops/view.h"
@@ -246,7 +247,7 @@ Value view_dtype(Builder& b, Value self, DType dtype, const Call& call) {
   if (from_complex == is_complex(dtype)) return self;
   const Shape shape = *b.known_shape(self);
   if (from_complex) return b.flatten(self, -2, -1);
-  Shape pairs(shape.begin(), shape.end() - 1);
+  Shape pairs = part_of(shape, 0, -1);
   pairs.insert(pairs.end(), {Dim::floor_div(shape.back(), 2), 2});
   return b.reshape(self, pairs);
 }

@@ -1,5 +1,6 @@
 // Control flow: torch.cond, while_loop, scan and map, and TorchScript's loops, as If, Loop and
 // Scan.
+#include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/flex_attention.h"
 #include "ops/lower.h"
@@ -112,7 +113,7 @@ Values scan_over(Builder& b, const aten::Graph& body_fn, const Values& initial,
     for (size_t i = 0; i < initial.size(); ++i)
       arguments.emplace_back(body_input(b, *body_fn.inputs[i], initial[i]));
     for (Value input : inputs) {
-      Shape slice(input->shape->begin() + 1, input->shape->end());
+      const Shape slice = part_of(input, 1);
       Value value = b.graph().add_input("", input->dtype, slice);
       b.bind_sizes(value);
       arguments.emplace_back(value);

@@ -1,4 +1,5 @@
 #include "onnx/builder.h"
+#include "ops/axes.h"
 #include "ops/families.h"
 
 namespace onnx_native::ops {
@@ -45,7 +46,7 @@ std::array<Value, 2> fractional_max_pool(Builder& b, Value self, Ints kernel, In
   }
   const Dim &n = x->dim(0), &c = x->dim(1);
   const Value flat = b.reshape(position, {n, c, windows * area});
-  const Value plane = b.reshape(x, {n, c, numel(Shape(x->shape->begin() + 2, x->shape->end()))});
+  const Value plane = b.reshape(x, {n, c, numel(part_of(x, 2))});
   const Value taken =
       b.reshape(b.op("GatherElements", {plane, flat}, {{"axis", 2}}), {n, c, windows, area});
   const Value best = b.op("ArgMax", {taken}, {{"axis", 3}, {"keepdims", 1}});
@@ -61,7 +62,8 @@ std::array<Value, 2> fractional_max_pool(Builder& b, Value self, Ints kernel, In
 // Puts each element at its position in a plane of zeros.
 Value max_unpool(Builder& b, Value self, Value indices, const Shape& output_size) {
   const int64_t axes = static_cast<int64_t>(output_size.size()), outer = self->rank() - axes;
-  Shape result(self->shape->begin(), self->shape->begin() + outer);
+  b.check(outer >= 0, axes, " sizes for a ", self->rank(), "-D tensor");
+  Shape result = part_of(self, 0, outer);
   Shape plane = result;
   plane.push_back(numel(output_size));
   result.insert(result.end(), output_size.begin(), output_size.end());

@@ -1,4 +1,5 @@
 #include "onnx/builder.h"
+#include "ops/axes.h"
 #include "ops/families.h"
 
 namespace onnx_native::ops {
@@ -33,7 +34,7 @@ Value normalized_coordinates(Builder& b, const Dim& count, bool align_corners, D
 // theta (batch, 2, 3) or (batch, 3, 4) applied to the coordinates (x, y[, z], 1) of every element.
 Value affine_grid_generator(Builder& b, Value theta, Shape size, bool align_corners) {
   const int64_t axes = static_cast<int64_t>(size.size()) - 2;
-  const Shape spatial(size.begin() + 2, size.end());
+  const Shape spatial = part_of(size, 2);
   Shape plane = spatial;
   plane.push_back(1);
   Values columns;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/view.h"
 
@@ -136,6 +137,7 @@ Value chunk_cat(Builder& b, Values tensors, int64_t dim, int64_t num_chunks) {
   tensors = promote_all(b, tensors);
   for (Value& tensor : tensors) {
     Shape shape = *b.known_shape(tensor);
+    b.check(!shape.empty(), "chunks of a 0-d tensor");
     int64_t axis = normalize_axis(dim, tensor->rank());
     Dim size = Dim::ceil_div(shape[axis], num_chunks);
     std::vector<Dim> pads(2 * shape.size(), 0);

@@ -1,5 +1,6 @@
 #include "ops/linalg.h"
 
+#include "ops/axes.h"
 #include "ops/loop.h"
 #include "ops/view.h"
 
@@ -55,7 +56,7 @@ Values iterate_while(Builder& b, const Dim& most, const Values& carried, const S
   return loop_while(b, b.dim_value(most), carried, with_vector(b, step));
 }
 
-Shape batch_of(Value matrix) { return Shape(matrix->shape->begin(), matrix->shape->end() - 2); }
+Shape batch_of(Value matrix) { return part_of(matrix, 0, -2); }
 
 Shape with_batch(const Shape& batch, const Shape& sizes) {
   Shape shape = batch;

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 
+#include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/view.h"
 
@@ -124,7 +125,7 @@ Complex unit_of(Builder& b, const Complex& z, Value size) {
 
 // The product along the last axis.
 Complex product(Builder& b, const Complex& z) {
-  const Shape batch(z.real->shape->begin(), z.real->shape->end() - 1);
+  const Shape batch = part_of(z.real, 0, -1);
   const Shape shape = with_batch(batch, {1});
   const Values initial{b.full(DType::f64, 1, shape), b.full(DType::f64, 0, shape)};
   const Values result = iterate(b, z.real->dim(-1), initial, [&](Value k, const Values& carried) {

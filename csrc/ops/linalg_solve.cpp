@@ -1,6 +1,7 @@
 // Determinants, inverses and solutions of linear systems.
 #include <limits>
 
+#include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/linalg.h"
 #include "ops/view.h"
@@ -46,7 +47,7 @@ bool same_shape(const Shape& a, const Shape& b) { return a == b; }
 
 // Whether B is a batch of vectors, not of matrices, as torch.linalg.solve tells them apart.
 bool is_vector(Value a, Value rhs) {
-  const Shape expected(a->shape->begin(), a->shape->end() - 1);
+  const Shape expected = part_of(a, 0, -1);
   return rhs->rank() == 1 || (a->rank() - 1 == rhs->rank() && same_shape(*rhs->shape, expected));
 }
 
@@ -137,7 +138,7 @@ Value solve_factored(Builder& b, Value lu, Value pivots, Value rhs, bool left, b
 
 Value tensorinv(Builder& b, Value self, int64_t ind) {
   const Shape& shape = *self->shape;
-  const Shape first(shape.begin(), shape.begin() + ind), last(shape.begin() + ind, shape.end());
+  const Shape first = part_of(shape, 0, ind), last = part_of(shape, ind);
   const Value matrix = b.reshape(self, {numel(first), numel(last)});
   return b.reshape(linalg_inv(b, matrix), with_batch(last, first));
 }
@@ -149,7 +150,7 @@ Value tensorsolve(Builder& b, Value self, Value other, std::optional<Ints> dims)
     for (int64_t i = 0; i < count; ++i) last.push_back(i - count);
     self = b.transpose(self, moving(self->rank(), *dims, last));
   }
-  const Shape result(self->shape->begin() + other->rank(), self->shape->end());
+  const Shape result = part_of(self, other->rank());
   const Dim size = numel(result);
   const Value x = linalg_solve(b, b.reshape(self, {size, size}), b.reshape(other, {size}), true);
   return b.reshape(x, result);

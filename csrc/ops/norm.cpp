@@ -1,4 +1,5 @@
 #include "onnx/builder.h"
+#include "ops/axes.h"
 #include "ops/families.h"
 
 namespace onnx_native::ops {
@@ -163,7 +164,7 @@ Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::o
 std::array<Value, 3> group_norm(Builder& b, Value input, int64_t groups, Value weight, Value bias,
                                 double eps, bool with_moments) {
   const Shape shape = *b.known_shape(input);
-  const Shape channels(shape.begin() + 1, shape.end());
+  const Shape channels = part_of(shape, 1);
   const Dim members = Dim::floor_div(numel(channels), groups);
   Value x = b.reshape(input, {shape[0], groups, members});
   Value mean = nullptr, inverse_std = nullptr;

@@ -16,10 +16,20 @@ constexpr std::string_view kNamespace = "onnx::";
 constexpr std::string_view kOpset = ".opset";
 
 // The values of a list of literals.
+[[noreturn]] void wrong(const Call& call, size_t i) {
+  fail(ErrorKind::invalid_program, "`", call.argument_name(i), "` does not describe an ONNX node");
+}
+
+const List& list_at(const Call& call, size_t i) {
+  const auto* list = call.argument(i).get<List>();
+  if (!list) wrong(call, i);
+  return *list;
+}
+
 template <class T>
 std::vector<T> items(const Call& call, size_t i) {
   std::vector<T> result;
-  for (const aten::Argument& item : *call.argument(i).get<List>()) {
+  for (const aten::Argument& item : list_at(call, i)) {
     if (const auto* value = item.get<T>()) {
       result.push_back(*value);
     } else if (const auto* number = item.get<int64_t>()) {
@@ -129,22 +139,27 @@ Results symbolic_call(const Call& call) {
   const auto strings = items<std::string>(call, kStrings);
   const auto kinds = items<std::string>(call, kKinds);
   const auto keys = items<std::string>(call, kKeys);
-  const auto& places = *call.argument(kPlaces).get<List>();
+  const List& places = list_at(call, kPlaces);
   std::vector<onnx::Attribute> attributes;
   for (size_t i = 0; i < keys.size(); ++i) {
-    const auto& place = *places.at(i).get<List>();
-    const auto begin = static_cast<std::ptrdiff_t>(*place.at(0).get<int64_t>());
-    const auto end = static_cast<std::ptrdiff_t>(*place.at(1).get<int64_t>());
+    const auto* place = places.at(i).get<List>();
+    const auto bound = [&](size_t k) {
+      const auto* number = place ? place->at(k).get<int64_t>() : nullptr;
+      if (!number) wrong(call, kPlaces);
+      return static_cast<std::ptrdiff_t>(*number);
+    };
+    const std::ptrdiff_t begin = bound(0), end = bound(1);
     const auto add = [&](const auto& values) {
+      if (begin < 0 || begin > end || end > std::ssize(values)) wrong(call, kPlaces);
       if (kinds.at(i).size() == 1) {
         attributes.push_back({keys[i], values.at(static_cast<size_t>(begin))});
       } else {
         attributes.push_back({keys[i], std::vector(values.begin() + begin, values.begin() + end)});
       }
     };
-    if (kinds.at(i)[0] == 'i') add(ints);
-    if (kinds.at(i)[0] == 'f') add(floats);
-    if (kinds.at(i)[0] == 's') add(strings);
+    if (kinds.at(i).starts_with('i')) add(ints);
+    if (kinds.at(i).starts_with('f')) add(floats);
+    if (kinds.at(i).starts_with('s')) add(strings);
   }
   Values inputs;
   for (const auto& tensor : call.optional_tensors(kInputs)) {

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "onnx/builder.h"
+#include "ops/axes.h"
 #include "ops/families.h"
 
 namespace onnx_native::ops {
@@ -75,7 +76,7 @@ Values max_pool(Builder& b, Value self, int64_t axes, const Window& w, bool with
     Values results = b.ops("MaxPool", with_indices ? 2 : 1, {x}, std::move(list));
     results[0] = b.cast(results[0], dtype);
     if (with_indices) {
-      const Dim plane = numel(Shape(x->shape->begin() + 2, x->shape->end()));
+      const Dim plane = numel(part_of(x, 2));
       results[1] = b.op("Mod", {results[1], b.dim_value(plane)});
     }
     return results;

@@ -90,7 +90,7 @@ void register_reduction(OpTable& ops, std::string_view name, std::string_view on
 }
 
 // The sizes of x's axes before `end`.
-Shape leading(Value x, int64_t end) { return {x->shape->begin(), x->shape->begin() + end}; }
+Shape leading(Value x, int64_t end) { return part_of(x, 0, end); }
 
 }  // namespace
 
@@ -136,7 +136,8 @@ void register_prims(OpTable& ops) {
     Shape shape = leading(a, dim);
     shape.push_back(outer_length);
     shape.push_back(Dim::floor_div(a->dim(dim), outer_length));
-    shape.insert(shape.end(), a->shape->begin() + dim + 1, a->shape->end());
+    const Shape rest = part_of(a, dim + 1);
+    shape.insert(shape.end(), rest.begin(), rest.end());
     return b.reshape(a, shape);
   });
   ops.def("prims::iota",

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numbers>
 
+#include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/numeric.h"
 
@@ -125,6 +126,7 @@ void register_filling_integers(OpTable& ops) {
 Value multinomial(Builder& b, Value self, const Dim& count, bool replacement) {
   const int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
   const DType dtype = drawn_dtype(self->dtype);
+  b.check(rank > 0, "weights of a 0-d tensor");
   const Value weights = b.cast(self, dtype);
   Shape shape = *self->shape;
   if (!replacement) {

@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/view.h"
 
@@ -151,10 +152,16 @@ Value trace(Builder& b, Value self) {
 
 // --- Splits. How many parts there are is part of the captured program.
 
+void check_pieces(const Builder& b, int64_t count) {
+  constexpr int64_t kMost = 1 << 16;
+  b.check(count <= kMost, count, " pieces; the limit is ", kMost);
+}
+
 Values unbind(Builder& b, Value self, int64_t dim) {
   dim = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
   auto count = self->dim(dim).constant();
   b.check(count.has_value(), "unbind of a dimension whose size changes");
+  check_pieces(b, *count);
   Values parts;
   for (int64_t i = 0; i < *count; ++i) parts.push_back(b.select(self, dim, i));
   return parts;
@@ -174,6 +181,7 @@ size_t count_pieces(const Call& call, const Dim& size, const Dim& piece) {
   const std::optional<int64_t> count = Dim::ceil_div(size, piece).constant();
   call.builder().check(count && *count > 0, "pieces of ", piece.str(), " of a size ", size.str(),
                        ": their number is not known");
+  check_pieces(call.builder(), *count);
   return static_cast<size_t>(*count);
 }
 
@@ -194,6 +202,7 @@ Values split_with_sizes(Builder& b, Value self, Shape split_sizes, int64_t dim) 
 
 Values split_sections(Builder& b, Value self, int64_t sections, int64_t dim) {
   const Dim& size = b.known_shape(self)->at(normalize_axis(dim, self->rank()));
+  check_pieces(b, sections);
   std::vector<Dim> sizes;
   for (int64_t i = 0; i < sections; ++i)
     sizes.push_back(Dim::floor_div(size + (sections - 1 - i), sections));
@@ -294,7 +303,7 @@ Value pixel_shuffle(Builder& b, Value self, int64_t factor) {
   size_t rank = shape.size();
   if (rank == 4 && is_floating(self->dtype))
     return b.op("DepthToSpace", {self}, {{"blocksize", factor}, {"mode", std::string("CRD")}});
-  Shape batch(shape.begin(), shape.end() - 3);
+  Shape batch = part_of(shape, 0, -3);
   Dim channels = Dim::floor_div(shape[rank - 3], factor * factor);
   const Dim& height = shape[rank - 2];
   const Dim& width = shape[rank - 1];
@@ -307,7 +316,7 @@ Value pixel_shuffle(Builder& b, Value self, int64_t factor) {
 Value pixel_unshuffle(Builder& b, Value self, int64_t factor) {
   const Shape shape = *b.known_shape(self);
   size_t rank = shape.size();
-  Shape batch(shape.begin(), shape.end() - 3);
+  Shape batch = part_of(shape, 0, -3);
   const Dim& channels = shape[rank - 3];
   Dim height = Dim::floor_div(shape[rank - 2], factor);
   Dim width = Dim::floor_div(shape[rank - 1], factor);
@@ -319,8 +328,9 @@ Value pixel_unshuffle(Builder& b, Value self, int64_t factor) {
 
 Value channel_shuffle(Builder& b, Value self, const Dim& groups) {
   const Shape shape = *b.known_shape(self);
-  Value grouped = b.reshape(self, {shape[0], groups, Dim::floor_div(shape[1], groups),
-                                   numel(Shape(shape.begin() + 2, shape.end()))});
+  b.check(shape.size() >= 2, "channels of a ", shape.size(), "-D tensor");
+  Value grouped = b.reshape(
+      self, {shape[0], groups, Dim::floor_div(shape[1], groups), numel(part_of(shape, 2))});
   return b.reshape(b.swap_axes(grouped, 1, 2), shape);
 }
 

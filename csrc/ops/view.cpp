@@ -153,6 +153,7 @@ Value flatten(Builder& b, Value self, int64_t start, int64_t end) {
 Value unflatten(Builder& b, Value self, int64_t dim, const Shape& sizes) {
   const Shape from = *b.known_shape(self);
   dim = normalize_axis(dim, self->rank());
+  b.check(!from.empty(), "a part of the shape of a 0-d tensor");
   Dim known = 1;
   for (const Dim& size : sizes) {
     if (!size.equals(-1)) known = known * size;

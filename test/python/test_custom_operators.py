@@ -235,6 +235,26 @@ def test_symbolic():
     assert program.model.graph.outputs[0].shape == ("batch", 5)
 
 
+@pytest.mark.parametrize("place", [[0, 99], [-1, 1], [1, 0], [0]])
+def test_symbolic_with_attributes_from_nowhere(place):
+    def function(x):
+        return torch.ops.onnx_symbolic._symbolic(
+            *([x], "Foo", 1),
+            shape=[5, 4],
+            attr_keys=["a"],
+            attr_types=["is"],
+            attr_pos=[place],
+            attr_ints=[1, 2],
+            attr_floats=[],
+            attr_strs=[],
+            domain="mine",
+            version=1,
+        )
+
+    with pytest.raises(torch.onnx.OnnxExporterError, match=r"an ONNX node|do not fit together"):
+        export(function, X)
+
+
 def test_symbolic_of_operators_that_onnx_has():
     def function(x):
         values, indices = torch.onnx.ops.symbolic_multi_out(

@@ -71,6 +71,27 @@ TEST(Module, TakesShapesFromSpecs) {
   program.check();
 }
 
+TEST(Module, WeightsLargerThanTheirMemoryAreErrors) {
+  const std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>> wrong = {
+      {{4}, {1}}, {{3}, {2}}, {{2, 2}, {int64_t{1} << 62, int64_t{1} << 62}}, {{3}, {-1}}};
+  for (const auto& [sizes, strides] : wrong) {
+    const at::Tensor scale = at::ones({3});
+    torch::jit::Module module("Scaling");
+    module.register_parameter("scale", scale, /*is_buffer=*/false);
+    module.define("def forward(self, x: Tensor) -> Tensor:\n  return x * self.scale\n");
+    scale.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+    try {
+      export_module(module, {.inputs = {parse_input("x:float32[1]")}});
+      ADD_FAILURE() << "no error";
+    } catch (const ExportError& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("scale has sizes for which its memory of 12 bytes has no room"),
+                std::string::npos)
+          << text;
+    }
+  }
+}
+
 TEST(Module, NumbersAreInputsToo) {
   const ExportOptions options{.inputs = {parse_input("x:float32[3]"), parse_input("n:int64[]")}};
   const Program program = export_module(make_module(), options);

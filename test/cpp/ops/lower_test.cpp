@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "ops/axes.h"
+
 namespace onnx_native::ops {
 namespace {
 
@@ -91,6 +93,23 @@ TEST_F(LowerTest, AnAxisThatATensorHasNotIsAnErrorWithTheCallsPlace) {
       error_of("test::rank", {input_of(DType::f32, std::nullopt)}, DType::i64, {});
   EXPECT_NE(no_rank.find("test::rank: the rank of a tensor is not known"), std::string::npos)
       << no_rank;
+}
+
+TEST_F(LowerTest, AnElementThatIsNotThereIsAnErrorWithTheCallsPlace) {
+  table.def("test::second", [](Builder&, Value, Ints numbers) { return Dim(numbers.at(1)); });
+  const std::string error = error_of(
+      "test::second", {input(DType::f32, {2}), aten::Argument::List{int64_t{1}}}, DType::i64, {});
+  EXPECT_NE(error.find("test::second: arguments that do not fit together"), std::string::npos)
+      << error;
+}
+
+TEST_F(LowerTest, PartsOfAShapeAreThereOrAnError) {
+  const Shape shape{2, 3, 4};
+  EXPECT_EQ(part_of(shape, 1), (Shape{3, 4}));
+  EXPECT_EQ(part_of(shape, 0, -2), (Shape{2}));
+  EXPECT_EQ(part_of(shape, 3), Shape());
+  EXPECT_THROW(part_of(shape, -4), ExportError);
+  EXPECT_THROW(part_of(shape, 0, 4), ExportError);
 }
 
 TEST_F(LowerTest, ADuplicateEntryThrows) {

@@ -87,6 +87,58 @@ def test_limits(module, message):
     assert "test_hostile_programs.py" in str(caught.value)
 
 
+class NoPoints(torch.nn.Module):
+    def forward(self, x):
+        return torch.fft.irfft(x, 0)
+
+
+class TooFewDimensions(torch.nn.Module):
+    def forward(self, x):
+        return torch._C._nn.adaptive_max_pool2d(x, (2, 2))
+
+
+class NoSizes(torch.nn.Module):
+    def forward(self, x):
+        return torch.affine_grid_generator(x, x.shape[1:], True)
+
+
+class ManyPieces(torch.nn.Module):
+    def forward(self, x):
+        return torch.tensor_split(x, 1 << 20)
+
+
+class PartOfNothing(torch.nn.Module):
+    def forward(self, x):
+        return torch.unflatten(x[0], 0, (1, 1))
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (NoPoints(), "a transform of 0 points"),
+        (TooFewDimensions(), "dimension -2 is out of range for a 1-D tensor"),
+        (NoSizes(), "dimension 2 is out of range for a 0-D tensor"),
+        (ManyPieces(), "1048576 pieces; the limit is 65536"),
+        (PartOfNothing(), "a part of the shape of a 0-d tensor"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else "",
+)
+def test_what_no_tensor_has(module, message):
+    with pytest.raises(onnx_native.ExportError, match=message) as caught:
+        read(module)
+    assert "test_hostile_programs.py" in str(caught.value)
+
+
+def test_ranks_that_are_not_known():
+    class Sums(torch.nn.Module):
+        def forward(self, x):
+            return x.sum()
+
+    script = torch.jit.script(Sums())
+    with pytest.raises(onnx_native.ExportError, match="the rank of a tensor is not known"):
+        C.read_script((script, [("tensor", "x", torch.float32, None)], "forward"))
+
+
 def test_no_elements_any_number_of_times():
     assert "aten::add.Scalar(%x, 0" in read(EmptyList())
 
