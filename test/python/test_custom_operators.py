@@ -247,6 +247,8 @@ def test_symbolic_with_attributes_from_nowhere(place):
             attr_ints=[1, 2],
             attr_floats=[],
             attr_strs=[],
+            metadata_props_keys=[],
+            metadata_props_values=[],
             domain="mine",
             version=1,
         )

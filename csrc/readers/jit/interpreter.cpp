@@ -21,7 +21,7 @@ using aten::Argument;
 // Calls inside calls, and blocks inside blocks, those of the calls included.
 constexpr size_t kDeepest = 200, kDeepestBlock = 400;
 // Nodes that are run before a program is said to be too long: loops of numbers alone are run here.
-constexpr size_t kMostSteps = 3'000'000;
+constexpr size_t kMostSteps = 1'000'000;
 // Characters; what makes a text as long as a number says.
 constexpr int64_t kLongestText = 1 << 20;
 constexpr std::string_view kPaddings[] = {"aten::center", "aten::expandtabs", "aten::ljust",

@@ -73,7 +73,7 @@ def read(module: torch.nn.Module) -> str:
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (LongLoops(), "takes more than 3000000 steps to read"),
+        (LongLoops(), "takes more than 1000000 steps to read"),
         (LongList(), "a list of more than 1000000 elements"),
         (DoubledList(), "a list of more than 1000000 elements"),
         (DoubledText(), "a text that is too long"),
@@ -127,16 +127,6 @@ def test_what_no_tensor_has(module, message):
     with pytest.raises(onnx_native.ExportError, match=message) as caught:
         read(module)
     assert "test_hostile_programs.py" in str(caught.value)
-
-
-def test_ranks_that_are_not_known():
-    class Sums(torch.nn.Module):
-        def forward(self, x):
-            return x.sum()
-
-    script = torch.jit.script(Sums())
-    with pytest.raises(onnx_native.ExportError, match="the rank of a tensor is not known"):
-        C.read_script((script, [("tensor", "x", torch.float32, None)], "forward"))
 
 
 def test_no_elements_any_number_of_times():

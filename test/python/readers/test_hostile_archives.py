@@ -304,6 +304,38 @@ def test_tensors_larger_than_memory(
     refused(with_model(archive, model, tmp_path / "m.pt2"), match)
 
 
+@pytest.mark.parametrize(
+    ("view", "changes"),
+    [
+        (lambda x: x.transpose(0, 1), {"dim0": {"as_int": 9}}),
+        (lambda x: x.permute(1, 0), {"dims": {"as_ints": [0, 0]}}),
+        (lambda x: x.permute(1, 0), {"dims": {"as_ints": [7, 1]}}),
+        (lambda x: x.movedim([0], [1]), {"source": {"as_ints": [0, 1]}}),
+        (lambda x: x.movedim([0], [1]), {"destination": {"as_ints": [5]}}),
+    ],
+)
+def test_writes_through_dimensions_that_are_not_there(
+    tmp_path: pathlib.Path, view: Callable[[torch.Tensor], torch.Tensor], changes: Any
+):
+    class Writes(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = x.clone()
+            view(y).add_(1)
+            return y
+
+    path = tmp_path / "m.pt2"
+    torch.export.save(torch.export.export(Writes(), (torch.randn(2, 3),)), path)
+    model = model_of(path)
+    changed = 0
+    for node in model["graph_module"]["graph"]["nodes"]:
+        for item in node["inputs"]:
+            if item["name"] in changes:
+                item["arg"] = changes[item["name"]]
+                changed += 1
+    assert changed == 1
+    refused(with_model(path, model, path), r"permutation of unknown rank or order|out of range")
+
+
 def sizes(*numbers: int) -> list[dict[str, int]]:
     return [{"as_int": number} for number in numbers]
 
