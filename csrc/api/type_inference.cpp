@@ -345,6 +345,15 @@ void LoweringTypes::define(const aten::Constant& constant) {
       state_->model.graph->add_initializer(constant.value->name, ops::lowered_data(constant.data));
 }
 
+std::optional<double> LoweringTypes::element(const aten::Value& tensor) {
+  const auto at = state_->lowerer.environment().find(&tensor);
+  if (at == state_->lowerer.environment().end() || !at->second.value) return std::nullopt;
+  const onnx::Value& value = *at->second.value;
+  if (!value.is_constant() || value.constant->numel() != 1) return std::nullopt;
+  if (!is_floating(value.dtype) && value.dtype != DType::boolean) return std::nullopt;
+  return value.constant->number(0);
+}
+
 void LoweringTypes::forget(const aten::Value& value) {
   state_->note_shared();
   state_->forget(&value);

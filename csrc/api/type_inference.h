@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ops/lower.h"
@@ -19,6 +20,7 @@ class LoweringTypes : public readers::jit::TypeInference {
   std::vector<aten::Type> infer(const aten::Node& node) override;
   void define(const aten::Value& value) override;
   void define(const aten::Constant& constant) override;
+  std::optional<double> element(const aten::Value& tensor) override;
   void forget(const aten::Value& value) override;
 
  private:

@@ -46,6 +46,8 @@ class TypeInference {
   // A value that no call computes: an input of a graph, or a result of control flow.
   virtual void define(const aten::Value& value) = 0;
   virtual void define(const aten::Constant& constant) = 0;
+  // The only element of a float or bool tensor that is constant; nullopt of any other.
+  virtual std::optional<double> element(const aten::Value& tensor) = 0;
   // The memory of a tensor was written to, not by a call that `infer` saw.
   virtual void forget(const aten::Value& value) = 0;
 };

@@ -132,9 +132,16 @@ std::optional<Items> element_size(const Call& call) {
 
 // --- Numbers from tensors
 
+// Of floats and bools; what is known of integers is found by their sizes' rules.
+std::optional<double> known_element(const Call& call, const aten::Value* tensor) {
+  return call.run.recorder().types().element(*tensor);
+}
+
 std::optional<Items> element(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
+  if (const auto known = known_element(call, self))
+    return one(self->type.dtype == DType::boolean ? c10::IValue(*known != 0) : c10::IValue(*known));
   return one(call.run.record_number("aten::item", {self}));
 }
 
@@ -142,7 +149,7 @@ std::optional<Items> to_int(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
   if (onnx_native::is_floating(known_type(call, self).dtype)) {
-    const Item number = call.run.record_number("aten::item", {self});
+    const Item number = element(call)->front();
     return one(call.run.record_number("python::trunc", {call.run.argument(number)}));
   }
   if (self->type.dtype == DType::boolean)
@@ -153,15 +160,15 @@ std::optional<Items> to_int(const Call& call) {
 std::optional<Items> to_float(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
-  const bool floating = onnx_native::is_floating(known_type(call, self).dtype);
-  Item number = call.run.record_number("aten::item", {self});
-  if (floating) return one(number);
+  if (onnx_native::is_floating(known_type(call, self).dtype)) return element(call);
+  const Item number = call.run.record_number("aten::item", {self});
   return one(call.run.record_number("python::sym_float", {call.run.argument(number)}));
 }
 
 std::optional<Items> to_bool(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
+  if (const auto known = known_element(call, self)) return one(c10::IValue(*known != 0));
   if (known_type(call, self).dtype != DType::boolean)
     self = call.run.record_one("aten::ne.Scalar", {self, int64_t{0}}).tensor();
   return one(call.run.record_number("aten::item", {self}));

@@ -67,3 +67,28 @@ class Sizes(nn.Module):
 def test_sizes_that_an_operator_computes():
     inputs = [(torch.tensor([0, 1]),), (torch.tensor([7, 7, 2]),), (torch.tensor([4]),)]
     check(torch.jit.script(Sizes()), inputs, [{0: "n"}])
+
+
+class Settings(nn.Module):
+    """Buffers that are read as numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", torch.tensor(0.5))
+        self.register_buffer("enabled", torch.tensor(True))
+        self.register_buffer("calls", torch.tensor(1.5))
+
+    def forward(self, x: torch.Tensor):
+        self.calls += 1
+        if bool(self.enabled):
+            x = nn.functional.elu(x, alpha=float(self.scale))
+        return x * int(self.scale * 5) + self.calls.item()
+
+
+def test_constants_that_are_read_as_numbers():
+    program = check(
+        torch.jit.script(Settings()), [(torch.randn(3),), (torch.randn(5),)], [{0: "n"}]
+    )
+    nodes = [node.op_type for node in program.model_proto.graph.node]
+    assert "Elu" in nodes
+    assert "If" not in nodes
