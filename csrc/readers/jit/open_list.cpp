@@ -170,7 +170,10 @@ Items every(const Items& leaves, size_t first, size_t step) {
 std::optional<OpenList> format_of(Interpreter& run, const Container::Contents& list) {
   if (list.open) {
     OpenList format = *list.open;
-    for (Column& column : format.columns) column.values = column.sizes = nullptr;
+    for (Column& column : format.columns) {
+      column.values = column.sizes = nullptr;
+      add_type(run, column, column.type);
+    }
     return format;
   }
   if (list.items.empty()) return std::nullopt;
@@ -179,7 +182,7 @@ std::optional<OpenList> format_of(Interpreter& run, const Container::Contents& l
   Items places;
   flatten(format.element, places);
   const Items leaves = elements_of(list, format);
-  if (leaves.size() != places.size() * list.items.size())
+  if (places.empty() || leaves.size() != places.size() * list.items.size())
     run.unsupported("a list of open length whose elements have not the same structure");
   for (size_t i = 0; i < places.size(); ++i) {
     Column column;

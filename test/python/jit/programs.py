@@ -465,6 +465,22 @@ class RaggedRows(nn.Module):
         return torch.cat(again), again[2].size(0)
 
 
+class RaggedSometimes(nn.Module):
+    """Tensors of sizes that data decide, of some steps only."""
+
+    def forward(self, x):
+        parts: list[Tensor] = []
+        counts: list[int] = []
+        for i in range(x.size(0)):
+            positive = x[i][x[i] > 0]
+            if positive.numel() > 1:
+                parts.append(positive * 2)
+                counts.append(positive.numel())
+        if len(parts) == 0:
+            return torch.zeros(1), torch.zeros(1, dtype=torch.int64)
+        return torch.cat(parts), torch.tensor(counts)
+
+
 class GrowsPairs(nn.Module):
     """Tuples of a tensor and numbers in a list."""
 
@@ -669,6 +685,7 @@ PROGRAMS = {
     "nothing left": (NothingLeft(), rows(5, 9), BATCH),
     "grows numbers": (GrowsNumbers(), rows(4, 7), BATCH),
     "ragged": (Ragged(), rows(4, 6, width=5), BATCH),
+    "ragged sometimes": (RaggedSometimes(), [*rows(4, 6), (-torch.ones(2, 4),)], BATCH),
     "ragged rows": (RaggedRows(), rows(4, 6), BATCH),
     "grows pairs": (GrowsPairs(), [*rows(4, 6), (-torch.ones(2, 4),)], BATCH),
     "suppresses": (Suppresses(), [boxes(6, 0), boxes(12, 1)], [{0: "n"}, {0: "n"}]),
