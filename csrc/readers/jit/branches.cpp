@@ -76,7 +76,7 @@ class Branches {
     for (const size_t i : {0, 1}) {
       Side& side = sides_[i];
       side.frame = recorder_.sub_graph(views_from_base);
-      const size_t mark = run_.journal_.size();
+      const Interpreter::Moment start = run_.now();
       {
         const Recorder::Inside inside(recorder_, side.frame);
         const auto assumed = run_.assumed_;
@@ -86,12 +86,12 @@ class Branches {
           side.results = (*read_[i])();
         } catch (...) {
           run_.assumed_ = assumed;
-          run_.rewind(mark);
+          run_.rewind(start);
           throw;
         }
         run_.assumed_ = assumed;
       }
-      side.changes = run_.rewind(mark);
+      side.changes = run_.rewind(start);
     }
   }
 
@@ -112,10 +112,25 @@ class Branches {
     return std::ranges::all_of(leaves, [this](const Item& i) { return are_outside(i); });
   }
 
+  // Whether a branch has changed a container in it.
+  bool is_changed(size_t side, const Item& item) const {
+    if (const Maybe* maybe = item.maybe()) return is_changed(side, maybe->value);
+    const Container* container = item.container();
+    if (!container || container->kind == Container::Kind::object) return false;
+    return &contents_after(side, *container) != &container->contents ||
+           std::ranges::any_of(container->items(),
+                               [&](const Item& inner) { return is_changed(side, inner); });
+  }
+
+  bool are_same(const Item& a, const Item& b) const {
+    if (a.container() && a.container() == b.container()) return true;
+    return are_equal(a, b) && are_outside(a) && !is_changed(0, a) && !is_changed(1, b);
+  }
+
   // What is one thing in the first branch and another in the second.
   Item merge(const Item& a, const Item& b) {
     if (a.is_uninitialized() && b.is_uninitialized()) return {};
-    if (are_equal(a, b) && are_outside(a)) return a;
+    if (are_same(a, b)) return a;
     if (a.is_uninitialized() && is_known(b)) return b;
     if (b.is_uninitialized() && is_known(a)) return a;
     if (a.maybe() || b.maybe() || a.is_none() != b.is_none())
@@ -133,7 +148,8 @@ class Branches {
 
   Item merge_containers(const Item& a, const Item& b) {
     if (a.is_uninitialized() || b.is_uninitialized()) {
-      const Item& known = a.is_uninitialized() ? b : a;
+      const Item known = a.is_uninitialized() ? Interpreter::after(sides_[1].changes, b)
+                                              : Interpreter::after(sides_[0].changes, a);
       Items leaves;
       flatten(known, leaves);
       for (Item& leaf : leaves)
@@ -146,7 +162,7 @@ class Branches {
     if (x.kind != y.kind || x.kind == Container::Kind::object)
       run_.unsupported("one object or another, as data decide");
     ContainerPtr result = make_container(x.kind, {}, x.type);
-    result->contents = merge_contents(x, x.contents, y.contents);
+    result->contents = merge_contents(x, contents_after(0, x), contents_after(1, y));
     return result;
   }
 
@@ -220,8 +236,7 @@ class Branches {
     std::vector<ContainerPtr> changed;
     for (const Side& side : sides_) {
       for (const Interpreter::Change& change : side.changes) {
-        if (change.container->born <= made_before_ &&
-            std::ranges::find(changed, change.container) == changed.end())
+        if (std::ranges::find(changed, change.container) == changed.end())
           changed.push_back(change.container);
       }
     }
@@ -233,11 +248,8 @@ class Branches {
     }
   }
 
-  Container::Contents contents_after(size_t side, const Container& container) const {
-    for (const Interpreter::Change& change : sides_[side].changes) {
-      if (change.container.get() == &container) return change.contents;
-    }
-    return container.contents;
+  const Container::Contents& contents_after(size_t side, const Container& container) const {
+    return Interpreter::contents_after(sides_[side].changes, container);
   }
 
   // Both branches take the same operands.
@@ -268,7 +280,6 @@ class Branches {
   std::array<const Interpreter::Side*, 2> read_;
   std::array<Side, 2> sides_;
   aten::Node* call_ = nullptr;
-  const uint64_t made_before_ = containers_made();
 };
 
 Items Interpreter::branch(const JitNode& node, const Item& condition) {

@@ -446,12 +446,25 @@ Location Interpreter::location() const {
 
 // --- Changes
 
+namespace {
+
+// What an attribute holds was there before the program ran.
+void was_there(const Item& item) {
+  if (const auto* container = item.get<ContainerPtr>()) {
+    (*container)->born = 0;
+    std::ranges::for_each((*container)->items(), was_there);
+  }
+}
+
+}  // namespace
+
 Container::Contents& Interpreter::change(const ContainerPtr& container) {
   journal_.push_back({container, container->contents});
   return container->contents;
 }
 
 void Interpreter::load(const ContainerPtr& object, size_t slot, const Item& item) {
+  was_there(item);
   object->items()[slot] = item;
   for (Change& change : journal_) {
     if (change.container != object) continue;
@@ -460,19 +473,45 @@ void Interpreter::load(const ContainerPtr& object, size_t slot, const Item& item
   }
 }
 
-std::vector<Interpreter::Change> Interpreter::rewind(size_t mark) {
+std::vector<Interpreter::Change> Interpreter::rewind(const Moment& since) {
   std::vector<Change> after;
-  while (journal_.size() > mark) {
+  for (; journal_.size() > since.changes; journal_.pop_back()) {
     Change& change = journal_.back();
+    if (change.container->born > since.containers) continue;
     if (std::ranges::none_of(after,
                              [&](const Change& c) { return c.container == change.container; })) {
       after.push_back({change.container, change.container->contents});
     }
     change.container->contents = std::move(change.contents);
-    journal_.pop_back();
   }
   std::ranges::reverse(after);
   return after;
+}
+
+const Container::Contents& Interpreter::contents_after(const std::vector<Change>& changes,
+                                                       const Container& container) {
+  const auto change =
+      std::ranges::find(changes, &container, [](const Change& c) { return c.container.get(); });
+  return change == changes.end() ? container.contents : change->contents;
+}
+
+Item Interpreter::after(const std::vector<Change>& changes, const Item& item) {
+  if (const Maybe* maybe = item.maybe())
+    return std::make_shared<const Maybe>(Maybe{maybe->present, after(changes, maybe->value)});
+  const Container* container = item.container();
+  if (!container || container->kind == Container::Kind::object) return item;
+  const Container::Contents& contents = contents_after(changes, *container);
+  bool changed = &contents != &container->contents;
+  Items items;
+  for (const Item& inner : contents.items) {
+    items.push_back(after(changes, inner));
+    changed = changed || items.back().maybe() || items.back().container() != inner.container();
+  }
+  if (!changed) return item;
+  ContainerPtr copy = make_container(container->kind, std::move(items), container->type);
+  copy->contents.keys = contents.keys;
+  copy->contents.open = contents.open;
+  return copy;
 }
 
 }  // namespace onnx_native::readers::jit

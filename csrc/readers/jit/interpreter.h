@@ -125,8 +125,20 @@ class Interpreter {
   Items evaluate(const Call& call) const;
   [[noreturn]] void rethrow(const ExportError& error) const;
 
-  // Takes changes since `mark` back; gives what the changed containers held at the end.
-  std::vector<Change> rewind(size_t mark);
+  // A point in time, to which changes can be taken back.
+  struct Moment {
+    size_t changes;
+    uint64_t containers;
+  };
+  Moment now() const { return {journal_.size(), containers_made()}; }
+  // Takes back what was done since then to containers that were there already; gives what those
+  // held at the end.
+  std::vector<Change> rewind(const Moment& since);
+  // What a container holds after such changes, and an item with copies of the containers in it
+  // that they are about.
+  static const Container::Contents& contents_after(const std::vector<Change>& changes,
+                                                   const Container& container);
+  static Item after(const std::vector<Change>& changes, const Item& item);
 
   Recorder recorder_;
   std::vector<Active> stack_;

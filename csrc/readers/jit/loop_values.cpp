@@ -184,7 +184,6 @@ bool LoopValues::has_inner(const Item& item) const {
 }
 
 bool LoopValues::settle(Interpreter::Change& change) {
-  if (change.container->born > made_before_) return true;
   const auto known = std::ranges::find(changed_, change.container, &Changed::container);
   if (known == changed_.end()) {
     add(change);

@@ -67,7 +67,6 @@ class LoopValues {
   std::vector<Carried> carried_;
   std::vector<Leaf> leaves_;
   std::vector<Changed> changed_;
-  const uint64_t made_before_ = containers_made();
   // Of the last reading of the body.
   Frame frame_;
   Items results_;

@@ -57,12 +57,12 @@ class Loops : LoopValues {
           return *results;
       }
     }
-    const size_t changes = run_.journal_.size();
+    const Interpreter::Moment start = run_.now();
     Recorder::Mark mark = recorder_.mark();
     try {
       return rolled();
     } catch (const ExportError& error) {
-      run_.rewind(changes);
+      run_.rewind(start);
       recorder_.restore(std::move(mark));
       if (!counted || error.kind() == ErrorKind::internal) throw;
       if (std::optional<Items> results = unrolled(kMostUnrolled)) return *results;
@@ -73,10 +73,10 @@ class Loops : LoopValues {
  private:
   // As often as the numbers say; nullopt where they do not, or where it would be too much.
   std::optional<Items> unrolled(size_t limit) {
-    const size_t changes = run_.journal_.size();
+    const Interpreter::Moment start = run_.now();
     Recorder::Mark mark = recorder_.mark();
     const auto give_up = [&]() -> std::optional<Items> {
-      run_.rewind(changes);
+      run_.rewind(start);
       recorder_.restore(std::move(mark));
       return std::nullopt;
     };
@@ -118,7 +118,7 @@ class Loops : LoopValues {
   // Reads the body for what is known of the loop's values so far.
   void read_body(bool from_base) {
     frame_ = recorder_.sub_graph(from_base);
-    const size_t mark = run_.journal_.size();
+    const Interpreter::Moment start = run_.now();
     const Recorder::Inside inside(recorder_, frame_);
     try {
       const Dim step = Dim::fresh("step");
@@ -129,8 +129,12 @@ class Loops : LoopValues {
       for (const Carried& carried : carried_) arguments.push_back(of_leaves(carried, entries));
       for (Changed& changed : changed_) enter(changed, entries);
       results_ = run_.run(body_, arguments);
+      for (size_t i = 0; i < carried_.size(); ++i) {
+        if (!is_same(i) && accumulates(results_[i + 1]))
+          run_.unsupported("a second name of a list that a loop appends to");
+      }
     } catch (const ExportError&) {
-      run_.rewind(mark);
+      run_.rewind(start);
       for (Changed& changed : changed_) changed.container->accumulates = false;
       // A loop that looks at what it appends to carries it.
       if (!std::ranges::any_of(changed_, [](const Changed& c) { return c.mode == Mode::stacked; }))
@@ -143,7 +147,21 @@ class Loops : LoopValues {
     }
     failed_ = false;
     for (Changed& changed : changed_) changed.container->accumulates = false;
-    changes_ = run_.rewind(mark);
+    changes_ = run_.rewind(start);
+    for (size_t i = 0; i < carried_.size(); ++i) {
+      if (!is_same(i)) results_[i + 1] = Interpreter::after(changes_, results_[i + 1]);
+    }
+  }
+
+  // Whether a step ends with the very object that the loop began with.
+  bool is_same(size_t i) const {
+    return carried_[i].same && carried_[i].initial.container() == results_[i + 1].container();
+  }
+
+  static bool accumulates(const Item& item) {
+    const Container* container = item.container();
+    if (!container || container->kind == Container::Kind::object) return false;
+    return container->accumulates || std::ranges::any_of(container->items(), accumulates);
   }
 
   // The leaf's type, with new symbols for the sizes that change.
