@@ -1,7 +1,7 @@
 # make demo   sets up, builds, exports two real models, checks them and runs them in ONNX Runtime
 # make test   sets up, builds, runs all C++ and Python tests
 # make operators   writes docs/operators.md
-# make fuzz   builds the fuzz targets and runs each for 30 seconds
+# make fuzz   builds the fuzz targets and runs each of them for some seconds
 # make lint   every formatter, linter and rule of the house
 PYTHON := .venv/bin/python
 BUILD := build

@@ -185,8 +185,11 @@ Values layer_by_scan(Builder& b, Value x, const Values& states,
 Values recurrent(Builder& b, Value input, Values states, Values params, const Recurrence& kind,
                  const Layers& layers, const Packing* packing = nullptr) {
   const int64_t directions = layers.bidirectional ? 2 : 1;
+  const auto count = static_cast<int64_t>(params.size());
+  b.check(layers.num_layers > 0 && layers.num_layers <= count, layers.num_layers, " layers");
   const size_t stride = params.size() / (layers.num_layers * directions);
   const size_t plain = layers.has_biases ? 4 : 2;
+  b.check(stride >= plain, count, " parameters of ", layers.num_layers, " layers");
   // ONNX Runtime has the operators for float32 alone.
   const DType dtype = input->dtype;
   const Layer run_layer = stride > plain || dtype == DType::f64 ? layer_by_scan : layer_by_operator;

@@ -293,8 +293,8 @@ class Loops : LoopValues {
     const Container::Contents contents = contents_after(changed);
     if (changed.appended == 1) return row(run_, *changed.format, contents.items[0]);
     std::vector<aten::Value*> values;
-    for (const OpenList::Column& column : opened(run_, contents, *changed.format)->columns)
-      values.push_back(column.values);
+    const OpenListPtr list = opened(run_, contents, *changed.format);
+    for (const OpenList::Column& column : list->columns) values.push_back(column.values);
     return values;
   }
 
