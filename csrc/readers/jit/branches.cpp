@@ -163,6 +163,11 @@ class Branches {
       run_.unsupported("one object or another, as data decide");
     ContainerPtr result = make_container(x.kind, {}, x.type);
     result->contents = merge_contents(x, contents_after(0, x), contents_after(1, y));
+    for (const Item* item : {&a, &b}) {
+      const ContainerPtr& one = *item->get<ContainerPtr>();
+      if (one->born > start_.containers) continue;
+      run_.aliases_.emplace_back(one, result);
+    }
     return result;
   }
 
@@ -244,7 +249,7 @@ class Branches {
       const Container::Contents a = contents_after(0, *container);
       const Container::Contents b = contents_after(1, *container);
       Container::Contents merged = merge_contents(*container, a, b);
-      run_.change(container) = std::move(merged);
+      run_.record_change(container) = std::move(merged);
     }
   }
 
@@ -280,6 +285,7 @@ class Branches {
   std::array<const Interpreter::Side*, 2> read_;
   std::array<Side, 2> sides_;
   aten::Node* call_ = nullptr;
+  const Interpreter::Moment start_ = run_.now();
 };
 
 Items Interpreter::branch(const JitNode& node, const Item& condition) {

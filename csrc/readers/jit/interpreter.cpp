@@ -456,9 +456,45 @@ void was_there(const Item& item) {
   }
 }
 
+bool is_inside(const JitNode* node, const JitNode* around) {
+  for (; node; node = node->owningBlock()->owningNode()) {
+    if (node == around) return true;
+  }
+  return false;
+}
+
+// In the same step of a loop or a later one.
+bool is_used_after(const torch::jit::Value& value, const JitNode* node) {
+  return std::ranges::any_of(value.uses(), [&](const torch::jit::Use& use) {
+    if (use.user->isAfter(node)) return true;
+    for (const JitNode* loop = node; loop; loop = loop->owningBlock()->owningNode()) {
+      if (loop->kind() == torch::jit::prim::Loop && is_inside(use.user, loop) &&
+          !is_inside(value.node(), loop))
+        return true;
+    }
+    return false;
+  });
+}
+
 }  // namespace
 
+bool Interpreter::is_used_later(const Container& container) const {
+  return std::ranges::any_of(stack_, [&](const Active& active) {
+    return std::ranges::any_of(active.environment, [&](const auto& name) {
+      return name.second.container() == &container && is_used_after(*name.first, active.node);
+    });
+  });
+}
+
 Container::Contents& Interpreter::change(const ContainerPtr& container) {
+  for (const auto& [one, other] : aliases_) {
+    if ((one == container && is_used_later(*other)) || (other == container && is_used_later(*one)))
+      unsupported("a change of a list or dict that has another name or not, as data decide");
+  }
+  return record_change(container);
+}
+
+Container::Contents& Interpreter::record_change(const ContainerPtr& container) {
   journal_.push_back({container, container->contents});
   return container->contents;
 }
@@ -484,6 +520,7 @@ std::vector<Interpreter::Change> Interpreter::rewind(const Moment& since) {
     }
     change.container->contents = std::move(change.contents);
   }
+  aliases_.resize(since.aliases);
   std::ranges::reverse(after);
   return after;
 }

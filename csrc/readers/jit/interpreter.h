@@ -92,6 +92,8 @@ class Interpreter {
 
   // A container that is about to change.
   Container::Contents& change(const ContainerPtr& container);
+  // Where it is not the program that changes it.
+  Container::Contents& record_change(const ContainerPtr& container);
   // Sets an attribute that was asked for first; it had that value all along.
   void load(const ContainerPtr& object, size_t slot, const Item& item);
   [[noreturn]] void unsupported(const std::string& message) const;
@@ -129,8 +131,11 @@ class Interpreter {
   struct Moment {
     size_t changes;
     uint64_t containers;
+    size_t aliases;
   };
-  Moment now() const { return {journal_.size(), containers_made()}; }
+  Moment now() const { return {journal_.size(), containers_made(), aliases_.size()}; }
+  // Whether a name of the container is used after the node that is running.
+  bool is_used_later(const Container& container) const;
   // Takes back what was done since then to containers that were there already; gives what those
   // held at the end.
   std::vector<Change> rewind(const Moment& since);
@@ -145,6 +150,8 @@ class Interpreter {
   size_t depth_ = 0;  // of blocks in blocks
   size_t steps_ = 0;  // nodes run
   std::vector<Change> journal_;
+  // Containers that may be one and the same, as data decide.
+  std::vector<std::pair<ContainerPtr, ContainerPtr>> aliases_;
   std::unordered_map<const void*, ContainerPtr> objects_;
   std::unordered_map<const void*, Item> constants_;
   std::unordered_map<const aten::Value*, Quotient> quotients_;

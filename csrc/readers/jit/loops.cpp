@@ -188,7 +188,7 @@ class Loops : LoopValues {
   }
 
   void enter(Changed& changed, const Items& entries) {
-    Container::Contents& contents = run_.change(changed.container);
+    Container::Contents& contents = run_.record_change(changed.container);
     switch (changed.mode) {
       case Mode::elements: {
         size_t next = changed.first_leaf;
@@ -327,10 +327,10 @@ class Loops : LoopValues {
         const Container::Contents more{
             .keys = {}, .items = {}, .open = std::make_shared<const OpenList>(std::move(list))};
         Container::Contents all = joined(run_, changed.before, more);
-        run_.change(changed.container) = std::move(all);
+        run_.record_change(changed.container) = std::move(all);
         continue;
       }
-      Container::Contents& contents = run_.change(changed.container);
+      Container::Contents& contents = run_.record_change(changed.container);
       size_t next = changed.first_leaf;
       if (changed.mode == Mode::growing) {
         contents = list_of_leaves(changed, results);

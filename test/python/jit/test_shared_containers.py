@@ -132,3 +132,19 @@ def test_module(module: type[nn.Module]) -> None:
     torch.manual_seed(0)
     inputs = [(torch.randn(5, 2),), (torch.rand(8, 2),), (-torch.rand(3, 2),)]
     check(torch.jit.script(module().eval()), inputs, [{0: "batch"}])
+
+
+class OneOrTheOther(nn.Module):
+    def forward(self, x: Tensor):
+        first = [x[0], x[1]]
+        second = first
+        if bool(x.sum() > 0):
+            second = [x[0] * 2, x[1]]
+        second[0] = second[0] + 1
+        return first[0], second[0]
+
+
+def test_changes_of_one_list_or_another_are_an_error() -> None:
+    module = torch.jit.script(OneOrTheOther())
+    with pytest.raises(torch.onnx.OnnxExporterError, match="has another name or not"):
+        torch.onnx.export(module, (torch.randn(5, 2),), dynamo=True, verbose=False)
