@@ -241,6 +241,7 @@ class Loops : LoopValues {
     for (const Leaf& leaf : leaves_)
       results.push_back(leaf.carried ? result(call, leaf) : leaf.initial);
     std::vector<aten::Value*> stacks;
+    stacks.reserve(scanned.size());
     for (const aten::Value* value : scanned) stacks.push_back(stack_result(call, value));
     Argument::List initial, captured;
     for (const Leaf* leaf : states) initial.push_back(operand(run_, leaf->initial, leaf->type));
@@ -299,8 +300,7 @@ class Loops : LoopValues {
   }
 
   Item result(aten::Node* call, const Leaf& leaf) {
-    const Type type = renamed(leaf);
-    return result_item(recorder_.add_result(call, "loop", std::move(type)));
+    return result_item(recorder_.add_result(call, "loop", renamed(leaf)));
   }
 
   // As many as there were steps: all of them, when nothing ends the loop before.
