@@ -223,6 +223,9 @@ Value trilu(Builder& b, Value self, const Dim& diagonal, bool upper) {
 // Row and column numbers of the elements on one side of a diagonal.
 Value triangle(Builder& b, int64_t rows, int64_t columns, int64_t offset, bool upper,
                const OptionalDType& dtype) {
+  constexpr int64_t kMost = int64_t{1} << 28;
+  b.check(rows <= kMost / std::max<int64_t>(columns, 1), rows, " by ", columns,
+          " indices: too large a constant");
   Ints row_numbers;
   Ints column_numbers;
   for (int64_t row = 0; row < rows; ++row) {

@@ -107,6 +107,16 @@ class ManyPieces(torch.nn.Module):
         return torch.tensor_split(x, 1 << 20)
 
 
+class ManyIndices(torch.nn.Module):
+    def forward(self, x):
+        return torch.tril_indices(2147483647, 2)
+
+
+class UnknownMode(torch.nn.Module):
+    def forward(self, x):
+        return torch.grid_sampler(x.reshape(1, 1, 1, 1), x.expand(1, 1, 1, 2), 7, 0, True)
+
+
 class PartOfNothing(torch.nn.Module):
     def forward(self, x):
         return torch.unflatten(x[0], 0, (1, 1))
@@ -119,6 +129,8 @@ class PartOfNothing(torch.nn.Module):
         (TooFewDimensions(), "dimension -2 is out of range for a 1-D tensor"),
         (NoSizes(), "dimension 2 is out of range for a 0-D tensor"),
         (ManyPieces(), "1048576 pieces; the limit is 65536"),
+        (ManyIndices(), "2147483647 by 2 indices: too large a constant"),
+        (UnknownMode(), "interpolation mode 7"),
         (PartOfNothing(), "a part of the shape of a 0-d tensor"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else "",
