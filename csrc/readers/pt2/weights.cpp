@@ -16,15 +16,15 @@ namespace {
 // Elements from the first to the last, both included; of no elements, 0. Throws when they are more
 // than memory has.
 int64_t span_of(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
-  int64_t last = 0;
+  int64_t count = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 0) return 0;
     int64_t reach = 0;
     if (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
-        __builtin_add_overflow(last, reach, &last))
+        __builtin_add_overflow(count, reach, &count))
       damaged("a tensor larger than memory");
   }
-  return last + 1;
+  return count;
 }
 
 std::vector<int64_t> known_sizes(const Json& sizes, const char* what) {

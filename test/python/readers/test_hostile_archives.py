@@ -345,6 +345,7 @@ def sizes(*numbers: int) -> list[dict[str, int]]:
     [
         ({"sizes": sizes(1 << 62, 4)}, "larger than"),
         ({"sizes": sizes(1 << 62, 1 << 62)}, "larger than memory"),
+        ({"sizes": sizes(2, 1), "strides": sizes((1 << 63) - 1, 1)}, "larger than memory"),
         ({"sizes": sizes(4, -4)}, "negative sizes"),
         ({"sizes": sizes(4)}, "not a stride for each size"),
         ({"sizes": [{"as_expr": {"expr_str": "s0"}}] * 2}, "changing sizes"),
