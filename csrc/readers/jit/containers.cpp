@@ -9,12 +9,6 @@ namespace {
 using aten::Argument;
 using Kind = Container::Kind;
 
-Items one(Item item) {
-  Items items;
-  items.push_back(std::move(item));
-  return items;
-}
-
 Items list_of(Items items, const c10::TypePtr& type) {
   return one(make_container(Kind::list, std::move(items), type));
 }

@@ -32,6 +32,13 @@ struct Call {
   size_t size() const { return inputs.size(); }
 };
 
+// What a node of one result gives.
+inline Items one(Item item) {
+  Items items;
+  items.push_back(std::move(item));
+  return items;
+}
+
 // The list that an input is, whose elements can be looked at; nullptr if it is none.
 ContainerPtr readable_list(const Call& call, size_t i);
 

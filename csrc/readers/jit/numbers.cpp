@@ -12,12 +12,6 @@ namespace {
 using aten::Argument;
 using Kind = aten::Type::Kind;
 
-Items one(Item item) {
-  Items items;
-  items.push_back(std::move(item));
-  return items;
-}
-
 bool is_number(const Item& item) {
   if (item.get<Dim>() || item.number()) return true;
   const auto* known = item.get<c10::IValue>();

@@ -10,12 +10,6 @@ namespace {
 using aten::Argument;
 using Kind = aten::Type::Kind;
 
-Items one(Item item) {
-  Items items;
-  items.push_back(std::move(item));
-  return items;
-}
-
 // The open list that the first input is.
 const OpenList* open_list(const Call& call) {
   if (call.size() == 0 || !call.input(0).container()) return nullptr;

@@ -10,12 +10,6 @@ namespace {
 
 using torch::jit::Symbol;
 
-Items one(Item item) {
-  Items items;
-  items.push_back(std::move(item));
-  return items;
-}
-
 std::string name_of(const JitNode& node) { return node.s(Symbol::attr("name")); }
 
 std::optional<Items> constant(const Call& call) {

@@ -10,12 +10,6 @@ namespace {
 using aten::Argument;
 using aten::Type;
 
-Items one(Item item) {
-  Items items;
-  items.push_back(std::move(item));
-  return items;
-}
-
 const Type& known_type(const Call& call, aten::Value* value) {
   if (value->type.is_tensor() && value->type.dtype != DType::undefined) return value->type;
   call.run.unsupported(concat(
