@@ -6,7 +6,7 @@ file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/csrc/
                                            csrc/include/onnx_native/*.h)
 list(TRANSFORM public_headers PREPEND "include/onnx_native/")
 list(APPEND public_headers
-  base/dim.h base/dtype.h base/error.h base/scalar.h base/tensor_data.h
+  base/checked_vector.h base/dim.h base/dtype.h base/error.h base/scalar.h base/tensor_data.h
   aten/graph.h aten/schema.h
   onnx/builder.h onnx/graph.h onnx/infer.h
   ops/binder.h ops/call.h ops/op_table.h)

@@ -29,7 +29,7 @@ void reveal_batch_norm(Node& node) {
 void reveal_instance_norm(Graph& graph, const Node& node) {
   const Argument& input = node.arguments[0];
   const Type& type = input.as_value()->type;
-  if (!type.shape) return;
+  if (!type.shape || type.shape->size() < 2) return;  // the lowering says what is wrong
   Argument::List spatial, all{int64_t{0}};
   for (size_t i = 2; i < type.shape->size(); ++i) spatial.emplace_back(static_cast<int64_t>(i));
   all.insert(all.end(), spatial.begin(), spatial.end());

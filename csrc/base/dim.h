@@ -11,6 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/checked_vector.h"
+
 namespace onnx_native {
 
 // An integer expression: a sum of products of atoms with integer coefficients, where an atom is a
@@ -94,7 +96,7 @@ class Dim {
   std::shared_ptr<const Rep> rep_;
 };
 
-using Shape = std::vector<Dim>;
+using Shape = CheckedVector<Dim>;
 
 // Number of elements: the product of all sizes.
 Dim numel(const Shape& shape);

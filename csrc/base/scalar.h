@@ -26,7 +26,7 @@ struct Scalar {
   bool is_complex() const { return std::holds_alternative<std::complex<double>>(value); }
   // The value as a real number; a complex one gives its real part.
   double to_double() const;
-  // The value as an integer; a fraction is cut off.
+  // The value as an integer; a fraction is cut off, and what lies beyond int64 becomes its bound.
   int64_t to_int() const;
   // i64, f32, boolean or c64: the kind's dtype for promotion (f32 stands for the default dtype).
   DType kind_dtype() const;

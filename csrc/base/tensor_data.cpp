@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/scalar.h"
 
 namespace onnx_native {
 namespace {
@@ -240,7 +241,12 @@ double TensorData::number(int64_t index) const {
 
 int64_t TensorData::integer(int64_t index) const {
   const std::byte* at = data + element_offset(*this, index) * item_size(dtype);
-  return visit_element(dtype, at, [](auto value) { return static_cast<int64_t>(value); });
+  return visit_element(dtype, at, [](auto value) {
+    if constexpr (std::is_floating_point_v<decltype(value)>)
+      return Scalar(static_cast<double>(value)).to_int();
+    else
+      return static_cast<int64_t>(value);
+  });
 }
 
 std::vector<int64_t> TensorData::integers() const {

@@ -47,6 +47,7 @@ struct TensorData {
   }
 
   // Reads elements as numbers (any real dtype or bool); `index` counts in row-major order.
+  // Integers of floats are as Scalar::to_int gives them.
   double number(int64_t index) const;
   int64_t integer(int64_t index) const;
   // All elements as integers; for small integer tensors.

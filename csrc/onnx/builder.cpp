@@ -86,6 +86,12 @@ Value Builder::tensor(TensorData data) {
   return model_.graph->add_initializer("", std::move(data));
 }
 
+int64_t Builder::constant_size(double count) const {
+  constexpr double kMost = 1 << 26;
+  check(count >= 0 && count <= kMost, "a constant of ", count, " elements");
+  return static_cast<int64_t>(count);
+}
+
 Value Builder::i64(int64_t value) { return scalar(DType::i64, value); }
 
 Value Builder::i64s(std::span<const int64_t> values) {
@@ -181,11 +187,6 @@ void Builder::bind_sizes(Value tensor) {
                   (terms.size() == 1 || terms[1].factors.empty());
     if (linear) scope.solutions.emplace(terms[0].factors[0].name, dim);
   }
-}
-
-const std::optional<Shape>& Builder::known_shape(Value tensor) {
-  if (!tensor->shape) onnx::fail_unknown_rank();
-  return tensor->shape;
 }
 
 Dim Builder::dim_of(Value scalar) {
@@ -338,7 +339,7 @@ Value Builder::cast(Value tensor, DType dtype) {
 }
 
 Value Builder::reshape(Value tensor, const Shape& shape) {
-  const Shape& from = *known_shape(tensor);
+  const Shape& from = tensor->known_shape();
   if (from == shape) return tensor;
   // A size that stays in place is 0, and one other may be -1: then the target is constant. Not both
   // at once, because -1 beside the 0 of an empty batch has no answer.
@@ -370,7 +371,7 @@ Value Builder::reshape(Value tensor, const Shape& shape) {
 }
 
 Value Builder::flatten(Value tensor, int64_t start, int64_t end) {
-  const Shape& shape = *known_shape(tensor);
+  const Shape& shape = tensor->known_shape();
   int64_t rank = static_cast<int64_t>(shape.size());
   if (rank == 0) return reshape(tensor, {1});
   start = normalize_axis(start, rank);
@@ -383,7 +384,7 @@ Value Builder::flatten(Value tensor, int64_t start, int64_t end) {
 }
 
 Value Builder::expand(Value tensor, const Shape& shape) {
-  const Shape& from = *known_shape(tensor);
+  const Shape& from = tensor->known_shape();
   if (from == shape) return tensor;
   check(from.size() <= shape.size(), "expand of ", str(from), " to ", str(shape));
   // A size that is there already may be asked for as 1.
@@ -447,7 +448,7 @@ Value Builder::slice(Value tensor, int64_t axis, const Dim& start, const Dim& en
   axis = normalize_axis(axis, tensor->rank());
   const Dim& size = tensor->dim(axis);
   bool from_start = start.equals(0) || (start.is_constant() && size.is_constant() &&
-                                        *start.constant() + *size.constant() <= 0);
+                                        *start.constant() <= -*size.constant());
   bool to_end = end == size || end.constant_or(0) == std::numeric_limits<int64_t>::max() ||
                 (size.is_constant() && end.is_constant() && *end.constant() >= *size.constant());
   if (step == 1 && from_start && to_end) return tensor;

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/checked_vector.h"
 #include "base/dim.h"
 #include "base/dtype.h"
 #include "base/error.h"
@@ -23,8 +24,8 @@ namespace onnx_native {
 
 // A tensor in the ONNX graph, as lowerings see it.
 using Value = onnx::Value*;
-using Values = std::vector<Value>;
-using Ints = std::vector<int64_t>;
+using Values = CheckedVector<Value>;
+using Ints = CheckedVector<int64_t>;
 
 // Appends nodes to a graph. Lowerings call it by ONNX names (`b.Add(x, y)`) and by tasks
 // (`b.reshape(x, shape)`); dtypes of inputs must fit the operator (promotion has been done by the
@@ -60,11 +61,14 @@ class Builder {
   Value boolean(bool value) { return scalar(DType::boolean, value); }
   Value full(DType dtype, const Scalar& value, const Shape& shape);
   Value tensor(TensorData data);  // any constant
+  // The number of elements of a constant that a lowering is going to compute; an error when it is
+  // negative, not a number, or too large for that.
+  int64_t constant_size(double count) const;
 
   // --- Symbolic sizes as tensors.
   Value dim_value(const Dim& dim);        // 0-d int64
   Value shape_value(const Shape& shape);  // 1-d int64
-  Value shape_of(Value tensor) { return shape_value(*known_shape(tensor)); }
+  Value shape_of(Value tensor) { return shape_value(tensor->known_shape()); }
   Value size(Value tensor, int64_t axis) { return dim_value(tensor->dim(axis)); }
   // Says that `scalar` (0-d or 1-element int64) holds `dim`, or that `tensor` has it as size of
   // `axis`.
@@ -73,8 +77,6 @@ class Builder {
   // The expression of a 0-d integer tensor; a fresh symbol, bound to it, when inference does not
   // know it.
   Dim dim_of(Value scalar);
-  // The shape; an error when the rank is not known.
-  const std::optional<Shape>& known_shape(Value tensor);
 
   // --- Tasks. Axes may be negative. Each emits nothing where it would change nothing.
   Value cast(Value tensor, DType dtype);  // as Tensor.to(dtype): to bool is != 0

@@ -46,7 +46,7 @@ struct Value {
   const TensorData* constant = nullptr;  // of an initializer: its elements; owned by the graph
   // The elements of a small integer tensor (rank 0 or 1) as expressions, where inference knows
   // them: what makes a Reshape by a computed shape exact.
-  std::optional<std::vector<Dim>> contents;
+  std::optional<Shape> contents;
   bool named = false;  // an initializer named as in state_dict, or the user's input/output name:
                        // passes keep the name
 
@@ -54,12 +54,13 @@ struct Value {
   int64_t rank_or(int64_t otherwise) const {
     return shape ? static_cast<int64_t>(shape->size()) : otherwise;
   }
-  // Throws ExportError(unsupported) when the rank is not known.
-  int64_t rank() const {
+  // These throw ExportError(unsupported) when the rank is not known.
+  const Shape& known_shape() const {
     if (!shape) [[unlikely]]
       fail_unknown_rank();
-    return static_cast<int64_t>(shape->size());
+    return *shape;
   }
+  int64_t rank() const { return static_cast<int64_t>(known_shape().size()); }
   // The size of a dimension; negative counts from the end. Throws ExportError(unsupported) where
   // there is none.
   const Dim& dim(int64_t i) const {

@@ -62,7 +62,7 @@ Shape broadcast(const Shape& a, const Shape& b) {
   return result;
 }
 
-const std::vector<Dim>* Inference::contents(size_t i) const {
+const Shape* Inference::contents(size_t i) const {
   const Value* value = optional(i);
   return value && value->contents ? &*value->contents : nullptr;
 }
@@ -100,7 +100,7 @@ void Inference::set(size_t output, DType dtype, std::optional<Shape> shape) {
   if (shape) value.shape = std::move(shape);
 }
 
-void Inference::set_contents(size_t output, std::vector<Dim> contents) {
+void Inference::set_contents(size_t output, Shape contents) {
   if (output >= node_.outputs.size() || !node_.outputs[output]) return;
   if (contents.size() > static_cast<size_t>(kLargestContents)) return;
   node_.outputs[output]->contents = std::move(contents);

@@ -15,7 +15,7 @@ void combine_contents(Inference& i, Combine combine) {
   const auto* a = i.contents(0);
   const auto* b = i.contents(1);
   if (!a || !b || a->empty() || b->empty()) return;
-  std::vector<Dim> result;
+  Shape result;
   for (int64_t k = 0; k < *count; ++k) {
     const auto index = static_cast<size_t>(k);
     const auto combined = combine(a->size() == 1 ? a->front() : (*a)[index],
@@ -95,7 +95,7 @@ void where(Inference& i) {
   const auto* a = i.contents(1);
   const auto* b = i.contents(2);
   if (!condition || condition->numel() == 0 || !a || !b || a->empty() || b->empty()) return;
-  std::vector<Dim> result;
+  Shape result;
   for (int64_t k = 0; k < *count; ++k) {
     const auto* chosen = condition->integer(condition->numel() == 1 ? 0 : k) != 0 ? a : b;
     result.push_back(chosen->size() == 1 ? chosen->front() : (*chosen)[static_cast<size_t>(k)]);
@@ -106,7 +106,7 @@ void where(Inference& i) {
 void negate(Inference& i) {
   same_as_first(i);
   if (const auto* known = i.contents(0)) {
-    std::vector<Dim> result;
+    Shape result;
     for (const Dim& dim : *known) result.push_back(-dim);
     i.set_contents(0, std::move(result));
   }

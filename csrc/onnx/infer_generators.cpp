@@ -7,7 +7,7 @@ namespace onnx_native::onnx {
 namespace {
 
 void set_integers(Inference& i, const std::vector<int64_t>& values) {
-  i.set_contents(0, std::vector<Dim>(values.begin(), values.end()));
+  i.set_contents(0, Shape(values.begin(), values.end()));
 }
 
 void constant(Inference& i) {
@@ -61,7 +61,7 @@ void constant_of_shape(Inference& i) {
   i.set(0, dtype, shape_from(i, 0));
   const auto count = i.small_integers(0);
   if (!count || !fill) return;
-  i.set_contents(0, std::vector<Dim>(static_cast<size_t>(*count), fill->integer(0)));
+  i.set_contents(0, Shape(static_cast<size_t>(*count), fill->integer(0)));
 }
 
 void range(Inference& i) {
@@ -78,7 +78,7 @@ void range(Inference& i) {
     if (!count.known_non_negative()) count = Dim::max(0, count);
     i.set(0, i.dtype(0), Shape{count});
     if (const auto length = i.small_integers(0)) {
-      std::vector<Dim> elements;
+      Shape elements;
       for (int64_t k = 0; k < *length; ++k) elements.push_back(from + Dim(k) * step);
       i.set_contents(0, std::move(elements));
     }

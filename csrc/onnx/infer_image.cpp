@@ -1,6 +1,7 @@
 // Operators on images: resampling and regions.
 #include <cmath>
 
+#include "base/scalar.h"
 #include "onnx/infer_rules.h"
 
 namespace onnx_native::onnx {
@@ -11,7 +12,7 @@ namespace {
 std::optional<Dim> scaled(const Dim& size, double scale) {
   if (const auto number = size.constant()) {
     const float product = static_cast<float>(*number) * static_cast<float>(scale);
-    return static_cast<int64_t>(std::floor(product));
+    return Scalar(std::floor(product)).to_int();
   }
   for (int64_t denominator = 1; denominator <= 1024; denominator *= 2) {
     const double numerator = scale * static_cast<double>(denominator);
@@ -67,7 +68,8 @@ void grid_sample(Inference& i) {
     i.set(0, i.dtype(0), std::nullopt);
     return;
   }
-  if (grid->size() != input->size()) i.fail("the grid's rank is not the input's");
+  if (grid->size() != input->size() || grid->size() < 3)
+    i.fail("a grid of rank ", grid->size(), " for an input of rank ", input->size());
   Shape result = {i.unify((*input)[0], (*grid)[0]), (*input)[1]};
   result.insert(result.end(), grid->begin() + 1, grid->end() - 1);
   i.set(0, i.dtype(0), std::move(result));

@@ -27,7 +27,7 @@ void gather(Inference& i) {
   const auto* known = i.contents(0);
   const auto picks = i.numbers(1);
   if (!known || !picks || rank != 1 || !i.small_integers(0)) return;
-  std::vector<Dim> elements;
+  Shape elements;
   for (const int64_t pick : *picks) {
     elements.push_back(
         (*known)[static_cast<size_t>(i.axis(pick, static_cast<int64_t>(known->size())))]);

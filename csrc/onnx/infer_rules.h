@@ -38,7 +38,7 @@ class Inference {
     return shape ? &*shape : nullptr;
   }
   // The known elements of a small integer input; nullptr: unknown, or no such input.
-  const std::vector<Dim>* contents(size_t i) const;
+  const Shape* contents(size_t i) const;
   // The same, when all are numbers.
   std::optional<std::vector<int64_t>> numbers(size_t i) const;
   // The elements of a constant input; nullptr when it is not constant or not there.
@@ -65,7 +65,7 @@ class Inference {
 
   // An output that nobody wants is passed over; nullopt leaves a shape that is there already.
   void set(size_t output, DType dtype, std::optional<Shape> shape);
-  void set_contents(size_t output, std::vector<Dim> contents);
+  void set_contents(size_t output, Shape contents);
   void set_kind(size_t output, ValueKind kind);
   // What the rules cannot tell: the size that the output has already, or a fresh symbol.
   Dim unknown(size_t output, int64_t rank, int64_t axis) const;

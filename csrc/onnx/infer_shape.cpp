@@ -28,7 +28,7 @@ void shape(Inference& i) {
   const int64_t start = clamp(i.attribute("start", 0));
   const int64_t end = std::max(start, clamp(i.attribute("end", rank)));
   i.set(0, DType::i64, Shape{end - start});
-  i.set_contents(0, std::vector<Dim>(input->begin() + start, input->begin() + end));
+  i.set_contents(0, Shape(input->begin() + start, input->begin() + end));
 }
 
 void size(Inference& i) {
@@ -211,7 +211,7 @@ void expand(Inference& i) {
   const auto* known = i.contents(0);
   const auto count = i.small_integers(0);
   if (known && known->size() == 1 && count) {
-    i.set_contents(0, std::vector<Dim>(static_cast<size_t>(*count), known->front()));
+    i.set_contents(0, Shape(static_cast<size_t>(*count), known->front()));
   } else {
     keep_contents(i);
   }
@@ -231,7 +231,7 @@ void tile(Inference& i) {
   const auto* known = i.contents(0);
   const auto count = i.small_integers(0);
   if (known && !known->empty() && count) {
-    std::vector<Dim> elements;
+    Shape elements;
     for (int64_t k = 0; k < *count; ++k) {
       elements.push_back((*known)[static_cast<size_t>(k) % known->size()]);
     }
@@ -262,7 +262,7 @@ void concat(Inference& i) {
   }
   i.set(0, i.dtype(0), std::move(result));
   if (!i.small_integers(0)) return;
-  std::vector<Dim> elements;
+  Shape elements;
   for (size_t input = 0; input < i.num_inputs(); ++input) {
     const auto* known = i.contents(input);
     if (!known) return;

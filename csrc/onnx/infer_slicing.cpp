@@ -61,7 +61,7 @@ void slice_contents(Inference& i) {
     return std::max(first, std::min(at < 0 ? std::max(at, -size - 1) + size : at, last));
   };
   const int64_t end = clamp(ends->at(0), step > 0 ? 0 : -1);
-  std::vector<Dim> result;
+  Shape result;
   if (size == 0) return i.set_contents(0, {});
   for (int64_t at = clamp(starts->at(0), 0); step > 0 ? at < end : at > end; at += step) {
     result.push_back((*known)[static_cast<size_t>(at)]);
@@ -116,7 +116,7 @@ void split(Inference& i) {
   const auto rank = static_cast<int64_t>(input->size());
   const int64_t axis = i.axis_attribute("axis", 0, rank);
   const Dim& whole = (*input)[static_cast<size_t>(axis)];
-  std::optional<std::vector<Dim>> sizes;
+  std::optional<Shape> sizes;
   if (const auto* given = i.contents(1)) {
     sizes = *given;
   } else if (const auto attribute = i.attribute_ints("split")) {
@@ -140,8 +140,8 @@ void split(Inference& i) {
     }
     const size_t end = begin + static_cast<size_t>(*length);
     if (end > known->size()) i.fail("the sizes exceed the axis");
-    i.set_contents(k, std::vector<Dim>(known->begin() + static_cast<std::ptrdiff_t>(begin),
-                                       known->begin() + static_cast<std::ptrdiff_t>(end)));
+    i.set_contents(k, Shape(known->begin() + static_cast<std::ptrdiff_t>(begin),
+                            known->begin() + static_cast<std::ptrdiff_t>(end)));
     begin = end;
   }
 }

@@ -8,7 +8,7 @@ namespace {
 
 // The attributes of a sliding window, one entry per spatial axis.
 struct Window {
-  std::vector<Dim> kernel;
+  Shape kernel;
   std::vector<int64_t> strides;
   std::vector<int64_t> dilations;
   std::vector<int64_t> pads;  // begins, then ends
@@ -20,7 +20,7 @@ struct Window {
   int64_t pad(size_t axis) const { return pads[axis] + pads[rank() + axis]; }
 };
 
-Window read_window(const Inference& i, std::vector<Dim> kernel) {
+Window read_window(const Inference& i, Shape kernel) {
   Window window;
   window.kernel = std::move(kernel);
   const auto ints = [&](std::string_view name, size_t count, int64_t otherwise) {
@@ -36,14 +36,14 @@ Window read_window(const Inference& i, std::vector<Dim> kernel) {
   return window;
 }
 
-std::vector<Dim> kernel_attribute(const Inference& i) {
+Shape kernel_attribute(const Inference& i) {
   const auto kernel = i.attribute_ints("kernel_shape");
   if (!kernel) i.fail("no kernel_shape");
   return {kernel->begin(), kernel->end()};
 }
 
 // The kernel_shape attribute, or the sizes of the weight after its first two.
-std::vector<Dim> kernel_of_weight(const Inference& i, size_t weight) {
+Shape kernel_of_weight(const Inference& i, size_t weight) {
   if (const auto kernel = i.attribute_ints("kernel_shape")) {
     return {kernel->begin(), kernel->end()};
   }

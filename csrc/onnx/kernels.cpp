@@ -49,7 +49,10 @@ DType kernel_dtype(std::string_view op_type, DType dtype) {
   }();
   if (dtype == DType::f32) return dtype;
   auto it = kernels.find(op_type);
-  auto has = [&](DType d) { return (it->second >> static_cast<int>(d) & 1) != 0; };
+  auto has = [&](DType d) {
+    const auto bit = static_cast<int>(d);
+    return bit < 32 && (it->second >> bit & 1) != 0;
+  };
   if (it == kernels.end() || has(dtype)) return dtype;
   for (DType candidate : wider(dtype)) {
     if (has(candidate)) return candidate;

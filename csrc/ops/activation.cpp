@@ -67,7 +67,7 @@ Value prelu(Builder& b, Value self, Value weight) {
 Value rrelu(Builder& b, Value self, Scalar lower, Scalar upper, bool training) {
   if (training) {
     const double low = lower.to_double(), range = upper.to_double() - low;
-    const Value unit = uniform(b, self->dtype, *b.known_shape(self));
+    const Value unit = uniform(b, self->dtype, self->known_shape());
     const Value slopes = b.Add(scaled(b, unit, range), b.like(self, low));
     return b.where(b.LessOrEqual(self, b.like(self, 0)), b.Mul(self, slopes), self);
   }

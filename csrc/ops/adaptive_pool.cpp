@@ -24,7 +24,8 @@ Windows adaptive_windows(Builder& b, const Dim& size, const Dim& count) {
   const Value next = b.Mul(b.Add(i, b.i64(1)), in);
   const Value end = b.Div(b.Sub(b.Add(next, n), b.i64(1)), n);
   Dim longest = Dim::ceil_div(size, count) + 1;
-  if (size.is_constant() && count.is_constant()) {
+  constexpr int64_t kMostTried = 1 << 20;
+  if (size.constant_or(kMostTried) < kMostTried && count.constant_or(kMostTried) < kMostTried) {
     const int64_t s = *size.constant(), c = *count.constant();
     int64_t most = 0;
     for (int64_t k = 0; k < c; ++k) most = std::max(most, ((k + 1) * s + c - 1) / c - k * s / c);

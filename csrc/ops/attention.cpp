@@ -68,7 +68,7 @@ Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mas
 
 // Query heads in groups, one per key head: (..., heads, L, E) -> (..., key heads, group, L, E).
 Value grouped(Builder& b, Value query, const Dim& key_heads, const Dim& group) {
-  Shape shape = *b.known_shape(query);
+  Shape shape = query->known_shape();
   b.check(shape.size() >= 3, "heads of a ", shape.size(), "-D tensor");
   const auto heads = shape.end() - 3;
   *heads = key_heads;
@@ -98,7 +98,7 @@ Attended attention(Builder& b, Value query, Value key, Value value, std::optiona
   const Attended result = attend(b, grouped(b, query, key_heads, group), b.unsqueeze(key, {-3}),
                                  b.unsqueeze(value, {-3}), mask, scale, dropout_p);
   const auto ungrouped = [&](Value v) {
-    Shape shape = *b.known_shape(query);
+    Shape shape = query->known_shape();
     shape.back() = v->dim(-1);
     return b.reshape(v, shape);
   };

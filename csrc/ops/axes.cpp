@@ -17,7 +17,7 @@ Shape part_of(const Shape& shape, int64_t begin, int64_t end) {
 
 Shape part_of(Value x, int64_t begin, int64_t end) {
   if (!x->shape) onnx::fail_unknown_rank();
-  return part_of(*x->shape, begin, end);
+  return part_of(x->known_shape(), begin, end);
 }
 
 }  // namespace onnx_native::ops

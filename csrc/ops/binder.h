@@ -5,17 +5,19 @@
 // their default is the only value supported: any other value is then an error.
 //
 //   schema type            parameter
-//   Tensor, Scalar         Value          a number becomes a 0-d tensor and takes part in promotion
-//   as a number Tensor?                std::optional<Value> Tensor[], Tensor?[]    Values,
-//   std::vector<std::optional<Value>> int, SymInt            int64_t (must be constant) or Dim
-//   int[], SymInt[]        Ints (must be constant) or Shape
+//   Tensor, Scalar         Value: a number becomes a 0-d tensor and takes part in promotion as one
+//   Tensor?                std::optional<Value>
+//   Tensor[], Tensor?[]    Values, std::vector<std::optional<Value>>
+//   int, SymInt            int64_t (must be constant, of 32 bits), or Dim
+//   int[], SymInt[]        Ints (must be constant, of 32 bits), or Shape
 //   float, float[]         double, std::vector<double>
 //   bool, bool[]           bool, std::vector<bool>
-//   Scalar, Scalar[]       Scalar, std::vector<Scalar>    (must be constant)
+//   Scalar, Scalar[]       Scalar, std::vector<Scalar>: must be constant
 //   str                    std::string
 //   ScalarType             DType
 //   anything               Ignored
 //   sub-graph              const aten::Graph&
+//
 // std::optional<T> takes T?. A last parameter `const Call&` gives the call itself. Results: Value,
 // Dim, Values (a list, or several returns), std::array<Value, N>, or Results.
 #pragma once

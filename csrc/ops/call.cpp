@@ -1,5 +1,6 @@
 #include "ops/call.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace onnx_native::ops {
@@ -14,6 +15,8 @@ bool has_wrong_size(const aten::Node& node, size_t i, const aten::Argument::List
   const auto* by_default = aten::default_arguments(*node.schema)[i].get<aten::Argument::List>();
   return !list.empty() || !by_default || !by_default->empty();
 }
+
+bool fits_32_bits(int64_t n) { return n == static_cast<int32_t>(n); }
 
 }  // namespace
 
@@ -104,6 +107,7 @@ Dim Call::as_dim(size_t i, const aten::Argument& argument) const {
 int64_t Call::integer(size_t i) const {
   auto constant = dim(i).constant();
   if (!constant) wrong(i, "a constant integer, not a size that changes");
+  if (!fits_32_bits(*constant)) wrong(i, "an integer of 32 bits");
   return *constant;
 }
 
@@ -127,6 +131,7 @@ Shape Call::shape(size_t i) const {
 Ints Call::integers(size_t i) const {
   auto sizes = constant_shape(shape(i));
   if (!sizes) wrong(i, "constant integers, not sizes that change");
+  if (!std::ranges::all_of(*sizes, fits_32_bits)) wrong(i, "integers of 32 bits");
   return *sizes;
 }
 

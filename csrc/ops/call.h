@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "base/checked_vector.h"
 #include "base/scalar.h"
 #include "onnx/builder.h"
 
@@ -27,7 +28,7 @@ struct Lowered {
   Lowered(Dim d) : dim(std::move(d)) {}  // NOLINT(google-explicit-constructor)
 };
 
-using Results = std::vector<Lowered>;
+using Results = CheckedVector<Lowered>;
 using Environment = std::unordered_map<const aten::Value*, Lowered>;
 
 // How the tensor arguments of an operator come to one dtype before its lambda runs.
@@ -67,6 +68,7 @@ class Call {
   Value tensor(size_t i, DType number_dtype = DType::undefined) const;
   std::vector<std::optional<Value>> optional_tensors(size_t i) const;
   Values tensors(size_t i) const;
+  // Of 32 bits, so that lowerings can compute with them; a Dim may be any number.
   int64_t integer(size_t i) const;
   Dim dim(size_t i) const;
   Ints integers(size_t i) const;

@@ -28,7 +28,7 @@ bool is_joined(Value pairs) {
 }
 
 Value part(Builder& b, Value pairs, bool imaginary) {
-  const auto rank = static_cast<int64_t>(b.known_shape(pairs)->size());
+  const auto rank = pairs->rank();
   if (is_joined(pairs)) return joined_part(*pairs->producer, imaginary ? 1 : 0);
   return b.select(pairs, rank - 1, imaginary ? 1 : 0);
 }
@@ -36,12 +36,12 @@ Value part(Builder& b, Value pairs, bool imaginary) {
 Complex split(Builder& b, Value pairs) { return {part(b, pairs, false), part(b, pairs, true)}; }
 
 Value imaginary_part(Builder& b, const Complex& z) {
-  return z.imaginary ? z.imaginary : b.full(z.real->dtype, 0, *b.known_shape(z.real));
+  return z.imaginary ? z.imaginary : b.full(z.real->dtype, 0, z.real->known_shape());
 }
 
 Value join(Builder& b, const Complex& z) {
   Values parts{z.real, imaginary_part(b, z)};
-  if (!(*b.known_shape(parts[0]) == *b.known_shape(parts[1]))) parts = broadcast_all(b, parts);
+  if (!(parts[0]->known_shape() == parts[1]->known_shape())) parts = broadcast_all(b, parts);
   const int64_t rank = parts[0]->rank();
   for (Value& part : parts) part = b.unsqueeze(part, {rank});
   return b.concat(parts, rank);
@@ -147,8 +147,7 @@ using Arithmetic = Complex (*)(Builder&, const Complex&, const Complex&);
 Value beside_pairs(const Call& call, size_t i, DType part) {
   Builder& b = call.builder();
   const Value value = argument_as(call, i, part);
-  return is_complex(call.argument(i)) || b.known_shape(value)->empty() ? value
-                                                                       : b.unsqueeze(value, {-1});
+  return is_complex(call.argument(i)) || value->rank() == 0 ? value : b.unsqueeze(value, {-1});
 }
 
 bool is_tensor_of_pairs(const Call& call, size_t i) {
@@ -245,7 +244,7 @@ Value view_dtype(Builder& b, Value self, DType dtype, const Call& call) {
   b.check(part == self->dtype, "a view of ", name(self->dtype), " parts as ", name(dtype));
   const bool from_complex = is_complex(call.argument(0));
   if (from_complex == is_complex(dtype)) return self;
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   if (from_complex) return b.flatten(self, -2, -1);
   Shape pairs = part_of(shape, 0, -1);
   pairs.insert(pairs.end(), {Dim::floor_div(shape.back(), 2), 2});

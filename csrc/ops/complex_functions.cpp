@@ -82,7 +82,7 @@ Complex cosh(Builder& b, const Complex& z) {
 Complex tanh(Builder& b, const Complex& z) {
   const Value x = b.Tanh(z.real);
   const Value y = b.op("Tan", {z.imaginary});
-  return div(b, {x, y}, {b.full(x->dtype, 1, *b.known_shape(x)), b.Mul(x, y)});
+  return div(b, {x, y}, {b.full(x->dtype, 1, x->known_shape()), b.Mul(x, y)});
 }
 
 Complex sin(Builder& b, const Complex& z) { return turned_back(b, sinh(b, turned(b, z))); }

@@ -97,10 +97,10 @@ Value linear(Builder& b, const Call& call, const Lowering& dense) {
 
 // The product along an axis of constant size, halves by halves.
 Complex product_over(Builder& b, Complex z, int64_t axis) {
-  const auto size = b.known_shape(z.real)->at(axis).constant();
+  const auto size = z.real->known_shape().at(axis).constant();
   b.check(size.has_value(), "a product of complex numbers along a dimension whose size changes");
   if (*size == 0) {
-    Shape shape = *z.real->shape;
+    Shape shape = z.real->known_shape();
     shape.erase(shape.begin() + axis);
     return {b.full(z.real->dtype, 1, shape)};
   }
@@ -118,7 +118,7 @@ Complex product_over(Builder& b, Complex z, int64_t axis) {
 }
 
 Value prod(Builder& b, const Complex& z, std::optional<int64_t> dim, bool keepdim) {
-  const Shape shape = *b.known_shape(z.real);
+  const Shape shape = z.real->known_shape();
   if (shape.empty()) return join(b, z);
   if (!dim) {
     const Shape flat{numel(shape)};

@@ -108,7 +108,7 @@ Results run_on_part(const Call& call, const Lowering& dense, bool imaginary) {
       if (is_place(name)) return argument;
       const Value tensor = call.lowered(value).value;
       if (is_complex(argument)) return real.replaced(*value, part(b, tensor, imaginary));
-      return imaginary ? real.replaced(*value, b.full(tensor->dtype, 0, *b.known_shape(tensor)))
+      return imaginary ? real.replaced(*value, b.full(tensor->dtype, 0, tensor->known_shape()))
                        : argument;
     });
   }

@@ -28,7 +28,7 @@ void register_constant(OpTable& ops, const std::string& name) {
     return b.full(dtype.value_or(DType::f32), kValue, size);
   });
   ops.def("aten::" + name + "_like", [](Builder& b, Value self, OptionalDType dtype) {
-    return b.full(dtype.value_or(self->dtype), kValue, *b.known_shape(self));
+    return b.full(dtype.value_or(self->dtype), kValue, self->known_shape());
   });
   ops.def("aten::new_" + name, [](Builder& b, Value self, Shape size, OptionalDType dtype) {
     return b.full(dtype.value_or(self->dtype), kValue, size);
@@ -42,8 +42,8 @@ void register_filled(OpTable& ops) {
     return filled(call, 1, dtype, size);
   });
   ops.def("aten::full_like",
-          [](Builder& b, Value self, Ignored, OptionalDType dtype, const Call& call) {
-            return filled(call, 1, dtype.value_or(self->dtype), *b.known_shape(self));
+          [](Builder&, Value self, Ignored, OptionalDType dtype, const Call& call) {
+            return filled(call, 1, dtype.value_or(self->dtype), self->known_shape());
           });
   ops.def("aten::new_full",
           [](Builder&, Value self, Shape size, Ignored, OptionalDType dtype, const Call& call) {
@@ -58,7 +58,7 @@ void register_filled(OpTable& ops) {
             return b.full(dtype.value_or(DType::f32), 0, size);
           });
   ops.def("aten::empty_like", [](Builder& b, Value self, OptionalDType dtype) {
-    return b.full(dtype.value_or(self->dtype), 0, *b.known_shape(self));
+    return b.full(dtype.value_or(self->dtype), 0, self->known_shape());
   });
   ops.def("aten::new_empty", [](Builder& b, Value self, Shape size, OptionalDType dtype) {
     return b.full(dtype.value_or(self->dtype), 0, size);
@@ -97,13 +97,13 @@ Value arange(const Call& call, std::optional<size_t> start, size_t end, std::opt
   const bool cut = type == DType::i64;
   const double length = number(end, 0, cut) - number(start, 0, cut);
   const double count = std::max(0.0, std::ceil(length / number(step, 1, cut)));
-  std::vector<double> values(static_cast<size_t>(count));
+  std::vector<double> values(b.constant_size(count));
   for (size_t i = 0; i < values.size(); ++i) values[i] = first + delta * static_cast<double>(i);
   return b.tensor(make_tensor(type, {static_cast<int64_t>(values.size())}, values));
 }
 
 // As ATen's kernel: from the start in the first half, from the end in the second.
-std::vector<double> linspace(Scalar from, Scalar to, int64_t steps, DType dtype) {
+std::vector<double> linspace(Builder& b, Scalar from, Scalar to, int64_t steps, DType dtype) {
   const bool single = accumulation_dtype(dtype) == DType::f32;
   // Of integers, the bounds are cut off first.
   const auto bound = [&](const Scalar& number) {
@@ -113,7 +113,7 @@ std::vector<double> linspace(Scalar from, Scalar to, int64_t steps, DType dtype)
   const double end = bound(to);
   const auto rounded = [&](double x) { return single ? static_cast<float>(x) : x; };
   const double step = steps > 1 ? rounded((end - start) / static_cast<double>(steps - 1)) : 0;
-  std::vector<double> values(steps);
+  std::vector<double> values(b.constant_size(static_cast<double>(steps)));
   for (int64_t i = 0; i < steps; ++i) {
     values[i] = i < steps / 2 || steps == 1
                     ? rounded(start + step * static_cast<double>(i))
@@ -125,7 +125,7 @@ std::vector<double> linspace(Scalar from, Scalar to, int64_t steps, DType dtype)
 Value linspace_of_numbers(Builder& b, Scalar start, Scalar end, int64_t steps,
                           OptionalDType dtype) {
   const DType type = dtype.value_or(DType::f32);
-  std::vector<double> values = linspace(start, end, steps, type);
+  std::vector<double> values = linspace(b, start, end, steps, type);
   if (!is_floating(type)) {
     for (double& value : values) value = std::trunc(value);
   }
@@ -135,7 +135,7 @@ Value linspace_of_numbers(Builder& b, Scalar start, Scalar end, int64_t steps,
 Value logspace_of_numbers(Builder& b, Scalar start, Scalar end, int64_t steps, double base,
                           OptionalDType dtype) {
   const DType type = dtype.value_or(DType::f32);
-  std::vector<double> values = linspace(start, end, steps, type);
+  std::vector<double> values = linspace(b, start, end, steps, type);
   for (double& value : values) {
     value = std::pow(base, value);
     if (!is_floating(type)) value = std::trunc(value);
@@ -154,6 +154,7 @@ Value linspace_of_tensors(const Call& call, int64_t steps, DType result) {
   const Value start = bound(0);
   const Value end = bound(1);
   if (steps == 1) return b.reshape(start, {1});
+  b.constant_size(static_cast<double>(steps));
   std::vector<double> forward(steps);
   std::vector<double> backward(steps);
   std::vector<int64_t> first_half(steps);
@@ -173,10 +174,8 @@ Value closed_range(Builder& b, Scalar start, Scalar end, Scalar step, OptionalDT
   const double first = start.to_double();
   const double distance = step.to_double();
   b.check(distance != 0, "a range with step 0");
-  constexpr double kMost = 1 << 27;
-  const double steps = std::floor((end.to_double() - first) / distance);
-  b.check(steps >= 0 && steps < kMost, "a range of ", steps + 1, " elements");
-  const auto count = static_cast<int64_t>(steps) + 1;
+  const int64_t count = b.constant_size(std::floor((end.to_double() - first) / distance) + 1);
+  b.check(count > 0, "a range whose end is before its start");
   std::vector<double> values(count);
   for (int64_t i = 0; i < count; ++i) values[i] = first + distance * static_cast<double>(i);
   return b.tensor(make_tensor(dtype.value_or(DType::f32), {count}, values));
@@ -223,9 +222,7 @@ Value trilu(Builder& b, Value self, const Dim& diagonal, bool upper) {
 // Row and column numbers of the elements on one side of a diagonal.
 Value triangle(Builder& b, int64_t rows, int64_t columns, int64_t offset, bool upper,
                const OptionalDType& dtype) {
-  constexpr int64_t kMost = int64_t{1} << 28;
-  b.check(rows <= kMost / std::max<int64_t>(columns, 1), rows, " by ", columns,
-          " indices: too large a constant");
+  b.constant_size(static_cast<double>(rows) * static_cast<double>(columns));
   Ints row_numbers;
   Ints column_numbers;
   for (int64_t row = 0; row < rows; ++row) {
@@ -262,7 +259,7 @@ Value one_hot(Builder& b, Value self, int64_t num_classes) {
   const Value classes =
       num_classes >= 0
           ? b.i64s({num_classes})
-          : b.Add(b.reduce("ReduceMax", b.reshape(self, {numel(*b.known_shape(self))}), {0}, true),
+          : b.Add(b.reduce("ReduceMax", b.reshape(self, {numel(self->known_shape())}), {0}, true),
                   b.i64s({1}));
   const Value indices = self->rank() == 0 ? b.unsqueeze(self, {0}) : self;
   const Value hot = b.op("OneHot", {indices, classes, b.i64s({0, 1})}, {{"axis", -1}});

@@ -10,7 +10,7 @@ namespace onnx_native::ops {
 namespace {
 
 bool is_empty(Value x) {
-  return std::ranges::any_of(*x->shape, [](const Dim& dim) { return dim.equals(0); });
+  return std::ranges::any_of(x->known_shape(), [](const Dim& dim) { return dim.equals(0); });
 }
 
 using Step = std::function<Values(const Values& state, Value element)>;
@@ -18,7 +18,7 @@ using Step = std::function<Values(const Values& state, Value element)>;
 // A Scan along the axis: `step` makes the next state from the state and the next slice; the states
 // after each step, stacked along the axis, are the result.
 Values scan(Builder& b, Value x, int64_t axis, const Values& initial, const Step& step) {
-  Shape slice = *x->shape;
+  Shape slice = x->known_shape();
   slice.erase(slice.begin() + axis);
   const auto body = b.subgraph("step", [&] {
     Values state;
@@ -84,7 +84,7 @@ std::array<Value, 2> cumulative_extreme(Builder& b, Value self, int64_t dim, Ext
   const DType dtype = self->dtype;
   const Value x = dtype == DType::boolean ? b.cast(self, DType::i32) : self;
   const int64_t axis = normalize_axis(dim, x->rank());
-  if (is_empty(x)) return {self, b.full(DType::i64, 0, *x->shape)};
+  if (is_empty(x)) return {self, b.full(DType::i64, 0, x->known_shape())};
   const Value start = b.select(x, axis, 0);
   // State: value, its index, index of the next element.
   const Values results =

@@ -20,7 +20,7 @@ namespace {
 
 // One random number for each channel of each sample, or for each element.
 Shape noise_shape(Builder& b, Value input, bool by_feature) {
-  Shape shape = *b.known_shape(input);
+  Shape shape = input->known_shape();
   if (!by_feature) return shape;
   b.check(shape.size() >= 2, "feature dropout requires at least 2 dimensions in the input");
   for (size_t axis = 2; axis < shape.size(); ++axis) shape[axis] = 1;

@@ -129,14 +129,14 @@ Value evaluate(const Call& call, const aten::Graph& function, Values grids, cons
   std::vector<Shape> shapes;
   Results arguments;
   for (Value grid : grids) {
-    shapes.push_back(*b.known_shape(grid));
+    shapes.push_back(grid->known_shape());
     arguments.emplace_back(grid);
   }
   for (Lowered other : others) {
     // Among grids, a captured number counts for dtypes as a grid does.
     if (other.value && other.value->rank() == 0) other.value = b.reshape(other.value, {1, 1, 1, 1});
     if (other.value)
-      shapes.push_back(*b.known_shape(other.value));
+      shapes.push_back(other.value->known_shape());
     else
       shapes.emplace_back();
     arguments.push_back(std::move(other));
@@ -156,7 +156,7 @@ Value positions(Builder& b, const Dim& size, size_t axis) {
 Value repeated_heads(Builder& b, Value tensor, const Dim& heads) {
   const Dim own = tensor->dim(1);
   if (own == heads) return tensor;
-  const Shape shape = *tensor->shape;
+  const Shape shape = tensor->known_shape();
   const Dim group = Dim::floor_div(heads, own);
   const Value grouped =
       b.expand(b.unsqueeze(tensor, {2}), {shape[0], own, group, shape[2], shape[3]});
@@ -186,7 +186,7 @@ Results flex_attention(Builder& b, Value query, Value key, Value value,
   if (!is_identity(score_mod)) {
     Values grids{scores};
     grids.insert(grids.end(), indices.begin(), indices.end());
-    const Shape shape = *scores->shape;
+    const Shape shape = scores->known_shape();
     scores = b.expand(evaluate(call, score_mod, grids, call.elements(7)), shape);
     scores = b.cast(scores, working);
   }

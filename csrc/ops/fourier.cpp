@@ -185,8 +185,7 @@ Grid grid_of(const Call& call, Kind kind, const std::optional<Shape>& s,
              const std::optional<Ints>& dim) {
   Builder& b = call.builder();
   const Value self = call.tensor(0);
-  const auto rank =
-      static_cast<int64_t>(b.known_shape(self)->size()) - is_complex(call.argument(0));
+  const auto rank = self->rank() - is_complex(call.argument(0));
   Grid grid;
   if (dim) {
     for (int64_t axis : *dim) grid.axes.push_back(normalize_axis(axis, rank));
@@ -275,7 +274,8 @@ void register_transforms(OpTable& ops) {
   for (bool half : {false, true}) {
     ops.def(half ? "aten::fft_rfftfreq" : "aten::fft_fftfreq",
             [half](Builder& b, int64_t n, double d, std::optional<DType> dtype) {
-              std::vector<double> frequencies(half ? n / 2 + 1 : n);
+              std::vector<double> frequencies(
+                  b.constant_size(static_cast<double>(half ? n / 2 + 1 : n)));
               for (int64_t i = 0; i < static_cast<int64_t>(frequencies.size()); ++i) {
                 const int64_t bin = half || i < (n + 1) / 2 ? i : i - n;
                 frequencies[i] = static_cast<double>(bin) / (static_cast<double>(n) * d);

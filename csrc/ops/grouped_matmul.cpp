@@ -88,7 +88,7 @@ Value scaled_mm(Builder& b, Value self, Value mat2, Value scale_a, Value scale_b
                 std::optional<DType> out_dtype, Ignored) {
   const auto wide = [&](Value v) { return b.cast(v, DType::f32); };
   const auto one_or_all = [&](Value v) {
-    return numel(*b.known_shape(v)).equals(1) ? b.reshape(v, {}) : v;
+    return numel(v->known_shape()).equals(1) ? b.reshape(v, {}) : v;
   };
   Value y =
       b.matmul(b.Mul(wide(self), one_or_all(scale_a)), b.Mul(wide(mat2), one_or_all(scale_b)));

@@ -46,7 +46,7 @@ Value word_of(Builder& b, Value bits) {
   constexpr int64_t kHalf = 32;
   Ints weights(kHalf);
   for (int64_t i = 0; i < kHalf; ++i) weights[i] = int64_t{1} << i;
-  Shape halves = *b.known_shape(bits);
+  Shape halves = bits->known_shape();
   halves.back() = 2;
   halves.emplace_back(kHalf);
   const Value weighted = b.Mul(b.reshape(bits, halves), b.i64s(weights));

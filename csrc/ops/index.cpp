@@ -24,7 +24,7 @@ Value nonzero_rows(Builder& b, Value self) {
 }
 
 Value nonzero(Builder& b, Value self) {
-  bool zero_dim = b.known_shape(self)->empty();
+  bool zero_dim = self->rank() == 0;
   Value rows = b.transpose(nonzero_rows(b, self), {1, 0});
   return zero_dim ? b.slice(rows, 1, 0, 0) : rows;
 }
@@ -38,7 +38,7 @@ Values nonzero_numpy(Builder& b, Value self) {
 }
 
 IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
-  int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
+  int64_t rank = self->rank();
   int64_t axis = 0;
   for (const auto& index : indices) {
     if (!index) {
@@ -48,11 +48,11 @@ IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
     bool is_mask = (*index)->dtype == DType::boolean || (*index)->dtype == DType::u8;
     if (!is_mask) {
       sources_.push_back({b.cast(*index, DType::i64)});
-      index_shape_ = onnx::broadcast(index_shape_, *b.known_shape(*index));
+      index_shape_ = onnx::broadcast(index_shape_, (*index)->known_shape());
       axes_.push_back(axis++);
       continue;
     }
-    int64_t mask_rank = static_cast<int64_t>(b.known_shape(*index)->size());
+    int64_t mask_rank = (*index)->rank();
     b.check(mask_rank > 0, "a 0-d mask as an index");
     Value rows = nonzero_rows(b, *index);
     index_shape_ = onnx::broadcast(index_shape_, {rows->dim(1)});
@@ -69,7 +69,7 @@ IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
   std::iota(front.begin(), front.end(), 0);
   to_front_ = moving(rank, axes_, front);
 
-  const Shape& shape = *self->shape;
+  const Shape& shape = self->known_shape();
   result_shape_ = Shape(shape.begin(), shape.begin() + place_);
   result_shape_.insert(result_shape_.end(), index_shape_.begin(), index_shape_.end());
   for (int64_t i = place_; i < rank; ++i) {
@@ -133,13 +133,13 @@ Value index_tensor(Builder& b, Value self, const OptionalValues& indices) {
 
 Value masked_select(Builder& b, Value self, Value mask) {
   Values both = broadcast_all(b, {self, b.cast(mask, DType::boolean)});
-  Shape flat{numel(*both[0]->shape)};
+  Shape flat{numel(both[0]->known_shape())};
   return b.op("Compress", {b.reshape(both[0], flat), b.reshape(both[1], flat)},
               {{"axis", int64_t{0}}});
 }
 
 Value gather_elements(Builder& b, Value self, int64_t dim, Value index) {
-  if (numel(*b.known_shape(index)).equals(0)) return b.full(self->dtype, 0, *index->shape);
+  if (numel(index->known_shape()).equals(0)) return b.full(self->dtype, 0, index->known_shape());
   bool zero_dim = index->rank() == 0;
   self = at_least_1d(b, self);
   index = at_least_1d(b, b.cast(index, DType::i64));
@@ -151,22 +151,22 @@ Value gather_elements(Builder& b, Value self, int64_t dim, Value index) {
 namespace {
 
 Value index_select(Builder& b, Value self, int64_t dim, Value index) {
-  if (b.known_shape(self)->empty()) return self;
+  if (self->rank() == 0) return self;
   return b.gather(self, at_least_1d(b, index), normalize_axis(dim, self->rank()));
 }
 
 Value take(Builder& b, Value self, Value index) {
-  return b.gather(b.reshape(self, {numel(*b.known_shape(self))}), index, 0);
+  return b.gather(b.reshape(self, {numel(self->known_shape())}), index, 0);
 }
 
 Value take_along_dim(Builder& b, Value self, Value indices, std::optional<int64_t> dim) {
   if (!dim) {
-    return gather_elements(b, b.reshape(self, {numel(*b.known_shape(self))}), 0,
-                           b.reshape(indices, {numel(*b.known_shape(indices))}));
+    return gather_elements(b, b.reshape(self, {numel(self->known_shape())}), 0,
+                           b.reshape(indices, {numel(indices->known_shape())}));
   }
-  int64_t axis = normalize_axis(*dim, static_cast<int64_t>(b.known_shape(self)->size()));
-  Shape self_shape = *self->shape;
-  Shape index_shape = *b.known_shape(indices);
+  int64_t axis = normalize_axis(*dim, self->rank());
+  Shape self_shape = self->known_shape();
+  Shape index_shape = indices->known_shape();
   Dim self_size = std::exchange(self_shape[axis], 1);
   Dim index_size = std::exchange(index_shape[axis], 1);
   self_shape = index_shape = onnx::broadcast(self_shape, index_shape);
@@ -176,10 +176,11 @@ Value take_along_dim(Builder& b, Value self, Value indices, std::optional<int64_
 }
 
 // Rows of indices up to `size`: cut off, or filled up with `fill_value`.
-Value nonzero_static(Builder& b, Value self, const Dim& size, int64_t fill_value) {
+Value nonzero_static(Builder& b, Value self, const Dim& size, const Dim& fill_value) {
   Value rows = nonzero(b, self);
   Shape shape{size, rows->dim(1)};
-  Value result = b.slice(b.concat({rows, b.full(DType::i64, fill_value, shape)}, 0), 0, 0, size);
+  Value fill = b.expand(b.dim_value(fill_value), shape);
+  Value result = b.slice(b.concat({rows, fill}, 0), 0, 0, size);
   result->shape = shape;
   return result;
 }

@@ -15,7 +15,7 @@ Value cat(Builder& b, Values tensors, int64_t dim) {
   tensors = promote_all(b, tensors);
   Values parts;
   std::ranges::copy_if(tensors, std::back_inserter(parts),
-                       [&](Value tensor) { return !(b.known_shape(tensor) == Shape{0}); });
+                       [&](Value tensor) { return !(tensor->known_shape() == Shape{0}); });
   if (parts.empty()) return tensors[0];
   return b.concat(parts, dim);
 }
@@ -23,7 +23,7 @@ Value cat(Builder& b, Values tensors, int64_t dim) {
 Value stack(Builder& b, Values tensors, int64_t dim) {
   b.check(!tensors.empty(), "a stack of no tensors");
   tensors = promote_all(b, tensors);
-  dim = normalize_axis(dim, static_cast<int64_t>(b.known_shape(tensors[0])->size()) + 1);
+  dim = normalize_axis(dim, tensors[0]->rank() + 1);
   for (Value& tensor : tensors) tensor = b.unsqueeze(tensor, {dim});
   return b.concat(tensors, dim);
 }
@@ -34,13 +34,14 @@ Value cat_at_least(Builder& b, Values tensors, int64_t rank, int64_t dim) {
 }
 
 Value hstack(Builder& b, Values tensors) {
-  bool flat = !tensors.empty() && b.known_shape(tensors[0])->size() <= 1;
+  bool flat = !tensors.empty() && tensors[0]->known_shape().size() <= 1;
   return cat_at_least(b, tensors, 1, flat ? 0 : 1);
 }
 
 Value column_stack(Builder& b, Values tensors) {
   for (Value& tensor : tensors) {
-    if (b.known_shape(tensor)->size() <= 1) tensor = b.reshape(tensor, {numel(*tensor->shape), 1});
+    if (tensor->known_shape().size() <= 1)
+      tensor = b.reshape(tensor, {numel(tensor->known_shape()), 1});
   }
   return cat(b, tensors, 1);
 }
@@ -65,7 +66,7 @@ Value block_diag(Builder& b, Values tensors) {
 // Each 1-D tensor laid along its own dimension of the grid.
 Values meshgrid(Builder& b, const Values& tensors) {
   Shape shape;
-  for (Value tensor : tensors) shape.push_back(numel(*b.known_shape(tensor)));
+  for (Value tensor : tensors) shape.push_back(numel(tensor->known_shape()));
   Values grids;
   for (size_t i = 0; i < tensors.size(); ++i) {
     Shape along(shape.size(), 1);
@@ -88,18 +89,18 @@ Values meshgrid_indexing(Builder& b, Values tensors, const std::string& indexing
 Value cartesian_prod(Builder& b, Values tensors) {
   if (tensors.size() == 1) return tensors[0];
   Values grids = meshgrid(b, promote_all(b, tensors));
-  for (Value& grid : grids) grid = b.reshape(grid, {numel(*grid->shape)});
+  for (Value& grid : grids) grid = b.reshape(grid, {numel(grid->known_shape())});
   return stack(b, grids, 1);
 }
 
 Value repeat_interleave(Builder& b, Value self, const Dim& repeats, std::optional<int64_t> dim) {
-  if (!dim) self = b.reshape(self, {numel(*b.known_shape(self))});
+  if (!dim) self = b.reshape(self, {numel(self->known_shape())});
   self = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim.value_or(0), self->rank());
   if (repeats.equals(1)) return self;
-  Shape target = *self->shape;
+  Shape target = self->known_shape();
   Value spread = b.unsqueeze(self, {axis + 1});
-  Shape wide = *spread->shape;
+  Shape wide = spread->known_shape();
   wide[axis + 1] = repeats;
   target[axis] = target[axis] * repeats;
   return b.reshape(b.expand(spread, wide), target);
@@ -113,9 +114,8 @@ Value interleaved_positions(Builder& b, Value repeats, std::optional<Dim> output
   Dim total =
       output_size ? *output_size : b.dim_of(b.reduce("ReduceSum", repeats, {}, /*keepdims=*/false));
   Value none = b.full(DType::i64, 0, {total + 1});
-  Value marks =
-      b.op("ScatterElements", {none, ends, b.full(DType::i64, 1, *b.known_shape(repeats))},
-           {{"axis", int64_t{0}}, {"reduction", std::string("add")}});
+  Value marks = b.op("ScatterElements", {none, ends, b.full(DType::i64, 1, repeats->known_shape())},
+                     {{"axis", int64_t{0}}, {"reduction", std::string("add")}});
   Value passed = b.op("CumSum", {marks, b.i64(0)});
   Value result = b.slice(passed, 0, 0, total);
   result->shape = Shape{total};
@@ -124,10 +124,10 @@ Value interleaved_positions(Builder& b, Value repeats, std::optional<Dim> output
 
 Value repeat_interleave_tensor(Builder& b, Value self, Value repeats, std::optional<int64_t> dim,
                                std::optional<Dim> output_size) {
-  if (!dim) self = b.reshape(self, {numel(*b.known_shape(self))});
+  if (!dim) self = b.reshape(self, {numel(self->known_shape())});
   self = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim.value_or(0), self->rank());
-  if (numel(*b.known_shape(repeats)).equals(1))
+  if (numel(repeats->known_shape()).equals(1))
     repeats = b.expand(b.reshape(repeats, {1}), {self->dim(axis)});
   return b.gather(self, interleaved_positions(b, repeats, output_size), axis);
 }
@@ -136,7 +136,7 @@ Value repeat_interleave_tensor(Builder& b, Value self, Value repeats, std::optio
 Value chunk_cat(Builder& b, Values tensors, int64_t dim, int64_t num_chunks) {
   tensors = promote_all(b, tensors);
   for (Value& tensor : tensors) {
-    Shape shape = *b.known_shape(tensor);
+    Shape shape = tensor->known_shape();
     b.check(!shape.empty(), "chunks of a 0-d tensor");
     int64_t axis = normalize_axis(dim, tensor->rank());
     Dim size = Dim::ceil_div(shape[axis], num_chunks);
@@ -167,7 +167,7 @@ Value pad_sequence(Builder& b, Values sequences, bool batch_first, double paddin
     const int64_t rank = sequence->rank();
     std::vector<Dim> amounts(2 * rank, 0);
     amounts[padding_side == "left" ? 0 : rank] = longest - sequence->dim(0);
-    Shape shape = *sequence->shape;
+    Shape shape = sequence->known_shape();
     shape[0] = longest;
     sequence = b.reshape(b.pad(sequence, amounts, b.like(sequence, padding_value)), shape);
   }

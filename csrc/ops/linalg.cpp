@@ -104,7 +104,8 @@ Value diagonals(Builder& b, Value matrix) {
 }
 
 Value greatest(Builder& b, Value x) {
-  const Value all = b.concat({b.reshape(x, {numel(*x->shape)}), b.full(x->dtype, 0, {1})}, 0);
+  const Value all =
+      b.concat({b.reshape(x, {numel(x->known_shape())}), b.full(x->dtype, 0, {1})}, 0);
   return b.reduce("ReduceMax", all, {}, /*keepdims=*/false);
 }
 
@@ -162,7 +163,8 @@ Value permutation_of(Builder& b, Value pivots, const Dim& m) {
 }
 
 Value permuted_rows(Builder& b, Value x, Value permutation) {
-  return b.op("GatherElements", {x, b.expand(permutation, *x->shape)}, {{"axis", int64_t{-2}}});
+  return b.op("GatherElements", {x, b.expand(permutation, x->known_shape())},
+              {{"axis", int64_t{-2}}});
 }
 
 Value parity(Builder& b, Value pivots) {
@@ -188,12 +190,12 @@ Solution solve(Builder& b, Value a, Value rhs, bool with_info) {
     return next;
   });
   const Value x = b.slice(result[0], -1, n, n + count);
-  x->shape = *rhs->shape;
+  x->shape = rhs->known_shape();
   return {x, with_info ? result[1] : nullptr};
 }
 
 Solution inverse(Builder& b, Value a, bool with_info) {
-  const Value unit = b.expand(identity(b, a->dim(-1), a->dim(-1)), *a->shape);
+  const Value unit = b.expand(identity(b, a->dim(-1), a->dim(-1)), a->known_shape());
   return solve(b, a, unit, with_info);
 }
 

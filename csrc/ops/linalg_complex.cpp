@@ -10,6 +10,12 @@
 namespace onnx_native::ops {
 namespace {
 
+// Unlike arithmetic, linear algebra takes no real matrix beside a complex one.
+Complex matrix(const Call& call, size_t i) {
+  call.builder().check(is_complex(call.argument(i)), "real and complex matrices in one call");
+  return complex_argument(call, i, DType::f64);
+}
+
 Value doubled_pairs(Builder& b, Value pairs) { return doubled(b, split(b, pairs)); }
 
 // Whether a matrix norm is one of singular values.
@@ -50,7 +56,7 @@ void define_doubled(OpTable& ops, std::string_view op) {
 }
 
 bool is_vector(const Complex& a, const Complex& rhs) {
-  const Shape &matrix = *a.real->shape, &other = *rhs.real->shape;
+  const Shape &matrix = a.real->known_shape(), &other = rhs.real->known_shape();
   return other.size() == 1 || (matrix.size() == other.size() + 1 &&
                                std::equal(other.begin(), other.end(), matrix.begin()));
 }
@@ -60,8 +66,8 @@ Complex with_columns(Builder& b, const Complex& z, const Ints& axes) {
 }
 
 Value linalg_solve(Builder& b, const Call& call, bool left) {
-  const Complex a = complex_argument(call, 0, DType::f64);
-  Complex rhs = complex_argument(call, 1, DType::f64);
+  const Complex a = matrix(call, 0);
+  Complex rhs = matrix(call, 1);
   const bool vector = is_vector(a, rhs);
   if (vector) rhs = with_columns(b, rhs, {-1});
   const Dim rows = rhs.real->dim(-2), columns = rhs.real->dim(-1);
@@ -87,8 +93,8 @@ Complex triangle(Builder& b, const Complex& a, bool upper, bool unit) {
 }
 
 Value solve_triangle(Builder& b, const Call& call, bool upper, bool left, bool unit) {
-  const Complex a = triangle(b, complex_argument(call, 0, DType::f64), upper, unit);
-  const Complex rhs = complex_argument(call, 1, DType::f64);
+  const Complex a = triangle(b, matrix(call, 0), upper, unit);
+  const Complex rhs = matrix(call, 1);
   Values both = with_common_batch(b, {doubled(b, a), doubled(b, rhs)});
   if (!left) {
     for (Value& matrix : both) matrix = transposed(b, matrix);
@@ -100,7 +106,7 @@ Value solve_triangle(Builder& b, const Call& call, bool upper, bool left, bool u
 // With each real row beside its imaginary one, the doubled L is triangular too: its diagonal is
 // real.
 Value cholesky_of(Builder& b, const Call& call, bool upper) {
-  const Complex a = hermitian(b, complex_argument(call, 0, DType::f64), upper);
+  const Complex a = hermitian(b, matrix(call, 0), upper);
   const Dim n = a.real->dim(-1);
   const Value position = b.range(n * 2);
   const Value two = b.i64(2);
@@ -137,7 +143,7 @@ Complex product(Builder& b, const Complex& z) {
 }
 
 Complex eigenvalues(const Call& call) {
-  return eigen(call.builder(), complex_argument(call, 0, DType::f64), false).values;
+  return eigen(call.builder(), matrix(call, 0), false).values;
 }
 
 struct LogDeterminant {
@@ -163,22 +169,21 @@ Value every_other(Builder& b, const Call& call, Value values, const Dim& count) 
 
 void register_values(OpTable& ops) {
   ops.def("aten::linalg_svdvals", Key::complex, [](Builder& b, Ignored, Ignored, const Call& call) {
-    const Complex a = complex_argument(call, 0, DType::f64);
+    const Complex a = matrix(call, 0);
     const Dim count = Dim::min(a.real->dim(-2), a.real->dim(-1));
     return every_other(b, call, singular_values(b, doubled(b, a)), count);
   });
   ops.def("aten::linalg_eigvalsh", Key::complex,
           [](Builder& b, Ignored, std::string uplo, const Call& call) {
             const bool upper = uplo == "U" || uplo == "u";
-            const Complex a = hermitian(b, complex_argument(call, 0, DType::f64), upper);
+            const Complex a = hermitian(b, matrix(call, 0), upper);
             const Value values = symmetric_eigen(b, doubled(b, a), false).values;
             return every_other(b, call, values, a.real->dim(-1));
           });
   ops.def("aten::linalg_eigh", Key::complex,
           [](Builder& b, Ignored, std::string uplo, const Call& call) {
             const bool upper = uplo == "U" || uplo == "u";
-            const ComplexEigen result =
-                hermitian_eigen(b, complex_argument(call, 0, DType::f64), upper);
+            const ComplexEigen result = hermitian_eigen(b, matrix(call, 0), upper);
             return std::array{b.cast(result.values.real, part_dtype(call)),
                               narrow(call, result.vectors)};
           });

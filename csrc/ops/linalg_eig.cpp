@@ -96,7 +96,7 @@ class Schur {
 
   Value scattered(Builder& b, Value x, Value places, Value by, int64_t axis) const {
     const Value along = axis == -1 ? places : b.unsqueeze(places, {1});
-    return b.op("ScatterElements", {x, b.expand(along, *by->shape), by}, {{"axis", axis}});
+    return b.op("ScatterElements", {x, b.expand(along, by->known_shape()), by}, {{"axis", axis}});
   }
 
   // The rotation of rows p and p + 1 that makes the lower element of a column zero, applied where
@@ -244,7 +244,7 @@ Value triangular_vectors(Builder& b, Value t, const Complex& values, const Dim& 
     const Value real = b.where(later, x.real, one);
     const Value imaginary = b.where(later, x.imaginary, zero);
     const Value rows = b.concat({real, imaginary}, -2);
-    const Value along = b.expand(b.unsqueeze(places, {1}), *rows->shape);
+    const Value along = b.expand(b.unsqueeze(places, {1}), rows->known_shape());
     return {b.op("ScatterElements", {carried[0], along, rows}, {{"axis", int64_t{-2}}})};
   })[0];
 }
@@ -285,7 +285,7 @@ SchurForm schur_form(Builder& b, const Complex& a, bool with_q) {
 
 Complex gathered(Builder& b, const Complex& z, Value places) {
   const auto along = [&](Value x) {
-    const Value all = b.expand(places, *x->shape);
+    const Value all = b.expand(places, x->known_shape());
     return b.op("GatherElements", {x, all}, {{"axis", int64_t{-1}}});
   };
   return {along(z.real), along(z.imaginary)};

@@ -38,7 +38,7 @@ void register_cholesky(OpTable& ops) {
   ops.def({"aten::cholesky_solve", "aten::_cholesky_solve_helper"}, cholesky_solve);
   ops.def("aten::cholesky_inverse", [](Builder& b, Value self, bool upper) {
     const Value unit = identity(b, self->dim(-1), self->dim(-1), self->dtype);
-    return cholesky_solve(b, b.expand(unit, *self->shape), self, upper);
+    return cholesky_solve(b, b.expand(unit, self->known_shape()), self, upper);
   });
 }
 

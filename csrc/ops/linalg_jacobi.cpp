@@ -77,7 +77,7 @@ struct Rotation {
 
 // The columns in another order, [*, n].
 Value ordered_columns(Builder& b, Value x, Value order) {
-  return b.op("GatherElements", {x, b.expand(b.unsqueeze(order, {-2}), *x->shape)},
+  return b.op("GatherElements", {x, b.expand(b.unsqueeze(order, {-2}), x->known_shape())},
               {{"axis", int64_t{-1}}});
 }
 
@@ -160,7 +160,7 @@ Svd svd(Builder& b, Value a, bool full_matrices) {
   padding.back() = wanted - count;
   const Value all_signs = b.pad(signs, padding, f64(b, 1));
   const Value u = b.Mul(reflected(b, q, start, /*transpose=*/false), b.unsqueeze(all_signs, {-2}));
-  u->shape = *start->shape;
+  u->shape = start->known_shape();
   return {u, b.Sqrt(first_columns(b, columns.squares, count)),
           full_matrices ? columns.v : first_columns(b, columns.v, count)};
 }

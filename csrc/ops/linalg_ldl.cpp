@@ -114,7 +114,7 @@ Ldl ldl_factor(Builder& b, Value a) {
     return b.full(DType::i64, 0, with_batch(batch, {height, 1}));
   };
   const Value x = symmetric(b, wide(b, a), /*upper=*/false);
-  const Values initial{x, b.full(DType::f64, 0, *a->shape), zeros(1), zeros(n), zeros(1)};
+  const Values initial{x, b.full(DType::f64, 0, a->known_shape()), zeros(1), zeros(n), zeros(1)};
   const Values result = iterate(b, n, initial, [&](Value, const Values& carried) {
     return eliminate(b, carried, rows, columns);
   });

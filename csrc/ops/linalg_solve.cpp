@@ -48,7 +48,8 @@ bool same_shape(const Shape& a, const Shape& b) { return a == b; }
 // Whether B is a batch of vectors, not of matrices, as torch.linalg.solve tells them apart.
 bool is_vector(Value a, Value rhs) {
   const Shape expected = part_of(a, 0, -1);
-  return rhs->rank() == 1 || (a->rank() - 1 == rhs->rank() && same_shape(*rhs->shape, expected));
+  return rhs->rank() == 1 ||
+         (a->rank() - 1 == rhs->rank() && same_shape(rhs->known_shape(), expected));
 }
 
 // X of A X = B, or X A = B.
@@ -137,7 +138,7 @@ Value solve_factored(Builder& b, Value lu, Value pivots, Value rhs, bool left, b
 // --- Tensors as matrices.
 
 Value tensorinv(Builder& b, Value self, int64_t ind) {
-  const Shape& shape = *self->shape;
+  const Shape& shape = self->known_shape();
   const Shape first = part_of(shape, 0, ind), last = part_of(shape, ind);
   const Value matrix = b.reshape(self, {numel(first), numel(last)});
   return b.reshape(linalg_inv(b, matrix), with_batch(last, first));

@@ -61,11 +61,11 @@ struct Classes {
 };
 
 Classes classes_of(Builder& b, Value self, Value target, std::optional<Value> weight,
-                   int64_t ignore_index) {
+                   const Dim& ignore_index) {
   Classes c{
       .axis = self->rank() == 1 ? 0 : 1, .index = nullptr, .valid = nullptr, .weight = nullptr};
   target = b.cast(target, DType::i64);
-  c.valid = b.Not(b.Equal(target, b.i64(ignore_index)));
+  c.valid = b.Not(b.Equal(target, b.dim_value(ignore_index)));
   c.index = b.where(c.valid, target, b.i64(0));
   c.weight = weight ? b.where(c.valid, b.gather(*weight, c.index, 0), b.like(*weight, 0.0))
                     : b.cast(c.valid, self->dtype);
@@ -74,7 +74,7 @@ Classes classes_of(Builder& b, Value self, Value target, std::optional<Value> we
 
 // The loss and the weight that its mean divides by.
 std::array<Value, 2> nll_loss(Builder& b, Value self, Value target, std::optional<Value> weight,
-                              int64_t reduction, int64_t ignore_index) {
+                              int64_t reduction, const Dim& ignore_index) {
   const Classes c = classes_of(b, self, target, weight, ignore_index);
   const Value picked = b.squeeze(
       b.op("GatherElements", {self, b.unsqueeze(c.index, {c.axis})}, {{"axis", c.axis}}), {c.axis});
@@ -105,13 +105,13 @@ Value cross_entropy_of_probabilities(Builder& b, Value log_p, Value target,
   if (reduction == kNone) return b.reduce("ReduceSum", loss, {axis}, false);
   const Value sum = b.reduce("ReduceSum", loss, {}, false);
   if (reduction == kSum) return sum;
-  Shape others = *b.known_shape(log_p);
+  Shape others = log_p->known_shape();
   others.erase(others.begin() + axis);
   return b.Div(sum, count(numel(others)));
 }
 
 Value cross_entropy(Builder& b, Value self, Value target, std::optional<Value> weight,
-                    int64_t reduction, int64_t ignore_index, double label_smoothing) {
+                    int64_t reduction, const Dim& ignore_index, double label_smoothing) {
   const int64_t axis = self->rank() == 1 ? 0 : 1;
   const Value log_p = b.op("LogSoftmax", {self}, {{"axis", axis}});
   if (is_floating(target->dtype) && target->rank() == self->rank())
@@ -134,7 +134,7 @@ Value cross_entropy(Builder& b, Value self, Value target, std::optional<Value> w
 // torch.nn.functional.linear_cross_entropy by chunks, which only save memory.
 Value linear_cross_entropy(Builder& b, Value input, Value linear_weight, Value target,
                            std::optional<Value> linear_bias, std::optional<Value> weight,
-                           int64_t reduction, int64_t ignore_index, double label_smoothing,
+                           int64_t reduction, const Dim& ignore_index, double label_smoothing,
                            DType computed_in) {
   const auto wide = [&](Value v) { return b.cast(v, computed_in); };
   Value logits = b.matmul(wide(input), b.swap_axes(wide(linear_weight), 0, 1));
@@ -148,7 +148,7 @@ void register_linear_cross_entropy(OpTable& ops) {
   ops.def("torch_nn::_linear_cross_entropy_batch_chunked",
           [](Builder& b, Value input, Value linear_weight, Value target,
              std::optional<Value> linear_bias, std::optional<Value> weight, std::string reduction,
-             int64_t ignore_index, double label_smoothing, Ignored, Ignored, DType acc_dtype,
+             const Dim& ignore_index, double label_smoothing, Ignored, Ignored, DType acc_dtype,
              Ignored, Ignored, Ignored, Ignored) {
             const Value loss = linear_cross_entropy(b, input, linear_weight, target, linear_bias,
                                                     weight, reduction == "mean" ? kMean : kSum,
@@ -158,7 +158,7 @@ void register_linear_cross_entropy(OpTable& ops) {
           });
   ops.def("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction",
           [](Builder& b, Value input, Value linear_weight, Value target,
-             std::optional<Value> linear_bias, std::optional<Value> weight, int64_t ignore_index,
+             std::optional<Value> linear_bias, std::optional<Value> weight, const Dim& ignore_index,
              Ignored, Ignored, DType acc_dtype) {
             return linear_cross_entropy(b, input, linear_weight, target, linear_bias, weight, kNone,
                                         ignore_index, 0, acc_dtype);
@@ -275,7 +275,7 @@ std::array<Value, 2> multilabel_margin_loss(Builder& b, Value self, Value target
   const Value sums = b.Div(b.reduce("ReduceSum", loss, {1, 2}, false),
                            b.cast(b.dim_value(rows.x->dim(1)), rows.x->dtype));
   const Value flags = b.cast(is_target, self->dtype);
-  return {reduced_rows(b, sums, rows, reduction), b.reshape(flags, *b.known_shape(target))};
+  return {reduced_rows(b, sums, rows, reduction), b.reshape(flags, target->known_shape())};
 }
 
 }  // namespace
@@ -303,7 +303,7 @@ void register_loss(OpTable& ops) {
           binary_cross_entropy_with_logits);
   ops.def({"aten::nll_loss", "aten::nll_loss2d", "aten::nll_loss_nd"},
           [](Builder& b, Value self, Value target, std::optional<Value> weight, int64_t reduction,
-             int64_t ignore_index) {
+             const Dim& ignore_index) {
             return nll_loss(b, self, target, weight, reduction, ignore_index)[0];
           });
   ops.def({"aten::nll_loss_forward", "aten::nll_loss2d_forward"}, nll_loss);

@@ -209,6 +209,8 @@ auto located(const aten::Node& node, const Work& work) {
     throw ExportError(error.kind(), node.op + ": " + std::string(text) + describe(node));
   } catch (const std::out_of_range&) {  // of an element that is not there
     fail(ErrorKind::unsupported, node.op, ": arguments that do not fit together", describe(node));
+  } catch (const std::bad_optional_access&) {  // an argument that is None
+    fail(ErrorKind::unsupported, node.op, ": arguments that do not fit together", describe(node));
   } catch (const std::length_error&) {  // of a vector with as many elements as a number says
     fail(ErrorKind::unsupported, node.op, ": a tensor larger than memory", describe(node));
   } catch (const std::bad_alloc&) {

@@ -79,7 +79,7 @@ Value outer(Builder& b, Value x, Value y) {
 // Sums over the given axes of both, in pairs; the axes left over of `x` come first, then those of
 // `y`. A pair in which one size is 1 sums over the other axis alone.
 Value tensordot(Builder& b, Value x, Value y, Ints x_axes, Ints y_axes) {
-  const Shape x_shape = *b.known_shape(x), y_shape = *b.known_shape(y);
+  const Shape x_shape = x->known_shape(), y_shape = y->known_shape();
   b.check(x_axes.size() == y_axes.size(), "both lists of dims must have the same length");
   const auto rank = [](const Shape& s) { return static_cast<int64_t>(s.size()); };
   Ints x_single, y_single;
@@ -149,7 +149,7 @@ Value chain(Builder& b, const Values& matrices) {
 // sum_ij input1[..., i] * weight[o, i, j] * input2[..., j]: the weight as a (i, o*j) matrix first.
 Value bilinear(Builder& b, Value input1, Value input2, Value weight, std::optional<Value> bias) {
   const Dim out = weight->dim(0), in1 = weight->dim(1), in2 = weight->dim(2);
-  Shape left = *b.known_shape(input1);
+  Shape left = input1->known_shape();
   left.back() = out;
   left.push_back(in2);
   const Value matrix = b.reshape(b.transpose(weight, {1, 0, 2}), {in1, out * in2});
@@ -178,7 +178,7 @@ Value trilinear(Builder& b, Value i1, Value i2, Value i3, const Ints& expand1, c
 }
 
 Value cross(Builder& b, Value self, Value other, int64_t dim) {
-  const auto shape = onnx::broadcast(*b.known_shape(self), *b.known_shape(other));
+  const auto shape = onnx::broadcast(self->known_shape(), other->known_shape());
   self = b.expand(self, shape);
   other = b.expand(other, shape);
   const Value next = b.i64s({1, 2, 0}), previous = b.i64s({2, 0, 1});

@@ -9,7 +9,7 @@ namespace {
 
 Value matrix_power(Builder& b, Value self, int64_t n) {
   if (n == 0) {
-    return b.expand(identity(b, self->dim(-1), self->dim(-1), self->dtype), *self->shape);
+    return b.expand(identity(b, self->dim(-1), self->dim(-1), self->dtype), self->known_shape());
   }
   Value square = self;
   if (n < 0) square = b.cast(inverse(b, wide(b, self), /*with_info=*/false).x, self->dtype);

@@ -106,7 +106,7 @@ Value batch_norm(Builder& b, Value input, std::optional<Value> weight, std::opti
                  Ignored, double eps, Ignored) {
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (training || !running_mean) return batch_norm_by_batch(b, input, w, c, eps).result;
-  return batch_norm_inference(b, input, w, c, *running_mean, *running_var, eps);
+  return batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
 }
 
 // The result and the moments it was made with: none, so empty, where running ones are given.
@@ -119,8 +119,9 @@ Results native_batch_norm(Builder& b, Value input, std::optional<Value> weight,
     const BatchNormalized y = batch_norm_by_batch(b, input, w, c, eps);
     return as_recorded(call, {y.result, y.mean, y.inverse_std});
   }
-  const Value none = b.full((*running_mean)->dtype, 0.0, {0});
-  const Value y = batch_norm_inference(b, input, w, c, *running_mean, *running_var, eps);
+  const Value none = b.full(running_mean.value()->dtype, 0.0, {0});
+  const Value y =
+      batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
   return as_recorded(call, {y, none, none});
 }
 
@@ -145,7 +146,7 @@ Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::o
                     bool use_input_stats, Ignored, double eps, Ignored) {
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (!use_input_stats)
-    return batch_norm_inference(b, input, w, c, *running_mean, *running_var, eps);
+    return batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
   if (input->dtype == DType::f32) {
     return b.op("InstanceNormalization",
                 {input, w ? w : b.full(input->dtype, 1.0, {input->dim(1)}),
@@ -163,7 +164,7 @@ Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::o
 // The result; mean and inverse standard deviation of each group.
 std::array<Value, 3> group_norm(Builder& b, Value input, int64_t groups, Value weight, Value bias,
                                 double eps, bool with_moments) {
-  const Shape shape = *b.known_shape(input);
+  const Shape shape = input->known_shape();
   const Shape channels = part_of(shape, 1);
   const Dim members = Dim::floor_div(numel(channels), groups);
   Value x = b.reshape(input, {shape[0], groups, members});

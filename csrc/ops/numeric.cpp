@@ -65,7 +65,7 @@ Value less_or_equal(Builder& b, Value x, Value y) {
 Value not_equal(Builder& b, Value x, Value y) { return b.Not(b.Equal(x, y)); }
 
 Value filled_like(Builder& b, Value x, DType dtype, const Scalar& value) {
-  return b.expand(b.scalar(dtype, value), *b.known_shape(x));
+  return b.expand(b.scalar(dtype, value), x->known_shape());
 }
 
 Value is_nan(Builder& b, Value x) {

@@ -52,7 +52,7 @@ onnx::AttributeValue attribute(const Call& call, size_t i) {
   }
   if (list->front().get<std::string>()) return items<std::string>(call, i);
   if (list->front().get<double>()) return items<double>(call, i);
-  return call.integers(i);
+  return items<int64_t>(call, i);
 }
 
 // ONNX has the same defaults.

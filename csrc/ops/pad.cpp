@@ -18,7 +18,7 @@ struct Sides {
 
 // The pads of each dimension, the last one's first.
 std::vector<Sides> sides_of(Builder& b, Value self, const Shape& pads) {
-  int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
+  int64_t rank = self->rank();
   b.check(pads.size() % 2 == 0 && static_cast<int64_t>(pads.size()) <= 2 * rank, pads.size(),
           " pads for a ", rank, "-D tensor");
   std::vector<Sides> sides;

@@ -15,12 +15,15 @@ struct Window {
 };
 
 // A single number stands for every axis; no stride means the kernel's size.
-Window window(int64_t axes, Ints kernel, Ints stride, Ints padding, Ints dilation, bool ceil_mode) {
+Window window(Builder& b, int64_t axes, Ints kernel, Ints stride, Ints padding, Ints dilation,
+              bool ceil_mode) {
   const auto spread = [axes](Ints& values) {
     if (static_cast<int64_t>(values.size()) < axes) values.resize(axes, values.at(0));
   };
   if (stride.empty()) stride = kernel;
   for (Ints* values : {&kernel, &stride, &padding, &dilation}) spread(*values);
+  for (const Ints* values : {&kernel, &stride, &dilation})
+    b.check(std::ranges::min(*values) > 0, "a window, stride or dilation that is not positive");
   return {kernel, stride, padding, dilation, ceil_mode};
 }
 
@@ -155,12 +158,12 @@ Value avg_pool(Builder& b, Value self, int64_t axes, const Window& w, bool count
 void define_max_pool(OpTable& ops, const std::string& name, int64_t axes) {
   ops.def(name, [axes](Builder& b, Value self, Ints kernel_size, Ints stride, Ints padding,
                        Ints dilation, bool ceil_mode) {
-    const Window w = window(axes, kernel_size, stride, padding, dilation, ceil_mode);
+    const Window w = window(b, axes, kernel_size, stride, padding, dilation, ceil_mode);
     return max_pool(b, self, axes, w, false)[0];
   });
   ops.def(name + "_with_indices", [axes](Builder& b, Value self, Ints kernel_size, Ints stride,
                                          Ints padding, Ints dilation, bool ceil_mode) {
-    const Window w = window(axes, kernel_size, stride, padding, dilation, ceil_mode);
+    const Window w = window(b, axes, kernel_size, stride, padding, dilation, ceil_mode);
     return max_pool(b, self, axes, w, true);
   });
 }
@@ -169,7 +172,7 @@ void define_avg_pool(OpTable& ops, std::string_view name, int64_t axes) {
   ops.def(name,
           [axes](Builder& b, Value self, Ints kernel_size, Ints stride, Ints padding,
                  bool ceil_mode, bool count_include_pad, std::optional<int64_t> divisor_override) {
-            const Window w = window(axes, kernel_size, stride, padding, {1}, ceil_mode);
+            const Window w = window(b, axes, kernel_size, stride, padding, {1}, ceil_mode);
             return avg_pool(b, self, axes, w, count_include_pad, divisor_override);
           });
 }
@@ -181,7 +184,7 @@ void register_pool(OpTable& ops) {
     define_max_pool(ops, "aten::max_pool" + std::to_string(axes) + "d", axes);
   ops.def("aten::avg_pool1d", [](Builder& b, Value self, Ints kernel_size, Ints stride,
                                  Ints padding, bool ceil_mode, bool count_include_pad) {
-    const Window w = window(1, kernel_size, stride, padding, {1}, ceil_mode);
+    const Window w = window(b, 1, kernel_size, stride, padding, {1}, ceil_mode);
     return avg_pool(b, self, 1, w, count_include_pad, std::nullopt);
   });
   define_avg_pool(ops, "aten::avg_pool2d", 2);

@@ -30,7 +30,7 @@ bool is_linear(const Builder& b, DType dtype) {
 
 std::optional<int64_t> known(Value v) {
   if (!v->is_constant() || v->constant->numel() != 1) return std::nullopt;
-  return static_cast<int64_t>(v->constant->number(0));
+  return v->constant->integer(0);
 }
 
 // 1-d parameters laid along their axis of x.
@@ -192,11 +192,11 @@ Value in_groups(Builder& b, Value x, Value scales, int64_t group_size) {
   const Dim& columns = x->dim(-1);
   const bool one_group = scales->dim(-1).equals(1) && columns.constant_or(group_size) < group_size;
   const Dim size = one_group ? columns : Dim(group_size);
-  return b.reshape(x, {Dim::floor_div(numel(*b.known_shape(x)), size), size});
+  return b.reshape(x, {Dim::floor_div(numel(x->known_shape()), size), size});
 }
 
 Value column(Builder& b, Value parameters) {
-  return b.reshape(parameters, {numel(*b.known_shape(parameters)), 1});
+  return b.reshape(parameters, {numel(parameters->known_shape()), 1});
 }
 
 void register_groups_and_tokens(OpTable& ops) {
@@ -206,7 +206,7 @@ void register_groups_and_tokens(OpTable& ops) {
             const Value groups = in_groups(b, input, scales, group_size);
             const Value y = quantized_at_once(b, groups, column(b, scales), column(b, zero_points),
                                               {quant_min, quant_max}, dtype);
-            return b.reshape(y, *input->shape);
+            return b.reshape(y, input->known_shape());
           });
   ops.def("quantized_decomposed::dequantize_per_channel_group",
           [](Builder& b, Value input, Value scales, std::optional<Value> zero_points, Ignored,
@@ -215,7 +215,7 @@ void register_groups_and_tokens(OpTable& ops) {
             if (zero_points) zero_points = column(b, *zero_points);
             const Value y =
                 dequantized_at_once(b, groups, zero_points, column(b, scales), output_dtype);
-            return b.reshape(y, *input->shape);
+            return b.reshape(y, input->known_shape());
           });
   ops.def("quantized_decomposed::quantize_per_token",
           [](Builder& b, Value input, Value scales, Value zero_points, int64_t quant_min,
@@ -270,7 +270,7 @@ Results choose_qparams_per_token(Builder& b, Value input, DType dtype) {
   Value scales = b.reduce("ReduceMax", b.Abs(input), {-1}, true);
   if (scales->dtype == DType::f16) scales = b.cast(scales, DType::f32);
   scales = b.Div(b.Max(scales, b.like(scales, 1e-5)), b.like(scales, 127.0));
-  return {b.cast(scales, DType::f64), b.full(DType::i64, 0, *scales->shape)};
+  return {b.cast(scales, DType::f64), b.full(DType::i64, 0, scales->known_shape())};
 }
 
 Results choose_qparams_per_token_asymmetric(Builder& b, Value input, Ignored) {
@@ -361,7 +361,7 @@ Observed observed(Builder& b, Value x, const Observed& running, double averaging
   for (int64_t axis = per_row ? 1 : 0; axis < x->rank(); ++axis) axes.push_back(axis);
   const auto moved = [&](Value old, std::string_view reduction) {
     const Value now =
-        b.reshape(b.cast(b.reduce(reduction, x, axes, false), old->dtype), *old->shape);
+        b.reshape(b.cast(b.reduce(reduction, x, axes, false), old->dtype), old->known_shape());
     const Value step = b.Mul(b.Sub(now, old), b.like(old, averaging));
     return b.where(b.op("IsInf", {old}), now, b.Add(old, step));
   };
@@ -405,7 +405,7 @@ Results moving_average_fake_quantized(Builder& b, Value self, Value observer_on,
                                       int64_t quant_min, int64_t quant_max, int64_t ch_axis,
                                       bool per_row_fake_quant, bool symmetric_quant) {
   b.check(!per_row_fake_quant || ch_axis == 0, "a channel axis other than 0");
-  b.check(!numel(*b.known_shape(running_min)).equals(0), "an observer that has seen nothing");
+  b.check(!numel(running_min->known_shape()).equals(0), "an observer that has seen nothing");
   const Bounds bounds{quant_min, quant_max};
   Observed seen{running_min, running_max};
   if (flag(observer_on) != false) {
@@ -414,7 +414,7 @@ Results moving_average_fake_quantized(Builder& b, Value self, Value observer_on,
   }
   Affine q = chosen(b, seen, bounds, symmetric_quant);
   const auto as = [&](Value v, Value like) {
-    return b.cast(b.reshape(v, *b.known_shape(like)), like->dtype);
+    return b.cast(b.reshape(v, like->known_shape()), like->dtype);
   };
   const Results state{seen.low, seen.high, when(b, fake_quant_on, as(q.scale, scale), scale),
                       when(b, fake_quant_on, as(q.zero_point, zero_point), zero_point)};

@@ -61,7 +61,7 @@ void define_like(OpTable& ops, const std::string& name,
             return sample(b, dtype.value_or(DType::f32), size);
           });
   ops.def("aten::" + name + "_like", [sample](Builder& b, Value self, OptionalDType dtype) {
-    return sample(b, dtype.value_or(self->dtype), *b.known_shape(self));
+    return sample(b, dtype.value_or(self->dtype), self->known_shape());
   });
 }
 
@@ -75,12 +75,12 @@ void register_integers(OpTable& ops) {
             return integers(b, value(b, low), value(b, high), dtype.value_or(DType::i64), size);
           });
   ops.def("aten::randint_like", [value](Builder& b, Value self, Dim high, OptionalDType dtype) {
-    return integers(b, b.i64(0), value(b, high), dtype.value_or(self->dtype), *b.known_shape(self));
+    return integers(b, b.i64(0), value(b, high), dtype.value_or(self->dtype), self->known_shape());
   });
   ops.def("aten::randint_like.low_dtype",
           [value](Builder& b, Value self, Dim low, Dim high, OptionalDType dtype) {
             return integers(b, value(b, low), value(b, high), dtype.value_or(self->dtype),
-                            *b.known_shape(self));
+                            self->known_shape());
           });
   // The order of random numbers.
   ops.def("aten::randperm", [](Builder& b, Dim n, OptionalDType dtype) {
@@ -113,7 +113,7 @@ Scalar random_limit(DType dtype) {
 
 void register_filling_integers(OpTable& ops) {
   const auto fill = [](Builder& b, Value self, const Scalar& from, const Scalar& to) {
-    return integers(b, b.i64(from.to_int()), b.i64(to.to_int()), self->dtype, *b.known_shape(self));
+    return integers(b, b.i64(from.to_int()), b.i64(to.to_int()), self->dtype, self->known_shape());
   };
   ops.def("aten::random",
           [fill](Builder& b, Value self) { return fill(b, self, 0, random_limit(self->dtype)); });
@@ -124,11 +124,11 @@ void register_filling_integers(OpTable& ops) {
 // Numbers of rows of `self`, as likely as their weights. Without replacement the largest of the
 // weights over exponential numbers are those that are drawn (Efraimidis and Spirakis, 2006).
 Value multinomial(Builder& b, Value self, const Dim& count, bool replacement) {
-  const int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
+  const int64_t rank = self->rank();
   const DType dtype = drawn_dtype(self->dtype);
   b.check(rank > 0, "weights of a 0-d tensor");
   const Value weights = b.cast(self, dtype);
-  Shape shape = *self->shape;
+  Shape shape = self->known_shape();
   if (!replacement) {
     const Value waits = b.Neg(b.Log(b.Sub(b.scalar(dtype, 1), uniform(b, dtype, shape))));
     return b.ops("TopK", 2, {b.Div(weights, waits), b.shape_value({count})}, {{"axis", -1}})[1];
@@ -146,13 +146,13 @@ Value multinomial(Builder& b, Value self, const Dim& count, bool replacement) {
 // Distributions by their inverse, of numbers in [0, 1).
 void register_inverse_distributions(OpTable& ops) {
   ops.def("aten::cauchy", [](Builder& b, Value self, double median, double sigma) {
-    const Value unit = uniform(b, DType::f32, *b.known_shape(self));
+    const Value unit = uniform(b, DType::f32, self->known_shape());
     const Value angle = b.Mul(b.Sub(unit, b.like(unit, 0.5)), b.like(unit, std::numbers::pi));
     const Value wide = b.Mul(b.op("Tan", {angle}), b.like(unit, sigma));
     return b.cast(b.Add(wide, b.like(unit, median)), self->dtype);
   });
   ops.def("aten::geometric", [](Builder& b, Value self, double p) {
-    const Value unit = uniform(b, drawn_dtype(self->dtype), *b.known_shape(self));
+    const Value unit = uniform(b, drawn_dtype(self->dtype), self->known_shape());
     const Value tries = b.Div(b.Log(b.Sub(b.like(unit, 1), unit)), b.like(unit, std::log1p(-p)));
     return b.cast(b.Max(b.Ceil(tries), b.like(unit, 1)), self->dtype);
   });
@@ -169,24 +169,24 @@ void register_normal(OpTable& ops) {
     return scaled_normal(b, b.scalar(type, mean), b.scalar(type, std), type, size);
   });
   ops.def("aten::normal.Tensor_float", [scaled_normal](Builder& b, Value mean, double std) {
-    return scaled_normal(b, mean, b.like(mean, std), mean->dtype, *b.known_shape(mean));
+    return scaled_normal(b, mean, b.like(mean, std), mean->dtype, mean->known_shape());
   });
   ops.def("aten::normal.float_Tensor", [scaled_normal](Builder& b, double mean, Value std) {
-    return scaled_normal(b, b.like(std, mean), std, std->dtype, *b.known_shape(std));
+    return scaled_normal(b, b.like(std, mean), std, std->dtype, std->known_shape());
   });
   ops.def("aten::normal.Tensor_Tensor", Promote::standard,
           [scaled_normal](Builder& b, Value mean, Value std) {
-            const Shape shape = onnx::broadcast(*b.known_shape(mean), *b.known_shape(std));
+            const Shape shape = onnx::broadcast(mean->known_shape(), std->known_shape());
             return scaled_normal(b, mean, std, mean->dtype, shape);
           });
   ops.def("aten::normal_functional",
           [scaled_normal](Builder& b, Value self, double mean, double std) {
             return scaled_normal(b, b.like(self, mean), b.like(self, std), self->dtype,
-                                 *b.known_shape(self));
+                                 self->known_shape());
           });
   ops.def("aten::log_normal", [scaled_normal](Builder& b, Value self, double mean, double std) {
     return b.Exp(
-        scaled_normal(b, b.like(self, mean), b.like(self, std), self->dtype, *b.known_shape(self)));
+        scaled_normal(b, b.like(self, mean), b.like(self, std), self->dtype, self->known_shape()));
   });
 }
 
@@ -201,21 +201,21 @@ void register_random(OpTable& ops) {
   register_inverse_distributions(ops);
   ops.def("aten::multinomial", multinomial);
   ops.def("aten::uniform", [](Builder& b, Value self, double from, double to) {
-    const Value unit = uniform(b, self->dtype, *b.known_shape(self));
+    const Value unit = uniform(b, self->dtype, self->known_shape());
     return b.Add(b.Mul(unit, b.like(self, to - from)), b.like(self, from));
   });
   ops.def("aten::exponential", [](Builder& b, Value self, double lambd) {
-    const Value unit = uniform(b, self->dtype, *b.known_shape(self));
+    const Value unit = uniform(b, self->dtype, self->known_shape());
     return b.Div(b.Log(b.Sub(b.like(self, 1), unit)), b.like(self, -lambd));
   });
   ops.def("aten::bernoulli", [](Builder& b, Value self) {
-    return bernoulli(b, self, self->dtype, *b.known_shape(self));
+    return bernoulli(b, self, self->dtype, self->known_shape());
   });
   ops.def("aten::bernoulli.p", [](Builder& b, Value self, double p) {
-    return bernoulli(b, b.scalar(DType::f32, p), self->dtype, *b.known_shape(self));
+    return bernoulli(b, b.scalar(DType::f32, p), self->dtype, self->known_shape());
   });
   ops.def("aten::bernoulli.Tensor", [](Builder& b, Value self, Value p) {
-    return bernoulli(b, p, self->dtype, *b.known_shape(self));
+    return bernoulli(b, p, self->dtype, self->known_shape());
   });
 }
 

@@ -146,7 +146,7 @@ Value arg_extreme(Builder& b, const std::string& onnx_op, Value self, std::optio
   if (dim) {
     return index_of_extreme(b, onnx_op, self, normalize_axis(*dim, self->rank()), keepdim);
   }
-  const Value flat = b.reshape(self, {numel(*self->shape)});
+  const Value flat = b.reshape(self, {numel(self->known_shape())});
   const Value index = index_of_extreme(b, onnx_op, flat, 0, false);
   return keepdim ? b.reshape(index, Shape(self->rank(), Dim(1))) : index;
 }

@@ -21,8 +21,8 @@ Value on_numbers(Builder& b, Value self, Write&& write) {
 // torch.scatter: `index` may be smaller than `src` and `self`.
 Value scatter(Builder& b, Value self, int64_t dim, Value index, Value src,
               std::string_view reduction = "none") {
-  if (numel(*b.known_shape(index)).equals(0)) return self;
-  Shape shape = *b.known_shape(self);
+  if (numel(index->known_shape()).equals(0)) return self;
+  Shape shape = self->known_shape();
   Value data = at_least_1d(b, self);
   index = at_least_1d(b, b.cast(index, DType::i64));
   src = at_least_1d(b, b.cast(src, self->dtype));
@@ -37,7 +37,7 @@ Value scatter(Builder& b, Value self, int64_t dim, Value index, Value src,
 // Writes `src` into whole slices of `self`: along `axis`, at the 1-d `index`.
 Value scatter_slices(Builder& b, Value self, int64_t axis, Value index, Value src,
                      std::string_view reduction = "none") {
-  Shape shape = *b.known_shape(self);
+  Shape shape = self->known_shape();
   self = at_least_1d(b, self);
   axis = normalize_axis(axis, self->rank());
   index = at_least_1d(b, b.cast(index, DType::i64));
@@ -48,7 +48,7 @@ Value scatter_slices(Builder& b, Value self, int64_t axis, Value index, Value sr
   }
   Shape along(self->rank(), 1);
   along[axis] = index->dim(0);
-  Value everywhere = b.expand(b.reshape(index, along), *src->shape);
+  Value everywhere = b.expand(b.reshape(index, along), src->known_shape());
   return b.reshape(scatter(b, self, axis, everywhere, src, reduction), shape);
 }
 
@@ -90,10 +90,10 @@ Value keep_nan(Builder& b, Value result, Value start, int64_t dim, Value index, 
 Value scatter_reduce(Builder& b, Value self, int64_t dim, Value index, Value src,
                      const std::string& reduce, bool include_self) {
   std::string_view reduction = onnx_reduction(b, reduce);
-  if (numel(*b.known_shape(index)).equals(0)) return self;
+  if (numel(index->known_shape()).equals(0)) return self;
   return on_numbers(b, self, [&](Value data) {
-    const Shape& index_shape = *index->shape;
-    const Shape& shape = *b.known_shape(data);
+    const Shape& index_shape = index->known_shape();
+    const Shape& shape = data->known_shape();
     Value start = data;
     if (!include_self) {
       Value neutral = b.full(data->dtype, identity_of(reduce, data->dtype), index_shape);
@@ -115,8 +115,8 @@ namespace {
 
 Value index_reduce(Builder& b, Value self, int64_t dim, Value index, Value source,
                    const std::string& reduce, bool include_self) {
-  Shape along(std::max<int64_t>(b.known_shape(self)->size(), 1), 1);
-  along[normalize_axis(dim, self->rank())] = numel(*b.known_shape(index));
+  Shape along(std::max<int64_t>(self->known_shape().size(), 1), 1);
+  along[normalize_axis(dim, self->rank())] = numel(index->known_shape());
   Value everywhere =
       b.expand(b.reshape(b.cast(index, DType::i64), along), *at_least_1d(b, source)->shape);
   return scatter_reduce(b, self, dim, everywhere, source, reduce, include_self);
@@ -134,7 +134,7 @@ Value index_add(Builder& b, Value self, int64_t dim, Value index, Value source, 
 
 Value index_fill(Builder& b, Value self, int64_t dim, Value index, Value value) {
   Shape shape = *at_least_1d(b, self)->shape;
-  shape[normalize_axis(dim, self->rank())] = numel(*b.known_shape(index));
+  shape[normalize_axis(dim, self->rank())] = numel(index->known_shape());
   return scatter_slices(b, self, dim, index,
                         b.expand(b.cast(b.reshape(value, {}), self->dtype), shape));
 }
@@ -153,18 +153,18 @@ Value put_where_mask(Builder& b, Value self, const OptionalValues& indices, Valu
     if (!mask) ++before;
   }
   if (!mask || (mask->dtype != DType::boolean && mask->dtype != DType::u8)) return nullptr;
-  int64_t mask_rank = static_cast<int64_t>(b.known_shape(mask)->size());
-  int64_t after = static_cast<int64_t>(b.known_shape(self)->size()) - before - mask_rank;
-  int64_t value_rank = static_cast<int64_t>(b.known_shape(values)->size());
+  int64_t mask_rank = mask->rank();
+  int64_t after = self->rank() - before - mask_rank;
+  int64_t value_rank = values->rank();
   if (mask_rank == 0) return nullptr;
   if (value_rank > after) {
     int64_t selected = value_rank - after - 1;
     if (!values->dim(selected).equals(1)) return nullptr;
-    Shape shape = *values->shape;
+    Shape shape = values->known_shape();
     shape.insert(shape.begin() + selected, mask_rank - 1, 1);
     values = b.reshape(values, shape);
   }
-  Shape mask_shape = *mask->shape;
+  Shape mask_shape = mask->known_shape();
   mask_shape.insert(mask_shape.end(), after, 1);
   mask = b.reshape(b.cast(mask, DType::boolean), mask_shape);
   return b.where(mask, accumulate ? b.Add(self, values) : values, self);
@@ -193,8 +193,8 @@ Value masked_index_put(Builder& b, Value self, Value mask, OptionalValues indice
 }
 
 Value put(Builder& b, Value self, Value index, Value source, bool accumulate) {
-  Shape shape = *b.known_shape(self);
-  Shape count{numel(*b.known_shape(index))};
+  Shape shape = self->known_shape();
+  Shape count{numel(index->known_shape())};
   return on_numbers(b, self, [&](Value data) {
     Value flat = b.reshape(data, {numel(shape)});
     return b.reshape(scatter_slices(b, flat, 0, b.reshape(index, count), b.reshape(source, count),
@@ -206,15 +206,16 @@ Value put(Builder& b, Value self, Value index, Value source, bool accumulate) {
 Value masked_scatter(Builder& b, Value self, Value mask, Value source) {
   Values both = broadcast_all(b, {self, b.cast(mask, DType::boolean)});
   Value places = nonzero(b, at_least_1d(b, both[1]));
-  Value flat = b.reshape(source, {numel(*b.known_shape(source))});
+  Value flat = b.reshape(source, {numel(source->known_shape())});
   Value updates = b.slice(flat, 0, 0, places->dim(0));
-  return b.reshape(b.op("ScatterND", {at_least_1d(b, both[0]), places, updates}), *both[0]->shape);
+  return b.reshape(b.op("ScatterND", {at_least_1d(b, both[0]), places, updates}),
+                   both[0]->known_shape());
 }
 
 // --- Parts replaced.
 
 Value select_scatter(Builder& b, Value self, Value src, int64_t dim, Dim index) {
-  dim = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
+  dim = normalize_axis(dim, self->rank());
   if (index.constant_or(0) < 0) index = index + self->dim(dim);
   Value chosen = b.Equal(positions_along(b, self->dim(dim), dim, self->rank()), b.dim_value(index));
   return b.where(chosen, b.unsqueeze(b.cast(src, self->dtype), {dim}), self);
@@ -223,13 +224,13 @@ Value select_scatter(Builder& b, Value self, Value src, int64_t dim, Dim index) 
 Value slice_scatter(Builder& b, Value self, Value src, int64_t dim, std::optional<Dim> from,
                     std::optional<Dim> to, int64_t step) {
   constexpr int64_t kToEnd = std::numeric_limits<int64_t>::max();
-  dim = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
+  dim = normalize_axis(dim, self->rank());
   const Dim size = self->dim(dim);
   Dim start = clamp_bound(b, from.value_or(0), size);
   Dim end = clamp_bound(b, to.value_or(kToEnd), size);
   src = b.cast(src, self->dtype);
-  if (step == 1 && start.equals(0) && end == size) return b.expand(src, *self->shape);
-  Dim count = b.known_shape(src)->at(dim);
+  if (step == 1 && start.equals(0) && end == size) return b.expand(src, self->known_shape());
+  Dim count = src->known_shape().at(dim);
   if (count.equals(0)) return self;
   if (step == 1 && size.is_constant() && start.is_constant() && count.is_constant()) {
     return b.concat({b.slice(self, dim, 0, start), src, b.slice(self, dim, start + count, kToEnd)},
@@ -240,13 +241,13 @@ Value slice_scatter(Builder& b, Value self, Value src, int64_t dim, std::optiona
 
 Value diagonal_scatter(Builder& b, Value self, Value src, int64_t offset, int64_t dim1,
                        int64_t dim2) {
-  int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
+  int64_t rank = self->rank();
   dim1 = normalize_axis(dim1, rank);
   dim2 = normalize_axis(dim2, rank);
   Diagonal line(self->dim(dim1), self->dim(dim2), offset);
   Ints to_end = moving(rank, {dim1, dim2}, {-2, -1});
   Value moved = b.transpose(self, to_end);
-  Shape shape = *moved->shape;
+  Shape shape = moved->known_shape();
   Value written = scatter_slices(b, b.flatten(moved, -2, -1), -1,
                                  positions(b, line.start, line.count, line.step), src);
   return b.transpose(b.reshape(written, shape), inverse(to_end));
@@ -273,9 +274,9 @@ Value as_strided_scatter(Builder& b, Value self, Value src, Shape size, Shape st
   check_owns_memory(call);
   Shape count{numel(size)};
   Value places = strided_positions(b, size, stride, offset.value_or(0));
-  Value flat = b.reshape(self, {numel(*b.known_shape(self))});
+  Value flat = b.reshape(self, {numel(self->known_shape())});
   return b.reshape(scatter_slices(b, flat, 0, b.reshape(places, count), b.reshape(src, count)),
-                   *self->shape);
+                   self->known_shape());
 }
 
 }  // namespace
@@ -303,7 +304,7 @@ void register_scatter(OpTable& ops) {
   ops.def("aten::scatter.value",
           [](Builder& b, Value self, int64_t dim, Value index, Ignored, const Call& call) {
             Value value = call.tensor(3, self->dtype);
-            return scatter(b, self, dim, index, b.expand(value, *b.known_shape(index)));
+            return scatter(b, self, dim, index, b.expand(value, index->known_shape()));
           });
   ops.def("aten::scatter.reduce",
           [](Builder& b, Value self, int64_t dim, Value index, Value src, std::string reduce) {
@@ -311,7 +312,7 @@ void register_scatter(OpTable& ops) {
           });
   ops.def("aten::scatter.value_reduce", [](Builder& b, Value self, int64_t dim, Value index,
                                            Ignored, std::string reduce, const Call& call) {
-    Value value = b.expand(call.tensor(3, self->dtype), *b.known_shape(index));
+    Value value = b.expand(call.tensor(3, self->dtype), index->known_shape());
     return scatter_reduce(b, self, dim, index, value, reduce, /*include_self=*/true);
   });
   ops.def("aten::scatter_add", [](Builder& b, Value self, int64_t dim, Value index, Value src) {

@@ -13,7 +13,7 @@ namespace {
 // How many boundaries are before each value. Written as "not after" so that NaN, which sorts last,
 // has all of them before it.
 Value boundaries_before(Builder& b, Value sequence, Value values, bool right, bool out_int32) {
-  if (b.known_shape(sequence)->size() > 1) sequence = b.unsqueeze(sequence, {-2});
+  if (sequence->known_shape().size() > 1) sequence = b.unsqueeze(sequence, {-2});
   values = b.unsqueeze(values, {-1});
   Value after = right ? b.Greater(sequence, values) : b.GreaterOrEqual(sequence, values);
   DType dtype = out_int32 ? DType::i32 : DType::i64;
@@ -34,7 +34,7 @@ Value bucketize(Builder& b, Value self, Value boundaries, bool out_int32, bool r
 }
 
 Value isin(Builder& b, Value elements, Value test_elements, Ignored, bool invert) {
-  Value test = b.reshape(test_elements, {numel(*b.known_shape(test_elements))});
+  Value test = b.reshape(test_elements, {numel(test_elements->known_shape())});
   Value found = b.squeeze(any_along(b, b.Equal(b.unsqueeze(elements, {-1}), test), -1), {-1});
   return invert ? b.Not(found) : found;
 }
@@ -44,7 +44,7 @@ Value isin(Builder& b, Value elements, Value test_elements, Ignored, bool invert
 Value nothing(Builder& b) { return b.full(DType::i64, 0, {0}); }
 
 Values unique(Builder& b, Value self, Ignored, bool return_inverse, bool return_counts) {
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   Values parts = b.ops("Unique", 4, {b.reshape(self, {numel(shape)})}, {{"sorted", int64_t{1}}});
   return {parts[0], return_inverse ? b.reshape(parts[2], shape) : nothing(b),
           return_counts ? parts[3] : nothing(b)};
@@ -57,21 +57,21 @@ Values unique_and_inverse(Builder& b, Value self, Ignored sorted, bool return_in
 
 // Along a dimension ATen gives inverse and counts whether asked for or not.
 Values unique_dim(Builder& b, Value self, int64_t dim, Ignored, Ignored, Ignored) {
-  int64_t axis = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
+  int64_t axis = normalize_axis(dim, self->rank());
   Values parts = b.ops("Unique", 4, {self}, {{"axis", axis}, {"sorted", int64_t{1}}});
   return {parts[0], parts[2], parts[3]};
 }
 
 Value ones_added_at(Builder& b, Value index, const Dim& size) {
   return b.op("ScatterElements",
-              {b.full(DType::i64, 0, {size}), index, b.full(DType::i64, 1, *index->shape)},
+              {b.full(DType::i64, 0, {size}), index, b.full(DType::i64, 1, index->known_shape())},
               {{"axis", int64_t{0}}, {"reduction", std::string("add")}});
 }
 
 // Runs of equal elements, or of equal slices along a dimension.
 Values unique_consecutive(Builder& b, Value self, bool return_inverse, bool return_counts,
                           std::optional<int64_t> dim) {
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   Value data = dim ? self : b.reshape(self, {numel(shape)});
   int64_t axis = normalize_axis(dim.value_or(0), data->rank());
   const Dim size = data->dim(axis);
@@ -119,7 +119,7 @@ Range data_range(Builder& b, Value flat, double widening) {
 }
 
 Value histc(Builder& b, Value self, int64_t bins, double min, double max) {
-  Value flat = b.reshape(self, {numel(*b.known_shape(self))});
+  Value flat = b.reshape(self, {numel(self->known_shape())});
   Range range{b.like(flat, min), b.like(flat, max)};
   if (min == max) {  // ATen's sign for the data's own
     range = flat->dim(0).equals(0) ? Range{b.like(flat, min - 1), b.like(flat, max + 1)}
@@ -130,7 +130,7 @@ Value histc(Builder& b, Value self, int64_t bins, double min, double max) {
       b.Div(b.Mul(b.Sub(flat, range.low), b.like(flat, bins)), b.Sub(range.high, range.low));
   place = b.where(inside, place, b.like(flat, 0));
   Value bin = b.Min(b.cast(place, DType::i64), b.i64(bins - 1));
-  const Value ones = b.full(accumulation_dtype(flat->dtype), 1, *flat->shape);
+  const Value ones = b.full(accumulation_dtype(flat->dtype), 1, flat->known_shape());
   return b.cast(count_bins(b, b.where(inside, bin, b.i64(bins)), ones, bins), flat->dtype);
 }
 
@@ -140,7 +140,7 @@ struct Place {
 };
 
 Place place(Builder& b, Value values, Value edges) {
-  Dim bins = b.known_shape(edges)->at(0) - 1;
+  Dim bins = edges->known_shape().at(0) - 1;
   Value inside = b.And(b.GreaterOrEqual(values, b.select(edges, 0, 0)),
                        b.LessOrEqual(values, b.select(edges, 0, bins)));
   Value bin =
@@ -150,6 +150,7 @@ Place place(Builder& b, Value values, Value edges) {
 
 // As torch.linspace: from each end up to the middle.
 Value linspace(Builder& b, const Range& range, int64_t bins) {
+  b.constant_size(static_cast<double>(bins));
   std::vector<double> from_low, from_high;
   std::vector<int64_t> first_half;
   for (int64_t i = 0; i <= bins; ++i) {
@@ -174,7 +175,7 @@ Values histogram_of_points(Builder& b, Value points, const Values& edges,
   Value bin = b.i64(0);
   Value inside = b.boolean(true);
   for (size_t d = 0; d < edges.size(); ++d) {
-    Dim bins = b.known_shape(edges[d])->at(0) - 1;
+    Dim bins = edges[d]->known_shape().at(0) - 1;
     Place along = place(b, b.select(points, 1, static_cast<int64_t>(d)), edges[d]);
     bin = b.Add(b.Mul(bin, b.dim_value(bins)), along.bin);
     inside = b.And(inside, along.inside);
@@ -201,13 +202,11 @@ Values histogram_of_points(Builder& b, Value points, const Values& edges,
 }
 
 // A tensor's elements as points of one coordinate.
-Value as_points(Builder& b, Value self) {
-  return b.reshape(self, {numel(*b.known_shape(self)), 1});
-}
+Value as_points(Builder& b, Value self) { return b.reshape(self, {numel(self->known_shape()), 1}); }
 
 // A tensor's rows as points.
 Value rows(Builder& b, Value self) {
-  return b.known_shape(self)->size() > 2 ? b.flatten(self, 0, -2) : self;
+  return self->known_shape().size() > 2 ? b.flatten(self, 0, -2) : self;
 }
 
 // What the bins of coordinate d cover: the given range, or else the data's own.
@@ -241,7 +240,7 @@ Value bincount(Builder& b, Value self, std::optional<Value> weights, const Dim& 
   if (weights)
     ones = (*weights)->dtype == DType::f32 ? *weights : b.cast(*weights, DType::f64);
   else
-    ones = b.full(DType::i64, 1, *b.known_shape(self));
+    ones = b.full(DType::i64, 1, self->known_shape());
   return count_bins(b, self, ones, bins);
 }
 

@@ -37,16 +37,16 @@ Value segment_reduce(Builder& b, Value data, const std::string& reduce,
 
   const Dim count = ends->dim(axis);
   const Dim size = data->dim(axis);
-  Shape places = *b.known_shape(ends);
+  Shape places = ends->known_shape();
   places[axis] = size + 1;
   const Value marks = scatter_reduce(b, b.full(DType::i64, 0, places), axis, ends,
-                                     b.full(DType::i64, 1, *ends->shape), "sum", true);
+                                     b.full(DType::i64, 1, ends->known_shape()), "sum", true);
   Value buckets = b.slice(b.op("CumSum", {marks, b.i64(axis)}), axis, 0, size);
   Ints trailing;
   for (int64_t i = axis + 1; i < data->rank(); ++i) trailing.push_back(i);
-  buckets = b.expand(b.unsqueeze(buckets, trailing), *b.known_shape(data));
+  buckets = b.expand(b.unsqueeze(buckets, trailing), data->known_shape());
 
-  Shape shape = *data->shape;
+  Shape shape = data->known_shape();
   shape[axis] = count + 1;
   const Scalar start = initial.value_or(identity_of(b, reduce));
   const Value all = scatter_reduce(b, b.full(data->dtype, start, shape), axis, buckets, data,

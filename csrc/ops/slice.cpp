@@ -25,8 +25,8 @@ Value positions(Builder& b, const Dim& start, const Dim& count, const Dim& step)
   auto first = start.constant();
   auto by = step.constant();
   if (n && first && by && *n <= kLargestConstant) {
-    Ints numbers(*n);
-    for (int64_t i = 0; i < *n; ++i) numbers[i] = *first + i * *by;
+    Ints numbers;
+    for (int64_t i = 0; i < *n; ++i) numbers.push_back(*(start + Dim(i) * step).constant());
     return b.i64s(numbers);
   }
   Value result = b.range(count);
@@ -72,8 +72,8 @@ Value strided_positions(Builder& b, const Shape& size, const Shape& stride, cons
     along[i] = size[i];
     result = b.Add(result, b.reshape(positions(b, 0, size[i], stride[i]), along));
   }
-  return b.expand(b.reshape(result, result->rank() == rank ? *result->shape : Shape(rank, 1)),
-                  size);
+  return b.expand(
+      b.reshape(result, result->rank() == rank ? result->known_shape() : Shape(rank, 1)), size);
 }
 
 void check_owns_memory(const Call& call) {
@@ -87,7 +87,7 @@ void check_owns_memory(const Call& call) {
 namespace {
 
 Value select(Builder& b, Value self, int64_t dim, const Dim& index) {
-  dim = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
+  dim = normalize_axis(dim, self->rank());
   if (index.constant_or(0) < 0) {
     Dim from_end = index + self->dim(dim);
     if (from_end.is_constant()) return b.select(self, dim, from_end);
@@ -102,9 +102,9 @@ Value slice(Builder& b, Value self, int64_t dim, std::optional<Dim> start, std::
 }
 
 Value narrow(Builder& b, Value self, int64_t dim, Dim start, const Dim& length) {
-  dim = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
+  dim = normalize_axis(dim, self->rank());
   if (start.constant_or(0) < 0) start = start + self->dim(dim);
-  Shape shape = *self->shape;
+  Shape shape = self->known_shape();
   shape[dim] = length;
   Value result = b.slice(self, dim, start, start + length);
   if (result != self) result->shape = std::move(shape);
@@ -112,7 +112,7 @@ Value narrow(Builder& b, Value self, int64_t dim, Dim start, const Dim& length) 
 }
 
 Value diagonal(Builder& b, Value self, int64_t offset, int64_t dim1, int64_t dim2) {
-  int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
+  int64_t rank = self->rank();
   dim1 = normalize_axis(dim1, rank);
   dim2 = normalize_axis(dim2, rank);
   b.check(dim1 != dim2, "a diagonal of one dimension");
@@ -123,7 +123,7 @@ Value diagonal(Builder& b, Value self, int64_t offset, int64_t dim1, int64_t dim
 }
 
 Value diag_embed(Builder& b, Value self, int64_t offset, int64_t dim1, int64_t dim2) {
-  int64_t rank = static_cast<int64_t>(b.known_shape(self)->size()) + 1;
+  int64_t rank = self->rank() + 1;
   int64_t right = std::max<int64_t>(offset, 0);
   int64_t down = std::max<int64_t>(-offset, 0);
   Dim size = self->dim(-1) + (right + down);
@@ -139,7 +139,7 @@ Value diag_embed(Builder& b, Value self, int64_t offset, int64_t dim1, int64_t d
 }
 
 Value diag(Builder& b, Value self, int64_t offset) {
-  size_t rank = b.known_shape(self)->size();
+  size_t rank = self->known_shape().size();
   b.check(rank == 1 || rank == 2, "diag of a ", rank, "-D tensor");
   return rank == 1 ? diag_embed(b, self, offset, 0, 1) : diagonal(b, self, offset, 0, 1);
 }
@@ -158,7 +158,7 @@ void check_pieces(const Builder& b, int64_t count) {
 }
 
 Values unbind(Builder& b, Value self, int64_t dim) {
-  dim = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
+  dim = normalize_axis(dim, self->rank());
   auto count = self->dim(dim).constant();
   b.check(count.has_value(), "unbind of a dimension whose size changes");
   check_pieces(b, *count);
@@ -169,7 +169,7 @@ Values unbind(Builder& b, Value self, int64_t dim) {
 
 // Parts of one size, the last of what is left.
 Values split_evenly(Builder& b, Value self, const Dim& size, int64_t dim, size_t count) {
-  b.known_shape(self);
+  self->known_shape();
   std::vector<Dim> sizes(count, size);
   sizes.back() = self->dim(normalize_axis(dim, self->rank())) - size * Dim(int64_t(count) - 1);
   return b.split(self, dim, sizes);
@@ -186,12 +186,12 @@ size_t count_pieces(const Call& call, const Dim& size, const Dim& piece) {
 }
 
 Values split(Builder& b, Value self, Dim split_size, int64_t dim, const Call& call) {
-  const Dim& size = b.known_shape(self)->at(normalize_axis(dim, self->rank()));
+  const Dim& size = self->known_shape().at(normalize_axis(dim, self->rank()));
   return split_evenly(b, self, split_size, dim, count_pieces(call, size, split_size));
 }
 
 Values chunk(Builder& b, Value self, int64_t chunks, int64_t dim, const Call& call) {
-  const Dim& size = b.known_shape(self)->at(normalize_axis(dim, self->rank()));
+  const Dim& size = self->known_shape().at(normalize_axis(dim, self->rank()));
   const Dim piece = Dim::ceil_div(size, chunks);
   return split_evenly(b, self, piece, dim, count_pieces(call, size, piece));
 }
@@ -201,7 +201,7 @@ Values split_with_sizes(Builder& b, Value self, Shape split_sizes, int64_t dim) 
 }
 
 Values split_sections(Builder& b, Value self, int64_t sections, int64_t dim) {
-  const Dim& size = b.known_shape(self)->at(normalize_axis(dim, self->rank()));
+  const Dim& size = self->known_shape().at(normalize_axis(dim, self->rank()));
   check_pieces(b, sections);
   std::vector<Dim> sizes;
   for (int64_t i = 0; i < sections; ++i)
@@ -221,7 +221,7 @@ Values split_at(Builder& b, Value self, const Shape& indices, int64_t dim) {
 }
 
 Values split_by_tensor(Builder& b, Value self, Value where, int64_t dim, const Call& call) {
-  if (b.known_shape(where)->empty())
+  if (where->rank() == 0)
     return split_sections(b, self, static_cast<int64_t>(call.node().outputs.size()), dim);
   Shape indices;
   for (size_t i = 0; i + 1 < call.node().outputs.size(); ++i)
@@ -229,12 +229,12 @@ Values split_by_tensor(Builder& b, Value self, Value where, int64_t dim, const C
   return split_at(b, self, indices, dim);
 }
 
-int64_t horizontal_axis(Builder& b, Value self) { return b.known_shape(self)->size() == 1 ? 0 : 1; }
+int64_t horizontal_axis(Value self) { return self->rank() == 1 ? 0 : 1; }
 
 // --- The same elements in another order.
 
 Value roll(Builder& b, Value self, const Shape& shifts, const Ints& dims) {
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   if (dims.empty()) {
     Value flat = b.reshape(self, {numel(shape)});
     return b.reshape(roll(b, flat, shifts, {0}), shape);
@@ -247,8 +247,9 @@ Value roll(Builder& b, Value self, const Shape& shifts, const Ints& dims) {
     auto shift = shifts[i].constant();
     if (size && shift) {
       if (*size == 0) continue;
-      int64_t start = ((-*shift % *size) + *size) % *size;
-      if (start == 0) continue;
+      const int64_t moved = *shift % *size;
+      if (moved == 0) continue;
+      const int64_t start = moved > 0 ? *size - moved : -moved;
       self = b.concat({b.slice(self, dim, start, kToEnd), b.slice(self, dim, 0, start)}, dim);
     } else if (!shifts[i].equals(0)) {
       Value from = positions(b, -shifts[i], shape[dim]);
@@ -273,7 +274,7 @@ Value rot90(Builder& b, Value self, int64_t k, const Ints& dims) {
 }
 
 Value unfold(Builder& b, Value self, int64_t dimension, int64_t size, int64_t step) {
-  if (b.known_shape(self)->empty()) return b.slice(b.reshape(self, {1}), 0, 0, size);
+  if (self->rank() == 0) return b.slice(b.reshape(self, {1}), 0, 0, size);
   dimension = normalize_axis(dimension, self->rank());
   Dim count = Dim::floor_div(self->dim(dimension) - size, step) + 1;
   Value windows = b.Add(b.reshape(positions(b, 0, count, step), {count, 1}), positions(b, 0, size));
@@ -290,7 +291,7 @@ Value as_strided(Builder& b, Value self, Shape size, Shape stride, std::optional
   for (size_t i = 0; i < size.size(); ++i)
     contiguous &= size[i].equals(1) || packed[i] == stride[i];
   check_owns_memory(call);
-  Value flat = b.reshape(self, {numel(*b.known_shape(self))});
+  Value flat = b.reshape(self, {numel(self->known_shape())});
   Dim start = offset.value_or(0);
   if (!contiguous) return b.gather(flat, strided_positions(b, size, stride, start), 0);
   if (!start.equals(0) || !(flat->dim(0) == numel(size)))
@@ -299,7 +300,7 @@ Value as_strided(Builder& b, Value self, Shape size, Shape stride, std::optional
 }
 
 Value pixel_shuffle(Builder& b, Value self, int64_t factor) {
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   size_t rank = shape.size();
   if (rank == 4 && is_floating(self->dtype))
     return b.op("DepthToSpace", {self}, {{"blocksize", factor}, {"mode", std::string("CRD")}});
@@ -314,7 +315,7 @@ Value pixel_shuffle(Builder& b, Value self, int64_t factor) {
 }
 
 Value pixel_unshuffle(Builder& b, Value self, int64_t factor) {
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   size_t rank = shape.size();
   Shape batch = part_of(shape, 0, -3);
   const Dim& channels = shape[rank - 3];
@@ -327,7 +328,7 @@ Value pixel_unshuffle(Builder& b, Value self, int64_t factor) {
 }
 
 Value channel_shuffle(Builder& b, Value self, const Dim& groups) {
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   b.check(shape.size() >= 2, "channels of a ", shape.size(), "-D tensor");
   Value grouped = b.reshape(
       self, {shape[0], groups, Dim::floor_div(shape[1], groups), numel(part_of(shape, 2))});
@@ -344,7 +345,7 @@ void register_slice(OpTable& ops) {
   ops.def("aten::diag_embed", diag_embed);
   ops.def("aten::diag", diag);
   ops.def("aten::diagflat", [](Builder& b, Value self, int64_t offset) {
-    return diag_embed(b, b.reshape(self, {numel(*b.known_shape(self))}), offset, 0, 1);
+    return diag_embed(b, b.reshape(self, {numel(self->known_shape())}), offset, 0, 1);
   });
   ops.def("aten::trace", trace);
 
@@ -358,10 +359,10 @@ void register_slice(OpTable& ops) {
   ops.def("aten::tensor_split.indices", split_at);
   ops.def("aten::tensor_split.tensor_indices_or_sections", split_by_tensor);
   ops.def("aten::hsplit.int", [](Builder& b, Value self, int64_t sections) {
-    return split_sections(b, self, sections, horizontal_axis(b, self));
+    return split_sections(b, self, sections, horizontal_axis(self));
   });
   ops.def("aten::hsplit.array", [](Builder& b, Value self, Shape indices) {
-    return split_at(b, self, indices, horizontal_axis(b, self));
+    return split_at(b, self, indices, horizontal_axis(self));
   });
   for (int64_t axis : {0, 2}) {
     std::string name = axis == 0 ? "aten::vsplit" : "aten::dsplit";

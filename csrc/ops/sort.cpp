@@ -10,7 +10,7 @@
 namespace onnx_native::ops {
 
 Pair top_k(Builder& b, Value self, const Dim& k, int64_t dim, bool largest) {
-  Shape shape = *b.known_shape(self);
+  Shape shape = self->known_shape();
   Value data = at_least_1d(b, self);
   if (data->dtype == DType::boolean) data = b.cast(data, DType::u8);
   int64_t axis = normalize_axis(dim, data->rank());
@@ -21,7 +21,7 @@ Pair top_k(Builder& b, Value self, const Dim& k, int64_t dim, bool largest) {
 }
 
 Pair sort(Builder& b, Value self, int64_t dim, bool descending) {
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   Dim size = shape.empty() ? Dim(1) : shape[normalize_axis(dim, self->rank())];
   return top_k(b, self, size, dim, descending);
 }
@@ -52,7 +52,7 @@ Pair reduced(Builder& b, Pair results, const Shape& shape, int64_t axis, bool ke
 Pair kth_smallest(Builder& b, Value self, const Dim& k, int64_t axis) {
   Pair smallest = top_k(b, self, k, axis, /*largest=*/false);
   for (Value& part : smallest) {
-    Shape shape = *part->shape;
+    Shape shape = part->known_shape();
     shape[axis] = 1;
     part = b.slice(part, axis, k - 1, std::numeric_limits<int64_t>::max());
     part->shape = shape;
@@ -61,7 +61,7 @@ Pair kth_smallest(Builder& b, Value self, const Dim& k, int64_t axis) {
 }
 
 Pair kthvalue(Builder& b, Value self, const Dim& k, int64_t dim, bool keepdim) {
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   Value data = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim, data->rank());
   return reduced(b, kth_smallest(b, data, k, axis), shape, axis, keepdim);
@@ -94,7 +94,7 @@ using AlongAxis = Pair (*)(Builder&, Value, int64_t);
 
 template <AlongAxis kMedian>
 Value median_of_all(Builder& b, Value self) {
-  Dim count = numel(*b.known_shape(self));
+  Dim count = numel(self->known_shape());
   if (count.equals(0)) {
     b.check(is_floating(self->dtype), "the median of no integers");
     return nan_like(b, self);
@@ -104,7 +104,7 @@ Value median_of_all(Builder& b, Value self) {
 
 template <AlongAxis kMedian>
 Pair median_of_dim(Builder& b, Value self, int64_t dim, bool keepdim) {
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   Value data = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim, data->rank());
   return reduced(b, kMedian(b, data, axis), shape, axis, keepdim);
@@ -112,7 +112,7 @@ Pair median_of_dim(Builder& b, Value self, int64_t dim, bool keepdim) {
 
 // The smallest of the most frequent elements, where it stands last.
 Pair mode(Builder& b, Value self, int64_t dim, bool keepdim) {
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   Value data = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim, data->rank());
   if (data->dtype == DType::boolean) data = b.cast(data, DType::u8);
@@ -162,7 +162,7 @@ Value quantiles(Builder& b, Value self, Value q, const Quantile& options) {
   static constexpr std::string_view kModes[] = {"linear", "lower", "higher", "midpoint", "nearest"};
   b.check(std::ranges::find(kModes, options.interpolation) != std::end(kModes), "interpolation ",
           options.interpolation);
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   int64_t axis = options.dim ? normalize_axis(*options.dim, self->rank()) : 0;
   Value rows =
       options.dim ? move_axis(b, at_least_1d(b, self), axis, -1) : b.reshape(self, {numel(shape)});
@@ -193,7 +193,7 @@ Value quantiles(Builder& b, Value self, Value q, const Quantile& options) {
 template <bool kIgnoreNan>
 Value quantile(Builder& b, Value self, Value q, std::optional<int64_t> dim, bool keepdim,
                std::string interpolation) {
-  bool one = b.known_shape(q)->empty();
+  bool one = q->rank() == 0;
   Value result = quantiles(b, self, at_least_1d(b, q), {dim, keepdim, interpolation, kIgnoreNan});
   return one ? b.squeeze(result, {0}) : result;
 }

@@ -101,7 +101,7 @@ constexpr int64_t kMostSteps = 1000000;
 
 // The sum of x^n / ((a + 1) ... (a + n)), DLMF 8.7.1; converges fast for x < a + 1.
 Value lower_series(Builder& b, Value a, Value x) {
-  const Value one = b.expand(f64(b, 1), *b.known_shape(x));
+  const Value one = b.expand(f64(b, 1), x->known_shape());
   const auto step = [&](Value iteration, const Values& states) {
     const Value n = b.Add(b.cast(iteration, DType::f64), f64(b, 1));
     const Value term = b.Mul(states[0], b.Div(x, b.Add(a, n)));
@@ -117,7 +117,7 @@ Value upper_fraction(Builder& b, Value a, Value x) {
   const Value one = f64(b, 1);
   const Value start = b.Add(b.Sub(x, a), one);
   const Value d = b.Reciprocal(start);
-  const Value c = b.expand(f64(b, 1e300), *b.known_shape(x));
+  const Value c = b.expand(f64(b, 1e300), x->known_shape());
   const auto step = [&](Value iteration, const Values& states) {
     const Value n = b.Add(b.cast(iteration, DType::f64), one);
     const Value numerator = b.Mul(n, b.Sub(a, n));

@@ -87,7 +87,7 @@ const Family kFamilies[] = {
 // Of one degree that is known.
 Value of_degree(Builder& b, const Family& family, Value x, int64_t n) {
   static constexpr int64_t kUnrolled = 8;
-  const Shape& shape = *b.known_shape(x);
+  const Shape& shape = x->known_shape();
   if (n <= 0) return b.expand(f64(b, n < 0 ? 0 : 1), shape);
   Value current = family.first(b, x);
   if (n == 1) return current;
@@ -114,9 +114,9 @@ Value of_degrees(Builder& b, const Family& family, Value x, Value n) {
   n = both[1];
   const Value one = b.i64(1);
   const Value zero = b.i64(0);
-  const Value flat = b.reshape(n, {numel(*n->shape)});
+  const Value flat = b.reshape(n, {numel(n->known_shape())});
   const Value highest = b.reduce("ReduceMax", b.concat({flat, b.i64s({1})}, 0), {}, false);
-  const Value ones = b.expand(f64(b, 1), *x->shape);
+  const Value ones = b.expand(f64(b, 1), x->known_shape());
   const auto step = [&](Value iteration, const Values& states) {
     const Value k = b.Add(iteration, one);
     const Value next = family.next(b, x, b.cast(k, DType::f64), states[0], states[1]);
@@ -133,7 +133,7 @@ Value evaluate(Builder& b, const Family& family, Value x, Value n) {
   if (family.variable) x = family.variable(b, x);
   Value result = nullptr;
   if (n->is_constant() && n->rank() == 0) {
-    result = of_degree(b, family, x, static_cast<int64_t>(n->constant->number(0)));
+    result = of_degree(b, family, x, n->constant->integer(0));
   } else {
     result = of_degrees(b, family, x, n);
   }

@@ -23,12 +23,12 @@ struct Target {
 // floor(size * scale): exact for sizes that are known; else the size that Resize computes.
 Dim scaled_size(Builder& b, const Dim& size, double scale) {
   if (const auto known = size.constant())
-    return static_cast<int64_t>(std::floor(static_cast<double>(*known) * scale));
-  if (scale == std::floor(scale)) return size * Dim(static_cast<int64_t>(scale));
+    return Scalar(std::floor(static_cast<double>(*known) * scale)).to_int();
+  if (scale == std::floor(scale)) return size * Dim(Scalar(scale).to_int());
   for (int64_t denominator = 2; denominator <= 64; ++denominator) {
     const double numerator = scale * static_cast<double>(denominator);
     if (numerator == std::floor(numerator))
-      return Dim::floor_div(size * Dim(static_cast<int64_t>(numerator)), denominator);
+      return Dim::floor_div(size * Dim(Scalar(numerator).to_int()), denominator);
   }
   const Value product = b.Mul(b.cast(b.dim_value(size), DType::f64), b.scalar(DType::f64, scale));
   return b.dim_of(b.cast(b.Floor(product), DType::i64));
@@ -72,8 +72,8 @@ bool fits_float_scales(Value x, const Target& target) {
     if (!target.scales[i]) return false;
     const auto in = x->dim(static_cast<int64_t>(i) + 2).constant(), out = target.size[i].constant();
     if (in && out &&
-        static_cast<int64_t>(static_cast<float>(*in) * static_cast<float>(*target.scales[i])) !=
-            *out)
+        std::trunc(static_cast<float>(*in) * static_cast<float>(*target.scales[i])) !=
+            static_cast<double>(*out))
       return false;
   }
   return true;

@@ -13,7 +13,7 @@ Shape solve_sizes(Builder& b, Value self, Shape sizes) {
   auto unknown = std::ranges::find_if(sizes, [](const Dim& d) { return d.equals(-1); });
   if (unknown == sizes.end()) return sizes;
   // Sizes on both sides cancel, so that nothing is left to simplify in the common case.
-  Shape total = *b.known_shape(self);
+  Shape total = self->known_shape();
   Dim others = 1;
   for (auto it = sizes.begin(); it != sizes.end(); ++it) {
     if (it == unknown) continue;
@@ -29,7 +29,7 @@ Shape solve_sizes(Builder& b, Value self, Shape sizes) {
 }
 
 Value expand_to(Builder& b, Value self, Shape sizes) {
-  const Shape& from = *b.known_shape(self);
+  const Shape& from = self->known_shape();
   b.check(sizes.size() >= from.size(), "expand of ", str(from), " to ", str(sizes));
   size_t added = sizes.size() - from.size();
   for (size_t i = added; i < sizes.size(); ++i) {
@@ -38,14 +38,14 @@ Value expand_to(Builder& b, Value self, Shape sizes) {
   return b.expand(self, sizes);
 }
 
-Shape broadcast_shape(Builder& b, const Values& tensors) {
+Shape broadcast_shape(const Values& tensors) {
   Shape shape;
-  for (Value tensor : tensors) shape = onnx::broadcast(shape, *b.known_shape(tensor));
+  for (Value tensor : tensors) shape = onnx::broadcast(shape, tensor->known_shape());
   return shape;
 }
 
 Values broadcast_all(Builder& b, const Values& tensors) {
-  Shape shape = broadcast_shape(b, tensors);
+  Shape shape = broadcast_shape(tensors);
   Values results;
   for (Value tensor : tensors) results.push_back(b.expand(tensor, shape));
   return results;
@@ -61,7 +61,7 @@ Values promote_all(Builder& b, const Values& tensors) {
 }
 
 Value at_least(Builder& b, Value self, int64_t rank) {
-  const Shape shape = *b.known_shape(self);
+  const Shape shape = self->known_shape();
   if (static_cast<int64_t>(shape.size()) >= rank) return self;
   if (rank == 1) return b.reshape(self, {1});
   if (rank == 2) return shape.empty() ? b.reshape(self, {1, 1}) : b.unsqueeze(self, {0});
@@ -102,19 +102,19 @@ Value move_axis(Builder& b, Value self, int64_t source, int64_t destination) {
 }
 
 Value reverse(Builder& b, Value self, const Ints& axes) {
-  if (axes.empty() || b.known_shape(self)->empty()) return self;
+  if (axes.empty() || self->rank() == 0) return self;
   Ints positive;
   for (int64_t axis : axes) positive.push_back(normalize_axis(axis, self->rank()));
   Ints last(axes.size(), -1);
   Ints end(axes.size(), std::numeric_limits<int64_t>::min());
-  Shape shape = *self->shape;
+  Shape shape = self->known_shape();
   Value result = b.op("Slice", {self, b.i64s(last), b.i64s(end), b.i64s(positive), b.i64s(last)});
   result->shape = std::move(shape);
   return result;
 }
 
 Value repeat(Builder& b, Value self, const Shape& repeats) {
-  int64_t rank = static_cast<int64_t>(b.known_shape(self)->size());
+  int64_t rank = self->rank();
   int64_t added = static_cast<int64_t>(repeats.size()) - rank;
   b.check(added >= 0, "fewer repeats than dimensions");
   Ints leading(added);
@@ -151,7 +151,7 @@ Value flatten(Builder& b, Value self, int64_t start, int64_t end) {
 
 // A part of a shape written anew, with a -1 solved from that part alone.
 Value unflatten(Builder& b, Value self, int64_t dim, const Shape& sizes) {
-  const Shape from = *b.known_shape(self);
+  const Shape from = self->known_shape();
   dim = normalize_axis(dim, self->rank());
   b.check(!from.empty(), "a part of the shape of a 0-d tensor");
   Dim known = 1;
@@ -169,33 +169,33 @@ Value unflatten(Builder& b, Value self, int64_t dim, const Shape& sizes) {
 Value squeeze(Builder& b, Value self, const Ints& dims) {
   Ints axes;
   for (int64_t dim : dims) {
-    int64_t axis = normalize_axis(dim, static_cast<int64_t>(b.known_shape(self)->size()));
+    int64_t axis = normalize_axis(dim, self->rank());
     if (self->rank() > 0 && self->dim(axis).equals(1)) axes.push_back(axis);
   }
   return b.squeeze(self, axes);
 }
 
 Value squeeze_all(Builder& b, Value self) {
-  Ints dims(b.known_shape(self)->size());
+  Ints dims(self->known_shape().size());
   std::iota(dims.begin(), dims.end(), 0);
   return squeeze(b, self, dims);
 }
 
 Value permute(Builder& b, Value self, const Ints& dims) {
-  b.check(dims.size() == b.known_shape(self)->size(), "permute needs every dimension once");
+  b.check(dims.size() == self->known_shape().size(), "permute needs every dimension once");
   return b.transpose(self, dims);
 }
 
 Value swap(Builder& b, Value self, int64_t dim0, int64_t dim1) {
-  return b.known_shape(self)->empty() ? self : b.swap_axes(self, dim0, dim1);
+  return self->rank() == 0 ? self : b.swap_axes(self, dim0, dim1);
 }
 
 Value matrix_transpose(Builder& b, Value self) {
-  return b.known_shape(self)->size() < 2 ? self : b.swap_axes(self, -2, -1);
+  return self->known_shape().size() < 2 ? self : b.swap_axes(self, -2, -1);
 }
 
 Value reverse_axes(Builder& b, Value self) {
-  Ints perm(b.known_shape(self)->size());
+  Ints perm(self->known_shape().size());
   std::iota(perm.rbegin(), perm.rend(), 0);
   return b.transpose(self, perm);
 }
@@ -215,7 +215,7 @@ Value view_dtype(Builder& b, Value self, DType dtype) {
 }
 
 Value sum_to_size(Builder& b, Value self, const Shape& size) {
-  const Shape from = *b.known_shape(self);
+  const Shape from = self->known_shape();
   b.check(size.size() <= from.size(), "sum_to_size of ", str(from), " to ", str(size));
   size_t leading = from.size() - size.size();
   Ints summed;
@@ -234,7 +234,7 @@ Value sum_to_size(Builder& b, Value self, const Shape& size) {
 void register_view(OpTable& ops) {
   ops.def({"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::view_copy"}, as_view);
   ops.def({"aten::view_as", "aten::reshape_as"}, [](Builder& b, Value self, Value other) {
-    return b.reshape(self, *b.known_shape(other));
+    return b.reshape(self, other->known_shape());
   });
   ops.def("aten::view.dtype", view_dtype);
   ops.def("aten::flatten.using_ints", flatten);
@@ -260,13 +260,12 @@ void register_view(OpTable& ops) {
   ops.def({"aten::movedim.int", "aten::moveaxis.int"}, move_axis);
 
   ops.def({"aten::expand", "aten::expand_copy", "aten::broadcast_to"}, expand_to);
-  ops.def("aten::expand_as", [](Builder& b, Value self, Value other) {
-    return b.expand(self, *b.known_shape(other));
-  });
+  ops.def("aten::expand_as",
+          [](Builder& b, Value self, Value other) { return b.expand(self, other->known_shape()); });
   ops.def("aten::broadcast_tensors", broadcast_all);
   ops.def({"aten::repeat"}, repeat);
   ops.def("aten::tile", [](Builder& b, Value self, Shape dims) {
-    size_t rank = b.known_shape(self)->size();
+    size_t rank = self->known_shape().size();
     if (dims.size() < rank) dims.insert(dims.begin(), rank - dims.size(), 1);
     return repeat(b, self, dims);
   });
@@ -285,16 +284,16 @@ void register_view(OpTable& ops) {
           [](Builder&, Value self) { return self; });
   ops.def("aten::contiguous", [](Builder&, Value self) { return self; });
   ops.def("aten::copy", [](Builder& b, Value self, Value src) {
-    return b.expand(b.cast(src, self->dtype), *b.known_shape(self));
+    return b.expand(b.cast(src, self->dtype), self->known_shape());
   });
   ops.def("aten::fill.Scalar", [](Builder& b, Value self, Ignored, const Call& call) {
-    return b.expand(call.tensor(1, self->dtype), *b.known_shape(self));
+    return b.expand(call.tensor(1, self->dtype), self->known_shape());
   });
   ops.def("aten::fill.Tensor", [](Builder& b, Value self, Value value) {
-    return b.expand(b.cast(b.reshape(value, {}), self->dtype), *b.known_shape(self));
+    return b.expand(b.cast(b.reshape(value, {}), self->dtype), self->known_shape());
   });
   ops.def("aten::zero",
-          [](Builder& b, Value self) { return b.full(self->dtype, 0, *b.known_shape(self)); });
+          [](Builder& b, Value self) { return b.full(self->dtype, 0, self->known_shape()); });
 }
 
 }  // namespace onnx_native::ops

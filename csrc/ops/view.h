@@ -10,7 +10,7 @@ Shape solve_sizes(Builder& b, Value self, Shape sizes);
 // `self` broadcast to `sizes`, where -1 keeps a size.
 Value expand_to(Builder& b, Value self, Shape sizes);
 // The shapes of all tensors broadcast together, and the tensors with that shape.
-Shape broadcast_shape(Builder& b, const Values& tensors);
+Shape broadcast_shape(const Values& tensors);
 Values broadcast_all(Builder& b, const Values& tensors);
 // The tensors cast to their common dtype.
 Values promote_all(Builder& b, const Values& tensors);

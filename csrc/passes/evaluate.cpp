@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <numeric>
 #include <string_view>
 #include <unordered_map>
@@ -32,8 +31,14 @@ bool is_known(DType dtype) {
   }
 }
 
+// The number of elements; INT64_MAX when there are more.
 int64_t count(const Ints& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  int64_t product = 1;
+  for (const int64_t size : shape) {
+    if (size == 0) return 0;
+    if (__builtin_mul_overflow(product, size, &product)) product = INT64_MAX;
+  }
+  return product;
 }
 
 // Elements in the widest type of their kind; only the list of that kind is filled.

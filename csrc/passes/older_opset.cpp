@@ -65,7 +65,7 @@ class Older {
 
 Values layer_normalization(Builder& b, const Node& node) {
   const Value x = node.inputs[0];
-  const int64_t rank = static_cast<int64_t>(b.known_shape(x)->size());
+  const int64_t rank = x->rank();
   const int64_t first = normalize_axis(node.attribute_int("axis", -1), rank);
   Ints axes;
   for (int64_t axis = first; axis < rank; ++axis) axes.push_back(axis);
@@ -95,7 +95,7 @@ Values trilu(Builder& b, const Node& node) {
     const Value size = b.squeeze(b.gather(b.op("Shape", {x}), b.i64s({axis}), 0), {0});
     return b.op("Range", {zero, size, one});
   };
-  const int64_t rank = static_cast<int64_t>(b.known_shape(x)->size());
+  const int64_t rank = x->rank();
   const Value rows = b.unsqueeze(places(rank - 2), {1});
   const Value k = node.input(1) ? node.inputs[1] : zero;
   const Value diagonal = b.Sub(b.unsqueeze(places(rank - 1), {0}), rows);
@@ -107,7 +107,7 @@ Values trilu(Builder& b, const Node& node) {
 // Before opset 13, Softmax is of all axes from `axis` on together.
 Values softmax(Builder& b, const Node& node) {
   const Value x = node.inputs[0];
-  const int64_t rank = static_cast<int64_t>(b.known_shape(x)->size());
+  const int64_t rank = x->rank();
   const int64_t axis = normalize_axis(node.attribute_int("axis", -1), rank);
   return {
       b.swap_axes(b.op(node.op_type, {b.swap_axes(x, axis, -1)}, {{"axis", rank - 1}}), axis, -1)};

@@ -42,8 +42,11 @@ std::vector<InputSpec> inputs_of(const std::string& path) {
   return inputs;
 }
 
-// Loads it in a process of its own; whether that came to its end.
-bool loads_without_crash(const std::string& path) {
+enum class Loading { done, refused, crashed };
+
+// Loads it in a process of its own.
+Loading try_to_load(const std::string& path) {
+  constexpr int kRefused = 2;
   const pid_t child = fork();
   if (child == 0) {
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM})
@@ -52,18 +55,21 @@ bool loads_without_crash(const std::string& path) {
     try {
       torch::jit::load(path);
     } catch (const std::exception&) {
+      _exit(kRefused);
     }
     _exit(0);
   }
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return Loading::done;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kRefused) return Loading::refused;
   std::fprintf(stderr, "torch::jit::load crashes, with status %d\n", status);
-  return false;
+  return Loading::crashed;
 }
 
 // Whether torch's own loader, which is not ours to fuzz, comes to an end with this file. What it
-// crashes on are the other records than source text; those seen before are not tried again.
+// crashes on are the other records than source text; those that it has loaded or crashed on are not
+// tried again. A file that it refuses may have been so for its source text.
 bool torch_loads(std::span<const uint8_t> bytes, const std::string& path) {
   static std::unordered_map<size_t, bool> known;
   std::string content;
@@ -74,9 +80,11 @@ bool torch_loads(std::span<const uint8_t> bytes, const std::string& path) {
   } catch (const std::exception&) {
     content.assign(bytes.begin(), bytes.end());
   }
-  const auto [at, inserted] = known.try_emplace(std::hash<std::string>()(content), false);
-  if (inserted) at->second = loads_without_crash(path);
-  return at->second;
+  const size_t key = std::hash<std::string>()(content);
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  const Loading loading = try_to_load(path);
+  if (loading != Loading::refused) known.emplace(key, loading == Loading::done);
+  return loading != Loading::crashed;
 }
 
 void mutate_record(Record& record, Random& random) {

@@ -30,6 +30,25 @@ CHOICE = (
 )
 
 
+class EveryKind(torch.nn.Module):
+    """Inputs and weights of many dtypes and ranks, for calls of any operator to choose from."""
+
+    inputs: tuple[torch.Tensor, ...] = (
+        *(torch.ones(2, 3, 4), torch.ones(3, 4), torch.ones(2, 3, 4, 4), torch.ones(4)),
+        *(torch.ones(()), torch.ones(3, 3, dtype=torch.float64)),
+        *(torch.arange(3), torch.ones(3, 4, dtype=torch.bool)),
+        *(torch.ones(3, 4, dtype=torch.complex64), torch.ones(3, 4, dtype=torch.uint8)),
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        for name, value in (("weight", torch.ones(4, 3)), ("places", torch.tensor([1, 2, 0]))):
+            self.register_buffer(name, value)
+
+    def forward(self, *inputs: torch.Tensor) -> torch.Tensor:
+        return inputs[0].neg()
+
+
 def stripped(value: Any) -> Any:
     """Without stack traces and guards."""
     if isinstance(value, dict):
@@ -98,6 +117,10 @@ def main() -> None:
                 write_archive(program, folder / f"{scenario.name}.pt2")
             except Exception as error:  # what torch.export.save refuses
                 print(f"{scenario.name}: {type(error).__name__}", file=sys.stderr)
+    batch = torch.export.Dim("batch", max=64)
+    sizes = tuple({0: batch} if value.ndim > 2 else None for value in EveryKind.inputs)
+    every_kind = torch.export.export(EveryKind(), EveryKind.inputs, dynamic_shapes=(sizes,))
+    write_archive(every_kind, folder / "every_kind.pt2")
 
 
 if __name__ == "__main__":

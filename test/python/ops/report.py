@@ -19,7 +19,7 @@ import multiprocessing
 import pathlib
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -67,11 +67,11 @@ def title(info: Any) -> str:
 
 
 @functools.cache
-def tolerances() -> dict[tuple[str, str], Mapping[str, tuple[float, float]]]:
-    """The tolerances of the operators' rows in the test table."""
+def rows() -> dict[tuple[str, str], Row]:
+    """The operators' rows in the test table."""
     from ops.rows import ROWS
 
-    return {(row.opinfo, row.variant): row.tolerance for row in ROWS if row.opinfo}
+    return {(row.opinfo, row.variant): row for row in ROWS if row.opinfo}
 
 
 def is_random(captured: torch.export.ExportedProgram) -> bool:
@@ -118,9 +118,8 @@ def check(info: Any, case: Case, stage: Stage) -> set[str]:
     running = checking.session(program)
     stage.name = "values"
     random = title(info).startswith(UNINITIALIZED) or is_random(captured)
-    row = Row(
-        "", random=random, tolerance=tolerances().get((info.name, info.variant_test_name), {})
-    )
+    row = rows().get((info.name, info.variant_test_name), Row(""))
+    row = Row("", random=random, tolerance=row.tolerance, wide=row.wide)
     checking.compare(row, running, case, case.inputs)
     return checking.fallbacks(program)
 

@@ -247,59 +247,58 @@ def test_script_objects(archive: pathlib.Path, tmp_path: pathlib.Path):
     refused(with_model(archive, model, tmp_path / "m.pt2"), "script objects, here a mine.Queue")
 
 
+def serialized(value: Any) -> dict[str, Any]:
+    """An argument as .pt2 archives hold it; a string names a tensor of the program."""
+    if value is None:
+        return {"as_none": True}
+    if isinstance(value, list):
+        return {"as_ints": value}
+    if isinstance(value, str):
+        return {"as_tensor": {"name": value}}
+    return {f"as_{type(value).__name__}": value}
+
+
+BOUNDS = ("start", "end", "step")
+STATISTICS = {"running_mean": None, "running_var": None, "use_input_stats": False}
+NORM = {**STATISTICS, "momentum": 0.1, "eps": 1e-5, "cudnn_enabled": False}
+AA = {"self": "x", "align_corners": False}
+
+
 @pytest.mark.parametrize(
     ("target", "arguments", "match"),
     [
-        ("as_strided.default", {"size": [2, 2], "stride": [1]}, "needs a stride for each size"),
-        ("_upsample_bilinear2d_aa.default", {"output_size": [2, 2, 2]}, "must be SymInt"),
-        ("_upsample_bilinear2d_aa.default", {"output_size": [2, 2]}, "a batch of images"),
-        ("upsample_nearest2d.default", {"output_size": [2, 2]}, "a batch of images"),
+        ("as_strided", {"self": "x", "size": [2, 2], "stride": [1]}, "a stride for each size"),
+        ("_upsample_bilinear2d_aa", {**AA, "output_size": [2, 2, 2]}, "must be SymInt"),
+        ("_upsample_bilinear2d_aa", {**AA, "output_size": [2, 2]}, "a batch of images"),
+        ("upsample_nearest2d", {"self": "x", "output_size": [2, 2]}, "a batch of images"),
+        ("range.step", dict(zip(BOUNDS, (0, 1 << 62, 1), strict=True)), "constant of .* elements"),
+        ("range.step", dict(zip(BOUNDS, (3, 0, 1), strict=True)), "constant of -2.* elements"),
+        ("arange.start", {"start": 0.5, "end": 1e300}, "constant of .* elements"),
+        ("linspace", {"start": 0, "end": 1, "steps": 1 << 61}, "integer of 32 bits"),
+        ("linspace", {"start": 0, "end": 1, "steps": 1 << 30}, "constant of .* elements"),
+        ("fft_fftfreq", {"n": (1 << 31) - 1}, "constant of .* elements"),
+        ("instance_norm", {"input": "x", **NORM}, "do not fit together"),
+        ("narrow", {"self": "x", "dim": 0, "start": "x", "length": 1}, "an integer"),
+        ("max_pool1d", {"self": "x", "kernel_size": [2], "stride": [0]}, "is not positive"),
+        ("adaptive_max_pool1d", {"self": "x", "output_size": [1 << 40]}, "2 outputs|results"),
+        ("mvlgamma", {"self": "x", "p": 1 << 30}, "too large"),
+        ("unsqueeze", {"self": "x", "dim": 1 << 40}, "integer of 32 bits"),
     ],
 )
-def test_arguments_that_pytorch_refuses(
-    archive: pathlib.Path,
-    tmp_path: pathlib.Path,
-    target: str,
-    arguments: dict[str, list[int]],
-    match: str,
+def test_calls_that_pytorch_refuses(
+    archive: pathlib.Path, tmp_path: pathlib.Path, target: str, arguments: Any, match: str
 ):
     model = model_of(archive)
     nodes = model["graph_module"]["graph"]["nodes"]
     node = next(node for node in nodes if node["target"].endswith("linear.default"))
-    node["target"] = f"torch.ops.aten.{target}"
-    node["inputs"] = [{"name": "", "arg": {"as_tensor": {"name": "x"}}, "kind": 1}]
-    node["inputs"] += [
-        {"name": name, "arg": {"as_ints": numbers}, "kind": 1}
-        for name, numbers in arguments.items()
-    ]
-    if target.startswith("_upsample"):
-        node["inputs"].append({"name": "align_corners", "arg": {"as_bool": False}, "kind": 1})
-    refused(with_model(archive, model, tmp_path / "m.pt2"), match)
-
-
-@pytest.mark.parametrize(
-    ("target", "names", "numbers", "match"),
-    [
-        ("range.step", ("start", "end", "step"), (0, 1 << 62, 1), "a range of .* elements"),
-        ("range.step", ("start", "end", "step"), (3, 0, 1), "a range of .* elements"),
-        ("linspace.default", ("start", "end", "steps"), (0, 1, 1 << 61), "larger than memory"),
-    ],
-)
-def test_tensors_larger_than_memory(
-    archive: pathlib.Path,
-    tmp_path: pathlib.Path,
-    target: str,
-    names: tuple[str, ...],
-    numbers: tuple[int, ...],
-    match: str,
-):
-    model = model_of(archive)
-    nodes = model["graph_module"]["graph"]["nodes"]
-    node = next(node for node in nodes if node["target"].endswith("linear.default"))
-    node["target"] = f"torch.ops.aten.{target}"
+    node["target"] = f"torch.ops.aten.{target}{'' if '.' in target else '.default'}"
+    schema = getattr(torch.ops.aten, target.partition(".")[0])
+    schema = getattr(schema, target.partition(".")[2] or "default")._schema
+    for argument in schema.arguments:
+        if argument.name not in arguments and not argument.has_default_value():
+            arguments = {**arguments, argument.name: None}
     node["inputs"] = [
-        {"name": name, "arg": {"as_int": number}, "kind": 1}
-        for name, number in zip(names, numbers, strict=True)
+        {"name": name, "arg": serialized(value), "kind": 1} for name, value in arguments.items()
     ]
     refused(with_model(archive, model, tmp_path / "m.pt2"), match)
 

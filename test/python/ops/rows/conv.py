@@ -68,6 +68,7 @@ ROWS = [
     Row(
         "aten::conv_transpose3d.input",
         opinfo="nn.functional.conv_transpose3d",
+        wide=True,
         cases=(
             Case(
                 lambda x, w: aten.conv_transpose3d.input(

@@ -1,0 +1,26 @@
+// A vector that is indexed by numbers of the user's program.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+namespace onnx_native {
+
+// A std::vector whose element access throws std::out_of_range where there is no such element.
+template <class T>
+class CheckedVector : public std::vector<T> {
+ public:
+  using std::vector<T>::vector;
+  CheckedVector() = default;
+  CheckedVector(std::vector<T> elements)  // NOLINT(google-explicit-constructor): the same list
+      : std::vector<T>(std::move(elements)) {}
+
+  T& operator[](size_t i) { return this->at(i); }
+  const T& operator[](size_t i) const { return this->at(i); }
+  T& front() { return this->at(0); }
+  const T& front() const { return this->at(0); }
+  T& back() { return this->at(this->size() - 1); }
+  const T& back() const { return this->at(this->size() - 1); }
+};
+
+}  // namespace onnx_native
