@@ -1,7 +1,5 @@
 # The fuzz targets, one per reader, and nothing else (test/fuzz/README.md).
-# Sanitized and guiding the fuzzer: the rooms that hostile files reach first. The others have the
-# standard library's assertions, which see what leaves a vector, and compile in a third of the time.
-foreach(room base aten readers api)
+foreach(room ${rooms_built})
   target_compile_options(room_${room} PRIVATE
     -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined)
 endforeach()
