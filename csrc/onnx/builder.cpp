@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <iomanip>
 #include <limits>
 
 #include "onnx/kernels.h"
@@ -88,7 +89,8 @@ Value Builder::tensor(TensorData data) {
 
 int64_t Builder::constant_size(double count) const {
   constexpr double kMost = 1 << 26;
-  check(count >= 0 && count <= kMost, "a constant of ", count, " elements");
+  check(count >= 0 && count <= kMost, std::fixed, std::setprecision(0), "a constant of ", count,
+        " elements; the limit is ", kMost);
   return static_cast<int64_t>(count);
 }
 

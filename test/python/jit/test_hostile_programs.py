@@ -129,7 +129,7 @@ class PartOfNothing(torch.nn.Module):
         (TooFewDimensions(), "dimension -2 is out of range for a 1-D tensor"),
         (NoSizes(), "dimension 2 is out of range for a 0-D tensor"),
         (ManyPieces(), "1048576 pieces; the limit is 65536"),
-        (ManyIndices(), "a constant of 4.29497e+09 elements"),
+        (ManyIndices(), "a constant of 4294967294 elements; the limit is 67108864"),
         (UnknownMode(), "interpolation mode 7"),
         (PartOfNothing(), "a part of the shape of a 0-d tensor"),
     ],
