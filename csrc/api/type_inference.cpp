@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "api/complex_types.h"
 #include "aten/functional_schema.h"
 #include "aten/visit.h"
 
@@ -16,56 +17,14 @@ using Kind = aten::Type::Kind;
 
 using aten::for_each_value;
 
-// Operators that turn complex tensors into real ones, and real ones into complex ones.
-bool gives_real(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"aten::abs",
-                                                "aten::real",
-                                                "aten::imag",
-                                                "aten::view_as_real",
-                                                "aten::angle",
-                                                "aten::istft",
-                                                "aten::fft_irfft",
-                                                "aten::fft_irfft2",
-                                                "aten::fft_irfftn",
-                                                "aten::fft_hfft",
-                                                "aten::fft_hfft2",
-                                                "aten::fft_hfftn",
-                                                "aten::eq",
-                                                "aten::ne",
-                                                "aten::isnan",
-                                                "aten::isinf",
-                                                "aten::isfinite",
-                                                "aten::linalg_norm",
-                                                "aten::linalg_vector_norm",
-                                                "aten::norm"};
-  return std::ranges::find(kNames, name) != std::end(kNames);
-}
-
-bool gives_complex(std::string_view name) {
-  return name == "aten::view_as_complex" || name == "aten::complex" || name == "aten::polar" ||
-         (name.starts_with("aten::fft_") && !gives_real(name) && !name.ends_with("shift") &&
-          !name.ends_with("freq"));
-}
-
-bool is_complex_call(const aten::Node& node) {
-  const std::string_view name = node.schema ? std::string_view(node.schema->name) : node.op;
-  if (name == "aten::stft") {
-    const auto at = static_cast<size_t>(node.schema->index("return_complex"));
-    const auto* asked = at < node.arguments.size() ? node.arguments[at].get<bool>() : nullptr;
-    return asked && *asked;
-  }
-  return gives_complex(name) || (ops::key_of(node) == ops::Key::complex && !gives_real(name));
-}
-
-// The dtype of transforms, by that of what is transformed; nothing of other calls.
-aten::Type recorded_type(const aten::Node& node) {
-  const std::string_view name = node.schema->name;
-  const bool transform = name.starts_with("aten::fft_") || name == "aten::istft";
-  const aten::Value* of = node.arguments.empty() ? nullptr : node.arguments[0].as_value();
-  if ((!transform && !is_complex_call(node)) || !of || !of->type.is_tensor()) return {};
-  const DType real = real_dtype(of->type.dtype);
-  const DType parts = is_floating(real) ? real : DType::f32;
-  return aten::Type::tensor(is_complex_call(node) ? complex_dtype(parts) : parts, std::nullopt);
+// How many results the lowering is told of: elements of lists only where they are those of an
+// argument.
+size_t told_results(const aten::Node& node, bool list) {
+  if (!list) return node.schema->returns.size();
+  const auto* elements = node.arguments.empty()
+                             ? nullptr
+                             : node.arguments[0].get<aten::Argument::List>();
+  return elements ? elements->size() : 0;
 }
 
 }  // namespace
@@ -213,7 +172,7 @@ struct LoweringTypes::State {
     if (!lowered.value) return {};
     DType dtype = lowered.value->dtype;
     std::optional<Shape> shape = lowered.value->shape;
-    if (is_complex) {
+    if (is_complex && is_floating(dtype)) {
       dtype = complex_dtype(dtype);
       if (shape && !shape->empty()) shape->pop_back();
     }
@@ -225,28 +184,29 @@ struct LoweringTypes::State {
   }
 
   std::vector<aten::Type> infer(const aten::Node& node) {
-    if (!bind_arguments(node) || !lowerings.find(node)) return unknown(node);
+    if (!bind_arguments(node)) return unknown(node);
     const bool list =
         node.schema && node.schema->returns.size() == 1 && node.schema->returns[0].type.list;
     // Some lowerings ask what the program has recorded of their results.
     aten::Node asked = node;
     std::vector<aten::Value> recorded;
-    if (node.schema && !list) recorded.resize(node.schema->returns.size());
-    for (aten::Value& result : recorded) {
-      result.type = recorded_type(node);
-      asked.outputs.push_back(&result);
+    if (node.schema) recorded.resize(told_results(node, list));
+    for (size_t i = 0; i < recorded.size(); ++i) {
+      const DType dtype = recorded_dtype(node, i);
+      if (dtype != DType::undefined) recorded[i].type = aten::Type::tensor(dtype, std::nullopt);
+      asked.outputs.push_back(&recorded[i]);
     }
+    if (!lowerings.find(asked)) return unknown(node);
     ops::Results lowered = lowerer.results_of(asked);
     if (node.schema && !list && lowered.size() > node.schema->returns.size()) {
       lowered.resize(node.schema->returns.size());
     }
     name_sizes(lowered);
-    const bool complex = is_complex_call(node);
     std::vector<aten::Type> types;
     for (size_t i = 0; i < lowered.size(); ++i) {
       const bool number =
           !node.schema || (!list && node.schema->returns[i].type.kind != aten::TypeKind::tensor);
-      types.push_back(type_of(lowered[i], complex, number));
+      types.push_back(type_of(lowered[i], is_complex(recorded_dtype(node, i)), number));
       if (types.back().kind == Kind::sym_int) lowered[i] = *types.back().dim;
     }
     results[&node] = std::move(lowered);

@@ -26,8 +26,8 @@ class Dim {
   Dim(int64_t value);  // NOLINT(google-explicit-constructor): a size is most often a number
   Dim(int value) : Dim(static_cast<int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
   static Dim symbol(std::string_view name);
-  // A symbol that no other has: "u0", "u1", ... unless a stem is given. For sizes that depend on
-  // data.
+  // A symbol that no other has: "u0", "u1", ... as PyTorch names sizes that depend on data, or
+  // "step0", "step1", ... of a loop. It may be 0.
   static Dim fresh(std::string_view stem = "u");
   // Forgets the names seen on this thread, so that fresh() counts from 0 again: called at the start
   // of an export, before its program is read, so that the same program gives the same names.
@@ -48,11 +48,11 @@ class Dim {
   bool is_symbol() const;
   bool equals(int64_t value) const { return constant() == value; }
 
-  // What can be said of the value, given that symbols are >= 0 (>= 1 where assume_positive was
-  // called on the symbol's name is not tracked: torch.export's sizes are taken as >= 1 only by
-  // `known_positive(true)`).
+  // What can be said of the value, given that symbols are >= 0, and >= 1 those that are sizes of
+  // inputs, as torch.export has them: all but the names that fresh() gives. Unless
+  // `inputs_positive`.
   bool known_non_negative() const;
-  bool known_positive(bool symbols_positive = true) const;
+  bool known_positive(bool inputs_positive = true) const;
 
   // Names of all symbols in the expression, in canonical order, each once.
   std::vector<std::string> symbols() const;

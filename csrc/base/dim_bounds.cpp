@@ -44,10 +44,19 @@ Bounds scale(const Bounds& bounds, int64_t by) {
 Bound larger(Bound a, Bound b) { return a && b ? std::max(*a, *b) : a ? a : b; }
 Bound smaller(Bound a, Bound b) { return a && b ? std::min(*a, *b) : a ? a : b; }
 
-Bounds factor_bounds(const Dim::Factor& factor, int64_t symbols_from) {
-  if (factor.kind == Dim::Atom::symbol) return {symbols_from, std::nullopt};
-  const Bounds a = bounds(factor.operands[0], symbols_from);
-  const Bounds b = bounds(factor.operands[1], symbols_from);
+// Whether the name is one of Dim::fresh(). A size of an input that the user calls so is taken for
+// one that may be 0, which is right too.
+bool depends_on_data(std::string_view name) {
+  const size_t stem = name.find_last_not_of("0123456789") + 1;
+  return stem < name.size() && (name.substr(0, stem) == "u" || name.substr(0, stem) == "step");
+}
+
+Bounds factor_bounds(const Dim::Factor& factor, int64_t inputs_from) {
+  if (factor.kind == Dim::Atom::symbol) {
+    return {depends_on_data(factor.name) ? 0 : inputs_from, std::nullopt};
+  }
+  const Bounds a = bounds(factor.operands[0], inputs_from);
+  const Bounds b = bounds(factor.operands[1], inputs_from);
   const Bound divisor = factor.operands[1].constant();
   const bool positive_divisor = b.low && *b.low >= 1;
   switch (factor.kind) {
@@ -77,12 +86,12 @@ Bounds factor_bounds(const Dim::Factor& factor, int64_t symbols_from) {
 
 // Whether the value is >= 0, replacing an atom by what bounds it from below in the sum. Gives up
 // after `steps`.
-bool non_negative(const Dim& dim, int64_t symbols_from, int depth, int& steps) {
-  const Bounds range = bounds(dim, symbols_from);
+bool non_negative(const Dim& dim, int64_t inputs_from, int depth, int& steps) {
+  const Bounds range = bounds(dim, inputs_from);
   if (range.low && *range.low >= 0) return true;
   if (depth == 0 || --steps < 0 || (range.high && *range.high < 0)) return false;
   const auto holds = [&](const Dim& relaxed) {
-    return non_negative(relaxed, symbols_from, depth - 1, steps);
+    return non_negative(relaxed, inputs_from, depth - 1, steps);
   };
   for (const Dim::Term& term : dim.terms()) {
     if (term.factors.size() != 1 || term.factors[0].kind == Dim::Atom::symbol) continue;
@@ -109,7 +118,7 @@ bool non_negative(const Dim& dim, int64_t symbols_from, int depth, int& steps) {
         }
         break;
       default:
-        if (const Bounds low = bounds(a, symbols_from); !added && low.low && *low.low >= 0) {
+        if (const Bounds low = bounds(a, inputs_from); !added && low.low && *low.low >= 0) {
           if (holds(rest + coefficient * a)) return true;
         }
         break;
@@ -120,12 +129,12 @@ bool non_negative(const Dim& dim, int64_t symbols_from, int depth, int& steps) {
 
 }  // namespace
 
-Bounds bounds(const Dim& dim, int64_t symbols_from) {
+Bounds bounds(const Dim& dim, int64_t inputs_from) {
   Bounds sum{0, 0};
   for (const Dim::Term& term : dim.terms()) {
     Bounds product{1, 1};
     for (const Dim::Factor& factor : term.factors) {
-      product = multiply(product, factor_bounds(factor, symbols_from));
+      product = multiply(product, factor_bounds(factor, inputs_from));
     }
     product = scale(product, term.coefficient);
     sum = {add(sum.low, product.low), add(sum.high, product.high)};
@@ -138,10 +147,10 @@ bool Dim::known_non_negative() const {
   return non_negative(*this, 0, kDeepest, steps);
 }
 
-bool Dim::known_positive(bool symbols_positive) const {
+bool Dim::known_positive(bool inputs_positive) const {
   if (const auto value = constant()) return *value > 0;
   int steps = kMostSteps;
-  return non_negative(*this - Dim(1), symbols_positive ? 1 : 0, kDeepest, steps);
+  return non_negative(*this - Dim(1), inputs_positive ? 1 : 0, kDeepest, steps);
 }
 
 }  // namespace onnx_native

@@ -15,6 +15,8 @@ Ints axes_of(Value x, const std::optional<Ints>& dim);
 Value reduced(Builder& b, std::string_view onnx_op, Value x, const Ints& axes, bool keepdim);
 // Sum over the axes; the dtype stays.
 Value sum_over(Builder& b, Value x, const Ints& axes, bool keepdim);
+// Mean of floats; of no elements, NaN.
+Value mean_over(Builder& b, Value x, const Ints& axes, bool keepdim);
 // Largest (or smallest) elements; NaN wins.
 Value extreme_over(Builder& b, std::string_view onnx_op, Value x, const Ints& axes, bool keepdim);
 // The sizes of axes [begin, end), which count from the back where negative. Throws

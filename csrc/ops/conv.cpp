@@ -109,7 +109,9 @@ Value conv_tbc(Builder& b, Value self, Value weight, Value bias, int64_t pad) {
 
 void register_conv(OpTable& ops) {
   ops.def({"aten::conv1d", "aten::conv2d", "aten::conv3d"}, conv);
-  ops.def({"aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding"}, conv_padding);
+  ops.def({"aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding",
+           "aten::_convolution_mode"},
+          conv_padding);
   ops.def(
       {"aten::conv_transpose1d", "aten::conv_transpose2d.input", "aten::conv_transpose3d.input"},
       conv_transpose);

@@ -5,6 +5,7 @@
 #include "ops/axes.h"
 #include "ops/families.h"
 #include "ops/numeric.h"
+#include "ops/view.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -19,7 +20,16 @@ using Step = std::function<Values(const Values& state, Value element)>;
 // after each step, stacked along the axis, are the result.
 Values scan(Builder& b, Value x, int64_t axis, const Values& initial, const Step& step) {
   Shape slice = x->known_shape();
+  const Dim length = slice[axis];
+  if (!length.known_positive()) {  // ONNX Runtime does not scan nothing
+    slice[axis] = 1;
+    Values results = scan(b, b.concat({x, b.full(x->dtype, 0, slice)}, axis), axis, initial, step);
+    for (Value& result : results) result = b.slice(result, axis, 0, length);
+    return results;
+  }
   slice.erase(slice.begin() + axis);
+  // ONNX Runtime crashes when it stacks slices of no elements along another axis than the first.
+  const bool transposes = !numel(slice).known_positive();
   const auto body = b.subgraph("step", [&] {
     Values state;
     for (const Value start : initial) {
@@ -39,8 +49,11 @@ Values scan(Builder& b, Value x, int64_t axis, const Values& initial, const Step
                                {{"body", body},
                                 {"num_scan_inputs", 1},
                                 {"scan_input_axes", Ints{axis}},
-                                {"scan_output_axes", Ints(states, axis)}});
-  return {results.begin() + states, results.end()};
+                                {"scan_output_axes", Ints(states, transposes ? 0 : axis)}});
+  Values stacked = {results.begin() + states, results.end()};
+  if (transposes)
+    for (Value& result : stacked) result = move_axis(b, result, 0, axis);
+  return stacked;
 }
 
 Value for_sum(Builder& b, Value x, std::optional<DType> dtype) {
@@ -78,6 +91,16 @@ Value log_cumsum_exp(Builder& b, Value self, int64_t dim) {
 
 enum class Extreme { greatest, least };
 
+// What no number of the dtype is less, or more, than.
+Scalar least(DType dtype) {
+  if (is_floating(dtype)) return -std::numeric_limits<double>::infinity();
+  return Scalar(lowest_value(dtype)).to_int();
+}
+Scalar most(DType dtype) {
+  if (is_floating(dtype)) return std::numeric_limits<double>::infinity();
+  return Scalar(max_value(dtype)).to_int();
+}
+
 // The last index of the extreme so far; NaN is more extreme than any number.
 std::array<Value, 2> cumulative_extreme(Builder& b, Value self, int64_t dim, Extreme extreme) {
   if (self->rank() == 0) return {self, b.i64(0)};
@@ -85,7 +108,7 @@ std::array<Value, 2> cumulative_extreme(Builder& b, Value self, int64_t dim, Ext
   const Value x = dtype == DType::boolean ? b.cast(self, DType::i32) : self;
   const int64_t axis = normalize_axis(dim, x->rank());
   if (is_empty(x)) return {self, b.full(DType::i64, 0, x->known_shape())};
-  const Value start = b.select(x, axis, 0);
+  const Value start = b.like(x, extreme == Extreme::greatest ? least(x->dtype) : most(x->dtype));
   // State: value, its index, index of the next element.
   const Values results =
       scan(b, x, axis, {start, b.i64(0), b.i64(0)}, [&](const Values& state, Value element) {

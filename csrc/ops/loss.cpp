@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "onnx/builder.h"
+#include "ops/axes.h"
 #include "ops/distance.h"
 #include "ops/families.h"
 
@@ -14,7 +15,8 @@ enum Reduction : int64_t { kNone, kMean, kSum };
 
 Value reduced(Builder& b, Value loss, int64_t reduction) {
   if (reduction == kNone) return loss;
-  return b.reduce(reduction == kMean ? "ReduceMean" : "ReduceSum", loss, {}, false);
+  const Ints axes = axes_of(loss, std::nullopt);
+  return reduction == kMean ? mean_over(b, loss, axes, false) : sum_over(b, loss, axes, false);
 }
 
 Value plus(Builder& b, Value x, double number) { return b.Add(x, b.like(x, number)); }

@@ -51,6 +51,22 @@ Dim count_over(Value x, const Ints& axes) {
 
 namespace {
 
+// The count as a tensor of x's dtype.
+Value count_like(Builder& b, Value x, const Dim& count) {
+  if (const auto number = count.constant()) return b.like(x, *number);
+  return b.cast(b.dim_value(count), x->dtype);
+}
+
+}  // namespace
+
+Value mean_over(Builder& b, Value x, const Ints& axes, bool keepdim) {
+  if (count_over(x, axes).known_positive()) return reduced(b, "ReduceMean", x, axes, keepdim);
+  // ONNX Runtime's mean of nothing is 0; ATen's is NaN.
+  return b.Div(sum_over(b, x, axes, keepdim), count_like(b, x, count_over(x, axes)));
+}
+
+namespace {
+
 using Axes = std::optional<Ints>;
 
 Axes one_axis(const std::optional<int64_t>& dim) { return dim ? Axes(Ints{*dim}) : std::nullopt; }
@@ -66,18 +82,6 @@ Value sum(Builder& b, Value self, Axes dim, bool keepdim, std::optional<DType> d
 
 Value product(Builder& b, Value self, Axes dim, bool keepdim, std::optional<DType> dtype) {
   return reduced(b, "ReduceProd", for_sum(b, self, dtype), axes_of(self, dim), keepdim);
-}
-
-// The count as a tensor of x's dtype.
-Value count_like(Builder& b, Value x, const Dim& count) {
-  if (const auto number = count.constant()) return b.like(x, *number);
-  return b.cast(b.dim_value(count), x->dtype);
-}
-
-Value mean_over(Builder& b, Value x, const Ints& axes, bool keepdim) {
-  if (count_over(x, axes).known_positive()) return reduced(b, "ReduceMean", x, axes, keepdim);
-  // ONNX Runtime's mean of nothing is 0; ATen's is NaN.
-  return b.Div(sum_over(b, x, axes, keepdim), count_like(b, x, count_over(x, axes)));
 }
 
 Value mean(Builder& b, Value self, Axes dim, bool keepdim, std::optional<DType> dtype) {
@@ -107,7 +111,7 @@ Value count_nonzero(Builder& b, Value self, const Axes& dim) {
 // Whether any element is true, of bools; an empty axis has none.
 Value any_over(Builder& b, Value x, const Ints& axes, bool keepdim) {
   if (axes.empty()) return x;
-  if (count_over(x, axes).known_positive()) {
+  if (count_over(x, axes).known_positive(false)) {
     const Value most = b.reduce("ReduceMax", b.cast(x, DType::i32), axes, keepdim);
     return b.cast(most, DType::boolean);
   }

@@ -253,7 +253,9 @@ Value roll(Builder& b, Value self, const Shape& shifts, const Ints& dims) {
       self = b.concat({b.slice(self, dim, start, kToEnd), b.slice(self, dim, 0, start)}, dim);
     } else if (!shifts[i].equals(0)) {
       Value from = positions(b, -shifts[i], shape[dim]);
-      self = b.gather(self, b.op("Mod", {from, b.dim_value(shape[dim])}), dim);
+      const bool has_elements = shape[dim].known_positive();
+      const Dim divisor = has_elements ? shape[dim] : Dim::max(1, shape[dim]);
+      self = b.gather(self, b.op("Mod", {from, b.dim_value(divisor)}), dim);
     }
   }
   return self;

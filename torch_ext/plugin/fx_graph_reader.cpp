@@ -65,21 +65,32 @@ struct Items {
 
 bool is_sequence(PyObject* object) { return PyList_Check(object) || PyTuple_Check(object); }
 
-int64_t integer(PyObject* object) {
-  const long long number = PyLong_AsLongLong(object);
+// What PyLong_As... gave.
+template <class Number>
+Number converted(Number number, PyObject* object) {
   if (number == -1 && PyErr_Occurred()) {
     PyErr_Clear();
-    fail(ErrorKind::unsupported, "the integer ", py::repr(object).cast<std::string>(),
-         " does not fit into 64 bits");
+    fail(ErrorKind::unsupported, "the number ", py::repr(object).cast<std::string>(),
+         " is too large");
   }
   return number;
+}
+
+int64_t integer(PyObject* object) { return converted(PyLong_AsLongLong(object), object); }
+double floating(PyObject* object) { return converted(PyLong_AsDouble(object), object); }
+
+// A number of the program; one beyond 64 bits, such as a size's bound in an assertion, as a float.
+Argument whole_number(PyObject* object) {
+  int overflow = 0;
+  const int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
+  return overflow == 0 ? Argument(number) : Argument(floating(object));
 }
 
 // Numbers, strings and torch's enumerations; nullopt for anything else.
 std::optional<Argument> literal(PyObject* object) {
   if (object == Py_None) return Argument();
   if (PyBool_Check(object)) return Argument(object == Py_True);
-  if (PyLong_Check(object)) return Argument(integer(object));
+  if (PyLong_Check(object)) return whole_number(object);
   if (PyFloat_Check(object)) return Argument(PyFloat_AS_DOUBLE(object));
   if (PyUnicode_Check(object)) return Argument(std::string(text(object)));
   if (PyComplex_Check(object)) {
@@ -423,13 +434,12 @@ Argument GraphReader::argument(PyObject* object, const aten::SchemaType& type) {
     if (type.kind != aten::TypeKind::floating) return argument(object);
     List list;
     for (PyObject* item : items) {
-      list.push_back(PyLong_Check(item) ? Argument(static_cast<double>(integer(item)))
-                                        : argument(item));
+      list.push_back(PyLong_Check(item) ? Argument(floating(item)) : argument(item));
     }
     return list;
   }
   if (type.kind == aten::TypeKind::floating && PyLong_Check(object) && !PyBool_Check(object)) {
-    return static_cast<double>(integer(object));
+    return floating(object);
   }
   return argument(object);
 }

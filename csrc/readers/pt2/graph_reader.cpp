@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "aten/autocast.h"
@@ -29,6 +30,13 @@ struct Deeper {
 };
 
 constexpr int64_t kStrided = 7;
+
+// A number of the program; one beyond 64 bits, such as a size's bound in an assertion, as a float.
+Argument whole_number(const Json& value, const char* what) {
+  const bool is_beyond = value.is_number() && !is_integer(value);
+  if (is_beyond && std::abs(value.get<double>()) >= 0x1p63) return value.get<double>();
+  return integer(value, what);
+}
 
 // "torch.ops.aten.add.Tensor" -> "aten::add.Tensor", "torch.ops.higher_order.cond" ->
 // "higher_order::cond", "_operator.add" and "torch.sym_float" -> "python::...".
@@ -221,7 +229,7 @@ Argument GraphReader::symbolic(const Json& value, std::string_view literal) {
   const auto [kind, inner] = choice(value, "a symbolic number");
   if (kind == "as_name") return named(string(inner, "name"));
   if (kind != literal) damaged("a symbolic number that is none");
-  if (literal == "as_int") return integer(inner, "a number");
+  if (literal == "as_int") return whole_number(inner, "a number");
   if (literal == "as_bool") return boolean(inner, "a bool");
   return number(inner, "a number");
 }
@@ -236,7 +244,7 @@ Argument GraphReader::argument(const Json& json) {
     const auto [which, inner] = choice(item, "an argument");
     return which == "as_tensor" ? tensor(inner) : Argument();
   };
-  const auto integers = [](const Json& item) -> Argument { return integer(item, "an argument"); };
+  const auto integers = [](const Json& item) { return whole_number(item, "an argument"); };
   const auto numbers = [](const Json& item) -> Argument { return number(item, "an argument"); };
   const auto bools = [](const Json& item) -> Argument { return boolean(item, "an argument"); };
   if (kind == "as_none") return {};

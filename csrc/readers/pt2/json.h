@@ -38,10 +38,12 @@ inline const std::string& string(const Json& value, const char* what) {
   if (!text) damaged(concat(what, " is no string"));
   return *text;
 }
+inline bool is_integer(const Json& value) {
+  return value.is_number_integer() &&
+         !(value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX});
+}
 inline int64_t integer(const Json& value, const char* what) {
-  if (!value.is_number_integer() ||
-      (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}))
-    damaged(concat(what, " is no 64-bit integer"));
+  if (!is_integer(value)) damaged(concat(what, " is no 64-bit integer"));
   return value.get<int64_t>();
 }
 inline bool boolean(const Json& value, const char* what) {

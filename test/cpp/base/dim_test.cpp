@@ -112,6 +112,10 @@ TEST(Dim, Signs) {
   EXPECT_TRUE((s0 - Dim::floor_div(s0, 2)).known_non_negative());
   EXPECT_FALSE((s0 - s1).known_non_negative());
   EXPECT_FALSE(Dim(0).known_positive());
+  EXPECT_FALSE(Dim::symbol("u0").known_positive());
+  EXPECT_TRUE((Dim::symbol("u0") + 1).known_positive());
+  EXPECT_FALSE(Dim::fresh("step").known_positive());
+  EXPECT_TRUE(Dim::symbol("u").known_positive());
 }
 
 TEST(Dim, SubstituteAndEvaluate) {

@@ -405,7 +405,7 @@ class ChoosesByData(nn.Module):
 
 
 class NothingLeft(nn.Module):
-    """Without rows, the rank is another."""
+    """Without rows, the rank is another: what only happens to other inputs than these."""
 
     def forward(self, x):
         kept = x[x[:, 0] > 0]
@@ -582,6 +582,14 @@ class Spectrogram(nn.Module):
         return torch.log(torch.matmul(power.transpose(1, 2), self.filters).clamp(min=1e-5))
 
 
+class Transforms(nn.Module):
+    def forward(self, x):
+        spectrum = torch.fft.rfft(x, dim=1)
+        both = torch.fft.fft2(x)
+        filtered = torch.fft.irfft(spectrum * torch.complex(x[:, :1], x[:, 1:2]), dim=1)
+        return spectrum.abs(), torch.view_as_real(both), filtered, both.imag.sum()
+
+
 def masked(batch, time):
     lengths = torch.arange(time - batch + 1, time + 1).unsqueeze(1)
     return torch.randn(batch, time, 8), torch.arange(time).unsqueeze(0) >= lengths
@@ -601,6 +609,8 @@ class Keyed(nn.Module):
 def rows(*sizes, width=4):
     return [(torch.randn(size, width),) for size in sizes]
 
+
+torch.manual_seed(0)  # the same weights and inputs in every run
 
 BATCH = [{0: "batch"}]
 # Name -> module, inputs, dynamic shapes.
@@ -683,7 +693,7 @@ PROGRAMS = {
         BATCH,
     ),
     "nothing left": (NothingLeft(), rows(5, 9), BATCH),
-    "grows numbers": (GrowsNumbers(), rows(4, 7), BATCH),
+    "grows numbers": (GrowsNumbers(), [*rows(4, 7), (-torch.ones(3, 4),)], BATCH),
     "ragged": (Ragged(), rows(4, 6, width=5), BATCH),
     "ragged sometimes": (RaggedSometimes(), [*rows(4, 6), (-torch.ones(2, 4),)], BATCH),
     "ragged rows": (RaggedRows(), rows(4, 6), BATCH),
@@ -700,5 +710,6 @@ PROGRAMS = {
         [(torch.randn(2, 400),), (torch.randn(1, 600),)],
         [{0: "batch", 1: "time"}],
     ),
+    "transforms": (Transforms(), rows(2, 5, width=8), BATCH),
     "keyed": (Keyed(), rows(2, 5), BATCH),
 }
