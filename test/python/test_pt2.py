@@ -79,6 +79,7 @@ PROGRAMS = {
     "mutating": (Calling(mutating), 1),
     "sizes": (Calling(sizes), 1),
     "arguments": (Calling(arguments), 1),
+    "bound beyond 64 bits": (Calling(lambda x: x[x[:, 0] > 0].nonzero()), 1),
     "no_grad": (Calling(torch.no_grad()(lambda x: x.exp())), 1),
 }
 
