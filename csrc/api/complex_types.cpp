@@ -60,9 +60,8 @@ bool makes_complex(const aten::Node& node, std::string_view name) {
   if (name.starts_with("aten::fft_"))
     return real_results(name) == 0 && !name.ends_with("shift") && !name.ends_with("freq");
   static constexpr std::string_view kNames[] = {
-      "aten::_fft_r2c", "aten::_linalg_eigvals", "aten::chalf",
-      "aten::complex",  "aten::linalg_eig",      "aten::linalg_eigvals",
-      "aten::polar",    "aten::view_as_complex"};
+      "aten::_fft_r2c",   "aten::_linalg_eigvals", "aten::chalf", "aten::complex",
+      "aten::linalg_eig", "aten::linalg_eigvals",  "aten::polar", "aten::view_as_complex"};
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 

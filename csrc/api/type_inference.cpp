@@ -21,9 +21,8 @@ using aten::for_each_value;
 // argument.
 size_t told_results(const aten::Node& node, bool list) {
   if (!list) return node.schema->returns.size();
-  const auto* elements = node.arguments.empty()
-                             ? nullptr
-                             : node.arguments[0].get<aten::Argument::List>();
+  const auto* elements =
+      node.arguments.empty() ? nullptr : node.arguments[0].get<aten::Argument::List>();
   return elements ? elements->size() : 0;
 }
 

@@ -57,10 +57,10 @@ class Inputs:
         self._names = [parameter.name for parameter in parameters(model)]
         self.arguments = self._ordered(args, kwargs)
         given = self._names[: len(self.arguments)]
-        by_name = _by_name(given, dynamic_shapes, self._called)
+        shapes = _in_order(given, dynamic_shapes, self._called)
         self.specs = [
-            _spec(value, by_name.get(name), name)
-            for name, value in zip(given, self.arguments, strict=True)
+            _spec(value, shape, name)
+            for name, value, shape in zip(given, self.arguments, shapes, strict=True)
         ]
         self._open = [leaf[0] != "literal" for leaf in _leaves(self.specs)]
 
@@ -101,17 +101,18 @@ def dynamic_shapes_of(
     return shapes
 
 
-def _by_name(names: Sequence[str], dynamic_shapes: Any, called: str) -> Mapping[str, Any]:
+def _in_order(names: Sequence[str], dynamic_shapes: Any, called: str) -> Sequence[Any]:
+    """One entry for each argument. Those of a traced module may have the same name."""
     if dynamic_shapes is None:
-        return {}
+        return [None] * len(names)
     if isinstance(dynamic_shapes, Mapping):
         unknown = [name for name in dynamic_shapes if name not in names]
         if unknown:
             raise ValueError(f"dynamic_shapes names {unknown}, {called}'s arguments are {names}")
-        return dynamic_shapes
+        return [dynamic_shapes.get(name) for name in names]
     if len(dynamic_shapes) != len(names):
         raise ValueError(f"dynamic_shapes has {len(dynamic_shapes)} entries for {names}")
-    return dict(zip(names, dynamic_shapes, strict=True))
+    return list(dynamic_shapes)
 
 
 def _spec(value: Any, shape: Any, name: str) -> tuple[Any, ...]:

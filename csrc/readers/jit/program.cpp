@@ -15,8 +15,11 @@ std::string name_of(const JitNode& node) { return node.s(Symbol::attr("name")); 
 std::optional<Items> constant(const Call& call) {
   const torch::jit::Value* output = call.node.output();
   if (output->type()->kind() == c10::TypeKind::FunctionType) return one(Item::none());
-  const std::optional<c10::IValue> value = torch::jit::toIValue(output);
+  std::optional<c10::IValue> value = torch::jit::toIValue(output);
   if (!value) call.run.unsupported("a constant of type " + output->type()->str());
+  // A number of the user's, which a trace has as a tensor: it does not promote as tensors do.
+  if (value->isTensor() && value->toTensor().unsafeGetTensorImpl()->is_wrapped_number())
+    value = value->toTensor().item();
   return one(call.run.item(*value, "constant"));
 }
 

@@ -23,9 +23,19 @@ ROWS = [
         cases=(Case(aten.conv3d, floats(2, 3, 5, 6, 7), floats(4, 3, 3, 3, 3), floats(4)),),
     ),
     Row(
-        ("aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding"),
+        (
+            "aten::conv1d.padding",
+            "aten::conv2d.padding",
+            "aten::conv3d.padding",
+            "aten::_convolution_mode",
+        ),
         name="conv with padding by name",
         cases=(
+            Case(
+                lambda x, w: aten._convolution_mode(x, w, None, [1], "same", [2], 1),
+                floats(2, 3, 9),
+                floats(4, 3, 4, seed=1),
+            ),
             Case(
                 lambda x, w: aten.conv1d.padding(x, w, None, [1], "same", [2]),
                 floats(2, 3, 9),
