@@ -91,7 +91,8 @@ Attended attention(Builder& b, Value query, Value key, Value value, std::optiona
   if (!enable_gqa || query->dim(-3) == key->dim(-3))
     return attend(b, query, key, value, mask, scale, dropout_p);
 
-  const Dim key_heads = key->dim(-3), group = Dim::floor_div(query->dim(-3), key_heads);
+  const Dim& key_heads = key->dim(-3);
+  const Dim group = Dim::floor_div(query->dim(-3), key_heads);
   b.check(key_heads == value->dim(-3), "key and value with different numbers of heads");
   if (mask.addend) mask.addend = grouped_mask(b, mask.addend, key_heads, group);
   if (mask.open_rows) mask.open_rows = grouped_mask(b, mask.open_rows, key_heads, group);

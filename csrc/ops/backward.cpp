@@ -24,7 +24,7 @@ Value log_softmax_backward(Builder& b, Value grad_output, Value output, int64_t 
 // Each gradient is added where the maximum was: `indices` count within an image.
 Value max_pool2d_backward(Builder& b, Value grad_output, Value self, Ignored, Ignored, Ignored,
                           Ignored, Ignored, Value indices) {
-  const Shape shape = self->known_shape();
+  const Shape& shape = self->known_shape();
   const Shape leading = part_of(shape, 0, -2);
   const auto flat = [&](Value x) { return b.flatten(x, -2, -1); };
   Shape image = leading;

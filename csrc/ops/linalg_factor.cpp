@@ -53,7 +53,7 @@ Lu factored(Builder& b, Value a, bool pivot) {
 
 // P with a one in column i at row permutation[i].
 Value permutation_matrix(Builder& b, Value permutation, DType dtype) {
-  const Dim m = permutation->dim(-2);
+  const Dim& m = permutation->dim(-2);
   return b.cast(b.Equal(row_numbers(b, m), transposed(b, permutation)), dtype);
 }
 

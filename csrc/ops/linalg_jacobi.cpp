@@ -82,7 +82,7 @@ Value ordered_columns(Builder& b, Value x, Value order) {
 }
 
 Value batch_of_identities(Builder& b, Value a) {
-  const Dim n = a->dim(-1);
+  const Dim& n = a->dim(-1);
   return b.expand(identity(b, n, n), with_batch(batch_of(a), {n, n}));
 }
 
@@ -149,7 +149,9 @@ Svd svd(Builder& b, Value a, bool full_matrices) {
     const Svd other = svd(b, transposed(b, a), full_matrices);
     return {other.v, other.s, other.u};
   }
-  const Dim m = a->dim(-2), n = a->dim(-1), count = Dim::min(m, n);
+  const Dim& m = a->dim(-2);
+  const Dim& n = a->dim(-1);
+  const Dim count = Dim::min(m, n);
   const OrthogonalColumns columns = orthogonal_columns(b, a, /*with_v=*/true);
   const Reflectors q = qr_factor(b, first_columns(b, columns.w, count));
   const Dim wanted = full_matrices ? m : count;

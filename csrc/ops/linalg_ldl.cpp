@@ -134,7 +134,7 @@ Value shifted_rows(Builder& b, Value x, int64_t by) {
 }
 
 Value ldl_solve(Builder& b, Value ld, Value pivots, Value rhs) {
-  const Dim n = ld->dim(-1);
+  const Dim& n = ld->dim(-1);
   if (n.equals(0)) return b.Identity(rhs);
   const Value rows = row_numbers(b, n), columns = column_numbers(b, n);
   const Value zero = f64(b, 0), one = b.i64(1);

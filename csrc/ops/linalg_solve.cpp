@@ -117,7 +117,7 @@ std::array<Value, 2> triangular_solve(Builder& b, Value self, Value a, bool uppe
 Value solve_factored(Builder& b, Value lu, Value pivots, Value rhs, bool left, bool adjoint) {
   const Value matrix = wide(b, lu);
   Value x = wide(b, left ? rhs : transposed(b, rhs));
-  const Dim n = lu->dim(-1);
+  const Dim& n = lu->dim(-1);
   const Value permutation = permutation_of(b, pivots, n);
   const Shape batch = onnx::broadcast(batch_of(lu), batch_of(x));
   x = b.expand(x, with_batch(batch, {n, x->dim(-1)}));

@@ -148,7 +148,9 @@ Value chain(Builder& b, const Values& matrices) {
 
 // sum_ij input1[..., i] * weight[o, i, j] * input2[..., j]: the weight as a (i, o*j) matrix first.
 Value bilinear(Builder& b, Value input1, Value input2, Value weight, std::optional<Value> bias) {
-  const Dim out = weight->dim(0), in1 = weight->dim(1), in2 = weight->dim(2);
+  const Dim& out = weight->dim(0);
+  const Dim& in1 = weight->dim(1);
+  const Dim& in2 = weight->dim(2);
   Shape left = input1->known_shape();
   left.back() = out;
   left.push_back(in2);

@@ -24,7 +24,7 @@ Value matrix_power(Builder& b, Value self, int64_t n) {
 // sum of x^i / i! up to i = 15, in four groups of four; x has a norm of at most 1/2, so that what
 // is left out is below 1e-18.
 Value taylor(Builder& b, Value x) {
-  const Dim n = x->dim(-1);
+  const Dim& n = x->dim(-1);
   const Value unit = identity(b, n, n);
   const Value x2 = b.matmul(x, x);
   const Value x3 = b.matmul(x2, x);

@@ -375,7 +375,8 @@ Affine chosen(Builder& b, const Observed& seen, const Bounds& bounds, bool symme
   Value low = b.cast(seen.low, DType::f64), high = b.cast(seen.high, DType::f64);
   const Value around_zero = b.And(b.Less(low, number(0.0)), b.Greater(high, number(0.0)));
   if (symmetric) {
-    const auto half = static_cast<double>((bounds.high - bounds.low) / 2);
+    const int64_t steps = (bounds.high - bounds.low) / 2;
+    const auto half = static_cast<double>(steps);
     const Value step = b.Max(b.Div(b.Abs(low), number(half + 1)), b.Div(b.Abs(high), number(half)));
     low = b.where(around_zero, b.Mul(step, number(-half - 1)), low);
     high = b.where(around_zero, b.Mul(step, number(half)), high);

@@ -44,7 +44,7 @@ Value isin(Builder& b, Value elements, Value test_elements, Ignored, bool invert
 Value nothing(Builder& b) { return b.full(DType::i64, 0, {0}); }
 
 Values unique(Builder& b, Value self, Ignored, bool return_inverse, bool return_counts) {
-  const Shape shape = self->known_shape();
+  const Shape& shape = self->known_shape();
   Values parts = b.ops("Unique", 4, {b.reshape(self, {numel(shape)})}, {{"sorted", int64_t{1}}});
   return {parts[0], return_inverse ? b.reshape(parts[2], shape) : nothing(b),
           return_counts ? parts[3] : nothing(b)};

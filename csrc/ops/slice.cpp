@@ -317,7 +317,7 @@ Value pixel_shuffle(Builder& b, Value self, int64_t factor) {
 }
 
 Value pixel_unshuffle(Builder& b, Value self, int64_t factor) {
-  const Shape shape = self->known_shape();
+  const Shape& shape = self->known_shape();
   size_t rank = shape.size();
   Shape batch = part_of(shape, 0, -3);
   const Dim& channels = shape[rank - 3];
@@ -330,7 +330,7 @@ Value pixel_unshuffle(Builder& b, Value self, int64_t factor) {
 }
 
 Value channel_shuffle(Builder& b, Value self, const Dim& groups) {
-  const Shape shape = self->known_shape();
+  const Shape& shape = self->known_shape();
   b.check(shape.size() >= 2, "channels of a ", shape.size(), "-D tensor");
   Value grouped = b.reshape(
       self, {shape[0], groups, Dim::floor_div(shape[1], groups), numel(part_of(shape, 2))});

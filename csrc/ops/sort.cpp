@@ -21,7 +21,7 @@ Pair top_k(Builder& b, Value self, const Dim& k, int64_t dim, bool largest) {
 }
 
 Pair sort(Builder& b, Value self, int64_t dim, bool descending) {
-  const Shape shape = self->known_shape();
+  const Shape& shape = self->known_shape();
   Dim size = shape.empty() ? Dim(1) : shape[normalize_axis(dim, self->rank())];
   return top_k(b, self, size, dim, descending);
 }
@@ -61,7 +61,7 @@ Pair kth_smallest(Builder& b, Value self, const Dim& k, int64_t axis) {
 }
 
 Pair kthvalue(Builder& b, Value self, const Dim& k, int64_t dim, bool keepdim) {
-  const Shape shape = self->known_shape();
+  const Shape& shape = self->known_shape();
   Value data = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim, data->rank());
   return reduced(b, kth_smallest(b, data, k, axis), shape, axis, keepdim);
@@ -104,7 +104,7 @@ Value median_of_all(Builder& b, Value self) {
 
 template <AlongAxis kMedian>
 Pair median_of_dim(Builder& b, Value self, int64_t dim, bool keepdim) {
-  const Shape shape = self->known_shape();
+  const Shape& shape = self->known_shape();
   Value data = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim, data->rank());
   return reduced(b, kMedian(b, data, axis), shape, axis, keepdim);

@@ -151,7 +151,7 @@ Value flatten(Builder& b, Value self, int64_t start, int64_t end) {
 
 // A part of a shape written anew, with a -1 solved from that part alone.
 Value unflatten(Builder& b, Value self, int64_t dim, const Shape& sizes) {
-  const Shape from = self->known_shape();
+  const Shape& from = self->known_shape();
   dim = normalize_axis(dim, self->rank());
   b.check(!from.empty(), "a part of the shape of a 0-d tensor");
   Dim known = 1;
