@@ -12,10 +12,8 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
-#include <functional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <vector>
 
 #include "api/file.h"
@@ -43,13 +41,16 @@ std::vector<InputSpec> inputs_of(const std::string& path) {
   return inputs;
 }
 
-enum class Loading { done, refused, crashed };
+long peak_memory(int of) {  // KiB
+  rusage used = {};
+  getrusage(of, &used);
+  return used.ru_maxrss;
+}
 
-// Loads it in a process of its own. What takes much memory has crashed: pickles say how long their
-// strings are.
-Loading try_to_load(const std::string& path) {
-  constexpr int kRefused = 2;
-  constexpr long kMostMemory = 2 << 20;  // KiB
+// Whether torch's own loader, which is not ours to fuzz, comes to an end with this file: tried in a
+// process of its own. What takes much memory has crashed: pickles say how long their strings are.
+bool torch_loads(const std::string& path) {
+  const long most_memory = peak_memory(RUSAGE_SELF) + (1 << 20);
   const pid_t child = fork();
   if (child == 0) {
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM})
@@ -57,40 +58,15 @@ Loading try_to_load(const std::string& path) {
     alarm(20);
     try {
       torch::jit::load(path);
-    } catch (const std::exception&) {
-      _exit(kRefused);
+    } catch (const std::exception&) {  // read_file says so again
     }
-    _exit(0);
+    _exit(peak_memory(RUSAGE_SELF) < most_memory ? 0 : 1);
   }
   int status = 0;
-  rusage used = {};
-  while (wait4(child, &status, 0, &used) < 0 && errno == EINTR) continue;
-  if (WIFEXITED(status) && used.ru_maxrss < kMostMemory) {
-    if (WEXITSTATUS(status) == 0) return Loading::done;
-    if (WEXITSTATUS(status) == kRefused) return Loading::refused;
-  }
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return true;
   std::fprintf(stderr, "torch::jit::load crashes, with status %d\n", status);
-  return Loading::crashed;
-}
-
-// Whether torch's own loader, which is not ours to fuzz, comes to an end with this file. What it
-// crashes on are the other records than source text; those that it has loaded or crashed on are not
-// tried again. A file that it refuses may have been so for its source text.
-bool torch_loads(std::span<const uint8_t> bytes, const std::string& path) {
-  static std::unordered_map<size_t, bool> known;
-  std::string content;
-  try {
-    for (const Record& record : unpack(bytes)) {
-      if (!record.name.ends_with(".py")) content += record.name + '\0' + record.content + '\0';
-    }
-  } catch (const std::exception&) {
-    content.assign(bytes.begin(), bytes.end());
-  }
-  const size_t key = std::hash<std::string>()(content);
-  if (const auto found = known.find(key); found != known.end()) return found->second;
-  const Loading loading = try_to_load(path);
-  if (loading != Loading::refused) known.emplace(key, loading == Loading::done);
-  return loading != Loading::crashed;
+  return false;
 }
 
 void mutate_record(Record& record, Random& random) {
@@ -109,7 +85,7 @@ size_t chances(std::string_view name) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace onnx_native::fuzz;  // NOLINT(google-build-using-namespace)
   const MemoryFile file({data, size});
-  if (!torch_loads({data, size}, file.path())) return 0;
+  if (!torch_loads(file.path())) return 0;
   export_all(
       [&] { return onnx_native::read_file(file.path(), {.inputs = inputs_of(file.path())}); });
   return 0;
