@@ -26,6 +26,26 @@ size_t told_results(const aten::Node& node, bool list) {
   return elements ? elements->size() : 0;
 }
 
+// The shape that resize_ and resize_as_ give their argument.
+std::optional<Shape> resized_shape(const aten::Node& node) {
+  if (node.schema->name == "aten::resize_as_") {
+    const aten::Value* other = node.arguments[1].as_value();
+    return other ? other->type.shape : std::nullopt;
+  }
+  const auto* sizes = node.schema->name == "aten::resize_"
+                          ? node.arguments[1].get<aten::Argument::List>()
+                          : nullptr;
+  if (!sizes) return std::nullopt;
+  Shape shape;
+  for (const aten::Argument& size : *sizes) {
+    const aten::Value* computed = size.as_value();
+    const auto* number = size.get<int64_t>();
+    if (!number && !(computed && computed->type.dim)) return std::nullopt;
+    shape.push_back(number ? Dim(*number) : *computed->type.dim);
+  }
+  return shape;
+}
+
 }  // namespace
 
 struct LoweringTypes::State {
@@ -218,8 +238,10 @@ struct LoweringTypes::State {
     const aten::FunctionalSchema& functional = functional_of(*node.schema);
     std::vector<aten::Type> types;
     const bool view = functional.schema && functional.schema->is_view();
-    if (view || (functional.schema && node.schema->arguments.back().is_out) ||
-        has_fresh_results(*node.schema)) {
+    if (const std::optional<Shape> resized = resized_shape(node)) {
+      types = {aten::Type::tensor(node.arguments[0].as_value()->type.dtype, *resized)};
+    } else if (view || (functional.schema && node.schema->arguments.back().is_out) ||
+               has_fresh_results(*node.schema)) {
       aten::Node read{.op = functional.schema->key,
                       .schema = functional.schema,
                       .arguments = {},

@@ -113,6 +113,12 @@ int category(DType dtype) {
 
 }  // namespace
 
+bool changes_geometry(const Schema& schema) {
+  if (!schema.is_mutable()) return false;
+  const auto found = c10::Dispatcher::singleton().findSchema({schema.name, schema.overload});
+  return found && found->hasTag(at::Tag::inplace_view);
+}
+
 FunctionalSchema find_functional(const Schema& mutates) {
   FunctionalSchema result;
   for (size_t i = 0; i < mutates.arguments.size(); ++i) {

@@ -115,6 +115,8 @@ class Branches {
   // Whether a branch has changed a container in it.
   bool is_changed(size_t side, const Item& item) const {
     if (const Maybe* maybe = item.maybe()) return is_changed(side, maybe->value);
+    if (const ContainerPtr object = item.object())
+      return &contents_after(side, *object) != &object->contents;
     const Container* container = item.container();
     if (!container || container->kind == Container::Kind::object) return false;
     return &contents_after(side, *container) != &container->contents ||
@@ -124,6 +126,7 @@ class Branches {
 
   bool are_same(const Item& a, const Item& b) const {
     if (a.container() && a.container() == b.container()) return true;
+    if (a.object() && a.object() == b.object()) return true;
     return are_equal(a, b) && are_outside(a) && !is_changed(0, a) && !is_changed(1, b);
   }
 
@@ -143,7 +146,17 @@ class Branches {
       if (*a.boolean()) return Item::Number{condition_};
       return run_.record_number("python::sym_not", {condition_});
     }
-    return output(a, b);
+    const Item merged =
+        output(Interpreter::after(sides_[0].changes, a), Interpreter::after(sides_[1].changes, b));
+    for (const Item* item : {&a, &b}) may_be(*item, merged);
+    return merged;
+  }
+
+  // Notes that the result is something that was there before the branches, or is not.
+  void may_be(const Item& one, const Item& result) {
+    const ContainerPtr of = one.object();
+    if (of && result.object() && of->born <= start_.containers)
+      run_.aliases_.push_back({of, result.object()});
   }
 
   Item merge_containers(const Item& a, const Item& b) {
@@ -166,7 +179,7 @@ class Branches {
     for (const Item* item : {&a, &b}) {
       const ContainerPtr& one = *item->get<ContainerPtr>();
       if (one->born > start_.containers) continue;
-      run_.aliases_.emplace_back(one, result);
+      run_.aliases_.push_back({one, result});
     }
     return result;
   }

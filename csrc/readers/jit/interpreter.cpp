@@ -11,6 +11,7 @@
 #include "aten/stack_trace.h"
 #include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
+#include "aten/views.h"
 #include "readers/jit/location.h"
 
 namespace onnx_native::readers::jit {
@@ -101,8 +102,10 @@ Item Interpreter::tensor_constant(const at::Tensor& tensor, const std::string& n
   const auto [at, inserted] = constants_.try_emplace(tensor.unsafeGetTensorImpl());
   if (inserted) {
     kept_.push_back(tensor);
-    at->second =
-        Item::Tensor{recorder_.add_constant(name, aten::tensor_data(tensor, name), is_parameter)};
+    const Item::Tensor constant(
+        recorder_.add_constant(name, aten::tensor_data(tensor, name), is_parameter));
+    constant.object->born = 0;
+    at->second = constant;
   }
   return at->second;
 }
@@ -307,6 +310,11 @@ Items Interpreter::record_call(const Call& call, const aten::Schema& schema) {
   }
   Items results = record(schema.key, std::move(arguments));
   results.resize(call.node.outputs().size());
+  if (schema.is_mutable()) {
+    keep_identity(call, schema, results);
+  } else if (results.size() == 1 && results[0].tensor() && aten::may_share(schema)) {
+    share(call.input(0), results[0]);
+  }
   return results;
 }
 
@@ -442,113 +450,6 @@ Location Interpreter::location() const {
   aten::read_stack_trace(trace, result);
   aten::set_module_path(result);
   return result;
-}
-
-// --- Changes
-
-namespace {
-
-// What an attribute holds was there before the program ran.
-void was_there(const Item& item) {
-  if (const auto* container = item.get<ContainerPtr>()) {
-    (*container)->born = 0;
-    std::ranges::for_each((*container)->items(), was_there);
-  }
-}
-
-bool is_inside(const JitNode* node, const JitNode* around) {
-  for (; node; node = node->owningBlock()->owningNode()) {
-    if (node == around) return true;
-  }
-  return false;
-}
-
-// In the same step of a loop or a later one.
-bool is_used_after(const torch::jit::Value& value, const JitNode* node) {
-  return std::ranges::any_of(value.uses(), [&](const torch::jit::Use& use) {
-    if (use.user->isAfter(node)) return true;
-    for (const JitNode* loop = node; loop; loop = loop->owningBlock()->owningNode()) {
-      if (loop->kind() == torch::jit::prim::Loop && is_inside(use.user, loop) &&
-          !is_inside(value.node(), loop))
-        return true;
-    }
-    return false;
-  });
-}
-
-}  // namespace
-
-bool Interpreter::is_used_later(const Container& container) const {
-  return std::ranges::any_of(stack_, [&](const Active& active) {
-    return std::ranges::any_of(active.environment, [&](const auto& name) {
-      return name.second.container() == &container && is_used_after(*name.first, active.node);
-    });
-  });
-}
-
-Container::Contents& Interpreter::change(const ContainerPtr& container) {
-  for (const auto& [one, other] : aliases_) {
-    if ((one == container && is_used_later(*other)) || (other == container && is_used_later(*one)))
-      unsupported("a change of a list or dict that has another name or not, as data decide");
-  }
-  return record_change(container);
-}
-
-Container::Contents& Interpreter::record_change(const ContainerPtr& container) {
-  journal_.push_back({container, container->contents});
-  return container->contents;
-}
-
-void Interpreter::load(const ContainerPtr& object, size_t slot, const Item& item) {
-  was_there(item);
-  object->items()[slot] = item;
-  for (Change& change : journal_) {
-    if (change.container != object) continue;
-    Item& before = change.contents.items[slot];
-    if (before.is_uninitialized()) before = item;
-  }
-}
-
-std::vector<Interpreter::Change> Interpreter::rewind(const Moment& since) {
-  std::vector<Change> after;
-  for (; journal_.size() > since.changes; journal_.pop_back()) {
-    Change& change = journal_.back();
-    if (change.container->born > since.containers) continue;
-    if (std::ranges::none_of(after,
-                             [&](const Change& c) { return c.container == change.container; })) {
-      after.push_back({change.container, change.container->contents});
-    }
-    change.container->contents = std::move(change.contents);
-  }
-  aliases_.resize(since.aliases);
-  std::ranges::reverse(after);
-  return after;
-}
-
-const Container::Contents& Interpreter::contents_after(const std::vector<Change>& changes,
-                                                       const Container& container) {
-  const auto change =
-      std::ranges::find(changes, &container, [](const Change& c) { return c.container.get(); });
-  return change == changes.end() ? container.contents : change->contents;
-}
-
-Item Interpreter::after(const std::vector<Change>& changes, const Item& item) {
-  if (const Maybe* maybe = item.maybe())
-    return std::make_shared<const Maybe>(Maybe{maybe->present, after(changes, maybe->value)});
-  const Container* container = item.container();
-  if (!container || container->kind == Container::Kind::object) return item;
-  const Container::Contents& contents = contents_after(changes, *container);
-  bool changed = &contents != &container->contents;
-  Items items;
-  for (const Item& inner : contents.items) {
-    items.push_back(after(changes, inner));
-    changed = changed || items.back().maybe() || items.back().container() != inner.container();
-  }
-  if (!changed) return item;
-  ContainerPtr copy = make_container(container->kind, std::move(items), container->type);
-  copy->contents.keys = contents.keys;
-  copy->contents.open = contents.open;
-  return copy;
 }
 
 }  // namespace onnx_native::readers::jit

@@ -129,6 +129,9 @@ class Interpreter {
   void step(const JitNode& node);
   Items results(const JitNode& node);
   Items record_call(const Call& call, const aten::Schema& schema);
+  void keep_identity(const Call& call, const aten::Schema& schema, Items& results);
+  void reshape(const ContainerPtr& object, aten::Value* now);
+  void share(const Item& argument, const Item& result);
   // What is assumed of a bool in the branch that is read.
   std::optional<bool> assumed(const Item& condition) const;
   Items evaluate(const Call& call) const;
@@ -157,8 +160,12 @@ class Interpreter {
   size_t depth_ = 0;  // of blocks in blocks
   size_t steps_ = 0;  // nodes run
   std::vector<Change> journal_;
-  // Containers that may be one and the same, as data decide.
-  std::vector<std::pair<ContainerPtr, ContainerPtr>> aliases_;
+  // Two containers that are one, or may be: it depends on data.
+  struct Alias {
+    ContainerPtr one, other;
+    bool certain = false;
+  };
+  std::vector<Alias> aliases_;
   std::unordered_map<const void*, ContainerPtr> objects_;
   std::unordered_map<const void*, Item> constants_;
   std::unordered_map<const aten::Value*, Quotient> quotients_;

@@ -22,6 +22,15 @@ std::optional<int64_t> Item::integer() const {
   return dim ? dim->constant() : std::nullopt;
 }
 
+Item::Tensor::Tensor(aten::Value* value)
+    : object(make_container(Container::Kind::tensor, {Item(Current{value})})) {}
+
+aten::Value* Item::tensor() const {
+  if (const auto* current = get<Current>()) return current->value;
+  const auto* tensor = get<Tensor>();
+  return tensor ? tensor->object->items()[0].tensor() : nullptr;
+}
+
 Item maybe(Item present, Item value) {
   if (const std::optional<bool> known = present.boolean()) return *known ? value : Item::none();
   return std::make_shared<const Maybe>(Maybe{std::move(present), std::move(value)});
@@ -115,9 +124,9 @@ c10::IValue to_ivalue(const Item& item, const c10::TypePtr& type) {
 }
 
 bool are_equal(const Item& a, const Item& b) {
+  if (a.tensor()) return a.tensor() == b.tensor();
   if (a.is.index() != b.is.index()) return false;
   if (const auto* dim = a.get<Dim>()) return *dim == *b.get<Dim>();
-  if (a.tensor()) return a.tensor() == b.tensor();
   if (a.number()) return a.number() == b.number();
   if (const auto* known = a.get<c10::IValue>()) {
     const auto* other = b.get<c10::IValue>();

@@ -25,14 +25,21 @@ using OpenListPtr = std::shared_ptr<const OpenList>;
 // things that are no containers and no tensors are IValues.
 struct Item {
   struct Uninitialized {};
+  // A tensor object: all its names share `object`, whose one item is its current value. Operators
+  // such as `t_` replace that.
   struct Tensor {
+    explicit Tensor(aten::Value* value);
+    ContainerPtr object;
+  };
+  // The current value; only inside such an object.
+  struct Current {
     aten::Value* value;
   };
   // A float or bool that the model computes.
   struct Number {
     aten::Value* value;
   };
-  std::variant<Uninitialized, c10::IValue, Tensor, Dim, Number, ContainerPtr, MaybePtr> is;
+  std::variant<Uninitialized, c10::IValue, Tensor, Current, Dim, Number, ContainerPtr, MaybePtr> is;
 
   Item() = default;
   template <class T>
@@ -49,9 +56,11 @@ struct Item {
     const auto* known = get<c10::IValue>();
     return known && known->isNone();
   }
-  aten::Value* tensor() const {
+  aten::Value* tensor() const;  // its current value
+  // What the names of a tensor share; nullptr of anything else.
+  ContainerPtr object() const {
     const auto* tensor = get<Tensor>();
-    return tensor ? tensor->value : nullptr;
+    return tensor ? tensor->object : nullptr;
   }
   aten::Value* number() const {
     const auto* number = get<Number>();
@@ -82,9 +91,10 @@ Item presence(const Item& item);
 // What an item is if it is not None; not set if it is.
 Item present_value(const Item& item);
 
-// A list, tuple or dict, or the attributes of an object. Items share it, as Python's names do.
+// A list, tuple or dict, the attributes of an object, or a tensor. Items share it, as Python's
+// names do.
 struct Container {
-  enum class Kind { list, tuple, dict, object };
+  enum class Kind { list, tuple, dict, object, tensor };
   // What changes.
   struct Contents {
     std::vector<Item> keys;  // of a dict

@@ -155,7 +155,10 @@ class Loops : LoopValues {
 
   // Whether a step ends with the very object that the loop began with.
   bool is_same(size_t i) const {
-    return carried_[i].same && carried_[i].initial.container() == results_[i + 1].container();
+    const Carried& carried = carried_[i];
+    if (const ContainerPtr object = carried.initial.object())
+      return object == results_[i + 1].object() && !leaves_[carried.first_leaf].carried;
+    return carried.same && carried.initial.container() == results_[i + 1].container();
   }
 
   static bool accumulates(const Item& item) {
@@ -184,7 +187,15 @@ class Loops : LoopValues {
     if (!leaf.carried) return leaf.initial;
     const Type type = renamed(leaf);
     leaf.input = recorder_.add_input("state", type);
-    return result_item(leaf.input);
+    Item state = result_item(leaf.input);
+    may_be(leaf, state);
+    return state;
+  }
+
+  // A loop may make no step, and its first step is given what was there before.
+  void may_be(const Leaf& leaf, const Item& state) {
+    if (leaf.initial.object() && state.object())
+      run_.aliases_.push_back({leaf.initial.object(), state.object()});
   }
 
   void enter(Changed& changed, const Items& entries) {
@@ -300,7 +311,9 @@ class Loops : LoopValues {
   }
 
   Item result(aten::Node* call, const Leaf& leaf) {
-    return result_item(recorder_.add_result(call, "loop", renamed(leaf)));
+    Item state = result_item(recorder_.add_result(call, "loop", renamed(leaf)));
+    may_be(leaf, state);
+    return state;
   }
 
   // As many as there were steps: all of them, when nothing ends the loop before.

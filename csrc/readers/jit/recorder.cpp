@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "aten/functional_schema.h"
 #include "aten/views.h"
+#include "aten/visit.h"
 
 namespace onnx_native::readers::jit {
 
@@ -62,15 +64,34 @@ void Recorder::lift(Argument& argument) {
   }
 }
 
+// A tensor that gets another shape has its sizes asked before: its names mean the new one then.
+void Recorder::will_reshape(const aten::Schema& schema, const std::vector<Argument>& arguments) {
+  const bool in_place = aten::changes_geometry(schema);
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const aten::SchemaArgument& written = schema.arguments[i];
+    if (!written.writes || !(in_place || written.is_out)) continue;
+    aten::for_each_value(arguments[i], [&](Value* value) {
+      if (in_place) frame_->reshaped.insert(value);
+      if (!value->type.shape) return;
+      for (const Dim& dim : *value->type.shape) {
+        const auto at = frame_->sources.find(dim);
+        if (at != frame_->sources.end() && at->second.first == value) find_size(dim, *frame_);
+      }
+    });
+  }
+}
+
 std::vector<Value*> Recorder::call(std::string op, std::vector<Argument> arguments,
                                    const Location& location) {
   for (Argument& argument : arguments) lift(argument);
   const std::string name(base_name(op));
-  aten::Node* node =
-      graph().add_node(std::move(op), std::move(arguments), graph().add_location(location));
-  if (node->schema && node->schema->is_mutable()) {
+  const aten::Schema* schema = aten::find_schema(op);
+  if (schema && schema->is_mutable()) {
+    will_reshape(*schema, arguments);
     for (Frame* frame = frame_; frame; frame = frame->parent) frame->writes = true;
   }
+  aten::Node* node =
+      graph().add_node(std::move(op), std::move(arguments), graph().add_location(location));
   const std::vector<Type> types = types_.infer(*node);
   const bool several = types.size() > 1 || (node->schema && node->schema->returns.size() == 1 &&
                                             node->schema->returns[0].type.list);
@@ -155,7 +176,8 @@ Value* Recorder::lift(Value* value, Frame& frame) {
   const bool view = producer && producer->schema && value->type.is_tensor() &&
                     (aten::may_share(*producer->schema) || producer->schema->is_mutable()) &&
                     !producer->arguments.empty() && producer->arguments[0].as_value();
-  if (view && frame.views_from_base) return replay(value, frame);
+  if (view && frame.views_from_base && can_replay(*value, *owner->second))
+    return replay(value, frame);
   frame.captures_view = frame.captures_view || view;
   Value* outer = lift(value, *frame.parent);
   if (const auto at = frame.inside.find(outer); at != frame.inside.end()) {
@@ -167,6 +189,16 @@ Value* Recorder::lift(Value* value, Frame& frame) {
   enter(inner, frame);
   types_.define(*inner);
   return inner;
+}
+
+// Whether what a view was made of still has the shape that it had then.
+bool Recorder::can_replay(const Value& value, const Frame& frame) const {
+  bool same = true;
+  for (const Argument& argument : value.producer->arguments) {
+    aten::for_each_value(argument,
+                         [&](const Value* of) { same = same && !frame.reshaped.contains(of); });
+  }
+  return same;
 }
 
 // The call that made a view, once more. What a write returns is what was written to.

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct Frame {
   std::unordered_map<Dim, std::pair<aten::Value*, int64_t>> sources = {};  // axes that have a size
   bool writes = false;  // some call writes to a tensor
   bool captures_view = false;
+  std::unordered_set<const aten::Value*> reshaped = {};  // they have another shape by now
 };
 
 class Recorder {
@@ -96,7 +98,9 @@ class Recorder {
   void restore(Mark mark);
 
  private:
+  void will_reshape(const aten::Schema& schema, const std::vector<aten::Argument>& arguments);
   aten::Value* lift(aten::Value* value, Frame& frame);
+  bool can_replay(const aten::Value& value, const Frame& frame) const;
   aten::Value* replay(aten::Value* value, Frame& frame);
   void enter(aten::Value* value, Frame& frame);
   void define(aten::Value* value);
