@@ -2,11 +2,12 @@
 # make test   sets up, builds, runs all C++ and Python tests
 # make operators   writes docs/operators.md
 # make fuzz   builds the fuzz targets and runs each of them for some seconds
+# make storm  exports random programs until it is stopped: make storm STORM="--seconds 600"
 # make lint   every formatter, linter and rule of the house
 PYTHON := .venv/bin/python
 BUILD := build
 
-.PHONY: setup build demo test operators fuzz lint wheel format clean
+.PHONY: setup build demo test operators fuzz storm lint wheel format clean
 
 setup:
 	@.ci/setup
@@ -29,6 +30,9 @@ operators: build
 
 fuzz: build
 	@.ci/fuzz
+
+storm: build
+	@PYTHONPATH=$(BUILD)/python:test/fuzz $(PYTHON) -m storm $(STORM)
 
 lint: build
 	@.ci/lint

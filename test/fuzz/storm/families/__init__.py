@@ -1,0 +1,12 @@
+"""The kinds of statements; a family adds one statement, or a few that belong together."""
+
+import importlib
+
+from storm.families.registry import FAMILIES, Family
+
+__all__ = ["FAMILIES", "Family"]
+
+for _name in (
+    *("control", "indexing", "layers", "numbers", "pointwise", "reductions", "views", "writes"),
+):
+    importlib.import_module(f"storm.families.{_name}")

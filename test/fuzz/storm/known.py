@@ -1,0 +1,53 @@
+"""What differs from eager and is no fault, each with its reason. Keep it narrow.
+
+An entry applies to a program after its reduction, so that it holds the cause and little else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from storm.program import Program
+
+
+@dataclasses.dataclass(frozen=True)
+class Difference:
+    """One known difference.
+
+    Attributes:
+        reason: Why it is no fault.
+        source: A pattern that the program's statements match.
+        verdict: The verdict that it explains.
+        message: A pattern that the message matches.
+        longest: How many statements such a program has at most.
+    """
+
+    reason: str
+    source: str
+    verdict: str = "wrong"
+    message: str = ""
+    longest: int = 3
+
+
+KNOWN = (
+    Difference(
+        "indices of equal elements: eager gives any of them",
+        r"\b(topk|kthvalue|mode|median|nanmedian)\(",
+        message=r"^set \d+, result \d+: -?\d+ instead of -?\d+$",
+    ),
+)
+
+
+def reason(program: Program, verdict: str, message: str) -> str:
+    """The reason of the first entry that fits; empty if none does."""
+    text = "\n".join([*program.body, *program.results])
+    for entry in KNOWN:
+        if (
+            entry.verdict == verdict
+            and len(program.body) <= entry.longest
+            and re.search(entry.source, text)
+            and re.search(entry.message, message)
+        ):
+            return entry.reason
+    return ""

@@ -1,0 +1,122 @@
+"""Workers that are started again when they crash or take too long."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import multiprocessing.connection
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from storm import routes, worker
+from storm.routes import Outcome
+from storm.worker import Answer, Job
+
+JOBS_OF_A_WORKER = 400  # then it is replaced: captures leave memory behind
+
+
+@dataclasses.dataclass
+class _Worker:
+    process: Any
+    connection: Any
+    job: Job | None = None
+    since: float = 0
+    served: int = 0
+    program: str = ""
+    route: str = ""
+
+
+class Pool:
+    """Processes that judge programs.
+
+    The processes are forked, so that they share what is imported.
+    """
+
+    def __init__(self, count: int, seconds: float = 60) -> None:
+        worker.prepare()
+        self._context = multiprocessing.get_context("fork")
+        self._seconds = seconds
+        self._workers = [self._start() for _ in range(count)]
+
+    def _start(self) -> _Worker:
+        mine, theirs = self._context.Pipe()
+        process = self._context.Process(target=worker.serve, args=(theirs,), daemon=True)
+        process.start()
+        theirs.close()
+        return _Worker(process, mine)
+
+    def run(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Answer]]:
+        """Does the jobs, in any order."""
+        left = True
+        while True:
+            for each in self._workers:
+                if left and each.job is None:
+                    job = next(jobs, None)
+                    left = job is not None
+                    if job is not None:
+                        self._give(each, job)
+            busy = [each for each in self._workers if each.job is not None]
+            if not busy:
+                return
+            by_connection = {each.connection: each for each in busy}
+            ready = multiprocessing.connection.wait(list(by_connection), timeout=1)
+            for connection in ready:
+                each = by_connection[connection]  # type: ignore[index]
+                yield from self._take(each)
+            for each in busy:
+                if each.job is not None and time.monotonic() - each.since > self._seconds:
+                    yield self._lost(each, routes.TIMEOUT, f"more than {self._seconds} s")
+
+    def _give(self, each: _Worker, job: Job) -> None:
+        if each.served >= JOBS_OF_A_WORKER:
+            self._end(each)
+            self._renew(each)
+        each.job, each.program, each.route = job, job.program, ""
+        each.since = time.monotonic()
+        each.served += 1
+        each.connection.send(job)
+
+    def _take(self, each: _Worker) -> Iterator[tuple[Job, Answer]]:
+        try:
+            message = each.connection.recv()
+        except (EOFError, ConnectionResetError):
+            each.process.join(5)
+            yield self._lost(each, routes.CRASH, f"the process ended: {each.process.exitcode}")
+            return
+        if isinstance(message, tuple):
+            kind, text = message
+            each.since = time.monotonic()
+            if kind == "program":
+                each.program = text
+            else:
+                each.route = text
+            return
+        job, each.job = each.job, None
+        assert job is not None
+        yield job, message
+
+    def _lost(self, each: _Worker, verdict: str, message: str) -> tuple[Job, Answer]:
+        job, route = each.job, each.route
+        assert job is not None
+        self._end(each)
+        self._renew(each)
+        cause = f"{message} in {route or 'the generator'}"
+        answer = Answer(program=each.program, error="" if route else cause)
+        if route and "(" not in route:
+            answer.outcomes.append(Outcome(route, verdict, cause, cause))
+        return job, answer
+
+    def _renew(self, each: _Worker) -> None:
+        fresh = self._start()
+        each.process, each.connection = fresh.process, fresh.connection
+        each.job, each.served = None, 0
+
+    def _end(self, each: _Worker) -> None:
+        each.process.kill()
+        each.process.join(5)
+        each.connection.close()
+
+    def close(self) -> None:
+        for each in self._workers:
+            self._end(each)

@@ -1,0 +1,374 @@
+"""The ways from a program to a model, and the verdict on each."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+import os
+import re
+import tempfile
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+import onnx_native
+import torch
+from torch.onnx._internal.exporter import _capture_strategies, _errors
+
+from storm import compare, known
+from storm.program import SETS, Program
+
+ROUTES = ("fx", "pt2", "traced", "scripted")
+NATIVE = "pytorch"  # PyTorch's own exporter, for comparison
+
+RIGHT = "right"
+ROUNDED = "right but for rounding"
+KNOWN = "known difference"
+REFUSED = "refused"
+CAPTURE = "capture refused"
+CAPTURED_WRONG = "wrong as captured"
+WRONG = "wrong"
+FAILS = "fails when run"
+INVALID = "invalid file"
+NO_KERNEL = "missing kernel, warned"
+NO_LOAD = "does not load"
+INTERNAL = "internal error"
+CRASH = "crash"
+TIMEOUT = "timeout"
+VERDICTS = (
+    *(RIGHT, ROUNDED, KNOWN, REFUSED, CAPTURE, CAPTURED_WRONG, NO_KERNEL),
+    *(WRONG, FAILS, INVALID, NO_LOAD, INTERNAL, CRASH, TIMEOUT),
+)
+FAULTS = (WRONG, FAILS, INVALID, NO_LOAD, INTERNAL, CRASH, TIMEOUT)
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What became of a program by one route.
+
+    Attributes:
+        route: The route.
+        verdict: One of VERDICTS.
+        message: Why, in one line.
+        cause: The message without what differs from program to program.
+        place: Which result is wrong, where one is.
+    """
+
+    route: str
+    verdict: str
+    message: str = ""
+    cause: str = ""
+    place: int = -1
+
+    @property
+    def is_fault(self) -> bool:
+        return self.verdict in FAULTS
+
+
+@dataclasses.dataclass
+class Model:
+    """An exported model: its bytes, and the inputs that it gives back updated."""
+
+    content: bytes
+    state: list[tuple[str, str, str, Any]]
+    warnings: list[str]
+    reference: Callable[..., Any] | None = None  # the captured program
+
+
+class JudgedError(Exception):
+    """Ends the judging of a route."""
+
+    def __init__(self, verdict: str, error: object = "", place: int = -1) -> None:
+        super().__init__(verdict)
+        self.verdict = verdict
+        self.error = error
+        self.place = place
+
+
+class Capture:
+    """torch.export's capture of a program, made once for the routes fx and pt2."""
+
+    program: torch.export.ExportedProgram | None = None
+    _first = _capture_strategies.CAPTURE_STRATEGIES[0]
+
+    def __enter__(self) -> Capture:
+        capture = self
+        first: Any = self._first
+
+        class Keeping(first):
+            """The strategy that is tried first, keeping what it captured."""
+
+            def _capture(self, *args: Any, **kwargs: Any) -> torch.export.ExportedProgram:
+                if capture.program is None:
+                    capture.program = super()._capture(*args, **kwargs)
+                return capture.program
+
+        self._before = _capture_strategies.CAPTURE_STRATEGIES
+        _capture_strategies.CAPTURE_STRATEGIES = (Keeping,)  # type: ignore[assignment]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _capture_strategies.CAPTURE_STRATEGIES = self._before
+
+
+def clone(value: Any) -> Any:
+    return torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.clone, value)
+
+
+def judge(program: Program, route: str, capture: Capture) -> Outcome:
+    """Exports a program, checks the file and runs it with every set of inputs."""
+    try:
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            model = _exported(program, route, capture)
+            _check_file(model)
+            _check_numbers(program, route, model)
+    except JudgedError as verdict:
+        text = one_line(verdict.error)
+        return Outcome(route, verdict.verdict, text, cause_of(text), verdict.place)
+    return Outcome(route, RIGHT)
+
+
+def _exported(program: Program, route: str, capture: Capture) -> Model:
+    module = program.module()
+    args = program.arguments(0)
+    try:
+        with (
+            warnings.catch_warnings(record=True) as caught,
+            onnx_native.options(state=program.state, functions=program.functions),
+        ):
+            warnings.simplefilter("always", torch.onnx.errors.OnnxExporterWarning)
+            model = EXPORTS[route](program, module, args, capture)
+    except JudgedError:
+        raise
+    except _errors.TorchExportError as error:
+        raise JudgedError(CAPTURE, error.__cause__ or error) from None
+    except _errors.ConversionError as error:
+        raise JudgedError(_kind(error.__cause__ or error), error.__cause__ or error) from None
+    except Exception as error:
+        raise JudgedError(_kind(error), error) from None
+    model.warnings += [str(each.message) for each in caught]
+    return model
+
+
+def _kind(error: BaseException) -> str:
+    if not isinstance(error, onnx_native.ExportError) or str(error).startswith("[internal]"):
+        return INTERNAL
+    return REFUSED
+
+
+def _by_fx(program: Program, module: Any, args: Any, capture: Capture) -> Model:
+    shapes = program.dynamic_shapes()
+    exported: Any = torch.onnx.export(
+        *(module, args),
+        dynamo=True,
+        dynamic_shapes=shapes,
+        opset_version=program.opset,
+        verbose=False,
+    )
+    native = exported._native
+    reference = exported.exported_program.module(check_guards=False)
+    return Model(native.serialize(), native.state(), [], reference)
+
+
+def _by_archive(program: Program, module: Any, args: Any, capture: Capture) -> Model:
+    if capture.program is None:
+        raise JudgedError(CAPTURE, "nothing captured")
+    with tempfile.TemporaryDirectory(dir=_memory()) as folder:
+        path = os.path.join(folder, "program.pt2")
+        try:
+            torch.export.save(capture.program, path)
+        except Exception as error:
+            raise JudgedError(CAPTURE, error) from None
+        native = onnx_native._C.Program(
+            path, opset=program.opset, state=program.state, functions=program.functions
+        )
+        reference = capture.program.module(check_guards=False)
+        return Model(
+            native.serialize(), native.state(), list(native.report()["warnings"]), reference
+        )
+
+
+def _memory() -> str | None:
+    return "/dev/shm" if os.path.isdir("/dev/shm") else None
+
+
+def _by_trace(program: Program, module: Any, args: Any, capture: Capture) -> Model:
+    before = {name: value.clone() for name, value in module.named_buffers()}
+    try:
+        script = torch.jit.trace(module, args, check_trace=False)
+        for name, value in module.named_buffers():
+            value.copy_(before[name])  # tracing runs the program
+    except Exception as error:
+        raise JudgedError(CAPTURE, error) from None
+    return _of_script(program, script)
+
+
+def _by_script(program: Program, module: Any, args: Any, capture: Capture) -> Model:
+    try:
+        script = torch.jit.script(module)
+    except Exception as error:
+        raise JudgedError(CAPTURE, error) from None
+    return _of_script(program, script)
+
+
+def _of_script(program: Program, script: Any) -> Model:
+    exported: Any = torch.onnx.export(
+        *(script, program.arguments(0)),
+        dynamo=True,
+        dynamic_shapes=program.dynamic_shapes(),
+        opset_version=program.opset,
+        verbose=False,
+    )
+    return Model(exported._native.serialize(), exported._native.state(), [], script)
+
+
+def _by_pytorch(program: Program, module: Any, args: Any, capture: Capture) -> Model:
+    """PyTorch's own exporter; it has no state, and starts at opset 18."""
+    with onnx_native.disabled():
+        exported: Any = torch.onnx.export(
+            *(module, args),
+            dynamo=True,
+            dynamic_shapes=program.dynamic_shapes(),
+            opset_version=max(program.opset, 18),
+            verbose=False,
+        )
+    reference = exported.exported_program.module(check_guards=False)
+    return Model(exported.model_proto.SerializeToString(), [], [], reference)
+
+
+EXPORTS: dict[str, Callable[[Program, Any, Any, Capture], Model]] = {
+    "fx": _by_fx,
+    "pt2": _by_archive,
+    "traced": _by_trace,
+    "scripted": _by_script,
+    NATIVE: _by_pytorch,
+}
+
+
+def _check_file(model: Model) -> None:
+    try:
+        onnx.checker.check_model(onnx.ModelProto.FromString(model.content), full_check=True)
+    except Exception as error:
+        raise JudgedError(INVALID, error) from None
+
+
+def _check_numbers(program: Program, route: str, model: Model) -> None:
+    try:
+        running = compare.session(model.content)
+    except Exception as error:
+        if "NOT_IMPLEMENTED" in str(error) or "Could not find an implementation" in str(error):
+            warned = any("ONNX Runtime" in text for text in model.warnings)
+            raise JudgedError(NO_KERNEL if warned else NO_LOAD, error) from None
+        raise JudgedError(NO_LOAD, error) from None
+    rounded = False
+    for which in range(SETS):
+        wanted = Results(program, model, which)
+        try:
+            got = compare.run(running, wanted.feeds(running))
+        except Exception as error:
+            if which and _captured_otherwise(program, model, which, wanted.results):
+                raise JudgedError(CAPTURED_WRONG, error) from None
+            raise JudgedError(FAILS, f"set {which}: {error}") from None
+        if len(got) != len(wanted.results):
+            message = f"{len(got)} results instead of {len(wanted.results)}"
+            raise JudgedError(WRONG, message)
+        for place, (mine, theirs) in enumerate(zip(got, wanted.results, strict=True)):
+            differs = compare.difference(mine, theirs)
+            if not differs:
+                continue
+            again = functools.partial(wanted.rounded, place)
+            if isinstance(theirs, torch.Tensor) and compare.is_rounding(mine, theirs, again):
+                rounded = True
+                continue
+            if _captured_otherwise(program, model, which, wanted.results):
+                raise JudgedError(CAPTURED_WRONG, differs, place)
+            raise JudgedError(WRONG, f"set {which}, result {place}: {differs}", place)
+    if rounded:
+        raise JudgedError(ROUNDED)
+
+
+class Results:
+    """What eager gives for a set of inputs: results, then what is written to."""
+
+    def __init__(self, program: Program, model: Model, which: int) -> None:
+        self._program = program
+        self._model = model
+        self._which = which
+        self.results = self._run(program.module(is_plain=True))
+
+    def _run(self, module: Any) -> list[Any]:
+        args = self._program.arguments(self._which)
+        results = compare.leaves(module(*args))
+        results = [each.clone() if isinstance(each, torch.Tensor) else each for each in results]
+        return results + self._written(module, args)
+
+    def _written(self, module: Any, args: Any) -> list[Any]:
+        written = []
+        names = [each.name for each in self._program.inputs]
+        for target, name, _, initial in self._model.state:
+            if initial is not None:
+                written.append(_attribute(module, target))
+            else:
+                written.append(args[names.index(name if name in names else target)])
+        return written
+
+    def feeds(self, running: Any) -> list[Any]:
+        """The model's inputs: the arguments, then the state."""
+        values = list(self._program.arguments(self._which))
+        state = [initial for *_, initial in self._model.state if initial is not None]
+        return [*values, *state]
+
+    def rounded(self, place: int, seed: int) -> Any:
+        """One of the results when each operator rounds otherwise."""
+        module = self._program.module(is_plain=True)
+        with compare.Rounding(seed):
+            return self._run(module)[place]
+
+
+def _attribute(module: Any, target: str) -> Any:
+    for name in target.split("."):
+        module = getattr(module, name)
+    return module
+
+
+def _captured_otherwise(program: Program, model: Model, which: int, wanted: list[Any]) -> bool:
+    """Whether the captured program itself gives something else than eager, or fails."""
+    if model.reference is None:
+        return False
+    try:
+        reference = copy.deepcopy(model.reference)
+        results = compare.leaves(reference(*program.arguments(which)))
+    except Exception:
+        return True
+    return any(
+        compare.difference(compare.real(torch.as_tensor(mine)), theirs)
+        for mine, theirs in zip(results, wanted, strict=False)
+    )
+
+
+def one_line(error: object) -> str:
+    """The error's text, shortened."""
+    text = " ".join(str(error).split())
+    if isinstance(error, BaseException) and not isinstance(error, onnx_native.ExportError):
+        text = f"{type(error).__name__}: {text}"
+    return text[:600]
+
+
+_FROM_SOURCE = re.compile(r" (%\S+(, %\S+)* = | at <|at /|hint:).*")
+_NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|%[\w.]+|\b[ustv]\d+\b|\b\w*_\d+\b")
+_NUMBERS = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
+
+
+def cause_of(message: str) -> str:
+    """The message without names and numbers, so that one cause has one text."""
+    text = _FROM_SOURCE.sub("", message)
+    text = _NAMES.sub("_", text)
+    return _NUMBERS.sub("#", text)[:160]
+
+
+def is_known(program: Program, outcome: Outcome) -> str:
+    """The reason why a reduced program's difference is a known one; empty if it is not."""
+    return known.reason(program, outcome.verdict, outcome.message)
