@@ -56,4 +56,13 @@ std::string Scalar::str() const {
   return "(" + text(number.real()) + (imag[0] == '-' ? "" : "+") + imag + "j)";
 }
 
+int64_t wrapped(int64_t value, DType dtype) {
+  if (dtype == DType::boolean) return value != 0;
+  const int64_t unused_bits = 64 - 8 * item_size(dtype);
+  if (unused_bits <= 0 || unused_bits >= 64) return value;
+  const uint64_t shifted = static_cast<uint64_t>(value) << unused_bits;
+  return is_signed(dtype) ? static_cast<int64_t>(shifted) >> unused_bits
+                          : static_cast<int64_t>(shifted >> unused_bits);
+}
+
 }  // namespace onnx_native

@@ -42,4 +42,8 @@ inline bool is_zero(const Scalar& scalar) {
   return !scalar.is_complex() && scalar.to_double() == 0.0;
 }
 
+// The value modulo 2^bits of an integer dtype, as a conversion to it in C; of bool, 1 where it is
+// not 0.
+int64_t wrapped(int64_t value, DType dtype);
+
 }  // namespace onnx_native

@@ -104,24 +104,17 @@ Value Builder::i64s(std::span<const int64_t> values) {
   });
 }
 
-namespace {
-
-// As a conversion to that integer dtype in C.
-int64_t wrapped(int64_t value, DType dtype) {
-  const int64_t unused_bits = 64 - 8 * item_size(dtype);
-  const uint64_t shifted = static_cast<uint64_t>(value) << unused_bits;
-  return is_signed(dtype) ? static_cast<int64_t>(shifted) >> unused_bits
-                          : static_cast<int64_t>(shifted >> unused_bits);
-}
-
-}  // namespace
-
-Value Builder::scalar(DType dtype, const Scalar& value) {
+Value Builder::scalar(DType dtype, const Number& number) {
+  if (number.value()) return cast(number.value(), dtype);
+  const Scalar& value = number.constant();
   check(!value.is_complex() || std::get<std::complex<double>>(value.value).imag() == 0,
         "a complex number ", value.str(), " as a ", name(dtype), " tensor");
   bool integer = is_integral(dtype) && !value.is_floating();
   int64_t i = integer ? wrapped(value.to_int(), dtype) : 0;
   double d = value.to_double();
+  // Eager refuses such a number too.
+  check(!is_integral(dtype) || integer || (d >= lowest_value(dtype) && d < max_value(dtype) + 1),
+        "the number ", value.str(), " does not fit a tensor of dtype ", name(dtype));
   if (dtype == DType::boolean) d = d != 0 ? 1 : 0;
   std::string key(name(dtype));
   key.push_back(integer ? 'i' : 'd');
@@ -135,9 +128,10 @@ Value Builder::scalar(DType dtype, const Scalar& value) {
   });
 }
 
-Value Builder::full(DType dtype, const Scalar& value, const Shape& shape) {
-  if (shape.empty()) return scalar(dtype, value);
+Value Builder::full(DType dtype, const Number& value, const Shape& shape) {
   Value element = scalar(dtype, value);
+  if (shape.empty()) return element;
+  if (!value.is_constant()) return expand(element, shape);
   auto attribute = std::make_shared<TensorData>(*element->constant);
   attribute->shape = {1};
   return op("ConstantOfShape", {shape_value(shape)}, {{"value", std::move(attribute)}});

@@ -16,9 +16,9 @@
 #include "base/dim.h"
 #include "base/dtype.h"
 #include "base/error.h"
-#include "base/scalar.h"
 #include "onnx/graph.h"
 #include "onnx/infer.h"
+#include "onnx/number.h"
 
 namespace onnx_native {
 
@@ -55,11 +55,11 @@ class Builder {
   Value i64s(std::initializer_list<int64_t> values) {
     return i64s(std::span(values.begin(), values.size()));
   }
-  Value scalar(DType dtype,
-               const Scalar& value);  // 0-d; rounds and wraps as torch.tensor(value).to(dtype)
-  Value like(Value tensor, const Scalar& value) { return scalar(tensor->dtype, value); }
+  // 0-d; rounds and wraps as torch.tensor(value).to(dtype). A cast when the model computes it.
+  Value scalar(DType dtype, const Number& value);
+  Value like(Value tensor, const Number& value) { return scalar(tensor->dtype, value); }
   Value boolean(bool value) { return scalar(DType::boolean, value); }
-  Value full(DType dtype, const Scalar& value, const Shape& shape);
+  Value full(DType dtype, const Number& value, const Shape& shape);
   Value tensor(TensorData data);  // any constant
   // The number of elements of a constant that a lowering is going to compute; an error when it is
   // negative, not a number, or too large for that.

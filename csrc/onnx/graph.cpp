@@ -83,7 +83,10 @@ Value* Graph::add_initializer(std::string_view name, TensorData data) {
   if (is_integral(value->dtype) && value->rank() <= 1 &&
       value->constant->numel() <= kLargestContents) {
     const std::vector<int64_t> elements = value->constant->integers();
-    value->contents.emplace(elements.begin(), elements.end());
+    // A Dim does not hold the upper half of uint64.
+    const bool fit = value->dtype != DType::u64 ||
+                     std::ranges::none_of(elements, [](int64_t element) { return element < 0; });
+    if (fit) value->contents.emplace(elements.begin(), elements.end());
   }
   initializers.push_back(value);
   return value;

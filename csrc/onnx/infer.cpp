@@ -1,5 +1,6 @@
 #include "onnx/infer.h"
 
+#include "base/scalar.h"
 #include "onnx/infer_rules.h"
 
 namespace onnx_native::onnx {
@@ -103,7 +104,16 @@ void Inference::set(size_t output, DType dtype, std::optional<Shape> shape) {
 void Inference::set_contents(size_t output, Shape contents) {
   if (output >= node_.outputs.size() || !node_.outputs[output]) return;
   if (contents.size() > static_cast<size_t>(kLargestContents)) return;
-  node_.outputs[output]->contents = std::move(contents);
+  Value& value = *node_.outputs[output];
+  for (Dim& element : contents) {
+    const auto number = element.constant();
+    if (number) element = wrapped(*number, value.dtype);
+    // A Dim neither wraps at run time nor holds the upper half of uint64.
+    const bool fits = number ? value.dtype != DType::u64 || *number >= 0
+                             : item_size(value.dtype) >= 4 && value.dtype != DType::boolean;
+    if (!fits) return;
+  }
+  value.contents = std::move(contents);
 }
 
 void Inference::set_kind(size_t output, ValueKind kind) {

@@ -34,23 +34,26 @@ Value gelu(Builder& b, Value self, std::string approximate) {
   return b.Mul(half, b.Add(b.Tanh(b.Mul(inner, number(factor))), number(1)));
 }
 
-Value elu(Builder& b, Value self, Scalar alpha, Scalar scale, Scalar input_scale) {
-  if (is_one(scale) && is_one(input_scale)) {
+Value elu(Builder& b, Value self, Number alpha, Number scale, Number input_scale) {
+  if (is_one(scale) && is_one(input_scale) && alpha.is_constant()) {
     return b.op("Elu", {self}, {{"alpha", alpha.to_double()}});
   }
   const Value negative = expm1(b, scaled(b, self, input_scale));
-  const Value below = scaled(b, negative, alpha.to_double() * scale.to_double());
+  const Value below = scaled(b, negative, alpha * scale);
   return b.where(b.Greater(self, b.like(self, 0)), scaled(b, self, scale), below);
 }
 
-Value celu(Builder& b, Value self, Scalar alpha) {
+Value celu(Builder& b, Value self, Number alpha) {
   if (is_one(alpha)) return b.op("Elu", {self}, {{"alpha", 1.0}});
   const Value below = b.Mul(b.like(self, alpha), expm1(b, b.Div(self, b.like(self, alpha))));
   return positive_or(b, self, below);
 }
 
-Value leaky_relu(Builder& b, Value self, Scalar negative_slope) {
-  return b.op("LeakyRelu", {self}, {{"alpha", negative_slope.to_double()}});
+Value leaky_relu(Builder& b, Value self, Number negative_slope) {
+  if (negative_slope.is_constant()) {
+    return b.op("LeakyRelu", {self}, {{"alpha", negative_slope.to_double()}});
+  }
+  return positive_or(b, self, b.Mul(self, b.like(self, negative_slope)));
 }
 
 // One slope per channel (axis 1), or one for all.
@@ -64,17 +67,16 @@ Value prelu(Builder& b, Value self, Value weight) {
   return b.op("PRelu", {self, weight});
 }
 
-Value rrelu(Builder& b, Value self, Scalar lower, Scalar upper, bool training) {
+Value rrelu(Builder& b, Value self, Number lower, Number upper, bool training) {
   if (training) {
-    const double low = lower.to_double(), range = upper.to_double() - low;
     const Value unit = uniform(b, self->dtype, self->known_shape());
-    const Value slopes = b.Add(scaled(b, unit, range), b.like(self, low));
+    const Value slopes = b.Add(scaled(b, unit, upper - lower), b.like(self, lower));
     return b.where(b.LessOrEqual(self, b.like(self, 0)), b.Mul(self, slopes), self);
   }
-  return leaky_relu(b, self, (lower.to_double() + upper.to_double()) / 2);
+  return leaky_relu(b, self, (lower + upper) / 2);
 }
 
-Value hardtanh(Builder& b, Value self, Scalar min_val, Scalar max_val) {
+Value hardtanh(Builder& b, Value self, Number min_val, Number max_val) {
   return clamped(b, self, b.like(self, min_val), b.like(self, max_val));
 }
 
@@ -82,12 +84,14 @@ Value hardsigmoid(Builder& b, Value self) {
   return b.op("HardSigmoid", {self}, {{"alpha", 1.0 / 6}, {"beta", 0.5}});
 }
 
-Value softplus(Builder& b, Value self, Scalar beta, Scalar threshold) {
+Value softplus(Builder& b, Value self, Number beta, Number threshold) {
   const Value x = scaled(b, self, beta);
   const Value soft = b.op("Softplus", {x});
   const Value result = is_one(beta) ? soft : b.Div(soft, b.like(x, beta));
   // Past 20 the logarithm adds less than half a unit in float32's last place.
-  if (threshold.to_double() >= 20 && accumulation_dtype(self->dtype) == DType::f32) return result;
+  if (threshold.is_constant() && threshold.to_double() >= 20 &&
+      accumulation_dtype(self->dtype) == DType::f32)
+    return result;
   return b.where(b.Greater(x, b.like(x, threshold)), self, result);
 }
 
@@ -136,13 +140,13 @@ void register_softmax(OpTable& ops) {
 }
 
 void register_shrinking(OpTable& ops) {
-  ops.def("aten::hardshrink", [](Builder& b, Value self, Scalar lambd) {
+  ops.def("aten::hardshrink", [](Builder& b, Value self, Number lambd) {
     return b.where(b.LessOrEqual(b.Abs(self), b.like(self, lambd)), b.like(self, 0), self);
   });
-  ops.def("aten::softshrink", [](Builder& b, Value self, Scalar lambd) {
-    return b.Sub(self, clamped(b, self, -lambd.to_double(), lambd.to_double()));
+  ops.def("aten::softshrink", [](Builder& b, Value self, Number lambd) {
+    return b.Sub(self, clamped(b, self, b.like(self, -lambd), b.like(self, lambd)));
   });
-  ops.def("aten::threshold", [](Builder& b, Value self, Scalar threshold, Scalar value) {
+  ops.def("aten::threshold", [](Builder& b, Value self, Number threshold, Number value) {
     return b.where(b.LessOrEqual(self, b.like(self, threshold)), b.like(self, value), self);
   });
 }
@@ -164,7 +168,7 @@ void register_activation(OpTable& ops) {
   ops.def({"aten::prelu", "aten::_prelu_kernel"}, prelu);
   ops.def("aten::rrelu", rrelu);
   ops.def("aten::rrelu_with_noise_functional",
-          [](Builder& b, Value self, Value noise, Scalar lower, Scalar upper, bool training) {
+          [](Builder& b, Value self, Value noise, Number lower, Number upper, bool training) {
             return std::array{rrelu(b, self, lower, upper, training), noise};
           });
   ops.def("aten::hardtanh", hardtanh);

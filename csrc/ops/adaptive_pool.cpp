@@ -37,7 +37,7 @@ Windows adaptive_windows(Builder& b, const Dim& size, const Dim& count) {
 
 // Puts the elements of the windows along `axis` (negative) on two axes there; those outside a
 // window are `filler`.
-Value take(Builder& b, Value x, const Windows& windows, int64_t axis, const Scalar& filler) {
+Value take(Builder& b, Value x, const Windows& windows, int64_t axis, const Number& filler) {
   const Value taken = b.gather(x, windows.index, x->rank() + axis);
   Ints trailing;
   for (int64_t k = axis + 1; k < 0; ++k) trailing.push_back(k);

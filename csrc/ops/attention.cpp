@@ -38,7 +38,7 @@ Mask given_mask(Builder& b, Value mask, DType dtype) {
   return result;
 }
 
-Value scaled(Builder& b, Value query, std::optional<double> scale) {
+Value scaled(Builder& b, Value query, std::optional<Number> scale) {
   if (!scale) {
     const Dim& width = query->dim(-1);
     if (auto size = width.constant()) {
@@ -47,7 +47,7 @@ Value scaled(Builder& b, Value query, std::optional<double> scale) {
       return b.Div(query, b.Sqrt(b.cast(b.dim_value(width), query->dtype)));
     }
   }
-  return *scale == 1.0 ? query : b.Mul(query, b.like(query, *scale));
+  return is_one(*scale) ? query : b.Mul(query, b.like(query, *scale));
 }
 
 struct Attended {
@@ -57,12 +57,12 @@ struct Attended {
 };
 
 Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mask,
-                std::optional<double> scale, double dropout_p) {
+                std::optional<Number> scale, const Number& dropout_p) {
   Value scores = b.matmul(scaled(b, query, scale), b.swap_axes(key, -2, -1));
   if (mask.addend) scores = b.Add(scores, mask.addend);
   Value weights = b.softmax(scores, -1);
   if (mask.open_rows) weights = b.where(mask.open_rows, weights, b.like(weights, 0.0));
-  if (dropout_p != 0) weights = dropped(b, weights, dropout_p).result;
+  if (!is_zero(dropout_p)) weights = dropped(b, weights, dropout_p).result;
   return {b.matmul(weights, value), weights, scores};
 }
 
@@ -83,7 +83,8 @@ Value grouped_mask(Builder& b, Value mask, const Dim& key_heads, const Dim& grou
 }
 
 Attended attention(Builder& b, Value query, Value key, Value value, std::optional<Value> attn_mask,
-                   double dropout_p, bool is_causal, std::optional<double> scale, bool enable_gqa) {
+                   const Number& dropout_p, bool is_causal, std::optional<Number> scale,
+                   bool enable_gqa) {
   b.check(!(attn_mask && is_causal), "attn_mask together with is_causal");
   Mask mask;
   if (attn_mask) mask = given_mask(b, *attn_mask, query->dtype);
@@ -107,17 +108,17 @@ Attended attention(Builder& b, Value query, Value key, Value value, std::optiona
 }
 
 Value scaled_dot_product_attention(Builder& b, Value query, Value key, Value value,
-                                   std::optional<Value> attn_mask, double dropout_p, bool is_causal,
-                                   std::optional<double> scale, bool enable_gqa) {
+                                   std::optional<Value> attn_mask, const Number& dropout_p,
+                                   bool is_causal, std::optional<Number> scale, bool enable_gqa) {
   return attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa).output;
 }
 
 // The kernels that a program may have chosen already.
 
 std::array<Value, 2> attention_math(Builder& b, Value query, Value key, Value value,
-                                    std::optional<Value> attn_mask, double dropout_p,
+                                    std::optional<Value> attn_mask, const Number& dropout_p,
                                     bool is_causal, std::optional<Value> dropout_mask,
-                                    std::optional<double> scale, bool enable_gqa) {
+                                    std::optional<Number> scale, bool enable_gqa) {
   b.check(!dropout_mask, "a dropout_mask");
   if (attn_mask) attn_mask = b.cast(*attn_mask, query->dtype);  // bools are added as numbers
   const Attended y =
@@ -126,9 +127,9 @@ std::array<Value, 2> attention_math(Builder& b, Value query, Value key, Value va
 }
 
 std::array<Value, 2> flash_attention_for_cpu(Builder& b, Value query, Value key, Value value,
-                                             double dropout_p, bool is_causal,
+                                             const Number& dropout_p, bool is_causal,
                                              std::optional<Value> attn_mask,
-                                             std::optional<double> scale) {
+                                             std::optional<Number> scale) {
   const Attended y = attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, false);
   const DType dtype = query->dtype == DType::f64 ? DType::f64 : DType::f32;
   return {y.output, b.reduce("ReduceLogSumExp", b.cast(y.scores, dtype), {-1}, false)};

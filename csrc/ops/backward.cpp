@@ -40,7 +40,7 @@ void register_backward(OpTable& ops) {
   ops.def("aten::_softmax_backward_data", softmax_backward);
   ops.def("aten::_log_softmax_backward_data", log_softmax_backward);
   ops.def("aten::native_dropout_backward",
-          [](Builder& b, Value grad_output, Value mask, double scale) {
+          [](Builder& b, Value grad_output, Value mask, Number scale) {
             const Value grad = b.cast(grad_output, float_dtype(grad_output->dtype));
             return b.Mul(b.Mul(grad, b.cast(mask, grad->dtype)), b.like(grad, scale));
           });

@@ -11,15 +11,15 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-Value add(Builder& b, Value self, Value other, Scalar alpha) {
+Value add(Builder& b, Value self, Value other, Number alpha) {
   return sum_of(b, self, scaled(b, other, alpha));
 }
 
-Value subtract(Builder& b, Value self, Value other, Scalar alpha) {
+Value subtract(Builder& b, Value self, Value other, Number alpha) {
   return b.Sub(self, scaled(b, other, alpha));
 }
 
-Value reverse_subtract(Builder& b, Value self, Value other, Scalar alpha) {
+Value reverse_subtract(Builder& b, Value self, Value other, Number alpha) {
   return b.Sub(other, scaled(b, self, alpha));
 }
 
@@ -165,10 +165,11 @@ Value lerp(Builder& b, Value self, Value end, Value weight) {
   return b.where(b.Less(b.Abs(weight), b.like(self, 0.5)), from_start, from_end);
 }
 
-Value lerp_scalar(Builder& b, Value self, Value end, Scalar weight) {
+Value lerp_scalar(Builder& b, Value self, Value end, Number weight) {
   const Value difference = b.Sub(end, self);
+  if (!weight.is_constant()) return lerp(b, self, end, b.like(self, weight));
   if (std::abs(weight.to_double()) < 0.5) return b.Add(self, scaled(b, difference, weight));
-  return b.Sub(end, scaled(b, difference, 1 - weight.to_double()));
+  return b.Sub(end, scaled(b, difference, Number(1) - weight));
 }
 
 Value heaviside(Builder& b, Value self, Value values) {
@@ -177,12 +178,12 @@ Value heaviside(Builder& b, Value self, Value values) {
   return b.where(b.Equal(self, zero), values, b.cast(b.Greater(self, zero), self->dtype));
 }
 
-Value isclose(Builder& b, Value self, Value other, double rtol, double atol, bool equal_nan) {
+Value isclose(Builder& b, Value self, Value other, Number rtol, Number atol, bool equal_nan) {
   Value close = b.Equal(self, other);
   if (is_floating(self->dtype) && equal_nan) {
     close = b.Or(close, b.And(b.IsNaN(self), b.IsNaN(other)));
   }
-  if (rtol == 0 && atol == 0) return close;
+  if (is_zero(rtol) && is_zero(atol)) return close;
   const DType dtype = float_dtype(self->dtype);
   const Value x = b.cast(self, dtype);
   const Value y = b.cast(other, dtype);
@@ -262,11 +263,11 @@ void register_binary(OpTable& ops) {
           });
   ops.def({"aten::copysign.Tensor", "aten::copysign.Scalar"}, to_float, copysign);
   ops.def("aten::addcmul", standard,
-          [](Builder& b, Value self, Value tensor1, Value tensor2, Scalar value) {
+          [](Builder& b, Value self, Value tensor1, Value tensor2, Number value) {
             return b.Add(self, scaled(b, b.Mul(tensor1, tensor2), value));
           });
   ops.def("aten::addcdiv", to_float,
-          [](Builder& b, Value self, Value tensor1, Value tensor2, Scalar value) {
+          [](Builder& b, Value self, Value tensor1, Value tensor2, Number value) {
             return b.Add(self, scaled(b, b.Div(tensor1, tensor2), value));
           });
   ops.def("aten::lerp.Tensor", standard, lerp);

@@ -10,9 +10,11 @@
 //   Tensor[], Tensor?[]    Values, std::vector<std::optional<Value>>
 //   int, SymInt            int64_t (must be constant, of 32 bits), or Dim
 //   int[], SymInt[]        Ints (must be constant, of 32 bits), or Shape
-//   float, float[]         double, std::vector<double>
+//   float, Scalar          Number: known, or computed by the model
+//                          double, Scalar: must be constant
+//   float[], Scalar[]      std::vector<Number>
+//                          std::vector<double>, std::vector<Scalar>: must be constant
 //   bool, bool[]           bool, std::vector<bool>
-//   Scalar, Scalar[]       Scalar, std::vector<Scalar>: must be constant
 //   str                    std::string
 //   ScalarType             DType
 //   anything               Ignored
@@ -62,6 +64,10 @@ inline std::vector<double> read(Tag<std::vector<double>>, const Call& c, size_t 
 inline bool read(Tag<bool>, const Call& c, size_t i) { return c.boolean(i); }
 inline std::vector<bool> read(Tag<std::vector<bool>>, const Call& c, size_t i) {
   return c.booleans(i);
+}
+inline Number read(Tag<Number>, const Call& c, size_t i) { return c.any_number(i); }
+inline std::vector<Number> read(Tag<std::vector<Number>>, const Call& c, size_t i) {
+  return c.any_numbers(i);
 }
 inline Scalar read(Tag<Scalar>, const Call& c, size_t i) { return c.scalar(i); }
 inline std::vector<Scalar> read(Tag<std::vector<Scalar>>, const Call& c, size_t i) {
@@ -128,6 +134,12 @@ constexpr std::string_view kind_name() {
     return "bool?";
   else if constexpr (std::is_same_v<U, std::vector<bool>>)
     return "bool[]";
+  else if constexpr (std::is_same_v<U, Number>)
+    return "Number";
+  else if constexpr (std::is_same_v<U, std::optional<Number>>)
+    return "Number?";
+  else if constexpr (std::is_same_v<U, std::vector<Number>>)
+    return "Number[]";
   else if constexpr (std::is_same_v<U, Scalar>)
     return "Scalar";
   else if constexpr (std::is_same_v<U, std::optional<Scalar>>)

@@ -87,7 +87,7 @@ void register_integral(OpTable& ops, const std::string& name, Integrate integrat
             return integrate(b, areas(b, y, steps_of(b, y, x, dim), dim), dim);
           });
   ops.def(name + ".dx", Promote::int_to_float,
-          [integrate](Builder& b, Value y, Scalar dx, int64_t dim) {
+          [integrate](Builder& b, Value y, Number dx, int64_t dim) {
             dim = normalize_axis(dim, y->rank());
             b.check(!y->dim(dim).equals(0), "integral over an empty dimension");
             return integrate(b, areas(b, y, b.like(y, dx), dim), dim);
@@ -131,7 +131,7 @@ Value sum_of_terms(Builder& b, std::initializer_list<Term> terms) {
 
 // torch.gradient along one axis: central differences inside, at the ends one-sided ones of order 1
 // or 2. `spacing` is a number, or `points` has the places along the axis.
-Value uniform_gradient(Builder& b, Value x, int64_t axis, const Scalar& spacing,
+Value uniform_gradient(Builder& b, Value x, int64_t axis, const Number& spacing,
                        int64_t edge_order) {
   const Value step = b.like(x, spacing);
   const auto at = [&](int64_t start, int64_t end) { return elements(b, x, axis, start, end); };
@@ -211,7 +211,7 @@ std::optional<Ints> as_list(std::optional<int64_t> dim) {
   return dim ? std::optional(Ints{*dim}) : std::nullopt;
 }
 
-Values gradient_of_scalars(Builder& b, Value self, const std::vector<Scalar>& spacing,
+Values gradient_of_scalars(Builder& b, Value self, const std::vector<Number>& spacing,
                            std::optional<Ints> dim, int64_t edge_order) {
   return gradients(self, dim, [&](int64_t axis, size_t i) {
     return uniform_gradient(b, self, axis, spacing.size() == 1 ? spacing[0] : spacing.at(i),
@@ -228,14 +228,14 @@ Values gradient_of_points(Builder& b, Value self, const Values& spacing, std::op
 
 void register_gradient(OpTable& ops) {
   const auto to_float = Promote::int_to_float;
-  using Scalars = std::vector<Scalar>;
-  ops.def("aten::gradient.scalarint", [](Builder& b, Value self, std::optional<Scalar> spacing,
+  using Scalars = std::vector<Number>;
+  ops.def("aten::gradient.scalarint", [](Builder& b, Value self, std::optional<Number> spacing,
                                          std::optional<int64_t> dim, int64_t edge_order) {
     self = b.cast(self, float_dtype(self->dtype));
     return gradient_of_scalars(b, self, {spacing.value_or(1)}, as_list(dim), edge_order);
   });
   ops.def("aten::gradient.scalararray",
-          [](Builder& b, Value self, Scalar spacing, Ints dim, int64_t edge_order) {
+          [](Builder& b, Value self, Number spacing, Ints dim, int64_t edge_order) {
             self = b.cast(self, float_dtype(self->dtype));
             return gradient_of_scalars(b, self, {spacing}, dim, edge_order);
           });

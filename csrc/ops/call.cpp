@@ -135,34 +135,34 @@ Ints Call::integers(size_t i) const {
   return *sizes;
 }
 
-Scalar Call::scalar(size_t i) const {
-  const auto& value = argument(i);
-  if (const auto* n = value.get<int64_t>()) return *n;
-  if (const auto* n = value.get<double>()) return *n;
-  if (const auto* n = value.get<bool>()) return *n;
-  if (const auto* n = value.get<std::complex<double>>()) return *n;
-  if (aten::Value* v = value.as_value()) {
-    const Lowered& known = lowered(v);
-    if (known.dim && known.dim->is_constant()) return *known.dim->constant();
-    wrong(i, "a constant number");
-  }
-  wrong(i, "a number");
+Number Call::as_number(size_t i, const aten::Argument& argument) const {
+  if (const auto* n = argument.get<int64_t>()) return *n;
+  if (const auto* n = argument.get<double>()) return *n;
+  if (const auto* n = argument.get<bool>()) return *n;
+  if (const auto* n = argument.get<std::complex<double>>()) return *n;
+  const aten::Value* value = argument.as_value();
+  if (!value) wrong(i, "a number");
+  const Lowered& known = lowered(value);
+  if (known.dim && known.dim->is_constant()) return *known.dim->constant();
+  if (!known.dim && !known.value) wrong(i, "a number");
+  return {builder_, known.dim ? builder_.dim_value(*known.dim) : known.value, argument_name(i)};
 }
 
-std::vector<Scalar> Call::scalars(size_t i) const {
+Number Call::any_number(size_t i) const { return as_number(i, argument(i)); }
+
+std::vector<Number> Call::any_numbers(size_t i) const {
   const auto* list = argument(i).get<aten::Argument::List>();
-  if (!list) return {scalar(i)};
+  if (!list) return {any_number(i)};
+  std::vector<Number> numbers;
+  for (const auto& element : *list) numbers.push_back(as_number(i, element));
+  return numbers;
+}
+
+Scalar Call::scalar(size_t i) const { return any_number(i).constant(); }
+
+std::vector<Scalar> Call::scalars(size_t i) const {
   std::vector<Scalar> numbers;
-  for (const auto& element : *list) {
-    if (const auto* n = element.get<int64_t>())
-      numbers.emplace_back(*n);
-    else if (const auto* n = element.get<double>())
-      numbers.emplace_back(*n);
-    else if (const auto* n = element.get<bool>())
-      numbers.emplace_back(*n);
-    else
-      wrong(i, "constant numbers");
-  }
+  for (const Number& number : any_numbers(i)) numbers.push_back(number.constant());
   return numbers;
 }
 

@@ -11,8 +11,8 @@
 
 #include "aten/graph.h"
 #include "base/checked_vector.h"
-#include "base/scalar.h"
 #include "onnx/builder.h"
+#include "onnx/number.h"
 
 namespace onnx_native::ops {
 
@@ -73,6 +73,9 @@ class Call {
   Dim dim(size_t i) const;
   Ints integers(size_t i) const;
   Shape shape(size_t i) const;
+  // A number; one that the model computes stays so.
+  Number any_number(size_t i) const;
+  std::vector<Number> any_numbers(size_t i) const;
   double number(size_t i) const;
   std::vector<double> numbers(size_t i) const;
   bool boolean(size_t i) const;
@@ -93,6 +96,7 @@ class Call {
 
  private:
   Lowered as_lowered(size_t i, const aten::Argument& argument) const;
+  Number as_number(size_t i, const aten::Argument& argument) const;
   [[noreturn]] void wrong(size_t i, std::string_view expected) const;
   Dim as_dim(size_t i, const aten::Argument& argument) const;
   Value as_tensor(size_t i, const aten::Argument& argument, DType number_dtype) const;

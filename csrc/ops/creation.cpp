@@ -15,11 +15,10 @@ using OptionalDType = std::optional<DType>;
 // A tensor of this shape with argument i's value everywhere.
 Value filled(const Call& call, size_t i, const OptionalDType& dtype, const Shape& shape) {
   Builder& b = call.builder();
-  if (is_literal(call, i)) {
-    const Scalar value = call.scalar(i);
-    return b.full(dtype.value_or(value.kind_dtype()), value, shape);
-  }
-  return b.expand(b.cast(call.tensor(i), dtype), shape);
+  const Number value = call.any_number(i);
+  if (dtype) return b.full(*dtype, value, shape);
+  const DType recorded = call.result_type(0).dtype;
+  return b.full(recorded == DType::undefined ? call.result_type_of({i}) : recorded, value, shape);
 }
 
 template <int kValue>
@@ -72,38 +71,74 @@ void register_filled(OpTable& ops) {
   });
 }
 
-bool is_float_literal(const Call& call, size_t i) {
-  return call.argument(i).get<double>() != nullptr;
+// The bounds of a range. The length is counted with the given numbers, for int64 with their whole
+// parts; the elements of integer dtypes start and go on in whole numbers.
+struct Bounds {
+  Number start, end, step;
+
+  bool are_constant() const {
+    return start.is_constant() && end.is_constant() && step.is_constant();
+  }
+};
+
+Number whole(Builder& b, const Number& number) {
+  if (number.is_constant()) return std::trunc(number.to_double());
+  return {b, b.cast(b.cast(number.value(), DType::i64), DType::f64), "start"};
+}
+
+Bounds whole(Builder& b, const Bounds& bounds) {
+  return {whole(b, bounds.start), whole(b, bounds.end), whole(b, bounds.step)};
+}
+
+// start + step * i for each i below `count`, which is 0-d and float64.
+Value progression(Builder& b, const Bounds& bounds, Value count, DType dtype) {
+  const Value none = b.like(count, 0);
+  const Dim length = b.dim_of(b.cast(b.Max(count, none), DType::i64));
+  const Value index = b.cast(b.range(length), DType::f64);
+  const Value distance = b.Mul(index, b.like(index, bounds.step));
+  return b.cast(b.Add(distance, b.like(index, bounds.start)), dtype);
+}
+
+Value progression(Builder& b, const Bounds& bounds, double count, DType dtype) {
+  const double first = bounds.start.to_double();
+  const double step = bounds.step.to_double();
+  std::vector<double> values(b.constant_size(std::max(0.0, count)));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = first + step * static_cast<double>(i);
+  return b.tensor(make_tensor(dtype, {static_cast<int64_t>(values.size())}, values));
+}
+
+bool is_whole(const Call& call, size_t i) {
+  const aten::Value* value = call.argument(i).as_value();
+  if (!value) return call.argument(i).get<double>() == nullptr;
+  const Lowered& known = call.lowered(value);
+  return known.dim || !is_floating(known.value->dtype);
 }
 
 // Arguments `start`, `end` and `step` by index; start 0 and step 1 where there is none.
 Value arange(const Call& call, std::optional<size_t> start, size_t end, std::optional<size_t> step,
              const OptionalDType& dtype) {
   Builder& b = call.builder();
-  const auto is_float = [&](std::optional<size_t> i) { return i && is_float_literal(call, *i); };
-  if (!is_float(start) && !is_float(end) && !is_float(step)) {
+  const auto is_integer = [&](std::optional<size_t> i) { return !i || is_whole(call, *i); };
+  if (is_integer(start) && is_integer(end) && is_integer(step)) {
     const Value range =
         b.range(start ? call.dim(*start) : Dim(0), call.dim(end), step ? call.dim(*step) : Dim(1));
     return b.cast(range, dtype.value_or(DType::i64));
   }
   const DType type = dtype.value_or(DType::f32);
-  const auto number = [&](std::optional<size_t> i, double otherwise, bool cut) {
-    const double value = i ? call.number(*i) : otherwise;
-    return cut ? std::trunc(value) : value;
+  const auto number = [&](std::optional<size_t> i, int otherwise) {
+    return i ? call.any_number(*i) : Number(otherwise);
   };
-  // As ATen: elements are of the dtype, but the count is computed in integers for int64 only.
-  const double first = number(start, 0, is_integral(type));
-  const double delta = number(step, 1, is_integral(type));
-  const bool cut = type == DType::i64;
-  const double length = number(end, 0, cut) - number(start, 0, cut);
-  const double count = std::max(0.0, std::ceil(length / number(step, 1, cut)));
-  std::vector<double> values(b.constant_size(count));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = first + delta * static_cast<double>(i);
-  return b.tensor(make_tensor(type, {static_cast<int64_t>(values.size())}, values));
+  const Bounds given{number(start, 0), number(end, 0), number(step, 1)};
+  const Bounds counted = type == DType::i64 ? whole(b, given) : given;
+  const Bounds elements = is_integral(type) ? whole(b, given) : given;
+  const Number count = (counted.end - counted.start) / counted.step;
+  if (given.are_constant()) return progression(b, elements, std::ceil(count.to_double()), type);
+  return progression(b, elements, b.Ceil(b.scalar(DType::f64, count)), type);
 }
 
 // As ATen's kernel: from the start in the first half, from the end in the second.
-std::vector<double> linspace(Builder& b, Scalar from, Scalar to, int64_t steps, DType dtype) {
+std::vector<double> linspace(Builder& b, const Scalar& from, const Scalar& to, int64_t steps,
+                             DType dtype) {
   const bool single = accumulation_dtype(dtype) == DType::f32;
   // Of integers, the bounds are cut off first.
   const auto bound = [&](const Scalar& number) {
@@ -122,63 +157,82 @@ std::vector<double> linspace(Builder& b, Scalar from, Scalar to, int64_t steps, 
   return values;
 }
 
-Value linspace_of_numbers(Builder& b, Scalar start, Scalar end, int64_t steps,
-                          OptionalDType dtype) {
-  const DType type = dtype.value_or(DType::f32);
-  std::vector<double> values = linspace(b, start, end, steps, type);
-  if (!is_floating(type)) {
-    for (double& value : values) value = std::trunc(value);
-  }
-  return b.tensor(make_tensor(type, {steps}, values));
+// The same of computed bounds or of a computed length.
+Value linspace(Builder& b, Value start, Value end, const Dim& steps) {
+  const DType dtype = start->dtype;
+  const Value last = b.cast(b.dim_value(steps - 1), dtype);
+  const Value step = b.Div(b.Sub(end, start), b.Max(last, b.like(last, 1)));
+  const Value index = b.range(steps);
+  const Value place = b.cast(index, dtype);
+  const Value up = b.Add(start, b.Mul(step, place));
+  const Value down = b.Sub(end, b.Mul(step, b.Sub(last, place)));
+  const Dim half = Dim::max(1, Dim::floor_div(steps, 2));
+  return b.where(b.Less(index, b.dim_value(half)), up, down);
 }
 
-Value logspace_of_numbers(Builder& b, Scalar start, Scalar end, int64_t steps, double base,
-                          OptionalDType dtype) {
-  const DType type = dtype.value_or(DType::f32);
-  std::vector<double> values = linspace(b, start, end, steps, type);
-  for (double& value : values) {
-    value = std::pow(base, value);
-    if (!is_floating(type)) value = std::trunc(value);
-  }
-  return b.tensor(make_tensor(type, {steps}, values));
-}
-
-// Of computed bounds: start + step * i in the first half, end - step * (n - 1 - i) in the second.
-// Computed in float64 for integers, whose bounds are cut off first.
-Value linspace_of_tensors(const Call& call, int64_t steps, DType result) {
+// The numbers in arguments 0 and 1, and those evenly between them. Computed in float64 for
+// integers, whose bounds are cut off first.
+Value linspace(const Call& call, const Dim& steps, DType result) {
   Builder& b = call.builder();
   const DType dtype = is_floating(result) ? accumulation_dtype(result) : DType::f64;
   const auto bound = [&](size_t i) {
     return b.cast(argument_as(call, i, is_floating(result) ? dtype : DType::i64), dtype);
   };
-  const Value start = bound(0);
-  const Value end = bound(1);
-  if (steps == 1) return b.reshape(start, {1});
-  b.constant_size(static_cast<double>(steps));
-  std::vector<double> forward(steps);
-  std::vector<double> backward(steps);
-  std::vector<int64_t> first_half(steps);
-  for (int64_t i = 0; i < steps; ++i) {
-    forward[i] = static_cast<double>(i);
-    backward[i] = static_cast<double>(steps - 1 - i);
-    first_half[i] = i < steps / 2;
+  return linspace(b, bound(0), bound(1), steps);
+}
+
+// The numbers themselves, when the bounds and the length are known.
+std::optional<std::vector<double>> known_linspace(const Call& call, const Dim& steps,
+                                                  DType result) {
+  if (!steps.is_constant()) return std::nullopt;
+  for (size_t i : {0, 1}) {
+    const aten::Value* bound = call.argument(i).as_value();
+    if (bound && bound->type.is_tensor()) return std::nullopt;
+    if (!call.any_number(i).is_constant()) return std::nullopt;
   }
-  const Value step = b.Div(b.Sub(end, start), b.like(start, static_cast<double>(steps - 1)));
-  const Value up = b.Add(start, b.Mul(step, b.tensor(make_tensor(dtype, {steps}, forward))));
-  const Value down = b.Sub(end, b.Mul(step, b.tensor(make_tensor(dtype, {steps}, backward))));
-  return b.where(b.tensor(make_tensor(DType::boolean, {steps}, first_half)), up, down);
+  return linspace(call.builder(), call.scalar(0), call.scalar(1), *steps.constant(), result);
+}
+
+Value constant_of(Builder& b, std::vector<double> values, DType dtype) {
+  if (!is_floating(dtype)) {
+    for (double& value : values) value = std::trunc(value);
+  }
+  return b.tensor(make_tensor(dtype, {static_cast<int64_t>(values.size())}, values));
+}
+
+Value linspace_of(Builder& b, Ignored, Ignored, const Dim& steps, OptionalDType dtype,
+                  const Call& call) {
+  const DType type = dtype.value_or(DType::f32);
+  if (const auto values = known_linspace(call, steps, type)) return constant_of(b, *values, type);
+  return b.cast(linspace(call, steps, type), type);
+}
+
+Value logspace_of(Builder& b, Ignored, Ignored, const Dim& steps, const Number& base,
+                  OptionalDType dtype, const Call& call) {
+  const DType type = dtype.value_or(DType::f32);
+  auto values = known_linspace(call, steps, type);
+  if (values && base.is_constant()) {
+    for (double& value : *values) value = std::pow(base.to_double(), value);
+    return constant_of(b, *values, type);
+  }
+  const Value exponents = linspace(call, steps, type);
+  return b.cast(b.Pow(b.like(exponents, base), exponents), type);
 }
 
 // Both bounds are in it.
-Value closed_range(Builder& b, Scalar start, Scalar end, Scalar step, OptionalDType dtype) {
-  const double first = start.to_double();
-  const double distance = step.to_double();
-  b.check(distance != 0, "a range with step 0");
-  const int64_t count = b.constant_size(std::floor((end.to_double() - first) / distance) + 1);
+Value closed_range(Builder& b, const Number& start, const Number& end, const Number& step,
+                   OptionalDType dtype) {
+  const DType type = dtype.value_or(DType::f32);
+  const Bounds bounds{start, end, step};
+  const Number steps = (end - start) / step;
+  if (!bounds.are_constant()) {
+    const Value last = b.Floor(b.scalar(DType::f64, steps));
+    return progression(b, bounds, b.Add(last, b.like(last, 1)), type);
+  }
+  b.check(step.to_double() != 0, "a range with step 0");
+  const double count = std::floor(steps.to_double()) + 1;
   b.check(count > 0, "a range whose end is before its start");
-  std::vector<double> values(count);
-  for (int64_t i = 0; i < count; ++i) values[i] = first + distance * static_cast<double>(i);
-  return b.tensor(make_tensor(dtype.value_or(DType::f32), {count}, values));
+  return progression(b, bounds, count, type);
 }
 
 void register_ranges(OpTable& ops) {
@@ -192,22 +246,12 @@ void register_ranges(OpTable& ops) {
           });
   ops.def("aten::arange.start_step", [](Builder&, Ignored, Ignored, Ignored, OptionalDType dtype,
                                         const Call& call) { return arange(call, 0, 1, 2, dtype); });
-  ops.def("aten::linspace", linspace_of_numbers);
-  ops.def("aten::logspace", logspace_of_numbers);
-  ops.def({"aten::linspace.Tensor_Tensor", "aten::linspace.Tensor_Scalar",
+  ops.def({"aten::linspace", "aten::linspace.Tensor_Tensor", "aten::linspace.Tensor_Scalar",
            "aten::linspace.Scalar_Tensor"},
-          [](Builder& b, Ignored, Ignored, int64_t steps, OptionalDType dtype, const Call& call) {
-            const DType type = dtype.value_or(DType::f32);
-            return b.cast(linspace_of_tensors(call, steps, type), type);
-          });
-  ops.def({"aten::logspace.Tensor_Tensor", "aten::logspace.Tensor_Scalar",
+          linspace_of);
+  ops.def({"aten::logspace", "aten::logspace.Tensor_Tensor", "aten::logspace.Tensor_Scalar",
            "aten::logspace.Scalar_Tensor"},
-          [](Builder& b, Ignored, Ignored, int64_t steps, double base, OptionalDType dtype,
-             const Call& call) {
-            const DType type = dtype.value_or(DType::f32);
-            const Value exponents = linspace_of_tensors(call, steps, type);
-            return b.cast(b.Pow(b.like(exponents, base), exponents), type);
-          });
+          logspace_of);
 }
 
 Value eye(Builder& b, const Dim& rows, const Dim& columns, const OptionalDType& dtype) {

@@ -2,13 +2,36 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "onnx/builder.h"
 #include "ops/families.h"
 
 namespace onnx_native::ops {
 
-Value p_norm(Builder& b, Value x, double p, int64_t axis, bool keepdim) {
+Value norm_of_computed_order(Builder& b, Value x, const Number& p, const Ints& axes, bool keepdim) {
+  const auto is = [&](double number) { return b.Equal(b.like(x, p), b.like(x, number)); };
+  const auto over = [&](std::string_view reduction, Value v) {
+    return axes.empty() ? v : b.reduce(reduction, v, axes, keepdim);
+  };
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const Value size = b.Abs(x);
+  // A sum of powers for orders that are finite and not 0; 1 stands in for the others.
+  const Value none = is(0);
+  const Value highest = is(kInfinity), lowest = is(-kInfinity);
+  const Value order = b.where(b.Or(none, b.Or(highest, lowest)), b.like(x, 1), b.like(x, p));
+  Value norm = b.Pow(over("ReduceSum", b.Pow(size, order)), b.Reciprocal(order));
+  norm = b.where(none, over("ReduceSum", b.cast(b.cast(x, DType::boolean), x->dtype)), norm);
+  const bool empty =
+      std::ranges::any_of(axes, [&](int64_t axis) { return x->dim(axis).equals(0); });
+  if (empty) return norm;
+  norm = b.where(highest, over("ReduceMax", size), norm);
+  return b.where(lowest, over("ReduceMin", size), norm);
+}
+
+Value p_norm(Builder& b, Value x, const Number& order, int64_t axis, bool keepdim) {
+  if (!order.is_constant()) return norm_of_computed_order(b, x, order, {axis}, keepdim);
+  const double p = order.to_double();
   if (p == 0) {
     const Value nonzero = b.cast(b.cast(x, DType::boolean), x->dtype);
     return b.reduce("ReduceSum", nonzero, {axis}, keepdim);
@@ -24,11 +47,12 @@ Value p_norm(Builder& b, Value x, double p, int64_t axis, bool keepdim) {
   return b.Pow(sum, b.like(x, 1.0 / p));
 }
 
-Value pairwise_distance(Builder& b, Value x1, Value x2, double p, double eps, bool keepdim) {
+Value pairwise_distance(Builder& b, Value x1, Value x2, const Number& p, const Number& eps,
+                        bool keepdim) {
   return p_norm(b, b.Add(b.Sub(x1, x2), b.like(x1, eps)), p, -1, keepdim);
 }
 
-Value cosine_similarity(Builder& b, Value x1, Value x2, int64_t dim, double eps) {
+Value cosine_similarity(Builder& b, Value x1, Value x2, int64_t dim, const Number& eps) {
   const int64_t rank = std::max(x1->rank(), x2->rank());
   const int64_t axis = normalize_axis(dim, rank) - rank;
   const auto aligned = [&](Value v) {
@@ -44,12 +68,12 @@ Value cosine_similarity(Builder& b, Value x1, Value x2, int64_t dim, double eps)
 
 namespace {
 
-Value cdist(Builder& b, Value x1, Value x2, double p, Ignored) {
+Value cdist(Builder& b, Value x1, Value x2, const Number& p, Ignored) {
   return p_norm(b, b.Sub(b.unsqueeze(x1, {-2}), b.unsqueeze(x2, {-3})), p, -1, false);
 }
 
 // Distances between the rows of a matrix, each pair once.
-Value pdist(Builder& b, Value self, double p) {
+Value pdist(Builder& b, Value self, const Number& p) {
   const Dim n = self->dim(0), pairs = Dim::floor_div(n * (n - 1), 2);
   const Value position = b.range(n);
   const Value above = b.Less(b.unsqueeze(position, {1}), b.unsqueeze(position, {0}));

@@ -6,10 +6,13 @@
 namespace onnx_native::ops {
 
 // (sum |x|^p)^(1/p) over one axis; p = 0 counts what is not zero, p = inf is the maximum.
-Value p_norm(Builder& b, Value x, double p, int64_t axis, bool keepdim);
+Value p_norm(Builder& b, Value x, const Number& p, int64_t axis, bool keepdim);
+// The same over several axes (none: each element) for an order that the model computes.
+Value norm_of_computed_order(Builder& b, Value x, const Number& p, const Ints& axes, bool keepdim);
 // p_norm of x1 - x2 + eps over the last axis.
-Value pairwise_distance(Builder& b, Value x1, Value x2, double p, double eps, bool keepdim);
+Value pairwise_distance(Builder& b, Value x1, Value x2, const Number& p, const Number& eps,
+                        bool keepdim);
 // x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)) over one axis.
-Value cosine_similarity(Builder& b, Value x1, Value x2, int64_t dim, double eps);
+Value cosine_similarity(Builder& b, Value x1, Value x2, int64_t dim, const Number& eps);
 
 }  // namespace onnx_native::ops

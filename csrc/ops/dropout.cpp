@@ -10,8 +10,8 @@
 
 namespace onnx_native::ops {
 
-Dropped dropped(Builder& b, Value x, double p) {
-  if (p == 1) return {b.Mul(x, b.like(x, 0)), filled_like(b, x, DType::boolean, false)};
+Dropped dropped(Builder& b, Value x, const Number& p) {
+  if (is_one(p)) return {b.Mul(x, b.like(x, 0)), filled_like(b, x, DType::boolean, false)};
   const Values results = b.ops("Dropout", 2, {x, b.scalar(DType::f32, p), b.boolean(true)});
   return {results[0], results[1]};
 }
@@ -28,31 +28,33 @@ Shape noise_shape(Builder& b, Value input, bool by_feature) {
 }
 
 // Ones where the input is kept, zeros where it is dropped.
-Value kept(Builder& b, Value input, double p, bool by_feature) {
+Value kept(Builder& b, Value input, const Number& p, bool by_feature) {
   const Value ones = b.full(DType::f32, 1, noise_shape(b, input, by_feature));
   return b.cast(dropped(b, ones, p).kept, input->dtype);
 }
 
-Value feature_dropout(Builder& b, Value input, double p) {
-  if (p == 1) return b.Mul(input, b.like(input, 0));
+Value feature_dropout(Builder& b, Value input, const Number& p) {
+  if (is_one(p)) return b.Mul(input, b.like(input, 0));
   return b.Mul(input, b.Div(kept(b, input, p, true), b.like(input, 1 - p)));
 }
 
 // Keeps mean and variance of what SELU gives (Klambauer et al., 2017, section 2.3): what is dropped
 // becomes SELU's lower limit -alpha, and the result is scaled and shifted.
-Value alpha_dropout(Builder& b, Value input, double p, bool by_feature) {
-  if (p == 1) return b.Mul(input, b.like(input, 0));
+Value alpha_dropout(Builder& b, Value input, const Number& p, bool by_feature) {
+  if (is_one(p)) return b.Mul(input, b.like(input, 0));
   constexpr double kAlpha = 1.7580993408473766;
-  const double scale = 1 / std::sqrt((kAlpha * kAlpha * p + 1) * (1 - p));
   const Value noise = kept(b, input, p, by_feature);
-  const Value low = b.Mul(b.Sub(noise, b.like(noise, 1)), b.like(noise, kAlpha * scale));
-  const Value shift = b.Add(low, b.like(noise, kAlpha * scale * p));
-  return b.Add(b.Mul(input, b.Mul(noise, b.like(noise, scale))), shift);
+  const Value variance = b.like(noise, (kAlpha * kAlpha * p + 1) * (1 - p));
+  const Value scale = b.Reciprocal(b.Sqrt(variance));
+  const Value low = b.Mul(b.Sub(noise, b.like(noise, 1)), b.Mul(scale, b.like(noise, kAlpha)));
+  const Value shift = b.Add(low, b.Mul(scale, b.like(noise, kAlpha * p)));
+  return b.Add(b.Mul(input, b.Mul(noise, scale)), shift);
 }
 
-void define(OpTable& ops, std::string_view op, Value (*in_training)(Builder&, Value, double)) {
-  ops.def(op, [in_training](Builder& b, Value input, double p, bool train) {
-    return train && p != 0 ? in_training(b, input, p) : input;
+void define(OpTable& ops, std::string_view op,
+            Value (*in_training)(Builder&, Value, const Number&)) {
+  ops.def(op, [in_training](Builder& b, Value input, const Number& p, bool train) {
+    return train && !is_zero(p) ? in_training(b, input, p) : input;
   });
 }
 
@@ -60,19 +62,21 @@ void define(OpTable& ops, std::string_view op, Value (*in_training)(Builder&, Va
 
 void register_dropout(OpTable& ops) {
   define(ops, "aten::dropout",
-         [](Builder& b, Value input, double p) { return dropped(b, input, p).result; });
+         [](Builder& b, Value input, const Number& p) { return dropped(b, input, p).result; });
   define(ops, "aten::feature_dropout", feature_dropout);
-  define(ops, "aten::alpha_dropout",
-         [](Builder& b, Value input, double p) { return alpha_dropout(b, input, p, false); });
-  define(ops, "aten::feature_alpha_dropout",
-         [](Builder& b, Value input, double p) { return alpha_dropout(b, input, p, true); });
-  ops.def("aten::native_dropout", [](Builder& b, Value input, double p, std::optional<bool> train) {
-    if (train.value_or(true)) {
-      const Dropped d = dropped(b, input, p);
-      return std::array{d.result, d.kept};
-    }
-    return std::array{input, filled_like(b, input, DType::boolean, true)};
+  define(ops, "aten::alpha_dropout", [](Builder& b, Value input, const Number& p) {
+    return alpha_dropout(b, input, p, false);
   });
+  define(ops, "aten::feature_alpha_dropout",
+         [](Builder& b, Value input, const Number& p) { return alpha_dropout(b, input, p, true); });
+  ops.def("aten::native_dropout",
+          [](Builder& b, Value input, const Number& p, std::optional<bool> train) {
+            if (train.value_or(true)) {
+              const Dropped d = dropped(b, input, p);
+              return std::array{d.result, d.kept};
+            }
+            return std::array{input, filled_like(b, input, DType::boolean, true)};
+          });
 }
 
 }  // namespace onnx_native::ops

@@ -63,7 +63,8 @@ Value embedding_bag(Builder& b, Value weight, Value indices, Value offsets, cons
 Results only(Value result) { return {result, Lowered(), Lowered(), Lowered()}; }
 
 // Rows that `indices` name are scaled down to `max_norm` where their norm is larger.
-Value embedding_renorm(Builder& b, Value self, Value indices, double max_norm, double norm_type) {
+Value embedding_renorm(Builder& b, Value self, Value indices, const Number& max_norm,
+                       const Number& norm_type) {
   const Value norm = p_norm(b, self, norm_type, 1, true);
   const Value scale = b.Div(b.like(norm, max_norm), b.Add(norm, b.like(norm, 1e-7)));
   const Value flat = b.flatten(b.cast(indices, DType::i64), 0, -1);

@@ -164,7 +164,7 @@ Value repeated_heads(Builder& b, Value tensor, const Dim& heads) {
 }
 
 Results flex_attention(Builder& b, Value query, Value key, Value value,
-                       const aten::Graph& score_mod, Ignored, double scale, Ignored, Ignored,
+                       const aten::Graph& score_mod, Ignored, const Number& scale, Ignored, Ignored,
                        Ignored, const Call& call) {
   const auto* block_mask = call.argument(4).get<aten::Argument::List>();
   const auto* mask_mod = block_mask && !block_mask->empty()

@@ -272,17 +272,21 @@ void register_transforms(OpTable& ops) {
             return to_real_transform(call, grid, true, norm_of(normalization));
           });
   for (bool half : {false, true}) {
-    ops.def(half ? "aten::fft_rfftfreq" : "aten::fft_fftfreq",
-            [half](Builder& b, int64_t n, double d, std::optional<DType> dtype) {
-              std::vector<double> frequencies(
-                  b.constant_size(static_cast<double>(half ? n / 2 + 1 : n)));
-              for (int64_t i = 0; i < static_cast<int64_t>(frequencies.size()); ++i) {
-                const int64_t bin = half || i < (n + 1) / 2 ? i : i - n;
-                frequencies[i] = static_cast<double>(bin) / (static_cast<double>(n) * d);
-              }
-              const auto count = static_cast<int64_t>(frequencies.size());
-              return b.tensor(make_tensor(dtype.value_or(DType::f32), {count}, frequencies));
-            });
+    ops.def(half ? "aten::fft_rfftfreq" : "aten::fft_fftfreq", [half](Builder& b, int64_t n,
+                                                                      const Number& d,
+                                                                      std::optional<DType> dtype) {
+      const DType result = dtype.value_or(DType::f32);
+      std::vector<double> frequencies(b.constant_size(static_cast<double>(half ? n / 2 + 1 : n)));
+      for (int64_t i = 0; i < static_cast<int64_t>(frequencies.size()); ++i) {
+        const int64_t bin = half || i < (n + 1) / 2 ? i : i - n;
+        const double divisor = static_cast<double>(n) * (d.is_constant() ? d.to_double() : 1);
+        frequencies[i] = static_cast<double>(bin) / divisor;
+      }
+      const auto count = static_cast<int64_t>(frequencies.size());
+      if (d.is_constant()) return b.tensor(make_tensor(result, {count}, frequencies));
+      const Value of_one = b.tensor(make_tensor(DType::f64, {count}, frequencies));
+      return b.cast(b.Div(of_one, b.like(of_one, d)), result);
+    });
   }
 }
 

@@ -187,7 +187,7 @@ Value nonzero_static(Builder& b, Value self, const Dim& size, const Dim& fill_va
 
 // What lies outside the mask reads as `fill`, whatever its index.
 Value masked_index(Builder& b, Value self, Value mask, const OptionalValues& indices,
-                   const Scalar& fill) {
+                   const Number& fill) {
   OptionalValues inside;
   for (const auto& index : indices) {
     inside.push_back(index ? std::optional(b.where(mask, *index, b.like(*index, 0)))

@@ -158,7 +158,7 @@ Value combinations(Builder& b, Value self, int64_t r, bool) {
 }
 
 // Sequences of different lengths stacked, the shorter ones padded.
-Value pad_sequence(Builder& b, Values sequences, bool batch_first, double padding_value,
+Value pad_sequence(Builder& b, Values sequences, bool batch_first, const Number& padding_value,
                    const std::string& padding_side) {
   b.check(!sequences.empty(), "pad_sequence of no sequences");
   Dim longest = 0;

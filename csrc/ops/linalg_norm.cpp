@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/axes.h"
+#include "ops/distance.h"
 #include "ops/families.h"
 #include "ops/linalg.h"
 #include "ops/numeric.h"
@@ -15,11 +16,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Axes = std::optional<Ints>;
 
-Value vector_norm(Builder& b, Value self, double ord, const Axes& dim, bool keepdim,
+Value vector_norm(Builder& b, Value self, const Number& order, const Axes& dim, bool keepdim,
                   std::optional<DType> dtype) {
   const Value given = b.cast(self, dtype);
   const Value x = b.cast(given, accumulation_dtype(given->dtype));
   const Ints axes = axes_of(self, dim);
+  if (!order.is_constant())
+    return b.cast(norm_of_computed_order(b, x, order, axes, keepdim), given->dtype);
+  const double ord = order.to_double();
   const auto norm = [&]() -> Value {
     if (axes.empty()) {
       return ord == 0 ? b.cast(not_equal(b, x, b.like(x, 0)), x->dtype) : b.Abs(x);
@@ -85,14 +89,14 @@ Value matrix_norm(Builder& b, Value self, const std::string& ord, Ints dim, bool
 }
 
 // torch.linalg.norm: of matrices where an order is given and there are two dimensions.
-Value norm(Builder& b, Value self, std::optional<Scalar> ord, Axes dim, bool keepdim,
+Value norm(Builder& b, Value self, std::optional<Number> ord, Axes dim, bool keepdim,
            std::optional<DType> dtype) {
   const bool matrix = ord && (dim ? dim->size() == 2 : self->rank() == 2);
-  if (!matrix) return vector_norm(b, self, ord ? ord->to_double() : 2, dim, keepdim, dtype);
+  if (!matrix) return vector_norm(b, self, ord.value_or(2), dim, keepdim, dtype);
   return matrix_norm(b, self, ord->to_double(), dim.value_or(Ints{0, 1}), keepdim, dtype);
 }
 
-double order(const std::optional<Scalar>& p) { return p ? p->to_double() : 2; }
+Number order(const std::optional<Number>& p) { return p.value_or(2); }
 
 // All axes but one; of -1, which is none here, all.
 Ints axes_but(Value x, int64_t dim) {
@@ -104,13 +108,13 @@ Ints axes_but(Value x, int64_t dim) {
 }
 
 // The norms of the slices along `dim`, which stays.
-Value norm_except(Builder& b, Value x, double p, int64_t dim) {
+Value norm_except(Builder& b, Value x, const Number& p, int64_t dim) {
   return vector_norm(b, x, p, axes_but(x, dim), /*keepdim=*/dim != -1, std::nullopt);
 }
 
-Value renorm(Builder& b, Value self, Scalar p, int64_t dim, Scalar maxnorm) {
+Value renorm(Builder& b, Value self, Number p, int64_t dim, Number maxnorm) {
   const Value x = b.cast(self, accumulation_dtype(self->dtype));
-  const Value norm = norm_except(b, x, p.to_double(), normalize_axis(dim, x->rank()));
+  const Value norm = norm_except(b, x, p, normalize_axis(dim, x->rank()));
   const Value limit = b.like(x, maxnorm);
   const Value factor = b.Div(limit, b.Add(norm, b.like(x, 1e-7)));
   const Value scale = b.where(b.Greater(norm, limit), factor, b.like(x, 1));
@@ -122,37 +126,37 @@ Value weight_norm(Builder& b, Value v, Value g, int64_t dim) {
 }
 
 void register_vector_norms(OpTable& ops) {
-  ops.def("aten::linalg_vector_norm", [](Builder& b, Value self, Scalar ord, Axes dim, bool keepdim,
+  ops.def("aten::linalg_vector_norm", [](Builder& b, Value self, Number ord, Axes dim, bool keepdim,
                                          std::optional<DType> dtype) {
-    return vector_norm(b, self, ord.to_double(), dim, keepdim, dtype);
+    return vector_norm(b, self, ord, dim, keepdim, dtype);
   });
-  ops.def("aten::norm.Scalar", [](Builder& b, Value self, Scalar p) {
-    return vector_norm(b, self, p.to_double(), std::nullopt, false, std::nullopt);
+  ops.def("aten::norm.Scalar", [](Builder& b, Value self, Number p) {
+    return vector_norm(b, self, p, std::nullopt, false, std::nullopt);
   });
   ops.def("aten::norm.ScalarOpt_dim",
-          [](Builder& b, Value self, std::optional<Scalar> p, Ints dim, bool keepdim) {
+          [](Builder& b, Value self, std::optional<Number> p, Ints dim, bool keepdim) {
             return vector_norm(b, self, order(p), dim, keepdim, std::nullopt);
           });
   ops.def("aten::norm.ScalarOpt_dim_dtype",
-          [](Builder& b, Value self, std::optional<Scalar> p, Ints dim, bool keepdim, DType dtype) {
+          [](Builder& b, Value self, std::optional<Number> p, Ints dim, bool keepdim, DType dtype) {
             return vector_norm(b, self, order(p), dim, keepdim, dtype);
           });
   ops.def("aten::norm.ScalarOpt_dtype",
-          [](Builder& b, Value self, std::optional<Scalar> p, DType dtype) {
+          [](Builder& b, Value self, std::optional<Number> p, DType dtype) {
             return vector_norm(b, self, order(p), std::nullopt, false, dtype);
           });
   ops.def("aten::frobenius_norm.dim", [](Builder& b, Value self, Ints dim, bool keepdim) {
     return vector_norm(b, self, 2, dim, keepdim, std::nullopt);
   });
-  ops.def("aten::linalg__powsum", [](Builder& b, Value self, Scalar ord, Axes dim, bool keepdim,
+  ops.def("aten::linalg__powsum", [](Builder& b, Value self, Number ord, Axes dim, bool keepdim,
                                      std::optional<DType> dtype) {
     const Value x = b.cast(self, dtype);
     const Value powers = b.Pow(b.Abs(b.cast(x, accumulation_dtype(x->dtype))),
                                b.scalar(accumulation_dtype(x->dtype), ord));
     return b.cast(sum_over(b, powers, axes_of(x, dim), keepdim), x->dtype);
   });
-  ops.def("aten::dist", Promote::standard, [](Builder& b, Value self, Value other, Scalar p) {
-    return vector_norm(b, b.Sub(self, other), p.to_double(), std::nullopt, false, std::nullopt);
+  ops.def("aten::dist", Promote::standard, [](Builder& b, Value self, Value other, Number p) {
+    return vector_norm(b, b.Sub(self, other), p, std::nullopt, false, std::nullopt);
   });
 }
 
@@ -162,7 +166,7 @@ void register_matrix_norms(OpTable& ops) {
                                           bool keepdim, std::optional<DType> dtype) {
     return matrix_norm(b, self, ord, dim.value_or(Ints{0, 1}), keepdim, dtype);
   });
-  ops.def("aten::linalg_matrix_norm", [](Builder& b, Value self, Scalar ord, Ints dim, bool keepdim,
+  ops.def("aten::linalg_matrix_norm", [](Builder& b, Value self, Number ord, Ints dim, bool keepdim,
                                          std::optional<DType> dtype) {
     return matrix_norm(b, self, ord.to_double(), dim, keepdim, dtype);
   });

@@ -70,13 +70,17 @@ Value default_rtol(Builder& b, Value a) {
   return b.Mul(b.cast(b.dim_value(size), DType::f64), f64(b, eps));
 }
 
-Tolerance tolerance_of(Builder& b, Value a, std::optional<double> atol,
-                       std::optional<double> rtol) {
+Tolerance tolerance_of(Builder& b, Value a, const std::optional<Number>& atol,
+                       const std::optional<Number>& rtol) {
   Tolerance result;
-  if (atol && *atol != 0) result.atol = f64(b, *atol);
+  const bool open = atol && !atol->is_constant();
+  if (atol && !is_zero(*atol)) result.atol = b.scalar(DType::f64, *atol);
   if (rtol) {
-    result.rtol = f64(b, *rtol);
-  } else if (!atol || *atol <= 0) {
+    result.rtol = b.scalar(DType::f64, *rtol);
+  } else if (open) {
+    const Value zero = f64(b, 0);
+    result.rtol = b.where(b.Greater(result.atol, zero), zero, default_rtol(b, a));
+  } else if (!atol || atol->to_double() <= 0) {
     result.rtol = default_rtol(b, a);
   }
   return result;
@@ -177,12 +181,12 @@ Value condition(Builder& b, Value a, const std::string& p) {
 template <class Operation>
 void define_with_tolerance(OpTable& ops, const std::string& name, const std::string& old_tensor,
                            bool single_is_atol, Operation operation) {
-  using Number = std::optional<double>;
+  using Optional = std::optional<Number>;
   using Tensor = std::optional<Value>;
-  ops.def(name, [=](Builder& b, Value self, double single, bool hermitian) {
-    const Number zero = 0;
-    const Tolerance tolerance = single_is_atol ? tolerance_of(b, self, Number(single), zero)
-                                               : tolerance_of(b, self, zero, Number(single));
+  ops.def(name, [=](Builder& b, Value self, Number single, bool hermitian) {
+    const Optional zero = 0;
+    const Tolerance tolerance = single_is_atol ? tolerance_of(b, self, Optional(single), zero)
+                                               : tolerance_of(b, self, zero, Optional(single));
     return operation(b, self, tolerance, hermitian);
   });
   ops.def(name + old_tensor, [=](Builder& b, Value input, Value single, bool hermitian) {
@@ -192,7 +196,7 @@ void define_with_tolerance(OpTable& ops, const std::string& name, const std::str
     return operation(b, input, tolerance, hermitian);
   });
   ops.def(name + ".atol_rtol_float",
-          [=](Builder& b, Value self, Number atol, Number rtol, bool hermitian) {
+          [=](Builder& b, Value self, Optional atol, Optional rtol, bool hermitian) {
             return operation(b, self, tolerance_of(b, self, atol, rtol), hermitian);
           });
   ops.def(name + ".atol_rtol_tensor",
@@ -228,10 +232,10 @@ void register_linalg_spectral(OpTable& ops) {
   ops.def("aten::linalg_svdvals", [](Builder& b, Value a, Ignored) { return svdvals(b, a); });
   define_with_tolerance(ops, "aten::linalg_matrix_rank", ".tol_tensor", true, rank_of);
   define_with_tolerance(ops, "aten::linalg_pinv", ".rcond_tensor", false, pseudoinverse);
-  ops.def("aten::pinverse", [](Builder& b, Value self, double rcond) {
-    return pseudoinverse(b, self, {.rtol = f64(b, rcond)}, /*hermitian=*/false);
+  ops.def("aten::pinverse", [](Builder& b, Value self, Number rcond) {
+    return pseudoinverse(b, self, {.rtol = b.scalar(DType::f64, rcond)}, /*hermitian=*/false);
   });
-  ops.def("aten::linalg_cond", [](Builder& b, Value self, std::optional<Scalar> p) {
+  ops.def("aten::linalg_cond", [](Builder& b, Value self, std::optional<Number> p) {
     return condition(b, self, p ? p->to_double() : 2);
   });
   ops.def("aten::linalg_cond.p_str",

@@ -19,16 +19,16 @@ Value reduced(Builder& b, Value loss, int64_t reduction) {
   return reduction == kMean ? mean_over(b, loss, axes, false) : sum_over(b, loss, axes, false);
 }
 
-Value plus(Builder& b, Value x, double number) { return b.Add(x, b.like(x, number)); }
-Value times(Builder& b, Value x, double number) { return b.Mul(x, b.like(x, number)); }
+Value plus(Builder& b, Value x, const Number& number) { return b.Add(x, b.like(x, number)); }
+Value times(Builder& b, Value x, const Number& number) { return b.Mul(x, b.like(x, number)); }
 Value at_least_zero(Builder& b, Value x) { return b.op("Relu", {x}); }
 // number - x
-Value from(Builder& b, double number, Value x) { return b.Sub(b.like(x, number), x); }
+Value from(Builder& b, const Number& number, Value x) { return b.Sub(b.like(x, number), x); }
 
 // Quadratic up to `beta`, then linear; scaled so that the linear part has this slope.
-Value huber(Builder& b, Value self, Value target, double beta, double slope) {
+Value huber(Builder& b, Value self, Value target, const Number& beta, const Number& slope) {
   const Value distance = b.Abs(b.Sub(self, target));
-  if (beta == 0) return times(b, distance, slope);
+  if (is_zero(beta)) return times(b, distance, slope);
   const Value quadratic = times(b, b.Mul(distance, distance), 0.5 * slope / beta);
   const Value linear = times(b, plus(b, distance, -0.5 * beta), slope);
   return b.where(b.Less(distance, b.like(distance, beta)), quadratic, linear);
@@ -96,10 +96,10 @@ Value spread_classes(Builder& b, Value weight, int64_t rank, int64_t axis) {
 // Targets are probabilities of the classes.
 Value cross_entropy_of_probabilities(Builder& b, Value log_p, Value target,
                                      std::optional<Value> weight, int64_t reduction,
-                                     double label_smoothing, int64_t axis) {
+                                     const Number& label_smoothing, int64_t axis) {
   const auto count = [&](const Dim& dim) { return b.cast(b.dim_value(dim), log_p->dtype); };
   target = b.cast(target, log_p->dtype);
-  if (label_smoothing > 0)
+  if (!is_zero(label_smoothing))
     target = b.Add(times(b, target, 1 - label_smoothing),
                    b.Div(b.like(target, label_smoothing), count(log_p->dim(axis))));
   Value loss = b.Neg(b.Mul(log_p, target));
@@ -113,14 +113,14 @@ Value cross_entropy_of_probabilities(Builder& b, Value log_p, Value target,
 }
 
 Value cross_entropy(Builder& b, Value self, Value target, std::optional<Value> weight,
-                    int64_t reduction, const Dim& ignore_index, double label_smoothing) {
+                    int64_t reduction, const Dim& ignore_index, const Number& label_smoothing) {
   const int64_t axis = self->rank() == 1 ? 0 : 1;
   const Value log_p = b.op("LogSoftmax", {self}, {{"axis", axis}});
   if (is_floating(target->dtype) && target->rank() == self->rank())
     return cross_entropy_of_probabilities(b, log_p, target, weight, reduction, label_smoothing,
                                           axis);
   const Value nll = nll_loss(b, log_p, target, weight, reduction, ignore_index)[0];
-  if (label_smoothing == 0) return nll;
+  if (is_zero(label_smoothing)) return nll;
   const Classes c = classes_of(b, self, target, weight, ignore_index);
   const Value weighted =
       weight ? b.Mul(log_p, spread_classes(b, *weight, log_p->rank(), axis)) : log_p;
@@ -136,8 +136,8 @@ Value cross_entropy(Builder& b, Value self, Value target, std::optional<Value> w
 // torch.nn.functional.linear_cross_entropy by chunks, which only save memory.
 Value linear_cross_entropy(Builder& b, Value input, Value linear_weight, Value target,
                            std::optional<Value> linear_bias, std::optional<Value> weight,
-                           int64_t reduction, const Dim& ignore_index, double label_smoothing,
-                           DType computed_in) {
+                           int64_t reduction, const Dim& ignore_index,
+                           const Number& label_smoothing, DType computed_in) {
   const auto wide = [&](Value v) { return b.cast(v, computed_in); };
   Value logits = b.matmul(wide(input), b.swap_axes(wide(linear_weight), 0, 1));
   if (linear_bias) logits = b.Add(logits, wide(*linear_bias));
@@ -150,8 +150,8 @@ void register_linear_cross_entropy(OpTable& ops) {
   ops.def("torch_nn::_linear_cross_entropy_batch_chunked",
           [](Builder& b, Value input, Value linear_weight, Value target,
              std::optional<Value> linear_bias, std::optional<Value> weight, std::string reduction,
-             const Dim& ignore_index, double label_smoothing, Ignored, Ignored, DType acc_dtype,
-             Ignored, Ignored, Ignored, Ignored) {
+             const Dim& ignore_index, const Number& label_smoothing, Ignored, Ignored,
+             DType acc_dtype, Ignored, Ignored, Ignored, Ignored) {
             const Value loss = linear_cross_entropy(b, input, linear_weight, target, linear_bias,
                                                     weight, reduction == "mean" ? kMean : kSum,
                                                     ignore_index, label_smoothing, acc_dtype);
@@ -174,8 +174,8 @@ Value kl_div(Builder& b, Value self, Value target, int64_t reduction, bool log_t
   return reduced(b, b.Sub(entropy, b.Mul(target, self)), reduction);
 }
 
-Value poisson_nll_loss(Builder& b, Value input, Value target, bool log_input, bool full, double eps,
-                       int64_t reduction) {
+Value poisson_nll_loss(Builder& b, Value input, Value target, bool log_input, bool full,
+                       const Number& eps, int64_t reduction) {
   Value loss = log_input ? b.Sub(b.Exp(input), b.Mul(target, input))
                          : b.Sub(input, b.Mul(target, b.Log(plus(b, input, eps))));
   if (full) {
@@ -191,15 +191,16 @@ Value is(Builder& b, Value target, double number) {
   return b.Equal(target, b.like(target, number));
 }
 
-Value hinge_embedding_loss(Builder& b, Value self, Value target, double margin, int64_t reduction) {
+Value hinge_embedding_loss(Builder& b, Value self, Value target, const Number& margin,
+                           int64_t reduction) {
   const Value zero = b.like(self, 0.0);
   const Value apart = b.where(is(b, target, 1), zero, at_least_zero(b, from(b, margin, self)));
   const Value together = b.where(is(b, target, -1), zero, self);
   return reduced(b, b.Add(apart, together), reduction);
 }
 
-Value cosine_embedding_loss(Builder& b, Value input1, Value input2, Value target, double margin,
-                            int64_t reduction) {
+Value cosine_embedding_loss(Builder& b, Value input1, Value input2, Value target,
+                            const Number& margin, int64_t reduction) {
   const DType dtype = promote_types(input1->dtype, input2->dtype);
   const Value x = b.cast(input1, float_dtype(dtype)), y = b.cast(input2, float_dtype(dtype));
   const auto product = [&](Value u, Value v) {
@@ -213,8 +214,9 @@ Value cosine_embedding_loss(Builder& b, Value input1, Value input2, Value target
   return reduced(b, b.Add(together, apart), reduction);
 }
 
-Value triplet_margin_loss(Builder& b, Value anchor, Value positive, Value negative, double margin,
-                          double p, double eps, bool swap, int64_t reduction) {
+Value triplet_margin_loss(Builder& b, Value anchor, Value positive, Value negative,
+                          const Number& margin, const Number& p, const Number& eps, bool swap,
+                          int64_t reduction) {
   const auto distance = [&](Value u, Value v) { return pairwise_distance(b, u, v, p, eps, false); };
   const Value near = distance(anchor, positive);
   Value far = distance(anchor, negative);
@@ -245,13 +247,13 @@ Value reduced_rows(Builder& b, Value losses, const Rows& rows, int64_t reduction
   return reduced(b, losses, reduction);
 }
 
-Value multi_margin_loss(Builder& b, Value self, Value target, Scalar p, Scalar margin,
+Value multi_margin_loss(Builder& b, Value self, Value target, Number p, Number margin,
                         std::optional<Value> weight, int64_t reduction) {
   const Rows rows = rows_of(b, self, target, false);
   const Value index = b.unsqueeze(rows.target, {1});
   const Value own = b.op("GatherElements", {rows.x, index}, {{"axis", 1}});
-  Value loss = at_least_zero(b, plus(b, b.Sub(rows.x, own), margin.to_double()));
-  if (p.to_double() == 2) loss = b.Mul(loss, loss);
+  Value loss = at_least_zero(b, plus(b, b.Sub(rows.x, own), margin));
+  if (!is_one(p)) loss = b.Pow(loss, b.like(loss, p));
   if (weight) loss = b.Mul(loss, b.gather(*weight, index, 0));
   const Value others = b.Not(b.Equal(b.unsqueeze(b.range(rows.x->dim(1)), {0}), index));
   loss = b.where(others, loss, b.like(loss, 0.0));
@@ -293,11 +295,11 @@ void register_loss(OpTable& ops) {
             return reduced(b, b.Abs(b.Sub(self, target)), reduction);
           });
   ops.def("aten::smooth_l1_loss", Promote::standard,
-          [](Builder& b, Value self, Value target, int64_t reduction, double beta) {
+          [](Builder& b, Value self, Value target, int64_t reduction, const Number& beta) {
             return reduced(b, huber(b, self, target, beta, 1), reduction);
           });
   ops.def("aten::huber_loss", Promote::standard,
-          [](Builder& b, Value self, Value target, int64_t reduction, double delta) {
+          [](Builder& b, Value self, Value target, int64_t reduction, const Number& delta) {
             return reduced(b, huber(b, self, target, delta, delta), reduction);
           });
   ops.def("aten::binary_cross_entropy", Promote::standard, binary_cross_entropy);
@@ -317,12 +319,12 @@ void register_loss(OpTable& ops) {
           [](Builder& b, Value self, Value target, int64_t reduction) {
             return reduced(b, b.op("Softplus", {b.Neg(b.Mul(target, self))}), reduction);
           });
-  ops.def(
-      "aten::margin_ranking_loss", Promote::int_to_float,
-      [](Builder& b, Value input1, Value input2, Value target, double margin, int64_t reduction) {
-        const Value gap = b.Mul(target, b.Sub(input2, input1));
-        return reduced(b, at_least_zero(b, plus(b, gap, margin)), reduction);
-      });
+  ops.def("aten::margin_ranking_loss", Promote::int_to_float,
+          [](Builder& b, Value input1, Value input2, Value target, const Number& margin,
+             int64_t reduction) {
+            const Value gap = b.Mul(target, b.Sub(input2, input1));
+            return reduced(b, at_least_zero(b, plus(b, gap, margin)), reduction);
+          });
   ops.def("aten::hinge_embedding_loss", Promote::standard, hinge_embedding_loss);
   ops.def("aten::cosine_embedding_loss", cosine_embedding_loss);
   ops.def("aten::triplet_margin_loss", Promote::int_to_float, triplet_margin_loss);

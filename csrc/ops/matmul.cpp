@@ -21,12 +21,13 @@ Factor factor(Value value) {
   return {value};
 }
 
-Value gemm(Builder& b, const Factor& x, const Factor& y, Value addend, double alpha, double beta) {
+Value gemm(Builder& b, const Factor& x, const Factor& y, Value addend, const Number& alpha,
+           const Number& beta) {
   std::vector<onnx::Attribute> attributes;
   if (x.transposed) attributes.push_back({"transA", 1});
   if (y.transposed) attributes.push_back({"transB", 1});
-  if (alpha != 1) attributes.push_back({"alpha", alpha});
-  if (addend && beta != 1) attributes.push_back({"beta", beta});
+  if (!is_one(alpha)) attributes.push_back({"alpha", alpha.to_double()});
+  if (addend && !is_one(beta)) attributes.push_back({"beta", beta.to_double()});
   return b.op("Gemm", addend ? Values{x.value, y.value, addend} : Values{x.value, y.value},
               std::move(attributes));
 }
@@ -38,26 +39,29 @@ Value mm(Builder& b, Value self, Value mat2) {
   return b.matmul(self, mat2);
 }
 
-Value scaled(Builder& b, Value x, const Scalar& factor) {
+Value scaled(Builder& b, Value x, const Number& factor) {
   return is_one(factor) ? x : b.Mul(x, b.like(x, factor));
 }
 
 // beta * self + alpha * product; with beta = 0 eager does not read self.
-Value add_product(Builder& b, Value self, Value product, const Scalar& beta, const Scalar& alpha) {
+Value add_product(Builder& b, Value self, Value product, const Number& beta, const Number& alpha) {
   product = scaled(b, product, alpha);
-  return is_zero(beta) ? product : b.Add(scaled(b, self, beta), product);
+  if (is_zero(beta)) return product;
+  const Value sum = b.Add(scaled(b, self, beta), product);
+  if (beta.is_constant()) return sum;
+  return b.where(b.Equal(b.like(product, beta), b.like(product, 0)), product, sum);
 }
 
 // Gemm is for floats, and ONNX Runtime's forgets beta when there is nothing to sum.
-Value addmm(Builder& b, Value self, Value mat1, Value mat2, Scalar beta, Scalar alpha) {
-  if (!is_floating(self->dtype) || mat1->dim(1).equals(0))
+Value addmm(Builder& b, Value self, Value mat1, Value mat2, Number beta, Number alpha) {
+  const bool computed = !alpha.is_constant() || !beta.is_constant();
+  if (!is_floating(self->dtype) || mat1->dim(1).equals(0) || computed)
     return add_product(b, self, b.matmul(mat1, mat2), beta, alpha);
-  return gemm(b, factor(mat1), factor(mat2), is_zero(beta) ? nullptr : self, alpha.to_double(),
-              beta.to_double());
+  return gemm(b, factor(mat1), factor(mat2), is_zero(beta) ? nullptr : self, alpha, beta);
 }
 
 // Sums of 16-bit floats over the batch are float32.
-Value addbmm(Builder& b, Value self, Value batch1, Value batch2, Scalar beta, Scalar alpha) {
+Value addbmm(Builder& b, Value self, Value batch1, Value batch2, Number beta, Number alpha) {
   const DType dtype = self->dtype;
   const bool narrow = is_floating(dtype) && item_size(dtype) == 2;
   const auto wide = [&](Value v) { return narrow ? b.cast(v, DType::f32) : v; };
@@ -206,7 +210,7 @@ void register_matmul(OpTable& ops) {
       [](Builder& b, Value self, Value other) { return b.matmul(self, other); });
   ops.def("aten::addmm", addmm);
   ops.def("aten::addmv",
-          [](Builder& b, Value self, Value mat, Value vec, Scalar beta, Scalar alpha) {
+          [](Builder& b, Value self, Value mat, Value vec, Number beta, Number alpha) {
             return add_product(b, self, b.matmul(mat, vec), beta, alpha);
           });
   ops.def("aten::_int_mm", [](Builder& b, Value self, Value mat2) {
@@ -218,17 +222,17 @@ void register_matmul(OpTable& ops) {
             return b.matmul(b.cast(self, dtype), b.cast(mat2, dtype));
           });
   ops.def("aten::addmm.dtype",
-          [](Builder& b, Value self, Value a, Value c, DType dtype, Scalar beta, Scalar alpha) {
+          [](Builder& b, Value self, Value a, Value c, DType dtype, Number beta, Number alpha) {
             const Value product = b.matmul(b.cast(a, dtype), b.cast(c, dtype));
             return add_product(b, b.cast(self, dtype), product, beta, alpha);
           });
   ops.def("aten::baddbmm",
-          [](Builder& b, Value self, Value batch1, Value batch2, Scalar beta, Scalar alpha) {
+          [](Builder& b, Value self, Value batch1, Value batch2, Number beta, Number alpha) {
             return add_product(b, self, b.matmul(batch1, batch2), beta, alpha);
           });
   ops.def("aten::addbmm", addbmm);
   ops.def("aten::addr", Promote::standard,
-          [](Builder& b, Value self, Value vec1, Value vec2, Scalar beta, Scalar alpha) {
+          [](Builder& b, Value self, Value vec1, Value vec2, Number beta, Number alpha) {
             return add_product(b, self, outer(b, vec1, vec2), beta, alpha);
           });
   ops.def({"aten::outer", "aten::ger"}, Promote::standard, outer);

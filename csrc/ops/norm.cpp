@@ -24,7 +24,7 @@ struct Moments {
 };
 
 // Over the given axes, which keep size 1.
-Moments moments(Builder& b, Value x, const Ints& axes, double eps) {
+Moments moments(Builder& b, Value x, const Ints& axes, const Number& eps) {
   Moments m;
   m.mean = b.reduce("ReduceMean", x, axes, true);
   m.centred = b.Sub(x, m.mean);
@@ -45,31 +45,49 @@ Value affine(Builder& b, Value y, Value weight, Value bias) {
   return bias ? b.Add(y, b.cast(bias, y->dtype)) : y;
 }
 
+Ints last_axes(size_t count) {
+  Ints axes;
+  for (auto i = -static_cast<int64_t>(count); i < 0; ++i) axes.push_back(i);
+  return axes;
+}
+
 // The result, its mean and its inverse standard deviation.
 std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized_shape,
-                                std::optional<Value> weight, std::optional<Value> bias, double eps,
-                                bool with_moments) {
+                                std::optional<Value> weight, std::optional<Value> bias,
+                                const Number& eps, bool with_moments) {
   const auto count = static_cast<int64_t>(normalized_shape.size());
   const DType dtype = input->dtype;
   // ONNX has one dtype for the input and its parameters.
   const bool mixed = (weight && (*weight)->dtype != dtype) || (bias && (*bias)->dtype != dtype);
   const Value x = mixed ? b.cast(input, accumulation_dtype(dtype)) : input;
   const Value scale = weight ? b.cast(*weight, x->dtype) : b.full(x->dtype, 1.0, normalized_shape);
+  if (!eps.is_constant()) {
+    const Moments m = moments(b, b.cast(x, accumulation_dtype(dtype)), last_axes(count), eps);
+    const Value y = affine(b, b.Mul(m.centred, m.inverse_std), scale, bias.value_or(nullptr));
+    return {b.cast(y, dtype), m.mean, m.inverse_std};
+  }
   Values inputs{x, scale};
   if (bias) inputs.push_back(b.cast(*bias, x->dtype));
   const Values outputs = b.ops("LayerNormalization", with_moments ? 3 : 1, std::move(inputs),
-                               {{"axis", -count}, {"epsilon", eps}});
+                               {{"axis", -count}, {"epsilon", eps.to_double()}});
   if (!with_moments) return {b.cast(outputs[0], dtype), nullptr, nullptr};
   return {b.cast(outputs[0], dtype), outputs[1], outputs[2]};
 }
 
 Value batch_norm_inference(Builder& b, Value x, Value weight, Value bias, Value mean,
-                           Value variance, double eps) {
+                           Value variance, const Number& eps) {
   const DType parameters = weight ? weight->dtype : bias ? bias->dtype : mean->dtype;
   if (!weight) weight = b.full(parameters, 1.0, {x->dim(1)});
   if (!bias) bias = b.full(parameters, 0.0, {x->dim(1)});
+  if (!eps.is_constant()) {
+    const DType dtype = accumulation_dtype(x->dtype);
+    const auto wide = [&](Value v) { return per_channel(b, b.cast(v, dtype), x->rank()); };
+    const Value scale = b.Reciprocal(b.Sqrt(b.Add(wide(variance), b.scalar(dtype, eps))));
+    const Value y = b.Mul(b.Sub(b.cast(x, dtype), wide(mean)), b.Mul(scale, wide(weight)));
+    return b.cast(b.Add(y, wide(bias)), x->dtype);
+  }
   return b.op("BatchNormalization", {x, weight, b.cast(bias, parameters), mean, variance},
-              {{"epsilon", eps}});
+              {{"epsilon", eps.to_double()}});
 }
 
 // Normalized by the batch's own moments: the result; mean, inverse standard deviation and unbiased
@@ -78,7 +96,8 @@ struct BatchNormalized {
   Value result, mean, inverse_std, variance;
 };
 
-BatchNormalized batch_norm_by_batch(Builder& b, Value input, Value weight, Value bias, double eps) {
+BatchNormalized batch_norm_by_batch(Builder& b, Value input, Value weight, Value bias,
+                                    const Number& eps) {
   const Value x = b.cast(input, accumulation_dtype(input->dtype));
   Ints axes{0};
   Dim count = x->dim(0);
@@ -96,14 +115,14 @@ BatchNormalized batch_norm_by_batch(Builder& b, Value input, Value weight, Value
           b.reshape(unbiased, channels)};
 }
 
-Value moved(Builder& b, Value running, Value observed, double momentum) {
+Value moved(Builder& b, Value running, Value observed, const Number& momentum) {
   return b.Add(b.Mul(running, b.like(running, 1 - momentum)),
                b.Mul(b.cast(observed, running->dtype), b.like(running, momentum)));
 }
 
 Value batch_norm(Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
                  std::optional<Value> running_mean, std::optional<Value> running_var, bool training,
-                 Ignored, double eps, Ignored) {
+                 Ignored, const Number& eps, Ignored) {
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (training || !running_mean) return batch_norm_by_batch(b, input, w, c, eps).result;
   return batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
@@ -112,8 +131,8 @@ Value batch_norm(Builder& b, Value input, std::optional<Value> weight, std::opti
 // The result and the moments it was made with: none, so empty, where running ones are given.
 Results native_batch_norm(Builder& b, Value input, std::optional<Value> weight,
                           std::optional<Value> bias, std::optional<Value> running_mean,
-                          std::optional<Value> running_var, bool training, Ignored, double eps,
-                          const Call& call) {
+                          std::optional<Value> running_var, bool training, Ignored,
+                          const Number& eps, const Call& call) {
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (training || !running_mean) {
     const BatchNormalized y = batch_norm_by_batch(b, input, w, c, eps);
@@ -128,8 +147,8 @@ Results native_batch_norm(Builder& b, Value input, std::optional<Value> weight,
 // As native_batch_norm, then the running moments after the call.
 Results native_batch_norm_functional(Builder& b, Value input, std::optional<Value> weight,
                                      std::optional<Value> bias, Value running_mean,
-                                     Value running_var, bool training, double momentum,
-                                     double eps) {
+                                     Value running_var, bool training, const Number& momentum,
+                                     const Number& eps) {
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (!training) {
     const Value none = b.full(running_mean->dtype, 0.0, {0});
@@ -143,15 +162,15 @@ Results native_batch_norm_functional(Builder& b, Value input, std::optional<Valu
 
 Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
                     std::optional<Value> running_mean, std::optional<Value> running_var,
-                    bool use_input_stats, Ignored, double eps, Ignored) {
+                    bool use_input_stats, Ignored, const Number& eps, Ignored) {
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (!use_input_stats)
     return batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
-  if (input->dtype == DType::f32) {
+  if (input->dtype == DType::f32 && eps.is_constant()) {
     return b.op("InstanceNormalization",
                 {input, w ? w : b.full(input->dtype, 1.0, {input->dim(1)}),
                  c ? c : b.full(input->dtype, 0.0, {input->dim(1)})},
-                {{"epsilon", eps}});
+                {{"epsilon", eps.to_double()}});
   }
   const Value x = b.cast(input, accumulation_dtype(input->dtype));
   Ints axes;
@@ -163,16 +182,16 @@ Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::o
 
 // The result; mean and inverse standard deviation of each group.
 std::array<Value, 3> group_norm(Builder& b, Value input, int64_t groups, Value weight, Value bias,
-                                double eps, bool with_moments) {
+                                const Number& eps, bool with_moments) {
   const Shape shape = input->known_shape();
   const Shape channels = part_of(shape, 1);
   const Dim members = Dim::floor_div(numel(channels), groups);
   Value x = b.reshape(input, {shape[0], groups, members});
   Value mean = nullptr, inverse_std = nullptr;
-  if (input->dtype == DType::f32 && !with_moments) {
+  if (input->dtype == DType::f32 && !with_moments && eps.is_constant()) {
     x = b.op("InstanceNormalization",
              {x, b.full(x->dtype, 1.0, {groups}), b.full(x->dtype, 0.0, {groups})},
-             {{"epsilon", eps}});
+             {{"epsilon", eps.to_double()}});
   } else {
     x = b.cast(x, accumulation_dtype(input->dtype));
     const Moments m = moments(b, x, {-1}, eps);
@@ -188,10 +207,10 @@ std::array<Value, 3> group_norm(Builder& b, Value input, int64_t groups, Value w
 
 // The result and the inverse root mean square.
 std::array<Value, 2> rms_norm(Builder& b, Value input, const Ints& axes,
-                              std::optional<Value> weight, std::optional<double> eps) {
+                              std::optional<Value> weight, std::optional<Number> eps) {
   const DType dtype = input->dtype;
   const Value x = b.cast(input, accumulation_dtype(dtype));
-  const double epsilon = eps.value_or(x->dtype == DType::f64 ? 0x1p-52 : 0x1p-23);
+  const Number epsilon = eps.value_or(x->dtype == DType::f64 ? 0x1p-52 : 0x1p-23);
   const Value mean = b.reduce("ReduceMean", b.Mul(x, x), axes, true);
   const Value inverse = b.Reciprocal(b.Sqrt(b.Add(mean, b.like(x, epsilon))));
   Value y = b.Mul(x, inverse);
@@ -199,23 +218,17 @@ std::array<Value, 2> rms_norm(Builder& b, Value input, const Ints& axes,
   return {b.cast(y, dtype), inverse};
 }
 
-Ints last_axes(size_t count) {
-  Ints axes;
-  for (auto i = -static_cast<int64_t>(count); i < 0; ++i) axes.push_back(i);
-  return axes;
-}
-
 }  // namespace
 
 void register_norm(OpTable& ops) {
   ops.def("aten::layer_norm",
           [](Builder& b, Value input, Shape normalized_shape, std::optional<Value> weight,
-             std::optional<Value> bias, double eps, Ignored) {
+             std::optional<Value> bias, const Number& eps, Ignored) {
             return layer_norm(b, input, normalized_shape, weight, bias, eps, false)[0];
           });
   ops.def("aten::native_layer_norm",
           [](Builder& b, Value input, Shape normalized_shape, std::optional<Value> weight,
-             std::optional<Value> bias, double eps, const Call& call) {
+             std::optional<Value> bias, const Number& eps, const Call& call) {
             const auto results = layer_norm(b, input, normalized_shape, weight, bias, eps, true);
             return as_recorded(call, binder::results(results));
           });
@@ -223,27 +236,29 @@ void register_norm(OpTable& ops) {
   ops.def("aten::native_batch_norm", native_batch_norm);
   ops.def("aten::_native_batch_norm_legit_functional",
           [](Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
-             Value running_mean, Value running_var, bool training, double momentum, double eps,
-             const Call& call) {
+             Value running_mean, Value running_var, bool training, const Number& momentum,
+             const Number& eps, const Call& call) {
             return as_recorded(call,
                                native_batch_norm_functional(b, input, weight, bias, running_mean,
                                                             running_var, training, momentum, eps));
           });
   ops.def("aten::_native_batch_norm_legit.no_stats",
           [](Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
-             bool training, Ignored ignored, double eps, const Call& call) {
+             bool training, Ignored ignored, const Number& eps, const Call& call) {
             return native_batch_norm(b, input, weight, bias, std::nullopt, std::nullopt, training,
                                      ignored, eps, call);
           });
   ops.def("aten::_native_batch_norm_legit_no_training",
           [](Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
-             Value running_mean, Value running_var, Ignored ignored, double eps, const Call& call) {
+             Value running_mean, Value running_var, Ignored ignored, const Number& eps,
+             const Call& call) {
             return native_batch_norm(b, input, weight, bias, running_mean, running_var, false,
                                      ignored, eps, call);
           });
   ops.def("aten::_batch_norm_with_update_functional",
           [](Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
-             Value running_mean, Value running_var, double momentum, double eps, const Call& call) {
+             Value running_mean, Value running_var, const Number& momentum, const Number& eps,
+             const Call& call) {
             Results results = native_batch_norm_functional(b, input, weight, bias, running_mean,
                                                            running_var, true, momentum, eps);
             results.insert(results.begin() + 3, b.full(DType::u8, 0, {0}));
@@ -252,23 +267,23 @@ void register_norm(OpTable& ops) {
   ops.def("aten::instance_norm", instance_norm);
   ops.def("aten::group_norm",
           [](Builder& b, Value input, int64_t num_groups, std::optional<Value> weight,
-             std::optional<Value> bias, double eps, Ignored) {
+             std::optional<Value> bias, const Number& eps, Ignored) {
             return group_norm(b, input, num_groups, weight.value_or(nullptr),
                               bias.value_or(nullptr), eps, false)[0];
           });
   ops.def("aten::native_group_norm", [](Builder& b, Value input, std::optional<Value> weight,
                                         std::optional<Value> bias, Ignored, Ignored, Ignored,
-                                        int64_t group, double eps, const Call& call) {
+                                        int64_t group, const Number& eps, const Call& call) {
     const auto results =
         group_norm(b, input, group, weight.value_or(nullptr), bias.value_or(nullptr), eps, true);
     return as_recorded(call, binder::results(results));
   });
   ops.def("aten::rms_norm", [](Builder& b, Value input, Shape normalized_shape,
-                               std::optional<Value> weight, std::optional<double> eps) {
+                               std::optional<Value> weight, std::optional<Number> eps) {
     return rms_norm(b, input, last_axes(normalized_shape.size()), weight, eps)[0];
   });
   ops.def("aten::_fused_rms_norm", [](Builder& b, Value input, Shape normalized_shape,
-                                      std::optional<Value> weight, std::optional<double> eps,
+                                      std::optional<Value> weight, std::optional<Number> eps,
                                       const Call& call) {
     const auto results = rms_norm(b, input, last_axes(normalized_shape.size()), weight, eps);
     return as_recorded(call, binder::results(results));

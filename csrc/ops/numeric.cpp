@@ -5,7 +5,7 @@
 
 namespace onnx_native::ops {
 
-Value scaled(Builder& b, Value x, const Scalar& factor) {
+Value scaled(Builder& b, Value x, const Number& factor) {
   if (is_one(factor)) return x;
   return x->dtype == DType::boolean ? b.And(x, b.like(x, factor)) : b.Mul(x, b.like(x, factor));
 }
@@ -64,7 +64,7 @@ Value less_or_equal(Builder& b, Value x, Value y) {
 
 Value not_equal(Builder& b, Value x, Value y) { return b.Not(b.Equal(x, y)); }
 
-Value filled_like(Builder& b, Value x, DType dtype, const Scalar& value) {
+Value filled_like(Builder& b, Value x, DType dtype, const Number& value) {
   return b.expand(b.scalar(dtype, value), x->known_shape());
 }
 

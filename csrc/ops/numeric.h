@@ -9,7 +9,7 @@
 namespace onnx_native::ops {
 
 // x * factor, nothing when the factor is one; of bools, the conjunction.
-Value scaled(Builder& b, Value x, const Scalar& factor);
+Value scaled(Builder& b, Value x, const Number& factor);
 // The sum; of bools, the disjunction.
 Value sum_of(Builder& b, Value x, Value y);
 // The greater or the smaller of two; NaN wins. Of bools, Or and And.
@@ -29,7 +29,7 @@ Value is_nan(Builder& b, Value x);
 // Whether the sign bit is set: of -0.0 it is.
 Value sign_bit(Builder& b, Value x);
 // One value everywhere in x's shape.
-Value filled_like(Builder& b, Value x, DType dtype, const Scalar& value);
+Value filled_like(Builder& b, Value x, DType dtype, const Number& value);
 
 Value truncated(Builder& b, Value x);
 Value negated(Builder& b, Value x);

@@ -35,7 +35,7 @@ Values pack(Builder& b, Value input, Value lengths, bool batch_first) {
   return {packed(b, x, present), b.slice(counts, 0, 0, longest)};
 }
 
-Values pad(Builder& b, Value data, Value batch_sizes, bool batch_first, const Scalar& padding,
+Values pad(Builder& b, Value data, Value batch_sizes, bool batch_first, const Number& padding,
            Dim total_length) {
   const Dim missing = total_length - batch_sizes->dim(0);
   const bool as_long_as_they_are =

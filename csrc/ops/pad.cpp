@@ -49,7 +49,7 @@ Value pad(Builder& b, Value self, const Shape& pads, std::string_view mode, Valu
   return self;
 }
 
-Value constant_pad(Builder& b, Value self, const Shape& pads, const Scalar& value) {
+Value constant_pad(Builder& b, Value self, const Shape& pads, const Number& value) {
   return pad(b, self, pads, "constant", is_zero(value) ? nullptr : b.like(self, value));
 }
 
@@ -71,7 +71,7 @@ Value wrap(Builder& b, Value self, const Shape& pads) {
 }
 
 Value pad_mode(Builder& b, Value self, const Shape& pads, const std::string& mode,
-               std::optional<double> value) {
+               std::optional<Number> value) {
   if (mode == "constant") return constant_pad(b, self, pads, value.value_or(0));
   if (mode == "reflect") return reflect(b, self, pads);
   if (mode == "replicate") return replicate(b, self, pads);
@@ -85,7 +85,7 @@ void register_pad(OpTable& ops) {
   ops.def("aten::constant_pad_nd", constant_pad);
   ops.def("aten::pad", pad_mode);
   ops.def("aten::_pad_enum",
-          [](Builder& b, Value self, Shape pads, int64_t mode, std::optional<double> value) {
+          [](Builder& b, Value self, Shape pads, int64_t mode, std::optional<Number> value) {
             static const char* const kModes[] = {"reflect", "replicate", "circular", "constant"};
             b.check(mode >= 0 && mode < 4, "padding mode ", mode);
             return pad_mode(b, self, pads, kModes[mode], value);

@@ -111,7 +111,7 @@ void register_prims(OpTable& ops) {
   register_reduction(ops, "amax", "ReduceMax");
   register_reduction(ops, "amin", "ReduceMin");
   ops.def("prims::var", [](Builder& b, Value inp, std::optional<Ints> dims,
-                           std::optional<double> correction, std::optional<DType> dtype) {
+                           std::optional<Number> correction, std::optional<DType> dtype) {
     const Value x = b.cast(inp, dtype);
     const Ints axes = axes_of(inp, dims);
     const Value centered = b.Sub(x, reduced(b, "ReduceMean", x, axes, /*keepdim=*/true));

@@ -18,7 +18,7 @@ struct Affine {
   std::optional<int64_t> axis = std::nullopt;
 };
 
-bool holds(DType dtype, const Scalar& low, const Scalar& high) {
+bool holds(DType dtype, const Number& low, const Number& high) {
   return lowest_value(dtype) <= low.to_double() && high.to_double() <= max_value(dtype);
 }
 
@@ -99,7 +99,7 @@ struct Bounds {
   int64_t low, high;
 };
 
-Affine per_tensor(Builder& b, double scale, int64_t zero_point, const Bounds& bounds) {
+Affine per_tensor(Builder& b, const Number& scale, int64_t zero_point, const Bounds& bounds) {
   return {b.scalar(DType::f32, scale), zero_point == 0 ? nullptr : b.i64(zero_point),
           b.i64(bounds.low), b.i64(bounds.high)};
 }
@@ -132,7 +132,7 @@ void register_per_tensor(OpTable& ops) {
             return quantized(b, input, q, dtype);
           });
   ops.def("quantized_decomposed::dequantize_per_tensor",
-          [](Builder& b, Value input, double scale, int64_t zero_point, int64_t quant_min,
+          [](Builder& b, Value input, const Number& scale, int64_t zero_point, int64_t quant_min,
              int64_t quant_max, Ignored, std::optional<DType> out_dtype) {
             return dequantized(b, input, per_tensor(b, scale, zero_point, {quant_min, quant_max}),
                                out_dtype.value_or(DType::f32));
@@ -240,13 +240,13 @@ Extremes extremes(Builder& b, Value x, const Ints& axes, bool keepdims) {
           b.Max(b.reduce("ReduceMax", x, axes, keepdims), b.like(x, 0.0))};
 }
 
-Value scale_of(Builder& b, Value range, double steps, double eps) {
+Value scale_of(Builder& b, Value range, double steps, const Number& eps) {
   const Value scale = b.cast(b.Div(range, b.like(range, steps)), DType::f32);
   return b.reshape(b.Max(scale, b.scalar(DType::f32, eps)), {1});
 }
 
-Results choose_qparams(Builder& b, Value input, int64_t quant_min, int64_t quant_max, double eps,
-                       Ignored) {
+Results choose_qparams(Builder& b, Value input, int64_t quant_min, int64_t quant_max,
+                       const Number& eps, Ignored) {
   const auto [low, high] = extremes(b, input, {}, false);
   const Value scale =
       scale_of(b, b.Sub(high, low), static_cast<double>(quant_max - quant_min), eps);
@@ -258,7 +258,7 @@ Results choose_qparams(Builder& b, Value input, int64_t quant_min, int64_t quant
 }
 
 Results choose_qparams_symmetric(Builder& b, Value input, int64_t quant_min, int64_t quant_max,
-                                 double eps, DType dtype) {
+                                 const Number& eps, DType dtype) {
   const auto [low, high] = extremes(b, input, {}, false);
   const Value scale =
       scale_of(b, b.Max(b.Neg(low), high), static_cast<double>(quant_max - quant_min) / 2, eps);
@@ -356,7 +356,8 @@ struct Observed {
 };
 
 // The running extremes moved towards those of x; taken over where there are none yet.
-Observed observed(Builder& b, Value x, const Observed& running, double averaging, bool per_row) {
+Observed observed(Builder& b, Value x, const Observed& running, const Number& averaging,
+                  bool per_row) {
   Ints axes;
   for (int64_t axis = per_row ? 1 : 0; axis < x->rank(); ++axis) axes.push_back(axis);
   const auto moved = [&](Value old, std::string_view reduction) {
@@ -402,7 +403,7 @@ Affine chosen(Builder& b, const Observed& seen, const Bounds& bounds, bool symme
 // What follows the result and its mask: the observer's state.
 Results moving_average_fake_quantized(Builder& b, Value self, Value observer_on,
                                       Value fake_quant_on, Value running_min, Value running_max,
-                                      Value scale, Value zero_point, double averaging_const,
+                                      Value scale, Value zero_point, const Number& averaging_const,
                                       int64_t quant_min, int64_t quant_max, int64_t ch_axis,
                                       bool per_row_fake_quant, bool symmetric_quant) {
   b.check(!per_row_fake_quant || ch_axis == 0, "a channel axis other than 0");
@@ -434,7 +435,7 @@ Results moving_average_fake_quantized(Builder& b, Value self, Value observer_on,
 
 void register_fake(OpTable& ops) {
   ops.def("aten::fake_quantize_per_tensor_affine",
-          [](Builder& b, Value self, double scale, int64_t zero_point, int64_t quant_min,
+          [](Builder& b, Value self, const Number& scale, int64_t zero_point, int64_t quant_min,
              int64_t quant_max) {
             const Bounds bounds{quant_min, quant_max};
             return fake_quantized(b, self, per_tensor(b, scale, zero_point, bounds), bounds);
@@ -453,7 +454,7 @@ void register_fake(OpTable& ops) {
         return fake_quantized(b, self, per_channel(b, scale, zero_point, axis, bounds), bounds);
       });
   ops.def("aten::fake_quantize_per_tensor_affine_cachemask",
-          [](Builder& b, Value self, double scale, int64_t zero_point, int64_t quant_min,
+          [](Builder& b, Value self, const Number& scale, int64_t zero_point, int64_t quant_min,
              int64_t quant_max) -> Values {
             const Bounds bounds{quant_min, quant_max};
             const Affine q = per_tensor(b, scale, zero_point, bounds);
@@ -509,14 +510,14 @@ Bounds bounds_of(Builder& b, const Call& call, size_t dtype_argument) {
 }
 
 void register_tensors(OpTable& ops) {
-  ops.def("aten::quantize_per_tensor",
-          [](Builder& b, Value self, double scale, int64_t zero_point, Ignored, const Call& call) {
-            const Bounds bounds = bounds_of(b, call, 3);
-            Affine q = per_tensor(b, scale, zero_point, bounds);
-            // Its kernels add the zero point before they round.
-            if (q.zero_point) q.zero_point = b.cast(q.zero_point, DType::f32);
-            return fake_quantized(b, self, q, bounds);
-          });
+  ops.def("aten::quantize_per_tensor", [](Builder& b, Value self, const Number& scale,
+                                          int64_t zero_point, Ignored, const Call& call) {
+    const Bounds bounds = bounds_of(b, call, 3);
+    Affine q = per_tensor(b, scale, zero_point, bounds);
+    // Its kernels add the zero point before they round.
+    if (q.zero_point) q.zero_point = b.cast(q.zero_point, DType::f32);
+    return fake_quantized(b, self, q, bounds);
+  });
   ops.def("aten::dequantize.self", [](Builder&, Value self) { return self; });
 }
 

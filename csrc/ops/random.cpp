@@ -112,13 +112,14 @@ Scalar random_limit(DType dtype) {
 }
 
 void register_filling_integers(OpTable& ops) {
-  const auto fill = [](Builder& b, Value self, const Scalar& from, const Scalar& to) {
-    return integers(b, b.i64(from.to_int()), b.i64(to.to_int()), self->dtype, self->known_shape());
+  const auto fill = [](Builder& b, Value self, const Number& from, const Number& to) {
+    return integers(b, b.scalar(DType::i64, from), b.scalar(DType::i64, to), self->dtype,
+                    self->known_shape());
   };
   ops.def("aten::random",
           [fill](Builder& b, Value self) { return fill(b, self, 0, random_limit(self->dtype)); });
   ops.def("aten::random.to",
-          [fill](Builder& b, Value self, int64_t to) { return fill(b, self, 0, to); });
+          [fill](Builder& b, Value self, Number to) { return fill(b, self, 0, to); });
 }
 
 // Numbers of rows of `self`, as likely as their weights. Without replacement the largest of the
@@ -145,15 +146,16 @@ Value multinomial(Builder& b, Value self, const Dim& count, bool replacement) {
 
 // Distributions by their inverse, of numbers in [0, 1).
 void register_inverse_distributions(OpTable& ops) {
-  ops.def("aten::cauchy", [](Builder& b, Value self, double median, double sigma) {
+  ops.def("aten::cauchy", [](Builder& b, Value self, Number median, Number sigma) {
     const Value unit = uniform(b, DType::f32, self->known_shape());
     const Value angle = b.Mul(b.Sub(unit, b.like(unit, 0.5)), b.like(unit, std::numbers::pi));
     const Value wide = b.Mul(b.op("Tan", {angle}), b.like(unit, sigma));
     return b.cast(b.Add(wide, b.like(unit, median)), self->dtype);
   });
-  ops.def("aten::geometric", [](Builder& b, Value self, double p) {
+  ops.def("aten::geometric", [](Builder& b, Value self, Number p) {
     const Value unit = uniform(b, drawn_dtype(self->dtype), self->known_shape());
-    const Value tries = b.Div(b.Log(b.Sub(b.like(unit, 1), unit)), b.like(unit, std::log1p(-p)));
+    const Value tries =
+        b.Div(b.Log(b.Sub(b.like(unit, 1), unit)), log1p(b, b.Neg(b.like(unit, p))));
     return b.cast(b.Max(b.Ceil(tries), b.like(unit, 1)), self->dtype);
   });
 }
@@ -163,15 +165,15 @@ void register_normal(OpTable& ops) {
                                 const Shape& shape) {
     return b.Add(b.Mul(normal(b, dtype, shape), std), mean);
   };
-  ops.def("aten::normal.float_float", [scaled_normal](Builder& b, double mean, double std,
+  ops.def("aten::normal.float_float", [scaled_normal](Builder& b, Number mean, Number std,
                                                       Shape size, Ignored, OptionalDType dtype) {
     const DType type = dtype.value_or(DType::f32);
     return scaled_normal(b, b.scalar(type, mean), b.scalar(type, std), type, size);
   });
-  ops.def("aten::normal.Tensor_float", [scaled_normal](Builder& b, Value mean, double std) {
+  ops.def("aten::normal.Tensor_float", [scaled_normal](Builder& b, Value mean, Number std) {
     return scaled_normal(b, mean, b.like(mean, std), mean->dtype, mean->known_shape());
   });
-  ops.def("aten::normal.float_Tensor", [scaled_normal](Builder& b, double mean, Value std) {
+  ops.def("aten::normal.float_Tensor", [scaled_normal](Builder& b, Number mean, Value std) {
     return scaled_normal(b, b.like(std, mean), std, std->dtype, std->known_shape());
   });
   ops.def("aten::normal.Tensor_Tensor", Promote::standard,
@@ -180,11 +182,11 @@ void register_normal(OpTable& ops) {
             return scaled_normal(b, mean, std, mean->dtype, shape);
           });
   ops.def("aten::normal_functional",
-          [scaled_normal](Builder& b, Value self, double mean, double std) {
+          [scaled_normal](Builder& b, Value self, Number mean, Number std) {
             return scaled_normal(b, b.like(self, mean), b.like(self, std), self->dtype,
                                  self->known_shape());
           });
-  ops.def("aten::log_normal", [scaled_normal](Builder& b, Value self, double mean, double std) {
+  ops.def("aten::log_normal", [scaled_normal](Builder& b, Value self, Number mean, Number std) {
     return b.Exp(
         scaled_normal(b, b.like(self, mean), b.like(self, std), self->dtype, self->known_shape()));
   });
@@ -200,18 +202,18 @@ void register_random(OpTable& ops) {
   register_filling_integers(ops);
   register_inverse_distributions(ops);
   ops.def("aten::multinomial", multinomial);
-  ops.def("aten::uniform", [](Builder& b, Value self, double from, double to) {
+  ops.def("aten::uniform", [](Builder& b, Value self, Number from, Number to) {
     const Value unit = uniform(b, self->dtype, self->known_shape());
     return b.Add(b.Mul(unit, b.like(self, to - from)), b.like(self, from));
   });
-  ops.def("aten::exponential", [](Builder& b, Value self, double lambd) {
+  ops.def("aten::exponential", [](Builder& b, Value self, Number lambd) {
     const Value unit = uniform(b, self->dtype, self->known_shape());
     return b.Div(b.Log(b.Sub(b.like(self, 1), unit)), b.like(self, -lambd));
   });
   ops.def("aten::bernoulli", [](Builder& b, Value self) {
     return bernoulli(b, self, self->dtype, self->known_shape());
   });
-  ops.def("aten::bernoulli.p", [](Builder& b, Value self, double p) {
+  ops.def("aten::bernoulli.p", [](Builder& b, Value self, Number p) {
     return bernoulli(b, b.scalar(DType::f32, p), self->dtype, self->known_shape());
   });
   ops.def("aten::bernoulli.Tensor", [](Builder& b, Value self, Value p) {

@@ -14,6 +14,6 @@ struct Dropped {
   Value kept;  // bool, of x's shape
 };
 // Dropout as in training: elements are zeroed with probability p, the others grow by 1 / (1 - p).
-Dropped dropped(Builder& b, Value x, double p);
+Dropped dropped(Builder& b, Value x, const Number& p);
 
 }  // namespace onnx_native::ops

@@ -171,7 +171,7 @@ struct Moments {
   Value mean;
 };
 
-Moments moments(Builder& b, Value self, const Axes& dim, double correction, bool keepdim) {
+Moments moments(Builder& b, Value self, const Axes& dim, const Number& correction, bool keepdim) {
   const Value x = b.cast(self, accumulation_dtype(self->dtype));
   const Ints axes = axes_of(self, dim);
   const Value center = mean_over(b, x, axes, true);
@@ -193,9 +193,8 @@ void define_moments(OpTable& ops, const std::string& name, Make make) {
     return make(b, moments(b, self, dim, unbiased, keepdim));
   });
   ops.def(name + ".correction",
-          [make](Builder& b, Value self, Axes dim, std::optional<Scalar> correction, bool keepdim) {
-            const double value = correction ? correction->to_double() : 1;
-            return make(b, moments(b, self, dim, value, keepdim));
+          [make](Builder& b, Value self, Axes dim, std::optional<Number> correction, bool keepdim) {
+            return make(b, moments(b, self, dim, correction.value_or(1), keepdim));
           });
 }
 

@@ -118,10 +118,15 @@ Range data_range(Builder& b, Value flat, double widening) {
           b.where(point, b.Add(high, b.like(flat, widening)), high)};
 }
 
-Value histc(Builder& b, Value self, int64_t bins, double min, double max) {
+Value histc(Builder& b, Value self, int64_t bins, const Number& min, const Number& max) {
   Value flat = b.reshape(self, {numel(self->known_shape())});
   Range range{b.like(flat, min), b.like(flat, max)};
-  if (min == max) {  // ATen's sign for the data's own
+  if (!min.is_constant() || !max.is_constant()) {
+    b.check(!flat->dim(0).equals(0), "computed bounds for a histogram of no elements");
+    const Range own = data_range(b, flat, 1);
+    const Value unset = b.Equal(range.low, range.high);
+    range = {b.where(unset, own.low, range.low), b.where(unset, own.high, range.high)};
+  } else if (min.to_double() == max.to_double()) {  // ATen's sign for the data's own
     range = flat->dim(0).equals(0) ? Range{b.like(flat, min - 1), b.like(flat, max + 1)}
                                    : data_range(b, flat, 1);
   }

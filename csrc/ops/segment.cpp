@@ -28,7 +28,7 @@ std::string scatter_name(const std::string& reduce) {
 Value segment_reduce(Builder& b, Value data, const std::string& reduce,
                      std::optional<Value> lengths, std::optional<Value> indices,
                      std::optional<Value> offsets, int64_t axis, Ignored,
-                     std::optional<Scalar> initial) {
+                     std::optional<Number> initial) {
   b.check(!indices, "segment_reduce with indices");
   b.check(lengths || offsets, "segment_reduce without lengths and offsets");
   axis = normalize_axis(axis, data->rank());
@@ -48,7 +48,7 @@ Value segment_reduce(Builder& b, Value data, const std::string& reduce,
 
   Shape shape = data->known_shape();
   shape[axis] = count + 1;
-  const Scalar start = initial.value_or(identity_of(b, reduce));
+  const Number start = initial.value_or(identity_of(b, reduce));
   const Value all = scatter_reduce(b, b.full(data->dtype, start, shape), axis, buckets, data,
                                    scatter_name(reduce), true);
   const Value result = b.slice(all, axis, lengths ? 0 : 1, count);

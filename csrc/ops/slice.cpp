@@ -97,13 +97,21 @@ Value select(Builder& b, Value self, int64_t dim, const Dim& index) {
 }
 
 Value slice(Builder& b, Value self, int64_t dim, std::optional<Dim> start, std::optional<Dim> end,
-            int64_t step) {
-  return b.slice(self, dim, start.value_or(0), end.value_or(kToEnd), step);
+            const Dim& step) {
+  const Dim from = start.value_or(0), to = end.value_or(kToEnd);
+  if (step.is_constant()) return b.slice(self, dim, from, to, *step.constant());
+  const int64_t axis = normalize_axis(dim, self->rank());
+  return b.op("Slice", {self, b.shape_value({from}), b.shape_value({to}), b.i64s({axis}),
+                        b.shape_value({step})});
 }
 
 Value narrow(Builder& b, Value self, int64_t dim, Dim start, const Dim& length) {
   dim = normalize_axis(dim, self->rank());
   if (start.constant_or(0) < 0) start = start + self->dim(dim);
+  if (!start.is_constant() && !start.known_non_negative()) {
+    const Value from = b.dim_value(start);
+    start = b.dim_of(b.where(b.Less(from, b.i64(0)), b.Add(from, b.size(self, dim)), from));
+  }
   Shape shape = self->known_shape();
   shape[dim] = length;
   Value result = b.slice(self, dim, start, start + length);

@@ -199,8 +199,8 @@ Value quantile(Builder& b, Value self, Value q, std::optional<int64_t> dim, bool
 }
 
 template <bool kIgnoreNan>
-Value quantile_scalar(Builder& b, Value self, double q, std::optional<int64_t> dim, bool keepdim,
-                      std::string interpolation) {
+Value quantile_scalar(Builder& b, Value self, const Number& q, std::optional<int64_t> dim,
+                      bool keepdim, std::string interpolation) {
   return quantile<kIgnoreNan>(b, self, b.like(self, q), dim, keepdim, interpolation);
 }
 

@@ -84,14 +84,15 @@ Value gelu(Builder& b, Value x) {
 
 Value encoder_layer(Builder& b, Value src, Dim embed_dim, int64_t num_heads, Value qkv_weight,
                     Value qkv_bias, Value proj_weight, Value proj_bias, bool use_gelu,
-                    bool norm_first, double eps, Value norm_weight_1, Value norm_bias_1,
+                    bool norm_first, const Number& eps, Value norm_weight_1, Value norm_bias_1,
                     Value norm_weight_2, Value norm_bias_2, Value ffn_weight_1, Value ffn_bias_1,
                     Value ffn_weight_2, Value ffn_bias_2, std::optional<Value> mask,
                     std::optional<int64_t> mask_type) {
   const Attention attention{embed_dim,   num_heads, qkv_weight, qkv_bias,
                             proj_weight, proj_bias, mask,       mask_type};
   const auto norm = [&](Value x, Value weight, Value bias) {
-    return b.op("LayerNormalization", {x, weight, bias}, {{"axis", -1}, {"epsilon", eps}});
+    return b.op("LayerNormalization", {x, weight, bias},
+                {{"axis", -1}, {"epsilon", eps.to_double()}});
   };
   const auto feed_forward = [&](Value x) {
     const Value hidden = linear(b, x, ffn_weight_1, ffn_bias_1);

@@ -24,8 +24,8 @@ Value sign(Builder& b, Value x) {
   return is_floating(x->dtype) ? b.where(b.IsNaN(x), b.like(x, 0), sign) : sign;
 }
 
-Value logit(Builder& b, Value self, std::optional<double> eps) {
-  if (eps) self = b.Min(b.Max(self, b.like(self, *eps)), b.like(self, 1 - *eps));
+Value logit(Builder& b, Value self, std::optional<Number> eps) {
+  if (eps) self = b.Min(b.Max(self, b.like(self, *eps)), b.like(self, Number(1) - *eps));
   return b.Log(b.Div(self, b.Sub(b.like(self, 1), self)));
 }
 
@@ -38,10 +38,10 @@ Value round_decimals(Builder& b, Value self, int64_t decimals) {
                       : b.Mul(b.Round(b.Div(self, power)), power);
 }
 
-Value nan_to_num(Builder& b, Value self, std::optional<double> nan, std::optional<double> posinf,
-                 std::optional<double> neginf) {
+Value nan_to_num(Builder& b, Value self, std::optional<Number> nan, std::optional<Number> posinf,
+                 std::optional<Number> neginf) {
   if (!is_floating(self->dtype)) return self;
-  const auto replace = [&](Value x, Value where, double by) {
+  const auto replace = [&](Value x, Value where, const Number& by) {
     return b.where(where, b.like(self, by), x);
   };
   Value x = replace(self, b.IsNaN(self), nan.value_or(0));

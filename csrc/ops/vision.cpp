@@ -15,7 +15,7 @@ namespace {
 // --- Boxes.
 
 // Whether the intersection over union of each two boxes is above a threshold: (n, n).
-Value overlaps(Builder& b, Value boxes, double threshold) {
+Value overlaps(Builder& b, Value boxes, const Number& threshold) {
   const auto corner = [&](int64_t i) { return b.select(boxes, 1, i); };
   const auto pairs = [&](Value (Builder::*op)(Value, Value), int64_t i) {
     return (b.*op)(b.unsqueeze(corner(i), {1}), corner(i));
@@ -31,7 +31,7 @@ Value overlaps(Builder& b, Value boxes, double threshold) {
 }
 
 // By all overlaps at once, for what ONNX has no operator for.
-Value suppress(Builder& b, Value boxes, Value scores, double threshold) {
+Value suppress(Builder& b, Value boxes, Value scores, const Number& threshold) {
   const Dim& count = boxes->dim(0);
   const Value order = sort(b, scores, 0, /*descending=*/true)[1];
   const Value overlap = overlaps(b, b.gather(boxes, order, 0), threshold);
@@ -47,9 +47,11 @@ Value suppress(Builder& b, Value boxes, Value scores, double threshold) {
 }
 
 // Indices of the boxes that are kept, by falling score.
-Value nms(Builder& b, Value dets, Value scores, double iou_threshold) {
-  if (dets->dtype != DType::f32 || iou_threshold < 0)
-    return suppress(b, dets, scores, iou_threshold);
+Value nms(Builder& b, Value dets, Value scores, const Number& given) {
+  if (dets->dtype != DType::f32 || !given.is_constant() || given.to_double() < 0) {
+    return suppress(b, dets, scores, given);
+  }
+  const double iou_threshold = given.to_double();
   // The greatest float32 that is not above: a float32 ratio is above one if it is above the other.
   auto threshold = static_cast<float>(std::min(iou_threshold, 1.0));
   if (threshold > iou_threshold) threshold = std::nextafter(threshold, -1.0F);

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/scalar.h"
+
 namespace onnx_native::passes {
 namespace {
 
@@ -65,24 +67,6 @@ Elements read(const TensorData& data) {
     }
   }
   return elements;
-}
-
-// As a machine integer of that dtype overflows.
-int64_t wrapped(int64_t value, DType dtype) {
-  switch (dtype) {
-    case DType::i8:
-      return static_cast<int8_t>(value);
-    case DType::i16:
-      return static_cast<int16_t>(value);
-    case DType::i32:
-      return static_cast<int32_t>(value);
-    case DType::u8:
-      return static_cast<uint8_t>(value);
-    case DType::boolean:
-      return value != 0;
-    default:
-      return value;
-  }
 }
 
 TensorData write(Elements elements) {
