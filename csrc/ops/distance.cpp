@@ -6,6 +6,7 @@
 
 #include "onnx/builder.h"
 #include "ops/families.h"
+#include "ops/view.h"
 
 namespace onnx_native::ops {
 
@@ -53,17 +54,14 @@ Value pairwise_distance(Builder& b, Value x1, Value x2, const Number& p, const N
 }
 
 Value cosine_similarity(Builder& b, Value x1, Value x2, int64_t dim, const Number& eps) {
-  const int64_t rank = std::max(x1->rank(), x2->rank());
+  // The norms are those of the broadcast tensors.
+  const Values both = broadcast_all(b, {x1, x2});
+  const int64_t rank = both[0]->rank();
   const int64_t axis = normalize_axis(dim, rank) - rank;
-  const auto aligned = [&](Value v) {
-    Ints axes;
-    for (int64_t i = 0; i < rank - v->rank(); ++i) axes.push_back(i);
-    return b.unsqueeze(v, axes);
-  };
   const auto unit = [&](Value v) {
     return b.Div(v, b.Max(p_norm(b, v, 2, axis, true), b.like(v, eps)));
   };
-  return b.reduce("ReduceSum", b.Mul(unit(aligned(x1)), unit(aligned(x2))), {axis}, false);
+  return b.reduce("ReduceSum", b.Mul(unit(both[0]), unit(both[1])), {axis}, false);
 }
 
 namespace {
