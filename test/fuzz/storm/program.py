@@ -9,6 +9,8 @@ import itertools
 import json
 import linecache
 import re
+import sys
+import types
 from typing import Any
 
 import torch
@@ -124,6 +126,7 @@ class Program:
         name = f"<storm {next(_counter)}>"
         linecache.cache[name] = (len(source), None, source.splitlines(True), name)
         namespace: dict[str, Any] = {"__name__": "storm_program"}
+        sys.modules.setdefault("storm_program", types.ModuleType("storm_program"))
         exec(compile(source, name, "exec"), namespace)
         if is_plain:
             namespace.update(plain.NAMES)

@@ -126,8 +126,8 @@ def judge(program: Program, route: str, capture: Capture) -> Outcome:
             _check_file(model)
             _check_numbers(program, route, model)
     except JudgedError as verdict:
-        text = one_line(verdict.error)
-        return Outcome(route, verdict.verdict, text, cause_of(text), verdict.place)
+        text, cause = one_line(verdict.error), cause_of(verdict.error)
+        return Outcome(route, verdict.verdict, text, cause, verdict.place)
     return Outcome(route, RIGHT)
 
 
@@ -362,9 +362,11 @@ _NAMES = re.compile(r"'[^']*'|\"[^\"]*\"|%[\w.]+|\b[ustv]\d+\b|\b\w*_\d+\b")
 _NUMBERS = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
-def cause_of(message: str) -> str:
+def cause_of(error: object) -> str:
     """The message without names and numbers, so that one cause has one text."""
-    text = _FROM_SOURCE.sub("", message)
+    if isinstance(error, onnx_native.ExportError):
+        error = str(error).strip().splitlines()[0]
+    text = _FROM_SOURCE.sub("", one_line(error))
     text = _NAMES.sub("_", text)
     return _NUMBERS.sub("#", text)[:160]
 

@@ -16,7 +16,7 @@ import torch
 
 from storm import reduce, routes
 from storm.generate import generate
-from storm.program import Program
+from storm.program import SETS, Input, Program
 from storm.routes import Capture, Outcome
 
 
@@ -93,6 +93,20 @@ def prepare() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.ops.load_library(onnx_native.library_path())
+
+
+def warm_up() -> None:
+    """Imports what the first export imports, so that forked processes have it."""
+    program = Program(
+        [Input("x", "float32", ["n"])],
+        [],
+        ["y = cond(x.sum() > 0, lambda x: x, lambda x: -x, (x,))"],
+        ["y"],
+        [{"n": 3}] * SETS,
+    )
+    with Capture() as capture, torch.no_grad():
+        for route in ("fx", "pt2"):
+            routes.EXPORTS[route](program, program.module(), program.arguments(0), capture)
 
 
 def _answer(job: Job, answer: Answer, connection: Connection) -> None:

@@ -117,7 +117,7 @@ def padded(maker: Maker) -> bool:
     name = maker.tensor(lambda x: x.dim() > 0)
     amounts = [maker.pick(0, 1, 2, -1) for _ in range(maker.pick(2, 2, 4))]
     text = ", ".join(map(str, amounts))
-    mode = maker.pick("", "", f", value={maker.number(maker.value(name).dtype)}")
+    mode = maker.pick("", "", ", value=1.0", ", value=-2.0")
     if maker.value(name).dim() > 1 and maker.chance(0.4):
         mode = f", mode={maker.pick(repr('reflect'), repr('replicate'), repr('circular'))}"
     fresh = maker.fresh()

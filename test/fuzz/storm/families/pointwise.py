@@ -91,9 +91,9 @@ def cast(maker: Maker) -> bool:
     name = maker.tensor()
     form = maker.random.randrange(4)
     if form == 0:
-        how = maker.pick(
-            "float", "double", "half", "bfloat16", "int", "long", "short", "bool", "char"
-        )
+        how = maker.pick("float", "double", "half", "int", "long")
+        if maker.flavor == "fx":
+            how = maker.pick(how, "bfloat16", "short", "bool", "char")
         text = f"{name}.{how}()"
     elif form == 1:
         text = f"{name}.to({maker.dtype()})"
@@ -157,7 +157,7 @@ def ternary(maker: Maker) -> bool:
             f"torch.addcmul({name}, {one}, {other}{value})",
             f"torch.addcdiv({name}, {one}, {other}{value})",
             f"torch.lerp({name}, {one}, {maker.pick('0.3', other)})",
-            f"F.threshold({name}, {maker.pick(0.1, 0.5, 1)}, {maker.pick(20, -0.5, 3)})",
+            f"F.threshold({name}, {maker.pick(0.1, 0.5, 1.0)}, {maker.pick(20.0, -0.5)})",
             f"torch.isin({name}, {one})",
             f"torch.dist({name}, {one})",
             f"torch.complex({name}, {one})",
