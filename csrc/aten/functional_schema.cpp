@@ -107,8 +107,55 @@ bool returns_bool(std::string_view name) {
   return names.contains(name);
 }
 
+// Operators whose result has the dtype of `self`, whatever their other tensors have.
+bool keeps_dtype(std::string_view name) {
+  static const std::unordered_set<std::string_view> names{"aten::abs",
+                                                          "aten::absolute",
+                                                          "aten::bitwise_not",
+                                                          "aten::clone",
+                                                          "aten::copy",
+                                                          "aten::fill",
+                                                          "aten::fill_diagonal",
+                                                          "aten::index_add",
+                                                          "aten::index_copy",
+                                                          "aten::index_fill",
+                                                          "aten::index_put",
+                                                          "aten::index_reduce",
+                                                          "aten::masked_fill",
+                                                          "aten::masked_scatter",
+                                                          "aten::neg",
+                                                          "aten::negative",
+                                                          "aten::put",
+                                                          "aten::relu",
+                                                          "aten::scatter",
+                                                          "aten::scatter_add",
+                                                          "aten::scatter_reduce",
+                                                          "aten::sgn",
+                                                          "aten::sign",
+                                                          "aten::square",
+                                                          "aten::tril",
+                                                          "aten::triu",
+                                                          "aten::zero",
+                                                          "onnx_native::fill_diagonal"};
+  return names.contains(name);
+}
+
+// Arithmetic of integers that gives integers.
+bool stays_integral(std::string_view name) {
+  static const std::unordered_set<std::string_view> others{
+      "aten::div",     "aten::divide", "aten::true_divide", "aten::float_power", "aten::atan2",
+      "aten::arctan2", "aten::hypot",  "aten::copysign",    "aten::xlogy",       "aten::addcdiv"};
+  return !others.contains(name);
+}
+
 int category(DType dtype) {
   return is_complex(dtype) ? 3 : is_floating(dtype) ? 2 : is_integral(dtype) ? 1 : 0;
+}
+
+// The functional operator computes in the dtype that it is told: that of the written tensor.
+bool takes_dtype(const FunctionalSchema& functional, const Type& target) {
+  return target.dtype != DType::undefined && functional.written.size() == 1 &&
+         functional.schema->name.starts_with("aten::") && functional.schema->index("dtype") >= 0;
 }
 
 }  // namespace
@@ -154,29 +201,50 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
     return target.dtype == DType::boolean ? std::nullopt : std::optional(DType::boolean);
   }
   const bool has_out = mutates.schema->arguments.back().is_out;
+  if (takes_dtype(functional, target) || (!has_out && keeps_dtype(name))) return std::nullopt;
   DType with_dims = DType::undefined;
   DType without_dims = DType::undefined;
+  bool differs = !is_floating(target.dtype);  // sums of integers are int64, and the like
+  bool has_float = false;
   for (const int source : functional.sources) {
-    const Value* value =
-        source < 0 ? nullptr : mutates.arguments[static_cast<size_t>(source)].as_value();
+    if (source < 0) continue;
+    const Argument& argument = mutates.arguments[static_cast<size_t>(source)];
+    has_float = has_float || argument.get<double>();
+    const Value* value = argument.as_value();
     if (!value || !value->type.is_tensor()) continue;
     const Type& type = value->type;
     if (type.dtype == DType::undefined || !type.shape) {
-      return has_out ? std::optional(DType::undefined) : std::nullopt;
+      return DType::undefined;
     }
-    if (has_out && !promotes(name) && type.dtype != target.dtype) return DType::undefined;
+    differs = differs || type.dtype != target.dtype;
     DType& group = type.shape->empty() ? without_dims : with_dims;
     group = group == DType::undefined ? type.dtype : promote_types(group, type.dtype);
   }
-  if (!promotes(name)) return std::nullopt;
+  if (!promotes(name)) return differs ? std::optional(DType::undefined) : std::nullopt;
   DType result = with_dims;
   if (result == DType::undefined) {
     result = without_dims;
   } else if (without_dims != DType::undefined && category(without_dims) > category(result)) {
     result = promote_types(result, without_dims);
   }
-  return result == DType::undefined || result == target.dtype ? std::nullopt
-                                                              : std::optional(result);
+  if (result == DType::undefined) return std::nullopt;
+  if (category(result) < 2 && (has_float || !stays_integral(name))) return DType::undefined;
+  return result == target.dtype ? std::nullopt : std::optional(result);
+}
+
+void make_functional(Node& node, const FunctionalSchema& functional, const Type& target) {
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < functional.sources.size(); ++i) {
+    const int source = functional.sources[i];
+    arguments.push_back(source < 0 ? default_arguments(*functional.schema)[i]
+                                   : std::move(node.arguments[static_cast<size_t>(source)]));
+  }
+  node.arguments = std::move(arguments);
+  node.op = functional.schema->key;
+  node.schema = functional.schema;
+  if (!takes_dtype(functional, target)) return;
+  Argument& dtype = node.arguments[static_cast<size_t>(node.schema->index("dtype"))];
+  if (dtype.is_none()) dtype = target.dtype;
 }
 
 }  // namespace onnx_native::aten

@@ -33,4 +33,8 @@ FunctionalSchema find_functional(const Schema& mutates);
 std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSchema& functional,
                                        const Type& target);
 
+// Turns a call into that of the functional operator, which writes to nothing. Where that has a
+// `dtype`, it computes in the dtype of `target`, the written tensor.
+void make_functional(Node& node, const FunctionalSchema& functional, const Type& target = {});
+
 }  // namespace onnx_native::aten

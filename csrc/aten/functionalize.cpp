@@ -6,6 +6,9 @@
 #include "aten/functional_schema.h"
 #include "aten/graph.h"
 #include "aten/hidden_writes.h"
+#include "aten/layouts.h"
+#include "aten/resize.h"
+#include "aten/separate_views.h"
 #include "aten/views.h"
 #include "aten/visit.h"
 #include "aten/written_operands.h"
@@ -15,9 +18,14 @@ namespace {
 
 // Memory that tensors of the program share. A write to any of them makes the others' values stale.
 struct Storage {
+  struct Link {
+    Storage* other;
+    std::string cause;
+  };
   int version = 0;
-  std::vector<Storage*> maybe_shared;  // may be the same memory: it cannot be told
-  const Node* writer = nullptr;        // a write that may have changed this memory too
+  std::vector<Link> maybe_shared;  // may be the same memory: it cannot be told
+  const Node* writer = nullptr;    // a write that may have changed this memory too
+  std::string cause;               // of not knowing
 };
 
 struct View;
@@ -31,6 +39,8 @@ struct Tensor {
   int version = 0;
   bool scattered = false;           // without a view: it may not be contiguous
   std::vector<const Value*> names;  // the program's values that are this object
+  std::vector<Tensor*> maybe_same;  // may be this very object, as sizes decide
+  const Node* reshaper = nullptr;   // an in-place change of shape that may be of this object too
 };
 
 // A call that made views of a base.
@@ -38,6 +48,7 @@ struct View {
   Node* node;
   Tensor* base;
   std::vector<Tensor*> outputs;
+  std::optional<Condition> condition;  // where it does not hold, the output is a copy
 };
 
 bool is_effect_only(const Node& node) {
@@ -106,31 +117,50 @@ class Functionalizer {
   // The value that a tensor has now, made anew from its base where a write made it stale.
   Value* current(Tensor& tensor) {
     if (const Node* writer = tensor.storage->writer) {
-      fail_unsupported(*writer,
-                       concat("a write to memory that %", tensor.current->name,
-                              " may share: it depends on strides that are not known whether a "
-                              "reshape or contiguous before it made a copy"));
+      fail_unsupported(
+          *writer, concat("a write to memory that %", tensor.current->name,
+                          " may share: ", tensor.storage->cause, "; write to a clone() instead"));
+    }
+    if (const Node* reshaper = tensor.reshaper) {
+      fail_unsupported(*reshaper,
+                       concat("it depends on sizes whether %", tensor.current->name,
+                              " is the tensor whose shape this changes; use the operator that is "
+                              "not in place"));
     }
     if (tensor.version == tensor.storage->version) return tensor.current;
     View& view = *tensor.view;
     Value* base = current(*view.base);
     if (is_identity_view(*view.node, tensor.output)) {
-      tensor.current = base;
+      tensor.current = choose(view, base, tensor.current);
     } else {
-      const Node* made = view.node;
-      std::vector<Argument> arguments = made->arguments;
-      arguments[0] = base;
-      Node* node = graph_.add_node(made->op, std::move(arguments), made->location);
+      Node* made = look_again(*view.node, base);
       for (size_t i = 0; i < view.outputs.size(); ++i) {
-        Value* value = graph_.add_output(node, made->outputs[i]->name, made->outputs[i]->type);
-        if (Tensor* output = view.outputs[i]) {
-          output->current = value;
-          output->version = tensor.storage->version;
-        }
+        Tensor* output = view.outputs[i];
+        output->current = choose(view, made->outputs[i], output->current);
+        output->version = tensor.storage->version;
       }
     }
     tensor.version = tensor.storage->version;
     return tensor.current;
+  }
+
+  // The call that made a view, of a new value of the base.
+  Node* look_again(const Node& made, Value* base) {
+    std::vector<Argument> arguments = made.arguments;
+    arguments[0] =
+        made.schema->name == "aten::as_strided" ? own_memory(graph_, base, made.location) : base;
+    Node* node = graph_.add_node(made.op, std::move(arguments), made.location);
+    for (const Value* output : made.outputs) graph_.add_output(node, output->name, output->type);
+    return node;
+  }
+
+  // `shared` where a view that depends on sizes is one, else `apart`.
+  Value* choose(const View& view, Value* shared, Value* apart) {
+    if (!view.condition) return shared;
+    Value* condition = emit(graph_, *view.condition, view.node->location);
+    Node* node =
+        graph_.add_node("aten::where.self", {condition, shared, apart}, view.node->location);
+    return graph_.add_output(node, apart->name, apart->type);
   }
 
   void resolve(Argument& argument) {
@@ -142,106 +172,117 @@ class Functionalizer {
   // A tensor got a new value: its bases get theirs, everything else that shares memory is stale.
   void assign(Tensor& tensor, Value* value) {
     std::vector<std::pair<Tensor*, Value*>> updated{{&tensor, value}};
+    size_t stale = 0;  // the first of them, which show an element of a base more than once
     for (Tensor* at = &tensor; at->view; at = at->view->base) {
       Tensor& base = *at->view->base;
-      if (at->view->node->schema->name == "aten::as_strided" && base.view) {
-        fail_unsupported(*at->view->node, "a write through as_strided of a view");
-      }
-      value = write_back(graph_, *at->view->node, at->output, base.current, value,
-                         base.names.front()->name, [&] { return current(base); });
+      const Node& view = *at->view->node;
+      if (may_overlap(view, at->output)) stale = updated.size();
+      value = write_back(graph_, view, at->output, base.current, value, base.names.front()->name,
+                         [&] { return current(base); });
+      if (at->view->condition) value = choose(*at->view, value, current(base));
       updated.emplace_back(&base, value);
     }
     const int version = ++tensor.storage->version;
-    for (const auto& [written, now] : updated) {
+    for (size_t i = 0; i < updated.size(); ++i) {
+      const auto& [written, now] = updated[i];
       written->current = now;
-      written->version = version;
+      if (i >= stale) written->version = version;
     }
     mark_shared(*tensor.storage, tensor.storage);
   }
 
   void mark_shared(const Storage& storage, const Storage* origin) {
-    for (Storage* other : storage.maybe_shared) {
-      if (other == origin || other->writer) continue;
-      other->writer = node_;
-      mark_shared(*other, origin);
+    for (const Storage::Link& link : storage.maybe_shared) {
+      if (link.other == origin || link.other->writer) continue;
+      link.other->writer = node_;
+      link.other->cause = link.cause;
+      mark_shared(*link.other, origin);
     }
   }
 
-  Strides strides(const Tensor& tensor) {
+  std::optional<Layout> layout(const Tensor& tensor) {
     if (!tensor.view) {
-      return tensor.scattered ? std::nullopt : contiguous_strides(tensor.names.front()->type);
+      const Type& type = tensor.names.front()->type;
+      return tensor.scattered ? unknown_layout(type) : contiguous_layout(type);
     }
-    return view_strides(*tensor.view->node, tensor.output, strides(*tensor.view->base));
-  }
-
-  // Whether results of a call, its arguments as the program names them, may not be contiguous: most
-  // operators keep the layout of what they are given.
-  bool may_scatter(const Node& node) const {
-    static const std::unordered_set<std::string_view> contiguous{
-        "aten::linear",    "aten::mm",         "aten::bmm",   "aten::addmm",
-        "aten::embedding", "aten::layer_norm", "aten::matmul"};
-    static const std::unordered_set<std::string_view> scattering{
-        "aten::einsum",   "aten::scaled_dot_product_attention",
-        "aten::stft",     "aten::nonzero",
-        "aten::t",        "aten::transpose",
-        "aten::permute",  "aten::movedim",
-        "aten::moveaxis", "aten::swapaxes",
-        "aten::swapdims", "aten::numpy_T",
-        "aten::mT",       "aten::mH",
-        "aten::adjoint",  "aten::matrix_H",
-        "aten::unfold",   "aten::as_strided"};
-    const std::string& name = node.schema->name;
-    bool scattered = scattering.contains(name) || name.starts_with("aten::linalg_") ||
-                     name.starts_with("aten::fft_");
-    if (name == "aten::matmul") {  // folds a matrix times a batch, and transposes the result
-      const Type& a = node.arguments[0].as_value()->type;
-      const Type& b = node.arguments[1].as_value()->type;
-      scattered = !a.shape || !b.shape || a.shape->size() < b.shape->size();
-    }
-    const int format = node.schema->index("memory_format");
-    const auto* asked =
-        format < 0 ? nullptr : node.arguments[static_cast<size_t>(format)].get<std::string>();
-    if (asked && *asked == "contiguous_format") return false;
-    scattered = scattered || (asked && asked->starts_with("channels_last"));
-    if (!scattered && !scattered_.empty() && !contiguous.contains(name)) {
-      for (const Argument& argument : node.arguments) {
-        for_each_value(argument,
-                       [&](Value* value) { scattered = scattered || scattered_.contains(value); });
-      }
-    }
-    return scattered;
+    const View& view = *tensor.view;
+    const std::optional<Layout> seen = view_layout(*view.node, tensor.output, layout(*view.base));
+    if (!view.condition) return seen;
+    const Type& type = view.node->outputs[static_cast<size_t>(tensor.output)]->type;
+    const bool packs = view.node->schema->name == "aten::contiguous";
+    std::optional<Layout> either = packs ? contiguous_layout(type) : unknown_layout(type);
+    if (either) either->offset = std::nullopt;
+    return either;
   }
 
   void read(Node& node) {
     std::vector<Value*> shared;  // as the program names them; the first is a view's base
-    if (node.schema && !node.outputs.empty() && may_share(*node.schema)) {
+    if (!node.outputs.empty() && may_share(*node.schema)) {
       for (Argument& argument : node.arguments) {
         for_each_value(argument, [&](Value* value) { shared.push_back(value); });
       }
     }
-    const bool scattered = node.schema && may_scatter(node);
+    const bool scattered =
+        may_scatter(node, [&](const Value* value) { return scattered_.contains(value); });
     for (Argument& argument : node.arguments) resolve(argument);
-    const Sharing sharing =
-        shared.empty() ? Sharing::fresh
-                       : aten::sharing(node, [&] { return strides(tensor_of(shared[0])); });
+    const Sharing sharing = shared.empty()
+                                ? Sharing()
+                                : aten::sharing(node, [&] { return layout(tensor_of(shared[0])); });
     // A reshape that copies makes a contiguous tensor.
-    const bool copies = sharing == Sharing::fresh && !shared.empty() &&
+    const bool copies = sharing.kind == Sharing::Kind::fresh && !shared.empty() &&
                         (node.op.starts_with("aten::reshape") || node.op == "aten::ravel" ||
                          node.op.starts_with("aten::flatten"));
     if (scattered && !copies) scattered_.insert(node.outputs.begin(), node.outputs.end());
-    if (sharing == Sharing::same) {
+    if (sharing.kind == Sharing::Kind::same) {
       for (const Value* output : node.outputs) name(tensor_of(shared[0]), output);
       return;
     }
+    if (node.schema->name == "aten::as_strided") {
+      look_at_storage(node, tensor_of(shared[0]));
+      return;
+    }
     graph_.nodes.push_back(&node);
-    if (sharing == Sharing::view) {
+    if (sharing.kind == Sharing::Kind::view) {
       make_view(node, tensor_of(shared[0]));
-    } else if (sharing == Sharing::unknown) {
+    } else if (sharing.kind == Sharing::Kind::depends) {
+      make_view(node, tensor_of(shared[0]));
+      views_.back().condition = sharing.condition;
+    } else if (sharing.kind == Sharing::Kind::unknown) {
       for (Value* output : node.outputs) {
         for (Value* base : shared)
-          may_be_same(*tensor_of(output).storage, *tensor_of(base).storage);
+          may_be_same(*tensor_of(output).storage, *tensor_of(base).storage, sharing.cause);
       }
     }
+    if (!sharing.maybe_same) return;
+    Tensor& base = tensor_of(shared[0]);
+    Tensor& result = tensor_of(node.outputs[0]);
+    base.maybe_same.push_back(&result);
+    result.maybe_same.push_back(&base);
+  }
+
+  // as_strided of any view looks at the storage.
+  void look_at_storage(Node& node, Tensor& given) {
+    Tensor* tensor = &given;
+    while (tensor->view && !tensor->view->condition) tensor = tensor->view->base;
+    if (tensor != &given) {
+      const std::optional<Layout> from = layout(given);
+      Argument& offset = node.arguments[3];
+      if (offset.is_none() && from && from->offset)
+        offset = make_size(graph_, *from->offset, node.location);
+      if (offset.is_none()) fail_unknown_strides(node);
+    }
+    const std::optional<Layout> whole = layout(*tensor);
+    const Type& type = tensor->names.front()->type;
+    if (tensor->view || !whole ||
+        is_contiguous(type, *whole, "contiguous_format").truth != Condition::Truth::holds)
+      fail_unknown_strides(node);
+    node.arguments[0] = own_memory(graph_, current(*tensor), node.location);
+    graph_.nodes.push_back(&node);
+    make_view(node, *tensor);
+  }
+
+  [[noreturn]] static void fail_unknown_strides(const Node& node) {
+    fail_unsupported(node, "as_strided of a tensor whose strides are not known; use other views");
   }
 
   // A call without a schema: arithmetic of numbers, or control flow, whose bodies may write to
@@ -263,7 +304,9 @@ class Functionalizer {
     }
     for (const auto& [result, operand] : passed) {
       Storage& storage = *tensor_of(operand).storage;
-      if (is_used_later(storage)) may_be_same(*tensor_of(result).storage, storage);
+      if (is_used_later(storage))
+        may_be_same(*tensor_of(result).storage, storage,
+                    concat("it depends on data whether %", result->name, " is %", operand->name));
     }
   }
 
@@ -294,13 +337,13 @@ class Functionalizer {
     return used;
   }
 
-  static void may_be_same(Storage& a, Storage& b) {
-    a.maybe_shared.push_back(&b);
-    b.maybe_shared.push_back(&a);
+  static void may_be_same(Storage& a, Storage& b, const std::string& cause) {
+    a.maybe_shared.push_back({&b, cause});
+    b.maybe_shared.push_back({&a, cause});
   }
 
   void make_view(Node& node, Tensor& base) {
-    View& view = views_.emplace_back(View{&node, &base, {}});
+    View& view = views_.emplace_back(View{&node, &base, {}, {}});
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       Tensor& tensor = new_tensor(node.outputs[i], base.storage);
       tensor.view = &view;
@@ -309,51 +352,10 @@ class Functionalizer {
     }
   }
 
-  // Fewer or as many elements in another shape are a view of contiguous memory.
-  void resize(Node& node) {
-    const Value* self = node.arguments[0].as_value();
-    const bool as_other = node.schema->name == "aten::resize_as_";
-    Type to;
-    if (const Value* other = as_other ? node.arguments[1].as_value() : nullptr) to = other->type;
-    if (!as_other && !node.outputs.empty()) to = node.outputs[0]->type;
-    if (!self->type.shape || !to.shape) fail_unsupported(node, "sizes that are not known");
-    const Dim left = numel(*self->type.shape) - numel(*to.shape);
-    const Tensor& tensor = tensor_of(node.arguments[0].as_value());
-    if (tensor.view || scattered_.contains(self))
-      fail_unsupported(node, "resizing a tensor that may not be contiguous");
-    if (!left.known_non_negative())
-      fail_unsupported(node, "resizing to more elements: nothing is known of the new ones");
-    Argument::List strides;
-    const Strides packed = contiguous_strides(to);
-    for (const Dim& stride : *packed) {
-      if (!stride.is_constant()) fail_unsupported(node, "resizing to inner sizes that change");
-      strides.emplace_back(*stride.constant());
-    }
-    Argument sizes = as_other ? sizes_of(node, to) : node.arguments[1];
-    node.arguments = {node.arguments[0], std::move(sizes), std::move(strides), int64_t{0}};
-    node.schema = find_schema("aten::as_strided_");
-    node.op = node.schema->key;
-  }
-
-  // The sizes of argument 1, which has this type.
-  Argument sizes_of(const Node& node, const Type& type) {
-    Argument::List sizes;
-    for (size_t i = 0; i < type.shape->size(); ++i) {
-      const Dim& size = (*type.shape)[i];
-      if (const auto number = size.constant()) {
-        sizes.emplace_back(*number);
-      } else {
-        Node* asks = graph_.add_node("aten::sym_size.int",
-                                     {node.arguments[1], static_cast<int64_t>(i)}, node.location);
-        sizes.emplace_back(graph_.add_output(asks, "size", Type::sym_int(size)));
-      }
-    }
-    return sizes;
-  }
-
   void write(Node& node) {
     if (node.schema->name == "aten::resize_" || node.schema->name == "aten::resize_as_") {
-      resize(node);
+      const Tensor& tensor = tensor_of(node.arguments[0].as_value());
+      resize_as_view(graph_, node, !tensor.view && !scattered_.contains(tensor.names.front()));
     }
     const FunctionalSchema& functional = functional_of(*node.schema);
     std::vector<Tensor*> targets;
@@ -395,7 +397,8 @@ class Functionalizer {
 
   // `x.unsqueeze_(0)`: x's names now mean a view of what x was.
   void change_geometry(Node& node, const FunctionalSchema& functional, Tensor& tensor) {
-    rename(node, functional);
+    if (node.schema->name == "aten::as_strided_" && tensor.view) fail_unknown_strides(node);
+    make_functional(node, functional);
     if (node.outputs.empty()) graph_.add_output(&node, tensor.current->name, {});
     graph_.nodes.push_back(&node);
     scattered_.insert(node.outputs[0]);
@@ -404,19 +407,12 @@ class Functionalizer {
     make_view(node, tensor);
     Tensor& changed = *views_.back().outputs[0];
     for (const Value* value : names) name(changed, value);
-    mark_shared(*tensor.storage, tensor.storage);  // they may be this very object
-  }
-
-  void rename(Node& node, const FunctionalSchema& functional) {
-    std::vector<Argument> arguments;
-    for (size_t i = 0; i < functional.sources.size(); ++i) {
-      const int source = functional.sources[i];
-      arguments.push_back(source < 0 ? default_arguments(*functional.schema)[i]
-                                     : std::move(node.arguments[static_cast<size_t>(source)]));
+    changed.maybe_same = std::move(tensor.maybe_same);
+    tensor.maybe_same.clear();
+    for (Tensor* other : changed.maybe_same) {
+      if (!other->reshaper) other->reshaper = node_;
+      std::replace(other->maybe_same.begin(), other->maybe_same.end(), &tensor, &changed);
     }
-    node.arguments = std::move(arguments);
-    node.op = functional.schema->key;
-    node.schema = functional.schema;
   }
 
   // Turns the node into the functional operator and gives its results to the targets.
@@ -455,7 +451,7 @@ class Functionalizer {
       outputs.push_back(dtypes[t] ? graph_.add_value(written[t]->name, type) : written[t]);
     }
     const size_t fresh = outputs.size() - targets.size();
-    rename(node, functional);
+    make_functional(node, functional, written[0]->type);
     node.outputs = outputs;
     for (size_t i = 0; i < outputs.size(); ++i) {
       outputs[i]->producer = &node;
@@ -511,7 +507,8 @@ class Functionalizer {
     std::vector<Node*> kept;
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       Node* node = graph_.nodes[i];
-      if (node->schema && !used.contains(node)) continue;
+      const bool pure = node->schema || node->op.starts_with("python::");
+      if (pure && !used.contains(node)) continue;
       for (Argument& argument : node->arguments) for_each_value(argument, use);
       kept.push_back(node);
     }
@@ -545,13 +542,24 @@ bool functionalize_sub_graphs(const Node& node) {
   return writes;
 }
 
+// as_strided of a view needs the storage, which only the Functionalizer knows.
+bool looks_through_view(const Node& node) {
+  if (node.schema->name != "aten::as_strided") return false;
+  const Value* base = node.arguments[0].as_value();
+  return base && base->producer && base->producer->schema && may_share(*base->producer->schema);
+}
+
 void functionalize_body(Graph& graph) {
-  bool writes = false;
+  bool needed = false;
   for (const Node* node : graph.nodes) {
-    if (!node->schema) writes = functionalize_sub_graphs(*node) || writes;
-    writes = writes || (node->schema && node->schema->is_mutable() && !is_effect_only(*node));
+    if (!node->schema) {
+      needed = functionalize_sub_graphs(*node) || needed;
+    } else if (!is_effect_only(*node)) {
+      needed = needed || node->schema->is_mutable() || looks_through_view(*node);
+    }
   }
-  if (writes) {
+  if (needed) {
+    separate_views(graph);
     Functionalizer(graph).run();
   } else {
     std::erase_if(graph.nodes, [](const Node* node) { return is_effect_only(*node); });

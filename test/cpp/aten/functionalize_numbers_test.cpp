@@ -6,6 +6,7 @@
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "aten/graph.h"
@@ -20,7 +21,10 @@ c10::IValue to_ivalue(const Argument& argument, const SchemaType& type, const Te
   if (const auto* number = argument.get<int64_t>()) return *number;
   if (const auto* number = argument.get<double>()) return *number;
   if (const auto* flag = argument.get<bool>()) return *flag;
-  if (argument.get<DType>()) return static_cast<int64_t>(c10::ScalarType::Float);
+  if (const auto* dtype = argument.get<DType>()) {
+    return static_cast<int64_t>(*dtype == DType::i64 ? c10::ScalarType::Long
+                                                     : c10::ScalarType::Float);
+  }
   if (argument.get<std::string>()) return static_cast<int64_t>(c10::MemoryFormat::Contiguous);
   if (const auto* list = argument.get<Argument::List>()) {
     if (type.kind == TypeKind::tensor) {
@@ -77,7 +81,7 @@ class Program {
     } catch (const ExportError& error) {
       const std::string message = error.what();
       EXPECT_TRUE(message.find("strides that are not known") != message.npos ||
-                  message.find("through an expanded tensor") != message.npos)
+                  message.find("whose strides are not known") != message.npos)
           << message << "\n"
           << before;
       return false;
@@ -124,6 +128,19 @@ class Program {
   static Type type_of(const at::Tensor& tensor) {
     return Type::tensor(DType::f32, Shape(tensor.sizes().begin(), tensor.sizes().end()));
   }
+  // PyTorch does not define what a write to such a tensor does.
+  static bool overlaps(const at::Tensor& tensor) {
+    std::vector<int64_t> places{0};
+    for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+      std::vector<int64_t> inner;
+      for (const int64_t place : places)
+        for (int64_t i = 0; i < tensor.size(dim); ++i)
+          inner.push_back(place + i * tensor.stride(dim));
+      places = std::move(inner);
+    }
+    std::ranges::sort(places);
+    return std::ranges::adjacent_find(places) != places.end();
+  }
   int64_t below(int64_t bound) {
     return std::uniform_int_distribution<int64_t>(0, std::max<int64_t>(bound, 1) - 1)(random_);
   }
@@ -163,10 +180,12 @@ class Program {
     const at::Tensor tensor = tensors_.at(v);
     const int64_t rank = tensor.dim();
     if (tensor.numel() == 0) return;
+    constexpr int64_t kReads = 24, kWrites = 40;
+    const int64_t kind = below(overlaps(tensor) ? kReads : kWrites);
     const int64_t dim = below(rank);
     const int64_t other_dim = below(rank);
     const int64_t size = rank > 0 ? tensor.size(dim) : 1;
-    switch (below(34)) {
+    switch (kind) {
       case 0:
         call("aten::select.int", {v, dim - rank, below(size) - size});
         break;
@@ -225,20 +244,36 @@ class Program {
       case 18:
         call("aten::contiguous", {v});
         break;
-      case 19:
+      case 34:
         call("aten::to.dtype", {v, DType::f32});
         break;
-      case 20:
+      case 35:
         if (rank >= 2) call("aten::mT", {v});
         break;
-      case 21:
+      case 36:
         call("aten::tensor_split.sections", {v, 1 + below(3), dim});
         break;
-      case 22:
+      case 37:
         call("aten::add.Tensor", {v, other(v)});
         break;
       case 23:
         call("aten::clone", {v});
+        break;
+      case 19: {
+        Argument::List sizes{1 + below(3)};
+        for (const int64_t kept : tensor.sizes()) sizes.emplace_back(kept == 1 ? 2 : kept);
+        call("aten::expand", {v, sizes});
+        break;
+      }
+      case 20:
+        call("aten::unfold", {v, dim, 1 + below(size), 1 + below(2)});
+        break;
+      case 21:
+        call("aten::as_strided", {v, Argument::List{int64_t{2}, int64_t{2}},
+                                  Argument::List{1 + below(3), 1 + below(2)}});
+        break;
+      case 22:
+        call("aten::unsafe_chunk", {v, 1 + below(3), dim});
         break;
       case 24:
         call("aten::unsqueeze_", {v, dim});

@@ -262,28 +262,54 @@ TEST(AtenFunctionalize, DiagonalNarrowAndOut) {
 }
 
 TEST(AtenFunctionalize, ContiguousAndReshapeCopyWhereStridesSaySo) {
-  EXPECT_EQ(functional(R"(graph(%x: f32[b,t,8], %y: f32[b,8,t]) {
-  %c: f32[b,t,8] = aten::clone(%x)
-  %m: f32[t,8,b] = aten::movedim.intlist(%c, [0], [2])
-  %s: f32[t,8,b] = aten::zero_(%m)
-  %tr: f32[b,8,t] = aten::transpose.int(%c, 1, 2)
-  %k: f32[b,8,t] = aten::contiguous(%tr)
-  %w: f32[b,8,t] = aten::add_.Tensor(%k, %y)
-  %r: f32[b*t,8] = aten::reshape(%tr, [-1, 8])
-  %e: f32[b*t,8] = aten::exp_(%r)
+  EXPECT_EQ(functional(R"(graph(%x: f32[5,3,8], %y: f32[5,8,3]) {
+  %c: f32[5,3,8] = aten::clone(%x)
+  %m: f32[3,8,5] = aten::movedim.intlist(%c, [0], [2])
+  %s: f32[3,8,5] = aten::zero_(%m)
+  %tr: f32[5,8,3] = aten::transpose.int(%c, 1, 2)
+  %k: f32[5,8,3] = aten::contiguous(%tr)
+  %w: f32[5,8,3] = aten::add_.Tensor(%k, %y)
+  %r: f32[15,8] = aten::reshape(%tr, [-1, 8])
+  %e: f32[15,8] = aten::exp_(%r)
   return (%c, %tr, %k, %r)
 })"),
-            R"(graph(%x: f32[b,t,8], %y: f32[b,8,t]) {
-  %c: f32[b,t,8] = aten::clone(%x, memory_format=None)
-  %m: f32[t,8,b] = aten::movedim.intlist(%c, [0], [2])
-  %s: f32[t,8,b] = aten::zero(%m)
-  %c_1: f32[b,t,8] = aten::permute(%s, [2, 0, 1])
-  %tr: f32[b,8,t] = aten::transpose.int(%c_1, 1, 2)
-  %k: f32[b,8,t] = aten::contiguous(%tr, memory_format="contiguous_format")
-  %w: f32[b,8,t] = aten::add.Tensor(%k, %y, alpha=1)
-  %r: f32[b*t,8] = aten::reshape(%tr, [-1, 8])
-  %e: f32[b*t,8] = aten::exp(%r)
+            R"(graph(%x: f32[5,3,8], %y: f32[5,8,3]) {
+  %c: f32[5,3,8] = aten::clone(%x, memory_format=None)
+  %m: f32[3,8,5] = aten::movedim.intlist(%c, [0], [2])
+  %s: f32[3,8,5] = aten::zero(%m)
+  %c_1: f32[5,3,8] = aten::permute(%s, [2, 0, 1])
+  %tr: f32[5,8,3] = aten::transpose.int(%c_1, 1, 2)
+  %k: f32[5,8,3] = aten::contiguous(%tr, memory_format="contiguous_format")
+  %w: f32[5,8,3] = aten::add.Tensor(%k, %y, alpha=1)
+  %r: f32[15,8] = aten::reshape(%tr, [-1, 8])
+  %e: f32[15,8] = aten::exp(%r)
   return (%c_1, %tr, %w, %e)
+}
+)");
+}
+
+// A copy, except where the sizes of 1 make the transpose contiguous.
+TEST(AtenFunctionalize, SizesDecideWhetherContiguousCopies) {
+  EXPECT_EQ(functional(R"(graph(%x: f32[n,m]) {
+  %c: f32[n,m] = aten::clone(%x)
+  %t: f32[m,n] = aten::t(%c)
+  %k: f32[m,n] = aten::contiguous(%t)
+  %w: f32[m,n] = aten::relu_(%k)
+  return (%c, %k)
+})"),
+            R"(graph(%x: f32[n,m]) {
+  %c: f32[n,m] = aten::clone(%x, memory_format=None)
+  %t: f32[m,n] = aten::t(%c)
+  %k: f32[m,n] = aten::contiguous(%t, memory_format="contiguous_format")
+  %w: f32[m,n] = aten::relu(%k)
+  %size: sym_int(m) = onnx_native::size()
+  %size_1: sym_bool = python::eq(%size, 1)
+  %size_2: sym_int(n) = onnx_native::size()
+  %size_3: sym_bool = python::eq(%size_2, 1)
+  %size_4: sym_bool = python::or_(%size_1, %size_3)
+  %t_1: f32[m,n] = aten::where.self(%size_4, %w, %t)
+  %c_1: f32[n,m] = aten::t(%t_1)
+  return (%c_1, %w)
 }
 )");
 }
@@ -556,23 +582,25 @@ TEST(AtenFunctionalize, ResizesToFewerElements) {
 }
 
 TEST(AtenFunctionalize, Errors) {
-  expect_error(R"(graph(%a: f32[1,3]) {
-  %l: f32[4,3] = aten::expand(%a, [4, 3])
-  %w: f32[4,3] = aten::add_.Tensor(%l, 1)
+  expect_error(R"(graph(%a: f32[4,3]) {
+  %l: i32[4,3] = aten::view.dtype(%a, i32)
+  %w: i32[4,3] = aten::add_.Tensor(%l, 1)
   return (%a)
 })",
-               "a write through an expanded tensor\n  %l: f32[4,3] = aten::expand(%a: f32[1,3]");
+               "a write through aten::view.dtype\n  %l: i32[4,3] = aten::view.dtype(%a: f32[4,3]");
   expect_error(R"(graph(%a: f32[4,3]) {
   %w: f32[5,4] = aten::resize_(%a, [5, 4])
   return (%a)
 })",
                "resizing to more elements");
-  expect_error(R"(graph(%a: f32[4]) {
-  %u: f32[3,2] = aten::unfold(%a, 0, 2, 1)
-  %w: f32[3,2] = aten::zero_(%u)
-  return (%a)
+  expect_error(R"(graph(%a: f32[3,4]) {
+  %l: f32[3,3] = aten::linalg_inv(%a)
+  %u: f32[3] = aten::select.int(%l, 0, 1)
+  %s: f32[2] = aten::as_strided(%u, [2], [2])
+  %w: f32[2] = aten::zero_(%s)
+  return (%l)
 })",
-               "a write through aten::unfold");
+               "as_strided of a tensor whose strides are not known");
   expect_error(R"(graph(%x: f32[2], %p: sym_bool) {
   %1: f32[2] = higher_order::cond(%p, graph(%a: f32[2]) {
     %b: f32[2] = aten::relu_(%a)

@@ -1,0 +1,268 @@
+#include "aten/strides.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace onnx_native::aten {
+namespace {
+
+using Truth = Condition::Truth;
+
+// nullopt: it depends on sizes.
+std::optional<bool> decide(const Condition::Equality& equality) {
+  const auto& [a, b, equal] = equality;
+  if (a == b) return equal;
+  const bool one_is_zero = a.equals(0) || b.equals(0);  // the other is positive
+  const Dim difference = a - b;
+  if (one_is_zero || difference.is_constant() || difference.known_positive() ||
+      (-difference).known_positive()) {
+    return !equal;
+  }
+  return std::nullopt;
+}
+
+// Builds a condition clause by clause, leaving out what is certain.
+class Clauses {
+ public:
+  void begin() {
+    clause_.clear();
+    holds_ = unknown_ = false;
+  }
+
+  void add(Condition::Case all) {
+    Condition::Case open;
+    for (Condition::Equality& equality : all) {
+      if (equality.a.is_constant()) std::swap(equality.a, equality.b);
+      const std::optional<bool> known = decide(equality);
+      if (known == false) return;
+      if (!known) open.push_back(std::move(equality));
+    }
+    if (open.empty()) {
+      holds_ = true;
+    } else if (std::ranges::find(clause_, open) == clause_.end()) {
+      clause_.push_back(std::move(open));
+    }
+  }
+
+  // A case of strides that are not known.
+  void add_unknown() { unknown_ = true; }
+
+  void end() {
+    if (holds_) return;
+    std::ranges::sort(clause_, {}, text);  // so that equal clauses are seen
+    if (unknown_) {
+      any_unknown_ = true;
+    } else if (clause_.empty()) {
+      fails_ = true;
+    } else if (std::ranges::find(condition_.clauses, clause_) == condition_.clauses.end()) {
+      condition_.clauses.push_back(std::move(clause_));
+    }
+  }
+
+  static std::string text(const Condition::Case& all) {
+    std::string result;
+    for (const auto& [a, b, equal] : all) result += a.str() + (equal ? "==" : "!=") + b.str() + ";";
+    return result;
+  }
+
+  Condition take() {
+    condition_.truth = fails_                       ? Truth::fails
+                       : any_unknown_               ? Truth::unknown
+                       : condition_.clauses.empty() ? Truth::holds
+                                                    : Truth::depends;
+    return std::move(condition_);
+  }
+
+ private:
+  Condition condition_;
+  Condition::Clause clause_;
+  bool holds_ = false, unknown_ = false;
+  bool fails_ = false, any_unknown_ = false;
+};
+
+// The dimensions, the one that changes slowest first.
+std::vector<size_t> order_of(size_t rank, std::string_view format) {
+  std::vector<size_t> order(rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  if (format.starts_with("channels_last") && rank >= 3)
+    std::rotate(order.begin() + 1, order.begin() + 2, order.end());
+  return order;
+}
+
+std::vector<Dim> packed_strides(const Shape& shape, std::string_view format) {
+  std::vector<Dim> strides(shape.size(), Dim(1));
+  Dim stride = 1;
+  const std::vector<size_t> order = order_of(shape.size(), format);
+  for (const size_t dim : std::vector(order.rbegin(), order.rend())) {
+    strides[dim] = stride;
+    stride = stride * shape[dim];
+  }
+  return strides;
+}
+
+Value* add_number(Graph& graph, std::string op, std::vector<Argument> arguments,
+                  const Location* location, Type type) {
+  Node* node = graph.add_node(std::move(op), std::move(arguments), location);
+  return graph.add_output(node, "size", std::move(type));
+}
+
+}  // namespace
+
+std::optional<Layout> contiguous_layout(const Type& type) {
+  if (!type.shape) return std::nullopt;
+  Layout layout{.strides = {}, .offset = Dim(0)};
+  for (Dim& stride : packed_strides(*type.shape, "contiguous_format"))
+    layout.strides.emplace_back(std::move(stride));
+  return layout;
+}
+
+std::optional<Layout> unknown_layout(const Type& type) {
+  if (!type.shape) return std::nullopt;
+  return Layout{.strides = std::vector<Stride>(type.shape->size()), .offset = {}};
+}
+
+// ATen/TensorUtils.cpp, computeStride. Symbolic sizes that differ in form are taken to differ.
+Layout layout_of_reshape(const Shape& from, const Layout& layout, const Shape& to) {
+  const Layout unknown{.strides = std::vector<Stride>(to.size()), .offset = layout.offset};
+  Layout result = unknown;
+  if (from.empty()) {
+    std::fill(result.strides.begin(), result.strides.end(), Dim(1));
+    return result;
+  }
+  const std::vector<Stride>& strides = layout.strides;
+  if (std::ranges::any_of(strides, [](const Stride& stride) { return !stride; })) return unknown;
+  auto at = static_cast<int64_t>(to.size()) - 1;
+  Dim base = *strides.back();
+  Dim from_numel = 1;
+  Dim to_numel = 1;
+  for (size_t d = from.size(); d-- > 0;) {
+    from_numel = from_numel * from[d];
+    if (d > 0 && (from[d - 1].equals(1) || *strides[d - 1] == from_numel * base)) continue;
+    while (at >= 0 && (!(to_numel == from_numel) || to[static_cast<size_t>(at)].equals(1))) {
+      result.strides[static_cast<size_t>(at)] = to_numel * base;
+      to_numel = to_numel * to[static_cast<size_t>(at)];
+      --at;
+    }
+    if (!(to_numel == from_numel)) return unknown;
+    if (d > 0) {
+      base = *strides[d - 1];
+      from_numel = to_numel = 1;
+    }
+  }
+  return at == -1 ? result : unknown;
+}
+
+Condition is_contiguous(const Type& type, const Layout& layout, std::string_view format) {
+  const Shape& shape = *type.shape;
+  const std::vector<Dim> packed = packed_strides(shape, format);
+  Clauses clauses;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    clauses.begin();
+    clauses.add({{shape[i], 1}});
+    if (const Stride& stride = layout.strides[i]) {
+      clauses.add({{*stride, packed[i]}});
+    } else {
+      clauses.add_unknown();
+    }
+    clauses.end();
+  }
+  return clauses.take();
+}
+
+// Where two neighbouring dimensions do not follow each other in memory, `to` must have a boundary
+// too. Dimensions of size 1 are no neighbours.
+Condition is_viewable(const Shape& from, const Layout& layout, const Shape& to) {
+  const Layout seen = layout_of_reshape(from, layout, to);
+  if (std::ranges::all_of(seen.strides, [](const Stride& stride) { return stride.has_value(); }))
+    return {};
+  std::vector<Dim> boundaries{1};
+  for (size_t i = to.size(); i-- > 1;) boundaries.push_back(boundaries.back() * to[i]);
+  Clauses clauses;
+  Dim inner = 1;  // elements from dimension d on
+  for (size_t d = from.size(); d-- > 1;) {
+    inner = inner * from[d];
+    clauses.begin();
+    clauses.add({{from[d - 1], 1}});
+    for (const Dim& boundary : boundaries) clauses.add({{boundary, inner}});
+    Condition::Case ones;  // the dimensions between d - 1 and the next
+    for (size_t next = d; next < from.size(); ++next) {
+      if (!from[next].equals(1)) {
+        Condition::Case follows = ones;
+        follows.push_back({from[next], 1, false});
+        const Stride& outer = layout.strides[d - 1];
+        const Stride& stride = layout.strides[next];
+        if (outer && stride) {
+          follows.push_back({*outer, from[next] * *stride});
+          clauses.add(std::move(follows));
+        } else {
+          clauses.add_unknown();
+        }
+      }
+      const Condition::Equality one{from[next], 1};
+      if (decide(one) == false) break;
+      ones.push_back(one);
+    }
+    clauses.end();
+  }
+  return clauses.take();
+}
+
+Condition are_equal(const Shape& a, const Shape& b) {
+  Clauses clauses;
+  for (size_t i = 0; i < a.size(); ++i) {
+    clauses.begin();
+    clauses.add({{a[i], b[i]}});
+    clauses.end();
+  }
+  return clauses.take();
+}
+
+bool is_known_to_not_overlap(const Shape& shape, const Layout& layout) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (shape[i].equals(1)) continue;
+    if (!shape[i].is_constant() || !layout.strides[i] || !layout.strides[i]->is_constant())
+      return false;
+    dims.emplace_back(*layout.strides[i]->constant(), *shape[i].constant());
+  }
+  std::ranges::sort(dims);
+  int64_t inside = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride < inside) return false;
+    inside += stride * (size - 1);
+  }
+  return true;
+}
+
+Argument make_size(Graph& graph, const Dim& size, const Location* location) {
+  if (const auto number = size.constant()) return *number;
+  return add_number(graph, "onnx_native::size", {}, location, Type::sym_int(size));
+}
+
+Value* emit(Graph& graph, const Condition& condition, const Location* location) {
+  Type boolean;
+  boolean.kind = Type::Kind::sym_bool;
+  const auto join = [&](const char* op, Value* left, Value* right) {
+    return left ? add_number(graph, op, {left, right}, location, boolean) : right;
+  };
+  Value* all = nullptr;
+  for (const Condition::Clause& clause : condition.clauses) {
+    Value* any = nullptr;
+    for (const Condition::Case& equalities : clause) {
+      Value* both = nullptr;
+      for (const auto& [a, b, equal] : equalities) {
+        both = join("python::and_", both,
+                    add_number(graph, equal ? "python::eq" : "python::ne",
+                               {make_size(graph, a, location), make_size(graph, b, location)},
+                               location, boolean));
+      }
+      any = join("python::or_", any, both);
+    }
+    all = join("python::and_", all, any);
+  }
+  return all;
+}
+
+}  // namespace onnx_native::aten

@@ -1,0 +1,183 @@
+"""Every view times every write: the base or the view is written, and both are read after.
+
+A program is right, at sizes of 1 too, or refused for the reason that is named here.
+"""
+
+from __future__ import annotations
+
+import textwrap
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnx_native
+import pytest
+import torch
+from models.running import assert_same
+from ops.checking import session
+
+# Of a tensor `y` of 3 dimensions (n, m, 4), in memory of its own.
+VIEWS = {
+    "alias": "y.detach()",
+    "as_strided": "y.as_strided([2, 2], [2, 1], 0)",
+    "as_strided_of_a_view": "y[0].as_strided([2], [1])",
+    "as_strided_overlaps": "y.as_strided([2, 2], [1, 1], 0)",
+    "atleast_3d": "torch.atleast_3d(y[0])",
+    "broadcast_tensors": "torch.broadcast_tensors(y, y[0])[0]",
+    "chunk": "y.chunk(2, 2)[1]",
+    "clone": "y.clone()",
+    "contiguous": "y.contiguous()",
+    "contiguous_diagonal": "y.diagonal(0, 1, 2).contiguous()",
+    "contiguous_expanded": "y[:, :, :1].expand(-1, -1, 3).contiguous()",
+    "contiguous_slice": "y[:, :1].contiguous()",
+    "contiguous_transpose": "y.transpose(0, 1).contiguous()",
+    "diagonal": "y.diagonal(1, 1, 2)",
+    "dropout": "torch.dropout(y, 0.5, False)",
+    "einsum_of_one": 'torch.einsum("abc->cab", y)',
+    "einsum_of_two": 'torch.einsum("abc,abc->ab", y, y)',
+    "einsum_sums": 'torch.einsum("abc->ab", y)',
+    "expand": "y.unsqueeze(0).expand(2, -1, -1, -1)",
+    "expand_as_itself": "y.expand_as(y)",
+    "flatten": "y.flatten()",
+    "flatten_transpose": "y.transpose(0, 1).flatten()",
+    "flatten_some": "y.transpose(1, 2).flatten(0, 1)",
+    "index": "y[:, torch.tensor([0])]",
+    "meshgrid": 'torch.meshgrid([y[0, 0], y[0, 0]], indexing="xy")[0]',
+    "contiguous_meshgrid": 'torch.meshgrid([y[0, 0], y[0, 0]], indexing="ij")[0].contiguous()',
+    "movedim": "y.movedim(0, 2)",
+    "mT": "y.mT",
+    "narrow": "y.narrow(2, 1, 2)",
+    "permute": "y.permute(2, 0, 1)",
+    "ravel": "y.ravel()",
+    "reshape": "y.reshape(-1, 4)",
+    "reshape_of_a_slice": "y[:, :, 1:3].reshape(-1)",
+    "reshape_transpose": "y.transpose(0, 1).reshape(-1, 4)",
+    "select": "y[0]",
+    "select_last": "y[..., -1]",
+    "slice": "y[:, :, 1:3]",
+    "slice_with_step": "y[:, :, ::2]",
+    "split": "y.split([1, 3], 2)[1]",
+    "squeeze": "y[:1].squeeze(0)",
+    "sum_to_size": "y.sum_to_size(y.size(0), y.size(1), 4)",
+    "tensor_split": "y.tensor_split(3, 2)[0]",
+    "to_same": "y.to(torch.float32)",
+    "to_other": "y.to(torch.float64)",
+    "transpose": "y.transpose(0, 2)",
+    "unbind": "y.unbind(2)[1]",
+    "unflatten": "y.unflatten(2, [2, 2])",
+    "unfold": "y.unfold(2, 2, 2)",
+    "unfold_overlaps": "y.unfold(2, 2, 1)[:, :, 0]",
+    "unsafe_chunk": "y.unsafe_chunk(2, 2)[0]",
+    "unsafe_split": "y.unsafe_split(2, 2)[1]",
+    "unsqueeze": "y.unsqueeze(1)",
+    "view": "y.view(-1, 4)",
+    "view_as": "y.view_as(y)",
+}
+# Of a tensor `t` of any shape.
+WRITES = {
+    "add": "t.add_(1)",
+    "where": "t.masked_fill_(t > 0, 2.0)",
+    "copy": "t.copy_(torch.sin(t))",
+    "index_put": "t[0] = 3.0",
+    "slice": "t[..., :1] = 5.0",
+    "out": "torch.cos(t + 0.0, out=t)",
+    "unsqueeze": "t = t.unsqueeze_(0)\nt.mul_(2)",
+}
+# PyTorch does not define these: an element is written twice.
+UNDEFINED = {
+    (view, write)
+    for view in ("expand", "as_strided_overlaps", "broadcast_tensors", "meshgrid")
+    for write in WRITES
+    if write != "index_put"
+}
+SIZES = ((3, 2, 4), (2, 5, 4), (1, 3, 4), (3, 1, 4), (1, 1, 4))
+
+
+def source(view: str) -> str:
+    """A program with each write, to the base and to the view."""
+    lines = ["results: List[Tensor] = []"]
+    for write, statement in WRITES.items():
+        for target in ("y", "v"):
+            if target == "v" and (view, write) in UNDEFINED:
+                continue
+            if write == "unsqueeze" and view in RESHAPED_BY_SIZES:
+                continue
+            lines += ["y = x * 1.5", f"v = {VIEWS[view]}", f"t = {target}", *statement.split("\n")]
+            lines += ["results.append(y * 1.0)", "results.append(v * 1.0)"]
+    lines.append("return results")
+    body = textwrap.indent("\n".join(lines), "    ")
+    return f"def program(x: Tensor) -> List[Tensor]:\n{body}\n"
+
+
+# The tensor itself or a copy, as sizes decide: an in-place change of its shape is refused.
+RESHAPED_BY_SIZES = {
+    "contiguous_diagonal",
+    "contiguous_expanded",
+    "contiguous_slice",
+    "contiguous_transpose",
+    "contiguous_meshgrid",
+}
+
+
+def function_of(view: str) -> Callable[..., Any]:
+    names: dict[str, Any] = {"torch": torch, "Tensor": torch.Tensor, "List": list}
+    exec(source(view), names)  # noqa: S102: the table above
+    function: Callable[..., Any] = names["program"]
+    return function
+
+
+class Program(torch.nn.Module):
+    def __init__(self, view: str) -> None:
+        super().__init__()
+        self.function = function_of(view)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+def example(*size: int) -> torch.Tensor:
+    return torch.linspace(-2, 2, torch.Size(size).numel()).sin().view(size)
+
+
+def check(program: torch.onnx.ONNXProgram, model: Any) -> None:
+    running = session(program)
+    for size in SIZES:
+        x = example(*size)
+        expected = model(x.clone())
+        results = running.run(None, {running.get_inputs()[0].name: x.numpy()})
+        assert_same([torch.from_numpy(result) for result in results], expected)
+
+
+def export(model: Any, **options: Any) -> torch.onnx.ONNXProgram:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(
+            model, (example(*SIZES[0]),), dynamo=True, verbose=False, **options
+        )
+    assert program is not None
+    return program
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_captured(view: str, tmp_path: Path) -> None:
+    model = Program(view)
+    sizes = {"x": {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}}
+    captured = torch.export.export(model, (example(*SIZES[0]),), dynamic_shapes=sizes)
+    check(export(captured), model)
+    torch.export.save(captured, tmp_path / "model.pt2")
+    assert onnx_native._C.read_pt2(str(tmp_path / "model.pt2")) == onnx_native._C.read(captured)
+
+
+@pytest.mark.parametrize("traced", [False, True], ids=["scripted", "traced"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_torchscript(view: str, traced: bool) -> None:
+    model = Program(view)
+    if traced:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            script = torch.jit.trace(model, (example(*SIZES[0]),), check_trace=False)
+    else:
+        script = torch.jit.CompilationUnit(source(view)).program
+    check(export(script, dynamic_shapes={"x": {0: "n", 1: "m"}}), model)
