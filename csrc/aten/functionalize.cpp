@@ -542,20 +542,14 @@ bool functionalize_sub_graphs(const Node& node) {
   return writes;
 }
 
-// as_strided of a view needs the storage, which only the Functionalizer knows.
-bool looks_through_view(const Node& node) {
-  if (node.schema->name != "aten::as_strided") return false;
-  const Value* base = node.arguments[0].as_value();
-  return base && base->producer && base->producer->schema && may_share(*base->producer->schema);
-}
-
 void functionalize_body(Graph& graph) {
   bool needed = false;
   for (const Node* node : graph.nodes) {
     if (!node->schema) {
       needed = functionalize_sub_graphs(*node) || needed;
     } else if (!is_effect_only(*node)) {
-      needed = needed || node->schema->is_mutable() || looks_through_view(*node);
+      // as_strided of a view needs the storage, which the Functionalizer knows.
+      needed = needed || node->schema->is_mutable() || node->schema->name == "aten::as_strided";
     }
   }
   if (needed) {

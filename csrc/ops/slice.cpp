@@ -292,15 +292,14 @@ Value unfold(Builder& b, Value self, int64_t dimension, int64_t size, int64_t st
   return move_axis(b, result, dimension + 1, -1);
 }
 
-Value as_strided(Builder& b, Value self, Shape size, Shape stride, std::optional<Dim> offset,
-                 const Call& call) {
+// The functional graph gives it the storage itself, not a view.
+Value as_strided(Builder& b, Value self, Shape size, Shape stride, std::optional<Dim> offset) {
   check_strides(b, size, stride);
   Shape packed(size.size(), 1);
   for (size_t i = size.size(); i-- > 1;) packed[i - 1] = packed[i] * size[i];
   bool contiguous = true;
   for (size_t i = 0; i < size.size(); ++i)
     contiguous &= size[i].equals(1) || packed[i] == stride[i];
-  check_owns_memory(call);
   Value flat = b.reshape(self, {numel(self->known_shape())});
   Dim start = offset.value_or(0);
   if (!contiguous) return b.gather(flat, strided_positions(b, size, stride, start), 0);
@@ -390,7 +389,12 @@ void register_slice(OpTable& ops) {
   ops.def("aten::roll", roll);
   ops.def("aten::rot90", rot90);
   ops.def({"aten::unfold", "aten::unfold_copy"}, unfold);
-  ops.def({"aten::as_strided", "aten::as_strided_copy"}, as_strided);
+  ops.def("aten::as_strided", as_strided);
+  ops.def("aten::as_strided_copy", [](Builder& b, Value self, Shape size, Shape stride,
+                                      std::optional<Dim> offset, const Call& call) {
+    check_owns_memory(call);
+    return as_strided(b, self, std::move(size), std::move(stride), std::move(offset));
+  });
   ops.def("aten::pixel_shuffle", pixel_shuffle);
   ops.def("aten::pixel_unshuffle", pixel_unshuffle);
   ops.def({"aten::channel_shuffle", "aten::native_channel_shuffle"}, channel_shuffle);
