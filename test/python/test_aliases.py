@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import onnx
 import onnx_native
 import pytest
 import torch
@@ -125,7 +124,7 @@ RESHAPED_BY_SIZES = {
 
 def function_of(view: str) -> Callable[..., Any]:
     names: dict[str, Any] = {"torch": torch, "Tensor": torch.Tensor, "List": list}
-    exec(source(view), names)  # noqa: S102: the table above
+    exec(source(view), names)
     function: Callable[..., Any] = names["program"]
     return function
 
@@ -183,3 +182,134 @@ def test_torchscript(view: str, traced: bool) -> None:
     else:
         script = torch.jit.CompilationUnit(source(view)).program
     check(export(script, dynamic_shapes={"x": {0: "n", 1: "m"}}), model)
+
+
+# Of an integer tensor `y` and an int64 one `z` of its shape: the result is cast to y's dtype.
+PROMOTING: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
+    "cumsum": lambda y, z: y.cumsum_(0),
+    "cumprod": lambda y, z: y.cumprod_(1),
+    "add": lambda y, z: y.add_(z),
+    "sub": lambda y, z: y.sub_(z, alpha=2),
+    "mul": lambda y, z: y.mul_(z),
+    "floor_divide": lambda y, z: y.floor_divide_(z + 1),
+    "div_floor": lambda y, z: y.div_(z + 1, rounding_mode="floor"),
+    "remainder": lambda y, z: y.remainder_(z + 1),
+    "bitwise_and": lambda y, z: y.bitwise_and_(z),
+    "clamp": lambda y, z: y.clamp_(min=z),
+    "maximum": lambda y, z: torch.maximum(y, z, out=y),
+    "sum": lambda y, z: torch.sum(z, 0, out=y[0]),
+    "prod": lambda y, z: torch.prod(z, 0, out=y[0]),
+    "gcd": lambda y, z: y.gcd_(z),
+    "eq": lambda y, z: y.eq_(z),
+    "logical_xor": lambda y, z: y.logical_xor_(z),
+    "column": lambda y, z: y[:, 1].cumsum_(0),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32], ids=str)
+@pytest.mark.parametrize("name", PROMOTING)
+def test_write_backs_cast(name: str, dtype: torch.dtype) -> None:
+    class Writing(torch.nn.Module):
+        def forward(self, x: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+            y = x.clone()
+            PROMOTING[name](y, z)
+            return y
+
+    x = torch.tensor([[3, 100, 7], [1, 90, 5]], dtype=dtype)
+    z = torch.tensor([[2, 3, 1], [0, 4, 60]])
+    program = torch.onnx.export(Writing(), (x, z), dynamo=True, verbose=False)
+    assert program is not None
+    running = session(program)
+    names = [argument.name for argument in running.get_inputs()]
+    results = running.run(None, {name: y.numpy() for name, y in zip(names, (x, z), strict=False)})
+    assert_same([torch.from_numpy(results[0])], [Writing()(x, z)])
+
+
+def attention(q: torch.Tensor, mask: torch.Tensor) -> Any:
+    a = torch.einsum("bij,bkj->bik", q, q)
+    a.masked_fill_(~mask, -1e9)
+    b = torch.tensordot(q, q, 1 if q.dim() == 2 else 2)
+    b.add_(1)
+    return a.softmax(-1), b, q
+
+
+def shapes_in_place(q: torch.Tensor, mask: torch.Tensor) -> Any:
+    b = torch.einsum("bij,bkj->bik", q, q)
+    b.unsqueeze_(1)
+    c = q.transpose(0, 1) * 2
+    c.t_() if c.dim() == 2 else c.squeeze_()
+    return b, c, q
+
+
+def copies(q: torch.Tensor, mask: torch.Tensor) -> Any:
+    heads = q.unsqueeze(1)[:, :1].expand(-1, 4, -1, -1).contiguous()
+    heads.add_(1)
+    diagonal = q.diagonal(0, 1, 2).contiguous()
+    diagonal.mul_(2)
+    expanded = q[0, 0].expand(2, 5, 4).contiguous()
+    expanded[0] = 0
+    return heads, diagonal, expanded, q
+
+
+def loss_between(q: torch.Tensor, mask: torch.Tensor) -> Any:
+    y = q.contiguous()
+    loss = torch.nn.functional.huber_loss(q, torch.ones_like(q))
+    y.add_(1)
+    return y, loss, q
+
+
+@pytest.mark.parametrize("function", [attention, shapes_in_place, copies, loss_between])
+def test_fresh_memory_is_written(function: Callable[..., Any]) -> None:
+    class Calling(torch.nn.Module):
+        def forward(self, q: torch.Tensor, mask: torch.Tensor) -> Any:
+            return function(q, mask)
+
+    q, mask = example(2, 4, 4), example(2, 4, 4) > 0
+    program = torch.onnx.export(
+        Calling(),
+        (q.clone(), mask),
+        dynamo=True,
+        dynamic_shapes=({0: "n"}, {0: "n"}),
+        verbose=False,
+    )
+    assert program is not None
+    running = session(program)
+    for size in (2, 5, 1):
+        q, mask = example(size, 4, 4), example(size, 4, 4) > 0
+        expected = function(q.clone(), mask)
+        given = dict(zip(("q", "mask"), (q, mask), strict=True))
+        results = running.run(None, {i.name: given[i.name].numpy() for i in running.get_inputs()})
+        assert_same([torch.from_numpy(result) for result in results], list(expected))
+
+
+def of_inverse(y: torch.Tensor) -> Any:
+    inverse = torch.linalg.inv(y)
+    return inverse, inverse.contiguous()
+
+
+def of_flat_inverse(y: torch.Tensor) -> Any:
+    inverse = torch.linalg.inv(y)
+    return inverse, inverse.reshape(-1)
+
+
+def of_einsum(y: torch.Tensor) -> Any:
+    return y, torch.einsum("ii->i", y)
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"),
+    [
+        (of_inverse, "strides that are not known whether aten::contiguous"),
+        (of_flat_inverse, "strides that are not known whether aten::reshape"),
+        (of_einsum, "einsum of one tensor"),
+    ],
+)
+def test_refusals_name_their_cause(function: Callable[..., Any], cause: str) -> None:
+    class Writing(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            y, z = function(x + torch.eye(3))
+            z.add_(1)
+            return y, z
+
+    with pytest.raises(torch.onnx.OnnxExporterError, match=rf"may share: .*{cause}.*clone"):
+        torch.onnx.export(Writing(), (example(3, 3),), dynamo=True, verbose=False)

@@ -1,5 +1,9 @@
 """Programs with torch.vmap."""
 
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 import torch
 from ops import checking
 from torch import nn
@@ -35,3 +39,52 @@ def test_mapped_functions_work_on_batches_of_any_size() -> None:
         results = running.run(None, {running.get_inputs()[0].name: x.numpy()})
         for result, wanted in zip(results, model(x), strict=True):
             torch.testing.assert_close(torch.from_numpy(result), wanted.detach())
+
+
+def _through_expand(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x.clone()
+    z = y.expand(4, 3)
+    z[:, 1].fill_(2)
+    return torch.vmap(torch.neg)(z), y
+
+
+def _in_a_copy_but_for_one_row(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    y = x.clone()
+    z = y.t().contiguous()
+    z.add_(1)
+    return torch.vmap(torch.neg)(z), y
+
+
+class Calling(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.function(x)
+
+
+@pytest.mark.parametrize("function", [_through_expand, _in_a_copy_but_for_one_row])
+def test_writes_that_torch_loses_are_refused(function: Callable[..., Any]) -> None:
+    rows = 1 if function is _through_expand else 4
+    shapes = ({0: torch.export.Dim("n"), 1: torch.export.Dim("m")},) if rows > 1 else None
+    with pytest.raises(torch.onnx.OnnxExporterError, match=r"torch.vmap, .* writes to memory"):
+        torch.onnx.export(
+            Calling(function),
+            (torch.randn(rows, 3),),
+            dynamo=True,
+            dynamic_shapes=shapes,
+            verbose=False,
+        )
+
+
+def test_other_writes_are_kept() -> None:
+    def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = x.clone()
+        y.t()[0].add_(1)
+        return torch.vmap(torch.neg)(y), y
+
+    exported = torch.onnx.export(Calling(program), (torch.randn(4, 3),), dynamo=True, verbose=False)
+    assert exported is not None
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(list(exported(x)), list(program(x)))

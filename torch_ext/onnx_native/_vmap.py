@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+from torch.onnx._internal.exporter import _errors
+from torch.utils import _pytree as pytree
 
 _RECORDS = "torch._functorch.predispatch"
+# Views that may show an element more than once: PyTorch adds up what is written to it.
+_REPEATING = {"expand", "expand_as", "broadcast_to", "broadcast_tensors", "meshgrid", "unfold"}
+_REPEATING |= {"as_strided"}
+# Copies or views, which PyTorch tells apart by the sizes of the example.
+_MAYBE_COPIES = {"contiguous", "reshape", "reshape_as", "flatten", "ravel"}
 
 
 def unfold(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
@@ -18,6 +27,9 @@ def unfold(program: torch.export.ExportedProgram) -> torch.export.ExportedProgra
     )
     if not mapped:
         return program
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            _check_writes(module.graph)
     # Traces the program again, for which PyTorch runs the mapping; decomposes nothing else that it
     # need not.
     try:
@@ -26,3 +38,49 @@ def unfold(program: torch.export.ExportedProgram) -> torch.export.ExportedProgra
         # torch.export records derivatives (torch.func.grad) wrongly; the lowering says what it
         # cannot do of them.
         return program
+
+
+def _check_writes(graph: torch.fx.Graph) -> None:
+    """Refuses writes to memory of which PyTorch loses track when it writes mapped functions out."""
+    roots: dict[torch.fx.Node, torch.fx.Node] = {}
+    lost: dict[torch.fx.Node, torch.fx.Node] = {}
+    written: dict[torch.fx.Node, torch.fx.Node] = {}
+    for node in graph.nodes:
+        tensors = [x for x in pytree.tree_leaves(node.args) if isinstance(x, torch.fx.Node)]
+        if not tensors or node.op != "call_function":
+            continue
+        root = roots.get(tensors[0], tensors[0])
+        if not isinstance(node.target, torch._ops.OpOverload):
+            roots[node] = root  # an element of several results
+            continue
+        schema = node.target._schema
+        name = schema.name.removeprefix("aten::")
+        if any(result.alias_info is not None for result in schema.returns):
+            roots[node] = root
+        if name in _REPEATING or (name in _MAYBE_COPIES and _depends_on_sizes(tensors[0])):
+            roots[node] = root
+            lost[root] = node
+        for argument, value in zip(schema.arguments, node.args, strict=False):
+            if argument.is_write and isinstance(value, torch.fx.Node):
+                written[roots.get(value, value)] = node
+    for root, node in written.items():
+        if root in lost:
+            raise _errors.ConversionError(
+                "Failed to convert the exported program to an ONNX model.\n"
+                f"In a program with torch.vmap, {node.target} writes to memory that "
+                f"{lost[root].target} shares or copies; write to a clone() instead.\n"
+                f"{node.meta.get('stack_trace', '')}"
+            )
+
+
+def _depends_on_sizes(node: torch.fx.Node) -> bool:
+    """Whether strides of other sizes could be contiguous where those of the example are not."""
+    value: Any = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return False
+    if all(isinstance(size, int) for size in value.shape):
+        return False
+    packed: list[Any] = [1]
+    for size in reversed(value.shape[1:]):
+        packed.insert(0, packed[0] * size)
+    return [str(stride) for stride in value.stride()] != [str(stride) for stride in packed]

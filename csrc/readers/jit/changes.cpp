@@ -171,10 +171,11 @@ void Interpreter::reshape(const ContainerPtr& object, aten::Value* now) {
 // Some operators may return their argument itself.
 void Interpreter::share(const Item& argument, const Item& result) {
   if (!argument.object() || result.tensor()->type.shape != argument.tensor()->type.shape) return;
-  const aten::Sharing sharing =
-      aten::sharing(*result.tensor()->producer, [] { return aten::Strides(); });
-  if (sharing == aten::Sharing::same || sharing == aten::Sharing::unknown)
-    aliases_.push_back({argument.object(), result.object(), sharing == aten::Sharing::same});
+  const aten::Sharing sharing = aten::sharing(
+      *result.tensor()->producer, []() -> std::optional<aten::Layout> { return std::nullopt; });
+  const bool certain = sharing.kind == aten::Sharing::Kind::same;
+  if (certain || sharing.maybe_same)
+    aliases_.push_back({argument.object(), result.object(), certain});
 }
 
 }  // namespace onnx_native::readers::jit
