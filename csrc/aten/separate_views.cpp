@@ -87,7 +87,12 @@ bool separate(Graph& graph, const Node& node) {
   if (!tensors || !are_known(node, *tensors)) return false;
   if (meshgrid) return separate_meshgrid(graph, node, *tensors);
   for (size_t i = 0; i < tensors->size(); ++i) {
-    if (atleast) {
+    const Type& type = (*tensors)[i].as_value()->type;
+    if (name == "aten::broadcast_tensors" && *type.shape == *node.outputs[i]->type.shape &&
+        type.dtype != DType::undefined) {
+      // The tensor itself.
+      make(graph, node.outputs[i], "aten::to.dtype", {(*tensors)[i], type.dtype}, node.location);
+    } else if (atleast) {
       make(graph, node.outputs[i], name, {(*tensors)[i]}, node.location);
     } else {
       expand(graph, node.outputs[i], (*tensors)[i].as_value(), node.location);

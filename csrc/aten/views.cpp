@@ -103,7 +103,7 @@ Sharing of_sum_to_size(const Node& node) {
   if (!type || !type->shape || !to.shape)
     return unknown("it depends on sizes that are not known whether aten::sum_to_size sums");
   if (type->shape->size() != to.shape->size()) return fresh();
-  return by(node, are_equal(*type->shape, *to.shape), view());
+  return by(node, are_equal(*type->shape, *to.shape), same());
 }
 
 // Two operands are multiplied; labels of one that the result lacks are summed.
@@ -236,7 +236,8 @@ Sharing sharing(const Node& node, const std::function<std::optional<Layout>()>& 
       return of_einsum(node);
     case ViewKind::several:
       return unknown(concat("results of ", node.schema->name,
-                            " are views of tensors whose shapes are not known"));
+                            " may be tensors that it is given, whose shapes are not known"),
+                     true);
     case ViewKind::conjugate_copy:
       return is_real(base_type(node)) ? same() : fresh();
     default:

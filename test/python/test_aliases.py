@@ -94,6 +94,10 @@ UNDEFINED = {
 SIZES = ((3, 2, 4), (2, 5, 4), (1, 3, 4), (3, 1, 4), (1, 1, 4))
 
 
+# TorchScript knows no strides when it changes a shape in place: refused.
+RESHAPED_BY_STRIDES = {"broadcast_tensors", "contiguous", "sum_to_size"}
+
+
 def source(view: str) -> str:
     """A program with each write, to the base and to the view."""
     lines = ["results: List[Tensor] = []"]
@@ -101,7 +105,7 @@ def source(view: str) -> str:
         for target in ("y", "v"):
             if target == "v" and (view, write) in UNDEFINED:
                 continue
-            if write == "unsqueeze" and view in RESHAPED_BY_SIZES:
+            if write == "unsqueeze" and view in RESHAPED_BY_SIZES | RESHAPED_BY_STRIDES:
                 continue
             lines += ["y = x * 1.5", f"v = {VIEWS[view]}", f"t = {target}", *statement.split("\n")]
             lines += ["results.append(y * 1.0)", "results.append(v * 1.0)"]
@@ -228,7 +232,7 @@ def test_write_backs_cast(name: str, dtype: torch.dtype) -> None:
 def attention(q: torch.Tensor, mask: torch.Tensor) -> Any:
     a = torch.einsum("bij,bkj->bik", q, q)
     a.masked_fill_(~mask, -1e9)
-    b = torch.tensordot(q, q, 1 if q.dim() == 2 else 2)
+    b = torch.tensordot(q, q[0], 1)
     b.add_(1)
     return a.softmax(-1), b, q
 
@@ -237,7 +241,7 @@ def shapes_in_place(q: torch.Tensor, mask: torch.Tensor) -> Any:
     b = torch.einsum("bij,bkj->bik", q, q)
     b.unsqueeze_(1)
     c = q.transpose(0, 1) * 2
-    c.t_() if c.dim() == 2 else c.squeeze_()
+    c.transpose_(0, 1)
     return b, c, q
 
 
