@@ -164,7 +164,7 @@ class Parser {
     const auto is_part = [](char c) { return is_letter(c) || is_digit(c); };
     if (word.empty() || !is_letter(word.front()) || !std::ranges::all_of(word, is_part))
       wrong(concat("the size '", word, "' is no number and no name"));
-    return Dim::symbol(word);
+    return Dim::symbol(word, DimRange::input_size());
   }
 
   std::string_view text_;

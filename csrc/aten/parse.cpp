@@ -15,6 +15,7 @@ class Parser {
 
   std::unique_ptr<Graph> whole() {
     auto result = std::make_unique<Graph>();
+    if (accept_word("ranges")) ranges();
     word("graph");
     graph(*result);
     if (skip_space(); at_ != text_.size()) error("text after the graph");
@@ -111,6 +112,30 @@ class Parser {
     return at->second;
   }
 
+  // The symbols that are not sizes of inputs from 0: "(n: [-inf, inf], b: input [2, 9])".
+  void ranges() {
+    expect('(');
+    list(')', [&] {
+      const std::string name(word_of(""));
+      expect(':');
+      DimRange range;
+      range.is_input_size = accept_word("input");
+      expect('[');
+      range.low = bound();
+      expect(',');
+      range.high = bound();
+      expect(']');
+      ranges_.insert_or_assign(name, range);
+    });
+  }
+
+  std::optional<int64_t> bound() {
+    skip_space();
+    const Argument result = accept_word("inf") ? Argument() : number();
+    const auto* value = result.get<int64_t>();
+    return value ? std::optional(*value) : std::nullopt;
+  }
+
   // The text of one expression, up to a ',' or a closing bracket outside of brackets.
   Dim dim() {
     const size_t begin = at_;
@@ -120,7 +145,10 @@ class Parser {
       depth += c == '(' ? 1 : c == ')' ? -1 : 0;
     }
     const std::string_view expression = text_.substr(begin, at_ - begin);
-    const auto result = parse_dim(expression);
+    const auto result = parse_dim(expression, [this](std::string_view name) {
+      const auto at = ranges_.find(std::string(name));
+      return Dim::symbol(name, at == ranges_.end() ? DimRange::input_size() : at->second);
+    });
     if (!result) error("not a size: \"", expression, "\"");
     return *result;
   }
@@ -327,6 +355,7 @@ class Parser {
 
   std::string_view text_;
   size_t at_ = 0;
+  std::unordered_map<std::string, DimRange> ranges_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <map>
 
 #include "aten/graph.h"
 
@@ -20,6 +21,18 @@ bool is_plain(std::string_view name) {
 class Printer {
  public:
   std::string take() { return std::move(out_); }
+  // Of symbols that were printed, those that are not sizes of inputs from 0.
+  std::string ranges() const {
+    std::string text;
+    for (const auto& [name, range] : ranges_) {
+      if (range == DimRange::input_size()) continue;
+      text += text.empty() ? "ranges(" : ", ";
+      text += name + (range.is_input_size ? ": input [" : ": [") +
+              (range.low ? std::to_string(*range.low) : "-inf") + ", " +
+              (range.high ? std::to_string(*range.high) : "inf") + "]";
+    }
+    return text.empty() ? text : text + ")\n";
+  }
 
   void graph(const Graph& graph, int indent) {
     out_ += "graph(";
@@ -113,6 +126,12 @@ class Printer {
     type(value.type);
   }
 
+  void dim(const Dim& dim) {
+    out_ += dim.str();
+    dim.for_each_symbol(
+        [this](const Dim::Factor& symbol) { ranges_.try_emplace(symbol.name, symbol.range); });
+  }
+
   void type(const Type& type) {
     switch (type.kind) {
       case Type::Kind::tensor:
@@ -122,14 +141,18 @@ class Printer {
           out_ += '[';
           for (size_t i = 0; i < type.shape->size(); ++i) {
             if (i > 0) out_ += ',';
-            out_ += (*type.shape)[i].str();
+            dim((*type.shape)[i]);
           }
           out_ += ']';
         }
         return;
       case Type::Kind::sym_int:
         out_ += "sym_int";
-        if (type.dim) out_ += "(" + type.dim->str() + ")";
+        if (type.dim) {
+          out_ += '(';
+          dim(*type.dim);
+          out_ += ')';
+        }
         return;
       case Type::Kind::sym_float:
         out_ += "sym_float";
@@ -192,6 +215,7 @@ class Printer {
   }
 
   std::string out_;
+  std::map<std::string, DimRange> ranges_;
 };
 
 }  // namespace
@@ -199,7 +223,7 @@ class Printer {
 std::string print(const Graph& graph) {
   Printer printer;
   printer.graph(graph, 0);
-  return printer.take() + "\n";
+  return printer.ranges() + printer.take() + "\n";
 }
 
 std::string print(const Node& node, bool argument_types) {

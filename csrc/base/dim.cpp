@@ -108,9 +108,7 @@ int compare(const Dim& a, const Dim& b) {
   return left.size() < right.size() ? -1 : 1;
 }
 
-Dim make_atom(Dim::Atom kind, const Dim& a, const Dim& b) {
-  return Dim::from_terms({{1, {{kind, "", {a, b}}}}});
-}
+Dim make_atom(Dim::Atom kind, const Dim& a, const Dim& b) { return Dim::of({kind, "", {a, b}}); }
 
 Dim::Dim(int64_t value) {
   constexpr int64_t kCachedFrom = -64;
@@ -155,13 +153,15 @@ Dim Dim::from_terms(std::vector<Term> terms) {
   return Dim(std::shared_ptr<const Rep>(std::move(rep)));
 }
 
-Dim Dim::symbol(std::string_view name) {
+Dim Dim::of(Factor factor) { return from_terms({{1, {std::move(factor)}}}); }
+
+Dim Dim::symbol(std::string_view name, const DimRange& range) {
   auto& used = symbol_names().used;
   if (used.find(name) == used.end()) used.emplace(name);
-  return from_terms({{1, {{Atom::symbol, std::string(name), {}}}}});
+  return of({Atom::symbol, std::string(name), {}, range});
 }
 
-Dim Dim::fresh(std::string_view stem) {
+Dim Dim::fresh(const DimRange& range, std::string_view stem) {
   SymbolNames& names = symbol_names();
   auto next = names.next.find(stem);
   if (next == names.next.end()) next = names.next.emplace(stem, 0).first;
@@ -169,7 +169,7 @@ Dim Dim::fresh(std::string_view stem) {
   do {
     name = std::string(stem) + std::to_string(next->second++);
   } while (names.used.contains(name));
-  return symbol(name);
+  return symbol(name, range);
 }
 
 void Dim::restart_fresh() { symbol_names() = {}; }
@@ -229,20 +229,20 @@ Dim operator*(const Dim& a, const Dim& b) {
 
 Dim Dim::operator-() const { return Dim(0) - *this; }
 
+void Dim::for_each_symbol(const std::function<void(const Factor& symbol)>& visit) const {
+  for (const Term& term : terms()) {
+    for (const Factor& factor : term.factors) {
+      if (factor.kind == Atom::symbol) visit(factor);
+      for (const Dim& operand : factor.operands) operand.for_each_symbol(visit);
+    }
+  }
+}
+
 std::vector<std::string> Dim::symbols() const {
   std::vector<std::string> names;
-  const auto visit = [&](const auto& self, const Dim& dim) -> void {
-    for (const Term& term : dim.terms()) {
-      for (const Factor& factor : term.factors) {
-        if (factor.kind == Atom::symbol &&
-            std::find(names.begin(), names.end(), factor.name) == names.end()) {
-          names.push_back(factor.name);
-        }
-        for (const Dim& operand : factor.operands) self(self, operand);
-      }
-    }
-  };
-  visit(visit, *this);
+  for_each_symbol([&](const Factor& symbol) {
+    if (std::ranges::find(names, symbol.name) == names.end()) names.push_back(symbol.name);
+  });
   return names;
 }
 
@@ -250,7 +250,8 @@ Dim Dim::substitute(const std::function<std::optional<Dim>(std::string_view)>& r
   if (is_constant()) return *this;
   const auto replaced = [&](const Factor& factor) -> Dim {
     if (factor.kind == Atom::symbol) {
-      return replacement(factor.name).value_or(from_terms({{1, {factor}}}));
+      const auto replaced = replacement(factor.name);
+      return replaced ? *replaced : of(factor);
     }
     const Dim a = factor.operands[0].substitute(replacement);
     const Dim b = factor.operands[1].substitute(replacement);

@@ -15,20 +15,45 @@
 
 namespace onnx_native {
 
+// The values that a symbol may have, declared where the symbol is made: from `low` to `high`, both
+// included; nullopt where there is no bound.
+struct DimRange {
+  std::optional<int64_t> low;
+  std::optional<int64_t> high;
+  // The size of an input. Programs are captured for inputs that have elements: where an empty one
+  // would only cost speed, a size of 0 is not expected, whatever `low` is.
+  bool is_input_size = false;
+
+  // The size of an input, of which 0 is the least unless the user says otherwise.
+  static DimRange input_size(int64_t low = 0, std::optional<int64_t> high = std::nullopt) {
+    return {low, high, true};
+  }
+  // A size that depends on data.
+  static DimRange size() { return {0, std::nullopt}; }
+  // A number that is no size.
+  static DimRange integer(std::optional<int64_t> low = std::nullopt,
+                          std::optional<int64_t> high = std::nullopt) {
+    return {low, high};
+  }
+  bool operator==(const DimRange&) const = default;
+};
+
 // An integer expression: a sum of products of atoms with integer coefficients, where an atom is a
 // symbol or one of floor division, modulo, maximum, minimum of expressions. Immutable and cheap to
-// copy. Symbols stand for sizes: they are taken to be non-negative integers. Two Dims are equal
-// when their canonical forms are (so `2*(s0 + 1)` equals `2*s0 + 2`); inequality of forms does not
-// mean that the values differ.
+// copy. A symbol is known by its name; its range comes with it, and says what the expression may be
+// simplified to. Two Dims are equal when their canonical forms are (so `2*(s0 + 1)` equals
+// `2*s0 + 2`); inequality of forms does not mean that the values differ.
 class Dim {
  public:
+  struct Factor;
+
   Dim() : Dim(0) {}
   Dim(int64_t value);  // NOLINT(google-explicit-constructor): a size is most often a number
   Dim(int value) : Dim(static_cast<int64_t>(value)) {}  // NOLINT(google-explicit-constructor)
-  static Dim symbol(std::string_view name);
-  // A symbol that no other has: "u0", "u1", ... as PyTorch names sizes that depend on data, or
-  // "step0", "step1", ... of a loop. It may be 0.
-  static Dim fresh(std::string_view stem = "u");
+  static Dim symbol(std::string_view name, const DimRange& range = DimRange::input_size());
+  // A symbol that no other has, called "u0", "u1", ... as PyTorch names what depends on data, or by
+  // another stem. The name means nothing.
+  static Dim fresh(const DimRange& range = DimRange::size(), std::string_view stem = "u");
   // Forgets the names seen on this thread, so that fresh() counts from 0 again: called at the start
   // of an export, before its program is read, so that the same program gives the same names.
   static void restart_fresh();
@@ -48,14 +73,17 @@ class Dim {
   bool is_symbol() const;
   bool equals(int64_t value) const { return constant() == value; }
 
-  // What can be said of the value, given that symbols are >= 0, and >= 1 those that are sizes of
-  // inputs, as torch.export has them: all but the names that fresh() gives. Unless
-  // `inputs_positive`.
+  // What can be said of the value by the symbols' ranges; known_positive() takes sizes of inputs to
+  // be at least 1, unless `inputs_positive` is false.
   bool known_non_negative() const;
   bool known_positive(bool inputs_positive = true) const;
+  // Bounds of the value.
+  DimRange range() const;
 
   // Names of all symbols in the expression, in canonical order, each once.
   std::vector<std::string> symbols() const;
+  // Calls visit(factor) for each occurrence of a symbol.
+  void for_each_symbol(const std::function<void(const Factor& symbol)>& visit) const;
   // Replaces symbols by expressions.
   Dim substitute(const std::function<std::optional<Dim>(std::string_view)>& replacement) const;
   // Evaluates with a value for every symbol; nullopt when one is missing.
@@ -67,16 +95,17 @@ class Dim {
 
   // The structure, for those who turn an expression into nodes.
   enum class Atom { symbol, floor_div, mod, max, min };
-  struct Factor;
   struct Term {
     int64_t coefficient;
     std::vector<Factor> factors;  // canonical order; a power is a repeated factor
   };
   struct Factor {
     Atom kind;
-    std::string name;           // of a symbol
-    std::vector<Dim> operands;  // two, of the other kinds
+    std::string name;                // of a symbol
+    std::vector<Dim> operands = {};  // two, of the other kinds
+    DimRange range = {};             // of a symbol; not compared
   };
+  static Dim of(Factor factor);
   // The sum's terms; a constant term has no factors and comes last; zero has no terms.
   const std::vector<Term>& terms() const;
   // The sum of terms in any order, factors in any order.
@@ -105,10 +134,14 @@ std::string str(const Shape& shape);
 // The sizes, when all are constant.
 std::optional<std::vector<int64_t>> constant_shape(const Shape& shape);
 
-// Parses what Dim::str prints, and sympy's reprs of sizes ("2*s77 + 1", "((s3 - 3)//2)", "Max(1,
-// s0)", "FloorDiv(a, b)", "Mod(a, b)", "PythonMod", "CeilDiv", "floor(a/b)", "Min", powers
-// "s0**2"). nullopt when the text is not such an expression.
-std::optional<Dim> parse_dim(std::string_view text);
+// What a name in the text of an expression stands for; nullopt: it is no integer.
+using ResolveSymbol = std::function<std::optional<Dim>(std::string_view name)>;
+
+// Parses what Dim::str prints, and sympy's reprs of integers ("2*s77 + 1", "((s3 - 3)//2)", "Max(1,
+// s0)", "FloorDiv(a, b)", "Mod(a, b)", "PythonMod", "CeilDiv", "floor(a/b)", "Min", "Abs", powers
+// "s0**2"). nullopt when the text is not such an expression, or has a symbol that sympy's repr does
+// not declare an integer.
+std::optional<Dim> parse_dim(std::string_view text, const ResolveSymbol& resolve);
 
 }  // namespace onnx_native
 

@@ -172,9 +172,11 @@ bool known_below(const Dim& a, const Dim& b) {
   return a.known_non_negative() && (b - a - Dim(1)).known_non_negative();
 }
 
+// An absolute value, max(x, -x), stays one atom: so it is known not to be negative.
 void flatten(const Dim& dim, Dim::Atom kind, std::vector<Dim>& operands) {
   if (dim.terms().size() == 1) {
-    if (const Dim::Factor* atom = sole_atom(dim.terms()[0], kind)) {
+    const Dim::Factor* atom = sole_atom(dim.terms()[0], kind);
+    if (atom && atom->operands[0] != -atom->operands[1]) {
       for (const Dim& operand : atom->operands) flatten(operand, kind, operands);
       return;
     }
@@ -244,7 +246,8 @@ Dim Dim::floor_div(const Dim& a, const Dim& b) {
     return floor_div(split_by(a, shared).quotient, split_by(b, shared).quotient);
   }
   if (known_below(a, b)) return 0;
-  if (a.terms().size() == 1) {
+  // (x//y)//b = x//(y*b), but for b < 0 the inner rounding goes the other way.
+  if (a.terms().size() == 1 && b.known_non_negative()) {
     if (const Factor* nested = sole_atom(a.terms()[0], Atom::floor_div)) {
       return floor_div(nested->operands[0], nested->operands[1] * b);
     }

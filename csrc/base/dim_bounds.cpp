@@ -44,21 +44,47 @@ Bounds scale(const Bounds& bounds, int64_t by) {
 Bound larger(Bound a, Bound b) { return a && b ? std::max(*a, *b) : a ? a : b; }
 Bound smaller(Bound a, Bound b) { return a && b ? std::min(*a, *b) : a ? a : b; }
 
-// Whether the name is one of Dim::fresh(). A size of an input that the user calls so is taken for
-// one that may be 0, which is right too.
-bool depends_on_data(std::string_view name) {
-  const size_t stem = name.find_last_not_of("0123456789") + 1;
-  return stem < name.size() && (name.substr(0, stem) == "u" || name.substr(0, stem) == "step");
+Bounds symbol_bounds(const DimRange& range, int64_t inputs_from) {
+  Bound low = range.low;
+  if (range.is_input_size) low = larger(low, smaller(inputs_from, range.high));
+  return {low, range.high};
+}
+
+// The greatest distance from 0.
+Bound magnitude(const Bounds& range) {
+  const Bound below = multiply(range.low, -1);
+  return below && range.high ? Bound(std::max(*below, *range.high)) : std::nullopt;
+}
+
+// Bounds of a // b. A divisor is not 0 where the quotient exists.
+Bounds quotient_bounds(const Bounds& a, const Bounds& b) {
+  if (a.low && *a.low >= 0 && b.low && *b.low >= 0) return {0, a.high};
+  const Bound most = magnitude(a);
+  return {multiply(most, -1), most};
+}
+
+// Bounds of a % b, which has the sign of b and is smaller.
+Bounds remainder_bounds(const Bounds& a, const Bounds& b) {
+  Bound low = b.low ? Bound(*b.low >= 0 ? 0 : *b.low + 1) : std::nullopt;
+  Bound high = b.high ? Bound(*b.high <= 0 ? 0 : *b.high - 1) : std::nullopt;
+  if (a.low && *a.low >= 0 && b.low && *b.low >= 0) high = smaller(high, a.high);
+  if (a.high && *a.high <= 0 && b.high && *b.high <= 0) low = larger(low, a.low);
+  return {low, high};
+}
+
+Bounds square(const Bounds& range) {
+  const Bound most = magnitude(range);
+  Bound low = 0;
+  if (range.low && *range.low > 0) low = multiply(range.low, range.low);
+  if (range.high && *range.high < 0) low = multiply(range.high, range.high);
+  return {low.value_or(0), multiply(most, most)};
 }
 
 Bounds factor_bounds(const Dim::Factor& factor, int64_t inputs_from) {
-  if (factor.kind == Dim::Atom::symbol) {
-    return {depends_on_data(factor.name) ? 0 : inputs_from, std::nullopt};
-  }
+  if (factor.kind == Dim::Atom::symbol) return symbol_bounds(factor.range, inputs_from);
   const Bounds a = bounds(factor.operands[0], inputs_from);
   const Bounds b = bounds(factor.operands[1], inputs_from);
   const Bound divisor = factor.operands[1].constant();
-  const bool positive_divisor = b.low && *b.low >= 1;
   switch (factor.kind) {
     case Dim::Atom::floor_div:
       if (divisor && *divisor > 0) {
@@ -67,21 +93,37 @@ Bounds factor_bounds(const Dim::Factor& factor, int64_t inputs_from) {
         };
         return {divide(a.low), divide(a.high)};
       }
-      // A divisor that is a size is not 0 where the quotient exists.
-      if (a.low && *a.low >= 0 && b.low && *b.low >= 0) return {0, a.high};
-      return {};
+      return quotient_bounds(a, b);
     case Dim::Atom::mod:
-      if (b.low && *b.low >= 0) {
-        Bound high = positive_divisor ? add(b.high, -1) : b.high;
-        if (a.low && *a.low >= 0) high = smaller(high, a.high);
-        return {0, high};
-      }
-      return {};
-    case Dim::Atom::max:
-      return {larger(a.low, b.low), a.high && b.high ? larger(a.high, b.high) : std::nullopt};
-    default:
-      return {a.low && b.low ? smaller(a.low, b.low) : std::nullopt, smaller(a.high, b.high)};
+      return remainder_bounds(a, b);
+    case Dim::Atom::max: {
+      // max(x, -x) is the absolute value.
+      const Bound least = factor.operands[0] == -factor.operands[1] ? Bound(0) : std::nullopt;
+      return {larger(larger(a.low, b.low), least),
+              a.high && b.high ? larger(a.high, b.high) : std::nullopt};
+    }
+    default: {
+      const Bound most = factor.operands[0] == -factor.operands[1] ? Bound(0) : std::nullopt;
+      return {a.low && b.low ? smaller(a.low, b.low) : std::nullopt,
+              smaller(smaller(a.high, b.high), most)};
+    }
   }
+}
+
+// Bounds of a product, of which equal factors follow each other.
+Bounds product_bounds(const std::vector<Dim::Factor>& factors, int64_t inputs_from) {
+  Bounds product{1, 1};
+  bool first = true;
+  for (size_t i = 0; i < factors.size(); ++i) {
+    Bounds factor = factor_bounds(factors[i], inputs_from);
+    if (i + 1 < factors.size() && compare(factors[i], factors[i + 1]) == 0) {
+      factor = square(factor);
+      ++i;
+    }
+    product = first ? factor : multiply(product, factor);
+    first = false;
+  }
+  return product;
 }
 
 // Whether the value is >= 0, replacing an atom by what bounds it from below in the sum. Gives up
@@ -132,14 +174,15 @@ bool non_negative(const Dim& dim, int64_t inputs_from, int depth, int& steps) {
 Bounds bounds(const Dim& dim, int64_t inputs_from) {
   Bounds sum{0, 0};
   for (const Dim::Term& term : dim.terms()) {
-    Bounds product{1, 1};
-    for (const Dim::Factor& factor : term.factors) {
-      product = multiply(product, factor_bounds(factor, inputs_from));
-    }
-    product = scale(product, term.coefficient);
+    const Bounds product = scale(product_bounds(term.factors, inputs_from), term.coefficient);
     sum = {add(sum.low, product.low), add(sum.high, product.high)};
   }
   return sum;
+}
+
+DimRange Dim::range() const {
+  const Bounds range = bounds(*this, 0);
+  return {range.low, range.high};
 }
 
 bool Dim::known_non_negative() const {

@@ -21,8 +21,7 @@ Dim make_atom(Dim::Atom kind, const Dim& a, const Dim& b);
 int64_t floor_divide(int64_t a, int64_t b);
 int64_t floor_modulo(int64_t a, int64_t b);
 
-// Bounds of the value, where each symbol that is the size of an input is at least `inputs_from`,
-// and others at least 0.
+// Bounds of the value, where each symbol that is the size of an input is at least `inputs_from`.
 struct Bounds {
   std::optional<int64_t> low;
   std::optional<int64_t> high;

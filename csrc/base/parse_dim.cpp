@@ -36,7 +36,7 @@ struct Ratio {
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, const ResolveSymbol& resolve) : text_(text), resolve_(resolve) {}
 
   std::optional<Dim> parse() {
     const auto value = sum();
@@ -185,13 +185,10 @@ class Parser {
 
   static bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
-  // torch's symbols for floats, zf3 and zuf3, are no sizes.
-  static Result symbol(std::string_view name) {
+  Result symbol(std::string_view name) const {
     if (name.empty() || !std::ranges::all_of(name, is_word)) return std::nullopt;
-    const size_t stem = name.starts_with("zuf") ? 3 : name.starts_with("zf") ? 2 : 0;
-    const bool is_float = stem > 0 && name.size() > stem &&
-                          name.find_first_not_of("0123456789", stem) == std::string_view::npos;
-    return is_float ? std::nullopt : Result(Ratio{Dim::symbol(name)});
+    std::optional<Dim> known = resolve_(name);
+    return known ? Result(Ratio{std::move(*known)}) : std::nullopt;
   }
 
   Result number() {
@@ -213,7 +210,7 @@ class Parser {
     return text_.substr(begin, at_ - begin);
   }
 
-  // Symbol('s77', positive=True, integer=True)
+  // Symbol('s77', positive=True, integer=True); others are floats.
   Result quoted_symbol() {
     accept("(");
     const char quote = peek();
@@ -225,6 +222,9 @@ class Parser {
       return std::nullopt;
     }
     at_ = close + 1;
+    if (text_.substr(end, close - end).find("integer=True") == std::string_view::npos) {
+      return std::nullopt;
+    }
     return symbol(text_.substr(begin, end - begin));
   }
 
@@ -241,14 +241,21 @@ class Parser {
     return apply(name, arguments);
   }
 
+  // Towards zero, which is down for what is not negative and up for the rest.
+  static Dim truncated(const Dim& numerator, const Dim& denominator) {
+    const Dim down = Dim::floor_div(numerator, denominator);
+    if (numerator.known_non_negative() && denominator.known_non_negative()) return down;
+    const Dim up = Dim::ceil_div(numerator, denominator);
+    return Dim::max(0, down) + Dim::min(0, up);
+  }
+
   static Result apply(std::string_view name, const std::vector<Ratio>& arguments) {
     if (arguments.size() == 1) {
       const auto& [numerator, denominator] = arguments[0];
-      const bool is_trunc = name == "TruncToInt" && numerator.known_non_negative() &&
-                            denominator.known_non_negative();
-      if (name == "floor" || name == "FloorToInt" || is_trunc) {
+      if (name == "floor" || name == "FloorToInt") {
         return Ratio{Dim::floor_div(numerator, denominator)};
       }
+      if (name == "TruncToInt") return bounded({truncated(numerator, denominator)});
       if (name == "ceiling" || name == "CeilToInt") {
         return Ratio{Dim::ceil_div(numerator, denominator)};
       }
@@ -277,6 +284,9 @@ class Parser {
     if ((name == "Integer" || name == "Identity") && operands.size() == 1) {
       return Ratio{operands[0]};
     }
+    if ((name == "Abs" || name == "abs") && operands.size() == 1) {
+      return bounded({Dim::max(operands[0], -operands[0])});
+    }
     if (name == "Max" || name == "max" || name == "Min" || name == "min") {
       const auto extremum = name == "Max" || name == "max" ? Dim::max : Dim::min;
       Dim result = operands[0];
@@ -299,12 +309,15 @@ class Parser {
   }
 
   std::string_view text_;
+  const ResolveSymbol& resolve_;
   size_t at_ = 0;
   int depth_ = 0;
 };
 
 }  // namespace
 
-std::optional<Dim> parse_dim(std::string_view text) { return Parser(text).parse(); }
+std::optional<Dim> parse_dim(std::string_view text, const ResolveSymbol& resolve) {
+  return Parser(text, resolve).parse();
+}
 
 }  // namespace onnx_native

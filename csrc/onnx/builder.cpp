@@ -185,9 +185,9 @@ void Builder::bind_sizes(Value tensor) {
   }
 }
 
-Dim Builder::dim_of(Value scalar) {
+Dim Builder::dim_of(Value scalar, const DimRange& range) {
   if (scalar->contents && scalar->contents->size() == 1) return scalar->contents->front();
-  Dim dim = Dim::fresh();
+  Dim dim = Dim::fresh(range);
   bind(dim, scalar);
   return dim;
 }
@@ -269,9 +269,10 @@ Value Builder::term_value(const Dim::Term& term) {
 }
 
 Value Builder::factor_value(const Dim::Factor& factor) {
-  if (factor.kind == Dim::Atom::symbol) return dim_value(Dim::symbol(factor.name));
+  if (factor.kind == Dim::Atom::symbol) return dim_value(Dim::of(factor));
   const Dim& a = factor.operands[0];
   const Dim& b = factor.operands[1];
+  if (factor.kind == Dim::Atom::max && a == -b) return Abs(dim_value(b));
   Value x = dim_value(a);
   Value y = dim_value(b);
   switch (factor.kind) {

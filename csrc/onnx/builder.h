@@ -74,9 +74,9 @@ class Builder {
   // `axis`.
   void bind(const Dim& dim, Value scalar);
   void bind_sizes(Value tensor);
-  // The expression of a 0-d integer tensor; a fresh symbol, bound to it, when inference does not
-  // know it.
-  Dim dim_of(Value scalar);
+  // The expression of a 0-d integer tensor; a fresh symbol of that range, bound to it, when
+  // inference does not know it.
+  Dim dim_of(Value scalar, const DimRange& range = DimRange::integer());
 
   // --- Tasks. Axes may be negative. Each emits nothing where it would change nothing.
   Value cast(Value tensor, DType dtype);  // as Tensor.to(dtype): to bool is != 0

@@ -93,7 +93,7 @@ Bounds whole(Builder& b, const Bounds& bounds) {
 // start + step * i for each i below `count`, which is 0-d and float64.
 Value progression(Builder& b, const Bounds& bounds, Value count, DType dtype) {
   const Value none = b.like(count, 0);
-  const Dim length = b.dim_of(b.cast(b.Max(count, none), DType::i64));
+  const Dim length = b.dim_of(b.cast(b.Max(count, none), DType::i64), DimRange::size());
   const Value index = b.cast(b.range(length), DType::f64);
   const Value distance = b.Mul(index, b.like(index, bounds.step));
   return b.cast(b.Add(distance, b.like(index, bounds.start)), dtype);

@@ -31,7 +31,7 @@ Value rows_by_matrices(Builder& b, Value x, Value matrices, Value offsets) {
   const Value last = b.slice(groups.ends, 0, groups.ends->dim(0) - 1, groups.ends->dim(0));
   const Value rest = b.Max(b.Sub(b.dim_value(x->dim(0)), last), b.i64(0));
   const Dim count = used->dim(0);
-  const Value unused = b.full(x->dtype, 0.0, {b.dim_of(rest), columns});
+  const Value unused = b.full(x->dtype, 0.0, {b.dim_of(rest, DimRange::size()), columns});
   // From the last group to the first, each in front of what there is.
   const Value result =
       loop(b, b.dim_value(count), {unused}, [&](Value i, const Values& states) -> Values {

@@ -111,8 +111,9 @@ Value repeat_interleave(Builder& b, Value self, const Dim& repeats, std::optiona
 Value interleaved_positions(Builder& b, Value repeats, std::optional<Dim> output_size) {
   repeats = b.cast(repeats, DType::i64);
   Value ends = b.op("CumSum", {repeats, b.i64(0)});
-  Dim total =
-      output_size ? *output_size : b.dim_of(b.reduce("ReduceSum", repeats, {}, /*keepdims=*/false));
+  Dim total = output_size ? *output_size
+                          : b.dim_of(b.reduce("ReduceSum", repeats, {}, /*keepdims=*/false),
+                                     DimRange::size());
   Value none = b.full(DType::i64, 0, {total + 1});
   Value marks = b.op("ScatterElements", {none, ends, b.full(DType::i64, 1, repeats->known_shape())},
                      {{"axis", int64_t{0}}, {"reduction", std::string("add")}});

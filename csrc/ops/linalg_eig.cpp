@@ -75,7 +75,7 @@ class Schur {
       const Value most = greatest(b, active);
       const Value shift = shift_matrix(b, cleaned, active, k);
       const Value shifted = b.Sub(cleaned, shift);
-      const Value turned = swept(b, shifted, active, b.dim_of(most), batch);
+      const Value turned = swept(b, shifted, active, b.dim_of(most, DimRange::size()), batch);
       return Values{b.Greater(most, b.i64(1)), b.Add(turned, shift)};
     })[0];
     return deflated(b, result, negligible);

@@ -54,7 +54,7 @@ Value matrix_exp(Builder& b, Value self) {
   const Value halvings = b.Min(b.Max(doublings, zero), b.like(x, 1100));
   const Value scaled = b.Mul(x, b.Pow(two, b.Neg(halvings)));
   const Value most = b.cast(greatest(b, halvings), DType::i64);
-  const Dim steps = b.dim_of(most);
+  const Dim steps = b.dim_of(most, DimRange::size());
   const Value result = iterate(b, steps, {taylor(b, scaled)}, [&](Value k, const Values& carried) {
     const Value needed = b.Less(b.cast(k, DType::f64), halvings);
     return Values{b.where(needed, b.matmul(carried[0], carried[0]), carried[0])};

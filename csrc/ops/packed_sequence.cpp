@@ -31,7 +31,7 @@ Values pack(Builder& b, Value input, Value lengths, bool batch_first) {
   const Value present = b.Less(time, b.unsqueeze(b.cast(lengths, DType::i64), {0}));
   const Value counts = b.reduce("ReduceSum", b.cast(present, DType::i64), {1}, /*keepdims=*/false);
   // The first sequence is the longest one.
-  const Dim longest = b.dim_of(b.cast(b.select(lengths, 0, 0), DType::i64));
+  const Dim longest = b.dim_of(b.cast(b.select(lengths, 0, 0), DType::i64), DimRange::size());
   return {packed(b, x, present), b.slice(counts, 0, 0, longest)};
 }
 
@@ -40,7 +40,7 @@ Values pad(Builder& b, Value data, Value batch_sizes, bool batch_first, const Nu
   const Dim missing = total_length - batch_sizes->dim(0);
   const bool as_long_as_they_are =
       total_length.constant().value_or(1) <= 0 || missing.constant() == 0;
-  const Dim batch = b.dim_of(b.select(batch_sizes, 0, 0));
+  const Dim batch = b.dim_of(b.select(batch_sizes, 0, 0), DimRange::size());
   if (!as_long_as_they_are) batch_sizes = b.pad(batch_sizes, {0, missing});
   const Packing packing = packing_of(b, batch_sizes, batch);
   Ints feature_axes;

@@ -216,11 +216,8 @@ Value masked_scatter(Builder& b, Value self, Value mask, Value source) {
 
 Value select_scatter(Builder& b, Value self, Value src, int64_t dim, Dim index) {
   dim = normalize_axis(dim, self->rank());
-  const Dim& size = self->dim(dim);
-  if (index.constant_or(0) < 0) index = index + size;
-  Value at = b.dim_value(index);
-  if (!index.is_constant()) at = b.where(b.Less(at, b.i64(0)), b.Add(at, b.dim_value(size)), at);
-  Value chosen = b.Equal(positions_along(b, size, dim, self->rank()), at);
+  index = from_start(index, self->dim(dim));
+  Value chosen = b.Equal(positions_along(b, self->dim(dim), dim, self->rank()), b.dim_value(index));
   return b.where(chosen, b.unsqueeze(b.cast(src, self->dtype), {dim}), self);
 }
 

@@ -240,7 +240,7 @@ Value bincount(Builder& b, Value self, std::optional<Value> weights, const Dim& 
   // The largest element and minlength - 1 together: right for no elements, too.
   Value all = b.concat({self, b.shape_value({minlength - 1})}, 0);
   Value largest = b.reduce("ReduceMax", all, {}, /*keepdims=*/false);
-  Dim bins = b.dim_of(b.Add(largest, b.i64(1)));
+  Dim bins = b.dim_of(b.Add(largest, b.i64(1)), DimRange::size());
   Value ones = nullptr;
   if (weights)
     ones = (*weights)->dtype == DType::f32 ? *weights : b.cast(*weights, DType::f64);

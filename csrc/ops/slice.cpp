@@ -41,14 +41,27 @@ Value positions_along(Builder& b, const Dim& count, int64_t axis, int64_t rank) 
   return b.reshape(positions(b, 0, count), shape);
 }
 
+namespace {
+
+// 1 of a negative number, 0 of others.
+Dim is_negative(const Dim& number) { return Dim::min(1, Dim::max(0, -number)); }
+
+}  // namespace
+
 Dim clamp_bound(Builder& b, const Dim& bound, const Dim& size) {
   if (bound == size || bound.equals(0) || bound.equals(kToEnd))
     return bound.equals(kToEnd) ? size : bound;
   if (bound.known_non_negative()) return Dim::min(bound, size);
-  if (bound.is_constant()) return Dim::max(0, bound + size);
+  if ((-1 - bound).known_non_negative()) return Dim::max(0, bound + size);
   b.check(!bound.symbols().empty(), "a slice's bound");
-  // Of a size's expression that may be negative, as `n - 3`: it counts from the end where it is.
-  return Dim::min(Dim::max(0, bound), size);
+  return Dim::min(Dim::max(0, bound), size) +
+         is_negative(bound) * Dim::max(0, size + Dim::min(0, bound));
+}
+
+Dim from_start(const Dim& index, const Dim& size) {
+  if (index.known_non_negative()) return index;
+  if ((-1 - index).known_non_negative()) return index + size;
+  return index + is_negative(index) * size;
 }
 
 Diagonal::Diagonal(const Dim& rows, const Dim& columns, int64_t offset) {
@@ -107,11 +120,7 @@ Value slice(Builder& b, Value self, int64_t dim, std::optional<Dim> start, std::
 
 Value narrow(Builder& b, Value self, int64_t dim, Dim start, const Dim& length) {
   dim = normalize_axis(dim, self->rank());
-  if (start.constant_or(0) < 0) start = start + self->dim(dim);
-  if (!start.is_constant() && !start.known_non_negative()) {
-    const Value from = b.dim_value(start);
-    start = b.dim_of(b.where(b.Less(from, b.i64(0)), b.Add(from, b.size(self, dim)), from));
-  }
+  start = from_start(start, self->dim(dim));
   Shape shape = self->known_shape();
   shape[dim] = length;
   Value result = b.slice(self, dim, start, start + length);

@@ -31,7 +31,7 @@ Dim scaled_size(Builder& b, const Dim& size, double scale) {
       return Dim::floor_div(size * Dim(Scalar(numerator).to_int()), denominator);
   }
   const Value product = b.Mul(b.cast(b.dim_value(size), DType::f64), b.scalar(DType::f64, scale));
-  return b.dim_of(b.cast(b.Floor(product), DType::i64));
+  return b.dim_of(b.cast(b.Floor(product), DType::i64), DimRange::size());
 }
 
 Target target_of(Builder& b, Value x, std::optional<Shape> output_size,

@@ -9,6 +9,13 @@
 
 namespace onnx_native::ops {
 
+namespace {
+
+// A number from data that may turn out to be -1.
+bool may_be_open(const Dim& size) { return size.is_symbol() && !size.known_non_negative(); }
+
+}  // namespace
+
 Shape solve_sizes(Builder& b, Value self, Shape sizes) {
   auto unknown = std::ranges::find_if(sizes, [](const Dim& d) { return d.equals(-1); });
   if (unknown == sizes.end()) return sizes;
@@ -33,7 +40,9 @@ Value expand_to(Builder& b, Value self, Shape sizes) {
   b.check(sizes.size() >= from.size(), "expand of ", str(from), " to ", str(sizes));
   size_t added = sizes.size() - from.size();
   for (size_t i = added; i < sizes.size(); ++i) {
-    if (sizes[i].equals(-1)) sizes[i] = from[i - added];
+    Dim& size = sizes[i];
+    if (size.equals(-1)) size = from[i - added];
+    if (may_be_open(size)) size = size + Dim::min(1, Dim::max(0, -size)) * (from[i - added] + 1);
   }
   return b.expand(self, sizes);
 }
@@ -133,7 +142,18 @@ Value from_any_rank(Builder& b, Value self, Shape sizes) {
   if (solved) attributes.push_back({"allowzero", int64_t{1}});
   Value result = b.op("Reshape", {self, b.shape_value(sizes)}, std::move(attributes));
   for (Dim& size : sizes) {
-    if (size.equals(-1)) size = Dim::fresh();
+    if (size.equals(-1) || may_be_open(size)) size = Dim::fresh();
+  }
+  result->shape = std::move(sizes);
+  b.bind_sizes(result);
+  return result;
+}
+
+// The model solves for -1 itself.
+Value solved_by_model(Builder& b, Value self, Shape sizes) {
+  Value result = b.op("Reshape", {self, b.shape_value(sizes)}, {{"allowzero", int64_t{1}}});
+  for (Dim& size : sizes) {
+    if (may_be_open(size) || size.equals(-1)) size = Dim::fresh();
   }
   result->shape = std::move(sizes);
   b.bind_sizes(result);
@@ -142,6 +162,7 @@ Value from_any_rank(Builder& b, Value self, Shape sizes) {
 
 Value as_view(Builder& b, Value self, Shape sizes) {
   if (!self->shape) return from_any_rank(b, self, std::move(sizes));
+  if (std::ranges::any_of(sizes, may_be_open)) return solved_by_model(b, self, std::move(sizes));
   return b.reshape(self, solve_sizes(b, self, std::move(sizes)));
 }
 

@@ -30,6 +30,8 @@ Value positions(Builder& b, const Dim& start, const Dim& count, const Dim& step 
 // The same, lying along one axis of a tensor of `rank` dimensions (sizes of the others are 1).
 Value positions_along(Builder& b, const Dim& count, int64_t axis, int64_t rank);
 // A bound of a Python slice as a position in [0, size].
+// An index into an axis, counted from its start: a negative one counts from the end.
+Dim from_start(const Dim& index, const Dim& size);
 Dim clamp_bound(Builder& b, const Dim& bound, const Dim& size);
 
 // Where a diagonal of a [rows, columns] matrix starts when its elements are numbered in row-major

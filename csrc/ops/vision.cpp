@@ -96,7 +96,9 @@ Samples sample_axis(Builder& b, Value start, Value extent, int64_t bins, int64_t
   Samples s;
   s.points = points_of_bin(b, extent, bins, ratio);
   // Where there are none, one stands outside.
-  s.points_size = ratio > 0 ? Dim(ratio) : b.dim_of(b.Max(b.cast(s.points, DType::i64), b.i64(1)));
+  s.points_size =
+      ratio > 0 ? Dim(ratio)
+                : b.dim_of(b.Max(b.cast(s.points, DType::i64), b.i64(1)), DimRange::integer(1));
   const Value bin = b.Div(extent, b.like(extent, bins));
   const Value point = b.Add(b.cast(b.range(s.points_size), dtype), b.like(bin, 0.5));
   const Value within = b.Div(b.Mul(point, bin), s.points);

@@ -91,6 +91,7 @@ class Signature {
 std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramReader& reader) {
   const FxObjects& fx = FxObjects::get();
   Dim::restart_fresh();  // the same program gives the same names
+  reader.types.set_ranges(program.attr("range_constraints"));
   auto graph = std::make_unique<aten::Graph>();
   const Signature signature(program);
   const py::dict state = program.attr("state_dict");
@@ -123,7 +124,7 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
         return {};
       case InputSpec::Kind::user: {
         if (spec.literal) return {};
-        aten::Type type = value ? reader.types.type_of(value) : aten::Type();
+        aten::Type type = value ? reader.types.input_type(value) : aten::Type();
         return graph->add_input(name, std::move(type));
       }
       default:

@@ -29,7 +29,53 @@ at::Tensor to_tensor(const TensorData& data) {
   return at::from_blob(memory, data.shape, data.strides, std::move(keep), options);
 }
 
-Dim TypeReader::node_dim(PyObject* sym_node) {
+namespace {
+
+// A bound of a torch.utils._sympy.value_ranges.ValueRanges; infinities are no integers.
+std::optional<int64_t> bound(py::handle number) {
+  if (!number.attr("is_Integer").cast<bool>()) return std::nullopt;
+  int overflow = 0;
+  const py::int_ value(py::reinterpret_borrow<py::object>(number));
+  const int64_t result = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  return overflow == 0 ? std::optional(result) : std::nullopt;
+}
+
+}  // namespace
+
+// torch.export takes sizes of inputs to be 2 or more, and says so where the user gives no range;
+// its programs run with fewer.
+std::optional<Dim> TypeReader::declare(py::handle symbol, const std::string& name,
+                                       PyObject* sym_node) {
+  constexpr int64_t kCapturedFrom = 2;
+  if (!py::object(symbol.attr("is_integer")).equal(py::bool_(true))) return std::nullopt;
+  PyObject* known = entry(constraints_.ptr(), symbol.ptr());
+  const py::object all =
+      known ? py::object() : py::handle(sym_node).attr("shape_env").attr("var_to_range");
+  if (!known) known = entry(all.ptr(), symbol.ptr());
+  DimRange range;
+  if (known) {
+    range.low = bound(py::handle(known).attr("lower"));
+    range.high = bound(py::handle(known).attr("upper"));
+  }
+  if (reads_input_) {
+    const int64_t low = range.low.value_or(0);
+    range = DimRange::input_size(low <= kCapturedFrom ? 0 : low, range.high);
+  }
+  const auto renamed = names_.find(name);
+  return Dim::symbol(renamed == names_.end() ? name : renamed->second, range);
+}
+
+std::optional<Dim> TypeReader::resolve(std::string_view name, py::handle expr, PyObject* sym_node) {
+  const std::string key(name);
+  if (const auto at = symbols_.find(key); at != symbols_.end()) return at->second;
+  for (const py::handle symbol : expr.attr("free_symbols")) {
+    const std::string free(text(py::str(symbol).ptr()));
+    if (!symbols_.contains(free)) symbols_.emplace(free, declare(symbol, free, sym_node));
+  }
+  return symbols_[key];
+}
+
+Dim TypeReader::node_dim(PyObject* sym_node, const DimRange& otherwise) {
   const FxObjects& fx = FxObjects::get();
   // `_expr` is a plain attribute, and many nodes share one; `expr` runs Python code.
   py::object raw = attribute(sym_node, fx.raw_expr);
@@ -39,13 +85,9 @@ Dim TypeReader::node_dim(PyObject* sym_node) {
   const std::string key(text(printed.ptr()));
   auto [at, inserted] = texts_.try_emplace(key);
   if (inserted) {
-    std::optional<Dim> dim = parse_dim(key);
-    if (!dim) dim = Dim::fresh();
-    at->second = dim->substitute([this](std::string_view symbol) -> std::optional<Dim> {
-      const auto renamed = names_.find(std::string(symbol));
-      if (renamed == names_.end()) return std::nullopt;
-      return Dim::symbol(renamed->second);
-    });
+    const std::optional<Dim> dim =
+        parse_dim(key, [&](std::string_view name) { return resolve(name, expr, sym_node); });
+    at->second = dim ? *dim : Dim::fresh(otherwise);
   }
   dims_.emplace(raw.ptr(), at->second);
   kept_.push_back(std::move(raw));
@@ -54,7 +96,16 @@ Dim TypeReader::node_dim(PyObject* sym_node) {
 
 Dim TypeReader::dim_of(PyObject* sym_int) {
   const py::object node = attribute(sym_int, FxObjects::get().node);
-  return node_dim(node.ptr());
+  return node_dim(node.ptr(), DimRange::integer());
+}
+
+aten::Type TypeReader::input_type(PyObject* value) {
+  reads_input_ = THPVariable_Check(value);
+  struct Leave {
+    bool& flag;
+    ~Leave() { flag = false; }
+  } leave{reads_input_};
+  return type_of(value);
 }
 
 aten::Type TypeReader::tensor_type(const at::Tensor& tensor) {
@@ -76,7 +127,7 @@ aten::Type TypeReader::tensor_type(const at::Tensor& tensor) {
       shape.emplace_back(*number);
     } else if (auto* node =
                    dynamic_cast<torch::impl::PythonSymNodeImpl*>(size.toSymNodeImplUnowned())) {
-      shape.push_back(node_dim(node->getPyObj().ptr()));
+      shape.push_back(node_dim(node->getPyObj().ptr(), DimRange::size()));
     } else {
       shape.push_back(Dim::fresh());
     }

@@ -3,7 +3,9 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -29,6 +31,10 @@ class TypeReader {
  public:
   explicit TypeReader(SymbolNames names) : names_(std::move(names)) {}
 
+  // The ranges of a program's symbols: its `range_constraints`.
+  void set_ranges(py::dict ranges) { constraints_ = std::move(ranges); }
+  // The type of an input of the program, whose sizes are the symbols that are sizes of inputs.
+  aten::Type input_type(PyObject* value);
   // The type of a tensor, a (symbolic) number, or None. Throws ExportError(unsupported) for dtypes
   // and layouts that ONNX cannot hold.
   aten::Type type_of(PyObject* value);
@@ -37,10 +43,15 @@ class TypeReader {
 
  private:
   aten::Type tensor_type(const at::Tensor& tensor);
-  Dim node_dim(PyObject* sym_node);
+  Dim node_dim(PyObject* sym_node, const DimRange& otherwise);
+  std::optional<Dim> resolve(std::string_view name, py::handle expr, PyObject* sym_node);
+  std::optional<Dim> declare(py::handle symbol, const std::string& name, PyObject* sym_node);
 
   SymbolNames names_;
-  std::unordered_map<PyObject*, Dim> dims_;  // by sympy expression
+  py::object constraints_ = py::dict();
+  bool reads_input_ = false;
+  std::unordered_map<std::string, std::optional<Dim>> symbols_;  // nullopt: a float
+  std::unordered_map<PyObject*, Dim> dims_;                      // by sympy expression
   std::unordered_map<std::string, Dim> texts_;
   std::vector<py::object> kept_;  // so that no other object takes a cached one's address
 };

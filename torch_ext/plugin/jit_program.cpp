@@ -35,8 +35,11 @@ DType dtype_of(py::handle object) {
 Dim dim_of(py::handle size) {
   if (py::isinstance<py::int_>(size)) return size.cast<int64_t>();
   const auto text = size.cast<std::string>();
-  const std::optional<Dim> dim = parse_dim(text);
-  return dim ? *dim : Dim::symbol(text);
+  const auto named = [](std::string_view name) {
+    return Dim::symbol(name, DimRange::input_size());
+  };
+  const std::optional<Dim> dim = parse_dim(text, named);
+  return dim ? *dim : named(text);
 }
 
 InputSpec spec_of(py::handle object) {

@@ -235,7 +235,7 @@ class Branches {
     const Type other = b.is_uninitialized() ? known : type_of(b);
     if (known.shape && other.shape && known.shape->size() != other.shape->size()) {
       const auto zero = zero_side(condition_);
-      if (zero && run_.is_size(zero->first) &&
+      if (zero && zero->first.known_non_negative() &&
           std::ranges::count(*(zero->second == 0 ? known : other).shape, zero->first) > 0)
         throw RankOfNothing();
     }
@@ -245,8 +245,6 @@ class Branches {
       sides_[i].frame.graph->outputs.push_back(operand(run_, *items[i], type));
     }
     aten::Value* value = recorder_.add_result(call_, "cond", type);
-    if (type.kind == Type::Kind::sym_int && !(run_.is_size(*known.dim)))
-      run_.note_integer(*type.dim);
     return result_item(value);
   }
 

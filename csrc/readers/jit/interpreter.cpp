@@ -347,7 +347,6 @@ Item Interpreter::record_number(const std::string& key, std::vector<Argument> ar
   const auto [value, known] = recorder_.number(key, std::move(arguments), location());
   if (known) return *known;
   if (!value->type.dim) return Item::Number{value};
-  note_integer(*value->type.dim);
   return *value->type.dim;
 }
 
@@ -358,15 +357,6 @@ std::optional<Interpreter::Quotient> Interpreter::quotient(const Item& item) con
 
 void Interpreter::set_quotient(const Item& item, Quotient quotient) {
   if (item.number()) quotients_.insert_or_assign(item.number(), std::move(quotient));
-}
-
-void Interpreter::note_integer(const Dim& dim) {
-  for (std::string& symbol : dim.symbols()) integers_.insert(std::move(symbol));
-}
-
-bool Interpreter::is_size(const Dim& dim) const {
-  return std::ranges::none_of(dim.symbols(),
-                              [this](const std::string& s) { return integers_.contains(s); });
 }
 
 Argument Interpreter::argument(const Item& item) {

@@ -8,7 +8,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -87,10 +86,6 @@ class Interpreter {
   };
   std::optional<Quotient> quotient(const Item& item) const;
   void set_quotient(const Item& item, Quotient quotient);
-  // Whether the symbols of an expression are sizes, which are not negative, and no other numbers.
-  bool is_size(const Dim& dim) const;
-  // Says that they are not.
-  void note_integer(const Dim& dim);
 
   aten::Argument argument(const Item& item, const aten::SchemaType& type);
   // A number or tensor, as it is.
@@ -170,8 +165,7 @@ class Interpreter {
   std::unordered_map<const void*, Item> constants_;
   std::unordered_map<const aten::Value*, Quotient> quotients_;
   std::unordered_map<const aten::Value*, bool> assumed_;
-  std::unordered_set<std::string> integers_;  // symbols that are no sizes
-  std::vector<at::Tensor> kept_;              // whose addresses are keys
+  std::vector<at::Tensor> kept_;  // whose addresses are keys
 };
 
 }  // namespace onnx_native::readers::jit

@@ -20,6 +20,14 @@ Type type_of(const Item& item) {
   return type;
 }
 
+// The range of a number that is one or the other.
+DimRange either(const DimRange& a, const DimRange& b) {
+  DimRange both;
+  if (a.low && b.low) both.low = std::min(*a.low, *b.low);
+  if (a.high && b.high) both.high = std::max(*a.high, *b.high);
+  return both;
+}
+
 Type joined(const Recorder& recorder, const Type& a, const Type& b, std::vector<bool>* renamed) {
   if (a.kind != b.kind)
     fail(ErrorKind::unsupported,
@@ -29,7 +37,8 @@ Type joined(const Recorder& recorder, const Type& a, const Type& b, std::vector<
   const auto join = [&](const Dim& x, const Dim& y) {
     const bool same = x == y && recorder.knows(x);
     if (renamed) renamed->push_back(!same);
-    return same ? x : Dim::fresh();
+    if (same) return x;
+    return Dim::fresh(a.is_tensor() ? DimRange::size() : either(x.range(), y.range()));
   };
   if (a.kind == Kind::sym_int) {
     result.dim = join(*a.dim, *b.dim);

@@ -121,7 +121,7 @@ class Loops : LoopValues {
     const Interpreter::Moment start = run_.now();
     const Recorder::Inside inside(recorder_, frame_);
     try {
-      const Dim step = Dim::fresh("step");
+      const Dim step = Dim::fresh(DimRange::size(), "step");
       recorder_.add_input("step", Type::sym_int(step));
       Items entries;
       for (Leaf& leaf : leaves_) entries.push_back(enter(leaf));
@@ -172,11 +172,11 @@ class Loops : LoopValues {
     Type type = leaf.type;
     size_t at = 0;
     const auto rename = [&](Dim& dim) {
-      if (leaf.renamed.at(at++)) dim = Dim::fresh();
+      if (leaf.renamed.at(at++))
+        dim = Dim::fresh(type.dim ? DimRange::integer() : DimRange::size());
     };
     if (type.dim) {
       rename(*type.dim);
-      if (leaf.renamed[0]) run_.note_integer(*type.dim);
     } else if (type.shape) {
       for (Dim& dim : *type.shape) rename(dim);
     }

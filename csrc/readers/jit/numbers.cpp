@@ -115,7 +115,7 @@ std::optional<Items> binary(const Call& call) {
 
 // --- Comparisons
 
-std::optional<bool> compare(const Call& call, std::string_view name, const Dim& a, const Dim& b) {
+std::optional<bool> compare(std::string_view name, const Dim& a, const Dim& b) {
   const Dim difference = a - b;
   if (const auto known = difference.constant()) {
     if (name == "aten::eq") return *known == 0;
@@ -125,7 +125,6 @@ std::optional<bool> compare(const Call& call, std::string_view name, const Dim& 
     if (name == "aten::gt") return *known > 0;
     return *known >= 0;
   }
-  if (!call.run.is_size(a) || !call.run.is_size(b)) return std::nullopt;
   const auto positive = [](const Dim& dim) { return dim.known_positive(false); };
   const auto non_negative = [](const Dim& dim) { return dim.known_non_negative(); };
   const Dim opposite = b - a;
@@ -150,8 +149,7 @@ std::optional<Items> comparison(const Call& call) {
   const auto* a = call.input(0).get<Dim>();
   const auto* b = call.input(1).get<Dim>();
   if (a && b) {
-    if (const std::optional<bool> known = compare(call, name, *a, *b))
-      return one(c10::IValue(*known));
+    if (const std::optional<bool> known = compare(name, *a, *b)) return one(c10::IValue(*known));
   }
   return record(call, "python::" + name.substr(name.find("::") + 2), 2);
 }
@@ -200,9 +198,7 @@ std::optional<Items> square_root(const Call& call) {
 
 std::optional<Items> absolute(const Call& call) {
   if (!are_open_numbers(call, 1)) return std::nullopt;
-  if (const auto* dim = call.input(0).get<Dim>()) {
-    if (call.run.is_size(*dim) && dim->known_non_negative()) return one(*dim);
-  }
+  if (const auto* dim = call.input(0).get<Dim>()) return one(Dim::max(*dim, -*dim));
   return record(call, "python::abs", 1);
 }
 
@@ -213,7 +209,7 @@ std::optional<Items> to_bool(const Call& call) {
   const Item& item = call.input(0);
   if (item.number() && item.number()->type.kind == Kind::sym_bool) return one(item);
   if (const auto* dim = item.get<Dim>()) {
-    if (const auto known = compare(call, "aten::ne", *dim, 0)) return one(c10::IValue(*known));
+    if (const auto known = compare("aten::ne", *dim, 0)) return one(c10::IValue(*known));
   }
   return one(call.run.record_number("python::ne", {call.run.argument(item), int64_t{0}}));
 }
@@ -246,8 +242,7 @@ std::optional<Items> range_length(const Call& call) {
   if (!low || !high || !step || *step == 0) return std::nullopt;
   const Dim span = *step > 0 ? *high - *low : *low - *high;
   const Dim length = Dim::ceil_div(span, std::abs(*step));
-  return one(call.run.is_size(length) && length.known_non_negative() ? length
-                                                                     : Dim::max(0, length));
+  return one(length.known_non_negative() ? length : Dim::max(0, length));
 }
 
 std::optional<Items> derive_index(const Call& call) {

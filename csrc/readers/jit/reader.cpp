@@ -86,7 +86,9 @@ Item input(Interpreter& run, const InputSpec& spec, const c10::TypePtr& type) {
         fail(ErrorKind::invalid_argument, "the input ", spec.name, " has no dtype");
       return Item::Tensor{recorder.add_input(spec.name, Type::tensor(spec.dtype, spec.shape))};
     case InputSpec::Kind::integer:
-      return *recorder.add_input(spec.name, Type::sym_int(Dim::symbol(spec.name)))->type.dim;
+      return *recorder
+                  .add_input(spec.name, Type::sym_int(Dim::symbol(spec.name, DimRange::integer())))
+                  ->type.dim;
     case InputSpec::Kind::floating:
       number.kind = Type::Kind::sym_float;
       return Item::Number{recorder.add_input(spec.name, number)};

@@ -320,7 +320,7 @@ Value* Recorder::compute_factor(const Dim::Factor& factor) {
                        {size(factor.operands[0]), size(factor.operands[1])},
                        Dim::min(factor.operands[0], factor.operands[1]));
     default:
-      return size_value(Dim::symbol(factor.name));
+      return size_value(Dim::of(factor));
   }
 }
 

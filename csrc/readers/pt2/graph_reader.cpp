@@ -169,15 +169,40 @@ const std::string& name_of(std::string_view kind, const Json& value) {
 
 }  // namespace
 
-Dim Types::dim(const Json& sym_int) {
+// torch.export takes sizes of inputs to be 2 or more, and says so where the user gives no range;
+// its programs run with fewer.
+Dim Types::symbol(std::string_view name) {
+  constexpr int64_t kCapturedFrom = 2;
+  const auto [at, inserted] = symbols_.try_emplace(std::string(name));
+  if (!inserted) return at->second;
+  DimRange range;
+  if (const Json* known = ranges_ ? optional_field(*ranges_, at->first.c_str()) : nullptr) {
+    const auto bound = [&](const char* key) -> std::optional<int64_t> {
+      const Json* value = optional_field(*known, key);
+      if (!value || (value->is_number() && !is_integer(*value))) return std::nullopt;  // or larger
+      return integer(*value, key);
+    };
+    range = DimRange::integer(bound("min_val"), bound("max_val"));
+  }
+  if (reads_input_) {
+    const int64_t low = range.low.value_or(0);
+    range = DimRange::input_size(low <= kCapturedFrom ? 0 : low, range.high);
+  }
+  return at->second = Dim::symbol(name, range);
+}
+
+Dim Types::dim(const Json& sym_int) { return sized(sym_int, DimRange::integer()); }
+
+Dim Types::sized(const Json& sym_int, const DimRange& otherwise) {
   const auto [kind, value] = choice(sym_int, "a size");
   if (kind == "as_int") return integer(value, "a size");
   if (kind != "as_expr") damaged("a size that is no expression");
   const std::string& text = string(field(value, "expr_str"), "expr_str");
   const auto [at, inserted] = dims_.try_emplace(text);
   if (inserted) {
-    const std::optional<Dim> parsed = parse_dim(text);
-    at->second = parsed ? *parsed : Dim::fresh();
+    const std::optional<Dim> parsed =
+        parse_dim(text, [this](std::string_view name) { return symbol(name); });
+    at->second = parsed ? *parsed : Dim::fresh(otherwise);
   }
   return at->second;
 }
@@ -187,7 +212,8 @@ aten::Type Types::tensor(const Json& meta) {
   if (layout != kStrided)
     fail(ErrorKind::unsupported, "ONNX has no tensors of layout ", layout_name(layout));
   Shape shape;
-  for (const Json& size : list(field(meta, "sizes"), "sizes")) shape.push_back(dim(size));
+  for (const Json& size : list(field(meta, "sizes"), "sizes"))
+    shape.push_back(sized(size, DimRange::size()));
   return aten::Type::tensor(dtype_of(field(meta, "dtype")), std::move(shape));
 }
 

@@ -16,12 +16,24 @@ namespace onnx_native::readers::pt2 {
 // Types of a graph's values; expressions are parsed once each, for all graphs of a program.
 class Types {
  public:
+  // `ranges`: the program's "range_constraints", nullptr if it has none.
+  explicit Types(const Json* ranges) : ranges_(ranges) {}
+
+  // Whether what is read now is an input of the program, whose sizes are the symbols that are sizes
+  // of inputs.
+  void set_reads_input(bool reads_input) { reads_input_ = reads_input; }
   aten::Type tensor(const Json& meta);
   // What a {"as_expr": ...} or {"as_int": ...} says.
   Dim dim(const Json& sym_int);
 
  private:
+  Dim sized(const Json& sym_int, const DimRange& otherwise);
+  Dim symbol(std::string_view name);
+
+  const Json* ranges_;
+  bool reads_input_ = false;
   std::unordered_map<std::string, Dim> dims_;
+  std::unordered_map<std::string, Dim> symbols_;
 };
 
 // Reads the nodes of a graph into an aten::Graph. What a name stands for is an Argument: a value, a

@@ -84,6 +84,7 @@ class ProgramReader {
         source_(field(field(model_, "graph_module"), "graph")),
         signature_(field(field(model_, "graph_module"), "signature")),
         weights_(archive_),
+        types_(optional_field(model_, "range_constraints")),
         graph_(std::make_unique<aten::Graph>()),
         body_(types_, source_, *graph_) {}
 
@@ -105,7 +106,10 @@ class ProgramReader {
       if (what != "as_tensor" && !argument.contains("as_name")) return;  // a known number
       const std::string& name = string(
           what == "as_tensor" ? field(argument, "name") : field(argument, "as_name"), "an input");
-      body_.define(name, graph_->add_input(name, body_.type_of(what, argument)));
+      types_.set_reads_input(what == "as_tensor");
+      aten::Type type = body_.type_of(what, argument);
+      types_.set_reads_input(false);
+      body_.define(name, graph_->add_input(name, std::move(type)));
       return;
     }
     const char* target = kind == "parameter"         ? "parameter_name"

@@ -14,6 +14,17 @@ namespace {
 const Dim s0 = Dim::symbol("s0");
 const Dim s1 = Dim::symbol("s1");
 
+// Sizes of inputs, but for `zuf0`, which is a float, and names of one capital: integers.
+std::optional<Dim> symbol_of(std::string_view name) {
+  if (name == "zuf0") return std::nullopt;
+  const bool is_integer = name.size() == 1 && name[0] >= 'A' && name[0] <= 'Z';
+  return Dim::symbol(name, is_integer ? DimRange::integer() : DimRange::input_size());
+}
+
+std::optional<Dim> parse_dim(std::string_view text) {
+  return onnx_native::parse_dim(text, symbol_of);
+}
+
 std::string normalized(std::string_view text) {
   const auto dim = parse_dim(text);
   return dim ? dim->str() : "?";
@@ -112,10 +123,53 @@ TEST(Dim, Signs) {
   EXPECT_TRUE((s0 - Dim::floor_div(s0, 2)).known_non_negative());
   EXPECT_FALSE((s0 - s1).known_non_negative());
   EXPECT_FALSE(Dim(0).known_positive());
-  EXPECT_FALSE(Dim::symbol("u0").known_positive());
-  EXPECT_TRUE((Dim::symbol("u0") + 1).known_positive());
-  EXPECT_FALSE(Dim::fresh("step").known_positive());
-  EXPECT_TRUE(Dim::symbol("u").known_positive());
+}
+
+TEST(Dim, RangesAreDeclared) {
+  const Dim counted = Dim::fresh();
+  EXPECT_TRUE(counted.known_non_negative());
+  EXPECT_FALSE(counted.known_positive());
+  EXPECT_TRUE((counted + 1).known_positive());
+  EXPECT_TRUE(Dim::symbol("u0").known_positive());  // names mean nothing
+  EXPECT_TRUE(Dim::symbol("step7").known_positive());
+  const Dim batch = Dim::symbol("batch", DimRange::input_size(3, 9));
+  EXPECT_TRUE(batch.known_positive(false));
+  EXPECT_TRUE((9 - batch).known_non_negative());
+  EXPECT_EQ(Dim::max(batch, 2), batch);
+  EXPECT_EQ(Dim::min(batch, 9), batch);
+  EXPECT_EQ(Dim::mod(batch, 10), batch);
+  const Dim n = Dim::fresh(DimRange::integer());
+  EXPECT_FALSE(n.known_non_negative());
+  EXPECT_FALSE((-n).known_non_negative());
+  EXPECT_TRUE((n * n).known_non_negative());
+  EXPECT_FALSE((n * n * n).known_non_negative());
+  EXPECT_TRUE((n * n * n * n + 1).known_positive());
+  const Dim k = Dim::symbol("k", DimRange::integer(-5, 7));
+  EXPECT_TRUE((k + 5).known_non_negative());
+  EXPECT_FALSE((k + 4).known_non_negative());
+  EXPECT_TRUE((7 - k).known_non_negative());
+  EXPECT_TRUE((49 - k * k).known_non_negative());
+  EXPECT_EQ((2 * k - 1).range(), DimRange::integer(-11, 13));
+  EXPECT_EQ(Dim::symbol("k"), k);  // known by its name
+}
+
+TEST(Dim, NegativeOperands) {
+  const Dim n = Dim::symbol("n", DimRange::integer());
+  const Dim m = Dim::symbol("m", DimRange::integer());
+  EXPECT_EQ(Dim::max(n, 0).str(), "max(0, n)");
+  EXPECT_EQ(Dim::min(n, 0).str(), "min(0, n)");
+  EXPECT_EQ(Dim::max(0, Dim::max(n, -n)), Dim::max(n, -n));
+  EXPECT_EQ(Dim::min(0, Dim::min(n, -n)), Dim::min(n, -n));
+  EXPECT_EQ(Dim::max(s0, -s0), s0);
+  EXPECT_EQ(Dim::floor_div(Dim::floor_div(n, 2), 3), Dim::floor_div(n, 6));
+  // (n//m)//n rounds twice, in one direction or in both.
+  EXPECT_EQ(Dim::floor_div(Dim::floor_div(n, m), n).str(), "(n//m)//n");
+  EXPECT_EQ(Dim::floor_div(Dim::floor_div(n, m), s0).str(), "n//(m*s0)");
+  EXPECT_EQ(Dim::floor_div(Dim::mod(n, m), m).str(), "(n % m)//m");
+  EXPECT_EQ(Dim::mod(n, n + 1).str(), "n % (n + 1)");
+  EXPECT_EQ(Dim::mod(s0, s0 + 1), s0);
+  EXPECT_EQ(Dim::mod(n, 2).range(), DimRange::integer(0, 1));
+  EXPECT_EQ(Dim::mod(n, -3).range(), DimRange::integer(-2, 0));
 }
 
 TEST(Dim, SubstituteAndEvaluate) {
@@ -135,7 +189,7 @@ TEST(Dim, FreshSymbolsAreNew) {
   Dim::symbol("u1");
   EXPECT_EQ(Dim::fresh().str(), "u0");
   EXPECT_EQ(Dim::fresh().str(), "u2");
-  EXPECT_EQ(Dim::fresh("n").str(), "n0");
+  EXPECT_EQ(Dim::fresh(DimRange::size(), "n").str(), "n0");
 }
 
 TEST(ParseDim, PythonAndSympy) {
@@ -158,14 +212,23 @@ TEST(ParseDim, PythonAndSympy) {
             "2*s0 - 1");
   EXPECT_EQ(normalized("Symbol('s77', positive=True, integer=True)"), "s77");
   EXPECT_EQ(normalized("Integer(-3)"), "-3");
-  EXPECT_EQ(normalized("FloorDiv(Add(Symbol('s0'), Integer(-3)), Integer(2))"), "(s0 + 1)//2 - 2");
-  EXPECT_EQ(normalized("Pow(Symbol('s0'), Integer(2))"), "s0**2");
-  EXPECT_EQ(normalized("Add(Symbol('a'), Symbol('b'), Symbol('c'))"), "a + b + c");
-  EXPECT_EQ(normalized("Max(Integer(1), Symbol('s0'))"), "max(1, s0)");
+  EXPECT_EQ(normalized("FloorDiv(Add(Symbol('s0', integer=True), Integer(-3)), Integer(2))"),
+            "(s0 + 1)//2 - 2");
+  EXPECT_EQ(normalized("Pow(Symbol('s0', integer=True), Integer(2))"), "s0**2");
+  EXPECT_EQ(
+      normalized(
+          "Add(Symbol('a', integer=True), Symbol('b', integer=True), Symbol('c', integer=True))"),
+      "a + b + c");
+  EXPECT_EQ(normalized("Max(Integer(1), Symbol('s0', integer=True))"), "max(1, s0)");
   EXPECT_EQ(normalized("-(-s0//2)"), "(s0 + 1)//2");
   EXPECT_EQ(normalized("-2**2"), "-4");
   EXPECT_EQ(normalized("s0//2*s1"), "s1*(s0//2)");
   EXPECT_EQ(normalized(" 12 "), "12");
+  EXPECT_EQ(normalized("Abs(N)"), "max(-N, N)");
+  EXPECT_EQ(normalized("Abs(s0)"), "s0");
+  EXPECT_EQ(normalized("((-N)//(-2))"), "N//2");
+  EXPECT_EQ(normalized("PythonMod(N, -3)"), "-((2*N) % 3)");
+  EXPECT_EQ(normalized("TruncToInt(IntTrueDiv(N, 2))"), "max(0, N//2) + min(0, (N + 1)//2)");
 }
 
 TEST(ParseDim, RefusesWhatIsNoSize) {
@@ -182,7 +245,6 @@ TEST(ParseDim, RefusesWhatIsNoSize) {
                            "zuf0",
                            "CeilToInt(zuf0)",
                            "IntTrueDiv(s0, 2)",
-                           "TruncToInt(IntTrueDiv(s0 - 5, 2))",
                            "Symbol('zuf0')",
                            "Symbol(",
                            "Symbol('s",
@@ -195,7 +257,7 @@ TEST(ParseDim, RefusesWhatIsNoSize) {
                            "Unknown(Integer(1))",
                            "Add()",
                            "Pow(Integer(2), Integer(99))",
-                           "Pow(Symbol('a'), Symbol('b'))",
+                           "Pow(Symbol('a', integer=True), Symbol('b', integer=True))",
                            "Float('0.5')"}) {
     EXPECT_EQ(parse_dim(text), std::nullopt) << text;
   }
@@ -233,67 +295,114 @@ TEST(Dim, NumbersAtTheEdge) {
   Dim::floor_div(least * s0, Dim(-1) * s0 * s1);
 }
 
-// Random expressions: what the simplified form evaluates to is what its parts evaluate to, and the
-// text parses back to the same.
-TEST(Dim, SimplificationKeepsTheValue) {
-  std::mt19937 random(7);
-  const auto pick = [&](int n) { return static_cast<int>(random() % static_cast<unsigned>(n)); };
-  const auto floor_of = [](int64_t a, int64_t b) {
+// A symbol, its value and the range that it is declared with.
+struct Sample {
+  std::string name;
+  DimRange range;
+  int64_t value;
+};
+
+// Random expressions over symbols with values inside of their ranges.
+class RandomDims : public testing::Test {
+ protected:
+  int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+
+  static int64_t floor_of(int64_t a, int64_t b) {
     return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
-  };
+  }
+
+  Sample sample(std::string name) {
+    switch (pick(6)) {
+      case 0:
+        return {std::move(name), DimRange::integer(), pick(41) - 20};
+      case 1:
+        return {std::move(name), DimRange::size(), pick(9)};
+      case 2: {
+        const int low = pick(15) - 10;
+        const int high = low + pick(8);
+        return {std::move(name), DimRange::integer(low, high), low + pick(high - low + 1)};
+      }
+      case 3: {
+        const int most = pick(12) - 6;
+        return {std::move(name), DimRange::integer(std::nullopt, most), most - pick(12)};
+      }
+      case 4:
+        return {std::move(name), DimRange::input_size(2, 9), 2 + pick(8)};
+      default:
+        return {std::move(name), DimRange::input_size(), 1 + pick(9)};
+    }
+  }
+
+  // Adds the result of a random operation on two elements.
+  void step(std::vector<std::pair<Dim, int64_t>>& pool) {
+    const auto [a, x] = pool[static_cast<size_t>(pick(static_cast<int>(pool.size())))];
+    const auto [b, y] = pool[static_cast<size_t>(pick(static_cast<int>(pool.size())))];
+    switch (pick(8)) {
+      case 0:
+        return void(pool.emplace_back(a + b, x + y));
+      case 1:
+        return void(pool.emplace_back(a - b, x - y));
+      case 2:
+        if (a.terms().size() < 4 && b.terms().size() < 4) pool.emplace_back(a * b, x * y);
+        return;
+      case 3:
+        if (y != 0) pool.emplace_back(Dim::floor_div(a, b), floor_of(x, y));
+        return;
+      case 4:
+        if (y != 0) pool.emplace_back(Dim::mod(a, b), x - y * floor_of(x, y));
+        return;
+      case 5:
+        return void(pool.emplace_back(Dim::max(a, b), std::max(x, y)));
+      case 6:
+        if (y != 0) pool.emplace_back(Dim::ceil_div(a, b), -floor_of(-x, y));
+        return;
+      default:
+        return void(pool.emplace_back(Dim::min(a, b), std::min(x, y)));
+    }
+  }
+
+  std::mt19937 random_{7};
+};
+
+// What the simplified form evaluates to is what its parts evaluate to, within the bounds, and the
+// text parses back to the same.
+TEST_F(RandomDims, SimplificationKeepsTheValue) {
   for (int round = 0; round < 20000; ++round) {
-    const std::map<std::string, int64_t, std::less<>> sizes = {
-        {"a", 1 + pick(9)}, {"b", 1 + pick(9)}, {"c", 1 + pick(20)}};
+    std::map<std::string, Sample, std::less<>> samples;
     std::vector<std::pair<Dim, int64_t>> pool;
-    for (const auto& [name, size] : sizes) pool.emplace_back(Dim::symbol(name), size);
+    for (const char* name : {"a", "b", "c"}) {
+      const Sample& made = samples.emplace(name, sample(name)).first->second;
+      pool.emplace_back(Dim::symbol(name, made.range), made.value);
+    }
     for (int i = 0; i < 3; ++i) {
-      const int value = pick(13) - 4;
+      const int value = pick(13) - 5;
       pool.emplace_back(value, value);
     }
-    for (int step = 0; step < 7; ++step) {
-      const auto [a, x] = pool[static_cast<size_t>(pick(static_cast<int>(pool.size())))];
-      const auto [b, y] = pool[static_cast<size_t>(pick(static_cast<int>(pool.size())))];
-      switch (pick(7)) {
-        case 0:
-          pool.emplace_back(a + b, x + y);
-          break;
-        case 1:
-          pool.emplace_back(a - b, x - y);
-          break;
-        case 2:
-          if (a.terms().size() < 4 && b.terms().size() < 4) pool.emplace_back(a * b, x * y);
-          break;
-        case 3:
-          if (b.known_positive() || b.constant_or(0) != 0) {
-            pool.emplace_back(Dim::floor_div(a, b), floor_of(x, y));
-          }
-          break;
-        case 4:
-          if (b.known_positive() || b.constant_or(0) != 0) {
-            pool.emplace_back(Dim::mod(a, b), x - y * floor_of(x, y));
-          }
-          break;
-        case 5:
-          pool.emplace_back(Dim::max(a, b), std::max(x, y));
-          break;
-        default:
-          pool.emplace_back(Dim::min(a, b), std::min(x, y));
-          break;
-      }
-    }
+    for (int i = 0; i < 7; ++i) step(pool);
+    const auto value_of = [&](std::string_view name) -> std::optional<int64_t> {
+      return samples.find(name)->second.value;
+    };
+    const auto symbol = [&](std::string_view name) -> std::optional<Dim> {
+      return Dim::symbol(name, samples.find(name)->second.range);
+    };
     for (const auto& [dim, value] : pool) {
-      const auto look_up = [&](std::string_view name) -> std::optional<int64_t> {
-        return sizes.find(name)->second;
-      };
-      ASSERT_EQ(dim.evaluate(look_up), value) << dim.str();
-      const auto parsed = parse_dim(dim.str());
-      ASSERT_TRUE(parsed) << dim.str();
-      ASSERT_EQ(parsed->evaluate(look_up), value) << dim.str();
-      if (dim.known_non_negative()) {
-        ASSERT_GE(value, 0) << dim.str();
+      std::string where = dim.str();
+      for (const auto& [name, made] : samples) {
+        where += concat("; ", name, " = ", made.value, " of [", made.range.low.value_or(-999), ", ",
+                        made.range.high.value_or(999), "]");
       }
-      if (dim.known_positive()) {
-        ASSERT_GT(value, 0) << dim.str();
+      ASSERT_EQ(dim.evaluate(value_of), value) << where;
+      const auto parsed = onnx_native::parse_dim(dim.str(), symbol);
+      ASSERT_TRUE(parsed) << where;
+      ASSERT_EQ(parsed->evaluate(value_of), value) << where;
+      const DimRange range = dim.range();
+      ASSERT_LE(range.low.value_or(value), value) << where;
+      ASSERT_GE(range.high.value_or(value), value) << where;
+      if (dim.known_non_negative()) {
+        ASSERT_GE(value, 0) << where;
+      }
+      if (dim.known_positive() || dim.known_positive(false)) {
+        ASSERT_GT(value, 0) << where;
       }
     }
   }

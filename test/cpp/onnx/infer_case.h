@@ -13,6 +13,11 @@
 
 namespace onnx_native::onnx {
 
+// Sizes of inputs, but for names that begin with "int_": integers.
+inline std::optional<Dim> symbol_of(std::string_view name) {
+  return Dim::symbol(name, name.starts_with("int_") ? DimRange::integer() : DimRange::input_size());
+}
+
 inline std::vector<Dim> parse_dims(std::string_view text) {
   std::vector<Dim> dims;
   size_t begin = 0;
@@ -21,7 +26,7 @@ inline std::vector<Dim> parse_dims(std::string_view text) {
     if (at < text.size() && text[at] == '(') ++depth;
     if (at < text.size() && text[at] == ')') --depth;
     if (at < text.size() && (text[at] != ',' || depth > 0)) continue;
-    if (at > begin) dims.push_back(parse_dim(text.substr(begin, at - begin)).value());
+    if (at > begin) dims.push_back(parse_dim(text.substr(begin, at - begin), symbol_of).value());
     begin = at + 1;
   }
   return dims;
