@@ -78,18 +78,29 @@ Value running_integral(Builder& b, Value pieces, int64_t axis) {
   return b.op("CumSum", {pieces, b.i64(axis)});
 }
 
-template <class Integrate>
-void register_integral(OpTable& ops, const std::string& name, Integrate integrate) {
+// Over an empty axis: 0 in the dtype of `y`, which is not promoted.
+Value empty_integral(Builder& b, Value y, int64_t axis) {
+  Shape shape = y->known_shape();
+  shape.erase(shape.begin() + axis);
+  return b.full(y->dtype, 0, shape);
+}
+
+Value empty_running_integral(Builder& b, Value y, int64_t) {
+  return b.cast(y, float_dtype(y->dtype));
+}
+
+template <class Integrate, class Empty>
+void register_integral(OpTable& ops, const std::string& name, Integrate integrate, Empty empty) {
   ops.def(name + ".x", Promote::int_to_float,
-          [integrate](Builder& b, Value y, Value x, int64_t dim) {
+          [integrate, empty](Builder& b, Value y, Value x, int64_t dim, const Call& call) {
             dim = normalize_axis(dim, y->rank());
-            b.check(!y->dim(dim).equals(0), "integral over an empty dimension");
+            if (y->dim(dim).equals(0)) return empty(b, call.tensor(0), dim);
             return integrate(b, areas(b, y, steps_of(b, y, x, dim), dim), dim);
           });
   ops.def(name + ".dx", Promote::int_to_float,
-          [integrate](Builder& b, Value y, Number dx, int64_t dim) {
+          [integrate, empty](Builder& b, Value y, Number dx, int64_t dim, const Call& call) {
             dim = normalize_axis(dim, y->rank());
-            b.check(!y->dim(dim).equals(0), "integral over an empty dimension");
+            if (y->dim(dim).equals(0)) return empty(b, call.tensor(0), dim);
             return integrate(b, areas(b, y, b.like(y, dx), dim), dim);
           });
 }
@@ -267,9 +278,9 @@ void register_gradient(OpTable& ops) {
 void register_calculus(OpTable& ops) {
   ops.def("aten::diff", diff);
   register_gradient(ops);
-  register_integral(ops, "aten::trapezoid", integral);
-  register_integral(ops, "aten::trapz", integral);
-  register_integral(ops, "aten::cumulative_trapezoid", running_integral);
+  register_integral(ops, "aten::trapezoid", integral, empty_integral);
+  register_integral(ops, "aten::trapz", integral, empty_integral);
+  register_integral(ops, "aten::cumulative_trapezoid", running_integral, empty_running_integral);
   // The zero frequency goes to the middle, and back.
   ops.def("aten::fft_fftshift", [](Builder& b, Value self, std::optional<Ints> dim) {
     return shifted_spectrum(b, self, dim, [](const Dim& n) { return Dim::ceil_div(n, 2); });

@@ -152,10 +152,47 @@ Value chunk_cat(Builder& b, Values tensors, int64_t dim, int64_t num_chunks) {
   return b.concat(tensors, -1);
 }
 
-// torch.export records no more than one element of each.
-Value combinations(Builder& b, Value self, int64_t r, bool) {
-  b.check(r <= 1, "combinations of ", r, " elements");
-  return r == 1 ? b.unsqueeze(self, {1}) : b.full(self->dtype, 0, {0});
+// The rows of r of n places that go up, one after the other.
+std::vector<int64_t> rising_places(Builder& b, int64_t n, int64_t r, bool with_replacement) {
+  const int64_t step = with_replacement ? 0 : 1;
+  std::vector<int64_t> places;
+  std::vector<int64_t> row(static_cast<size_t>(r));
+  for (int64_t i = 0; i < r; ++i) row[static_cast<size_t>(i)] = i * step;
+  if (n == 0 || row.back() >= n) return places;
+  for (int64_t i = r - 1; i >= 0;) {
+    places.insert(places.end(), row.begin(), row.end());
+    b.constant_size(static_cast<double>(places.size()));
+    i = r - 1;
+    while (i >= 0 && row[static_cast<size_t>(i)] == n - 1 - (r - 1 - i) * step) --i;
+    if (i < 0) break;
+    ++row[static_cast<size_t>(i)];
+    for (int64_t k = i + 1; k < r; ++k)
+      row[static_cast<size_t>(k)] = row[static_cast<size_t>(k - 1)] + step;
+  }
+  return places;
+}
+
+// Rows of `r` elements, whose places go up. Of a known size, the places are a constant.
+Value combinations(Builder& b, Value self, int64_t r, bool with_replacement) {
+  b.check(self->rank() == 1, "combinations of a tensor of rank ", self->rank());
+  if (r <= 1) return r == 1 ? b.unsqueeze(self, {1}) : b.full(self->dtype, 0, {0});
+  if (const auto n = self->dim(0).constant()) {
+    const std::vector<int64_t> places = rising_places(b, *n, r, with_replacement);
+    const std::vector<int64_t> shape{static_cast<int64_t>(places.size()) / r, r};
+    return b.gather(self, b.tensor(make_tensor(DType::i64, shape, places)), 0);
+  }
+  const std::string order = with_replacement ? "GreaterOrEqual" : "Greater";
+  const Value index = b.range(self->dim(0));
+  const auto along = [&](int64_t axis) {
+    Shape shape(static_cast<size_t>(r), 1);
+    shape[static_cast<size_t>(axis)] = self->dim(0);
+    return b.reshape(index, shape);
+  };
+  Value rising = b.op(order, {along(1), along(0)});
+  for (int64_t axis = 2; axis < r; ++axis)
+    rising = b.op("And", {rising, b.op(order, {along(axis), along(axis - 1)})});
+  const Value places = b.transpose(b.op("NonZero", {rising}), {1, 0});
+  return b.gather(self, places, 0);
 }
 
 // Sequences of different lengths stacked, the shorter ones padded.

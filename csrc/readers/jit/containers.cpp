@@ -202,10 +202,19 @@ std::optional<Items> add(const Call& call) {
 std::optional<Items> multiply(const Call& call) {
   for (const size_t i : {0, 1}) {
     const ContainerPtr list = jit::list(call, i);
-    const auto times = call.size() > 1 ? call.input(1 - i).integer() : std::nullopt;
-    if (!list || !times || list->contents.open) continue;
+    const auto* count = call.size() > 1 ? call.input(1 - i).get<Dim>() : nullptr;
+    if (!list || !count) continue;
+    const auto times = count->constant();
+    if (list->contents.open || (!times && !list->items().empty())) {
+      const auto format = common_format(call.run, list->contents, list->contents);
+      ContainerPtr result = make_container(Kind::list, {}, list->type);
+      result->contents.open =
+          repeated(call.run, *opened(call.run, list->contents, *format), *count);
+      return one(result);
+    }
+    if (list->items().empty()) return list_of({}, list->type);
     Items items;
-    if (list->items().empty() || *times <= 0) return list_of(std::move(items), list->type);
+    if (*times <= 0) return list_of(std::move(items), list->type);
     check_length(static_cast<size_t>(*times));
     check_length(static_cast<size_t>(*times) * list->items().size());
     for (int64_t n = 0; n < *times; ++n)
@@ -316,15 +325,19 @@ std::optional<Items> extend(const Call& call) {
   return Items(call.node.outputs().size(), call.input(0));
 }
 
-ContainerPtr plain_list(const Call& call) {
-  ContainerPtr list = jit::list(call);
-  if (list && list->contents.open)
-    call.run.unsupported("a change of a list whose length is not known");
-  return list;
+// Replaces `count` elements of a list whose length is not known by others.
+void replace(const Call& call, const ContainerPtr& list, int64_t count, Items items) {
+  Container::Contents contents =
+      spliced(call.run, *list->contents.open, call.input(1), count, std::move(items));
+  call.run.change(list) = std::move(contents);
 }
 
 std::optional<Items> insert(const Call& call) {
-  const ContainerPtr list = plain_list(call);
+  const ContainerPtr list = jit::list(call);
+  if (list && list->contents.open) {
+    replace(call, list, 0, {call.input(2)});
+    return Items();
+  }
   const auto index = list ? call.input(1).integer() : std::nullopt;
   if (!index) return std::nullopt;
   const auto size = static_cast<int64_t>(list->items().size());
@@ -347,7 +360,12 @@ std::optional<Items> pop(const Call& call) {
     contents.keys.erase(contents.keys.begin() + at);
     return one(std::move(item));
   }
-  const ContainerPtr list = plain_list(call);
+  const ContainerPtr list = jit::list(call);
+  if (list && list->contents.open) {
+    Item item = element(call.run, *list->contents.open, call.input(1));
+    replace(call, list, 1, {});
+    return one(std::move(item));
+  }
   const auto index = list ? call.input(1).integer() : std::nullopt;
   if (!index) return std::nullopt;
   const int64_t at = index_in(call, *index, list->items().size());
@@ -389,8 +407,12 @@ std::optional<Items> set_item(const Call& call) {
     }
     return Items(call.node.outputs().size(), call.input(0));
   }
-  const ContainerPtr list = plain_list(call);
+  const ContainerPtr list = jit::list(call);
   if (!list) return std::nullopt;
+  if (list->contents.open) {
+    replace(call, list, 1, {call.input(2)});
+    return Items(call.node.outputs().size(), call.input(0));
+  }
   const auto index = call.input(1).integer();
   if (!index) call.run.unsupported("setting an element of a list whose index the model computes");
   const int64_t at = index_in(call, *index, list->items().size());
@@ -404,7 +426,11 @@ std::optional<Items> delete_item(const Call& call) {
     pop(call);
     return Items();
   }
-  const ContainerPtr list = plain_list(call);
+  const ContainerPtr list = jit::list(call);
+  if (list && list->contents.open) {
+    replace(call, list, 1, {});
+    return Items();
+  }
   const auto index = list ? call.input(1).integer() : std::nullopt;
   if (!index) return std::nullopt;
   const int64_t at = index_in(call, *index, list->items().size());

@@ -43,6 +43,7 @@ class Counted {
 const Handlers& handlers() {
   static const Handlers& table = *[] {
     auto* handlers = new Handlers();
+    add_attribute_handlers(*handlers);
     add_container_handlers(*handlers);
     add_open_list_handlers(*handlers);
     add_number_handlers(*handlers);

@@ -44,6 +44,7 @@ ContainerPtr readable_list(const Call& call, size_t i);
 // Runs nodes of one name; nullopt where it is not about these inputs.
 using Handler = std::optional<Items> (*)(const Call& call);
 using Handlers = std::unordered_map<std::string_view, std::vector<Handler>>;
+void add_attribute_handlers(Handlers& handlers);
 void add_container_handlers(Handlers& handlers);
 void add_open_list_handlers(Handlers& handlers);
 void add_number_handlers(Handlers& handlers);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "readers/jit/item_types.h"
+#include "readers/jit/pieces.h"
 
 namespace onnx_native::readers::jit {
 namespace {
@@ -67,6 +68,7 @@ void add_type(Interpreter& run, Column& column, const Type& type) {
 }
 
 Column to_ragged(Interpreter& run, const Column& column) {
+  if (column.pieces) return copied_pieces(run, column);
   if (column.ragged) return column;
   Column result = column;
   result.ragged = true;
@@ -148,7 +150,9 @@ Item ragged_at(Interpreter& run, const Column& column, const Argument& index) {
   return run.record_one("aten::view", {values, sizes_at(run, column, index)});
 }
 
-Item value_at(Interpreter& run, const Column& column, const Argument& index) {
+Item value_at(Interpreter& run, const Column& column, const Item& item) {
+  if (column.pieces) return piece_at(run, column, item);
+  const Argument index = run.argument(item);
   if (column.ragged) return ragged_at(run, column, index);
   aten::Value* value = call(run, "aten::select.int", {column.values, int64_t{0}, index});
   return column.type.is_tensor() ? Item(Item::Tensor{value}) : number(run, value);
@@ -172,6 +176,8 @@ std::optional<OpenList> format_of(Interpreter& run, const Container::Contents& l
     OpenList format = *list.open;
     for (Column& column : format.columns) {
       column.values = column.sizes = nullptr;
+      column.ragged = column.ragged || column.pieces;
+      column.pieces.reset();
       add_type(run, column, column.type);
     }
     return format;
@@ -251,13 +257,13 @@ bool same_columns(const OpenList& a, const OpenList& b) {
 
 Dim length(const OpenList& list) {
   const Column& column = list.columns.at(0);
+  if (column.pieces) return column.pieces->count;
   return (column.ragged ? column.sizes : column.values)->type.shape.value()[0];
 }
 
 Item element(Interpreter& run, const OpenList& list, const Item& index) {
-  const Argument at = run.argument(index);
   Items leaves;
-  for (const Column& column : list.columns) leaves.push_back(value_at(run, column, at));
+  for (const Column& column : list.columns) leaves.push_back(value_at(run, column, index));
   size_t next = 0;
   return rebuilt(list.element, leaves, next);
 }
@@ -276,6 +282,11 @@ OpenListPtr sliced(Interpreter& run, const OpenList& list, const Item& begin, co
   };
   OpenList result = list;
   for (Column& column : result.columns) {
+    if (column.pieces && step == 1) {
+      column = pieces_between(run, column, begin, end);
+      continue;
+    }
+    column = column.pieces ? copied_pieces(run, column) : column;
     if (!column.ragged) {
       column.values = part(column.values, limit(begin), limit(end));
       continue;
@@ -294,7 +305,8 @@ OpenListPtr sliced(Interpreter& run, const OpenList& list, const Item& begin, co
 OpenListPtr reversed(Interpreter& run, const OpenList& list) {
   OpenList result = list;
   for (Column& column : result.columns) {
-    if (column.ragged) run.unsupported("the reverse of a list of tensors whose sizes differ");
+    if (column.ragged || column.pieces)
+      run.unsupported("the reverse of a list of tensors whose sizes differ");
     column.values = call(run, "aten::flip", {column.values, Argument::List{int64_t{0}}});
   }
   return std::make_shared<const OpenList>(std::move(result));
@@ -319,6 +331,7 @@ const Column& only_column(Interpreter& run, const OpenList& list) {
 
 aten::Value* stacked(Interpreter& run, const OpenList& list) {
   const Column& column = only_column(run, list);
+  if (column.pieces) return stacked_pieces(run, column);
   if (!column.ragged) return column.values;
   Argument::List sizes = sizes_at(run, column, int64_t{0});
   sizes.insert(sizes.begin(), run.recorder().size(length(list)));
@@ -331,6 +344,12 @@ aten::Value* concatenated(Interpreter& run, const OpenList& list, int64_t dim) {
   const int64_t axis = dim < 0 ? dim + rank : dim;
   if (axis < 0 || axis >= rank)
     fail(ErrorKind::invalid_program, "an axis ", dim, " of tensors of rank ", rank);
+  if (column.pieces) {
+    if (column.pieces->axis == axis) return call(run, "aten::clone", {column.values});
+    OpenList copies = list;
+    copies.columns[0] = copied_pieces(run, column);
+    return concatenated(run, copies, dim);
+  }
   if (!column.ragged) {
     aten::Value* moved = column.values;
     if (axis != 0) moved = call(run, "aten::movedim.int", {moved, int64_t{0}, axis});
@@ -340,6 +359,47 @@ aten::Value* concatenated(Interpreter& run, const OpenList& list, int64_t dim) {
   Argument::List sizes = sizes_at(run, column, int64_t{0});
   sizes[0] = int64_t{-1};
   return call(run, "aten::view", {column.values, std::move(sizes)});
+}
+
+namespace {
+
+bool is_from_front(Interpreter& run, const Dim& index) {
+  if (const auto known = index.constant()) return *known >= 0;
+  return run.is_size(index) && index.known_non_negative();
+}
+
+}  // namespace
+
+Container::Contents spliced(Interpreter& run, const OpenList& list, const Item& begin,
+                            int64_t count, Items items) {
+  const auto* given = begin.get<Dim>();
+  if (!given) run.unsupported("a change of a list at an index that is " + describe(begin));
+  // A slice takes a known negative index as the program does.
+  Dim at = *given;
+  if (!at.is_constant() && !is_from_front(run, at)) at = Dim::mod(at, length(list));
+  const bool to_end = at.constant() && *at.constant() < 0 && *at.constant() + count >= 0;
+  Container::Contents result{
+      .keys = {}, .items = {}, .open = sliced(run, list, Item::none(), at, 1)};
+  if (!items.empty()) result = joined(run, result, {.keys = {}, .items = std::move(items)});
+  if (to_end && count > 0) return result;
+  return joined(run, result,
+                {.keys = {}, .items = {}, .open = sliced(run, list, at + count, Item::none(), 1)});
+}
+
+OpenListPtr repeated(Interpreter& run, const OpenList& list, const Dim& times) {
+  const Argument count = run.recorder().size(Dim::max(0, times));
+  const auto repeat = [&](aten::Value* rows) {
+    Argument::List factors(rows->type.shape.value().size(), Argument(int64_t{1}));
+    factors[0] = count;
+    return call(run, "aten::repeat", {rows, std::move(factors)});
+  };
+  OpenList result = list;
+  for (Column& column : result.columns) {
+    if (column.pieces) column = copied_pieces(run, column);
+    column.values = repeat(column.values);
+    if (column.ragged) column.sizes = repeat(column.sizes);
+  }
+  return std::make_shared<const OpenList>(std::move(result));
 }
 
 void columns_of(const OpenList& list, Items& leaves) {

@@ -11,6 +11,11 @@ namespace onnx_native::readers::jit {
 
 // A table: a row for each element of the list, a column for each leaf of its elements.
 struct OpenList {
+  // Parts of one tensor along an axis, `size` each; the last one may be shorter.
+  struct Pieces {
+    int64_t axis;
+    Dim size, count;
+  };
   // The tensors or numbers at one place of the elements. Their sizes are the same in all of them,
   // or the column is ragged.
   struct Column {
@@ -18,6 +23,7 @@ struct OpenList {
     aten::Value* values = nullptr;  // along the first axis; of ragged ones all numbers, flat
     aten::Value* sizes = nullptr;   // of ragged ones: i64[length, rank]
     bool ragged = false;
+    std::optional<Pieces> pieces = {};  // of `values`, without a copy
   };
   Item element;  // without leaves
   std::vector<Column> columns;
@@ -41,6 +47,12 @@ Item element(Interpreter& run, const OpenList& list, const Item& index);
 OpenListPtr sliced(Interpreter& run, const OpenList& list, const Item& begin, const Item& end,
                    int64_t step);
 OpenListPtr reversed(Interpreter& run, const OpenList& list);
+// list[:begin] + items + list[end:], where `end` is `count` elements after `begin`. A negative
+// `begin` counts from the end.
+Container::Contents spliced(Interpreter& run, const OpenList& list, const Item& begin,
+                            int64_t count, Items items);
+// The list so many times.
+OpenListPtr repeated(Interpreter& run, const OpenList& list, const Dim& times);
 // The elements of both lists, one of which at least is open.
 Container::Contents joined(Interpreter& run, const Container::Contents& a,
                            const Container::Contents& b);

@@ -51,6 +51,44 @@ std::optional<Items> unbind(const Call& call) {
   return one(result);
 }
 
+// The pieces of a tensor of which the size of an axis is not known; `piece` gives their size of it,
+// and their number if there are no elements.
+template <class Piece>
+std::optional<Items> pieces(const Call& call, Piece piece) {
+  aten::Value* self = call.input(0).tensor();
+  const auto* number = call.input(1).get<Dim>();
+  const auto dim = call.input(2).integer();
+  if (!self || !self->type.shape || !number || !dim) return std::nullopt;
+  const auto rank = static_cast<int64_t>(self->type.shape->size());
+  const int64_t axis = *dim < 0 ? *dim + rank : *dim;
+  if (axis < 0 || axis >= rank) return std::nullopt;
+  const Dim& whole = (*self->type.shape)[static_cast<size_t>(axis)];
+  const auto [size, of_nothing] = piece(whole, *number);
+  if (Dim::ceil_div(whole, size).is_constant()) return std::nullopt;
+  const Dim some = Dim::max(1, size);
+  // With no elements there are pieces too, without elements.
+  const Dim none = 1 - Dim::min(1, whole);
+  aten::Type type = self->type;
+  (*type.shape)[static_cast<size_t>(axis)] = Dim::fresh();
+  OpenList list{.element = {}, .columns = {{.type = type, .values = self}}};
+  list.columns[0].pieces = {.axis = axis,
+                            .size = size.is_constant() ? size : some,
+                            .count = Dim::ceil_div(whole, some) + none * of_nothing};
+  ContainerPtr result = make_container(Container::Kind::list, {}, call.node.output()->type());
+  result->contents.open = std::make_shared<const OpenList>(std::move(list));
+  return one(result);
+}
+
+std::optional<Items> split(const Call& call) {
+  return pieces(call, [](const Dim&, const Dim& size) { return std::pair(size, Dim(1)); });
+}
+
+std::optional<Items> chunk(const Call& call) {
+  return pieces(call, [](const Dim& whole, const Dim& count) {
+    return std::pair(Dim::ceil_div(whole, count), count);
+  });
+}
+
 // torch.tensor of numbers.
 std::optional<Items> tensor(const Call& call) {
   const OpenList* list = open_list(call);
@@ -94,12 +132,83 @@ std::optional<Items> contains(const Call& call) {
       call.run.record_number("aten::item", {call.run.record_one("aten::any", {same}).tensor()}));
 }
 
+// The column of an open list of numbers.
+const OpenList::Column* numbers(const Call& call) {
+  const OpenList* list = open_list(call);
+  if (!list) return nullptr;
+  const OpenList::Column& column = only_column(call.run, *list);
+  return column.type.is_tensor() ? nullptr : &column;
+}
+
+aten::Value* where_equal(const Call& call, const OpenList::Column& numbers) {
+  aten::Value* same =
+      call.run.record_one("aten::eq.Scalar", {numbers.values, call.run.argument(call.input(1))})
+          .tensor();
+  return call.run.record_one("aten::to.dtype", {same, DType::i64}).tensor();
+}
+
+std::optional<Items> count(const Call& call) {
+  const OpenList::Column* list = numbers(call);
+  if (!list) return std::nullopt;
+  aten::Value* sum = call.run.record_one("aten::sum", {where_equal(call, *list)}).tensor();
+  return one(call.run.record_number("aten::item", {sum}));
+}
+
+std::optional<Items> index(const Call& call) {
+  const OpenList::Column* list = numbers(call);
+  if (!list) return std::nullopt;
+  aten::Value* first = call.run.record_one("aten::argmax", {where_equal(call, *list)}).tensor();
+  return one(call.run.record_number("aten::item", {first}));
+}
+
+std::optional<Items> remove(const Call& call) {
+  const std::optional<Items> at = index(call);
+  if (!at) return std::nullopt;
+  const ContainerPtr& list = *call.input(0).get<ContainerPtr>();
+  Container::Contents contents = spliced(call.run, *list->contents.open, at->front(), 1, {});
+  call.run.change(list) = std::move(contents);
+  return Items();
+}
+
+OpenListPtr in_order(const Call& call, const OpenList::Column& numbers) {
+  const bool descending = call.size() > 1 && call.input(1).boolean() == true;
+  OpenList result = *open_list(call);
+  const Items sorted = call.run.record("aten::sort", {numbers.values, int64_t{0}, descending});
+  result.columns[0].values = sorted.at(0).tensor();
+  return std::make_shared<const OpenList>(std::move(result));
+}
+
+std::optional<Items> sort(const Call& call) {
+  const OpenList::Column* list = numbers(call);
+  if (!list) return std::nullopt;
+  OpenListPtr sorted = in_order(call, *list);
+  call.run.change(*call.input(0).get<ContainerPtr>()).open = std::move(sorted);
+  return Items();
+}
+
+std::optional<Items> sorted(const Call& call) {
+  const OpenList::Column* list = numbers(call);
+  if (!list) return std::nullopt;
+  ContainerPtr result = make_container(Container::Kind::list, {}, call.node.output()->type());
+  result->contents.open = in_order(call, *list);
+  return one(result);
+}
+
 }  // namespace
 
 void add_open_list_handlers(Handlers& handlers) {
   handlers["aten::stack"].push_back(stack);
   handlers["aten::cat"].push_back(concatenate);
   handlers["aten::unbind"].push_back(unbind);
+  for (const std::string_view name : {"aten::split", "aten::unsafe_split"})
+    handlers[name].push_back(split);
+  for (const std::string_view name : {"aten::chunk", "aten::unsafe_chunk"})
+    handlers[name].push_back(chunk);
+  handlers["aten::count"].push_back(count);
+  handlers["aten::index"].push_back(index);
+  handlers["aten::remove"].push_back(remove);
+  handlers["aten::sort"].push_back(sort);
+  handlers["aten::sorted"].push_back(sorted);
   handlers["aten::tensor"].push_back(tensor);
   handlers["aten::sum"].push_back(sum);
   handlers["prim::max"].push_back(largest);

@@ -96,11 +96,6 @@ std::optional<Items> yes(const Call& call) {
   return one(c10::IValue(true));
 }
 
-std::optional<Items> no(const Call& call) {
-  if (!call.input(0).tensor()) return std::nullopt;
-  return one(c10::IValue(false));
-}
-
 std::optional<Items> layout(const Call& call) {
   if (!call.input(0).tensor()) return std::nullopt;
   return one(Dim(static_cast<int64_t>(c10::Layout::Strided)));
@@ -282,13 +277,6 @@ void add_tensor_handlers(Handlers& handlers) {
   handlers["prim::device"].push_back(device);
   handlers["prim::layout"].push_back(layout);
   handlers["aten::is_contiguous"].push_back(yes);
-  for (const std::string_view name :
-       {"prim::is_cuda", "prim::is_quantized", "prim::is_mkldnn", "prim::is_sparse",
-        "prim::is_meta", "prim::is_nested", "prim::is_vulkan", "prim::is_xpu", "prim::is_mps",
-        "prim::is_ort", "prim::is_sparse_csr", "prim::requires_grad", "aten::requires_grad",
-        "aten::is_conj", "aten::is_neg", "prim::is_leaf", "aten::is_leaf"}) {
-    handlers[name].push_back(no);
-  }
   handlers["aten::is_floating_point"].push_back(is_floating_point);
   handlers["aten::is_complex"].push_back(is_complex_tensor);
   handlers["aten::element_size"].push_back(element_size);

@@ -1,0 +1,73 @@
+// Attributes of tensors: what is the same for every tensor of a model, and what its type says.
+#include "aten/torch_types.h"
+#include "readers/jit/interpreter.h"
+
+namespace onnx_native::readers::jit {
+namespace {
+
+const aten::Type& known_type(const Call& call, const aten::Value& value) {
+  if (!value.type.is_tensor() || value.type.dtype == DType::undefined)
+    call.run.unsupported(concat("a question about %", value.name, ", whose dtype is not known"));
+  return value.type;
+}
+
+std::optional<Items> no(const Call& call) {
+  if (!call.input(0).tensor()) return std::nullopt;
+  return one(c10::IValue(false));
+}
+
+std::optional<Items> none(const Call& call) {
+  if (!call.input(0).tensor()) return std::nullopt;
+  return one(Item::none());
+}
+
+// Another tensor over the same memory.
+std::optional<Items> data(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  return one(call.run.record_one("aten::detach", {self}));
+}
+
+std::optional<Items> bytes(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  const aten::Type& type = known_type(call, *self);
+  if (!type.shape) call.run.unsupported("the bytes of a tensor whose rank is not known");
+  return one(onnx_native::numel(*type.shape) * Dim(item_size(type.dtype)));
+}
+
+std::optional<Items> is_signed(const Call& call) {
+  aten::Value* self = call.input(0).tensor();
+  if (!self) return std::nullopt;
+  return one(c10::IValue(c10::isSignedType(aten::to_scalar_type(known_type(call, *self).dtype))));
+}
+
+// torch.device("cpu") has no index.
+std::optional<Items> device_index(const Call& call) {
+  if (!call.input(0).tensor()) return std::nullopt;
+  return one(Dim(-1));
+}
+
+}  // namespace
+
+void add_attribute_handlers(Handlers& handlers) {
+  for (const std::string_view name :
+       {"prim::is_cuda",       "prim::is_quantized", "prim::is_mkldnn",     "prim::is_sparse",
+        "prim::is_meta",       "prim::is_nested",    "prim::is_vulkan",     "prim::is_xpu",
+        "prim::is_mps",        "prim::is_ort",       "prim::is_ipu",        "prim::is_maia",
+        "prim::is_mtia",       "prim::is_hpu",       "prim::is_sparse_csr", "prim::requires_grad",
+        "aten::requires_grad", "aten::is_conj",      "aten::is_neg",        "aten::is_inference",
+        "aten::is_cuda",       "aten::is_pinned",    "prim::is_leaf",       "aten::is_leaf",
+        "aten::retains_grad",  "prim::retains_grad"}) {
+    handlers[name].push_back(no);
+  }
+  handlers["prim::grad"].push_back(none);
+  handlers["prim::name"].push_back(none);
+  handlers["prim::data"].push_back(data);
+  handlers["aten::data"].push_back(data);
+  handlers["prim::nbytes"].push_back(bytes);
+  handlers["aten::is_signed"].push_back(is_signed);
+  handlers["aten::get_device"].push_back(device_index);
+}
+
+}  // namespace onnx_native::readers::jit

@@ -1,0 +1,133 @@
+#include "readers/jit/pieces.h"
+
+#include <algorithm>
+
+namespace onnx_native::readers::jit {
+namespace {
+
+using aten::Argument;
+using Column = OpenList::Column;
+using Pieces = OpenList::Pieces;
+
+aten::Value* call(Interpreter& run, const char* op, std::vector<Argument> arguments) {
+  return run.record_one(op, std::move(arguments)).tensor();
+}
+
+const Dim& whole_size(const Column& column) {
+  return column.values->type.shape.value()[static_cast<size_t>(column.pieces->axis)];
+}
+
+// How long each is: i64[count].
+aten::Value* lengths(Interpreter& run, const Column& column) {
+  Recorder& recorder = run.recorder();
+  aten::Value* index = call(run, "aten::arange", {recorder.size(column.pieces->count), DType::i64});
+  const Argument size = recorder.size(column.pieces->size);
+  aten::Value* begin = call(run, "aten::mul.Scalar", {index, size});
+  aten::Value* left =
+      call(run, "aten::rsub.Scalar", {begin, recorder.size(whole_size(column)), int64_t{1}});
+  return call(run, "aten::clamp_max", {left, size});
+}
+
+// The elements of one piece after those of another.
+aten::Value* in_order(Interpreter& run, const Column& column) {
+  const Pieces& pieces = *column.pieces;
+  const Argument::List flat{int64_t{-1}};
+  if (pieces.axis == 0) return call(run, "aten::reshape", {column.values, flat});
+  Recorder& recorder = run.recorder();
+  const Shape& shape = *column.values->type.shape;
+  const auto rank = static_cast<int64_t>(shape.size());
+  Argument::List pads(static_cast<size_t>(2 * (rank - pieces.axis)), Argument(int64_t{0}));
+  pads.back() = recorder.size(pieces.count * pieces.size - whole_size(column));
+  aten::Value* padded =
+      call(run, "aten::constant_pad_nd", {column.values, std::move(pads), int64_t{0}});
+  Argument::List parts;
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    if (axis == pieces.axis) parts.push_back(recorder.size(pieces.count));
+    parts.push_back(
+        recorder.size(axis == pieces.axis ? pieces.size : shape[static_cast<size_t>(axis)]));
+  }
+  aten::Value* split = call(run, "aten::reshape", {padded, std::move(parts)});
+  aten::Value* first = call(run, "aten::movedim.int", {split, pieces.axis, int64_t{0}});
+  aten::Value* place = call(run, "aten::arange", {recorder.size(pieces.size), DType::i64});
+  aten::Value* limit = call(run, "aten::unsqueeze", {lengths(run, column), int64_t{1}});
+  aten::Value* inside = call(run, "aten::lt.Tensor", {place, limit});
+  Argument::List mask(static_cast<size_t>(rank + 1), Argument(int64_t{1}));
+  mask[0] = recorder.size(pieces.count);
+  mask[static_cast<size_t>(pieces.axis + 1)] = recorder.size(pieces.size);
+  return call(run, "aten::masked_select",
+              {first, call(run, "aten::reshape", {inside, std::move(mask)})});
+}
+
+// The element that an index means, from 0 on.
+Dim position(Interpreter& run, const Item& index, const Dim& count) {
+  const auto* at = index.get<Dim>();
+  if (!at) run.unsupported("an index that is " + describe(index));
+  if (const auto known = at->constant()) return *known < 0 ? *at + count : *at;
+  return run.is_size(*at) && at->known_non_negative() ? *at : Dim::mod(*at, count);
+}
+
+}  // namespace
+
+Item piece_at(Interpreter& run, const Column& column, const Item& index) {
+  const Pieces& pieces = *column.pieces;
+  const Dim begin = position(run, index, pieces.count) * pieces.size;
+  Recorder& recorder = run.recorder();
+  return run.record_one("aten::slice.Tensor", {column.values, pieces.axis, recorder.size(begin),
+                                               recorder.size(begin + pieces.size), int64_t{1}});
+}
+
+Column pieces_between(Interpreter& run, const Column& column, const Item& begin, const Item& end) {
+  Column result = column;
+  Pieces& pieces = *result.pieces;
+  const auto limit = [&](const Item& item, const Dim& otherwise) {
+    if (item.is_none()) return otherwise;
+    const Dim at = position(run, item, pieces.count);
+    return Dim::min(Dim::max(0, at), pieces.count);
+  };
+  const Dim from = limit(begin, 0);
+  const Dim to = Dim::max(from, limit(end, pieces.count));
+  Recorder& recorder = run.recorder();
+  result.values = call(run, "aten::slice.Tensor",
+                       {column.values, pieces.axis, recorder.size(from * pieces.size),
+                        recorder.size(to * pieces.size), int64_t{1}});
+  pieces.count = to - from;
+  return result;
+}
+
+Column copied_pieces(Interpreter& run, const Column& column) {
+  const Pieces& pieces = *column.pieces;
+  const Shape& shape = *column.values->type.shape;
+  Column result = column;
+  result.pieces.reset();
+  result.ragged = true;
+  result.values = in_order(run, column);
+  Recorder& recorder = run.recorder();
+  Argument::List sizes;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    sizes.emplace_back(static_cast<int64_t>(axis) == pieces.axis
+                           ? lengths(run, column)
+                           : call(run, "aten::full",
+                                  {Argument::List{recorder.size(pieces.count)},
+                                   recorder.size(shape[axis]), DType::i64}));
+  }
+  result.sizes = call(run, "aten::stack", {std::move(sizes), int64_t{1}});
+  return result;
+}
+
+aten::Value* stacked_pieces(Interpreter& run, const Column& column) {
+  const Pieces& pieces = *column.pieces;
+  Recorder& recorder = run.recorder();
+  const Shape& shape = *column.values->type.shape;
+  Argument::List sizes;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    const bool here = static_cast<int64_t>(axis) == pieces.axis;
+    if (here) sizes.push_back(recorder.size(pieces.count));
+    // A piece alone may be shorter.
+    sizes.push_back(recorder.size(here ? Dim::min(pieces.size, shape[axis]) : shape[axis]));
+  }
+  aten::Value* parts = call(run, "aten::reshape", {column.values, std::move(sizes)});
+  if (pieces.axis != 0) parts = call(run, "aten::movedim.int", {parts, pieces.axis, int64_t{0}});
+  return call(run, "aten::clone", {parts});
+}
+
+}  // namespace onnx_native::readers::jit
