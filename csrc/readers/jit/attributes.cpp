@@ -16,6 +16,12 @@ std::optional<Items> no(const Call& call) {
   return one(c10::IValue(false));
 }
 
+// Without gradients every tensor is a leaf.
+std::optional<Items> yes(const Call& call) {
+  if (!call.input(0).tensor()) return std::nullopt;
+  return one(c10::IValue(true));
+}
+
 std::optional<Items> none(const Call& call) {
   if (!call.input(0).tensor()) return std::nullopt;
   return one(Item::none());
@@ -42,6 +48,21 @@ std::optional<Items> is_signed(const Call& call) {
   return one(c10::IValue(c10::isSignedType(aten::to_scalar_type(known_type(call, *self).dtype))));
 }
 
+std::optional<Items> is_same_size(const Call& call) {
+  const aten::Value* self = call.input(0).tensor();
+  const aten::Value* other = call.input(1).tensor();
+  if (!self || !other || !self->type.shape || !other->type.shape) return std::nullopt;
+  const Shape& a = *self->type.shape;
+  const Shape& b = *other->type.shape;
+  bool same = a.size() == b.size();
+  for (size_t i = 0; same && i < a.size(); ++i) {
+    const std::optional<int64_t> difference = (a[i] - b[i]).constant();
+    if (!difference) call.run.unsupported("is_same_size of sizes that may be equal or not");
+    same = *difference == 0;
+  }
+  return one(c10::IValue(same));
+}
+
 // torch.device("cpu") has no index.
 std::optional<Items> device_index(const Call& call) {
   if (!call.input(0).tensor()) return std::nullopt;
@@ -57,16 +78,18 @@ void add_attribute_handlers(Handlers& handlers) {
         "prim::is_mps",        "prim::is_ort",       "prim::is_ipu",        "prim::is_maia",
         "prim::is_mtia",       "prim::is_hpu",       "prim::is_sparse_csr", "prim::requires_grad",
         "aten::requires_grad", "aten::is_conj",      "aten::is_neg",        "aten::is_inference",
-        "aten::is_cuda",       "aten::is_pinned",    "prim::is_leaf",       "aten::is_leaf",
-        "aten::retains_grad",  "prim::retains_grad"}) {
+        "aten::is_cuda",       "aten::is_pinned",    "aten::retains_grad",  "prim::retains_grad"}) {
     handlers[name].push_back(no);
   }
+  handlers["prim::is_leaf"].push_back(yes);
+  handlers["aten::is_leaf"].push_back(yes);
   handlers["prim::grad"].push_back(none);
   handlers["prim::name"].push_back(none);
   handlers["prim::data"].push_back(data);
   handlers["aten::data"].push_back(data);
   handlers["prim::nbytes"].push_back(bytes);
   handlers["aten::is_signed"].push_back(is_signed);
+  handlers["aten::is_same_size"].push_back(is_same_size);
   handlers["aten::get_device"].push_back(device_index);
 }
 

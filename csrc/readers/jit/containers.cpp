@@ -1,5 +1,6 @@
 // Lists, tuples and dicts.
 #include <algorithm>
+#include <limits>
 
 #include "readers/jit/open_list.h"
 
@@ -287,8 +288,13 @@ std::optional<Items> extreme(const Call& call, Dim (*formula)(const Dim&, const 
   for (const Item& item : list->items()) {
     const auto* dim = item.get<Dim>();
     if (!dim) return std::nullopt;
+    // The length of `enumerate` without its list; the smaller one is the list's.
+    if (dim->equals(std::numeric_limits<int64_t>::max()) && list->items().size() > 1 &&
+        formula == &Dim::min)
+      continue;
     result = result ? formula(*result, *dim) : *dim;
   }
+  if (!result) return std::nullopt;
   return one(*result);
 }
 

@@ -247,13 +247,7 @@ class Loops : LoopValues {
         }
       }
     }
-    aten::Node* call = recorder_.add_control_flow("higher_order::for_loop", run_.location());
-    Items results;
-    for (const Leaf& leaf : leaves_)
-      results.push_back(leaf.carried ? result(call, leaf) : leaf.initial);
-    std::vector<aten::Value*> stacks;
-    stacks.reserve(scanned.size());
-    for (const aten::Value* value : scanned) stacks.push_back(stack_result(call, value));
+    // Before there are results: sizes must not be asked of them.
     Argument::List initial, captured;
     for (const Leaf* leaf : states) initial.push_back(operand(run_, leaf->initial, leaf->type));
     for (const auto& [outer, inner] : frame_.captures) captured.emplace_back(outer);
@@ -263,6 +257,13 @@ class Loops : LoopValues {
     Argument condition = run_.argument(condition_);
     recorder_.lift(steps);
     recorder_.lift(condition);
+    aten::Node* call = recorder_.add_control_flow("higher_order::for_loop", run_.location());
+    Items results;
+    for (const Leaf& leaf : leaves_)
+      results.push_back(leaf.carried ? result(call, leaf) : leaf.initial);
+    std::vector<aten::Value*> stacks;
+    stacks.reserve(scanned.size());
+    for (const aten::Value* value : scanned) stacks.push_back(stack_result(call, value));
     recorder_.finish(call,
                      {std::move(steps), std::move(condition), frame_.graph, std::move(initial),
                       std::move(captured)},

@@ -67,13 +67,13 @@ std::optional<Items> pieces(const Call& call, Piece piece) {
   if (Dim::ceil_div(whole, size).is_constant()) return std::nullopt;
   const Dim some = Dim::max(1, size);
   // With no elements there are pieces too, without elements.
-  const Dim none = 1 - Dim::min(1, whole);
+  const Dim filled = Dim::ceil_div(whole, some);
+  const Dim count =
+      of_nothing.equals(1) ? Dim::max(1, filled) : filled + (1 - Dim::min(1, whole)) * of_nothing;
   aten::Type type = self->type;
   (*type.shape)[static_cast<size_t>(axis)] = Dim::fresh();
   OpenList list{.element = {}, .columns = {{.type = type, .values = self}}};
-  list.columns[0].pieces = {.axis = axis,
-                            .size = size.is_constant() ? size : some,
-                            .count = Dim::ceil_div(whole, some) + none * of_nothing};
+  list.columns[0].pieces = {.axis = axis, .size = size.is_constant() ? size : some, .count = count};
   ContainerPtr result = make_container(Container::Kind::list, {}, call.node.output()->type());
   result->contents.open = std::make_shared<const OpenList>(std::move(list));
   return one(result);
