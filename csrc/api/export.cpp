@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "aten/visit.h"
 #include "onnx/schema.h"
 #include "ops/lower.h"
 #include "passes/passes.h"
@@ -163,6 +164,17 @@ class State {
   std::vector<StateTensor> tensors_;
 };
 
+// The values that outputs need.
+std::unordered_set<const aten::Value*> used_values(const aten::Graph& graph) {
+  std::unordered_set<const aten::Value*> used;
+  const auto use = [&used](const aten::Value* value) { used.insert(value); };
+  for (const auto& output : graph.outputs) aten::for_each_value(output, use);
+  for (const aten::Node* node : ops::live_nodes(graph)) {
+    for (const auto& argument : node->arguments) aten::for_each_value(argument, use);
+  }
+  return used;
+}
+
 using Uses = std::map<std::string, OperatorUse>;
 
 void count_operators(const aten::Graph& graph, const std::unordered_set<const aten::Node*>& missing,
@@ -232,12 +244,14 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   ops::check_operators(graph, lowerings);
   auto model = std::make_unique<onnx::Model>();
   model->opset = std::max(options.opset, kMinLoweringOpset);
+  const ReadScope recorded(report ? &report->reads : nullptr);
   Builder builder(*model);
   ops::Lowerer lowerer(builder, lowerings);
   add_inputs(builder, lowerer.environment(), graph, options);
   state.add_inputs(builder, lowerer.environment(), graph);
+  const std::unordered_set<const aten::Value*> used = used_values(graph);
   for (const auto& constant : graph.constants) {
-    if (lowerer.environment().contains(constant.value)) continue;
+    if (lowerer.environment().contains(constant.value) || !used.contains(constant.value)) continue;
     Value value =
         model->graph->add_initializer(constant.value->name, ops::lowered_data(constant.data));
     value->named = true;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "base/weight.h"
 #include "onnx/graph.h"
 #include "onnx_native/export.h"
 #include "onnx_native/inspect.h"
@@ -30,6 +31,7 @@ struct ExportReport {
   std::vector<StateTensor> state;
   std::vector<std::pair<std::string, int64_t>> functions;  // of the model, and how often called
   std::vector<OperatorUse> operators;                      // of live nodes, by name
+  WeightReads reads;  // the weights whose elements decided how the model looks
 };
 
 inline constexpr int64_t kMinOpset = 12;

@@ -118,7 +118,15 @@ std::unique_ptr<aten::Graph> read_module_file(const std::filesystem::path& path,
 }
 
 Program export_module(const torch::jit::Module& module, const ExportOptions& options) {
-  return entry([&] { return export_program(read_module(module, options), options); });
+  return entry([&] {
+    WeightReads reads;
+    std::unique_ptr<aten::Graph> graph;
+    {
+      const ReadScope recorded(&reads);
+      graph = read_module(module, options);
+    }
+    return export_program(std::move(graph), options, std::move(reads));
+  });
 }
 
 std::vector<InputSpec> inputs_like(const std::vector<at::Tensor>& examples) {

@@ -19,8 +19,10 @@ std::vector<TensorInfo> infos(const std::vector<onnx::Value*>& values) {
 
 }  // namespace
 
-Program export_program(std::unique_ptr<aten::Graph> graph, const ExportOptions& options) {
+Program export_program(std::unique_ptr<aten::Graph> graph, const ExportOptions& options,
+                       WeightReads reads) {
   auto contents = std::make_unique<ProgramContents>();
+  contents->report.reads = std::move(reads);
   contents->graph = std::move(graph);
   contents->model = export_graph(*contents->graph, options, {}, &contents->report);
   return Program(std::move(contents));
@@ -39,6 +41,7 @@ const std::vector<std::string>& Program::warnings() const { return contents_->re
 
 void Program::save(const std::filesystem::path& path, const SaveOptions& options) const {
   entry([&] {
+    contents_->report.reads.check();
     writer::save(*contents_->model, path,
                  {.external_data = options.external_data,
                   .metadata = options.metadata,
@@ -47,8 +50,10 @@ void Program::save(const std::filesystem::path& path, const SaveOptions& options
 }
 
 std::string Program::serialize(bool metadata) const {
-  return entry(
-      [&] { return writer::serialize(*contents_->model, {.metadata = metadata, .progress = {}}); });
+  return entry([&] {
+    contents_->report.reads.check();
+    return writer::serialize(*contents_->model, {.metadata = metadata, .progress = {}});
+  });
 }
 
 std::string Program::text() const { return onnx::print(*contents_->model); }

@@ -14,7 +14,8 @@ struct ProgramContents {
   ExportReport report;
 };
 
-// Exports a program that was read.
-Program export_program(std::unique_ptr<aten::Graph> graph, const ExportOptions& options);
+// Exports a program that was read; `reads`: the weights whose elements decided how.
+Program export_program(std::unique_ptr<aten::Graph> graph, const ExportOptions& options,
+                       WeightReads reads = {});
 
 }  // namespace onnx_native

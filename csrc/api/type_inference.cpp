@@ -9,6 +9,7 @@
 #include "api/complex_types.h"
 #include "aten/functional_schema.h"
 #include "aten/visit.h"
+#include "base/weight.h"
 
 namespace onnx_native {
 namespace {
@@ -308,20 +309,57 @@ struct LoweringTypes::State {
   std::unordered_set<std::string> symbols;  // of sizes that the program has seen
 };
 
+namespace {
+
+// Whether the call makes a number of a tensor.
+bool takes_element(const aten::Node& node) {
+  return node.op == "aten::item" || node.op == "aten::_local_scalar_dense" ||
+         node.op == "aten::Int.Tensor" || node.op == "aten::IntImplicit" ||
+         node.op == "aten::ScalarImplicit";
+}
+
+// Records a read of the weights that the elements of a small tensor follow from.
+void note_sources(const onnx::Value& value) {
+  std::vector<const onnx::Value*> open{&value};
+  std::unordered_set<const onnx::Value*> seen;
+  while (!open.empty()) {
+    const onnx::Value* at = open.back();
+    open.pop_back();
+    if (!at || !seen.insert(at).second) continue;
+    if (at->constant) note_read(*at->constant);
+    if (!at->producer || at->producer->op_type == "Shape") continue;
+    open.insert(open.end(), at->producer->inputs.begin(), at->producer->inputs.end());
+  }
+}
+
+}  // namespace
+
 LoweringTypes::LoweringTypes(ops::Lowerings lowerings, int64_t opset)
     : state_(std::make_unique<State>(lowerings, opset)) {}
 
 LoweringTypes::~LoweringTypes() = default;
 
 std::vector<aten::Type> LoweringTypes::infer(const aten::Node& node) {
-  state_->note_shared();
-  if (node.schema && node.schema->is_mutable()) return state_->infer_write(node);
-  return state_->infer(node);
+  std::vector<aten::Type> types;
+  {
+    // Only what decides how the program is read counts; the export itself reads the rest again.
+    const ReadScope unrecorded(nullptr);
+    state_->note_shared();
+    if (node.schema && node.schema->is_mutable()) return state_->infer_write(node);
+    types = state_->infer(node);
+  }
+  if (takes_element(node) && types.size() == 1 && types[0].dim && types[0].dim->is_constant()) {
+    const auto at = state_->lowerer.environment().find(node.arguments[0].as_value());
+    if (at != state_->lowerer.environment().end() && at->second.value)
+      note_sources(*at->second.value);
+  }
+  return types;
 }
 
 void LoweringTypes::define(const aten::Value& value) { state_->add_input(value); }
 
 void LoweringTypes::define(const aten::Constant& constant) {
+  const ReadScope unrecorded(nullptr);
   state_->lowerer.environment()[constant.value] =
       state_->model.graph->add_initializer(constant.value->name, ops::lowered_data(constant.data));
 }

@@ -1,22 +1,85 @@
 #include "aten/autocast.h"
 
 #include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "aten/visit.h"
 
 namespace onnx_native::aten {
 namespace {
 
 bool chooses_dtype(const Schema& schema) {
-  return schema.index("dtype") >= 0 || schema.name == "aten::type_as" ||
-         schema.name == "aten::copy_" || schema.name == "aten::to" || schema.name == "aten::copy";
+  return schema.name == "aten::type_as" || schema.name == "aten::copy_" ||
+         schema.name == "aten::to" || schema.name == "aten::copy";
 }
 
 bool is_float(const Type& type) { return type.is_tensor() && is_floating(type.dtype); }
 
 }  // namespace
 
+bool runs_in_half(const Schema& schema) {
+  static constexpr std::array<std::string_view, 35> kNames = {"aten::linear",
+                                                              "aten::matmul",
+                                                              "aten::__matmul__",
+                                                              "aten::mm",
+                                                              "aten::mv",
+                                                              "aten::bmm",
+                                                              "aten::addmm",
+                                                              "aten::addmv",
+                                                              "aten::addr",
+                                                              "aten::addbmm",
+                                                              "aten::baddbmm",
+                                                              "aten::chain_matmul",
+                                                              "aten::linalg_multi_dot",
+                                                              "aten::linalg_vecdot",
+                                                              "aten::einsum",
+                                                              "aten::tensordot",
+                                                              "aten::conv1d",
+                                                              "aten::conv2d",
+                                                              "aten::conv3d",
+                                                              "aten::conv_tbc",
+                                                              "aten::conv_transpose1d",
+                                                              "aten::conv_transpose2d",
+                                                              "aten::conv_transpose3d",
+                                                              "aten::convolution",
+                                                              "aten::_convolution",
+                                                              "aten::prelu",
+                                                              "aten::scaled_dot_product_attention",
+                                                              "aten::_native_multi_head_attention",
+                                                              "aten::gru_cell",
+                                                              "aten::lstm_cell",
+                                                              "aten::rnn_relu_cell",
+                                                              "aten::rnn_tanh_cell",
+                                                              "aten::lstm",
+                                                              "aten::gru",
+                                                              "aten::_thnn_fused_gru_cell"};
+  return std::ranges::find(kNames, schema.name) != kNames.end();
+}
+
+bool shows_autocast(const Schema& schema, const Type& result,
+                    const std::vector<Argument>& arguments) {
+  if (!runs_in_half(schema)) return false;
+  if (!result.is_tensor() || (result.dtype != DType::f16 && result.dtype != DType::bf16))
+    return false;
+  bool all_f32 = true;
+  const auto look = [&all_f32](const Value* value) {
+    if (is_float(value->type)) all_f32 &= value->type.dtype == DType::f32;
+  };
+  for (const Argument& argument : arguments) for_each_value(argument, look);
+  return all_f32;
+}
+
 void cast_for_autocast(Graph& graph, const Schema& schema, const Type& result,
                        std::vector<Argument>& arguments, const Location* location) {
   if (chooses_dtype(schema) || schema.is_view() || !is_float(result)) return;
+  if (const int index = schema.index("dtype"); index >= 0) {
+    Argument& dtype = arguments[static_cast<size_t>(index)];
+    const Value* tensor = arguments[0].as_value();
+    if (dtype.is_none() && tensor && is_float(tensor->type) && tensor->type.dtype != result.dtype)
+      dtype = result.dtype;
+    return;
+  }
   const auto cast = [&](Argument& argument) {
     const Value* tensor = argument.as_value();
     if (!tensor || !is_float(tensor->type) || tensor->type.dtype == DType::f64 ||

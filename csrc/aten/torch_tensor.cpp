@@ -1,5 +1,8 @@
 #include "aten/torch_tensor.h"
 
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
 
@@ -7,6 +10,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "aten/torch_types.h"
 #include "base/error.h"
@@ -22,9 +26,9 @@ size_t room_of(const c10::Storage& storage) {
   return std::min(storage.nbytes(), malloc_usable_size(memory.get_context()));
 }
 
-// Files can say sizes that the memory has no room for; torch does not look.
-void check_memory(const at::Tensor& tensor, std::string_view name) {
-  if (tensor.numel() == 0) return;
+// Whether the storage has room for all elements that sizes and strides reach.
+bool has_room(const at::Tensor& tensor, size_t bytes) {
+  if (tensor.numel() == 0) return true;
   int64_t last = tensor.storage_offset();
   bool fits = last >= 0;
   for (int64_t axis = 0; axis < tensor.dim(); ++axis) {
@@ -33,13 +37,65 @@ void check_memory(const at::Tensor& tensor, std::string_view name) {
     fits = fits && stride >= 0 && !__builtin_mul_overflow(tensor.size(axis) - 1, stride, &span) &&
            !__builtin_add_overflow(last, span, &last);
   }
+  return fits && last < static_cast<int64_t>(bytes / tensor.itemsize());
+}
+
+// Another tensor with the storage, sizes and strides of now. Not at::alias, which modes see.
+at::Tensor alias_of(const at::Tensor& tensor) {
+  return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
+      c10::VariableVersion(0), /*allow_tensor_metadata_change=*/false));
+}
+
+// Files can say sizes that the memory has no room for; torch does not look.
+void check_memory(const at::Tensor& tensor, std::string_view name) {
   const size_t bytes = room_of(tensor.storage());
-  if (!fits || last >= static_cast<int64_t>(bytes / tensor.itemsize()))
+  if (!has_room(tensor, bytes))
     fail(ErrorKind::invalid_program, "the constant tensor ", name,
          " has sizes for which its memory of ", bytes, " bytes has no room");
 }
 
 }  // namespace
+
+TensorWeight::TensorWeight(const at::Tensor& tensor, std::string name)
+    : Weight(std::move(name), static_cast<const std::byte*>(tensor.const_data_ptr())),
+      tensor_(alias_of(tensor)) {}
+
+const std::byte* TensorWeight::data() const {
+  if (!has_room(tensor_, tensor_.storage().nbytes()))
+    fail(ErrorKind::invalid_argument, "the memory of ", name(),
+         " was released or resized after the export: the tensor needs ", tensor_.nbytes(),
+         " bytes, and its storage has ", tensor_.storage().nbytes(),
+         "; save the model before that, or export again");
+  return static_cast<const std::byte*>(tensor_.const_data_ptr());
+}
+
+at::Tensor TensorWeight::view(const TensorData& data) const {
+  const auto offset = static_cast<int64_t>(start_of(data) -
+                                           static_cast<const std::byte*>(tensor_.storage().data()));
+  std::vector<int64_t> strides = data.strides;
+  if (strides.empty()) {
+    strides.resize(data.shape.size(), 1);
+    for (size_t i = strides.size(); i-- > 1;)
+      strides[i - 1] = strides[i] * std::max<int64_t>(data.shape[i], 1);
+  }
+  at::Tensor tensor = at::empty({0}, at::TensorOptions().dtype(to_scalar_type(data.dtype)));
+  return tensor.set_(tensor_.storage(), offset / item_size(data.dtype), data.shape, strides);
+}
+
+void TensorWeight::assign(const at::Tensor& tensor) {
+  if (tensor.scalar_type() != tensor_.scalar_type() || tensor.sizes() != tensor_.sizes())
+    fail(ErrorKind::invalid_argument, "the new value of ", name(), " is ", tensor.toString(), " ",
+         tensor.sizes(), ", and the program was exported with ", tensor_.toString(), " ",
+         tensor_.sizes(), ": export it again");
+  const bool same_layout = tensor.is_cpu() && tensor.strides() == tensor_.strides() &&
+                           !tensor.is_conj() && !tensor.is_neg();
+  if (same_layout) {
+    tensor_ = alias_of(tensor);
+    return;
+  }
+  at::Tensor copy = at::empty_strided(tensor_.sizes(), tensor_.strides(), tensor_.options());
+  tensor_ = copy.copy_(tensor);
+}
 
 TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
   at::Tensor plain = tensor;
@@ -64,9 +120,21 @@ TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
   data.dtype = *dtype;
   data.shape = plain.sizes().vec();
   if (!plain.is_contiguous()) data.strides = plain.strides().vec();
-  data.data = static_cast<const std::byte*>(plain.const_data_ptr());
-  data.owner = std::make_shared<const at::Tensor>(std::move(plain));
+  auto weight = std::make_shared<TensorWeight>(plain, std::string(name));
+  data.data = weight->origin();
+  data.owner = as_owner(std::move(weight));
   return data;
+}
+
+TensorData literal_data(const at::Tensor& tensor, std::string_view name) {
+  constexpr int64_t kLargestCopy = 4096;  // bytes
+  const TensorData data = tensor_data(tensor, name);
+  if (data.nbytes() > kLargestCopy) return data;
+  std::vector<std::byte> bytes;
+  data.stream([&bytes](std::span<const std::byte> piece) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+  });
+  return make_tensor(data.dtype, data.shape, std::move(bytes));
 }
 
 }  // namespace onnx_native::aten

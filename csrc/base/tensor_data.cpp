@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/scalar.h"
+#include "base/weight.h"
 
 namespace onnx_native {
 namespace {
@@ -230,17 +231,20 @@ int64_t TensorData::numel() const { return product(shape); }
 
 std::span<const std::byte> TensorData::bytes() const {
   require(is_contiguous(), "bytes() of a strided or scaled tensor");
-  return {data, static_cast<size_t>(nbytes())};
+  note_read(*this);
+  return {start_of(*this), static_cast<size_t>(nbytes())};
 }
 
 double TensorData::number(int64_t index) const {
-  const std::byte* at = data + element_offset(*this, index) * item_size(dtype);
+  note_read(*this);
+  const std::byte* at = start_of(*this) + element_offset(*this, index) * item_size(dtype);
   const double value = visit_element(dtype, at, [](auto v) { return static_cast<double>(v); });
   return scale ? value * (*scale)[static_cast<size_t>(index / (numel() / shape[0]))] : value;
 }
 
 int64_t TensorData::integer(int64_t index) const {
-  const std::byte* at = data + element_offset(*this, index) * item_size(dtype);
+  note_read(*this);
+  const std::byte* at = start_of(*this) + element_offset(*this, index) * item_size(dtype);
   return visit_element(dtype, at, [](auto value) {
     if constexpr (std::is_floating_point_v<decltype(value)>)
       return Scalar(static_cast<double>(value)).to_int();
@@ -264,6 +268,7 @@ void TensorData::stream_gathered(void (*sink)(void*, std::span<const std::byte>)
   TensorData slice{.dtype = dtype, .shape = {shape.begin() + 1, shape.end()}};
   if (!strides.empty()) slice.strides.assign(strides.begin() + 1, strides.end());
   const int64_t step = strides.empty() ? slice.numel() : strides[0];
+  const std::byte* from = start_of(*this);
   std::vector<std::byte> buffer;
   const auto multiply = [&buffer]<class T>(T*, double factor) {
     for (size_t i = 0; i < buffer.size(); i += sizeof(T)) {
@@ -271,7 +276,7 @@ void TensorData::stream_gathered(void (*sink)(void*, std::span<const std::byte>)
     }
   };
   for (int64_t i = 0; i < shape[0]; ++i) {
-    slice.data = data + i * step * item_size(dtype);
+    slice.data = from + i * step * item_size(dtype);
     slice.stream([&](std::span<const std::byte> piece) {
       buffer.assign(piece.begin(), piece.end());
       const double factor = (*scale)[static_cast<size_t>(i)];
@@ -289,6 +294,7 @@ void TensorData::stream_strided(void (*sink)(void*, std::span<const std::byte>),
   const int64_t total = numel();
   if (total == 0) return;
   const int64_t size = item_size(dtype);
+  const std::byte* from = start_of(*this);
   // Trailing dimensions that lie densely in memory are copied as one run.
   size_t outer = shape.size();
   int64_t run = 1;
@@ -298,7 +304,7 @@ void TensorData::stream_strided(void (*sink)(void*, std::span<const std::byte>),
   std::vector<int64_t> at(outer, 0);
   int64_t offset = 0;
   for (int64_t done = 0; done < total; done += run) {
-    const std::span piece(data + offset * size, run_bytes);
+    const std::span piece(from + offset * size, run_bytes);
     if (run_bytes >= kPieceBytes) {
       sink(to, piece);
     } else {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "base/weight.h"
 #include "onnx/graph.h"
 
 namespace onnx_native::onnx {
@@ -168,12 +169,12 @@ class Printer {
 
   std::string initializer(const Value& value) {
     std::string out = type_text(value) + " " + name(&value);
-    return is_printed(*value.constant) ? out + " = " + elements(*value.constant) : out;
+    return is_printed(*value.constant) ? out + " = " + elements(current(*value.constant)) : out;
   }
 
   static std::string tensor_text(const TensorData& data) {
     const std::string type = type_text(data.dtype, Shape(data.shape.begin(), data.shape.end()));
-    return type + " " + (is_printed(data) ? elements(data) : "{...}");
+    return type + " " + (is_printed(data) ? elements(current(data)) : "{...}");
   }
 
   std::string attribute_text(int64_t value, const std::string&) {

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "base/weight.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -33,39 +34,62 @@ Node* folded_conv(const Node& node, const Uses& uses) {
   return !bias || is_plain_vector(bias) ? conv : nullptr;
 }
 
+// What a convolution and a BatchNormalization become together.
+struct Folded {
+  TensorData weight;
+  TensorData bias;
+};
+
+// `sources`: the convolution's weight and bias (dtype undefined: none), then the normalization's
+// scale, bias, mean and variance.
+Folded fold(std::span<const TensorData> sources, double epsilon) {
+  const ReadScope unrecorded(nullptr);
+  const TensorData& weight = sources[0];
+  const int64_t channels = sources[2].numel();
+  auto factors = std::make_shared<std::vector<double>>();
+  std::vector<double> shifts;
+  for (int64_t i = 0; i < channels; ++i) {
+    const double factor = sources[2].number(i) / std::sqrt(sources[5].number(i) + epsilon);
+    const double bias = sources[1].dtype == DType::undefined ? 0 : sources[1].number(i);
+    factors->push_back(factor);
+    shifts.push_back((bias - sources[4].number(i)) * factor + sources[3].number(i));
+  }
+  Folded folded{weight, make_tensor(weight.dtype, {channels}, std::span<const double>(shifts))};
+  folded.weight.scale = std::move(factors);
+  return folded;
+}
+
+Derivation part_of_fold(const std::vector<TensorData>& sources, double epsilon,
+                        TensorData Folded::*part) {
+  return {sources, [epsilon, part](std::span<const TensorData> now) -> std::optional<TensorData> {
+            return fold(now, epsilon).*part;
+          }};
+}
+
 }  // namespace
 
 // BatchNormalization(Conv(x, w, b)) in inference mode becomes a Conv whose weight is w times one
 // factor per output channel. The factors are applied while the weight is written, so that it is
-// not held twice.
+// not held twice; where they follow from weights, they are those of that moment.
 bool fold_batch_norm(onnx::Model& model) {
   const Uses uses = onnx::count_uses(*model.graph);
   return sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {
     if (!node.domain.empty()) return;
     const Node* conv = folded_conv(node, uses);
     if (!conv) return;
-    const auto at = [&node](size_t input, int64_t i) {
-      return node.inputs[input]->constant->number(i);
-    };
     const double epsilon = node.attribute_float("epsilon", 1e-5);
-    const int64_t channels = node.inputs[1]->constant->numel();
-    auto factors = std::make_shared<std::vector<double>>();
-    std::vector<double> shifts;
-    for (int64_t i = 0; i < channels; ++i) {
-      const double factor = at(1, i) / std::sqrt(at(4, i) + epsilon);
-      const double bias = conv->input(2) ? conv->inputs[2]->constant->number(i) : 0;
-      factors->push_back(factor);
-      shifts.push_back((bias - at(3, i)) * factor + at(2, i));
-    }
     Value* weight = conv->inputs[1];
-    TensorData scaled = *weight->constant;
-    scaled.scale = std::move(factors);
-    Value* folded = model.graph->add_initializer(weight->name, std::move(scaled));
+    std::vector<TensorData> sources{*weight->constant,
+                                    conv->input(2) ? *conv->inputs[2]->constant : TensorData()};
+    for (size_t i = 1; i <= 4; ++i) sources.push_back(*node.inputs[i]->constant);
+    Folded both = fold(sources, epsilon);
+    derive(both.weight, part_of_fold(sources, epsilon, &Folded::weight));
+    derive(both.bias, part_of_fold(sources, epsilon, &Folded::bias));
+    Value* folded = model.graph->add_initializer(weight->name, std::move(both.weight));
     folded->named = weight->named;
     weight->named = false;
     weight->name.clear();
-    Value* shift = model.graph->add_initializer(
-        "", make_tensor(folded->dtype, {channels}, std::span<const double>(shifts)));
+    Value* shift = model.graph->add_initializer("", std::move(both.bias));
     node.op_type = "Conv";
     node.inputs = {conv->inputs[0], folded, shift};
     node.attributes = conv->attributes;

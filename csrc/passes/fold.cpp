@@ -1,3 +1,4 @@
+#include "base/weight.h"
 #include "passes/evaluate.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -29,22 +30,73 @@ std::optional<TensorData> constant_operator(const Node& node) {
   return **std::get_if<std::shared_ptr<TensorData>>(value);
 }
 
+std::optional<TensorData> evaluated(const Node& node,
+                                    const std::vector<const TensorData*>& inputs) {
+  return evaluate(node, inputs, kLargestFolded);
+}
+
+// A node by itself: what computes a constant again from the weights of now.
+class Computation {
+ public:
+  explicit Computation(const Node& node) {
+    std::vector<Value*> inputs;
+    for (const Value* input : node.inputs) {
+      inputs.push_back(input ? graph_.add_value(input->dtype, input->shape) : nullptr);
+    }
+    node_ = graph_.add_node(node.op_type, std::move(inputs), 1, node.attributes, node.domain);
+    node_->outputs[0]->dtype = node.outputs[0]->dtype;
+    node_->outputs[0]->shape = node.outputs[0]->shape;
+  }
+
+  std::optional<TensorData> run(std::span<const TensorData> inputs) const {
+    std::vector<const TensorData*> present;
+    for (const TensorData& input : inputs) {
+      present.push_back(input.dtype == DType::undefined ? nullptr : &input);
+    }
+    return evaluated(*node_, present);
+  }
+
+ private:
+  Graph graph_;
+  Node* node_;
+};
+
+std::optional<TensorData> derived(const Node& node, const std::vector<const TensorData*>& inputs) {
+  const ReadScope unrecorded(nullptr);
+  std::optional<TensorData> data = evaluated(node, inputs);
+  if (!data) return std::nullopt;
+  Derivation derivation;
+  for (const TensorData* input : inputs) {
+    derivation.sources.push_back(input ? *input : TensorData());
+  }
+  derivation.compute = [computation = std::make_shared<const Computation>(node)](
+                           std::span<const TensorData> sources) {
+    return computation->run(sources);
+  };
+  derive(*data, std::move(derivation));
+  return data;
+}
+
 std::optional<TensorData> evaluated(const Node& node) {
   std::vector<const TensorData*> inputs;
   int64_t elements = 0;
+  bool changes = false;
   for (const Value* input : node.inputs) {
     if (input && !input->is_constant()) return std::nullopt;
     inputs.push_back(input ? input->constant : nullptr);
-    if (input) elements += input->constant->numel();
+    if (!input) continue;
+    changes |= can_change(*input->constant);
+    elements += input->constant->numel();
     if (elements > kLargestFolded) return std::nullopt;
   }
-  return evaluate(node, inputs, kLargestFolded);
+  return changes ? derived(node, inputs) : evaluated(node, inputs);
 }
 
 }  // namespace
 
 // A small result that depends on constants alone, or whose elements inference knows, becomes an
-// initializer. A result of a graph stays, and so do constants of more than 1024 elements.
+// initializer. A result of a graph stays, and so do constants of more than 1024 elements. What
+// follows from weights is computed again when the model is written.
 bool fold_constants(onnx::Model& model) {
   return sweep(model, [](Rewrite& rewrite, Graph& graph, Node& node) {
     if (node.outputs.size() != 1 || !node.outputs[0]) return;

@@ -2,6 +2,8 @@
 
 #include <map>
 
+#include "base/weight.h"
+
 namespace onnx_native::passes {
 namespace {
 
@@ -11,7 +13,8 @@ constexpr int64_t kLargestCompared = 4096;
 }  // namespace
 
 bool Key::add_tensor(const TensorData& data) {
-  if (!data.is_contiguous() || data.nbytes() > kLargestCompared || item_size(data.dtype) == 0) {
+  if (!data.is_contiguous() || can_change(data) || data.nbytes() > kLargestCompared ||
+      item_size(data.dtype) == 0) {
     return false;
   }
   add(data.dtype);

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/weight.h"
 
 namespace onnx_native::writer {
 namespace {
@@ -88,7 +89,7 @@ void OutputFile::write(std::span<const std::byte> bytes) {
 }
 
 void OutputFile::write(const TensorData& data) {
-  data.stream([this](std::span<const std::byte> piece) { write(piece); });
+  current(data).stream([this](std::span<const std::byte> piece) { write(piece); });
 }
 
 void OutputFile::pad_to(int64_t offset) {

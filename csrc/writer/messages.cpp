@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/weight.h"
 #include "onnx/onnx_onnx_native_pb-ml.pb.h"
 #include "writer/node_metadata.h"
 
@@ -71,7 +72,7 @@ void write_value_info(const onnx::Value& value, pb::ValueInfoProto& info) {
 
 void write_raw(const TensorData& data, std::string& to) {
   to.reserve(to.size() + static_cast<size_t>(data.nbytes()));
-  data.stream([&to](std::span<const std::byte> piece) {
+  current(data).stream([&to](std::span<const std::byte> piece) {
     to.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   });
 }

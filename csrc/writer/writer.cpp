@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/weight.h"
 #include "writer/file.h"
 #include "writer/messages.h"
 
@@ -41,7 +42,7 @@ class DataFile {
       const int64_t length = data.nbytes();
       if (length == 0 || length < options.inline_below) continue;
       // Where the data is contiguous its shape does not matter.
-      const Memory memory{data.data, length,
+      const Memory memory{start_of(data), length,
                           data.is_contiguous() ? std::vector<int64_t>() : data.shape, data.strides,
                           data.scale.get()};
       const int64_t aligned =
@@ -97,7 +98,7 @@ std::string join(const Encoding& encoding) {
   for (const Piece& piece : encoding.pieces) {
     bytes += piece.text;
     if (!piece.data) continue;
-    piece.data->stream([&bytes](std::span<const std::byte> part) {
+    current(*piece.data).stream([&bytes](std::span<const std::byte> part) {
       bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
     });
   }
@@ -169,7 +170,8 @@ std::string serialize_without_weights(const onnx::Model& model, std::vector<Weig
   std::unordered_map<const TensorData*, External> places;
   for (const onnx::Value* value : weights_of(model)) {
     const int64_t length = value->constant->nbytes();
-    if (length == 0 || length < options.inline_below) continue;
+    const bool small = length < options.inline_below && !can_change(*value->constant);
+    if (length == 0 || small) continue;
     const auto index = static_cast<int64_t>(weights.size());
     places.emplace(value->constant, External{"onnx_native", index, length});
     weights.push_back({value->name, value->constant});

@@ -26,7 +26,9 @@ struct Options {
 };
 
 // Writes the model; the file (and its data file) appear whole or not at all. Weights stream from
-// their storage. Throws ExportError(io).
+// their storage. Throws ExportError(io), and ExportError(invalid_argument) with the name of a
+// weight that changed after the export in a way that the model cannot follow; so do the other
+// functions.
 void save(const onnx::Model& model, const std::filesystem::path& path, const Options& options = {});
 // Writes the model with empty data: large weights are outside, in a data file of the right length
 // and no content, which takes no space on the disk. For a checker, which does not look at them.
@@ -41,8 +43,9 @@ struct Weight {
 // The ModelProto's bytes with all weights inside. Throws ExportError(invalid_argument) when over 2
 // GiB.
 std::string serialize(const onnx::Model& model, const Options& options = {});
-// The ModelProto's bytes where initializers of `inline_below` bytes or more are external with
-// location "onnx_native" and offset their index in `weights`: for onnx_ir to map without copies.
+// The ModelProto's bytes where initializers of `inline_below` bytes or more, and those that may
+// change, are external with location "onnx_native" and offset their index in `weights`: for onnx_ir
+// to map without copies.
 std::string serialize_without_weights(const onnx::Model& model, std::vector<Weight>& weights,
                                       const Options& options = {});
 

@@ -20,7 +20,17 @@ from torch.onnx._internal.exporter import (
     _flags,
 )
 
-from onnx_native import _fallbacks, _inputs, _jit, _library, _options, _report, _shapes, _vmap
+from onnx_native import (
+    _fallbacks,
+    _inputs,
+    _jit,
+    _library,
+    _options,
+    _report,
+    _shapes,
+    _specialized,
+    _vmap,
+)
 from onnx_native._program import ONNXProgram
 
 
@@ -235,7 +245,7 @@ class _Exporter:
         elif isinstance(model, torch.export.ExportedProgram):
             captured, strategy = model, None
         else:
-            with _inputs.elements_of(model, inputs.scalars):
+            with _inputs.elements_of(model, inputs.scalars), _specialized.recorded_lines():
                 captured, strategy = self._capture(model, inputs)
         capture_seconds = time.perf_counter() - start
         options = {
@@ -248,13 +258,15 @@ class _Exporter:
         }
         if captured is None:
             assert script is not None
-            native = self._convert(None, (model, script.specs, "forward"), **options)
+            source = (model, script.specs, "forward")
+            native = self._convert(None, source, hints=script.hints, **options)
             program = ONNXProgram(native, None, script.flat)
         else:
             self._dump_program(captured)
             captured = _vmap.unfold(captured)
             names = _shapes.symbol_names(captured, inputs.specs) if inputs.specs else {}
-            native = self._convert(captured, captured, symbol_names=names, **options)
+            hints = self._example_sizes(captured, names)
+            native = self._convert(captured, captured, symbol_names=names, hints=hints, **options)
             program = ONNXProgram(native, captured)
         program._capture_strategy = strategy
         program.export_report["seconds"] = {
@@ -301,6 +313,19 @@ class _Exporter:
             + self._failure_report("pt_export", None)
             + _core._summarize_exception_stack(first)
         ) from first
+
+    def _example_sizes(
+        self, captured: torch.export.ExportedProgram, names: dict[str, str]
+    ) -> dict[str, int]:
+        """The sizes of the example by their names, which must not have specialized the program."""
+        try:
+            hints = _specialized.check(captured, names)
+        except _specialized.SpecializedError as error:
+            raise _errors.ConversionError(
+                "Failed to convert the exported program to an ONNX model.\n"
+                f"{error}{self._failure_report('conversion', captured)}"
+            ) from error
+        return {names.get(symbol, symbol): size for symbol, size in hints.items()}
 
     def _convert(
         self, captured: torch.export.ExportedProgram | None, source: Any, **options: Any

@@ -20,9 +20,10 @@ _original: Callable[..., Any] | None = None
 
 
 def _export_compat(*args: Any, **kwargs: Any) -> Any:
-    from onnx_native import _export
+    from onnx_native import _context, _export
 
-    return _export.export_compat(*args, **kwargs)
+    with _context.neutral():
+        return _export.export_compat(*args, **kwargs)
 
 
 class _StandIn(ModuleType):

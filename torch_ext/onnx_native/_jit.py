@@ -44,6 +44,7 @@ class Inputs:
     Attributes:
         specs: One tuple for each argument.
         arguments: The arguments, in the method's order.
+        hints: The sizes of the arguments that have names.
     """
 
     def __init__(
@@ -62,6 +63,8 @@ class Inputs:
             _spec(value, shape, name)
             for name, value, shape in zip(given, self.arguments, shapes, strict=True)
         ]
+        self.hints: dict[str, int] = {}
+        _collect_hints(self.specs, _pytree.tree_leaves(self.arguments), self.hints)
         self._open = [leaf[0] != "literal" for leaf in _leaves(self.specs)]
 
     def _ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
@@ -163,6 +166,15 @@ def _is_open(dim: Any) -> bool:
     if isinstance(dim, _DimHint):
         return dim.type is not _DimHintType.STATIC
     return dim is not None and not isinstance(dim, int)
+
+
+def _collect_hints(specs: Sequence[Any], values: Sequence[Any], hints: dict[str, int]) -> None:
+    for spec, value in zip(_leaves(specs), values, strict=True):
+        if spec[0] != "tensor":
+            continue
+        for name, size in zip(spec[3], value.shape, strict=True):
+            if isinstance(name, str):
+                hints[name] = min(size, hints.get(name, size))
 
 
 def _leaves(specs: Sequence[Any]) -> list[Any]:

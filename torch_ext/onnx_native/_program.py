@@ -4,6 +4,7 @@ import os
 import pathlib
 import tempfile
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         # Not super().__init__(): it takes a model.
         self._native = native
         self._model: ir.Model | None = None
+        self._weight_type: type = type(None)
         self.exported_program: torch.export.ExportedProgram | None = exported_program
         self._flatten = flatten  # (args, kwargs) to the inputs, where no captured program does it
         self.export_report: dict[str, Any] = native.report()
@@ -62,6 +64,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             if initial is not None:
                 self.initial_state[name] = initial.detach().clone()
         self.state: dict[str, torch.Tensor] = self.initial_state
+        self._tied = {} if exported_program is None else _tied(exported_program)
         self._inference_session: ort.InferenceSession | None = None
         self._tempdir: tempfile.TemporaryDirectory | None = None
         self._capture_strategy: str | None = None
@@ -82,11 +85,58 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         import onnx_ir as ir
         from onnx_ir.tensor_adapters import TorchTensor
 
-        content, weights = self._native.serialize_without_weights()
+        native = self._native
+
+        class Weight(TorchTensor):
+            """A weight of the program, looked up whenever its elements are read."""
+
+            def __init__(self, number: int, name: str) -> None:
+                super().__init__(native.weight(number), name)
+                self._number = number
+                self._raw = None
+
+            @property
+            def raw(self) -> torch.Tensor:  # type: ignore[override]
+                return native.weight(self._number)
+
+        content, weights = native.serialize_without_weights()
         model = ir.serde.deserialize_model(onnx.ModelProto.FromString(content))
-        for name, tensor in weights:
-            model.graph.initializers[name].const_value = TorchTensor(tensor, name)
+        for name, number in weights:
+            model.graph.initializers[name].const_value = Weight(number, name)
+        self._weight_type = Weight
         return model
+
+    def apply_weights(self, state_dict: "dict[str, torch.Tensor]") -> None:
+        """Gives weights new values; see ``torch.onnx.ONNXProgram.apply_weights``.
+
+        What the export computed from weights, such as a convolution with the normalization after
+        it, is computed again.
+
+        Args:
+            state_dict: The new values, by the names that the weights have in the module.
+
+        Raises:
+            ExportError: A value differs in dtype or shape from that of the export, or the structure
+                of the model depends on it. No weight is changed then.
+        """
+        known = set(self._native.set_weights(self._untied(state_dict)))
+        known |= self._tied.keys()
+        graph = None if self._model is None else self._model.graph
+        for name, tensor in state_dict.items():
+            if name in self.initial_state:
+                self.initial_state[name] = tensor.detach().clone()
+            value = None if graph is None else graph.initializers.get(name)
+            if value is not None and not isinstance(value.const_value, self._weight_type):
+                from onnx_ir.tensor_adapters import TorchTensor
+
+                value.const_value = TorchTensor(tensor, name)
+            elif name not in known and value is None:
+                warnings.warn(
+                    f"Weight '{name}' not found in the model. Skipped applying.",
+                    category=torch.onnx.errors.OnnxExporterWarning,
+                    stacklevel=2,
+                )
+        self.release()
 
     @property
     def model_proto(self) -> "onnx.ModelProto":
@@ -152,6 +202,20 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                     if not isinstance(spec.arg, ConstantArgument)
                 ]
         return _onnx_program._process_args(tuple(flat), {})
+
+    def _untied(self, state_dict: "dict[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
+        """The values by the names that the program has for tied weights."""
+        values = dict(state_dict)
+        for name, original in self._tied.items():
+            if name not in values:
+                continue
+            value = values.pop(name)
+            if not torch.equal(values.setdefault(original, value), value):
+                raise ValueError(
+                    f"{name} is the same tensor as {original} in the program, and the new values "
+                    "differ: export the module again"
+                )
+        return values
 
     def initialize_inference_session(
         self,
@@ -224,6 +288,27 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                 ir.save(model, path, external_data=f"{path.name}.data")
             else:
                 ir.save(model, path)
+
+
+def _tied(program: torch.export.ExportedProgram) -> dict[str, str]:
+    """Names of weights that are other weights of the program under a second name."""
+    signature = program.graph_signature
+    inputs = signature.inputs_to_parameters | signature.inputs_to_buffers
+    held = {
+        inputs[node.name]: node
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in inputs and node.users
+    }
+    names: dict[int, str] = {}
+    for name in held:
+        tensor = program.state_dict.get(name)
+        if tensor is not None:
+            names.setdefault(id(tensor), name)
+    return {
+        name: names[id(tensor)]
+        for name, tensor in program.state_dict.items()
+        if name not in held and id(tensor) in names
+    }
 
 
 @contextmanager

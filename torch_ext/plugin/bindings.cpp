@@ -3,6 +3,7 @@
 
 #include "api/torch_version.h"
 #include "aten/graph.h"
+#include "aten/guard.h"
 #include "cli/command_line.h"
 #include "ops/op_table.h"
 #include "plugin/fx_reader.h"
@@ -70,6 +71,12 @@ PYBIND11_MODULE(_C, module) {
   module.def(
       "read_pt2", [](const std::string& path) { return aten::print(*readers::pt2::read(path)); },
       py::arg("path"), "The ATen graph of a program that torch.export.save wrote, as text.");
+  module.def("pinned_sizes", &aten::pinned_sizes, py::arg("guard"),
+             "The sizes that a guard of torch.export pins, as it writes them.");
+  module.def("asserted_guard", &aten::asserted_guard, py::arg("message"),
+             "The guard in the message of torch.export's assertions; empty in other messages.");
+  module.def("describe_pin", &aten::describe_pin, py::arg("guard"), py::arg("size"),
+             "What is said of a guard that pins a size.");
   module.def("command_line", &cli::run, py::arg("arguments"),
              py::call_guard<py::gil_scoped_release>(),
              "What the command onnx-native does with these arguments; its exit code.");

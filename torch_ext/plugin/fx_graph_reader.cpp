@@ -194,7 +194,7 @@ void GraphReader::get_attribute(PyObject* graph_module, PyObject* node, std::str
   }
   Result& result = environment_[node];
   if (THPVariable_Check(object.ptr())) {
-    TensorData data = tensor_data(THPVariable_Unpack(object.ptr()), name);
+    TensorData data = literal_data(THPVariable_Unpack(object.ptr()), name);
     result.argument = graph_.add_constant(path, std::move(data), false);
   } else {
     result.object = std::move(object);
@@ -240,7 +240,7 @@ void GraphReader::call(PyObject* node, std::string_view name, PyObject* meta) {
   const Location* location = locate(name, meta);
   program_.add_origin(location, node);
   std::vector<Argument> call_arguments = arguments(args.ptr(), kwargs.ptr(), target);
-  if (autocast_) autocast(target, value, call_arguments, location);
+  autocast(target, value, call_arguments, location);
   aten::Node* call = graph_.add_node(target.key, std::move(call_arguments), location);
   Argument result = results(call, node, name, value);
   environment_[node].argument = std::move(result);
@@ -518,13 +518,14 @@ Argument GraphReader::results(aten::Node* node, PyObject* fx_node, std::string_v
 
 void GraphReader::autocast(const CallTarget& target, PyObject* value,
                            std::vector<Argument>& arguments, const Location* location) {
-  if (!target.schema || !value) return;
+  if (!target.schema || !value || (!autocast_ && !aten::runs_in_half(*target.schema))) return;
   if (is_sequence(value)) {
     if (Items(value).size() == 0) return;
     value = Items(value)[0];
   }
   const aten::Type result = program_.types.type_of(value);
-  aten::cast_for_autocast(graph_, *target.schema, result, arguments, location);
+  autocast_ = autocast_ || aten::shows_autocast(*target.schema, result, arguments);
+  if (autocast_) aten::cast_for_autocast(graph_, *target.schema, result, arguments, location);
 }
 
 }  // namespace onnx_native::plugin

@@ -108,7 +108,9 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
     if (!tensor || !THPVariable_Check(tensor)) {
       fail(ErrorKind::invalid_program, "the program holds no tensor for ", spec.target);
     }
-    TensorData data = tensor_data(THPVariable_Unpack(tensor), spec.target);
+    const at::Tensor& held = THPVariable_Unpack(tensor);
+    TensorData data = spec.kind == InputSpec::Kind::constant ? literal_data(held, spec.target)
+                                                             : tensor_data(held, spec.target);
     return graph->add_constant(spec.target, std::move(data),
                                spec.kind == InputSpec::Kind::parameter);
   };

@@ -15,13 +15,17 @@ const FxObjects& FxObjects::get() {
   return objects;
 }
 
-at::Tensor to_tensor(const TensorData& data) {
+at::Tensor to_tensor(const TensorData& source) {
+  const TensorData data = current(source);
   const auto options = at::TensorOptions().dtype(to_scalar_type(data.dtype));
   if (data.scale) {  // the elements are nowhere yet
     at::Tensor tensor = at::empty(data.shape, options);
     auto* to = static_cast<std::byte*>(tensor.mutable_data_ptr());
     data.stream([&to](std::span<const std::byte> piece) { to = std::ranges::copy(piece, to).out; });
     return tensor;
+  }
+  if (const auto* weight = dynamic_cast<const aten::TensorWeight*>(weight_of(data))) {
+    return weight->view(data);
   }
   void* memory = const_cast<std::byte*>(data.data);
   auto keep = [owner = data.owner](void*) {};

@@ -19,11 +19,12 @@ namespace onnx_native::plugin {
 // New names for torch.export's symbols: {"s77": "batch"}. Two symbols with one new name become one.
 using SymbolNames = std::unordered_map<std::string, std::string>;
 
+using aten::literal_data;
 using aten::tensor_data;
 using aten::to_dtype;
 using aten::to_scalar_type;
 
-// A tensor over the constant's memory.
+// A tensor with the elements that the constant has now, over its memory where it has some.
 at::Tensor to_tensor(const TensorData& data);
 
 // Reads `meta["val"]`. Expressions are parsed once each.

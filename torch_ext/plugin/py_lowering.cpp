@@ -123,7 +123,7 @@ class PyBuilder {
     if (py::isinstance<PyValue>(object)) return object.cast<PyValue&>().value;
     if (THPVariable_Check(object.ptr())) {
       const at::Tensor& tensor = THPVariable_Unpack(object.ptr());
-      return builder().tensor(tensor_data(tensor, "a lowering's constant"));
+      return builder().tensor(literal_data(tensor, "a lowering's constant"));
     }
     if (py::isinstance<py::bool_>(object)) return number(object.cast<bool>(), dtype);
     if (py::isinstance<py::int_>(object)) return number(object.cast<int64_t>(), dtype);

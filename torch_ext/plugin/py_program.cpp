@@ -9,11 +9,13 @@
 
 namespace onnx_native::plugin {
 
-Program::Program(py::handle source, SymbolNames symbol_names, const ExportOptions& options,
-                 bool verify, bool fallbacks, py::object translations, bool metadata) {
+Program::Program(py::handle source, SymbolNames symbol_names, const aten::Hints& hints,
+                 const ExportOptions& options, bool verify, bool fallbacks, py::object translations,
+                 bool metadata) {
   writing_.metadata = metadata;
   const auto start = std::chrono::steady_clock::now();
   ProgramReader reader(std::move(symbol_names));
+  auto recorded = std::make_optional<ReadScope>(&report_.reads);
   if (py::isinstance<py::str>(source)) {
     graph_ = readers::pt2::read(source.cast<std::string>());
   } else if (py::isinstance<py::tuple>(source)) {
@@ -21,6 +23,8 @@ Program::Program(py::handle source, SymbolNames symbol_names, const ExportOption
   } else {
     graph_ = read_exported_program(source, reader);
   }
+  recorded.reset();
+  aten::check_squeezes(*graph_, hints);
   const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
   PyLowerings foreign(reader, options.opset, fallbacks, std::move(translations));
   model_ = export_graph(*graph_, options, {.verify = verify, .foreign = &foreign}, &report_);
@@ -77,21 +81,49 @@ py::list Program::state() const {
 
 void Program::save(const std::string& path, std::optional<bool> external_data) const {
   const py::gil_scoped_release released;
+  report_.reads.check();
   writer::Options writing = writing_;
   writing.external_data = external_data;
   writer::save(*model_, path, writing);
 }
 
-py::bytes Program::serialize() const { return writer::serialize(*model_, writing_); }
+py::bytes Program::serialize() const {
+  report_.reads.check();
+  return writer::serialize(*model_, writing_);
+}
 
-py::tuple Program::serialize_without_weights() const {
-  std::vector<writer::Weight> weights;
-  const py::bytes bytes = writer::serialize_without_weights(*model_, weights, writing_);
-  py::list tensors;
-  for (const writer::Weight& weight : weights) {
-    tensors.append(py::make_tuple(weight.name, to_tensor(*weight.data)));
+py::tuple Program::serialize_without_weights() {
+  report_.reads.check();
+  weights_.clear();
+  const py::bytes bytes = writer::serialize_without_weights(*model_, weights_, writing_);
+  py::list names;
+  for (size_t i = 0; i < weights_.size(); ++i) names.append(py::make_tuple(weights_[i].name, i));
+  return py::make_tuple(bytes, names);
+}
+
+at::Tensor Program::weight(size_t number) const {
+  report_.reads.check();
+  return to_tensor(*weights_.at(number).data);
+}
+
+std::vector<std::string> Program::set_weights(const std::map<std::string, at::Tensor>& tensors) {
+  std::vector<std::string> known;
+  std::vector<std::pair<aten::TensorWeight*, at::Tensor>> before;
+  try {
+    for (const aten::Constant& constant : graph_->constants) {
+      const auto given = tensors.find(constant.value->name);
+      auto* weight = dynamic_cast<aten::TensorWeight*>(weight_of(constant.data));
+      if (!weight || given == tensors.end()) continue;
+      before.emplace_back(weight, weight->tensor());
+      weight->assign(given->second);
+      known.push_back(given->first);
+    }
+    report_.reads.check();
+  } catch (...) {
+    for (const auto& [weight, tensor] : before) weight->assign(tensor);
+    throw;
   }
-  return py::make_tuple(bytes, tensors);
+  return known;
 }
 
 std::string Program::text() const { return onnx::print(*model_); }
@@ -100,7 +132,7 @@ void bind_program(py::module_& module) {
   py::class_<Program>(module, "Program")
       .def(py::init([](py::handle source, int64_t opset, bool optimize,
                        std::vector<std::string> input_names, std::vector<std::string> output_names,
-                       SymbolNames symbol_names, const py::object& state,
+                       SymbolNames symbol_names, const aten::Hints& hints, const py::object& state,
                        const py::object& functions, bool verify, bool fallbacks,
                        py::object translations, bool metadata) {
              ExportOptions options;
@@ -118,15 +150,16 @@ void bind_program(py::module_& module) {
              } else {
                options.functions.classes = functions.cast<std::vector<std::string>>();
              }
-             return std::make_unique<Program>(source, std::move(symbol_names), options, verify,
-                                              fallbacks, std::move(translations), metadata);
+             return std::make_unique<Program>(source, std::move(symbol_names), hints, options,
+                                              verify, fallbacks, std::move(translations), metadata);
            }),
            py::arg("source"), py::kw_only(), py::arg("opset"), py::arg("optimize") = true,
            py::arg("input_names") = std::vector<std::string>(),
            py::arg("output_names") = std::vector<std::string>(),
-           py::arg("symbol_names") = SymbolNames(), py::arg("state") = false,
-           py::arg("functions") = false, py::arg("verify") = false, py::arg("fallbacks") = false,
-           py::arg("translations") = py::none(), py::arg("metadata") = true)
+           py::arg("symbol_names") = SymbolNames(), py::arg("hints") = aten::Hints(),
+           py::arg("state") = false, py::arg("functions") = false, py::arg("verify") = false,
+           py::arg("fallbacks") = false, py::arg("translations") = py::none(),
+           py::arg("metadata") = true)
       .def_property_readonly("input_names", &Program::input_names)
       .def_property_readonly("output_names", &Program::output_names)
       .def_property_readonly("weight_bytes", &Program::weight_bytes)
@@ -136,6 +169,8 @@ void bind_program(py::module_& module) {
       .def("save", &Program::save, py::arg("path"), py::arg("external_data") = py::none())
       .def("serialize", &Program::serialize)
       .def("serialize_without_weights", &Program::serialize_without_weights)
+      .def("weight", &Program::weight)
+      .def("set_weights", &Program::set_weights)
       .def("text", &Program::text);
 }
 

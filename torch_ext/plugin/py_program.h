@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "api/export.h"
+#include "aten/example_sizes.h"
 #include "plugin/fx_types.h"
 #include "writer/writer.h"
 
@@ -22,8 +24,10 @@ class Program {
   // With `fallbacks`,
   // PyTorch helps with operators that the op table lacks. `translations` is the user's
   // onnx_native._translation.Table or None. With `metadata`, nodes say where they come from.
-  Program(py::handle source, SymbolNames symbol_names, const ExportOptions& options, bool verify,
-          bool fallbacks, py::object translations, bool metadata);
+  // `hints` are the sizes of the example, by the names of the symbols.
+  Program(py::handle source, SymbolNames symbol_names, const aten::Hints& hints,
+          const ExportOptions& options, bool verify, bool fallbacks, py::object translations,
+          bool metadata);
 
   std::vector<std::string> input_names() const;
   std::vector<std::string> output_names() const;
@@ -34,8 +38,15 @@ class Program {
   py::list state() const;
   void save(const std::string& path, std::optional<bool> external_data) const;
   py::bytes serialize() const;
-  // The model's bytes without its weights, and these, in the order in which they are referred to.
-  py::tuple serialize_without_weights() const;
+  // The model's bytes without its weights, and (name, number for `weight`) of these, in the order
+  // in which they are referred to.
+  py::tuple serialize_without_weights();
+  // The elements that a weight has now.
+  at::Tensor weight(size_t number) const;
+  // Gives weights new elements, by the names that they have in the module; the names that the
+  // program has. All or none: throws ExportError(invalid_argument) with the name of one that
+  // differs in dtype or shape, or whose values decided how the model looks.
+  std::vector<std::string> set_weights(const std::map<std::string, at::Tensor>& tensors);
   std::string text() const;
   int64_t opset() const { return model_->opset; }
 
@@ -46,6 +57,7 @@ class Program {
   std::unique_ptr<onnx::Model> model_;
   ExportReport report_;
   writer::Options writing_;
+  std::vector<writer::Weight> weights_;  // those that `weight` numbers
 };
 
 void bind_program(py::module_& module);

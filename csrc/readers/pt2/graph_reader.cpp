@@ -7,6 +7,7 @@
 
 #include "aten/autocast.h"
 #include "aten/capture.h"
+#include "aten/guard.h"
 #include "aten/scopes.h"
 #include "aten/stack_trace.h"
 #include "readers/pt2/weights.h"
@@ -203,6 +204,10 @@ Dim Types::sized(const Json& sym_int, const DimRange& otherwise) {
     const std::optional<Dim> parsed =
         parse_dim(text, [this](std::string_view name) { return symbol(name); });
     at->second = parsed ? *parsed : Dim::fresh(otherwise);
+    const Json* hint = optional_field(value, "hint");
+    const Json* number = hint && hint->is_object() ? optional_field(*hint, "as_int") : nullptr;
+    if (number && number->is_number_integer() && at->second.is_symbol())
+      hints_.emplace(at->second.str(), number->get<int64_t>());
   }
   return at->second;
 }
@@ -363,7 +368,7 @@ void GraphReader::read_nodes() {
 
 void GraphReader::read_node(const Json& node) {
   const std::string op = key_of(string(field(node, "target"), "target"));
-  if (aten::is_check(op.substr(0, op.find('.')))) return;
+  if (aten::is_check(op.substr(0, op.find('.')))) return check_assertion(node, op);
   if (aten::is_transparent(op)) return inline_body(node, op);
   const Json::array_t& results = list(field(node, "outputs"), "outputs");
   // A size that is a number in this program.
@@ -385,16 +390,32 @@ void GraphReader::read_node(const Json& node) {
   }
 }
 
+// An assertion of torch.export's own may pin a size of the program. It says which in its message.
+void GraphReader::check_assertion(const Json& node, const std::string& op) const {
+  if (!op.starts_with("aten::_assert_scalar")) return;
+  const Json::array_t& inputs = list(field(node, "inputs"), "inputs");
+  if (inputs.size() < 2) return;
+  const auto [kind, message] = choice(field(inputs[1], "arg"), "a message");
+  if (kind != "as_string" || !message.is_string()) return;
+  const std::string guard = aten::asserted_guard(message.get_ref<const std::string&>());
+  for (const std::string& size : aten::pinned_sizes(guard)) {
+    if (types_.hints().contains(size))
+      fail(ErrorKind::unsupported, aten::describe_pin(guard, size));
+  }
+}
+
 void GraphReader::call(const std::string& op, const std::string& name, std::span<const Json> inputs,
                        std::span<const Json> outputs, const Location* location) {
   const bool python = op.starts_with("python::") || op.starts_with("higher_order::");
   const aten::Schema* schema = python ? nullptr : aten::find_schema(op);
   std::vector<Argument> operands = arguments(inputs, schema, op);
-  if (autocast_ && schema) {
+  if (schema && (autocast_ || aten::runs_in_half(*schema))) {
     bool first = true;
     for_each_result(outputs, [&](std::string_view kind, const Json& value) {
-      if (std::exchange(first, false))
-        aten::cast_for_autocast(graph_, *schema, type_of(kind, value), operands, location);
+      if (!std::exchange(first, false)) return;
+      const aten::Type result = type_of(kind, value);
+      autocast_ = autocast_ || aten::shows_autocast(*schema, result, operands);
+      if (autocast_) aten::cast_for_autocast(graph_, *schema, result, operands, location);
     });
   }
   aten::Node* node = graph_.add_node(op, std::move(operands), location);

@@ -25,6 +25,8 @@ class Types {
   aten::Type tensor(const Json& meta);
   // What a {"as_expr": ...} or {"as_int": ...} says.
   Dim dim(const Json& sym_int);
+  // What symbols stood for in the example.
+  const std::unordered_map<std::string, int64_t>& hints() const { return hints_; }
 
  private:
   Dim sized(const Json& sym_int, const DimRange& otherwise);
@@ -34,6 +36,7 @@ class Types {
   bool reads_input_ = false;
   std::unordered_map<std::string, Dim> dims_;
   std::unordered_map<std::string, Dim> symbols_;
+  std::unordered_map<std::string, int64_t> hints_;
 };
 
 // Reads the nodes of a graph into an aten::Graph. What a name stands for is an Argument: a value, a
@@ -53,6 +56,7 @@ class GraphReader {
 
  private:
   void read_node(const Json& node);
+  void check_assertion(const Json& node, const std::string& op) const;
   void inline_body(const Json& node, const std::string& op);
   // Adds the call of an operator with the JSON of its arguments and results.
   void call(const std::string& op, const std::string& name, std::span<const Json> inputs,

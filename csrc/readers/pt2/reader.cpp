@@ -3,6 +3,8 @@
 #include <set>
 #include <unordered_set>
 
+#include "aten/example_sizes.h"
+#include "aten/guard.h"
 #include "readers/pt2/archive.h"
 #include "readers/pt2/graph_reader.h"
 #include "readers/pt2/weights.h"
@@ -92,8 +94,10 @@ class ProgramReader {
     const std::unordered_set<std::string> used = used_names(source_);
     for (const Json& spec : list(field(signature_, "input_specs"), "input_specs"))
       read_input(spec, used);
+    check_guards();
     body_.read_nodes();
     read_outputs();
+    aten::check_squeezes(*graph_, types_.hints());
     return std::move(graph_);
   }
 
@@ -124,6 +128,32 @@ class ProgramReader {
     const std::string& full_name = string(field(value, target), target);
     body_.define(name,
                  graph_->add_constant(full_name, weights_.find(full_name), kind == "parameter"));
+  }
+
+  // Throws where the program holds for few sizes only of a dimension that it leaves dynamic. A
+  // guard on a size by itself has made that size a number of the program.
+  void check_guards() const {
+    const Json* ranges = optional_field(model_, "range_constraints");
+    if (ranges && ranges->is_object()) {
+      for (const auto& [symbol, range] : ranges->items()) {
+        const Json* least = range.is_object() ? optional_field(range, "min_val") : nullptr;
+        const Json* most = range.is_object() ? optional_field(range, "max_val") : nullptr;
+        if (least && most && least->is_number_integer() && *least == *most &&
+            types_.hints().contains(symbol))
+          fail(ErrorKind::unsupported,
+               aten::describe_pin(concat(symbol, " == ", least->dump()), symbol));
+      }
+    }
+    const Json* guards = optional_field(model_, "guards_code");
+    if (!guards || !guards->is_array()) return;
+    for (const Json& guard : *guards) {
+      if (!guard.is_string()) continue;
+      const auto& text = guard.get_ref<const std::string&>();
+      for (const std::string& size : aten::pinned_sizes(text)) {
+        if (!text.starts_with(size + " == "))
+          fail(ErrorKind::unsupported, aten::describe_pin(text, size));
+      }
+    }
   }
 
   void read_outputs() {

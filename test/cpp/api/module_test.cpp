@@ -174,6 +174,30 @@ TEST(Module, IsTheSameFromAFile) {
   EXPECT_EQ(from_file, export_module(make_module(), options).serialize(/*metadata=*/false));
 }
 
+TEST(Module, KeepsWeightsThatAreReplacedAfterTheExport) {
+  torch::jit::Module module = make_module();
+  const Program program = export_module(module, {.inputs = {parse_input("x:float32[2,3]")}});
+  const std::string before = program.serialize();
+  at::Tensor scale = module.attr("scale").toTensor();
+  scale.set_data(at::ones({1}, at::kDouble));
+  EXPECT_EQ(program.serialize(), before);
+}
+
+TEST(Module, NamesAWeightWhoseMemoryIsGone) {
+  torch::jit::Module module = make_module();
+  const Program program = export_module(module, {.inputs = {parse_input("x:float32[2,3]")}});
+  module.attr("scale").toTensor().storage().set_nbytes(4);
+  try {
+    program.serialize();
+    FAIL() << "no error";
+  } catch (const ExportError& error) {
+    EXPECT_EQ(name(error.kind()), name(ErrorKind::invalid_argument));
+    EXPECT_NE(std::string_view(error.what()).find("the memory of scale was released"),
+              std::string_view::npos)
+        << error.what();
+  }
+}
+
 TEST(Module, SaysWhatDoesNotFit) {
   EXPECT_NE(error_of({}).find("input x"), std::string::npos);
   EXPECT_NE(error_of({.method = "thrice"}).find("no method thrice"), std::string::npos);

@@ -1,0 +1,114 @@
+#include "base/weight.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "base/error.h"
+
+namespace onnx_native {
+namespace {
+
+thread_local WeightReads* current_reads = nullptr;
+
+// The deleters of owners: by them an owner's type is known again.
+struct WeightOwner {
+  std::shared_ptr<Weight> weight;
+  void operator()(const void*) const {}
+};
+struct DerivedOwner {
+  std::shared_ptr<const Derivation> derivation;
+  std::shared_ptr<const void> memory;
+  void operator()(const void*) const {}
+};
+
+const Derivation* derivation_of(const TensorData& data) {
+  const auto* owner = std::get_deleter<DerivedOwner>(data.owner);
+  return owner ? owner->derivation.get() : nullptr;
+}
+
+uint64_t hash_of(const TensorData& data) {
+  const ReadScope unrecorded(nullptr);
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  data.stream([&hash](std::span<const std::byte> piece) {
+    for (const std::byte byte : piece) {
+      hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
+    }
+  });
+  return hash;
+}
+
+bool is_same_memory(const TensorData& a, const TensorData& b) {
+  return weight_of(a) == weight_of(b) && a.data == b.data && a.dtype == b.dtype &&
+         a.shape == b.shape && a.strides == b.strides;
+}
+
+}  // namespace
+
+std::shared_ptr<const void> as_owner(std::shared_ptr<Weight> weight) {
+  const void* memory = weight->origin();
+  return {memory, WeightOwner{std::move(weight)}};
+}
+
+Weight* weight_of(const TensorData& data) {
+  const auto* owner = std::get_deleter<WeightOwner>(data.owner);
+  return owner ? owner->weight.get() : nullptr;
+}
+
+void derive(TensorData& data, Derivation derivation) {
+  if (std::ranges::none_of(derivation.sources, can_change)) return;
+  DerivedOwner owner{std::make_shared<const Derivation>(std::move(derivation)), data.owner};
+  data.owner = std::shared_ptr<const void>(data.data, std::move(owner));
+}
+
+bool can_change(const TensorData& data) { return weight_of(data) || derivation_of(data); }
+
+TensorData current(const TensorData& data) {
+  const Derivation* derivation = derivation_of(data);
+  if (!derivation) return data;
+  const ReadScope unrecorded(nullptr);
+  std::vector<TensorData> sources;
+  for (const TensorData& source : derivation->sources) sources.push_back(current(source));
+  std::optional<TensorData> result = derivation->compute(sources);
+  if (!result || result->dtype != data.dtype || result->shape != data.shape) {
+    fail(ErrorKind::invalid_argument,
+         "a constant of the model can no longer be computed from its weights, whose values have "
+         "changed since the export: export again");
+  }
+  return std::move(*result);
+}
+
+const std::byte* start_of(const TensorData& data) {
+  const Weight* weight = weight_of(data);
+  return weight ? weight->data() + (data.data - weight->origin()) : data.data;
+}
+
+void WeightReads::add(const TensorData& data) {
+  // The last one first: a tensor is read element by element.
+  const bool known = std::ranges::any_of(reads_ | std::views::reverse, [&data](const Read& read) {
+    return is_same_memory(read.data, data);
+  });
+  if (!known) reads_.push_back({data, hash_of(data)});
+}
+
+void WeightReads::check() const {
+  for (const Read& read : reads_) {
+    if (hash_of(read.data) == read.hash) continue;
+    fail(ErrorKind::invalid_argument, "the values of ", weight_of(read.data)->name(),
+         " have changed since the export, and the structure of the model depends on them: export"
+         " again");
+  }
+}
+
+ReadScope::ReadScope(WeightReads* reads) : outer_(std::exchange(current_reads, reads)) {}
+
+ReadScope::~ReadScope() { current_reads = outer_; }
+
+void note_read(const TensorData& data) {
+  if (!current_reads) return;
+  if (weight_of(data)) current_reads->add(data);
+  const Derivation* derivation = derivation_of(data);
+  if (!derivation) return;
+  for (const TensorData& source : derivation->sources) note_read(source);
+}
+
+}  // namespace onnx_native

@@ -1,0 +1,173 @@
+"""Exports inside the caller's context managers: the same model as outside, or eager's numbers."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from onnx_native import _library
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+
+class Network(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.conv = torch.nn.Conv1d(1, 2, 3)
+        self.norm = torch.nn.BatchNorm1d(2)
+        self.register_buffer("shift", torch.arange(4.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.linear(x) + self.shift + torch.zeros(4) + torch.arange(4) * torch.tensor(2.0)
+        z = self.norm(self.conv(y[:, None])).softmax(-1)
+        filled = torch.empty_like(z).fill_(2.0)
+        filled[:, 0] = torch.full((1,), 3.0)
+        return z @ z.mT + filled[:, :, :2] + torch.cat([z, z]).cumsum(0).sum()
+
+
+class Regions(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y = self.linear(x)
+        with torch.no_grad():
+            z = self.linear(x)
+        return y.float() + z
+
+
+@contextmanager
+def default_device(device: str) -> Iterator[None]:
+    torch.set_default_device(device)
+    try:
+        yield
+    finally:
+        torch.set_default_device(None)
+
+
+@contextmanager
+def deterministic() -> Iterator[None]:
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+CONTEXTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+    "autocast bfloat16": lambda: torch.autocast("cpu", dtype=torch.bfloat16),
+    "autocast float16": lambda: torch.autocast("cpu", dtype=torch.float16),
+    "autocast off": lambda: torch.autocast("cpu", enabled=False),
+    "inference_mode": torch.inference_mode,
+    "no_grad": torch.no_grad,
+    "enable_grad": torch.enable_grad,
+    "device cpu": lambda: torch.device("cpu"),
+    "device meta": lambda: torch.device("meta"),
+    "default device cpu": lambda: default_device("cpu"),
+    "default device meta": lambda: default_device("meta"),
+    "fake": FakeTensorMode,
+    "deterministic": deterministic,
+    "anomaly": lambda: torch.autograd.set_detect_anomaly(True),
+}
+ROUTES = ["module", "program", "script", "trace"]
+
+
+def model_of(module: torch.nn.Module, route: str, x: torch.Tensor) -> Any:
+    if route == "script":
+        return torch.jit.script(module)
+    if route == "trace":
+        return torch.jit.trace(module, x)
+    if route == "program":
+        shapes = ({0: torch.export.Dim("n")},)
+        return torch.export.export(module, (x,), dynamic_shapes=shapes)
+    return module
+
+
+def export(model: Any, x: torch.Tensor) -> Any:
+    program = torch.onnx.export(model, (x,), dynamo=True, verbose=False, dynamic_shapes=({0: "n"},))
+    assert program is not None
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    return program
+
+
+def without_origins(program: Any) -> list[str]:
+    graph = program.model_proto.graph
+    for node in graph.node:
+        del node.metadata_props[:]
+    return [str(node) for node in graph.node] + [str(value) for value in graph.output]
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_the_same_as_outside(context: str, route: str) -> None:
+    module, x = Network().eval(), torch.randn(3, 4)
+    model = model_of(module, route, x)
+    outside = export(model, x)
+    with CONTEXTS[context]():
+        inside = export(model, x)
+        # The context is still there.
+        assert torch.is_autocast_enabled("cpu") == ("autocast" in context and "off" not in context)
+        assert torch.is_inference_mode_enabled() == (context == "inference_mode")
+        assert (torch.get_default_device().type == "meta") == context.endswith("meta")
+    assert without_origins(inside) == without_origins(outside)
+    torch.testing.assert_close(inside(x)[0], module(x).detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.parametrize("context", CONTEXTS)
+def test_regions_of_the_module_stay(context: str) -> None:
+    module, x = Regions().eval(), torch.randn(3, 4)
+    with CONTEXTS[context]():
+        program = export(module, x)
+    torch.testing.assert_close(program(x)[0], module(x).detach(), rtol=1e-2, atol=1e-2)
+    casts = [node.op_type for node in program.model_proto.graph.node].count("Cast")
+    assert casts >= 2
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("module", [Network(), Regions()], ids=["network", "regions"])
+def test_programs_captured_under_autocast(
+    module: torch.nn.Module, dtype: torch.dtype, tmp_path: pathlib.Path
+) -> None:
+    if isinstance(module, Regions) and dtype is torch.float16:
+        dtype = torch.bfloat16
+    module, x = module.eval(), torch.randn(3, 4)
+    with torch.autocast("cpu", dtype=dtype), torch.no_grad():
+        captured = torch.export.export(module, (x,), dynamic_shapes=({0: torch.export.Dim("n")},))
+        expected = module(x)
+    result = export(captured, x)(x)[0]
+    assert result.dtype == expected.dtype
+    torch.testing.assert_close(result, expected, rtol=3e-2, atol=3e-2)
+    torch.export.save(captured, tmp_path / "model.pt2")
+    target = tmp_path / "model.onnx"
+    code = _library.extension().command_line([str(tmp_path / "model.pt2"), "-o", str(target)])
+    assert code == 0
+    assert len(onnx.load(target).graph.node) > 0
+
+
+def test_inference_tensors() -> None:
+    with torch.inference_mode():
+        module, x = Network().eval(), torch.randn(3, 4)
+        program = export(module, x)
+        torch.testing.assert_close(program(x)[0], module(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_an_export_in_the_middle_of_training(dtype: torch.dtype) -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).to(dtype)
+    optimizer = torch.optim.SGD(module.parameters())
+    x = torch.randn(3, 4, dtype=dtype)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype is torch.float32):
+        loss = module(x).float().sum()
+        program = export(module.eval(), x)
+    loss.backward()
+    torch.testing.assert_close(program(x)[0], module(x).detach(), rtol=1e-4, atol=1e-5)
+    optimizer.step()

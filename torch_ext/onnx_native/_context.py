@@ -1,0 +1,50 @@
+"""What the caller's context must not do to an export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+
+@contextmanager
+def neutral() -> Iterator[None]:
+    """Lets an export be what it is outside of the caller's context managers.
+
+    Autocast, inference mode, anomaly detection, a default device and dispatch modes such as
+    FakeTensorMode would be captured in part, or fail in torch.export. The default dtype stays: it
+    says what the program computes.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_disable_current_modes())
+        if torch.is_inference_mode_enabled():
+            stack.enter_context(torch.inference_mode(False))
+        if torch.is_anomaly_enabled():
+            stack.enter_context(torch.autograd.set_detect_anomaly(False))
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        stack.enter_context(_no_autocast())
+        yield
+
+
+@contextmanager
+def _no_autocast() -> Iterator[None]:
+    # Not torch.autocast(enabled=False): the capture would record the region.
+    devices = [
+        device
+        for device in ("cpu", "cuda", "xpu", "mps", "hpu", "privateuseone")
+        if _has_autocast(device) and torch.is_autocast_enabled(device)
+    ]
+    for device in devices:
+        torch.set_autocast_enabled(device, False)
+    try:
+        yield
+    finally:
+        for device in devices:
+            torch.set_autocast_enabled(device, True)
+
+
+def _has_autocast(device: str) -> bool:
+    return torch.amp.is_autocast_available(device)

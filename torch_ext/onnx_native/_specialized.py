@@ -1,0 +1,268 @@
+"""What a captured program takes for granted about dynamic sizes.
+
+torch.export decides some things by the example: what ``int(n * 0.5)`` is, which ``if`` is taken,
+that a size of 1 broadcasts. Where that makes the program wrong for other sizes, or for the example
+itself, the export is an error that names the dimension and the source line.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import traceback
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.export.graph_signature import InputKind
+from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_symbols
+from torch.utils import _pytree
+
+from onnx_native import _library
+
+
+class SpecializedError(Exception):
+    """The program holds only for some sizes of a dimension that is to be dynamic."""
+
+
+_TORCH = os.path.dirname(torch.__file__)
+
+# The user's lines of deferred assertions, by their expressions: torch.export forgets them.
+_lines: weakref.WeakKeyDictionary[ShapeEnv, dict[str, str]] = weakref.WeakKeyDictionary()
+
+
+@contextmanager
+def recorded_lines() -> Iterator[None]:
+    """Keeps the source lines of the assertions of captures in its block."""
+    cleanup = ShapeEnv.cleanup
+
+    def keep_lines(env: ShapeEnv) -> None:
+        _lines[env] = {
+            str(each.expr): _stack_line(each.stack)
+            for asserts in env.deferred_runtime_asserts.values()
+            for each in asserts
+            if _library.extension().pinned_sizes(str(each.expr))
+        }
+        cleanup(env)
+
+    ShapeEnv.cleanup = keep_lines  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        ShapeEnv.cleanup = cleanup  # type: ignore[method-assign]
+
+
+def check(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> dict[str, int]:
+    """The sizes that torch.export's symbols stood for in the example.
+
+    Args:
+        program: What was captured.
+        names: What the user calls torch.export's symbols.
+
+    Raises:
+        SpecializedError: The program pins a dynamic dimension, or contradicts the example.
+    """
+    dynamic = _dynamic_symbols(program)
+    if not dynamic:
+        return {}
+    for guard, place in _guards(program):
+        for size in _library.extension().pinned_sizes(guard):
+            if size in dynamic or (size.startswith("L[") and not guard.startswith(f"{size} == ")):
+                raise _pinned(guard, size, names, place)
+    for symbol, value_range in program.range_constraints.items():
+        if str(symbol) in dynamic and value_range.lower == value_range.upper:
+            raise _pinned(f"{symbol} == {value_range.lower}", str(symbol), names, "")
+    hints = _example_sizes(program)
+    if any(hints.get(symbol, 2) < 2 for symbol in dynamic):
+        _check_shapes(program, names, hints)
+    return hints
+
+
+def _pinned(guard: str, size: str, names: Mapping[str, str], place: str) -> SpecializedError:
+    text = _library.extension().describe_pin(_renamed(guard, names), names.get(size, size))
+    return _error(text, place)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    for symbol, name in names.items():
+        text = re.sub(rf"\b{re.escape(symbol)}\b", name, text)
+    return text
+
+
+def _error(message: str, place: str) -> SpecializedError:
+    return SpecializedError(f"ExportError [unsupported]: {message}{place}")
+
+
+def _values(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Any]]:
+    """What the user's inputs are in the captured program."""
+    specs = program.graph_signature.input_specs
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    for node, spec in zip(placeholders, specs, strict=True):
+        if spec.kind is InputKind.USER_INPUT:
+            yield node, node.meta.get("val")
+
+
+def _sizes(value: Any) -> list[torch.SymInt]:
+    sizes = value.shape if isinstance(value, torch.Tensor) else [value]
+    return [size for size in sizes if isinstance(size, torch.SymInt)]
+
+
+def _dynamic_symbols(program: torch.export.ExportedProgram) -> set[str]:
+    return {
+        str(symbol)
+        for _, value in _values(program)
+        for size in _sizes(value)
+        for symbol in free_symbols(size)
+    }
+
+
+def _example_sizes(program: torch.export.ExportedProgram) -> dict[str, int]:
+    """What torch.export's symbols stood for in the example, where it is known."""
+    hints: dict[str, int] = {}
+    for _, value in _values(program):
+        for size in _sizes(value):
+            expression, hint = size.node.expr, size.node.hint
+            if expression.is_Symbol and hint is not None:
+                known = hints.setdefault(str(expression), int(hint))
+                if known != hint:
+                    raise _error(
+                        f"the captured program has one dynamic size where the example has {known} "
+                        f"and {int(hint)}: torch.export assumes that no dynamic size is 1, and "
+                        "that sizes which broadcast are equal; export with equal sizes in the "
+                        "example, or make the dimension of size 1 static",
+                        "",
+                    )
+    return hints
+
+
+def _shape_env(program: torch.export.ExportedProgram) -> ShapeEnv | None:
+    for _, value in _values(program):
+        for size in _sizes(value):
+            return size.node.shape_env
+    return None
+
+
+def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, str]]:
+    """The conditions under which the program holds, with where the user's program asked."""
+    env = _shape_env(program)
+    if env is not None:
+        for guard in env.guards:
+            yield _simplified(env, guard.expr), _line(guard.sloc)
+        for asserts in env.deferred_runtime_asserts.values():
+            for each in asserts:
+                yield _simplified(env, each.expr), _lines.get(env, {}).get(str(each.expr), "")
+    for node in program.graph.nodes:
+        if node.target is torch.ops.aten._assert_scalar.default and isinstance(node.args[1], str):
+            yield _library.extension().asserted_guard(node.args[1]), _node_line(node)
+    if env is None or not env.guards:  # they are of a program that was loaded
+        for text in getattr(program, "_guards_code", None) or ():
+            yield text, ""
+
+
+def _simplified(env: ShapeEnv, expression: Any) -> str:
+    text = str(expression)
+    return str(env.simplify(expression)) if _library.extension().pinned_sizes(text) else text
+
+
+def _line(sloc: Any) -> str:
+    frame = getattr(sloc, "maybe_user_loc", None) or getattr(sloc, "framework_loc", None)
+    if isinstance(frame, traceback.FrameSummary):
+        return f"\n  at {frame.filename}:{frame.lineno}\n    {frame.line}"
+    return f"\n  at {frame}" if frame else ""
+
+
+def _stack_line(stack: Any) -> str:
+    frames = [frame for frame in stack.summary() if not _is_torch(frame.filename)]
+    if not frames:
+        return ""
+    frame = frames[-1]
+    return f"\n  at {frame.filename}:{frame.lineno}\n    {frame.line}"
+
+
+def _is_torch(path: str) -> bool:
+    return path.startswith((_TORCH, "<"))
+
+
+def _node_line(node: torch.fx.Node) -> str:
+    trace = (node.stack_trace or "").strip().splitlines()
+    return "\n  " + "\n  ".join(line.strip() for line in trace[-2:]) if trace else ""
+
+
+def _check_shapes(
+    program: torch.export.ExportedProgram, names: Mapping[str, str], hints: Mapping[str, int]
+) -> None:
+    """Compares the recorded shapes with eager's, for the example's sizes.
+
+    torch.export assumes that a dynamic size is not 1. An example with such a size may contradict
+    what it has decided.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    env = _shape_env(program)
+
+    def size_of(size: Any) -> int:
+        if not isinstance(size, torch.SymInt):
+            return int(size)
+        expression = size.node.expr
+        return int(expression.xreplace({s: hints[str(s)] for s in free_symbols(size)}))
+
+    def concrete(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            strides = [size_of(stride) for stride in value.stride()]
+            shape = [size_of(size) for size in value.shape]
+            return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device)
+        return size_of(value) if isinstance(value, torch.SymInt) else value
+
+    def argument(value: Any) -> Any:
+        return concrete(value.meta["val"]) if isinstance(value, torch.fx.Node) else value
+
+    for node in program.graph.nodes:
+        if not isinstance(node.target, torch._ops.OpOverload) or env is None:
+            continue
+        recorded = node.meta.get("val")
+        if not _has_dynamic_shape(recorded) or "squeeze" in node.target._schema.name:
+            continue  # of squeeze the core says more
+        try:
+            with mode:
+                args, kwargs = _pytree.tree_map_only(
+                    torch.fx.Node, argument, (node.args, dict(node.kwargs))
+                )
+                actual = node.target(*args, **kwargs)
+                expected = _pytree.tree_map(concrete, recorded)
+        except Exception:
+            continue  # depends on data, or on a symbol without a hint
+        if _shapes(actual) != _shapes(expected):
+            ones = [names.get(s, s) for s, hint in hints.items() if hint < 2]
+            raise _error(
+                f"the sizes of the example contradict the captured program: {node.target} gives "
+                f"{_text(recorded, names)} in the program, which is {_shapes(expected)} for the "
+                f"example, and eager gives {_shapes(actual)}. torch.export assumes that no dynamic "
+                f"size is 1 or 0; export with larger sizes of {', '.join(ones)} in the example, "
+                "or make the dimension static",
+                _node_line(node),
+            )
+
+
+def _has_dynamic_shape(recorded: Any) -> bool:
+    return any(
+        isinstance(size, torch.SymInt)
+        for value in _pytree.tree_leaves(recorded)
+        if isinstance(value, torch.Tensor)
+        for size in value.shape
+    )
+
+
+def _shapes(result: Any) -> list[list[int]]:
+    return [
+        list(value.shape)
+        for value in _pytree.tree_leaves(result)
+        if isinstance(value, torch.Tensor)
+    ]
+
+
+def _text(recorded: Any, names: Mapping[str, str]) -> str:
+    shapes = [[str(size) for size in shape] for shape in _shapes(recorded)]
+    return _renamed(str(shapes).replace("'", ""), names)
