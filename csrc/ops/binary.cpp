@@ -61,9 +61,9 @@ Value integer_pow(Builder& b, Value self, Value exponent) {
   const Value zero = b.i64(0);
   const Value one = b.i64(1);
   if (exponent->is_constant() && exponent->rank() == 0 && exponent->constant->integer(0) >= 0) {
-    return b.cast(b.Pow(base, power), dtype);
+    return b.cast(integer_power(b, base, power), dtype);
   }
-  const Value positive = b.Pow(base, b.Max(power, zero));
+  const Value positive = integer_power(b, base, b.Max(power, zero));
   const Value odd = b.Equal(b.op("Mod", {power, b.i64(2)}), one);
   const Value of_minus_one = b.where(odd, b.i64(-1), one);
   const Value negative =

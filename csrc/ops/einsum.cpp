@@ -58,23 +58,46 @@ Labels implicit_output(const std::vector<Labels>& operands, int64_t covered) {
   return output;
 }
 
-// An ellipsis stands for different numbers of dimensions in different operands, which ONNX Runtime
-// does not take: its dimensions get letters of their own, and every label a lower-case letter.
-Value einsum(Builder& b, std::string equation, Values tensors, Ignored) {
-  const size_t arrow = equation.find("->");
-  const std::vector<Term> terms = parse_terms(b, equation.substr(0, arrow));
-  b.check(terms.size() == tensors.size(), "an equation for ", terms.size(), " operands with ",
-          tensors.size());
-  std::vector<Labels> operands;
-  int64_t covered = 0;
-  for (size_t i = 0; i < terms.size(); ++i) {
-    const int64_t here = tensors[i]->rank() - terms[i].letters();
-    operands.push_back(terms[i].labels(here));
-    if (terms[i].ellipsis) covered = std::max(covered, here);
+// The different labels, except those.
+Labels without(const Labels& labels, const Labels& removed) {
+  Labels left;
+  for (int label : labels) {
+    const bool stays = std::ranges::find(removed, label) == removed.end();
+    if (stays && std::ranges::find(left, label) == left.end()) left.push_back(label);
   }
-  const Labels output = arrow == std::string::npos
-                            ? implicit_output(operands, covered)
-                            : parse_terms(b, equation.substr(arrow + 2))[0].labels(covered);
+  return left;
+}
+
+// One operand: a tensor and the labels of its axes.
+struct Operand {
+  Value value;
+  Labels labels;
+
+  int64_t axis_of(int label) const { return std::ranges::find(labels, label) - labels.begin(); }
+  bool is_one(size_t axis) const { return value->dim(static_cast<int64_t>(axis)).equals(1); }
+  // Whether an axis with this label can be longer than 1.
+  bool spreads(int label) const {
+    for (size_t i = 0; i < labels.size(); ++i) {
+      if (labels[i] == label && !is_one(i)) return true;
+    }
+    return false;
+  }
+};
+using Operands = std::vector<Operand>;
+
+size_t count_spreading(const Operands& operands, int label) {
+  return static_cast<size_t>(
+      std::ranges::count_if(operands, [&](const Operand& x) { return x.spreads(label); }));
+}
+
+// Einsum with a lower-case letter for each label. ONNX has no Einsum of bool.
+Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
+  if (operands.size() == 1 && std::ranges::is_permutation(operands[0].labels, output) &&
+      without(output, {}).size() == output.size()) {
+    Ints axes;
+    for (int label : output) axes.push_back(operands[0].axis_of(label));
+    return b.transpose(operands[0].value, axes);
+  }
   std::map<int, char> letters;
   const auto text = [&](const Labels& labels) {
     std::string result;
@@ -84,12 +107,150 @@ Value einsum(Builder& b, std::string equation, Values tensors, Ignored) {
     }
     return result;
   };
-  std::string normalized;
-  for (const Labels& labels : operands)
-    normalized += (normalized.empty() ? "" : ",") + text(labels);
-  normalized += "->" + text(output);
+  const DType dtype = operands[0].value->dtype;
+  const bool is_bool = dtype == DType::boolean;
+  Values tensors;
+  std::string equation;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    equation += (i > 0 ? "," : "") + text(operands[i].labels);
+    tensors.push_back(is_bool ? b.cast(operands[i].value, DType::i32) : operands[i].value);
+  }
+  equation += "->" + text(output);
   b.check(letters.size() <= 26, "more than 26 different subscripts");
-  return b.op("Einsum", std::move(tensors), {{"equation", normalized}});
+  return b.cast(b.op("Einsum", std::move(tensors), {{"equation", equation}}), dtype);
+}
+
+// Operands broadcast along axes of size 1. ONNX does not say so of Einsum: such axes go.
+void drop_broadcast_axes(Builder& b, Operands& operands) {
+  const Operands before = operands;
+  for (Operand& operand : operands) {
+    Ints axes;
+    Labels kept;
+    for (size_t i = 0; i < operand.labels.size(); ++i) {
+      const int label = operand.labels[i];
+      if (operand.is_one(i) && count_spreading(before, label) > 0) {
+        axes.push_back(static_cast<int64_t>(i));
+      } else {
+        kept.push_back(label);
+      }
+    }
+    if (axes.empty()) continue;
+    operand = {b.squeeze(operand.value, axes), kept};
+  }
+}
+
+// Sums over these labels; sums of integers and bool are int64.
+Operand summed(Builder& b, const Operand& x, const Labels& over) {
+  if (over.empty()) return x;
+  const Labels left = without(x.labels, over);
+  const Value value = is_floating(x.value->dtype) ? x.value : b.cast(x.value, DType::i64);
+  return {einsum_of(b, {{value, x.labels}}, left), left};
+}
+
+// A product of two operands, summed over labels of both. Eager does not promote in batched
+// matrix products.
+Operand product(Builder& b, Operand x, Operand y, const Labels& over) {
+  if (!over.empty()) {
+    b.check(x.value->dtype == y.value->dtype, "a sum of products of ", name(x.value->dtype),
+            " and ", name(y.value->dtype), ": cast both to one dtype");
+  }
+  const DType dtype = promote_types(x.value->dtype, y.value->dtype);
+  x.value = b.cast(x.value, dtype);
+  y.value = b.cast(y.value, dtype);
+  Labels left = x.labels;
+  left.insert(left.end(), y.labels.begin(), y.labels.end());
+  left = without(left, over);
+  return {einsum_of(b, {x, y}, left), left};
+}
+
+// The order in which ATen contracts a pair, and where its result goes.
+struct Pair {
+  size_t first = 0, second = 1;
+  bool result_last = false;
+};
+
+Pair next_pair(Builder& b, const std::optional<Ints>& path, size_t step, size_t count) {
+  if (!path) return {};
+  b.check(path->size() > 2 * step + 1, "a contraction path of ", path->size(), " numbers");
+  const auto [low, high] = std::minmax((*path)[2 * step], (*path)[2 * step + 1]);
+  b.check(low >= 0 && low < high && high < static_cast<int64_t>(count),
+          "a contraction path that names operands ", low, " and ", high, " of ", count);
+  return {static_cast<size_t>(low), static_cast<size_t>(high), true};
+}
+
+// As ATen contracts: pair by pair, because the dtype of integers depends on it. A label is summed
+// when no operand is left that needs it.
+Value contract(Builder& b, Operands operands, const Labels& output,
+               const std::optional<Ints>& path) {
+  std::map<int, size_t> uses;
+  for (Operand& operand : operands) {
+    const Labels unique = without(operand.labels, {});
+    if (unique.size() < operand.labels.size())
+      operand = {einsum_of(b, {operand}, unique), unique};  // a diagonal
+  }
+  for (const Operand& operand : operands) {
+    for (int label : operand.labels) {
+      const bool kept = std::ranges::find(output, label) != output.end();
+      if (!kept) uses[label] = count_spreading(operands, label);
+    }
+  }
+  if (operands.size() == 1) {
+    return einsum_of(b, {summed(b, operands[0], without(operands[0].labels, output))}, output);
+  }
+  for (size_t step = 0; operands.size() > 1; ++step) {
+    const Pair pair = next_pair(b, path, step, operands.size());
+    Operand x = operands[pair.first], y = operands[pair.second];
+    operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(pair.second));
+    operands.erase(operands.begin() + static_cast<std::ptrdiff_t>(pair.first));
+    Labels of_x, of_y, of_both;
+    for (auto& [label, count] : uses) {
+      const bool in_x = x.spreads(label), in_y = y.spreads(label);
+      if (in_x && in_y) {
+        if (--count != 1) continue;
+        of_both.push_back(label);
+        count = 0;
+      } else if (count == 1 && (in_x || in_y)) {
+        (in_x ? of_x : of_y).push_back(label);
+        count = 0;
+      }
+    }
+    Operand result = product(b, summed(b, x, of_x), summed(b, y, of_y), of_both);
+    operands.insert(pair.result_last ? operands.end() : operands.begin(), std::move(result));
+  }
+  return einsum_of(b, operands, output);  // labels that are left over have size 1
+}
+
+// The labels of each operand, and those of the output. An ellipsis stands for different numbers of
+// dimensions in different operands, which ONNX Runtime does not take: its dimensions get labels of
+// their own.
+Labels label_operands(Builder& b, std::string_view equation, Operands& operands) {
+  const size_t arrow = equation.find("->");
+  const std::vector<Term> terms = parse_terms(b, equation.substr(0, arrow));
+  b.check(terms.size() == operands.size(), "an equation for ", terms.size(), " operands with ",
+          operands.size());
+  std::vector<Labels> labels;
+  int64_t covered = 0;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    const int64_t here = operands[i].value->rank() - terms[i].letters();
+    labels.push_back(terms[i].labels(here));
+    operands[i].labels = labels.back();
+    if (terms[i].ellipsis) covered = std::max(covered, here);
+  }
+  if (arrow == std::string_view::npos) return implicit_output(labels, covered);
+  return parse_terms(b, equation.substr(arrow + 2))[0].labels(covered);
+}
+
+Value einsum(Builder& b, std::string equation, Values tensors, std::optional<Ints> path) {
+  Operands operands;
+  for (Value tensor : tensors) operands.push_back({tensor, {}});
+  const Labels output = label_operands(b, equation, operands);
+  drop_broadcast_axes(b, operands);
+  const DType dtype = operands[0].value->dtype;
+  const bool one_float = is_floating(dtype) && std::ranges::all_of(operands, [&](const Operand& x) {
+                           return x.value->dtype == dtype;
+                         });
+  if (one_float) return einsum_of(b, operands, output);
+  return contract(b, std::move(operands), output, path);
 }
 
 }  // namespace

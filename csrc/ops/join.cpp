@@ -4,6 +4,7 @@
 
 #include "ops/axes.h"
 #include "ops/families.h"
+#include "ops/numeric.h"
 #include "ops/view.h"
 
 namespace onnx_native::ops {
@@ -217,7 +218,8 @@ Value vander(Builder& b, Value x, std::optional<int64_t> n, bool increasing) {
   if (!is_floating(x->dtype)) x = b.cast(x, DType::i64);
   const Dim count = n ? Dim(*n) : x->dim(0);
   const Value powers = increasing ? b.range(count) : b.range(count - 1, -1, -1);
-  return b.Pow(b.unsqueeze(x, {1}), b.cast(powers, x->dtype));
+  x = b.unsqueeze(x, {1});
+  return is_floating(x->dtype) ? b.Pow(x, b.cast(powers, x->dtype)) : integer_power(b, x, powers);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "onnx/builder.h"
 #include "ops/families.h"
+#include "ops/numeric.h"
 #include "ops/view.h"
 
 namespace onnx_native::ops {
@@ -180,7 +181,8 @@ Value trilinear(Builder& b, Value i1, Value i2, Value i3, const Ints& expand1, c
   };
   const std::string equation =
       letters(expand1) + "," + letters(expand2) + "," + letters(expand3) + "->" + letters(sumdim);
-  return b.op("Einsum", {i1, i2, i3}, {{"equation", equation}});
+  const DType dtype = i1->dtype;  // of the result
+  return b.op("Einsum", {i1, b.cast(i2, dtype), b.cast(i3, dtype)}, {{"equation", equation}});
 }
 
 Value cross(Builder& b, Value self, Value other, int64_t dim) {
@@ -248,9 +250,10 @@ void register_matmul(OpTable& ops) {
     return b.reduce("ReduceSum", b.Mul(x, y), {dim}, false);
   });
   ops.def("aten::linalg_vander", [](Builder& b, Value x, std::optional<Dim> n) {
-    x = at_least_1d(b, x);
-    const Value powers = b.cast(b.range(n ? *n : x->dim(-1)), x->dtype);
-    return b.Pow(b.unsqueeze(x, {-1}), powers);
+    x = b.unsqueeze(at_least_1d(b, x), {-1});
+    const Value powers = b.range(n ? *n : x->dim(-2));
+    if (is_floating(x->dtype)) return b.Pow(x, b.cast(powers, x->dtype));
+    return integer_power(b, b.cast(x, DType::i64), powers);
   });
 }
 

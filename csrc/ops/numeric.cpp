@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/loop.h"
+
 namespace onnx_native::ops {
 
 Value scaled(Builder& b, Value x, const Number& factor) {
@@ -85,6 +87,35 @@ Value truncated(Builder& b, Value x) {
 
 Value negated(Builder& b, Value x) {
   return is_signed(x->dtype) ? b.Neg(x) : b.Sub(b.like(x, 0), x);
+}
+
+namespace {
+
+Value constant_power(Builder& b, Value base, int64_t power) {
+  Value result = nullptr;
+  for (Value square = base; power > 0; power /= 2) {
+    if (power % 2 == 1) result = result ? b.Mul(result, square) : square;
+    if (power > 1) square = b.Mul(square, square);
+  }
+  return result ? result : filled_like(b, base, DType::i64, 1);
+}
+
+}  // namespace
+
+Value integer_power(Builder& b, Value base, Value power) {
+  if (power->is_constant() && power->rank() == 0)
+    return constant_power(b, base, power->constant->integer(0));
+  const Shape shape = onnx::broadcast(base->known_shape(), power->known_shape());
+  const auto step = [&](Value, const Values& states) {
+    const Value result = states[0], square = states[1], left = states[2];
+    const Value odd = b.Equal(b.op("Mod", {left, b.i64(2)}), b.i64(1));
+    const Value rest = b.Div(left, b.i64(2));
+    return Values{any_true(b, b.Greater(rest, b.i64(0))),
+                  b.where(odd, b.Mul(result, square), result), b.Mul(square, square), rest};
+  };
+  return loop_while(b, b.i64(63),
+                    {b.full(DType::i64, 1, shape), b.expand(base, shape), b.expand(power, shape)},
+                    step)[0];
 }
 
 // The error of rounding 1 + x is undone by the factor x / ((1 + x) - 1) (Kahan).

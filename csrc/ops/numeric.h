@@ -33,6 +33,8 @@ Value filled_like(Builder& b, Value x, DType dtype, const Number& value);
 
 Value truncated(Builder& b, Value x);
 Value negated(Builder& b, Value x);
+// int64 to non-negative int64 powers; wraps as ATen's. ONNX Runtime computes its Pow in float64.
+Value integer_power(Builder& b, Value base, Value power);
 // Accurate near zero.
 Value log1p(Builder& b, Value x);
 Value expm1(Builder& b, Value x);

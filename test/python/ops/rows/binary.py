@@ -141,7 +141,7 @@ ROWS = [
             ),
             *(
                 Case(lambda x, n=n: aten.pow.Tensor_Scalar(x, n), integers(3, 4))
-                for n in (0, 1, 2, 5, 0.5)
+                for n in (0, 1, 2, 5, 43, 0.5)
             ),
         ),
     ),
@@ -150,6 +150,7 @@ ROWS = [
         cases=(
             Case(lambda x: aten.pow.Scalar(2, x), floats(3, 4)),
             Case(lambda x: aten.pow.Scalar(-1, x), integers(3, 4)),
+            Case(lambda x: aten.pow.Scalar(3, x), integers(3, 4, low=30, high=99)),
             Case(lambda x: aten.pow.Scalar(2.5, x), integers(3, 4)),
         ),
     ),

@@ -94,6 +94,10 @@ ROWS = [
         "aten::_trilinear",
         cases=(
             Case(
+                lambda x, w, y: aten._trilinear(x, w, y, [1, 3], [0], [1, 2], []),
+                *(integers(3, 4), integers(2, 4, 5, seed=1).int(), integers(3, 5, seed=2)),
+            ),
+            Case(
                 lambda x, w, y: aten._trilinear(x, w, y, [1, 3], [0], [1, 2], [2, 3]),
                 *(floats(3, 4), floats(2, 4, 5, seed=1), floats(3, 5, seed=2)),
             ),
@@ -145,7 +149,11 @@ ROWS = [
     Row("aten::linalg_cross", opinfo="linalg.cross"),
     Row("aten::cross", opinfo="cross"),
     Row("aten::linalg_vecdot", opinfo="linalg.vecdot"),
-    Row("aten::linalg_vander", opinfo="linalg.vander"),
+    Row(
+        "aten::linalg_vander",
+        opinfo="linalg.vander",
+        cases=(Case(lambda x: aten.linalg_vander(x, N=45), integers(4, dtype=torch.int8)),),
+    ),
     Row(
         ("aten::ger", "aten::linalg_matmul", "aten::chain_matmul"),
         name="other names of products",
