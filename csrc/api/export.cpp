@@ -95,6 +95,16 @@ void add_inputs(Builder& builder, ops::Environment& environment, const aten::Gra
   for (Value input : main.inputs) builder.bind_sizes(input);
 }
 
+// A result of the program. Its floats that are no tensors are of the default dtype, as in
+// torch.as_tensor.
+Value output_value(Builder& builder, ops::Lowerer& lowerer, const aten::Argument& output) {
+  const ops::Lowered lowered = lowerer.lowered(output);
+  if (!lowered.value) return builder.dim_value(*lowered.dim);
+  const aten::Value* value = output.as_value();
+  const bool is_number = value && value->type.kind == aten::Type::Kind::sym_float;
+  return is_number ? builder.cast(lowered.value, aten::default_dtype()) : lowered.value;
+}
+
 // The model's state: what of the program's updates the user wants in the model.
 class State {
  public:
@@ -261,11 +271,9 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   builder.set_location(nullptr);
   Outputs outputs(builder, options.output_names);
   for (const auto& output : results) {
-    if (output.is_none()) continue;
-    ops::Lowered lowered = lowerer.lowered(output);
+    if (output.is_none() || output.get<std::string>()) continue;
     const aten::Value* value = output.as_value();
-    outputs.add(lowered.value ? lowered.value : builder.dim_value(*lowered.dim),
-                value ? value->name : "output");
+    outputs.add(output_value(builder, lowerer, output), value ? value->name : "output");
   }
   state.add_outputs(builder, lowerer, outputs);
   watch.lap("lower");

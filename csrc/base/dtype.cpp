@@ -20,7 +20,7 @@ struct Info {
 };
 
 // Indexed by DType.
-constexpr std::array<Info, 21> kInfo = {{
+constexpr std::array<Info, 24> kInfo = {{
     {"undefined", 0, Family::none, false, 0, 0},
     {"f32", 4, Family::floating, true, -0x1.fffffep127, 0x1.fffffep127},
     {"u8", 1, Family::integer, false, 0, 255},
@@ -42,6 +42,10 @@ constexpr std::array<Info, 21> kInfo = {{
     {"f8e4m3fnuz", 1, Family::float8, true, -240, 240},
     {"f8e5m2", 1, Family::float8, true, -57344, 57344},
     {"f8e5m2fnuz", 1, Family::float8, true, -57344, 57344},
+    // Half a byte each: only nodes of the user's (torch.onnx.ops.symbolic) have them.
+    {"u4", 0, Family::none, false, 0, 15},
+    {"i4", 0, Family::none, true, -8, 7},
+    {"f4e2m1", 0, Family::none, true, -6, 6},
 }};
 
 constexpr Info kComplexHalf = {"c32", 4, Family::complex, true, -65504, 65504};

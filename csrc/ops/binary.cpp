@@ -101,7 +101,8 @@ Value arctangent(Builder& b, Value x) {
   const Value cosine = b.Cos(near);
   const Value bounded = clamped(b, x, -0x1p60, 0x1p60);
   const Value rest = b.Sub(b.Mul(bounded, cosine), sine);
-  return b.Add(near, b.Div(rest, b.Add(cosine, b.Mul(bounded, sine))));
+  const Value sum = b.Add(near, b.Div(rest, b.Add(cosine, b.Mul(bounded, sine))));
+  return b.where(not_equal(b, rest, b.like(x, 0)), sum, near);  // of -0.0 it is -0.0
 }
 
 // From the angle of the nearer axis, so that infinities and signed zeros come out as in C.
@@ -116,7 +117,7 @@ Value atan2(Builder& b, Value self, Value other) {
   Value angle = arctangent(b, b.where(infinite, number(1), ratio));
   angle = b.where(b.Greater(y, x), b.Sub(number(std::numbers::pi / 2), angle), angle);
   angle = b.where(sign_bit(b, other), b.Sub(number(std::numbers::pi), angle), angle);
-  return b.where(sign_bit(b, self), b.Neg(angle), angle);
+  return b.where(b.Not(sign_bit(b, self)), angle, b.Neg(angle));
 }
 
 // Scaled by the longer side: no overflow. An infinite side wins over NaN.
@@ -133,10 +134,13 @@ Value hypot(Builder& b, Value self, Value other) {
 
 namespace {
 
-// fmax and fmin: a number wins over NaN.
-Value number_of(Builder& b, Value self, Value other, Value chosen) {
-  if (!is_floating(self->dtype)) return chosen;
-  return b.where(b.IsNaN(self), other, b.where(b.IsNaN(other), self, chosen));
+// fmax and fmin: a number wins over NaN. `last` is the number that loses against every other.
+Value number_of(Builder& b, Value self, Value other, double last,
+                Value (*choose)(Builder&, Value, Value)) {
+  if (!is_floating(self->dtype)) return choose(b, self, other);
+  const Value x = b.where(b.IsNaN(self), b.like(self, last), self);
+  const Value y = b.where(b.IsNaN(other), b.like(other, last), other);
+  return b.where(b.And(b.IsNaN(self), b.IsNaN(other)), self, choose(b, x, y));
 }
 
 Value log_add_exp2(Builder& b, Value self, Value other) {
@@ -155,7 +159,7 @@ Value xlogy(Builder& b, Value self, Value other) { return x_log_y(b, self, other
 
 Value copysign(Builder& b, Value self, Value other) {
   const Value magnitude = b.Abs(self);
-  return b.where(sign_bit(b, other), b.Neg(magnitude), magnitude);
+  return b.where(b.Not(sign_bit(b, other)), magnitude, b.Neg(magnitude));
 }
 
 Value lerp(Builder& b, Value self, Value end, Value weight) {
@@ -175,7 +179,7 @@ Value lerp_scalar(Builder& b, Value self, Value end, Number weight) {
 Value heaviside(Builder& b, Value self, Value values) {
   const Value zero = b.like(self, 0);
   if (self->dtype == DType::boolean) return b.Or(self, values);
-  return b.where(b.Equal(self, zero), values, b.cast(b.Greater(self, zero), self->dtype));
+  return b.where(not_equal(b, self, zero), b.cast(b.Greater(self, zero), self->dtype), values);
 }
 
 Value isclose(Builder& b, Value self, Value other, Number rtol, Number atol, bool equal_nan) {
@@ -247,10 +251,10 @@ void register_binary(OpTable& ops) {
   ops.def("aten::maximum", standard, larger);
   ops.def("aten::minimum", standard, smaller);
   ops.def("aten::fmax", standard, [](Builder& b, Value self, Value other) {
-    return number_of(b, self, other, larger(b, self, other));
+    return number_of(b, self, other, -kInfinity, larger);
   });
   ops.def("aten::fmin", standard, [](Builder& b, Value self, Value other) {
-    return number_of(b, self, other, smaller(b, self, other));
+    return number_of(b, self, other, kInfinity, smaller);
   });
   ops.def("aten::logaddexp", to_float, log_add_exp);
   ops.def("aten::logaddexp2", to_float, log_add_exp2);

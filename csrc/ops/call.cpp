@@ -16,6 +16,12 @@ bool has_wrong_size(const aten::Node& node, size_t i, const aten::Argument::List
   return !list.empty() || !by_default || !by_default->empty();
 }
 
+// A number of the program as a tensor without a dtype: its floats are of the default dtype.
+bool is_wide_float(const aten::Value& v, DType dtype) {
+  return v.type.kind == aten::Type::Kind::sym_float && is_floating(dtype) &&
+         dtype != default_dtype();
+}
+
 bool fits_32_bits(int64_t n) { return n == static_cast<int32_t>(n); }
 
 }  // namespace
@@ -49,6 +55,8 @@ Value Call::as_tensor(size_t i, const aten::Argument& argument, DType number_dty
   if (aten::Value* v = argument.as_value()) {
     const Lowered& known = lowered(v);
     if (known.value) {
+      if (number_dtype == DType::undefined && is_wide_float(*v, known.value->dtype))
+        return builder_.cast(known.value, default_dtype());
       return v->type.is_tensor() || number_dtype == DType::undefined
                  ? known.value
                  : builder_.cast(known.value, number_dtype);
@@ -60,10 +68,10 @@ Value Call::as_tensor(size_t i, const aten::Argument& argument, DType number_dty
     }
   }
   if (const auto* n = argument.get<int64_t>()) return builder_.scalar(or_kind(DType::i64), *n);
-  if (const auto* n = argument.get<double>()) return builder_.scalar(or_kind(DType::f32), *n);
+  if (const auto* n = argument.get<double>()) return builder_.scalar(or_kind(default_dtype()), *n);
   if (const auto* n = argument.get<bool>()) return builder_.scalar(or_kind(DType::boolean), *n);
   if (const auto* n = argument.get<std::complex<double>>())
-    return builder_.scalar(or_kind(DType::c64), *n);
+    return builder_.scalar(or_kind(complex_dtype(default_dtype())), *n);
   wrong(i, "a tensor");
 }
 
@@ -245,16 +253,16 @@ DType Call::result_type_of(const std::vector<size_t>& arguments) const {
         include(known.value->rank_or(-1) == 0 ? kZeroDim : kDimensioned, known.value->dtype);
       else
         include(kNumber, known.dim                         ? DType::i64
-                         : is_floating(known.value->dtype) ? DType::f32
+                         : is_floating(known.value->dtype) ? default_dtype()
                                                            : known.value->dtype);
     } else if (argument.get<int64_t>()) {
       include(kNumber, DType::i64);
     } else if (argument.get<double>()) {
-      include(kNumber, DType::f32);
+      include(kNumber, default_dtype());
     } else if (argument.get<bool>()) {
       include(kNumber, DType::boolean);
     } else if (argument.get<std::complex<double>>()) {
-      include(kNumber, DType::c64);
+      include(kNumber, complex_dtype(default_dtype()));
     }
   };
   for (size_t i : arguments) {
@@ -282,6 +290,10 @@ DType Call::result_type_of(const std::vector<size_t>& arguments) const {
                                                                   : dtype;
   }
   return result;
+}
+
+DType float_dtype(DType dtype) {
+  return is_floating(dtype) || is_complex(dtype) ? dtype : default_dtype();
 }
 
 }  // namespace onnx_native::ops

@@ -9,12 +9,15 @@
 #include <unordered_map>
 #include <vector>
 
+#include "aten/default_dtype.h"
 #include "aten/graph.h"
 #include "base/checked_vector.h"
 #include "onnx/builder.h"
 #include "onnx/number.h"
 
 namespace onnx_native::ops {
+
+using aten::default_dtype;
 
 class Lowerer;
 
@@ -35,7 +38,7 @@ using Environment = std::unordered_map<const aten::Value*, Lowered>;
 enum class Promote {
   none,          // arguments come as they are
   standard,      // all to torch.result_type of the arguments
-  int_to_float,  // as standard; integers and bool become the default dtype (float32)
+  int_to_float,  // as standard; integers and bool become the default dtype
   integer,       // as standard; bool becomes int64
   first,         // Scalars and later tensors to the first tensor's dtype
 };
@@ -108,9 +111,7 @@ class Call {
 };
 
 // The dtype to compute in after integers and bool become floats: `dtype` itself when floating or
-// complex, else float32.
-inline DType float_dtype(DType dtype) {
-  return is_floating(dtype) || is_complex(dtype) ? dtype : DType::f32;
-}
+// complex, else the default dtype.
+DType float_dtype(DType dtype);
 
 }  // namespace onnx_native::ops

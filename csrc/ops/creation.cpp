@@ -24,7 +24,7 @@ Value filled(const Call& call, size_t i, const OptionalDType& dtype, const Shape
 template <int kValue>
 void register_constant(OpTable& ops, const std::string& name) {
   ops.def("aten::" + name, [](Builder& b, Shape size, OptionalDType dtype) {
-    return b.full(dtype.value_or(DType::f32), kValue, size);
+    return b.full(dtype.value_or(default_dtype()), kValue, size);
   });
   ops.def("aten::" + name + "_like", [](Builder& b, Value self, OptionalDType dtype) {
     return b.full(dtype.value_or(self->dtype), kValue, self->known_shape());
@@ -50,11 +50,11 @@ void register_filled(OpTable& ops) {
           });
   // Memory that nobody has written to: zeros.
   ops.def("aten::empty.memory_format", [](Builder& b, Shape size, OptionalDType dtype) {
-    return b.full(dtype.value_or(DType::f32), 0, size);
+    return b.full(dtype.value_or(default_dtype()), 0, size);
   });
   ops.def({"aten::empty_strided", "aten::empty_permuted"},
           [](Builder& b, Shape size, Ignored, OptionalDType dtype) {
-            return b.full(dtype.value_or(DType::f32), 0, size);
+            return b.full(dtype.value_or(default_dtype()), 0, size);
           });
   ops.def("aten::empty_like", [](Builder& b, Value self, OptionalDType dtype) {
     return b.full(dtype.value_or(self->dtype), 0, self->known_shape());
@@ -67,7 +67,7 @@ void register_filled(OpTable& ops) {
             return b.full(dtype.value_or(self->dtype), 0, size);
           });
   ops.def("aten::scalar_tensor", [](Builder&, Ignored, OptionalDType dtype, const Call& call) {
-    return argument_as(call, 0, dtype.value_or(DType::f32));
+    return argument_as(call, 0, dtype.value_or(default_dtype()));
   });
 }
 
@@ -124,7 +124,7 @@ Value arange(const Call& call, std::optional<size_t> start, size_t end, std::opt
         b.range(start ? call.dim(*start) : Dim(0), call.dim(end), step ? call.dim(*step) : Dim(1));
     return b.cast(range, dtype.value_or(DType::i64));
   }
-  const DType type = dtype.value_or(DType::f32);
+  const DType type = dtype.value_or(default_dtype());
   const auto number = [&](std::optional<size_t> i, int otherwise) {
     return i ? call.any_number(*i) : Number(otherwise);
   };
@@ -202,14 +202,14 @@ Value constant_of(Builder& b, std::vector<double> values, DType dtype) {
 
 Value linspace_of(Builder& b, Ignored, Ignored, const Dim& steps, OptionalDType dtype,
                   const Call& call) {
-  const DType type = dtype.value_or(DType::f32);
+  const DType type = dtype.value_or(default_dtype());
   if (const auto values = known_linspace(call, steps, type)) return constant_of(b, *values, type);
   return b.cast(linspace(call, steps, type), type);
 }
 
 Value logspace_of(Builder& b, Ignored, Ignored, const Dim& steps, const Number& base,
                   OptionalDType dtype, const Call& call) {
-  const DType type = dtype.value_or(DType::f32);
+  const DType type = dtype.value_or(default_dtype());
   auto values = known_linspace(call, steps, type);
   if (values && base.is_constant()) {
     for (double& value : *values) value = std::pow(base.to_double(), value);
@@ -222,7 +222,7 @@ Value logspace_of(Builder& b, Ignored, Ignored, const Dim& steps, const Number& 
 // Both bounds are in it.
 Value closed_range(Builder& b, const Number& start, const Number& end, const Number& step,
                    OptionalDType dtype) {
-  const DType type = dtype.value_or(DType::f32);
+  const DType type = dtype.value_or(default_dtype());
   const Bounds bounds{start, end, step};
   const Number steps = (end - start) / step;
   if (!bounds.are_constant()) {
@@ -256,7 +256,7 @@ void register_ranges(OpTable& ops) {
 
 Value eye(Builder& b, const Dim& rows, const Dim& columns, const OptionalDType& dtype) {
   const Value identity = b.op("EyeLike", {b.full(DType::f32, 0, {rows, columns})});
-  return b.cast(identity, dtype.value_or(DType::f32));
+  return b.cast(identity, dtype.value_or(default_dtype()));
 }
 
 Value trilu(Builder& b, Value self, const Dim& diagonal, bool upper) {

@@ -60,6 +60,7 @@ void register_activation(OpTable& ops);
 void register_reduction(OpTable& ops);
 void register_cumulative(OpTable& ops);
 void register_creation(OpTable& ops);
+void register_window(OpTable& ops);
 void register_dropout(OpTable& ops);
 void register_random(OpTable& ops);
 // After the entries that they run.

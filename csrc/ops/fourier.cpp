@@ -275,7 +275,7 @@ void register_transforms(OpTable& ops) {
     ops.def(half ? "aten::fft_rfftfreq" : "aten::fft_fftfreq", [half](Builder& b, int64_t n,
                                                                       const Number& d,
                                                                       std::optional<DType> dtype) {
-      const DType result = dtype.value_or(DType::f32);
+      const DType result = dtype.value_or(default_dtype());
       std::vector<double> frequencies(b.constant_size(static_cast<double>(half ? n / 2 + 1 : n)));
       for (int64_t i = 0; i < static_cast<int64_t>(frequencies.size()); ++i) {
         const int64_t bin = half || i < (n + 1) / 2 ? i : i - n;

@@ -147,7 +147,7 @@ Lowered Lowerer::lowered(const aten::Argument& argument) {
     return it->second;
   }
   if (const auto* n = argument.get<int64_t>()) return Dim(*n);
-  if (const auto* n = argument.get<double>()) return builder_.scalar(DType::f32, *n);
+  if (const auto* n = argument.get<double>()) return builder_.scalar(default_dtype(), *n);
   if (const auto* n = argument.get<bool>()) return builder_.boolean(*n);
   fail(ErrorKind::unsupported, "a value that is neither a tensor nor a number");
 }
@@ -170,7 +170,9 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   if (!expected.is_tensor()) return;
   if (!result.value) fail(ErrorKind::internal, "result ", i, " is not a tensor");
   Value value = result.value;
-  if (expected.dtype != DType::undefined && value->dtype != expected.dtype)
+  // torch.onnx.ops.symbolic has uint8 for 4-bit integers, which torch lacks.
+  const bool stands_for_it = node.op.starts_with("onnx_symbolic::") && item_size(value->dtype) == 0;
+  if (expected.dtype != DType::undefined && value->dtype != expected.dtype && !stands_for_it)
     fail(ErrorKind::internal, "result ", i, " is ", name(value->dtype), " where the program has ",
          name(expected.dtype));
   if (!expected.shape) return;
@@ -220,7 +222,32 @@ auto located(const aten::Node& node, const Work& work) {
 
 }  // namespace
 
+namespace {
+
+// The default dtype that a recorded result shows: it is floating, and no argument says so. A
+// program may be exported under another default than it was captured under.
+DType default_dtype_of(const aten::Node& node) {
+  if (!node.schema || node.outputs.empty() || !node.outputs[0]->type.is_tensor())
+    return default_dtype();
+  bool given = false;
+  for (const aten::Argument& argument : node.arguments) {
+    given |= argument.get<DType>() != nullptr;
+    aten::for_each_value(argument, [&](const aten::Value* value) {
+      const DType dtype = value->type.dtype;
+      given |= value->type.is_tensor() &&
+               (dtype == DType::undefined || is_floating(dtype) || is_complex(dtype));
+    });
+  }
+  const DType result = node.outputs[0]->type.dtype;
+  if (given || result == DType::undefined) return default_dtype();
+  if (is_complex(result)) return real_dtype(result);
+  return is_floating(result) ? result : default_dtype();
+}
+
+}  // namespace
+
 Results Lowerer::run(const aten::Node& node) {
+  const aten::DefaultDType scope(default_dtype_of(node));
   builder_.set_location(node.location);
   const Lowering* lowering = lowerings_.find(node);
   if (!lowering) fail(ErrorKind::unsupported_operator, node.op, " has no ONNX lowering");

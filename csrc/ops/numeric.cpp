@@ -35,12 +35,19 @@ std::optional<double> literal(Value x) {
 
 }  // namespace
 
-// Clip with one bound only would take the largest finite number for the other one.
+// ONNX Runtime's Where loses the sign of a zero in its second input and keeps it in its third: what
+// may be -0.0 is the third here and in binary.cpp.
+
+// ONNX Runtime's Clip keeps the sign of a zero, as eager does; its Max and Min do not. Clip with
+// one bound only would take the largest finite number for the other one.
 Value clamped(Builder& b, Value x, std::optional<Value> low, std::optional<Value> high) {
-  if (low && high && x->dtype != DType::boolean) {
-    const auto least = literal(*low);
-    const auto most = literal(*high);
-    if (least && most && *least <= *most) return b.op("Clip", {x, *low, *high});
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const bool one_sided = low.has_value() != high.has_value();
+  const auto least = low ? literal(*low) : -kInfinity;
+  const auto most = high ? literal(*high) : kInfinity;
+  const bool numbers = least && most && *least <= *most && x->dtype != DType::boolean;
+  if (numbers && (is_floating(x->dtype) || !one_sided)) {
+    return b.op("Clip", {x, low.value_or(b.like(x, *least)), high.value_or(b.like(x, *most))});
   }
   if (low) x = larger(b, x, *low);
   return high ? smaller(b, x, *high) : x;
@@ -82,7 +89,7 @@ Value sign_bit(Builder& b, Value x) {
 
 Value truncated(Builder& b, Value x) {
   if (!is_floating(x->dtype)) return x;
-  return b.where(b.Less(x, b.like(x, 0)), b.Ceil(x), b.Floor(x));
+  return b.where(b.Greater(x, b.like(x, 0)), b.Floor(x), b.Ceil(x));
 }
 
 Value negated(Builder& b, Value x) {
@@ -125,7 +132,7 @@ Value log1p(Builder& b, Value x) {
   const Value rounded = b.Sub(u, one);
   const Value log = b.Log(u);
   const Value corrected = b.where(b.Equal(rounded, x), log, b.Mul(log, b.Div(x, rounded)));
-  return b.where(b.Equal(u, one), x, corrected);
+  return b.where(not_equal(b, u, one), corrected, x);
 }
 
 // exp(x) - 1 = tanh(x/2) * (exp(x) + 1)
@@ -161,7 +168,10 @@ Value floor_divided(Builder& b, Value x, Value y) {
   const Value floor = b.Floor(adjusted);
   const Value nearest =
       b.where(b.Greater(b.Sub(adjusted, floor), b.like(x, 0.5)), b.Add(floor, one), floor);
-  return b.where(b.Equal(y, zero), b.Div(x, y), nearest);
+  const Value exact = b.Div(x, y);
+  const Value signed_zero = b.Mul(exact, zero);
+  return b.where(b.Equal(y, zero), exact,
+                 b.where(not_equal(b, adjusted, zero), nearest, signed_zero));
 }
 
 Value argument_as(const Call& call, size_t i, DType dtype) {

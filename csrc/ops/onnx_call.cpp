@@ -14,6 +14,7 @@ using List = aten::Argument::List;
 
 constexpr std::string_view kNamespace = "onnx::";
 constexpr std::string_view kOpset = ".opset";
+constexpr int64_t kLastDType = 23;  // FLOAT4E2M1
 
 // The values of a list of literals.
 [[noreturn]] void wrong(const Call& call, size_t i) {
@@ -67,8 +68,9 @@ bool is_default(const Call& call, size_t i) {
          same(std::type_identity<std::string>());
 }
 
+// `declared` are the results' dtypes where the program gives them by ONNX's numbers.
 Results emit(const Call& call, std::string_view op_type, std::string_view domain, Values inputs,
-             std::vector<onnx::Attribute> attributes) {
+             std::vector<onnx::Attribute> attributes, const std::vector<DType>& declared = {}) {
   Builder& b = call.builder();
   while (!inputs.empty() && !inputs.back()) inputs.pop_back();
   const size_t count = call.node().outputs.size();
@@ -84,7 +86,7 @@ Results emit(const Call& call, std::string_view op_type, std::string_view domain
   for (size_t i = 0; i < count; ++i) {
     const aten::Type& recorded = call.result_type(i);
     if (values[i]->dtype != DType::undefined || !recorded.is_tensor()) continue;
-    values[i]->dtype = recorded.dtype;
+    values[i]->dtype = i < declared.size() ? declared[i] : recorded.dtype;
     values[i]->shape = recorded.shape;
   }
   return {values.begin(), values.end()};
@@ -114,6 +116,24 @@ Results onnx_call(const Call& call) {
     }
   }
   return emit(call, op_type, "", std::move(inputs), std::move(attributes));
+}
+
+// The results' dtypes, as numbers of ONNX's.
+std::vector<DType> declared_dtypes(const Call& call, size_t i) {
+  std::vector<DType> dtypes;
+  const auto add = [&](const aten::Argument& argument) {
+    const auto* number = argument.get<int64_t>();
+    if (!number || *number < 1 || *number > kLastDType) wrong(call, i);
+    dtypes.push_back(static_cast<DType>(*number));
+    call.builder().check(!is_complex(dtypes.back()),
+                         "a complex result: declare a real one with a last axis of 2");
+  };
+  if (const auto* list = call.argument(i).get<List>()) {
+    for (const aten::Argument& argument : *list) add(argument);
+  } else {
+    add(call.argument(i));
+  }
+  return dtypes;
 }
 
 // torch.onnx.ops.symbolic: its schema encodes the attributes as lists, by kind.
@@ -174,7 +194,8 @@ Results symbolic_call(const Call& call) {
     int64_t& known = call.builder().model().domains[domain];
     known = std::max(known, version);
   }
-  Results results = emit(call, op_type, domain, std::move(inputs), std::move(attributes));
+  Results results = emit(call, op_type, domain, std::move(inputs), std::move(attributes),
+                         declared_dtypes(call, kDTypes));
   const auto metadata_keys = items<std::string>(call, kMetadataKeys);
   const auto metadata_values = items<std::string>(call, kMetadataValues);
   // Casts may have been put around the node.

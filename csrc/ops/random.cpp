@@ -54,11 +54,11 @@ Value integers(Builder& b, Value low, Value high, DType dtype, const Shape& shap
 void define_like(OpTable& ops, const std::string& name,
                  Value (*sample)(Builder&, DType, const Shape&)) {
   ops.def("aten::" + name, [sample](Builder& b, Shape size, OptionalDType dtype) {
-    return sample(b, dtype.value_or(DType::f32), size);
+    return sample(b, dtype.value_or(default_dtype()), size);
   });
   ops.def("aten::" + name + ".generator",
           [sample](Builder& b, Shape size, Ignored, OptionalDType dtype) {
-            return sample(b, dtype.value_or(DType::f32), size);
+            return sample(b, dtype.value_or(default_dtype()), size);
           });
   ops.def("aten::" + name + "_like", [sample](Builder& b, Value self, OptionalDType dtype) {
     return sample(b, dtype.value_or(self->dtype), self->known_shape());
@@ -167,7 +167,7 @@ void register_normal(OpTable& ops) {
   };
   ops.def("aten::normal.float_float", [scaled_normal](Builder& b, Number mean, Number std,
                                                       Shape size, Ignored, OptionalDType dtype) {
-    const DType type = dtype.value_or(DType::f32);
+    const DType type = dtype.value_or(default_dtype());
     return scaled_normal(b, b.scalar(type, mean), b.scalar(type, std), type, size);
   });
   ops.def("aten::normal.Tensor_float", [scaled_normal](Builder& b, Value mean, Number std) {

@@ -57,6 +57,7 @@ void register_all(OpTable& ops) {
   register_reduction(ops);
   register_cumulative(ops);
   register_creation(ops);
+  register_window(ops);
   register_dropout(ops);
   register_random(ops);
   register_complex(ops);

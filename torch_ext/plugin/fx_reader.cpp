@@ -21,7 +21,6 @@ struct InputSpec {
 struct OutputSpec {
   std::string kind;  // "USER_OUTPUT", "BUFFER_MUTATION" ...
   std::string target;
-  bool literal = false;  // as above; the ONNX model has no such outputs
 };
 
 class Signature {
@@ -49,9 +48,8 @@ class Signature {
     for (const py::handle item : signature.attr("output_specs")) {
       const std::string kind = item.attr("kind").attr("name").cast<std::string>();
       const py::object target = item.attr("target");
-      outputs_.push_back({.kind = kind,
-                          .target = target.is_none() ? "" : target.cast<std::string>(),
-                          .literal = is_a(item.attr("arg").ptr(), fx.constant_argument)});
+      outputs_.push_back(
+          {.kind = kind, .target = target.is_none() ? "" : target.cast<std::string>()});
     }
   }
 
@@ -69,9 +67,9 @@ class Signature {
       fail(ErrorKind::invalid_program, "the program's outputs do not match its signature");
     }
     for (size_t i = 0; i < list->size(); ++i) {
-      const auto& [kind, target, literal] = outputs_[i];
+      const auto& [kind, target] = outputs_[i];
       if (kind == "USER_OUTPUT") {
-        graph.outputs.push_back(literal ? Argument() : std::move((*list)[i]));
+        graph.outputs.push_back(std::move((*list)[i]));
       } else if (kind == "BUFFER_MUTATION" || kind == "USER_INPUT_MUTATION" ||
                  kind == "PARAMETER_MUTATION") {
         graph.mutations.push_back({.target = target,

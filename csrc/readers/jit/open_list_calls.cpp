@@ -1,6 +1,7 @@
 // Operators of lists whose length the model computes.
 #include <algorithm>
 
+#include "aten/default_dtype.h"
 #include "aten/torch_types.h"
 #include "readers/jit/open_list.h"
 
@@ -97,7 +98,7 @@ std::optional<Items> tensor(const Call& call) {
   if (numbers.type.is_tensor())
     call.run.unsupported("torch.tensor of a list of tensors: torch.stack joins them");
   DType dtype = numbers.values->type.dtype;
-  if (dtype == DType::f64) dtype = DType::f32;
+  if (is_floating(dtype)) dtype = aten::default_dtype();
   if (const auto given = call.size() > 1 ? call.input(1).integer() : std::nullopt) {
     const std::optional<DType> wanted = aten::to_dtype(static_cast<c10::ScalarType>(*given));
     if (!wanted) call.run.unsupported("an element type that ONNX does not have");

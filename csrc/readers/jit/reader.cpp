@@ -107,9 +107,9 @@ void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs)
          ": return a tensor in either case, and a flag beside it");
   const Container* container = item.container();
   if (!container) {
-    // A number that is known is no output of a model.
-    const bool computed = item.tensor() || item.number() || item.get<Dim>();
-    outputs.push_back(computed && !is_known(item) ? run.argument(item) : Argument());
+    const bool is_value =
+        item.tensor() || item.number() || item.get<Dim>() || item.boolean() || item.floating();
+    outputs.push_back(is_value ? run.argument(item) : Argument());
     return;
   }
   if (container->kind == Container::Kind::object)

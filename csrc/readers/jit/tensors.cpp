@@ -1,6 +1,7 @@
 // What programs ask of tensors, and tensors made of numbers.
 #include <algorithm>
 
+#include "aten/default_dtype.h"
 #include "aten/torch_types.h"
 #include "readers/jit/interpreter.h"
 
@@ -175,10 +176,10 @@ DType dtype_argument(const Call& call, const Item& item, DType otherwise) {
 
 DType number_dtype(const Item& item) {
   if (const Container* list = item.container()) {
-    DType dtype = list->items().empty() ? DType::f32 : DType::boolean;
+    DType dtype = list->items().empty() ? aten::default_dtype() : DType::boolean;
     for (const Item& element : list->items()) {
       const DType inner = number_dtype(element);
-      if (inner == DType::f32 || (inner == DType::i64 && dtype == DType::boolean)) dtype = inner;
+      if (is_floating(inner) || (inner == DType::i64 && dtype == DType::boolean)) dtype = inner;
     }
     return dtype;
   }
@@ -186,7 +187,7 @@ DType number_dtype(const Item& item) {
   if (item.get<Dim>()) return DType::i64;
   if (item.boolean()) return DType::boolean;
   if (item.number() && item.number()->type.kind == Type::Kind::sym_bool) return DType::boolean;
-  return DType::f32;
+  return aten::default_dtype();
 }
 
 Argument tensor_of(const Call& call, const Item& item, DType dtype) {

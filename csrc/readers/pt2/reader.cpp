@@ -163,10 +163,7 @@ class ProgramReader {
     for (size_t i = 0; i < specs.size(); ++i) {
       const auto [kind, value] = choice(specs[i], "an output");
       if (kind == "user_output") {
-        // A number that the capture specialised on is no output of the model.
-        const auto [what, argument] = choice(field(value, "arg"), "an output");
-        const bool computed = what == "as_tensor" || what.starts_with("as_sym_");
-        graph_->outputs.push_back(computed ? outputs[i] : Argument());
+        graph_->outputs.push_back(outputs[i]);
       } else if (kind == "buffer_mutation" || kind == "parameter_mutation" ||
                  kind == "user_input_mutation") {
         const char* target = kind == "buffer_mutation"      ? "buffer_name"
