@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _library
+from onnx_native._wrong_functions import WRONG_FUNCTIONS
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -24,10 +25,17 @@ def _function_library() -> Any:
     return _registration.ONNXRegistry.from_torchlib()
 
 
+def is_wrong(op: torch._ops.OpOverload) -> bool:
+    """Whether the function of PyTorch's library for an operator gives other results than eager."""
+    return op.name().removesuffix(".default") in WRONG_FUNCTIONS
+
+
 def library_function(node: torch.fx.Node) -> Callable[..., Any] | None:
-    """The function of PyTorch's library for this call; None where there is none."""
+    """The function of PyTorch's library for this call; None where there is no right one."""
     from torch.onnx._internal.exporter import _dispatching
 
+    if isinstance(node.target, torch._ops.OpOverload) and is_wrong(node.target):
+        return None
     function, _ = _dispatching.dispatch(node, _function_library())
     return function
 
