@@ -14,6 +14,6 @@ WRONG_FUNCTIONS = {
     "aten::blackman_window": "is not 1 for a length of 1",
     "aten::hamming_window": "has 25/46 for 0.54",
     "aten::hann_window": "is not 1 for a length of 1",
-    "aten::split.Tensor": "adds an axis to a single piece",
-    "aten::unsafe_split.Tensor": "adds an axis to a single piece",
+    "aten::split.Tensor": "gives a sequence, not tensors",
+    "aten::unsafe_split.Tensor": "gives a sequence, not tensors",
 }
