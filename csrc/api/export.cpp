@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "aten/visit.h"
+#include "onnx/kernels.h"
 #include "onnx/schema.h"
 #include "ops/lower.h"
 #include "passes/passes.h"
@@ -255,6 +256,7 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   auto model = std::make_unique<onnx::Model>();
   model->opset = std::max(options.opset, kMinLoweringOpset);
   const ReadScope recorded(report ? &report->reads : nullptr);
+  model->final_opset = options.opset;
   Builder builder(*model);
   ops::Lowerer lowerer(builder, lowerings);
   add_inputs(builder, lowerer.environment(), graph, options);
@@ -291,6 +293,11 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
     report->aten_nodes = static_cast<int64_t>(ops::live_nodes(graph).size());
     report->onnx_nodes = static_cast<int64_t>(model->graph->nodes.size());
     report->functions = count_calls(*model);
+    for (const std::string& node : onnx::missing_kernels(*model)) {
+      report->warnings.push_back("ONNX Runtime's CPU provider has no kernel for " + node +
+                                 "\n  hint: cast to float32 around this call, choose another "
+                                 "opset, or run the model with another provider");
+    }
     for (const std::string& name : unseen) {
       report->warnings.push_back("no node of the model comes from a module of class " + name +
                                  ", which is to be a function");

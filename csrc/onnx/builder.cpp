@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "onnx/kernels.h"
-#include "onnx/schema.h"
 
 namespace onnx_native {
 
@@ -30,7 +29,7 @@ Values Builder::ops(std::string_view op_type, size_t outputs, Values inputs,
                     std::vector<onnx::Attribute> attributes, std::string_view domain) {
   while (!inputs.empty() && inputs.back() == nullptr) inputs.pop_back();
   if (domain.empty() && !inputs.empty()) {
-    if (auto around = cast_around(op_type, outputs, inputs, attributes)) return std::move(*around);
+    if (auto other = without_kernel(op_type, outputs, inputs, attributes)) return std::move(*other);
   }
   onnx::Node* node =
       graph().add_node(op_type, std::move(inputs), outputs, std::move(attributes), domain);
@@ -38,41 +37,6 @@ Values Builder::ops(std::string_view op_type, size_t outputs, Values inputs,
   onnx::infer(*node, opset());
   for (Value output : node->outputs) bind_sizes(output);
   return node->outputs;
-}
-
-std::optional<Values> Builder::cast_around(std::string_view op_type, size_t outputs,
-                                           const Values& inputs,
-                                           const std::vector<onnx::Attribute>& attributes) {
-  const onnx::OpSchema* schema = onnx::find_schema(op_type, opset());
-  if (!schema) return std::nullopt;
-  auto parameter = [](std::span<const onnx::SchemaParameter> formal, size_t i) {
-    return formal.empty() ? std::string_view()
-                          : formal[std::min(i, formal.size() - 1)].type_parameter;
-  };
-  // The operator's dtype is that of its type parameter "T", else of its first input.
-  size_t first = 0;
-  for (size_t i = inputs.size(); i-- > 0;) {
-    if (inputs[i] && parameter(schema->inputs, i) == "T") first = i;
-  }
-  if (!inputs[first]) return std::nullopt;
-  DType dtype = inputs[first]->dtype;
-  DType compute = onnx::kernel_dtype(op_type, dtype);
-  if (compute == dtype) return std::nullopt;
-  std::string_view type = parameter(schema->inputs, first);
-  Values wide = inputs;
-  std::vector<std::string_view> types{type};
-  for (size_t i = 0; i < wide.size(); ++i) {
-    if (!wide[i] || wide[i]->dtype != dtype) continue;
-    if (parameter(schema->inputs, i) != type && !is_floating(dtype)) continue;
-    types.push_back(parameter(schema->inputs, i));
-    wide[i] = cast(wide[i], compute);
-  }
-  Values results = ops(op_type, outputs, std::move(wide), attributes);
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i] && std::ranges::find(types, parameter(schema->outputs, i)) != types.end())
-      results[i] = cast(results[i], dtype);
-  }
-  return results;
 }
 
 // --- Constants.
@@ -132,6 +96,8 @@ Value Builder::full(DType dtype, const Number& value, const Shape& shape) {
   Value element = scalar(dtype, value);
   if (shape.empty()) return element;
   if (!value.is_constant()) return expand(element, shape);
+  const DType compute = onnx::kernel_dtype("ConstantOfShape", dtype, kernel_opset());
+  if (compute != dtype) return cast(full(compute, value, shape), dtype);
   auto attribute = std::make_shared<TensorData>(*element->constant);
   attribute->shape = {1};
   return op("ConstantOfShape", {shape_value(shape)}, {{"value", std::move(attribute)}});

@@ -27,6 +27,12 @@ using Value = onnx::Value*;
 using Values = CheckedVector<Value>;
 using Ints = CheckedVector<int64_t>;
 
+class Builder;
+// Computes an operator by others, for a dtype that ONNX Runtime has no kernel for. Gives the
+// results, or nothing where it cannot. The node is in no graph.
+using Composition = Values (*)(Builder& b, const onnx::Node& node);
+using Compositions = std::unordered_map<std::string_view, Composition>;
+
 // Appends nodes to a graph. Lowerings call it by ONNX names (`b.Add(x, y)`) and by tasks
 // (`b.reshape(x, shape)`); dtypes of inputs must fit the operator (promotion has been done by the
 // binder). Does not own the model.
@@ -40,10 +46,12 @@ class Builder {
   onnx::Model& model() { return model_; }
   onnx::Graph& graph() { return *scopes_.back().graph; }
   void set_location(const Location* location) { location_ = location; }
+  // Owned by the caller, who keeps them.
+  void set_compositions(const Compositions& compositions) { compositions_ = &compositions; }
 
   // --- Any operator. Absent optional inputs are nullptr (trailing ones may be left out). Where
-  // ONNX Runtime's CPU provider has no kernel for the inputs' dtype and casting around the operator
-  // is exact, casts are inserted.
+  // ONNX Runtime's CPU provider has no kernel for the inputs' dtype, casts are inserted around the
+  // operator if that is exact; otherwise a composition replaces it.
   Value op(std::string_view op_type, Values inputs, std::vector<onnx::Attribute> attributes = {},
            std::string_view domain = "");
   Values ops(std::string_view op_type, size_t outputs, Values inputs,
@@ -188,9 +196,17 @@ class Builder {
   template <class T>
   const T* lookup(std::unordered_map<Dim, T> Scope::*map, const Dim& dim) const;
 
-  // The operator between casts, when ONNX Runtime lacks a kernel for the inputs' dtype.
-  std::optional<Values> cast_around(std::string_view op_type, size_t outputs, const Values& inputs,
-                                    const std::vector<onnx::Attribute>& attributes);
+  // The opset of the finished model, which decides on kernels.
+  int64_t kernel_opset() const { return model_.final_opset.value_or(model_.opset); }
+  // The operator between casts, or computed by others, when ONNX Runtime lacks a kernel for the
+  // inputs' dtype.
+  std::optional<Values> without_kernel(std::string_view op_type, size_t outputs,
+                                       const Values& inputs,
+                                       const std::vector<onnx::Attribute>& attributes);
+  std::optional<Values> composed(std::string_view op_type, size_t outputs, const Values& inputs,
+                                 const std::vector<onnx::Attribute>& attributes);
+  Values cast_around(std::string_view op_type, size_t outputs, const Values& inputs,
+                     const std::vector<onnx::Attribute>& attributes, size_t typed, DType compute);
   const Source* find_source(const Dim& dim) const { return lookup(&Scope::sources, dim); }
   const Dim* find_solution(const std::string& symbol) const;
   Value size_vector(const Dim& dim);
@@ -201,6 +217,7 @@ class Builder {
 
   onnx::Model& model_;
   const Location* location_ = nullptr;
+  const Compositions* compositions_ = nullptr;
   std::vector<Scope> scopes_;
   std::unordered_map<std::string, Value> constants_;
 };

@@ -1,27 +1,39 @@
-"""Asks the installed ONNX Runtime which dtypes its CPU kernels take, operator by operator.
+"""Asks the installed ONNX Runtime which dtypes its CPU kernels take, by operator and opset.
 
-Run by hand when a new ONNX Runtime comes out; writes csrc/onnx/kernels.inc, which is kept in the
-repository because the build does not need ONNX Runtime.  A model of one node is loaded for each
-operator and dtype; a kernel that is missing is ONNX Runtime's NOT_IMPLEMENTED.
+    python csrc/onnx/generate_kernels.py csrc/onnx/kernels.inc --add
+
+Writes csrc/onnx/kernels.inc, which is kept in the repository because the build does not need ONNX
+Runtime. A wheel is built once and its models run in any ONNX Runtime, so the table holds only what
+all measured versions have: `--add` intersects the table with the installed version. Run it when a
+new version comes out; test/python/test_kernels.py fails when the installed version lacks a kernel
+of the table. Each kernel is found by loading and running a model of one node.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import pathlib
+import re
+import tempfile
+from collections.abc import Iterator
 
+import numpy as np
 import onnx
 import onnx.helper as oh
 import onnxruntime as ort
 
+OLDEST_OPSET = 12
+NEWEST_OPSET = 26
 T = onnx.TensorProto
 DTYPES = [
     T.FLOAT, T.UINT8, T.INT8, T.UINT16, T.INT16, T.INT32, T.INT64, T.BOOL, T.FLOAT16, T.DOUBLE,
     T.UINT32, T.UINT64, T.BFLOAT16,
 ]  # fmt: skip
 
-# Operator -> (inputs, attributes).  "T" is a [2, 3] tensor of the dtype in question, "T0" a 0-d
-# one, "T4" a [1, 2, 4, 4] one; "i:..." an int64 constant; "b" a [2, 3] bool tensor.
+# Operator -> (inputs, attributes). "T" is a [2, 3] tensor of the dtype in question, others are in
+# SHAPES; "i:..." is an int64 constant, "f:..." a float32 one, "n:..." an int32 one; "b" is a [2, 3]
+# bool tensor, "f4" and "f5" are float32 inputs.
 UNARY = [
     "Abs",
     "Acos",
@@ -70,7 +82,6 @@ UNARY = [
     "Shape",
     "Size",
     "Trilu",
-    "Det",
 ]
 BINARY = [
     "Add",
@@ -151,7 +162,6 @@ CASES: dict[str, tuple[list[str], dict[str, object]]] = {
     "LpPool": (["T4"], {"kernel_shape": [2, 2]}),
     "BatchNormalization": (["T4", "T2", "T2", "T2", "T2"], {}),
     "InstanceNormalization": (["T4", "T2", "T2"], {}),
-    "GroupNormalization": (["T4", "T2", "T2"], {"num_groups": 1}),
     "LayerNormalization": (["T", "T3"], {}),
     "RMSNormalization": (["T", "T3"], {}),
     "LRN": (["T4"], {"size": 1}),
@@ -162,78 +172,226 @@ CASES: dict[str, tuple[list[str], dict[str, object]]] = {
     "Einsum": (["T22", "T22"], {"equation": "ij,jk->ik"}),
     "ReverseSequence": (["T", "i:3,3"], {"batch_axis": 0, "time_axis": 1}),
     "Col2Im": (["T3d", "i:2,2", "i:1,1"], {}),
-    "CastLike": (["T", "T"], {}),
+    # The dtype of a random result and of a filled tensor is an attribute.
+    "ConstantOfShape": (["i:2,3"], {"value": "T"}),
+    "CumProd": (["T", "i0:0"], {}),
+    "MaxUnpool": (["T4", "i4:0"], {"kernel_shape": [2, 2], "strides": [2, 2]}),
+    "MaxRoiPool": (["T4n", "T15"], {"pooled_shape": [1, 1]}),
+    "RoiAlign": (["T4", "T14", "i:0"], {}),
+    "NonMaxSuppression": (["f114", "f111", "i:1"], {}),
+    "DeformConv": (["T4", "T22c", "T4o"], {"kernel_shape": [1, 1]}),
+    "DFT": (["T3s"], {}),
+    "STFT": (["T14s", "i0:2", "T2"], {}),
+    "LSTM": (["T3s", "T3w", "T3r"], {"hidden_size": 1}),
+    "GRU": (["T3s", "T3g", "T3h"], {"hidden_size": 1}),
+    "RNN": (["T3s", "T3i", "T3j"], {"hidden_size": 1}),
+    "Dropout": (["T"], {}),
+    "Attention": (["T4", "T4", "T4"], {}),
+    "RotaryEmbedding": (["T4", "T3e", "T3e"], {}),
 }
 SHAPES = {
     "T": [2, 3], "T0": [], "T4": [1, 2, 4, 4], "T22": [2, 2], "T11": [1, 1], "T13": [1, 3],
     "T2": [2], "T3": [3], "T4b": [2, 2, 4, 4], "T4d": [1, 4, 2, 2], "T3d": [1, 2, 4],
+    "T15": [1, 5], "T14": [1, 4], "T22c": [2, 2, 1, 1], "T4o": [1, 2, 4, 4], "T3s": [1, 4, 1],
+    "T14s": [1, 4, 1], "T3w": [1, 4, 1], "T3r": [1, 4, 1], "T3g": [1, 3, 1], "T3h": [1, 3, 1],
+    "T3i": [1, 1, 1], "T3j": [1, 1, 1], "T3e": [1, 4, 2],
+    "T4n": [2, 2, 4, 4],
 }  # fmt: skip
+FLOAT_INPUTS = {"f4": [1, 4, 4, 2], "f114": [1, 1, 4], "f111": [1, 1, 1]}
+# Constant inputs that were attributes in older opsets: operator -> (before opset, input, name).
+ONCE_ATTRIBUTES = {
+    **dict.fromkeys(REDUCE, (18, 1, "axes")),
+    "ReduceSum": (13, 1, "axes"),
+    "Squeeze": (13, 1, "axes"),
+    "Unsqueeze": (13, 1, "axes"),
+}
+# Operators that ONNX Runtime does not have in the form of this opset.
+WITHOUT_KERNEL = {("RoiAlign", 22), ("MaxRoiPool", 22)}
+FLOATS = (T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16)
 
 
-def load(op: str, dtype: int, opset: int) -> bool:
-    """Whether ONNX Runtime has a kernel for the operator with this dtype."""
+def constant(name: str, spec: str) -> onnx.TensorProto:
+    """A constant input."""
+    kind, _, text = spec.partition(":")
+    numbers = [float(number) for number in text.split(",") if number]
+    if kind == "f":
+        return oh.make_tensor(name, T.FLOAT, [len(numbers)], numbers)
+    dims = {"i0": [], "i2": [1, 1], "i4": [1, 2, 4, 4]}.get(kind, [len(numbers)])
+    count = int(np.prod(dims, dtype=int))
+    return oh.make_tensor(
+        name, T.INT64, dims, [int(numbers[i % len(numbers)]) for i in range(count)]
+    )
+
+
+def case_node(
+    op: str, dtype: int, opset: int, prefix: str
+) -> tuple[onnx.NodeProto, list[onnx.ValueInfoProto], list[onnx.TensorProto]]:
+    """The operator in the form of the opset, with the inputs and constants that it needs."""
     specs, attributes = CASES[op]
-    inputs: list[str] = []
-    values, constants = [], []
+    attributes = dict(attributes)
+    before, moved, attribute = ONCE_ATTRIBUTES.get(op, (0, 0, ""))
+    if opset < before and moved < len(specs):
+        attributes[attribute] = [int(n) for n in specs[moved].partition(":")[2].split(",")]
+        specs = specs[:moved]
+    if op == "Split" and opset < 18:
+        del attributes["num_outputs"]
+    if op == "Resize" and opset < 13:
+        specs = ["T4", "f:", "f:1,1,2,2"]
+    if op == "Mod":
+        attributes["fmod"] = int(dtype in FLOATS)
+    if op == "ConstantOfShape":
+        attributes["value"] = oh.make_tensor("value", dtype, [1], [1])
+    inputs, values, constants = [], [], []
     for i, spec in enumerate(specs):
-        name = f"x{i}" if spec else ""
+        name = f"{prefix}x{i}" if spec else ""
         inputs.append(name)
         if spec in SHAPES:
             values.append(oh.make_tensor_value_info(name, dtype, SHAPES[spec]))
-        elif spec.startswith("b"):
+        elif spec in FLOAT_INPUTS:
+            # NonMaxSuppression takes one dtype only, whichever it is.
+            element = dtype if op == "NonMaxSuppression" else T.FLOAT
+            values.append(oh.make_tensor_value_info(name, element, FLOAT_INPUTS[spec]))
+        elif spec in ("b", "b1"):
             values.append(oh.make_tensor_value_info(name, T.BOOL, [2] if spec == "b1" else [2, 3]))
-        elif spec == "f4":
-            values.append(oh.make_tensor_value_info(name, T.FLOAT, [1, 4, 4, 2]))
         elif spec:
-            kind, _, text = spec.partition(":")
-            numbers = [float(n) for n in text.split(",")]
-            dims = {"i0": [], "i2": [1, 1]}.get(kind, [len(numbers)])
-            element = T.FLOAT if kind == "f" else T.INT64
-            cast = float if kind == "f" else int
-            constants.append(oh.make_tensor(name, element, dims, [cast(n) for n in numbers]))
-    if attributes.get("fmod") == "float":
-        attributes = {"fmod": int(dtype in (T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16))}
+            constants.append(constant(name, spec))
     schema = onnx.defs.get_schema(op, opset)
     count = max(1, 2 if op in ("TopK", "Split") else schema.min_output)
-    outputs = [f"y{i}" for i in range(count)]
-    node = oh.make_node(op, inputs, outputs, **attributes)
-    graph = oh.make_graph(
-        [node], "g", values, [onnx.ValueInfoProto(name=o) for o in outputs], constants
+    if op in ("LSTM", "GRU", "RNN"):
+        count = 2
+    node = oh.make_node(op, inputs, [f"{prefix}y{i}" for i in range(count)], **attributes)
+    return node, values, constants
+
+
+def one_node_model(op: str, dtype: int, opset: int) -> onnx.ModelProto | None:
+    """A typed model of one node; None where the operator's schema refuses the dtype."""
+    node, values, constants = case_node(op, dtype, opset, "")
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
+    graph = oh.make_graph([node], "g", values, outputs, constants)
+    imports = [oh.make_opsetid("", opset)]
+    model = oh.make_model(
+        graph, opset_imports=imports, ir_version=max(8, oh.find_min_ir_version_for(imports))
     )
-    ir_version = 8 if opset <= 18 else 10
-    model = oh.make_model(graph, opset_imports=[oh.make_opsetid("", opset)], ir_version=ir_version)
     try:
-        model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
-    except onnx.shape_inference.InferenceError:
-        return False  # the schema refuses the dtype
+        model = onnx.shape_inference.infer_shapes(model, check_type=True, strict_mode=True)
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError):
+        return None
+    return model
+
+
+def session_of(model: onnx.ModelProto, saved: str = "") -> ort.InferenceSession:
+    """The model in ONNX Runtime, as it is written; what runs is saved."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    try:
-        ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except Exception as error:
-        text = str(error)
-        if "NOT_IMPLEMENTED" in text or "Could not find an implementation" in text:
+    options.intra_op_num_threads = 1
+    if saved:
+        options.optimized_model_filepath = saved
+    return ort.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+
+
+def ones(value: onnx.ValueInfoProto) -> ort.OrtValue:
+    """A tensor of ones for an input."""
+    tensor = value.type.tensor_type
+    shape = [dim.dim_value for dim in tensor.shape.dim]
+    if tensor.elem_type == T.BFLOAT16:
+        bits = np.full(shape, 0x3F80, np.uint16)
+        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, T.BFLOAT16)
+    dtype = oh.tensor_dtype_to_np_dtype(tensor.elem_type)
+    return ort.OrtValue.ortvalue_from_numpy(np.ones(shape, dtype))
+
+
+def has_kernel(op: str, dtype: int, opset: int, body: bool = False) -> bool:
+    """Whether ONNX Runtime loads and runs the operator with this dtype in this opset.
+
+    The body of an operator that is a function counts with `body` only: most are written for one
+    opset, and their arithmetic overflows where that of a kernel does not (Softplus).
+    """
+    model = one_node_model(op, dtype, opset)
+    if model is None:
+        return False
+    with tempfile.TemporaryDirectory() as folder:
+        saved = f"{folder}/saved.onnx" if is_function(op) and not body else ""
+        try:
+            session = session_of(model, saved)
+            feeds = {value.name: ones(value) for value in model.graph.input}
+            session.run_with_ort_values([output.name for output in model.graph.output], feeds)
+        except Exception:  # of several classes: when the model is loaded, or when it runs
             return False
-        if "INVALID_GRAPH" in text or "Type Error" in text or "FAIL" in text:
-            return False
-        raise
-    return True
+        return not saved or any(node.op_type == op for node in onnx.load(saved).graph.node)
+
+
+@functools.cache
+def is_function(op: str) -> bool:
+    """Whether the operator has a body of other operators, in any opset."""
+    return any(
+        schema.has_function or schema.has_context_dependent_function
+        for schema in onnx.defs.get_all_schemas_with_history()
+        if (schema.domain, schema.name) == ("", op)
+    )
+
+
+@functools.cache
+def opsets_of(op: str) -> list[int]:
+    """The opsets from OLDEST_OPSET on in which an operator starts or changes."""
+    return sorted(
+        {
+            max(schema.since_version, OLDEST_OPSET)
+            for schema in onnx.defs.get_all_schemas_with_history()
+            if (schema.domain, schema.name, schema.deprecated) == ("", op, False)
+            and schema.since_version <= NEWEST_OPSET
+        }
+    )
+
+
+def measure() -> Iterator[tuple[str, int, int]]:
+    """Operator, opset from which on it is so, and the bits of the dtypes that have kernels."""
+    for op in sorted(CASES):
+        for opset in opsets_of(op):
+            mask = sum(1 << dtype for dtype in DTYPES if has_kernel(op, dtype, opset))
+            if mask == 0 and has_kernel(op, T.FLOAT, opset, body=True):
+                mask = 1 << T.FLOAT
+            if mask == 0 and (op, opset) not in WITHOUT_KERNEL:
+                raise ValueError(f"no dtype at all: is the case of {op} at opset {opset} right?")
+            yield op, opset, mask
+
+
+class Table:
+    """The versions of ONNX Runtime that a kernels.inc holds for, and its rows."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        first, *lines = path.read_text().splitlines()
+        self.versions = re.findall(r"\d+\.\d+\.\d+", first)
+        self.rows: dict[str, list[tuple[int, int]]] = {}
+        for line in lines:
+            op, opset, mask = line.strip("{}, ").split(", ")
+            self.rows.setdefault(op.strip('"'), []).append((int(opset), int(mask, 16)))
+
+    def dtypes(self, op: str, opset: int) -> int:
+        """The bits of the dtypes that have kernels in the opset; all for an unknown operator."""
+        masks = [mask for since, mask in self.rows.get(op, [(0, -1)]) if since <= opset]
+        return masks[-1] if masks else -1
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=pathlib.Path, required=True)
-    parser.add_argument("--opset", type=int, default=23)
+    parser.add_argument("table", type=pathlib.Path)
+    parser.add_argument("--add", action="store_true", help="keep what the table has as well")
     arguments = parser.parse_args()
-    lines = [f"// Generated by generate_kernels.py from ONNX Runtime {ort.__version__}."]
-    for op in sorted(CASES):
-        mask = 0
-        for dtype in DTYPES:
-            if load(op, dtype, arguments.opset):
-                mask |= 1 << dtype
-        lines.append(f'{{"{op}", 0x{mask:x}}},')
-    arguments.output.write_text("\n".join(lines) + "\n")
+    earlier = Table(arguments.table) if arguments.add else None
+    known = earlier.versions if earlier else []
+    names = sorted({*known, ort.__version__}, key=lambda v: [int(part) for part in v.split(".")])
+    lines = [f"// Generated by generate_kernels.py: kernels of ONNX Runtime {' and '.join(names)}."]
+    last: tuple[str, int] | None = None
+    for op, opset, measured in measure():
+        mask = measured & earlier.dtypes(op, opset) if earlier else measured
+        if (op, mask) != last:
+            lines.append(f'{{"{op}", {opset}, 0x{mask:x}}},')
+        last = (op, mask)
+    arguments.table.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

@@ -161,6 +161,8 @@ struct Function {
 
 struct Model {
   int64_t opset = 20;
+  // The opset that the finished model has, where that is older than the one it is written in.
+  std::optional<int64_t> final_opset;
   std::map<std::string, int64_t>
       domains;  // further operator sets that nodes use: domain -> version
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();

@@ -1,21 +1,35 @@
 #include "onnx/kernels.h"
 
+#include <algorithm>
 #include <array>
-#include <cstdint>
 #include <initializer_list>
+#include <set>
 #include <unordered_map>
+
+#include "base/where.h"
 
 namespace onnx_native::onnx {
 namespace {
 
-constexpr struct {
+// Of one operator: the opset from which on these dtypes have kernels.
+struct Kernel {
   std::string_view op_type;
+  int64_t since;
   uint32_t dtypes;
-} kKernels[] = {
+};
+
+constexpr Kernel kKernels[] = {
 #include "onnx/kernels.inc"
 };
 
-std::initializer_list<DType> wider(DType dtype) {
+// Integer arithmetic modulo 2^64, and operators that only move elements: the same for signed and
+// unsigned integers.
+constexpr std::array<std::string_view, 17> kModular = {
+    "Add",     "Compress", "CumSum",    "Expand",          "Gather",    "GatherElements",
+    "Mul",     "Neg",      "Pad",       "ReduceProd",      "ReduceSum", "ReverseSequence",
+    "Reshape", "Sub",      "Transpose", "ScatterElements", "Where"};
+
+std::initializer_list<DType> wider(std::string_view op_type, DType dtype) {
   static constexpr std::initializer_list<DType> kFloat = {DType::f32};
   static constexpr std::initializer_list<DType> kSmall = {DType::i32, DType::i64};
   static constexpr std::initializer_list<DType> kLong = {DType::i64};
@@ -32,6 +46,10 @@ std::initializer_list<DType> wider(DType dtype) {
     case DType::i32:
     case DType::u32:
       return kLong;
+    case DType::u64:
+      return std::ranges::find(kModular, op_type) != kModular.end()
+                 ? kLong
+                 : std::initializer_list<DType>{};
     case DType::boolean:
       return kBool;
     default:
@@ -39,25 +57,88 @@ std::initializer_list<DType> wider(DType dtype) {
   }
 }
 
-}  // namespace
-
-DType kernel_dtype(std::string_view op_type, DType dtype) {
+// The rows of an operator by rising opset; none for an operator that the table does not have.
+std::span<const Kernel> rows_of(std::string_view op_type) {
   static const auto& kernels = *[] {
-    auto* map = new std::unordered_map<std::string_view, uint32_t>;
-    for (const auto& kernel : kKernels) map->emplace(kernel.op_type, kernel.dtypes);
+    auto* map = new std::unordered_map<std::string_view, std::vector<Kernel>>;
+    for (const Kernel& kernel : kKernels) (*map)[kernel.op_type].push_back(kernel);
     return map;
   }();
-  if (dtype == DType::f32) return dtype;
-  auto it = kernels.find(op_type);
-  auto has = [&](DType d) {
-    const auto bit = static_cast<int>(d);
-    return bit < 32 && (it->second >> bit & 1) != 0;
-  };
-  if (it == kernels.end() || has(dtype)) return dtype;
-  for (DType candidate : wider(dtype)) {
-    if (has(candidate)) return candidate;
+  const auto found = kernels.find(op_type);
+  return found == kernels.end() ? std::span<const Kernel>() : found->second;
+}
+
+// The last row that holds in the opset. An operator that came later has its first row: a pass
+// writes it with older operators.
+const Kernel& row_in(std::span<const Kernel> rows, int64_t opset) {
+  const Kernel* row = rows.data();
+  for (const Kernel& each : rows) {
+    if (each.since <= opset) row = &each;
+  }
+  return *row;
+}
+
+// The dtypes that the table was measured for: all but complex, 8-bit and 4-bit floats, and strings.
+constexpr uint32_t kMeasured = 0x13efe;
+
+bool contains(uint32_t dtypes, DType dtype) {
+  const auto bit = static_cast<int>(dtype);
+  return bit < 32 && (dtypes >> bit & 1) != 0;
+}
+
+}  // namespace
+
+bool has_kernel(std::string_view op_type, DType dtype, int64_t opset) {
+  const auto rows = rows_of(op_type);
+  if (rows.empty() || !contains(kMeasured, dtype)) return true;
+  return rows.front().since <= opset && contains(row_in(rows, opset).dtypes, dtype);
+}
+
+DType kernel_dtype(std::string_view op_type, DType dtype, int64_t opset) {
+  const auto rows = rows_of(op_type);
+  if (dtype == DType::f32 || rows.empty()) return dtype;
+  const uint32_t dtypes = row_in(rows, opset).dtypes;
+  if (contains(dtypes, dtype)) return dtype;
+  for (const DType candidate : wider(op_type, dtype)) {
+    if (contains(dtypes, candidate)) return candidate;
   }
   return dtype;
+}
+
+std::string_view type_parameter(std::span<const SchemaParameter> formal, size_t i) {
+  return formal.empty() ? std::string_view()
+                        : formal[std::min(i, formal.size() - 1)].type_parameter;
+}
+
+std::optional<size_t> typed_input(std::string_view op_type, std::span<Value* const> inputs,
+                                  int64_t opset) {
+  const OpSchema* schema = find_schema(op_type, opset);
+  if (!schema || inputs.empty()) return std::nullopt;
+  size_t first = 0;
+  for (size_t i = inputs.size(); i-- > 0;) {
+    if (inputs[i] && type_parameter(schema->inputs, i) == "T") first = i;
+  }
+  return inputs[first] ? std::optional(first) : std::nullopt;
+}
+
+std::vector<std::string> missing_kernels(Model& model) {
+  std::vector<std::string> missing;
+  std::set<std::pair<std::string, DType>> seen;
+  const auto visit = [&](Graph& graph) {
+    for (const Node* node : graph.nodes) {
+      if (!node->domain.empty()) continue;
+      const auto typed = typed_input(node->op_type, node->inputs, model.opset);
+      if (!typed || node->inputs[*typed]->kind != ValueKind::tensor) continue;
+      const DType dtype = node->inputs[*typed]->dtype;
+      if (has_kernel(node->op_type, dtype, model.opset)) continue;
+      if (seen.emplace(node->op_type, dtype).second)
+        missing.push_back(node->op_type + " of " + std::string(name(dtype)) +
+                          where(node->location));
+    }
+  };
+  for_each_graph(*model.graph, visit);
+  for (Function& function : model.functions) for_each_graph(*function.body, visit);
+  return missing;
 }
 
 }  // namespace onnx_native::onnx

@@ -92,19 +92,6 @@ Value float_power(Builder& b, Ignored, Ignored, const Call& call) {
 
 }  // namespace
 
-// tan(a - b) = (tan a - tan b) / (1 + tan a tan b), and the float32 result is so near that this is
-// the angle itself.
-Value arctangent(Builder& b, Value x) {
-  if (x->dtype != DType::f64) return b.op("Atan", {x});
-  const Value near = b.cast(b.op("Atan", {b.cast(x, DType::f32)}), DType::f64);
-  const Value sine = b.Sin(near);
-  const Value cosine = b.Cos(near);
-  const Value bounded = clamped(b, x, -0x1p60, 0x1p60);
-  const Value rest = b.Sub(b.Mul(bounded, cosine), sine);
-  const Value sum = b.Add(near, b.Div(rest, b.Add(cosine, b.Mul(bounded, sine))));
-  return b.where(not_equal(b, rest, b.like(x, 0)), sum, near);  // of -0.0 it is -0.0
-}
-
 // From the angle of the nearer axis, so that infinities and signed zeros come out as in C.
 Value atan2(Builder& b, Value self, Value other) {
   const auto number = [&](double value) { return b.like(self, value); };
@@ -114,7 +101,7 @@ Value atan2(Builder& b, Value self, Value other) {
   const Value shorter = b.Min(x, y);
   const Value infinite = b.Equal(shorter, number(kInfinity));
   const Value ratio = b.Div(shorter, b.where(b.Equal(longer, number(0)), number(1), longer));
-  Value angle = arctangent(b, b.where(infinite, number(1), ratio));
+  Value angle = b.op("Atan", {b.where(infinite, number(1), ratio)});
   angle = b.where(b.Greater(y, x), b.Sub(number(std::numbers::pi / 2), angle), angle);
   angle = b.where(sign_bit(b, other), b.Sub(number(std::numbers::pi), angle), angle);
   return b.where(b.Not(sign_bit(b, self)), angle, b.Neg(angle));

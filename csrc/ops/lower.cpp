@@ -8,6 +8,7 @@
 
 #include "aten/visit.h"
 #include "base/where.h"
+#include "ops/compositions.h"
 #include "ops/onnx_call.h"
 
 namespace onnx_native::ops {
@@ -45,6 +46,10 @@ bool is_known_size(const aten::Node& node) {
 }
 
 }  // namespace
+
+Lowerer::Lowerer(Builder& builder, Lowerings lowerings) : builder_(builder), lowerings_(lowerings) {
+  builder.set_compositions(compositions());
+}
 
 aten::Type lowered_type(const aten::Type& type) {
   aten::Type result = type;

@@ -43,7 +43,7 @@ class Lowerings {
 // call.
 class Lowerer {
  public:
-  Lowerer(Builder& builder, Lowerings lowerings) : builder_(builder), lowerings_(lowerings) {}
+  Lowerer(Builder& builder, Lowerings lowerings);
 
   Environment& environment() { return environment_; }
   // Lowers one call; its results enter the environment. Checks results against the types that the

@@ -40,8 +40,6 @@ Value log1p(Builder& b, Value x);
 Value expm1(Builder& b, Value x);
 // log(exp(x) + exp(y)) without overflow; of equal infinities, that infinity.
 Value log_add_exp(Builder& b, Value x, Value y);
-// In float64 too, for which ONNX Runtime has no Atan.
-Value arctangent(Builder& b, Value x);
 // The angle of (other, self) and its length, without overflow; infinities and signed zeros as in C.
 Value atan2(Builder& b, Value self, Value other);
 Value hypot(Builder& b, Value self, Value other);

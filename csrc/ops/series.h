@@ -22,6 +22,8 @@ Value in_f64(Builder& b, Formula formula, Value x, Rest... rest) {
 Value polynomial(Builder& b, Value x, std::span<const double> coefficients);
 Value ratio(Builder& b, Value x, std::span<const double> top, std::span<const double> bottom);
 
+// The error function of a float64 tensor.
+Value erf(Builder& b, Value x);
 // log(gamma(x)) and its derivative, of a float64 tensor.
 Value log_gamma(Builder& b, Value x);
 Value digamma(Builder& b, Value x);

@@ -32,11 +32,6 @@ Value erfc(Builder& b, Value x) {
   return reflected(b, x, b.Sub(f64(b, 2), upper), upper);
 }
 
-Value erf(Builder& b, Value x) {
-  const Value near = b.Mul(x, polynomial(b, b.Mul(x, x), fits::kErf));
-  return b.where(b.Less(b.Abs(x), f64(b, 1)), near, b.Sub(f64(b, 1), erfc(b, x)));
-}
-
 Value ndtr(Builder& b, Value x) {
   return b.Mul(f64(b, 0.5), erfc(b, b.Mul(x, f64(b, -1 / std::numbers::sqrt2))));
 }
@@ -80,10 +75,14 @@ Value ndtri(Builder& b, Value p) {
 
 }  // namespace
 
+Value erf(Builder& b, Value x) {
+  const Value near = b.Mul(x, polynomial(b, b.Mul(x, x), fits::kErf));
+  return b.where(b.Less(b.Abs(x), f64(b, 1)), near, b.Sub(f64(b, 1), erfc(b, x)));
+}
+
 void register_special_error(OpTable& ops) {
-  ops.def({"aten::erf", "aten::special_erf"}, Promote::int_to_float, [](Builder& b, Value self) {
-    return self->dtype == DType::f64 ? erf(b, self) : b.Erf(self);
-  });
+  for (const char* key : {"aten::erf", "aten::special_erf"})
+    ops.unary(key, "Erf", Promote::int_to_float);
   def_in_f64(ops, {"aten::erfc", "aten::special_erfc"}, erfc);
   def_in_f64(ops, {"aten::special_erfcx"}, erfcx);
   def_in_f64(ops, {"aten::erfinv", "aten::special_erfinv"}, erfinv);

@@ -96,7 +96,7 @@ void register_unary(OpTable& ops) {
   ops.unary("aten::tan", "Tan", to_float);
   ops.unary("aten::asin", "Asin", to_float);
   ops.unary("aten::acos", "Acos", to_float);
-  ops.def("aten::atan", to_float, arctangent);
+  ops.unary("aten::atan", "Atan", to_float);
   ops.unary("aten::sinh", "Sinh", to_float);
   ops.unary("aten::cosh", "Cosh", to_float);
   ops.unary("aten::tanh", "Tanh", to_float);

@@ -1,0 +1,82 @@
+// Operators that ONNX Runtime has no kernel for in the dtype of their inputs.
+#include <algorithm>
+
+#include "onnx/builder.h"
+#include "onnx/kernels.h"
+#include "onnx/schema.h"
+
+namespace onnx_native {
+namespace {
+
+// A float attribute is stored as float32: in float64, a number with more digits loses them.
+bool loses_digits(const std::vector<onnx::Attribute>& attributes) {
+  const auto inexact = [](double number) {
+    return number == number && static_cast<double>(static_cast<float>(number)) != number;
+  };
+  return std::ranges::any_of(attributes, [&](const onnx::Attribute& attribute) {
+    const auto* number = std::get_if<double>(&attribute.value);
+    const auto* numbers = std::get_if<std::vector<double>>(&attribute.value);
+    return (number && inexact(*number)) || (numbers && std::ranges::any_of(*numbers, inexact));
+  });
+}
+
+}  // namespace
+
+std::optional<Values> Builder::without_kernel(std::string_view op_type, size_t outputs,
+                                              const Values& inputs,
+                                              const std::vector<onnx::Attribute>& attributes) {
+  const std::optional<size_t> typed = onnx::typed_input(op_type, inputs, opset());
+  if (!typed) return std::nullopt;
+  const DType dtype = inputs[*typed]->dtype;
+  const DType compute = onnx::kernel_dtype(op_type, dtype, kernel_opset());
+  if (compute != dtype) return cast_around(op_type, outputs, inputs, attributes, *typed, compute);
+  // Narrower floats are computed in float32, which has all kernels.
+  if (dtype != DType::f64) return std::nullopt;
+  // ONNX Runtime's float64 Sigmoid is 0 below -36; the moments of LayerNormalization are float32.
+  const bool narrow = loses_digits(attributes) || op_type == "Sigmoid" ||
+                      (op_type == "LayerNormalization" && outputs > 1);
+  if (onnx::has_kernel(op_type, dtype, kernel_opset()) && !narrow) return std::nullopt;
+  return composed(op_type, outputs, inputs, attributes);
+}
+
+std::optional<Values> Builder::composed(std::string_view op_type, size_t outputs,
+                                        const Values& inputs,
+                                        const std::vector<onnx::Attribute>& attributes) {
+  if (!compositions_) return std::nullopt;
+  const auto rule = compositions_->find(op_type);
+  if (rule == compositions_->end()) return std::nullopt;
+  onnx::Node node;
+  node.op_type = op_type;
+  node.inputs.assign(inputs.begin(), inputs.end());
+  node.outputs.resize(outputs);
+  node.attributes = attributes;
+  Values results = rule->second(*this, node);
+  if (results.empty()) return std::nullopt;
+  return results;
+}
+
+Values Builder::cast_around(std::string_view op_type, size_t outputs, const Values& inputs,
+                            const std::vector<onnx::Attribute>& attributes, size_t typed,
+                            DType compute) {
+  const onnx::OpSchema& schema = *onnx::find_schema(op_type, opset());
+  const DType dtype = inputs[typed]->dtype;
+  const std::string_view type = onnx::type_parameter(schema.inputs, typed);
+  Values wide = inputs;
+  std::vector<std::string_view> types{type};
+  for (size_t i = 0; i < wide.size(); ++i) {
+    if (!wide[i] || wide[i]->dtype != dtype) continue;
+    const std::string_view parameter = onnx::type_parameter(schema.inputs, i);
+    if (parameter != type && !is_floating(dtype)) continue;
+    types.push_back(parameter);
+    wide[i] = cast(wide[i], compute);
+  }
+  Values results = ops(op_type, outputs, std::move(wide), attributes);
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i] &&
+        std::ranges::find(types, onnx::type_parameter(schema.outputs, i)) != types.end())
+      results[i] = cast(results[i], dtype);
+  }
+  return results;
+}
+
+}  // namespace onnx_native
