@@ -37,6 +37,25 @@ Values nonzero_numpy(Builder& b, Value self) {
   return coordinates;
 }
 
+namespace {
+
+// The shape that index tensors are broadcast to. Of two sizes that the model computes, either may
+// be 1.
+Shape joint_shape(Builder& b, const Shape& x, const Shape& y) {
+  Shape result = onnx::broadcast(x, y);
+  const size_t shared = std::min(x.size(), y.size());
+  for (size_t i = 1; i <= shared; ++i) {
+    const Dim& m = x[x.size() - i];
+    const Dim& n = y[y.size() - i];
+    if (m == n || m.is_constant() || n.is_constant()) continue;
+    const Value first = b.dim_value(m);
+    result[result.size() - i] = b.dim_of(b.where(b.Equal(first, b.i64(1)), b.dim_value(n), first));
+  }
+  return result;
+}
+
+}  // namespace
+
 IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
   int64_t rank = self->rank();
   int64_t axis = 0;
@@ -48,14 +67,14 @@ IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
     bool is_mask = (*index)->dtype == DType::boolean || (*index)->dtype == DType::u8;
     if (!is_mask) {
       sources_.push_back({b.cast(*index, DType::i64)});
-      index_shape_ = onnx::broadcast(index_shape_, (*index)->known_shape());
+      index_shape_ = joint_shape(b, index_shape_, (*index)->known_shape());
       axes_.push_back(axis++);
       continue;
     }
     int64_t mask_rank = (*index)->rank();
     b.check(mask_rank > 0, "a 0-d mask as an index");
     Value rows = nonzero_rows(b, *index);
-    index_shape_ = onnx::broadcast(index_shape_, {rows->dim(1)});
+    index_shape_ = joint_shape(b, index_shape_, {rows->dim(1)});
     for (int64_t row = 0; row < mask_rank; ++row) {
       sources_.push_back({rows, row});
       axes_.push_back(axis++);
@@ -114,13 +133,16 @@ Ints IndexPlan::result_to_front() const {
   return moving(rank, from, front);
 }
 
+// Eager does not look at indices into an empty result.
 Value IndexPlan::read(Builder& b, Value self) const {
+  if (numel(result_shape_).equals(0)) return b.full(self->dtype, 0, result_shape_);
   if (sources_.size() == 1) return b.gather(self, coordinate(b, 0), axes_[0]);
   Value result = b.op("GatherND", {b.transpose(self, to_front_), coordinates(b)});
   return b.transpose(result, inverse(result_to_front()));
 }
 
 Value IndexPlan::write(Builder& b, Value self, Value values, std::string_view reduction) const {
+  if (numel(result_shape_).equals(0)) return self;
   Value updates = b.transpose(b.expand(values, result_shape_), result_to_front());
   Value result = scatter_into(b, "ScatterND", b.transpose(self, to_front_), coordinates(b), updates,
                               reduction);

@@ -36,26 +36,62 @@ std::vector<onnx::Attribute> attributes(const Window& w, const Ints& ends) {
   return list;
 }
 
-// PyTorch leaves out a last window that starts in the padding after the input; of ceil_mode, ONNX
-// Runtime knows that and ONNX's shape inference does not. So where sizes are known, ceil_mode goes
-// where windows end: the window is given without it, and the padding that it needs after the input.
-Window without_ceil(Value x, Window w, Ints& ends) {
-  ends = w.padding;
-  if (!w.ceil_mode) return w;
+// PyTorch leaves out a last window that starts in the padding after the input. With ceil_mode, ONNX
+// Runtime does the same and ONNX's shape inference does not, so a window states where it ends.
+struct Settled {
+  Window window;
+  Ints ends;   // padding after the input
+  Ints crops;  // what no window reads at the end of the input
+  bool exact;  // the same windows; `ends` may hold padding that only ceil_mode asks for
+};
+
+// The windows along an axis of a known size.
+struct Fit {
+  int64_t last;   // the last window's number
+  int64_t reach;  // elements after the input that it covers; negative when it ends before
+  bool left_out;  // ceil_mode alone would count one more
+};
+
+Fit fit(const Window& w, int64_t i, int64_t size) {
+  const int64_t span = w.dilation[i] * (w.kernel[i] - 1) + 1;
+  const int64_t room = size + 2 * w.padding[i] - span;
+  const int64_t ceiling = (room + w.stride[i] - 1) / w.stride[i];
+  const int64_t last = std::min(ceiling, (size + w.padding[i] - 1) / w.stride[i]);
+  return {last, last * w.stride[i] + span - size - w.padding[i], last < ceiling};
+}
+
+// Where all sizes are known, ceil_mode is not needed. ONNX has one ceil_mode for all axes: where a
+// size is dynamic it stays, and the known axes get the padding with which it changes nothing.
+Settled settle(Value x, const Window& w) {
+  Settled settled{w, w.padding, Ints(w.kernel.size(), 0), true};
+  if (!w.ceil_mode) return settled;
   const auto axes = static_cast<int64_t>(w.kernel.size());
+  bool dynamic = false, too_far = false;
   for (int64_t i = 0; i < axes; ++i) {
     const auto size = x->dim(i - axes).constant();
-    if (!size) return w;
-    const int64_t span = w.dilation[i] * (w.kernel[i] - 1) + 1;
-    const int64_t room = *size + 2 * w.padding[i] - span;
-    const int64_t last =
-        std::min((room + w.stride[i] - 1) / w.stride[i], (*size + w.padding[i] - 1) / w.stride[i]);
-    ends[i] = std::max(w.padding[i], last * w.stride[i] + span - *size - w.padding[i]);
+    if (!size || *size == 0) {
+      dynamic = true;
+      continue;
+    }
+    settled.ends[i] = std::max(w.padding[i], fit(w, i, *size).reach);
     // ONNX Runtime takes no padding as large as the kernel.
-    if (ends[i] >= w.kernel[i]) return w;
+    too_far = too_far || settled.ends[i] >= w.kernel[i];
   }
-  w.ceil_mode = false;
-  return w;
+  if (!dynamic && !too_far) {
+    settled.window.ceil_mode = false;
+    return settled;
+  }
+  settled.ends = w.padding;
+  for (int64_t i = 0; i < axes; ++i) {
+    const auto size = x->dim(i - axes).constant();
+    if (!size || *size == 0) continue;
+    const Fit known = fit(w, i, *size);
+    if (!known.left_out) continue;
+    settled.exact = false;
+    settled.ends[i] = std::max<int64_t>(known.reach, 0);
+    settled.crops[i] = std::max<int64_t>(-known.reach, 0);
+  }
+  return settled;
 }
 
 // Runs `pool` on an input with a batch dimension; adds and removes one where there is none.
@@ -66,22 +102,47 @@ Values batched(Builder& b, Value x, int64_t axes, const std::function<Values(Val
   return results;
 }
 
-// Values, and positions in the flattened spatial dimensions where asked for (ONNX counts them in
-// the whole tensor). Integers go through float64.
+// Without the elements at the ends of the spatial axes that no window reads.
+Value cropped(Builder& b, Value x, const Ints& crops) {
+  const auto axes = static_cast<int64_t>(crops.size());
+  for (int64_t i = 0; i < axes; ++i) {
+    if (crops[i] > 0) x = b.slice(x, i - axes, 0, x->dim(i - axes) - crops[i]);
+  }
+  return x;
+}
+
+// ONNX counts the positions of maxima in the whole tensor `x`; eager counts them in the spatial
+// dimensions, of which `x` is a crop.
+Value positions_in(Builder& b, Value index, Value x, const Shape& spatial) {
+  const Shape inner = part_of(x, 2);
+  if (inner == spatial) return b.op("Mod", {index, b.dim_value(numel(inner))});
+  Value position = nullptr;
+  Dim inner_step = 1, step = 1;
+  for (size_t i = spatial.size(); i-- > 0;) {
+    Value along = index;
+    if (!inner_step.equals(1)) along = b.Div(along, b.dim_value(inner_step));
+    along = b.op("Mod", {along, b.dim_value(inner[i])});
+    const Value part = b.Mul(along, b.dim_value(step));
+    position = position ? b.Add(position, part) : part;
+    inner_step = inner_step * inner[i];
+    step = step * spatial[i];
+  }
+  return position;
+}
+
+// Values, and positions in the flattened spatial dimensions where asked for. Integers go through
+// float64.
 Values max_pool(Builder& b, Value self, int64_t axes, const Window& w, bool with_indices) {
   const DType dtype = self->dtype;
   const bool direct = is_floating(dtype) || dtype == DType::i8 || dtype == DType::u8;
   return batched(b, direct ? self : b.cast(self, DType::f64), axes, [&](Value x) {
-    Ints ends;
-    const Window settled = without_ceil(x, w, ends);
-    auto list = attributes(settled, w.ceil_mode == settled.ceil_mode ? w.padding : ends);
+    const Settled settled = settle(x, w);
+    const Value read = cropped(b, x, settled.crops);
+    auto list = attributes(settled.window, settled.ends);
     list.push_back({"dilations", w.dilation});
-    Values results = b.ops("MaxPool", with_indices ? 2 : 1, {x}, std::move(list));
+    Values results = b.ops("MaxPool", with_indices ? 2 : 1, {read}, std::move(list));
     results[0] = b.cast(results[0], dtype);
-    if (with_indices) {
-      const Dim plane = numel(part_of(x, 2));
-      results[1] = b.op("Mod", {results[1], b.dim_value(plane)});
-    }
+    if (with_indices) results[1] = positions_in(b, results[1], read, part_of(x, 2));
     return results;
   });
 }
@@ -141,11 +202,10 @@ Value avg_pool(Builder& b, Value self, int64_t axes, const Window& w, bool count
   return batched(b, self, axes, [&](Value x) -> Values {
     if (!is_floating(x->dtype) || x->dtype == DType::f64 || (divisor && w.ceil_mode))
       return {windowed_average(b, x, axes, w, count_include_pad, divisor)};
-    Ints ends;
-    Window settled = without_ceil(x, w, ends);
+    const Settled settled = settle(x, w);
+    if (!settled.exact) return {windowed_average(b, x, axes, w, count_include_pad, divisor)};
     // Padding that only ceil_mode asks for does not count in the average.
-    if (ends != w.padding) settled = w;
-    auto list = attributes(settled, w.padding);
+    auto list = attributes(settled.ends == w.padding ? settled.window : w, w.padding);
     if (count_include_pad || divisor) list.push_back({"count_include_pad", 1});
     const Value y = b.op("AveragePool", {x}, std::move(list));
     if (!divisor) return {y};
