@@ -361,22 +361,13 @@ aten::Value* concatenated(Interpreter& run, const OpenList& list, int64_t dim) {
   return call(run, "aten::view", {column.values, std::move(sizes)});
 }
 
-namespace {
-
-bool is_from_front(Interpreter& run, const Dim& index) {
-  if (const auto known = index.constant()) return *known >= 0;
-  return run.is_size(index) && index.known_non_negative();
-}
-
-}  // namespace
-
 Container::Contents spliced(Interpreter& run, const OpenList& list, const Item& begin,
                             int64_t count, Items items) {
   const auto* given = begin.get<Dim>();
   if (!given) run.unsupported("a change of a list at an index that is " + describe(begin));
   // A slice takes a known negative index as the program does.
   Dim at = *given;
-  if (!at.is_constant() && !is_from_front(run, at)) at = Dim::mod(at, length(list));
+  if (!at.is_constant() && !at.known_non_negative()) at = Dim::mod(at, length(list));
   const bool to_end = at.constant() && *at.constant() < 0 && *at.constant() + count >= 0;
   Container::Contents result{
       .keys = {}, .items = {}, .open = sliced(run, list, Item::none(), at, 1)};

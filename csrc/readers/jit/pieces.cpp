@@ -63,7 +63,7 @@ Dim position(Interpreter& run, const Item& index, const Dim& count) {
   const auto* at = index.get<Dim>();
   if (!at) run.unsupported("an index that is " + describe(index));
   if (const auto known = at->constant()) return *known < 0 ? *at + count : *at;
-  return run.is_size(*at) && at->known_non_negative() ? *at : Dim::mod(*at, count);
+  return at->known_non_negative() ? *at : Dim::mod(*at, count);
 }
 
 }  // namespace
