@@ -7,8 +7,8 @@ file(GLOB public_headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/csrc/
 list(TRANSFORM public_headers PREPEND "include/onnx_native/")
 list(APPEND public_headers
   base/checked_vector.h base/dim.h base/dtype.h base/error.h base/scalar.h base/tensor_data.h
-  aten/graph.h aten/schema.h
-  onnx/builder.h onnx/graph.h onnx/infer.h
+  aten/default_dtype.h aten/graph.h aten/schema.h
+  onnx/builder.h onnx/graph.h onnx/infer.h onnx/number.h
   ops/binder.h ops/call.h ops/op_table.h)
 foreach(header ${public_headers})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "csrc/${header}")

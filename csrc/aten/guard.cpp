@@ -230,6 +230,20 @@ class Equation {
   int depth_ = 0;
 };
 
+// Max(1, n) == n holds from some size on: it is a bound in the form of an equation. Its difference
+// has the same sign at all sizes.
+bool is_bound(std::string_view guard, Sizes sizes, const std::string& size) {
+  if (guard.find("Max(") == guard.npos && guard.find("Min(") == guard.npos) return false;
+  bool positive = false, negative = false;
+  for (const double value : {0., 1., 2., 3., 4., 6., 8., 16., 64., 1009., 100003.}) {
+    sizes[size] = value;
+    const double difference = Equation(guard, sizes).difference();
+    positive |= difference > 0;
+    negative |= difference < 0;
+  }
+  return positive != negative;
+}
+
 // 1 or -1 when the difference of the sides grows or falls with the size, without bound; 0
 // otherwise.
 int direction(std::string_view guard, Sizes sizes, const std::string& size) {
@@ -255,7 +269,7 @@ std::vector<std::string> pinned_sizes(std::string_view guard) {
     int common = 0;
     for (const auto& [size, value] : sizes) {
       const int own = direction(guard, sizes, size);
-      if (own == 0 || (common != 0 && own != common)) return {};
+      if (own == 0 || (common != 0 && own != common) || is_bound(guard, sizes, size)) return {};
       common = own;
       pinned.push_back(size);
     }

@@ -127,9 +127,8 @@ TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
 }
 
 TensorData literal_data(const at::Tensor& tensor, std::string_view name) {
-  constexpr int64_t kLargestCopy = 4096;  // bytes
   const TensorData data = tensor_data(tensor, name);
-  if (data.nbytes() > kLargestCopy) return data;
+  if (data.nbytes() > kLargestLiteral) return data;
   std::vector<std::byte> bytes;
   data.stream([&bytes](std::span<const std::byte> piece) {
     bytes.insert(bytes.end(), piece.begin(), piece.end());

@@ -34,6 +34,7 @@ class TensorWeight : public Weight {
 TensorData tensor_data(const at::Tensor& tensor, std::string_view name);
 // The same of a tensor that the program made, not the module: a small one is copied, so that it
 // cannot change.
+inline constexpr int64_t kLargestLiteral = 4096;  // bytes
 TensorData literal_data(const at::Tensor& tensor, std::string_view name);
 
 }  // namespace onnx_native::aten

@@ -35,9 +35,9 @@ Value cosine(Builder& b, Value position, double turns) {
   return b.Cos(b.Mul(position, f64(b, turns * 2 * std::numbers::pi)));
 }
 
-Formula hamming(double alpha, double beta) {
+Formula hamming(const Number& alpha, const Number& beta) {
   return [=](Builder& b, Value x) {
-    return b.Sub(f64(b, alpha), b.Mul(cosine(b, x, 1), f64(b, beta)));
+    return b.Sub(b.like(x, alpha), b.Mul(cosine(b, x, 1), b.like(x, beta)));
   };
 }
 
@@ -91,12 +91,12 @@ void register_window(OpTable& ops) {
   define(ops, "bartlett_window", bartlett);
   define(ops, "kaiser_window", kaiser(12));
   ops.def("aten::hamming_window.periodic_alpha",
-          [](Builder& b, Dim length, bool periodic, double alpha, OptionalDType dtype) {
+          [](Builder& b, Dim length, bool periodic, Number alpha, OptionalDType dtype) {
             return window(b, length, periodic, dtype, hamming(alpha, 0.46));
           });
   ops.def(
       "aten::hamming_window.periodic_alpha_beta",
-      [](Builder& b, Dim length, bool periodic, double alpha, double beta, OptionalDType dtype) {
+      [](Builder& b, Dim length, bool periodic, Number alpha, Number beta, OptionalDType dtype) {
         return window(b, length, periodic, dtype, hamming(alpha, beta));
       });
   ops.def("aten::kaiser_window.beta",

@@ -62,6 +62,6 @@ def test_table():
     keys = onnx_native._C.table_keys()
     assert ("aten::add.Tensor", "dense") in keys
     assert len(set(keys)) == len(keys)
-    assert onnx_native._C.table_parameters("aten::add.Tensor") == ["Value", "Value", "Scalar"]
+    assert onnx_native._C.table_parameters("aten::add.Tensor") == ["Value", "Value", "Number"]
     with pytest.raises(KeyError):
         onnx_native._C.table_parameters("aten::no_such_operator")

@@ -63,7 +63,9 @@ std::optional<Dim> TypeReader::declare(py::handle symbol, const std::string& nam
   }
   if (reads_input_) {
     const int64_t low = range.low.value_or(0);
-    range = DimRange::input_size(low <= kCapturedFrom ? 0 : low, range.high);
+    // torch.export narrows the range of an input's size to what its own decisions need, such as
+    // n <= 5 for min(n, 5). Without that upper bound the model is right beyond it.
+    range = DimRange::input_size(low <= kCapturedFrom ? 0 : low);
   }
   const auto renamed = names_.find(name);
   return Dim::symbol(renamed == names_.end() ? name : renamed->second, range);

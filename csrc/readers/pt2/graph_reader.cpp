@@ -187,7 +187,9 @@ Dim Types::symbol(std::string_view name) {
   }
   if (reads_input_) {
     const int64_t low = range.low.value_or(0);
-    range = DimRange::input_size(low <= kCapturedFrom ? 0 : low, range.high);
+    // torch.export narrows the range of an input's size to what its own decisions need, such as
+    // n <= 5 for min(n, 5). Without that upper bound the model is right beyond it.
+    range = DimRange::input_size(low <= kCapturedFrom ? 0 : low);
   }
   return at->second = Dim::symbol(name, range);
 }

@@ -126,8 +126,8 @@ class ProgramReader {
     if (!target) return;  // a script object
     if (!used.contains(name)) return;
     const std::string& full_name = string(field(value, target), target);
-    body_.define(name,
-                 graph_->add_constant(full_name, weights_.find(full_name), kind == "parameter"));
+    TensorData data = weights_.find(full_name, kind == "tensor_constant");
+    body_.define(name, graph_->add_constant(full_name, std::move(data), kind == "parameter"));
   }
 
   // Throws where the program holds for few sizes only of a dimension that it leaves dynamic. A

@@ -8,7 +8,9 @@
 #include <memory>
 #include <span>
 
+#include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
+#include "base/weight.h"
 
 namespace onnx_native::readers::pt2 {
 namespace {
@@ -74,6 +76,18 @@ void check_repetition(const std::string& name, const TensorData& data, int64_t a
          " elements of its record to ", elements, " elements");
 }
 
+// A weight in an archive, which never changes. It is a Weight all the same, so that the passes make
+// the same decisions as for the weights of a live module, and every route gives the same model.
+class StoredWeight : public Weight {
+ public:
+  StoredWeight(const std::string& name, const std::byte* origin, std::shared_ptr<const void> memory)
+      : Weight(name, origin), memory_(std::move(memory)) {}
+  const std::byte* data() const override { return origin(); }
+
+ private:
+  std::shared_ptr<const void> memory_;
+};
+
 // Elements where they are, or where they are aligned for their type: torch aligns records, other
 // writers of zip files do not.
 void place(TensorData& data, std::span<const std::byte> elements) {
@@ -138,7 +152,7 @@ void Weights::add(const std::string& folder, const std::string& config) {
   }
 }
 
-TensorData Weights::find(const std::string& name) const {
+TensorData Weights::find(const std::string& name, bool is_constant) const {
   const auto at = entries_.find(name);
   if (at == entries_.end()) damaged(concat("no tensor for ", name));
   const Entry& entry = at->second;
@@ -169,6 +183,8 @@ TensorData Weights::find(const std::string& name) const {
                                static_cast<size_t>(wanted * item_size(data.dtype))));
   }
   if (!is_contiguous(data.shape, strides)) data.strides = std::move(strides);
+  if (!is_constant || data.nbytes() > aten::kLargestLiteral)
+    data.owner = as_owner(std::make_shared<StoredWeight>(name, data.data, data.owner));
   return data;
 }
 

@@ -20,7 +20,8 @@ class Weights {
  public:
   explicit Weights(const Archive& archive);
   // Throws ExportError when there is none of that name, or it does not fit into its record.
-  TensorData find(const std::string& name) const;
+  // A constant is a tensor that the program made, not the module.
+  TensorData find(const std::string& name, bool is_constant) const;
 
  private:
   struct Entry {

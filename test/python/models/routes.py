@@ -41,10 +41,10 @@ def export(
             if route == "script"
             else torch.jit.trace(Calling(function).eval(), inputs, check_trace=False)
         )
-        shapes = None if dynamic is None else [dict(names) for names in dynamic]
-        return _exported(program, inputs, dynamic_shapes=shapes, opset_version=opset)
+        named = None if dynamic is None else [dict(names) for names in dynamic]
+        return _exported(program, inputs, dynamic_shapes=named, opset_version=opset)
     dims: dict[str, Any] = {}
-    shapes = None
+    shapes: Any = None
     if dynamic is not None:
         for names in dynamic:
             dims |= {name: torch.export.Dim(name) for name in names.values()}

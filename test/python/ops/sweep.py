@@ -65,8 +65,10 @@ def samples_of(row: Row, dtype: torch.dtype, count: int = 2) -> list[Case]:
     if row.opinfo and dtype in opinfo(row.opinfo, row.variant).dtypes:
         info = opinfo(row.opinfo, row.variant)
         torch.manual_seed(0)
-        found = list(info.sample_inputs("cpu", dtype, requires_grad=False))
-        chosen += [case_of(info.op, sample) for sample in found[:: max(1, len(found) - 1)]][:count]
+        samples = list(info.sample_inputs("cpu", dtype, requires_grad=False))
+        chosen += [case_of(info.op, sample) for sample in samples[:: max(1, len(samples) - 1)]][
+            :count
+        ]
     return chosen
 
 

@@ -27,6 +27,7 @@ CONSTANT = {
     "aten::upsample_bicubic2d scales_h": RESIZE,
     "aten::upsample_bilinear2d scales_h": RESIZE,
     "aten::upsample_nearest2d scales_h": RESIZE,
+    "aten::kaiser_window.beta beta": "decides how many terms the series has",
     "aten::gru.input dropout": "decides which operators there are",
     "aten::lstm.input dropout": "decides which operators there are",
     "aten::rnn_relu.input dropout": "decides which operators there are",
