@@ -243,7 +243,7 @@ class Parser {
 
   // Towards zero, which is down for what is not negative and up for the rest.
   static Dim truncated(const Dim& numerator, const Dim& denominator) {
-    const Dim down = Dim::floor_div(numerator, denominator);
+    Dim down = Dim::floor_div(numerator, denominator);
     if (numerator.known_non_negative() && denominator.known_non_negative()) return down;
     const Dim up = Dim::ceil_div(numerator, denominator);
     return Dim::max(0, down) + Dim::min(0, up);
