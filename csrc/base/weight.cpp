@@ -1,7 +1,6 @@
 #include "base/weight.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "base/error.h"
 
@@ -84,7 +83,7 @@ const std::byte* start_of(const TensorData& data) {
 
 void WeightReads::add(const TensorData& data) {
   // The last one first: a tensor is read element by element.
-  const bool known = std::ranges::any_of(reads_ | std::views::reverse, [&data](const Read& read) {
+  const bool known = std::any_of(reads_.rbegin(), reads_.rend(), [&data](const Read& read) {
     return is_same_memory(read.data, data);
   });
   if (!known) reads_.push_back({data, hash_of(data)});
