@@ -245,7 +245,13 @@ class Branches {
       sides_[i].frame.graph->outputs.push_back(operand(run_, *items[i], type));
     }
     aten::Value* value = recorder_.add_result(call_, "cond", type);
+    if (is_contiguous(a) && is_contiguous(b)) recorder_.layouts().set_contiguous(value);
     return result_item(value);
+  }
+
+  bool is_contiguous(const Item& item) const {
+    const aten::Value* tensor = item.tensor();
+    return item.is_uninitialized() || (tensor && recorder_.layouts().is_contiguous(tensor));
   }
 
   void merge_changes() {

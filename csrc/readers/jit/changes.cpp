@@ -171,8 +171,10 @@ void Interpreter::reshape(const ContainerPtr& object, aten::Value* now) {
 // Some operators may return their argument itself.
 void Interpreter::share(const Item& argument, const Item& result) {
   if (!argument.object() || result.tensor()->type.shape != argument.tensor()->type.shape) return;
-  const aten::Sharing sharing = aten::sharing(
-      *result.tensor()->producer, []() -> std::optional<aten::Layout> { return std::nullopt; });
+  const aten::KnownLayout* known = recorder_.layouts().find(argument.tensor());
+  const aten::Sharing sharing = aten::sharing(*result.tensor()->producer, [&] {
+    return known ? std::optional(known->layout) : std::nullopt;
+  });
   const bool certain = sharing.kind == aten::Sharing::Kind::same;
   if (certain || sharing.maybe_same)
     aliases_.push_back({argument.object(), result.object(), certain});

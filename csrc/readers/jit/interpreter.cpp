@@ -48,6 +48,7 @@ const Handlers& handlers() {
     add_open_list_handlers(*handlers);
     add_number_handlers(*handlers);
     add_program_handlers(*handlers);
+    add_stride_handlers(*handlers);
     add_tensor_handlers(*handlers);
     return handlers;
   }();
@@ -315,6 +316,8 @@ Items Interpreter::record_call(const Call& call, const aten::Schema& schema) {
     keep_identity(call, schema, results);
   } else if (results.size() == 1 && results[0].tensor() && aten::may_share(schema)) {
     share(call.input(0), results[0]);
+    if (schema.key == "aten::view" && call.input(0).tensor())
+      check_viewable(call.input(0), results[0]);
   }
   return results;
 }

@@ -49,6 +49,7 @@ void add_container_handlers(Handlers& handlers);
 void add_open_list_handlers(Handlers& handlers);
 void add_number_handlers(Handlers& handlers);
 void add_program_handlers(Handlers& handlers);
+void add_stride_handlers(Handlers& handlers);
 void add_tensor_handlers(Handlers& handlers);
 
 // The meaning of a graph's values while it runs.
@@ -128,6 +129,8 @@ class Interpreter {
   void keep_identity(const Call& call, const aten::Schema& schema, Items& results);
   void reshape(const ContainerPtr& object, aten::Value* now);
   void share(const Item& argument, const Item& result);
+  // Throws ExportError where PyTorch has no such view.
+  void check_viewable(const Item& base, const Item& view);
   // What is assumed of a bool in the branch that is read.
   std::optional<bool> assumed(const Item& condition) const;
   Items evaluate(const Call& call) const;

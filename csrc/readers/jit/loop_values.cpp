@@ -152,10 +152,18 @@ bool LoopValues::settle(Leaf& leaf, const Item& after) {
           concat("a loop that makes ", describe(after), " of ", describe(leaf.initial)));
     leaf.carried = true;
     leaf.type = joined(recorder_, initial, now, &leaf.renamed);
+    leaf.contiguous = is_contiguous(leaf.initial) && is_contiguous(after);
     return false;
   }
   if (after.is_uninitialized()) return true;
-  return widen(leaf, type_of(after));
+  const bool settled = !leaf.contiguous || is_contiguous(after);
+  leaf.contiguous = leaf.contiguous && settled;
+  return widen(leaf, type_of(after)) && settled;
+}
+
+bool LoopValues::is_contiguous(const Item& item) const {
+  const aten::Value* tensor = item.tensor();
+  return item.is_uninitialized() || (tensor && recorder_.layouts().is_contiguous(tensor));
 }
 
 bool LoopValues::widen(Leaf& leaf, const Type& now) {

@@ -23,6 +23,7 @@ class LoopValues {
     bool carried = false;
     aten::Type type = {};
     Renamed renamed = {};
+    bool contiguous = false;  // whenever a step begins, and at the end
     aten::Value* input = nullptr;
   };
   // What the program carries by name. A list or dict that stays the same one is changed, not
@@ -85,6 +86,7 @@ class LoopValues {
   // Carries what another object takes the place of.
   void carry(Carried& carried, const Item& after);
   bool settle(Leaf& leaf, const Item& after);
+  bool is_contiguous(const Item& item) const;
   // Lets a carried value be of this type too; false when it was not yet.
   bool widen(Leaf& leaf, const aten::Type& now);
   bool has_inner(const Item& item) const;

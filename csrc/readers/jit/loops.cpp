@@ -187,6 +187,7 @@ class Loops : LoopValues {
     if (!leaf.carried) return leaf.initial;
     const Type type = renamed(leaf);
     leaf.input = recorder_.add_input("state", type);
+    if (leaf.contiguous) recorder_.layouts().set_contiguous(leaf.input);
     Item state = result_item(leaf.input);
     may_be(leaf, state);
     return state;
@@ -312,7 +313,9 @@ class Loops : LoopValues {
   }
 
   Item result(aten::Node* call, const Leaf& leaf) {
-    Item state = result_item(recorder_.add_result(call, "loop", renamed(leaf)));
+    aten::Value* value = recorder_.add_result(call, "loop", renamed(leaf));
+    if (leaf.contiguous) recorder_.layouts().set_contiguous(value);
+    Item state = result_item(value);
     may_be(leaf, state);
     return state;
   }

@@ -147,7 +147,9 @@ Item ragged_at(Interpreter& run, const Column& column, const Argument& index) {
   aten::Value* values =
       call(run, "aten::slice.Tensor",
            {column.values, int64_t{0}, run.recorder().size(begin), run.argument(end), int64_t{1}});
-  return run.record_one("aten::view", {values, sizes_at(run, column, index)});
+  Item element = run.record_one("aten::view", {values, sizes_at(run, column, index)});
+  run.recorder().layouts().forget(element.tensor());
+  return element;
 }
 
 Item value_at(Interpreter& run, const Column& column, const Item& item) {
@@ -155,7 +157,9 @@ Item value_at(Interpreter& run, const Column& column, const Item& item) {
   const Argument index = run.argument(item);
   if (column.ragged) return ragged_at(run, column, index);
   aten::Value* value = call(run, "aten::select.int", {column.values, int64_t{0}, index});
-  return column.type.is_tensor() ? Item(Item::Tensor{value}) : number(run, value);
+  if (!column.type.is_tensor()) return number(run, value);
+  run.recorder().layouts().forget(value);  // the program's element may have other strides
+  return Item::Tensor{value};
 }
 
 Items elements_of(const Container::Contents& list, const OpenList& format) {

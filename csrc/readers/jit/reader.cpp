@@ -71,6 +71,13 @@ Item container(Interpreter& run, const InputSpec& spec, const c10::TypePtr& type
   return result;
 }
 
+// An ONNX tensor has no strides: it is contiguous.
+Item tensor_input(Recorder& recorder, const InputSpec& spec) {
+  aten::Value* value = recorder.add_input(spec.name, Type::tensor(spec.dtype, spec.shape));
+  recorder.layouts().set_contiguous(value);
+  return Item::Tensor{value};
+}
+
 // The input as `type` wants it.
 Item input(Interpreter& run, const InputSpec& spec, const c10::TypePtr& type) {
   if (const auto optional = type->cast<c10::OptionalType>();
@@ -84,7 +91,7 @@ Item input(Interpreter& run, const InputSpec& spec, const c10::TypePtr& type) {
     case InputSpec::Kind::tensor:
       if (spec.dtype == DType::undefined)
         fail(ErrorKind::invalid_argument, "the input ", spec.name, " has no dtype");
-      return Item::Tensor{recorder.add_input(spec.name, Type::tensor(spec.dtype, spec.shape))};
+      return tensor_input(recorder, spec);
     case InputSpec::Kind::integer:
       return *recorder
                   .add_input(spec.name, Type::sym_int(Dim::symbol(spec.name, DimRange::integer())))

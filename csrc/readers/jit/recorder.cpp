@@ -47,6 +47,7 @@ Value* Recorder::add_input(std::string_view name, Type type) {
 Value* Recorder::add_constant(std::string_view name, TensorData data, bool is_parameter) {
   Value* value = root().add_constant(name, std::move(data), is_parameter);
   enter(value, root_);
+  if (root().constants.back().data.is_contiguous()) layouts_.set_contiguous(value);
   types_.define(root().constants.back());
   return value;
 }
@@ -99,6 +100,7 @@ std::vector<Value*> Recorder::call(std::string op, std::vector<Argument> argumen
     Value* output = graph().add_output(node, several ? "getitem" : name, type);
     enter(output, *frame_);
   }
+  layouts_.record(*node);
   return node->outputs;
 }
 
@@ -187,6 +189,7 @@ Value* Recorder::lift(Value* value, Frame& frame) {
   frame.captures.emplace_back(outer, inner);
   frame.inside[value] = frame.inside[outer] = inner;
   enter(inner, frame);
+  layouts_.copy(value, inner);
   types_.define(*inner);
   return inner;
 }
@@ -220,6 +223,7 @@ Value* Recorder::replay(Value* value, Frame& frame) {
     enter(again, frame);
     frame.inside[output] = again;
   }
+  layouts_.record(*node);
   return frame.inside[value];
 }
 

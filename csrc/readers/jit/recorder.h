@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "aten/known_layouts.h"
 #include "readers/jit/reader.h"
 
 namespace onnx_native::readers::jit {
@@ -40,6 +41,7 @@ class Recorder {
   aten::Graph& graph() { return *frame_->graph; }
   Frame& frame() { return *frame_; }
   TypeInference& types() { return types_; }
+  aten::KnownLayouts& layouts() { return layouts_; }
 
   aten::Value* add_input(std::string_view name, aten::Type type);
   aten::Value* add_constant(std::string_view name, TensorData data, bool is_parameter);
@@ -115,6 +117,7 @@ class Recorder {
   Frame root_;
   Frame* frame_;
   TypeInference& types_;
+  aten::KnownLayouts layouts_;
   std::unordered_map<const aten::Value*, const Frame*> owners_;
   std::vector<std::shared_ptr<aten::Graph>> graphs_;       // their values' addresses are keys
   std::unordered_map<std::string, const Frame*> symbols_;  // where they came up first

@@ -63,24 +63,6 @@ std::optional<Items> count(const Call& call) {
   return one(onnx_native::numel(known_shape(call, self)));
 }
 
-std::optional<Items> strides(const Call& call) {
-  aten::Value* self = call.input(0).tensor();
-  if (!self) return std::nullopt;
-  const Shape& shape = known_shape(call, self);
-  Items items(shape.size());
-  Dim step = 1;
-  for (size_t i = shape.size(); i-- > 0;) {
-    items[i] = step;
-    step = step * shape[i];
-  }
-  if (call.size() > 1) {
-    const int64_t axis = call.input(1).integer().value_or(0);
-    return one(
-        items.at(static_cast<size_t>(axis < 0 ? axis + static_cast<int64_t>(shape.size()) : axis)));
-  }
-  return one(make_container(Container::Kind::list, std::move(items), c10::ListType::ofInts()));
-}
-
 std::optional<Items> dtype(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
@@ -90,11 +72,6 @@ std::optional<Items> dtype(const Call& call) {
 std::optional<Items> device(const Call& call) {
   if (!call.input(0).tensor()) return std::nullopt;
   return one(c10::IValue(c10::Device(c10::kCPU)));
-}
-
-std::optional<Items> yes(const Call& call) {
-  if (!call.input(0).tensor()) return std::nullopt;
-  return one(c10::IValue(true));
 }
 
 std::optional<Items> layout(const Call& call) {
@@ -273,11 +250,9 @@ void add_tensor_handlers(Handlers& handlers) {
   handlers["aten::len"].push_back(length);
   handlers["aten::numel"].push_back(count);
   handlers["prim::numel"].push_back(count);
-  handlers["aten::stride"].push_back(strides);
   handlers["prim::dtype"].push_back(dtype);
   handlers["prim::device"].push_back(device);
   handlers["prim::layout"].push_back(layout);
-  handlers["aten::is_contiguous"].push_back(yes);
   handlers["aten::is_floating_point"].push_back(is_floating_point);
   handlers["aten::is_complex"].push_back(is_complex_tensor);
   handlers["aten::element_size"].push_back(element_size);
