@@ -147,7 +147,8 @@ void store_integer(std::byte* at, From value) {
     fits = value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
            value < std::ldexp(1.0, std::numeric_limits<T>::digits);
   } else {
-    fits = std::in_range<T>(value);
+    // No int64 is as large as the largest uint64: those are given by their bits.
+    fits = std::in_range<T>(value) || std::is_same_v<T, uint64_t>;
   }
   require(fits, "value ", value, " does not fit the constant's integer dtype");
   store(at, static_cast<T>(value));

@@ -1,5 +1,7 @@
-// Operators that ONNX Runtime has no kernel for in the dtype of their inputs.
+// Operators that ONNX Runtime has no kernel for in the dtype of their inputs, or none that is
+// exact.
 #include <algorithm>
+#include <array>
 
 #include "onnx/builder.h"
 #include "onnx/kernels.h"
@@ -20,6 +22,16 @@ bool loses_digits(const std::vector<onnx::Attribute>& attributes) {
   });
 }
 
+// Computes with these dtypes and operators in float64, or compares halves of int64 wrongly.
+bool is_inexact(std::string_view op_type, DType dtype) {
+  constexpr std::array<std::string_view, 2> kSums = {"ReduceProd", "ReduceSum"};
+  constexpr std::array<std::string_view, 7> kWide = {"Clip",      "Max",       "Min", "Mod",
+                                                     "ReduceMax", "ReduceMin", "Sign"};
+  const bool wide = dtype == DType::i64;
+  if (std::ranges::find(kSums, op_type) != kSums.end()) return wide || dtype == DType::i32;
+  return wide && std::ranges::find(kWide, op_type) != kWide.end();
+}
+
 }  // namespace
 
 std::optional<Values> Builder::without_kernel(std::string_view op_type, size_t outputs,
@@ -30,6 +42,7 @@ std::optional<Values> Builder::without_kernel(std::string_view op_type, size_t o
   const DType dtype = inputs[*typed]->dtype;
   const DType compute = onnx::kernel_dtype(op_type, dtype, kernel_opset());
   if (compute != dtype) return cast_around(op_type, outputs, inputs, attributes, *typed, compute);
+  if (is_inexact(op_type, dtype)) return composed(op_type, outputs, inputs, attributes);
   // Narrower floats are computed in float32, which has all kernels.
   if (dtype != DType::f64) return std::nullopt;
   // ONNX Runtime's float64 Sigmoid is 0 below -36; the moments of LayerNormalization are float32.

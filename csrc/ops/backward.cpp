@@ -11,14 +11,21 @@ Value sum_along(Builder& b, Value x, int64_t dim) {
   return x->rank() == 0 ? x : b.reduce("ReduceSum", x, {normalize_axis(dim, x->rank())}, true);
 }
 
+// As ATen: only a float16 input of a float32 softmax decides on the result.
+DType input_dtype(Value grad_output, DType dtype) {
+  const bool narrow = grad_output->dtype == DType::f32 && dtype == DType::f16;
+  return narrow ? dtype : grad_output->dtype;
+}
+
 Value softmax_backward(Builder& b, Value grad_output, Value output, int64_t dim, DType dtype) {
   const Value weighted = b.Mul(grad_output, output);
-  return b.cast(b.Sub(weighted, b.Mul(output, sum_along(b, weighted, dim))), dtype);
+  return b.cast(b.Sub(weighted, b.Mul(output, sum_along(b, weighted, dim))),
+                input_dtype(grad_output, dtype));
 }
 
 Value log_softmax_backward(Builder& b, Value grad_output, Value output, int64_t dim, DType dtype) {
   const Value sum = sum_along(b, grad_output, dim);
-  return b.cast(b.Sub(grad_output, b.Mul(b.Exp(output), sum)), dtype);
+  return b.cast(b.Sub(grad_output, b.Mul(b.Exp(output), sum)), input_dtype(grad_output, dtype));
 }
 
 // Each gradient is added where the maximum was: `indices` count within an image.

@@ -334,7 +334,7 @@ void register_complex_views(OpTable& ops) {
        {"aten::zeros", "aten::zeros_like", "aten::new_zeros", "aten::ones", "aten::ones_like",
         "aten::new_ones", "aten::empty.memory_format", "aten::empty_like", "aten::new_empty",
         "aten::empty_strided", "aten::new_empty_strided", "aten::eye", "aten::eye.m",
-        "aten::linspace", "aten::zero"})
+        "aten::linspace", "aten::logspace", "aten::zero"})
     define(ops, op, run_real);
   for (std::string_view op : {"aten::randn", "aten::randn_like"}) define(ops, op, run_normal);
 

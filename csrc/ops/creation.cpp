@@ -104,6 +104,12 @@ Value progression(Builder& b, const Bounds& bounds, double count, DType dtype) {
   const double step = bounds.step.to_double();
   std::vector<double> values(b.constant_size(std::max(0.0, count)));
   for (size_t i = 0; i < values.size(); ++i) values[i] = first + step * static_cast<double>(i);
+  if (is_integral(dtype)) {
+    Ints wrapping(values.size());
+    std::ranges::transform(values, wrapping.begin(),
+                           [&](double value) { return wrapped(Scalar(value).to_int(), dtype); });
+    return b.tensor(make_tensor(dtype, {static_cast<int64_t>(values.size())}, wrapping));
+  }
   return b.tensor(make_tensor(dtype, {static_cast<int64_t>(values.size())}, values));
 }
 

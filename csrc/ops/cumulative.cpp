@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/axes.h"
+#include "ops/compositions.h"
 #include "ops/families.h"
 #include "ops/numeric.h"
 #include "ops/view.h"
@@ -29,7 +30,7 @@ Values scan(Builder& b, Value x, int64_t axis, const Values& initial, const Step
   }
   slice.erase(slice.begin() + axis);
   // ONNX Runtime crashes when it stacks slices of no elements along another axis than the first.
-  const bool transposes = !numel(slice).known_positive();
+  const bool transposes = !numel(slice).known_positive(/*inputs_positive=*/false);
   const auto body = b.subgraph("step", [&] {
     Values state;
     for (const Value start : initial) {
@@ -72,10 +73,7 @@ Value cumsum(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
 Value cumprod(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
   const Value x = for_sum(b, self, dtype);
   if (x->rank() == 0 || is_empty(x)) return x;
-  const int64_t axis = normalize_axis(dim, x->rank());
-  return scan(b, x, axis, {b.like(x, 1)}, [&](const Values& state, Value element) {
-    return Values{b.Mul(state[0], element)};
-  })[0];
+  return running_product(b, x, normalize_axis(dim, x->rank()));
 }
 
 Value log_cumsum_exp(Builder& b, Value self, int64_t dim) {
@@ -122,6 +120,12 @@ std::array<Value, 2> cumulative_extreme(Builder& b, Value self, int64_t dim, Ext
 }
 
 }  // namespace
+
+Value running_product(Builder& b, Value x, int64_t axis) {
+  return scan(b, x, axis, {b.like(x, 1)}, [&](const Values& state, Value element) {
+    return Values{b.Mul(state[0], element)};
+  })[0];
+}
 
 void register_cumulative(OpTable& ops) {
   ops.def("aten::cumsum", cumsum);

@@ -48,9 +48,12 @@ Value p_norm(Builder& b, Value x, const Number& order, int64_t axis, bool keepdi
   return b.Pow(sum, b.like(x, 1.0 / p));
 }
 
+// Integers are subtracted as such.
 Value pairwise_distance(Builder& b, Value x1, Value x2, const Number& p, const Number& eps,
                         bool keepdim) {
-  return p_norm(b, b.Add(b.Sub(x1, x2), b.like(x1, eps)), p, -1, keepdim);
+  const Value difference = b.Sub(x1, x2);
+  const Value x = b.cast(difference, float_dtype(difference->dtype));
+  return p_norm(b, b.Add(x, b.like(x, eps)), p, -1, keepdim);
 }
 
 Value cosine_similarity(Builder& b, Value x1, Value x2, int64_t dim, const Number& eps) {
@@ -90,7 +93,7 @@ void register_distance(OpTable& ops) {
           [](Builder& b, Value x1, Value x2) { return cdist(b, x1, x2, 2, {}); });
   ops.def({"aten::pdist", "aten::_pdist_forward"}, pdist);
   ops.def("aten::cosine_similarity", Promote::int_to_float, cosine_similarity);
-  ops.def("aten::pairwise_distance", Promote::int_to_float, pairwise_distance);
+  ops.def("aten::pairwise_distance", Promote::standard, pairwise_distance);
 }
 
 }  // namespace onnx_native::ops

@@ -110,7 +110,7 @@ Value cholesky_of(Builder& b, const Call& call, bool upper) {
   const Dim n = a.real->dim(-1);
   const Value position = b.range(n * 2);
   const Value two = b.i64(2);
-  const Value size = b.dim_value(n);
+  const Value size = b.dim_value(Dim::max(n, 1));  // nothing is divided by 0
   const Value together = b.Add(b.Mul(b.op("Mod", {position, two}), size), b.Div(position, two));
   const Value apart = b.Add(b.Mul(b.op("Mod", {position, size}), two), b.Div(position, size));
   const auto reordered = [&](Value x, Value order) {

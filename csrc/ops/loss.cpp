@@ -21,6 +21,7 @@ Value reduced(Builder& b, Value loss, int64_t reduction) {
 
 Value plus(Builder& b, Value x, const Number& number) { return b.Add(x, b.like(x, number)); }
 Value times(Builder& b, Value x, const Number& number) { return b.Mul(x, b.like(x, number)); }
+Value as_float(Builder& b, Value x) { return b.cast(x, float_dtype(x->dtype)); }
 Value at_least_zero(Builder& b, Value x) { return b.op("Relu", {x}); }
 // number - x
 Value from(Builder& b, const Number& number, Value x) { return b.Sub(b.like(x, number), x); }
@@ -187,7 +188,9 @@ Value poisson_nll_loss(Builder& b, Value input, Value target, bool log_input, bo
   return reduced(b, loss, reduction);
 }
 
+// No unsigned integer is -1.
 Value is(Builder& b, Value target, double number) {
+  if (!is_floating(target->dtype)) target = b.cast(target, DType::i64);
   return b.Equal(target, b.like(target, number));
 }
 
@@ -201,14 +204,18 @@ Value hinge_embedding_loss(Builder& b, Value self, Value target, const Number& m
 
 Value cosine_embedding_loss(Builder& b, Value input1, Value input2, Value target,
                             const Number& margin, int64_t reduction) {
-  const DType dtype = promote_types(input1->dtype, input2->dtype);
-  const Value x = b.cast(input1, float_dtype(dtype)), y = b.cast(input2, float_dtype(dtype));
+  const DType common = promote_types(input1->dtype, input2->dtype);
+  const DType dtype = common == DType::boolean ? DType::i64 : common;
+  const Value x = b.cast(input1, dtype), y = b.cast(input2, dtype);
+  // Integers are multiplied as such, and added as int64.
   const auto product = [&](Value u, Value v) {
-    return b.reduce("ReduceSum", b.Mul(u, v), {-1}, false);
+    Value products = b.Mul(u, v);
+    if (is_integral(dtype)) products = b.cast(products, DType::i64);
+    return as_float(b, b.reduce("ReduceSum", products, {-1}, false));
   };
   const auto magnitude = [&](Value v) { return plus(b, product(v, v), 1e-12); };
   const Value cosine = b.Div(product(x, y), b.Sqrt(b.Mul(magnitude(x), magnitude(y))));
-  const Value zero = b.like(x, 0.0);
+  const Value zero = b.like(cosine, 0.0);
   const Value together = b.where(is(b, target, 1), from(b, 1.0, cosine), zero);
   const Value apart = b.where(is(b, target, -1), at_least_zero(b, plus(b, cosine, -margin)), zero);
   return reduced(b, b.Add(together, apart), reduction);
@@ -319,15 +326,15 @@ void register_loss(OpTable& ops) {
           [](Builder& b, Value self, Value target, int64_t reduction) {
             return reduced(b, b.op("Softplus", {b.Neg(b.Mul(target, self))}), reduction);
           });
-  ops.def("aten::margin_ranking_loss", Promote::int_to_float,
+  ops.def("aten::margin_ranking_loss", Promote::standard,
           [](Builder& b, Value input1, Value input2, Value target, const Number& margin,
              int64_t reduction) {
-            const Value gap = b.Mul(target, b.Sub(input2, input1));
+            const Value gap = as_float(b, b.Mul(target, b.Sub(input2, input1)));
             return reduced(b, at_least_zero(b, plus(b, gap, margin)), reduction);
           });
   ops.def("aten::hinge_embedding_loss", Promote::standard, hinge_embedding_loss);
   ops.def("aten::cosine_embedding_loss", cosine_embedding_loss);
-  ops.def("aten::triplet_margin_loss", Promote::int_to_float, triplet_margin_loss);
+  ops.def("aten::triplet_margin_loss", Promote::standard, triplet_margin_loss);
   ops.def("aten::multi_margin_loss", multi_margin_loss);
   ops.def("aten::multilabel_margin_loss",
           [](Builder& b, Value self, Value target, int64_t reduction) {

@@ -128,6 +128,13 @@ Value batch_norm(Builder& b, Value input, std::optional<Value> weight, std::opti
   return batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
 }
 
+// ATen's kernel gives the moments of 16-bit floats in float32 only where a parameter is float32.
+DType dtype_of_moments(Value input, std::initializer_list<Value> parameters) {
+  for (const Value v : parameters)
+    if (v && v->dtype == DType::f32) return accumulation_dtype(input->dtype);
+  return input->dtype;
+}
+
 // The result and the moments it was made with: none, so empty, where running ones are given.
 Results native_batch_norm(Builder& b, Value input, std::optional<Value> weight,
                           std::optional<Value> bias, std::optional<Value> running_mean,
@@ -136,7 +143,9 @@ Results native_batch_norm(Builder& b, Value input, std::optional<Value> weight,
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (training || !running_mean) {
     const BatchNormalized y = batch_norm_by_batch(b, input, w, c, eps);
-    return as_recorded(call, {y.result, y.mean, y.inverse_std});
+    const DType dtype = dtype_of_moments(
+        input, {w, c, running_mean.value_or(nullptr), running_var.value_or(nullptr)});
+    return as_recorded(call, {y.result, b.cast(y.mean, dtype), b.cast(y.inverse_std, dtype)});
   }
   const Value none = b.full(running_mean.value()->dtype, 0.0, {0});
   const Value y =
@@ -156,8 +165,9 @@ Results native_batch_norm_functional(Builder& b, Value input, std::optional<Valu
             running_mean, running_var};
   }
   const BatchNormalized y = batch_norm_by_batch(b, input, w, c, eps);
-  return {y.result, y.mean, y.inverse_std, moved(b, running_mean, y.mean, momentum),
-          moved(b, running_var, y.variance, momentum)};
+  const DType dtype = dtype_of_moments(input, {w, c, running_mean, running_var});
+  return {y.result, b.cast(y.mean, dtype), b.cast(y.inverse_std, dtype),
+          moved(b, running_mean, y.mean, momentum), moved(b, running_var, y.variance, momentum)};
 }
 
 Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,

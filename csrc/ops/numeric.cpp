@@ -42,13 +42,13 @@ std::optional<double> literal(Value x) {
 // one bound only would take the largest finite number for the other one.
 Value clamped(Builder& b, Value x, std::optional<Value> low, std::optional<Value> high) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const bool one_sided = low.has_value() != high.has_value();
   const auto least = low ? literal(*low) : -kInfinity;
   const auto most = high ? literal(*high) : kInfinity;
-  const bool numbers = least && most && *least <= *most && x->dtype != DType::boolean;
-  if (numbers && (is_floating(x->dtype) || !one_sided)) {
-    return b.op("Clip", {x, low.value_or(b.like(x, *least)), high.value_or(b.like(x, *most))});
+  if (least && most && *least <= *most && is_floating(x->dtype)) {
+    return b.op("Clip", {x, low ? *low : b.like(x, *least), high ? *high : b.like(x, *most)});
   }
+  if (low && high && least && most && *least <= *most && x->dtype != DType::boolean)
+    return b.op("Clip", {x, *low, *high});
   if (low) x = larger(b, x, *low);
   return high ? smaller(b, x, *high) : x;
 }

@@ -50,6 +50,9 @@ Value pad(Builder& b, Value self, const Shape& pads, std::string_view mode, Valu
 }
 
 Value constant_pad(Builder& b, Value self, const Shape& pads, const Number& value) {
+  // A number that does not fit the dtype matters only where it is written.
+  if (std::ranges::all_of(pads, [](const Dim& pad) { return pad.constant_or(1) <= 0; }))
+    return pad(b, self, pads, "constant");
   return pad(b, self, pads, "constant", is_zero(value) ? nullptr : b.like(self, value));
 }
 

@@ -277,6 +277,13 @@ const std::unordered_map<std::string_view, Form>& forms() {
   return table;
 }
 
+bool makes(const onnx::OpSchema& schema, size_t output, DType dtype) {
+  if (schema.outputs.empty()) return true;
+  const uint32_t types = schema.outputs[std::min(output, schema.outputs.size() - 1)].types;
+  const auto bit = static_cast<unsigned>(dtype);
+  return types == 0 || (bit < 32 && (types >> bit & 1) != 0);
+}
+
 // What no rule has brought into the older opset: an operator that came later, or a dtype.
 void check_legal(const Node& node, const Older& older) {
   const onnx::OpSchema* schema = onnx::find_schema(node.op_type, older.opset());
@@ -291,6 +298,12 @@ void check_legal(const Node& node, const Older& older) {
     older.check(!input || input->kind != onnx::ValueKind::tensor || schema->allows(i, input->dtype),
                 node, node.op_type, " cannot take ",
                 input ? name(input->dtype) : std::string_view());
+  }
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    const Value output = node.outputs[i];
+    older.check(
+        !output || output->kind != onnx::ValueKind::tensor || makes(*schema, i, output->dtype),
+        node, node.op_type, " cannot give ", output ? name(output->dtype) : std::string_view());
   }
 }
 
