@@ -257,6 +257,7 @@ struct LoweringTypes::State {
       results.erase(&read);
       if (!shared.empty() && shared.back() == &read) shared.pop_back();
       types.resize(node.schema->returns.size());
+      keep_dtypes(node, types);
     } else {
       for (const aten::SchemaArgument& value : node.schema->returns) {
         for (size_t i = 0; i < node.schema->arguments.size(); ++i) {
@@ -274,6 +275,19 @@ struct LoweringTypes::State {
     }
     shared.push_back(&node);
     return types;
+  }
+
+  // A tensor given as out= gets another shape, but keeps its dtype.
+  static void keep_dtypes(const aten::Node& node, std::vector<aten::Type>& types) {
+    for (size_t i = 0; i < node.schema->arguments.size(); ++i) {
+      const aten::SchemaArgument& argument = node.schema->arguments[i];
+      const aten::Value* written = argument.is_out ? node.arguments[i].as_value() : nullptr;
+      if (!written || written->type.dtype == DType::undefined) continue;
+      for (size_t r = 0; r < types.size(); ++r) {
+        if (node.schema->returns[r].alias_sets == argument.alias_sets && types[r].is_tensor())
+          types[r].dtype = written->type.dtype;
+      }
+    }
   }
 
   static bool has_fresh_results(const aten::Schema& schema) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "aten/visit.h"
+
 // What ATen writes but does not return.
 TORCH_LIBRARY_FRAGMENT(onnx_native, library) {
   library.def("fill_diagonal(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor");
@@ -84,7 +86,9 @@ bool promotes(std::string_view name) {
       "aten::bitwise_or",   "aten::bitwise_xor", "aten::hypot",     "aten::copysign",
       "aten::xlogy",        "aten::clamp",       "aten::clamp_min", "aten::clamp_max",
       "aten::clip",         "aten::addcmul",     "aten::addcdiv",   "aten::heaviside",
-      "aten::__and__",      "aten::__or__",      "aten::__xor__"};
+      "aten::__and__",      "aten::__or__",      "aten::__xor__",   "aten::cat",
+      "aten::concat",       "aten::concatenate", "aten::stack",     "aten::hstack",
+      "aten::vstack",       "aten::dstack"};
   return names.contains(name);
 }
 
@@ -204,18 +208,20 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
   if (takes_dtype(functional, target) || (!has_out && keeps_dtype(name))) return std::nullopt;
   DType with_dims = DType::undefined;
   DType without_dims = DType::undefined;
-  bool differs = !is_floating(target.dtype);  // sums of integers are int64, and the like
+  // Sums of integers are int64, and the like.
+  bool differs = !is_floating(target.dtype) && !is_complex(target.dtype);
   bool has_float = false;
+  std::vector<const Value*> operands;
   for (const int source : functional.sources) {
     if (source < 0) continue;
     const Argument& argument = mutates.arguments[static_cast<size_t>(source)];
     has_float = has_float || argument.get<double>();
-    const Value* value = argument.as_value();
-    if (!value || !value->type.is_tensor()) continue;
+    for_each_value(argument, [&](const Value* value) { operands.push_back(value); });
+  }
+  for (const Value* value : operands) {
     const Type& type = value->type;
-    if (type.dtype == DType::undefined || !type.shape) {
-      return DType::undefined;
-    }
+    if (!type.is_tensor()) continue;
+    if (type.dtype == DType::undefined || !type.shape) return DType::undefined;
     differs = differs || type.dtype != target.dtype;
     DType& group = type.shape->empty() ? without_dims : with_dims;
     group = group == DType::undefined ? type.dtype : promote_types(group, type.dtype);

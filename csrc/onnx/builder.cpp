@@ -327,7 +327,8 @@ Value Builder::reshape(Value tensor, const Shape& shape) {
     return result;
   }
   std::vector<onnx::Attribute> attributes;
-  if (empty) attributes.push_back({"allowzero", int64_t{1}});
+  if (!std::ranges::all_of(shape, [](const Dim& d) { return d.known_positive(); }))
+    attributes.push_back({"allowzero", int64_t{1}});
   Value result = op("Reshape", {tensor, shape_value(shape)}, std::move(attributes));
   result->shape = shape;
   return result;

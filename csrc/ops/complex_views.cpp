@@ -197,11 +197,14 @@ Results run_on_pairs(const Call& call, const Lowering& dense) {
 
 // New tensors of real numbers.
 Results run_real(const Call& call, const Lowering& dense) {
-  return {join(call.builder(), {run_on_part(call, dense, false).at(0).value})};
+  const Value value = run_on_part(call, dense, false).at(0).value;
+  if (!is_complex(call.result_type(0).dtype)) return {value};
+  return {join(call.builder(), {value})};
 }
 
 // Of variance 1: each part has a half of it.
 Results run_normal(const Call& call, const Lowering& dense) {
+  if (!is_complex(call.result_type(0).dtype)) return run_on_part(call, dense, false);
   const Value pairs = run_on_parts(call, dense).at(0).value;
   Builder& b = call.builder();
   return {b.Mul(pairs, b.like(pairs, 1 / std::numbers::sqrt2))};

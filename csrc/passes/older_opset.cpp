@@ -197,7 +197,7 @@ void reshape(Node& node, Older& older) {
     older.check(to.has_value(), node, "Reshape has no allowzero");
     for (size_t i = 0; i < to->size(); ++i) {
       const bool kept = from && i < from->size() && (*from)[i] == (*to)[i];
-      older.check(kept || (*to)[i].constant().value_or(0) > 0, node, "Reshape has no allowzero");
+      older.check(kept || (*to)[i].known_positive(), node, "Reshape has no allowzero");
     }
   }
   Older::drop(node, "allowzero");

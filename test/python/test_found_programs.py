@@ -5,6 +5,8 @@ from storm.program import Input, Program
 from storm.routes import RIGHT, Capture, judge
 
 SIZES = [{"n": 3}, {"n": 1}, {"n": 5}]
+MATRIX = Input("x", "float32", ["n", 4])
+COMPLEX = Input("x", "complex64", ["n", 2])
 
 
 def program(result, *inputs, **options):
@@ -25,7 +27,34 @@ FOUND = {
         Input("x", "float32", [2, 3, "n"]),
         Input("y", "float32", ["n"]),
     ),
+    "inverse of unique of what may be empty": program(
+        "torch.unique(x[:-1].transpose(0, 1), return_inverse=True)[1]", MATRIX
+    ),
+    "reshape of what may be empty": program(
+        "(x[1:] * 2).transpose(0, 1).reshape(2, x.size(0) - 1, 2)", MATRIX
+    ),
+    "real tensors like complex ones": program(
+        "torch.ones_like(x, dtype=torch.float32) + x.new_zeros(2, dtype=torch.float32)", COMPLEX
+    ),
+    "integers like complex ones": program(
+        "torch.full_like(x, 3, dtype=torch.int64) + torch.zeros_like(x, dtype=torch.int64)", COMPLEX
+    ),
 }
+
+
+for _name, _dtype in (("float32", "complex64"), ("complex64", "complex64"), ("int64", "int32")):
+    FOUND[f"out= of {_dtype} from lists of {_name}"] = Program(
+        [Input("x", _name, ["n", 2])],
+        [],
+        [
+            f"y = torch.empty(0, dtype=torch.{_dtype})",
+            "torch.stack([x, x], out=y)",
+            f"z = torch.empty(0, dtype=torch.{_dtype})",
+            "torch.cat([x, x], out=z)",
+        ],
+        ["y", "z"],
+        SIZES,
+    )
 
 
 @pytest.mark.parametrize("name", FOUND)

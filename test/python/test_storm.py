@@ -1,10 +1,17 @@
 """The fuzzer of programs: its generator is deterministic, its reducer finds the cause."""
 
+import os
+import pathlib
+import subprocess
+import sys
+
 import pytest
 from storm.generate import generate
-from storm.program import Input, Program
+from storm.program import Input, Pack, Program
 from storm.reduce import Reducer
-from storm.routes import RIGHT, Capture, judge
+from storm.report import Report
+from storm.routes import CRASH, RIGHT, TIMEOUT, Capture, Outcome, judge
+from storm.worker import Answer, Job
 
 
 @pytest.mark.parametrize("flavor", ["any", "fx", "scripted"])
@@ -54,3 +61,100 @@ def test_reduction_keeps_what_fails():
     assert reduced.body[0].endswith("c.exp()")
     assert [each.name for each in reduced.inputs] == ["c"]
     assert (reduced.inits, reduced.state, reduced.opset) == ([], False, 20)
+
+
+# Runs the storm with a route that is faulty: sinh becomes sin, and cosh ends the process.
+FAULTY = """
+import os
+from storm import __main__, routes
+by_script = routes.EXPORTS["scripted"]
+def faulty(program, module, args, capture):
+    text = "".join(program.body)
+    if "cosh" in text:
+        os.abort()
+    other = program.copy()
+    other.body = [each.replace("sinh", "sin") for each in program.body]
+    model = by_script(other, other.module(), args, capture)
+    model.reference = None
+    return model
+routes.EXPORTS["scripted"] = faulty
+raise SystemExit(__main__.main())
+"""
+
+
+def run(start, *arguments):
+    fuzz = pathlib.Path(__file__).parents[1] / "fuzz"
+    return subprocess.run(
+        [sys.executable, *start, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([*sys.path, str(fuzz)])},
+    )
+
+
+def test_show_prints_a_program_and_its_verdicts(tmp_path):
+    shown = run(["-m", "storm"], "--show", 4711, "--folder", tmp_path)
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    program = generate(4711)
+    assert program.source() in shown.stdout
+    for route in program.routes:
+        assert f"\n{route}: " in shown.stdout
+    assert "1 programs" in (tmp_path / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("call", "verdict", "statement"),
+    [("sinh", "wrong", "a.sinh()"), ("cosh", "crash", "a.cosh()")],
+)
+def test_replay_reduces_a_fault(tmp_path, call, verdict, statement):
+    program = Program(
+        inputs=[Input("x", "float32", ["n"])],
+        inits=[],
+        body=["a = x + 1", "b = a.abs()", f"c = a.{call}()", "d = c * 2"],
+        results=["a", "b", "d"],
+        sizes=[{"n": 3}] * 3,
+        routes=("traced", "scripted"),
+    )
+    path = tmp_path / "program.json"
+    path.write_text(program.to_json())
+    replayed = run(["-c", FAULTY], "--replay", path, "--folder", tmp_path)
+    assert replayed.returncode == 1, replayed.stdout + replayed.stderr
+    assert "| right | 1 | 0 |" in replayed.stdout  # traced
+    assert f"\nscripted: {verdict}" in replayed.stdout
+    reduced = Program.from_json((tmp_path / "finding-000.json").read_text())
+    assert [each.split(" = ")[1] for each in reduced.body] == [statement]
+    assert len(reduced.results) == 1
+
+
+def test_timeouts_do_not_fail_a_run():
+    total = Report()
+    outcome = Outcome("fx", TIMEOUT, "more than 60 s", "more than 60 s")
+    total.take(Job(seed=3), Answer(outcomes=[outcome]))
+    assert total.faults() == 0
+    assert total.lost == [(3, "more than 60 s", "")]
+    outcome = Outcome("fx", CRASH, "the process ended", "the process ended")
+    total.take(Job(seed=4), Answer(outcomes=[outcome]))
+    assert total.faults() == 1
+
+
+@pytest.mark.parametrize("kind", ["tuple", "list", "dict"])
+@pytest.mark.parametrize("form", ["list", "dict", "nested"])
+def test_containers_of_inputs_and_results(kind, form):
+    program = Program(
+        inputs=[
+            Input("x", "float32", ["n", 4]),
+            Input("y", "float32", [4]),
+            Input("z", "int64", []),
+        ],
+        inits=[],
+        body=["a = x + y", "b = a * z"],
+        results=["a", "b", "z + 1"],
+        sizes=[{"n": 3}, {"n": 1}, {"n": 5}],
+        packs=[Pack(kind, ["x", "y"])],
+        form=form,
+        keywords=1,
+    )
+    with Capture() as capture:
+        for route in program.routes:
+            outcome = judge(program, route, capture)
+            assert outcome.verdict == RIGHT, f"{route}: {outcome.message}"

@@ -58,6 +58,7 @@ def main() -> int:
                 pytorch=arguments.pytorch,
                 reduce=not arguments.no_reduce,
                 seen=total.keys,
+                known=total.known,
             )
 
     if arguments.show is not None:
@@ -66,7 +67,7 @@ def main() -> int:
     pool = Pool(1 if arguments.show is not None else arguments.workers)
     last = time.monotonic()
     for job, answer in pool.run(jobs()):
-        total.take(job.seed, answer)
+        total.take(job, answer)
         for finding in answer.findings:
             print(report.finding_text(finding, total.counts[finding.signature]), flush=True)
         if arguments.show is not None or arguments.replay is not None:
@@ -83,9 +84,11 @@ def main() -> int:
     unexplained = [each for each in total.findings.values() if not each.known]
     faults = total.faults()
     print(f"{faults} faults, {len(unexplained)} findings that are not known differences")
+    for seed, why, _ in total.lost:
+        print(f"seed {seed}: {why}")
     for error in total.errors[:5]:
         print(error, file=sys.stderr)
-    return 1 if unexplained or total.lost or total.errors else 0
+    return 1 if unexplained or faults or total.errors else 0
 
 
 if __name__ == "__main__":

@@ -153,9 +153,7 @@ class Rounding(TorchDispatchMode):
         return torch.where(value * 64 == (value * 64).round(), value, moved)
 
 
-def is_rounding(
-    got: torch.Tensor, want: torch.Tensor, again: Callable[[int], Any], runs: int = 6
-) -> bool:
+def is_rounding(got: torch.Tensor, want: Any, again: Callable[[int], Any], runs: int = 6) -> bool:
     """Whether eager's result moves as far when its operators round otherwise.
 
     Args:
@@ -164,16 +162,18 @@ def is_rounding(
         again: Gives eager's result with the rounding of a seed.
         runs: How many seeds to try.
     """
-    wanted = real(want)
-    if not _can_move(wanted):
+    wanted = real(torch.as_tensor(want))
+    if isinstance(want, float):
+        got = got.to(wanted.dtype)
+    if not _can_move(wanted) or got.dtype != wanted.dtype:
         return False
     excused = close(got, wanted) if got.shape == wanted.shape else torch.zeros((), dtype=torch.bool)
     moved = torch.zeros(wanted.shape, dtype=torch.float64)
     for seed in range(runs):
         try:
-            other = real(again(seed))
+            other = real(torch.as_tensor(again(seed)))
         except Exception:
-            return True  # an operator fails with other rounding
+            continue
         if other.shape != wanted.shape:
             return True
         if got.shape != wanted.shape:

@@ -8,14 +8,15 @@ import torch
 
 from storm.families import FAMILIES
 from storm.maker import DTYPES, Maker, NothingError
-from storm.program import Input, Program
+from storm.program import Input, Pack, Program
 
 OPSETS = (12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26)
 ROUTES_OF = {
-    "any": ("fx", "pt2", "traced", "scripted"),
-    "fx": ("fx", "pt2"),
+    "any": ("fx", "pt2", "decomposed", "strict", "traced", "scripted"),
+    "fx": ("fx", "pt2", "decomposed", "strict"),
     "scripted": ("scripted",),
 }
+SHARES = {"decomposed": 0.3, "strict": 0.12}  # of the programs; the others are cheaper
 SIZES = (1, 2, 3, 4, 5, 7)
 
 
@@ -44,13 +45,33 @@ def _generate(seed: int, flavor: str | None, newest: int) -> Program:
             done = False
         misses += not done
     program = maker.program(_results(maker))
-    program.routes = ROUTES_OF[maker.flavor]
+    program.routes = tuple(
+        route for route in ROUTES_OF[maker.flavor] if random.random() < SHARES.get(route, 1)
+    )
     if any(each.dtype == "int" for each in program.inputs):
-        program.routes = tuple(route for route in program.routes if route != "traced")
+        program.routes = tuple(
+            route for route in program.routes if route not in ("traced", "strict")
+        )
     program.opset = min(random.choice((*OPSETS, 18, 20, 20)), newest)
     program.state = random.random() < 0.5
     program.functions = random.random() < 0.15
+    _structure(maker, program)
     return program
+
+
+def _structure(maker: Maker, program: Program) -> None:
+    """Containers of inputs and results, arguments by name."""
+    random = maker.random
+    tensors = [each.name for each in program.inputs if each.dtype != "int"]
+    if len(tensors) > 1 and maker.chance(0.2):
+        first = random.randrange(len(tensors))
+        names = tensors[first : first + random.choice((1, 2, 3))]
+        program.packs.append(Pack(random.choice(("tuple", "list", "dict")), names))
+    if maker.chance(0.15):
+        program.keywords = random.choice((1, 2))
+    forms = ["tuple", "list", "dict", "nested"] + (["mixed"] if maker.flavor == "fx" else [])
+    if maker.chance(0.25):
+        program.form = random.choice(forms)
 
 
 def _make_inputs(maker: Maker) -> None:
@@ -62,11 +83,19 @@ def _make_inputs(maker: Maker) -> None:
         for which, size in enumerate((first, *others)):
             maker.sizes[which][name] = size
     shared: list[int | str] = [*dims, *dims, random.choice((2, 3, 4)), 4, 1]
+    small: list[int | str] = [1, 2, *dims[:1]]
     for place in range(random.choice((1, 2, 2, 3, 3, 4))):
-        rank = random.choice((0, 1, 1, 2, 2, 2, 3, 3, 4))
-        shape = [random.choice(shared) for _ in range(rank)]
+        rank = random.choice((0, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 6))
+        sizes = shared if rank < 5 else small
+        shape: list[int | str] = random.choices(sizes, k=rank)
+        if random.random() < 0.02 and rank:
+            shape[random.randrange(rank)] = 0
         dtype = "float32" if random.random() < 0.55 else random.choice((*DTYPES, "int64"))
         maker.inputs.append(Input(f"x{place}", dtype, shape))
+    if random.random() < 0.25:  # what layers take
+        wide: list[int | str] = [4, 4, 3, *dims]
+        wide = [*dims[:1], 4, *random.choices(wide, k=random.choice((1, 2)))]
+        maker.inputs[0] = Input("x0", "float32", wide)
     if random.random() < 0.25:
         low, high = random.choice(((0, 3), (-4, 4), (1, 3), (-3, -1)))
         maker.inputs.append(Input("k0", "int64", [], low, high))
@@ -82,6 +111,9 @@ def _results(maker: Maker) -> list[str]:
     chosen = [name for name in names[-10:] if maker.chance(0.8)] or names[-1:]
     chosen += [name for name in names[:-10] if maker.chance(0.2)]
     tensors = [name for name in chosen if isinstance(maker.value(name), torch.Tensor)]
-    return tensors + [f"torch.tensor({name})" for name in chosen if name not in tensors] or [
-        maker.inputs[0].name + " * 1"
+    numbers = [name for name in chosen if name not in tensors]
+    texts = [
+        name if maker.flavor == "fx" and maker.chance(0.4) else f"torch.tensor({name})"
+        for name in numbers
     ]
+    return tensors + texts or [maker.inputs[0].name + " * 1"]

@@ -94,6 +94,25 @@ class Maker:
         self.inits.append(line)
         return f"self.{name}"
 
+    def layer(self, text: str) -> str:
+        """Adds a layer; the statement that calls it must follow by `with_layer`."""
+        try:
+            return self.init(f"l{len(self.inits)}", text)
+        except Exception:
+            raise NothingError from None
+
+    def with_layer(self, text: str, *names: str) -> bool:
+        """Adds a statement that calls the last layer, or takes the layer back."""
+        if self.add(text, *names):
+            return True
+        self.inits.pop()
+        return False
+
+    def assign(self, text: str, prefix: str = "t") -> bool:
+        """Adds a statement that gives a new name the value of an expression."""
+        name = self.fresh(prefix)
+        return self.add(f"{name} = {text}", name)
+
     def fresh(self, prefix: str = "t") -> str:
         self._count += 1
         return f"{prefix}{self._count}"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 
 def cond(condition: Any, yes: Callable[..., Any], no: Callable[..., Any], operands: Any) -> Any:
@@ -21,15 +22,36 @@ def while_loop(
     return carried
 
 
-def scan(
-    combine: Callable[..., Any], init: torch.Tensor, xs: torch.Tensor, *, dim: int = 0
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Of one carried tensor and one input."""
+def scan(combine: Callable[..., Any], init: Any, xs: Any, *, dim: int = 0) -> tuple[Any, Any]:
+    """Of trees of carried tensors and of inputs."""
     results = []
-    for each in xs.unbind(dim):
-        init, result = combine(init, each)
+    inputs, structure = pytree.tree_flatten(xs)
+    for each in zip(*(x.unbind(dim) for x in inputs), strict=True):
+        init, result = combine(init, pytree.tree_unflatten(each, structure))
         results.append(result)
-    return init, torch.stack(results)
+    return init, pytree.tree_map(lambda *rows: torch.stack(rows), *results)
 
 
-NAMES = {"cond": cond, "while_loop": while_loop, "scan": scan}
+def map_(body: Callable[..., Any], xs: Any, *args: Any) -> Any:
+    inputs, structure = pytree.tree_flatten(xs)
+    rows = zip(*(x.unbind(0) for x in inputs), strict=True)
+    results = [body(pytree.tree_unflatten(row, structure), *args) for row in rows]
+    return pytree.tree_map(lambda *each: torch.stack(each), *results)
+
+
+def associative_scan(
+    combine: Callable[..., Any], xs: torch.Tensor, dim: int, **_: Any
+) -> torch.Tensor:
+    rows = list(xs.unbind(dim))
+    for place in range(1, len(rows)):
+        rows[place] = combine(rows[place - 1], rows[place])
+    return torch.stack(rows, dim)
+
+
+NAMES = {
+    "cond": cond,
+    "while_loop": while_loop,
+    "scan": scan,
+    "map_": map_,
+    "associative_scan": associative_scan,
+}

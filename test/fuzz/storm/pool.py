@@ -28,6 +28,7 @@ class _Worker:
     served: int = 0
     program: str = ""
     route: str = ""
+    outcomes: list[Outcome] = dataclasses.field(default_factory=list)
 
 
 def processor_time(process: int) -> float:
@@ -50,6 +51,7 @@ class Pool:
         worker.warm_up()
         self._context = multiprocessing.get_context("fork")
         self._seconds = seconds
+        self._left: list[Job] = []  # what programs that ended a worker leave to do
         self._workers = [self._start() for _ in range(count)]
 
     def _start(self) -> _Worker:
@@ -61,16 +63,14 @@ class Pool:
 
     def run(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Answer]]:
         """Does the jobs, in any order."""
-        left = True
         while True:
             for each in self._workers:
-                if left and each.job is None:
-                    job = next(jobs, None)
-                    left = job is not None
+                if each.job is None:
+                    job = self._left.pop() if self._left else next(jobs, None)
                     if job is not None:
                         self._give(each, job)
             busy = [each for each in self._workers if each.job is not None]
-            if not busy:
+            if not busy and not self._left:
                 return
             by_connection = {each.connection: each for each in busy}
             ready = multiprocessing.connection.wait(list(by_connection), timeout=1)
@@ -92,7 +92,7 @@ class Pool:
         if each.served >= JOBS_OF_A_WORKER:
             self._end(each)
             self._renew(each)
-        each.job, each.program, each.route = job, job.program, ""
+        each.job, each.program, each.route, each.outcomes = job, job.program, "", []
         self._mark(each)
         each.served += 1
         each.connection.send(job)
@@ -109,8 +109,10 @@ class Pool:
             self._mark(each)
             if kind == "program":
                 each.program = text
-            else:
+            elif kind == "route":
                 each.route = text
+            else:
+                each.outcomes.append(text)
             return
         job, each.job = each.job, None
         assert job is not None
@@ -122,9 +124,14 @@ class Pool:
         self._end(each)
         self._renew(each)
         cause = f"{message} in {route or 'the generator'}"
-        answer = Answer(program=each.program, error="" if route else cause)
+        answer = Answer(each.outcomes, program=each.program, error="" if route else cause)
         if route and "(" not in route:
             answer.outcomes.append(Outcome(route, verdict, cause, cause))
+            follows = dataclasses.replace(job, program=each.program, follows=True)
+            done = tuple(outcome.route for outcome in answer.outcomes)
+            self._left.append(dataclasses.replace(follows, done=(*job.done, *done)))
+            if verdict == routes.CRASH and job.reduce:
+                self._left.append(dataclasses.replace(follows, crashed=route))
         return job, answer
 
     def _mark(self, each: _Worker) -> None:

@@ -11,6 +11,7 @@ import linecache
 import re
 import sys
 import types
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,8 +26,10 @@ import math
 import torch
 import torch.nn.functional as F
 from typing import Dict, List, Optional, Tuple
+from storm.blocks import *
 from torch import Tensor, cond, nn
-from torch._higher_order_ops import scan, while_loop
+from torch._higher_order_ops import associative_scan, scan, while_loop
+from torch._higher_order_ops.map import map as map_
 """
 
 _ATTRIBUTE = re.compile(r"[lb]\d+")  # layers and buffers
@@ -74,11 +77,62 @@ class Input:
 
 
 @dataclasses.dataclass
+class Pack:
+    """Neighboring inputs that forward takes in one container.
+
+    Attributes:
+        kind: "tuple", "list" or "dict", the keys of which are the inputs' names.
+        names: The inputs' names.
+    """
+
+    kind: str
+    names: list[str]
+
+    def annotation(self) -> str:
+        if self.kind == "tuple":
+            return f"Tuple[{', '.join('Tensor' for _ in self.names)}]"
+        return "List[Tensor]" if self.kind == "list" else "Dict[str, Tensor]"
+
+    def unpacking(self, parameter: str) -> str:
+        """A statement that gives the inputs their names."""
+        keys = [
+            repr(name) if self.kind == "dict" else place for place, name in enumerate(self.names)
+        ]
+        values = ", ".join(f"{parameter}[{key}]" for key in keys)
+        return f"{', '.join(self.names)} = {values}"
+
+    def packed(self, values: Sequence[Any]) -> Any:
+        if self.kind == "dict":
+            return dict(zip(self.names, values, strict=True))
+        return tuple(values) if self.kind == "tuple" else list(values)
+
+
+# How forward returns its results.
+FORMS: dict[str, Callable[[list[str]], str]] = {
+    "tuple": lambda results: _tuple(results),
+    "list": lambda results: f"[{', '.join(results)}]",
+    "dict": lambda results: _dict({f"r{i}": text for i, text in enumerate(results)}),
+    "nested": lambda results: _tuple([results[0], _tuple(results[1:])]),
+    "mixed": lambda results: _dict(
+        {"first": results[0], "rest": f"[{', '.join(results[1:])}]", "none": "None"}
+    ),
+}
+
+
+def _tuple(texts: list[str]) -> str:
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def _dict(texts: dict[str, str]) -> str:
+    return f"{{{', '.join(f'{key!r}: {text}' for key, text in texts.items())}}}"
+
+
+@dataclasses.dataclass
 class Program:
     """One random program and the choices of its export.
 
     Attributes:
-        inputs: The arguments of forward.
+        inputs: The tensors and numbers that forward takes.
         inits: Statements of ``__init__``.
         body: Statements of ``forward``; a statement may have several lines.
         results: Expressions that forward returns.
@@ -88,6 +142,9 @@ class Program:
         opset: The ONNX opset.
         state: Whether buffers and inputs that it writes to are results of the model.
         functions: Whether modules become local functions.
+        packs: The inputs that come in containers.
+        keywords: How many of the last arguments the export passes by name.
+        form: The structure of what forward returns, one of FORMS.
     """
 
     inputs: list[Input]
@@ -100,19 +157,55 @@ class Program:
     opset: int = 20
     state: bool = False
     functions: bool = False
+    packs: list[Pack] = dataclasses.field(default_factory=list)
+    keywords: int = 0
+    form: str = "tuple"
+
+    def parameters(self) -> list[Pack | Input]:
+        """What forward takes: inputs, and containers of neighbors at the first one's place."""
+        by_name = {each.name: each for each in self.inputs}
+        packs = [
+            Pack(each.kind, [name for name in each.names if name in by_name]) for each in self.packs
+        ]
+        packed = {each.names[0]: each for each in packs if each.names}
+        inner = {name for each in packs for name in each.names}
+        return [
+            packed.get(each.name, each)
+            for each in self.inputs
+            if each.name in packed or each.name not in inner
+        ]
+
+    def flat(self) -> list[Input]:
+        """The inputs in the order of the model's."""
+        by_name = {each.name: each for each in self.inputs}
+        return [
+            by_name[name]
+            for each in self.parameters()
+            for name in (each.names if isinstance(each, Pack) else [each.name])
+        ]
 
     def source(self) -> str:
         """The module class, with all that it needs to be read alone."""
-        arguments = "".join(f", {each.name}: {each.annotation()}" for each in self.inputs)
+        parameters = self.parameters()
+        names = [
+            f"p{i}" if isinstance(each, Pack) else each.name for i, each in enumerate(parameters)
+        ]
+        arguments = "".join(
+            f", {name}: {each.annotation()}" for name, each in zip(names, parameters, strict=True)
+        )
         lines = [PREAMBLE, "", "class M(nn.Module):"]
         if self.inits:
             lines += ["    def __init__(self):", "        super().__init__()"]
             lines += [f"        {line}" for text in self.inits for line in text.splitlines()]
             lines.append("")
         lines.append(f"    def forward(self{arguments}):")
+        lines += [
+            f"        {each.unpacking(name)}"
+            for name, each in zip(names, parameters, strict=True)
+            if isinstance(each, Pack)
+        ]
         lines += [f"        {line}" for text in self.body for line in text.splitlines()]
-        comma = "," if len(self.results) == 1 else ""
-        lines.append(f"        return ({', '.join(self.results)}{comma})")
+        lines.append(f"        return {FORMS[self.form](self.results)}")
         return "\n".join(lines) + "\n"
 
     def module(self, *, is_plain: bool = False) -> torch.nn.Module:
@@ -125,8 +218,9 @@ class Program:
         source = self.source()
         name = f"<storm {next(_counter)}>"
         linecache.cache[name] = (len(source), None, source.splitlines(True), name)
-        namespace: dict[str, Any] = {"__name__": "storm_program"}
-        sys.modules.setdefault("storm_program", types.ModuleType("storm_program"))
+        holder = types.ModuleType(f"storm_program_{next(_counter)}")
+        sys.modules[holder.__name__] = holder  # where torch's capture looks names up
+        namespace = holder.__dict__
         exec(compile(source, name, "exec"), namespace)
         if is_plain:
             namespace.update(plain.NAMES)
@@ -134,22 +228,49 @@ class Program:
         module: torch.nn.Module = namespace["M"]()
         return module.eval()
 
+    def values(self, which: int) -> dict[str, Any]:
+        """The inputs' values of one set, by name, in the order of the model's inputs."""
+        places = {each.name: place for place, each in enumerate(self.inputs)}
+        return {
+            each.name: each.value(
+                self.sizes[which], self.seed * 1000 + which * 100 + places[each.name]
+            )
+            for each in self.flat()
+        }
+
     def arguments(self, which: int) -> tuple[Any, ...]:
-        """The arguments of one set."""
+        """What forward is called with."""
+        return self.packed(self.values(which))
+
+    def by_name(self, which: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The same arguments, the last ones as keyword arguments."""
+        values = self.arguments(which)
+        first = max(len(values) - self.keywords, 0)
+        names = [
+            f"p{i}" if isinstance(each, Pack) else each.name
+            for i, each in enumerate(self.parameters())
+        ]
+        return values[:first], dict(zip(names[first:], values[first:], strict=True))
+
+    def packed(self, values: dict[str, Any]) -> tuple[Any, ...]:
         return tuple(
-            each.value(self.sizes[which], self.seed * 1000 + which * 100 + place)
-            for place, each in enumerate(self.inputs)
+            each.packed([values[name] for name in each.names])
+            if isinstance(each, Pack)
+            else values[each.name]
+            for each in self.parameters()
         )
 
     def dynamic_shapes(self) -> tuple[Any, ...] | None:
         """What torch.onnx.export takes, by position; None where all is static."""
         if not self.is_dynamic():
             return None
-        return tuple(
-            f"{each.name}_value"
-            if each.dtype == "int"
-            else {axis: dim for axis, dim in enumerate(each.dims) if isinstance(dim, str)}
-            for each in self.inputs
+        return self.packed(
+            {
+                each.name: f"{each.name}_value"
+                if each.dtype == "int"
+                else {axis: dim for axis, dim in enumerate(each.dims) if isinstance(dim, str)}
+                for each in self.inputs
+            }
         )
 
     def is_dynamic(self) -> bool:
@@ -168,6 +289,7 @@ class Program:
     def from_json(text: str) -> Program:
         fields = json.loads(text)
         fields["inputs"] = [Input(**each) for each in fields["inputs"]]
+        fields["packs"] = [Pack(**each) for each in fields.get("packs", ())]
         fields["routes"] = tuple(fields["routes"])
         return Program(**fields)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
+import resource
 import time
 from collections.abc import Callable, Iterator
 
@@ -13,6 +15,12 @@ from storm import program as programs
 from storm.program import SETS, Input, Program
 
 Fails = Callable[[Program], bool]
+
+
+def _seconds() -> float:
+    """The processor's time of this process and of those it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 class Reducer:
@@ -27,7 +35,7 @@ class Reducer:
     ) -> None:
         self.program = program
         self._fails = fails
-        self._deadline = time.process_time() + seconds
+        self._deadline = _seconds() + seconds
         self._tries = tries
         self._seen: set[str] = {program.to_json()}
 
@@ -39,7 +47,7 @@ class Reducer:
             before = self.program.to_json()
             for step in (
                 *(self._choices, self._results, self._drop_statements, self._lift),
-                *(self._drop_inits, self._inputs, self._simplify),
+                *(self._drop_inits, self._inputs, self._drop_aliases, self._simplify),
             ):
                 step()
         return self.program
@@ -59,7 +67,7 @@ class Reducer:
         return best
 
     def _is_over(self) -> bool:
-        return self._tries <= 0 or time.process_time() > self._deadline
+        return self._tries <= 0 or _seconds() > self._deadline
 
     def _does_fail(self, candidate: Program) -> bool:
         text = candidate.to_json()
@@ -84,10 +92,10 @@ class Reducer:
         return self._keep(candidate)
 
     def _choices(self) -> None:
-        if self.program.state:
-            self._with(state=False)
-        if self.program.functions:
-            self._with(functions=False)
+        plain = {"state": False, "functions": False, "packs": [], "keywords": 0, "form": "tuple"}
+        for name, value in plain.items():
+            if getattr(self.program, name) != value:
+                self._with(**{name: value})
         for opset in (20, 23):
             if self.program.opset in (20, 23) or self._with(opset=opset):
                 break
@@ -136,6 +144,20 @@ class Reducer:
             candidate = lifted(self.program, place)
             if candidate is not None:
                 self._keep(candidate)
+
+    def _drop_aliases(self) -> None:
+        """Leaves out statements such as `b = a`."""
+        for place in reversed(range(len(self.program.body))):
+            found = re.fullmatch(r"(\w+) = ([a-z]+\d+)", self.program.body[place])
+            if found is None:
+                continue
+            new, old = found.groups()
+            candidate = self.program.copy()
+            candidate.body.pop(place)
+            later = (candidate.body, candidate.results)
+            for texts in later:
+                texts[:] = [re.sub(rf"\b{new}\b", old, text) for text in texts]
+            self._keep(candidate)
 
     def _drop_inits(self) -> None:
         for place in reversed(range(len(self.program.inits))):

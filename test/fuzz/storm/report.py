@@ -7,7 +7,7 @@ import pathlib
 
 from storm import routes
 from storm.program import Program
-from storm.worker import Answer, Finding
+from storm.worker import Answer, Finding, Job
 
 
 class Report:
@@ -21,6 +21,7 @@ class Report:
         self.findings: dict[str, Finding] = {}
         self.counts: collections.Counter[str] = collections.Counter()
         self.keys: dict[str, int] = {}
+        self.known: set[str] = set()
         self.seconds: collections.Counter[str] = collections.Counter()
         self.errors: list[str] = []
         self.lost: list[tuple[int, str, str]] = []
@@ -29,9 +30,10 @@ class Report:
     def runs(self) -> int:
         return sum(count for (route, _), count in self.verdicts.items() if route != routes.NATIVE)
 
-    def take(self, seed: int, answer: Answer) -> None:
+    def take(self, job: Job, answer: Answer) -> None:
         """Counts the answer of one job."""
-        self.programs += 1
+        seed = job.seed
+        self.programs += not job.follows
         if answer.error:
             self.errors.append(f"seed {seed}: {answer.error}")
         for outcome in answer.outcomes:
@@ -47,16 +49,21 @@ class Report:
             self.keys[key] = self.keys.get(key, 0) + 1
         for finding in answer.findings:
             self.counts[finding.signature] += 1
+            if finding.known:
+                self.known.add(finding.key)
             before = self.findings.get(finding.signature)
             if before is None or len(finding.program) < len(before.program):
                 self.findings[finding.signature] = finding
 
     def faults(self) -> int:
-        """How many runs of our routes ended in a fault that is not a known difference."""
+        """How many runs of our routes ended in a fault that is not a known difference.
+
+        A timeout is none: it may be the machine's.
+        """
         return sum(
             count
             for (route, verdict), count in self.verdicts.items()
-            if verdict in routes.FAULTS and route != routes.NATIVE
+            if verdict in routes.FAULTS and verdict != routes.TIMEOUT and route != routes.NATIVE
         )
 
     def table(self) -> str:
@@ -112,6 +119,8 @@ class Report:
             self.refusals(),
             "## Not captured, by cause",
             self.refusals(routes.CAPTURE, 40),
+            "## Wrong as captured",
+            self.refusals(routes.CAPTURED_WRONG, 40),
         ]
         if self.findings:
             parts.append("## Findings")

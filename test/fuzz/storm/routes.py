@@ -9,18 +9,19 @@ import os
 import re
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import onnx
 import onnx_native
 import torch
+from onnx_native import _specialized
 from torch.onnx._internal.exporter import _capture_strategies, _errors
 
 from storm import compare, known
 from storm.program import SETS, Program
 
-ROUTES = ("fx", "pt2", "traced", "scripted")
+ROUTES = ("fx", "pt2", "decomposed", "strict", "traced", "scripted")
 NATIVE = "pytorch"  # PyTorch's own exporter, for comparison
 
 RIGHT = "right"
@@ -75,6 +76,11 @@ class Model:
     state: list[tuple[str, str, str, Any]]
     warnings: list[str]
     reference: Callable[..., Any] | None = None  # the captured program
+
+    def inputs(self) -> list[str]:
+        """The names of its inputs, in order."""
+        graph = onnx.ModelProto.FromString(self.content).graph
+        return [each.name for each in graph.input]
 
 
 class JudgedError(Exception):
@@ -154,23 +160,64 @@ def _exported(program: Program, route: str, capture: Capture) -> Model:
 
 
 def _kind(error: BaseException) -> str:
+    if isinstance(error, _specialized.SpecializedError) or _is_from_vmap(error):
+        return REFUSED
     if not isinstance(error, onnx_native.ExportError) or str(error).startswith("[internal]"):
         return INTERNAL
     return REFUSED
 
 
+def _is_from_vmap(error: BaseException) -> bool:
+    return isinstance(error, _errors.ConversionError) and "program with torch.vmap" in str(error)
+
+
 def _by_fx(program: Program, module: Any, args: Any, capture: Capture) -> Model:
     shapes = program.dynamic_shapes()
+    args, keywords = program.by_name(0)
     exported: Any = torch.onnx.export(
         *(module, args),
+        kwargs=keywords,
         dynamo=True,
         dynamic_shapes=shapes,
         opset_version=program.opset,
         verbose=False,
     )
+    return _of_program(exported)
+
+
+def _of_program(exported: Any) -> Model:
     native = exported._native
     reference = exported.exported_program.module(check_guards=False)
     return Model(native.serialize(), native.state(), [], reference)
+
+
+def _by_decomposing(program: Program, module: Any, args: Any, capture: Capture) -> Model:
+    """The captured program in core ATen operators."""
+    if capture.program is None:
+        raise JudgedError(CAPTURE, "nothing captured")
+    try:
+        captured = capture.program.run_decompositions()
+    except Exception as error:
+        raise JudgedError(CAPTURE, error) from None
+    return _of_captured(program, captured)
+
+
+def _by_strict(program: Program, module: Any, args: Any, capture: Capture) -> Model:
+    """Captured by Dynamo."""
+    shapes = torch.utils._pytree.tree_map_only(
+        str, lambda _: torch.export.Dim.DYNAMIC, program.dynamic_shapes()
+    )
+    try:
+        captured = torch.export.export(module, args, dynamic_shapes=shapes, strict=True)
+    except Exception as error:
+        raise JudgedError(CAPTURE, error) from None
+    return _of_captured(program, captured)
+
+
+def _of_captured(program: Program, captured: torch.export.ExportedProgram) -> Model:
+    return _of_program(
+        torch.onnx.export(captured, dynamo=True, opset_version=program.opset, verbose=False)
+    )
 
 
 def _by_archive(program: Program, module: Any, args: Any, capture: Capture) -> Model:
@@ -198,7 +245,7 @@ def _memory() -> str | None:
 def _by_trace(program: Program, module: Any, args: Any, capture: Capture) -> Model:
     before = {name: value.clone() for name, value in module.named_buffers()}
     try:
-        script = torch.jit.trace(module, args, check_trace=False)
+        script = torch.jit.trace(module, args, check_trace=False, strict=False)
         for name, value in module.named_buffers():
             value.copy_(before[name])  # tracing runs the program
     except Exception as error:
@@ -215,14 +262,28 @@ def _by_script(program: Program, module: Any, args: Any, capture: Capture) -> Mo
 
 
 def _of_script(program: Program, script: Any) -> Model:
+    try:
+        copy.deepcopy(script)(*program.arguments(0))
+    except Exception as error:
+        raise JudgedError(CAPTURE, f"TorchScript cannot run it: {error}") from None
+    args, keywords = program.by_name(0)
+    if not _takes_names(script, keywords):
+        args, keywords = program.arguments(0), {}
     exported: Any = torch.onnx.export(
-        *(script, program.arguments(0)),
+        *(script, args),
+        kwargs=keywords,
         dynamo=True,
         dynamic_shapes=program.dynamic_shapes(),
         opset_version=program.opset,
         verbose=False,
     )
     return Model(exported._native.serialize(), exported._native.state(), [], script)
+
+
+def _takes_names(script: Any, names: Iterable[str]) -> bool:
+    """Whether they are names of its arguments: a traced module's may differ."""
+    taken = [argument.name for argument in script.forward.schema.arguments]
+    return all(name in taken for name in names)
 
 
 def _by_pytorch(program: Program, module: Any, args: Any, capture: Capture) -> Model:
@@ -242,6 +303,8 @@ def _by_pytorch(program: Program, module: Any, args: Any, capture: Capture) -> M
 EXPORTS: dict[str, Callable[[Program, Any, Any, Capture], Model]] = {
     "fx": _by_fx,
     "pt2": _by_archive,
+    "decomposed": _by_decomposing,
+    "strict": _by_strict,
     "traced": _by_trace,
     "scripted": _by_script,
     NATIVE: _by_pytorch,
@@ -267,7 +330,7 @@ def _check_numbers(program: Program, route: str, model: Model) -> None:
     for which in range(SETS):
         wanted = Results(program, model, which)
         try:
-            got = compare.run(running, wanted.feeds(running))
+            got = compare.run(running, wanted.feeds())
         except Exception as error:
             if which and _captured_otherwise(program, model, which, wanted.results):
                 raise JudgedError(CAPTURED_WRONG, error) from None
@@ -280,7 +343,7 @@ def _check_numbers(program: Program, route: str, model: Model) -> None:
             if not differs:
                 continue
             again = functools.partial(wanted.rounded, place)
-            if isinstance(theirs, torch.Tensor) and compare.is_rounding(mine, theirs, again):
+            if compare.is_rounding(mine, theirs, again):
                 rounded = True
                 continue
             if _captured_otherwise(program, model, which, wanted.results):
@@ -300,24 +363,24 @@ class Results:
         self.results = self._run(program.module(is_plain=True))
 
     def _run(self, module: Any) -> list[Any]:
-        args = self._program.arguments(self._which)
-        results = compare.leaves(module(*args))
+        values = self._program.values(self._which)
+        results = compare.leaves(module(*self._program.packed(values)))
         results = [each.clone() if isinstance(each, torch.Tensor) else each for each in results]
-        return results + self._written(module, args)
+        return results + self._written(module, values)
 
-    def _written(self, module: Any, args: Any) -> list[Any]:
-        written = []
-        names = [each.name for each in self._program.inputs]
-        for target, name, _, initial in self._model.state:
-            if initial is not None:
-                written.append(_attribute(module, target))
-            else:
-                written.append(args[names.index(name if name in names else target)])
-        return written
+    def _written(self, module: Any, values: dict[str, Any]) -> list[Any]:
+        by_input = dict(zip(self._model.inputs(), values.values(), strict=False))
+        by_input = {**values, **by_input}
+        return [
+            _attribute(module, target)
+            if initial is not None
+            else by_input[name if name in by_input else target]
+            for target, name, _, initial in self._model.state
+        ]
 
-    def feeds(self, running: Any) -> list[Any]:
+    def feeds(self) -> list[Any]:
         """The model's inputs: the arguments, then the state."""
-        values = list(self._program.arguments(self._which))
+        values = list(self._program.values(self._which).values())
         state = [initial for *_, initial in self._model.state if initial is not None]
         return [*values, *state]
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import dataclasses
+import multiprocessing
 import os
+import resource
+import signal
 import time
 import traceback
 import warnings
 from multiprocessing.connection import Connection
-from typing import Any
 
 import onnx_native
 import torch
@@ -31,6 +34,7 @@ class Finding:
         outcomes: What becomes of the reduced program by each route.
         seed: The seed of the program that it comes from.
         known: Why it is no fault, if it is none.
+        key: The verdict and the operators of the first statement that fails.
     """
 
     signature: str
@@ -39,11 +43,12 @@ class Finding:
     outcomes: list[Outcome]
     seed: int
     known: str = ""
+    key: str = ""
 
 
 @dataclasses.dataclass
 class Job:
-    """Seeds to generate a program from, or a program."""
+    """A seed to generate a program from, or a program, and what to do with it."""
 
     seed: int = 0
     flavor: str | None = None
@@ -52,7 +57,11 @@ class Job:
     routes: tuple[str, ...] = ()
     pytorch: bool = False
     reduce: bool = True
-    seen: dict[str, int] = dataclasses.field(default_factory=dict)
+    done: tuple[str, ...] = ()  # routes to leave out
+    follows: bool = False  # the program has been counted
+    crashed: str = ""  # the route by which the program ends the process: reduce it
+    seen: dict[str, int] = dataclasses.field(default_factory=dict)  # findings by their keys
+    known: set[str] = dataclasses.field(default_factory=set)  # keys of known differences
 
 
 @dataclasses.dataclass
@@ -69,6 +78,7 @@ class Answer:
 
 def serve(connection: Connection) -> None:
     """Answers jobs until None comes."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # it ends with its parent
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
@@ -121,13 +131,22 @@ def _answer(job: Job, answer: Answer, connection: Connection) -> None:
     chosen = [route for route in program.routes if not job.routes or route in job.routes]
     if job.pytorch and "fx" in program.routes:
         chosen.append(routes.NATIVE)
+    chosen = [route for route in chosen if route not in job.done]
     connection.send(("program", answer.program))
+    if job.crashed:
+        connection.send(("route", f"{job.crashed} (reducing)"))
+        crash = f"the process ends in {job.crashed}"
+        find(job, program, Outcome(job.crashed, routes.CRASH, crash, crash), answer)
+        return
     with Capture() as capture:
+        if "fx" in job.done and {"pt2", "decomposed"} & set(chosen):
+            routes.judge(program, "fx", capture)
         for route in chosen:
             connection.send(("route", route))
             start = time.process_time()
             answer.outcomes.append(routes.judge(program, route, capture))
             answer.seconds[route] = time.process_time() - start
+            connection.send(("outcome", answer.outcomes[-1]))
     done = set()
     for outcome in sorted(answer.outcomes, key=lambda each: _ORDER.get(each.route, 9)):
         kind = (outcome.verdict, outcome.cause if outcome.verdict != routes.WRONG else "")
@@ -145,10 +164,10 @@ def find(job: Job, program: Program, outcome: Outcome, answer: Answer) -> None:
     """Reduces a fault, unless its like has been seen often enough."""
 
     def fails(candidate: Program) -> bool:
-        with contextlib.suppress(Exception), Capture() as capture:
-            if outcome.route == "pt2":
-                routes.judge(candidate, "fx", capture)
-            return same(routes.judge(candidate, outcome.route, capture), outcome)
+        if outcome.verdict == routes.CRASH:
+            return isolated(candidate, outcome.route).verdict == routes.CRASH
+        with contextlib.suppress(Exception):
+            return same(judged(candidate, outcome.route), outcome)
         return False
 
     reducer = reduce.Reducer(program, fails)
@@ -158,15 +177,20 @@ def find(job: Job, program: Program, outcome: Outcome, answer: Answer) -> None:
     if outcome.verdict != routes.WRONG:
         key += f": {outcome.cause}"
     answer.keys.append(key)
-    if job.seen.get(key, 0) >= 2 or any(key in other for other in answer.keys[:-1]):
+    is_known = key in job.known
+    if (not is_known and job.seen.get(key, 0) >= 2) or any(
+        key in other for other in answer.keys[:-1]
+    ):
         return
     reduced = reducer.run()
-    outcomes = []
-    with Capture() as capture:
-        for route in program.routes:
-            with contextlib.suppress(Exception):
-                outcomes.append(routes.judge(reduced, route, capture))
+    outcomes = [isolated(reduced, route) for route in program.routes]
     final = next((each for each in outcomes if each.route == outcome.route), outcome)
+    reason = routes.is_known(reduced, final)
+    if reason:
+        alike = {each.route for each in outcomes if each.verdict == outcome.verdict}
+        for each in answer.outcomes:
+            if each.route in alike and each.verdict == outcome.verdict:
+                each.verdict = routes.KNOWN
     signature = f"{outcome.verdict}: {' '.join(reduced.operators())}"
     if outcome.verdict != routes.WRONG:
         signature = f"{outcome.verdict}: {final.cause}"
@@ -177,7 +201,8 @@ def find(job: Job, program: Program, outcome: Outcome, answer: Answer) -> None:
             program=reduced.to_json(),
             outcomes=outcomes,
             seed=job.seed,
-            known=routes.is_known(reduced, final),
+            known=reason,
+            key=key,
         )
     )
 
@@ -189,23 +214,35 @@ def same(outcome: Outcome, wanted: Outcome) -> bool:
     return wanted.verdict == routes.WRONG or outcome.cause == wanted.cause
 
 
-def isolated(program: Program, route: str) -> Any:
-    """The verdict on a program that may end the process."""
-    reading, writing = os.pipe()
+def judged(program: Program, route: str) -> Outcome:
+    """The verdict on one route, with the capture that it needs."""
+    with Capture() as capture:
+        if route in ("pt2", "decomposed"):
+            routes.judge(program, "fx", capture)
+        return routes.judge(program, route, capture)
+
+
+def isolated(program: Program, route: str, seconds: int = 60) -> Outcome:
+    """The verdict in a process of its own, which the program may end or keep busy."""
+    mine, theirs = multiprocessing.Pipe(duplex=False)
     child = os.fork()
     if child == 0:
-        os.close(reading)
-        verdict = "?"
-        with contextlib.suppress(Exception), Capture() as capture:
-            if route == "pt2":
-                routes.judge(program, "fx", capture)
-            verdict = routes.judge(program, route, capture).verdict
-        os.write(writing, verdict.encode())
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        with contextlib.suppress(Exception):
+            theirs.send(judged(program, route))
         os._exit(0)
-    os.close(writing)
-    text = b""
-    while part := os.read(reading, 100):
-        text += part
-    os.close(reading)
+    theirs.close()
+    outcome = None
+    with contextlib.suppress(EOFError):
+        outcome = mine.recv()
+    mine.close()
     _, status = os.waitpid(child, 0)
-    return text.decode() if os.WIFEXITED(status) and text else routes.CRASH
+    if isinstance(outcome, Outcome):
+        return outcome
+    late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL)
+    verdict = routes.TIMEOUT if late else routes.CRASH
+    if os.WIFEXITED(status):
+        verdict = routes.CAPTURE  # judging it raised
+    cause = f"the process ended with status {status} in {route}"
+    return Outcome(route, verdict, cause, cause)

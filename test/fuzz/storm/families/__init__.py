@@ -7,6 +7,7 @@ from storm.families.registry import FAMILIES, Family
 __all__ = ["FAMILIES", "Family"]
 
 for _name in (
-    *("control", "indexing", "layers", "numbers", "pointwise", "reductions", "views", "writes"),
+    *("control", "functions", "indexing", "integers", "layers", "modules", "numbers", "operators"),
+    *("pointwise", "reductions", "views", "writes"),
 ):
     importlib.import_module(f"storm.families.{_name}")

@@ -8,7 +8,7 @@ from storm.families.registry import family
 from storm.maker import Maker, NothingError
 
 
-def _step(maker: Maker, name: str, loop: str = "") -> str:
+def step_of(maker: Maker, name: str, loop: str = "") -> str:
     """An expression of the shape of a tensor, and most often of its dtype."""
     other = maker.alike(name)
     number = maker.number(maker.value(name).dtype)
@@ -28,7 +28,7 @@ def _carried(maker: Maker) -> str:
     return maker.tensor(lambda x: not x.is_complex() and x.dtype is not torch.bool)
 
 
-def _condition(maker: Maker) -> str:
+def condition_of(maker: Maker) -> str:
     """An expression for a tensor of one bool."""
     name = maker.real()
     return str(
@@ -47,7 +47,7 @@ def python_loop(maker: Maker) -> bool:
     name = _carried(maker)
     fresh = maker.fresh()
     count = maker.pick(2, 3)
-    step = _step(maker, name, "k").replace(name, fresh)
+    step = step_of(maker, name, "k").replace(name, fresh)
     if maker.chance(0.3):
         return maker.add(
             f"{fresh} = {name}.clone()\nfor k in range({count}):\n    {fresh}[:1] += k", fresh
@@ -59,14 +59,14 @@ def python_loop(maker: Maker) -> bool:
 def cond(maker: Maker) -> bool:
     name = _carried(maker)
     fresh = maker.fresh()
-    yes, no = _step(maker, name), _step(maker, name)
+    yes, no = step_of(maker, name), step_of(maker, name)
     operands = sorted(
         {other for other in maker.tensors() if f"{other} " in f"{yes} {no} " or other in yes + no}
         | {name}
     )
     arguments = ", ".join(operands)
     text = (
-        f"{fresh} = cond({_condition(maker)}, lambda {arguments}: {yes}, "
+        f"{fresh} = cond({condition_of(maker)}, lambda {arguments}: {yes}, "
         f"lambda {arguments}: {no}, ({arguments},))"
     )
     return maker.add(text, fresh)
@@ -76,7 +76,7 @@ def cond(maker: Maker) -> bool:
 def loops(maker: Maker) -> bool:
     name = _carried(maker)
     fresh = maker.fresh()
-    step = _step(maker, name).replace(name, "v")
+    step = step_of(maker, name).replace(name, "v")
     others = [other for other in maker.tensors() if other in step]
     if others:
         step = f"v * {maker.number(maker.value(name).dtype)}"
@@ -111,13 +111,13 @@ def branch(maker: Maker) -> bool:
     name = _carried(maker)
     fresh = maker.fresh()
     integers = maker.integers()
-    condition = _condition(maker)
+    condition = condition_of(maker)
     condition = f"bool({condition})"
     if integers and maker.chance(0.5):
         condition = (
             f"{maker.random.choice(integers)} {maker.pick('>', '>=', '==')} {maker.pick(0, 2, -1)}"
         )
-    yes, no = _step(maker, name), _step(maker, name)
+    yes, no = step_of(maker, name), step_of(maker, name)
     form = maker.random.randrange(4)
     if form == 0:
         return maker.add(
@@ -143,7 +143,7 @@ def data_loop(maker: Maker) -> bool:
         raise NothingError
     fresh = maker.fresh()
     count = maker.pick(f"{name}.size(0)", f"{name}.shape[-1]", *maker.integers())
-    step = _step(maker, name, "k").replace(name, fresh)
+    step = step_of(maker, name, "k").replace(name, fresh)
     form = maker.random.randrange(5)
     if form == 0:
         text = (

@@ -8,50 +8,45 @@ from storm.families.registry import family
 from storm.maker import Maker, NothingError
 
 
-def apply(maker: Maker, layer: str, call: str, *, before: str = "") -> bool:
+def apply(maker: Maker, layer: str, call: str, *, results: int = 1) -> bool:
     """Adds a layer and a call of it; `{}` in the call stands for the layer."""
-    count = len(maker.inits)
-    try:
-        reference = maker.init(f"l{count}", layer)
-    except Exception:
-        return False
-    fresh = maker.fresh()
-    if maker.add(f"{before}{fresh} = {call.format(reference)}", fresh):
-        return True
-    maker.inits.pop()
-    return False
+    reference = maker.layer(layer)
+    names = [maker.fresh() for _ in range(results)]
+    return maker.with_layer(f"{', '.join(names)} = {call.format(reference)}", *names)
 
 
-def _features(maker: Maker, name: str, axis: int) -> int:
-    if not maker.is_static(name, axis):
+def features(maker: Maker, name: str, axis: int) -> int:
+    """A size that weights may have."""
+    if not maker.is_static(name, axis) or not maker.value(name).shape[axis]:
         raise NothingError
     return int(maker.value(name).shape[axis])
 
 
-def _single(maker: Maker, *ranks: int) -> str:
+def single(maker: Maker, *ranks: int) -> str:
     """A tensor of float32, of a float64 at times, of one of these ranks."""
     dtype = torch.float64 if maker.chance(0.1) else torch.float32
     return maker.tensor(lambda x: x.dtype is dtype and x.dim() in ranks)
 
 
-def _suffix(maker: Maker, name: str) -> str:
+def suffix(maker: Maker, name: str) -> str:
+    """Makes a layer's weights of the input's dtype."""
     return ".double()" if maker.value(name).dtype is torch.float64 else ""
 
 
 @family(2)
 def linear(maker: Maker) -> bool:
-    name = _single(maker, 1, 2, 3, 4)
-    size = _features(maker, name, -1)
+    name = single(maker, 1, 2, 3, 4)
+    size = features(maker, name, -1)
     bias = maker.pick("", ", bias=False")
-    layer = f"nn.Linear({size}, {maker.pick(2, 3, 4)}{bias}){_suffix(maker, name)}"
+    layer = f"nn.Linear({size}, {maker.pick(2, 3, 4)}{bias}){suffix(maker, name)}"
     return apply(maker, layer, f"{{}}({name})")
 
 
 @family(3)
 def convolution(maker: Maker) -> bool:
     dims = maker.pick(1, 1, 2, 2, 3)
-    name = _single(maker, dims + 1, dims + 2)
-    channels = _features(maker, name, -dims - 1)
+    name = single(maker, dims + 1, dims + 2)
+    channels = features(maker, name, -dims - 1)
     out = maker.pick(2, 4)
     groups = maker.pick(1, 1, 1, 2, channels)
     padding = maker.pick("0", "1", "'same'", "2")
@@ -67,21 +62,21 @@ def convolution(maker: Maker) -> bool:
         options += maker.pick("", ", dilation=2", ", output_padding=1")
     kind = "ConvTranspose" if transposed else "Conv"
     layer = f"nn.{kind}{dims}d({channels}, {out}, {maker.pick(1, 2, 3)}, {options})"
-    return apply(maker, layer + _suffix(maker, name), f"{{}}({name})")
+    return apply(maker, layer + suffix(maker, name), f"{{}}({name})")
 
 
 @family(2)
 def norm(maker: Maker) -> bool:
-    name = _single(maker, 2, 3, 4)
+    name = single(maker, 2, 3, 4)
     rank = maker.value(name).dim()
-    last = _features(maker, name, -1) if maker.chance(0.5) else 0
+    last = features(maker, name, -1) if maker.chance(0.5) else 0
     if last:
         layer = maker.pick(
             f"nn.LayerNorm({last}{maker.pick('', ', elementwise_affine=False')})",
             f"nn.RMSNorm({last})",
         )
     else:
-        channels = _features(maker, name, 1)
+        channels = features(maker, name, 1)
         dims = max(rank - 2, 1)
         layer = maker.pick(
             f"nn.BatchNorm{dims}d({channels})",
@@ -90,13 +85,13 @@ def norm(maker: Maker) -> bool:
             f"nn.BatchNorm{dims}d({channels}, affine=False)",
             f"nn.LocalResponseNorm({maker.pick(2, 3)})",
         )
-    return apply(maker, layer + _suffix(maker, name), f"{{}}({name})")
+    return apply(maker, layer + suffix(maker, name), f"{{}}({name})")
 
 
 @family(2)
 def pool(maker: Maker) -> bool:
     dims = maker.pick(1, 1, 2, 2, 3)
-    name = _single(maker, dims + 1, dims + 2)
+    name = single(maker, dims + 1, dims + 2)
     kernel, stride = maker.pick(1, 2, 3), maker.pick(1, 2)
     pad = maker.pick(0, kernel // 2)
     ceil = maker.pick("", ", ceil_mode=True")
@@ -126,7 +121,7 @@ def padded(maker: Maker) -> bool:
 
 @family(1)
 def resized(maker: Maker) -> bool:
-    name = _single(maker, 3, 4, 5)
+    name = single(maker, 3, 4, 5)
     mode = maker.pick(
         "nearest", "linear", "bilinear", "bicubic", "area", "nearest-exact", "trilinear"
     )
@@ -139,40 +134,35 @@ def resized(maker: Maker) -> bool:
 
 @family(1)
 def recurrent(maker: Maker) -> bool:
-    name = _single(maker, 3)
-    size = _features(maker, name, -1)
+    name = single(maker, 3)
+    size = features(maker, name, -1)
     kind = maker.pick("LSTM", "GRU", "RNN")
     hidden = maker.pick(2, 3)
     options = maker.pick("", ", batch_first=True", ", bidirectional=True", ", num_layers=2")
     if kind == "LSTM" and maker.chance(0.2):
         options += ", proj_size=1"
-    layer = f"nn.{kind}({size}, {hidden}{options}){_suffix(maker, name)}"
-    count = len(maker.inits)
-    reference = maker.init(f"l{count}", layer)
+    layer = f"nn.{kind}({size}, {hidden}{options}){suffix(maker, name)}"
+    reference = maker.layer(layer)
     names = [maker.fresh(), maker.fresh()]
-    if maker.add(f"{', '.join(names)} = {reference}({name})", names[0]):
-        if kind != "LSTM":
-            maker.names.append(names[1])
-        return True
-    maker.inits.pop()
-    return False
+    named = names if kind != "LSTM" else names[:1]
+    return maker.with_layer(f"{', '.join(names)} = {reference}({name})", *named)
 
 
 @family(1)
 def attention(maker: Maker) -> bool:
-    name = _single(maker, 3, 4)
+    name = single(maker, 3, 4)
     rank = maker.value(name).dim()
     if rank == 3 and maker.chance(0.5):
-        size = _features(maker, name, -1)
+        size = features(maker, name, -1)
         heads = maker.pick(1, 2)
         layer = f"nn.MultiheadAttention({size}, {heads}, batch_first={maker.pick(True, False)})"
         weights = maker.pick("True", "False")
         call = f"{{}}({name}, {name}, {name}, need_weights={weights})[0]"
-        return apply(maker, layer + _suffix(maker, name), call)
+        return apply(maker, layer + suffix(maker, name), call)
     if rank == 3 and maker.chance(0.4):
-        size = _features(maker, name, -1)
+        size = features(maker, name, -1)
         layer = f"nn.TransformerEncoderLayer({size}, 1, 4, batch_first=True)"
-        return apply(maker, layer + _suffix(maker, name), f"{{}}({name})")
+        return apply(maker, layer + suffix(maker, name), f"{{}}({name})")
     fresh = maker.fresh()
     mask = maker.pick("", ", is_causal=True", f", attn_mask={name} @ {name}.mT")
     return maker.add(
@@ -193,7 +183,7 @@ def embedding(maker: Maker) -> bool:
 
 @family(1)
 def small_layers(maker: Maker) -> bool:
-    name = _single(maker, 2, 3, 4)
+    name = single(maker, 2, 3, 4)
     layer = maker.pick(
         "nn.PReLU()",
         "nn.Dropout(0.5)",
@@ -219,7 +209,7 @@ def small_layers(maker: Maker) -> bool:
 
 @family(0.5)
 def grid(maker: Maker) -> bool:
-    name = _single(maker, 4)
+    name = single(maker, 4)
     if maker.value(name).dtype is not torch.float32:
         return False
     fresh = maker.fresh()

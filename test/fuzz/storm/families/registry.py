@@ -42,5 +42,4 @@ def family(
 
 def assign(maker: Maker, text: str, prefix: str = "t") -> bool:
     """Adds a statement that gives a new name the value of an expression."""
-    name = maker.fresh(prefix)
-    return maker.add(f"{name} = {text}", name)
+    return maker.assign(text, prefix)
