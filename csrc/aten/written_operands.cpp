@@ -1,6 +1,7 @@
 #include "aten/written_operands.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "aten/views.h"
 
@@ -110,14 +111,20 @@ bool makes_a_step(const Node& loop) {
   return steps && *steps > 0 && condition && *condition;
 }
 
-// The input of the graph that a value may be, or may be a view of.
-const Value* root(const Value* value) {
+// Calls visit(value) for the inputs of the graph that a value may be, or may be a view of.
+void for_each_root(const Value* value, const std::function<void(const Value*)>& visit) {
   while (value && value->producer) {
     const Node& node = *value->producer;
-    if (!node.schema || !may_share(*node.schema) || node.arguments.empty()) return nullptr;
+    if (!node.schema) {  // a branch or a loop
+      for (const auto& [result, operand] : passed_through(node)) {
+        if (result == value) for_each_root(operand, visit);
+      }
+      return;
+    }
+    if (!may_share(*node.schema) || node.arguments.empty()) return;
     value = node.arguments[0].as_value();
   }
-  return value;
+  if (value) visit(value);
 }
 
 }  // namespace
@@ -139,12 +146,13 @@ std::vector<std::pair<Value*, Value*>> passed_through(const Node& node) {
   std::vector<std::pair<Value*, Value*>> result;
   const auto find = [&](const Graph& graph, size_t first_input, const Argument::List& given,
                         size_t output, Value* of) {
-    const Value* value = graph.outputs[output].as_value();
-    const auto at = std::ranges::find(graph.inputs, root(value));
-    const auto place = static_cast<size_t>(at - graph.inputs.begin());
-    if (!value || at == graph.inputs.end() || place < first_input) return;
-    if (place - first_input < given.size() && given[place - first_input].as_value())
-      result.emplace_back(of, given[place - first_input].as_value());
+    for_each_root(graph.outputs[output].as_value(), [&](const Value* root) {
+      const auto at = std::ranges::find(graph.inputs, root);
+      const auto place = static_cast<size_t>(at - graph.inputs.begin());
+      if (at == graph.inputs.end() || place < first_input) return;
+      if (place - first_input < given.size() && given[place - first_input].as_value())
+        result.emplace_back(of, given[place - first_input].as_value());
+    });
   };
   for (size_t i = 0; i < node.outputs.size(); ++i) {
     if (!node.outputs[i]->type.is_tensor()) continue;

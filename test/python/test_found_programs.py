@@ -2,7 +2,7 @@
 
 import pytest
 from storm.program import Input, Program
-from storm.routes import RIGHT, Capture, judge
+from storm.routes import REFUSED, RIGHT, Capture, judge
 
 SIZES = [{"n": 3}, {"n": 1}, {"n": 5}]
 MATRIX = Input("x", "float32", ["n", 4])
@@ -63,3 +63,36 @@ def test_found_program(name):
         for route in FOUND[name].routes:
             outcome = judge(FOUND[name], route, capture)
             assert outcome.verdict == RIGHT, f"{route}: {outcome.verdict}: {outcome.message}"
+
+
+NESTED = """\
+if bool(x[0] > 1):
+    y = torch.sin(x)
+elif bool(x[1] > {number}):
+    y = {result}
+else:
+    y = x - 1"""
+
+
+@pytest.mark.parametrize(
+    ("result", "write", "verdict"),
+    [
+        ("x", "x.fill_(1.0)", REFUSED),
+        ("x[:2]", "y.fill_(1.0)", REFUSED),
+        ("x * 2", "x.fill_(1.0)", RIGHT),
+    ],
+)
+def test_results_of_nested_branches_share_memory(result, write, verdict):
+    made = Program(
+        [Input("x", "float32", [4])],
+        [],
+        [NESTED.format(number=-9, result=result), write],
+        ["x", "y"],
+        [{}] * 3,
+        routes=("scripted",),
+    )
+    with Capture() as capture:
+        outcome = judge(made, "scripted", capture)
+    assert outcome.verdict == verdict, outcome.message
+    if verdict == REFUSED:
+        assert "it depends on data whether" in outcome.message

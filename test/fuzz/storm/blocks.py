@@ -1,7 +1,5 @@
 """Modules with submodules, buffers and lists of layers, for generated programs to hold."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -16,7 +16,7 @@ ROUTES_OF = {
     "fx": ("fx", "pt2", "decomposed", "strict"),
     "scripted": ("scripted",),
 }
-SHARES = {"decomposed": 0.3, "strict": 0.12}  # of the programs; the others are cheaper
+SHARES = {"decomposed": 0.15, "strict": 0.06}  # of the programs; the others are cheaper
 SIZES = (1, 2, 3, 4, 5, 7)
 
 

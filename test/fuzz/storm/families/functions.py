@@ -149,7 +149,7 @@ SEQUENCES = lines("""
 torch.searchsorted({x}.sort()[0], {same}, right={flag})
 torch.bucketize({x}, torch.tensor([-1.0, 0.5]), right={flag})
 torch.quantile({x}.float(), torch.tensor([0.25, 0.5]), dim={axis})
-torch.nanmedian({x})
+torch.nanmedian({x}.clone())
 torch.msort({x})
 torch.cumsum({x}, {axis}).flip({axis})
 torch.logsumexp({x}.float(), ({axis},), keepdim={flag})
@@ -170,7 +170,7 @@ torch.unique({x}, return_inverse=True)[1]
 torch.take_along_dim({x}, {x}.argsort({axis}, stable=True), {axis})
 torch.gather({x}, {axis}, {x}.argmax({axis}, keepdim=True))
 torch.mode({x}, {axis}).values
-torch.median({x})
+torch.median({x}.clone())
 torch.kthvalue({x}, 1, {axis}).values
 torch.aminmax({x})[1]
 torch.renorm({x}.float(), 2, 0, 1.0)

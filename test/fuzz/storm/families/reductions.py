@@ -51,7 +51,7 @@ def ordered(maker: Maker) -> bool:
         f"torch.sort({name}, dim={axis}, stable=True, descending=True)",
         f"torch.cummax({name}, {axis})",
         f"torch.cummin({name}, {axis})",
-        f"torch.median({name}, dim={axis})",
+        f"torch.median({name}.clone(), dim={axis})",
         f"torch.kthvalue({name}, 1, dim={axis})",
         f"torch.var_mean({name}, dim={axis})",
         f"torch.std_mean({name}, dim={axis}, keepdim=True)",
