@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "aten/default_dtype.h"
 #include "aten/visit.h"
 #include "ops/lower.h"
 
@@ -78,7 +79,7 @@ DType common_dtype(const std::vector<const aten::Value*>& tensors) {
     }
     if (common) break;
   }
-  return common.value_or(DType::f32);
+  return common.value_or(aten::default_dtype());
 }
 
 }  // namespace

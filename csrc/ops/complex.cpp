@@ -67,14 +67,14 @@ DType part_dtype(const Call& call) {
   for (const aten::Value* output : call.node().outputs) {
     if (is_complex(output->type.dtype)) return real_dtype(output->type.dtype);
   }
-  DType part = DType::f16;
+  std::optional<DType> part;
   for (const aten::Argument& argument : call.node().arguments) {
     const aten::Value* value = argument.as_value();
     if (!value || !value->type.is_tensor()) continue;
     const DType dtype = real_dtype(value->type.dtype);
-    if (is_floating(dtype)) part = promote_types(part, dtype);
+    if (is_floating(dtype)) part = part ? promote_types(*part, dtype) : dtype;
   }
-  return part;
+  return part.value_or(real_dtype(complex_dtype(default_dtype())));
 }
 
 Complex add(Builder& b, const Complex& x, const Complex& y) {

@@ -270,8 +270,14 @@ Value trilu(Builder& b, Value self, const Dim& diagonal, bool upper) {
 }
 
 // Row and column numbers of the elements on one side of a diagonal.
-Value triangle(Builder& b, int64_t rows, int64_t columns, int64_t offset, bool upper,
+Value triangle(Builder& b, const Dim& height, const Dim& width, const Dim& diagonal, bool upper,
                const OptionalDType& dtype) {
+  if (!height.is_constant() || !width.is_constant() || !diagonal.is_constant()) {
+    const Value ones = b.full(DType::f32, 1, {height, width});
+    return b.cast(b.op("NonZero", {trilu(b, ones, diagonal, upper)}), dtype.value_or(DType::i64));
+  }
+  const int64_t rows = *height.constant(), columns = *width.constant();
+  const int64_t offset = *diagonal.constant();
   b.constant_size(static_cast<double>(rows) * static_cast<double>(columns));
   Ints row_numbers;
   Ints column_numbers;
@@ -295,20 +301,19 @@ void register_triangles(OpTable& ops) {
           [](Builder& b, Value self, Dim diagonal) { return trilu(b, self, diagonal, false); });
   ops.def("aten::triu",
           [](Builder& b, Value self, Dim diagonal) { return trilu(b, self, diagonal, true); });
-  ops.def("aten::tril_indices",
-          [](Builder& b, int64_t row, int64_t col, int64_t offset, OptionalDType dtype) {
-            return triangle(b, row, col, offset, false, dtype);
-          });
-  ops.def("aten::triu_indices",
-          [](Builder& b, int64_t row, int64_t col, int64_t offset, OptionalDType dtype) {
-            return triangle(b, row, col, offset, true, dtype);
-          });
+  ops.def("aten::tril_indices", [](Builder& b, Dim row, Dim col, Dim offset, OptionalDType dtype) {
+    return triangle(b, row, col, offset, false, dtype);
+  });
+  ops.def("aten::triu_indices", [](Builder& b, Dim row, Dim col, Dim offset, OptionalDType dtype) {
+    return triangle(b, row, col, offset, true, dtype);
+  });
 }
 
-Value one_hot(Builder& b, Value self, int64_t num_classes) {
+// The number of classes is the largest one's where it is -1.
+Value one_hot(Builder& b, Value self, const Dim& num_classes) {
   const Value classes =
-      num_classes >= 0
-          ? b.i64s({num_classes})
+      num_classes.constant_or(0) >= 0
+          ? b.shape_value({num_classes})
           : b.Add(b.reduce("ReduceMax", b.reshape(self, {numel(self->known_shape())}), {0}, true),
                   b.i64s({1}));
   const Value indices = self->rank() == 0 ? b.unsqueeze(self, {0}) : self;

@@ -242,6 +242,30 @@ Norm norm_of(int64_t normalization) {
   return normalization == 0 ? Norm::none : normalization == 1 ? Norm::root : Norm::full;
 }
 
+// The frequencies of a transform of n points that lie `distance` apart: bin / (n * distance). The
+// bins of the upper half are negative, unless there is only one half.
+Value frequencies(Builder& b, const Dim& n, const Number& distance, bool half, DType dtype) {
+  const Dim middle = Dim::floor_div(n + 1, 2);
+  const Dim count = half ? Dim::floor_div(n, 2) + 1 : n;
+  if (!n.is_constant() || !distance.is_constant()) {
+    Value bins = b.range(count);
+    if (!half) {
+      const Value upper = b.GreaterOrEqual(bins, b.dim_value(middle));
+      bins = b.where(upper, b.Sub(bins, b.dim_value(n)), bins);
+    }
+    const Value length = b.Mul(b.cast(b.dim_value(n), DType::f64), b.scalar(DType::f64, distance));
+    return b.cast(b.Div(b.cast(bins, DType::f64), length), dtype);
+  }
+  const int64_t points = *n.constant();
+  std::vector<double> values(b.constant_size(static_cast<double>(*count.constant())));
+  for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i) {
+    const int64_t bin = half || i < *middle.constant() ? i : i - points;
+    values[i] = static_cast<double>(bin) / (static_cast<double>(points) * distance.to_double());
+  }
+  const auto size = static_cast<int64_t>(values.size());
+  return b.tensor(make_tensor(dtype, {size}, values));
+}
+
 void register_transforms(OpTable& ops) {
   for (bool inverse : {false, true}) {
     define(ops, inverse ? "ifft" : "fft", Kind::complex, inverse);
@@ -272,21 +296,10 @@ void register_transforms(OpTable& ops) {
             return to_real_transform(call, grid, true, norm_of(normalization));
           });
   for (bool half : {false, true}) {
-    ops.def(half ? "aten::fft_rfftfreq" : "aten::fft_fftfreq", [half](Builder& b, int64_t n,
-                                                                      const Number& d,
-                                                                      std::optional<DType> dtype) {
-      const DType result = dtype.value_or(default_dtype());
-      std::vector<double> frequencies(b.constant_size(static_cast<double>(half ? n / 2 + 1 : n)));
-      for (int64_t i = 0; i < static_cast<int64_t>(frequencies.size()); ++i) {
-        const int64_t bin = half || i < (n + 1) / 2 ? i : i - n;
-        const double divisor = static_cast<double>(n) * (d.is_constant() ? d.to_double() : 1);
-        frequencies[i] = static_cast<double>(bin) / divisor;
-      }
-      const auto count = static_cast<int64_t>(frequencies.size());
-      if (d.is_constant()) return b.tensor(make_tensor(result, {count}, frequencies));
-      const Value of_one = b.tensor(make_tensor(DType::f64, {count}, frequencies));
-      return b.cast(b.Div(of_one, b.like(of_one, d)), result);
-    });
+    ops.def(half ? "aten::fft_rfftfreq" : "aten::fft_fftfreq",
+            [half](Builder& b, const Dim& n, const Number& d, std::optional<DType> dtype) {
+              return frequencies(b, n, d, half, dtype.value_or(default_dtype()));
+            });
   }
 }
 

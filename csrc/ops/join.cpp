@@ -214,9 +214,9 @@ Value pad_sequence(Builder& b, Values sequences, bool batch_first, const Number&
 }
 
 // Powers of each element, a row for each.
-Value vander(Builder& b, Value x, std::optional<int64_t> n, bool increasing) {
+Value vander(Builder& b, Value x, std::optional<Dim> n, bool increasing) {
   if (!is_floating(x->dtype)) x = b.cast(x, DType::i64);
-  const Dim count = n ? Dim(*n) : x->dim(0);
+  const Dim count = n ? *n : x->dim(0);
   const Value powers = increasing ? b.range(count) : b.range(count - 1, -1, -1);
   x = b.unsqueeze(x, {1});
   return is_floating(x->dtype) ? b.Pow(x, b.cast(powers, x->dtype)) : integer_power(b, x, powers);

@@ -191,8 +191,8 @@ Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::o
 }
 
 // The result; mean and inverse standard deviation of each group.
-std::array<Value, 3> group_norm(Builder& b, Value input, int64_t groups, Value weight, Value bias,
-                                const Number& eps, bool with_moments) {
+std::array<Value, 3> group_norm(Builder& b, Value input, const Dim& groups, Value weight,
+                                Value bias, const Number& eps, bool with_moments) {
   const Shape shape = input->known_shape();
   const Shape channels = part_of(shape, 1);
   const Dim members = Dim::floor_div(numel(channels), groups);
@@ -276,14 +276,14 @@ void register_norm(OpTable& ops) {
           });
   ops.def("aten::instance_norm", instance_norm);
   ops.def("aten::group_norm",
-          [](Builder& b, Value input, int64_t num_groups, std::optional<Value> weight,
+          [](Builder& b, Value input, Dim num_groups, std::optional<Value> weight,
              std::optional<Value> bias, const Number& eps, Ignored) {
             return group_norm(b, input, num_groups, weight.value_or(nullptr),
                               bias.value_or(nullptr), eps, false)[0];
           });
   ops.def("aten::native_group_norm", [](Builder& b, Value input, std::optional<Value> weight,
                                         std::optional<Value> bias, Ignored, Ignored, Ignored,
-                                        int64_t group, const Number& eps, const Call& call) {
+                                        const Dim& group, const Number& eps, const Call& call) {
     const auto results =
         group_norm(b, input, group, weight.value_or(nullptr), bias.value_or(nullptr), eps, true);
     return as_recorded(call, binder::results(results));

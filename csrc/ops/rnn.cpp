@@ -84,7 +84,7 @@ const Recurrence kRnnRelu{"RNN", {0}, "Relu", next<rnn_cell<relu>>};
 struct Layers {
   bool has_biases;
   int64_t num_layers;
-  double dropout;
+  Number dropout;  // in training only
   bool train, bidirectional, batch_first;
 };
 
@@ -216,7 +216,7 @@ Values recurrent(Builder& b, Value input, Values states, Values params, const Re
     }
     const Values results = run_layer(b, x, of_states, of_layer, kind, packing);
     x = results[0];
-    if (layers.train && layers.dropout != 0 && layer + 1 < layers.num_layers)
+    if (layers.train && !is_zero(layers.dropout) && layer + 1 < layers.num_layers)
       x = dropped(b, x, layers.dropout).result;
     for (size_t i = 0; i < states.size(); ++i) last[i].push_back(results[1 + i]);
   }
@@ -238,12 +238,12 @@ Values recurrent_packed(Builder& b, Value data, Value batch_sizes, const Values&
 void define(OpTable& ops, const std::string& name, const Recurrence& kind) {
   ops.def(name + ".data", [kind](Builder& b, Value data, Value batch_sizes, Value hx,
                                  const Values& params, bool has_biases, int64_t num_layers,
-                                 double dropout, bool train, bool bidirectional) {
+                                 Number dropout, bool train, bool bidirectional) {
     return recurrent_packed(b, data, batch_sizes, {hx}, params, kind,
                             {has_biases, num_layers, dropout, train, bidirectional, false});
   });
   ops.def(name + ".input", [kind](Builder& b, Value input, Value hx, Values params, bool has_biases,
-                                  int64_t num_layers, double dropout, bool train,
+                                  int64_t num_layers, Number dropout, bool train,
                                   bool bidirectional, bool batch_first) {
     return recurrent(b, input, {hx}, params, kind,
                      {has_biases, num_layers, dropout, train, bidirectional, batch_first});
@@ -255,13 +255,13 @@ void define(OpTable& ops, const std::string& name, const Recurrence& kind) {
 void register_rnn(OpTable& ops) {
   ops.def("aten::lstm.input",
           [](Builder& b, Value input, Values hx, Values params, bool has_biases, int64_t num_layers,
-             double dropout, bool train, bool bidirectional, bool batch_first) {
+             Number dropout, bool train, bool bidirectional, bool batch_first) {
             return recurrent(b, input, hx, params, kLstm,
                              {has_biases, num_layers, dropout, train, bidirectional, batch_first});
           });
   ops.def("aten::lstm.data",
           [](Builder& b, Value data, Value batch_sizes, const Values& hx, const Values& params,
-             bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional) {
+             bool has_biases, int64_t num_layers, Number dropout, bool train, bool bidirectional) {
             return recurrent_packed(b, data, batch_sizes, hx, params, kLstm,
                                     {has_biases, num_layers, dropout, train, bidirectional, false});
           });

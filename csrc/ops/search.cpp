@@ -118,7 +118,7 @@ Range data_range(Builder& b, Value flat, double widening) {
           b.where(point, b.Add(high, b.like(flat, widening)), high)};
 }
 
-Value histc(Builder& b, Value self, int64_t bins, const Number& min, const Number& max) {
+Value histc(Builder& b, Value self, const Dim& bins, const Number& min, const Number& max) {
   Value flat = b.reshape(self, {numel(self->known_shape())});
   Range range{b.like(flat, min), b.like(flat, max)};
   if (!min.is_constant() || !max.is_constant()) {
@@ -131,12 +131,12 @@ Value histc(Builder& b, Value self, int64_t bins, const Number& min, const Numbe
                                    : data_range(b, flat, 1);
   }
   Value inside = b.And(b.GreaterOrEqual(flat, range.low), b.LessOrEqual(flat, range.high));
-  Value place =
-      b.Div(b.Mul(b.Sub(flat, range.low), b.like(flat, bins)), b.Sub(range.high, range.low));
+  Value place = b.Div(b.Mul(b.Sub(flat, range.low), b.cast(b.dim_value(bins), flat->dtype)),
+                      b.Sub(range.high, range.low));
   place = b.where(inside, place, b.like(flat, 0));
-  Value bin = b.Min(b.cast(place, DType::i64), b.i64(bins - 1));
+  Value bin = b.Min(b.cast(place, DType::i64), b.dim_value(bins - 1));
   const Value ones = b.full(accumulation_dtype(flat->dtype), 1, flat->known_shape());
-  return b.cast(count_bins(b, b.where(inside, bin, b.i64(bins)), ones, bins), flat->dtype);
+  return b.cast(count_bins(b, b.where(inside, bin, b.dim_value(bins)), ones, bins), flat->dtype);
 }
 
 // The bin of each value in [edge, next edge), the last one closed; and whether there is one.

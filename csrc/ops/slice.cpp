@@ -292,7 +292,7 @@ Value rot90(Builder& b, Value self, int64_t k, const Ints& dims) {
   }
 }
 
-Value unfold(Builder& b, Value self, int64_t dimension, int64_t size, int64_t step) {
+Value unfold(Builder& b, Value self, int64_t dimension, const Dim& size, const Dim& step) {
   if (self->rank() == 0) return b.slice(b.reshape(self, {1}), 0, 0, size);
   dimension = normalize_axis(dimension, self->rank());
   Dim count = Dim::floor_div(self->dim(dimension) - size, step) + 1;
@@ -317,11 +317,13 @@ Value as_strided(Builder& b, Value self, Shape size, Shape stride, std::optional
   return b.reshape(flat, size);
 }
 
-Value pixel_shuffle(Builder& b, Value self, int64_t factor) {
+Value pixel_shuffle(Builder& b, Value self, const Dim& factor) {
   const Shape shape = self->known_shape();
   size_t rank = shape.size();
-  if (rank == 4 && is_floating(self->dtype))
-    return b.op("DepthToSpace", {self}, {{"blocksize", factor}, {"mode", std::string("CRD")}});
+  if (rank == 4 && is_floating(self->dtype) && factor.is_constant()) {
+    return b.op("DepthToSpace", {self},
+                {{"blocksize", *factor.constant()}, {"mode", std::string("CRD")}});
+  }
   Shape batch = part_of(shape, 0, -3);
   Dim channels = Dim::floor_div(shape[rank - 3], factor * factor);
   const Dim& height = shape[rank - 2];
@@ -332,7 +334,7 @@ Value pixel_shuffle(Builder& b, Value self, int64_t factor) {
   return b.reshape(b.transpose(blocks, {0, 3, 1, 4, 2}), target);
 }
 
-Value pixel_unshuffle(Builder& b, Value self, int64_t factor) {
+Value pixel_unshuffle(Builder& b, Value self, const Dim& factor) {
   const Shape& shape = self->known_shape();
   size_t rank = shape.size();
   Shape batch = part_of(shape, 0, -3);

@@ -36,6 +36,50 @@ def of_integers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     )
 
 
+def of_complex_numbers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return (
+        torch.view_as_real(x * 1j),
+        torch.view_as_real(torch.full((2,), 1j)),
+        torch.view_as_real(x.to(torch.float64) * 2j),
+        torch.abs(x + 1j),
+        torch.angle(x * 1j),
+        torch.view_as_real(torch.exp(x * 0 * 1j)),
+    )
+
+
+def windows(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return (
+        torch.hann_window(5),
+        torch.hamming_window(5, periodic=False),
+        torch.blackman_window(1),
+        torch.bartlett_window(4),
+        torch.kaiser_window(6, True, beta=3.0),
+        torch.fft.fftfreq(5),
+        torch.fft.rfftfreq(5, 0.5),
+        torch.hann_window(3, dtype=torch.float32) * x[0],
+    )
+
+
+def more_of_integers(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    return (
+        x.mean(dtype=torch.get_default_dtype()),
+        (x / 2).std(),
+        x // 2.0,
+        x % 2.5,
+        torch.where(x > 0, 0.5, 1),
+        torch.pow(x.abs(), 0.5),
+        torch.pow(2.0, x),
+        torch.float_power(x.abs(), 0.5),
+        torch.logit(x > 5),
+        torch.lgamma(x.abs() + 1),
+        torch.clamp(x, 0.5, 2.5),
+        torch.maximum(x, torch.tensor(0.5)),
+        torch.trapezoid(x / 2),
+        torch.full((2,), x.size(0) / 2),
+        torch.tensor(2) / 4,
+    )
+
+
 def created(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
     n = x.size(0)
     return (
@@ -69,10 +113,18 @@ SHAPES = {"dynamic": ({0: "n"},)}
 
 @pytest.mark.usefixtures("default")
 @pytest.mark.parametrize("route", ["fx", "pt2", "trace"])
-@pytest.mark.parametrize("function", [of_integers, created])
+@pytest.mark.parametrize("function", [of_integers, created, windows, more_of_integers])
 def test_results(function, route):
-    others = [] if function is created else [(X[:2],)]
+    others = [(X[:2],)] if function is of_integers else []
     routes.check(function, (X,), route, *others, **(SHAPES if others else {}))
+
+
+@pytest.mark.parametrize("default", [torch.float64, torch.bfloat16], ids=str, indirect=True)
+@pytest.mark.usefixtures("default")
+@pytest.mark.parametrize("route", ["fx", "pt2", "trace"])
+def test_complex_results(route):
+    """Eager has few operators of complex32, so not for float16."""
+    routes.check(of_complex_numbers, (X,), route)
 
 
 @pytest.mark.usefixtures("default")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from models import routes
 
 from ops import checking
 from ops.row import Case, Row
@@ -104,6 +105,43 @@ def test_functions_of_part_of_the_numbers() -> None:
 
 def test_pools_and_norms() -> None:
     check_at_all_opsets(Case(AllOf(OF_IMAGES), IMAGE), (18, 20, 26))
+
+
+@pytest.mark.parametrize("opset", [13, 26])
+@pytest.mark.parametrize("route", ["pt2", "trace"])
+def test_other_routes(route: str, opset: int) -> None:
+    def function(x: torch.Tensor, image: torch.Tensor) -> list[torch.Tensor]:
+        of_numbers = [f(x) for f in EVERYWHERE.values()]
+        return of_numbers + [f(image) for name, f in OF_IMAGES.items() if name != "fold"]
+
+    model = routes.export(function, (NUMBERS, IMAGE), route, opset=opset)
+    results = routes.run(routes.session(model), (NUMBERS, IMAGE))
+    for result, wanted in zip(results, function(NUMBERS, IMAGE), strict=True):
+        torch.testing.assert_close(result, wanted, rtol=1e-12, atol=1e-13, equal_nan=True)
+
+
+@torch.jit.script
+def scripted(x: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
+    y = x[0, 0, 0] * 9
+    return [
+        torch.nn.functional.elu(y, 0.3),
+        torch.nn.functional.gelu(y),
+        torch.nn.functional.softplus(y),
+        torch.nn.functional.mish(y),
+        torch.asinh(y),
+        torch.tan(y),
+        torch.nn.functional.adaptive_avg_pool2d(x, 1),
+        torch.nn.functional.group_norm(x, 2),
+        torch.conv2d(x, weight, stride=2, padding=1),
+        torch.conv_transpose2d(x, weight.transpose(0, 1), stride=2),
+    ]
+
+
+def test_scripted() -> None:
+    weight = torch.randn(5, 4, 3, 2, dtype=torch.float64)
+    others = [(IMAGE[:, :, 1:, 2:], weight)]
+    sizes = ({0: "n", 2: "h", 3: "w"}, {})
+    routes.check(scripted, (IMAGE, weight), "script", *others, dynamic=sizes)
 
 
 def images(axes: int, channels: int = 4) -> torch.Tensor:
