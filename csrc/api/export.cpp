@@ -126,6 +126,15 @@ class State {
   const std::vector<const aten::Mutation*>& kept() const { return kept_; }
   const std::vector<const aten::Mutation*>& dropped() const { return dropped_; }
 
+  static void check_shape(const aten::Mutation& mutation, const aten::Constant& constant) {
+    const std::optional<Shape>& now = mutation.value->type.shape;
+    const std::vector<int64_t>& before = constant.data.shape;
+    if (now && *now != Shape(before.begin(), before.end()))
+      fail(ErrorKind::unsupported, "the program changes the shape of the buffer ", mutation.target,
+           " from ", str(Shape(before.begin(), before.end())), " to ", str(*now),
+           ": what is state must keep its shape");
+  }
+
   // Makes inputs of the buffers, after the user's.
   void add_inputs(Builder& builder, ops::Environment& environment, const aten::Graph& graph) {
     std::unordered_map<std::string_view, const aten::Constant*> constants;
@@ -139,6 +148,7 @@ class State {
         if (found == constants.end())
           fail(ErrorKind::internal, "the buffer ", mutation->target, " has no value");
         const aten::Constant* constant = found->second;
+        check_shape(*mutation, *constant);
         tensor.initial = ops::lowered_data(constant->data);
         tensor.input = builder.graph().inputs.size();
         const TensorData& data = *tensor.initial;

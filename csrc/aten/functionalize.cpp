@@ -3,10 +3,13 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "aten/drop_unused.h"
 #include "aten/functional_schema.h"
 #include "aten/graph.h"
+#include "aten/held_copies.h"
 #include "aten/hidden_writes.h"
 #include "aten/layouts.h"
+#include "aten/memory.h"
 #include "aten/resize.h"
 #include "aten/separate_views.h"
 #include "aten/views.h"
@@ -16,54 +19,13 @@
 namespace onnx_native::aten {
 namespace {
 
-// Memory that tensors of the program share. A write to any of them makes the others' values stale.
-struct Storage {
-  struct Link {
-    Storage* other;
-    std::string cause;
-  };
-  int version = 0;
-  std::vector<Link> maybe_shared;  // may be the same memory: it cannot be told
-  const Node* writer = nullptr;    // a write that may have changed this memory too
-  std::string cause;               // of not knowing
-};
-
-struct View;
-
-// A tensor object of the program: its memory, how it looks at it, its value as of a version.
-struct Tensor {
-  Storage* storage = nullptr;
-  View* view = nullptr;  // nullptr: it is all of its storage
-  int output = 0;        // among the view node's
-  Value* current = nullptr;
-  int version = 0;
-  bool scattered = false;           // without a view: it may not be contiguous
-  std::vector<const Value*> names;  // the program's values that are this object
-  std::vector<Tensor*> maybe_same;  // may be this very object, as sizes decide
-  const Node* reshaper = nullptr;   // an in-place change of shape that may be of this object too
-};
-
-// A call that made views of a base.
-struct View {
-  Node* node;
-  Tensor* base;
-  std::vector<Tensor*> outputs;
-  std::optional<Condition> condition;  // where it does not hold, the output is a copy
-};
-
-bool is_effect_only(const Node& node) {
-  const std::string& op = node.op;
-  if (op.starts_with("aten::_assert") || op.starts_with("aten::sym_constrain_range") ||
-      op.starts_with("aten::_functional_assert") ||
-      op.starts_with("aten::_functional_sym_constrain_range") || op == "aten::retain_grad") {
-    return true;
-  }
-  return node.schema && node.schema->returns.empty() && !node.schema->is_mutable();
-}
+// Of calls with sub-graphs: results that may be operands. Asked before writes in them are
+// rewritten.
+using PassedThrough = std::unordered_map<const Node*, std::vector<std::pair<Value*, Value*>>>;
 
 class Functionalizer {
  public:
-  explicit Functionalizer(Graph& graph) : graph_(graph) {}
+  Functionalizer(Graph& graph, const PassedThrough& passed) : graph_(graph), passed_(passed) {}
 
   void run() {
     program_ = std::move(graph_.nodes);
@@ -76,7 +38,9 @@ class Functionalizer {
       Node* node = program_[position_];
       node_ = node;
       if (is_effect_only(*node)) continue;
-      if (!node->schema) {
+      if (node->op == kHoldsCopies) {
+        hold(*node);
+      } else if (!node->schema) {
         call(*node);
       } else if (node->schema->is_mutable()) {
         write(*node);
@@ -84,9 +48,10 @@ class Functionalizer {
         read(*node);
       }
     }
+    for (const Node* node : held_in_steps_) check_steps(*node);
     for (Argument& output : graph_.outputs) resolve(output);
     record_mutations();
-    drop_unused();
+    drop_unused(graph_);
   }
 
  private:
@@ -171,6 +136,10 @@ class Functionalizer {
 
   // A tensor got a new value: its bases get theirs, everything else that shares memory is stale.
   void assign(Tensor& tensor, Value* value) {
+    if (tensor.storage->holds_twice)
+      fail_unsupported(*node_,
+                       "a write to an element of a list that may hold the tensor more than once; "
+                       "write to a clone() instead");
     std::vector<std::pair<Tensor*, Value*>> updated{{&tensor, value}};
     size_t stale = 0;  // the first of them, which show an element of a base more than once
     for (Tensor* at = &tensor; at->view; at = at->view->base) {
@@ -288,7 +257,8 @@ class Functionalizer {
   // A call without a schema: arithmetic of numbers, or control flow, whose bodies may write to
   // tensors that they are given.
   void call(Node& node) {
-    std::vector<std::pair<Value*, Value*>> passed = passed_through(node);
+    const auto asked = passed_.find(&node);
+    const auto passed = asked == passed_.end() ? PassedThrough::mapped_type() : asked->second;
     const OperandWrites writes = return_writes(graph_, node);
     for (const auto& [operand, result] : writes.written) check_apart(node, operand);
     for (Value* state : writes.first_states) {
@@ -304,9 +274,62 @@ class Functionalizer {
     }
     for (const auto& [result, operand] : passed) {
       Storage& storage = *tensor_of(operand).storage;
-      if (is_used_later(storage))
+      if (is_used_later(storage) || storage.held)
         may_be_same(*tensor_of(result).storage, storage,
                     concat("it depends on data whether %", result->name, " is %", operand->name));
+    }
+  }
+
+  static const Argument::List& tensors(const Node& node, size_t i) {
+    return *node.arguments[i].get<Argument::List>();
+  }
+
+  // Tensors of which a list holds copies: a write to either makes the other stale.
+  void hold(const Node& node) {
+    const bool repeated = *node.arguments[2].get<bool>();
+    for (const Argument& original : tensors(node, 1)) {
+      Storage& of = *tensor_of(original.as_value()).storage;
+      for (const Argument& copy : tensors(node, 0)) {
+        Storage& list = *tensor_of(copy.as_value()).storage;
+        if (&list == &of) continue;
+        list.holds_twice = list.holds_twice || repeated || of.held || of.holds_twice;
+        may_be_same(list, of, concat("a list holds a copy of %", original.as_value()->name), true);
+      }
+      of.held = true;
+    }
+    if (*node.arguments[3].get<bool>()) held_in_steps_.push_back(&node);
+  }
+
+  static bool may_be(const Storage& a, const Storage& b) {
+    return &a == &b || std::ranges::any_of(a.maybe_shared, [&](const Storage::Link& link) {
+      return link.other == &b && !link.is_copy;
+    });
+  }
+
+  // A step of a loop must not write to what another step has put into a list.
+  void check_steps(const Node& node) {
+    std::unordered_set<const Storage*> inputs;
+    bool writes = false;
+    for (const Value* input : graph_.inputs) {
+      const auto at = tensors_.find(input);
+      if (at == tensors_.end()) continue;
+      inputs.insert(at->second->storage);
+      writes = writes || at->second->storage->version > 0;
+    }
+    for (const Argument& original : tensors(node, 1)) {
+      const Storage* storage = tensor_of(original.as_value()).storage;
+      auto carried = tensors(node, 0).empty() ? -1 : 0;  // a stacked tensor is an output anyway
+      for (const Argument& output : graph_.outputs) {
+        const Value* value = output.as_value();
+        const auto at = tensors_.find(value);
+        carried += value && at != tensors_.end() && may_be(*at->second->storage, *storage);
+      }
+      const bool each_step = std::ranges::any_of(tensors(node, 4), [&](const Argument& given) {
+        return given.as_value() == original.as_value();
+      });
+      if (each_step && inputs.contains(storage) ? storage->version > 0 : writes && carried > 0)
+        fail(ErrorKind::unsupported, "a loop appends %", original.as_value()->name,
+             " to a list and writes to it; append a clone()");
     }
   }
 
@@ -330,6 +353,7 @@ class Functionalizer {
       used = used || (at != tensors_.end() && at->second->storage == &storage);
     };
     for (size_t i = position_ + 1; i < program_.size() && !used; ++i) {
+      if (program_[i]->op == kHoldsCopies) continue;
       for (const Argument& argument : program_[i]->arguments) for_each_value(argument, look);
     }
     for (const Argument& output : graph_.outputs) for_each_value(output, look);
@@ -337,9 +361,9 @@ class Functionalizer {
     return used;
   }
 
-  static void may_be_same(Storage& a, Storage& b, const std::string& cause) {
-    a.maybe_shared.push_back({&b, cause});
-    b.maybe_shared.push_back({&a, cause});
+  static void may_be_same(Storage& a, Storage& b, const std::string& cause, bool copy = false) {
+    a.maybe_shared.push_back({&b, cause, copy});
+    b.maybe_shared.push_back({&a, cause, copy});
   }
 
   void make_view(Node& node, Tensor& base) {
@@ -478,6 +502,15 @@ class Functionalizer {
   }
 
   void record_mutations() {
+    // Buffers that are other tensors at the end, or have another shape.
+    std::unordered_set<std::string_view> rebound;
+    for (const Constant& constant : graph_.constants) {
+      for (const Mutation& mutation : graph_.mutations) {
+        const Tensor& tensor = tensor_of(constant.value);
+        const bool same = &tensor_of(mutation.value) == &tensor && !tensor.view;
+        if (mutation.target == constant.value->name && !same) rebound.insert(mutation.target);
+      }
+    }
     for (Mutation& mutation : graph_.mutations) {
       Argument value = mutation.value;
       resolve(value);
@@ -489,6 +522,7 @@ class Functionalizer {
       Tensor* tensor = at->second;
       while (tensor->view) tensor = tensor->view->base;
       if (tensor->storage->version == 0 && !tensor->storage->writer) return;
+      if (rebound.contains(root->name)) return;
       std::erase_if(graph_.mutations,
                     [&](const Mutation& mutation) { return mutation.target == root->name; });
       graph_.mutations.push_back({root->name, is_buffer, current(*tensor)});
@@ -497,29 +531,12 @@ class Functionalizer {
     for (Value* input : graph_.inputs) record(input, false);
   }
 
-  void drop_unused() {
-    std::unordered_set<const Node*> used;
-    const auto use = [&](const Value* value) {
-      if (value->producer) used.insert(value->producer);
-    };
-    for (Argument& output : graph_.outputs) for_each_value(output, use);
-    for (const Mutation& mutation : graph_.mutations) use(mutation.value);
-    std::vector<Node*> kept;
-    for (size_t i = graph_.nodes.size(); i-- > 0;) {
-      Node* node = graph_.nodes[i];
-      const bool pure = node->schema || node->op.starts_with("python::");
-      if (pure && !used.contains(node)) continue;
-      for (Argument& argument : node->arguments) for_each_value(argument, use);
-      kept.push_back(node);
-    }
-    std::reverse(kept.begin(), kept.end());
-    graph_.nodes = std::move(kept);
-  }
-
   Graph& graph_;
+  const PassedThrough& passed_;
   std::vector<Node*> program_;
   size_t position_ = 0;         // in the program
   const Node* node_ = nullptr;  // there
+  std::vector<const Node*> held_in_steps_;
   std::deque<Storage> storages_;
   std::deque<Tensor> tensor_storage_;
   std::deque<View> views_;
@@ -544,8 +561,10 @@ bool functionalize_sub_graphs(const Node& node) {
 
 void functionalize_body(Graph& graph) {
   bool needed = false;
+  PassedThrough passed;
   for (const Node* node : graph.nodes) {
     if (!node->schema) {
+      passed[node] = passed_through(*node);
       needed = functionalize_sub_graphs(*node) || needed;
     } else if (!is_effect_only(*node)) {
       // as_strided of a view needs the storage, which the Functionalizer knows.
@@ -554,9 +573,11 @@ void functionalize_body(Graph& graph) {
   }
   if (needed) {
     separate_views(graph);
-    Functionalizer(graph).run();
+    Functionalizer(graph, passed).run();
   } else {
-    std::erase_if(graph.nodes, [](const Node* node) { return is_effect_only(*node); });
+    std::erase_if(graph.nodes, [](const Node* node) {
+      return is_effect_only(*node) || node->op == kHoldsCopies;
+    });
   }
 }
 

@@ -75,8 +75,7 @@ class WriteBack {
     const Type& to = view_.outputs[static_cast<size_t>(output)]->type;
     if (!type.shape || !to.shape || type.dtype == DType::undefined)
       fail_unsupported(view_, concat("a write through ", view_.op, " of a tensor of unknown type"));
-    if (may_overlap && is_complex(type.dtype))
-      fail_unsupported(view_, concat("a write through ", view_.op, " of a complex tensor"));
+    if (may_overlap && is_complex(type.dtype)) return both_parts_by_positions(output, base);
     const Dim count = numel(*type.shape);
     const Argument end = make_size(graph_, count, view_.location);
     Value* all = call("aten::arange", {end, DType::i64}, DType::i64, Shape{count});
@@ -113,6 +112,19 @@ class WriteBack {
   }
 
  private:
+  // Of a complex tensor whose view shows elements more than once.
+  Value* both_parts_by_positions(int output, Value* base) {
+    const DType dtype = real_dtype(base_->type.dtype);
+    const Shape& shape = *view_.outputs[static_cast<size_t>(output)]->type.shape;
+    const auto one = [&](const char* op) {
+      Value* old = part(op, base);
+      Value* written = call(op, {written_}, dtype, shape);
+      return WriteBack(graph_, view_, old, written, name_).by_positions(output, old, true);
+    };
+    Value* real = one("aten::real");
+    return emit("aten::complex", {real, one("aten::imag")});
+  }
+
   // The sizes of the base.
   Argument::List sizes() {
     const Shape& shape = *base_->type.shape;

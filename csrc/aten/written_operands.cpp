@@ -121,8 +121,11 @@ void for_each_root(const Value* value, const std::function<void(const Value*)>& 
       }
       return;
     }
-    if (!may_share(*node.schema) || node.arguments.empty()) return;
-    value = node.arguments[0].as_value();
+    if (node.arguments.empty()) return;
+    const bool writes = node.schema->is_mutable();
+    if (!writes && !may_share(*node.schema)) return;
+    const bool to_out = writes && node.schema->arguments.back().is_out;
+    value = (to_out ? node.arguments.back() : node.arguments[0]).as_value();
   }
   if (value) visit(value);
 }

@@ -134,6 +134,14 @@ Complex self_of(Builder& b, const Call& call) {
   return {z.real, imaginary_part(b, z)};
 }
 
+// A `dtype` that is real: the elements' real parts are converted first.
+bool wants_real(const Call& call) {
+  const int at = call.node().schema->index("dtype");
+  const auto* dtype =
+      at < 0 ? nullptr : call.node().arguments[static_cast<size_t>(at)].get<DType>();
+  return dtype && !onnx_native::is_complex(*dtype);
+}
+
 }  // namespace
 
 void register_complex_sums(OpTable& ops) {
@@ -141,7 +149,11 @@ void register_complex_sums(OpTable& ops) {
                               "aten::cumsum", "aten::trace", "aten::diff", "aten::sum_to_size"}) {
     const Lowering& dense = dense_lowering(ops, op);
     ops.add(op, Key::complex,
-            {.run = [dense](const Call& call) { return run_on_parts(call, dense); },
+            {.run =
+                 [dense](const Call& call) {
+                   return wants_real(call) ? run_on_part(call, dense, false)
+                                           : run_on_parts(call, dense);
+                 },
              .parameters = dense.parameters});
   }
   for (std::string_view op :
@@ -160,11 +172,15 @@ void register_complex_sums(OpTable& ops) {
              return {linear(call.builder(), call, dense_linear)};
            },
            .parameters = dense_linear.parameters});
-  ops.def("aten::prod", Key::complex, [](Builder& b, Ignored, const Call& call) {
+  const Lowering& dense_prod = dense_lowering(ops, "aten::prod");
+  const Lowering& dense_prod_of_dim = dense_lowering(ops, "aten::prod.dim_int");
+  ops.def("aten::prod", Key::complex, [dense_prod](Builder& b, Ignored, const Call& call) {
+    if (wants_real(call)) return run_on_part(call, dense_prod, false).at(0).value;
     return prod(b, self_of(b, call), std::nullopt, false);
   });
   ops.def("aten::prod.dim_int", Key::complex,
-          [](Builder& b, Ignored, int64_t dim, bool keepdim, const Call& call) {
+          [dense_prod_of_dim](Builder& b, Ignored, int64_t dim, bool keepdim, const Call& call) {
+            if (wants_real(call)) return run_on_part(call, dense_prod_of_dim, false).at(0).value;
             return prod(b, self_of(b, call), dim, keepdim);
           });
 }

@@ -1,4 +1,6 @@
 // Comparisons, logic, bits, and choices between tensors.
+#include <cmath>
+
 #include "ops/families.h"
 #include "ops/numeric.h"
 
@@ -98,18 +100,38 @@ void register_bitwise(OpTable& ops) {
           });
 }
 
+// No element is -0.0, as far as can be told.
+bool has_no_negative_zero(Value x) {
+  constexpr int64_t kMost = 4096;
+  if (!is_floating(x->dtype)) return true;
+  if (!x->is_constant()) return false;
+  const std::optional<int64_t> count = numel(x->known_shape()).constant();
+  if (!count || *count > kMost) return false;
+  for (int64_t i = 0; i < *count; ++i) {
+    const double number = x->constant->number(i);
+    if (number == 0 && std::signbit(number)) return false;
+  }
+  return true;
+}
+
+// ONNX Runtime's Where loses the sign of a zero in its second input and keeps it in its third.
+Value chosen(Builder& b, Value condition, Value x, Value y) {
+  const bool swapped = !has_no_negative_zero(x) && has_no_negative_zero(y);
+  return swapped ? b.where(b.Not(condition), y, x) : b.where(condition, x, y);
+}
+
 void register_choices(OpTable& ops) {
   // The condition takes no part in promotion.
   ops.def({"aten::where.self", "aten::where.ScalarOther", "aten::where.ScalarSelf",
            "aten::where.Scalar"},
           [](Builder& b, Value condition, Ignored, Ignored, const Call& call) {
             const DType dtype = call.result_type_of({1, 2});
-            return b.where(b.cast(condition, DType::boolean), argument_as(call, 1, dtype),
-                           argument_as(call, 2, dtype));
+            return chosen(b, b.cast(condition, DType::boolean), argument_as(call, 1, dtype),
+                          argument_as(call, 2, dtype));
           });
   ops.def({"aten::masked_fill.Scalar", "aten::masked_fill.Tensor"},
           [](Builder& b, Value self, Value mask, Ignored, const Call& call) {
-            return b.where(b.cast(mask, DType::boolean), argument_as(call, 2, self->dtype), self);
+            return chosen(b, b.cast(mask, DType::boolean), argument_as(call, 2, self->dtype), self);
           });
   ops.def({"aten::clamp", "aten::clip", "aten::clamp.Tensor", "aten::clip.Tensor"},
           Promote::standard,

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "onnx/builder.h"
 #include "ops/axes.h"
 #include "ops/families.h"
@@ -170,13 +172,21 @@ Results native_batch_norm_functional(Builder& b, Value input, std::optional<Valu
           moved(b, running_mean, y.mean, momentum), moved(b, running_var, y.variance, momentum)};
 }
 
+// ONNX Runtime crashes in InstanceNormalization of nothing.
+bool may_be_empty(Value x) {
+  const Shape& shape = x->known_shape();
+  return std::ranges::any_of(shape, [](const Dim& size) {
+    return size.equals(0) || (size.is_symbol() && !size.known_positive());
+  });
+}
+
 Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
                     std::optional<Value> running_mean, std::optional<Value> running_var,
                     bool use_input_stats, Ignored, const Number& eps, Ignored) {
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (!use_input_stats)
     return batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
-  if (input->dtype == DType::f32 && eps.is_constant()) {
+  if (input->dtype == DType::f32 && eps.is_constant() && !may_be_empty(input)) {
     return b.op("InstanceNormalization",
                 {input, w ? w : b.full(input->dtype, 1.0, {input->dim(1)}),
                  c ? c : b.full(input->dtype, 0.0, {input->dim(1)})},
@@ -198,7 +208,7 @@ std::array<Value, 3> group_norm(Builder& b, Value input, const Dim& groups, Valu
   const Dim members = Dim::floor_div(numel(channels), groups);
   Value x = b.reshape(input, {shape[0], groups, members});
   Value mean = nullptr, inverse_std = nullptr;
-  if (input->dtype == DType::f32 && !with_moments && eps.is_constant()) {
+  if (input->dtype == DType::f32 && !with_moments && eps.is_constant() && !may_be_empty(input)) {
     x = b.op("InstanceNormalization",
              {x, b.full(x->dtype, 1.0, {groups}), b.full(x->dtype, 0.0, {groups})},
              {{"epsilon", eps.to_double()}});

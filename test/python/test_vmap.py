@@ -78,6 +78,54 @@ def test_writes_that_torch_loses_are_refused(function: Callable[..., Any]) -> No
         )
 
 
+def _before_expand(x: torch.Tensor) -> Any:
+    y = x.clone()
+    y.mul_(2)
+    return torch.vmap(torch.neg)(y.expand(4, 2, 3)), y
+
+
+def _below_expand(x: torch.Tensor) -> Any:
+    y = x.clone()
+    z = y.expand(4, 2, 3)
+    y[0].add_(1)
+    return torch.vmap(torch.neg)(z), y
+
+
+def _beside_expand(x: torch.Tensor) -> Any:
+    y, other = x.clone(), x.clone()
+    other.add_(1)
+    return torch.vmap(torch.neg)(y.expand(4, 2, 3)), other
+
+
+def _before_a_copy(x: torch.Tensor) -> Any:
+    y = x.clone()
+    y[0].add_(1)
+    z = y.t().contiguous()
+    return torch.vmap(torch.neg)(z), y
+
+
+def _in_the_last_use(x: torch.Tensor) -> Any:
+    z = (x * 2).t().contiguous()
+    z.add_(1)
+    return torch.vmap(torch.neg)(z), x
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_before_expand, _below_expand, _beside_expand, _before_a_copy, _in_the_last_use],
+)
+def test_writes_that_torch_keeps(function: Callable[..., Any]) -> None:
+    exported = torch.onnx.export(
+        Calling(function),
+        (torch.randn(2, 3),),
+        dynamo=True,
+        verbose=False,
+    )
+    assert exported is not None
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(list(exported(x)), list(function(x.clone())))
+
+
 def test_other_writes_are_kept() -> None:
     def program(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = x.clone()

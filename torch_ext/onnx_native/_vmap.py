@@ -42,35 +42,55 @@ def unfold(program: torch.export.ExportedProgram) -> torch.export.ExportedProgra
 
 def _check_writes(graph: torch.fx.Graph) -> None:
     """Refuses writes to memory of which PyTorch loses track when it writes mapped functions out."""
+    order = {node: i for i, node in enumerate(graph.nodes)}
     roots: dict[torch.fx.Node, torch.fx.Node] = {}
-    lost: dict[torch.fx.Node, torch.fx.Node] = {}
-    written: dict[torch.fx.Node, torch.fx.Node] = {}
+    # The calls above that a node looks through, and all of them that look at a root.
+    through: dict[torch.fx.Node, frozenset[torch.fx.Node]] = {}
+    lost: dict[torch.fx.Node, list[torch.fx.Node]] = {}
     for node in graph.nodes:
         tensors = [x for x in pytree.tree_leaves(node.args) if isinstance(x, torch.fx.Node)]
         if not tensors or node.op != "call_function":
             continue
         root = roots.get(tensors[0], tensors[0])
+        seen = through.get(tensors[0], frozenset())
         if not isinstance(node.target, torch._ops.OpOverload):
-            roots[node] = root  # an element of several results
+            roots[node], through[node] = root, seen  # an element of several results
             continue
         schema = node.target._schema
         name = schema.name.removeprefix("aten::")
         if any(result.alias_info is not None for result in schema.returns):
-            roots[node] = root
+            roots[node], through[node] = root, seen
         if name in _REPEATING or (name in _MAYBE_COPIES and _depends_on_sizes(tensors[0])):
-            roots[node] = root
-            lost[root] = node
+            roots[node], through[node] = root, seen | {node}
+            lost.setdefault(root, []).append(node)
         for argument, value in zip(schema.arguments, node.args, strict=False):
-            if argument.is_write and isinstance(value, torch.fx.Node):
-                written[roots.get(value, value)] = node
-    for root, node in written.items():
-        if root in lost:
-            raise _errors.ConversionError(
-                "Failed to convert the exported program to an ONNX model.\n"
-                f"In a program with torch.vmap, {node.target} writes to memory that "
-                f"{lost[root].target} shares or copies; write to a clone() instead.\n"
-                f"{node.meta.get('stack_trace', '')}"
-            )
+            if not argument.is_write or not isinstance(value, torch.fx.Node):
+                continue
+            family = roots.get(value, value)
+            others = [n for n in (*roots, family) if roots.get(n, n) is family]
+            for call in lost.get(family, ()):
+                inside = call in through.get(value, ())
+                repeats = call.target._schema.name.removeprefix("aten::") in _REPEATING
+                if repeats and not inside:
+                    continue  # PyTorch makes the view of the new base
+                stale = [
+                    n
+                    for n in others
+                    if n not in (node, value)
+                    and (repeats or (call in through.get(n, ())) != inside)
+                    and (n.op == "placeholder" or any(order[u] > order[node] for u in n.users))
+                ]
+                if stale:
+                    _fail(node, call)
+
+
+def _fail(write: torch.fx.Node, call: torch.fx.Node) -> None:
+    raise _errors.ConversionError(
+        "Failed to convert the exported program to an ONNX model.\n"
+        f"In a program with torch.vmap, {write.target} writes to memory that "
+        f"{call.target} shares or copies; write to a clone() instead.\n"
+        f"{write.meta.get('stack_trace', '')}"
+    )
 
 
 def _depends_on_sizes(node: torch.fx.Node) -> bool:

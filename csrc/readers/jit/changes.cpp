@@ -68,7 +68,9 @@ Container::Contents& Interpreter::change(const ContainerPtr& container) {
           "another shape for a tensor that may have a second name: branches, loops or strides "
           "decide "
           "whether it does. Call clone() where the second name is made");
-    unsupported("a change of a list or dict that has another name or not, as data decide");
+    unsupported(
+        "a change of a list or dict that may have a second name: branches or loops decide whether "
+        "it does. Make a copy where the second name is made");
   }
   return record_change(container);
 }

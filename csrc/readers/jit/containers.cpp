@@ -102,9 +102,14 @@ Item computed_element(const Call& call, const Container& list, const Item& index
   if (!uniform)
     call.run.unsupported("an index that the model computes, into " + describe(call.input(0)));
   Argument::List elements;
-  for (const Item& item : list.items()) elements.emplace_back(item.tensor());
+  std::vector<aten::Value*> originals;
+  for (const Item& item : list.items()) {
+    elements.emplace_back(item.tensor());
+    originals.push_back(item.tensor());
+  }
   aten::Value* stacked =
       call.run.record_one("aten::stack", {std::move(elements), int64_t{0}}).tensor();
+  call.run.recorder().hold({stacked}, originals);
   return call.run.record_one("aten::select.int", {stacked, int64_t{0}, call.run.argument(index)});
 }
 

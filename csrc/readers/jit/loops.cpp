@@ -118,6 +118,7 @@ class Loops : LoopValues {
   // Reads the body for what is known of the loop's values so far.
   void read_body(bool from_base) {
     frame_ = recorder_.sub_graph(from_base);
+    frame_.is_loop = true;
     const Interpreter::Moment start = run_.now();
     const Recorder::Inside inside(recorder_, frame_);
     try {
@@ -127,8 +128,13 @@ class Loops : LoopValues {
       for (Leaf& leaf : leaves_) entries.push_back(enter(leaf));
       Items arguments{step};
       for (const Carried& carried : carried_) arguments.push_back(of_leaves(carried, entries));
+      for (size_t i = 0; i < carried_.size(); ++i) {
+        may_be(initial_[i], arguments[i + 1]);
+        if (i + 1 < ends_.size()) may_be(ends_[i + 1], arguments[i + 1]);
+      }
       for (Changed& changed : changed_) enter(changed, entries);
       results_ = run_.run(body_, arguments);
+      ends_ = results_;
       for (size_t i = 0; i < carried_.size(); ++i) {
         if (!is_same(i) && accumulates(results_[i + 1]))
           run_.unsupported("a second name of a list that a loop appends to");
@@ -188,6 +194,7 @@ class Loops : LoopValues {
     const Type type = renamed(leaf);
     leaf.input = recorder_.add_input("state", type);
     if (leaf.contiguous) recorder_.layouts().set_contiguous(leaf.input);
+    if (leaf.initial.tensor()) frame_.states.emplace_back(leaf.initial.tensor(), leaf.input);
     Item state = result_item(leaf.input);
     may_be(leaf, state);
     return state;
@@ -197,6 +204,19 @@ class Loops : LoopValues {
   void may_be(const Leaf& leaf, const Item& state) {
     if (leaf.initial.object() && state.object())
       run_.aliases_.push_back({leaf.initial.object(), state.object()});
+  }
+
+  // Notes that what the loop carries may be a list or dict that was there before.
+  void may_be(const Item& before, const Item& state) {
+    const auto* one = before.get<ContainerPtr>();
+    const auto* other = state.get<ContainerPtr>();
+    if (!one || !other || *one == *other) return;
+    const Container::Kind kind = (*one)->kind;
+    if (kind == Container::Kind::object || kind != (*other)->kind) return;
+    if (kind != Container::Kind::tuple && (*one)->born <= start_.containers)
+      run_.aliases_.push_back({*one, *other});
+    for (size_t i = 0; i < std::min((*one)->items().size(), (*other)->items().size()); ++i)
+      may_be((*one)->items()[i], (*other)->items()[i]);
   }
 
   void enter(Changed& changed, const Items& entries) {
@@ -246,6 +266,7 @@ class Loops : LoopValues {
           scanned.push_back(recorder_.lift(value));
           outputs.emplace_back(scanned.back());
         }
+        recorder_.hold({}, scanned);
       }
     }
     // Before there are results: sizes must not be asked of them.
@@ -273,6 +294,10 @@ class Loops : LoopValues {
     Items carried;
     carried.reserve(carried_.size());
     for (const Carried& item : carried_) carried.push_back(of_leaves(item, results));
+    for (size_t i = 0; i < carried.size(); ++i) {
+      may_be(initial_[i], carried[i]);
+      may_be(ends_[i + 1], carried[i]);
+    }
     return carried;
   }
 
@@ -361,6 +386,8 @@ class Loops : LoopValues {
   const Item steps_;
   const Item condition_;
   const Items initial_;
+  Items ends_;  // of the last step that was read
+  const Interpreter::Moment start_ = run_.now();
 };
 
 Items Interpreter::loop(const JitNode& node, const Items& inputs) {

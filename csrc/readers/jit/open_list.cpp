@@ -74,6 +74,7 @@ Column to_ragged(Interpreter& run, const Column& column) {
   result.ragged = true;
   const Shape shape = shape_of(column.type);
   result.values = flat(run, column.values);
+  run.recorder().hold({result.values}, {column.values});
   result.sizes = call(run, "aten::expand",
                       {size_row(run, shape),
                        Argument::List{run.recorder().size(column.values->type.shape.value()[0]),
@@ -103,13 +104,20 @@ Column column_of(Interpreter& run, const Items& leaves, Column format) {
   }
   format.values = call(run, format.ragged ? "aten::cat" : "aten::stack", {values, int64_t{0}});
   if (format.ragged) format.sizes = call(run, "aten::cat", {std::move(sizes), int64_t{0}});
+  std::vector<aten::Value*> originals;
+  for (const Item& leaf : leaves) {
+    if (leaf.tensor()) originals.push_back(leaf.tensor());
+  }
+  if (!originals.empty()) run.recorder().hold({format.values}, originals);
   return format;
 }
 
 Column joined_column(Interpreter& run, Column a, Column b) {
   if (!a.ragged && !b.ragged && shape_of(a.type) != shape_of(b.type)) a = to_ragged(run, a);
   if (a.ragged != b.ragged) (a.ragged ? b : a) = to_ragged(run, a.ragged ? b : a);
-  a.values = join(run, a.values, b.values);
+  aten::Value* both = join(run, a.values, b.values);
+  run.recorder().hold({both}, {a.values, b.values});
+  a.values = both;
   if (a.ragged) a.sizes = join(run, a.sizes, b.sizes);
   return a;
 }
@@ -311,7 +319,9 @@ OpenListPtr reversed(Interpreter& run, const OpenList& list) {
   for (Column& column : result.columns) {
     if (column.ragged || column.pieces)
       run.unsupported("the reverse of a list of tensors whose sizes differ");
-    column.values = call(run, "aten::flip", {column.values, Argument::List{int64_t{0}}});
+    aten::Value* before = column.values;
+    column.values = call(run, "aten::flip", {before, Argument::List{int64_t{0}}});
+    run.recorder().hold({column.values}, {before});
   }
   return std::make_shared<const OpenList>(std::move(result));
 }
@@ -336,10 +346,10 @@ const Column& only_column(Interpreter& run, const OpenList& list) {
 aten::Value* stacked(Interpreter& run, const OpenList& list) {
   const Column& column = only_column(run, list);
   if (column.pieces) return stacked_pieces(run, column);
-  if (!column.ragged) return column.values;
+  if (!column.ragged) return call(run, "aten::clone", {column.values});
   Argument::List sizes = sizes_at(run, column, int64_t{0});
   sizes.insert(sizes.begin(), run.recorder().size(length(list)));
-  return call(run, "aten::view", {column.values, std::move(sizes)});
+  return call(run, "aten::clone", {call(run, "aten::view", {column.values, std::move(sizes)})});
 }
 
 aten::Value* concatenated(Interpreter& run, const OpenList& list, int64_t dim) {
@@ -357,12 +367,13 @@ aten::Value* concatenated(Interpreter& run, const OpenList& list, int64_t dim) {
   if (!column.ragged) {
     aten::Value* moved = column.values;
     if (axis != 0) moved = call(run, "aten::movedim.int", {moved, int64_t{0}, axis});
-    return call(run, "aten::flatten.using_ints", {moved, axis, axis + 1});
+    return call(run, "aten::clone",
+                {call(run, "aten::flatten.using_ints", {moved, axis, axis + 1})});
   }
   if (axis != 0) run.unsupported("joining tensors whose sizes differ, along another axis than 0");
   Argument::List sizes = sizes_at(run, column, int64_t{0});
   sizes[0] = int64_t{-1};
-  return call(run, "aten::view", {column.values, std::move(sizes)});
+  return call(run, "aten::clone", {call(run, "aten::view", {column.values, std::move(sizes)})});
 }
 
 Container::Contents spliced(Interpreter& run, const OpenList& list, const Item& begin,
@@ -391,7 +402,9 @@ OpenListPtr repeated(Interpreter& run, const OpenList& list, const Dim& times) {
   OpenList result = list;
   for (Column& column : result.columns) {
     if (column.pieces) column = copied_pieces(run, column);
-    column.values = repeat(column.values);
+    aten::Value* before = column.values;
+    column.values = repeat(before);
+    run.recorder().hold({column.values}, {before}, true);
     if (column.ragged) column.sizes = repeat(column.sizes);
   }
   return std::make_shared<const OpenList>(std::move(result));

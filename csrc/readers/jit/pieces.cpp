@@ -101,6 +101,7 @@ Column copied_pieces(Interpreter& run, const Column& column) {
   result.pieces.reset();
   result.ragged = true;
   result.values = in_order(run, column);
+  run.recorder().hold({result.values}, {column.values});
   Recorder& recorder = run.recorder();
   Argument::List sizes;
   for (size_t axis = 0; axis < shape.size(); ++axis) {

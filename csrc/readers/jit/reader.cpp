@@ -114,6 +114,10 @@ void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs)
          ": return a tensor in either case, and a flag beside it");
   const Container* container = item.container();
   if (!container) {
+    if (const aten::Value* tensor = item.tensor();
+        tensor && !tensor->type.shape && tensor->producer && !tensor->producer->schema)
+      fail(ErrorKind::unsupported, "the rank of the result %", tensor->name,
+           " depends on data: give it the same rank in all branches and steps");
     const bool is_value =
         item.tensor() || item.number() || item.get<Dim>() || item.boolean() || item.floating();
     outputs.push_back(is_value ? run.argument(item) : Argument());
@@ -155,6 +159,23 @@ Items arguments(Interpreter& run, const torch::jit::Function& function, const Re
   return result;
 }
 
+// Buffers that are other tensors at the end, or have another shape.
+void record_buffers(aten::Graph& graph, const Container& object) {
+  for (size_t slot = 0; slot < object.items().size(); ++slot) {
+    const Item& item = object.items()[slot];
+    const Container* inner = item.container();
+    if (inner && inner->kind == Container::Kind::object) record_buffers(graph, *inner);
+    const auto* type = object.type ? object.type->castRaw<c10::ClassType>() : nullptr;
+    if (!item.tensor() || !type || !type->is_buffer(slot)) continue;
+    const std::string& attribute = type->getAttributeName(slot);
+    const std::string name = object.path.empty() ? attribute : object.path + "." + attribute;
+    for (const aten::Constant& constant : graph.constants) {
+      if (constant.value->name == name && constant.value != item.tensor())
+        graph.mutations.push_back({.target = name, .is_buffer = true, .value = item.tensor()});
+    }
+  }
+}
+
 // `module` is what it is a method of, if of a module.
 std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
                                   const torch::jit::Module* module, const ReadOptions& options,
@@ -168,6 +189,7 @@ std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
   if (self) given.insert(given.begin(), self);
   for (const Item& result : run.run(function, std::move(given), self.get()))
     flatten(run, result, graph->outputs);
+  if (self) record_buffers(*graph, *self);
   return owned;
 }
 

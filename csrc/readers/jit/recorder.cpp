@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "aten/functional_schema.h"
+#include "aten/held_copies.h"
 #include "aten/views.h"
 #include "aten/visit.h"
 
@@ -11,6 +12,22 @@ namespace onnx_native::readers::jit {
 using aten::Argument;
 using aten::Type;
 using aten::Value;
+
+namespace {
+
+// What a value is a view of, in its graph.
+const Value* view_root(const Value* value) {
+  while (value->producer) {
+    const aten::Node& made = *value->producer;
+    if (!made.schema || made.arguments.empty() || !made.arguments[0].as_value() ||
+        (!aten::may_share(*made.schema) && !made.schema->is_mutable()))
+      break;
+    value = made.arguments[0].as_value();
+  }
+  return value;
+}
+
+}  // namespace
 
 std::string_view base_name(std::string_view op) {
   op.remove_prefix(op.find("::") + 2);
@@ -93,7 +110,11 @@ std::vector<Value*> Recorder::call(std::string op, std::vector<Argument> argumen
   }
   aten::Node* node =
       graph().add_node(std::move(op), std::move(arguments), graph().add_location(location));
-  const std::vector<Type> types = types_.infer(*node);
+  std::vector<Type> types = types_.infer(*node);
+  const bool writes_out =
+      schema && schema->is_mutable() && schema->arguments.back().is_out && types.size() == 1;
+  if (const Value* out = writes_out ? node->arguments.back().as_value() : nullptr)
+    for (Type& type : types) type.dtype = out->type.dtype;
   const bool several = types.size() > 1 || (node->schema && node->schema->returns.size() == 1 &&
                                             node->schema->returns[0].type.list);
   for (const Type& type : types) {
@@ -160,12 +181,46 @@ void Recorder::finish(aten::Node* node, std::vector<Argument> arguments,
   if (node->outputs.empty() && !writes) return;
   node->arguments = std::move(arguments);
   nodes.push_back(node);
+  for (const Frame* body : bodies) hold_outside(*node, *body);
   if (!writes) return;
   for (const Frame* body : bodies) {
     for (const auto& [outer, inner] : body->captures) {
       if (outer->type.is_tensor()) types_.forget(*outer);
     }
   }
+}
+
+void Recorder::hold(const std::vector<Value*>& copies, const std::vector<Value*>& originals,
+                    bool repeated) {
+  Argument::List holders, of, of_each_step;
+  for (Value* copy : copies) holders.emplace_back(lift(copy));
+  for (Value* original : originals) {
+    Value* inner = lift(original);
+    of.emplace_back(inner);
+    frame_->held.push_back(inner);
+    const bool is_state = std::ranges::any_of(
+        frame_->states, [&](const auto& state) { return state.second == view_root(inner); });
+    if (frame_->is_loop && !is_state) of_each_step.emplace_back(inner);
+  }
+  graph().add_node(std::string(aten::kHoldsCopies), {std::move(holders), std::move(of), repeated,
+                                                     frame_->is_loop, std::move(of_each_step)});
+}
+
+void Recorder::hold_outside(const aten::Node& call, const Frame& body) {
+  std::vector<Value*> originals;
+  for (const Value* value : body.held) {
+    const Value* root = view_root(value);
+    for (const auto* given : {&body.captures, &body.states}) {
+      for (const auto& [outer, inner] : *given) {
+        if (inner == root && std::ranges::find(originals, outer) == originals.end())
+          originals.push_back(outer);
+      }
+    }
+  }
+  std::vector<Value*> results;
+  std::ranges::copy_if(call.outputs, std::back_inserter(results),
+                       [](const Value* result) { return result->type.is_tensor(); });
+  if (!originals.empty() && !results.empty()) hold(results, originals, body.is_loop);
 }
 
 Value* Recorder::lift(Value* value, Frame& frame) {

@@ -30,7 +30,10 @@ struct Frame {
   std::unordered_map<Dim, std::pair<aten::Value*, int64_t>> sources = {};  // axes that have a size
   bool writes = false;  // some call writes to a tensor
   bool captures_view = false;
-  std::unordered_set<const aten::Value*> reshaped = {};  // they have another shape by now
+  std::unordered_set<const aten::Value*> reshaped = {};            // they have another shape by now
+  bool is_loop = false;                                            // the body of one
+  std::vector<std::pair<aten::Value*, aten::Value*>> states = {};  // of a loop: initial, input
+  std::vector<aten::Value*> held = {};  // tensors whose copies are in lists
 };
 
 class Recorder {
@@ -56,6 +59,10 @@ class Recorder {
   std::pair<aten::Value*, std::optional<Dim>> number(std::string op,
                                                      std::vector<aten::Argument> arguments,
                                                      const Location& location);
+  // Records that `copies` hold copies of tensors which are the same objects to the program, so that
+  // functionalize refuses writes that would be lost. `repeated`: they may hold one more than once.
+  void hold(const std::vector<aten::Value*>& copies, const std::vector<aten::Value*>& originals,
+            bool repeated = false);
   // A size as an argument: a number, or a value of this graph. Throws ExportError(internal) where
   // no tensor has it.
   aten::Argument size(const Dim& dim);
@@ -100,6 +107,8 @@ class Recorder {
   void restore(Mark mark);
 
  private:
+  // Records in the current graph which tensors copies made in a body are of.
+  void hold_outside(const aten::Node& call, const Frame& body);
   void will_reshape(const aten::Schema& schema, const std::vector<aten::Argument>& arguments);
   aten::Value* lift(aten::Value* value, Frame& frame);
   bool can_replay(const aten::Value& value, const Frame& frame) const;

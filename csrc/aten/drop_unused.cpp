@@ -1,0 +1,39 @@
+#include "aten/drop_unused.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "aten/visit.h"
+
+namespace onnx_native::aten {
+
+bool is_effect_only(const Node& node) {
+  const std::string& op = node.op;
+  if (op.starts_with("aten::_assert") || op.starts_with("aten::sym_constrain_range") ||
+      op.starts_with("aten::_functional_assert") ||
+      op.starts_with("aten::_functional_sym_constrain_range") || op == "aten::retain_grad") {
+    return true;
+  }
+  return node.schema && node.schema->returns.empty() && !node.schema->is_mutable();
+}
+
+void drop_unused(Graph& graph) {
+  std::unordered_set<const Node*> used;
+  const auto use = [&](const Value* value) {
+    if (value->producer) used.insert(value->producer);
+  };
+  for (Argument& output : graph.outputs) for_each_value(output, use);
+  for (const Mutation& mutation : graph.mutations) use(mutation.value);
+  std::vector<Node*> kept;
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    Node* node = graph.nodes[i];
+    const bool pure = node->schema || node->op.starts_with("python::");
+    if (pure && !used.contains(node)) continue;
+    for (Argument& argument : node->arguments) for_each_value(argument, use);
+    kept.push_back(node);
+  }
+  std::reverse(kept.begin(), kept.end());
+  graph.nodes = std::move(kept);
+}
+
+}  // namespace onnx_native::aten
