@@ -53,6 +53,13 @@ Ints last_axes(size_t count) {
   return axes;
 }
 
+// ATen's kernel gives the moments of 16-bit floats in float32 only where a parameter is float32.
+DType dtype_of_moments(Value input, std::initializer_list<Value> parameters) {
+  for (const Value v : parameters)
+    if (v && v->dtype == DType::f32) return accumulation_dtype(input->dtype);
+  return input->dtype;
+}
+
 // The result, its mean and its inverse standard deviation.
 std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized_shape,
                                 std::optional<Value> weight, std::optional<Value> bias,
@@ -70,10 +77,14 @@ std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized
   }
   Values inputs{x, scale};
   if (bias) inputs.push_back(b.cast(*bias, x->dtype));
-  const Values outputs = b.ops("LayerNormalization", with_moments ? 3 : 1, std::move(inputs),
-                               {{"axis", -count}, {"epsilon", eps.to_double()}});
+  const bool narrow = accumulation_dtype(x->dtype) != x->dtype;
+  const Values outputs = b.ops("LayerNormalization", with_moments && !narrow ? 3 : 1,
+                               std::move(inputs), {{"axis", -count}, {"epsilon", eps.to_double()}});
   if (!with_moments) return {b.cast(outputs[0], dtype), nullptr, nullptr};
-  return {b.cast(outputs[0], dtype), outputs[1], outputs[2]};
+  if (!narrow) return {b.cast(outputs[0], dtype), outputs[1], outputs[2]};
+  // Apart: often nothing uses them.
+  const Moments m = moments(b, b.cast(x, accumulation_dtype(dtype)), last_axes(count), eps);
+  return {outputs[0], b.cast(m.mean, dtype), b.cast(m.inverse_std, dtype)};
 }
 
 Value batch_norm_inference(Builder& b, Value x, Value weight, Value bias, Value mean,
@@ -128,13 +139,6 @@ Value batch_norm(Builder& b, Value input, std::optional<Value> weight, std::opti
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (training || !running_mean) return batch_norm_by_batch(b, input, w, c, eps).result;
   return batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
-}
-
-// ATen's kernel gives the moments of 16-bit floats in float32 only where a parameter is float32.
-DType dtype_of_moments(Value input, std::initializer_list<Value> parameters) {
-  for (const Value v : parameters)
-    if (v && v->dtype == DType::f32) return accumulation_dtype(input->dtype);
-  return input->dtype;
 }
 
 // The result and the moments it was made with: none, so empty, where running ones are given.
@@ -216,8 +220,9 @@ std::array<Value, 3> group_norm(Builder& b, Value input, const Dim& groups, Valu
     x = b.cast(x, accumulation_dtype(input->dtype));
     const Moments m = moments(b, x, {-1}, eps);
     x = b.Mul(m.centred, m.inverse_std);
-    mean = b.squeeze(m.mean, {-1});
-    inverse_std = b.squeeze(m.inverse_std, {-1});
+    const DType dtype = dtype_of_moments(input, {weight, bias});
+    mean = b.cast(b.squeeze(m.mean, {-1}), dtype);
+    inverse_std = b.cast(b.squeeze(m.inverse_std, {-1}), dtype);
   }
   const auto rank = static_cast<int64_t>(shape.size());
   const auto spread = [&](Value v) { return v ? per_channel(b, v, rank) : nullptr; };

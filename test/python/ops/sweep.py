@@ -25,10 +25,11 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
+import onnxruntime
 import torch
 
 from ops import checking
-from ops.row import Case, Row, case_of, opinfo
+from ops.row import TOLERANCES, Case, Row, case_of, opinfo
 
 OPSETS = (12, 13, 15, 18, 20, 23, 26)
 DTYPES = {
@@ -47,6 +48,22 @@ DTYPES = {
 }
 # Float64 has to keep its digits: a detour over float32 would show.
 TIGHT = (1e-9, 1e-10)
+NARROW = (torch.float16, torch.bfloat16)
+# Rows whose numbers differ for a reason that is not the exporter's.
+TIES = "eager does not say which of equal elements it takes"
+TABLE = "the sample holds a float32 table"
+KNOWN = {
+    "argsort": TIES,
+    "kthvalue": TIES,
+    "mode": TIES,
+    "sort": TIES,
+    "topk": TIES,
+    "expectations of dropout in training": "random",
+    "rrelu in training": "random",
+    "istft@complex": TABLE,
+    "view_as_real of complex": TABLE,
+    "windows": TABLE,
+}
 # Of one row, in all dtypes and opsets.
 SECONDS_OF_A_ROW = 300
 
@@ -58,8 +75,9 @@ class Finding:
     row: str
     dtype: str
     opset: int
-    # "right", "refused", "warned" (ONNX Runtime has no kernel, and the export said so), or the
-    # stage that failed: export, check, load, values; "crash" of the process.
+    # "right", "refused", "known" (a difference of KNOWN), "warned" (ONNX Runtime has no kernel, and
+    # the export said so), or the stage that failed: export, check, load, values; "crash" of the
+    # process.
     stage: str
     reason: str = ""
 
@@ -111,7 +129,8 @@ class Plan:
         if self.route == "fx":
             captured = torch.export.export(checking.Calling(case).eval(), case.inputs)
             return lambda opset: checking.export_program(captured, opset)
-        traced: Any = torch.jit.trace(case.function, case.inputs, check_trace=False)
+        copies = tuple(x.clone() for x in case.inputs)  # the function may write to them
+        traced: Any = torch.jit.trace(case.function, copies, check_trace=False)
         return lambda opset: torch.onnx.export(
             traced, case.inputs, dynamo=True, opset_version=opset, verbose=False
         )
@@ -122,6 +141,8 @@ def examine(row: Row, name: str, plan: Plan) -> Iterator[Finding]:
     dtype = DTYPES[name]
     if dtype in (torch.float64, torch.complex128):
         row = replace(row, tolerance=dict(row.tolerance) | {name: TIGHT})
+    if dtype in NARROW:
+        row = replace(row, tolerance={"float32": TOLERANCES[dtype]})
     turn = sum(map(ord, row.title + name))
     for case in samples_of(row, dtype):
         try:
@@ -132,6 +153,18 @@ def examine(row: Row, name: str, plan: Plan) -> Iterator[Finding]:
             opset = plan.opsets[turn % len(plan.opsets)]
             turn += 1
             yield Finding(row.title, name, opset, *outcome(row, export, case, opset))
+
+
+def compare(row: Row, running: onnxruntime.InferenceSession, case: Case) -> None:
+    """With eager; of 16-bit floats, which eager may add up in 16 bits, with float64 as well."""
+    inputs = tuple(x.clone() for x in case.inputs)
+    try:
+        checking.compare(row, running, case, inputs)
+    except AssertionError:
+        if not any(x.dtype in NARROW for x in inputs):
+            raise
+        exact = Case(lambda *xs: checking.eager_in_float64(case, xs), *inputs)
+        checking.compare(row, running, exact, inputs)
 
 
 def outcome(
@@ -149,13 +182,15 @@ def outcome(
         stage = "load"
         running = checking.session(program)
         stage = "values"
-        checking.compare(row, running, case, case.inputs)
+        compare(row, running, case)
     except Exception as error:
         text = " ".join(str(error.__cause__ or error).split())
         if stage == "export" and "[internal]" not in text:
             return "refused", text[:300]
         if stage == "load" and said:
             return "warned", " ".join(said)[:300]
+        if stage == "values" and row.title in KNOWN:
+            return "known", KNOWN[row.title]
         return stage, text[:400]
     return "right", ""
 
@@ -196,7 +231,7 @@ def main() -> None:
     parser.add_argument("--opsets", default=",".join(map(str, OPSETS)))
     parser.add_argument("--each", type=int, default=len(OPSETS), help="opsets for each sample")
     parser.add_argument("--route", choices=("trace", "fx"), default="trace")
-    parser.add_argument("--rows", default="", help="only titles that contain this")
+    parser.add_argument("--rows", default="", help="only titles that contain one of these; these")
     parser.add_argument("--part", default="0/1", help="which part of the rows, of how many")
     parser.add_argument("--json", type=pathlib.Path, help="write every finding here, one a line")
     options = parser.parse_args()
@@ -222,14 +257,14 @@ def main() -> None:
     opinfo("add")
     outcome(Row(""), plan.capture(warm), warm, OPSETS[-1])
     for row in ROWS[part::parts]:
-        if options.rows not in row.title:
+        if options.rows and not any(title in row.title for title in options.rows.split(";")):
             continue
         for finding in findings_of(row, plan):
             counts[finding.dtype, finding.opset, finding.stage] += 1
             if options.json:
                 with options.json.open("a") as lines:
                     lines.write(json.dumps(asdict(finding)) + "\n")
-            if finding.stage not in ("right", "refused", "warned"):
+            if finding.stage not in ("right", "refused", "known", "warned"):
                 print(*asdict(finding).values(), flush=True)
     for (dtype, opset, stage), count in sorted(counts.items()):
         print(f"| {dtype} | {opset} | {stage} | {count} |")
