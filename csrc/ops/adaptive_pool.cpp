@@ -18,12 +18,14 @@ Value column(Builder& b, Value v) { return b.unsqueeze(v, {1}); }
 
 // Window i of n covers [floor(i * size / n), ceil((i + 1) * size / n)).
 Windows adaptive_windows(Builder& b, const Dim& size, const Dim& count) {
-  const Value n = b.dim_value(count), in = b.dim_value(size);
+  const Dim divisor = count.known_positive() ? count : Dim::max(count, 1);
+  const Value n = b.dim_value(divisor);
+  const Value in = b.dim_value(size);
   const Value i = b.range(count);
   const Value start = b.Div(b.Mul(i, in), n);
   const Value next = b.Mul(b.Add(i, b.i64(1)), in);
   const Value end = b.Div(b.Sub(b.Add(next, n), b.i64(1)), n);
-  Dim longest = Dim::ceil_div(size, count) + 1;
+  Dim longest = Dim::ceil_div(size, divisor) + 1;
   constexpr int64_t kMostTried = 1 << 20;
   if (size.constant_or(kMostTried) < kMostTried && count.constant_or(kMostTried) < kMostTried) {
     const int64_t s = *size.constant(), c = *count.constant();
@@ -71,7 +73,16 @@ Shape spread(Shape sizes, size_t count) {
   return sizes;
 }
 
+// The result's shape if it has no elements.
+std::optional<Shape> empty_result(Value x, const Shape& output_size) {
+  Shape shape = x->known_shape();
+  std::ranges::copy(output_size, shape.end() - static_cast<std::ptrdiff_t>(output_size.size()));
+  const bool is_empty = std::ranges::any_of(shape, [](const Dim& size) { return size.equals(0); });
+  return is_empty ? std::optional(shape) : std::nullopt;
+}
+
 Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {
+  if (const auto empty = empty_result(x, output_size)) return b.full(x->dtype, 0, *empty);
   const auto axes = static_cast<int64_t>(output_size.size());
   const bool batched = x->rank() == axes + 2;
   const bool global =
@@ -99,6 +110,8 @@ Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {
 
 // Values and their positions in the flattened spatial dimensions: the first of equal ones.
 std::array<Value, 2> adaptive_max_pool(Builder& b, Value x, const Shape& output_size) {
+  if (const auto empty = empty_result(x, output_size))
+    return {b.full(x->dtype, 0, *empty), b.full(DType::i64, 0, *empty)};
   const auto axes = static_cast<int64_t>(output_size.size());
   const Shape sizes = part_of(x, -axes);
   Value position = nullptr;  // within the axes pooled so far

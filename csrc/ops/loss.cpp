@@ -46,12 +46,15 @@ Value binary_cross_entropy(Builder& b, Value self, Value target, std::optional<V
 
 Value binary_cross_entropy_with_logits(Builder& b, Value self, Value target,
                                        std::optional<Value> weight, std::optional<Value> pos_weight,
-                                       int64_t reduction) {
+                                       int64_t reduction, const Call& call) {
   Value log_sigmoid = b.op("Softplus", {b.Neg(self)});
   if (pos_weight)
     log_sigmoid = b.Mul(log_sigmoid, plus(b, b.Mul(plus(b, *pos_weight, -1.0), target), 1.0));
   Value loss = b.Add(b.Mul(from(b, 1.0, target), self), log_sigmoid);
   if (weight) loss = b.Mul(loss, *weight);
+  // ATen writes the loss to memory of the target's dtype, of the recorded one after a capture.
+  const DType recorded = call.result_type(0).dtype;
+  if (is_floating(recorded)) loss = b.cast(loss, recorded);
   return reduced(b, loss, reduction);
 }
 

@@ -67,6 +67,7 @@ Value wrap(Builder& b, Value self, const Shape& pads) {
     const Dim end = is_negative(side.end) ? 0 : side.end;
     if (begin.equals(0) && end.equals(0)) continue;
     const Dim& size = self->dim(side.axis);
+    b.check(!size.equals(0), "circular padding of no elements");
     Value from = positions(b, -begin, size + begin + end);
     self = b.gather(self, b.op("Mod", {from, b.dim_value(size)}), side.axis);
   }

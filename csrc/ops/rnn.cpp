@@ -108,6 +108,11 @@ Values layer_by_operator(Builder& b, Value x, const Values& states,
   const int64_t count = static_cast<int64_t>(directions.size());
   const auto hidden = directions[0].w_hh->dim(1).constant();
   b.check(hidden.has_value(), "a hidden size that changes");
+  if (x->dim(1).equals(0)) {  // ONNX Runtime does not take an empty batch
+    Values results{b.full(x->dtype, 0.0, {x->dim(0), 0, *hidden * count})};
+    results.insert(results.end(), states.begin(), states.end());
+    return results;
+  }
   const auto joined = [&](const auto& of_direction) {
     Values parts;
     for (const Params& p : directions) parts.push_back(b.unsqueeze(of_direction(p), {0}));

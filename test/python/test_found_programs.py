@@ -33,6 +33,36 @@ FOUND = {
     "reshape of what may be empty": program(
         "(x[1:] * 2).transpose(0, 1).reshape(2, x.size(0) - 1, 2)", MATRIX
     ),
+    "norms of no elements": Program(
+        [Input("x", "float32", [2, 0]), Input("y", "float32", ["n", 2, 0])],
+        ["self.norm = nn.InstanceNorm1d(2, affine=True)"],
+        ["a = F.batch_norm(x, torch.zeros(1), torch.ones(1))", "b = F.instance_norm(y)"],
+        ["a", "b", "self.norm(y)", "F.group_norm(y, 2)"],
+        SIZES,
+        routes=("fx", "pt2", "scripted"),
+    ),
+    "recurrences of an empty batch": Program(
+        [Input("x", "float32", [2, 0, 3])],
+        ["self.gru = nn.GRU(3, 2, num_layers=2)", "self.lstm = nn.LSTM(3, 2, bidirectional=True)"],
+        ["a, b = self.gru(x)", "c, (d, e) = self.lstm(x)"],
+        ["a", "b", "c", "d", "e"],
+        SIZES,
+    ),
+    "pools into no elements": Program(
+        [Input("x", "float32", ["n", 2, 1])],
+        [],
+        ["a = F.interpolate(x, scale_factor=0.5, mode='area')", "b = F.adaptive_max_pool1d(x, 0)"],
+        ["a", "b", "F.adaptive_avg_pool2d(x, (0, 1))"],
+        SIZES,
+    ),
+    "binary cross entropy with a target of another dtype": Program(
+        [Input("x", "float32", ["n"]), Input("y", "float16", ["n"])],
+        [],
+        ["a = F.binary_cross_entropy_with_logits(x, (y > 0).half(), reduction='none')"],
+        ["a * 0"],
+        SIZES,
+        routes=("fx", "pt2"),
+    ),
     "real tensors like complex ones": program(
         "torch.ones_like(x, dtype=torch.float32) + x.new_zeros(2, dtype=torch.float32)", COMPLEX
     ),

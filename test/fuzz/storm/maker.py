@@ -17,6 +17,7 @@ FLOATS = ("float32", "float64", "float16", "bfloat16")
 INTEGERS = ("int64", "int32", "int16", "int8", "uint8")
 DTYPES = (*FLOATS, *INTEGERS, "bool", "complex64")
 LARGEST = {torch.float16: 2000.0, torch.bfloat16: 2000.0}
+TINY = {torch.float32: 5e-7, torch.float64: 1e-12}
 MOST_ELEMENTS = 600
 _PREAMBLE = compile(PREAMBLE, "<preamble>", "exec")
 
@@ -174,7 +175,7 @@ class Maker:
                     return False
                 if value.dtype.is_floating_point or value.dtype.is_complex:
                     bound = LARGEST.get(value.dtype, 1e5)
-                    if not bool((value.abs() <= bound).all()):
+                    if not bool((value.abs() <= bound).all()) or _is_tiny(value):
                         return False
             elif isinstance(value, (float, int)) and not _is_moderate(value):
                 return False
@@ -309,6 +310,12 @@ class Maker:
         if self.chance(0.5) and "float32" in of:
             return "torch.float32"
         return f"torch.{self.random.choice(of)}"
+
+
+def _is_tiny(value: torch.Tensor) -> bool:
+    """Whether there are numbers so small that they may be zero with other rounding."""
+    least = TINY.get(value.dtype)
+    return least is not None and bool(((value != 0) & (value.abs() < least)).any())
 
 
 def _is_moderate(value: float) -> bool:

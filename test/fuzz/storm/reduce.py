@@ -273,6 +273,8 @@ def _input_like(name: str, values: list[object], sizes: list[dict[str, int]]) ->
             dims.append(named[0])
         else:
             return None
+    if not all(bool(x.isfinite().all()) for x in tensors):
+        return None
     low, high = -4, 4
     if not tensors[0].is_complex() and all(x.numel() for x in tensors):
         low = max(min(int(x.min()) for x in tensors), -100)

@@ -159,7 +159,7 @@ while k{list} < {x}.size(0) and bool({x}[k{list}].sum() < 3):
 for k in range({x}.size(0)):
     if bool({new}[k].sum() > 0):
         continue
-    {new}[k] += 1
+    {new}[k] *= {new}[k]
 
 {new} = {x} * 2
 for k in range(2):

@@ -79,9 +79,9 @@ def in_place(maker: Maker) -> bool:
 @family(3)
 def augmented(maker: Maker) -> bool:
     name = owned(maker)
-    op = maker.pick("+=", "-=", "*=", "/=", "%=", "|=", "**=", "+=")
+    op = maker.pick("+=", "-=", "*=", "/=", "|=", "**=", "+=")
     if maker.flavor == "fx" and maker.chance(0.3):
-        op = maker.pick("//=", "&=", "^=")  # TorchScript has none of them
+        op = maker.pick("//=", "%=", "&=", "^=")  # TorchScript has others or none
     target = name
     if maker.chance(0.5):
         target = f"{name}[{index_text(maker, name)}]"
