@@ -47,6 +47,7 @@ def _check_writes(graph: torch.fx.Graph) -> None:
     # The calls above that a node looks through, and all of them that look at a root.
     through: dict[torch.fx.Node, frozenset[torch.fx.Node]] = {}
     lost: dict[torch.fx.Node, list[torch.fx.Node]] = {}
+    repeating: set[torch.fx.Node] = set()
     for node in graph.nodes:
         tensors = [x for x in pytree.tree_leaves(node.args) if isinstance(x, torch.fx.Node)]
         if not tensors or node.op != "call_function":
@@ -62,6 +63,8 @@ def _check_writes(graph: torch.fx.Graph) -> None:
             roots[node], through[node] = root, seen
         if name in _REPEATING or (name in _MAYBE_COPIES and _depends_on_sizes(tensors[0])):
             roots[node], through[node] = root, seen | {node}
+            if name in _REPEATING:
+                repeating.add(node)
             lost.setdefault(root, []).append(node)
         for argument, value in zip(schema.arguments, node.args, strict=False):
             if not argument.is_write or not isinstance(value, torch.fx.Node):
@@ -70,7 +73,7 @@ def _check_writes(graph: torch.fx.Graph) -> None:
             others = [n for n in (*roots, family) if roots.get(n, n) is family]
             for call in lost.get(family, ()):
                 inside = call in through.get(value, ())
-                repeats = call.target._schema.name.removeprefix("aten::") in _REPEATING
+                repeats = call in repeating
                 if repeats and not inside:
                     continue  # PyTorch makes the view of the new base
                 stale = [

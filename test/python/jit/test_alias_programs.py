@@ -857,7 +857,7 @@ def inputs(size: tuple[int, int]) -> tuple[torch.Tensor, ...]:
     return (numbers * 0.7).sin(), (numbers * 0.3 + 1).cos(), torch.tensor(size[0] - 2)
 
 
-def export(program: object) -> torch.onnx.ONNXProgram:
+def export(program: torch.jit.ScriptFunction) -> torch.onnx.ONNXProgram:
     sizes = {0: "n", 1: "m"}
     exported = torch.onnx.export(
         program,
