@@ -34,10 +34,14 @@ size_t hash_terms(const std::vector<Dim::Term>& terms) {
 
 // Overflow wraps, as int64 tensors do.
 int64_t wrapping_add(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  int64_t sum;
+  if (__builtin_add_overflow(a, b, &sum)) WrapWatch::note();
+  return sum;
 }
 int64_t wrapping_multiply(int64_t a, int64_t b) {
-  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  int64_t product;
+  if (__builtin_mul_overflow(a, b, &product)) WrapWatch::note();
+  return product;
 }
 
 // Sum of two canonical term lists, the second one times `scale`.
@@ -76,6 +80,11 @@ SymbolNames& symbol_names() {
 }
 
 }  // namespace
+
+uint64_t& WrapWatch::count() {
+  thread_local uint64_t wraps = 0;
+  return wraps;
+}
 
 int compare(const Dim::Factor& a, const Dim::Factor& b) {
   if (a.kind != b.kind) return a.kind < b.kind ? -1 : 1;
@@ -186,10 +195,10 @@ std::optional<int64_t> Dim::constant() const {
   return std::nullopt;
 }
 
-bool Dim::is_symbol() const {
+bool Dim::is(Atom kind) const {
   if (rep_->terms.size() != 1) return false;
   const Term& term = rep_->terms[0];
-  return term.coefficient == 1 && term.factors.size() == 1 && term.factors[0].kind == Atom::symbol;
+  return term.coefficient == 1 && term.factors.size() == 1 && term.factors[0].kind == kind;
 }
 
 bool Dim::operator==(const Dim& other) const {
@@ -262,6 +271,8 @@ Dim Dim::substitute(const std::function<std::optional<Dim>(std::string_view)>& r
         return mod(a, b);
       case Atom::max:
         return max(a, b);
+      case Atom::broadcast:
+        return broadcast(a, b);
       default:
         return min(a, b);
     }
@@ -289,6 +300,8 @@ std::optional<int64_t> Dim::evaluate(
         return *b == 0 ? std::nullopt : std::optional(floor_modulo(*a, *b));
       case Atom::max:
         return std::max(*a, *b);
+      case Atom::broadcast:
+        return *a == 1 ? *b : *a;
       default:
         return std::min(*a, *b);
     }

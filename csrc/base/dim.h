@@ -23,11 +23,16 @@ struct DimRange {
   // The size of an input. Programs are captured for inputs that have elements: where an empty one
   // would only cost speed, a size of 0 is not expected, whatever `low` is.
   bool is_input_size = false;
+  // Of an input's size: the least value that the program's other sizes are recorded for. Where it
+  // is 2, min(2, n) is recorded as 2, though the model runs with n = 1.
+  int64_t captured_from = 2;
 
   // The size of an input, of which 0 is the least unless the user says otherwise.
   static DimRange input_size(int64_t low = 0, std::optional<int64_t> high = std::nullopt) {
     return {low, high, true};
   }
+  // The size of an input of a program that torch.export captured, which records this range.
+  static DimRange captured_size(const DimRange& recorded);
   // A size that depends on data.
   static DimRange size() { return {0, std::nullopt}; }
   // A number that is no size.
@@ -39,13 +44,14 @@ struct DimRange {
 };
 
 // An integer expression: a sum of products of atoms with integer coefficients, where an atom is a
-// symbol or one of floor division, modulo, maximum, minimum of expressions. Immutable and cheap to
-// copy. A symbol is known by its name; its range comes with it, and says what the expression may be
-// simplified to. Two Dims are equal when their canonical forms are (so `2*(s0 + 1)` equals
-// `2*s0 + 2`); inequality of forms does not mean that the values differ.
+// symbol or one of floor division, modulo, maximum, minimum, broadcast of expressions. Immutable
+// and cheap to copy. A symbol is known by its name; its range comes with it, and says what the
+// expression may be simplified to. Two Dims are equal when their canonical forms are (so `2*(s0 +
+// 1)` equals `2*s0 + 2`); inequality of forms does not mean that the values differ.
 class Dim {
  public:
   struct Factor;
+  enum class Atom { symbol, floor_div, mod, max, min, broadcast };
 
   Dim() : Dim(0) {}
   Dim(int64_t value);  // NOLINT(google-explicit-constructor): a size is most often a number
@@ -64,13 +70,18 @@ class Dim {
   static Dim mod(const Dim& a, const Dim& b);  // sign of the divisor, as Python's %
   static Dim max(const Dim& a, const Dim& b);
   static Dim min(const Dim& a, const Dim& b);
+  // The size that numpy's broadcasting gives for two sizes: b where a is 1, else a. The sizes are
+  // taken to be equal where none of them is 1.
+  static Dim broadcast(const Dim& a, const Dim& b);
 
   bool is_constant() const;
   // The value of a constant expression.
   std::optional<int64_t> constant() const;
   // The constant, or `otherwise`.
   int64_t constant_or(int64_t otherwise) const { return constant().value_or(otherwise); }
-  bool is_symbol() const;
+  bool is_symbol() const { return is(Atom::symbol); }
+  // One broadcast of sizes, and nothing else.
+  bool is_broadcast() const { return is(Atom::broadcast); }
   bool equals(int64_t value) const { return constant() == value; }
 
   // What can be said of the value by the symbols' ranges; known_positive() takes sizes of inputs to
@@ -79,6 +90,10 @@ class Dim {
   bool known_positive(bool inputs_positive = true) const;
   // Bounds of the value.
   DimRange range() const;
+
+  // The expression where sizes of inputs are at least what the program was captured for: min(2, n)
+  // is 2.
+  Dim as_captured() const;
 
   // Names of all symbols in the expression, in canonical order, each once.
   std::vector<std::string> symbols() const;
@@ -90,11 +105,11 @@ class Dim {
   std::optional<int64_t> evaluate(
       const std::function<std::optional<int64_t>(std::string_view)>& value) const;
 
-  // "2*s0 + 1", "(s1 - 3)//2", "max(1, s0)": valid Python, used as dim_param.
+  // "2*s0 + 1", "(s1 - 3)//2", "max(1, s0)": valid Python, used as dim_param. "broadcast(s0, s1)"
+  // is written as a call.
   std::string str() const;
 
   // The structure, for those who turn an expression into nodes.
-  enum class Atom { symbol, floor_div, mod, max, min };
   struct Term {
     int64_t coefficient;
     std::vector<Factor> factors;  // canonical order; a power is a repeated factor
@@ -121,6 +136,8 @@ class Dim {
 
  private:
   struct Rep;
+  // The expression is a single atom of this kind.
+  bool is(Atom kind) const;
   explicit Dim(std::shared_ptr<const Rep> rep) : rep_(std::move(rep)) {}
   std::shared_ptr<const Rep> rep_;
 };

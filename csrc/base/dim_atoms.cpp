@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "base/dim_order.h"
 #include "base/dim_terms.h"
 
 namespace onnx_native {
@@ -10,8 +11,23 @@ namespace {
 
 using Terms = std::vector<Dim::Term>;
 
-// What has no negative of its own.
-constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+// Multiples of a larger divisor or dividend, which simplification computes, may overflow.
+constexpr int64_t kLarge = std::numeric_limits<int32_t>::max();
+
+bool has_large_number(const Dim& dim) {
+  return std::ranges::any_of(dim.terms(), [](const Dim::Term& term) {
+    return term.coefficient > kLarge || term.coefficient < -kLarge ||
+           std::ranges::any_of(term.factors, [](const Dim::Factor& factor) {
+             return std::ranges::any_of(factor.operands, has_large_number);
+           });
+  });
+}
+
+bool is_large(const Dim& dim) {
+  if (has_large_number(dim)) return true;
+  const Bounds range = bounds(dim, 0);
+  return range.high.value_or(0) > kLarge || range.low.value_or(0) < -kLarge;
+}
 
 bool factor_less(const Dim::Factor& a, const Dim::Factor& b) { return compare(a, b) < 0; }
 
@@ -49,9 +65,10 @@ Split split_by(const Dim& a, const Dim::Term& by) {
 // The quotient of polynomials, when there is no remainder.
 std::optional<Dim> divide_exactly(const Dim& a, const Dim& b) {
   constexpr int kMostSteps = 32;
+  const WrapWatch watch;
   Dim rest = a;
   Dim quotient = 0;
-  for (int step = 0; step < kMostSteps; ++step) {
+  for (int step = 0; step < kMostSteps && !watch.wrapped(); ++step) {
     if (rest.terms().empty()) return quotient;
     const auto leading = divide(rest.terms().front(), b.terms().front());
     if (!leading) return std::nullopt;
@@ -121,17 +138,24 @@ Dim floor_div_constant(const Dim& a, int64_t k) {
     }
   }
   if (count == 1) {
-    const Dim x = nested->operands[0];
-    const Dim m = nested->operands[1];
-    inside.erase(inside.begin() + static_cast<std::ptrdiff_t>(position));
-    inside.push_back({constant, {}});
-    return out + Dim::floor_div(x + m * Dim::from_terms(std::move(inside)), m * Dim(k));
+    Terms others = inside;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(position));
+    others.push_back({constant, {}});
+    const WrapWatch watch;
+    const Dim& m = nested->operands[1];
+    const Dim dividend = nested->operands[0] + m * Dim::from_terms(std::move(others));
+    const Dim divisor = m * Dim(k);
+    if (!watch.wrapped() && !is_large(divisor)) return out + Dim::floor_div(dividend, divisor);
   }
 
   const bool negative = inside.front().coefficient < 0;
   inside.push_back({constant, {}});
   const Dim rest = Dim::from_terms(std::move(inside));
-  if (negative) return out - floor_div_constant(Dim(k - 1) - rest, k);
+  if (negative) {
+    const WrapWatch watch;
+    const Dim opposite = Dim(k - 1) - rest;
+    if (!watch.wrapped()) return out - floor_div_constant(opposite, k);
+  }
   const Bounds range = bounds(rest, 0);
   if (range.low && range.high && floor_divide(*range.low, k) == floor_divide(*range.high, k)) {
     return out + Dim(floor_divide(*range.low, k));
@@ -144,6 +168,7 @@ Dim mod_constant(const Dim& a, int64_t k) {
   Terms inside;
   Dim unwrapped = 0;
   bool nested = false;
+  const WrapWatch watch;
   for (const Dim::Term& term : a.terms()) {
     const int64_t coefficient = floor_modulo(term.coefficient, k);
     if (coefficient == 0) continue;
@@ -158,7 +183,10 @@ Dim mod_constant(const Dim& a, int64_t k) {
     inside.push_back({coefficient, term.factors});
   }
   Dim rest = Dim::from_terms(inside);
-  if (nested) return mod_constant(rest + unwrapped, k);
+  if (nested) {
+    if (watch.wrapped()) return make_atom(Dim::Atom::mod, a, k);
+    return mod_constant(rest + unwrapped, k);
+  }
   const Bounds range = bounds(rest, 0);
   if (range.low && range.high && *range.low >= 0 && *range.high < k) return rest;
   int64_t shared = k;
@@ -169,7 +197,7 @@ Dim mod_constant(const Dim& a, int64_t k) {
 }
 
 bool known_below(const Dim& a, const Dim& b) {
-  return a.known_non_negative() && (b - a - Dim(1)).known_non_negative();
+  return a.known_non_negative() && known_greater(b, a);
 }
 
 // An absolute value, max(x, -x), stays one atom: so it is known not to be negative.
@@ -192,8 +220,7 @@ Dim extremum(Dim::Atom kind, const Dim& a, const Dim& b) {
   std::vector<Dim> kept;
   for (const Dim& operand : operands) {
     const auto bounded_by = [&](const Dim& x, const Dim& y) {
-      const Dim margin = kind == Dim::Atom::max ? y - x : x - y;
-      return margin.known_non_negative();
+      return kind == Dim::Atom::max ? known_at_least(y, x) : known_at_least(x, y);
     };
     if (std::any_of(kept.begin(), kept.end(),
                     [&](const Dim& other) { return bounded_by(operand, other); })) {
@@ -226,13 +253,18 @@ int64_t floor_modulo(int64_t a, int64_t b) {
 }
 
 Dim Dim::floor_div(const Dim& a, const Dim& b) {
-  if (b.equals(0) || b.terms().front().coefficient == kLeast)
-    return make_atom(Atom::floor_div, a, b);
+  if (b.equals(0)) return make_atom(Atom::floor_div, a, b);
+  if (a.is_constant() && b.is_constant()) return floor_divide(*a.constant(), *b.constant());
   if (b.equals(1) || a.terms().empty()) return a;
   if (a == b) return 1;
-  if (b.terms().front().coefficient < 0) return floor_div(-a, -b);
+  if (is_large(a) || is_large(b)) return make_atom(Atom::floor_div, a, b);
+  if (b.terms().front().coefficient < 0) {
+    const WrapWatch watch;
+    const Dim dividend = -a;
+    const Dim divisor = -b;
+    return watch.wrapped() ? make_atom(Atom::floor_div, a, b) : floor_div(dividend, divisor);
+  }
   if (const auto k = b.constant()) {
-    if (const auto value = a.constant()) return floor_divide(*value, *k);
     return floor_div_constant(a, *k);
   }
   if (b.terms().size() == 1) {
@@ -249,20 +281,31 @@ Dim Dim::floor_div(const Dim& a, const Dim& b) {
   // (x//y)//b = x//(y*b), but for b < 0 the inner rounding goes the other way.
   if (a.terms().size() == 1 && b.known_non_negative()) {
     if (const Factor* nested = sole_atom(a.terms()[0], Atom::floor_div)) {
-      return floor_div(nested->operands[0], nested->operands[1] * b);
+      const WrapWatch watch;
+      const Dim divisor = nested->operands[1] * b;
+      if (!watch.wrapped() && !is_large(divisor)) return floor_div(nested->operands[0], divisor);
     }
   }
   return make_atom(Atom::floor_div, a, b);
 }
 
-Dim Dim::ceil_div(const Dim& a, const Dim& b) { return -floor_div(-a, b); }
+Dim Dim::ceil_div(const Dim& a, const Dim& b) {
+  if (!is_large(a)) return -floor_div(-a, b);
+  return floor_div(a, b) + min(1, max(mod(a, b), -mod(a, b)));
+}
 
 Dim Dim::mod(const Dim& a, const Dim& b) {
-  if (b.equals(0) || b.terms().front().coefficient == kLeast) return make_atom(Atom::mod, a, b);
+  if (b.equals(0)) return make_atom(Atom::mod, a, b);
+  if (a.is_constant() && b.is_constant()) return floor_modulo(*a.constant(), *b.constant());
   if (a.terms().empty() || a == b || b.equals(1)) return 0;
-  if (b.terms().front().coefficient < 0) return -mod(-a, -b);
+  if (is_large(a) || is_large(b)) return make_atom(Atom::mod, a, b);
+  if (b.terms().front().coefficient < 0) {
+    const WrapWatch watch;
+    const Dim dividend = -a;
+    const Dim divisor = -b;
+    return watch.wrapped() ? make_atom(Atom::mod, a, b) : -mod(dividend, divisor);
+  }
   if (const auto k = b.constant()) {
-    if (const auto value = a.constant()) return floor_modulo(*value, *k);
     return mod_constant(a, *k);
   }
   if (b.terms().size() == 1) {
@@ -277,5 +320,27 @@ Dim Dim::mod(const Dim& a, const Dim& b) {
 Dim Dim::max(const Dim& a, const Dim& b) { return extremum(Atom::max, a, b); }
 
 Dim Dim::min(const Dim& a, const Dim& b) { return extremum(Atom::min, a, b); }
+
+// Flat, sorted, each operand once, without ones. A size that is never 1 is the result.
+Dim Dim::broadcast(const Dim& a, const Dim& b) {
+  std::vector<Dim> operands;
+  flatten(a, Atom::broadcast, operands);
+  flatten(b, Atom::broadcast, operands);
+  std::erase_if(operands, [](const Dim& operand) { return operand.equals(1); });
+  for (const bool constant : {true, false}) {
+    for (const Dim& operand : operands) {
+      if (operand.is_constant() != constant) continue;
+      if (constant || known_at_least(operand, 2)) return operand;
+    }
+  }
+  if (operands.empty()) return 1;
+  std::sort(operands.begin(), operands.end(),
+            [](const Dim& x, const Dim& y) { return compare(x, y) < 0; });
+  operands.erase(std::unique(operands.begin(), operands.end()), operands.end());
+  Dim result = operands.back();
+  for (size_t i = operands.size() - 1; i-- > 0;)
+    result = make_atom(Atom::broadcast, operands[i], result);
+  return result;
+}
 
 }  // namespace onnx_native

@@ -1,9 +1,15 @@
 #include <algorithm>
+#include <limits>
+#include <unordered_map>
 
+#include "base/dim_order.h"
 #include "base/dim_terms.h"
 
 namespace onnx_native {
 namespace {
+
+// torch.export takes sizes of inputs to be this or more.
+constexpr int64_t kCapturedFrom = 2;
 
 using Bound = std::optional<int64_t>;
 
@@ -96,6 +102,13 @@ Bounds factor_bounds(const Dim::Factor& factor, int64_t inputs_from) {
       return quotient_bounds(a, b);
     case Dim::Atom::mod:
       return remainder_bounds(a, b);
+    case Dim::Atom::broadcast: {
+      const bool positive = a.low && b.low && *a.low > 0 && *b.low > 0;
+      return {!a.low || !b.low ? std::nullopt
+              : positive       ? larger(a.low, b.low)
+                               : smaller(a.low, b.low),
+              a.high && b.high ? larger(a.high, b.high) : std::nullopt};
+    }
     case Dim::Atom::max: {
       // max(x, -x) is the absolute value.
       const Bound least = factor.operands[0] == -factor.operands[1] ? Bound(0) : std::nullopt;
@@ -132,8 +145,9 @@ bool non_negative(const Dim& dim, int64_t inputs_from, int depth, int& steps) {
   const Bounds range = bounds(dim, inputs_from);
   if (range.low && *range.low >= 0) return true;
   if (depth == 0 || --steps < 0 || (range.high && *range.high < 0)) return false;
+  const WrapWatch watch;
   const auto holds = [&](const Dim& relaxed) {
-    return non_negative(relaxed, inputs_from, depth - 1, steps);
+    return !watch.wrapped() && non_negative(relaxed, inputs_from, depth - 1, steps);
   };
   for (const Dim::Term& term : dim.terms()) {
     if (term.factors.size() != 1 || term.factors[0].kind == Dim::Atom::symbol) continue;
@@ -145,9 +159,11 @@ bool non_negative(const Dim& dim, int64_t inputs_from, int depth, int& steps) {
     const Dim rest = dim - Dim::from_terms({term});
     switch (factor.kind) {
       case Dim::Atom::max:
-      case Dim::Atom::min: {
-        // The value is one of the two, and bounded by each from one side.
-        const bool one_is_enough = added == (factor.kind == Dim::Atom::max);
+      case Dim::Atom::min:
+      case Dim::Atom::broadcast: {
+        // The value is one of the two; each bounds a maximum or a minimum from one side.
+        const bool one_is_enough =
+            factor.kind != Dim::Atom::broadcast && added == (factor.kind == Dim::Atom::max);
         const bool with_a = holds(rest + coefficient * a);
         if (with_a == one_is_enough ? with_a : holds(rest + coefficient * b)) return true;
         break;
@@ -171,13 +187,49 @@ bool non_negative(const Dim& dim, int64_t inputs_from, int depth, int& steps) {
 
 }  // namespace
 
+bool may_have_wrapped(const Dim& dim) {
+  constexpr int64_t kLarge = int64_t{1} << 40;
+  return !dim.is_constant() && std::ranges::any_of(dim.terms(), [](const Dim::Term& term) {
+    return term.coefficient > kLarge || term.coefficient < -kLarge;
+  });
+}
+
 Bounds bounds(const Dim& dim, int64_t inputs_from) {
+  if (may_have_wrapped(dim)) return {};
   Bounds sum{0, 0};
   for (const Dim::Term& term : dim.terms()) {
     const Bounds product = scale(product_bounds(term.factors, inputs_from), term.coefficient);
     sum = {add(sum.low, product.low), add(sum.high, product.high)};
   }
   return sum;
+}
+
+// Only a range that the user gives starts below kCapturedFrom; torch checks it and records it as it
+// is. Any other range may be narrowed by torch's own decisions (n >= 5 for x[:5], n <= 49 for a
+// branch on n < 50), and neither the graph nor an archive tells these bounds from the user's. The
+// model does not rely on them, so that it is right beyond them where that costs nothing.
+DimRange DimRange::captured_size(const DimRange& recorded) {
+  const int64_t low = recorded.low.value_or(0);
+  if (low < kCapturedFrom) return input_size(0, recorded.high);
+  DimRange range = input_size();
+  range.captured_from = low;
+  return range;
+}
+
+Dim Dim::as_captured() const {
+  if (is_constant()) return *this;
+  std::unordered_map<std::string_view, Dim> captured;
+  for_each_symbol([&captured](const Factor& symbol) {
+    DimRange range = symbol.range;
+    if (!range.is_input_size || range.low.value_or(0) >= range.captured_from) return;
+    range.low = std::min(range.captured_from, range.high.value_or(range.captured_from));
+    captured.emplace(symbol.name, of({Atom::symbol, symbol.name, {}, range}));
+  });
+  if (captured.empty()) return *this;
+  return substitute([&captured](std::string_view name) {
+    const auto at = captured.find(name);
+    return at == captured.end() ? std::nullopt : std::optional(at->second);
+  });
 }
 
 DimRange Dim::range() const {
@@ -191,9 +243,26 @@ bool Dim::known_non_negative() const {
 }
 
 bool Dim::known_positive(bool inputs_positive) const {
-  if (const auto value = constant()) return *value > 0;
+  return known_greater(*this, 0, inputs_positive);
+}
+
+bool known_at_least(const Dim& a, const Dim& b, bool inputs_positive) {
+  const int64_t inputs_from = inputs_positive ? 1 : 0;
+  const Bound low = bounds(a, inputs_from).low;
+  const Bound high = bounds(b, inputs_from).high;
+  if (low && high && *low >= *high) return true;
+  if (may_have_wrapped(a) || may_have_wrapped(b)) return false;
+  const WrapWatch watch;
+  const Dim difference = a - b;
   int steps = kMostSteps;
-  return non_negative(*this - Dim(1), inputs_positive ? 1 : 0, kDeepest, steps);
+  return !watch.wrapped() && non_negative(difference, inputs_from, kDeepest, steps);
+}
+
+bool known_greater(const Dim& a, const Dim& b, bool inputs_positive) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  if (const Bound value = b.constant())
+    return *value < kMost && known_at_least(a, *value + 1, inputs_positive);
+  return !may_have_wrapped(b) && known_at_least(a, b + 1, inputs_positive);
 }
 
 }  // namespace onnx_native

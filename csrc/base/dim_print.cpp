@@ -4,7 +4,8 @@ namespace onnx_native {
 namespace {
 
 bool is_call(const Dim::Factor& factor) {
-  return factor.kind == Dim::Atom::max || factor.kind == Dim::Atom::min;
+  return factor.kind == Dim::Atom::max || factor.kind == Dim::Atom::min ||
+         factor.kind == Dim::Atom::broadcast;
 }
 
 // Whether the text of the expression needs no parentheses anywhere.
@@ -41,6 +42,8 @@ std::string text(const Dim::Factor& factor) {
       return "max(" + arguments(factor) + ")";
     case Dim::Atom::min:
       return "min(" + arguments(factor) + ")";
+    case Dim::Atom::broadcast:
+      return "broadcast(" + arguments(factor) + ")";
   }
   return {};
 }

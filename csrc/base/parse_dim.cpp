@@ -1,15 +1,13 @@
-// Recursive descent over Python's and sympy's spelling of integer expressions.
+// What Python's and sympy's spelling of integer expressions means as a Dim.
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 
 #include "base/dim.h"
+#include "base/expression.h"
 
 namespace onnx_native {
 namespace {
 
-// What one text may ask for: expressions inside expressions, and terms and factors of them all.
-constexpr int kDeepest = 200;
+// The terms and factors that one text may ask for.
 constexpr size_t kLargest = 1024;
 
 // Terms and factors, those inside operands included; anything over kLargest when there are more.
@@ -34,18 +32,17 @@ struct Ratio {
   bool is_integer() const { return denominator.equals(1); }
 };
 
-class Parser {
+class Reader {
  public:
-  Parser(std::string_view text, const ResolveSymbol& resolve) : text_(text), resolve_(resolve) {}
+  explicit Reader(const ResolveSymbol& resolve) : resolve_(resolve) {}
 
-  std::optional<Dim> parse() {
-    const auto value = sum();
-    skip_spaces();
-    if (!value || at_ != text_.size()) return std::nullopt;
-    return integer(*value);
+  std::optional<Dim> read(const Expression& expression) const {
+    const Result value = ratio(expression);
+    return value ? integer(*value) : std::nullopt;
   }
 
  private:
+  using Kind = Expression::Kind;
   using Result = std::optional<Ratio>;
 
   static std::optional<Dim> integer(const Ratio& ratio) {
@@ -89,56 +86,6 @@ class Parser {
     return result;
   }
 
-  void skip_spaces() {
-    while (at_ < text_.size() && std::isspace(static_cast<unsigned char>(text_[at_]))) ++at_;
-  }
-
-  bool accept(std::string_view token) {
-    skip_spaces();
-    if (text_.substr(at_, token.size()) != token) return false;
-    at_ += token.size();
-    return true;
-  }
-
-  char peek() {
-    skip_spaces();
-    return at_ < text_.size() ? text_[at_] : '\0';
-  }
-
-  Result sum() {
-    Result value = product();
-    while (value) {
-      const int sign = accept("+") ? 1 : accept("-") ? -1 : 0;
-      if (sign == 0) break;
-      const Result next = product();
-      if (!next) return std::nullopt;
-      value = add(*value, *next, sign);
-    }
-    return value;
-  }
-
-  Result product() {
-    Result value = unary();
-    while (value) {
-      if (accept("//")) {
-        value = quotient(value, unary(), Dim::floor_div);
-      } else if (accept("/")) {
-        const Result next = unary();
-        if (!next) return std::nullopt;
-        value = multiply(*value, {next->denominator, next->numerator});
-      } else if (accept("*")) {
-        const Result next = unary();
-        if (!next) return std::nullopt;
-        value = multiply(*value, *next);
-      } else if (accept("%")) {
-        value = quotient(value, unary(), Dim::mod);
-      } else {
-        break;
-      }
-    }
-    return value;
-  }
-
   static Result quotient(const Result& a, const Result& b, Dim (*apply)(const Dim&, const Dim&)) {
     if (!a || !b) return std::nullopt;
     const auto left = integer(*a);
@@ -147,98 +94,58 @@ class Parser {
     return Ratio{apply(*left, *right)};
   }
 
-  // Every expression inside another comes through here.
-  Result unary() {
-    if (depth_ == kDeepest) return std::nullopt;
-    ++depth_;
-    Result result = signed_power();
-    --depth_;
-    return result;
-  }
-
-  Result signed_power() {
-    if (accept("-")) {
-      const Result value = unary();
-      return value ? Result(Ratio{-value->numerator, value->denominator}) : std::nullopt;
+  Result ratio(const Expression& expression) const {
+    switch (expression.kind) {
+      case Kind::number:
+        return expression.integer ? Result(Ratio{*expression.integer}) : std::nullopt;
+      case Kind::name:
+        return symbol(expression.name);
+      case Kind::sum:
+      case Kind::product:
+        return chain(expression);
+      case Kind::power: {
+        const Result base = ratio(expression.operands[0]);
+        const Result exponent = base ? ratio(expression.operands[1]) : std::nullopt;
+        return exponent ? power(*base, *exponent) : std::nullopt;
+      }
+      default:
+        return call(expression);
     }
-    if (accept("+")) return unary();
-    Result base = primary();
-    if (base && accept("**")) {
-      const Result exponent = unary();
-      return exponent ? power(*base, *exponent) : std::nullopt;
-    }
-    return base;
   }
-
-  Result primary() {
-    const char next = peek();
-    if (accept("(")) {
-      const Result value = sum();
-      return value && accept(")") ? value : std::nullopt;
-    }
-    if (std::isdigit(static_cast<unsigned char>(next))) return number();
-    const std::string_view name = identifier();
-    if (name.empty()) return std::nullopt;
-    if (peek() != '(') return symbol(name);
-    return call(name);
-  }
-
-  static bool is_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
   Result symbol(std::string_view name) const {
-    if (name.empty() || !std::ranges::all_of(name, is_word)) return std::nullopt;
+    if (name.find_first_of(".[") != name.npos) return std::nullopt;
     std::optional<Dim> known = resolve_(name);
     return known ? Result(Ratio{std::move(*known)}) : std::nullopt;
   }
 
-  Result number() {
-    int64_t value;
-    const auto [end, error] =
-        std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
-    if (error != std::errc()) return std::nullopt;
-    at_ = static_cast<size_t>(end - text_.data());
-    const bool goes_on =
-        at_ < text_.size() && (text_[at_] == '.' || text_[at_] == '_' ||
-                               std::isalpha(static_cast<unsigned char>(text_[at_])));
-    return goes_on ? std::nullopt : Result(Ratio{value});
-  }
-
-  std::string_view identifier() {
-    skip_spaces();
-    const size_t begin = at_;
-    while (at_ < text_.size() && is_word(text_[at_])) ++at_;
-    return text_.substr(begin, at_ - begin);
-  }
-
-  // Symbol('s77', positive=True, integer=True); others are floats.
-  Result quoted_symbol() {
-    accept("(");
-    const char quote = peek();
-    if (quote != '\'' && quote != '"') return std::nullopt;
-    const size_t begin = ++at_;
-    const size_t end = text_.find(quote, begin);
-    const size_t close = text_.find(')', begin);
-    if (end == std::string_view::npos || close == std::string_view::npos || close < end) {
-      return std::nullopt;
+  Result chain(const Expression& expression) const {
+    Result value = Ratio{expression.kind == Kind::sum ? 0 : 1};
+    for (const Expression& operand : expression.operands) {
+      const Result next = ratio(operand);
+      if (!next) return std::nullopt;
+      value = joined(*value, operand.before, *next);
+      if (!value) return std::nullopt;
     }
-    at_ = close + 1;
-    if (text_.substr(end, close - end).find("integer=True") == std::string_view::npos) {
-      return std::nullopt;
-    }
-    return symbol(text_.substr(begin, end - begin));
+    return value;
   }
 
-  Result call(std::string_view name) {
-    if (name == "Symbol") return quoted_symbol();
-    accept("(");
+  static Result joined(const Ratio& a, std::string_view op, const Ratio& b) {
+    if (op == "+") return add(a, b, 1);
+    if (op == "-") return add(a, b, -1);
+    if (op == "*") return multiply(a, b);
+    if (op == "/") return multiply(a, {b.denominator, b.numerator});
+    return quotient(a, b, op == "//" ? Dim::floor_div : Dim::mod);
+  }
+
+  Result call(const Expression& expression) const {
     std::vector<Ratio> arguments;
-    do {
-      const Result argument = sum();
+    for (const Expression& operand : expression.operands) {
+      const Result argument = ratio(operand);
       if (!argument) return std::nullopt;
       arguments.push_back(*argument);
-    } while (accept(","));
-    if (!accept(")")) return std::nullopt;
-    return apply(name, arguments);
+    }
+    return apply(expression.name, arguments);
   }
 
   // Towards zero, which is down for what is not negative and up for the rest.
@@ -247,6 +154,15 @@ class Parser {
     if (numerator.known_non_negative() && denominator.known_non_negative()) return down;
     const Dim up = Dim::ceil_div(numerator, denominator);
     return Dim::max(0, down) + Dim::min(0, up);
+  }
+
+  using Chooser = Dim (*)(const Dim&, const Dim&);
+
+  // A function that gives one of its operands, of which it takes any number.
+  static Chooser chooser(std::string_view name) {
+    if (name == "Max" || name == "max") return Dim::max;
+    if (name == "Min" || name == "min") return Dim::min;
+    return name == "broadcast" ? Dim::broadcast : nullptr;
   }
 
   static Result apply(std::string_view name, const std::vector<Ratio>& arguments) {
@@ -287,11 +203,10 @@ class Parser {
     if ((name == "Abs" || name == "abs") && operands.size() == 1) {
       return bounded({Dim::max(operands[0], -operands[0])});
     }
-    if (name == "Max" || name == "max" || name == "Min" || name == "min") {
-      const auto extremum = name == "Max" || name == "max" ? Dim::max : Dim::min;
+    if (const auto choose = chooser(name)) {
       Dim result = operands[0];
       for (size_t i = 1; i < operands.size(); ++i) {
-        result = extremum(result, operands[i]);
+        result = choose(result, operands[i]);
         if (size_of(result) > kLargest) return std::nullopt;
       }
       return Ratio{result};
@@ -308,16 +223,14 @@ class Parser {
     return std::nullopt;
   }
 
-  std::string_view text_;
   const ResolveSymbol& resolve_;
-  size_t at_ = 0;
-  int depth_ = 0;
 };
 
 }  // namespace
 
 std::optional<Dim> parse_dim(std::string_view text, const ResolveSymbol& resolve) {
-  return Parser(text, resolve).parse();
+  const std::optional<Expression> expression = parse_expression(text);
+  return expression ? Reader(resolve).read(*expression) : std::nullopt;
 }
 
 }  // namespace onnx_native

@@ -137,9 +137,10 @@ void Builder::bind_sizes(Value tensor) {
   if (!tensor || !tensor->shape) return;
   for (size_t axis = 0; axis < tensor->shape->size(); ++axis) {
     const Dim& dim = (*tensor->shape)[axis];
-    // Only what is new: a symbol without a source, and expressions of inputs (they have no
-    // producer).
-    if (dim.is_constant() || (!dim.is_symbol() && tensor->producer) || find_source(dim)) continue;
+    // Only what is new: a symbol or a broadcast without a source, and expressions of inputs (they
+    // have no producer).
+    const bool is_new = dim.is_symbol() || dim.is_broadcast() || !tensor->producer;
+    if (dim.is_constant() || !is_new || find_source(dim)) continue;
     Scope& scope = scopes_.back();
     scope.sources.emplace(dim, Source{tensor, static_cast<int64_t>(axis)});
     if (dim.is_symbol()) continue;
@@ -246,6 +247,8 @@ Value Builder::factor_value(const Dim::Factor& factor) {
       return Max(x, y);
     case Dim::Atom::min:
       return Min(x, y);
+    case Dim::Atom::broadcast:
+      return where(Equal(x, i64(1)), y, x);
     case Dim::Atom::mod:
       return op("Mod", {x, y});  // the divisor's sign for integers, as Python's
     default:

@@ -31,12 +31,10 @@ const Rules& rules() {
 Dim broadcast_size(const Dim& a, const Dim& b) {
   const auto x = a.constant();
   const auto y = b.constant();
-  if (x == 1) return b;
-  if (y == 1) return a;
-  if (x && y && *x != *y) {
+  if (x && y && *x != *y && *x != 1 && *y != 1) {
     fail(ErrorKind::internal, "sizes ", *x, " and ", *y, " do not broadcast");
   }
-  return y ? b : a;
+  return Dim::broadcast(a, b);
 }
 
 }  // namespace

@@ -13,9 +13,8 @@ namespace onnx_native::onnx {
 // not fit the operator (dtypes differ, shapes cannot broadcast).
 void infer(Node& node, int64_t opset);
 
-// The shape that numpy-style broadcasting gives. A symbol against 1 gives the symbol; two different
-// expressions of which neither is known to be 1 are taken as equal sizes (the first non-constant
-// one's partner wins if it is constant), as the traced program required.
+// The shape that numpy-style broadcasting gives, by Dim::broadcast. Two constants that do not
+// broadcast are an error.
 Shape broadcast(const Shape& a, const Shape& b);
 
 }  // namespace onnx_native::onnx

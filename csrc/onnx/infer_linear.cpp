@@ -76,7 +76,7 @@ void bind_term(const Inference& i, std::string_view term, const Shape& shape, Ei
     if (letter >= known.sizes.size()) i.fail("equation is not ASCII");
     auto& size = known.sizes[letter];
     const Dim& dim = shape[axis++];
-    size = size && !size->equals(1) ? (dim.equals(1) ? *size : i.unify(*size, dim)) : dim;
+    size = size ? broadcast({*size}, {dim})[0] : dim;
   }
 }
 

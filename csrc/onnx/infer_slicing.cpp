@@ -2,13 +2,14 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/dim_order.h"
 #include "onnx/infer_rules.h"
 
 namespace onnx_native::onnx {
 namespace {
 
 // a >= b, taking sizes as at least 1.
-bool at_least(const Dim& a, const Dim& b) { return (a - b + Dim(1)).known_positive(); }
+bool at_least(const Dim& a, const Dim& b) { return known_at_least(a, b, true); }
 
 Dim smaller(const Dim& a, const Dim& b) {
   if (at_least(a, b)) return b;

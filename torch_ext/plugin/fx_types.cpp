@@ -46,11 +46,8 @@ std::optional<int64_t> bound(py::handle number) {
 
 }  // namespace
 
-// torch.export takes sizes of inputs to be 2 or more, and says so where the user gives no range;
-// its programs run with fewer.
 std::optional<Dim> TypeReader::declare(py::handle symbol, const std::string& name,
                                        PyObject* sym_node) {
-  constexpr int64_t kCapturedFrom = 2;
   if (!py::object(symbol.attr("is_integer")).equal(py::bool_(true))) return std::nullopt;
   PyObject* known = entry(constraints_.ptr(), symbol.ptr());
   const py::object all =
@@ -61,12 +58,7 @@ std::optional<Dim> TypeReader::declare(py::handle symbol, const std::string& nam
     range.low = bound(py::handle(known).attr("lower"));
     range.high = bound(py::handle(known).attr("upper"));
   }
-  if (reads_input_) {
-    const int64_t low = range.low.value_or(0);
-    // torch.export narrows the range of an input's size to what its own decisions need, such as
-    // n <= 5 for min(n, 5). Without that upper bound the model is right beyond it.
-    range = DimRange::input_size(low <= kCapturedFrom ? 0 : low);
-  }
+  if (reads_input_) range = DimRange::captured_size(range);
   const auto renamed = names_.find(name);
   return Dim::symbol(renamed == names_.end() ? name : renamed->second, range);
 }

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/dim_order.h"
 #include "readers/jit/interpreter.h"
 
 namespace onnx_native::readers::jit {
@@ -116,31 +117,22 @@ std::optional<Items> binary(const Call& call) {
 // --- Comparisons
 
 std::optional<bool> compare(std::string_view name, const Dim& a, const Dim& b) {
-  const Dim difference = a - b;
-  if (const auto known = difference.constant()) {
-    if (name == "aten::eq") return *known == 0;
-    if (name == "aten::ne") return *known != 0;
-    if (name == "aten::lt") return *known < 0;
-    if (name == "aten::le") return *known <= 0;
-    if (name == "aten::gt") return *known > 0;
-    return *known >= 0;
+  if (name == "aten::eq" || name == "aten::ne") {
+    const bool equal = a == b;
+    const bool different = (a - b).is_constant() || known_greater(a, b) || known_greater(b, a);
+    if (!equal && !different) return std::nullopt;
+    return equal == (name == "aten::eq");
   }
-  const auto positive = [](const Dim& dim) { return dim.known_positive(false); };
-  const auto non_negative = [](const Dim& dim) { return dim.known_non_negative(); };
-  const Dim opposite = b - a;
-  if (positive(difference) || positive(opposite)) {
-    if (name == "aten::eq") return false;
-    if (name == "aten::ne") return true;
+  // a < b and a <= b are b > a and b >= a.
+  const bool turned = name == "aten::lt" || name == "aten::le";
+  const Dim& left = turned ? b : a;
+  const Dim& right = turned ? a : b;
+  if (name == "aten::lt" || name == "aten::gt") {
+    if (known_greater(left, right)) return true;
+    return known_at_least(right, left) ? std::optional(false) : std::nullopt;
   }
-  if (name == "aten::lt" || name == "aten::ge") {
-    if (positive(opposite)) return name == "aten::lt";
-    if (non_negative(difference)) return name == "aten::ge";
-  }
-  if (name == "aten::le" || name == "aten::gt") {
-    if (non_negative(opposite)) return name == "aten::le";
-    if (positive(difference)) return name == "aten::gt";
-  }
-  return std::nullopt;
+  if (known_at_least(left, right)) return true;
+  return known_greater(right, left) ? std::optional(false) : std::nullopt;
 }
 
 std::optional<Items> comparison(const Call& call) {

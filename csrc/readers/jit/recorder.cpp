@@ -378,6 +378,17 @@ Value* Recorder::compute_factor(const Dim::Factor& factor) {
       return size_call(*frame_, "python::sym_min",
                        {size(factor.operands[0]), size(factor.operands[1])},
                        Dim::min(factor.operands[0], factor.operands[1]));
+    case Dim::Atom::broadcast: {
+      aten::Node* is_one =
+          frame_->graph->add_node("python::eq", {size(factor.operands[0]), int64_t{1}}, nullptr);
+      Type type;
+      type.kind = Type::Kind::sym_bool;
+      Value* condition = frame_->graph->add_output(is_one, "eq", type);
+      enter(condition, *frame_);
+      return size_call(*frame_, "python::sym_ite",
+                       {condition, size(factor.operands[1]), size(factor.operands[0])},
+                       Dim::of(factor));
+    }
     default:
       return size_value(Dim::of(factor));
   }

@@ -170,10 +170,7 @@ const std::string& name_of(std::string_view kind, const Json& value) {
 
 }  // namespace
 
-// torch.export takes sizes of inputs to be 2 or more, and says so where the user gives no range;
-// its programs run with fewer.
 Dim Types::symbol(std::string_view name) {
-  constexpr int64_t kCapturedFrom = 2;
   const auto [at, inserted] = symbols_.try_emplace(std::string(name));
   if (!inserted) return at->second;
   DimRange range;
@@ -185,12 +182,7 @@ Dim Types::symbol(std::string_view name) {
     };
     range = DimRange::integer(bound("min_val"), bound("max_val"));
   }
-  if (reads_input_) {
-    const int64_t low = range.low.value_or(0);
-    // torch.export narrows the range of an input's size to what its own decisions need, such as
-    // n <= 5 for min(n, 5). Without that upper bound the model is right beyond it.
-    range = DimRange::input_size(low <= kCapturedFrom ? 0 : low);
-  }
+  if (reads_input_) range = DimRange::captured_size(range);
   return at->second = Dim::symbol(name, range);
 }
 

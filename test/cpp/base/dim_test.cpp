@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "base/dim_order.h"
 #include "base/error.h"
 
 namespace onnx_native {
@@ -112,6 +113,48 @@ TEST(Dim, MaximumAndMinimum) {
   EXPECT_EQ(Dim::min(4, s0).str(), "min(4, s0)");
   EXPECT_EQ(Dim::max(0, s0 - Dim::min(s0, 4)), s0 - Dim::min(s0, 4));
   EXPECT_EQ(Dim::min(s0, Dim::floor_div(s0, 2)), Dim::floor_div(s0, 2));
+}
+
+TEST(Dim, BroadcastIsTheSizeThatIsNotOne) {
+  const Dim data = Dim::symbol("u0", DimRange::size());
+  const Dim pair = Dim::symbol("n", DimRange::input_size(2));
+  EXPECT_EQ(Dim::broadcast(s0, s0), s0);
+  EXPECT_EQ(Dim::broadcast(s0, 1), s0);
+  EXPECT_EQ(Dim::broadcast(1, 1), Dim(1));
+  EXPECT_EQ(Dim::broadcast(s0, 0), Dim(0));
+  EXPECT_EQ(Dim::broadcast(s0, 5), Dim(5));
+  EXPECT_EQ(Dim::broadcast(s0, s1 + 2), s1 + 2);
+  EXPECT_EQ(Dim::broadcast(data, pair), pair);
+  EXPECT_EQ(Dim::broadcast(s1, s0).str(), "broadcast(s0, s1)");
+  EXPECT_EQ(Dim::broadcast(Dim::broadcast(s1, s0), Dim::broadcast(s0, data)),
+            Dim::broadcast(data, Dim::broadcast(s0, s1)));
+  EXPECT_EQ(Dim::broadcast(Dim::broadcast(s1, s0), 3), Dim(3));
+  EXPECT_EQ(parse_dim("2*broadcast(s0, s1, 1) + 1"), 2 * Dim::broadcast(s0, s1) + 1);
+  EXPECT_FALSE(Dim::broadcast(s0, s1).known_positive(false));
+  EXPECT_TRUE(Dim::broadcast(s0, s1).known_non_negative());
+  EXPECT_FALSE((Dim::broadcast(s0, s1) - s0).known_non_negative());
+  const Dim positive = Dim::symbol("p", DimRange::input_size(1, 4));
+  const Dim other = Dim::symbol("q", DimRange::input_size(1, 9));
+  EXPECT_EQ(Dim::broadcast(positive, other).range(), DimRange::integer(1, 9));
+}
+
+// For all pairs of sizes that broadcast, zero included.
+TEST(Dim, BroadcastAtAllSizes) {
+  const Dim size = Dim::broadcast(s0, s1 - 1) + Dim::min(Dim::broadcast(s1 - 1, s0), 3);
+  for (int64_t a = 0; a < 6; ++a) {
+    for (int64_t b : {int64_t{1}, a}) {
+      for (const auto& [x, y] : {std::pair(a, b), std::pair(b, a)}) {
+        const int64_t wanted = x == 1 ? y : x;
+        const auto value = size.evaluate([&](std::string_view name) {
+          return std::optional<int64_t>(name == "s0" ? x : y + 1);
+        });
+        EXPECT_EQ(value, wanted + std::min<int64_t>(wanted, 3)) << x << " and " << y;
+        const Dim replaced = size.substitute(
+            [&](std::string_view name) { return std::optional<Dim>(name == "s0" ? x : y + 1); });
+        EXPECT_EQ(replaced, Dim(*value)) << x << " and " << y;
+      }
+    }
+  }
 }
 
 TEST(Dim, Signs) {
@@ -295,6 +338,25 @@ TEST(Dim, NumbersAtTheEdge) {
   Dim::floor_div(least * s0, Dim(-1) * s0 * s1);
 }
 
+TEST(Dim, OrderNearTheLimits) {
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(Dim::min(kMost, -1), Dim(-1));
+  EXPECT_EQ(Dim::max(kLeast, 5), Dim(5));
+  EXPECT_EQ(Dim::min(Dim::min(kMost, s0), kLeast), Dim(kLeast));
+  EXPECT_EQ(Dim::min(kMost, Dim::min(s0, 7)), Dim::min(s0, 7));
+  EXPECT_FALSE(known_greater(s0 - 5, kMost));
+  EXPECT_FALSE(known_at_least(s0 + kLeast, 1));
+  EXPECT_FALSE((s0 + kLeast).known_positive());
+  EXPECT_TRUE(known_greater(kMost, kLeast));
+  EXPECT_TRUE(known_at_least(s0, kLeast + 1));
+  EXPECT_EQ(Dim::ceil_div(kLeast, 2), Dim(kLeast / 2));
+  // The product of the divisors is 0 in 64 bits.
+  const Dim large = int64_t{1} << 40;
+  EXPECT_EQ(Dim::floor_div(Dim::floor_div(s0, large), large).str(),
+            "(s0//1099511627776)//1099511627776");
+}
+
 // A symbol, its value and the range that it is declared with.
 struct Sample {
   std::string name;
@@ -403,6 +465,88 @@ TEST_F(RandomDims, SimplificationKeepsTheValue) {
       }
       if (dim.known_positive() || dim.known_positive(false)) {
         ASSERT_GT(value, 0) << where;
+      }
+    }
+  }
+}
+
+// With constants near the limits of int64: what is computed exactly in more bits, and fits.
+TEST_F(RandomDims, LargeNumbersKeepTheValue) {
+  using Wide = __int128;
+  constexpr int64_t kMost = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  const std::vector<int64_t> constants = {kMost,     kLeast,      kMost - 1,   kLeast + 1,
+                                          kMost / 2, kLeast / 2,  kMost / 3,   int64_t{1} << 32,
+                                          -1,        -kMost / 4,  1'000'003,   2,
+                                          -3,        kLeast + 99, kMost - 100, 1};
+  const auto floor_of = [](Wide a, Wide b) {
+    return a / b - (a % b != 0 && (a < 0) != (b < 0) ? 1 : 0);
+  };
+  for (int round = 0; round < 8000; ++round) {
+    std::map<std::string, Sample, std::less<>> samples;
+    std::vector<std::pair<Dim, Wide>> pool;
+    for (const char* name : {"a", "b"}) {
+      const Sample& made = samples.emplace(name, sample(name)).first->second;
+      pool.emplace_back(Dim::symbol(name, made.range), made.value);
+    }
+    for (int i = 0; i < 3; ++i) {
+      const int64_t value =
+          constants[static_cast<size_t>(pick(static_cast<int>(constants.size())))];
+      pool.emplace_back(value, value);
+    }
+    for (int i = 0; i < 5; ++i) {
+      const auto [a, x] = pool[static_cast<size_t>(pick(static_cast<int>(pool.size())))];
+      const auto [b, y] = pool[static_cast<size_t>(pick(static_cast<int>(pool.size())))];
+      const int operation = pick(8);
+      if (y == 0 && (operation == 3 || operation == 4 || operation == 6)) continue;
+      const Wide values[] = {x + y,
+                             x - y,
+                             x * y,
+                             y == 0 ? 0 : floor_of(x, y),
+                             y == 0 ? 0 : x - y * floor_of(x, y),
+                             std::max(x, y),
+                             y == 0 ? 0 : -floor_of(-x, y),
+                             std::min(x, y)};
+      const Wide value = values[operation];
+      if (value > kMost || value < kLeast) continue;
+      const auto compute = [&a = a, &b = b, operation] {
+        switch (operation) {
+          case 0:
+            return a + b;
+          case 1:
+            return a - b;
+          case 2:
+            return a * b;
+          case 3:
+            return Dim::floor_div(a, b);
+          case 4:
+            return Dim::mod(a, b);
+          case 5:
+            return Dim::max(a, b);
+          case 6:
+            return Dim::ceil_div(a, b);
+          default:
+            return Dim::min(a, b);
+        }
+      };
+      pool.emplace_back(compute(), value);
+    }
+    const auto value_of = [&](std::string_view name) -> std::optional<int64_t> {
+      return samples.find(name)->second.value;
+    };
+    for (const auto& [dim, wide] : pool) {
+      const auto value = static_cast<int64_t>(wide);
+      std::string where = dim.str();
+      for (const auto& [name, made] : samples) where += concat("; ", name, " = ", made.value);
+      ASSERT_EQ(dim.evaluate(value_of), value) << where;
+      const DimRange range = dim.range();
+      ASSERT_LE(range.low.value_or(value), value) << where;
+      ASSERT_GE(range.high.value_or(value), value) << where;
+      ASSERT_TRUE(value >= 0 || !dim.known_non_negative()) << where;
+      ASSERT_TRUE(value > 0 || !(dim.known_positive() || dim.known_positive(false))) << where;
+      for (const auto& [other, other_value] : pool) {
+        ASSERT_TRUE(wide >= other_value || !known_at_least(dim, other)) << where << other.str();
+        ASSERT_TRUE(wide > other_value || !known_greater(dim, other)) << where << other.str();
       }
     }
   }
