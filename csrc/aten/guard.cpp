@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "base/error.h"
+#include "base/expression.h"
 
 namespace onnx_native::aten {
 namespace {
@@ -20,7 +21,17 @@ using Numbers = std::vector<double>;
 // The text is not an equation of expressions that are known here.
 struct Unknown {};
 
+// What stands for the sizes that are not looked at.
+constexpr double kSomeSize = 6;
+
 double modulo(double a, double b) { return a - b * std::floor(a / b); }
+
+bool is_maximum(std::string_view name) {
+  return name == "Max" || name == "max" || name == "torch.sym_max";
+}
+bool is_minimum(std::string_view name) {
+  return name == "Min" || name == "min" || name == "torch.sym_min";
+}
 
 std::optional<double> called(std::string_view name, const Numbers& x) {
   using Unary = double (*)(double);
@@ -70,174 +81,105 @@ std::optional<double> called(std::string_view name, const Numbers& x) {
     return at->second(x[0], x[1]);
   }
   if (x.empty()) return std::nullopt;
-  if (name == "Max" || name == "max" || name == "torch.sym_max") return std::ranges::max(x);
-  if (name == "Min" || name == "min" || name == "torch.sym_min") return std::ranges::min(x);
+  if (is_maximum(name)) return std::ranges::max(x);
+  if (is_minimum(name)) return std::ranges::min(x);
   return std::nullopt;
 }
 
-// Computes the difference of an equation's sides for given sizes. A size without a value is entered
-// into `sizes` with `kDefault`.
+bool is_extremum(std::string_view name) { return is_maximum(name) || is_minimum(name); }
+
+// Two expressions that are equal, which can be computed for given sizes.
 class Equation {
  public:
-  static constexpr double kDefault = 6;
-  static constexpr int kDeepest = 200;
-
-  Equation(std::string_view text, Sizes& sizes) : text_(text), sizes_(sizes) {}
-
-  double difference() {
-    double result = 0;
-    if (take("Eq(")) {
-      const double left = sum();
-      expect(",");
-      result = left - sum();
-      expect(")");
-    } else {
-      const double left = sum();
-      expect("==");
-      result = left - sum();
+  // Throws Unknown when the text is not such an equation.
+  explicit Equation(std::string_view text) {
+    std::optional<Expression> whole = parse_expression(text);
+    const bool is_call = whole && whole->kind == Expression::Kind::call && whole->name == "Eq";
+    if (is_call && whole->operands.size() == 2) {
+      left_ = std::move(whole->operands[0]);
+      right_ = std::move(whole->operands[1]);
+      return;
     }
-    skip();
-    if (at_ != text_.size()) throw Unknown();
-    return result;
+    // A name may have the sign in it.
+    constexpr std::string_view kEqual = "==";
+    for (size_t at = text.find(kEqual); at != text.npos; at = text.find(kEqual, at + 1)) {
+      std::optional<Expression> left = parse_expression(text.substr(0, at));
+      std::optional<Expression> right = parse_expression(text.substr(at + kEqual.size()));
+      if (!left || !right) continue;
+      left_ = std::move(*left);
+      right_ = std::move(*right);
+      return;
+    }
+    throw Unknown();
+  }
+
+  // Of the sides' values. Throws Unknown for functions that are not known here.
+  double difference(const Sizes& sizes) const { return value(left_, sizes) - value(right_, sizes); }
+
+  std::set<std::string> names() const {
+    std::set<std::string> names;
+    anywhere([&names](const Expression& part) {
+      if (part.kind == Expression::Kind::name) names.emplace(part.name);
+      return false;
+    });
+    return names;
+  }
+
+  bool has_extremum() const {
+    return anywhere([](const Expression& part) {
+      return part.kind == Expression::Kind::call && is_extremum(part.name);
+    });
   }
 
  private:
-  void skip() {
-    while (at_ < text_.size() && text_[at_] == ' ') ++at_;
-  }
-  bool take(std::string_view token) {
-    skip();
-    if (!text_.substr(at_).starts_with(token)) return false;
-    at_ += token.size();
-    return true;
-  }
-  void expect(std::string_view token) {
-    if (!take(token)) throw Unknown();
+  bool anywhere(const std::function<bool(const Expression&)>& predicate) const {
+    return any_of(left_, predicate) || any_of(right_, predicate);
   }
 
-  double sum() {
-    double result = product();
-    for (;;) {
-      if (take("+")) {
-        result += product();
-      } else if (take("-")) {
-        result -= product();
-      } else {
-        return result;
+  static double value(const Expression& expression, const Sizes& sizes) {
+    Numbers operands;
+    for (const Expression& operand : expression.operands) operands.push_back(value(operand, sizes));
+    switch (expression.kind) {
+      case Expression::Kind::number:
+        return expression.number;
+      case Expression::Kind::name:
+        return sizes.at(std::string(expression.name));
+      case Expression::Kind::power:
+        return std::pow(operands[0], operands[1]);
+      case Expression::Kind::call: {
+        const std::optional<double> result = called(expression.name, operands);
+        if (!result) throw Unknown();
+        return *result;
       }
+      default:
+        break;
     }
+    double total = expression.kind == Expression::Kind::sum ? 0 : 1;
+    for (size_t i = 0; i < operands.size(); ++i)
+      total = joined(total, expression.operands[i].before, operands[i]);
+    return total;
   }
 
-  double product() {
-    double result = power();
-    for (;;) {
-      if (take("//")) {
-        result = std::floor(result / power());
-      } else if (take("/")) {
-        result /= power();
-      } else if (take("%")) {
-        result = modulo(result, power());
-      } else if (take("*")) {
-        result *= power();
-      } else {
-        return result;
-      }
-    }
+  static double joined(double a, std::string_view op, double b) {
+    if (op == "+") return a + b;
+    if (op == "-") return a - b;
+    if (op == "*") return a * b;
+    if (op == "/") return a / b;
+    return op == "//" ? std::floor(a / b) : modulo(a, b);
   }
 
-  double power() {
-    if (++depth_ > kDeepest) throw Unknown();
-    const double sign = take("-") ? -1 : 1;
-    const double base = sign < 0 ? power() : atom();
-    const double result = sign < 0 || !take("**") ? base : std::pow(base, power());
-    --depth_;
-    return sign * result;
-  }
-
-  double atom() {
-    if (take("(")) {
-      const double result = sum();
-      expect(")");
-      return result;
-    }
-    if (at_ >= text_.size()) throw Unknown();
-    const char first = text_[at_];
-    if (std::isdigit(static_cast<unsigned char>(first))) return number();
-    if (first == 'L' && text_.substr(at_).starts_with("L[")) return size(argument());
-    const std::string_view name = identifier();
-    if (name.empty()) throw Unknown();
-    if (!take("(")) return size(name);
-    Numbers arguments;
-    if (!take(")")) {
-      do {
-        arguments.push_back(sum());
-      } while (take(","));
-      expect(")");
-    }
-    const std::optional<double> result = called(name, arguments);
-    if (!result) throw Unknown();
-    return *result;
-  }
-
-  double number() {
-    double value = 0;
-    const char* begin = text_.data() + at_;
-    const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), value);
-    if (error != std::errc()) throw Unknown();
-    at_ += static_cast<size_t>(end - begin);
-    return value;
-  }
-
-  std::string_view identifier() {
-    const size_t begin = at_;
-    while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) ||
-                                  text_[at_] == '_' || text_[at_] == '.')) {
-      ++at_;
-    }
-    return text_.substr(begin, at_ - begin);
-  }
-
-  // L['x'][0].size()[1], which may have strings with any characters.
-  std::string_view argument() {
-    constexpr std::string_view kSize = ".size()";
-    const size_t begin = at_++;
-    for (;;) {
-      if (at_ < text_.size() && text_[at_] == '[') {
-        char quote = 0;
-        for (++at_; at_ < text_.size() && (quote || text_[at_] != ']'); ++at_) {
-          const char c = text_[at_];
-          if (quote ? c == quote : c == '\'' || c == '"') quote = quote ? '\0' : c;
-        }
-        if (at_++ >= text_.size()) throw Unknown();
-        continue;
-      }
-      const std::string_view rest = text_.substr(std::min(at_, text_.size()));
-      if (rest.starts_with(kSize)) {
-        at_ += kSize.size();
-      } else {
-        return text_.substr(begin, at_ - begin);
-      }
-    }
-  }
-
-  double size(std::string_view name) {
-    return sizes_.try_emplace(std::string(name), kDefault).first->second;
-  }
-
-  std::string_view text_;
-  Sizes& sizes_;
-  size_t at_ = 0;
-  int depth_ = 0;
+  Expression left_;
+  Expression right_;
 };
 
 // Max(1, n) == n holds from some size on: it is a bound in the form of an equation. Its difference
 // has the same sign at all sizes.
-bool is_bound(std::string_view guard, Sizes sizes, const std::string& size) {
-  if (guard.find("Max(") == guard.npos && guard.find("Min(") == guard.npos) return false;
+bool is_bound(const Equation& guard, Sizes sizes, const std::string& size) {
+  if (!guard.has_extremum()) return false;
   bool positive = false, negative = false;
   for (const double value : {0., 1., 2., 3., 4., 6., 8., 16., 64., 1009., 100003.}) {
     sizes[size] = value;
-    const double difference = Equation(guard, sizes).difference();
+    const double difference = guard.difference(sizes);
     positive |= difference > 0;
     negative |= difference < 0;
   }
@@ -246,13 +188,13 @@ bool is_bound(std::string_view guard, Sizes sizes, const std::string& size) {
 
 // 1 or -1 when the difference of the sides grows or falls with the size, without bound; 0
 // otherwise.
-int direction(std::string_view guard, Sizes sizes, const std::string& size) {
+int direction(const Equation& guard, Sizes sizes, const std::string& size) {
   // Numbers with few divisors and with many: a divisibility does not grow over both.
   static constexpr std::array<double, 5> kSteps = {1009, 10080, 100003, 1081080, 10000019};
   Numbers differences;
   for (const double step : kSteps) {
     sizes[size] = step;
-    differences.push_back(Equation(guard, sizes).difference());
+    differences.push_back(guard.difference(sizes));
   }
   if (!std::ranges::all_of(differences, [](double x) { return std::isfinite(x); })) return 0;
   if (std::ranges::is_sorted(differences, std::less_equal<>())) return 1;
@@ -261,10 +203,11 @@ int direction(std::string_view guard, Sizes sizes, const std::string& size) {
 
 }  // namespace
 
-std::vector<std::string> pinned_sizes(std::string_view guard) {
+std::vector<std::string> pinned_sizes(std::string_view text) {
   try {
+    const Equation guard(text);
     Sizes sizes;
-    Equation(guard, sizes).difference();
+    for (const std::string& name : guard.names()) sizes[name] = kSomeSize;
     std::vector<std::string> pinned;
     int common = 0;
     for (const auto& [size, value] : sizes) {

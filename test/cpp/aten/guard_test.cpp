@@ -23,12 +23,34 @@ TEST(Guard, AProductOfSizesPinsAll) {
 }
 
 TEST(Guard, RelationsAndDivisibilityLeaveSizesOpen) {
-  for (const char* guard :
-       {"Eq(s0, s1)", "Eq(s0, 2*s1 + 1)", "Eq(Mod(s0, 2), 0)", "(L['x'].size()[0] % 2) == 0",
-        "Eq(3*s10, 2*(((3*s10)//2)))", "Eq(Mod(3*((s10//2)), ((3*s10)//2)), 0)",
-        "Eq(Min(8, s0), 8)", "Ne(s0, 2)", "s0 > 3", "True", "L['x'].size()[0] != 2"}) {
+  for (const char* guard : {"Eq(s0, s1)",
+                            "Eq(s0, 2*s1 + 1)",
+                            "Eq(Mod(s0, 2), 0)",
+                            "(L['x'].size()[0] % 2) == 0",
+                            "Eq(3*s10, 2*(((3*s10)//2)))",
+                            "Eq(Mod(3*((s10//2)), ((3*s10)//2)), 0)",
+                            "Eq(Min(8, s0), 8)",
+                            "Eq(Max(4, s0), 4)",
+                            "max(4, L['x'].size()[0]) == 4",
+                            "torch.sym_max(4, s0) == 4",
+                            "Eq(Min(5, s0), s0)",
+                            "torch.sym_min(5, s0) == s0",
+                            "min(8, L['x'].size()[0]) == 8",
+                            "torch.sym_min(8, s0) == 8",
+                            "Eq(Max(1, s0), s0)",
+                            "max(1, L['x'].size()[0]) == L['x'].size()[0]",
+                            "torch.sym_max(1, L['Max(']) == L['Max(']",
+                            "2*max(s0, 5) - 5 == s0 + max(s0, 5) - 5",
+                            "Ne(s0, 2)",
+                            "s0 > 3",
+                            "True",
+                            "L['x'].size()[0] != 2"}) {
     EXPECT_EQ(pinned_sizes(guard), Names()) << guard;
   }
+}
+
+TEST(Guard, ANameIsNoMaximum) {
+  EXPECT_EQ(pinned_sizes("L['Max('].size()[0] == 2"), Names{"L['Max('].size()[0]"});
 }
 
 TEST(Guard, OtherTextsPinNothing) {
@@ -43,6 +65,7 @@ TEST(Guard, OtherTextsPinNothing) {
 TEST(Guard, KeysOfArgumentsAreAnyText) {
   EXPECT_EQ(pinned_sizes("(L['a]b'][\"c'd\"].size()[1] // 3) == 2"),
             Names{"L['a]b'][\"c'd\"].size()[1]"});
+  EXPECT_EQ(pinned_sizes("L['a == b'].size()[1] // 3 == 2"), Names{"L['a == b'].size()[1]"});
 }
 
 TEST(Guard, AssertionsOfTheCaptureSayTheirGuard) {
