@@ -10,6 +10,7 @@
 #include "base/where.h"
 #include "ops/compositions.h"
 #include "ops/onnx_call.h"
+#include "ops/size_call.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -184,21 +185,31 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   if (!value->shape) {
     value->shape = expected.shape;
   } else {
-    if (value->shape->size() != expected.shape->size())
-      fail(ErrorKind::internal, "result ", i, " has shape ", str(*value->shape),
-           " where the program has ", str(*expected.shape));
-    for (size_t axis = 0; axis < value->shape->size(); ++axis) {
-      Dim& dim = (*value->shape)[axis];
-      const Dim& known = (*expected.shape)[axis];
-      if (dim == known) continue;
-      if (dim.is_constant() && known.is_constant())
-        fail(ErrorKind::internal, "result ", i, " has shape ", str(*value->shape),
-             " where the program has ", str(*expected.shape));
-      // A constant is what inference proved; else the program's own name for the size.
-      if (!dim.is_constant()) dim = known;
-    }
+    check_sizes(*expected.shape, value, i);
   }
   builder_.bind_sizes(value);
+}
+
+bool Lowerer::is_better(const Dim& computed, const Dim& recorded) const {
+  return distrusts_record_ || computed.as_captured() == recorded.as_captured();
+}
+
+void Lowerer::check_sizes(const Shape& recorded, Value value, size_t i) const {
+  Shape& shape = *value->shape;
+  const auto differs = [&] {
+    fail(ErrorKind::internal, "result ", i, " has shape ", str(shape), " where the program has ",
+         str(recorded));
+  };
+  if (shape.size() != recorded.size()) differs();
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    Dim& dim = shape[axis];
+    const Dim& known = recorded[axis];
+    // A constant is what inference proved; else the program's own name for the size, unless it
+    // holds at fewer sizes.
+    if (dim == known || is_better(dim, known)) continue;
+    if (dim.is_constant() && known.is_constant()) differs();
+    if (!dim.is_constant()) dim = known;
+  }
 }
 
 namespace {
@@ -259,6 +270,72 @@ Results Lowerer::run(const aten::Node& node) {
   return lowering->run(Call(*this, builder_, node, environment_));
 }
 
+namespace {
+
+// The tensors among a call's arguments with sizes that the model computes where the program records
+// constants, and their shapes with these constants.
+std::vector<std::pair<Value, Shape>> recorded_shapes(const aten::Node& node,
+                                                     const Environment& environment) {
+  std::vector<std::pair<Value, Shape>> found;
+  const auto visit = [&](const aten::Value* argument) {
+    const auto at = environment.find(argument);
+    const Value value = at == environment.end() ? nullptr : at->second.value;
+    const std::optional<Shape>& recorded = argument->type.shape;
+    if (!value || !value->shape || !recorded || recorded->size() > value->shape->size()) return;
+    Shape shape = *value->shape;
+    for (size_t axis = 0; axis < recorded->size(); ++axis) {
+      if ((*recorded)[axis].is_constant()) shape[axis] = (*recorded)[axis];
+    }
+    if (shape != *value->shape) found.emplace_back(value, std::move(shape));
+  };
+  for (const aten::Argument& argument : node.arguments) aten::for_each_value(argument, visit);
+  return found;
+}
+
+// Gives tensors other shapes as long as it lives.
+class Reshaped {
+ public:
+  explicit Reshaped(std::vector<std::pair<Value, Shape>>& shapes) : shapes_(shapes) { swap(); }
+  Reshaped(const Reshaped&) = delete;
+  Reshaped& operator=(const Reshaped&) = delete;
+  ~Reshaped() { swap(); }
+
+ private:
+  void swap() {
+    for (auto& [value, shape] : shapes_) std::swap(*value->shape, shape);
+  }
+  std::vector<std::pair<Value, Shape>>& shapes_;
+};
+
+}  // namespace
+
+Results Lowerer::run_at_all_sizes(const aten::Node& node) {
+  auto constants = recorded_shapes(node, environment_);
+  if (constants.empty()) return run(node);
+  const size_t before = builder_.graph().nodes.size();
+  try {
+    Results results;
+    builder_.scoped([&] { results = run(node); });
+    if (results.size() >= node.outputs.size()) return results;
+  } catch (const ExportError&) {  // the second run says what is wrong
+  }
+  while (builder_.graph().nodes.size() > before)
+    builder_.graph().erase(builder_.graph().nodes.back());
+  const Reshaped scope(constants);
+  Results results;
+  builder_.scoped([&] { results = run(node); });
+  return results;
+}
+
+Dim Lowerer::known_size(const aten::Node& node, const aten::Value& output) {
+  const Dim& recorded = *output.type.dim;
+  const std::optional<Dim> computed =
+      node.outputs.size() == 1 ? computed_size(node, environment_) : std::nullopt;
+  if (!computed || *computed == recorded) return recorded;
+  if (may_be_misrecorded(node, environment_)) distrusts_record_ = true;
+  return is_better(*computed, recorded) ? *computed : recorded;
+}
+
 Results Lowerer::results_of(const aten::Node& node) {
   return located(node, [&] { return run(node); });
 }
@@ -266,10 +343,11 @@ Results Lowerer::results_of(const aten::Node& node) {
 void Lowerer::lower(const aten::Node& node) {
   located(node, [&] {
     if (is_known_size(node) && !lowerings_.preferred(node)) {
-      for (const aten::Value* output : node.outputs) environment_[output] = *output->type.dim;
+      for (const aten::Value* output : node.outputs)
+        environment_[output] = known_size(node, *output);
       return;
     }
-    Results results = run(node);
+    Results results = run_at_all_sizes(node);
     if (results.size() < node.outputs.size())
       fail(ErrorKind::internal, "the lowering gave ", results.size(), " of ", node.outputs.size(),
            " results");

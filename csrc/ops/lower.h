@@ -62,11 +62,20 @@ class Lowerer {
  private:
   void bind_input(const aten::Value& input, Lowered argument);
   Results run(const aten::Node& node);
+  // Runs with the sizes that the model computes; again with the constants that the program records
+  // for them, where the lowering needs constants.
+  Results run_at_all_sizes(const aten::Node& node);
+  Dim known_size(const aten::Node& node, const aten::Value& output);
+  // The size that the model computes holds where the recorded one may not.
+  bool is_better(const Dim& computed, const Dim& recorded) const;
   void check_result(const aten::Node& node, size_t i, Lowered& result);
+  void check_sizes(const Shape& recorded, Value value, size_t i) const;
 
   Builder& builder_;
   Lowerings lowerings_;
   Environment environment_;
+  // The program has recorded a wrong size.
+  bool distrusts_record_ = false;
 };
 
 // A complex tensor is a real one with a last axis of 2 in ONNX, its real and its imaginary part:
