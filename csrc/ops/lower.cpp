@@ -272,57 +272,70 @@ Results Lowerer::run(const aten::Node& node) {
 
 namespace {
 
-// The tensors among a call's arguments with sizes that the model computes where the program records
-// constants, and their shapes with these constants.
-std::vector<std::pair<Value, Shape>> recorded_shapes(const aten::Node& node,
-                                                     const Environment& environment) {
-  std::vector<std::pair<Value, Shape>> found;
-  const auto visit = [&](const aten::Value* argument) {
-    const auto at = environment.find(argument);
-    const Value value = at == environment.end() ? nullptr : at->second.value;
-    const std::optional<Shape>& recorded = argument->type.shape;
-    if (!value || !value->shape || !recorded || recorded->size() > value->shape->size()) return;
-    Shape shape = *value->shape;
-    for (size_t axis = 0; axis < recorded->size(); ++axis) {
-      if ((*recorded)[axis].is_constant()) shape[axis] = (*recorded)[axis];
-    }
-    if (shape != *value->shape) found.emplace_back(value, std::move(shape));
-  };
-  for (const aten::Argument& argument : node.arguments) aten::for_each_value(argument, visit);
-  return found;
-}
-
-// Gives tensors other shapes as long as it lives.
-class Reshaped {
+// The arguments of a call with the constants that the program was captured with, in place of sizes
+// that the model computes: as long as this lives.
+class CapturedArguments {
  public:
-  explicit Reshaped(std::vector<std::pair<Value, Shape>>& shapes) : shapes_(shapes) { swap(); }
-  Reshaped(const Reshaped&) = delete;
-  Reshaped& operator=(const Reshaped&) = delete;
-  ~Reshaped() { swap(); }
+  CapturedArguments(const aten::Node& node, Environment& environment) {
+    const auto visit = [&](const aten::Value* argument) {
+      const auto at = environment.find(argument);
+      if (at == environment.end()) return;
+      Lowered& known = at->second;
+      if (known.dim) {
+        if (const auto number = changing(*known.dim)) numbers_.emplace_back(&*known.dim, *number);
+      }
+      if (known.value && known.value->shape) add(*known.value->shape);
+    };
+    for (const aten::Argument& argument : node.arguments) aten::for_each_value(argument, visit);
+  }
+  CapturedArguments(const CapturedArguments&) = delete;
+  CapturedArguments& operator=(const CapturedArguments&) = delete;
+  ~CapturedArguments() {
+    std::ranges::reverse(numbers_);  // a tensor may be there twice
+    if (is_applied_) swap();
+  }
+
+  bool empty() const { return numbers_.empty(); }
+  void apply() {
+    swap();
+    is_applied_ = true;
+  }
 
  private:
-  void swap() {
-    for (auto& [value, shape] : shapes_) std::swap(*value->shape, shape);
+  // The constant, if the size is not one already.
+  static std::optional<int64_t> changing(const Dim& size) {
+    return size.is_constant() ? std::nullopt : size.as_captured().constant();
   }
-  std::vector<std::pair<Value, Shape>>& shapes_;
+
+  void add(Shape& shape) {
+    for (Dim& size : shape) {
+      if (const auto number = changing(size)) numbers_.emplace_back(&size, *number);
+    }
+  }
+
+  void swap() {
+    for (auto& [place, number] : numbers_) std::swap(*place, number);
+  }
+
+  std::vector<std::pair<Dim*, Dim>> numbers_;
+  bool is_applied_ = false;
 };
 
 }  // namespace
 
 Results Lowerer::run_at_all_sizes(const aten::Node& node) {
-  auto constants = recorded_shapes(node, environment_);
-  if (constants.empty()) return run(node);
+  CapturedArguments captured(node, environment_);
+  if (captured.empty()) return run(node);
   const size_t before = builder_.graph().nodes.size();
+  Results results;
   try {
-    Results results;
     builder_.scoped([&] { results = run(node); });
     if (results.size() >= node.outputs.size()) return results;
   } catch (const ExportError&) {  // the second run says what is wrong
   }
   while (builder_.graph().nodes.size() > before)
     builder_.graph().erase(builder_.graph().nodes.back());
-  const Reshaped scope(constants);
-  Results results;
+  captured.apply();
   builder_.scoped([&] { results = run(node); });
   return results;
 }

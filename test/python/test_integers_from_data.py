@@ -179,21 +179,12 @@ NUMBER_OF_TENSOR = {name: f"x * ({text})" for name, text in NUMBERS.items()}
 SHARED = NUMBER_OF_TENSOR | TENSORS
 
 
-# sympy's FloorDiv of torch joins two divisions even where the second divisor is negative.
-WRONG_IN_TORCH = pytest.mark.xfail(reason="torch records (n//2)//-3 as n//-6", strict=True)
-
-
-def captured(names: dict[str, str]) -> list[Any]:
-    wrong = "nested_negative"
-    return [pytest.param(n, marks=[WRONG_IN_TORCH] if n == wrong else []) for n in names]
-
-
-@pytest.mark.parametrize("name", captured(SHARED))
+@pytest.mark.parametrize("name", SHARED)
 def test_captured(name: str) -> None:
     check_captured(SHARED[name], 18)
 
 
-@pytest.mark.parametrize("name", captured(NUMBERS))
+@pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_as_results(name: str) -> None:
     check_captured(NUMBERS[name].replace("x.size(0)", "6"), 20)
 

@@ -10,6 +10,7 @@ import onnx
 import onnx_native
 import pytest
 import torch
+from models import routes
 from onnx_native import _library
 
 DYNAMIC = torch.export.Dim.DYNAMIC
@@ -65,6 +66,22 @@ def test_the_error_names_the_line() -> None:
         export(PINS["int"], torch.randn(4, 3), shapes=({0: "batch"},))
     assert "x.shape[0] * 0.5" in str(caught.value)
     assert "batch" in str(caught.value)
+
+
+def branch_of_a_maximum(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if torch.sym_max(x.shape[0], 8) == 8 else x
+
+
+def branch_of_a_minimum(x: torch.Tensor) -> torch.Tensor:
+    return x * 2 if torch.sym_min(x.shape[0], 8) == x.shape[0] else x
+
+
+# The guard of the graph is SymPy's, that of an archive Python's: max(8, n) == 8.
+@pytest.mark.parametrize("function", [branch_of_a_maximum, branch_of_a_minimum])
+@pytest.mark.parametrize("route", ["fx", "pt2"])
+def test_a_bound_pins_no_dimension(function: Callable[..., Any], route: str) -> None:
+    every = [(torch.randn(n, 3),) for n in (4, 1, 8)]
+    routes.check(function, every[0], route, *every[1:], dynamic=[{0: DYNAMIC}])
 
 
 @pytest.mark.parametrize("name", PINS)

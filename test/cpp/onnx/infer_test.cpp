@@ -22,7 +22,7 @@ TEST(Infer, Broadcast) {
   EXPECT_EQ(broadcast({s0}, {1}), Shape{s0});
   EXPECT_EQ(broadcast({s0}, {4}), Shape{4});
   EXPECT_EQ(broadcast({4}, {s0}), Shape{4});
-  EXPECT_EQ(broadcast({s0}, {s1}), Shape{s0});
+  EXPECT_EQ(broadcast({s0}, {s1}), Shape{Dim::broadcast(s0, s1)});
   EXPECT_EQ(broadcast({}, {s0, 3}), (Shape{s0, 3}));
   EXPECT_EQ(broadcast({0}, {1}), Shape{0});
   EXPECT_THROW(broadcast({2}, {3}), ExportError);

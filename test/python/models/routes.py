@@ -16,8 +16,8 @@ from models.calling import Calling
 
 ROUTES = ("fx", "pt2", "trace", "script")
 Inputs = tuple[torch.Tensor, ...]
-# For each input the names of its dynamic dimensions.
-Dynamic = Sequence[Mapping[int, str]]
+# For each input the names of its dynamic dimensions, or torch.export's hints.
+Dynamic = Sequence[Mapping[int, Any]]
 
 TOLERANCES = {
     torch.float16: 5e-3,
@@ -47,8 +47,13 @@ def export(
     shapes: Any = None
     if dynamic is not None:
         for names in dynamic:
-            dims |= {name: torch.export.Dim(name) for name in names.values()}
-        shapes = (tuple({i: dims[name] for i, name in names.items()} for names in dynamic),)
+            dims |= {n: torch.export.Dim(n) for n in names.values() if isinstance(n, str)}
+        shapes = (
+            tuple(
+                {i: dims[n] if isinstance(n, str) else n for i, n in names.items()}
+                for names in dynamic
+            ),
+        )
     module = Calling(function).eval()
     if route == "fx":
         return _exported(module, inputs, dynamic_shapes=shapes, opset_version=opset)
