@@ -1,6 +1,7 @@
 #include "ops/lower.h"
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <new>
 #include <stdexcept>
@@ -321,6 +322,15 @@ class CapturedArguments {
   bool is_applied_ = false;
 };
 
+bool has_recorded_ranks(const aten::Node& node, const Results& results) {
+  for (size_t i = 0; i < std::min(results.size(), node.outputs.size()); ++i) {
+    const auto& recorded = lowered_type(node.outputs[i]->type).shape;
+    const Value value = results[i].value;
+    if (recorded && value && value->shape && value->shape->size() != recorded->size()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Results Lowerer::run_at_all_sizes(const aten::Node& node) {
@@ -328,15 +338,19 @@ Results Lowerer::run_at_all_sizes(const aten::Node& node) {
   if (captured.empty()) return run(node);
   const size_t before = builder_.graph().nodes.size();
   Results results;
+  std::exception_ptr refusal;
   try {
     builder_.scoped([&] { results = run(node); });
     if (results.size() >= node.outputs.size()) return results;
-  } catch (const ExportError&) {  // the second run says what is wrong
+  } catch (const ExportError&) {
+    refusal = std::current_exception();
   }
   while (builder_.graph().nodes.size() > before)
     builder_.graph().erase(builder_.graph().nodes.back());
   captured.apply();
   builder_.scoped([&] { results = run(node); });
+  // torch may record parts that keep the dimension where its size changes.
+  if (refusal && !has_recorded_ranks(node, results)) std::rethrow_exception(refusal);
   return results;
 }
 

@@ -108,11 +108,28 @@ CONSTANTS: dict[str, Function] = {
 }
 
 
-@ROUTE
-@pytest.mark.parametrize("name", CONSTANTS)
+@pytest.mark.parametrize(
+    ("name", "route"),
+    [
+        (n, r)
+        for n in CONSTANTS
+        for r in ("fx", "pt2")
+        if r == "pt2" or n not in ("unbind", "tuple")
+    ],
+)
 def test_constants_where_they_are_needed(name: str, route: str) -> None:
     every = [inputs(n) for n in (7, 4, 5)]
     routes.check(CONSTANTS[name], every[0], route, *every[1:], dynamic=ROWS)
+
+
+# torch.onnx.export captures min(2, n) for x[:2], and then does not know how many rows there are.
+UNCOUNTED = ("unbind", "tuple")
+
+
+@pytest.mark.parametrize("name", UNCOUNTED)
+def test_rows_that_the_capture_does_not_count_are_refused(name: str) -> None:
+    with pytest.raises(torch.onnx.errors.OnnxExporterError, match="unbind of a dimension whose"):
+        routes.export(CONSTANTS[name], inputs(7), "fx", ROWS)
 
 
 def operators(model: onnx.ModelProto) -> list[str]:
