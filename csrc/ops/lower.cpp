@@ -191,8 +191,28 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   builder_.bind_sizes(value);
 }
 
+namespace {
+
+// The divisions, remainders, extrema and broadcasts that the model computes for a size.
+int64_t count_operations(const Dim& size) {
+  int64_t count = 0;
+  for (const Dim::Term& term : size.terms()) {
+    for (const Dim::Factor& factor : term.factors) {
+      if (factor.kind != Dim::Atom::symbol) ++count;
+      for (const Dim& operand : factor.operands) count += count_operations(operand);
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
 bool Lowerer::is_better(const Dim& computed, const Dim& recorded) const {
-  return distrusts_record_ || computed.as_captured() == recorded.as_captured();
+  if (distrusts_record_) return true;
+  // More would cost nodes, and sizes below those of the capture seldom mean anything there.
+  const bool is_cheap =
+      recorded.is_constant() || count_operations(computed) <= count_operations(recorded) + 1;
+  return is_cheap && computed.as_captured() == recorded.as_captured();
 }
 
 void Lowerer::check_sizes(const Shape& recorded, Value value, size_t i) const {
