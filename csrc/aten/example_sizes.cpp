@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "base/where.h"
+#include "aten/fault.h"
 
 namespace onnx_native::aten {
 namespace {
@@ -38,12 +38,12 @@ void check_squeeze(const Node& node, const Hints& hints) {
   const auto check = [&](int64_t axis) {
     if (axis < 0) axis += rank;
     if (axis < 0 || axis >= rank || !was_one(shape[static_cast<size_t>(axis)], hints)) return;
-    fail(ErrorKind::unsupported, node.op, ": dimension ", axis, " has the dynamic size ",
-         shape[static_cast<size_t>(axis)].str(),
-         ", which was 1 in the example, and a squeeze removes it only then: the number of"
-         " dimensions of the result would depend on the data; make the dimension static, or export"
-         " with another size in the example\n  ",
-         print(node, /*argument_types=*/true), where(node.location));
+    fail_unsupported(
+        node,
+        concat("dimension ", axis, " has the dynamic size ", shape[static_cast<size_t>(axis)].str(),
+               ", which was 1 in the example, and a squeeze removes it only then: the number"
+               " of dimensions of the result would depend on the data; make the dimension"
+               " static, or export with another size in the example"));
   };
   if (const auto axes = squeezed_axes(node)) {
     for (const int64_t axis : *axes) check(axis);

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "aten/drop_unused.h"
+#include "aten/fault.h"
 #include "aten/functional_schema.h"
 #include "aten/graph.h"
 #include "aten/held_copies.h"

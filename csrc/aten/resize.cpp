@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "aten/fault.h"
 #include "aten/strides.h"
 #include "aten/views.h"
 

@@ -206,15 +206,6 @@ Layout of_diagonal(const Node& view, const Shape& from, const Layout& base, cons
 
 }  // namespace
 
-void fail_unsupported(const Node& node, const std::string& reason) {
-  std::string message = concat(reason, "\n  ", print(node, true));
-  if (const Location* location = node.location) {
-    if (!location->source.empty()) message += "\n  at " + location->source;
-    if (!location->module_path.empty()) message += "\n  in " + location->module_path;
-  }
-  fail(ErrorKind::unsupported, message);
-}
-
 bool may_share(const Schema& schema) {
   return is_dropout(schema.name) || kind_of(schema) != ViewKind::none;
 }

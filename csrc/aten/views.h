@@ -50,7 +50,4 @@ Value* own_memory(Graph& graph, Value* value, const Location* location);
 Value* write_back(Graph& graph, const Node& view, int output, Value* base, Value* written,
                   std::string_view name, const std::function<Value*()>& current_base);
 
-// Throws ExportError(unsupported) with the node and its place in the user's program.
-[[noreturn]] void fail_unsupported(const Node& node, const std::string& reason);
-
 }  // namespace onnx_native::aten

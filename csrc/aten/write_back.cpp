@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "aten/fault.h"
 #include "aten/strides.h"
 #include "aten/view_kinds.h"
 #include "aten/views.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "aten/fault.h"
 #include "aten/views.h"
 
 namespace onnx_native::aten {

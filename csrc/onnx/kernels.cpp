@@ -6,7 +6,6 @@
 #include <set>
 #include <unordered_map>
 
-#include "base/where.h"
 
 namespace onnx_native::onnx {
 namespace {

@@ -7,18 +7,14 @@
 #include <stdexcept>
 #include <unordered_set>
 
+#include "aten/fault.h"
 #include "aten/visit.h"
-#include "base/where.h"
 #include "ops/compositions.h"
 #include "ops/onnx_call.h"
 #include "ops/size_call.h"
 
 namespace onnx_native::ops {
 namespace {
-
-std::string describe(const aten::Node& node) {
-  return "\n  " + aten::print(node, /*argument_types=*/true) + where(node.location);
-}
 
 // Whether `node` is arithmetic whose result has a name that none of its operands mentions: readers
 // name so what they cannot express (3 * round(s0 / 2)).
@@ -133,17 +129,16 @@ std::vector<const aten::Node*> missing_operators(const aten::Graph& graph,
 void check_operators(const aten::Graph& graph, const Lowerings& lowerings) {
   const std::vector<const aten::Node*> missing = missing_operators(graph, lowerings);
   if (missing.empty()) return;
-  std::string text;
+  std::vector<Fault> faults;
   std::unordered_set<std::string> seen;
   for (const aten::Node* node : missing) {
-    std::string key = node->op + (key_of(*node) == Key::complex ? " of complex tensors" : "");
-    if (!seen.insert(key).second) continue;
-    if (!text.empty()) text += "\n";
-    text += key + " has no ONNX lowering" + describe(*node);
+    const std::string key = node->op + (key_of(*node) == Key::complex ? " of complex tensors" : "");
+    if (seen.insert(key).second)
+      faults.push_back(aten::fault_at(*node, key + " has no ONNX lowering"));
   }
-  text += "\n  hint: register a lowering: @onnx_native.lowering(\"" + missing[0]->op +
-          "\"), see docs/custom-ops.md";
-  throw ExportError(ErrorKind::unsupported_operator, text);
+  throw ExportError(ErrorKind::unsupported_operator, std::move(faults),
+                    "register a lowering: @onnx_native.lowering(\"" + missing[0]->op +
+                        "\"), see docs/custom-ops.md");
 }
 
 Lowered Lowerer::lowered(const aten::Argument& argument) {
@@ -235,25 +230,25 @@ void Lowerer::check_sizes(const Shape& recorded, Value value, size_t i) const {
 
 namespace {
 
-// Runs `work` on a node; its errors get the node and its place, once.
+// Runs `work` on a node and adds the node to its errors.
 template <class Work>
 auto located(const aten::Node& node, const Work& work) {
+  const auto wrong = [&node](const char* cause) {
+    return ExportError(ErrorKind::unsupported, {aten::fault_at(node, cause)});
+  };
   try {
     return work();
-  } catch (const ExportError& error) {
-    std::string_view text = error.what();
-    if (text.find("\n  %") != std::string_view::npos) throw;  // an inner call has said where
-    std::string prefix = "[" + std::string(name(error.kind())) + "]: ";
-    if (text.starts_with(prefix)) text.remove_prefix(prefix.size());
-    throw ExportError(error.kind(), node.op + ": " + std::string(text) + describe(node));
+  } catch (ExportError& error) {
+    aten::add_place(error, node);
+    throw;
   } catch (const std::out_of_range&) {  // of an element that is not there
-    fail(ErrorKind::unsupported, node.op, ": arguments that do not fit together", describe(node));
+    throw wrong("inconsistent arguments");
   } catch (const std::bad_optional_access&) {  // an argument that is None
-    fail(ErrorKind::unsupported, node.op, ": arguments that do not fit together", describe(node));
+    throw wrong("inconsistent arguments");
   } catch (const std::length_error&) {  // of a vector with as many elements as a number says
-    fail(ErrorKind::unsupported, node.op, ": a tensor larger than memory", describe(node));
+    throw wrong("a tensor larger than memory");
   } catch (const std::bad_alloc&) {
-    fail(ErrorKind::unsupported, node.op, ": a tensor larger than memory", describe(node));
+    throw wrong("a tensor larger than memory");
   }
 }
 

@@ -2,7 +2,6 @@
 #include <iterator>
 #include <unordered_map>
 
-#include "base/where.h"
 #include "onnx/builder.h"
 #include "onnx/infer.h"
 #include "onnx/schema.h"
@@ -26,8 +25,10 @@ class Older {
   template <class... Parts>
   void check(bool condition, const Node& node, const Parts&... parts) const {
     if (condition) return;
-    fail(ErrorKind::unsupported, parts..., " at opset ", opset_, "; choose a newer opset\n  in ",
-         onnx::print(node), where(node.location));
+    Fault fault{.cause = concat(parts..., " at opset ", opset_, "; choose a newer opset"),
+                .node = onnx::print(node)};
+    if (node.location) fault.location = *node.location;
+    throw ExportError(ErrorKind::unsupported, {std::move(fault)});
   }
 
   // The elements of a constant integer input.

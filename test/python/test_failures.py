@@ -49,7 +49,31 @@ def test_all_missing_operators_in_one_error():
     assert "in block (Block)" in message
     assert "hint" in message
     assert isinstance(caught.value, OnnxExporterError)
-    assert isinstance(caught.value.__cause__, onnx_native.ExportError)
+    error = caught.value.__cause__
+    assert isinstance(error, onnx_native.ExportError)
+    for carrier in (error, caught.value):
+        assert carrier.kind == "unsupported operator"
+        assert carrier.operator == "failures::first"
+        assert carrier.operators == ("failures::first", "failures::second")
+        assert carrier.cause == "failures::first has no ONNX lowering"
+        assert carrier.node.startswith("%first: f32[2,2] = failures::first(%matmul: f32[2,2]")
+        assert carrier.location.startswith("test_failures.py:")
+        assert carrier.module_path is None
+        assert "docs/custom-ops.md" in carrier.hint
+
+
+def test_fields_of_an_error_in_a_module():
+    class Block(torch.nn.Module):
+        def forward(self, x):
+            return x.to(torch.float8_e8m0fnu).to(torch.float32)
+
+    with pytest.raises(_errors.ConversionError) as caught:
+        torch.onnx.export(torch.nn.Sequential(Block()), (X,), verbose=False)
+    error = caught.value
+    assert error.kind == "unsupported"
+    assert error.module_path == "0 (Block)"
+    assert error.location.startswith("test_failures.py:")
+    assert error.operator is error.hint is None
 
 
 def test_dtype_that_onnx_cannot_hold():

@@ -320,11 +320,8 @@ class _Exporter:
         """The sizes of the example by their names, which must not have specialized the program."""
         try:
             hints = _specialized.check(captured, names)
-        except _specialized.SpecializedError as error:
-            raise _errors.ConversionError(
-                "Failed to convert the exported program to an ONNX model.\n"
-                f"{error}{self._failure_report('conversion', captured)}"
-            ) from error
+        except _library.extension().ExportError as error:
+            raise _conversion_error(error, self._failure_report("conversion", captured)) from error
         return {names.get(symbol, symbol): size for symbol, size in hints.items()}
 
     def _convert(
@@ -345,10 +342,7 @@ class _Exporter:
             self._print("Translate the graph into ONNX... ❌")
             if self._report is not None:
                 self._report.errors.append("".join(traceback.format_exception(error)))
-            raise _errors.ConversionError(
-                "Failed to convert the exported program to an ONNX model.\n"
-                f"{_described(error)}{self._failure_report('conversion', captured)}"
-            ) from error
+            raise _conversion_error(error, self._failure_report("conversion", captured)) from error
         self._print("Translate the graph into ONNX... ✅")
         if options["optimize"]:
             self._print("Optimize the ONNX graph... ✅")
@@ -385,7 +379,14 @@ class _Exporter:
         program.release()
 
 
-def _described(error: Exception) -> str:
-    if isinstance(error, _library.extension().ExportError):
-        return f"ExportError {error}"
-    return f"{type(error).__name__}: {error}"
+def _conversion_error(error: Exception, report: str) -> _errors.ConversionError:
+    """PyTorch's exception, with the fields of onnx_native.ExportError where the cause is one."""
+    is_ours = isinstance(error, _library.extension().ExportError)
+    text = f"ExportError {error}" if is_ours else f"{type(error).__name__}: {error}"
+    result = _errors.ConversionError(
+        f"Failed to convert the exported program to an ONNX model.\n{text}{report}"
+    )
+    if is_ours:
+        for name, value in vars(error).items():
+            setattr(result, name, value)
+    return result

@@ -275,8 +275,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             try:
                 self._native.save(os.fspath(path), external_data=external_data)
             except _library.extension().ExportError as error:
-                if str(error).startswith("[io]"):
-                    raise OSError(str(error).removeprefix("[io]: ")) from error
+                if error.kind == "io":
+                    raise OSError(error.cause) from error
                 raise
             return
         import onnx_ir as ir

@@ -13,7 +13,8 @@ import traceback
 import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 import torch
 from torch.export.graph_signature import InputKind
@@ -23,14 +24,18 @@ from torch.utils import _pytree
 from onnx_native import _library
 
 
-class SpecializedError(Exception):
-    """The program holds only for some sizes of a dimension that is to be dynamic."""
+@dataclass(frozen=True)
+class Place:
+    """Where in the user's program something is; empty where it is not known."""
+
+    source: str = ""  # "model.py:42"
+    code: str = ""
 
 
 _TORCH = os.path.dirname(torch.__file__)
 
 # The user's lines of deferred assertions, by their expressions: torch.export forgets them.
-_lines: weakref.WeakKeyDictionary[ShapeEnv, dict[str, str]] = weakref.WeakKeyDictionary()
+_lines: weakref.WeakKeyDictionary[ShapeEnv, dict[str, Place]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
@@ -62,7 +67,7 @@ def check(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> di
         names: What the user calls torch.export's symbols.
 
     Raises:
-        SpecializedError: The program pins a dynamic dimension, or contradicts the example.
+        ExportError: The program pins a dynamic dimension, or contradicts the example.
     """
     dynamic = _dynamic_symbols(program)
     if not dynamic:
@@ -70,19 +75,19 @@ def check(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> di
     for guard, place in _guards(program):
         for size in _library.extension().pinned_sizes(guard):
             if size in dynamic or (size.startswith("L[") and not guard.startswith(f"{size} == ")):
-                raise _pinned(guard, size, names, place)
+                _fail_pinned(guard, size, names, place)
     for symbol, value_range in program.range_constraints.items():
         if str(symbol) in dynamic and value_range.lower == value_range.upper:
-            raise _pinned(f"{symbol} == {value_range.lower}", str(symbol), names, "")
+            _fail_pinned(f"{symbol} == {value_range.lower}", str(symbol), names, Place())
     hints = _example_sizes(program)
     if any(hints.get(symbol, 2) < 2 for symbol in dynamic):
         _check_shapes(program, names, hints)
     return hints
 
 
-def _pinned(guard: str, size: str, names: Mapping[str, str], place: str) -> SpecializedError:
+def _fail_pinned(guard: str, size: str, names: Mapping[str, str], place: Place) -> NoReturn:
     text = _library.extension().describe_pin(_renamed(guard, names), names.get(size, size))
-    return _error(text, place)
+    _fail(text, place)
 
 
 def _renamed(text: str, names: Mapping[str, str]) -> str:
@@ -91,8 +96,9 @@ def _renamed(text: str, names: Mapping[str, str]) -> str:
     return text
 
 
-def _error(message: str, place: str) -> SpecializedError:
-    return SpecializedError(f"ExportError [unsupported]: {message}{place}")
+def _fail(cause: str, place: Place) -> NoReturn:
+    _library.extension().fail(cause, place.source, place.code)
+    raise AssertionError  # for type checkers
 
 
 def _values(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Any]]:
@@ -127,12 +133,12 @@ def _example_sizes(program: torch.export.ExportedProgram) -> dict[str, int]:
             if expression.is_Symbol and hint is not None:
                 known = hints.setdefault(str(expression), int(hint))
                 if known != hint:
-                    raise _error(
+                    _fail(
                         f"the captured program has one dynamic size where the example has {known} "
                         f"and {int(hint)}: torch.export assumes that no dynamic size is 1, and "
                         "that sizes which broadcast are equal; export with equal sizes in the "
                         "example, or make the dimension of size 1 static",
-                        "",
+                        Place(),
                     )
     return hints
 
@@ -144,7 +150,7 @@ def _shape_env(program: torch.export.ExportedProgram) -> ShapeEnv | None:
     return None
 
 
-def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, str]]:
+def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, Place]]:
     """The conditions under which the program holds, with where the user's program asked."""
     env = _shape_env(program)
     if env is not None:
@@ -152,13 +158,13 @@ def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, str]]:
             yield _simplified(env, guard.expr), _line(guard.sloc)
         for asserts in env.deferred_runtime_asserts.values():
             for each in asserts:
-                yield _simplified(env, each.expr), _lines.get(env, {}).get(str(each.expr), "")
+                yield _simplified(env, each.expr), _lines.get(env, {}).get(str(each.expr), Place())
     for node in program.graph.nodes:
         if node.target is torch.ops.aten._assert_scalar.default and isinstance(node.args[1], str):
             yield _library.extension().asserted_guard(node.args[1]), _node_line(node)
     if env is None or not env.guards:  # they are of a program that was loaded
         for text in getattr(program, "_guards_code", None) or ():
-            yield text, ""
+            yield text, Place()
 
 
 def _simplified(env: ShapeEnv, expression: Any) -> str:
@@ -166,28 +172,30 @@ def _simplified(env: ShapeEnv, expression: Any) -> str:
     return str(env.simplify(expression)) if _library.extension().pinned_sizes(text) else text
 
 
-def _line(sloc: Any) -> str:
+def _line(sloc: Any) -> Place:
     frame = getattr(sloc, "maybe_user_loc", None) or getattr(sloc, "framework_loc", None)
     if isinstance(frame, traceback.FrameSummary):
-        return f"\n  at {frame.filename}:{frame.lineno}\n    {frame.line}"
-    return f"\n  at {frame}" if frame else ""
+        return _place(frame)
+    return Place(str(frame)) if frame else Place()
 
 
-def _stack_line(stack: Any) -> str:
+def _place(frame: traceback.FrameSummary) -> Place:
+    return Place(f"{os.path.basename(frame.filename)}:{frame.lineno}", frame.line or "")
+
+
+def _stack_line(stack: Any) -> Place:
     frames = [frame for frame in stack.summary() if not _is_torch(frame.filename)]
-    if not frames:
-        return ""
-    frame = frames[-1]
-    return f"\n  at {frame.filename}:{frame.lineno}\n    {frame.line}"
+    return _place(frames[-1]) if frames else Place()
 
 
 def _is_torch(path: str) -> bool:
     return path.startswith((_TORCH, "<"))
 
 
-def _node_line(node: torch.fx.Node) -> str:
-    trace = (node.stack_trace or "").strip().splitlines()
-    return "\n  " + "\n  ".join(line.strip() for line in trace[-2:]) if trace else ""
+def _node_line(node: torch.fx.Node) -> Place:
+    trace = [line.strip() for line in (node.stack_trace or "").strip().splitlines()]
+    found = re.match(r'File "(.*)", line (\d+)', trace[-2]) if len(trace) > 1 else None
+    return Place(f"{os.path.basename(found[1])}:{found[2]}", trace[-1]) if found else Place()
 
 
 def _check_shapes(
@@ -236,7 +244,7 @@ def _check_shapes(
             continue  # depends on data, or on a symbol without a hint
         if _shapes(actual) != _shapes(expected):
             ones = [names.get(s, s) for s, hint in hints.items() if hint < 2]
-            raise _error(
+            _fail(
                 f"the sizes of the example contradict the captured program: {node.target} gives "
                 f"{_text(recorded, names)} in the program, which is {_shapes(expected)} for the "
                 f"example, and eager gives {_shapes(actual)}. torch.export assumes that no dynamic "

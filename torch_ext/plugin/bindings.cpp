@@ -8,6 +8,7 @@
 #include "ops/op_table.h"
 #include "plugin/fx_reader.h"
 #include "plugin/jit_program.h"
+#include "plugin/py_error.h"
 #include "plugin/py_lowering.h"
 #include "plugin/py_program.h"
 #include "readers/pt2/reader.h"
@@ -46,7 +47,7 @@ PYBIND11_MODULE(_C, module) {
   if (!problem.empty()) throw py::import_error(problem);
 
   module.doc() = "What onnx_native's Python package calls in C++.";
-  py::register_exception<ExportError>(module, "ExportError", PyExc_RuntimeError);
+  bind_errors(module);
   bind_program(module);
   bind_lowerings(module);
   module.def(

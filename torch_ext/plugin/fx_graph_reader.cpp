@@ -120,18 +120,6 @@ std::optional<Argument> literal(PyObject* object) {
   return std::nullopt;
 }
 
-// Adds the node's place to an error of its own, once.
-[[noreturn]] void rethrow_with(const ExportError& error, const Location& location) {
-  std::string message = error.what();
-  message.erase(0, message.find("]: ") + 3);
-  message = concat(message, "\n  in node ", location.node);
-  if (!location.source.empty()) {
-    message = concat(message, "\n  at ", location.source, ", in ", location.module_path, "\n    ",
-                     location.code);
-  }
-  throw ExportError(error.kind(), message);
-}
-
 }  // namespace
 
 const CallTarget& ProgramReader::target(PyObject* callee) {
@@ -174,10 +162,10 @@ Argument GraphReader::read(PyObject* graph_module, const Placeholder& placeholde
         fail(ErrorKind::invalid_program, "node ", name, " is a ", text(op.ptr()),
              "; a captured program has only calls of functions");
       }
-    } catch (const ExportError& error) {
-      if (std::string_view(error.what()).find("\n  in node ") != std::string_view::npos) throw;
+    } catch (ExportError& error) {
       const py::object meta = attribute(node, fx.meta);
-      rethrow_with(error, read_location(meta.ptr(), name));
+      error.add_location(read_location(meta.ptr(), name));
+      throw;
     }
   }
   return outputs;

@@ -172,34 +172,17 @@ Items Interpreter::run(const torch::jit::Block& block, const Items& arguments) {
     try {
       stack_.back().node = node;
       step(*node);
-    } catch (const ExportError& error) {
+    } catch (ExportError& error) {
       // The place, as long as the calls that lead there are known.
-      const std::string_view text = error.what();
-      if (text.find("\n  at ") != std::string_view::npos) {
-        stack_.resize(depth);
-        throw;
-      }
-      try {
-        rethrow(error);
-      } catch (...) {
-        stack_.resize(depth);
-        throw;
-      }
+      error.add_location(location());
+      stack_.resize(depth);
+      throw;
     }
   }
   stack_.back().node = around;
   Items results;
   for (const torch::jit::Value* output : block.outputs()) results.push_back(item(output));
   return results;
-}
-
-void Interpreter::rethrow(const ExportError& error) const {
-  std::string text = error.what();
-  text.erase(0, text.find("]: ") + 3);
-  const Location where = location();
-  if (!where.source.empty()) text += "\n  at " + where.source + ": " + where.code;
-  if (!where.module_path.empty()) text += "\n  in " + where.module_path;
-  throw ExportError(error.kind(), text);
 }
 
 void Interpreter::unsupported(const std::string& message) const {
@@ -307,10 +290,9 @@ Items Interpreter::record_call(const Call& call, const aten::Schema& schema) {
   for (size_t i = 0; i < call.size(); ++i) {
     try {
       arguments.push_back(argument(call.input(i), schema.arguments.at(i).type));
-    } catch (const ExportError& error) {
-      const std::string text = error.what();
-      fail(error.kind(), "the argument ", schema.arguments[i].name, " of ", schema.key, ": ",
-           text.substr(text.find("]: ") + 3));
+    } catch (ExportError& error) {
+      error.add_prefix(concat("the argument ", schema.arguments[i].name, " of ", schema.key, ": "));
+      throw;
     }
   }
   Items results = record(schema.key, std::move(arguments));

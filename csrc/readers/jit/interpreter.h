@@ -134,7 +134,6 @@ class Interpreter {
   // What is assumed of a bool in the branch that is read.
   std::optional<bool> assumed(const Item& condition) const;
   Items evaluate(const Call& call) const;
-  [[noreturn]] void rethrow(const ExportError& error) const;
 
   // A point in time, to which changes can be taken back.
   struct Moment {

@@ -348,14 +348,11 @@ void GraphReader::read_nodes() {
   for (const Json& node : list(field(source_, "nodes"), "nodes")) {
     try {
       read_node(node);
-    } catch (const ExportError& error) {
-      const std::string message = error.what();
-      if (message.find("\n  in node ") != std::string_view::npos) throw;
+    } catch (ExportError& error) {
       const Json* name = optional_field(node, "name");
-      const Location location =
-          read_own_location(node, name && name->is_string() ? name->get<std::string>() : "?");
-      fail(error.kind(), message.substr(message.find("]: ") + 3), "\n  in node ", location.node,
-           location.source.empty() ? "" : "\n  at ", location.source);
+      error.add_location(
+          read_own_location(node, name && name->is_string() ? name->get<std::string>() : "?"));
+      throw;
     }
   }
 }

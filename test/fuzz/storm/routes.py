@@ -160,9 +160,9 @@ def _exported(program: Program, route: str, capture: Capture) -> Model:
 
 
 def _kind(error: BaseException) -> str:
-    if isinstance(error, _specialized.SpecializedError) or _is_from_vmap(error):
+    if _is_from_vmap(error):
         return REFUSED
-    if not isinstance(error, onnx_native.ExportError) or str(error).startswith("[internal]"):
+    if not isinstance(error, onnx_native.ExportError) or error.kind == "internal":
         return INTERNAL
     return REFUSED
 

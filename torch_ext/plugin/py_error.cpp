@@ -1,0 +1,73 @@
+#include "plugin/py_error.h"
+
+#include <exception>
+#include <string>
+
+#include "base/error.h"
+
+namespace onnx_native::plugin {
+namespace {
+
+constexpr const char* kDocumentation = R"(An export that cannot be done.
+
+Attributes:
+    kind: "unsupported operator", "unsupported", "invalid program", "invalid argument", "io" or
+        "internal".
+    cause: What is wrong, and what to do about it.
+    operator: The operator that the error is about, such as "aten::relu"; None if it is about none.
+    operators: All of them: an export reports every operator without a lowering at once.
+    node: The call with the types of its arguments, or None.
+    location: The user's source line as "model.py:42", or None.
+    module_path: The module that the line belongs to, or None.
+    hint: The way out, where it is not part of the cause, or None.
+)";
+
+py::object or_none(const std::string& text) {
+  return text.empty() ? py::object(py::none()) : py::object(py::str(text));
+}
+
+py::object python_error(py::handle type, const ExportError& error) {
+  py::object result = type(error.what());
+  const Fault& fault = error.faults().front();
+  py::list operators;
+  for (const Fault& each : error.faults()) {
+    if (!each.op.empty()) operators.append(each.op);
+  }
+  result.attr("kind") = std::string(name(error.kind()));
+  result.attr("cause") = fault.cause;
+  result.attr("operator") = or_none(fault.op);
+  result.attr("operators") = py::tuple(operators);
+  result.attr("node") = or_none(fault.node);
+  result.attr("location") = or_none(fault.location.source);
+  result.attr("module_path") = or_none(fault.location.module_path);
+  result.attr("hint") = or_none(error.hint());
+  return result;
+}
+
+PyObject* error_type = nullptr;  // owned by the module, which is never unloaded
+
+}  // namespace
+
+void bind_errors(py::module_& module) {
+  const std::string name = module.attr("__name__").cast<std::string>() + ".ExportError";
+  error_type = PyErr_NewExceptionWithDoc(name.c_str(), kDocumentation, PyExc_RuntimeError, nullptr);
+  if (!error_type) throw py::error_already_set();
+  module.attr("ExportError") = py::handle(error_type);
+  py::register_exception_translator([](std::exception_ptr thrown) {
+    try {
+      if (thrown) std::rethrow_exception(thrown);
+    } catch (const ExportError& error) {
+      PyErr_SetObject(error_type, python_error(error_type, error).ptr());
+    }
+  });
+  module.def(
+      "fail",
+      [](const std::string& cause, const std::string& source, const std::string& code) {
+        throw ExportError(ErrorKind::unsupported,
+                          {{.cause = cause, .location = {.source = source, .code = code}}});
+      },
+      py::arg("cause"), py::arg("source"), py::arg("code"),
+      "Raises ExportError for what cannot be expressed, at a line of the user's program.");
+}
+
+}  // namespace onnx_native::plugin
