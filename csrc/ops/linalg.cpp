@@ -11,13 +11,6 @@ LoopStep with_vector(Builder& b, const Step& step) {
   return [&b, &step](Value k, const Values& carried) { return step(b.reshape(k, {1}), carried); };
 }
 
-// The row, from row k on, of the greatest element of column k; [*, 1, 1]. TopK, because ONNX
-// Runtime's ArgMax of an empty batch has a wrong shape.
-Value pivot_row(Builder& b, Value column, Value rows, Value k) {
-  const Value size = b.where(b.Less(rows, k), f64(b, -1), b.Abs(column));
-  return b.ops("TopK", 2, {size, b.i64s({1})}, {{"axis", int64_t{-2}}})[1];
-}
-
 // k + 1 at the first step that fails; 0 until then.
 Value noted(Builder& b, Value info, Value fails, Value k) {
   const Value first = b.And(fails, b.Equal(info, b.i64(0)));
@@ -128,6 +121,11 @@ Value first_flag(Builder& b, Value flags) {
 }
 
 // GVL 3.4.1, outer products.
+Value pivot_row(Builder& b, Value column, Value rows, Value k) {
+  const Value size = b.where(b.Less(rows, k), f64(b, -1), b.Abs(column));
+  return b.ops("TopK", 2, {size, b.i64s({1})}, {{"axis", int64_t{-2}}})[1];
+}
+
 Lu lu_factor(Builder& b, Value a) {
   const Dim m = a->dim(-2), n = a->dim(-1), count = Dim::min(m, n);
   const Value rows = row_numbers(b, m), columns = column_numbers(b, n);

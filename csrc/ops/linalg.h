@@ -51,6 +51,10 @@ Values with_common_batch(Builder& b, const Values& matrices);
 // The first number of a flag along the last axis, counted from 1; 0 where there is none. int32.
 Value first_flag(Builder& b, Value flags);
 
+// The row, from row k on, of the greatest element of a column; [*, 1, 1]. `rows` are the row
+// numbers. TopK, because ONNX Runtime's ArgMax of an empty batch has a wrong shape.
+Value pivot_row(Builder& b, Value column, Value rows, Value k);
+
 // A permuted by rows is L U, both in one matrix; pivots are LAPACK's: row k was swapped with row
 // pivots[k] - 1. int64.
 struct Lu {

@@ -122,7 +122,7 @@ Value cholesky_of(Builder& b, const Call& call, bool upper) {
   return narrow(call, z);
 }
 
-// --- What is made of eigenvalues.
+// --- Determinants.
 
 Complex unit_of(Builder& b, const Complex& z, Value size) {
   const Value zero = b.Equal(size, b.like(size, 0));
@@ -142,8 +142,41 @@ Complex product(Builder& b, const Complex& z) {
   return {b.squeeze(result[0], {-1}), b.squeeze(result[1], {-1})};
 }
 
-Complex eigenvalues(const Call& call) {
-  return eigen(call.builder(), matrix(call, 0), false).values;
+// The diagonal of U in P A = L U, and the sign of P.
+struct Eliminated {
+  Complex diagonal;  // [*, n]
+  Value parity;      // [*]
+};
+
+// Gaussian elimination with partial pivoting (GVL 3.4).
+Eliminated eliminate(Builder& b, const Complex& a) {
+  const Dim n = a.real->dim(-1);
+  const Value rows = row_numbers(b, n);
+  const Values initial{a.real, a.imaginary,
+                       b.full(DType::f64, 1, with_batch(batch_of(a.real), {1, 1}))};
+  const auto of_both = [](const Complex& z, const auto& function) {
+    return Complex{function(z.real), function(z.imaginary)};
+  };
+  const Values result = iterate(b, n, initial, [&](Value k, const Values& carried) -> Values {
+    const Complex before{carried[0], carried[1]};
+    const auto column_of = [&](Value x) { return column_at(b, x, k); };
+    const Value p = pivot_row(b, absolute(b, of_both(before, column_of)), rows, k);
+    const Value swap = swapped(b, rows, k, p);
+    const Complex x = of_both(before, [&](Value part) { return permuted_rows(b, part, swap); });
+    const Complex row = of_both(x, [&](Value part) { return row_at(b, part, k); });
+    const Complex pivot = of_both(row, column_of);
+    const Value is_zero = b.Equal(absolute(b, pivot), f64(b, 0));
+    const Complex divisor{b.where(is_zero, f64(b, 1), pivot.real), pivot.imaginary};
+    const Complex rest = sub(b, x, mul(b, div(b, of_both(x, column_of), divisor), row));
+    const Value below = b.Greater(rows, k);
+    return {b.where(below, rest.real, x.real), b.where(below, rest.imaginary, x.imaginary),
+            b.Mul(carried[2], b.where(b.Equal(p, k), f64(b, 1), f64(b, -1)))};
+  });
+  return {{diagonals(b, result[0]), diagonals(b, result[1])}, b.squeeze(result[2], {-2, -1})};
+}
+
+Complex scaled(Builder& b, const Complex& z, Value factor) {
+  return {b.Mul(z.real, factor), b.Mul(z.imaginary, factor)};
 }
 
 struct LogDeterminant {
@@ -152,12 +185,18 @@ struct LogDeterminant {
 };
 
 LogDeterminant log_determinant(Builder& b, const Call& call) {
-  const Complex values = eigenvalues(call);
-  const Value size = absolute(b, values);
+  const Eliminated u = eliminate(b, matrix(call, 0));
+  const Value size = absolute(b, u.diagonal);
   const Value log = b.reduce("ReduceSum", b.Log(size), {-1}, /*keepdims=*/false);
   const Value zero = b.Equal(size, b.like(size, 0));
-  const Complex unit = unit_of(b, values, size);
-  return {product(b, {b.where(zero, size, unit.real), unit.imaginary}), log};
+  const Complex unit = unit_of(b, u.diagonal, size);
+  const Complex sign = product(b, {b.where(zero, size, unit.real), unit.imaginary});
+  return {scaled(b, sign, u.parity), log};
+}
+
+Complex determinant(Builder& b, const Call& call) {
+  const Eliminated u = eliminate(b, matrix(call, 0));
+  return scaled(b, product(b, u.diagonal), u.parity);
 }
 
 // Of values that come twice, in order, one each.
@@ -189,7 +228,7 @@ void register_values(OpTable& ops) {
           });
   for (const auto* op : {"aten::linalg_det", "aten::det"}) {
     ops.def(op, Key::complex, [](Builder& b, Ignored, const Call& call) {
-      return narrow(call, product(b, eigenvalues(call)));
+      return narrow(call, determinant(b, call));
     });
   }
   for (const auto* op : {"aten::linalg_slogdet", "aten::slogdet"}) {

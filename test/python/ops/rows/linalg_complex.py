@@ -58,6 +58,10 @@ def functions(x: torch.Tensor) -> list[torch.Tensor]:
     )
 
 
+def determinants(x: torch.Tensor) -> list[torch.Tensor]:
+    return [aten.linalg_det(z(x)), *aten.linalg_slogdet(z(x))]
+
+
 def solutions(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
     """On both sides, of vectors, and of triangles."""
     a, b = z(x), z(y)
@@ -123,7 +127,14 @@ ROWS = [
             )
         ),
         name="functions of complex matrices",
-        cases=(Case(functions, floats(3, 4, 4, 2)), Case(functions, floats(2, 1, 1, 2))),
+        cases=(
+            Case(functions, floats(3, 4, 4, 2)),
+            Case(functions, floats(2, 1, 1, 2)),
+            Case(determinants, floats(40, 5, 5, 2, dtype=torch.float64)),
+            Case(determinants, torch.eye(3)[[1, 2, 0]].flip(0)[..., None] * torch.tensor([0, 2.0])),
+            Case(determinants, torch.ones(3, 3, 2)),
+            Case(determinants, floats(2, 0, 0, 2)),
+        ),
     ),
     Row(
         ("aten::linalg_solve@complex", "aten::linalg_solve_triangular@complex"),
