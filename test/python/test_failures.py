@@ -58,7 +58,7 @@ def test_all_missing_operators_in_one_error():
         assert carrier.cause == "failures::first has no ONNX lowering"
         assert carrier.node.startswith("%first: f32[2,2] = failures::first(%matmul: f32[2,2]")
         assert carrier.location.startswith("test_failures.py:")
-        assert carrier.module_path is None
+        assert carrier.module_path == "(Model)"
         assert "docs/custom-ops.md" in carrier.hint
 
 

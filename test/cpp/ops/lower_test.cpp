@@ -99,8 +99,7 @@ TEST_F(LowerTest, AnElementThatIsNotThereIsAnErrorWithTheCallsPlace) {
   table.def("test::second", [](Builder&, Value, Ints numbers) { return Dim(numbers.at(1)); });
   const std::string error = error_of(
       "test::second", {input(DType::f32, {2}), aten::Argument::List{int64_t{1}}}, DType::i64, {});
-  EXPECT_NE(error.find("test::second: arguments that do not fit together"), std::string::npos)
-      << error;
+  EXPECT_NE(error.find("test::second: inconsistent arguments"), std::string::npos) << error;
 }
 
 TEST_F(LowerTest, PartsOfAShapeAreThereOrAnError) {

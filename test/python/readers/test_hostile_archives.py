@@ -281,7 +281,7 @@ AA = {"self": "x", "align_corners": False}
         ),
         ("linspace", {"start": 0, "end": 1, "steps": 1 << 30}, "constant of .* elements"),
         ("fft_fftfreq", {"n": (1 << 31) - 1}, "constant of .* elements"),
-        ("instance_norm", {"input": "x", **NORM}, "do not fit together"),
+        ("instance_norm", {"input": "x", **NORM}, "inconsistent arguments"),
         ("narrow", {"self": "x", "dim": 0, "start": "x", "length": 1}, "an integer"),
         ("max_pool1d", {"self": "x", "kernel_size": [2], "stride": [0]}, "is not positive"),
         ("adaptive_max_pool1d", {"self": "x", "output_size": [1 << 40]}, "2 outputs|results"),
