@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "onnx/builder.h"
 #include "ops/axes.h"
@@ -75,8 +76,8 @@ Shape spread(Shape sizes, size_t count) {
 
 // The result's shape if it has no elements.
 std::optional<Shape> empty_result(Value x, const Shape& output_size) {
-  Shape shape = x->known_shape();
-  std::ranges::copy(output_size, shape.end() - static_cast<std::ptrdiff_t>(output_size.size()));
+  Shape shape = part_of(x, 0, -static_cast<int64_t>(output_size.size()));
+  std::ranges::copy(output_size, std::back_inserter(shape));
   const bool is_empty = std::ranges::any_of(shape, [](const Dim& size) { return size.equals(0); });
   return is_empty ? std::optional(shape) : std::nullopt;
 }
