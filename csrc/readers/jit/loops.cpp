@@ -350,7 +350,8 @@ class Loops : LoopValues {
     Type type = element->type;
     const auto* steps = steps_.get<Dim>();
     const bool all = steps && condition_.boolean() && results_[0].boolean();
-    type.shape->insert(type.shape->begin(), all ? *steps : Dim::fresh());
+    // A loop of a negative number of steps takes none.
+    type.shape->insert(type.shape->begin(), all ? Dim::max(*steps, 0) : Dim::fresh());
     return recorder_.add_result(call, "stacked", std::move(type));
   }
 
