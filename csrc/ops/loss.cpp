@@ -26,6 +26,14 @@ Value at_least_zero(Builder& b, Value x) { return b.op("Relu", {x}); }
 // number - x
 Value from(Builder& b, const Number& number, Value x) { return b.Sub(b.like(x, number), x); }
 
+// ATen writes some losses to memory of the dtype of one argument. torch.export may record another
+// dtype, by PyTorch's meta kernels; then the capture decides.
+Value as_written(Builder& b, Value loss, const Call& call, size_t argument) {
+  const DType recorded = call.result_type(0).dtype;
+  const DType dtype = recorded == DType::undefined ? call.tensor(argument)->dtype : recorded;
+  return is_floating(dtype) ? b.cast(loss, dtype) : loss;
+}
+
 // Quadratic up to `beta`, then linear; scaled so that the linear part has this slope.
 Value huber(Builder& b, Value self, Value target, const Number& beta, const Number& slope) {
   const Value distance = b.Abs(b.Sub(self, target));
@@ -52,10 +60,7 @@ Value binary_cross_entropy_with_logits(Builder& b, Value self, Value target,
     log_sigmoid = b.Mul(log_sigmoid, plus(b, b.Mul(plus(b, *pos_weight, -1.0), target), 1.0));
   Value loss = b.Add(b.Mul(from(b, 1.0, target), self), log_sigmoid);
   if (weight) loss = b.Mul(loss, *weight);
-  // ATen writes the loss to memory of the target's dtype, of the recorded one after a capture.
-  const DType recorded = call.result_type(0).dtype;
-  if (is_floating(recorded)) loss = b.cast(loss, recorded);
-  return reduced(b, loss, reduction);
+  return reduced(b, as_written(b, loss, call, 1), reduction);
 }
 
 // The class axis and the elements that count in a loss over class indices.
@@ -309,8 +314,10 @@ void register_loss(OpTable& ops) {
             return reduced(b, huber(b, self, target, beta, 1), reduction);
           });
   ops.def("aten::huber_loss", Promote::standard,
-          [](Builder& b, Value self, Value target, int64_t reduction, const Number& delta) {
-            return reduced(b, huber(b, self, target, delta, delta), reduction);
+          [](Builder& b, Value self, Value target, int64_t reduction, const Number& delta,
+             const Call& call) {
+            const Value loss = huber(b, self, target, delta, delta);
+            return reduced(b, as_written(b, loss, call, 0), reduction);
           });
   ops.def("aten::binary_cross_entropy", Promote::standard, binary_cross_entropy);
   ops.def("aten::binary_cross_entropy_with_logits", Promote::standard,
@@ -326,8 +333,9 @@ void register_loss(OpTable& ops) {
   ops.def("aten::kl_div", Promote::standard, kl_div);
   ops.def("aten::poisson_nll_loss", Promote::int_to_float, poisson_nll_loss);
   ops.def("aten::soft_margin_loss", Promote::standard,
-          [](Builder& b, Value self, Value target, int64_t reduction) {
-            return reduced(b, b.op("Softplus", {b.Neg(b.Mul(target, self))}), reduction);
+          [](Builder& b, Value self, Value target, int64_t reduction, const Call& call) {
+            const Value loss = b.op("Softplus", {b.Neg(b.Mul(target, self))});
+            return reduced(b, as_written(b, loss, call, 0), reduction);
           });
   ops.def("aten::margin_ranking_loss", Promote::standard,
           [](Builder& b, Value input1, Value input2, Value target, const Number& margin,

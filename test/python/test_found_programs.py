@@ -61,7 +61,22 @@ FOUND = {
         ["a = F.binary_cross_entropy_with_logits(x, (y > 0).half(), reduction='none')"],
         ["a * 0"],
         SIZES,
-        routes=("fx", "pt2"),
+        routes=("fx", "pt2", "traced", "scripted"),
+    ),
+    "losses of two dtypes": Program(
+        [Input("x", "float16", ["n"]), Input("y", "float32", ["n"])],
+        [],
+        ["a = F.huber_loss(x, y)", "b = F.soft_margin_loss(x, y, reduction='none')"],
+        ["a * 0", "b * 0"],
+        SIZES,
+        routes=("traced", "scripted"),  # torch.export records another dtype than eager gives
+    ),
+    "transposed convolution into no elements": Program(
+        [Input("x", "float32", [4, 16, 2])],
+        ["self.layer = nn.ConvTranspose2d(4, 2, 1, padding=1, groups=2, dilation=2)"],
+        [],
+        ["self.layer(x)"],
+        SIZES,
     ),
     "real tensors like complex ones": program(
         "torch.ones_like(x, dtype=torch.float32) + x.new_zeros(2, dtype=torch.float32)", COMPLEX
