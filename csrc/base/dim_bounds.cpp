@@ -204,15 +204,12 @@ Bounds bounds(const Dim& dim, int64_t inputs_from) {
   return sum;
 }
 
-// Only a range that the user gives starts below kCapturedFrom; torch checks it and records it as it
-// is. Any other range may be narrowed by torch's own decisions (n >= 5 for x[:5], n <= 49 for a
-// branch on n < 50), and neither the graph nor an archive tells these bounds from the user's. The
-// model does not rely on them, so that it is right beyond them where that costs nothing.
+// torch narrows a range by its own decisions (n >= 5 for x[:5], n <= 5 for a diagonal of five
+// columns, whether the user named a range or not), and neither the graph nor an archive tells these
+// bounds from the user's. The model does not rely on them, so that it is right beyond them.
 DimRange DimRange::captured_size(const DimRange& recorded) {
-  const int64_t low = recorded.low.value_or(0);
-  if (low < kCapturedFrom) return input_size(0, recorded.high);
   DimRange range = input_size();
-  range.captured_from = low;
+  range.captured_from = std::max(recorded.low.value_or(0), kCapturedFrom);
   return range;
 }
 

@@ -25,15 +25,9 @@ UNTRACEABLE = {
     "resize_": f"cases {ALL_DTYPES} dynamic",
     "resize_as_": ALL_DTYPES,
 }
-MOMENTS = "TorchScript does not know that eager's moments of float16 are float16"
 PIECES = "TorchScript does not know how many pieces a tensor of indices asks for"
 TWO = "a tensor and a list of tensors as results"
 XFAILS = {
-    "native_layer_norm-float16": MOMENTS,
-    "native_group_norm-float16": MOMENTS,
-    "native_batch_norm-float16": MOMENTS,
-    "_native_batch_norm_legit_functional-float16": MOMENTS,
-    "_batch_norm_with_update_functional-float16": MOMENTS,
     "tensor_split.tensor_indices_or_sections-cases": PIECES,
     "tensor_split.tensor_indices_or_sections-dynamic": PIECES,
     "histogramdd-float32": TWO,

@@ -241,6 +241,7 @@ CREATION = [
     row("eye", Case(lambda: torch.eye(3, dtype=torch.complex64)), static=MADE),
     row("eye.m", Case(lambda: torch.eye(3, 2, dtype=torch.complex64)), static=MADE),
     row("linspace", Case(lambda: torch.linspace(0, 1, 4, dtype=torch.complex64)), static=MADE),
+    row("logspace", Case(lambda: torch.logspace(0, 1, 4, dtype=torch.complex64)), static=MADE),
     row(
         "uniform",
         Case(lambda x: x.clone().uniform_(1, 2), Z),
