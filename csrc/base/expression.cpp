@@ -184,10 +184,12 @@ class Parser {
     const size_t begin = ++at_;
     const size_t end = text_.find(quote, begin);
     const size_t close = text_.find(')', begin);
-    if (end == text_.npos || close == text_.npos || close < end) return std::nullopt;
+    if (end == std::string_view::npos || close == std::string_view::npos || close < end)
+      return std::nullopt;
     at_ = close + 1;
     const std::string_view name = text_.substr(begin, end - begin);
-    const bool is_integer = text_.substr(end, close - end).find("integer=True") != text_.npos;
+    const bool is_integer =
+        text_.substr(end, close - end).find("integer=True") != std::string_view::npos;
     if (!is_integer || name.empty() || !std::ranges::all_of(name, is_word)) return std::nullopt;
     return named(name);
   }
