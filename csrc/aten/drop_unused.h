@@ -1,3 +1,4 @@
+// Removes the calls that a functional program does not need.
 #pragma once
 
 #include "aten/graph.h"

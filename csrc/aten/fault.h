@@ -8,7 +8,8 @@
 
 namespace onnx_native::aten {
 
-// What is wrong with a call, with the types of its arguments and its place in the user's program.
+// Describes a fault of a call: the cause, the types of its arguments and its place in the user's
+// program.
 Fault fault_at(const Node& node, std::string cause);
 
 // Adds the call and its place to an error that does not name one yet.

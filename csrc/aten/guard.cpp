@@ -21,7 +21,7 @@ using Numbers = std::vector<double>;
 // The text is not an equation of expressions that are known here.
 struct Unknown {};
 
-// What stands for the sizes that are not looked at.
+// A value for each size that the test does not vary.
 constexpr double kSomeSize = 6;
 
 double modulo(double a, double b) { return a - b * std::floor(a / b); }

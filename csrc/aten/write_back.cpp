@@ -131,8 +131,7 @@ class WriteBack {
     const Shape& shape = *base_->type.shape;
     const auto symbolic = std::count_if(shape.begin(), shape.end(),
                                         [](const Dim& size) { return !size.is_constant(); });
-    const bool has_zero =
-        std::any_of(shape.begin(), shape.end(), [](const Dim& size) { return size.equals(0); });
+    const bool has_zero = is_empty(shape);
     Argument::List sizes;
     for (size_t i = 0; i < shape.size(); ++i) {
       const bool inferred = symbolic == 1 && !has_zero && !shape[i].is_constant();

@@ -325,6 +325,10 @@ Dim numel(const Shape& shape) {
   return product;
 }
 
+bool is_empty(const Shape& shape) {
+  return std::ranges::any_of(shape, [](const Dim& size) { return size.equals(0); });
+}
+
 std::optional<std::vector<int64_t>> constant_shape(const Shape& shape) {
   std::vector<int64_t> sizes;
   sizes.reserve(shape.size());

@@ -146,6 +146,8 @@ using Shape = CheckedVector<Dim>;
 
 // Number of elements: the product of all sizes.
 Dim numel(const Shape& shape);
+// A size is the constant 0: tensors of this shape have no elements.
+bool is_empty(const Shape& shape);
 // "[batch, 4]"
 std::string str(const Shape& shape);
 // The sizes, when all are constant.

@@ -1,5 +1,5 @@
-// What is known of the order of two expressions: right near the limits of int64 too, where the
-// difference of the expressions wraps.
+// Compares two expressions, as far as ranges prove an order. The answers are right near the limits
+// of int64 too, where the difference of the expressions wraps.
 #pragma once
 
 #include "base/dim.h"

@@ -1,4 +1,4 @@
-// What Python's and sympy's spelling of integer expressions means as a Dim.
+// Turns integer expressions in the spelling of Python or sympy into Dims.
 #include <algorithm>
 
 #include "base/dim.h"

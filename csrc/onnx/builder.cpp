@@ -309,7 +309,7 @@ Value Builder::reshape(Value tensor, const Shape& shape) {
   if (from == shape) return tensor;
   // A size that stays in place is 0, and one other may be -1: then the target is constant. Not both
   // at once, because -1 beside the 0 of an empty batch has no answer.
-  bool empty = std::ranges::any_of(shape, [](const Dim& d) { return d.equals(0); });
+  bool empty = is_empty(shape);
   std::vector<int64_t> target;
   int kept = 0;
   int unknown = 0;

@@ -78,8 +78,7 @@ Shape spread(Shape sizes, size_t count) {
 std::optional<Shape> empty_result(Value x, const Shape& output_size) {
   Shape shape = part_of(x, 0, -static_cast<int64_t>(output_size.size()));
   std::ranges::copy(output_size, std::back_inserter(shape));
-  const bool is_empty = std::ranges::any_of(shape, [](const Dim& size) { return size.equals(0); });
-  return is_empty ? std::optional(shape) : std::nullopt;
+  return is_empty(shape) ? std::optional(shape) : std::nullopt;
 }
 
 Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {

@@ -71,10 +71,8 @@ Value plain(Builder& b, const Values& inputs, const Convolution& c, int64_t grou
                                           {"group", groups}};
   if (c.transposed) attributes.push_back({"output_padding", c.output_padding});
   const Value y = b.op(c.transposed ? "ConvTranspose" : "Conv", inputs, std::move(attributes));
-  const bool is_empty =
-      std::ranges::any_of(y->known_shape(), [](const Dim& size) { return size.equals(0); });
   // ONNX Runtime has no ConvTranspose whose result has no elements.
-  return c.transposed && is_empty ? b.full(y->dtype, 0, y->known_shape()) : y;
+  return c.transposed && is_empty(y->known_shape()) ? b.full(y->dtype, 0, y->known_shape()) : y;
 }
 
 // One group after the other, as many as the model computes.

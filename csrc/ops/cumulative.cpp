@@ -11,10 +11,6 @@
 namespace onnx_native::ops {
 namespace {
 
-bool is_empty(Value x) {
-  return std::ranges::any_of(x->known_shape(), [](const Dim& dim) { return dim.equals(0); });
-}
-
 using Step = std::function<Values(const Values& state, Value element)>;
 
 // A Scan along the axis: `step` makes the next state from the state and the next slice; the states
@@ -72,12 +68,12 @@ Value cumsum(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
 
 Value cumprod(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
   const Value x = for_sum(b, self, dtype);
-  if (x->rank() == 0 || is_empty(x)) return x;
+  if (x->rank() == 0 || is_empty(x->known_shape())) return x;
   return running_product(b, x, normalize_axis(dim, x->rank()));
 }
 
 Value log_cumsum_exp(Builder& b, Value self, int64_t dim) {
-  if (self->rank() == 0 || is_empty(self)) return self;
+  if (self->rank() == 0 || is_empty(self->known_shape())) return self;
   const Value x = b.cast(self, accumulation_dtype(self->dtype));
   const int64_t axis = normalize_axis(dim, x->rank());
   const Value start = b.like(x, -std::numeric_limits<double>::infinity());
@@ -105,7 +101,7 @@ std::array<Value, 2> cumulative_extreme(Builder& b, Value self, int64_t dim, Ext
   const DType dtype = self->dtype;
   const Value x = dtype == DType::boolean ? b.cast(self, DType::i32) : self;
   const int64_t axis = normalize_axis(dim, x->rank());
-  if (is_empty(x)) return {self, b.full(DType::i64, 0, x->known_shape())};
+  if (is_empty(x->known_shape())) return {self, b.full(DType::i64, 0, x->known_shape())};
   const Value start = b.like(x, extreme == Extreme::greatest ? least(x->dtype) : most(x->dtype));
   // State: value, its index, index of the next element.
   const Values results =

@@ -87,14 +87,10 @@ std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized
   return {outputs[0], b.cast(m.mean, dtype), b.cast(m.inverse_std, dtype)};
 }
 
-// ONNX Runtime does not take empty tensors here, and ATen does not look at their parameters.
-bool is_empty(Value x) {
-  return std::ranges::any_of(x->known_shape(), [](const Dim& size) { return size.equals(0); });
-}
-
 Value batch_norm_inference(Builder& b, Value x, Value weight, Value bias, Value mean,
                            Value variance, const Number& eps) {
-  if (is_empty(x)) return x;
+  // ONNX Runtime does not take empty tensors here, and ATen does not look at their parameters.
+  if (is_empty(x->known_shape())) return x;
   const DType parameters = weight ? weight->dtype : bias ? bias->dtype : mean->dtype;
   if (!weight) weight = b.full(parameters, 1.0, {x->dim(1)});
   if (!bias) bias = b.full(parameters, 0.0, {x->dim(1)});
@@ -193,7 +189,7 @@ bool may_be_empty(Value x) {
 Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::optional<Value> bias,
                     std::optional<Value> running_mean, std::optional<Value> running_var,
                     bool use_input_stats, Ignored, const Number& eps, Ignored) {
-  if (is_empty(input)) return input;
+  if (is_empty(input->known_shape())) return input;
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (!use_input_stats)
     return batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
@@ -214,7 +210,7 @@ Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::o
 // The result; mean and inverse standard deviation of each group.
 std::array<Value, 3> group_norm(Builder& b, Value input, const Dim& groups, Value weight,
                                 Value bias, const Number& eps, bool with_moments) {
-  if (is_empty(input) && !with_moments) return {input, nullptr, nullptr};
+  if (is_empty(input->known_shape()) && !with_moments) return {input, nullptr, nullptr};
   const Shape shape = input->known_shape();
   const Shape channels = part_of(shape, 1);
   const Dim members = Dim::floor_div(numel(channels), groups);

@@ -15,7 +15,7 @@ using aten::Value;
 
 namespace {
 
-// What a value is a view of, in its graph.
+// Returns the value of the graph that `value` is a view of.
 const Value* view_root(const Value* value) {
   while (value->producer) {
     const aten::Node& made = *value->producer;

@@ -1,4 +1,4 @@
-// What programs ask of the strides of tensors.
+// Evaluates the calls that ask for strides: is_contiguous, stride, storage_offset.
 #include "aten/strides.h"
 
 #include <algorithm>
