@@ -171,3 +171,30 @@ def test_an_export_in_the_middle_of_training(dtype: torch.dtype) -> None:
     loss.backward()
     torch.testing.assert_close(program(x)[0], module(x).detach(), rtol=1e-4, atol=1e-5)
     optimizer.step()
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = torch.nn.LSTM(3, 2)
+        self.gru = torch.nn.GRU(3, 2)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.lstm(x)[0], self.gru(x)[0]
+
+
+@pytest.mark.parametrize("order", [[True, False], [False, True]], ids=["dynamic first", "last"])
+def test_captures_before_do_not_matter(order: list[bool]) -> None:
+    model = Recurrent().eval()
+    for is_dynamic in order:
+        x = torch.randn(4, 2, 3) if is_dynamic else torch.randn(4, 0, 3)
+        program = torch.onnx.export(
+            model,
+            (x,),
+            dynamo=True,
+            dynamic_shapes=({0: torch.export.Dim("length")},) if is_dynamic else None,
+            verbose=False,
+        )
+        assert program is not None
+        dims = program.model_proto.graph.input[0].type.tensor_type.shape.dim
+        assert dims[0].dim_param == ("length" if is_dynamic else "")

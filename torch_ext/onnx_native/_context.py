@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -26,7 +27,26 @@ def neutral() -> Iterator[None]:
         if torch.get_default_device().type != "cpu":
             stack.enter_context(torch.device("cpu"))
         stack.enter_context(_no_autocast())
+        stack.enter_context(_fresh_recurrences())
         yield
+
+
+@contextmanager
+def _fresh_recurrences() -> Iterator[None]:
+    """Lets a capture not depend on the captures before it in the process.
+
+    Where dimensions are dynamic, torch.onnx registers other decompositions of recurrent layers for
+    the time of a capture. The operators' dispatch caches do not notice: whichever decomposition ran
+    first in the process would stay.
+    """
+    operators: Any = (torch.ops.aten.lstm.input, torch.ops.aten.gru.input)
+    for operator in operators:
+        operator._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for operator in operators:
+            operator._dispatch_cache.clear()
 
 
 @contextmanager
