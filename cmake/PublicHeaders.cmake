@@ -9,7 +9,7 @@ list(APPEND public_headers
   base/checked_vector.h base/dim.h base/dtype.h base/error.h base/scalar.h base/tensor_data.h
   aten/default_dtype.h aten/graph.h aten/schema.h
   onnx/builder.h onnx/graph.h onnx/infer.h onnx/number.h
-  ops/binder.h ops/call.h ops/op_table.h)
+  ops/engine/binder.h ops/engine/call.h ops/engine/op_table.h)
 foreach(header ${public_headers})
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "csrc/${header}")
   file(READ "csrc/${header}" text)

@@ -3,8 +3,11 @@
 # One object library per folder of csrc/. A room compiles against one include folder of its own,
 # build/rooms/NAME, made of links to the rooms that it may include: anything else is not found.
 # `onnx_native` among the rooms stands for the public headers, csrc/include/onnx_native.
-# A room without sources yet is left out; rooms_built lists the others.
+# A room inside another one is declared before it. Its target has _ for /: room_ops_engine.
+# A room without sources yet is left out; rooms_built lists the others' targets, room_sources their
+# sources.
 set(rooms_built)
+set(room_sources)
 set(onnx_native_warnings -Wall -Wextra -Werror
   # False positives of GCC 12 at -O2 (PR105329, PR105651, PR107138 and kin).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict;-Wno-maybe-uninitialized;-Wno-stringop-overflow;-Wno-array-bounds>
@@ -23,6 +26,8 @@ function(onnx_native_include_folder name out)
     else()
       set(target "${PROJECT_SOURCE_DIR}/csrc/${seen}")
     endif()
+    get_filename_component(parent "${folder}/${seen}" DIRECTORY)
+    file(MAKE_DIRECTORY "${parent}")
     file(CREATE_LINK "${target}" "${folder}/${seen}" SYMBOLIC)
   endforeach()
   set(${out} "${folder}" PARENT_SCOPE)
@@ -31,9 +36,12 @@ endfunction()
 function(onnx_native_room name)
   cmake_parse_arguments(PARSE_ARGV 1 room "" "" "SEES;NEEDS")
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/csrc/${name}/*.cpp")
+  list(REMOVE_ITEM sources ${room_sources})
   if(NOT sources)
     return()
   endif()
+  set(room_sources ${room_sources} ${sources} PARENT_SCOPE)
+  string(REPLACE "/" "_" name "${name}")
   onnx_native_include_folder(${name} folder ${room_SEES})
   add_library(room_${name} OBJECT ${sources})
   target_include_directories(room_${name} PRIVATE "${folder}")

@@ -6,7 +6,7 @@
 
 #include "aten/default_dtype.h"
 #include "aten/visit.h"
-#include "ops/lower.h"
+#include "ops/engine/lower.h"
 
 namespace onnx_native {
 namespace {

@@ -9,7 +9,7 @@
 #include "aten/visit.h"
 #include "onnx/kernels.h"
 #include "onnx/schema.h"
-#include "ops/lower.h"
+#include "ops/engine/lower.h"
 #include "passes/passes.h"
 
 namespace onnx_native {

@@ -12,7 +12,7 @@
 #include "onnx/graph.h"
 #include "onnx_native/export.h"
 #include "onnx_native/inspect.h"
-#include "ops/lower.h"
+#include "ops/engine/lower.h"
 
 namespace onnx_native {
 

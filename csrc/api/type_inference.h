@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "ops/lower.h"
+#include "ops/engine/lower.h"
 #include "readers/jit/reader.h"
 
 namespace onnx_native {

@@ -1,7 +1,7 @@
 // The families of operators, one file each; register_all.cpp calls them.
 #pragma once
 
-#include "ops/op_table.h"
+#include "ops/engine/op_table.h"
 
 namespace onnx_native::ops {
 
@@ -65,6 +65,9 @@ void register_dropout(OpTable& ops);
 void register_random(OpTable& ops);
 // After the entries that they run.
 void register_complex(OpTable& ops);
+void register_complex_views(OpTable& ops);
+void register_complex_sums(OpTable& ops);
+void register_complex_functions(OpTable& ops);
 void register_hash(OpTable& ops);
 void register_fourier(OpTable& ops);
 

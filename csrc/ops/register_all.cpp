@@ -1,8 +1,10 @@
 #include "ops/families.h"
+#include "ops/formulas/compositions.h"
 
 namespace onnx_native::ops {
 
 void register_all(OpTable& ops) {
+  ops.set_compositions(compositions());
   register_control_flow(ops);
   register_calculus(ops);
   register_numbers(ops);
@@ -61,9 +63,21 @@ void register_all(OpTable& ops) {
   register_dropout(ops);
   register_random(ops);
   register_complex(ops);
+  register_complex_views(ops);
+  register_complex_sums(ops);
+  register_complex_functions(ops);
   register_hash(ops);
   register_fourier(ops);
   register_prims(ops);  // aliases of the above
+}
+
+OpTable& op_table() {
+  static OpTable table = [] {
+    OpTable ops;
+    register_all(ops);
+    return ops;
+  }();
+  return table;
 }
 
 }  // namespace onnx_native::ops

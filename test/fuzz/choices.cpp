@@ -1,7 +1,7 @@
 #include "fuzz/choices.h"
 
 #include "aten/schema.h"
-#include "ops/op_table.h"
+#include "ops/engine/op_table.h"
 
 namespace onnx_native::fuzz {
 

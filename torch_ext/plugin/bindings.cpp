@@ -5,7 +5,7 @@
 #include "aten/graph.h"
 #include "aten/guard.h"
 #include "cli/command_line.h"
-#include "ops/op_table.h"
+#include "ops/engine/op_table.h"
 #include "plugin/fx_reader.h"
 #include "plugin/jit_program.h"
 #include "plugin/py_error.h"

@@ -9,7 +9,7 @@
 #include "api/export.h"
 #include "api/type_inference.h"
 #include "aten/torch_types.h"
-#include "ops/op_table.h"
+#include "ops/engine/op_table.h"
 #include "readers/jit/reader.h"
 
 namespace onnx_native::plugin {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "aten/visit.h"
-#include "ops/onnx_call.h"
+#include "ops/engine/onnx_call.h"
 #include "plugin/py_lowering.h"
 
 namespace onnx_native::plugin {

@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "ops/lower.h"
+#include "ops/engine/lower.h"
 #include "plugin/fx_graph_reader.h"
 
 namespace onnx_native::plugin {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "aten/schema.h"
-#include "ops/op_table.h"
+#include "ops/engine/op_table.h"
 #include "plugin/fx_types.h"
 
 namespace onnx_native::plugin {

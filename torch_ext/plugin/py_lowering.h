@@ -3,7 +3,7 @@
 
 #include <torch/csrc/utils/pybind.h>
 
-#include "ops/call.h"
+#include "ops/engine/call.h"
 
 namespace onnx_native::plugin {
 

@@ -4,15 +4,15 @@
 //     return b.Mul(b.op("Gelu", {x}), b.like(x, scale));
 //   });
 //
-// The lambda's parameters follow the operator's schema: the table is at the top of ops/binder.h.
-// What Builder can do is in onnx/builder.h.
+// The lambda's parameters follow the operator's schema: the table is at the top of
+// ops/engine/binder.h. What Builder can do is in onnx/builder.h.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include "ops/op_table.h"
+#include "ops/engine/op_table.h"
 
 namespace onnx_native {
 

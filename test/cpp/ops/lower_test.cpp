@@ -1,8 +1,8 @@
-#include "ops/lower.h"
+#include "ops/engine/lower.h"
 
 #include <gtest/gtest.h>
 
-#include "ops/axes.h"
+#include "ops/formulas/axes.h"
 
 namespace onnx_native::ops {
 namespace {

@@ -4,7 +4,7 @@ import onnx_native
 import pytest
 import torch
 
-# Kind of parameter -> types of schema arguments that it reads (csrc/ops/binder.h).
+# Kind of parameter -> types of schema arguments that it reads (csrc/ops/engine/binder.h).
 ACCEPTED = {
     "Value": {"Tensor", "Scalar", "SymInt", "int", "float", "bool"},
     "Value?": {"Tensor?", "Scalar?", "int?", "float?", "SymInt?"},

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/activation.cpp."""
+"""Rows of csrc/ops/nn/activation.cpp."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/attention.cpp."""
+"""Rows of csrc/ops/nn/attention.cpp."""
 
 from typing import Any
 

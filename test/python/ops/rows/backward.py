@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/backward.cpp."""
+"""Rows of csrc/ops/nn/backward.cpp."""
 
 import torch
 from torch.nn import functional as F

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/binary.cpp."""
+"""Rows of csrc/ops/math/binary.cpp."""
 
 import math
 from collections.abc import Callable

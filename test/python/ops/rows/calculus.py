@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/calculus.cpp."""
+"""Rows of csrc/ops/math/calculus.cpp."""
 
 import torch
 

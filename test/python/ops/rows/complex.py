@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/complex*.cpp: calls with complex tensors."""
+"""Rows of csrc/ops/complex/*.cpp: calls with complex tensors."""
 
 from collections.abc import Callable
 from typing import Any

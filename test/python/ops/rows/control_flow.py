@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/control_flow.cpp: programs that branch and loop."""
+"""Rows of csrc/ops/program/control_flow.cpp: programs that branch and loop."""
 
 import torch
 from torch._higher_order_ops.map import map as map_over

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/conv.cpp."""
+"""Rows of csrc/ops/nn/conv.cpp."""
 
 import torch
 

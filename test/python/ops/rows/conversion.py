@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/conversion.cpp."""
+"""Rows of csrc/ops/tensor/conversion.cpp."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/creation.cpp."""
+"""Rows of csrc/ops/tensor/creation.cpp."""
 
 import torch
 

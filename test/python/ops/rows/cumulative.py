@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/cumulative.cpp."""
+"""Rows of csrc/ops/math/cumulative.cpp."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/distance.cpp."""
+"""Rows of csrc/ops/linalg/distance.cpp."""
 
 import math
 

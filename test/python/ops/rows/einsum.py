@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/einsum.cpp."""
+"""Rows of csrc/ops/linalg/einsum.cpp."""
 
 import torch
 

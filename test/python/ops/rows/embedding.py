@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/embedding.cpp."""
+"""Rows of csrc/ops/nn/embedding.cpp."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/fourier.cpp."""
+"""Rows of csrc/ops/signal/fourier.cpp."""
 
 from typing import Any
 

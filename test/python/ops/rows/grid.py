@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/grid.cpp."""
+"""Rows of csrc/ops/nn/grid.cpp."""
 
 import torch
 

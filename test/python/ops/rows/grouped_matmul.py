@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/grouped_matmul.cpp."""
+"""Rows of csrc/ops/nn/grouped_matmul.cpp."""
 
 import torch
 from models.torchvision_kernels import load_torchvision_kernels

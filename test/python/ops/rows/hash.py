@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/hash.cpp."""
+"""Rows of csrc/ops/tensor/hash.cpp."""
 
 import math
 

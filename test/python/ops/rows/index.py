@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/index.cpp."""
+"""Rows of csrc/ops/tensor/index.cpp."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/join.cpp."""
+"""Rows of csrc/ops/tensor/join.cpp."""
 
 import torch
 from torch.nn.utils.rnn import pad_sequence

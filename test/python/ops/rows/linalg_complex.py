@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/linalg_complex.cpp. Matrices are given by their parts."""
+"""Rows of csrc/ops/linalg/complex.cpp. Matrices are given by their parts."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/linalg_eig.cpp. Eigenvalues have no order and vectors any phase, so that what
+"""Rows of csrc/ops/linalg/eig.cpp. Eigenvalues have no order and vectors any phase, so that what
 does not depend on them is compared."""
 
 import torch

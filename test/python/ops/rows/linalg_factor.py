@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/linalg_factor.cpp."""
+"""Rows of csrc/ops/linalg/factor.cpp."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/linalg_ldl.cpp."""
+"""Rows of csrc/ops/linalg/ldl.cpp."""
 
 import torch
 

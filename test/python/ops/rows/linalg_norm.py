@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/linalg_norm.cpp."""
+"""Rows of csrc/ops/linalg/norm.cpp."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/linalg_solve.cpp."""
+"""Rows of csrc/ops/linalg/solve.cpp."""
 
 import torch
 

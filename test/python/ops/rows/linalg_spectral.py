@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/linalg_spectral.cpp. Vectors have signs, and of equal values more freedom, so
+"""Rows of csrc/ops/linalg/spectral.cpp. Vectors have signs, and of equal values more freedom, so
 that products are compared in which it cancels."""
 
 import torch

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/logic.cpp."""
+"""Rows of csrc/ops/math/logic.cpp."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/loss.cpp."""
+"""Rows of csrc/ops/nn/loss.cpp."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/matmul.cpp."""
+"""Rows of csrc/ops/linalg/matmul.cpp."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/matrix_function.cpp."""
+"""Rows of csrc/ops/linalg/matrix_function.cpp."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/norm.cpp."""
+"""Rows of csrc/ops/nn/norm.cpp."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/numbers.cpp."""
+"""Rows of csrc/ops/math/numbers.cpp."""
 
 import math
 from collections.abc import Callable

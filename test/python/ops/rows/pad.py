@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/pad.cpp."""
+"""Rows of csrc/ops/tensor/pad.cpp."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/pool.cpp, adaptive_pool.cpp and fractional_pool.cpp."""
+"""Rows of csrc/ops/nn/pool.cpp, adaptive_pool.cpp and fractional_pool.cpp."""
 
 from typing import Any
 

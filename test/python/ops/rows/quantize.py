@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/quantize.cpp.
+"""Rows of csrc/ops/nn/quantize.cpp.
 
 Scales are powers of two where a quotient could fall between two integers: eager multiplies by the
 scale's reciprocal, ONNX divides.

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/reduction.cpp."""
+"""Rows of csrc/ops/math/reduction.cpp."""
 
 import math
 

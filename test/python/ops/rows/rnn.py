@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/rnn.cpp."""
+"""Rows of csrc/ops/nn/rnn.cpp."""
 
 from typing import Any
 

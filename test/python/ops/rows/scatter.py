@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/scatter.cpp."""
+"""Rows of csrc/ops/tensor/scatter.cpp."""
 
 import math
 

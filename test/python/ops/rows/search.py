@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/search.cpp."""
+"""Rows of csrc/ops/tensor/search.cpp."""
 
 import math
 

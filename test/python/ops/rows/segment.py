@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/segment.cpp."""
+"""Rows of csrc/ops/tensor/segment.cpp."""
 
 import math
 

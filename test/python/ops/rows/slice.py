@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/slice.cpp."""
+"""Rows of csrc/ops/tensor/slice.cpp."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/sort.cpp."""
+"""Rows of csrc/ops/tensor/sort.cpp."""
 
 import math
 

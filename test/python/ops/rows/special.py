@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/special.cpp, special_bessel.cpp, special_error.cpp, special_gamma.cpp and
+"""Rows of csrc/ops/math/special.cpp, special_bessel.cpp, special_error.cpp, special_gamma.cpp and
 special_polynomials.cpp."""
 
 import math

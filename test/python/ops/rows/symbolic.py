@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/symbolic.cpp: numbers that the model reads from tensors and computes with."""
+"""Rows of csrc/ops/program/symbolic.cpp: numbers read from tensors, and arithmetic with them."""
 
 import math
 from typing import cast

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/transformer.cpp."""
+"""Rows of csrc/ops/nn/transformer.cpp."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/unary.cpp."""
+"""Rows of csrc/ops/math/unary.cpp."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/upsample.cpp and resample.cpp."""
+"""Rows of csrc/ops/nn/upsample.cpp and resample.cpp."""
 
 from typing import Any
 

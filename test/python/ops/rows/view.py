@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/view.cpp."""
+"""Rows of csrc/ops/tensor/view.cpp."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/vision.cpp."""
+"""Rows of csrc/ops/nn/vision.cpp."""
 
 from typing import Any
 

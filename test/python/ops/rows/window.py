@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/window.cpp; dynamic lengths are in test_windows.py."""
+"""Rows of csrc/ops/signal/window.cpp; dynamic lengths are in test_windows.py."""
 
 import torch
 

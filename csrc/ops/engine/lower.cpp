@@ -1,0 +1,438 @@
+#include "ops/engine/lower.h"
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <new>
+#include <stdexcept>
+#include <unordered_set>
+
+#include "aten/fault.h"
+#include "aten/visit.h"
+#include "ops/engine/onnx_call.h"
+#include "ops/engine/size_call.h"
+
+namespace onnx_native::ops {
+namespace {
+
+// Whether `node` is arithmetic whose result has a name that none of its operands mentions: readers
+// name so what they cannot express (3 * round(s0 / 2)).
+bool names_its_result(const aten::Node& node) {
+  const Dim& result = *node.outputs[0]->type.dim;
+  if (!node.op.starts_with("python::") || !result.is_symbol()) return false;
+  const std::string symbol = result.str();
+  return std::ranges::none_of(node.arguments, [&symbol](const aten::Argument& argument) {
+    const aten::Value* operand = argument.as_value();
+    if (!operand || !operand->type.dim) return false;
+    const std::vector<std::string> symbols = operand->type.dim->symbols();
+    return std::ranges::find(symbols, symbol) != symbols.end();
+  });
+}
+
+// A sym_int whose expression is known needs no node: the Builder computes it from sizes when
+// somebody asks. What is read from a tensor is known to nobody before.
+bool is_known_size(const aten::Node& node) {
+  if (node.op == "aten::item" || node.op == "aten::_local_scalar_dense" ||
+      node.op.starts_with("higher_order::")) {
+    return false;
+  }
+  const bool known = std::ranges::all_of(node.outputs, [](const aten::Value* output) {
+    return output->type.kind == aten::Type::Kind::sym_int && output->type.dim.has_value();
+  });
+  return known && !node.outputs.empty() && !names_its_result(node);
+}
+
+}  // namespace
+
+Lowerer::Lowerer(Builder& builder, Lowerings lowerings) : builder_(builder), lowerings_(lowerings) {
+  builder.set_compositions(lowerings_.table().compositions());
+}
+
+aten::Type lowered_type(const aten::Type& type) {
+  aten::Type result = type;
+  if (!type.is_tensor() || !is_complex(type.dtype)) return result;
+  result.dtype = real_dtype(type.dtype);
+  if (result.shape) result.shape->emplace_back(2);
+  return result;
+}
+
+TensorData lowered_data(const TensorData& data) {
+  TensorData result = data;
+  if (!is_complex(data.dtype)) return result;
+  result.dtype = real_dtype(data.dtype);
+  result.shape.push_back(2);
+  if (!result.strides.empty()) {
+    for (int64_t& stride : result.strides) stride *= 2;
+    result.strides.push_back(1);
+  }
+  return result;
+}
+
+Key key_of(const aten::Node& node) {
+  Key key = Key::dense;
+  if (!node.schema) return key;  // control flow only hands its tensors on
+  auto visit = [&](const aten::Value* value) {
+    if (value->type.quantized) key = Key::quantized;
+    if (key == Key::dense && value->type.is_tensor() && is_complex(value->type.dtype))
+      key = Key::complex;
+  };
+  for (const auto& argument : node.arguments) {
+    if (argument.get<std::complex<double>>() && key == Key::dense) key = Key::complex;
+    aten::for_each_value(argument, visit);
+  }
+  for (const aten::Value* output : node.outputs) visit(output);
+  return key;
+}
+
+std::vector<const aten::Node*> live_nodes(const aten::Graph& graph) {
+  std::unordered_set<const aten::Value*> needed;
+  auto need = [&](const aten::Value* value) { needed.insert(value); };
+  for (const auto& output : graph.outputs) aten::for_each_value(output, need);
+  std::vector<const aten::Node*> live;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (std::ranges::none_of((*node)->outputs,
+                             [&](const aten::Value* v) { return needed.contains(v); }))
+      continue;
+    live.push_back(*node);
+    for (const auto& argument : (*node)->arguments) aten::for_each_value(argument, need);
+  }
+  std::ranges::reverse(live);
+  return live;
+}
+
+const Lowering* Lowerings::preferred(const aten::Node& node) const {
+  return foreign_ ? foreign_->preferred(node) : nullptr;
+}
+
+const Lowering* Lowerings::find(const aten::Node& node) const {
+  if (const Lowering* lowering = preferred(node)) return lowering;
+  if (const Lowering* native = table_.find(node.op, key_of(node))) return native;
+  if (const Lowering* node_itself = find_onnx_call(node.op)) return node_itself;
+  return foreign_ ? foreign_->fallback(node) : nullptr;
+}
+
+std::vector<const aten::Node*> missing_operators(const aten::Graph& graph,
+                                                 const Lowerings& lowerings) {
+  std::vector<const aten::Node*> missing;
+  for (const aten::Node* node : live_nodes(graph)) {
+    for (const auto& argument : node->arguments) {
+      if (const auto* body = argument.get<std::shared_ptr<aten::Graph>>())
+        std::ranges::copy(missing_operators(**body, lowerings), std::back_inserter(missing));
+    }
+    if (is_known_size(*node)) continue;
+    if (!lowerings.find(*node)) missing.push_back(node);
+  }
+  return missing;
+}
+
+void check_operators(const aten::Graph& graph, const Lowerings& lowerings) {
+  const std::vector<const aten::Node*> missing = missing_operators(graph, lowerings);
+  if (missing.empty()) return;
+  std::vector<Fault> faults;
+  std::unordered_set<std::string> seen;
+  for (const aten::Node* node : missing) {
+    const std::string key = node->op + (key_of(*node) == Key::complex ? " of complex tensors" : "");
+    if (seen.insert(key).second)
+      faults.push_back(aten::fault_at(*node, key + " has no ONNX lowering"));
+  }
+  throw ExportError(ErrorKind::unsupported_operator, std::move(faults),
+                    "register a lowering: @onnx_native.lowering(\"" + missing[0]->op +
+                        "\"), see docs/custom-ops.md");
+}
+
+Lowered Lowerer::lowered(const aten::Argument& argument) {
+  if (aten::Value* value = argument.as_value()) {
+    auto it = environment_.find(value);
+    if (it == environment_.end())
+      fail(ErrorKind::internal, "%", value->name, " is used before it is made");
+    return it->second;
+  }
+  if (const auto* n = argument.get<int64_t>()) return Dim(*n);
+  if (const auto* n = argument.get<double>()) return builder_.scalar(default_dtype(), *n);
+  if (const auto* n = argument.get<bool>()) return builder_.boolean(*n);
+  fail(ErrorKind::unsupported, "a value that is neither a tensor nor a number");
+}
+
+void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
+  const aten::Type& recorded = node.outputs[i]->type;
+  const bool pairs = recorded.is_tensor() && is_complex(recorded.dtype);
+  const aten::Type expected = pairs ? lowered_type(recorded) : recorded;
+  if (expected.kind == aten::Type::Kind::sym_int) {
+    if (!expected.dim) return;
+    // The program's name for a size that the model computes.
+    if (result.value) {
+      builder_.bind(*expected.dim, result.value);
+    } else if (result.dim && !(*result.dim == *expected.dim)) {
+      builder_.bind(*expected.dim, builder_.dim_value(*result.dim));
+    }
+    result = Lowered(*expected.dim);
+    return;
+  }
+  if (!expected.is_tensor()) return;
+  if (!result.value) fail(ErrorKind::internal, "result ", i, " is not a tensor");
+  Value value = result.value;
+  // torch.onnx.ops.symbolic has uint8 for 4-bit integers, which torch lacks.
+  const bool stands_for_it = node.op.starts_with("onnx_symbolic::") && item_size(value->dtype) == 0;
+  if (expected.dtype != DType::undefined && value->dtype != expected.dtype && !stands_for_it)
+    fail(ErrorKind::internal, "result ", i, " is ", name(value->dtype), " where the program has ",
+         name(expected.dtype));
+  if (!expected.shape) return;
+  if (!value->shape) {
+    value->shape = expected.shape;
+  } else {
+    check_sizes(*expected.shape, value, i);
+  }
+  builder_.bind_sizes(value);
+}
+
+namespace {
+
+// The divisions, remainders, extrema and broadcasts that the model computes for a size.
+int64_t count_operations(const Dim& size) {
+  int64_t count = 0;
+  for (const Dim::Term& term : size.terms()) {
+    for (const Dim::Factor& factor : term.factors) {
+      if (factor.kind != Dim::Atom::symbol) ++count;
+      for (const Dim& operand : factor.operands) count += count_operations(operand);
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
+bool Lowerer::is_better(const Dim& computed, const Dim& recorded) const {
+  if (distrusts_record_) return true;
+  // More would cost nodes, and sizes below those of the capture seldom mean anything there.
+  const bool is_cheap =
+      recorded.is_constant() || count_operations(computed) <= count_operations(recorded) + 1;
+  return is_cheap && computed.as_captured() == recorded.as_captured();
+}
+
+void Lowerer::check_sizes(const Shape& recorded, Value value, size_t i) const {
+  Shape& shape = *value->shape;
+  const auto differs = [&] {
+    fail(ErrorKind::internal, "result ", i, " has shape ", str(shape), " where the program has ",
+         str(recorded));
+  };
+  if (shape.size() != recorded.size()) differs();
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    Dim& dim = shape[axis];
+    const Dim& known = recorded[axis];
+    // A constant is what inference proved; else the program's own name for the size, unless it
+    // holds at fewer sizes.
+    if (dim == known || is_better(dim, known)) continue;
+    if (dim.is_constant() && known.is_constant()) differs();
+    if (!dim.is_constant()) dim = known;
+  }
+}
+
+namespace {
+
+// Runs `work` on a node and adds the node to its errors.
+template <class Work>
+auto located(const aten::Node& node, const Work& work) {
+  const auto wrong = [&node](const char* cause) {
+    return ExportError(ErrorKind::unsupported, {aten::fault_at(node, cause)});
+  };
+  try {
+    return work();
+  } catch (ExportError& error) {
+    aten::add_place(error, node);
+    throw;
+  } catch (const std::out_of_range&) {  // of an element that is not there
+    throw wrong("inconsistent arguments");
+  } catch (const std::bad_optional_access&) {  // an argument that is None
+    throw wrong("inconsistent arguments");
+  } catch (const std::length_error&) {  // of a vector with as many elements as a number says
+    throw wrong("a tensor larger than memory");
+  } catch (const std::bad_alloc&) {
+    throw wrong("a tensor larger than memory");
+  }
+}
+
+}  // namespace
+
+namespace {
+
+// The default dtype that a recorded result shows: it is floating, and no argument says so. A
+// program may be exported under another default than it was captured under.
+DType default_dtype_of(const aten::Node& node) {
+  if (!node.schema || node.outputs.empty() || !node.outputs[0]->type.is_tensor())
+    return default_dtype();
+  bool given = false;
+  for (const aten::Argument& argument : node.arguments) {
+    given |= argument.get<DType>() != nullptr;
+    aten::for_each_value(argument, [&](const aten::Value* value) {
+      const DType dtype = value->type.dtype;
+      given |= value->type.is_tensor() &&
+               (dtype == DType::undefined || is_floating(dtype) || is_complex(dtype));
+    });
+  }
+  const DType result = node.outputs[0]->type.dtype;
+  if (given || result == DType::undefined) return default_dtype();
+  if (is_complex(result)) return real_dtype(result);
+  return is_floating(result) ? result : default_dtype();
+}
+
+}  // namespace
+
+Results Lowerer::run(const aten::Node& node) {
+  const aten::DefaultDType scope(default_dtype_of(node));
+  builder_.set_location(node.location);
+  const Lowering* lowering = lowerings_.find(node);
+  if (!lowering) fail(ErrorKind::unsupported_operator, node.op, " has no ONNX lowering");
+  return lowering->run(Call(*this, builder_, node, environment_));
+}
+
+namespace {
+
+// The arguments of a call with the constants that the program was captured with, in place of sizes
+// that the model computes: as long as this lives.
+class CapturedArguments {
+ public:
+  CapturedArguments(const aten::Node& node, Environment& environment) {
+    const auto visit = [&](const aten::Value* argument) {
+      const auto at = environment.find(argument);
+      if (at == environment.end()) return;
+      Lowered& known = at->second;
+      if (known.dim) {
+        if (const auto number = changing(*known.dim)) numbers_.emplace_back(&*known.dim, *number);
+      }
+      if (known.value && known.value->shape) add(*known.value->shape);
+    };
+    for (const aten::Argument& argument : node.arguments) aten::for_each_value(argument, visit);
+  }
+  CapturedArguments(const CapturedArguments&) = delete;
+  CapturedArguments& operator=(const CapturedArguments&) = delete;
+  ~CapturedArguments() {
+    std::ranges::reverse(numbers_);  // a tensor may be there twice
+    if (is_applied_) swap();
+  }
+
+  bool empty() const { return numbers_.empty(); }
+  void apply() {
+    swap();
+    is_applied_ = true;
+  }
+
+ private:
+  // The constant, if the size is not one already.
+  static std::optional<int64_t> changing(const Dim& size) {
+    return size.is_constant() ? std::nullopt : size.as_captured().constant();
+  }
+
+  void add(Shape& shape) {
+    for (Dim& size : shape) {
+      if (const auto number = changing(size)) numbers_.emplace_back(&size, *number);
+    }
+  }
+
+  void swap() {
+    for (auto& [place, number] : numbers_) std::swap(*place, number);
+  }
+
+  std::vector<std::pair<Dim*, Dim>> numbers_;
+  bool is_applied_ = false;
+};
+
+bool has_recorded_ranks(const aten::Node& node, const Results& results) {
+  for (size_t i = 0; i < std::min(results.size(), node.outputs.size()); ++i) {
+    const auto& recorded = lowered_type(node.outputs[i]->type).shape;
+    const Value value = results[i].value;
+    if (recorded && value && value->shape && value->shape->size() != recorded->size()) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Results Lowerer::run_at_all_sizes(const aten::Node& node) {
+  CapturedArguments captured(node, environment_);
+  if (captured.empty()) return run(node);
+  const size_t before = builder_.graph().nodes.size();
+  Results results;
+  std::exception_ptr refusal;
+  try {
+    builder_.scoped([&] { results = run(node); });
+    if (results.size() >= node.outputs.size()) return results;
+  } catch (const ExportError&) {
+    refusal = std::current_exception();
+  }
+  while (builder_.graph().nodes.size() > before)
+    builder_.graph().erase(builder_.graph().nodes.back());
+  captured.apply();
+  builder_.scoped([&] { results = run(node); });
+  // torch may record parts that keep the dimension where its size changes.
+  if (refusal && !has_recorded_ranks(node, results)) std::rethrow_exception(refusal);
+  return results;
+}
+
+Dim Lowerer::known_size(const aten::Node& node, const aten::Value& output) {
+  const Dim& recorded = *output.type.dim;
+  const std::optional<Dim> computed =
+      node.outputs.size() == 1 ? computed_size(node, environment_) : std::nullopt;
+  if (!computed || *computed == recorded) return recorded;
+  if (may_be_misrecorded(node, environment_)) distrusts_record_ = true;
+  return is_better(*computed, recorded) ? *computed : recorded;
+}
+
+Results Lowerer::results_of(const aten::Node& node) {
+  return located(node, [&] { return run(node); });
+}
+
+void Lowerer::lower(const aten::Node& node) {
+  located(node, [&] {
+    if (is_known_size(node) && !lowerings_.preferred(node)) {
+      for (const aten::Value* output : node.outputs)
+        environment_[output] = known_size(node, *output);
+      return;
+    }
+    Results results = run_at_all_sizes(node);
+    if (results.size() < node.outputs.size())
+      fail(ErrorKind::internal, "the lowering gave ", results.size(), " of ", node.outputs.size(),
+           " results");
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      if (results[i].value || results[i].dim) check_result(node, i, results[i]);
+      environment_[node.outputs[i]] = std::move(results[i]);
+    }
+  });
+}
+
+void Lowerer::lower(const aten::Graph& graph) {
+  for (const aten::Node* node : live_nodes(graph)) lower(*node);
+}
+
+Results Call::inline_body(const aten::Graph& body, const Results& arguments) const {
+  return lowerer_.inline_body(body, arguments);
+}
+
+void Lowerer::bind_input(const aten::Value& input, Lowered argument) {
+  const aten::Type& type = input.type;
+  // A sub-graph has its own name for a number that it is given.
+  if (type.kind == aten::Type::Kind::sym_int && type.dim && type.dim->is_symbol()) {
+    bool same = argument.dim && *argument.dim == *type.dim;
+    if (!same)
+      builder_.shadow(*type.dim,
+                      argument.value ? argument.value : builder_.dim_value(*argument.dim));
+    argument = Lowered(*type.dim);
+  } else if (type.kind == aten::Type::Kind::sym_int && argument.value) {
+    argument = Lowered(builder_.dim_of(argument.value));
+  }
+  environment_[&input] = std::move(argument);
+}
+
+Results Lowerer::inline_body(const aten::Graph& body, const Results& arguments) {
+  if (body.inputs.size() != arguments.size())
+    fail(ErrorKind::invalid_program, "a sub-graph with ", body.inputs.size(), " inputs was given ",
+         arguments.size());
+  for (size_t i = 0; i < arguments.size(); ++i) bind_input(*body.inputs[i], arguments[i]);
+  for (const auto& constant : body.constants)
+    environment_[constant.value] = builder_.tensor(lowered_data(constant.data));
+  lower(body);
+  Results results;
+  for (const auto& output : body.outputs) results.push_back(lowered(output));
+  return results;
+}
+
+}  // namespace onnx_native::ops

@@ -1,0 +1,230 @@
+#include "ops/engine/onnx_call.h"
+
+#include <algorithm>
+#include <charconv>
+#include <type_traits>
+
+#include "aten/schema.h"
+#include "onnx/builder.h"
+#include "onnx/schema.h"
+
+namespace onnx_native::ops {
+namespace {
+
+using List = aten::Argument::List;
+
+constexpr std::string_view kNamespace = "onnx::";
+constexpr std::string_view kOpset = ".opset";
+constexpr int64_t kLastDType = 23;  // FLOAT4E2M1
+
+// The values of a list of literals.
+[[noreturn]] void wrong(const Call& call, size_t i) {
+  fail(ErrorKind::invalid_program, "`", call.argument_name(i), "` does not describe an ONNX node");
+}
+
+const List& list_at(const Call& call, size_t i) {
+  const auto* list = call.argument(i).get<List>();
+  if (!list) wrong(call, i);
+  return *list;
+}
+
+template <class T>
+std::vector<T> items(const Call& call, size_t i) {
+  std::vector<T> result;
+  for (const aten::Argument& item : list_at(call, i)) {
+    if (const auto* value = item.get<T>()) {
+      result.push_back(*value);
+    } else if (const auto* number = item.get<int64_t>()) {
+      if constexpr (std::is_same_v<T, double>) result.push_back(static_cast<double>(*number));
+    }
+  }
+  return result;
+}
+
+onnx::AttributeValue attribute(const Call& call, size_t i) {
+  const aten::Argument& argument = call.argument(i);
+  if (const auto* v = argument.get<int64_t>()) return *v;
+  if (const auto* v = argument.get<bool>()) return int64_t{*v};
+  if (const auto* v = argument.get<double>()) return *v;
+  if (const auto* v = argument.get<std::string>()) return *v;
+  if (const auto* v = argument.get<DType>()) return *v;
+  const auto* list = argument.get<List>();
+  if (!list || list->empty()) {
+    fail(ErrorKind::unsupported, call.argument_name(i), " is no attribute of an ONNX node");
+  }
+  if (list->front().get<std::string>()) return items<std::string>(call, i);
+  if (list->front().get<double>()) return items<double>(call, i);
+  return items<int64_t>(call, i);
+}
+
+// ONNX has the same defaults.
+bool is_default(const Call& call, size_t i) {
+  const aten::Argument& argument = call.argument(i);
+  const aten::Argument& other = aten::default_arguments(*call.node().schema)[i];
+  const auto same = [&]<class T>(std::type_identity<T>) {
+    return argument.get<T>() && other.get<T>() && *argument.get<T>() == *other.get<T>();
+  };
+  return argument.is_none() || same(std::type_identity<bool>()) ||
+         same(std::type_identity<int64_t>()) || same(std::type_identity<double>()) ||
+         same(std::type_identity<std::string>());
+}
+
+// `declared` are the results' dtypes where the program gives them by ONNX's numbers.
+Results emit(const Call& call, std::string_view op_type, std::string_view domain, Values inputs,
+             std::vector<onnx::Attribute> attributes, const std::vector<DType>& declared = {}) {
+  Builder& b = call.builder();
+  while (!inputs.empty() && !inputs.back()) inputs.pop_back();
+  const size_t count = call.node().outputs.size();
+  Values values;
+  if (domain.empty() && !onnx::find_schema(op_type, b.opset())) {
+    // An operator that ONNX does not have (yet): only the program knows its results.
+    onnx::Node* node = b.graph().add_node(op_type, std::move(inputs), count, std::move(attributes));
+    node->location = call.node().location;
+    values = node->outputs;
+  } else {
+    values = b.ops(op_type, count, std::move(inputs), std::move(attributes), domain);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const aten::Type& recorded = call.result_type(i);
+    if (values[i]->dtype != DType::undefined || !recorded.is_tensor()) continue;
+    values[i]->dtype = i < declared.size() ? declared[i] : recorded.dtype;
+    values[i]->shape = recorded.shape;
+  }
+  return {values.begin(), values.end()};
+}
+
+void check_opset(const Builder& b, std::string_view op_type, int64_t version) {
+  b.check(version <= b.opset(), "ONNX has this ", op_type, " from opset ", version,
+          " on; the model has opset ", b.opset());
+}
+
+// Arguments are inputs, keywords are attributes.
+Results onnx_call(const Call& call) {
+  std::string_view op_type = call.node().op;
+  op_type = op_type.substr(kNamespace.size(), op_type.find(kOpset) - kNamespace.size());
+  check_opset(call.builder(), op_type, onnx_call_opset(call.node().op));
+  Values inputs;
+  std::vector<onnx::Attribute> attributes;
+  for (size_t i = 0; i < call.size(); ++i) {
+    const aten::SchemaArgument& argument = call.node().schema->arguments[i];
+    if (argument.kwarg_only) {
+      if (!is_default(call, i)) attributes.push_back({argument.name, attribute(call, i)});
+    } else if (argument.type.list) {
+      for (const auto& tensor : call.optional_tensors(i))
+        inputs.push_back(tensor.value_or(nullptr));
+    } else {
+      inputs.push_back(call.is_none(i) ? nullptr : call.tensor(i));
+    }
+  }
+  return emit(call, op_type, "", std::move(inputs), std::move(attributes));
+}
+
+// The results' dtypes, as numbers of ONNX's.
+std::vector<DType> declared_dtypes(const Call& call, size_t i) {
+  std::vector<DType> dtypes;
+  const auto add = [&](const aten::Argument& argument) {
+    const auto* number = argument.get<int64_t>();
+    if (!number || *number < 1 || *number > kLastDType) wrong(call, i);
+    dtypes.push_back(static_cast<DType>(*number));
+    call.builder().check(!is_complex(dtypes.back()),
+                         "a complex result: declare a real one with a last axis of 2");
+  };
+  if (const auto* list = call.argument(i).get<List>()) {
+    for (const aten::Argument& argument : *list) add(argument);
+  } else {
+    add(call.argument(i));
+  }
+  return dtypes;
+}
+
+// torch.onnx.ops.symbolic: its schema encodes the attributes as lists, by kind.
+Results symbolic_call(const Call& call) {
+  enum : size_t {
+    kInputs,
+    kType,
+    kDTypes,
+    kShapes,
+    kKeys,
+    kKinds,
+    kPlaces,
+    kInts,
+    kFloats,
+    kStrings
+  };
+  constexpr size_t kMetadataKeys = 10;
+  constexpr size_t kMetadataValues = 11;
+  constexpr size_t kDomain = 12;
+  constexpr size_t kVersion = 13;
+  const auto ints = items<int64_t>(call, kInts);
+  const auto floats = items<double>(call, kFloats);
+  const auto strings = items<std::string>(call, kStrings);
+  const auto kinds = items<std::string>(call, kKinds);
+  const auto keys = items<std::string>(call, kKeys);
+  const List& places = list_at(call, kPlaces);
+  std::vector<onnx::Attribute> attributes;
+  for (size_t i = 0; i < keys.size(); ++i) {
+    const auto* place = places.at(i).get<List>();
+    const auto bound = [&](size_t k) {
+      const auto* number = place ? place->at(k).get<int64_t>() : nullptr;
+      if (!number) wrong(call, kPlaces);
+      return static_cast<std::ptrdiff_t>(*number);
+    };
+    const std::ptrdiff_t begin = bound(0), end = bound(1);
+    const auto add = [&](const auto& values) {
+      if (begin < 0 || begin > end || end > std::ssize(values)) wrong(call, kPlaces);
+      if (kinds.at(i).size() == 1) {
+        attributes.push_back({keys[i], values.at(static_cast<size_t>(begin))});
+      } else {
+        attributes.push_back({keys[i], std::vector(values.begin() + begin, values.begin() + end)});
+      }
+    };
+    if (kinds.at(i).starts_with('i')) add(ints);
+    if (kinds.at(i).starts_with('f')) add(floats);
+    if (kinds.at(i).starts_with('s')) add(strings);
+  }
+  Values inputs;
+  for (const auto& tensor : call.optional_tensors(kInputs)) {
+    inputs.push_back(tensor.value_or(nullptr));
+  }
+  const std::string op_type = call.string(kType);
+  const std::string domain = call.string(kDomain);
+  const int64_t version = call.is_none(kVersion) ? 1 : call.integer(kVersion);
+  if (domain.empty()) {
+    check_opset(call.builder(), op_type, version);
+  } else {
+    int64_t& known = call.builder().model().domains[domain];
+    known = std::max(known, version);
+  }
+  Results results = emit(call, op_type, domain, std::move(inputs), std::move(attributes),
+                         declared_dtypes(call, kDTypes));
+  const auto metadata_keys = items<std::string>(call, kMetadataKeys);
+  const auto metadata_values = items<std::string>(call, kMetadataValues);
+  // Casts may have been put around the node.
+  const auto& nodes = call.builder().graph().nodes;
+  onnx::Node* made = *std::find_if(nodes.rbegin(), nodes.rend(), [&](const onnx::Node* node) {
+    return node->op_type == op_type && node->domain == domain;
+  });
+  for (size_t i = 0; i < metadata_keys.size(); ++i) {
+    made->metadata.emplace_back(metadata_keys[i], metadata_values.at(i));
+  }
+  return results;
+}
+
+}  // namespace
+
+int64_t onnx_call_opset(std::string_view op) {
+  const size_t at = op.find(kOpset);
+  if (!op.starts_with(kNamespace) || at == std::string_view::npos) return 0;
+  int64_t opset = 0;
+  std::from_chars(op.data() + at + kOpset.size(), op.data() + op.size(), opset);
+  return opset;
+}
+
+const Lowering* find_onnx_call(std::string_view op) {
+  static const Lowering node{.run = onnx_call, .parameters = {}};
+  static const Lowering symbolic{.run = symbolic_call, .parameters = {}};
+  if (onnx_call_opset(op) > 0) return &node;
+  return op.starts_with("onnx_symbolic::_symbolic") ? &symbolic : nullptr;
+}
+
+}  // namespace onnx_native::ops

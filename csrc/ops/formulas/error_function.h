@@ -1,0 +1,15 @@
+// The error function and its complement, of float64 tensors.
+#pragma once
+
+#include "onnx/builder.h"
+
+namespace onnx_native::ops {
+
+Value erf(Builder& b, Value x);
+Value erfc(Builder& b, Value x);
+// e^(x^2) erfc(x) for x >= 0.
+Value scaled_upper(Builder& b, Value x);
+// `below` where x is negative, else `above`.
+Value reflected(Builder& b, Value x, Value below, Value above);
+
+}  // namespace onnx_native::ops

@@ -1,0 +1,61 @@
+// Reading and writing by index.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ops/engine/call.h"
+
+namespace onnx_native::ops {
+
+using OptionalValues = std::vector<std::optional<Value>>;
+
+// Coordinates of the elements that are not zero: a row for each dimension (one for a 0-d tensor).
+Value nonzero_rows(Builder& b, Value self);
+// The same, a row for each element.
+Value nonzero(Builder& b, Value self);
+// The same, a tensor for each dimension.
+Values nonzero_numpy(Builder& b, Value self);
+
+// Where self[indices] reads and writes, by NumPy's rules: masks stand for the coordinates of what
+// they select; index tensors are broadcast together; their dimensions stand where the first one
+// does when they are adjacent, and in front otherwise.
+class IndexPlan {
+ public:
+  IndexPlan(Builder& b, Value self, const OptionalValues& indices);
+
+  Value read(Builder& b, Value self) const;
+  // `values` is broadcast to the shape that `read` has. ScatterND's reductions.
+  Value write(Builder& b, Value self, Value values, std::string_view reduction) const;
+
+  const Shape& result_shape() const { return result_shape_; }
+  // How many dimensions of the result the index tensors make, and from which one on.
+  int64_t index_rank() const { return static_cast<int64_t>(index_shape_.size()); }
+  int64_t place() const { return place_; }
+
+ private:
+  // The index of one dimension: a tensor, or a row of a mask's coordinates.
+  struct Source {
+    Value tensor;
+    int64_t row = -1;
+  };
+  Value coordinate(Builder& b, size_t i) const;
+  Value coordinates(Builder& b) const;
+  Ints result_to_front() const;
+
+  std::vector<Source> sources_;
+  Ints axes_;      // the indexed dimensions
+  Ints to_front_;  // the permutation that brings them to the front
+  Shape index_shape_, result_shape_;
+  int64_t place_ = 0;
+};
+
+// torch's self[indices].
+Value index_tensor(Builder& b, Value self, const OptionalValues& indices);
+// torch.gather and torch.masked_select.
+Value gather_elements(Builder& b, Value self, int64_t dim, Value index);
+Value masked_select(Builder& b, Value self, Value mask);
+
+}  // namespace onnx_native::ops

@@ -1,0 +1,20 @@
+// Sorting, for the families that build on it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+
+#include "ops/engine/call.h"
+
+namespace onnx_native::ops {
+
+// Values and their int64 indices.
+using Pair = std::array<Value, 2>;
+
+// The k largest or smallest along a dimension, in order. A 0-d tensor counts as one element.
+Pair top_k(Builder& b, Value self, const Dim& k, int64_t dim, bool largest);
+Pair sort(Builder& b, Value self, int64_t dim, bool descending);
+// Whether a flag is set along an axis, which stays.
+Value any_along(Builder& b, Value flags, int64_t axis);
+
+}  // namespace onnx_native::ops

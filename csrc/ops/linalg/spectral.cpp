@@ -1,0 +1,247 @@
+// Eigenvalues and singular values, and what is made of them: ranks, pseudoinverses, condition
+// numbers. The signs of vectors are as the method leaves them.
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "ops/families.h"
+#include "ops/formulas/jacobi.h"
+#include "ops/formulas/linalg.h"
+#include "ops/formulas/view.h"
+
+namespace onnx_native::ops {
+namespace {
+
+bool reads_upper(const std::string& uplo) { return uplo == "U" || uplo == "u"; }
+
+Eigen eigh(Builder& b, Value a, const std::string& uplo, bool with_vectors) {
+  Eigen result = symmetric_eigen(b, symmetric(b, wide(b, a), reads_upper(uplo)), with_vectors);
+  result.values = b.cast(result.values, a->dtype);
+  result.vectors = with_vectors ? b.cast(result.vectors, a->dtype) : b.full(a->dtype, 0, {0});
+  return result;
+}
+
+Value svdvals(Builder& b, Value a) { return b.cast(singular_values(b, wide(b, a)), a->dtype); }
+
+std::array<Value, 3> svd_of(Builder& b, Value a, bool full_matrices) {
+  const Svd result = svd(b, wide(b, a), full_matrices);
+  return {b.cast(result.u, a->dtype), b.cast(result.s, a->dtype), b.cast(result.v, a->dtype)};
+}
+
+// U, S, V^T.
+std::array<Value, 3> linalg_svd(Builder& b, Value a, bool full_matrices) {
+  std::array<Value, 3> result = svd_of(b, a, full_matrices);
+  result[2] = transposed(b, result[2]);
+  return result;
+}
+
+// torch.svd gives V itself; without vectors, zeros.
+std::array<Value, 3> torch_svd(Builder& b, Value self, bool some, bool compute_uv) {
+  if (compute_uv) return svd_of(b, self, !some);
+  const auto zeros = [&](const Dim& n) {
+    return b.full(self->dtype, 0, with_batch(batch_of(self), {n, n}));
+  };
+  return {zeros(self->dim(-2)), svdvals(b, self), zeros(self->dim(-1))};
+}
+
+// --- What counts as zero.
+
+// Singular values up to max(atol, rtol * the greatest) do. Absent, rtol is the dtype's epsilon
+// times the greater size, where no atol is given.
+struct Tolerance {
+  Value atol = nullptr, rtol = nullptr;  // float64; of the batch's shape, or 0-d
+
+  // [*, 1]
+  Value limit(Builder& b, Value greatest) const {
+    const auto column = [&](Value x) { return x->rank() == 0 ? x : b.unsqueeze(x, {-1}); };
+    const Value relative = rtol ? b.Mul(column(rtol), greatest) : nullptr;
+    if (!relative) return column(atol);
+    return atol ? b.Max(column(atol), relative) : relative;
+  }
+};
+
+double epsilon(DType dtype) {
+  return dtype == DType::f64 ? std::numeric_limits<double>::epsilon()
+                             : std::numeric_limits<float>::epsilon();
+}
+
+Value default_rtol(Builder& b, Value a) {
+  const Dim size = Dim::max(a->dim(-2), a->dim(-1));
+  const double eps = epsilon(a->dtype);
+  if (const auto number = size.constant()) return f64(b, eps * static_cast<double>(*number));
+  return b.Mul(b.cast(b.dim_value(size), DType::f64), f64(b, eps));
+}
+
+Tolerance tolerance_of(Builder& b, Value a, const std::optional<Number>& atol,
+                       const std::optional<Number>& rtol) {
+  Tolerance result;
+  const bool open = atol && !atol->is_constant();
+  if (atol && !is_zero(*atol)) result.atol = b.scalar(DType::f64, *atol);
+  if (rtol) {
+    result.rtol = b.scalar(DType::f64, *rtol);
+  } else if (open) {
+    const Value zero = f64(b, 0);
+    result.rtol = b.where(b.Greater(result.atol, zero), zero, default_rtol(b, a));
+  } else if (!atol || atol->to_double() <= 0) {
+    result.rtol = default_rtol(b, a);
+  }
+  return result;
+}
+
+Tolerance tolerance_of(Builder& b, Value a, const std::optional<Value>& atol,
+                       const std::optional<Value>& rtol) {
+  Tolerance result;
+  if (atol) result.atol = wide(b, *atol);
+  if (rtol) {
+    result.rtol = wide(b, *rtol);
+  } else {
+    result.rtol = default_rtol(b, a);
+    const Value zero = f64(b, 0);
+    if (atol) result.rtol = b.where(b.Greater(result.atol, zero), zero, result.rtol);
+  }
+  return result;
+}
+
+bool known_empty(Value a) { return a->dim(-2).equals(0) || a->dim(-1).equals(0); }
+
+// A Hermitian matrix is its lower triangle; its eigenvalues' sizes are the singular values.
+Value as_given(Builder& b, Value a, bool hermitian) {
+  return hermitian ? symmetric(b, wide(b, a), /*upper=*/false) : wide(b, a);
+}
+
+Value greatest_of(Builder& b, Value descending) { return b.slice(descending, -1, 0, 1); }
+
+Value rank_of(Builder& b, Value a, const Tolerance& tolerance, bool hermitian) {
+  const Value values = singular_values(b, as_given(b, a, hermitian));
+  const Value limit = known_empty(a) ? f64(b, 0) : tolerance.limit(b, greatest_of(b, values));
+  const Value counted = b.cast(b.Greater(values, limit), DType::i64);
+  return b.reduce("ReduceSum", counted, {-1}, /*keepdims=*/false);
+}
+
+// V diag(1 / s^2) W^T with W = U diag(s).
+Value pseudoinverse(Builder& b, Value a, const Tolerance& tolerance, bool hermitian) {
+  const Dim &m = a->dim(-2), &n = a->dim(-1);
+  if (known_empty(a)) return b.full(a->dtype, 0, with_batch(batch_of(a), {n, m}));
+  const bool wider = m.is_constant() && n.is_constant() && *m.constant() < *n.constant();
+  const Value given = as_given(b, a, hermitian);
+  const OrthogonalColumns columns =
+      orthogonal_columns(b, wider ? transposed(b, given) : given, /*with_v=*/true);
+  const Value values = b.Sqrt(columns.squares);
+  const Value kept = b.Greater(values, tolerance.limit(b, greatest_of(b, values)));
+  const Value weights = b.where(kept, b.Reciprocal(columns.squares), f64(b, 0));
+  const Value weighted = b.Mul(columns.v, b.unsqueeze(weights, {-2}));
+  const Value inverse = b.matmul(weighted, transposed(b, columns.w));
+  return b.cast(wider ? transposed(b, inverse) : inverse, a->dtype);
+}
+
+// --- Condition numbers.
+
+// Sums of absolute values along one axis, and the greatest or smallest of them; [*].
+Value norm_by_sums(Builder& b, Value x, int64_t summed, bool greatest) {
+  const Value sums = b.reduce("ReduceL1", x, {summed}, /*keepdims=*/true);
+  return b.reduce(greatest ? "ReduceMax" : "ReduceMin", sums, {-2, -1}, /*keepdims=*/false);
+}
+
+// The norm of A times the norm of its inverse, infinite where there is none.
+template <class Norm>
+Value condition_by_inverse(Builder& b, Value a, Norm norm) {
+  const Value x = wide(b, a);
+  const Solution inverted = inverse(b, x, /*with_info=*/true);
+  const Value singular = b.squeeze(b.cast(inverted.info, DType::boolean), {-2, -1});
+  const Value infinity = f64(b, std::numeric_limits<double>::infinity());
+  return b.cast(b.where(singular, infinity, b.Mul(norm(x), norm(inverted.x))), a->dtype);
+}
+
+Value condition(Builder& b, Value a, double p) {
+  if (known_empty(a)) return b.full(a->dtype, 0, batch_of(a));
+  if (std::abs(p) == 2) {
+    const Value values = singular_values(b, wide(b, a));
+    const Dim& count = values->dim(-1);
+    const Value greatest = b.select(values, -1, 0), smallest = b.select(values, -1, count - 1);
+    return b.cast(p > 0 ? b.Div(greatest, smallest) : b.Div(smallest, greatest), a->dtype);
+  }
+  b.check(std::abs(p) == 1 || std::isinf(p), "a condition number of order ", p);
+  return condition_by_inverse(
+      b, a, [&](Value x) { return norm_by_sums(b, x, std::isinf(p) ? -1 : -2, p > 0); });
+}
+
+Value condition(Builder& b, Value a, const std::string& p) {
+  if (known_empty(a)) return b.full(a->dtype, 0, batch_of(a));
+  if (p == "nuc") {
+    const Value values = singular_values(b, wide(b, a));
+    const Value of_inverse = b.reduce("ReduceSum", b.Reciprocal(values), {-1}, false);
+    return b.cast(b.Mul(b.reduce("ReduceSum", values, {-1}, false), of_inverse), a->dtype);
+  }
+  b.check(p == "fro", "a condition number of order ", p);
+  return condition_by_inverse(b, a, [&](Value x) {
+    return b.reduce("ReduceL2", x, {-2, -1}, /*keepdims=*/false);
+  });
+}
+
+// The overloads of an operator that takes tolerances: by keyword, of numbers and of tensors, and
+// the older single one, which is atol of ranks and rtol of pseudoinverses.
+template <class Operation>
+void define_with_tolerance(OpTable& ops, const std::string& name, const std::string& old_tensor,
+                           bool single_is_atol, Operation operation) {
+  using Optional = std::optional<Number>;
+  using Tensor = std::optional<Value>;
+  ops.def(name, [=](Builder& b, Value self, Number single, bool hermitian) {
+    const Optional zero = 0;
+    const Tolerance tolerance = single_is_atol ? tolerance_of(b, self, Optional(single), zero)
+                                               : tolerance_of(b, self, zero, Optional(single));
+    return operation(b, self, tolerance, hermitian);
+  });
+  ops.def(name + old_tensor, [=](Builder& b, Value input, Value single, bool hermitian) {
+    const Tensor given = single, zero = f64(b, 0);
+    const Tolerance tolerance =
+        single_is_atol ? tolerance_of(b, input, given, zero) : tolerance_of(b, input, zero, given);
+    return operation(b, input, tolerance, hermitian);
+  });
+  ops.def(name + ".atol_rtol_float",
+          [=](Builder& b, Value self, Optional atol, Optional rtol, bool hermitian) {
+            return operation(b, self, tolerance_of(b, self, atol, rtol), hermitian);
+          });
+  ops.def(name + ".atol_rtol_tensor",
+          [=](Builder& b, Value self, Tensor atol, Tensor rtol, bool hermitian) {
+            return operation(b, self, tolerance_of(b, self, atol, rtol), hermitian);
+          });
+}
+
+}  // namespace
+
+void register_linalg_spectral(OpTable& ops) {
+  ops.def("aten::linalg_eigh", [](Builder& b, Value self, std::string uplo) {
+    const Eigen result = eigh(b, self, uplo, /*with_vectors=*/true);
+    return std::array{result.values, result.vectors};
+  });
+  ops.def("aten::linalg_eigvalsh", [](Builder& b, Value self, std::string uplo) {
+    return eigh(b, self, uplo, /*with_vectors=*/false).values;
+  });
+  ops.def("aten::_linalg_eigh", [](Builder& b, Value a, std::string uplo, bool compute_v) {
+    const Eigen result = eigh(b, a, uplo, compute_v);
+    return std::array{result.values, result.vectors};
+  });
+  ops.def("aten::linalg_svd", [](Builder& b, Value a, bool full_matrices, Ignored) {
+    return linalg_svd(b, a, full_matrices);
+  });
+  ops.def("aten::_linalg_svd",
+          [](Builder& b, Value a, bool full_matrices, bool compute_uv, Ignored) {
+            if (compute_uv) return linalg_svd(b, a, full_matrices);
+            const Value none = b.full(a->dtype, 0, {0});
+            return std::array<Value, 3>{none, svdvals(b, a), none};
+          });
+  ops.def("aten::svd", torch_svd);
+  ops.def("aten::linalg_svdvals", [](Builder& b, Value a, Ignored) { return svdvals(b, a); });
+  define_with_tolerance(ops, "aten::linalg_matrix_rank", ".tol_tensor", true, rank_of);
+  define_with_tolerance(ops, "aten::linalg_pinv", ".rcond_tensor", false, pseudoinverse);
+  ops.def("aten::pinverse", [](Builder& b, Value self, Number rcond) {
+    return pseudoinverse(b, self, {.rtol = b.scalar(DType::f64, rcond)}, /*hermitian=*/false);
+  });
+  ops.def("aten::linalg_cond", [](Builder& b, Value self, std::optional<Number> p) {
+    return condition(b, self, p ? p->to_double() : 2);
+  });
+  ops.def("aten::linalg_cond.p_str",
+          [](Builder& b, Value self, std::string p) { return condition(b, self, p); });
+}
+
+}  // namespace onnx_native::ops

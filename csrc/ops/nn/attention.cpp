@@ -1,0 +1,146 @@
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "onnx/builder.h"
+#include "ops/families.h"
+#include "ops/formulas/random.h"
+
+namespace onnx_native::ops {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// What the scores get added, and the rows in which nothing is masked out entirely (nullptr: all);
+// eager gives zeros for the others.
+struct Mask {
+  Value addend = nullptr;
+  Value open_rows = nullptr;
+};
+
+// -inf above the diagonal, 0 elsewhere.
+Value causal_addend(Builder& b, const Dim& rows, const Dim& columns, DType dtype) {
+  const Value masked = b.full(DType::f32, -kInfinity, {rows, columns});
+  return b.cast(b.op("Trilu", {masked, b.i64(1)}, {{"upper", 1}}), dtype);
+}
+
+Mask given_mask(Builder& b, Value mask, DType dtype) {
+  Mask result;
+  if (mask->dtype == DType::boolean) {
+    result.addend = b.where(mask, b.scalar(dtype, 0.0), b.scalar(dtype, -kInfinity));
+    const Value seen = b.reduce("ReduceMax", b.cast(mask, DType::i32), {-1}, true);
+    result.open_rows = b.cast(seen, DType::boolean);
+  } else {
+    result.addend = b.cast(mask, dtype);
+    result.open_rows =
+        b.Greater(b.reduce("ReduceMax", result.addend, {-1}, true), b.scalar(dtype, -kInfinity));
+  }
+  return result;
+}
+
+Value scaled(Builder& b, Value query, std::optional<Number> scale) {
+  if (!scale) {
+    const Dim& width = query->dim(-1);
+    if (auto size = width.constant()) {
+      scale = 1.0 / std::sqrt(static_cast<double>(*size));
+    } else {
+      return b.Div(query, b.Sqrt(b.cast(b.dim_value(width), query->dtype)));
+    }
+  }
+  return is_one(*scale) ? query : b.Mul(query, b.like(query, *scale));
+}
+
+struct Attended {
+  Value output;
+  Value weights;
+  Value scores;  // masked
+};
+
+Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mask,
+                std::optional<Number> scale, const Number& dropout_p) {
+  Value scores = b.matmul(scaled(b, query, scale), b.swap_axes(key, -2, -1));
+  if (mask.addend) scores = b.Add(scores, mask.addend);
+  Value weights = b.softmax(scores, -1);
+  if (mask.open_rows) weights = b.where(mask.open_rows, weights, b.like(weights, 0.0));
+  if (!is_zero(dropout_p)) weights = dropped(b, weights, dropout_p).result;
+  return {b.matmul(weights, value), weights, scores};
+}
+
+// Query heads in groups, one per key head: (..., heads, L, E) -> (..., key heads, group, L, E).
+Value grouped(Builder& b, Value query, const Dim& key_heads, const Dim& group) {
+  Shape shape = query->known_shape();
+  b.check(shape.size() >= 3, "heads of a ", shape.size(), "-D tensor");
+  const auto heads = shape.end() - 3;
+  *heads = key_heads;
+  shape.insert(heads + 1, group);
+  return b.reshape(query, shape);
+}
+
+// A mask for (..., heads, L, S) scores, made to fit (..., key heads, group, L, S).
+Value grouped_mask(Builder& b, Value mask, const Dim& key_heads, const Dim& group) {
+  if (mask->rank() < 3) return mask;
+  return mask->dim(-3).equals(1) ? b.unsqueeze(mask, {-4}) : grouped(b, mask, key_heads, group);
+}
+
+Attended attention(Builder& b, Value query, Value key, Value value, std::optional<Value> attn_mask,
+                   const Number& dropout_p, bool is_causal, std::optional<Number> scale,
+                   bool enable_gqa) {
+  b.check(!(attn_mask && is_causal), "attn_mask together with is_causal");
+  Mask mask;
+  if (attn_mask) mask = given_mask(b, *attn_mask, query->dtype);
+  if (is_causal) mask.addend = causal_addend(b, query->dim(-2), key->dim(-2), query->dtype);
+  if (!enable_gqa || query->dim(-3) == key->dim(-3))
+    return attend(b, query, key, value, mask, scale, dropout_p);
+
+  const Dim& key_heads = key->dim(-3);
+  const Dim group = Dim::floor_div(query->dim(-3), key_heads);
+  b.check(key_heads == value->dim(-3), "key and value with different numbers of heads");
+  if (mask.addend) mask.addend = grouped_mask(b, mask.addend, key_heads, group);
+  if (mask.open_rows) mask.open_rows = grouped_mask(b, mask.open_rows, key_heads, group);
+  const Attended result = attend(b, grouped(b, query, key_heads, group), b.unsqueeze(key, {-3}),
+                                 b.unsqueeze(value, {-3}), mask, scale, dropout_p);
+  const auto ungrouped = [&](Value v) {
+    Shape shape = query->known_shape();
+    shape.back() = v->dim(-1);
+    return b.reshape(v, shape);
+  };
+  return {ungrouped(result.output), ungrouped(result.weights), ungrouped(result.scores)};
+}
+
+Value scaled_dot_product_attention(Builder& b, Value query, Value key, Value value,
+                                   std::optional<Value> attn_mask, const Number& dropout_p,
+                                   bool is_causal, std::optional<Number> scale, bool enable_gqa) {
+  return attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa).output;
+}
+
+// The kernels that a program may have chosen already.
+
+std::array<Value, 2> attention_math(Builder& b, Value query, Value key, Value value,
+                                    std::optional<Value> attn_mask, const Number& dropout_p,
+                                    bool is_causal, std::optional<Value> dropout_mask,
+                                    std::optional<Number> scale, bool enable_gqa) {
+  b.check(!dropout_mask, "a dropout_mask");
+  if (attn_mask) attn_mask = b.cast(*attn_mask, query->dtype);  // bools are added as numbers
+  const Attended y =
+      attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
+  return {y.output, y.weights};
+}
+
+std::array<Value, 2> flash_attention_for_cpu(Builder& b, Value query, Value key, Value value,
+                                             const Number& dropout_p, bool is_causal,
+                                             std::optional<Value> attn_mask,
+                                             std::optional<Number> scale) {
+  const Attended y = attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, false);
+  const DType dtype = query->dtype == DType::f64 ? DType::f64 : DType::f32;
+  return {y.output, b.reduce("ReduceLogSumExp", b.cast(y.scores, dtype), {-1}, false)};
+}
+
+}  // namespace
+
+void register_attention(OpTable& ops) {
+  ops.def("aten::scaled_dot_product_attention", scaled_dot_product_attention);
+  ops.def("aten::_scaled_dot_product_attention_math", attention_math);
+  ops.def("aten::_scaled_dot_product_flash_attention_for_cpu", flash_attention_for_cpu);
+}
+
+}  // namespace onnx_native::ops

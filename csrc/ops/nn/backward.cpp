@@ -1,0 +1,57 @@
+// Derivatives that programs call by name.
+#include "ops/families.h"
+#include "ops/formulas/axes.h"
+#include "ops/formulas/numeric.h"
+#include "ops/formulas/scatter.h"
+
+namespace onnx_native::ops {
+namespace {
+
+Value sum_along(Builder& b, Value x, int64_t dim) {
+  return x->rank() == 0 ? x : b.reduce("ReduceSum", x, {normalize_axis(dim, x->rank())}, true);
+}
+
+// As ATen: only a float16 input of a float32 softmax decides on the result.
+DType input_dtype(Value grad_output, DType dtype) {
+  const bool narrow = grad_output->dtype == DType::f32 && dtype == DType::f16;
+  return narrow ? dtype : grad_output->dtype;
+}
+
+Value softmax_backward(Builder& b, Value grad_output, Value output, int64_t dim, DType dtype) {
+  const Value weighted = b.Mul(grad_output, output);
+  return b.cast(b.Sub(weighted, b.Mul(output, sum_along(b, weighted, dim))),
+                input_dtype(grad_output, dtype));
+}
+
+Value log_softmax_backward(Builder& b, Value grad_output, Value output, int64_t dim, DType dtype) {
+  const Value sum = sum_along(b, grad_output, dim);
+  return b.cast(b.Sub(grad_output, b.Mul(b.Exp(output), sum)), input_dtype(grad_output, dtype));
+}
+
+// Each gradient is added where the maximum was: `indices` count within an image.
+Value max_pool2d_backward(Builder& b, Value grad_output, Value self, Ignored, Ignored, Ignored,
+                          Ignored, Ignored, Value indices) {
+  const Shape& shape = self->known_shape();
+  const Shape leading = part_of(shape, 0, -2);
+  const auto flat = [&](Value x) { return b.flatten(x, -2, -1); };
+  Shape image = leading;
+  image.push_back(shape[shape.size() - 2] * shape.back());
+  const Value zeros = b.full(grad_output->dtype, 0, image);
+  return b.reshape(scatter_reduce(b, zeros, -1, flat(indices), flat(grad_output), "sum", true),
+                   shape);
+}
+
+}  // namespace
+
+void register_backward(OpTable& ops) {
+  ops.def("aten::_softmax_backward_data", softmax_backward);
+  ops.def("aten::_log_softmax_backward_data", log_softmax_backward);
+  ops.def("aten::native_dropout_backward",
+          [](Builder& b, Value grad_output, Value mask, Number scale) {
+            const Value grad = b.cast(grad_output, float_dtype(grad_output->dtype));
+            return b.Mul(b.Mul(grad, b.cast(mask, grad->dtype)), b.like(grad, scale));
+          });
+  ops.def("aten::max_pool2d_with_indices_backward", max_pool2d_backward);
+}
+
+}  // namespace onnx_native::ops

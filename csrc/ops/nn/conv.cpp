@@ -1,0 +1,226 @@
+#include <algorithm>
+
+#include "onnx/builder.h"
+#include "ops/families.h"
+#include "ops/formulas/loop.h"
+
+namespace onnx_native::ops {
+namespace {
+
+// Sizes may be computed by the model; ONNX has them as attributes.
+struct Convolution {
+  Shape stride;
+  Shape begins, ends;  // padding
+  Ints dilation;
+  Dim groups = 1;
+  bool transposed = false;
+  Ints output_padding;
+};
+
+// A single number stands for every axis.
+template <class List>
+List spread(List values, int64_t count) {
+  if (static_cast<int64_t>(values.size()) < count) values.resize(count, values.at(0));
+  return values;
+}
+
+// ONNX convolves floats only.
+DType compute_dtype(DType dtype) { return is_floating(dtype) ? dtype : DType::f32; }
+
+// Padding that the model computes: in a node before the convolution.
+Value padded(Builder& b, Value input, Convolution& c, int64_t axes) {
+  if (c.transposed || (constant_shape(c.begins) && constant_shape(c.ends))) return input;
+  std::vector<Dim> pads(2 * (axes + 2), 0);
+  for (int64_t i = 0; i < axes; ++i) {
+    pads[i + 2] = c.begins[i];
+    pads[i + axes + 4] = c.ends[i];
+  }
+  c.begins = c.ends = Shape(axes, 0);
+  return b.pad(input, pads);
+}
+
+// What is left of a result with stride 1, or of a transposed result without padding.
+Value cut(Builder& b, Value y, const Convolution& given, const Convolution& c, int64_t axes) {
+  for (int64_t i = 0; i < axes; ++i) {
+    const int64_t axis = i + 2;
+    if (c.transposed) {
+      if (c.begins == given.begins && c.ends == given.ends) continue;
+      y = b.slice(y, axis, given.begins[i], y->dim(axis) - given.ends[i]);
+    } else if (c.stride != given.stride) {
+      y = b.op("Slice", {y, b.i64s({0}), b.shape_value({y->dim(axis)}), b.i64s({axis}),
+                         b.shape_value({given.stride[i]})});
+    }
+  }
+  return y;
+}
+
+// The convolution of inputs whose sizes are constant, apart from the groups.
+Value plain(Builder& b, const Values& inputs, const Convolution& c, int64_t groups) {
+  const auto attribute = [&](const Shape& sizes, std::string_view name) {
+    const Ints numbers = *constant_shape(sizes);
+    b.check(std::ranges::all_of(numbers, [](int64_t n) { return n == static_cast<int32_t>(n); }),
+            "argument `", name, "` must be integers of 32 bits");
+    return numbers;
+  };
+  Ints pads = attribute(c.begins, "padding");
+  const Ints ends = attribute(c.ends, "padding");
+  pads.insert(pads.end(), ends.begin(), ends.end());
+  std::vector<onnx::Attribute> attributes{{"strides", attribute(c.stride, "stride")},
+                                          {"pads", std::move(pads)},
+                                          {"dilations", c.dilation},
+                                          {"group", groups}};
+  if (c.transposed) attributes.push_back({"output_padding", c.output_padding});
+  const Value y = b.op(c.transposed ? "ConvTranspose" : "Conv", inputs, std::move(attributes));
+  // ONNX Runtime has no ConvTranspose whose result has no elements.
+  return c.transposed && is_empty(y->known_shape()) ? b.full(y->dtype, 0, y->known_shape()) : y;
+}
+
+// One group after the other, as many as the model computes.
+Value group_by_group(Builder& b, const Values& inputs, const Convolution& c) {
+  const auto split = [&](Value v, int64_t axis) {
+    Shape shape = v->known_shape();
+    const Dim size = Dim::floor_div(shape[axis], c.groups);
+    shape[axis] = c.groups;
+    shape.insert(shape.begin() + axis + 1, size);
+    return b.reshape(v, shape);
+  };
+  const Value x = split(inputs[0], 1);
+  const Value weight = split(inputs[1], 0);
+  const Value bias = inputs.size() > 2 && !c.transposed ? split(inputs[2], 0) : nullptr;
+  const Value results = loop(b, b.dim_value(c.groups), {}, [&](Value i, const Values&) -> Values {
+    Values own{b.gather(x, i, 1), b.gather(weight, i, 0)};
+    if (bias) own.push_back(b.gather(bias, i, 0));
+    return {plain(b, own, c, 1)};
+  })[0];
+  Shape shape = results->known_shape();  // groups, batch, channels, ...
+  const Dim channels = c.groups * shape[2];
+  shape.erase(shape.begin());
+  shape[1] = channels;
+  Value y = b.reshape(b.swap_axes(results, 0, 1), shape);
+  if (inputs.size() == 2 || bias) return y;
+  Ints trailing;
+  for (int64_t axis = 1; axis < y->rank() - 1; ++axis) trailing.push_back(axis);
+  return b.Add(y, b.unsqueeze(inputs[2], trailing));
+}
+
+// The groups, or what the channels say of them.
+std::optional<int64_t> known_groups(Value input, Value weight, const Convolution& c) {
+  if (const auto groups = c.groups.constant()) return groups;
+  const auto channels = input->dim(1).constant();
+  const auto of_group = weight->dim(1).constant();
+  if (c.transposed || !channels || !of_group || *of_group == 0) return std::nullopt;
+  return *channels / *of_group;
+}
+
+Value convolve(Builder& b, Value input, Value weight, std::optional<Value> bias,
+               Convolution given) {
+  const int64_t axes = weight->rank() - 2;
+  b.check(axes >= 1, "a weight of ", weight->rank(), " dimensions");
+  const bool batched = input->rank() == axes + 2;
+  const DType dtype = compute_dtype(input->dtype);
+  given.stride = spread(given.stride, axes);
+  given.begins = spread(given.begins, axes);
+  given.ends = spread(given.ends, axes);
+  given.dilation = spread(given.dilation, axes);
+  if (given.transposed) given.output_padding = spread(given.output_padding, axes);
+  Convolution c = given;
+  if (!constant_shape(c.stride)) {
+    b.check(!c.transposed, "argument `stride` must be constant in a transposed convolution");
+    c.stride = Shape(axes, 1);
+  }
+  if (c.transposed && (!constant_shape(c.begins) || !constant_shape(c.ends))) {
+    c.begins = c.ends = Shape(axes, 0);
+  }
+  const Value x = b.cast(batched ? input : b.unsqueeze(input, {0}), dtype);
+  Values inputs{padded(b, x, c, axes), b.cast(weight, dtype)};
+  if (bias) inputs.push_back(b.cast(*bias, dtype));
+  const auto groups = known_groups(x, weight, c);
+  Value y = groups ? plain(b, inputs, c, *groups) : group_by_group(b, inputs, c);
+  y = b.cast(cut(b, y, given, c, axes), input->dtype);
+  return batched ? y : b.squeeze(y, {0});
+}
+
+Value conv(Builder& b, Value input, Value weight, std::optional<Value> bias, Shape stride,
+           Shape padding, Ints dilation, const Dim& groups) {
+  return convolve(b, input, weight, bias,
+                  {.stride = stride,
+                   .begins = padding,
+                   .ends = padding,
+                   .dilation = dilation,
+                   .groups = groups,
+                   .output_padding = {}});
+}
+
+// Padding by name; with "same", an odd total has its extra element at the end.
+Value conv_padding(Builder& b, Value input, Value weight, std::optional<Value> bias, Shape stride,
+                   std::string padding, Ints dilation, const Dim& groups) {
+  const int64_t axes = weight->rank() - 2;
+  dilation = spread(dilation, axes);
+  Shape begins(axes, 0), ends(axes, 0);
+  if (padding == "same") {
+    for (int64_t i = 0; i < axes; ++i) {
+      const auto kernel = weight->dim(i + 2).constant();
+      b.check(kernel.has_value(), "padding='same' with a kernel whose size changes");
+      const int64_t total = dilation[i] * (*kernel - 1);
+      begins[i] = total / 2;
+      ends[i] = total - total / 2;
+    }
+  }
+  return convolve(b, input, weight, bias,
+                  {.stride = stride,
+                   .begins = begins,
+                   .ends = ends,
+                   .dilation = dilation,
+                   .groups = groups,
+                   .output_padding = {}});
+}
+
+Value conv_transpose(Builder& b, Value input, Value weight, std::optional<Value> bias, Shape stride,
+                     Shape padding, Ints output_padding, const Dim& groups, Ints dilation) {
+  return convolve(b, input, weight, bias,
+                  {.stride = stride,
+                   .begins = padding,
+                   .ends = padding,
+                   .dilation = dilation,
+                   .groups = groups,
+                   .transposed = true,
+                   .output_padding = output_padding});
+}
+
+Value convolution(Builder& b, Value input, Value weight, std::optional<Value> bias, Shape stride,
+                  Shape padding, Ints dilation, bool transposed, Ints output_padding,
+                  const Dim& groups) {
+  return transposed ? conv_transpose(b, input, weight, bias, stride, padding, output_padding,
+                                     groups, dilation)
+                    : conv(b, input, weight, bias, stride, padding, dilation, groups);
+}
+
+// (time, batch, channels) with a weight (kernel, channels, channels of the result).
+Value conv_tbc(Builder& b, Value self, Value weight, Value bias, const Dim& pad) {
+  const Value y = conv(b, b.transpose(self, {1, 2, 0}), b.transpose(weight, {2, 1, 0}), bias, {1},
+                       {pad}, {1}, 1);
+  return b.transpose(y, {2, 0, 1});
+}
+
+}  // namespace
+
+void register_conv(OpTable& ops) {
+  ops.def({"aten::conv1d", "aten::conv2d", "aten::conv3d"}, conv);
+  ops.def({"aten::conv1d.padding", "aten::conv2d.padding", "aten::conv3d.padding",
+           "aten::_convolution_mode"},
+          conv_padding);
+  ops.def(
+      {"aten::conv_transpose1d", "aten::conv_transpose2d.input", "aten::conv_transpose3d.input"},
+      conv_transpose);
+  ops.def("aten::convolution", convolution);
+  ops.def("aten::_convolution",
+          [](Builder& b, Value input, Value weight, std::optional<Value> bias, Shape stride,
+             Shape padding, Ints dilation, bool transposed, Ints output_padding, const Dim& groups,
+             Ignored, Ignored, Ignored, Ignored) {
+            return convolution(b, input, weight, bias, stride, padding, dilation, transposed,
+                               output_padding, groups);
+          });
+  ops.def("aten::conv_tbc", conv_tbc);
+}
+
+}  // namespace onnx_native::ops

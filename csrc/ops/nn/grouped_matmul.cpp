@@ -1,0 +1,116 @@
+// Products of groups of rows, each with a matrix of its own, as mixtures of experts compute them;
+// and products of narrow numbers.
+#include "ops/families.h"
+#include "ops/formulas/loop.h"
+
+namespace onnx_native::ops {
+namespace {
+
+// Groups along an axis: group i ends at offsets[i], where the next one starts.
+struct Groups {
+  Value starts, ends;  // int64, 1-d
+};
+
+Groups groups_of(Builder& b, Value offsets) {
+  const Value ends = b.cast(offsets, DType::i64);
+  const Value before = b.concat({b.i64s({0}), b.slice(ends, 0, 0, ends->dim(0) - 1)}, 0);
+  return {before, ends};
+}
+
+// Positions [start, end) of an axis, the bounds as tensors of one element.
+Value part(Builder& b, Value x, Value start, Value end, int64_t axis) {
+  return b.op("Slice", {x, start, end, b.i64s({axis})});
+}
+
+// The rows of each group of x (rows, k) times the group's matrix (groups, k, n). Only groups that
+// have rows are looked at; rows of no group are zeros.
+Value rows_by_matrices(Builder& b, Value x, Value matrices, Value offsets) {
+  const Groups groups = groups_of(b, offsets);
+  const Dim& columns = matrices->dim(2);
+  const Value used = b.squeeze(b.op("NonZero", {b.Greater(groups.ends, groups.starts)}), {0});
+  const Value last = b.slice(groups.ends, 0, groups.ends->dim(0) - 1, groups.ends->dim(0));
+  const Value rest = b.Max(b.Sub(b.dim_value(x->dim(0)), last), b.i64(0));
+  const Dim count = used->dim(0);
+  const Value unused = b.full(x->dtype, 0.0, {b.dim_of(rest, DimRange::size()), columns});
+  // From the last group to the first, each in front of what there is.
+  const Value result =
+      loop(b, b.dim_value(count), {unused}, [&](Value i, const Values& states) -> Values {
+        states[0]->shape = Shape{Dim::fresh(), columns};  // it grows
+        const Value place = b.Sub(b.dim_value(count - 1), b.reshape(i, {1}));
+        const Value group = b.gather(used, place, 0);
+        const Value rows =
+            part(b, x, b.gather(groups.starts, group, 0), b.gather(groups.ends, group, 0), 0);
+        const Value matrix = b.squeeze(b.gather(matrices, group, 0), {0});
+        return {b.concat({b.matmul(rows, matrix), states[0]}, 0)};
+      })[0];
+  result->shape = Shape{x->dim(0), columns};
+  return result;
+}
+
+// The groups of columns of x (m, k) times those of rows of y (k, n): (groups, m, n).
+Value inner_groups(Builder& b, Value x, Value y, Value offsets) {
+  const Groups groups = groups_of(b, offsets);
+  return loop(b, b.dim_value(groups.ends->dim(0)), {}, [&](Value i, const Values&) -> Values {
+    const Value group = b.reshape(i, {1});
+    const Value start = b.gather(groups.starts, group, 0), end = b.gather(groups.ends, group, 0);
+    Value product = b.matmul(part(b, x, start, end, 1), part(b, y, start, end, 0));
+    product->shape = Shape{x->dim(0), y->dim(1)};
+    return {product};
+  })[0];
+}
+
+Value grouped_mm(Builder& b, Value self, Value mat2, std::optional<Value> offs,
+                 std::optional<Value> bias, std::optional<DType> out_dtype) {
+  b.check(!bias, "a bias");
+  Value y = nullptr;
+  if (self->rank() == 3 && mat2->rank() == 3) {
+    y = b.matmul(self, mat2);
+  } else {
+    b.check(offs.has_value(), "no offsets");
+    if (self->rank() == 2 && mat2->rank() == 2) {
+      y = inner_groups(b, self, mat2, *offs);
+    } else if (self->rank() == 2) {
+      y = rows_by_matrices(b, self, mat2, *offs);
+    } else {
+      y = b.transpose(
+          rows_by_matrices(b, b.transpose(mat2, {1, 0}), b.transpose(self, {0, 2, 1}), *offs),
+          {1, 0});
+    }
+  }
+  return b.cast(y, out_dtype);
+}
+
+// --- Narrow numbers.
+
+// One scale, or one for each row or column.
+Value scaled_mm(Builder& b, Value self, Value mat2, Value scale_a, Value scale_b,
+                std::optional<Value> bias, std::optional<Value> scale_result,
+                std::optional<DType> out_dtype, Ignored) {
+  const auto wide = [&](Value v) { return b.cast(v, DType::f32); };
+  const auto one_or_all = [&](Value v) {
+    return numel(v->known_shape()).equals(1) ? b.reshape(v, {}) : v;
+  };
+  Value y =
+      b.matmul(b.Mul(wide(self), one_or_all(scale_a)), b.Mul(wide(mat2), one_or_all(scale_b)));
+  if (bias) y = b.Add(y, wide(*bias));
+  if (scale_result) y = b.Mul(y, one_or_all(*scale_result));
+  return b.cast(y, out_dtype.value_or(self->dtype));
+}
+
+}  // namespace
+
+void register_grouped_matmul(OpTable& ops) {
+  ops.def("aten::_grouped_mm", grouped_mm);
+  ops.def("transformers::grouped_mm_fallback",
+          [](Builder& b, Value input, Value weight, Value offs) {
+            return rows_by_matrices(b, input, weight, offs);
+          });
+  ops.def("aten::_weight_int8pack_mm", [](Builder& b, Value self, Value mat2, Value scales) {
+    const Value weight = b.transpose(b.cast(mat2, DType::f32), {1, 0});
+    const Value y = b.matmul(b.cast(self, DType::f32), weight);
+    return b.cast(b.Mul(y, b.cast(scales, DType::f32)), self->dtype);
+  });
+  ops.def("aten::_scaled_mm", scaled_mm);
+}
+
+}  // namespace onnx_native::ops

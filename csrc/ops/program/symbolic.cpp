@@ -1,0 +1,132 @@
+// Numbers that the model computes: what Python does with sizes, and with numbers read from tensors.
+#include "ops/families.h"
+#include "ops/formulas/view.h"
+
+namespace onnx_native::ops {
+namespace {
+
+// Python's integers are int64 here, its floats float64.
+DType number_dtype(const Call& call, size_t i) {
+  const aten::Argument& argument = call.argument(i);
+  if (argument.get<double>()) return DType::f64;
+  if (argument.get<bool>()) return DType::boolean;
+  aten::Value* value = argument.as_value();
+  if (!value) return DType::i64;
+  const Lowered& known = call.lowered(value);
+  if (known.dim) return DType::i64;
+  if (is_floating(known.value->dtype)) return DType::f64;
+  return known.value->dtype == DType::boolean ? DType::boolean : DType::i64;
+}
+
+// Both operands as 0-d tensors of the dtype that Python computes in.
+struct Operands {
+  DType dtype = DType::i64;
+  Value left, right;
+
+  explicit Operands(const Call& call, DType at_least = DType::i64) : dtype(at_least) {
+    for (size_t i : {0, 1}) {
+      if (number_dtype(call, i) == DType::f64) dtype = DType::f64;
+    }
+    left = call.tensor(0, dtype);
+    right = call.tensor(1, dtype);
+  }
+};
+
+Value floor_divide(Builder& b, const Operands& x) {
+  if (x.dtype == DType::f64) return b.Floor(b.Div(x.left, x.right));
+  return b.Div(b.Sub(x.left, b.op("Mod", {x.left, x.right})), x.right);
+}
+
+Value modulo(Builder& b, const Operands& x) {
+  if (x.dtype != DType::f64) return b.op("Mod", {x.left, x.right});
+  return b.Sub(x.left, b.Mul(b.Floor(b.Div(x.left, x.right)), x.right));
+}
+
+void define(OpTable& ops, std::string_view name, DType at_least,
+            Value (*compute)(Builder&, const Operands&)) {
+  ops.def("python::" + std::string(name),
+          [at_least, compute](Builder& b, Ignored, Ignored, const Call& call) {
+            return compute(b, Operands(call, at_least));
+          });
+}
+
+// An ONNX operator of two numbers.
+void binary(OpTable& ops, std::string_view name, std::string_view onnx_op,
+            DType at_least = DType::i64) {
+  ops.def("python::" + std::string(name),
+          [at_least, onnx_op](Builder& b, Ignored, Ignored, const Call& call) {
+            Operands x(call, at_least);
+            return b.op(onnx_op, {x.left, x.right});
+          });
+}
+
+// An integer from a float.
+void rounding(OpTable& ops, std::string_view name, std::string_view onnx_op) {
+  ops.def("python::" + std::string(name), [onnx_op](Builder& b, Ignored, const Call& call) {
+    b.check(call.size() < 2 || call.is_none(1), "round to a number of digits");
+    return b.cast(b.op(onnx_op, {call.tensor(0, DType::f64)}), DType::i64);
+  });
+}
+
+Value logical(const Call& call, size_t i) { return call.tensor(i, DType::boolean); }
+
+// The one number in a tensor.
+Value item(Builder& b, Value self) {
+  Value number = b.reshape(self, {});
+  return is_integral(self->dtype) ? b.cast(number, DType::i64) : number;
+}
+
+}  // namespace
+
+void register_symbolic(OpTable& ops) {
+  ops.def({"aten::item", "aten::_local_scalar_dense"}, item);
+
+  binary(ops, "add", "Add");
+  binary(ops, "sub", "Sub");
+  binary(ops, "mul", "Mul");
+  binary(ops, "truediv", "Div", DType::f64);
+  binary(ops, "pow", "Pow");
+  define(ops, "floordiv", DType::i64, floor_divide);
+  define(ops, "mod", DType::i64, modulo);
+  binary(ops, "sym_max", "Max");
+  binary(ops, "sym_min", "Min");
+  binary(ops, "eq", "Equal");
+  binary(ops, "lt", "Less");
+  binary(ops, "le", "LessOrEqual");
+  binary(ops, "gt", "Greater");
+  binary(ops, "ge", "GreaterOrEqual");
+  define(ops, "ne", DType::i64,
+         [](Builder& b, const Operands& x) { return b.Not(b.Equal(x.left, x.right)); });
+
+  ops.def("python::and_", [](Builder& b, Ignored, Ignored, const Call& call) {
+    return b.And(logical(call, 0), logical(call, 1));
+  });
+  ops.def("python::or_", [](Builder& b, Ignored, Ignored, const Call& call) {
+    return b.Or(logical(call, 0), logical(call, 1));
+  });
+  ops.def("python::sym_not",
+          [](Builder& b, Ignored, const Call& call) { return b.Not(logical(call, 0)); });
+  ops.def("python::sym_ite", [](Builder& b, Value pred, Ignored, Ignored, const Call& call) {
+    DType dtype = number_dtype(call, 1);
+    if (number_dtype(call, 2) == DType::f64) dtype = DType::f64;
+    return b.where(b.cast(pred, DType::boolean), call.tensor(1, dtype), call.tensor(2, dtype));
+  });
+  ops.def("python::neg", [](Builder& b, Ignored, const Call& call) {
+    return b.Neg(call.tensor(0, number_dtype(call, 0)));
+  });
+  ops.def("python::abs", [](Builder& b, Ignored, const Call& call) {
+    return b.Abs(call.tensor(0, number_dtype(call, 0)));
+  });
+  ops.def("python::_sym_sqrt",
+          [](Builder& b, Ignored, const Call& call) { return b.Sqrt(call.tensor(0, DType::f64)); });
+  ops.def("python::sym_float",
+          [](Builder&, Ignored, const Call& call) { return call.tensor(0, DType::f64); });
+  ops.def("python::trunc", [](Builder& b, Ignored, const Call& call) {
+    return b.cast(call.tensor(0, DType::f64), DType::i64);
+  });
+  rounding(ops, "floor", "Floor");
+  rounding(ops, "ceil", "Ceil");
+  rounding(ops, "round", "Round");
+}
+
+}  // namespace onnx_native::ops

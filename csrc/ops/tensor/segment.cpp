@@ -1,0 +1,70 @@
+// Reductions of the segments of an axis.
+#include <limits>
+
+#include "ops/families.h"
+#include "ops/formulas/numeric.h"
+#include "ops/formulas/scatter.h"
+
+namespace onnx_native::ops {
+namespace {
+
+double identity_of(Builder& b, const std::string& reduce) {
+  if (reduce == "sum" || reduce == "mean") return 0;
+  if (reduce == "prod") return 1;
+  const double infinity = std::numeric_limits<double>::infinity();
+  if (reduce == "max") return -infinity;
+  b.check(reduce == "min", "segment_reduce by ", reduce);
+  return infinity;
+}
+
+// How scatter_reduce names it.
+std::string scatter_name(const std::string& reduce) {
+  if (reduce == "mean") return "sum";
+  return reduce == "max" || reduce == "min" ? "a" + reduce : reduce;
+}
+
+// Each element falls into a bucket, numbered by how many segments have ended before it. Offsets
+// also tell where the first segment starts, so that bucket 0 is what lies before it.
+Value segment_reduce(Builder& b, Value data, const std::string& reduce,
+                     std::optional<Value> lengths, std::optional<Value> indices,
+                     std::optional<Value> offsets, int64_t axis, Ignored,
+                     std::optional<Number> initial) {
+  b.check(!indices, "segment_reduce with indices");
+  b.check(lengths || offsets, "segment_reduce without lengths and offsets");
+  axis = normalize_axis(axis, data->rank());
+  Value ends = b.cast(lengths ? *lengths : *offsets, DType::i64);
+  if (lengths) ends = b.op("CumSum", {ends, b.i64(axis)});
+
+  const Dim count = ends->dim(axis);
+  const Dim size = data->dim(axis);
+  Shape places = ends->known_shape();
+  places[axis] = size + 1;
+  const Value marks = scatter_reduce(b, b.full(DType::i64, 0, places), axis, ends,
+                                     b.full(DType::i64, 1, ends->known_shape()), "sum", true);
+  Value buckets = b.slice(b.op("CumSum", {marks, b.i64(axis)}), axis, 0, size);
+  Ints trailing;
+  for (int64_t i = axis + 1; i < data->rank(); ++i) trailing.push_back(i);
+  buckets = b.expand(b.unsqueeze(buckets, trailing), data->known_shape());
+
+  Shape shape = data->known_shape();
+  shape[axis] = count + 1;
+  const Number start = initial.value_or(identity_of(b, reduce));
+  const Value all = scatter_reduce(b, b.full(data->dtype, start, shape), axis, buckets, data,
+                                   scatter_name(reduce), true);
+  const Value result = b.slice(all, axis, lengths ? 0 : 1, count);
+  if (reduce != "mean") return result;
+
+  Value elements =
+      lengths ? *lengths
+              : b.Sub(b.slice(*offsets, axis, 1, count), b.slice(*offsets, axis, 0, count - 1));
+  elements = b.cast(b.unsqueeze(elements, trailing), data->dtype);
+  // An empty segment has no mean, unless there is a value to start from.
+  if (initial) elements = b.Max(elements, b.like(elements, 1));
+  return b.Div(result, elements);
+}
+
+}  // namespace
+
+void register_segment(OpTable& ops) { ops.def("aten::segment_reduce", segment_reduce); }
+
+}  // namespace onnx_native::ops
