@@ -23,7 +23,8 @@ constexpr const char* kModel = "models/model.json";
   if (archive.has("serialized_exported_program.json"))
     fail(ErrorKind::invalid_program, archive.path(),
          " was written by an older PyTorch: load it there with torch.export.load, and save it with "
-         "PyTorch 2.13");
+         "PyTorch ",
+         ONNX_NATIVE_TORCH_VERSION);
   std::set<std::string> others;
   archive.records().for_each_name([&](std::string_view name) {
     constexpr std::string_view kFolder = "models/", kEnding = ".json";
@@ -45,7 +46,8 @@ Json parse_model(const Archive& archive) {
   const int64_t major = integer(field(field(model, "schema_version"), "major"), "schema version");
   if (major != kSchemaMajor)
     fail(ErrorKind::invalid_program, archive.path(), " has schema version ", major,
-         "; this build reads version ", kSchemaMajor, ", that of PyTorch 2.13");
+         "; this build reads version ", kSchemaMajor, ", that of PyTorch ",
+         ONNX_NATIVE_TORCH_VERSION);
   return model;
 }
 
