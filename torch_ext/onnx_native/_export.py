@@ -11,14 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.onnx import _constants
-from torch.onnx._internal.exporter import (
-    _capture_strategies,
-    _dynamic_shapes,
-    _errors,
-    _exportable_module,
-    _flags,
-)
 
 from onnx_native import (
     _fallbacks,
@@ -27,8 +19,10 @@ from onnx_native import (
     _library,
     _options,
     _report,
+    _request,
     _shapes,
     _specialized,
+    _upstream,
     _vmap,
 )
 from onnx_native._program import ONNXProgram
@@ -58,50 +52,13 @@ def export_compat(
     artifacts_dir: str | os.PathLike = ".",
 ) -> torch.onnx.ONNXProgram:
     """Takes what PyTorch's function of this name takes, and does what it does."""
-    if getattr(model, "training", False):  # frozen TorchScript has no such attribute
-        warnings.warn(
-            "Exporting a model while it is in training mode. "
-            "Please ensure that this is intended, as it may lead to "
-            "different behavior during inference. "
-            "Calling model.eval() before export is recommended.",
-            UserWarning,
-            stacklevel=4,
-        )
-    if isinstance(f, (str, os.PathLike)) and not pathlib.Path(f).absolute().parent.is_dir():
-        raise FileNotFoundError(f"the folder to save the ONNX model in does not exist: {str(f)!r}")
-
-    if isinstance(model, _exportable_module.ExportableModule) and not args and not kwargs:
-        args, kwargs = model.example_arguments()
-        if input_names is None:
-            input_names = model.input_names()
-        if output_names is None:
-            output_names = model.output_names()
-        if dynamic_shapes is None:
-            dynamic_shapes = model.dynamic_shapes()
-    inputs: _inputs.Inputs | None = None
-    script: _jit.Inputs | None = None
-    if _jit.is_script(model):
-        script = _script_inputs(model, args, kwargs, dynamic_shapes, dynamic_axes, input_names)
-        inputs = _inputs.Inputs(args, kwargs, None, [], [])
-    elif isinstance(model, torch.export.ExportedProgram):
-        dynamic_shapes = dynamic_shapes or {}
-    else:
-        args, kwargs, dynamic_shapes = _capture_arguments(
-            model, args, kwargs, dynamic_shapes, dynamic_axes, input_names, output_names
-        )
-        _inputs.register_caches(model, args, kwargs)
-        if dynamic_shapes:
-            inputs = _inputs.prepare(model, args, kwargs, dynamic_shapes)
-    if inputs is None:
-        shapes, named = _shapes.without_names(dynamic_shapes)
-        specs = _shapes.flat_specs(dynamic_shapes) if named else []
-        inputs = _inputs.Inputs(args, kwargs, shapes, specs, [])
-    opset = _constants.ONNX_DEFAULT_OPSET if opset_version is None else opset_version
-    translations = None
-    if custom_translation_table is not None:
-        from onnx_native import _translation
-
-        translations = _translation.Table(custom_translation_table, opset)
+    _warn_of_training_mode(model)
+    _check_folder(f)
+    request = _request.Request(
+        model, args, kwargs, dynamic_shapes, dynamic_axes, input_names, output_names
+    )
+    inputs = request.inputs()
+    opset = _upstream.DEFAULT_OPSET if opset_version is None else opset_version
     program = _Exporter(
         verbose=verbose,
         report=report,
@@ -111,31 +68,46 @@ def export_compat(
     ).export(
         model,
         inputs,
+        verify=verify,
         opset=opset,
         optimize=optimize,
-        verify=verify,
-        translations=translations,
-        input_names=_unique_names("Input", input_names),
-        output_names=_unique_names("Output", output_names),
-        script=script,
+        translations=_translations(custom_translation_table, opset),
+        input_names=_unique_names("Input", request.input_names),
+        output_names=_unique_names("Output", request.output_names),
     )
-    if isinstance(f, io.BytesIO):
-        warnings.warn(
-            "Saving ONNX model to a BytesIO object is deprecated. Please use a file path instead.",
-            DeprecationWarning,
-            stacklevel=3,
-        )
-        f.write(program.model_proto.SerializeToString())
-    elif f is not None:
-        start = time.perf_counter()
-        program.save(
-            f,
-            include_initializers=export_params,
-            keep_initializers_as_inputs=keep_initializers_as_inputs,
-            external_data=external_data,
-        )
-        program.export_report["seconds"]["save"] = time.perf_counter() - start
+    _save(
+        program,
+        f,
+        include_initializers=export_params,
+        keep_initializers_as_inputs=keep_initializers_as_inputs,
+        external_data=external_data,
+    )
     return program
+
+
+def _warn_of_training_mode(model: Any) -> None:
+    if getattr(model, "training", False):  # frozen TorchScript has no such attribute
+        warnings.warn(
+            "Exporting a model while it is in training mode. "
+            "Please ensure that this is intended, as it may lead to "
+            "different behavior during inference. "
+            "Calling model.eval() before export is recommended.",
+            UserWarning,
+            stacklevel=5,
+        )
+
+
+def _check_folder(f: Any) -> None:
+    if isinstance(f, (str, os.PathLike)) and not pathlib.Path(f).absolute().parent.is_dir():
+        raise FileNotFoundError(f"the folder to save the ONNX model in does not exist: {str(f)!r}")
+
+
+def _translations(table: dict[Callable, Callable] | None, opset: int) -> Any:
+    if table is None:
+        return None
+    from onnx_native import _translation
+
+    return _translation.Table(table, opset)
 
 
 def _unique_names(kind: str, names: Sequence[str] | None) -> list[str]:
@@ -146,60 +118,18 @@ def _unique_names(kind: str, names: Sequence[str] | None) -> list[str]:
     return result
 
 
-def _capture_arguments(
-    model: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None,
-    dynamic_shapes: Any,
-    dynamic_axes: Any,
-    input_names: Sequence[str] | None,
-    output_names: Sequence[str] | None,
-) -> tuple[tuple[Any, ...], dict[str, Any] | None, Any]:
-    if not kwargs and args and isinstance(args[-1], dict):
-        args, kwargs = args[:-1], args[-1]
-    if dynamic_shapes is not None or dynamic_axes is None:
-        return args, kwargs, dynamic_shapes
-    warnings.warn(
-        "# 'dynamic_axes' is not recommended when dynamo=True, "
-        "and may lead to 'torch._dynamo.exc.UserError: Constraints violated.' "
-        "Supply the 'dynamic_shapes' argument instead if export is unsuccessful.",
-        UserWarning,
-        stacklevel=5,
-    )
-    try:
-        dynamic_shapes, args, kwargs = _dynamic_shapes.from_dynamic_axes_to_dynamic_shapes(
-            model,
-            args,
-            kwargs,
-            dynamic_axes=dynamic_axes,
-            input_names=input_names,
-            output_names=set(output_names or ()),
+def _save(program: ONNXProgram, f: str | os.PathLike | io.BytesIO | None, **options: bool) -> None:
+    if isinstance(f, io.BytesIO):
+        warnings.warn(
+            "Saving ONNX model to a BytesIO object is deprecated. Please use a file path instead.",
+            DeprecationWarning,
+            stacklevel=4,
         )
-    except Exception as error:
-        raise RuntimeError(
-            "# Failed to convert 'dynamic_axes' to 'dynamic_shapes'. "
-            "Please provide 'dynamic_shapes' directly. "
-            "Refer to the documentation for 'torch.export.export' for more information on "
-            "dynamic shapes."
-        ) from error
-    return args, kwargs, dynamic_shapes
-
-
-def _script_inputs(
-    model: Any,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any] | None,
-    dynamic_shapes: Any,
-    dynamic_axes: Any,
-    input_names: Sequence[str] | None,
-) -> _jit.Inputs:
-    if not isinstance(args, tuple):
-        args = (args,)
-    if not kwargs and args and isinstance(args[-1], dict) and not _jit.takes_dict(model, len(args)):
-        args, kwargs = args[:-1], args[-1]
-    if dynamic_shapes is None and dynamic_axes is not None:
-        dynamic_shapes = _jit.dynamic_shapes_of(dynamic_axes, input_names, model)
-    return _jit.Inputs(model, args, kwargs, dynamic_shapes)
+        f.write(program.model_proto.SerializeToString())
+    elif f is not None:
+        start = time.perf_counter()
+        program.save(f, **options)
+        program.export_report["seconds"]["save"] = time.perf_counter() - start
 
 
 class _Exporter:
@@ -215,7 +145,7 @@ class _Exporter:
         artifacts_dir: pathlib.Path,
     ) -> None:
         self._verbose = verbose is not False
-        self._print = _capture_strategies._verbose_printer(verbose)
+        self._print = _upstream.verbose_printer(verbose)
         self._dump = dump_exported_program
         self._folder = artifacts_dir
         if report or profile or dump_exported_program:
@@ -225,42 +155,19 @@ class _Exporter:
         self._report = _report.Report(artifacts_dir, timestamp) if report else None
         self._profiler = _report.start_profiler() if profile else None
 
-    @_flags.set_onnx_exporting_flag
+    @_upstream.set_onnx_exporting_flag
     def export(
-        self,
-        model: Any,
-        inputs: _inputs.Inputs,
-        *,
-        opset: int,
-        optimize: bool,
-        verify: bool,
-        translations: Any,
-        input_names: list[str],
-        output_names: list[str],
-        script: _jit.Inputs | None = None,
+        self, model: Any, inputs: _request.AnyInputs, *, verify: bool, **options: Any
     ) -> ONNXProgram:
+        """The exported program; `options` are those of the native program."""
         start = time.perf_counter()
-        if script is not None:
-            captured, strategy = None, "TorchScript"
-        elif isinstance(model, torch.export.ExportedProgram):
-            captured, strategy = model, None
-        else:
-            with _inputs.elements_of(model, inputs.scalars), _specialized.recorded_lines():
-                captured, strategy = self._capture(model, inputs)
+        captured, strategy = self._captured(model, inputs)
         capture_seconds = time.perf_counter() - start
-        options = {
-            "opset": opset,
-            "optimize": optimize,
-            "input_names": input_names,
-            "output_names": output_names,
-            "verify": verify,
-            "translations": translations,
-        }
-        if captured is None:
-            assert script is not None
-            source = (model, script.specs, "forward")
-            native = self._convert(None, source, hints=script.hints, **options)
-            program = ONNXProgram(native, None, script.flat)
+        options["verify"] = verify
+        if isinstance(inputs, _jit.Inputs):
+            source = (model, inputs.specs, "forward")
+            native = self._convert(None, source, hints=inputs.hints, **options)
+            program = ONNXProgram(native, None, inputs.flat)
         else:
             self._dump_program(captured)
             captured = _vmap.unfold(captured)
@@ -268,11 +175,22 @@ class _Exporter:
             hints = self._example_sizes(captured, names)
             native = self._convert(captured, captured, symbol_names=names, hints=hints, **options)
             program = ONNXProgram(native, captured)
-        program._capture_strategy = strategy
-        program.export_report["seconds"] = {
-            "capture": capture_seconds,
-            **program.export_report["seconds"],
-        }
+        program.captured_with(strategy, capture_seconds)
+        self._finish(program, captured, verify)
+        return program
+
+    def _captured(self, model: Any, inputs: _request.AnyInputs) -> tuple[Any, str | None]:
+        """The captured program, None for TorchScript, and how it was captured."""
+        if isinstance(inputs, _jit.Inputs):
+            return None, "TorchScript"
+        if isinstance(model, torch.export.ExportedProgram):
+            return model, None
+        with _inputs.elements_of(model, inputs.scalars), _specialized.recorded_lines():
+            return self._capture(model, inputs)
+
+    def _finish(
+        self, program: ONNXProgram, captured: torch.export.ExportedProgram | None, verify: bool
+    ) -> None:
         profile = _report.stop_profiler(self._profiler)
         if verify:
             self._verify(program)
@@ -282,13 +200,12 @@ class _Exporter:
         elif profile is not None:
             self._print("Profile result:")
             self._print(profile)
-        return program
 
     def _capture(
         self, model: Any, inputs: _inputs.Inputs
     ) -> tuple[torch.export.ExportedProgram, str]:
-        failed: list[_capture_strategies.Result] = []
-        for strategy_class in _capture_strategies.CAPTURE_STRATEGIES:
+        failed: list[Any] = []
+        for strategy_class in _upstream.CAPTURE_STRATEGIES:
             strategy = strategy_class(
                 verbose=self._verbose,
                 dump=self._dump,
@@ -304,14 +221,12 @@ class _Exporter:
                 self._report.captured(result)
             if result.exported_program is not None:
                 return result.exported_program, result.strategy
-        from torch.onnx._internal.exporter import _core
-
         first = failed[0].exception
         assert first is not None
-        raise _errors.TorchExportError(
-            _core._STEP_ONE_ERROR_MESSAGE
+        raise _upstream.TorchExportError(
+            _upstream.STEP_ONE_ERROR_MESSAGE
             + self._failure_report("pt_export", None)
-            + _core._summarize_exception_stack(first)
+            + _upstream.summarize_exception_stack(first)
         ) from first
 
     def _example_sizes(
@@ -379,11 +294,11 @@ class _Exporter:
         program.release()
 
 
-def _conversion_error(error: Exception, report: str) -> _errors.ConversionError:
+def _conversion_error(error: Exception, report: str) -> _upstream.ConversionError:
     """PyTorch's exception, with the fields of onnx_native.ExportError where the cause is one."""
     is_ours = isinstance(error, _library.extension().ExportError)
     text = f"ExportError {error}" if is_ours else f"{type(error).__name__}: {error}"
-    result = _errors.ConversionError(
+    result = _upstream.ConversionError(
         f"Failed to convert the exported program to an ONNX model.\n{text}{report}"
     )
     if is_ours:

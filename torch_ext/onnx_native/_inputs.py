@@ -12,13 +12,14 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.export.dynamic_shapes import Dim, _DimHint, _DimHintType
-from torch.utils import _pytree
+from torch.export import Dim
+
+from onnx_native import _shapes, _upstream
 
 
 @dataclasses.dataclass
@@ -38,10 +39,6 @@ class Inputs:
     dynamic_shapes: Any
     specs: list[Any]
     scalars: list[int]
-
-
-class _StructureError(Exception):
-    pass
 
 
 def prepare(
@@ -70,21 +67,21 @@ def prepare(
                         shapes[name][key] = converted
             else:
                 shapes[name], specs_of[name] = _convert(value, by_name[name])
-    except (_StructureError, TypeError, ValueError, KeyError):
+    except (TypeError, ValueError, KeyError):
         return None
     specs = [spec for name in (*positional, *kwargs) for spec in specs_of[name]]
-    leaves, structure = _pytree.tree_flatten((args, kwargs))
+    leaves, structure = _upstream.pytree.tree_flatten((args, kwargs))
     if len(leaves) != len(specs):
         return None
     scalars = [
         i
         for i, (leaf, spec) in enumerate(zip(leaves, specs, strict=True))
-        if isinstance(leaf, (bool, float)) and _is_open(spec)
+        if isinstance(leaf, (bool, float)) and _shapes.varies(spec)
     ]
     for i in scalars:
         dtype = torch.bool if isinstance(leaves[i], bool) else torch.float32
         leaves[i] = torch.tensor(leaves[i], dtype=dtype)
-    args, kwargs = _pytree.tree_unflatten(leaves, structure)
+    args, kwargs = _upstream.pytree.tree_unflatten(leaves, structure)
     return Inputs(
         args=args,
         kwargs=kwargs,
@@ -95,71 +92,39 @@ def prepare(
 
 
 def _by_name(names: Sequence[str], dynamic_shapes: Any) -> dict[str, Any]:
-    if isinstance(dynamic_shapes, dict):
-        if set(dynamic_shapes) != set(names):
-            raise _StructureError
-        return dynamic_shapes
-    if len(dynamic_shapes) != len(names):
-        raise _StructureError
-    return dict(zip(names, dynamic_shapes, strict=True))
+    """The entry for each argument. torch.export wants one for each."""
+    if isinstance(dynamic_shapes, dict) and set(dynamic_shapes) != set(names):
+        raise _shapes.StructureError
+    return dict(zip(names, _shapes.in_order(names, dynamic_shapes), strict=True))
 
 
 def _convert(value: Any, spec: Any) -> tuple[Any, list[Any]]:
-    """What torch.export is told of an argument, and what the user said of each of its leaves."""
-    specs: list[Any] = []
-
-    def convert_leaf(value: Any, spec: Any) -> Any:
-        specs.append(spec)
-        return _leaf_for_torch(value, spec)
-
-    return _map(value, spec, convert_leaf), specs
-
-
-def _map(value: Any, spec: Any, convert: Callable[[Any, Any], Any]) -> Any:
-    """Maps a spec and the argument that it describes as torch.export pairs them."""
+    """The spec of an argument as torch.export takes it, and the user's spec of each leaf of it."""
     if spec is None:
-        for leaf in _pytree.tree_leaves(value):
-            convert(leaf, None)
-        return None
-    kind = _pytree._get_node_type(value)
-    if kind not in _pytree.SUPPORTED_NODES:
-        return convert(value, spec)
+        return None, [None] * len(_upstream.pytree.tree_leaves(value))
+    elements = _shapes.elements(value, spec, "an argument")
+    if elements is None:
+        return _leaf_for_torch(value, spec), [spec]
+    if isinstance(value, dict) and set(spec) != set(value):
+        raise _shapes.StructureError
+    converted = [(key, *_convert(element, part)) for key, element, part in elements]
+    leaves = [leaf for _, _, parts in converted for leaf in parts]
     if isinstance(value, dict):
-        if not isinstance(spec, dict) or set(spec) != set(value):
-            raise _StructureError
         mapped = copy.copy(spec)
-        for key, item in value.items():
-            mapped[key] = _map(item, spec[key], convert)
-        return mapped
-    children = _pytree.SUPPORTED_NODES[kind].flatten_fn(value)[0]
-    if not isinstance(spec, (list, tuple)) or len(spec) != len(children):
-        raise _StructureError
-    items = [_map(child, part, convert) for child, part in zip(children, spec, strict=True)]
-    return type(spec)(*items) if hasattr(spec, "_fields") else type(spec)(items)
+        mapped.update((key, part) for key, part, _ in converted)
+        return mapped, leaves
+    items = [part for _, part, _ in converted]
+    return type(spec)(*items) if hasattr(spec, "_fields") else type(spec)(items), leaves
 
 
 def _leaf_for_torch(value: Any, spec: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        if isinstance(spec, dict):
-            return {axis: _for_torch(dim) for axis, dim in spec.items()}
-        if isinstance(spec, (list, tuple)):
-            return type(spec)(_for_torch(dim) for dim in spec)
-        return spec
-    if isinstance(value, (bool, float)):
-        return None if spec is None or isinstance(spec, (str, Dim, _DimHint)) else spec
+        return _shapes.for_torch(spec)
+    if isinstance(value, (bool, float)):  # constants, or tensors when they vary
+        return None if isinstance(spec, (str, Dim, _upstream.DimHint)) else spec
     if isinstance(value, int) and isinstance(spec, (str, Dim)):
         return Dim.DYNAMIC
     return spec
-
-
-def _for_torch(dim: Any) -> Any:
-    return Dim.DYNAMIC if isinstance(dim, str) else dim
-
-
-def _is_open(spec: Any) -> bool:
-    if isinstance(spec, _DimHint):
-        return spec.type is not _DimHintType.STATIC
-    return isinstance(spec, (str, Dim))
 
 
 def register_caches(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
@@ -167,7 +132,7 @@ def register_caches(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | 
     caches = sys.modules.get("transformers.cache_utils")
     if caches is None:
         return
-    leaves = _pytree.tree_leaves((args, kwargs))
+    leaves = _upstream.pytree.tree_leaves((args, kwargs))
     if not any(isinstance(leaf, caches.Cache) for leaf in leaves) and not _returns_caches(model):
         return
     try:
@@ -200,10 +165,10 @@ def elements_of(model: Any, scalars: Sequence[int]) -> Iterator[None]:
 
     @functools.wraps(forward)
     def with_elements(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = _pytree.tree_flatten((args, kwargs))
+        leaves, structure = _upstream.pytree.tree_flatten((args, kwargs))
         for i in scalars:
             leaves[i] = leaves[i].item()
-        args, kwargs = _pytree.tree_unflatten(leaves, structure)
+        args, kwargs = _upstream.pytree.tree_unflatten(leaves, structure)
         return forward(*args, **kwargs)
 
     model.forward = with_elements

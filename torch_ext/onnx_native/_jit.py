@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.export.dynamic_shapes import _DimHint, _DimHintType
-from torch.utils import _pytree
+
+from onnx_native import _shapes, _upstream
 
 
 def is_script(model: Any) -> bool:
@@ -23,7 +23,7 @@ def is_script(model: Any) -> bool:
 def parameters(model: Any) -> list[Any]:
     """What forward, or the function, takes: the schema's arguments without ``self``."""
     is_function = isinstance(model, torch.jit.ScriptFunction)
-    schema: Any = model.schema if is_function else model._c._get_method("forward").schema
+    schema: Any = model.schema if is_function else _upstream.forward_schema(model)
     return list(schema.arguments)[0 if is_function else 1 :]
 
 
@@ -58,13 +58,13 @@ class Inputs:
         self._names = [parameter.name for parameter in parameters(model)]
         self.arguments = self._ordered(args, kwargs)
         given = self._names[: len(self.arguments)]
-        shapes = _in_order(given, dynamic_shapes, self._called)
+        shapes = _shapes.in_order(given, dynamic_shapes, self._called)
         self.specs = [
             _spec(value, shape, name)
             for name, value, shape in zip(given, self.arguments, shapes, strict=True)
         ]
         self.hints: dict[str, int] = {}
-        _collect_hints(self.specs, _pytree.tree_leaves(self.arguments), self.hints)
+        _collect_hints(self.specs, _upstream.pytree.tree_leaves(self.arguments), self.hints)
         self._open = [leaf[0] != "literal" for leaf in _leaves(self.specs)]
 
     def _ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
@@ -82,40 +82,8 @@ class Inputs:
 
     def flat(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
         """The values of the model's inputs for a call with these arguments."""
-        leaves = _pytree.tree_leaves(self._ordered(args, kwargs))
+        leaves = _upstream.pytree.tree_leaves(self._ordered(args, kwargs))
         return [leaf for leaf, is_open in zip(leaves, self._open, strict=True) if is_open]
-
-
-def dynamic_shapes_of(
-    dynamic_axes: Mapping[str, Any], input_names: Sequence[str] | None, model: Any
-) -> dict[str, Any]:
-    """``dynamic_axes`` by the names of forward's arguments; what names outputs is left out."""
-    arguments = [parameter.name for parameter in parameters(model)]
-    names = dict(zip(input_names or (), arguments, strict=False))
-    shapes = {}
-    for name, axes in dynamic_axes.items():
-        argument = names.get(name, name)
-        if argument in arguments:
-            shapes[argument] = (
-                dict(axes)
-                if isinstance(axes, Mapping)
-                else {axis: f"{name}_dim_{axis}" for axis in axes}
-            )
-    return shapes
-
-
-def _in_order(names: Sequence[str], dynamic_shapes: Any, called: str) -> Sequence[Any]:
-    """One entry for each argument. Those of a traced module may have the same name."""
-    if dynamic_shapes is None:
-        return [None] * len(names)
-    if isinstance(dynamic_shapes, Mapping):
-        unknown = [name for name in dynamic_shapes if name not in names]
-        if unknown:
-            raise ValueError(f"dynamic_shapes names {unknown}, {called}'s arguments are {names}")
-        return [dynamic_shapes.get(name) for name in names]
-    if len(dynamic_shapes) != len(names):
-        raise ValueError(f"dynamic_shapes has {len(dynamic_shapes)} entries for {names}")
-    return list(dynamic_shapes)
 
 
 def _spec(value: Any, shape: Any, name: str) -> tuple[Any, ...]:
@@ -125,47 +93,27 @@ def _spec(value: Any, shape: Any, name: str) -> tuple[Any, ...]:
         return ("literal", name, value)
     if isinstance(value, (bool, int, float)):
         kind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
-        return (kind, name) if _is_open(shape) else ("literal", name, value)
+        return (kind, name) if _shapes.varies(shape) else ("literal", name, value)
+    elements = _shapes.elements(value, shape, name)
+    if elements is None or not isinstance(value, (Mapping, list, tuple)):
+        raise TypeError(f"the argument {name} is a {type(value).__name__}, which no model takes")
     if isinstance(value, Mapping):
-        elements = [
-            _spec(element, shape.get(key) if isinstance(shape, Mapping) else None, str(key))
-            for key, element in value.items()
-        ]
-        return ("mapping", name, elements)
-    if isinstance(value, (list, tuple)):
-        shapes = shape if isinstance(shape, (list, tuple)) else [None] * len(value)
-        elements = [
-            _spec(element, inner, f"{name}_{i}")
-            for i, (element, inner) in enumerate(zip(value, shapes, strict=True))
-        ]
-        return ("sequence", name, elements)
-    raise TypeError(f"the argument {name} is a {type(value).__name__}, which no model takes")
+        return ("mapping", name, [_spec(item, inner, str(key)) for key, item, inner in elements])
+    return ("sequence", name, [_spec(item, inner, f"{name}_{i}") for i, item, inner in elements])
 
 
 def _sizes(value: torch.Tensor, shape: Any, name: str) -> list[int | str]:
-    if shape is None:
-        axes: Mapping[int, Any] = {}
-    elif isinstance(shape, Mapping):
-        axes = {axis % max(value.dim(), 1): dim for axis, dim in shape.items()}
-    else:
-        axes = dict(enumerate(shape))
-    return [
-        _size(size, axes.get(axis), f"{name}_dim_{axis}") for axis, size in enumerate(value.shape)
-    ]
-
-
-def _size(size: int, dim: Any, unnamed: str) -> int | str:
-    if isinstance(dim, str):
-        return dim
-    if not _is_open(dim):
-        return size
-    return getattr(dim, "__name__", unnamed)
-
-
-def _is_open(dim: Any) -> bool:
-    if isinstance(dim, _DimHint):
-        return dim.type is not _DimHintType.STATIC
-    return dim is not None and not isinstance(dim, int)
+    sizes: list[int | str] = list(value.shape)
+    for axis, entry in _shapes.axes_of(shape).items():
+        if not -len(sizes) <= axis < len(sizes):
+            raise _shapes.StructureError(
+                f"dynamic_shapes has an entry for axis {axis} of {name}, which has "
+                f"{len(sizes)} dimensions"
+            )
+        if _shapes.varies(entry):
+            axis %= len(sizes)
+            sizes[axis] = _shapes.name_of(entry) or f"{name}_dim_{axis}"
+    return sizes
 
 
 def _collect_hints(specs: Sequence[Any], values: Sequence[Any], hints: dict[str, int]) -> None:

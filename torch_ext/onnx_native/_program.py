@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
-from torch.onnx._internal.exporter import _onnx_program
-from torch.utils import _pytree
+
+from onnx_native import _upstream
 
 if TYPE_CHECKING:
     import onnx
@@ -68,6 +68,11 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self._inference_session: ort.InferenceSession | None = None
         self._tempdir: tempfile.TemporaryDirectory | None = None
         self._capture_strategy: str | None = None
+
+    def captured_with(self, strategy: str | None, seconds: float) -> None:
+        """Notes how the program was captured, and how long that took."""
+        self._capture_strategy = strategy
+        self.export_report["seconds"] = {"capture": seconds, **self.export_report["seconds"]}
 
     @property
     def model(self) -> "ir.Model":
@@ -167,7 +172,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
     def _weight_bytes(self) -> int:
         if self._model is None:
             return self._native.weight_bytes
-        return _onnx_program._count_initializer_size(self._model.graph)
+        return _upstream.count_initializer_size(self._model.graph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Sequence[torch.Tensor]:
         """Runs the model in ONNX Runtime, with the arguments that the captured program takes."""
@@ -182,13 +187,13 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         options = ort.RunOptions()
         options.log_severity_level = 3
         outputs = session.run_with_ort_values(None, inputs, run_options=options)
-        return tuple(_onnx_program._from_ort_value(output) for output in outputs)
+        return tuple(_upstream.from_ort_value(output) for output in outputs)
 
     def _flat_inputs(self, args: Any, kwargs: Any) -> Sequence[Any]:
         """The values of the ONNX model's inputs: no None, and nothing that was specialised on."""
         if self._flatten is not None:
-            return _onnx_program._process_args(tuple(self._flatten(args, kwargs)), {})
-        flat, _ = _pytree.tree_flatten((args, kwargs))
+            return _upstream.process_args(tuple(self._flatten(args, kwargs)), {})
+        flat, _ = _upstream.pytree.tree_flatten((args, kwargs))
         if self.exported_program is not None:
             specs = [
                 spec
@@ -201,7 +206,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                     for value, spec in zip(flat, specs, strict=True)
                     if not isinstance(spec.arg, ConstantArgument)
                 ]
-        return _onnx_program._process_args(tuple(flat), {})
+        return _upstream.process_args(tuple(flat), {})
 
     def _untied(self, state_dict: "dict[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
         """The values by the names that the program has for tied weights."""
@@ -221,14 +226,14 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self,
         initializer: Callable[
             [str | bytes], "ort.InferenceSession"
-        ] = _onnx_program._ort_session_initializer,
+        ] = _upstream.ort_session_initializer,
     ) -> None:
         """Makes the ONNX Runtime session that calls run in.
 
         Args:
             initializer: Makes a session from a path or the model's bytes.
         """
-        if self._weight_bytes() > _onnx_program._LARGE_MODEL_THRESHOLD:
+        if self._weight_bytes() > _upstream.LARGE_MODEL_THRESHOLD:
             self._tempdir = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
             path = os.path.join(self._tempdir.name, "model.onnx")
             self.save(path, external_data=True)
@@ -283,8 +288,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
 
         model = self._model if self._model is not None else self._make_model()
         with _initializers(model.graph, include_initializers, keep_initializers_as_inputs):
-            size = _onnx_program._count_initializer_size(model.graph)
-            if external_data or size > _onnx_program._LARGE_MODEL_THRESHOLD:
+            size = _upstream.count_initializer_size(model.graph)
+            if external_data or size > _upstream.LARGE_MODEL_THRESHOLD:
                 ir.save(model, path, external_data=f"{path.name}.data")
             else:
                 ir.save(model, path)

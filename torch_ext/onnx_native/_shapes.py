@@ -1,80 +1,135 @@
-"""The user's names for dynamic dimensions."""
+"""``dynamic_shapes`` and ``dynamic_axes``: which sizes and numbers of the inputs vary.
+
+A spec describes one leaf of the arguments: the sizes of a tensor, as a dict by axis or a list, or a
+number. An entry of it is a name, a ``torch.export.Dim`` or a hint such as ``Dim.DYNAMIC`` where the
+size varies; a number, None or ``Dim.STATIC`` where it does not.
+"""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
+from torch.export import Dim
 from torch.export.graph_signature import ConstantArgument, InputKind
-from torch.onnx._internal.exporter import _dynamic_shapes
+
+from onnx_native import _upstream
+
+Axes = Mapping[str, Mapping[int, str]] | Mapping[str, Sequence[int]]
 
 
-def without_names(dynamic_shapes: Any) -> tuple[Any, bool]:
-    """The shapes as torch.export takes them, without strings, and whether any size has a name."""
+class StructureError(ValueError):
+    """dynamic_shapes does not match the arguments."""
+
+
+def varies(entry: Any) -> bool:
+    """Whether an entry says that its size or number varies."""
+    if isinstance(entry, _upstream.DimHint):
+        return not _upstream.is_static_hint(entry)
+    return isinstance(entry, (str, Dim))
+
+
+def name_of(entry: Any) -> str | None:
+    """The user's name for a size or number."""
+    return entry if isinstance(entry, str) else getattr(entry, "__name__", None)
+
+
+def axes_of(spec: Any) -> dict[int, Any]:
+    """A tensor's entries by axis; empty where the spec describes no tensor."""
+    if isinstance(spec, Mapping):
+        return dict(spec)
+    return dict(enumerate(spec)) if isinstance(spec, (list, tuple)) else {}
+
+
+def in_order(names: Sequence[str], dynamic_shapes: Any, called: str = "the program") -> list[Any]:
+    """The entry of ``dynamic_shapes`` for each argument; None where a dict leaves one out.
+
+    Arguments of a traced module may have the same name.
+    """
     if dynamic_shapes is None:
-        return None, False
-    flat, spec = _dynamic_shapes._flatten_dynamic_shapes_to_axes(dynamic_shapes)
-    named = any(True for axes in flat for _ in _named_axes(axes))
-    unnamed = [_unnamed(axes) for axes in flat]
-    return torch.utils._pytree.tree_unflatten(unnamed, spec), named
+        return [None] * len(names)
+    if isinstance(dynamic_shapes, Mapping):
+        unknown = [name for name in dynamic_shapes if name not in names]
+        if unknown:
+            raise StructureError(
+                f"dynamic_shapes names {unknown}, {called}'s arguments are {names}"
+            )
+        return [dynamic_shapes.get(name) for name in names]
+    if len(dynamic_shapes) != len(names):
+        raise StructureError(f"dynamic_shapes has {len(dynamic_shapes)} entries for {names}")
+    return list(dynamic_shapes)
 
 
-def _unnamed(axes: Any) -> Any:
-    def known(dim: Any) -> Any:
-        return torch.export.Dim.DYNAMIC if isinstance(dim, str) else dim
+def elements(value: Any, spec: Any, name: str) -> list[tuple[Any, Any, Any]] | None:
+    """A container's elements as (key, element, its spec); None for a leaf.
 
-    if isinstance(axes, dict):
-        return {axis: known(dim) for axis, dim in axes.items()}
-    if isinstance(axes, (list, tuple)):
-        return [known(dim) for dim in axes]
-    return axes
-
-
-def _user_placeholders(
-    program: torch.export.ExportedProgram, *, constants: bool
-) -> list[torch.fx.Node]:
-    """Placeholders of the user's inputs, in order, with or without those that are no tensors."""
-    specs = program.graph_signature.input_specs
-    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
-    return [
-        node
-        for spec, node in zip(specs, placeholders, strict=True)
-        if spec.kind is InputKind.USER_INPUT
-        and (constants or not isinstance(spec.arg, ConstantArgument))
-    ]
-
-
-def _named_axes(axes: Any) -> Iterator[tuple[int, str]]:
-    if isinstance(axes, dict):
-        items = list(axes.items())
-    elif isinstance(axes, (list, tuple)):
-        items = list(enumerate(axes))
+    A spec pairs with its container as in torch.export; that of a dict may leave keys out.
+    """
+    children = _upstream.children(value)
+    if children is None:
+        return None
+    keys = list(value) if isinstance(value, dict) else list(range(len(children)))
+    if isinstance(value, dict):
+        children = list(value.values())
+    if spec is None:
+        specs = [None] * len(children)
+    elif isinstance(value, dict):
+        if not isinstance(spec, Mapping) or not set(spec) <= set(keys):
+            raise StructureError(
+                f"dynamic_shapes has {spec} for {name}, which is a dict with the keys {keys}"
+            )
+        specs = [spec.get(key) for key in keys]
     else:
-        items = []
-    for axis, dim in items:
-        name = _name(dim)
-        if name is not None:
-            yield axis, name
+        if not isinstance(spec, (list, tuple)) or len(spec) != len(children):
+            raise StructureError(
+                f"dynamic_shapes has {spec} for {name}, which has {len(children)} elements: write "
+                "a list with an entry for each"
+            )
+        specs = list(spec)
+    return list(zip(keys, children, specs, strict=True))
 
 
-def _name(dim: Any) -> str | None:
-    return dim if isinstance(dim, str) else getattr(dim, "__name__", None)
+def for_torch(spec: Any) -> Any:
+    """A spec as torch.export takes it: strings are the user's names for ``Dim.DYNAMIC``."""
+
+    def unnamed(entry: Any) -> Any:
+        return Dim.DYNAMIC if isinstance(entry, str) else entry
+
+    if isinstance(spec, dict):
+        return {axis: unnamed(entry) for axis, entry in spec.items()}
+    if isinstance(spec, (list, tuple)):
+        return type(spec)(unnamed(entry) for entry in spec)
+    return spec
 
 
-def _named_sizes(value: Any, spec: Any) -> Iterator[tuple[Any, str]]:
-    """An input's sizes, or its value if it is an int, that the user gave names."""
-    if isinstance(value, torch.Tensor):
-        for axis, axis_name in _named_axes(spec):
-            yield value.shape[axis], axis_name
-    elif isinstance(value, torch.SymInt):
-        name = _name(spec)
-        if name is not None:
-            yield value, name
+def without_arguments(dynamic_shapes: Any) -> tuple[Any, list[Any]]:
+    """The shapes for torch.export, and the spec of each input, where no arguments are at hand.
+
+    There are no specs if no size has a name.
+    """
+    if dynamic_shapes is None:
+        return None, []
+    specs, structure = _upstream.flatten_dynamic_shapes(dynamic_shapes)
+    shapes = _upstream.pytree.tree_unflatten([for_torch(spec) for spec in specs], structure)
+    named = any(name_of(entry) is not None for spec in specs for entry in axes_of(spec).values())
+    return shapes, specs if named else []
 
 
-def flat_specs(dynamic_shapes: Any) -> list[Any]:
-    """What ``dynamic_shapes`` says of each input, where the arguments are not at hand."""
-    return _dynamic_shapes._flatten_dynamic_shapes_to_axes(dynamic_shapes)[0]
+def from_dynamic_axes(
+    dynamic_axes: Axes, input_names: Sequence[str] | None, arguments: Sequence[str]
+) -> dict[str, Any]:
+    """``dynamic_axes`` by the names of the arguments; entries for outputs are left out."""
+    names = dict(zip(input_names or (), arguments, strict=False))
+    shapes: dict[str, Any] = {}
+    for name, axes in dynamic_axes.items():
+        argument = names.get(name, name)
+        if argument in arguments:
+            shapes[argument] = (
+                dict(axes)
+                if isinstance(axes, Mapping)
+                else {axis: f"{name}_dim_{axis}" for axis in axes}
+            )
+    return shapes
 
 
 def symbol_names(program: torch.export.ExportedProgram, specs: list[Any]) -> dict[str, str]:
@@ -101,7 +156,7 @@ def symbol_names(program: torch.export.ExportedProgram, specs: list[Any]) -> dic
         for size, name in _named_sizes(node.meta.get("val"), spec):
             if not isinstance(size, torch.SymInt):
                 continue
-            symbol = str(size.node.expr)
+            symbol = str(_upstream.expression(size))
             if not symbol.isidentifier():
                 continue  # an expression over other inputs' symbols
             if names.setdefault(symbol, name) != name:
@@ -112,3 +167,29 @@ def symbol_names(program: torch.export.ExportedProgram, specs: list[Any]) -> dic
                     stacklevel=4,
                 )
     return names
+
+
+def _user_placeholders(
+    program: torch.export.ExportedProgram, *, constants: bool
+) -> list[torch.fx.Node]:
+    """Placeholders of the user's inputs, in order, with or without those that are no tensors."""
+    specs = program.graph_signature.input_specs
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    return [
+        node
+        for spec, node in zip(specs, placeholders, strict=True)
+        if spec.kind is InputKind.USER_INPUT
+        and (constants or not isinstance(spec.arg, ConstantArgument))
+    ]
+
+
+def _named_sizes(value: Any, spec: Any) -> Iterator[tuple[Any, str]]:
+    """An input's sizes, or its value if it is an int, that the user gave names."""
+    named: list[tuple[Any, str | None]] = []
+    if isinstance(value, torch.Tensor):
+        named = [(value.shape[axis], name_of(entry)) for axis, entry in axes_of(spec).items()]
+    elif isinstance(value, torch.SymInt):
+        named = [(value, name_of(spec))]
+    for size, name in named:
+        if name is not None:
+            yield size, name

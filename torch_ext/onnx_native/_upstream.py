@@ -1,0 +1,267 @@
+"""Every private name of PyTorch that this package uses, and what it needs it for.
+
+Private names change between versions of PyTorch. The rest of the package uses public names only;
+`.ci/lint_rules.py` enforces that, and `test/python/test_upstream.py` uses every name that is here.
+
+Names are imported at their first use: a native export must not import onnxscript, which the modules
+of PyTorch's own translation do. The use is "to" do something, which completes the error message.
+"""
+
+import importlib
+import sys
+from collections.abc import Iterable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from onnx_native import _build_info
+
+if TYPE_CHECKING:
+    from torch._ops import HigherOrderOperator as HigherOrderOperator
+    from torch._ops import OpOverload as OpOverload
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv as ShapeEnv
+    from torch.onnx._internal.exporter._errors import ConversionError as ConversionError
+
+_EXPORTER = "torch.onnx._internal.exporter"
+_SHAPES = "torch.fx.experimental.symbolic_shapes"
+# The module whose `export_compat` torch.onnx.export calls.
+COMPAT = f"{_EXPORTER}._compat"
+# The module of the functions that torch.export records for torch.vmap.
+VMAP = "torch._functorch.predispatch"
+
+
+class Name(NamedTuple):
+    """A private name: where PyTorch has it, and what this package uses it for."""
+
+    module: str
+    name: str  # empty: the module itself
+    use: str
+
+
+NAMES = {
+    # Operators and captured graphs.
+    "OpOverload": Name("torch._ops", "OpOverload", "to tell operators from other functions"),
+    "HigherOrderOperator": Name("torch._ops", "HigherOrderOperator", "to name them in a table"),
+    "pytree": Name("torch.utils._pytree", "", "to flatten arguments as torch.export does"),
+    "disable_current_modes": Name(
+        "torch.utils._python_dispatch", "_disable_current_modes", "to capture outside of modes"
+    ),
+    "ShapeEnv": Name(_SHAPES, "ShapeEnv", "to find what a capture assumes about sizes"),
+    "free_symbols": Name(_SHAPES, "free_symbols", "to find the symbols of a size"),
+    "FakeTensorMode": Name(
+        "torch._subclasses.fake_tensor", "FakeTensorMode", "to compute eager's shapes again"
+    ),
+    "DimHint": Name("torch.export.dynamic_shapes", "_DimHint", "to recognize Dim.DYNAMIC and kin"),
+    "DimHintType": Name("torch.export.dynamic_shapes", "_DimHintType", "to recognize Dim.STATIC"),
+    # Decompositions of single operators.
+    "detect_fake_mode": Name("torch._guards", "detect_fake_mode", "to trace a captured call again"),
+    "enable_python_dispatcher": Name(
+        "torch._dispatch.python", "enable_python_dispatcher", "to trace with symbolic sizes"
+    ),
+    "make_fx": Name("torch.fx.experimental.proxy_tensor", "make_fx", "to trace a decomposition"),
+    "decomposition_table": Name(
+        "torch._decomp", "decomposition_table", "to decompose operators without a lowering"
+    ),
+    "is_cia_op": Name(
+        "torch._export.utils", "_is_cia_op", "to know what run_decompositions decomposes"
+    ),
+    "is_preservable_cia_op": Name(
+        "torch._export.utils", "_is_preservable_cia_op", "to know what run_decompositions keeps"
+    ),
+    # The door of torch.onnx.export: its arguments, its captures and its errors.
+    "DEFAULT_OPSET": Name(
+        "torch.onnx._constants", "ONNX_DEFAULT_OPSET", "to export at torch.onnx's default opset"
+    ),
+    "set_onnx_exporting_flag": Name(
+        f"{_EXPORTER}._flags", "set_onnx_exporting_flag", "to set torch.onnx.is_in_onnx_export()"
+    ),
+    "ExportableModule": Name(
+        f"{_EXPORTER}._exportable_module", "ExportableModule", "to take its example arguments"
+    ),
+    "from_dynamic_axes": Name(
+        f"{_EXPORTER}._dynamic_shapes",
+        "from_dynamic_axes_to_dynamic_shapes",
+        "to convert dynamic_axes",
+    ),
+    "flatten_dynamic_shapes": Name(
+        f"{_EXPORTER}._dynamic_shapes",
+        "_flatten_dynamic_shapes_to_axes",
+        "to flatten dynamic_shapes without the arguments",
+    ),
+    "CAPTURE_STRATEGIES": Name(
+        f"{_EXPORTER}._capture_strategies", "CAPTURE_STRATEGIES", "to capture as torch.onnx does"
+    ),
+    "verbose_printer": Name(
+        f"{_EXPORTER}._capture_strategies", "_verbose_printer", "to print progress"
+    ),
+    "TorchExportError": Name(
+        f"{_EXPORTER}._errors", "TorchExportError", "to raise torch.onnx's errors"
+    ),
+    "ConversionError": Name(
+        f"{_EXPORTER}._errors", "ConversionError", "to raise torch.onnx's errors"
+    ),
+    "GraphConstructionError": Name(
+        f"{_EXPORTER}._errors", "GraphConstructionError", "to raise torch.onnx's errors"
+    ),
+    "STEP_ONE_ERROR_MESSAGE": Name(
+        f"{_EXPORTER}._core", "_STEP_ONE_ERROR_MESSAGE", "to report a failed capture"
+    ),
+    "summarize_exception_stack": Name(
+        f"{_EXPORTER}._core", "_summarize_exception_stack", "to report a failed capture"
+    ),
+    # Running and saving an exported program.
+    "count_initializer_size": Name(
+        f"{_EXPORTER}._onnx_program", "_count_initializer_size", "to decide on external data"
+    ),
+    "LARGE_MODEL_THRESHOLD": Name(
+        f"{_EXPORTER}._onnx_program", "_LARGE_MODEL_THRESHOLD", "to decide on external data"
+    ),
+    "ort_session_initializer": Name(
+        f"{_EXPORTER}._onnx_program", "_ort_session_initializer", "to run a program"
+    ),
+    "process_args": Name(f"{_EXPORTER}._onnx_program", "_process_args", "to run a program"),
+    "from_ort_value": Name(f"{_EXPORTER}._onnx_program", "_from_ort_value", "to run a program"),
+    "verify_onnx_program": Name(
+        f"{_EXPORTER}._verification", "verify_onnx_program", "to export with verify=True"
+    ),
+    # PyTorch's ONNX function library and the user's translation table.
+    "OpRecorder": Name(f"{_EXPORTER}._building", "OpRecorder", "to replay onnxscript functions"),
+    "SymbolicTensor": Name(
+        f"{_EXPORTER}._tensors", "SymbolicTensor", "to replay onnxscript functions"
+    ),
+    "onnxscript_opset": Name(
+        f"{_EXPORTER}._core", "_get_onnxscript_opset", "to replay onnxscript functions"
+    ),
+    "torch_dtype_to_onnx_dtype": Name(
+        f"{_EXPORTER}._core", "torch_dtype_to_onnx_dtype", "to replay onnxscript functions"
+    ),
+    "TORCH_DTYPE_TO_ONNX": Name(
+        f"{_EXPORTER}._core", "_TORCH_DTYPE_TO_ONNX", "to replay onnxscript functions"
+    ),
+    "TORCHLIB_OPSET": Name(
+        f"{_EXPORTER}._constants", "TORCHLIB_OPSET", "to know the opset of PyTorch's functions"
+    ),
+    "ONNXRegistry": Name(
+        f"{_EXPORTER}._registration", "ONNXRegistry", "to find functions of PyTorch's library"
+    ),
+    "dispatch": Name(
+        f"{_EXPORTER}._dispatching", "dispatch", "to find functions of PyTorch's library"
+    ),
+    "get_onnx_implemented_overloads": Name(
+        f"{_EXPORTER}._decomp", "get_onnx_implemented_overloads", "to use a translation table"
+    ),
+    "create_onnx_friendly_decomposition_table": Name(
+        f"{_EXPORTER}._decomp",
+        "create_onnx_friendly_decomposition_table",
+        "to use a translation table",
+    ),
+    "TypePromotionTable": Name(
+        "torch.onnx._internal.fx.passes.type_promotion",
+        "TypePromotionTable",
+        "to promote the arguments of a translation table's functions",
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    entry = NAMES.get(name)
+    if entry is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        module = importlib.import_module(entry.module)
+        return getattr(module, entry.name) if entry.name else module
+    except (ImportError, AttributeError) as error:
+        raise ImportError(
+            f"PyTorch {torch.__version__} has no {entry.module}.{entry.name}, which onnx_native "
+            f"uses {entry.use}; use PyTorch {_build_info.TORCH_VERSION}, for which it was built"
+        ) from error
+
+
+# Private fields of PyTorch's objects.
+
+
+def schema(op: Any) -> Any:
+    """The schema of an OpOverload: names, types and aliases of its arguments and results."""
+    return op._schema
+
+
+def expression(size: torch.SymInt) -> Any:
+    """The sympy expression of a symbolic size."""
+    return size.node.expr
+
+
+def example_size(size: torch.SymInt) -> int | None:
+    """The number that a symbolic size stood for in the example, where it is known."""
+    return size.node.hint
+
+
+def shape_env(size: torch.SymInt) -> "ShapeEnv":
+    """Where torch.export keeps the guards and ranges of a symbolic size."""
+    return size.node.shape_env
+
+
+def loaded_guards(program: torch.export.ExportedProgram) -> Iterable[str]:
+    """The guards of a program that torch.export.load read, as Python expressions."""
+    return getattr(program, "_guards_code", None) or ()
+
+
+def clear_dispatch_cache(op: Any) -> None:
+    """Lets an operator look for its decompositions anew."""
+    op._dispatch_cache.clear()
+
+
+def forward_schema(module: Any) -> Any:
+    """The schema of a ScriptModule's forward, ``self`` included."""
+    return module._c._get_method("forward").schema
+
+
+def children(value: Any) -> list[Any] | None:
+    """The elements of a container in pytree's order; None for a leaf."""
+    pytree = __getattr__("pytree")
+    kind = pytree._get_node_type(value)
+    if kind not in pytree.SUPPORTED_NODES:
+        return None
+    return list(pytree.SUPPORTED_NODES[kind].flatten_fn(value)[0])
+
+
+def is_static_hint(dim: Any) -> bool:
+    """Whether a size in dynamic_shapes is Dim.STATIC."""
+    return isinstance(dim, __getattr__("DimHint")) and dim.type is __getattr__("DimHintType").STATIC
+
+
+def function_library(opset: int | None = None) -> Any:
+    """PyTorch's ONNX function library as a registry, at its own opset by default."""
+    registry = __getattr__("ONNXRegistry")
+    return (
+        registry.from_torchlib() if opset is None else registry.from_torchlib(opset_version=opset)
+    )
+
+
+def empty_function_library(opset: int) -> Any:
+    """A registry of this opset without functions."""
+    registry = __getattr__("ONNXRegistry")()
+    registry._opset_version = opset
+    return registry
+
+
+def op_recorder(opset: Any) -> Any:
+    """An onnxscript evaluator that keeps the nodes that a function makes."""
+    return __getattr__("OpRecorder")(opset, {})
+
+
+def loaded_compat() -> ModuleType | None:
+    """What stands in ``sys.modules`` for PyTorch's ``_compat``."""
+    return sys.modules.get(COMPAT)
+
+
+def put_compat(module: ModuleType | None) -> None:
+    """Puts a module in the place of PyTorch's ``_compat``; None empties the place."""
+    package: Any = importlib.import_module(_EXPORTER)
+    if module is None:
+        sys.modules.pop(COMPAT, None)
+        if hasattr(package, "_compat"):
+            del package._compat
+    else:
+        sys.modules[COMPAT] = module
+        package._compat = module
