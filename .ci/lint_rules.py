@@ -1,5 +1,6 @@
 """Checks the rules of the house that no other tool knows; prints every breach, exits 1 if any."""
 
+import ast
 import pathlib
 import re
 import subprocess
@@ -17,6 +18,10 @@ PYTHON_INCLUDE = re.compile(
 )
 UPWARD_INCLUDE = re.compile(r'#include "\.\.')
 SKIP = re.compile(r"\bpytest\.(mark\.)?skip|\bunittest\.skip|\bGTEST_SKIP|\bimportorskip")
+# Where PyTorch's private names are used, and how else one may look in the Python package.
+UPSTREAM = pathlib.Path("torch_ext/onnx_native/_upstream.py")
+PRIVATE_TORCH = re.compile(r"torch(?!\.ops\.)(\.\w+)*\.(_[a-zA-Z]|fx\.experimental)\w*(\.\w+)*")
+SYM_NODE_FIELDS = {"expr", "hint", "shape_env"}
 LOOSE_XFAIL = re.compile(r"\bxfail\((?![^\0]{0,300}?strict=True)")
 
 
@@ -29,6 +34,46 @@ def tracked_files() -> list[pathlib.Path]:
         text=True,
     )
     return [pathlib.Path(name) for name in listing.stdout.split("\0") if name]
+
+
+def dotted(node: ast.expr) -> str:
+    """The text of a chain of names, `a.b.c`; empty for other expressions."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute) and (base := dotted(node.value)):
+        return f"{base}.{node.attr}"
+    return ""
+
+
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not name.endswith("__")
+
+
+def names_used(node: ast.AST) -> Iterator[str]:
+    """Names of PyTorch in an import, an attribute or a string."""
+    if isinstance(node, ast.ImportFrom):
+        yield from (f"{node.module}.{alias.name}" for alias in node.names)
+    elif isinstance(node, ast.Import):
+        yield from (alias.name for alias in node.names)
+    elif isinstance(node, ast.Attribute):
+        yield dotted(node)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+
+
+def private_uses(text: str) -> Iterator[tuple[int, str]]:
+    """Yields (line number, private name) of what only `_upstream.py` may use."""
+    for node in ast.walk(ast.parse(text)):
+        for name in names_used(node):
+            if PRIVATE_TORCH.fullmatch(name):
+                yield node.lineno, name  # type: ignore[attr-defined]
+        if not isinstance(node, ast.Attribute):
+            continue
+        base = dotted(node.value)
+        allowed = base in ("self", "cls") or base.startswith("torch.ops.")
+        of_size = isinstance(node.value, ast.Attribute) and node.value.attr == "node"
+        if (is_private(node.attr) and not allowed) or (of_size and node.attr in SYM_NODE_FIELDS):
+            yield node.lineno, f".{node.attr}"
 
 
 def breaches(path: pathlib.Path, text: str) -> Iterator[tuple[int, str]]:
@@ -56,6 +101,9 @@ def breaches(path: pathlib.Path, text: str) -> Iterator[tuple[int, str]]:
             yield number, "an include that climbs out of its room"
         if top == "test" and SKIP.search(line):
             yield number, "a skipped test; a known failure is xfail(strict=True) with a reason"
+    if path.parent == UPSTREAM.parent and path.suffix == ".py" and path != UPSTREAM:
+        for number, name in private_uses(text):
+            yield number, f"the private name {name}; _upstream.py is the place for those of PyTorch"
     if top == "test" and path.suffix == ".py":
         for match in LOOSE_XFAIL.finditer(text):
             yield text.count("\n", 0, match.start()) + 1, "xfail without strict=True"

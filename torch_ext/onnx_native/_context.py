@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
 
 import torch
-from torch.utils._python_dispatch import _disable_current_modes
+
+from onnx_native import _upstream
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def neutral() -> Iterator[None]:
     says what the program computes.
     """
     with ExitStack() as stack:
-        stack.enter_context(_disable_current_modes())
+        stack.enter_context(_upstream.disable_current_modes())
         if torch.is_inference_mode_enabled():
             stack.enter_context(torch.inference_mode(False))
         if torch.is_anomaly_enabled():
@@ -39,14 +39,14 @@ def _fresh_recurrences() -> Iterator[None]:
     the time of a capture. The operators' dispatch caches do not notice: whichever decomposition ran
     first in the process would stay.
     """
-    operators: Any = (torch.ops.aten.lstm.input, torch.ops.aten.gru.input)
+    operators = (torch.ops.aten.lstm.input, torch.ops.aten.gru.input)
     for operator in operators:
-        operator._dispatch_cache.clear()
+        _upstream.clear_dispatch_cache(operator)
     try:
         yield
     finally:
         for operator in operators:
-            operator._dispatch_cache.clear()
+            _upstream.clear_dispatch_cache(operator)
 
 
 @contextmanager

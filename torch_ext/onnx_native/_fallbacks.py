@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
+
+from onnx_native import _upstream
 
 _enabled = os.environ.get("ONNX_NATIVE_FALLBACKS", "1") != "0"
 
@@ -41,10 +42,10 @@ class Call:
 
     def __init__(self, node: torch.fx.Node) -> None:
         op: Any = node.target
-        names = [argument.name for argument in op._schema.arguments]
+        names = [argument.name for argument in _upstream.schema(op).arguments]
         ordered = dict(zip(names, node.args, strict=False)) | dict(node.kwargs)
         arguments = {name: ordered[name] for name in names if name in ordered}
-        self.leaves, self._spec = pytree.tree_flatten(arguments)
+        self.leaves, self._spec = _upstream.pytree.tree_flatten(arguments)
         self.places = [i for i, leaf in enumerate(self.leaves) if _is_value(leaf)]
         self.op = op
         self.examples = [example(self.leaves[place]) for place in self.places]
@@ -54,7 +55,7 @@ class Call:
         leaves = [example(leaf) for leaf in self.leaves]
         for place, value in zip(self.places, values, strict=True):
             leaves[place] = value
-        result: dict[str, Any] = pytree.tree_unflatten(leaves, self._spec)
+        result: dict[str, Any] = _upstream.pytree.tree_unflatten(leaves, self._spec)
         return result
 
     def __call__(self, op: Any, values: Any) -> Any:
@@ -62,7 +63,7 @@ class Call:
         arguments = self.arguments(values)
         positional = [
             arguments.pop(argument.name)
-            for argument in op._schema.arguments
+            for argument in _upstream.schema(op).arguments
             if not argument.kwarg_only and argument.name in arguments
         ]
         return op(*positional, **arguments)
@@ -79,7 +80,7 @@ def _is_value(leaf: Any) -> bool:
         return False
     value = example(leaf)
     if isinstance(value, torch.SymInt):
-        return not value.node.expr.is_number
+        return not _upstream.expression(value).is_number
     return not isinstance(value, int | float | bool)
 
 
@@ -90,7 +91,7 @@ def overload(key: str) -> Any:
     return getattr(getattr(getattr(torch.ops, namespace), name), variant or "default")
 
 
-def key_of(op: torch._ops.OpOverload) -> str:
+def key_of(op: _upstream.OpOverload) -> str:
     """The op table's key of an operator."""
     return op.name().removesuffix(".default")
 
@@ -102,17 +103,17 @@ def _core_decompositions() -> dict[Any, Any]:
 
 def _decompositions(op: Any, has_lowering: Callable[[str], bool]) -> dict[Any, Any]:
     """Decompositions of `op`, and of what it becomes, as far as no lowering takes over."""
-    from torch._decomp import decomposition_table
-
     core = _core_decompositions()
     table = {
         other: function
         for other, function in core.items()
-        if isinstance(other, torch._ops.OpOverload) and not has_lowering(key_of(other))
+        if isinstance(other, _upstream.OpOverload) and not has_lowering(key_of(other))
     }
     # PyTorch's own decomposition of an ONNX operator is its implementation.
     own = (
-        core.get(op) or decomposition_table.get(op) or torch.onnx.ops.aten_decompositions().get(op)
+        core.get(op)
+        or _upstream.decomposition_table.get(op)
+        or torch.onnx.ops.aten_decompositions().get(op)
     )
     if own is not None:
         table[op] = own
@@ -145,16 +146,13 @@ def trace(
     op: Any, call: Call, values: int, decompositions: dict[Any, Any]
 ) -> torch.fx.GraphModule | None:
     """The graph of a call by these decompositions; None where it is the call again."""
-    from torch._dispatch.python import enable_python_dispatcher
-    from torch.fx.experimental.proxy_tensor import make_fx
-
     if len(call.places) != values or not call.examples:
         return None
-    mode = torch._guards.detect_fake_mode(call.examples)
+    mode = _upstream.detect_fake_mode(call.examples)
     if mode is None:
         return None
-    tracer = make_fx(lambda *given: call(op, given), decomposition_table=decompositions)
-    with mode, enable_python_dispatcher():
+    tracer = _upstream.make_fx(lambda *given: call(op, given), decomposition_table=decompositions)
+    with mode, _upstream.enable_python_dispatcher():
         module: torch.fx.GraphModule = tracer(*call.examples)
     if any(inner.target is op for inner in module.graph.nodes):
         return None

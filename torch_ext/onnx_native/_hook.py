@@ -6,14 +6,11 @@ loaded it, a stand-in takes its place; whoever asks that for anything else gets 
 """
 
 import importlib
-import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import torch.onnx._internal.exporter as _package
-
-_NAME = "torch.onnx._internal.exporter._compat"
+from onnx_native import _upstream
 
 _installed = False
 _original: Callable[..., Any] | None = None
@@ -30,7 +27,7 @@ class _StandIn(ModuleType):
     """The ``_compat`` module while it is not loaded."""
 
     def __init__(self) -> None:
-        super().__init__(_NAME, "Stands in for PyTorch's module of this name.")
+        super().__init__(_upstream.COMPAT, "Stands in for PyTorch's module of this name.")
         self.export_compat = _export_compat
 
     def __getattr__(self, name: str) -> Any:
@@ -39,18 +36,8 @@ class _StandIn(ModuleType):
         return getattr(upstream_module(), name)
 
 
-def _place(module: ModuleType | None) -> None:
-    if module is None:
-        sys.modules.pop(_NAME, None)
-        if hasattr(_package, "_compat"):
-            del _package._compat
-    else:
-        sys.modules[_NAME] = module
-        _package._compat = module  # type: ignore[attr-defined]
-
-
 def _loaded_module() -> ModuleType | None:
-    module = sys.modules.get(_NAME)
+    module = _upstream.loaded_compat()
     return None if isinstance(module, _StandIn) else module
 
 
@@ -58,8 +45,8 @@ def upstream_module() -> ModuleType:
     """PyTorch's own ``_compat``, loaded if it was not."""
     module = _loaded_module()
     if module is None:
-        _place(None)
-        module = importlib.import_module(_NAME)
+        _upstream.put_compat(None)
+        module = importlib.import_module(_upstream.COMPAT)
     if _installed:
         _patch(module)
     return module
@@ -79,8 +66,8 @@ def install() -> None:
     module = _loaded_module()
     if module is not None:
         _patch(module)
-    elif _NAME not in sys.modules:
-        _place(_StandIn())
+    elif _upstream.loaded_compat() is None:
+        _upstream.put_compat(_StandIn())
 
 
 def uninstall() -> None:
@@ -89,7 +76,7 @@ def uninstall() -> None:
     _installed = False
     module: Any = _loaded_module()
     if module is None:
-        _place(None)
+        _upstream.put_compat(None)
     elif _original is not None:
         module.export_compat = _original
         _original = None

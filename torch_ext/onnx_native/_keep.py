@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from onnx_native import _fallbacks, _library, _lowerings
+from onnx_native import _fallbacks, _library, _lowerings, _upstream
 
 
 def keep(
@@ -26,7 +26,7 @@ def keep(
     namespace, _, name = op.partition("::")
 
     def node(b: Any, *args: Any, **kwargs: Any) -> Any:
-        schema = _fallbacks.overload(op)._schema
+        schema = _upstream.schema(_fallbacks.overload(op))
         positional = [argument for argument in schema.arguments if not argument.kwarg_only]
         values = dict(zip((argument.name for argument in positional), args, strict=True)) | kwargs
         inputs: list[Any] = []

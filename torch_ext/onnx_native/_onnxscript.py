@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_native import _library
+from onnx_native import _library, _upstream
 from onnx_native._wrong_functions import WRONG_FUNCTIONS
 
 if TYPE_CHECKING:
@@ -20,23 +20,19 @@ Values = dict[Any, Any]  # ir.Value -> the native builder's
 
 @functools.cache
 def _function_library() -> Any:
-    from torch.onnx._internal.exporter import _registration
-
-    return _registration.ONNXRegistry.from_torchlib()
+    return _upstream.function_library()
 
 
-def is_wrong(op: torch._ops.OpOverload) -> bool:
+def is_wrong(op: _upstream.OpOverload) -> bool:
     """Whether the function of PyTorch's library for an operator gives other results than eager."""
     return op.name().removesuffix(".default") in WRONG_FUNCTIONS
 
 
 def library_function(node: torch.fx.Node) -> Callable[..., Any] | None:
     """The function of PyTorch's library for this call; None where there is no right one."""
-    from torch.onnx._internal.exporter import _dispatching
-
-    if isinstance(node.target, torch._ops.OpOverload) and is_wrong(node.target):
+    if isinstance(node.target, _upstream.OpOverload) and is_wrong(node.target):
         return None
-    function, _ = _dispatching.dispatch(node, _function_library())
+    function, _ = _upstream.dispatch(node, _function_library())
     return function
 
 
@@ -58,18 +54,17 @@ def replay_call(
             PyTorch's library by default.
     """
     import onnx_ir as ir
-    import onnxscript
-    from torch.onnx._internal.exporter import _building, _constants, _core
+    import onnxscript.evaluator
 
-    version = opset_version or _constants.TORCHLIB_OPSET
-    opset = _core._get_onnxscript_opset(version)
+    version = opset_version or _upstream.TORCHLIB_OPSET
+    opset = _upstream.onnxscript_opset(version)
     inputs: Values = {}
     symbolic = functools.partial(_symbolic, opset, inputs)
     arguments = [symbolic(value) for value in args]
     keywords = {name: symbolic(value) for name, value in kwargs.items()}
     if "dtype" in keywords and keywords["dtype"] is None:
         keywords["dtype"] = -1  # the library's sign for it
-    recorder: Any = _building.OpRecorder(opset, {})  # type: ignore[abstract]
+    recorder = _upstream.op_recorder(opset)
     with onnxscript.evaluator.default_as(recorder):
         made = function(*arguments, **keywords)
     outputs = list(made) if isinstance(made, Sequence) else [made]
@@ -84,16 +79,15 @@ def replay_call(
 def _symbolic(opset: Any, inputs: Values, value: Any) -> Any:
     """A captured argument as onnxscript functions take it; notes tensors in `inputs`."""
     import onnx_ir as ir
-    from torch.onnx._internal.exporter import _core, _tensors
 
     if isinstance(value, list | tuple):
         return [_symbolic(opset, inputs, item) for item in value]
     if isinstance(value, torch.dtype):
-        return _core.torch_dtype_to_onnx_dtype(value)
+        return _upstream.torch_dtype_to_onnx_dtype(value)
     if not isinstance(value, _library.extension().Value):
         return value
-    symbol = _tensors.SymbolicTensor(opset, name=f"input_{len(inputs)}")
-    symbol.dtype = _core.torch_dtype_to_onnx_dtype(value.dtype)
+    symbol = _upstream.SymbolicTensor(opset, name=f"input_{len(inputs)}")
+    symbol.dtype = _upstream.torch_dtype_to_onnx_dtype(value.dtype)
     symbol.shape = None if value.shape is None else ir.Shape(value.shape)
     inputs[symbol] = value
     return symbol
@@ -155,9 +149,7 @@ def _tensor(value: Any) -> torch.Tensor:
 
 @functools.cache
 def _torch_dtypes() -> dict[int, torch.dtype]:
-    from torch.onnx._internal.exporter import _core
-
-    return {int(onnx): dtype for dtype, onnx in _core._TORCH_DTYPE_TO_ONNX.items()}
+    return {int(onnx): dtype for dtype, onnx in _upstream.TORCH_DTYPE_TO_ONNX.items()}
 
 
 def _attribute(builder: Any, attribute: "ir.Attr", values: Values) -> Any:

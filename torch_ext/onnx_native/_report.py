@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from onnx_native import _upstream
+
 if TYPE_CHECKING:
     from onnx_native._program import ONNXProgram
 
@@ -35,7 +37,6 @@ def stop_profiler(profiler: Any) -> str | None:
 def verify(program: "ONNXProgram", say: Callable[..., None]) -> Steps:
     """Checks the model, runs it, compares it with the captured program; how each step went."""
     import onnx
-    from torch.onnx._internal.exporter import _verification
 
     steps: Steps = []
 
@@ -58,7 +59,7 @@ def verify(program: "ONNXProgram", say: Callable[..., None]) -> Steps:
 
     say("Execute the model with ONNX Runtime...")
     try:
-        results = _verification.verify_onnx_program(program)
+        results = _upstream.verify_onnx_program(program)
     except Exception as error:
         step("Execute the model with ONNX Runtime", False)
         logger.warning("ONNX Runtime does not run the model.", exc_info=error)

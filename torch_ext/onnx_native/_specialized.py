@@ -18,10 +18,9 @@ from typing import Any, NoReturn
 
 import torch
 from torch.export.graph_signature import InputKind
-from torch.fx.experimental.symbolic_shapes import ShapeEnv, free_symbols
-from torch.utils import _pytree
 
-from onnx_native import _library
+from onnx_native import _library, _upstream
+from onnx_native._upstream import ShapeEnv
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def _dynamic_symbols(program: torch.export.ExportedProgram) -> set[str]:
         str(symbol)
         for _, value in _values(program)
         for size in _sizes(value)
-        for symbol in free_symbols(size)
+        for symbol in _upstream.free_symbols(size)
     }
 
 
@@ -129,7 +128,7 @@ def _example_sizes(program: torch.export.ExportedProgram) -> dict[str, int]:
     hints: dict[str, int] = {}
     for _, value in _values(program):
         for size in _sizes(value):
-            expression, hint = size.node.expr, size.node.hint
+            expression, hint = _upstream.expression(size), _upstream.example_size(size)
             if expression.is_Symbol and hint is not None:
                 known = hints.setdefault(str(expression), int(hint))
                 if known != hint:
@@ -146,7 +145,7 @@ def _example_sizes(program: torch.export.ExportedProgram) -> dict[str, int]:
 def _shape_env(program: torch.export.ExportedProgram) -> ShapeEnv | None:
     for _, value in _values(program):
         for size in _sizes(value):
-            return size.node.shape_env
+            return _upstream.shape_env(size)
     return None
 
 
@@ -163,7 +162,7 @@ def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, Place]
         if node.target is torch.ops.aten._assert_scalar.default and isinstance(node.args[1], str):
             yield _library.extension().asserted_guard(node.args[1]), _node_line(node)
     if env is None or not env.guards:  # they are of a program that was loaded
-        for text in getattr(program, "_guards_code", None) or ():
+        for text in _upstream.loaded_guards(program):
             yield text, Place()
 
 
@@ -206,16 +205,14 @@ def _check_shapes(
     torch.export assumes that a dynamic size is not 1. An example with such a size may contradict
     what it has decided.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    mode = _upstream.FakeTensorMode(allow_non_fake_inputs=True)
     env = _shape_env(program)
 
     def size_of(size: Any) -> int:
         if not isinstance(size, torch.SymInt):
             return int(size)
-        expression = size.node.expr
-        return int(expression.xreplace({s: hints[str(s)] for s in free_symbols(size)}))
+        expression = _upstream.expression(size)
+        return int(expression.xreplace({s: hints[str(s)] for s in _upstream.free_symbols(size)}))
 
     def concrete(value: Any) -> Any:
         if isinstance(value, torch.Tensor):
@@ -228,18 +225,18 @@ def _check_shapes(
         return concrete(value.meta["val"]) if isinstance(value, torch.fx.Node) else value
 
     for node in program.graph.nodes:
-        if not isinstance(node.target, torch._ops.OpOverload) or env is None:
+        if not isinstance(node.target, _upstream.OpOverload) or env is None:
             continue
         recorded = node.meta.get("val")
-        if not _has_dynamic_shape(recorded) or "squeeze" in node.target._schema.name:
+        if not _has_dynamic_shape(recorded) or "squeeze" in _upstream.schema(node.target).name:
             continue  # of squeeze the core says more
         try:
             with mode:
-                args, kwargs = _pytree.tree_map_only(
+                args, kwargs = _upstream.pytree.tree_map_only(
                     torch.fx.Node, argument, (node.args, dict(node.kwargs))
                 )
                 actual = node.target(*args, **kwargs)
-                expected = _pytree.tree_map(concrete, recorded)
+                expected = _upstream.pytree.tree_map(concrete, recorded)
         except Exception:
             continue  # depends on data, or on a symbol without a hint
         if _shapes(actual) != _shapes(expected):
@@ -257,7 +254,7 @@ def _check_shapes(
 def _has_dynamic_shape(recorded: Any) -> bool:
     return any(
         isinstance(size, torch.SymInt)
-        for value in _pytree.tree_leaves(recorded)
+        for value in _upstream.pytree.tree_leaves(recorded)
         if isinstance(value, torch.Tensor)
         for size in value.shape
     )
@@ -266,7 +263,7 @@ def _has_dynamic_shape(recorded: Any) -> bool:
 def _shapes(result: Any) -> list[list[int]]:
     return [
         list(value.shape)
-        for value in _pytree.tree_leaves(result)
+        for value in _upstream.pytree.tree_leaves(result)
         if isinstance(value, torch.Tensor)
     ]
 

@@ -10,16 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
-from onnx_native import _fallbacks, _library
+from onnx_native import _fallbacks, _library, _upstream
 
 
 @functools.cache
 def _function_library(opset: int) -> dict[Any, list[Any]]:
-    from torch.onnx._internal.exporter import _registration
-
-    return _registration.ONNXRegistry.from_torchlib(opset_version=opset).functions
+    functions: dict[Any, list[Any]] = _upstream.function_library(opset).functions
+    return functions
 
 
 class Table:
@@ -34,12 +32,9 @@ class Table:
     """
 
     def __init__(self, entries: Mapping[Any, Any], opset: int) -> None:
-        from torch.onnx._internal.exporter import _constants, _registration
-
-        version = max(opset, _constants.TORCHLIB_OPSET)
+        version = max(opset, _upstream.TORCHLIB_OPSET)
         # PyTorch's registry says what it does not like of an entry.
-        self._registry = _registration.ONNXRegistry()
-        self._registry._opset_version = version
+        self._registry = _upstream.empty_function_library(version)
         self._registry.functions = {
             target: list(functions) for target, functions in _function_library(version).items()
         }
@@ -58,10 +53,8 @@ class Table:
 
     @functools.cached_property
     def _decompositions(self) -> dict[Any, Any]:
-        from torch.onnx._internal.exporter import _decomp
-
-        registered = set(_decomp.get_onnx_implemented_overloads(self._registry))
-        return _decomp.create_onnx_friendly_decomposition_table(registered)
+        registered = set(_upstream.get_onnx_implemented_overloads(self._registry))
+        return _upstream.create_onnx_friendly_decomposition_table(registered)
 
     def decompose(self, node: torch.fx.Node, key: str, values: int) -> torch.fx.GraphModule | None:
         """What PyTorch's exporter makes of a call, if the table has an operator of that.
@@ -84,24 +77,22 @@ class Table:
             # There are as many ways to fail as decompositions.
             module = None
         self._seen[pattern] = module is not None and any(
-            isinstance(inner.target, torch._ops.OpOverload)
+            isinstance(inner.target, _upstream.OpOverload)
             and _fallbacks.key_of(inner.target) in self.lowerings
             for inner in module.graph.nodes
         )
         return module if self._seen[pattern] else None
 
 
-def _always_decomposes(op: torch._ops.OpOverload) -> bool:
+def _always_decomposes(op: _upstream.OpOverload) -> bool:
     """Whether no table keeps run_decompositions from decomposing it: it may return a view."""
-    from torch._export.utils import _is_cia_op, _is_preservable_cia_op
-
-    return _is_cia_op(op) and not _is_preservable_cia_op(op)
+    return _upstream.is_cia_op(op) and not _upstream.is_preservable_cia_op(op)
 
 
 def _key(target: Any) -> str:
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, _upstream.OpOverload):
         return _fallbacks.key_of(target)
-    if isinstance(target, torch._ops.HigherOrderOperator):
+    if isinstance(target, _upstream.HigherOrderOperator):
         return f"higher_order::{target.__name__}"
     return f"python::{getattr(target, '__name__', target)}"
 
@@ -120,15 +111,13 @@ def _translate(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    from torch.onnx._internal.exporter import _errors
-
     from onnx_native import _onnxscript
 
     try:
         args, kwargs, dtype = _promoted(builder, target, args, kwargs)
         made = _onnxscript.replay_call(builder, function, args, kwargs, opset)
     except Exception as error:
-        raise _errors.GraphConstructionError(
+        raise _upstream.GraphConstructionError(
             f"The translation of {_key(target)} failed, {function} with {list(args)} and "
             f"{dict(kwargs)}: {type(error).__name__}: {error}"
         ) from error
@@ -139,9 +128,7 @@ def _translate(
 
 @functools.cache
 def _promotion_table() -> Any:
-    from torch.onnx._internal.fx.passes import type_promotion
-
-    return type_promotion.TypePromotionTable()
+    return _upstream.TypePromotionTable()
 
 
 def _promoted(
@@ -149,12 +136,13 @@ def _promoted(
 ) -> tuple[list[Any], dict[str, Any], torch.dtype | None]:
     """The arguments in the dtype to compute in; the result's dtype where that changed something."""
     rule = None
-    if isinstance(target, torch._ops.OpOverload):
+    if isinstance(target, _upstream.OpOverload):
         rule = _promotion_table().get_rule(target.overloadpacket)
     if rule is None:
         return list(args), dict(kwargs), None
     snapshot = rule.preview_type_promotion(
-        pytree.tree_map(_example, tuple(args)), pytree.tree_map(_example, dict(kwargs))
+        _upstream.pytree.tree_map(_example, tuple(args)),
+        _upstream.pytree.tree_map(_example, dict(kwargs)),
     )
     changed = False
 

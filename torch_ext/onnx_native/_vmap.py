@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.onnx._internal.exporter import _errors
-from torch.utils import _pytree as pytree
 
-_RECORDS = "torch._functorch.predispatch"
+from onnx_native import _upstream
+
 # Views that may show an element more than once: PyTorch adds up what is written to it.
 _REPEATING = {"expand", "expand_as", "broadcast_to", "broadcast_tensors", "meshgrid", "unfold"}
 _REPEATING |= {"as_strided"}
@@ -19,7 +18,7 @@ _MAYBE_COPIES = {"contiguous", "reshape", "reshape_as", "flatten", "ravel"}
 def unfold(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The program with its mapped functions written out on whole batches; itself without any."""
     mapped = any(
-        getattr(node.target, "__module__", None) == _RECORDS
+        getattr(node.target, "__module__", None) == _upstream.VMAP
         for module in program.graph_module.modules()
         if isinstance(module, torch.fx.GraphModule)
         for node in module.graph.nodes
@@ -49,15 +48,17 @@ def _check_writes(graph: torch.fx.Graph) -> None:
     lost: dict[torch.fx.Node, list[torch.fx.Node]] = {}
     repeating: set[torch.fx.Node] = set()
     for node in graph.nodes:
-        tensors = [x for x in pytree.tree_leaves(node.args) if isinstance(x, torch.fx.Node)]
+        tensors = [
+            x for x in _upstream.pytree.tree_leaves(node.args) if isinstance(x, torch.fx.Node)
+        ]
         if not tensors or node.op != "call_function":
             continue
         root = roots.get(tensors[0], tensors[0])
         seen = through.get(tensors[0], frozenset())
-        if not isinstance(node.target, torch._ops.OpOverload):
+        if not isinstance(node.target, _upstream.OpOverload):
             roots[node], through[node] = root, seen  # an element of several results
             continue
-        schema = node.target._schema
+        schema = _upstream.schema(node.target)
         name = schema.name.removeprefix("aten::")
         if any(result.alias_info is not None for result in schema.returns):
             roots[node], through[node] = root, seen
@@ -88,7 +89,7 @@ def _check_writes(graph: torch.fx.Graph) -> None:
 
 
 def _fail(write: torch.fx.Node, call: torch.fx.Node) -> None:
-    raise _errors.ConversionError(
+    raise _upstream.ConversionError(
         "Failed to convert the exported program to an ONNX model.\n"
         f"In a program with torch.vmap, {write.target} writes to memory that "
         f"{call.target} shares or copies; write to a clone() instead.\n"
