@@ -1,5 +1,4 @@
 #include "ops/families.h"
-#include "ops/formulas/compositions.h"
 
 namespace onnx_native::ops {
 

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/formulas/compositions.h"
 
 namespace onnx_native::ops {
 namespace {

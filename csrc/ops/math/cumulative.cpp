@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "ops/families.h"
-#include "ops/formulas/compositions.h"
 #include "ops/formulas/numeric.h"
 
 namespace onnx_native::ops {
