@@ -1,4 +1,5 @@
 #include "ops/families.h"
+#include "ops/formulas/compositions.h"
 
 namespace onnx_native::ops {
 

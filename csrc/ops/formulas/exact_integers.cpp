@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/formulas/compositions.h"
 #include "ops/formulas/cumulative.h"
 
 namespace onnx_native::ops {

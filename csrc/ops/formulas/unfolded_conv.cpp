@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/formulas/compositions.h"
 
 namespace onnx_native::ops {
 namespace {
