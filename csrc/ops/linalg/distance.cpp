@@ -2,6 +2,7 @@
 
 #include "onnx/builder.h"
 #include "ops/families.h"
+#include "ops/formulas/rounding.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -29,7 +30,7 @@ void register_distance(OpTable& ops) {
   ops.def("aten::_euclidean_dist",
           [](Builder& b, Value x1, Value x2) { return cdist(b, x1, x2, 2, {}); });
   ops.def({"aten::pdist", "aten::_pdist_forward"}, pdist);
-  ops.def("aten::cosine_similarity", Promote::int_to_float, cosine_similarity);
+  ops.def("aten::cosine_similarity", Promote::int_to_float, rounded_once(cosine_similarity));
   ops.def("aten::pairwise_distance", Promote::standard, pairwise_distance);
 }
 

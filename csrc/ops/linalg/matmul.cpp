@@ -3,6 +3,7 @@
 #include "onnx/builder.h"
 #include "ops/families.h"
 #include "ops/formulas/numeric.h"
+#include "ops/formulas/rounding.h"
 #include "ops/formulas/view.h"
 
 namespace onnx_native::ops {
@@ -70,7 +71,17 @@ Value addbmm(Builder& b, Value self, Value batch1, Value batch2, Number beta, Nu
   return b.cast(add_product(b, wide(self), sum, beta, alpha), dtype);
 }
 
+Value linear(Builder& b, Value input, Value weight, std::optional<Value> bias);
+
+// The bias is added before the sums are rounded. ONNX Runtime computes MatMul of bfloat16 in
+// float32 anyway.
+Value linear_of_bfloat16(Builder& b, Value input, Value weight, Value bias) {
+  const auto wide = [&b](Value v) { return b.cast(v, DType::f32); };
+  return b.cast(linear(b, wide(input), wide(weight), wide(bias)), DType::bf16);
+}
+
 Value linear(Builder& b, Value input, Value weight, std::optional<Value> bias) {
+  if (bias && input->dtype == DType::bf16) return linear_of_bfloat16(b, input, weight, *bias);
   if (weight->rank() == 2 && input->rank_or(-1) == 2 && is_floating(input->dtype))
     return gemm(b, factor(input), {weight, true}, bias.value_or(nullptr), 1, 1);
   const Value y = b.matmul(input, weight->rank() == 2 ? b.transpose(weight, {1, 0}) : weight);
@@ -228,11 +239,11 @@ void register_matmul(OpTable& ops) {
             const Value product = b.matmul(b.cast(a, dtype), b.cast(c, dtype));
             return add_product(b, b.cast(self, dtype), product, beta, alpha);
           });
-  ops.def("aten::baddbmm",
-          [](Builder& b, Value self, Value batch1, Value batch2, Number beta, Number alpha) {
+  ops.def("aten::baddbmm", rounded_once([](Builder& b, Value self, Value batch1, Value batch2,
+                                           Number beta, Number alpha) {
             return add_product(b, self, b.matmul(batch1, batch2), beta, alpha);
-          });
-  ops.def("aten::addbmm", addbmm);
+          }));
+  ops.def("aten::addbmm", rounded_once(addbmm));
   ops.def("aten::addr", Promote::standard,
           [](Builder& b, Value self, Value vec1, Value vec2, Number beta, Number alpha) {
             return add_product(b, self, outer(b, vec1, vec2), beta, alpha);

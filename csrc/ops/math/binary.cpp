@@ -6,6 +6,7 @@
 #include "ops/families.h"
 #include "ops/formulas/numeric.h"
 #include "ops/formulas/positions.h"
+#include "ops/formulas/rounding.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -119,6 +120,14 @@ Value copysign(Builder& b, Value self, Value other) {
   return b.where(b.Not(sign_bit(b, other)), magnitude, b.Neg(magnitude));
 }
 
+Value add_product(Builder& b, Value self, Value tensor1, Value tensor2, Number value) {
+  return b.Add(self, scaled(b, b.Mul(tensor1, tensor2), value));
+}
+
+Value add_quotient(Builder& b, Value self, Value tensor1, Value tensor2, Number value) {
+  return b.Add(self, scaled(b, b.Div(tensor1, tensor2), value));
+}
+
 Value lerp(Builder& b, Value self, Value end, Value weight) {
   const Value difference = b.Sub(end, self);
   const Value from_start = b.Add(self, b.Mul(weight, difference));
@@ -213,8 +222,8 @@ void register_binary(OpTable& ops) {
   ops.def("aten::fmin", standard, [](Builder& b, Value self, Value other) {
     return number_of(b, self, other, kInfinity, smaller);
   });
-  ops.def("aten::logaddexp", to_float, log_add_exp);
-  ops.def("aten::logaddexp2", to_float, log_add_exp2);
+  ops.def("aten::logaddexp", to_float, rounded_once(log_add_exp));
+  ops.def("aten::logaddexp2", to_float, rounded_once(log_add_exp2));
   ops.def({"aten::xlogy.Tensor", "aten::xlogy.Scalar_Self", "aten::xlogy.Scalar_Other"}, to_float,
           xlogy);
   ops.def({"aten::special_xlog1py", "aten::special_xlog1py.self_scalar",
@@ -223,16 +232,10 @@ void register_binary(OpTable& ops) {
             return x_log_y(b, self, other, log1p(b, other));
           });
   ops.def({"aten::copysign.Tensor", "aten::copysign.Scalar"}, to_float, copysign);
-  ops.def("aten::addcmul", standard,
-          [](Builder& b, Value self, Value tensor1, Value tensor2, Number value) {
-            return b.Add(self, scaled(b, b.Mul(tensor1, tensor2), value));
-          });
-  ops.def("aten::addcdiv", to_float,
-          [](Builder& b, Value self, Value tensor1, Value tensor2, Number value) {
-            return b.Add(self, scaled(b, b.Div(tensor1, tensor2), value));
-          });
-  ops.def("aten::lerp.Tensor", standard, lerp);
-  ops.def("aten::lerp.Scalar", standard, lerp_scalar);
+  ops.def("aten::addcmul", standard, rounded_once(add_product));
+  ops.def("aten::addcdiv", to_float, rounded_once(add_quotient));
+  ops.def("aten::lerp.Tensor", standard, rounded_once(lerp));
+  ops.def("aten::lerp.Scalar", standard, rounded_once(lerp_scalar));
   ops.def("aten::heaviside", standard, heaviside);
   ops.def("aten::isclose", standard, isclose);
   register_power(ops);

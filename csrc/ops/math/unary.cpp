@@ -5,6 +5,7 @@
 
 #include "ops/families.h"
 #include "ops/formulas/numeric.h"
+#include "ops/formulas/rounding.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -27,6 +28,11 @@ Value sign(Builder& b, Value x) {
 Value logit(Builder& b, Value self, std::optional<Number> eps) {
   if (eps) self = b.Min(b.Max(self, b.like(self, *eps)), b.like(self, Number(1) - *eps));
   return b.Log(b.Div(self, b.Sub(b.like(self, 1), self)));
+}
+
+Value sinc(Builder& b, Value self) {
+  const Value x = b.Mul(self, b.like(self, std::numbers::pi));
+  return b.where(b.Equal(self, b.like(self, 0)), b.like(self, 1), b.Div(b.Sin(x), x));
 }
 
 // Half to even, as ATen scales: by a power of ten that is exact.
@@ -78,7 +84,7 @@ void register_rounding(OpTable& ops) {
   ops.def("aten::ceil", rounding("Ceil"));
   ops.def("aten::floor", rounding("Floor"));
   ops.def("aten::round", rounding("Round"));
-  ops.def({"aten::round.decimals", "aten::special_round"}, round_decimals);
+  ops.def({"aten::round.decimals", "aten::special_round"}, rounded_once(round_decimals));
   ops.def({"aten::trunc", "aten::fix"}, [](Builder& b, Value self) { return truncated(b, self); });
   ops.def("aten::frac", [](Builder& b, Value self) { return b.Sub(self, truncated(b, self)); });
 }
@@ -132,18 +138,15 @@ void register_unary(OpTable& ops) {
     return b.Div(b.Log(self), b.like(self, std::numbers::ln10));
   });
   ops.def({"aten::log1p", "aten::special_log1p"}, to_float,
-          [](Builder& b, Value self) { return log1p(b, self); });
+          rounded_once([](Builder& b, Value self) { return log1p(b, self); }));
   ops.def({"aten::expm1", "aten::special_expm1"}, to_float,
-          [](Builder& b, Value self) { return expm1(b, self); });
+          rounded_once([](Builder& b, Value self) { return expm1(b, self); }));
   ops.def({"aten::logit", "aten::special_logit"}, to_float, logit);
   ops.def("aten::deg2rad", to_float,
           [](Builder& b, Value self) { return b.Mul(self, b.like(self, std::numbers::pi / 180)); });
   ops.def("aten::rad2deg", to_float,
           [](Builder& b, Value self) { return b.Mul(self, b.like(self, 180 / std::numbers::pi)); });
-  ops.def({"aten::sinc", "aten::special_sinc"}, to_float, [](Builder& b, Value self) {
-    const Value x = b.Mul(self, b.like(self, std::numbers::pi));
-    return b.where(b.Equal(self, b.like(self, 0)), b.like(self, 1), b.Div(b.Sin(x), x));
-  });
+  ops.def({"aten::sinc", "aten::special_sinc"}, to_float, rounded_once(sinc));
   ops.def("aten::angle", to_float, [](Builder& b, Value self) {
     const Value zero = b.like(self, 0);
     const Value angle = b.where(b.Less(self, zero), b.like(self, std::numbers::pi), zero);

@@ -7,6 +7,7 @@
 #include "ops/formulas/error_function.h"
 #include "ops/formulas/numeric.h"
 #include "ops/formulas/random.h"
+#include "ops/formulas/rounding.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -177,7 +178,7 @@ void register_activation(OpTable& ops) {
   ops.def("aten::hardsigmoid", hardsigmoid);
   ops.def("aten::hardswish",
           [](Builder& b, Value self) { return b.Mul(self, hardsigmoid(b, self)); });
-  ops.def("aten::softplus", softplus);
+  ops.def("aten::softplus", rounded_once(softplus));
   ops.def("aten::log_sigmoid",
           [](Builder& b, Value self) { return b.Neg(b.op("Softplus", {b.Neg(self)})); });
   ops.def("aten::glu", glu);

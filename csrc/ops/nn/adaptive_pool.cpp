@@ -5,6 +5,7 @@
 #include "onnx/builder.h"
 #include "ops/families.h"
 #include "ops/formulas/axes.h"
+#include "ops/formulas/numeric.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -97,6 +98,8 @@ Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {
                          {{"kernel_shape", *kernel}, {"strides", *kernel}});
     return batched ? y : b.squeeze(y, {0});
   }
+  const DType dtype = x->dtype;
+  x = b.cast(x, accumulation_dtype(dtype));
   for (int64_t i = 0; i < axes; ++i) {
     const int64_t axis = i - axes;
     if (x->dim(axis) == output_size[i]) continue;
@@ -106,7 +109,7 @@ Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {
     for (int64_t k = axis + 1; k < 0; ++k) trailing.push_back(k);
     x = b.Div(sum, b.unsqueeze(b.cast(windows.length, x->dtype), trailing));
   }
-  return x;
+  return b.cast(x, dtype);
 }
 
 // Values and their positions in the flattened spatial dimensions: the first of equal ones.

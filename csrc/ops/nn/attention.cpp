@@ -4,6 +4,7 @@
 
 #include "onnx/builder.h"
 #include "ops/families.h"
+#include "ops/formulas/numeric.h"
 #include "ops/formulas/random.h"
 
 namespace onnx_native::ops {
@@ -82,9 +83,9 @@ Value grouped_mask(Builder& b, Value mask, const Dim& key_heads, const Dim& grou
   return mask->dim(-3).equals(1) ? b.unsqueeze(mask, {-4}) : grouped(b, mask, key_heads, group);
 }
 
-Attended attention(Builder& b, Value query, Value key, Value value, std::optional<Value> attn_mask,
-                   const Number& dropout_p, bool is_causal, std::optional<Number> scale,
-                   bool enable_gqa) {
+Attended grouped_attention(Builder& b, Value query, Value key, Value value,
+                           std::optional<Value> attn_mask, const Number& dropout_p, bool is_causal,
+                           std::optional<Number> scale, bool enable_gqa) {
   b.check(!(attn_mask && is_causal), "attn_mask together with is_causal");
   Mask mask;
   if (attn_mask) mask = given_mask(b, *attn_mask, query->dtype);
@@ -107,6 +108,17 @@ Attended attention(Builder& b, Value query, Value key, Value value, std::optiona
   return {ungrouped(result.output), ungrouped(result.weights), ungrouped(result.scores)};
 }
 
+// Eager keeps the scores of 16-bit floats in float32: rounded, they would be off by whole units
+// where softmax takes their exponential.
+Attended attention(Builder& b, Value query, Value key, Value value, std::optional<Value> attn_mask,
+                   const Number& dropout_p, bool is_causal, std::optional<Number> scale,
+                   bool enable_gqa) {
+  const auto wide = [&b](Value v) { return b.cast(v, accumulation_dtype(v->dtype)); };
+  const Attended y = grouped_attention(b, wide(query), wide(key), wide(value), attn_mask, dropout_p,
+                                       is_causal, scale, enable_gqa);
+  return {b.cast(y.output, query->dtype), b.cast(y.weights, query->dtype), y.scores};
+}
+
 Value scaled_dot_product_attention(Builder& b, Value query, Value key, Value value,
                                    std::optional<Value> attn_mask, const Number& dropout_p,
                                    bool is_causal, std::optional<Number> scale, bool enable_gqa) {
@@ -120,7 +132,8 @@ std::array<Value, 2> attention_math(Builder& b, Value query, Value key, Value va
                                     bool is_causal, std::optional<Value> dropout_mask,
                                     std::optional<Number> scale, bool enable_gqa) {
   b.check(!dropout_mask, "a dropout_mask");
-  if (attn_mask) attn_mask = b.cast(*attn_mask, query->dtype);  // bools are added as numbers
+  // Bools are added as numbers.
+  if (attn_mask) attn_mask = b.cast(*attn_mask, accumulation_dtype(query->dtype));
   const Attended y =
       attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);
   return {y.output, y.weights};

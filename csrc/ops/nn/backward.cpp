@@ -2,6 +2,7 @@
 #include "ops/families.h"
 #include "ops/formulas/axes.h"
 #include "ops/formulas/numeric.h"
+#include "ops/formulas/rounding.h"
 #include "ops/formulas/scatter.h"
 
 namespace onnx_native::ops {
@@ -44,8 +45,8 @@ Value max_pool2d_backward(Builder& b, Value grad_output, Value self, Ignored, Ig
 }  // namespace
 
 void register_backward(OpTable& ops) {
-  ops.def("aten::_softmax_backward_data", softmax_backward);
-  ops.def("aten::_log_softmax_backward_data", log_softmax_backward);
+  ops.def("aten::_softmax_backward_data", rounded_once(softmax_backward));
+  ops.def("aten::_log_softmax_backward_data", rounded_once(log_softmax_backward));
   ops.def("aten::native_dropout_backward",
           [](Builder& b, Value grad_output, Value mask, Number scale) {
             const Value grad = b.cast(grad_output, float_dtype(grad_output->dtype));

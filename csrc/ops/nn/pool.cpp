@@ -5,6 +5,7 @@
 #include "onnx/builder.h"
 #include "ops/families.h"
 #include "ops/formulas/axes.h"
+#include "ops/formulas/numeric.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -172,6 +173,8 @@ AxisWindows axis_windows(Builder& b, const Dim& size, int64_t kernel, int64_t st
 // AveragePool is not (integers, float64) or cannot be (divisor_override at a ragged end).
 Value windowed_average(Builder& b, Value x, int64_t axes, const Window& w, bool count_include_pad,
                        std::optional<int64_t> divisor) {
+  const DType dtype = x->dtype;
+  x = b.cast(x, accumulation_dtype(dtype));
   Value counts = nullptr;
   for (int64_t i = 0; i < axes; ++i) {
     const int64_t axis = i - axes;
@@ -194,7 +197,7 @@ Value windowed_average(Builder& b, Value x, int64_t axes, const Window& w, bool 
     for (int64_t k = i + 1; k < axes; ++k) count = b.unsqueeze(count, {-1});
     counts = counts ? b.Mul(counts, count) : count;
   }
-  return b.Div(x, divisor ? b.like(x, *divisor) : b.cast(counts, x->dtype));
+  return b.cast(b.Div(x, divisor ? b.like(x, *divisor) : b.cast(counts, x->dtype)), dtype);
 }
 
 Value avg_pool(Builder& b, Value self, int64_t axes, const Window& w, bool count_include_pad,
@@ -207,11 +210,12 @@ Value avg_pool(Builder& b, Value self, int64_t axes, const Window& w, bool count
     // Padding that only ceil_mode asks for does not count in the average.
     auto list = attributes(settled.ends == w.padding ? settled.window : w, w.padding);
     if (count_include_pad || divisor) list.push_back({"count_include_pad", 1});
-    const Value y = b.op("AveragePool", {x}, std::move(list));
-    if (!divisor) return {y};
+    if (!divisor) return {b.op("AveragePool", {x}, std::move(list))};
+    const DType dtype = x->dtype;
+    const Value y = b.op("AveragePool", {b.cast(x, accumulation_dtype(dtype))}, std::move(list));
     double area = 1;
     for (int64_t k : w.kernel) area *= static_cast<double>(k);
-    return {b.Mul(y, b.like(y, area / static_cast<double>(*divisor)))};
+    return {b.cast(b.Mul(y, b.like(y, area / static_cast<double>(*divisor))), dtype)};
   })[0];
 }
 
