@@ -54,12 +54,6 @@ Sharing by(const Node& node, Condition condition, Sharing holds) {
           .cause = {}};
 }
 
-Sharing of_dropout(const Node& node) {
-  const auto* train = node.arguments[2].get<bool>();
-  const auto* p = node.arguments[1].get<double>();
-  return (train && !*train) || (p && *p == 0) ? same() : fresh();
-}
-
 Sharing of_to(const Node& node) {
   const Argument* copy = find_argument(node, "copy");
   if (copy && copy->get<bool>() && *copy->get<bool>()) return fresh();
@@ -206,12 +200,19 @@ Layout of_diagonal(const Node& view, const Shape& from, const Layout& base, cons
 
 }  // namespace
 
+bool is_idle_dropout(const Node& node) {
+  if (!is_dropout(node.schema->name)) return false;
+  const auto* train = node.arguments[2].get<bool>();
+  const auto* p = node.arguments[1].get<double>();
+  return (train && !*train) || (p && *p == 0);
+}
+
 bool may_share(const Schema& schema) {
   return is_dropout(schema.name) || kind_of(schema) != ViewKind::none;
 }
 
 Sharing sharing(const Node& node, const std::function<std::optional<Layout>()>& layout) {
-  if (is_dropout(node.schema->name)) return of_dropout(node);
+  if (is_dropout(node.schema->name)) return is_idle_dropout(node) ? same() : fresh();
   switch (kind_of(*node.schema)) {
     case ViewKind::none:
       return fresh();

@@ -26,6 +26,8 @@ struct Sharing {
   std::string cause;
 };
 
+// A dropout that returns its argument: not in training, or of probability 0.
+bool is_idle_dropout(const Node& node);
 // Whether results of an operator may be anything but fresh.
 bool may_share(const Schema& schema);
 // `layout` is that of the base; asked only when it matters.

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "aten/shape_changes.h"
+
 namespace onnx_native::plugin {
 namespace {
 
@@ -134,6 +136,7 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
   const py::object graph_module = program.attr("graph_module");
   Argument outputs = body.read(graph_module.ptr(), placeholder);
   signature.place_outputs(std::move(outputs), *graph);
+  aten::check_shape_changes(*graph);
   return graph;
 }
 

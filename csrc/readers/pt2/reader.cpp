@@ -5,6 +5,7 @@
 
 #include "aten/example_sizes.h"
 #include "aten/guard.h"
+#include "aten/shape_changes.h"
 #include "readers/pt2/archive.h"
 #include "readers/pt2/graph_reader.h"
 #include "readers/pt2/weights.h"
@@ -99,6 +100,7 @@ class ProgramReader {
     check_guards();
     body_.read_nodes();
     read_outputs();
+    aten::check_shape_changes(*graph_);
     aten::check_squeezes(*graph_, types_.hints());
     return std::move(graph_);
   }

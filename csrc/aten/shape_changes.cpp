@@ -1,0 +1,50 @@
+#include "aten/shape_changes.h"
+
+#include <unordered_map>
+#include <vector>
+
+#include "aten/fault.h"
+#include "aten/functional_schema.h"
+#include "aten/views.h"
+#include "aten/visit.h"
+
+namespace onnx_native::aten {
+
+void check_shape_changes(const Graph& graph) {
+  std::unordered_map<const Value*, const Value*> first_name;          // of values by dropouts
+  std::unordered_map<const Value*, std::vector<const Value*>> names;  // by the first
+  std::unordered_map<const Value*, const Node*> stale;
+  const auto first = [&](const Value* value) {
+    const auto at = first_name.find(value);
+    return at == first_name.end() ? value : at->second;
+  };
+  for (const Node* node : graph.nodes) {
+    for (const Argument& argument : node->arguments) {
+      for_each_value(argument, [&](const Value* value) {
+        const auto at = stale.find(value);
+        if (at == stale.end()) return;
+        fail_unsupported(*at->second, concat("%", value->name,
+                                             ", which is used after it, is the "
+                                             "same tensor in eager, whose shape this changes, and "
+                                             "another in the captured program; use the operator "
+                                             "that is not in place"));
+      });
+    }
+    if (!node->schema || node->arguments.empty() || node->outputs.empty()) continue;
+    const Value* given = node->arguments[0].as_value();
+    if (!given) continue;
+    if (is_idle_dropout(*node)) {
+      const Value* name = first(given);
+      first_name[node->outputs[0]] = name;
+      std::vector<const Value*>& all = names[name];
+      if (all.empty()) all.push_back(name);
+      all.push_back(node->outputs[0]);
+    } else if (node->schema->is_mutable() && changes_geometry(*node->schema)) {
+      for (const Value* name : names[first(given)]) {
+        if (name != given) stale.emplace(name, node);
+      }
+    }
+  }
+}
+
+}  // namespace onnx_native::aten
