@@ -11,6 +11,7 @@
 #include "aten/hidden_writes.h"
 #include "aten/layouts.h"
 #include "aten/memory.h"
+#include "aten/overlapping_writes.h"
 #include "aten/resize.h"
 #include "aten/separate_views.h"
 #include "aten/views.h"
@@ -270,6 +271,8 @@ class Functionalizer {
     for (Argument& argument : node.arguments) resolve(argument);
     graph_.nodes.push_back(&node);
     for (const auto& [operand, result] : writes.written) {
+      const Tensor& target = tensor_of(operand);
+      check_overlapping_write(node, target, [&] { return layout(target); });
       assign(tensor_of(operand), result);
       name(tensor_of(operand), result);
     }
@@ -403,6 +406,8 @@ class Functionalizer {
       change_geometry(node, functional, *targets[0]);
       return;
     }
+    for (const Tensor* target : targets)
+      check_overlapping_write(node, *target, [&] { return layout(*target); });
     if (node.schema->name == "aten::copy_" && copies_whole(node)) {
       assign(*targets[0], node.arguments[1].as_value());
       for (const Value* output : node.outputs) name(*targets[0], output);

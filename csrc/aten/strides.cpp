@@ -108,6 +108,38 @@ Value* add_number(Graph& graph, std::string op, std::vector<Argument> arguments,
   return graph.add_output(node, "size", std::move(type));
 }
 
+// A stride as a number times an expression without a common factor.
+struct Multiple {
+  int64_t factor;
+  Dim of;
+};
+
+Multiple as_multiple(const Dim& stride) {
+  int64_t factor = 0;
+  for (const Dim::Term& term : stride.terms()) factor = std::gcd(factor, term.coefficient);
+  std::vector<Dim::Term> terms = stride.terms();
+  for (Dim::Term& term : terms) term.coefficient /= factor;
+  return {factor, Dim::from_terms(std::move(terms))};
+}
+
+// Looks at each place of a small tensor of constant sizes and strides.
+bool any_place_twice(const std::vector<Multiple>& strides,
+                     const std::vector<std::optional<int64_t>>& sizes) {
+  constexpr size_t kMost = 4096;
+  std::vector<int64_t> places{0};
+  for (size_t i = 0; i < strides.size(); ++i) {
+    const std::optional<int64_t> size = sizes[i];
+    if (!size || !strides[i].of.equals(1) || static_cast<size_t>(*size) > kMost / places.size())
+      return false;
+    const size_t count = places.size();
+    for (int64_t step = 1; step < *size; ++step) {
+      for (size_t at = 0; at < count; ++at) places.push_back(places[at] + step * strides[i].factor);
+    }
+  }
+  std::ranges::sort(places);
+  return std::ranges::adjacent_find(places) != places.end();
+}
+
 }  // namespace
 
 std::optional<Layout> contiguous_layout(const Type& type) {
@@ -234,6 +266,37 @@ bool is_known_to_not_overlap(const Shape& shape, const Layout& layout) {
     inside += stride * (size - 1);
   }
   return true;
+}
+
+bool is_known_to_overlap(const Shape& shape, const Layout& layout) {
+  if (is_empty(shape) || is_known_to_not_overlap(shape, layout)) return false;
+  bool all_known = true;
+  std::vector<Multiple> strides;
+  std::vector<std::optional<int64_t>> sizes;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    const Stride& stride = layout.strides[i];
+    if (shape[i].equals(1)) continue;
+    if (stride && stride->equals(0) && shape[i].is_constant()) return true;
+    if (!stride || stride->equals(0)) {
+      all_known = false;
+      continue;
+    }
+    strides.push_back(as_multiple(*stride));
+    sizes.push_back(shape[i].is_constant() ? shape[i].constant() : shape[i].range().high);
+  }
+  if (all_known && any_place_twice(strides, sizes)) return true;
+  for (size_t i = 0; i < strides.size(); ++i) {
+    for (size_t j = i + 1; j < strides.size(); ++j) {
+      if (!(strides[i].of == strides[j].of)) continue;
+      // So many steps along each of the two dimensions end at the same place.
+      const int64_t common = std::gcd(strides[i].factor, strides[j].factor);
+      const int64_t steps = strides[j].factor / common;
+      const int64_t others = strides[i].factor / common;
+      if (sizes[i].value_or(steps + 1) > steps && sizes[j].value_or(others + 1) > others)
+        return true;
+    }
+  }
+  return false;
 }
 
 Argument make_size(Graph& graph, const Dim& size, const Location* location) {

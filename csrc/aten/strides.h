@@ -52,6 +52,9 @@ Condition are_equal(const Shape& a, const Shape& b);
 
 // The element at any place is at a place of its own in memory.
 bool is_known_to_not_overlap(const Shape& shape, const Layout& layout);
+// Two elements are at one place in memory. Takes symbolic sizes to be large, except those of
+// expanded dimensions, which may be 1.
+bool is_known_to_overlap(const Shape& shape, const Layout& layout);
 
 // An argument that is this size: a number or a value.
 Argument make_size(Graph& graph, const Dim& size, const Location* location);
