@@ -1,5 +1,9 @@
 // Comparisons, logic, bits, and choices between tensors.
 
+#include <cmath>
+#include <string_view>
+#include <unordered_set>
+
 #include "ops/families.h"
 #include "ops/formulas/numeric.h"
 
@@ -99,18 +103,34 @@ void register_bitwise(OpTable& ops) {
           });
 }
 
-// No element is -0.0, as far as can be told.
-bool has_no_negative_zero(Value x) {
+bool has_no_negative_zero(const TensorData& data) {
   constexpr int64_t kMost = 4096;
-  if (!is_floating(x->dtype)) return true;
-  if (!x->is_constant()) return false;
-  const std::optional<int64_t> count = numel(x->known_shape()).constant();
-  if (!count || *count > kMost) return false;
-  for (int64_t i = 0; i < *count; ++i) {
-    const double number = x->constant->number(i);
+  int64_t count = 1;
+  for (const int64_t size : data.shape) count *= size;
+  if (count > kMost) return false;
+  for (int64_t i = 0; i < count; ++i) {
+    const double number = data.number(i);
     if (number == 0 && std::signbit(number)) return false;
   }
   return true;
+}
+
+// No element is known to be -0.0: the tensor is made of constants or of integers.
+bool has_no_negative_zero(const onnx::Value* x) {
+  if (!is_floating(x->dtype)) return true;
+  if (x->is_constant()) return has_no_negative_zero(*x->constant);
+  static const std::unordered_set<std::string_view> kKeep = {"Expand",  "Gather",    "Identity",
+                                                             "Reshape", "Slice",     "Squeeze",
+                                                             "Tile",    "Transpose", "Unsqueeze"};
+  const onnx::Node* producer = x->producer;
+  if (!producer) return false;
+  if (producer->op_type == "Cast") return !is_floating(producer->inputs[0]->dtype);
+  if (producer->op_type == "ConstantOfShape") {
+    const auto* value = producer->attribute("value");
+    const auto* data = value ? std::get_if<std::shared_ptr<TensorData>>(value) : nullptr;
+    return !data || has_no_negative_zero(**data);
+  }
+  return kKeep.contains(producer->op_type) && has_no_negative_zero(producer->inputs[0]);
 }
 
 // ONNX Runtime's Where loses the sign of a zero in its second input and keeps it in its third.

@@ -29,6 +29,28 @@ def test_signs(name: str, dtype: torch.dtype, route: str) -> None:
     )
 
 
+# Of x [n, 7]: beside a tensor that the program makes of one number, or of integers.
+BESIDE_TENSORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "zeros": lambda x: torch.where(x < 1, x, torch.zeros(7)),
+    "zeros_like": lambda x: torch.where(x < 1, x, torch.zeros_like(x)),
+    "zeros_by_size": lambda x: torch.where(x < 1, x, torch.zeros(x.size(0), 7)),
+    "new_zeros": lambda x: torch.where(x < 1, x, x.new_zeros(x.shape)),
+    "full_like": lambda x: torch.where(x < 1, x, torch.full_like(x, 2.0)),
+    "expanded": lambda x: torch.where(x < 1, x, torch.tensor(0.0).expand(x.size(0), 7)),
+    "range": lambda x: torch.where(x < 1, x, torch.arange(7).to(x.dtype)),
+    "reshaped": lambda x: torch.where(x < 1, x, torch.ones(x.size(0), 1).t().reshape(-1, 1)),
+    "truth": lambda x: torch.where(x < 1, x, (x > 1).to(x.dtype)),
+}
+
+
+@pytest.mark.parametrize("route", ["fx", "pt2", "trace"])
+@pytest.mark.parametrize("name", BESIDE_TENSORS)
+def test_beside_tensors(name: str, route: str) -> None:
+    function = BESIDE_TENSORS[name]
+    rows = VALUES.repeat(3, 1)
+    routes.check(function, (rows,), route, (rows[:1],), dynamic=[{0: "n"}], signs=True)
+
+
 @pytest.mark.xfail(
     strict=True,
     reason="ONNX Runtime's Where takes a -0.0 in its second input for no value; two tensors that "
