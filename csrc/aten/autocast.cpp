@@ -1,61 +1,23 @@
 #include "aten/autocast.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
+#include "aten/op_facts.h"
 #include "aten/visit.h"
 
 namespace onnx_native::aten {
 namespace {
 
 bool chooses_dtype(const Schema& schema) {
-  return schema.name == "aten::type_as" || schema.name == "aten::copy_" ||
-         schema.name == "aten::to" || schema.name == "aten::copy";
+  return kind_of(schema) == ViewKind::to || schema.name == "aten::copy_" ||
+         schema.name == "aten::copy";
 }
 
 bool is_float(const Type& type) { return type.is_tensor() && is_floating(type.dtype); }
 
 }  // namespace
 
-bool runs_in_half(const Schema& schema) {
-  static constexpr std::array<std::string_view, 35> kNames = {"aten::linear",
-                                                              "aten::matmul",
-                                                              "aten::__matmul__",
-                                                              "aten::mm",
-                                                              "aten::mv",
-                                                              "aten::bmm",
-                                                              "aten::addmm",
-                                                              "aten::addmv",
-                                                              "aten::addr",
-                                                              "aten::addbmm",
-                                                              "aten::baddbmm",
-                                                              "aten::chain_matmul",
-                                                              "aten::linalg_multi_dot",
-                                                              "aten::linalg_vecdot",
-                                                              "aten::einsum",
-                                                              "aten::tensordot",
-                                                              "aten::conv1d",
-                                                              "aten::conv2d",
-                                                              "aten::conv3d",
-                                                              "aten::conv_tbc",
-                                                              "aten::conv_transpose1d",
-                                                              "aten::conv_transpose2d",
-                                                              "aten::conv_transpose3d",
-                                                              "aten::convolution",
-                                                              "aten::_convolution",
-                                                              "aten::prelu",
-                                                              "aten::scaled_dot_product_attention",
-                                                              "aten::_native_multi_head_attention",
-                                                              "aten::gru_cell",
-                                                              "aten::lstm_cell",
-                                                              "aten::rnn_relu_cell",
-                                                              "aten::rnn_tanh_cell",
-                                                              "aten::lstm",
-                                                              "aten::gru",
-                                                              "aten::_thnn_fused_gru_cell"};
-  return std::ranges::find(kNames, schema.name) != kNames.end();
-}
+bool runs_in_half(const Schema& schema) { return facts_of(schema).half_in_autocast; }
 
 bool shows_autocast(const Schema& schema, const Type& result,
                     const std::vector<Argument>& arguments) {

@@ -7,16 +7,6 @@
 
 namespace onnx_native::aten {
 
-bool is_effect_only(const Node& node) {
-  const std::string& op = node.op;
-  if (op.starts_with("aten::_assert") || op.starts_with("aten::sym_constrain_range") ||
-      op.starts_with("aten::_functional_assert") ||
-      op.starts_with("aten::_functional_sym_constrain_range") || op == "aten::retain_grad") {
-    return true;
-  }
-  return node.schema && node.schema->returns.empty() && !node.schema->is_mutable();
-}
-
 void drop_unused(Graph& graph) {
   std::unordered_set<const Node*> used;
   const auto use = [&](const Value* value) {

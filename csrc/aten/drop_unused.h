@@ -5,8 +5,6 @@
 
 namespace onnx_native::aten {
 
-// A check of the program, which computes nothing.
-bool is_effect_only(const Node& node);
 // Drops the calls whose results nothing uses, except for those that may have effects.
 void drop_unused(Graph& graph);
 

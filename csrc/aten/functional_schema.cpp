@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
-#include <string_view>
-#include <unordered_set>
 
+#include "aten/op_facts.h"
+#include "aten/result_type.h"
 #include "aten/visit.h"
 
 // What ATen writes but does not return.
@@ -22,10 +22,8 @@ namespace {
 std::string functional_name(const Schema& mutates) {
   std::string name = mutates.name;
   const size_t at = name.rfind(':') + 1;
-  if (name == "aten::normal_") return "aten::normal_functional";
-  if (name == "aten::fill_diagonal_") return "onnx_native::fill_diagonal";
-  if (name == "aten::fused_moving_avg_obs_fake_quant")
-    return "aten::_fused_moving_avg_obs_fq_helper_functional";
+  if (const auto functional = facts_of(mutates).functional; !functional.empty())
+    return std::string(functional);
   if (name.ends_with("__")) {
     if (name.compare(at, 3, "__i") == 0) name.erase(at + 2, 1);
   } else if (name.ends_with("_")) {
@@ -76,85 +74,7 @@ bool writes_single_tensors(const Schema& mutates) {
   });
 }
 
-// Operators whose result has the promoted dtype of their tensors, or bool, not that of `self`.
-bool promotes(std::string_view name) {
-  static const std::unordered_set<std::string_view> names{
-      "aten::add",          "aten::sub",         "aten::subtract",  "aten::mul",
-      "aten::multiply",     "aten::div",         "aten::divide",    "aten::true_divide",
-      "aten::pow",          "aten::float_power", "aten::remainder", "aten::fmod",
-      "aten::floor_divide", "aten::atan2",       "aten::arctan2",   "aten::bitwise_and",
-      "aten::bitwise_or",   "aten::bitwise_xor", "aten::hypot",     "aten::copysign",
-      "aten::xlogy",        "aten::clamp",       "aten::clamp_min", "aten::clamp_max",
-      "aten::clip",         "aten::addcmul",     "aten::addcdiv",   "aten::heaviside",
-      "aten::__and__",      "aten::__or__",      "aten::__xor__",   "aten::cat",
-      "aten::concat",       "aten::concatenate", "aten::stack",     "aten::hstack",
-      "aten::vstack",       "aten::dstack"};
-  return names.contains(name);
-}
-
-bool returns_bool(std::string_view name) {
-  static const std::unordered_set<std::string_view> names{"aten::eq",
-                                                          "aten::ne",
-                                                          "aten::lt",
-                                                          "aten::le",
-                                                          "aten::gt",
-                                                          "aten::ge",
-                                                          "aten::not_equal",
-                                                          "aten::less",
-                                                          "aten::less_equal",
-                                                          "aten::greater",
-                                                          "aten::greater_equal",
-                                                          "aten::logical_and",
-                                                          "aten::logical_or",
-                                                          "aten::logical_xor",
-                                                          "aten::logical_not"};
-  return names.contains(name);
-}
-
-// Operators whose result has the dtype of `self`, whatever their other tensors have.
-bool keeps_dtype(std::string_view name) {
-  static const std::unordered_set<std::string_view> names{"aten::abs",
-                                                          "aten::absolute",
-                                                          "aten::bitwise_not",
-                                                          "aten::clone",
-                                                          "aten::copy",
-                                                          "aten::fill",
-                                                          "aten::fill_diagonal",
-                                                          "aten::index_add",
-                                                          "aten::index_copy",
-                                                          "aten::index_fill",
-                                                          "aten::index_put",
-                                                          "aten::index_reduce",
-                                                          "aten::masked_fill",
-                                                          "aten::masked_scatter",
-                                                          "aten::neg",
-                                                          "aten::negative",
-                                                          "aten::put",
-                                                          "aten::relu",
-                                                          "aten::scatter",
-                                                          "aten::scatter_add",
-                                                          "aten::scatter_reduce",
-                                                          "aten::sgn",
-                                                          "aten::sign",
-                                                          "aten::square",
-                                                          "aten::tril",
-                                                          "aten::triu",
-                                                          "aten::zero",
-                                                          "onnx_native::fill_diagonal"};
-  return names.contains(name);
-}
-
-// Arithmetic of integers that gives integers.
-bool stays_integral(std::string_view name) {
-  static const std::unordered_set<std::string_view> others{
-      "aten::div",     "aten::divide", "aten::true_divide", "aten::float_power", "aten::atan2",
-      "aten::arctan2", "aten::hypot",  "aten::copysign",    "aten::xlogy",       "aten::addcdiv"};
-  return !others.contains(name);
-}
-
-int category(DType dtype) {
-  return is_complex(dtype) ? 3 : is_floating(dtype) ? 2 : is_integral(dtype) ? 1 : 0;
-}
+bool is_integral_or_bool(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }
 
 // The functional operator computes in the dtype that it is told: that of the written tensor.
 bool takes_dtype(const FunctionalSchema& functional, const Type& target) {
@@ -164,20 +84,12 @@ bool takes_dtype(const FunctionalSchema& functional, const Type& target) {
 
 }  // namespace
 
-bool changes_geometry(const Schema& schema) {
-  if (!schema.is_mutable()) return false;
-  const auto found = c10::Dispatcher::singleton().findSchema({schema.name, schema.overload});
-  return found && found->hasTag(at::Tag::inplace_view);
-}
-
 FunctionalSchema find_functional(const Schema& mutates) {
   FunctionalSchema result;
   for (size_t i = 0; i < mutates.arguments.size(); ++i) {
     if (mutates.arguments[i].writes) result.written.push_back(static_cast<int>(i));
   }
-  static const std::unordered_set<std::string_view> impossible{"aten::set_", "aten::set_data",
-                                                               "aten::rename_"};
-  if (impossible.contains(mutates.name)) return result;
+  if (facts_of(mutates).functional == kNoFunctional) return result;
   const std::string name = functional_name(mutates);
   if (name != mutates.name) {
     const std::string key = mutates.overload.empty() ? name : name + "." + mutates.overload;
@@ -200,16 +112,16 @@ FunctionalSchema find_functional(const Schema& mutates) {
 std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSchema& functional,
                                        const Type& target) {
   if (target.dtype == DType::undefined) return std::nullopt;
-  const std::string& name = functional.schema->name;
-  if (returns_bool(name)) {
+  const ResultDtype rule = facts_of(*functional.schema).dtype;
+  if (rule == ResultDtype::boolean) {
     return target.dtype == DType::boolean ? std::nullopt : std::optional(DType::boolean);
   }
   const bool has_out = mutates.schema->arguments.back().is_out;
-  if (takes_dtype(functional, target) || (!has_out && keeps_dtype(name))) return std::nullopt;
-  DType with_dims = DType::undefined;
-  DType without_dims = DType::undefined;
+  if (takes_dtype(functional, target) || (!has_out && rule == ResultDtype::of_self))
+    return std::nullopt;
+  ResultType promoted;
   // Sums of integers are int64, and the like.
-  bool differs = !is_floating(target.dtype) && !is_complex(target.dtype);
+  bool differs = is_integral_or_bool(target.dtype);
   bool has_float = false;
   std::vector<const Value*> operands;
   for (const int source : functional.sources) {
@@ -223,18 +135,14 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
     if (!type.is_tensor()) continue;
     if (type.dtype == DType::undefined || !type.shape) return DType::undefined;
     differs = differs || type.dtype != target.dtype;
-    DType& group = type.shape->empty() ? without_dims : with_dims;
-    group = group == DType::undefined ? type.dtype : promote_types(group, type.dtype);
+    promoted.add_tensor(type.dtype, !type.shape->empty());
   }
-  if (!promotes(name)) return differs ? std::optional(DType::undefined) : std::nullopt;
-  DType result = with_dims;
-  if (result == DType::undefined) {
-    result = without_dims;
-  } else if (without_dims != DType::undefined && category(without_dims) > category(result)) {
-    result = promote_types(result, without_dims);
-  }
+  const bool maybe_float = rule == ResultDtype::promoted_or_float;
+  if (rule != ResultDtype::promoted && !maybe_float)
+    return differs ? std::optional(DType::undefined) : std::nullopt;
+  const DType result = promoted.get();
   if (result == DType::undefined) return std::nullopt;
-  if (category(result) < 2 && (has_float || !stays_integral(name))) return DType::undefined;
+  if (is_integral_or_bool(result) && (has_float || maybe_float)) return DType::undefined;
   return result == target.dtype ? std::nullopt : std::optional(result);
 }
 

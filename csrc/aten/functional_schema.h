@@ -19,10 +19,6 @@ struct FunctionalSchema {
 // The schema, with its own key, of a call that returns its fresh results and then what it writes.
 const Schema* returning_writes(const Schema& mutates);
 
-// Whether an in-place operator gives its argument another shape or other strides, and leaves its
-// elements alone (torch.Tag.inplace_view): `t_`, `unsqueeze_`, `resize_`.
-bool changes_geometry(const Schema& schema);
-
 // `mutates` writes to an argument. A custom operator without a functional one gets a schema of its
 // own key that returns what it writes; else the schema is nullptr when PyTorch has no such
 // operator.

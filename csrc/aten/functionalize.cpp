@@ -11,6 +11,7 @@
 #include "aten/hidden_writes.h"
 #include "aten/layouts.h"
 #include "aten/memory.h"
+#include "aten/op_facts.h"
 #include "aten/overlapping_writes.h"
 #include "aten/resize.h"
 #include "aten/separate_views.h"
@@ -39,7 +40,6 @@ class Functionalizer {
     for (position_ = 0; position_ < program_.size(); ++position_) {
       Node* node = program_[position_];
       node_ = node;
-      if (is_effect_only(*node)) continue;
       if (node->op == kHoldsCopies) {
         hold(*node);
       } else if (!node->schema) {
@@ -114,8 +114,9 @@ class Functionalizer {
   // The call that made a view, of a new value of the base.
   Node* look_again(const Node& made, Value* base) {
     std::vector<Argument> arguments = made.arguments;
-    arguments[0] =
-        made.schema->name == "aten::as_strided" ? own_memory(graph_, base, made.location) : base;
+    arguments[0] = kind_of(*made.schema) == ViewKind::as_strided
+                       ? own_memory(graph_, base, made.location)
+                       : base;
     Node* node = graph_.add_node(made.op, std::move(arguments), made.location);
     for (const Value* output : made.outputs) graph_.add_output(node, output->name, output->type);
     return node;
@@ -180,7 +181,7 @@ class Functionalizer {
     const std::optional<Layout> seen = view_layout(*view.node, tensor.output, layout(*view.base));
     if (!view.condition) return seen;
     const Type& type = view.node->outputs[static_cast<size_t>(tensor.output)]->type;
-    const bool packs = view.node->schema->name == "aten::contiguous";
+    const bool packs = kind_of(*view.node->schema) == ViewKind::contiguous;
     std::optional<Layout> either = packs ? contiguous_layout(type) : unknown_layout(type);
     if (either) either->offset = std::nullopt;
     return either;
@@ -201,14 +202,13 @@ class Functionalizer {
                                 : aten::sharing(node, [&] { return layout(tensor_of(shared[0])); });
     // A reshape that copies makes a contiguous tensor.
     const bool copies = sharing.kind == Sharing::Kind::fresh && !shared.empty() &&
-                        (node.op.starts_with("aten::reshape") || node.op == "aten::ravel" ||
-                         node.op.starts_with("aten::flatten"));
+                        kind_of(*node.schema) == ViewKind::copy_reshape;
     if (scattered && !copies) scattered_.insert(node.outputs.begin(), node.outputs.end());
     if (sharing.kind == Sharing::Kind::same) {
       for (const Value* output : node.outputs) name(tensor_of(shared[0]), output);
       return;
     }
-    if (node.schema->name == "aten::as_strided") {
+    if (kind_of(*node.schema) == ViewKind::as_strided) {
       look_at_storage(node, tensor_of(shared[0]));
       return;
     }
@@ -568,22 +568,23 @@ bool functionalize_sub_graphs(const Node& node) {
 void functionalize_body(Graph& graph) {
   bool needed = false;
   PassedThrough passed;
+  std::erase_if(graph.nodes,
+                [](const Node* node) { return node->schema && is_check(*node->schema); });
   for (const Node* node : graph.nodes) {
     if (!node->schema) {
       passed[node] = passed_through(*node);
       needed = functionalize_sub_graphs(*node) || needed;
-    } else if (!is_effect_only(*node)) {
+    } else {
       // as_strided of a view needs the storage, which the Functionalizer knows.
-      needed = needed || node->schema->is_mutable() || node->schema->name == "aten::as_strided";
+      needed =
+          needed || node->schema->is_mutable() || kind_of(*node->schema) == ViewKind::as_strided;
     }
   }
   if (needed) {
     separate_views(graph);
     Functionalizer(graph, passed).run();
   } else {
-    std::erase_if(graph.nodes, [](const Node* node) {
-      return is_effect_only(*node) || node->op == kHoldsCopies;
-    });
+    std::erase_if(graph.nodes, [](const Node* node) { return node->op == kHoldsCopies; });
   }
 }
 

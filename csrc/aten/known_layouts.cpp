@@ -1,12 +1,10 @@
 #include "aten/known_layouts.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
-
 #include <algorithm>
-#include <string_view>
 
 #include "aten/functional_schema.h"
 #include "aten/layouts.h"
+#include "aten/op_facts.h"
 #include "aten/view_kinds.h"
 #include "aten/views.h"
 #include "aten/visit.h"
@@ -38,24 +36,6 @@ bool keeps_order(ViewKind kind) {
     default:
       return false;
   }
-}
-
-bool is_pointwise(const Schema& schema) {
-  const auto found = c10::Dispatcher::singleton().findSchema({schema.name, schema.overload});
-  return found && found->hasTag(at::Tag::pointwise);
-}
-
-// Operators whose result has the strides of their argument where that has no holes.
-bool copies_strides(std::string_view name) {
-  return name == "aten::clone" || name == "aten::to" || name == "aten::_to_copy" ||
-         name.ends_with("_like");
-}
-
-// Results that are contiguous, whatever the strides of the arguments are.
-bool is_packed(std::string_view name) {
-  return name == "aten::new_zeros" || name == "aten::new_ones" || name == "aten::new_full" ||
-         name == "aten::new_empty" || name == "aten::stack" || name == "aten::index_select" ||
-         name == "aten::gather" || name == "aten::embedding";
 }
 
 // Strides that a tensor without holes has in some order of its dimensions.
@@ -184,7 +164,7 @@ void KnownLayouts::record_fresh(const Node& node) {
       if (has_layout(output)) set(output, contiguous_layout(output->type), exact, true);
   };
   const bool always = !may_scatter(node, [](const Value*) { return true; });
-  if (always || is_packed(node.schema->name)) return pack(true);
+  if (always) return pack(true);
   if (asked && *asked != "preserve_format") return;
   bool all_packed = true, all_exact = true, all_in_order = true, same = true;
   const KnownLayout* first = nullptr;
@@ -205,7 +185,7 @@ void KnownLayouts::record_fresh(const Node& node) {
     });
   }
   if (all_packed && !may_scatter(node, [](const Value*) { return false; })) return pack(all_exact);
-  const bool copies = copies_strides(node.schema->name);
+  const bool copies = facts_of(*node.schema).strides == Strides::of_self;
   if ((!copies && !is_pointwise(*node.schema)) || node.outputs.size() != 1) return;
   const Value* output = node.outputs[0];
   if (all_in_order) return pack(all_exact && !has_size_one(*output->type.shape));

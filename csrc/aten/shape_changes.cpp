@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "aten/fault.h"
-#include "aten/functional_schema.h"
+#include "aten/op_facts.h"
 #include "aten/views.h"
 #include "aten/visit.h"
 

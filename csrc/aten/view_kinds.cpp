@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
 
 namespace onnx_native::aten {
 namespace {
@@ -37,92 +36,6 @@ bool is_permutation(const std::vector<int64_t>& order, int64_t rank) {
 }
 
 }  // namespace
-
-ViewKind kind_of(const Schema& schema) {
-  static const std::unordered_map<std::string_view, ViewKind> kinds{
-      {"alias", ViewKind::identity},
-      {"detach", ViewKind::identity},
-      {"lift", ViewKind::identity},
-      {"lift_fresh", ViewKind::identity},
-      {"positive", ViewKind::identity},
-      {"resolve_conj", ViewKind::identity},
-      {"resolve_neg", ViewKind::identity},
-      {"data", ViewKind::identity},
-      {"to", ViewKind::to},
-      {"to_dense", ViewKind::to},
-      {"_autocast_to_full_precision", ViewKind::to},
-      {"_autocast_to_reduced_precision", ViewKind::to},
-      {"type_as", ViewKind::to},
-      {"contiguous", ViewKind::contiguous},
-      {"view", ViewKind::reshape},
-      {"view_as", ViewKind::reshape},
-      {"_reshape_alias", ViewKind::reshape},
-      {"_unsafe_view", ViewKind::reshape},
-      {"squeeze", ViewKind::reshape},
-      {"unsqueeze", ViewKind::reshape},
-      {"unflatten", ViewKind::reshape},
-      {"atleast_1d", ViewKind::reshape},
-      {"atleast_2d", ViewKind::reshape},
-      {"atleast_3d", ViewKind::reshape},
-      {"reshape", ViewKind::copy_reshape},
-      {"reshape_as", ViewKind::copy_reshape},
-      {"flatten", ViewKind::copy_reshape},
-      {"ravel", ViewKind::copy_reshape},
-      {"expand", ViewKind::expand},
-      {"expand_as", ViewKind::expand},
-      {"broadcast_to", ViewKind::expand},
-      {"select", ViewKind::select},
-      {"slice", ViewKind::slice},
-      {"narrow", ViewKind::narrow},
-      {"diagonal", ViewKind::diagonal},
-      {"linalg_diagonal", ViewKind::diagonal},
-      {"as_strided", ViewKind::as_strided},
-      {"unfold", ViewKind::unfold},
-      {"transpose", ViewKind::transpose},
-      {"swapaxes", ViewKind::transpose},
-      {"swapdims", ViewKind::transpose},
-      {"permute", ViewKind::permute},
-      {"movedim", ViewKind::movedim},
-      {"moveaxis", ViewKind::movedim},
-      {"numpy_T", ViewKind::reverse},
-      {"t", ViewKind::last_two},
-      {"mT", ViewKind::last_two},
-      {"mH", ViewKind::conjugate_last},
-      {"matrix_H", ViewKind::conjugate_last},
-      {"adjoint", ViewKind::conjugate_last},
-      {"conj", ViewKind::conjugate},
-      {"_conj", ViewKind::conjugate},
-      {"conj_physical", ViewKind::conjugate_copy},
-      {"real", ViewKind::real},
-      {"sum_to_size", ViewKind::sum_to_size},
-      {"imag", ViewKind::imag},
-      {"unbind", ViewKind::unbind},
-      {"split", ViewKind::split},
-      {"split_with_sizes", ViewKind::split},
-      {"chunk", ViewKind::split},
-      {"unsafe_split", ViewKind::split},
-      {"unsafe_split_with_sizes", ViewKind::split},
-      {"unsafe_chunk", ViewKind::split},
-      {"tensor_split", ViewKind::split},
-      {"hsplit", ViewKind::split},
-      {"vsplit", ViewKind::split},
-      {"dsplit", ViewKind::split},
-      {"view_as_real", ViewKind::view_as_real},
-      {"view_as_complex", ViewKind::view_as_complex},
-      {"broadcast_tensors", ViewKind::several},
-      {"meshgrid", ViewKind::several},
-      {"einsum", ViewKind::einsum},
-  };
-  std::string_view name = schema.name;
-  if (!name.starts_with("aten::")) return schema.is_view() ? ViewKind::other : ViewKind::none;
-  name.remove_prefix(6);
-  if (schema.overload == "Sequence") return ViewKind::several;  // atleast_1d and its kind
-  if (const auto at = kinds.find(name); at != kinds.end()) {
-    const bool of_dtype = schema.overload == "dtype";  // view.dtype: reads bits anew
-    return at->second == ViewKind::reshape && of_dtype ? ViewKind::other : at->second;
-  }
-  return schema.is_view() ? ViewKind::other : ViewKind::none;
-}
 
 const Type* base_type(const Node& node) {
   const Value* base = node.arguments.empty() ? nullptr : node.arguments[0].as_value();

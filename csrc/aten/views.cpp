@@ -8,11 +8,6 @@
 namespace onnx_native::aten {
 namespace {
 
-bool is_dropout(std::string_view name) {
-  return name == "aten::dropout" || name == "aten::feature_dropout" ||
-         name == "aten::alpha_dropout" || name == "aten::feature_alpha_dropout";
-}
-
 bool is_real(const Type* type) {
   return type && type->dtype != DType::undefined && !is_complex(type->dtype);
 }
@@ -201,23 +196,22 @@ Layout of_diagonal(const Node& view, const Shape& from, const Layout& base, cons
 }  // namespace
 
 bool is_idle_dropout(const Node& node) {
-  if (!is_dropout(node.schema->name)) return false;
+  if (kind_of(*node.schema) != ViewKind::dropout) return false;
   const auto* train = node.arguments[2].get<bool>();
   const auto* p = node.arguments[1].get<double>();
   return (train && !*train) || (p && *p == 0);
 }
 
-bool may_share(const Schema& schema) {
-  return is_dropout(schema.name) || kind_of(schema) != ViewKind::none;
-}
+bool may_share(const Schema& schema) { return kind_of(schema) != ViewKind::none; }
 
 Sharing sharing(const Node& node, const std::function<std::optional<Layout>()>& layout) {
-  if (is_dropout(node.schema->name)) return is_idle_dropout(node) ? same() : fresh();
   switch (kind_of(*node.schema)) {
     case ViewKind::none:
       return fresh();
     case ViewKind::to:
       return of_to(node);
+    case ViewKind::dropout:
+      return is_idle_dropout(node) ? same() : fresh();
     case ViewKind::contiguous:
       return of_contiguous(node, layout());
     case ViewKind::copy_reshape:

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "aten/autocast.h"
-#include "aten/capture.h"
+#include "aten/op_facts.h"
 #include "aten/scopes.h"
 #include "plugin/fx_location.h"
 
@@ -25,6 +25,18 @@ std::string python_name(py::handle callee) {
   return name.is_none() ? py::repr(callee).cast<std::string>() : py::str(name).cast<std::string>();
 }
 
+CallTarget::Kind kind_of(const aten::HigherOrder& call) {
+  switch (call.use) {
+    case aten::HigherOrder::Use::inlined:
+      return CallTarget::Kind::inlined;
+    case aten::HigherOrder::Use::ordered:
+      return CallTarget::Kind::ordered;
+    case aten::HigherOrder::Use::dropped:
+      return CallTarget::Kind::dropped;
+  }
+  return CallTarget::Kind::call;
+}
+
 CallTarget read_target(PyObject* callee) {
   const FxObjects& fx = FxObjects::get();
   CallTarget target;
@@ -37,12 +49,11 @@ CallTarget read_target(PyObject* callee) {
     const std::string overload = schema.attr("overload_name").cast<std::string>();
     target.key = overload.empty() ? name : name + "." + overload;
     target.schema = aten::find_schema(target.key);
-    if (aten::is_check(name)) target.kind = CallTarget::Kind::dropped;
+    if (target.schema && aten::is_check(*target.schema)) target.kind = CallTarget::Kind::dropped;
   } else if (is_a(callee, fx.higher_order)) {
     target.key = "higher_order::" + python_name(callee);
-    if (aten::is_transparent(target.key)) target.kind = CallTarget::Kind::inlined;
-    if (target.key == "higher_order::with_effects") target.kind = CallTarget::Kind::ordered;
-    if (aten::is_check(target.key)) target.kind = CallTarget::Kind::dropped;
+    target.higher_order = aten::find_higher_order(target.key);
+    if (target.higher_order) target.kind = kind_of(*target.higher_order);
   } else {
     target.key = "python::" + python_name(callee);
   }
@@ -307,26 +318,16 @@ Argument GraphReader::inline_call(std::string_view name, PyObject* meta, PyObjec
   if (!body || !is_a(body, fx.graph_module)) {
     fail(ErrorKind::unsupported, target.key, " without a graph of its own");
   }
-  // These give their operands as one tuple, or say first which sub-graph it is.
-  if ((target.key == "higher_order::hints_wrapper" ||
-       target.key == "higher_order::run_const_graph") &&
-      !operands.empty()) {
-    if (const auto* list = operands[0].get<List>()) operands = List(*list);
-  } else if (target.key == "higher_order::invoke_subgraph" && !operands.empty()) {
-    operands.erase(operands.begin());
-  }
+  operands = aten::body_inputs(*target.higher_order, std::move(operands));
   const Location* outer_region = program_.region;
-  if (target.key == "higher_order::invoke_subgraph") {
+  if (target.higher_order->is_region) {
     const auto subgraph = attribute(body_node, fx.target).cast<std::string>();
     program_.region = graph_.add_location(aten::in_region(*locate(name, meta), subgraph));
   }
   Environment outer;
   std::swap(outer, environment_);
   const bool outer_autocast = autocast_;
-  if (target.key == "higher_order::wrap_with_autocast") {
-    const bool* enabled = settings.size() > 2 ? settings[2].get<bool>() : nullptr;
-    autocast_ = !enabled || *enabled;
-  }
+  autocast_ = aten::autocast_of(*target.higher_order, settings).value_or(autocast_);
   size_t next = 0;
   const py::object kept = py::reinterpret_borrow<py::object>(body);
   Argument result = read(body, [&](PyObject*, std::string_view placeholder) {

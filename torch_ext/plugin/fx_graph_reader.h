@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "aten/higher_order.h"
 #include "plugin/fx_types.h"
 
 namespace onnx_native::plugin {
@@ -18,6 +19,7 @@ struct CallTarget {
   Kind kind = Kind::call;
   std::string key;
   const aten::Schema* schema = nullptr;
+  const aten::HigherOrder* higher_order = nullptr;
 };
 
 // What a placeholder stands for.

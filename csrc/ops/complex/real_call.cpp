@@ -57,20 +57,11 @@ const Lowering& dense_lowering(const OpTable& ops, std::string_view op) {
   return *dense;
 }
 
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-bool is_place(std::string_view argument) {
-  return is_one_of(argument, {"index", "indices", "mask", "condition"});
+ArgumentRole role_of(const Call& call, size_t i) {
+  return aten::role_of(call.node().schema->arguments.at(i));
 }
 
 namespace {
-
-// Numbers that become elements.
-bool is_element(std::string_view argument) {
-  return is_one_of(argument, {"value", "fill_value", "s", "self", "other"});
-}
 
 // One part of a number; of a tensor, see below.
 aten::Argument number_part(const aten::Argument& argument, bool imaginary) {
@@ -96,15 +87,16 @@ Results run_on_part(const Call& call, const Lowering& dense, bool imaginary) {
   RealCall real(call);
   for (size_t i = 0; i < call.size(); ++i) {
     const std::string_view name = call.argument_name(i);
+    const ArgumentRole role = role_of(call, i);
     real.rewrite(i, [&](const aten::Argument& argument) -> aten::Argument {
       if (const auto* dtype = argument.get<DType>()) return real_dtype(*dtype);
       const aten::Value* value = argument.as_value();
       if (!value || !value->type.is_tensor()) {
-        b.check(is_element(name) || !argument.get<std::complex<double>>(), "a complex `", name,
-                "`");
-        return is_element(name) ? number_part(argument, imaginary) : argument;
+        const bool is_element = role == ArgumentRole::element;
+        b.check(is_element || !argument.get<std::complex<double>>(), "a complex `", name, "`");
+        return is_element ? number_part(argument, imaginary) : argument;
       }
-      if (is_place(name)) return argument;
+      if (role == ArgumentRole::place) return argument;
       const Value tensor = call.lowered(value).value;
       if (is_complex(argument)) return real.replaced(*value, part(b, tensor, imaginary));
       return imaginary ? real.replaced(*value, b.full(tensor->dtype, 0, tensor->known_shape()))

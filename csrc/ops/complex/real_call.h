@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 
+#include "aten/op_facts.h"
 #include "ops/engine/op_table.h"
 #include "ops/formulas/complex.h"
 
@@ -34,10 +35,9 @@ class RealCall {
   Environment environment_;
   std::deque<aten::Value> values_;
 };
-// Whether an argument's name says that it holds positions: a tensor of them is the same for both
-// parts.
-bool is_place(std::string_view argument);
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names);
+using aten::ArgumentRole;
+
+ArgumentRole role_of(const Call& call, size_t i);
 
 // The entry for real tensors, for `op`'s entry for complex ones to run.
 const Lowering& dense_lowering(const OpTable& ops, std::string_view op);

@@ -22,11 +22,6 @@ void define(OpTable& ops, std::string_view op,
 
 // --- On pairs: axes are counted without the last one, sizes get one more.
 
-bool is_axes(std::string_view argument) {
-  return is_one_of(argument, {"dim", "dims", "dim0", "dim1", "axis0", "axis1", "start_dim",
-                              "end_dim", "source", "destination"});
-}
-
 // The call's complex tensors.
 Values all_pairs(const Call& call) {
   Values pairs;
@@ -46,6 +41,10 @@ void append(aten::Argument& list, int64_t element) {
   std::get<aten::Argument::List>(list.value).emplace_back(element);
 }
 
+bool names_axes(ArgumentRole role) {
+  return role == ArgumentRole::axis || role == ArgumentRole::axes;
+}
+
 Results run_on_pairs(const Call& call, const Lowering& dense) {
   Builder& b = call.builder();
   const std::string_view op = call.node().op;
@@ -55,25 +54,25 @@ Results run_on_pairs(const Call& call, const Lowering& dense) {
   const bool adds_axis = op.starts_with("aten::unsqueeze") || op == "aten::stack";
   if (rank == 0 && !adds_axis) {
     for (size_t i = 0; i < call.size(); ++i) {
-      if (is_axes(call.argument_name(i))) return run_on_parts(call, dense);
+      if (names_axes(role_of(call, i))) return run_on_parts(call, dense);
     }
   }
   RealCall real(call);
   for (size_t i = 0; i < call.size(); ++i) {
-    const std::string_view name = call.argument_name(i);
+    const ArgumentRole role = role_of(call, i);
     real.rewrite(i, [&](const aten::Argument& argument) -> aten::Argument {
       if (const auto* axis = argument.get<int64_t>())
-        return is_axes(name) ? normalize_axis(*axis, rank + adds_axis) : *axis;
+        return names_axes(role) ? normalize_axis(*axis, rank + adds_axis) : *axis;
       const aten::Value* value = argument.as_value();
-      if (!value || !value->type.is_tensor() || is_place(name)) return argument;
+      if (!value || !value->type.is_tensor() || role == ArgumentRole::place) return argument;
       const Value tensor = call.lowered(value).value;
       if (is_complex(argument)) return real.replaced(*value, tensor);
       return real.replaced(*value, join(b, {b.cast(tensor, part_dtype(call))}));
     });
     aten::Argument& argument = real.node().arguments[i];
-    if (name == "dims" && op.starts_with("aten::permute")) append(argument, rank);
-    if (is_one_of(name, {"size", "shape"})) append(argument, 2);
-    if (name == "repeats") append(argument, 1);
+    if (role == ArgumentRole::axes && op.starts_with("aten::permute")) append(argument, rank);
+    if (role == ArgumentRole::sizes) append(argument, 2);
+    if (role == ArgumentRole::repeats) append(argument, 1);
   }
   real.retype_results(lowered_type);
   return real.run(dense);

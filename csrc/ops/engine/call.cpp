@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "aten/result_type.h"
+
 namespace onnx_native::ops {
 namespace {
 
@@ -232,63 +234,31 @@ const aten::Graph& Call::body(size_t i) const {
   return **body;
 }
 
-namespace {
-
-// Priority of an argument in promotion: tensors with dimensions, then 0-d tensors, then numbers.
-enum Category { kDimensioned, kZeroDim, kNumber, kCategories };
-
-}  // namespace
-
 DType Call::result_type_of(const std::vector<size_t>& arguments) const {
-  DType categories[kCategories] = {DType::undefined, DType::undefined, DType::undefined};
-  auto include = [&](Category category, DType dtype) {
-    DType& so_far = categories[category];
-    so_far = so_far == DType::undefined ? dtype : promote_types(so_far, dtype);
+  aten::ResultType result;
+  const auto add_value = [&](const aten::Value* v) {
+    const Lowered& known = lowered(v);
+    if (v->type.is_tensor() || (v->type.kind == aten::Type::Kind::unknown && known.value))
+      return result.add_tensor(known.value->dtype, known.value->rank_or(-1) != 0);
+    if (known.dim) return result.add_number(DType::i64);
+    const DType dtype = known.value->dtype;
+    result.add_number(is_floating(dtype) ? default_dtype() : dtype);
   };
-  auto visit = [&](const aten::Argument& argument) {
-    if (aten::Value* v = argument.as_value()) {
-      const Lowered& known = lowered(v);
-      if (v->type.is_tensor() || (v->type.kind == aten::Type::Kind::unknown && known.value))
-        include(known.value->rank_or(-1) == 0 ? kZeroDim : kDimensioned, known.value->dtype);
-      else
-        include(kNumber, known.dim                         ? DType::i64
-                         : is_floating(known.value->dtype) ? default_dtype()
-                                                           : known.value->dtype);
-    } else if (argument.get<int64_t>()) {
-      include(kNumber, DType::i64);
-    } else if (argument.get<double>()) {
-      include(kNumber, default_dtype());
-    } else if (argument.get<bool>()) {
-      include(kNumber, DType::boolean);
-    } else if (argument.get<std::complex<double>>()) {
-      include(kNumber, complex_dtype(default_dtype()));
-    }
+  const auto add = [&](const aten::Argument& argument) {
+    if (const aten::Value* v = argument.as_value()) return add_value(v);
+    if (argument.get<int64_t>()) return result.add_number(DType::i64);
+    if (argument.get<double>()) return result.add_number(default_dtype());
+    if (argument.get<bool>()) return result.add_number(DType::boolean);
+    if (argument.get<std::complex<double>>()) result.add_number(complex_dtype(default_dtype()));
   };
   for (size_t i : arguments) {
     if (const auto* list = argument(i).get<aten::Argument::List>()) {
-      for (const auto& element : *list) visit(element);
+      std::ranges::for_each(*list, add);
     } else {
-      visit(argument(i));
+      add(argument(i));
     }
   }
-  // A later category changes the result only when it is of a higher kind (bool < integer < floating
-  // < complex).
-  auto kind = [](DType dtype) {
-    return dtype == DType::undefined ? -1
-           : is_complex(dtype)       ? 3
-           : is_floating(dtype)      ? 2
-           : is_integral(dtype)      ? 1
-                                     : 0;
-  };
-  DType result = categories[kDimensioned];
-  for (Category category : {kZeroDim, kNumber}) {
-    DType dtype = categories[category];
-    if (kind(dtype) <= kind(result)) continue;
-    result = result == DType::undefined || (category == kZeroDim) ? dtype
-             : is_complex(dtype) && is_floating(result)           ? complex_dtype(result)
-                                                                  : dtype;
-  }
-  return result;
+  return result.get();
 }
 
 DType float_dtype(DType dtype) {

@@ -1,5 +1,6 @@
 #include "ops/formulas/complex.h"
 
+#include "aten/result_type.h"
 #include "ops/formulas/numeric.h"
 #include "ops/formulas/view.h"
 
@@ -64,14 +65,14 @@ DType part_dtype(const Call& call) {
   for (const aten::Value* output : call.node().outputs) {
     if (is_complex(output->type.dtype)) return real_dtype(output->type.dtype);
   }
-  std::optional<DType> part;
+  aten::ResultType common;
   for (const aten::Argument& argument : call.node().arguments) {
     const aten::Value* value = argument.as_value();
     if (!value || !value->type.is_tensor()) continue;
-    const DType dtype = real_dtype(value->type.dtype);
-    if (is_floating(dtype)) part = part ? promote_types(*part, dtype) : dtype;
+    if (is_floating(value->type.dtype) || is_complex(value->type.dtype))
+      common.add_tensor(value->type.dtype, !value->type.shape || !value->type.shape->empty());
   }
-  return part.value_or(real_dtype(complex_dtype(default_dtype())));
+  return real_dtype(complex_dtype(float_dtype(common.get())));
 }
 
 Complex add(Builder& b, const Complex& x, const Complex& y) {

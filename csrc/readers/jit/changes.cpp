@@ -1,7 +1,7 @@
 // What a program changes in place: containers, and tensors that get another shape.
 #include <algorithm>
 
-#include "aten/functional_schema.h"
+#include "aten/op_facts.h"
 #include "aten/schema.h"
 #include "aten/views.h"
 #include "readers/jit/interpreter.h"

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "aten/capture.h"
+#include "aten/op_facts.h"
 #include "aten/schema.h"
 #include "aten/scopes.h"
 #include "aten/stack_trace.h"
@@ -225,7 +225,7 @@ Items Interpreter::results(const JitNode& node) {
   constexpr std::string_view kTwin = ".hacked_twin";
   if (key.ends_with(kTwin)) key.resize(key.size() - kTwin.size());
   if (const aten::Schema* schema = known ? aten::find_schema(key) : nullptr) {
-    if (aten::is_check(schema->name)) return Items(node.outputs().size(), Item::none());
+    if (aten::is_check(*schema)) return Items(node.outputs().size(), Item::none());
     if (gives_tensor(*schema) || std::ranges::any_of(inputs, has_tensor)) {
       return record_call(call, *schema);
     }

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "aten/functional_schema.h"
 #include "aten/held_copies.h"
+#include "aten/op_facts.h"
 #include "aten/views.h"
 #include "aten/visit.h"
 

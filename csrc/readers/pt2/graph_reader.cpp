@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "aten/autocast.h"
-#include "aten/capture.h"
 #include "aten/guard.h"
+#include "aten/op_facts.h"
 #include "aten/scopes.h"
 #include "aten/stack_trace.h"
 #include "readers/pt2/weights.h"
@@ -51,6 +51,14 @@ std::string key_of(std::string_view target) {
   std::string key = concat(target.substr(0, dot), "::", target.substr(dot + 1));
   if (key.ends_with(".default")) key.resize(key.size() - std::string_view(".default").size());
   return key;
+}
+
+// The operator computes nothing.
+bool is_dropped(const std::string& op) {
+  if (const aten::HigherOrder* call = aten::find_higher_order(op))
+    return call->use == aten::HigherOrder::Use::dropped;
+  const aten::Schema* schema = aten::find_schema(op);
+  return schema && aten::is_check(*schema);
 }
 
 std::string layout_name(int64_t layout) {
@@ -359,8 +367,10 @@ void GraphReader::read_nodes() {
 
 void GraphReader::read_node(const Json& node) {
   const std::string op = key_of(string(field(node, "target"), "target"));
-  if (aten::is_check(op.substr(0, op.find('.')))) return check_assertion(node, op);
-  if (aten::is_transparent(op)) return inline_body(node, op);
+  if (is_dropped(op)) return check_assertion(node, op);
+  const aten::HigherOrder* higher_order = aten::find_higher_order(op);
+  if (higher_order && higher_order->use == aten::HigherOrder::Use::inlined)
+    return inline_body(node, *higher_order);
   const Json::array_t& results = list(field(node, "outputs"), "outputs");
   // A size that is a number in this program.
   if (results.size() == 1) {
@@ -374,7 +384,7 @@ void GraphReader::read_node(const Json& node) {
   const std::string name = given ? string(*given, "name") : op;
   const Location* location = graph_.add_location(read_location(node, name, region_));
   const Json::array_t& inputs = list(field(node, "inputs"), "inputs");
-  if (op == "higher_order::with_effects") {
+  if (higher_order) {
     ordered_call(name, inputs, results, location);
   } else {
     call(op, name, inputs, results, location);
@@ -427,7 +437,7 @@ void GraphReader::ordered_call(const std::string& name, std::span<const Json> in
   const auto [kind, target] = choice(field(inputs[1], "arg"), "an operator");
   if (kind != "as_operator") damaged("an ordered effect without its operator");
   const std::string op = key_of(string(target, "an operator"));
-  if (aten::is_check(op.substr(0, op.find('.')))) return;
+  if (is_dropped(op)) return;
   call(op, name, inputs.subspan(2), outputs.subspan(1), location);
 }
 
@@ -467,7 +477,7 @@ void GraphReader::add_result(aten::Node* node, std::string_view kind, const Json
 }
 
 // The body takes the call's place: its inputs are the call's operands.
-void GraphReader::inline_body(const Json& node, const std::string& op) {
+void GraphReader::inline_body(const Json& node, const aten::HigherOrder& call) {
   const Json* body = nullptr;
   std::string body_name;
   std::vector<Argument> operands, settings;
@@ -480,29 +490,21 @@ void GraphReader::inline_body(const Json& node, const std::string& op) {
       (body ? operands : settings).push_back(argument(field(input, "arg")));
     }
   }
-  if (!body) fail(ErrorKind::unsupported, op, " without a graph of its own");
-  // These give their operands as one tuple, or say first which sub-graph it is.
-  if ((op == "higher_order::hints_wrapper" || op == "higher_order::run_const_graph") &&
-      !operands.empty()) {
-    if (const auto* tuple = operands[0].get<List>()) operands = List(*tuple);
-  } else if (op == "higher_order::invoke_subgraph" && !operands.empty()) {
-    operands.erase(operands.begin());
-  }
+  if (!body) fail(ErrorKind::unsupported, call.op, " without a graph of its own");
+  operands = aten::body_inputs(call, std::move(operands));
   const Deeper deeper(depth_);
   GraphReader inner(types_, *body, graph_, depth_);
-  inner.autocast_ = autocast_;
-  if (op == "higher_order::wrap_with_autocast") {
-    const bool* enabled = settings.size() > 2 ? settings[2].get<bool>() : nullptr;
-    inner.autocast_ = !enabled || *enabled;
-  }
+  inner.autocast_ = aten::autocast_of(call, settings).value_or(autocast_);
   inner.region_ = region_;
-  if (op == "higher_order::invoke_subgraph") {
+  if (call.is_region) {
     const Json* name = optional_field(node, "name");
-    const Location call = read_location(node, name ? string(*name, "name") : op, region_);
-    inner.region_ = graph_.add_location(aten::in_region(call, body_name));
+    const std::string call_name = name ? string(*name, "name") : std::string(call.op);
+    const Location location = read_location(node, call_name, region_);
+    inner.region_ = graph_.add_location(aten::in_region(location, body_name));
   }
   const Json::array_t& inputs = list(field(*body, "inputs"), "inputs");
-  if (inputs.size() != operands.size()) damaged(concat(op, " does not give what its body takes"));
+  if (inputs.size() != operands.size())
+    damaged(concat(call.op, " does not give what its body takes"));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto [kind, value] = choice(inputs[i], "an input");
     inner.define(name_of(kind, value), operands[i]);
@@ -513,7 +515,7 @@ void GraphReader::inline_body(const Json& node, const std::string& op) {
   size_t next = 0;
   for_each_result(list(field(node, "outputs"), "outputs"),
                   [&](std::string_view kind, const Json& value) {
-                    if (next >= results.size()) damaged(concat(op, " gives too few results"));
+                    if (next >= results.size()) damaged(concat(call.op, " gives too few results"));
                     if (kind != "as_none") define(name_of(kind, value), results[next]);
                     ++next;
                   });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "aten/higher_order.h"
 #include "readers/pt2/json.h"
 
 namespace onnx_native::readers::pt2 {
@@ -57,7 +58,7 @@ class GraphReader {
  private:
   void read_node(const Json& node);
   void check_assertion(const Json& node, const std::string& op) const;
-  void inline_body(const Json& node, const std::string& op);
+  void inline_body(const Json& node, const aten::HigherOrder& call);
   // Adds the call of an operator with the JSON of its arguments and results.
   void call(const std::string& op, const std::string& name, std::span<const Json> inputs,
             std::span<const Json> outputs, const Location* location);

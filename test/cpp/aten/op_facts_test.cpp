@@ -1,0 +1,193 @@
+// The table of facts and the schemas of all registered operators must agree.
+#include "aten/op_facts.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "aten/higher_order.h"
+
+namespace onnx_native::aten {
+namespace {
+
+std::vector<const Schema*> all_schemas() {
+  std::vector<const Schema*> schemas;
+  for (const c10::OperatorName& known : c10::Dispatcher::singleton().getAllOpNames()) {
+    const bool is_overload = !known.overload_name.empty();
+    const std::string key = is_overload ? known.name + "." + known.overload_name : known.name;
+    if (const Schema* schema = find_schema(key)) schemas.push_back(schema);
+  }
+  return schemas;
+}
+
+bool is_for(const OpFactsRow& row, const Schema& schema) {
+  return row.name == schema.name || row.name == schema.key;
+}
+
+std::vector<const Schema*> schemas_of(const OpFactsRow& row) {
+  static const std::vector<const Schema*> kSchemas = all_schemas();
+  std::vector<const Schema*> found;
+  std::ranges::copy_if(kSchemas, std::back_inserter(found),
+                       [&](const Schema* schema) { return is_for(row, *schema); });
+  return found;
+}
+
+bool gives_tensors(const Schema& schema) {
+  return std::ranges::all_of(schema.returns, [](const SchemaArgument& result) {
+    return result.type.kind == TypeKind::tensor;
+  });
+}
+
+TEST(OpFacts, RowsAreOrderedAndOfRegisteredOperators) {
+  const std::vector<OpFactsRow> rows = fact_rows();
+  for (size_t i = 1; i < rows.size(); ++i) EXPECT_LT(rows[i - 1].name, rows[i].name);
+  for (const OpFactsRow& row : rows) EXPECT_FALSE(schemas_of(row).empty()) << row.name;
+  for (const std::string_view family : scattered_families()) {
+    EXPECT_TRUE(std::ranges::any_of(all_schemas(), [family](const Schema* schema) {
+      return schema->name.starts_with(family);
+    })) << family;
+  }
+}
+
+TEST(OpFacts, RowsSayWhatSchemasDoNot) {
+  for (const OpFactsRow& row : fact_rows()) {
+    EXPECT_FALSE(row.facts == OpFacts()) << row.name << " has no facts";
+    const bool is_overload = row.name.find('.') != row.name.npos;
+    if (is_overload) continue;  // says how the overload differs from the operator
+    EXPECT_NE(row.facts.view, ViewKind::other) << row.name << ": the schema says so";
+    for (const Schema* schema : schemas_of(row)) {
+      const bool is_clear = schema->returns.empty() && !schema->is_mutable();
+      EXPECT_FALSE(row.facts.check && is_clear) << schema->key << ": the schema says so";
+    }
+  }
+}
+
+TEST(OpFacts, OverloadsDifferFromTheirOperators) {
+  const std::vector<OpFactsRow> rows = fact_rows();
+  for (const OpFactsRow& row : rows) {
+    const size_t dot = row.name.find('.');
+    if (dot == row.name.npos) continue;
+    const auto of_name = std::ranges::find(rows, row.name.substr(0, dot), &OpFactsRow::name);
+    EXPECT_TRUE(of_name == rows.end() || !(of_name->facts == row.facts)) << row.name;
+  }
+}
+
+TEST(OpFacts, ViewsEqualAliasAnnotations) {
+  for (const OpFactsRow& row : fact_rows()) {
+    for (const Schema* schema : schemas_of(row)) {
+      const OpFacts& facts = facts_of(*schema);
+      if (schema->is_mutable() || !gives_tensors(*schema)) continue;
+      if (facts.hidden_alias) {
+        EXPECT_FALSE(schema->is_view()) << schema->key << " is annotated";
+        EXPECT_NE(facts.view, ViewKind::none) << schema->key;
+      } else {
+        EXPECT_EQ(facts.view != ViewKind::none, schema->is_view()) << schema->key;
+      }
+    }
+  }
+}
+
+TEST(OpFacts, EveryAnnotatedViewHasAKind) {
+  for (const Schema* schema : all_schemas()) {
+    const ViewKind kind = kind_of(*schema);
+    const bool has_row = facts_of(*schema).view != ViewKind::none;
+    EXPECT_TRUE(!schema->is_view() || kind != ViewKind::none) << schema->key;
+    EXPECT_TRUE(!schema->is_mutable() || kind == ViewKind::none) << schema->key;
+    EXPECT_TRUE(!schema->is_view() || has_row || kind == ViewKind::other) << schema->key;
+  }
+}
+
+TEST(OpFacts, DtypesAreOfOperatorsThatCompute) {
+  for (const OpFactsRow& row : fact_rows()) {
+    EXPECT_TRUE(row.facts.dtype == ResultDtype::unknown || row.facts.view == ViewKind::none)
+        << row.name;
+  }
+}
+
+TEST(OpFacts, RealResultsExist) {
+  for (const OpFactsRow& row : fact_rows()) {
+    if (row.facts.real_results == 0 || row.facts.real_results == ~0u) continue;
+    for (const Schema* schema : schemas_of(row))
+      EXPECT_LT(row.facts.real_results, 1u << schema->returns.size()) << schema->key;
+  }
+}
+
+TEST(OpFacts, FunctionalOperatorsAreRegistered) {
+  for (const OpFactsRow& row : fact_rows()) {
+    const std::string_view functional = row.facts.functional;
+    if (functional.empty()) continue;
+    for (const Schema* schema : schemas_of(row)) {
+      EXPECT_TRUE(schema->is_mutable() || !schema->overload.empty()) << schema->key;
+    }
+    if (functional == kNoFunctional) continue;
+    EXPECT_FALSE(find_overloads(functional).empty()) << row.name;
+    EXPECT_NE(concat(functional, "_"), row.name) << row.name << ": the name says so";
+  }
+}
+
+TEST(OpFacts, ChecksComputeNothing) {
+  EXPECT_TRUE(is_check(*find_schema("aten::_assert_async.msg")));
+  EXPECT_TRUE(is_check(*find_schema("aten::_assert_tensor_metadata")));
+  EXPECT_TRUE(is_check(*find_schema("aten::sym_constrain_range")));
+  EXPECT_TRUE(is_check(*find_schema("aten::_functional_assert_async.msg")));
+  EXPECT_FALSE(is_check(*find_schema("aten::add_.Tensor")));
+  EXPECT_FALSE(is_check(*find_schema("aten::add.Tensor")));
+}
+
+TEST(OpFacts, SchemasSayTheRest) {
+  EXPECT_TRUE(changes_geometry(*find_schema("aten::unsqueeze_")));
+  EXPECT_FALSE(changes_geometry(*find_schema("aten::unsqueeze")));
+  EXPECT_FALSE(changes_geometry(*find_schema("aten::add_.Tensor")));
+  EXPECT_TRUE(is_pointwise(*find_schema("aten::add.Tensor")));
+  EXPECT_FALSE(is_pointwise(*find_schema("aten::mm")));
+}
+
+TEST(OpFacts, Overloads) {
+  EXPECT_EQ(kind_of(*find_schema("aten::view")), ViewKind::reshape);
+  EXPECT_EQ(kind_of(*find_schema("aten::view.dtype")), ViewKind::other);
+  EXPECT_EQ(kind_of(*find_schema("aten::atleast_2d.Sequence")), ViewKind::several);
+  EXPECT_EQ(facts_of(*find_schema("aten::fft_fftshift")).strides, Strides::scattered);
+  EXPECT_EQ(facts_of(*find_schema("aten::linalg_eigh")).strides, Strides::scattered);
+}
+
+ArgumentRole role(std::string_view key, std::string_view argument) {
+  const Schema& schema = *find_schema(key);
+  return role_of(schema.arguments.at(static_cast<size_t>(schema.index(argument))));
+}
+
+TEST(OpFacts, Roles) {
+  EXPECT_EQ(role("aten::gather", "index"), ArgumentRole::place);
+  EXPECT_EQ(role("aten::gather", "dim"), ArgumentRole::axis);
+  EXPECT_EQ(role("aten::index.Tensor", "indices"), ArgumentRole::place);
+  EXPECT_EQ(role("aten::select.int", "index"), ArgumentRole::other);
+  EXPECT_EQ(role("aten::movedim.intlist", "source"), ArgumentRole::axis);
+  EXPECT_EQ(role("aten::masked_scatter", "source"), ArgumentRole::other);
+  EXPECT_EQ(role("aten::permute", "dims"), ArgumentRole::axes);
+  EXPECT_EQ(role("aten::expand", "size"), ArgumentRole::sizes);
+  EXPECT_EQ(role("aten::masked_fill.Scalar", "value"), ArgumentRole::element);
+  EXPECT_EQ(role("aten::add.Tensor", "alpha"), ArgumentRole::other);
+}
+
+TEST(HigherOrder, Operands) {
+  const std::vector<Argument> settings{Argument(std::string("cpu")), Argument(), Argument(false)};
+  const HigherOrder& wrap = *find_higher_order("higher_order::wrap");
+  const HigherOrder& hints = *find_higher_order("higher_order::hints_wrapper");
+  const HigherOrder& subgraph = *find_higher_order("higher_order::invoke_subgraph");
+  const HigherOrder& autocast = *find_higher_order("higher_order::wrap_with_autocast");
+  const Argument::List two{Argument(int64_t{1}), Argument(int64_t{2})};
+  EXPECT_EQ(body_inputs(wrap, two).size(), 2);
+  EXPECT_EQ(body_inputs(hints, {two}).size(), 2);
+  EXPECT_EQ(body_inputs(hints, {}).size(), 0);
+  EXPECT_EQ(body_inputs(subgraph, two).size(), 1);
+  EXPECT_EQ(autocast_of(wrap, settings), std::nullopt);
+  EXPECT_EQ(autocast_of(autocast, settings), false);
+  EXPECT_EQ(autocast_of(autocast, {}), true);
+  EXPECT_EQ(find_higher_order("higher_order::cond"), nullptr);
+}
+
+}  // namespace
+}  // namespace onnx_native::aten
