@@ -11,6 +11,7 @@
 #include "ops/formulas/jacobi.h"
 #include "ops/formulas/linalg.h"
 #include "ops/formulas/numeric.h"
+#include "ops/formulas/rounding.h"
 #include "ops/formulas/view.h"
 
 namespace onnx_native::ops {
@@ -129,6 +130,15 @@ Value weight_norm(Builder& b, Value v, Value g, int64_t dim) {
   return b.Mul(v, b.Div(g, norm_except(b, v, 2, dim)));
 }
 
+// The norms of 16-bit weights are float32 in eager; torch's decomposition narrows those of float16.
+std::array<Value, 2> weight_norm_interface(Builder& b, Value v, Value g, int64_t dim,
+                                           const Call& call) {
+  const Value norms = norm_except(b, b.cast(v, accumulation_dtype(v->dtype)), 2, dim);
+  const aten::Type& recorded = call.result_type(1);
+  const bool narrow = recorded.kind == aten::Type::Kind::tensor && recorded.dtype == DType::f16;
+  return {weight_norm(b, v, g, dim), narrow ? b.cast(norms, DType::f16) : norms};
+}
+
 void register_vector_norms(OpTable& ops) {
   ops.def("aten::linalg_vector_norm", [](Builder& b, Value self, Number ord, Axes dim, bool keepdim,
                                          std::optional<DType> dtype) {
@@ -195,10 +205,8 @@ void register_linalg_norm(OpTable& ops) {
   ops.def("aten::norm_except_dim", [](Builder& b, Value v, int64_t pow, int64_t dim) {
     return norm_except(b, v, static_cast<double>(pow), dim);
   });
-  ops.def("aten::_weight_norm", weight_norm);
-  ops.def("aten::_weight_norm_interface", [](Builder& b, Value v, Value g, int64_t dim) {
-    return std::array{weight_norm(b, v, g, dim), norm_except(b, v, 2, dim)};
-  });
+  ops.def("aten::_weight_norm", rounded_once(weight_norm));
+  ops.def("aten::_weight_norm_interface", weight_norm_interface);
 }
 
 }  // namespace onnx_native::ops

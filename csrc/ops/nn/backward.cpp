@@ -2,7 +2,6 @@
 #include "ops/families.h"
 #include "ops/formulas/axes.h"
 #include "ops/formulas/numeric.h"
-#include "ops/formulas/rounding.h"
 #include "ops/formulas/scatter.h"
 
 namespace onnx_native::ops {
@@ -12,21 +11,31 @@ Value sum_along(Builder& b, Value x, int64_t dim) {
   return x->rank() == 0 ? x : b.reduce("ReduceSum", x, {normalize_axis(dim, x->rank())}, true);
 }
 
-// As ATen: only a float16 input of a float32 softmax decides on the result.
-DType input_dtype(Value grad_output, DType dtype) {
-  const bool narrow = grad_output->dtype == DType::f32 && dtype == DType::f16;
-  return narrow ? dtype : grad_output->dtype;
+// The recorded dtype, which torch.export takes from the input's; else, as in eager, only a float16
+// input of a float32 softmax decides on it.
+DType gradient_dtype(const Call& call, Value grad_output, DType input_dtype) {
+  const aten::Type& recorded = call.result_type(0);
+  if (recorded.kind == aten::Type::Kind::tensor && is_floating(recorded.dtype))
+    return recorded.dtype;
+  const bool narrow = grad_output->dtype == DType::f32 && input_dtype == DType::f16;
+  return narrow ? input_dtype : grad_output->dtype;
 }
 
-Value softmax_backward(Builder& b, Value grad_output, Value output, int64_t dim, DType dtype) {
-  const Value weighted = b.Mul(grad_output, output);
-  return b.cast(b.Sub(weighted, b.Mul(output, sum_along(b, weighted, dim))),
-                input_dtype(grad_output, dtype));
+Value softmax_backward(Builder& b, Value grad_output, Value output, int64_t dim, DType input_dtype,
+                       const Call& call) {
+  const DType compute = accumulation_dtype(grad_output->dtype);
+  const Value y = b.cast(output, compute);
+  const Value weighted = b.Mul(b.cast(grad_output, compute), y);
+  return b.cast(b.Sub(weighted, b.Mul(y, sum_along(b, weighted, dim))),
+                gradient_dtype(call, grad_output, input_dtype));
 }
 
-Value log_softmax_backward(Builder& b, Value grad_output, Value output, int64_t dim, DType dtype) {
-  const Value sum = sum_along(b, grad_output, dim);
-  return b.cast(b.Sub(grad_output, b.Mul(b.Exp(output), sum)), input_dtype(grad_output, dtype));
+Value log_softmax_backward(Builder& b, Value grad_output, Value output, int64_t dim,
+                           DType input_dtype, const Call& call) {
+  const DType compute = accumulation_dtype(grad_output->dtype);
+  const Value grad = b.cast(grad_output, compute);
+  const Value scaled = b.Mul(b.Exp(b.cast(output, compute)), sum_along(b, grad, dim));
+  return b.cast(b.Sub(grad, scaled), gradient_dtype(call, grad_output, input_dtype));
 }
 
 // Each gradient is added where the maximum was: `indices` count within an image.
@@ -45,8 +54,8 @@ Value max_pool2d_backward(Builder& b, Value grad_output, Value self, Ignored, Ig
 }  // namespace
 
 void register_backward(OpTable& ops) {
-  ops.def("aten::_softmax_backward_data", rounded_once(softmax_backward));
-  ops.def("aten::_log_softmax_backward_data", rounded_once(log_softmax_backward));
+  ops.def("aten::_softmax_backward_data", softmax_backward);
+  ops.def("aten::_log_softmax_backward_data", log_softmax_backward);
   ops.def("aten::native_dropout_backward",
           [](Builder& b, Value grad_output, Value mask, Number scale) {
             const Value grad = b.cast(grad_output, float_dtype(grad_output->dtype));

@@ -62,6 +62,13 @@ Value unclamped(Builder& b, Value x, const Affine& q) {
                                           : b.Add(b.Round(steps), zero_point);
 }
 
+// A cast to the dtype would wrap a bound that it does not hold.
+Value saturated(Builder& b, Value bound, DType dtype) {
+  const auto number = known(bound);
+  if (bound->dtype == dtype || (number && holds(dtype, *number, *number))) return bound;
+  return clamped(b, b.cast(bound, DType::f32), lowest_value(dtype), max_value(dtype));
+}
+
 Value quantized(Builder& b, Value x, Affine q, DType dtype) {
   if (item_size(x->dtype) == 2) x = b.cast(x, DType::f32);
   q.scale = b.cast(q.scale, x->dtype);
@@ -73,7 +80,10 @@ Value quantized(Builder& b, Value x, Affine q, DType dtype) {
   const Value y = b.op("QuantizeLinear", {x, q.scale, zero_point}, axis_of(q));
   const auto low = known(q.low), high = known(q.high);
   const bool whole = low && high && *low <= lowest_value(dtype) && max_value(dtype) <= *high;
-  return whole ? y : clamped_to(b, y, q);
+  if (whole) return y;
+  q.low = saturated(b, q.low, dtype);
+  q.high = saturated(b, q.high, dtype);
+  return clamped_to(b, y, q);
 }
 
 // (x - zero) * scale, rounded to dtype at each step.

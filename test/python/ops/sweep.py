@@ -52,6 +52,7 @@ NARROW = (torch.float16, torch.bfloat16)
 # Rows whose numbers differ for a reason that is not the exporter's.
 TIES = "eager does not say which of equal elements it takes"
 TABLE = "the sample holds a float32 table"
+QUOTIENT = "ONNX Runtime does not round a float16 quotient that is cast to float32"
 KNOWN = {
     "argsort": TIES,
     "kthvalue": TIES,
@@ -63,7 +64,24 @@ KNOWN = {
     "istft@complex": TABLE,
     "view_as_real of complex": TABLE,
     "windows": TABLE,
+    "polygamma 1 of float64": "at a pole, the result is the rounding of pi * x",
+    "quantized_decomposed::choose_qparams.tensor of float16": QUOTIENT,
+    "quantized_decomposed::choose_qparams_symmetric.tensor of float16": QUOTIENT,
+    "quantized_decomposed::choose_qparams_per_token of bfloat16": "torch.export records float64",
 }
+# Eager itself has no more digits than this in float64; ours are compared with mpmath in
+# test_float64.py.
+LOOSE = dict.fromkeys(
+    (
+        "special_airy_ai",
+        "special_bessel_j0",
+        "special_bessel_j1",
+        "special_bessel_y0",
+        "special_bessel_y1",
+        "_fused_moving_avg_obs_fq_helper_functional",
+    ),
+    (1e-6, 1e-6),
+)
 # Of one row, in all dtypes and opsets.
 SECONDS_OF_A_ROW = 300
 
@@ -92,7 +110,11 @@ def converted(case: Case, dtype: torch.dtype) -> Case | None:
         main = {needed: dtype}
     if not any(x.dtype is needed for x in case.inputs):
         return None
-    result = Case(case.function, *(x.to(main.get(x.dtype, x.dtype)) for x in case.inputs))
+    inputs = [x.to(main.get(x.dtype, x.dtype)) for x in case.inputs]
+    for x in inputs:
+        if x.dtype in NARROW:
+            x[x.isnan()] = float("nan")  # the cast may have set the sign bit of a NaN
+    result = Case(case.function, *inputs)
     try:
         checking.eager(result, result.inputs)
     except Exception:  # eager has errors of many classes
@@ -140,7 +162,7 @@ def examine(row: Row, name: str, plan: Plan) -> Iterator[Finding]:
     """The outcome of the row's samples in a dtype."""
     dtype = DTYPES[name]
     if dtype in (torch.float64, torch.complex128):
-        row = replace(row, tolerance=dict(row.tolerance) | {name: TIGHT})
+        row = replace(row, tolerance=dict(row.tolerance) | {name: LOOSE.get(row.title, TIGHT)})
     if dtype in NARROW:
         row = replace(row, tolerance={"float32": TOLERANCES[dtype]})
     turn = sum(map(ord, row.title + name))
@@ -152,7 +174,7 @@ def examine(row: Row, name: str, plan: Plan) -> Iterator[Finding]:
         for _ in range(min(plan.each, len(plan.opsets))):
             opset = plan.opsets[turn % len(plan.opsets)]
             turn += 1
-            yield Finding(row.title, name, opset, *outcome(row, export, case, opset))
+            yield Finding(row.title, name, opset, *outcome(row, name, export, case, opset))
 
 
 def compare(row: Row, running: onnxruntime.InferenceSession, case: Case) -> None:
@@ -160,15 +182,23 @@ def compare(row: Row, running: onnxruntime.InferenceSession, case: Case) -> None
     inputs = tuple(x.clone() for x in case.inputs)
     try:
         checking.compare(row, running, case, inputs)
-    except AssertionError:
+    except AssertionError as failure:
         if not any(x.dtype in NARROW for x in inputs):
             raise
+        try:
+            checking.eager_in_float64(case, inputs)
+        except Exception as error:  # not every operator takes float64
+            raise failure from error
         exact = Case(lambda *xs: checking.eager_in_float64(case, xs), *inputs)
         checking.compare(row, running, exact, inputs)
 
 
 def outcome(
-    row: Row, export: Callable[[int], torch.onnx.ONNXProgram | None], case: Case, opset: int
+    row: Row,
+    name: str,
+    export: Callable[[int], torch.onnx.ONNXProgram | None],
+    case: Case,
+    opset: int,
 ) -> tuple[str, str]:
     """The stage that failed, and why."""
     stage = "export"
@@ -189,8 +219,9 @@ def outcome(
             return "refused", text[:300]
         if stage == "load" and said:
             return "warned", " ".join(said)[:300]
-        if stage == "values" and row.title in KNOWN:
-            return "known", KNOWN[row.title]
+        known = KNOWN.get(row.title) or KNOWN.get(f"{row.title} of {name}")
+        if stage == "values" and known:
+            return "known", known
         return stage, text[:400]
     return "right", ""
 
@@ -255,7 +286,7 @@ def main() -> None:
     # Loads the operator database, and what exports load, before processes fork.
     warm = Case(torch.relu, torch.ones(2))
     opinfo("add")
-    outcome(Row(""), plan.capture(warm), warm, OPSETS[-1])
+    outcome(Row(""), "float32", plan.capture(warm), warm, OPSETS[-1])
     for row in ROWS[part::parts]:
         if options.rows and not any(title in row.title for title in options.rows.split(";")):
             continue

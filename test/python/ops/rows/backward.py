@@ -11,7 +11,7 @@ aten = torch.ops.aten
 def softmax_case(name: str, dim: int, *shape: int) -> Case:
     backward = getattr(aten, f"{name}_backward_data")
     output = getattr(aten, name)(floats(*shape, seed=1), dim, False)
-    return Case(lambda g, y: backward(g, y, dim, torch.float32), floats(*shape), output)
+    return Case(lambda g, y: backward(g, y, dim, g.dtype), floats(*shape), output)
 
 
 def pool_case(image: torch.Tensor) -> Case:

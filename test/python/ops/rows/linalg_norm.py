@@ -129,7 +129,10 @@ ROWS = [
     Row(
         ("aten::norm_except_dim", "aten::_weight_norm", "aten::_weight_norm_interface"),
         name="weight norms",
-        cases=(Case(weight_norms, floats(3, 4, 2)),),
+        cases=(
+            Case(weight_norms, floats(3, 4, 2)),
+            Case(weight_norms, floats(3, 4, 2).bfloat16()),
+        ),
         static=SPECIALISED,
     ),
     Row(
