@@ -6,6 +6,7 @@
 #include <numeric>
 #include <string>
 
+#include "aten/fault.h"
 #include "aten/op_facts.h"
 #include "aten/result_type.h"
 #include "aten/visit.h"
@@ -76,6 +77,18 @@ bool writes_single_tensors(const Schema& mutates) {
 
 bool is_integral_or_bool(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }
 
+// An operand is an integer that is no tensor.
+bool takes_integer(const Node& node) {
+  for (size_t i = 0; i < node.arguments.size(); ++i) {
+    const Argument& argument = node.arguments[i];
+    const Value* value = argument.as_value();
+    const bool is_integer =
+        argument.get<int64_t>() || (value && value->type.kind == Type::Kind::sym_int);
+    if (is_integer && node.schema->arguments[i].name == "other") return true;
+  }
+  return false;
+}
+
 // The functional operator computes in the dtype that it is told: that of the written tensor.
 bool takes_dtype(const FunctionalSchema& functional, const Type& target) {
   return target.dtype != DType::undefined && functional.written.size() == 1 &&
@@ -142,6 +155,11 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
     return differs ? std::optional(DType::undefined) : std::nullopt;
   const DType result = promoted.get();
   if (result == DType::undefined) return std::nullopt;
+  const bool stays_bool = result == DType::boolean && !has_float && !takes_integer(mutates);
+  if (target.dtype == DType::boolean && !stays_bool)
+    fail_unsupported(mutates,
+                     "a result that is not bool, written to a bool tensor, which eager refuses; "
+                     "convert the tensor first");
   if (is_integral_or_bool(result) && (has_float || maybe_float)) return DType::undefined;
   return result == target.dtype ? std::nullopt : std::optional(result);
 }
