@@ -239,7 +239,7 @@ class Functionalizer {
       const std::optional<Layout> from = layout(given);
       Argument& offset = node.arguments[3];
       if (offset.is_none() && from && from->offset)
-        offset = make_size(graph_, *from->offset, node.location);
+        offset = make_size(graph_, from->offset->as_captured(), node.location);
       if (offset.is_none()) fail_unknown_strides(node);
     }
     const std::optional<Layout> whole = layout(*tensor);

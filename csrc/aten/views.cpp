@@ -124,15 +124,13 @@ void move(Stride& offset, const Stride& stride, const std::optional<Dim>& index,
   offset = *offset + *stride * (index->constant_or(0) < 0 ? *index + size : *index);
 }
 
-// Where a slice begins, which may be before the first element.
+// Where a slice begins: a start outside the dimension is moved to its nearest end.
 std::optional<Dim> first_of_slice(const Node& view, const Dim& size) {
   const Argument& start = *find_argument(view, "start");
   if (start.is_none()) return Dim(0);
   const std::optional<Dim> first = size_of(start);
-  if (!first || first->constant_or(0) >= 0) return first;
-  const Dim from_end = *first + size;
-  if (const auto number = from_end.constant()) return Dim(std::max<int64_t>(*number, 0));
-  return from_end.known_non_negative() ? std::optional(from_end) : std::nullopt;
+  if (!first) return first;
+  return first->constant_or(0) < 0 ? Dim::max(*first + size, 0) : Dim::min(*first, size);
 }
 
 Stride scaled(const Stride& stride, const std::optional<Dim>& factor) {

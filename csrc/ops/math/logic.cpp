@@ -115,7 +115,7 @@ bool has_no_negative_zero(const TensorData& data) {
   return true;
 }
 
-// No element is known to be -0.0: the tensor is made of constants or of integers.
+// It is known that no element is -0.0: the tensor is made of constants or of integers.
 bool has_no_negative_zero(const onnx::Value* x) {
   if (!is_floating(x->dtype)) return true;
   if (x->is_constant()) return has_no_negative_zero(*x->constant);

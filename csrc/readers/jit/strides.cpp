@@ -103,6 +103,21 @@ Dim of_positive_sizes(const Dim& stride) {
   });
 }
 
+// The same of an offset, a sum of products of strides and indices: an index that depends on a size
+// is a minimum or a maximum, and stays.
+Dim of_positive_strides(const Dim& offset) {
+  Dim result = 0;
+  for (const Dim::Term& term : offset.terms()) {
+    Dim product = term.coefficient;
+    for (const Dim::Factor& factor : term.factors) {
+      const bool index = factor.kind != Dim::Atom::symbol;
+      product = product * (index ? Dim::of(factor) : of_positive_sizes(Dim::of(factor)));
+    }
+    result = result + product;
+  }
+  return result;
+}
+
 Items strides_of(const Call& call, const aten::Value* self) {
   const aten::KnownLayout known = known_layout(call, self);
   if (!known.exact && !known.unless) fail_unknown(call, *self);
@@ -145,7 +160,7 @@ std::optional<Items> storage_offset(const Call& call) {
   if (!self) return std::nullopt;
   const aten::Stride& offset = known_layout(call, self).layout.offset;
   if (!offset) fail_unknown(call, *self);
-  return one(of_positive_sizes(*offset));
+  return one(of_positive_strides(*offset));
 }
 
 }  // namespace

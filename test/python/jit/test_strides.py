@@ -206,3 +206,15 @@ def test_views_that_strides_forbid(view: str) -> None:
         torch.onnx.OnnxExporterError, match=r"strides do not allow it: call reshape"
     ):
         check(compile_body(f"return {view}"), INPUTS, SHAPES)
+
+
+def test_offsets_of_slices_that_begin_outside() -> None:
+    program = torch.jit.CompilationUnit("""
+def program(x: Tensor):
+    offsets = [x[5:].storage_offset(), x[-2:].storage_offset(), x[:, 2:].storage_offset(),
+               x[:, -3:].storage_offset(), x[2:9].storage_offset()]
+    return torch.tensor(offsets)
+""").program
+    sizes = ((3, 4), (7, 1), (1, 9), (2, 2), (0, 3), (3, 0))
+    inputs = [(torch.ones(n, m),) for n, m in sizes]
+    check(program, inputs, {"x": {0: "n", 1: "m"}}, opsets=(20,))
