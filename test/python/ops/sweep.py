@@ -49,6 +49,12 @@ DTYPES = {
 # Float64 has to keep its digits: a detour over float32 would show.
 TIGHT = (1e-9, 1e-10)
 NARROW = (torch.float16, torch.bfloat16)
+OVERFLOW = "eager's float32 recurrence overflows or loses digits; ours is in float64"
+POLYNOMIALS = (
+    *((f"{name}chebyshev", kind) for name in ("", "shifted_") for kind in "tuvw"),
+    ("laguerre", "l"),
+    ("legendre", "p"),
+)
 # Rows whose numbers differ for a reason that is not the exporter's.
 TIES = "eager does not say which of equal elements it takes"
 TABLE = "the sample holds a float32 table"
@@ -68,6 +74,9 @@ KNOWN = {
     "quantized_decomposed::choose_qparams.tensor of float16": QUOTIENT,
     "quantized_decomposed::choose_qparams_symmetric.tensor of float16": QUOTIENT,
     "quantized_decomposed::choose_qparams_per_token of bfloat16": "torch.export records float64",
+    "numbers from sizes of float64": "torch.jit.trace computes with sizes in float32",
+    "resize_": "torch.jit.trace records the result as a constant",
+    **{f"{name}_polynomial_{kind} of uint8": OVERFLOW for name, kind in POLYNOMIALS},
 }
 # Eager itself has no more digits than this in float64; ours are compared with mpmath in
 # test_float64.py.
