@@ -9,6 +9,7 @@
 #include "aten/visit.h"
 #include "onnx/kernels.h"
 #include "onnx/schema.h"
+#include "onnx/typing.h"
 #include "ops/engine/lower.h"
 #include "passes/passes.h"
 
@@ -85,7 +86,7 @@ void add_inputs(Builder& builder, ops::Environment& environment, const aten::Gra
     }
     value->named = true;
     if (type.kind == aten::Type::Kind::sym_int) {
-      value->contents = {*type.dim};
+      onnx::Typing::set_contents(*value, Shape{*type.dim});
       builder.bind(*type.dim, value);
       environment[input] = *type.dim;
     } else {

@@ -135,13 +135,15 @@ struct LoweringTypes::State {
       }
     }
     for (const Value tensor : tensors) {
-      for (Dim& size : *tensor->shape) {
+      Shape named = *tensor->shape;
+      for (Dim& size : named) {
         const bool known = std::ranges::all_of(
             size.symbols(), [&](const std::string& name) { return symbols.contains(name); });
         if (known) continue;
         size = Dim::fresh();
         note_symbols(size);
       }
+      builder.refine(tensor, std::move(named));
       builder.bind_sizes(tensor);
     }
   }

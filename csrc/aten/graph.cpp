@@ -22,7 +22,6 @@ Value* Graph::add_input(std::string_view name, Type type) {
 Value* Graph::add_constant(std::string_view name, TensorData data, bool is_parameter) {
   Shape shape(data.shape.begin(), data.shape.end());
   Value* value = add_value(name, Type::tensor(data.dtype, std::move(shape)));
-  constant_index_.emplace(value, constants.size());
   constants.push_back({.value = value, .data = std::move(data), .is_parameter = is_parameter});
   return value;
 }
@@ -51,11 +50,6 @@ Value* Graph::add_output(Node* node, std::string_view name, Type type) {
 
 const Location* Graph::add_location(Location location) {
   return &locations_.emplace_back(std::move(location));
-}
-
-const TensorData* Graph::constant_data(const Value* value) const {
-  const auto at = constant_index_.find(value);
-  return at == constant_index_.end() ? nullptr : &constants[at->second].data;
 }
 
 }  // namespace onnx_native::aten

@@ -142,14 +142,12 @@ class Graph {
                  const Location* location = nullptr);
   Value* add_output(Node* node, std::string_view name, Type type);
   const Location* add_location(Location location);
-  const TensorData* constant_data(const Value* value) const;  // nullptr when not a constant
 
  private:
   std::deque<Value> values_;
   std::deque<Node> node_storage_;
   std::deque<Location> locations_;
   std::unordered_map<std::string, int> names_;
-  std::unordered_map<const Value*, size_t> constant_index_;
 };
 
 // Text: one line a node, `%3: f32[batch,4] = aten::add.Tensor(%1, %2, alpha=1)`; sub-graphs

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "onnx/kernels.h"
+#include "onnx/typing.h"
 
 namespace onnx_native {
 
@@ -152,6 +153,19 @@ void Builder::bind_sizes(Value tensor) {
   }
 }
 
+void Builder::refine(Value tensor, Shape shape) { onnx::Typing::refine(*tensor, std::move(shape)); }
+
+void Builder::refine(Value tensor, int64_t axis, const Dim& size) {
+  Shape shape = tensor->known_shape();
+  shape[normalize_axis(axis, tensor->rank())] = size;
+  refine(tensor, std::move(shape));
+}
+
+void Builder::declare(Value value, DType dtype, std::optional<Shape> shape) {
+  require(value->dtype == DType::undefined, "a value with a dtype is declared");
+  onnx::Typing::set(*value, dtype, std::move(shape));
+}
+
 Dim Builder::dim_of(Value scalar, const DimRange& range) {
   if (scalar->contents && scalar->contents->size() == 1) return scalar->contents->front();
   Dim dim = Dim::fresh(range);
@@ -172,7 +186,7 @@ Value Builder::dim_value(const Dim& dim) {
   } else {
     value = compute_size(dim);
   }
-  if (!value->contents) value->contents = {dim};
+  if (!value->contents) onnx::Typing::set_contents(*value, Shape{dim});
   scopes_.back().sizes.emplace(dim, value);
   return value;
 }
@@ -188,7 +202,7 @@ Value Builder::size_vector(const Dim& dim) {
   } else {
     value = unsqueeze(dim_value(dim), {0});
   }
-  if (!value->contents) value->contents = {dim};
+  if (!value->contents) onnx::Typing::set_contents(*value, Shape{dim});
   scopes_.back().vectors.emplace(dim, value);
   return value;
 }
@@ -292,7 +306,7 @@ Value Builder::shape_value(const Shape& shape) {
     pieces.push_back(size_vector(shape[i++]));
   }
   Value value = concat(std::move(pieces), 0);
-  if (!value->contents) value->contents = shape;
+  if (!value->contents) onnx::Typing::set_contents(*value, shape);
   return value;
 }
 
@@ -326,14 +340,14 @@ Value Builder::reshape(Value tensor, const Shape& shape) {
   }
   if (!empty && (unknown == 0 || (unknown == 1 && kept == 0))) {
     Value result = op("Reshape", {tensor, i64s(target)});
-    result->shape = shape;
+    refine(result, shape);
     return result;
   }
   std::vector<onnx::Attribute> attributes;
   if (!std::ranges::all_of(shape, [](const Dim& d) { return d.known_positive(); }))
     attributes.push_back({"allowzero", int64_t{1}});
   Value result = op("Reshape", {tensor, shape_value(shape)}, std::move(attributes));
-  result->shape = shape;
+  refine(result, shape);
   return result;
 }
 
@@ -361,7 +375,7 @@ Value Builder::expand(Value tensor, const Shape& shape) {
     if (from[i] == shape[offset + i]) target[offset + i] = 1;
   }
   Value result = op("Expand", {tensor, shape_value(target)});
-  result->shape = shape;
+  refine(result, shape);
   return result;
 }
 

@@ -82,12 +82,21 @@ class Builder {
   // `axis`.
   void bind(const Dim& dim, Value scalar);
   void bind_sizes(Value tensor);
+  // States sizes that inference cannot find. Throws ExportError(internal) where they contradict
+  // what it found.
+  void refine(Value tensor, Shape shape);
+  void refine(Value tensor, int64_t axis, const Dim& size);
+  // Gives the result of an operator that ONNX does not know its type.
+  void declare(Value value, DType dtype, std::optional<Shape> shape);
   // The expression of a 0-d integer tensor; a fresh symbol of that range, bound to it, when
   // inference does not know it.
   Dim dim_of(Value scalar, const DimRange& range = DimRange::integer());
 
   // --- Tasks. Axes may be negative. Each emits nothing where it would change nothing.
   Value cast(Value tensor, DType dtype);  // as Tensor.to(dtype): to bool is != 0
+  Value cast(Value tensor, const onnx::Inferred<DType>& dtype) {
+    return cast(tensor, DType(dtype));
+  }
   Value cast(Value tensor, std::optional<DType> dtype) {
     return dtype ? cast(tensor, *dtype) : tensor;
   }

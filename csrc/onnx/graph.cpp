@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "onnx/typing.h"
+
 namespace onnx_native::onnx {
 
 void fail_unknown_rank() {
@@ -57,8 +59,7 @@ Graph::~Graph() = default;
 
 Value* Graph::add_value(DType dtype, std::optional<Shape> shape) {
   auto value = std::make_unique<Value>();
-  value->dtype = dtype;
-  value->shape = std::move(shape);
+  Typing::set(*value, dtype, std::move(shape));
   value->graph = this;
   values_.push_back(std::move(value));
   Value* added = values_.back().get();
@@ -86,7 +87,7 @@ Value* Graph::add_initializer(std::string_view name, TensorData data) {
     // A Dim does not hold the upper half of uint64.
     const bool fit = value->dtype != DType::u64 ||
                      std::ranges::none_of(elements, [](int64_t element) { return element < 0; });
-    if (fit) value->contents.emplace(elements.begin(), elements.end());
+    if (fit) Typing::set_contents(*value, Shape(elements.begin(), elements.end()));
   }
   initializers.push_back(value);
   return value;
@@ -166,10 +167,6 @@ void Graph::erase(Node* node) {
   }
   nodes.erase(node->position);
   node_storage_.erase(node);
-}
-
-void Graph::erase_initializer(Value* value) {
-  erase_initializers([value](const Value& candidate) { return &candidate == value; });
 }
 
 size_t Graph::erase_initializers(const std::function<bool(const Value&)>& unwanted) {

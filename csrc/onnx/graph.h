@@ -32,21 +32,36 @@ inline constexpr int64_t kLargestContents = 64;
 [[noreturn]] void fail_unknown_rank();
 [[noreturn]] void fail_out_of_range(int64_t axis, int64_t rank);
 
+// A fact about a value, read like a T. Inference finds it; `Typing` alone writes it.
+template <class T>
+class Inferred {
+ public:
+  operator const T&() const { return fact_; }  // NOLINT(google-explicit-constructor)
+  const T& operator->() const { return fact_; }
+  const auto& operator*() const { return *fact_; }
+  explicit operator bool() const { return static_cast<bool>(fact_); }
+  friend bool operator==(const Inferred& a, const Inferred& b) { return a.fact_ == b.fact_; }
+
+ private:
+  friend struct Typing;
+  T fact_{};
+};
+
 // Tensors, and sequences or optionals of them where ONNX operators need them.
 enum class ValueKind { tensor, sequence, optional };
 
 // One tensor in the graph: an input, an initializer, or a node's output. Owned by its Graph.
 struct Value {
   std::string name;  // empty until the writer or the driver names it
-  DType dtype = DType::undefined;
-  std::optional<Shape> shape;  // nullopt: unknown rank
+  Inferred<DType> dtype;
+  Inferred<std::optional<Shape>> shape;  // nullopt: unknown rank
   ValueKind kind = ValueKind::tensor;
   Node* producer = nullptr;  // nullptr: input or initializer
   Graph* graph = nullptr;
   const TensorData* constant = nullptr;  // of an initializer: its elements; owned by the graph
   // The elements of a small integer tensor (rank 0 or 1) as expressions, where inference knows
   // them: what makes a Reshape by a computed shape exact.
-  std::optional<Shape> contents;
+  Inferred<std::optional<Shape>> contents;
   bool named = false;  // an initializer named as in state_dict, or the user's input/output name:
                        // passes keep the name
 
@@ -136,7 +151,6 @@ class Graph {
   void take_over(Graph& from, Node* node);
   // Removes a node whose outputs nobody uses.
   void erase(Node* node);
-  void erase_initializer(Value* value);
   // Removes all initializers that `unwanted` picks, in one sweep; how many.
   size_t erase_initializers(const std::function<bool(const Value&)>& unwanted);
 

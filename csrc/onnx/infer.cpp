@@ -2,6 +2,7 @@
 
 #include "base/scalar.h"
 #include "onnx/infer_rules.h"
+#include "onnx/typing.h"
 
 namespace onnx_native::onnx {
 namespace {
@@ -95,8 +96,8 @@ const Graph& Inference::subgraph(std::string_view name) const {
 void Inference::set(size_t output, DType dtype, std::optional<Shape> shape) {
   if (output >= node_.outputs.size() || !node_.outputs[output]) return;
   Value& value = *node_.outputs[output];
-  value.dtype = dtype;
-  if (shape) value.shape = std::move(shape);
+  Typing::set_dtype(value, dtype);
+  if (shape) Typing::set_shape(value, std::move(shape));
 }
 
 void Inference::set_contents(size_t output, Shape contents) {
@@ -111,7 +112,7 @@ void Inference::set_contents(size_t output, Shape contents) {
                              : item_size(value.dtype) >= 4 && value.dtype != DType::boolean;
     if (!fits) return;
   }
-  value.contents = std::move(contents);
+  Typing::set_contents(value, std::move(contents));
 }
 
 void Inference::set_kind(size_t output, ValueKind kind) {

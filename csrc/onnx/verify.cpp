@@ -149,8 +149,8 @@ class Verifier {
         continue;
       }
       if (!typed || value->kind != ValueKind::tensor || value->dtype == DType::undefined) continue;
-      check(((parameter.types >> static_cast<unsigned>(value->dtype)) & 1) != 0, &node, what, " ",
-            parameter.name, " cannot be ", name(value->dtype), " at opset ", model_.opset);
+      check(((parameter.types >> static_cast<unsigned>(DType(value->dtype))) & 1) != 0, &node, what,
+            " ", parameter.name, " cannot be ", name(value->dtype), " at opset ", model_.opset);
       if (parameter.type_parameter.empty()) continue;
       if (parameter.option == Option::variadic && !parameter.homogeneous) continue;
       const Value* other = bound.emplace(parameter.type_parameter, value).first->second;

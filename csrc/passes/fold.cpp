@@ -1,4 +1,5 @@
 #include "base/weight.h"
+#include "onnx/typing.h"
 #include "passes/evaluate.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -44,8 +45,7 @@ class Computation {
       inputs.push_back(input ? graph_.add_value(input->dtype, input->shape) : nullptr);
     }
     node_ = graph_.add_node(node.op_type, std::move(inputs), 1, node.attributes, node.domain);
-    node_->outputs[0]->dtype = node.outputs[0]->dtype;
-    node_->outputs[0]->shape = node.outputs[0]->shape;
+    onnx::Typing::set(*node_->outputs[0], node.outputs[0]->dtype, node.outputs[0]->shape);
   }
 
   std::optional<TensorData> run(std::span<const TensorData> inputs) const {

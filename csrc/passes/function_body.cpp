@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
+#include "onnx/typing.h"
 #include "passes/key.h"
 #include "passes/scopes.h"
 
@@ -29,13 +30,6 @@ bool goes_inside(const Value& value) {
   if (!value.constant || value.named) return false;
   const int64_t elements = value.constant->numel();
   return elements <= 1 || (!is_floating(value.dtype) && elements <= kMostInside);
-}
-
-void copy_type(const Value& from, Value& to) {
-  to.dtype = from.dtype;
-  to.shape = from.shape;
-  to.kind = from.kind;
-  to.contents = from.contents;
 }
 
 // All values of a function's body in a fixed order.
@@ -109,8 +103,9 @@ void generalize(Graph& body, Graph& other) {
   const std::vector<Value*> values = values_of(body);
   const std::vector<Value*> others = values_of(other);
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i]->shape != others[i]->shape) values[i]->shape.reset();
-    if (values[i]->contents != others[i]->contents) values[i]->contents.reset();
+    if (values[i]->shape != others[i]->shape) onnx::Typing::set_shape(*values[i], std::nullopt);
+    if (values[i]->contents != others[i]->contents)
+      onnx::Typing::set_contents(*values[i], std::nullopt);
   }
 }
 
@@ -243,7 +238,7 @@ Node* Functions::outline(Graph& graph, const std::vector<Node*>& nodes, const Mo
   for (size_t i = 0; i < results.size(); ++i) {
     Node* producer = std::exchange(results[i]->producer, made);
     Value* own = body->add_value();
-    copy_type(*results[i], *own);
+    onnx::Typing::copy(*results[i], *own);
     own->name = concat("output_", i);
     own->producer = producer;
     std::ranges::replace(producer->outputs, results[i], own);

@@ -5,6 +5,7 @@
 #include "onnx/builder.h"
 #include "onnx/infer.h"
 #include "onnx/schema.h"
+#include "onnx/typing.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -182,8 +183,7 @@ void shape(Node& node, Older& older) {
   Graph& graph = *node.outputs[0]->graph;
   const Value whole = graph.insert_node(node.position, "Shape", {node.inputs[0]}, 1)->outputs[0];
   whole->producer->location = node.location;
-  whole->dtype = DType::i64;
-  whole->shape = Shape{rank};
+  onnx::Typing::set(*whole, DType::i64, Shape{rank});
   Builder& b = older.builder();
   node.op_type = "Slice";
   node.attributes.clear();
@@ -195,7 +195,7 @@ void reshape(Node& node, Older& older) {
   if (node.attribute_int("allowzero", 0) != 0) {
     const auto& to = node.outputs[0]->shape;
     const auto& from = node.inputs[0]->shape;
-    older.check(to.has_value(), node, "Reshape has no allowzero");
+    older.check(static_cast<bool>(to), node, "Reshape has no allowzero");
     for (size_t i = 0; i < to->size(); ++i) {
       const bool kept = from && i < from->size() && (*from)[i] == (*to)[i];
       older.check(kept || (*to)[i].known_positive(), node, "Reshape has no allowzero");

@@ -23,8 +23,6 @@ bool run_pass(const Pass& pass, onnx::Model& model, bool verify_each) {
 
 }  // namespace
 
-std::span<const Pass> all_passes() { return kPasses; }
-
 void run(onnx::Model& model, bool optimize, bool verify_each) {
   if (!optimize) {
     run_pass({"dead code elimination", eliminate_dead_code}, model, verify_each);

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +25,6 @@ bool clean_casts_and_transposes(onnx::Model& model);
 bool fuse(onnx::Model& model);
 bool fold_batch_norm(onnx::Model& model);
 
-// The passes in the order in which the driver runs them.
-std::span<const Pass> all_passes();
 // Brings a model whose nodes are those of opset 18 at least into an older opset. Throws
 // ExportError(unsupported) with the node and the user's source line where that opset has no form.
 void express_in_opset(onnx::Model& model, int64_t opset);

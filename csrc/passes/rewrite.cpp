@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "onnx/typing.h"
+
 namespace onnx_native::passes {
 
 using onnx::Graph;
@@ -23,8 +25,8 @@ bool Rewrite::replace(Value* from, Value* to) {
     if (!from->name.empty()) to->name = std::exchange(from->name, "");
     to->named = std::exchange(from->named, false);
   }
-  if (!to->shape) to->shape = from->shape;
-  if (!to->contents) to->contents = from->contents;
+  if (!to->shape) onnx::Typing::set_shape(*to, from->shape);
+  if (!to->contents) onnx::Typing::set_contents(*to, from->contents);
   replacements_[from] = to;
   changed_ = true;
   return true;
@@ -35,10 +37,7 @@ void Rewrite::replace_all(Node& node, Value* from, Value* to) {
   Graph& graph = *from->graph;
   Value* copy = graph.insert_node(node.position, "Identity", {to}, 1)->outputs[0];
   copy->producer->location = node.location;
-  copy->dtype = from->dtype;
-  copy->shape = from->shape;
-  copy->kind = from->kind;
-  copy->contents = from->contents;
+  onnx::Typing::copy(*from, *copy);
   require(replace(from, copy), "a value cannot be replaced by its own copy");
 }
 

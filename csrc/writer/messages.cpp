@@ -60,7 +60,7 @@ void write_type(const onnx::Value& value, pb::TypeProto& type) {
   } else if (value.kind == onnx::ValueKind::optional) {
     element = type.mutable_optional_type()->mutable_elem_type();
   }
-  element->mutable_tensor_type()->set_elem_type(static_cast<int>(value.dtype));
+  element->mutable_tensor_type()->set_elem_type(static_cast<int>(DType(value.dtype)));
   write_shape(value.shape, *element->mutable_tensor_type());
 }
 

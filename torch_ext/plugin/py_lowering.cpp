@@ -189,8 +189,7 @@ class PyBuilder {
     if (!value || i >= call_.node().outputs.size()) return;
     const aten::Type& recorded = call_.result_type(i);
     if (value->dtype == DType::undefined && recorded.is_tensor()) {
-      value->dtype = recorded.dtype;
-      value->shape = recorded.shape;
+      builder().declare(value, recorded.dtype, recorded.shape);
     }
   }
 

@@ -9,6 +9,7 @@
 
 #include "aten/fault.h"
 #include "aten/visit.h"
+#include "onnx/typing.h"
 #include "ops/engine/onnx_call.h"
 #include "ops/engine/size_call.h"
 
@@ -178,7 +179,7 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
          name(expected.dtype));
   if (!expected.shape) return;
   if (!value->shape) {
-    value->shape = expected.shape;
+    builder_.refine(value, *expected.shape);
   } else {
     check_sizes(*expected.shape, value, i);
   }
@@ -210,7 +211,7 @@ bool Lowerer::is_better(const Dim& computed, const Dim& recorded) const {
 }
 
 void Lowerer::check_sizes(const Shape& recorded, Value value, size_t i) const {
-  Shape& shape = *value->shape;
+  Shape shape = *value->shape;
   const auto differs = [&] {
     fail(ErrorKind::internal, "result ", i, " has shape ", str(shape), " where the program has ",
          str(recorded));
@@ -225,6 +226,7 @@ void Lowerer::check_sizes(const Shape& recorded, Value value, size_t i) const {
     if (dim.is_constant() && known.is_constant()) differs();
     if (!dim.is_constant()) dim = known;
   }
+  builder_.refine(value, std::move(shape));
 }
 
 namespace {
@@ -299,18 +301,19 @@ class CapturedArguments {
       if (known.dim) {
         if (const auto number = changing(*known.dim)) numbers_.emplace_back(&*known.dim, *number);
       }
-      if (known.value && known.value->shape) add(*known.value->shape);
+      if (known.value && known.value->shape) add(*known.value);
     };
     for (const aten::Argument& argument : node.arguments) aten::for_each_value(argument, visit);
   }
   CapturedArguments(const CapturedArguments&) = delete;
   CapturedArguments& operator=(const CapturedArguments&) = delete;
   ~CapturedArguments() {
-    std::ranges::reverse(numbers_);  // a tensor may be there twice
+    std::ranges::reverse(numbers_);  // an argument may be there twice
+    std::ranges::reverse(shapes_);
     if (is_applied_) swap();
   }
 
-  bool empty() const { return numbers_.empty(); }
+  bool empty() const { return numbers_.empty() && shapes_.empty(); }
   void apply() {
     swap();
     is_applied_ = true;
@@ -322,17 +325,28 @@ class CapturedArguments {
     return size.is_constant() ? std::nullopt : size.as_captured().constant();
   }
 
-  void add(Shape& shape) {
-    for (Dim& size : shape) {
-      if (const auto number = changing(size)) numbers_.emplace_back(&size, *number);
+  void add(onnx::Value& value) {
+    Shape captured = *value.shape;
+    bool changes = false;
+    for (Dim& size : captured) {
+      if (const auto number = changing(size)) {
+        size = *number;
+        changes = true;
+      }
     }
+    if (changes) shapes_.emplace_back(&value, std::move(captured));
   }
 
   void swap() {
     for (auto& [place, number] : numbers_) std::swap(*place, number);
+    for (auto& [value, shape] : shapes_) {
+      Shape current = *value->shape;
+      onnx::Typing::set_shape(*value, std::exchange(shape, std::move(current)));
+    }
   }
 
   std::vector<std::pair<Dim*, Dim>> numbers_;
+  std::vector<std::pair<Value, Shape>> shapes_;
   bool is_applied_ = false;
 };
 

@@ -87,8 +87,7 @@ Results emit(const Call& call, std::string_view op_type, std::string_view domain
   for (size_t i = 0; i < count; ++i) {
     const aten::Type& recorded = call.result_type(i);
     if (values[i]->dtype != DType::undefined || !recorded.is_tensor()) continue;
-    values[i]->dtype = i < declared.size() ? declared[i] : recorded.dtype;
-    values[i]->shape = recorded.shape;
+    b.declare(values[i], i < declared.size() ? declared[i] : recorded.dtype, recorded.shape);
   }
   return {values.begin(), values.end()};
 }

@@ -195,7 +195,7 @@ class Schur {
     std::vector<Dim> pads(2 * static_cast<size_t>(result->rank()), 0);
     pads[pads.size() - 2] = n_ * 2;
     const Value padded = b.pad(result, pads);
-    padded->shape = x->shape;
+    b.refine(padded, x->known_shape());
     return padded;
   }
 
@@ -301,7 +301,7 @@ Value doubled(Builder& b, const Complex& z) {
 
 Complex halved(Builder& b, Value matrix, const Dim& rows, const Dim& columns) {
   const Value left = b.slice(matrix, -1, 0, columns);
-  left->shape->back() = columns;
+  b.refine(left, -1, columns);
   const Complex z = parts(b, left, rows);
   return z;
 }

@@ -133,7 +133,7 @@ bool known_wide(Value a) {
 
 Value first_columns(Builder& b, Value x, const Dim& count) {
   const Value first = b.slice(x, -1, 0, count);
-  first->shape->back() = count;
+  b.refine(first, -1, count);
   return first;
 }
 
@@ -166,7 +166,7 @@ Svd svd(Builder& b, Value a, bool full_matrices) {
   padding.back() = wanted - count;
   const Value all_signs = b.pad(signs, padding, f64(b, 1));
   const Value u = b.Mul(reflected(b, q, start, /*transpose=*/false), b.unsqueeze(all_signs, {-2}));
-  u->shape = start->known_shape();
+  b.refine(u, start->known_shape());
   return {u, b.Sqrt(first_columns(b, columns.squares, count)),
           full_matrices ? columns.v : first_columns(b, columns.v, count)};
 }

@@ -93,7 +93,7 @@ Value diagonals(Builder& b, Value matrix) {
   const Value on = b.Equal(row_numbers(b, count), column_numbers(b, count));
   const Value diagonal =
       b.reduce("ReduceSum", b.where(on, square, b.like(square, 0)), {-1}, /*keepdims=*/false);
-  diagonal->shape->back() = count;
+  b.refine(diagonal, -1, count);
   return diagonal;
 }
 
@@ -189,7 +189,7 @@ Solution solve(Builder& b, Value a, Value rhs, bool with_info) {
     return next;
   });
   const Value x = b.slice(result[0], -1, n, n + count);
-  x->shape = rhs->known_shape();
+  b.refine(x, rhs->known_shape());
   return {x, with_info ? result[1] : nullptr};
 }
 

@@ -3,19 +3,22 @@
 namespace onnx_native::ops {
 namespace {
 
-Values run(Builder& b, Value count, const Values& initial, bool conditional, const LoopStep& step) {
+Values run(Builder& b, Value count, const Values& initial, bool conditional, const LoopStep& step,
+           const std::vector<Shape>& changing = {}) {
   size_t results = 0;
   auto body = b.subgraph("step", [&] {
     const Value iteration = b.graph().add_input("", DType::i64, Shape{});
     const Value condition = b.graph().add_input("", DType::boolean, Shape{});
     Values states;
-    for (const Value start : initial) {
-      states.push_back(b.graph().add_input("", start->dtype, start->shape));
+    for (size_t i = 0; i < initial.size(); ++i) {
+      const std::optional<Shape>& kept = initial[i]->shape;
+      states.push_back(
+          b.graph().add_input("", initial[i]->dtype, changing.empty() ? kept : changing[i]));
     }
     Values next = step(iteration, states);
     if (!conditional) next.insert(next.begin(), condition);
     for (size_t i = 0; i < initial.size(); ++i) {
-      if (initial[i]->shape) next[i + 1]->shape = initial[i]->shape;
+      if (initial[i]->shape && changing.empty()) b.refine(next[i + 1], *initial[i]->shape);
     }
     results = next.size() - 1;
     return next;
@@ -27,8 +30,9 @@ Values run(Builder& b, Value count, const Values& initial, bool conditional, con
 
 }  // namespace
 
-Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step) {
-  return run(b, count, initial, /*conditional=*/false, step);
+Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step,
+            const std::vector<Shape>& changing) {
+  return run(b, count, initial, /*conditional=*/false, step, changing);
 }
 
 Values loop_while(Builder& b, Value count, const Values& initial, const LoopStep& step) {

@@ -11,8 +11,9 @@ namespace onnx_native::ops {
 using LoopStep = std::function<Values(Value iteration, const Values& states)>;
 
 // The states after `count` (0-d int64) steps, then what `step` gives beyond them, stacked. States
-// keep their dtypes and shapes.
-Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step);
+// keep their dtypes, and their shapes unless `changing` gives shapes that hold in all steps.
+Values loop(Builder& b, Value count, const Values& initial, const LoopStep& step,
+            const std::vector<Shape>& changing = {});
 // The same, but ends when the first of what `step` gives, a 0-d bool, is false.
 Values loop_while(Builder& b, Value count, const Values& initial, const LoopStep& step);
 

@@ -111,9 +111,8 @@ Value reverse(Builder& b, Value self, const Ints& axes) {
   for (int64_t axis : axes) positive.push_back(normalize_axis(axis, self->rank()));
   Ints last(axes.size(), -1);
   Ints end(axes.size(), std::numeric_limits<int64_t>::min());
-  Shape shape = self->known_shape();
   Value result = b.op("Slice", {self, b.i64s(last), b.i64s(end), b.i64s(positive), b.i64s(last)});
-  result->shape = std::move(shape);
+  b.refine(result, self->known_shape());
   return result;
 }
 

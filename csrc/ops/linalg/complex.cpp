@@ -202,7 +202,7 @@ Complex determinant(Builder& b, const Call& call) {
 // Of values that come twice, in order, one each.
 Value every_other(Builder& b, const Call& call, Value values, const Dim& count) {
   const Value once = b.slice(values, -1, 0, count * 2, 2);
-  once->shape->back() = count;
+  b.refine(once, -1, count);
   return b.cast(once, part_dtype(call));
 }
 

@@ -131,7 +131,7 @@ Value shifted_rows(Builder& b, Value x, int64_t by) {
   pads[rank - 2] = by;
   pads[2 * rank - 2] = -by;
   const Value shifted = b.pad(x, pads);
-  shifted->shape = x->shape;
+  b.refine(shifted, x->known_shape());
   return shifted;
 }
 

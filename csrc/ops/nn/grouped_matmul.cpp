@@ -33,17 +33,17 @@ Value rows_by_matrices(Builder& b, Value x, Value matrices, Value offsets) {
   const Dim count = used->dim(0);
   const Value unused = b.full(x->dtype, 0.0, {b.dim_of(rest, DimRange::size()), columns});
   // From the last group to the first, each in front of what there is.
-  const Value result =
-      loop(b, b.dim_value(count), {unused}, [&](Value i, const Values& states) -> Values {
-        states[0]->shape = Shape{Dim::fresh(), columns};  // it grows
-        const Value place = b.Sub(b.dim_value(count - 1), b.reshape(i, {1}));
-        const Value group = b.gather(used, place, 0);
-        const Value rows =
-            part(b, x, b.gather(groups.starts, group, 0), b.gather(groups.ends, group, 0), 0);
-        const Value matrix = b.squeeze(b.gather(matrices, group, 0), {0});
-        return {b.concat({b.matmul(rows, matrix), states[0]}, 0)};
-      })[0];
-  result->shape = Shape{x->dim(0), columns};
+  const Value result = loop(b, b.dim_value(count), {unused},
+                            [&](Value i, const Values& states) -> Values {
+                              const Value place = b.Sub(b.dim_value(count - 1), b.reshape(i, {1}));
+                              const Value group = b.gather(used, place, 0);
+                              const Value rows = part(b, x, b.gather(groups.starts, group, 0),
+                                                      b.gather(groups.ends, group, 0), 0);
+                              const Value matrix = b.squeeze(b.gather(matrices, group, 0), {0});
+                              return {b.concat({b.matmul(rows, matrix), states[0]}, 0)};
+                            },
+                            {Shape{Dim::fresh(), columns}})[0];
+  b.refine(result, {x->dim(0), columns});
   return result;
 }
 
@@ -54,7 +54,7 @@ Value inner_groups(Builder& b, Value x, Value y, Value offsets) {
     const Value group = b.reshape(i, {1});
     const Value start = b.gather(groups.starts, group, 0), end = b.gather(groups.ends, group, 0);
     Value product = b.matmul(part(b, x, start, end, 1), part(b, y, start, end, 0));
-    product->shape = Shape{x->dim(0), y->dim(1)};
+    b.refine(product, {x->dim(0), y->dim(1)});
     return {product};
   })[0];
 }

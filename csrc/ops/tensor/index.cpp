@@ -38,7 +38,7 @@ Value nonzero_static(Builder& b, Value self, const Dim& size, const Dim& fill_va
   Shape shape{size, rows->dim(1)};
   Value fill = b.expand(b.dim_value(fill_value), shape);
   Value result = b.slice(b.concat({rows, fill}, 0), 0, 0, size);
-  result->shape = shape;
+  b.refine(result, shape);
   return result;
 }
 

@@ -118,7 +118,7 @@ Value interleaved_positions(Builder& b, Value repeats, std::optional<Dim> output
                      {{"axis", int64_t{0}}, {"reduction", std::string("add")}});
   Value passed = b.op("CumSum", {marks, b.i64(0)});
   Value result = b.slice(passed, 0, 0, total);
-  result->shape = Shape{total};
+  b.refine(result, {total});
   return result;
 }
 

@@ -100,7 +100,7 @@ Value count_bins(Builder& b, Value bin, Value weights, const Dim& bins) {
   Value sums = b.op("ScatterElements", {b.full(weights->dtype, 0, {bins + 1}), bin, weights},
                     {{"axis", int64_t{0}}, {"reduction", std::string("add")}});
   Value result = b.slice(sums, 0, 0, bins);
-  result->shape = Shape{bins};
+  b.refine(result, {bins});
   return result;
 }
 

@@ -34,7 +34,7 @@ Value narrow(Builder& b, Value self, int64_t dim, Dim start, const Dim& length) 
   Shape shape = self->known_shape();
   shape[dim] = length;
   Value result = b.slice(self, dim, start, start + length);
-  if (result != self) result->shape = std::move(shape);
+  if (result != self) b.refine(result, std::move(shape));
   return result;
 }
 

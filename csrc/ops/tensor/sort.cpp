@@ -31,10 +31,8 @@ Pair reduced(Builder& b, Pair results, const Shape& shape, int64_t axis, bool ke
 Pair kth_smallest(Builder& b, Value self, const Dim& k, int64_t axis) {
   Pair smallest = top_k(b, self, k, axis, /*largest=*/false);
   for (Value& part : smallest) {
-    Shape shape = part->known_shape();
-    shape[axis] = 1;
     part = b.slice(part, axis, k - 1, std::numeric_limits<int64_t>::max());
-    part->shape = shape;
+    b.refine(part, axis, 1);
   }
   return smallest;
 }

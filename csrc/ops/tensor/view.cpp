@@ -19,7 +19,7 @@ Value from_any_rank(Builder& b, Value self, Shape sizes) {
   for (Dim& size : sizes) {
     if (size.equals(-1) || may_be_open(size)) size = Dim::fresh();
   }
-  result->shape = std::move(sizes);
+  b.refine(result, std::move(sizes));
   b.bind_sizes(result);
   return result;
 }
@@ -30,7 +30,7 @@ Value solved_by_model(Builder& b, Value self, Shape sizes) {
   for (Dim& size : sizes) {
     if (may_be_open(size) || size.equals(-1)) size = Dim::fresh();
   }
-  result->shape = std::move(sizes);
+  b.refine(result, std::move(sizes));
   b.bind_sizes(result);
   return result;
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "onnx/typing.h"
+
 namespace onnx_native::onnx {
 namespace {
 
@@ -11,8 +13,7 @@ class GraphTest : public testing::Test {
             std::vector<Attribute> attributes = {}) {
     Value* output =
         graph.add_node(op_type, std::move(inputs), 1, std::move(attributes))->outputs[0];
-    output->dtype = DType::f32;
-    output->shape = shape_;
+    onnx::Typing::set(*output, DType::f32, shape_);
     return output;
   }
   std::string error() const {

@@ -10,6 +10,7 @@
 
 #include "onnx/graph.h"
 #include "onnx/infer.h"
+#include "onnx/typing.h"
 
 namespace onnx_native::onnx {
 
@@ -41,7 +42,7 @@ inline Value* parse_value(Graph& graph, std::string_view text) {
   if (text[open] == '[') return graph.add_value(dtype, std::move(dims));
   Value* value = graph.add_value(
       dtype, text[open] == '(' ? Shape{} : Shape{static_cast<int64_t>(dims.size())});
-  value->contents = std::move(dims);
+  onnx::Typing::set_contents(*value, std::move(dims));
   return value;
 }
 

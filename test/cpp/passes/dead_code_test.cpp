@@ -1,3 +1,4 @@
+#include "onnx/typing.h"
 #include "passes/pass_test.h"
 
 namespace onnx_native::passes {
@@ -36,8 +37,7 @@ TEST_F(PassTest, DeadCodeKeepsWhatIsUsed) {
   Value* x = input("x", {4});
   onnx::Node* split = graph_.add_node("Split", {x}, 2, {{"num_outputs", 2}});
   for (Value* output : split->outputs) {
-    output->dtype = DType::f32;
-    output->shape = Shape{2};
+    onnx::Typing::set(*output, DType::f32, Shape{2});
   }
   result(op("Relu", {split->outputs[1]}, {2}), "y");
   EXPECT_EQ(after(eliminate_dead_code),

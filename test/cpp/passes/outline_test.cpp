@@ -1,5 +1,6 @@
 #include <deque>
 
+#include "onnx/typing.h"
 #include "passes/pass_test.h"
 
 namespace onnx_native::passes {
@@ -157,7 +158,7 @@ TEST_F(OutlineTest, InterleavedCallsComeApart) {
 TEST_F(OutlineTest, SizesThatModulesShareAreOutside) {
   Value* x = input("x", {batch_, 4});
   Value* shape = at({{"a", "my.Layer"}}, op("Shape", {x}, {2}, {}, DType::i64));
-  shape->contents = {batch_, Dim(4)};
+  onnx::Typing::set_contents(*shape, Shape{batch_, Dim(4)});
   Value* y = at({{"a", "my.Layer"}}, op("Expand", {weight("w", {4}), shape}, {batch_, 4}));
   result(at({{"b", "my.Layer"}}, op("Expand", {weight("v", {4}), shape}, {batch_, 4})), "y");
   result(y, "z");

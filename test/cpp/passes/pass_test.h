@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "onnx/graph.h"
+#include "onnx/typing.h"
 #include "passes/passes.h"
 
 namespace onnx_native::passes {
@@ -40,8 +41,7 @@ class PassTest : public testing::Test {
             DType dtype = DType::f32, onnx::Graph* graph = nullptr) {
     onnx::Node* node =
         (graph ? *graph : graph_).add_node(op_type, std::move(inputs), 1, std::move(attributes));
-    node->outputs[0]->dtype = dtype;
-    node->outputs[0]->shape = std::move(shape);
+    onnx::Typing::set(*node->outputs[0], dtype, std::move(shape));
     return node->outputs[0];
   }
   void result(Value* value, std::string_view name) {

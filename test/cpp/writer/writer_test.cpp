@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "onnx/onnx_onnx_native_pb-ml.pb.h"
+#include "onnx/typing.h"
 
 namespace onnx_native::writer {
 namespace {
@@ -54,8 +55,7 @@ class WriterTest : public testing::Test {
 
   Value* node(std::string_view op_type, std::vector<Value*> inputs, const Shape& shape) {
     Value* output = model_.graph->add_node(op_type, std::move(inputs), 1)->outputs[0];
-    output->dtype = DType::f32;
-    output->shape = shape;
+    onnx::Typing::set(*output, DType::f32, shape);
     return output;
   }
   static std::string read(const fs::path& path) {
@@ -239,15 +239,13 @@ TEST_F(WriterTest, WritesFunctionsAndSubGraphs) {
     auto body = std::make_shared<onnx::Graph>(&graph);
     Value* constant = body->add_initializer("", scalar(value));
     Value* result = body->add_node("Identity", {constant}, 1)->outputs[0];
-    result->dtype = DType::f32;
-    result->shape = Shape{};
+    onnx::Typing::set(*result, DType::f32, Shape{});
     body->outputs = {result};
     return body;
   };
   onnx::Node* choice = graph.add_node("If", {condition}, 1,
                                       {{"then_branch", branch(1)}, {"else_branch", branch(2)}});
-  choice->outputs[0]->dtype = DType::f32;
-  choice->outputs[0]->shape = Shape{};
+  onnx::Typing::set(*choice->outputs[0], DType::f32, Shape{});
   graph.add_node("twice", {choice->outputs[0]}, 1, {}, "local");
   onnx::assign_names(model_);
   const pb::ModelProto proto = parse(serialize(model_));
