@@ -122,6 +122,15 @@ FunctionalSchema find_functional(const Schema& mutates) {
   return result;
 }
 
+bool copies_whole(const Node& node) {
+  if (node.schema->name != "aten::copy_") return false;
+  const Value* to = node.arguments[0].as_value();
+  const Value* from = node.arguments[1].as_value();
+  return to && from && to->type.is_tensor() && from->type.is_tensor() && to->type.shape &&
+         to->type.dtype != DType::undefined && to->type.dtype == from->type.dtype &&
+         from->type.shape && *to->type.shape == *from->type.shape;
+}
+
 std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSchema& functional,
                                        const Type& target) {
   if (target.dtype == DType::undefined) return std::nullopt;

@@ -24,6 +24,9 @@ const Schema* returning_writes(const Schema& mutates);
 // operator.
 FunctionalSchema find_functional(const Schema& mutates);
 
+// `x.copy_(y)` with a `y` of x's dtype and shape: x simply is y now.
+bool copies_whole(const Node& node);
+
 // The dtype of a functional operator's result where it may not be that of the tensor that `mutates`
 // wrote it to; `undefined` when that cannot be told, nullopt when there is no difference.
 std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSchema& functional,

@@ -380,49 +380,43 @@ class Functionalizer {
     }
   }
 
+  // A tensor that a call writes to.
+  struct Target {
+    Tensor* tensor;
+    const SchemaArgument* argument;
+    Value* result = nullptr;    // the program's name of what is written
+    Value* computed = nullptr;  // the functional operator's; another where that has another dtype
+  };
+
   void write(Node& node) {
     if (node.schema->name == "aten::resize_" || node.schema->name == "aten::resize_as_") {
       const Tensor& tensor = tensor_of(node.arguments[0].as_value());
       resize_as_view(graph_, node, !tensor.view && !scattered_.contains(tensor.names.front()));
     }
     const FunctionalSchema& functional = functional_of(*node.schema);
-    std::vector<Tensor*> targets;
-    std::vector<int> target_arguments;
+    std::vector<Target> targets;
     for (const int index : functional.written) {
-      for_each_value(node.arguments[static_cast<size_t>(index)], [&](Value* value) {
-        targets.push_back(&tensor_of(value));
-        target_arguments.push_back(index);
+      const auto at = static_cast<size_t>(index);
+      for_each_value(node.arguments[at], [&](Value* value) {
+        targets.push_back({.tensor = &tensor_of(value), .argument = &node.schema->arguments[at]});
       });
     }
     if (node.schema->name == "aten::requires_grad_") {
-      for (const Value* output : node.outputs) name(*targets[0], output);
+      for (const Value* output : node.outputs) name(*targets[0].tensor, output);
       return;
     }
-    if (!functional.schema) {
+    if (!functional.schema)
       fail_unsupported(node, "no functional operator computes what " + node.op + " writes");
-    }
     for (Argument& argument : node.arguments) resolve(argument);
-    if (functional.schema->is_view()) {
-      change_geometry(node, functional, *targets[0]);
+    if (functional.schema->is_view()) return change_geometry(node, functional, *targets[0].tensor);
+    for (const Target& target : targets)
+      check_overlapping_write(node, *target.tensor, [&] { return layout(*target.tensor); });
+    if (copies_whole(node)) {
+      assign(*targets[0].tensor, node.arguments[1].as_value());
+      for (const Value* output : node.outputs) name(*targets[0].tensor, output);
       return;
     }
-    for (const Tensor* target : targets)
-      check_overlapping_write(node, *target, [&] { return layout(*target); });
-    if (node.schema->name == "aten::copy_" && copies_whole(node)) {
-      assign(*targets[0], node.arguments[1].as_value());
-      for (const Value* output : node.outputs) name(*targets[0], output);
-      return;
-    }
-    compute(node, functional, targets, target_arguments);
-  }
-
-  // `x.copy_(y)` with a `y` of x's dtype and shape: x simply is y now.
-  static bool copies_whole(const Node& node) {
-    const Value* to = node.arguments[0].as_value();
-    const Value* from = node.arguments[1].as_value();
-    return to && from && to->type.is_tensor() && from->type.is_tensor() && to->type.shape &&
-           to->type.dtype != DType::undefined && to->type.dtype == from->type.dtype &&
-           from->type.shape && *to->type.shape == *from->type.shape;
+    compute(node, functional, targets);
   }
 
   // `x.unsqueeze_(0)`: x's names now mean a view of what x was.
@@ -446,59 +440,64 @@ class Functionalizer {
   }
 
   // Turns the node into the functional operator and gives its results to the targets.
-  void compute(Node& node, const FunctionalSchema& functional, const std::vector<Tensor*>& targets,
-               const std::vector<int>& target_arguments) {
-    const Schema& mutates = *node.schema;
-    std::vector<Value*> outputs;                           // the functional operator's
-    std::vector<Value*> written(targets.size(), nullptr);  // the program's names of the results
-    for (size_t i = 0; i < node.outputs.size() && i < mutates.returns.size(); ++i) {
-      const auto& sets = mutates.returns[i].alias_sets;
-      if (sets.empty()) {
-        outputs.push_back(node.outputs[i]);
-        continue;
-      }
-      for (size_t t = 0; t < targets.size(); ++t) {
-        if (mutates.arguments[static_cast<size_t>(target_arguments[t])].alias_sets == sets) {
-          written[t] = node.outputs[i];
-        }
-      }
-    }
+  void compute(Node& node, const FunctionalSchema& functional, std::vector<Target>& targets) {
+    std::vector<Value*> outputs = match_results(node, targets);
     while (outputs.size() + targets.size() < functional.schema->returns.size())
       outputs.push_back(graph_.add_value("unused", {}));
-    std::vector<std::optional<DType>> dtypes;
-    for (size_t t = 0; t < targets.size(); ++t) {
-      const Value* old = targets[t]->current;
-      const bool is_out = mutates.arguments[static_cast<size_t>(target_arguments[t])].is_out;
-      Type type = is_out && written[t] && written[t]->type.shape ? written[t]->type : old->type;
-      if (is_out && targets[t]->view && type.shape && old->type.shape &&
-          *type.shape != *old->type.shape) {
-        fail_unsupported(node, "an out= argument that is a view and is resized");
-      }
-      if (!written[t]) written[t] = graph_.add_value(targets[t]->names.front()->name, type);
-      written[t]->type = type;
-      dtypes.push_back(unconverted_dtype(node, functional, type));
-      if (dtypes[t]) type.dtype = *dtypes[t];
-      outputs.push_back(dtypes[t] ? graph_.add_value(written[t]->name, type) : written[t]);
+    for (Target& target : targets) {
+      type_result(node, functional, target);
+      outputs.push_back(target.computed);
     }
-    const size_t fresh = outputs.size() - targets.size();
-    make_functional(node, functional, written[0]->type);
-    node.outputs = outputs;
-    for (size_t i = 0; i < outputs.size(); ++i) {
-      outputs[i]->producer = &node;
-      outputs[i]->index = static_cast<int>(i);
+    make_functional(node, functional, targets[0].result->type);
+    node.outputs = std::move(outputs);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      node.outputs[i]->producer = &node;
+      node.outputs[i]->index = static_cast<int>(i);
     }
     graph_.nodes.push_back(&node);
-    for (size_t t = 0; t < targets.size(); ++t) {
-      if (dtypes[t]) {
-        Node* cast = graph_.add_node("aten::to.dtype", {outputs[fresh + t], written[t]->type.dtype},
-                                     node.location);
-        cast->outputs.push_back(written[t]);
-        written[t]->producer = cast;
-        written[t]->index = 0;
-      }
-      assign(*targets[t], written[t]);
-      name(*targets[t], written[t]);
+    for (const Target& target : targets) {
+      if (target.computed != target.result) convert(target, node.location);
+      assign(*target.tensor, target.result);
+      name(*target.tensor, target.result);
     }
+  }
+
+  // Finds the program's names of what is written; returns the call's other results.
+  static std::vector<Value*> match_results(const Node& node, std::vector<Target>& targets) {
+    std::vector<Value*> fresh;
+    for (size_t i = 0; i < node.outputs.size() && i < node.schema->returns.size(); ++i) {
+      const auto& sets = node.schema->returns[i].alias_sets;
+      if (sets.empty()) fresh.push_back(node.outputs[i]);
+      for (Target& target : targets)
+        if (!sets.empty() && target.argument->alias_sets == sets) target.result = node.outputs[i];
+    }
+    return fresh;
+  }
+
+  void type_result(const Node& node, const FunctionalSchema& functional, Target& target) {
+    const Value* old = target.tensor->current;
+    const Value* result = target.result;
+    const bool is_out = target.argument->is_out;
+    Type type = is_out && result && result->type.shape ? result->type : old->type;
+    const bool resizes = is_out && type.shape && old->type.shape && *type.shape != *old->type.shape;
+    if (resizes && target.tensor->view)
+      fail_unsupported(node, "an out= argument that is a view and is resized");
+    if (!result) target.result = graph_.add_value(target.tensor->names.front()->name, type);
+    target.result->type = type;
+    target.computed = target.result;
+    if (const auto dtype = unconverted_dtype(node, functional, type)) {
+      type.dtype = *dtype;
+      target.computed = graph_.add_value(target.result->name, type);
+    }
+  }
+
+  // What is computed becomes of the written tensor's dtype.
+  void convert(const Target& target, const Location* location) {
+    Node* cast =
+        graph_.add_node("aten::to.dtype", {target.computed, target.result->type.dtype}, location);
+    cast->outputs.push_back(target.result);
+    target.result->producer = cast;
+    target.result->index = 0;
   }
 
   const FunctionalSchema& functional_of(const Schema& mutates) {

@@ -79,6 +79,8 @@ struct OpFacts {
   Strides strides = Strides::of_operands;
   // The operator that computes what this one writes, where the name does not tell.
   std::string_view functional = {};
+  bool idempotent = false;        // applied twice with the same arguments, it does nothing more
+  bool uniform = false;           // all elements of the result are equal
   bool check = false;             // see is_check
   bool half_in_autocast = false;  // torch.autocast runs it in half precision
 

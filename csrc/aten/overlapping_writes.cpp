@@ -1,28 +1,20 @@
 #include "aten/overlapping_writes.h"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 #include "aten/fault.h"
+#include "aten/functional_schema.h"
+#include "aten/op_facts.h"
 #include "aten/view_kinds.h"
 #include "aten/views.h"
 
 namespace onnx_native::aten {
 namespace {
 
-// Operators that give an element the same value when they write it again.
+// Gives an element the same value when it writes it again.
 bool is_idempotent(const Node& node) {
-  static constexpr std::array<std::string_view, 19> kNames = {
-      "aten::abs_",        "aten::ceil_",     "aten::clamp_max_",  "aten::clamp_min_",
-      "aten::clamp_",      "aten::clip_",     "aten::fill_",       "aten::fix_",
-      "aten::floor_",      "aten::hardtanh_", "aten::index_fill_", "aten::masked_fill_",
-      "aten::nan_to_num_", "aten::relu6_",    "aten::relu_",       "aten::sgn_",
-      "aten::sign_",       "aten::trunc_",    "aten::zero_"};
-  if (std::ranges::find(kNames, node.schema->name) == kNames.end()) return false;
-  const bool fills = node.schema->name.ends_with("fill_") || node.schema->name == "aten::fill_";
-  // Bounds that are tensors differ from element to element.
-  return fills || !node.op.ends_with(".Tensor");
+  const Schema* functional = find_functional(*node.schema).schema;
+  return functional && facts_of(*functional).idempotent;
 }
 
 bool is_one_element(const Argument* argument) {
@@ -33,13 +25,9 @@ bool is_one_element(const Argument* argument) {
 
 // A tensor of one value, such as `ones`.
 bool is_filled(const Argument* argument) {
-  static constexpr std::array<std::string_view, 10> kNames = {
-      "aten::full", "aten::full_like", "aten::new_full",      "aten::new_ones", "aten::new_zeros",
-      "aten::ones", "aten::ones_like", "aten::scalar_tensor", "aten::zeros",    "aten::zeros_like"};
   const Value* value = argument ? argument->as_value() : nullptr;
   const Node* producer = value ? value->producer : nullptr;
-  if (!producer || !producer->schema) return false;
-  return std::ranges::find(kNames, producer->schema->name) != kNames.end();
+  return producer && producer->schema && facts_of(*producer->schema).uniform;
 }
 
 // All elements that the call writes get one value.

@@ -154,6 +154,22 @@ TEST(OpFacts, Overloads) {
   EXPECT_EQ(facts_of(*find_schema("aten::linalg_eigh")).strides, Strides::scattered);
 }
 
+TEST(OpFacts, IdempotentOperatorsHaveOneResultLikeSelf) {
+  for (const OpFactsRow& row : fact_rows()) {
+    if (!row.facts.idempotent) continue;
+    EXPECT_NE(row.facts.dtype, ResultDtype::boolean) << row.name;
+    for (const Schema* schema : schemas_of(row)) {
+      if (schema->is_mutable() || !facts_of(*schema).idempotent || !gives_tensors(*schema))
+        continue;
+      EXPECT_EQ(schema->returns.size(), 1) << schema->key;
+      EXPECT_EQ(schema->arguments[0].type.kind, TypeKind::tensor) << schema->key;
+    }
+  }
+  // Bounds that are tensors differ from element to element.
+  EXPECT_TRUE(facts_of(*find_schema("aten::clamp")).idempotent);
+  EXPECT_FALSE(facts_of(*find_schema("aten::clamp.Tensor")).idempotent);
+}
+
 ArgumentRole role(std::string_view key, std::string_view argument) {
   const Schema& schema = *find_schema(key);
   return role_of(schema.arguments.at(static_cast<size_t>(schema.index(argument))));
