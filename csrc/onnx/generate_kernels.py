@@ -174,6 +174,12 @@ CASES: dict[str, tuple[list[str], dict[str, object]]] = {
     "Col2Im": (["T3d", "i:2,2", "i:1,1"], {}),
     # The dtype of a random result and of a filled tensor is an attribute.
     "ConstantOfShape": (["i:2,3"], {"value": "T"}),
+    "RandomNormal": ([], {"dtype": "T", "shape": [2, 3]}),
+    "RandomUniform": ([], {"dtype": "T", "shape": [2, 3]}),
+    "RandomNormalLike": (["T"], {}),
+    "RandomUniformLike": (["T"], {}),
+    "Bernoulli": (["T"], {}),
+    "Multinomial": (["T"], {"sample_size": 2}),
     "CumProd": (["T", "i0:0"], {}),
     "MaxUnpool": (["T4", "i4:0"], {"kernel_shape": [2, 2], "strides": [2, 2]}),
     "MaxRoiPool": (["T4n", "T15"], {"pooled_shape": [1, 1]}),
@@ -206,7 +212,16 @@ ONCE_ATTRIBUTES = {
     "Unsqueeze": (13, 1, "axes"),
 }
 # Operators that ONNX Runtime does not have in the form of this opset.
-WITHOUT_KERNEL = {("RoiAlign", 22), ("MaxRoiPool", 22)}
+WITHOUT_KERNEL = {
+    ("Bernoulli", 22),
+    ("MaxRoiPool", 22),
+    ("Multinomial", 22),
+    ("RandomNormal", 22),
+    ("RandomNormalLike", 22),
+    ("RandomUniform", 22),
+    ("RandomUniformLike", 22),
+    ("RoiAlign", 22),
+}
 FLOATS = (T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16)
 
 
@@ -239,6 +254,8 @@ def case_node(
         specs = ["T4", "f:", "f:1,1,2,2"]
     if op == "Mod":
         attributes["fmod"] = int(dtype in FLOATS)
+    if attributes.get("dtype") == "T":
+        attributes["dtype"] = dtype
     if op == "ConstantOfShape":
         attributes["value"] = oh.make_tensor("value", dtype, [1], [1])
     inputs, values, constants = [], [], []

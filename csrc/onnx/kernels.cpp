@@ -125,9 +125,11 @@ std::vector<std::string> missing_kernels(Model& model) {
   const auto visit = [&](Graph& graph) {
     for (const Node* node : graph.nodes) {
       if (!node->domain.empty()) continue;
-      const auto typed = typed_input(node->op_type, node->inputs, model.opset);
-      if (!typed || node->inputs[*typed]->kind != ValueKind::tensor) continue;
-      const DType dtype = node->inputs[*typed]->dtype;
+      const Value* deciding = node->inputs.empty() ? node->outputs[0] : nullptr;
+      if (const auto typed = typed_input(node->op_type, node->inputs, model.opset))
+        deciding = node->inputs[*typed];
+      if (!deciding || deciding->kind != ValueKind::tensor) continue;
+      const DType dtype = deciding->dtype;
       if (has_kernel(node->op_type, dtype, model.opset)) continue;
       if (seen.emplace(node->op_type, dtype).second)
         missing.push_back(node->op_type + " of " + std::string(name(dtype)) +

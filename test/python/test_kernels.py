@@ -46,3 +46,29 @@ def test_a_kernel_that_nothing_replaces_is_a_warning() -> None:
     inputs = (torch.rand(1, 1, 4, 4).double(), torch.rand(1, 2, 2, 2).double())
     with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="GridSample of f64"):
         torch.onnx.export(Sampled(), inputs, dynamo=True, verbose=False)
+
+
+class Drawn(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return x + torch.rand(2, 3), torch.randn_like(x)
+
+
+def test_generators_without_a_kernel_are_a_warning() -> None:
+    """ONNX Runtime has no random operators from opset 22 on."""
+    shapes = ({0: torch.export.Dim("n")},)
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning) as warned:
+        torch.onnx.export(
+            Drawn(), (torch.rand(2, 3),), dynamo=True, verbose=False, opset_version=22
+        )
+        torch.onnx.export(
+            torch.nn.RReLU().train(),
+            (torch.rand(2, 3),),
+            dynamo=True,
+            verbose=False,
+            opset_version=22,
+            dynamic_shapes=shapes,
+        )
+    text = "".join(str(each.message) for each in warned)
+    assert "RandomUniform of f32" in text
+    assert "RandomNormal of f32" in text
+    assert "RandomUniformLike of f32" in text
