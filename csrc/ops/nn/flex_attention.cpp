@@ -205,8 +205,15 @@ Results flex_attention(Builder& b, Value query, Value key, Value value,
     log_sum = b.where(b.squeeze(open, {-1}), log_sum, nothing);
   }
   const Value ln2 = b.like(scores, std::numbers::ln2);
-  return {b.matmul(b.cast(weights, query->dtype), b.cast(value, query->dtype)), b.Div(log_sum, ln2),
-          b.Div(b.reduce("ReduceMax", scores, {-1}, false), ln2)};
+  // torch.export records float32 statistics, also of float64 scores.
+  const auto as_recorded = [&](size_t i, Value statistic) {
+    const aten::Type& recorded = call.result_type(i);
+    const bool known = recorded.kind == aten::Type::Kind::tensor && is_floating(recorded.dtype);
+    return known ? b.cast(statistic, recorded.dtype) : statistic;
+  };
+  const Value greatest = b.Div(b.reduce("ReduceMax", scores, {-1}, false), ln2);
+  return {b.matmul(b.cast(weights, query->dtype), b.cast(value, query->dtype)),
+          as_recorded(1, b.Div(log_sum, ln2)), as_recorded(2, greatest)};
 }
 
 }  // namespace

@@ -91,7 +91,10 @@ ROWS = [
     ),
     Row(
         "higher_order::flex_attention",
-        cases=(Case(biased_attention, *(floats(2, 3, 8, 4, seed=seed) for seed in range(3))),),
+        cases=tuple(
+            Case(biased_attention, *(floats(2, 3, 8, 4, seed=seed).to(dtype) for seed in range(3)))
+            for dtype in (torch.float32, torch.float64)
+        ),
     ),
     Row("higher_order::map_impl", cases=(Case(mapped, floats(3, 4), floats(4, seed=1)),)),
 ]
