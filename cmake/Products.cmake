@@ -59,15 +59,24 @@ if(ONNX_NATIVE_PYTHON)
     "VERSION = \"${PROJECT_VERSION}\"\nTORCH_VERSION = \"${TORCH_VERSION}\"\n")
 endif()
 if(ONNX_NATIVE_PYTHON AND plugin_sources)
-  onnx_native_include_folder(plugin plugin_includes
-    base aten onnx ops passes writer readers api onnx_native cli plugin)
-  add_library(onnx_native_plugin MODULE ${plugin_sources}
-    $<TARGET_OBJECTS:onnx_native_cli_objects>)
-  target_include_directories(onnx_native_plugin PRIVATE "${plugin_includes}")
-  target_include_directories(onnx_native_plugin SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
+  # A room that knows Python: onnx_native_python_room(TARGET include-folder).
   # It is bound by Python's objects: -O2 would only double the compile time.
-  target_compile_options(onnx_native_plugin PRIVATE ${onnx_native_warnings} -fvisibility=hidden
-                                                    $<$<CONFIG:RelWithDebInfo>:-O1>)
+  function(onnx_native_python_room target includes)
+    target_include_directories(${target} PRIVATE "${includes}")
+    target_include_directories(${target} SYSTEM PRIVATE ${Python3_INCLUDE_DIRS})
+    target_compile_options(${target} PRIVATE ${onnx_native_warnings} -fvisibility=hidden
+                                             $<$<CONFIG:RelWithDebInfo>:-O1>)
+  endfunction()
+  file(GLOB fx_sources CONFIGURE_DEPENDS torch_ext/fx/*.cpp)
+  onnx_native_include_folder(fx fx_includes base aten fx)
+  add_library(onnx_native_fx_objects OBJECT ${fx_sources})
+  onnx_native_python_room(onnx_native_fx_objects "${fx_includes}")
+  target_link_libraries(onnx_native_fx_objects PRIVATE onnx_native_fmt torch::headers)
+  onnx_native_include_folder(plugin plugin_includes
+    base aten onnx ops/engine api onnx_native fx cli plugin)
+  add_library(onnx_native_plugin MODULE ${plugin_sources}
+    $<TARGET_OBJECTS:onnx_native_fx_objects> $<TARGET_OBJECTS:onnx_native_cli_objects>)
+  onnx_native_python_room(onnx_native_plugin "${plugin_includes}")
   target_compile_definitions(onnx_native_plugin PRIVATE
     ONNX_NATIVE_VERSION="${PROJECT_VERSION}" ONNX_NATIVE_TORCH_VERSION="${TORCH_VERSION}")
   target_link_libraries(onnx_native_plugin PRIVATE

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +32,7 @@ struct ExportReport {
   std::vector<StateTensor> state;
   std::vector<std::pair<std::string, int64_t>> functions;  // of the model, and how often called
   std::vector<OperatorUse> operators;                      // of live nodes, by name
+  std::map<std::string, std::string> fallbacks;  // operator -> the safety net that lowered it
   WeightReads reads;  // the weights whose elements decided how the model looks
 };
 

@@ -28,7 +28,7 @@ std::unique_ptr<aten::Graph> read_file(const std::filesystem::path& path,
 }
 
 Program export_file(const std::filesystem::path& path, const ExportOptions& options) {
-  return entry([&] { return export_program(read_file(path, options), options); });
+  return entry([&] { return export_program([&] { return read_file(path, options); }, options); });
 }
 
 std::vector<OperatorUse> list_operators(const std::filesystem::path& path,

@@ -1,5 +1,6 @@
 #include "onnx_native/program.h"
 
+#include <chrono>
 #include <utility>
 
 #include "api/entry.h"
@@ -19,12 +20,22 @@ std::vector<TensorInfo> infos(const std::vector<onnx::Value*>& values) {
 
 }  // namespace
 
-Program export_program(std::unique_ptr<aten::Graph> graph, const ExportOptions& options,
-                       WeightReads reads) {
+Program export_program(const std::function<std::unique_ptr<aten::Graph>()>& read,
+                       const ExportOptions& options, const PipelineOptions& pipeline) {
   auto contents = std::make_unique<ProgramContents>();
-  contents->report.reads = std::move(reads);
-  contents->graph = std::move(graph);
-  contents->model = export_graph(*contents->graph, options, {}, &contents->report);
+  ExportReport& report = contents->report;
+  const auto start = std::chrono::steady_clock::now();
+  {
+    const ReadScope recorded(&report.reads);
+    contents->graph = read();
+  }
+  const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
+  report.seconds.emplace_back("read", reading.count());
+  contents->model = export_graph(*contents->graph, options, pipeline, &report);
+  if (pipeline.foreign) {
+    report.fallbacks = pipeline.foreign->used();
+    contents->decomposed = pipeline.foreign->take_graphs();
+  }
   return Program(std::move(contents));
 }
 

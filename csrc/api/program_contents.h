@@ -1,7 +1,9 @@
 // What a Program owns.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <vector>
 
 #include "api/export.h"
 #include "onnx_native/program.h"
@@ -9,13 +11,17 @@
 namespace onnx_native {
 
 struct ProgramContents {
-  std::unique_ptr<aten::Graph> graph;  // weights and locations, to which the model refers
+  // The program and the calls that foreign lowerings decomposed: they own the weights and the
+  // locations to which the model refers.
+  std::unique_ptr<aten::Graph> graph;
+  std::vector<std::shared_ptr<aten::Graph>> decomposed;
   std::unique_ptr<onnx::Model> model;
   ExportReport report;
 };
 
-// Exports a program that was read; `reads`: the weights whose elements decided how.
-Program export_program(std::unique_ptr<aten::Graph> graph, const ExportOptions& options,
-                       WeightReads reads = {});
+// Exports the program that `read` returns. The report has the weights whose elements `read` looked
+// at, and how long it took.
+Program export_program(const std::function<std::unique_ptr<aten::Graph>()>& read,
+                       const ExportOptions& options, const PipelineOptions& pipeline = {});
 
 }  // namespace onnx_native

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/core/CPUAllocator.h>
 #include <malloc.h>
 
@@ -134,6 +135,24 @@ TensorData literal_data(const at::Tensor& tensor, std::string_view name) {
     bytes.insert(bytes.end(), piece.begin(), piece.end());
   });
   return make_tensor(data.dtype, data.shape, std::move(bytes));
+}
+
+at::Tensor to_tensor(const TensorData& source) {
+  const TensorData data = current(source);
+  const auto options = at::TensorOptions().dtype(to_scalar_type(data.dtype));
+  if (data.scale) {  // the elements are nowhere yet
+    at::Tensor tensor = at::empty(data.shape, options);
+    auto* to = static_cast<std::byte*>(tensor.mutable_data_ptr());
+    data.stream([&to](std::span<const std::byte> piece) { to = std::ranges::copy(piece, to).out; });
+    return tensor;
+  }
+  if (const auto* weight = dynamic_cast<const TensorWeight*>(weight_of(data))) {
+    return weight->view(data);
+  }
+  void* memory = const_cast<std::byte*>(data.data);
+  auto keep = [owner = data.owner](void*) {};
+  if (data.is_contiguous()) return at::from_blob(memory, data.shape, std::move(keep), options);
+  return at::from_blob(memory, data.shape, data.strides, std::move(keep), options);
 }
 
 }  // namespace onnx_native::aten

@@ -37,4 +37,7 @@ TensorData tensor_data(const at::Tensor& tensor, std::string_view name);
 inline constexpr int64_t kLargestLiteral = 4096;  // bytes
 TensorData literal_data(const at::Tensor& tensor, std::string_view name);
 
+// A tensor with the elements that the constant has now, over its memory where it has some.
+at::Tensor to_tensor(const TensorData& data);
+
 }  // namespace onnx_native::aten

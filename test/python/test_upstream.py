@@ -208,7 +208,7 @@ def test_capture_strategies() -> None:
 
 
 def test_exporting_flag() -> None:
-    assert _upstream.set_onnx_exporting_flag(torch.onnx.is_in_onnx_export)() is True, HERE
+    assert _upstream.exporting(torch.onnx.is_in_onnx_export)() is True, HERE
     assert torch.onnx.is_in_onnx_export() is False, HERE
 
 

@@ -155,7 +155,7 @@ class _Exporter:
         self._report = _report.Report(artifacts_dir, timestamp) if report else None
         self._profiler = _report.start_profiler() if profile else None
 
-    @_upstream.set_onnx_exporting_flag
+    @_upstream.exporting
     def export(
         self, model: Any, inputs: _request.AnyInputs, *, verify: bool, **options: Any
     ) -> ONNXProgram:

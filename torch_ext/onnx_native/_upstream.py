@@ -9,9 +9,9 @@ of PyTorch's own translation do. The use is "to" do something, which completes t
 
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from torch._ops import OpOverload as OpOverload
     from torch.fx.experimental.symbolic_shapes import ShapeEnv as ShapeEnv
     from torch.onnx._internal.exporter._errors import ConversionError as ConversionError
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 _EXPORTER = "torch.onnx._internal.exporter"
 _SHAPES = "torch.fx.experimental.symbolic_shapes"
@@ -248,6 +250,12 @@ def empty_function_library(opset: int) -> Any:
 def op_recorder(opset: Any) -> Any:
     """An onnxscript evaluator that keeps the nodes that a function makes."""
     return __getattr__("OpRecorder")(opset, {})
+
+
+def exporting(function: Function) -> Function:
+    """Decorates a function in which torch.onnx.is_in_onnx_export() is true."""
+    decorated: Function = __getattr__("set_onnx_exporting_flag")(function)
+    return decorated
 
 
 def loaded_compat() -> ModuleType | None:

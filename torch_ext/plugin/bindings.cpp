@@ -1,17 +1,18 @@
 // The extension module onnx_native._C; the same library that torch.ops.load_library loads.
 #include <torch/csrc/utils/pybind.h>
 
+#include "api/export.h"
 #include "api/torch_version.h"
 #include "aten/graph.h"
 #include "aten/guard.h"
 #include "cli/command_line.h"
+#include "fx/reader.h"
+#include "onnx_native/inspect.h"
 #include "ops/engine/op_table.h"
-#include "plugin/fx_reader.h"
-#include "plugin/jit_program.h"
 #include "plugin/py_error.h"
 #include "plugin/py_lowering.h"
 #include "plugin/py_program.h"
-#include "readers/pt2/reader.h"
+#include "plugin/py_script.h"
 
 namespace onnx_native::plugin {
 namespace {
@@ -52,26 +53,26 @@ PYBIND11_MODULE(_C, module) {
   bind_lowerings(module);
   module.def(
       "read",
-      [](py::handle exported_program, SymbolNames symbol_names) {
-        ProgramReader reader(std::move(symbol_names));
-        return aten::print(*read_exported_program(exported_program, reader));
+      [](py::handle exported_program, fx::SymbolNames symbol_names) {
+        fx::ProgramReader reader(std::move(symbol_names));
+        return aten::print(*fx::read_exported_program(exported_program, reader));
       },
-      py::arg("exported_program"), py::arg("symbol_names") = SymbolNames(),
+      py::arg("exported_program"), py::arg("symbol_names") = fx::SymbolNames(),
       "The ATen graph of a captured program, as text.");
   module.def(
       "functionalized",
-      [](py::handle exported_program, SymbolNames symbol_names) {
-        ProgramReader reader(std::move(symbol_names));
-        const auto graph = read_exported_program(exported_program, reader);
+      [](py::handle exported_program, fx::SymbolNames symbol_names) {
+        fx::ProgramReader reader(std::move(symbol_names));
+        const auto graph = fx::read_exported_program(exported_program, reader);
         aten::functionalize(*graph);
         aten::verify(*graph, "functionalize");
         return aten::print(*graph);
       },
-      py::arg("exported_program"), py::arg("symbol_names") = SymbolNames(),
+      py::arg("exported_program"), py::arg("symbol_names") = fx::SymbolNames(),
       "The same after functionalization and verification.");
   module.def(
-      "read_pt2", [](const std::string& path) { return aten::print(*readers::pt2::read(path)); },
-      py::arg("path"), "The ATen graph of a program that torch.export.save wrote, as text.");
+      "read_pt2", [](const std::string& path) { return aten_text(path); }, py::arg("path"),
+      "The ATen graph of a program that torch.export.save wrote, as text.");
   module.def("pinned_sizes", &aten::pinned_sizes, py::arg("guard"),
              "The sizes that a guard of torch.export pins, as it writes them.");
   module.def("asserted_guard", &aten::asserted_guard, py::arg("message"),
@@ -84,7 +85,7 @@ PYBIND11_MODULE(_C, module) {
   module.def(
       "read_script",
       [](const py::tuple& source, bool functionalized) {
-        const auto graph = read_script(source, kMinLoweringOpset);
+        const auto graph = read_script(source, {.opset = kMinLoweringOpset});
         if (functionalized) {
           aten::functionalize(*graph);
           aten::verify(*graph, "functionalize");

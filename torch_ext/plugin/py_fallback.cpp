@@ -49,7 +49,7 @@ bool takes_complex(const aten::Node& node) {
 
 }  // namespace
 
-PyLowerings::PyLowerings(ProgramReader& reader, int64_t opset, bool enabled,
+PyLowerings::PyLowerings(fx::ProgramReader& reader, int64_t opset, bool enabled,
                          py::object translations)
     : reader_(reader), opset_(opset), enabled_(enabled), translations_(std::move(translations)) {
   if (translations_.is_none()) return;
@@ -121,19 +121,10 @@ std::optional<ops::Lowering> PyLowerings::decomposed(const aten::Node& node, py:
 }
 
 std::shared_ptr<aten::Graph> PyLowerings::read(const aten::Node& node, const py::object& module) {
-  auto graph = std::make_shared<aten::Graph>();
+  std::shared_ptr<aten::Graph> graph;
   const Location* outer = std::exchange(reader_.within, node.location);
   try {
-    GraphReader body(reader_, *graph);
-    aten::Argument outputs = body.read(module.ptr(), [&](PyObject* input, std::string_view name) {
-      const py::object value = py::handle(input).attr("meta")["val"];
-      return graph->add_input(name, reader_.types.type_of(value.ptr()));
-    });
-    if (auto* list = std::get_if<aten::Argument::List>(&outputs.value)) {
-      graph->outputs = std::move(*list);
-    } else {
-      graph->outputs = {std::move(outputs)};
-    }
+    graph = fx::read_graph(reader_, module.ptr());
     aten::functionalize(*graph);
     aten::verify(*graph, "decomposition");
   } catch (const ExportError&) {

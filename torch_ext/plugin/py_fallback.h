@@ -9,10 +9,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "fx/graph_reader.h"
 #include "ops/engine/lower.h"
-#include "plugin/fx_graph_reader.h"
 
 namespace onnx_native::plugin {
+
+namespace py = pybind11;
 
 // Two safety nets, in this order: PyTorch's decomposition of the single operator, traced on the
 // captured call's fake tensors and read again; and the function of PyTorch's ONNX library for it,
@@ -24,15 +26,15 @@ namespace onnx_native::plugin {
 class PyLowerings final : public ops::ForeignLowerings {
  public:
   // `reader` knows which FX node each call was read from; it must outlive this object.
-  PyLowerings(ProgramReader& reader, int64_t opset, bool enabled, py::object translations);
+  PyLowerings(fx::ProgramReader& reader, int64_t opset, bool enabled, py::object translations);
 
   const ops::Lowering* preferred(const aten::Node& node) override;
   const ops::Lowering* fallback(const aten::Node& node) override;
 
   // The operators that fell into a net, and into which.
-  const std::map<std::string, std::string>& used() const { return used_; }
-  // The decomposed calls; the model refers to their locations and constants.
-  std::vector<std::shared_ptr<aten::Graph>> take_graphs() { return std::move(graphs_); }
+  const std::map<std::string, std::string>& used() const override { return used_; }
+  // The decomposed calls.
+  std::vector<std::shared_ptr<aten::Graph>> take_graphs() override { return std::move(graphs_); }
 
  private:
   using Found = std::unordered_map<const aten::Node*, std::optional<ops::Lowering>>;
@@ -43,7 +45,7 @@ class PyLowerings final : public ops::ForeignLowerings {
   std::optional<ops::Lowering> decomposed(const aten::Node& node, py::object module);
   std::shared_ptr<aten::Graph> read(const aten::Node& node, const py::object& module);
 
-  ProgramReader& reader_;
+  fx::ProgramReader& reader_;
   int64_t opset_;
   bool enabled_;
   py::object translations_;

@@ -9,8 +9,9 @@
 #include <utility>
 
 #include "aten/schema.h"
+#include "aten/torch_tensor.h"
+#include "aten/torch_types.h"
 #include "ops/engine/op_table.h"
-#include "plugin/fx_types.h"
 
 namespace onnx_native::plugin {
 namespace {
@@ -28,12 +29,12 @@ py::object to_python(const Dim& dim) {
 
 py::object to_python(DType dtype) {
   return py::reinterpret_borrow<py::object>(
-      reinterpret_cast<PyObject*>(torch::getTHPDtype(to_scalar_type(dtype))));
+      reinterpret_cast<PyObject*>(torch::getTHPDtype(aten::to_scalar_type(dtype))));
 }
 
 DType dtype_of(py::handle object) {
   if (!THPDtype_Check(object.ptr())) throw py::type_error("a dtype is a torch.dtype");
-  const auto dtype = to_dtype(reinterpret_cast<THPDtype*>(object.ptr())->scalar_type);
+  const auto dtype = aten::to_dtype(reinterpret_cast<THPDtype*>(object.ptr())->scalar_type);
   if (!dtype) throw py::type_error("ONNX has no such element type");
   return *dtype;
 }
@@ -123,7 +124,7 @@ class PyBuilder {
     if (py::isinstance<PyValue>(object)) return object.cast<PyValue&>().value;
     if (THPVariable_Check(object.ptr())) {
       const at::Tensor& tensor = THPVariable_Unpack(object.ptr());
-      return builder().tensor(literal_data(tensor, "a lowering's constant"));
+      return builder().tensor(aten::literal_data(tensor, "a lowering's constant"));
     }
     if (py::isinstance<py::bool_>(object)) return number(object.cast<bool>(), dtype);
     if (py::isinstance<py::int_>(object)) return number(object.cast<int64_t>(), dtype);
@@ -201,7 +202,7 @@ class PyBuilder {
     if (THPDtype_Check(object.ptr())) return dtype_of(object);
     if (THPVariable_Check(object.ptr())) {
       return std::make_shared<TensorData>(
-          tensor_data(THPVariable_Unpack(object.ptr()), "an attribute"));
+          aten::tensor_data(THPVariable_Unpack(object.ptr()), "an attribute"));
     }
     if (py::isinstance<py::sequence>(object)) {
       const auto sequence = py::reinterpret_borrow<py::sequence>(object);

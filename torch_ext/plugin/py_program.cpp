@@ -1,177 +1,176 @@
 #include "plugin/py_program.h"
 
-#include <chrono>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "plugin/fx_reader.h"
-#include "plugin/jit_program.h"
+#include "api/file.h"
+#include "api/program_contents.h"
+#include "api/weights.h"
+#include "aten/example_sizes.h"
+#include "aten/torch_tensor.h"
+#include "fx/reader.h"
 #include "plugin/py_fallback.h"
-#include "readers/pt2/reader.h"
+#include "plugin/py_script.h"
 
 namespace onnx_native::plugin {
+namespace {
 
-Program::Program(py::handle source, SymbolNames symbol_names, const aten::Hints& hints,
-                 const ExportOptions& options, bool verify, bool fallbacks, py::object translations,
-                 bool metadata) {
-  writing_.metadata = metadata;
-  const auto start = std::chrono::steady_clock::now();
-  ProgramReader reader(std::move(symbol_names));
-  auto recorded = std::make_optional<ReadScope>(&report_.reads);
-  if (py::isinstance<py::str>(source)) {
-    graph_ = readers::pt2::read(source.cast<std::string>());
-  } else if (py::isinstance<py::tuple>(source)) {
-    graph_ = read_script(source.cast<py::tuple>(), options.opset);
-  } else {
-    graph_ = read_exported_program(source, reader);
+// An exported program, and whether its nodes say where they come from.
+class PyProgram {
+ public:
+  PyProgram(Program program, bool metadata) : program_(std::move(program)), metadata_(metadata) {}
+
+  std::vector<std::string> input_names() const { return names(program_.inputs()); }
+  std::vector<std::string> output_names() const { return names(program_.outputs()); }
+  int64_t weight_bytes() const { return onnx_native::weight_bytes(program_); }
+  int64_t opset() const { return program_.opset(); }
+  std::string text() const { return program_.text(); }
+  py::dict report() const;
+  // [(target, input name, output name, initial value or None)] of what is updated in the model.
+  py::list state() const;
+
+  void save(const std::string& path, std::optional<bool> external_data) const {
+    const py::gil_scoped_release released;
+    program_.save(path, {.external_data = external_data, .metadata = metadata_, .progress = {}});
   }
-  recorded.reset();
-  aten::check_squeezes(*graph_, hints);
-  const std::chrono::duration<double> reading = std::chrono::steady_clock::now() - start;
-  PyLowerings foreign(reader, options.opset, fallbacks, std::move(translations));
-  model_ = export_graph(*graph_, options, {.verify = verify, .foreign = &foreign}, &report_);
-  fallbacks_ = foreign.used();
-  decomposed_ = foreign.take_graphs();
-  report_.seconds.insert(report_.seconds.begin(), {"read", reading.count()});
+  py::bytes serialize() const { return program_.serialize(metadata_); }
+  // The model's bytes without its weights, and (name, number for `weight`) of these, in the order
+  // in which they are referred to.
+  py::tuple serialize_without_weights();
+  // The elements that a weight has now.
+  at::Tensor weight(size_t number) const {
+    check_reads(program_);
+    return aten::to_tensor(*weights_.at(number).second);
+  }
+  std::vector<std::string> set_weights(const std::map<std::string, at::Tensor>& tensors) {
+    return onnx_native::set_weights(program_, tensors);
+  }
+
+ private:
+  static std::vector<std::string> names(const std::vector<TensorInfo>& values) {
+    std::vector<std::string> result;
+    for (const TensorInfo& value : values) result.push_back(value.name);
+    return result;
+  }
+
+  Program program_;
+  bool metadata_;
+  std::vector<std::pair<std::string, const TensorData*>> weights_;  // those that `weight` numbers
+};
+
+template <class Pairs>
+py::dict dict_of(const Pairs& pairs) {
+  py::dict result;
+  for (const auto& [key, value] : pairs) result[py::str(key)] = value;
+  return result;
 }
 
-std::vector<std::string> Program::input_names() const {
-  std::vector<std::string> names;
-  for (const onnx::Value* value : model_->graph->inputs) names.push_back(value->name);
-  return names;
-}
-
-std::vector<std::string> Program::output_names() const {
-  std::vector<std::string> names;
-  for (const onnx::Value* value : model_->graph->outputs) names.push_back(value->name);
-  return names;
-}
-
-int64_t Program::weight_bytes() const {
-  int64_t bytes = 0;
-  for (const onnx::Value* value : model_->graph->initializers) bytes += value->constant->nbytes();
-  return bytes;
-}
-
-py::dict Program::report() const {
-  py::dict seconds;
-  for (const auto& [stage, value] : report_.seconds) seconds[py::str(stage)] = value;
+py::dict PyProgram::report() const {
+  const ExportReport& done = program_.contents().report;
   py::dict operators;
-  for (const OperatorUse& use : report_.operators) operators[py::str(use.op)] = use.calls;
+  for (const OperatorUse& use : done.operators) operators[py::str(use.op)] = use.calls;
   py::dict report;
-  report["seconds"] = seconds;
+  report["seconds"] = dict_of(done.seconds);
   report["operators"] = operators;
-  report["aten_nodes"] = report_.aten_nodes;
-  report["onnx_nodes"] = report_.onnx_nodes;
-  py::dict functions;
-  for (const auto& [name, calls] : report_.functions) functions[py::str(name)] = calls;
-  report["functions"] = functions;
-  report["warnings"] = report_.warnings;
-  report["fallbacks"] = fallbacks_;
+  report["aten_nodes"] = done.aten_nodes;
+  report["onnx_nodes"] = done.onnx_nodes;
+  report["functions"] = dict_of(done.functions);
+  report["warnings"] = done.warnings;
+  report["fallbacks"] = done.fallbacks;
   return report;
 }
 
-py::list Program::state() const {
+py::list PyProgram::state() const {
+  const std::vector<std::string> inputs = input_names(), outputs = output_names();
   py::list result;
-  for (const StateTensor& tensor : report_.state) {
-    const py::object initial = tensor.initial ? py::cast(to_tensor(*tensor.initial)) : py::none();
-    result.append(py::make_tuple(tensor.target, model_->graph->inputs[tensor.input]->name,
-                                 model_->graph->outputs[tensor.output]->name, initial));
+  for (const StateTensor& tensor : program_.state()) {
+    const py::object initial =
+        tensor.initial ? py::cast(aten::to_tensor(*tensor.initial)) : py::none();
+    result.append(
+        py::make_tuple(tensor.target, inputs[tensor.input], outputs[tensor.output], initial));
   }
   return result;
 }
 
-void Program::save(const std::string& path, std::optional<bool> external_data) const {
-  const py::gil_scoped_release released;
-  report_.reads.check();
-  writer::Options writing = writing_;
-  writing.external_data = external_data;
-  writer::save(*model_, path, writing);
-}
-
-py::bytes Program::serialize() const {
-  report_.reads.check();
-  return writer::serialize(*model_, writing_);
-}
-
-py::tuple Program::serialize_without_weights() {
-  report_.reads.check();
-  weights_.clear();
-  const py::bytes bytes = writer::serialize_without_weights(*model_, weights_, writing_);
+py::tuple PyProgram::serialize_without_weights() {
+  SeparateWeights separate = onnx_native::serialize_without_weights(program_, metadata_);
+  weights_ = std::move(separate.weights);
   py::list names;
-  for (size_t i = 0; i < weights_.size(); ++i) names.append(py::make_tuple(weights_[i].name, i));
-  return py::make_tuple(bytes, names);
+  for (size_t i = 0; i < weights_.size(); ++i) names.append(py::make_tuple(weights_[i].first, i));
+  return py::make_tuple(py::bytes(separate.model), names);
 }
 
-at::Tensor Program::weight(size_t number) const {
-  report_.reads.check();
-  return to_tensor(*weights_.at(number).data);
+// `source` is a torch.export.ExportedProgram, the path of a file, or what read_script takes.
+std::unique_ptr<aten::Graph> read(py::handle source, fx::ProgramReader& reader,
+                                  const ExportOptions& options) {
+  if (py::isinstance<py::str>(source)) return read_file(source.cast<std::string>(), options);
+  if (py::isinstance<py::tuple>(source)) return read_script(source.cast<py::tuple>(), options);
+  return fx::read_exported_program(source, reader);
 }
 
-std::vector<std::string> Program::set_weights(const std::map<std::string, at::Tensor>& tensors) {
-  std::vector<std::string> known;
-  std::vector<std::pair<aten::TensorWeight*, at::Tensor>> before;
-  try {
-    for (const aten::Constant& constant : graph_->constants) {
-      const auto given = tensors.find(constant.value->name);
-      auto* weight = dynamic_cast<aten::TensorWeight*>(weight_of(constant.data));
-      if (!weight || given == tensors.end()) continue;
-      before.emplace_back(weight, weight->tensor());
-      weight->assign(given->second);
-      known.push_back(given->first);
-    }
-    report_.reads.check();
-  } catch (...) {
-    for (const auto& [weight, tensor] : before) weight->assign(tensor);
-    throw;
+// Some of several things: all (a bool), or those with these names.
+void select(const py::object& selection, bool& all, std::vector<std::string>& names) {
+  if (py::isinstance<py::bool_>(selection)) {
+    all = selection.cast<bool>();
+  } else {
+    names = selection.cast<std::vector<std::string>>();
   }
-  return known;
 }
 
-std::string Program::text() const { return onnx::print(*model_); }
+// Exports a program. With `fallbacks`, PyTorch helps with operators that the op table lacks.
+// `translations` is the user's onnx_native._translation.Table or None. `hints` are the sizes of the
+// example, by the names of the symbols.
+std::unique_ptr<PyProgram> export_source(py::handle source, int64_t opset, bool optimize,
+                                         std::vector<std::string> input_names,
+                                         std::vector<std::string> output_names,
+                                         fx::SymbolNames symbol_names, const aten::Hints& hints,
+                                         const py::object& state, const py::object& functions,
+                                         bool verify, bool fallbacks, py::object translations,
+                                         bool metadata) {
+  ExportOptions options;
+  options.opset = opset;
+  options.optimize = optimize;
+  options.input_names = std::move(input_names);
+  options.output_names = std::move(output_names);
+  select(state, options.state.all, options.state.names);
+  select(functions, options.functions.all, options.functions.classes);
+  fx::ProgramReader reader(std::move(symbol_names));
+  PyLowerings foreign(reader, opset, fallbacks, std::move(translations));
+  const auto read_and_check = [&] {
+    std::unique_ptr<aten::Graph> graph = read(source, reader, options);
+    aten::check_squeezes(*graph, hints);
+    return graph;
+  };
+  return std::make_unique<PyProgram>(
+      export_program(read_and_check, options, {.verify = verify, .foreign = &foreign}), metadata);
+}
+
+}  // namespace
 
 void bind_program(py::module_& module) {
-  py::class_<Program>(module, "Program")
-      .def(py::init([](py::handle source, int64_t opset, bool optimize,
-                       std::vector<std::string> input_names, std::vector<std::string> output_names,
-                       SymbolNames symbol_names, const aten::Hints& hints, const py::object& state,
-                       const py::object& functions, bool verify, bool fallbacks,
-                       py::object translations, bool metadata) {
-             ExportOptions options;
-             options.opset = opset;
-             options.optimize = optimize;
-             options.input_names = std::move(input_names);
-             options.output_names = std::move(output_names);
-             if (py::isinstance<py::bool_>(state)) {
-               options.state.all = state.cast<bool>();
-             } else {
-               options.state.names = state.cast<std::vector<std::string>>();
-             }
-             if (py::isinstance<py::bool_>(functions)) {
-               options.functions.all = functions.cast<bool>();
-             } else {
-               options.functions.classes = functions.cast<std::vector<std::string>>();
-             }
-             return std::make_unique<Program>(source, std::move(symbol_names), hints, options,
-                                              verify, fallbacks, std::move(translations), metadata);
-           }),
-           py::arg("source"), py::kw_only(), py::arg("opset"), py::arg("optimize") = true,
-           py::arg("input_names") = std::vector<std::string>(),
+  py::class_<PyProgram>(module, "Program")
+      .def(py::init(&export_source), py::arg("source"), py::kw_only(), py::arg("opset"),
+           py::arg("optimize") = true, py::arg("input_names") = std::vector<std::string>(),
            py::arg("output_names") = std::vector<std::string>(),
-           py::arg("symbol_names") = SymbolNames(), py::arg("hints") = aten::Hints(),
+           py::arg("symbol_names") = fx::SymbolNames(), py::arg("hints") = aten::Hints(),
            py::arg("state") = false, py::arg("functions") = false, py::arg("verify") = false,
            py::arg("fallbacks") = false, py::arg("translations") = py::none(),
            py::arg("metadata") = true)
-      .def_property_readonly("input_names", &Program::input_names)
-      .def_property_readonly("output_names", &Program::output_names)
-      .def_property_readonly("weight_bytes", &Program::weight_bytes)
-      .def_property_readonly("opset", &Program::opset)
-      .def("report", &Program::report)
-      .def("state", &Program::state)
-      .def("save", &Program::save, py::arg("path"), py::arg("external_data") = py::none())
-      .def("serialize", &Program::serialize)
-      .def("serialize_without_weights", &Program::serialize_without_weights)
-      .def("weight", &Program::weight)
-      .def("set_weights", &Program::set_weights)
-      .def("text", &Program::text);
+      .def_property_readonly("input_names", &PyProgram::input_names)
+      .def_property_readonly("output_names", &PyProgram::output_names)
+      .def_property_readonly("weight_bytes", &PyProgram::weight_bytes)
+      .def_property_readonly("opset", &PyProgram::opset)
+      .def("report", &PyProgram::report)
+      .def("state", &PyProgram::state)
+      .def("save", &PyProgram::save, py::arg("path"), py::arg("external_data") = py::none())
+      .def("serialize", &PyProgram::serialize)
+      .def("serialize_without_weights", &PyProgram::serialize_without_weights)
+      .def("weight", &PyProgram::weight)
+      .def("set_weights", &PyProgram::set_weights)
+      .def("text", &PyProgram::text);
 }
 
 }  // namespace onnx_native::plugin

@@ -3,34 +3,15 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
+#include "base/input_spec.h"
 #include "onnx_native/error.h"
 #include "onnx_native/program.h"
 
 namespace onnx_native {
-
-// What an argument of a TorchScript program is, which knows neither dtypes nor shapes of its own: a
-// tensor or number that becomes an input, a list, tuple or dict of such, or a constant.
-struct InputSpec {
-  // None, or a value of TorchScript.
-  using Constant = std::variant<std::monostate, bool, int64_t, double, std::string>;
-
-  std::string name;
-  DType dtype = DType::undefined;
-  // Sizes are numbers or Dim::symbol("batch"). nullopt: rank not known, an error where it is
-  // needed.
-  std::optional<Shape> shape = std::nullopt;
-  // Of a list, tuple or dict: what is in it. The names of a dict's elements are its keys, those of
-  // others may be empty: "<name>_0", "<name>_1" ...
-  std::optional<std::vector<InputSpec>> elements = std::nullopt;
-  // Not an input of the model: it is made for this value.
-  std::optional<Constant> constant = std::nullopt;
-};
 
 // Reads an argument as the command line takes it. Throws ExportError(invalid_argument).
 //   x:float32[batch,3,224,224]      a tensor; without brackets its rank is not known

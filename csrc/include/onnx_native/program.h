@@ -70,6 +70,9 @@ class Program {
   // The model as ONNX text, big weights as their types.
   std::string text() const;
 
+  // For onnx_native's own rooms.
+  const ProgramContents& contents() const { return *contents_; }
+
  private:
   std::unique_ptr<ProgramContents> contents_;
 };

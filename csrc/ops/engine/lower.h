@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,10 @@ class ForeignLowerings {
   virtual const Lowering* preferred(const aten::Node& node) = 0;
   // For a call that the table has no entry for; nullptr where there is none either.
   virtual const Lowering* fallback(const aten::Node& node) = 0;
+  // The operators for which a fallback was found, and where.
+  virtual const std::map<std::string, std::string>& used() const = 0;
+  // Graphs whose locations and constants the model refers to.
+  virtual std::vector<std::shared_ptr<aten::Graph>> take_graphs() = 0;
 };
 
 // Where the lowering of a call is looked up.

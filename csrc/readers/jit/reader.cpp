@@ -3,6 +3,8 @@
 #include <torch/csrc/jit/api/module.h>
 
 #include <algorithm>
+#include <type_traits>
+#include <variant>
 
 #include "readers/jit/open_list.h"
 
@@ -12,99 +14,126 @@ namespace {
 using aten::Argument;
 using aten::Type;
 
-[[noreturn]] void does_not_fit(const InputSpec& spec, const c10::Type& type) {
-  fail(ErrorKind::invalid_argument, "what is given for the input ", spec.name,
+// A spec under the name that it has in the graph.
+struct Given {
+  const InputSpec& spec;
+  std::string name;
+};
+
+[[noreturn]] void does_not_fit(const Given& given, const c10::Type& type) {
+  fail(ErrorKind::invalid_argument, "what is given for the input ", given.name,
        " does not fit its type, which is ", type.annotation_str());
 }
 
-bool fits(InputSpec::Kind kind, const c10::Type& type) {
-  switch (kind) {
-    case InputSpec::Kind::tensor:
-      return type.kind() == c10::TypeKind::TensorType || c10::TensorType::get()->isSubtypeOf(type);
-    case InputSpec::Kind::integer:
-      return c10::IntType::get()->isSubtypeOf(type);
-    case InputSpec::Kind::floating:
-      return c10::FloatType::get()->isSubtypeOf(type);
-    case InputSpec::Kind::boolean:
-      return c10::BoolType::get()->isSubtypeOf(type);
-    case InputSpec::Kind::mapping:
-      return type.kind() == c10::TypeKind::DictType;
-    default:
-      return type.kind() == c10::TypeKind::ListType || type.kind() == c10::TypeKind::TupleType;
-  }
-}
-
 // A value that the program is read for; integers are floats where those are wanted.
-Item literal(const InputSpec& spec, const c10::Type& type) {
-  c10::IValue value;
-  if (const auto* number = spec.literal.get<int64_t>()) {
-    value = *number;
-    if (type.kind() == c10::TypeKind::FloatType) value = static_cast<double>(*number);
-  } else if (const auto* real = spec.literal.get<double>()) {
-    value = *real;
-  } else if (const auto* flag = spec.literal.get<bool>()) {
-    value = *flag;
-  } else if (const auto* text = spec.literal.get<std::string>()) {
-    value = *text;
-  }
-  if (!value.type()->isSubtypeOf(type)) does_not_fit(spec, type);
+Item literal(const Given& given, const c10::Type& type) {
+  c10::IValue value = std::visit(
+      [](const auto& constant) -> c10::IValue {
+        if constexpr (std::is_same_v<std::decay_t<decltype(constant)>, std::monostate>) {
+          return {};
+        } else {
+          return constant;
+        }
+      },
+      *given.spec.constant);
+  if (value.isInt() && type.kind() == c10::TypeKind::FloatType)
+    value = static_cast<double>(value.toInt());
+  if (!value.type()->isSubtypeOf(type)) does_not_fit(given, type);
   if (value.isInt()) return Dim(value.toInt());
   return value;
 }
 
-Item input(Interpreter& run, const InputSpec& spec, const c10::TypePtr& type);
+Item input(Interpreter& run, const Given& given, const c10::TypePtr& type);
 
-Item container(Interpreter& run, const InputSpec& spec, const c10::TypePtr& type) {
-  const bool is_tuple = type->kind() == c10::TypeKind::TupleType;
+std::optional<Container::Kind> container_kind(const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::DictType:
+      return Container::Kind::dict;
+    case c10::TypeKind::TupleType:
+      return Container::Kind::tuple;
+    case c10::TypeKind::ListType:
+      return Container::Kind::list;
+    default:
+      return std::nullopt;
+  }
+}
+
+Item container(Interpreter& run, const Given& given, const c10::TypePtr& type) {
+  const std::vector<InputSpec>& elements = *given.spec.elements;
+  const std::optional<Container::Kind> kind = container_kind(*type);
+  if (!kind) does_not_fit(given, *type);
+  const bool is_dict = kind == Container::Kind::dict;
+  const bool is_tuple = kind == Container::Kind::tuple;
   const size_t types = type->containedTypeSize();
-  if (is_tuple && types != spec.elements.size()) does_not_fit(spec, *type);
-  const bool is_dict = spec.kind == InputSpec::Kind::mapping;
-  ContainerPtr result = make_container(is_dict    ? Container::Kind::dict
-                                       : is_tuple ? Container::Kind::tuple
-                                                  : Container::Kind::list,
-                                       {}, type);
-  for (size_t i = 0; i < spec.elements.size(); ++i) {
-    if (is_dict) result->contents.keys.emplace_back(c10::IValue(spec.elements[i].name));
-    result->items().push_back(
-        input(run, spec.elements[i], type->containedType(is_tuple ? i : types - 1)));
+  if (is_tuple && types != elements.size()) does_not_fit(given, *type);
+  ContainerPtr result = make_container(*kind, {}, type);
+  for (size_t i = 0; i < elements.size(); ++i) {
+    const std::string& own = elements[i].name;
+    const Given element{elements[i], own.empty() ? concat(given.name, "_", i) : own};
+    if (is_dict && own.empty()) does_not_fit(given, *type);
+    if (is_dict) result->contents.keys.emplace_back(c10::IValue(own));
+    result->items().push_back(input(run, element, type->containedType(is_tuple ? i : types - 1)));
   }
   return result;
 }
 
 // An ONNX tensor has no strides: it is contiguous.
-Item tensor_input(Recorder& recorder, const InputSpec& spec) {
-  aten::Value* value = recorder.add_input(spec.name, Type::tensor(spec.dtype, spec.shape));
+Item tensor_input(Recorder& recorder, const Given& given) {
+  if (given.spec.dtype == DType::undefined)
+    fail(ErrorKind::invalid_argument, "the input ", given.name, " has no dtype");
+  aten::Value* value =
+      recorder.add_input(given.name, Type::tensor(given.spec.dtype, given.spec.shape));
   recorder.layouts().set_contiguous(value);
   return Item::Tensor{value};
 }
 
-// The input as `type` wants it.
-Item input(Interpreter& run, const InputSpec& spec, const c10::TypePtr& type) {
-  if (const auto optional = type->cast<c10::OptionalType>();
-      optional && (spec.kind != InputSpec::Kind::literal || !spec.literal.is_none()))
-    return input(run, spec, optional->getElementType());
-  if (spec.kind == InputSpec::Kind::literal) return literal(spec, *type);
-  if (!fits(spec.kind, *type)) does_not_fit(spec, *type);
-  Recorder& recorder = run.recorder();
-  Type number;
-  switch (spec.kind) {
-    case InputSpec::Kind::tensor:
-      if (spec.dtype == DType::undefined)
-        fail(ErrorKind::invalid_argument, "the input ", spec.name, " has no dtype");
-      return tensor_input(recorder, spec);
-    case InputSpec::Kind::integer:
-      return *recorder
-                  .add_input(spec.name, Type::sym_int(Dim::symbol(spec.name, DimRange::integer())))
-                  ->type.dim;
-    case InputSpec::Kind::floating:
-      number.kind = Type::Kind::sym_float;
-      return Item::Number{recorder.add_input(spec.name, number)};
-    case InputSpec::Kind::boolean:
-      number.kind = Type::Kind::sym_bool;
-      return Item::Number{recorder.add_input(spec.name, number)};
+Type::Kind number_kind(DType dtype) {
+  if (dtype == DType::boolean) return Type::Kind::sym_bool;
+  return is_floating(dtype) ? Type::Kind::sym_float : Type::Kind::sym_int;
+}
+
+// The kind of number that a parameter of this type takes; nullopt where it takes tensors.
+std::optional<Type::Kind> number_kind(const c10::Type& type, DType given) {
+  switch (type.kind()) {
+    case c10::TypeKind::IntType:
+      return Type::Kind::sym_int;
+    case c10::TypeKind::FloatType:
+      return Type::Kind::sym_float;
+    case c10::TypeKind::BoolType:
+      return Type::Kind::sym_bool;
+    case c10::TypeKind::NumberType:
+      return number_kind(given);
     default:
-      return container(run, spec, type);
+      return std::nullopt;
   }
+}
+
+Item number_input(Recorder& recorder, const Given& given, Type::Kind kind, const c10::Type& type) {
+  const InputSpec& spec = given.spec;
+  const bool fits = spec.dtype == DType::undefined || number_kind(spec.dtype) == kind;
+  if (!fits || (spec.shape && !spec.shape->empty())) does_not_fit(given, type);
+  if (kind == Type::Kind::sym_int) {
+    const Dim number = Dim::symbol(given.name, DimRange::integer());
+    return *recorder.add_input(given.name, Type::sym_int(number))->type.dim;
+  }
+  Type number;
+  number.kind = kind;
+  return Item::Number{recorder.add_input(given.name, number)};
+}
+
+// The input as `type` wants it.
+Item input(Interpreter& run, const Given& given, const c10::TypePtr& type) {
+  const InputSpec& spec = given.spec;
+  const bool is_none = spec.constant && spec.constant->index() == 0;
+  if (const auto optional = type->cast<c10::OptionalType>(); optional && !is_none)
+    return input(run, given, optional->getElementType());
+  if (spec.constant) return literal(given, *type);
+  if (spec.elements) return container(run, given, type);
+  if (const auto kind = number_kind(*type, spec.dtype))
+    return number_input(run.recorder(), given, *kind, *type);
+  if (type->kind() != c10::TypeKind::TensorType && !c10::TensorType::get()->isSubtypeOf(*type))
+    does_not_fit(given, *type);
+  return tensor_input(run.recorder(), given);
 }
 
 // What the method gives, flattened as pytrees are.
@@ -147,7 +176,9 @@ Items arguments(Interpreter& run, const torch::jit::Function& function, const Re
          " inputs, not ", options.inputs.size());
   for (size_t i = first; i < wanted.size(); ++i) {
     if (i - first < options.inputs.size()) {
-      result.push_back(input(run, options.inputs[i - first], wanted[i].type()));
+      const InputSpec& spec = options.inputs[i - first];
+      result.push_back(
+          input(run, {spec, spec.name.empty() ? wanted[i].name() : spec.name}, wanted[i].type()));
     } else if (wanted[i].default_value()) {
       result.push_back(run.item(*wanted[i].default_value(), wanted[i].name()));
     } else {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "base/input_spec.h"
 
 namespace torch::jit {
 struct Function;
@@ -15,25 +16,6 @@ struct Module;
 }  // namespace torch::jit
 
 namespace onnx_native::readers::jit {
-
-// One argument of the method that is read.
-struct InputSpec {
-  enum class Kind {
-    tensor,    // one input of the graph, of `dtype` and `shape`
-    integer,   // a number that stays open: one input
-    floating,  // "
-    boolean,   // "
-    literal,   // not an input: the program is read for this value
-    sequence,  // a list or tuple of `elements`
-    mapping,   // a dict of `elements`, whose keys are their names
-  };
-  std::string name;  // of the graph's input
-  DType dtype = DType::undefined;
-  std::optional<Shape> shape;  // a named size is a symbol; nullopt: the rank is not known
-  Kind kind = Kind::tensor;
-  aten::Argument literal = {};
-  std::vector<InputSpec> elements = {};
-};
 
 // Finds the types of results. TorchScript's graphs have none, and what a program does with
 // sizes is decided as it is read.
@@ -53,7 +35,9 @@ class TypeInference {
 };
 
 struct ReadOptions {
-  std::vector<InputSpec> inputs;  // in the method's order; arguments with defaults may be missing
+  // In the method's order; arguments with defaults may be missing. One without a name takes the
+  // argument's.
+  std::vector<InputSpec> inputs;
   std::string method = "forward";
 };
 

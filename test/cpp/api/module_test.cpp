@@ -152,6 +152,27 @@ TEST(Module, SaysWhichNestedInputDoesNotFit) {
             std::string::npos);
 }
 
+TEST(Module, NumbersFitTheirTypes) {
+  const auto error = [](const InputSpec& number) {
+    return error_of({.inputs = {parse_input("x:float32[3]"), number}}, make_module());
+  };
+  for (const std::string_view wrong : {"n:float32[]", "n:bool[]", "n:int64[3]", "n:[int64[]]"})
+    EXPECT_NE(error(parse_input(wrong)).find("n does not fit its type, which is int"),
+              std::string::npos)
+        << wrong;
+  const InputSpec open{.name = "n"};  // its type says the rest
+  const Program program =
+      export_module(make_module(), {.inputs = {parse_input("x:float32[3]"), open}});
+  EXPECT_EQ(program.inputs()[1].dtype, DType::i64);
+}
+
+TEST(Module, DictsNeedKeys) {
+  ExportOptions options{.inputs = {parse_input("xs:[float32[n,2]]"),
+                                   parse_input("state:(float32[2], float32[2])"),
+                                   parse_input("named:[float32[2]]")}};
+  EXPECT_NE(error_of(options, make_nested()).find("named does not fit"), std::string::npos);
+}
+
 TEST(Module, ExportsOtherMethods) {
   const ExportOptions options{.inputs = {parse_input("x:float32[2,3]")}, .method = "twice"};
   EXPECT_EQ(count(export_module(make_module(), options).text(), "Relu"), 2U);

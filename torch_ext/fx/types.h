@@ -10,22 +10,12 @@
 #include <vector>
 
 #include "aten/graph.h"
-#include "aten/torch_tensor.h"
-#include "aten/torch_types.h"
-#include "plugin/fx_objects.h"
+#include "fx/objects.h"
 
-namespace onnx_native::plugin {
+namespace onnx_native::fx {
 
 // New names for torch.export's symbols: {"s77": "batch"}. Two symbols with one new name become one.
 using SymbolNames = std::unordered_map<std::string, std::string>;
-
-using aten::literal_data;
-using aten::tensor_data;
-using aten::to_dtype;
-using aten::to_scalar_type;
-
-// A tensor with the elements that the constant has now, over its memory where it has some.
-at::Tensor to_tensor(const TensorData& data);
 
 // Reads `meta["val"]`. Expressions are parsed once each.
 class TypeReader {
@@ -57,4 +47,4 @@ class TypeReader {
   std::vector<py::object> kept_;  // so that no other object takes a cached one's address
 };
 
-}  // namespace onnx_native::plugin
+}  // namespace onnx_native::fx

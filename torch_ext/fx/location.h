@@ -5,11 +5,11 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "plugin/fx_objects.h"
+#include "fx/objects.h"
 
-namespace onnx_native::plugin {
+namespace onnx_native::fx {
 
 // The location of a node with this metadata (a dict).
 Location read_location(PyObject* meta, std::string_view node_name);
 
-}  // namespace onnx_native::plugin
+}  // namespace onnx_native::fx

@@ -9,11 +9,11 @@
 
 #include "aten/graph.h"
 #include "aten/higher_order.h"
-#include "plugin/fx_types.h"
+#include "fx/types.h"
 
-namespace onnx_native::plugin {
+namespace onnx_native::fx {
 
-// What a call_function node calls; looked up once per program.
+// The operator or function that a call_function node calls; looked up once per program.
 struct CallTarget {
   enum class Kind { call, getitem, inlined, ordered, dropped };
   Kind kind = Kind::call;
@@ -22,7 +22,7 @@ struct CallTarget {
   const aten::HigherOrder* higher_order = nullptr;
 };
 
-// What a placeholder stands for.
+// Gives the value of a placeholder.
 using Placeholder = std::function<aten::Argument(PyObject* node, std::string_view name)>;
 
 // Shared by all graphs of one program.
@@ -61,28 +61,42 @@ class GraphReader {
   aten::Argument read(PyObject* graph_module, const Placeholder& placeholder);
 
  private:
+  friend std::shared_ptr<aten::Graph> read_graph(ProgramReader& program, PyObject* graph_module,
+                                                 bool autocast);
   // A node's result; `object` where it is a Python object of the graph module.
   struct Result {
     aten::Argument argument;
     py::object object;
   };
   using Environment = std::unordered_map<PyObject*, Result>;
+  // The arguments of a call that is replaced by the body of its sub-graph.
+  struct Inlined {
+    PyObject* node = nullptr;  // the get_attr node of the sub-graph
+    py::object body;
+    std::vector<aten::Argument> settings;  // before the sub-graph
+    std::vector<aten::Argument> operands;
+  };
+  class InlinedScope;
 
   void call(PyObject* node, std::string_view name, PyObject* meta);
   aten::Argument ordered_call(PyObject* node, std::string_view name, PyObject* meta);
   aten::Argument get_item(PyObject* args);
   aten::Argument inline_call(std::string_view name, PyObject* meta, PyObject* args,
                              const CallTarget& target);
+  Inlined inlined_arguments(PyObject* args, const CallTarget& target);
   const Location* locate(std::string_view name, PyObject* meta);
   void get_attribute(PyObject* graph_module, PyObject* node, std::string_view name);
 
   std::vector<aten::Argument> arguments(PyObject* args, PyObject* kwargs, const CallTarget& target);
   aten::Argument argument(PyObject* object);
   aten::Argument argument(PyObject* object, const aten::SchemaType& type);
-  std::shared_ptr<aten::Graph> subgraph(PyObject* graph_module);
-  // `first`: which item of what the FX node gives is the call's first result.
+  // Adds a call's results. `value` is the FX node's meta["val"] or null; `first` is the index in
+  // the FX node's result of the call's first result.
   aten::Argument results(aten::Node* node, PyObject* fx_node, std::string_view name,
                          PyObject* value, int64_t first = 0);
+  aten::Argument several_results(aten::Node* node, PyObject* fx_node, std::string_view name,
+                                 PyObject* value, int64_t first);
+  aten::Argument one_result(aten::Node* node, std::string_view name, PyObject* value);
   void autocast(const CallTarget& target, PyObject* value, std::vector<aten::Argument>& arguments,
                 const Location* location);
 
@@ -92,4 +106,9 @@ class GraphReader {
   bool autocast_ = false;  // inside a region whose casts the captured program leaves out
 };
 
-}  // namespace onnx_native::plugin
+// Reads a graph module by itself: its placeholders are the graph's inputs. `autocast`: it lies in a
+// region whose casts the captured program leaves out.
+std::shared_ptr<aten::Graph> read_graph(ProgramReader& program, PyObject* graph_module,
+                                        bool autocast = false);
+
+}  // namespace onnx_native::fx

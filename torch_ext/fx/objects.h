@@ -6,7 +6,7 @@
 
 #include <string_view>
 
-namespace onnx_native::plugin {
+namespace onnx_native::fx {
 
 namespace py = pybind11;
 
@@ -83,4 +83,4 @@ inline PyObject* entry(PyObject* dict, PyObject* key) {
   return result;
 }
 
-}  // namespace onnx_native::plugin
+}  // namespace onnx_native::fx

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "aten/graph.h"
-#include "plugin/fx_graph_reader.h"
+#include "fx/graph_reader.h"
 
-namespace onnx_native::plugin {
+namespace onnx_native::fx {
 
 // Walks the program's FX graph with the GIL held.
 // wrap_with_set_grad_enabled, wrap_with_autocast and kin are inlined (an autocast region's casts
@@ -15,4 +15,4 @@ namespace onnx_native::plugin {
 std::unique_ptr<aten::Graph> read_exported_program(py::handle exported_program,
                                                    ProgramReader& reader);
 
-}  // namespace onnx_native::plugin
+}  // namespace onnx_native::fx

@@ -1,36 +1,18 @@
-#include "plugin/fx_types.h"
+#include "fx/types.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_symnode.h>
 
-#include <algorithm>
+#include <sstream>
 #include <utility>
 
-namespace onnx_native::plugin {
+#include "aten/torch_types.h"
+
+namespace onnx_native::fx {
 
 const FxObjects& FxObjects::get() {
   static const FxObjects& objects = *new FxObjects();
   return objects;
-}
-
-at::Tensor to_tensor(const TensorData& source) {
-  const TensorData data = current(source);
-  const auto options = at::TensorOptions().dtype(to_scalar_type(data.dtype));
-  if (data.scale) {  // the elements are nowhere yet
-    at::Tensor tensor = at::empty(data.shape, options);
-    auto* to = static_cast<std::byte*>(tensor.mutable_data_ptr());
-    data.stream([&to](std::span<const std::byte> piece) { to = std::ranges::copy(piece, to).out; });
-    return tensor;
-  }
-  if (const auto* weight = dynamic_cast<const aten::TensorWeight*>(weight_of(data))) {
-    return weight->view(data);
-  }
-  void* memory = const_cast<std::byte*>(data.data);
-  auto keep = [owner = data.owner](void*) {};
-  if (data.is_contiguous()) return at::from_blob(memory, data.shape, std::move(keep), options);
-  return at::from_blob(memory, data.shape, data.strides, std::move(keep), options);
 }
 
 namespace {
@@ -108,7 +90,7 @@ aten::Type TypeReader::input_type(PyObject* value) {
 
 aten::Type TypeReader::tensor_type(const at::Tensor& tensor) {
   const c10::ScalarType scalar_type = tensor.scalar_type();
-  const std::optional<DType> dtype = to_dtype(scalar_type);
+  const std::optional<DType> dtype = aten::to_dtype(scalar_type);
   if (!dtype) {
     fail(ErrorKind::unsupported, "ONNX has no element type for ", c10::toString(scalar_type));
   }
@@ -158,4 +140,4 @@ aten::Type TypeReader::type_of(PyObject* value) {
   return type;
 }
 
-}  // namespace onnx_native::plugin
+}  // namespace onnx_native::fx

@@ -1,4 +1,4 @@
-#include "plugin/fx_reader.h"
+#include "fx/reader.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -6,21 +6,23 @@
 #include <utility>
 
 #include "aten/shape_changes.h"
+#include "aten/torch_tensor.h"
 
-namespace onnx_native::plugin {
+namespace onnx_native::fx {
 namespace {
 
 using aten::Argument;
 
-// torch.export.graph_signature, read once.
-struct InputSpec {
+// What a placeholder of the program stands for: an entry of torch.export's graph signature.
+struct ProgramInput {
   enum class Kind { user, parameter, buffer, constant, other };
   Kind kind = Kind::other;
-  bool literal = false;  // a number, string or None that the capture specialised on
+  bool literal = false;  // a number, string or None that the capture specialized on
   std::string target;
 };
 
-struct OutputSpec {
+// What the program does with a result.
+struct ProgramOutput {
   std::string kind;  // "USER_OUTPUT", "BUFFER_MUTATION" ...
   std::string target;
 };
@@ -32,15 +34,15 @@ class Signature {
     const FxObjects& fx = FxObjects::get();
     for (const py::handle item : signature.attr("input_specs")) {
       const std::string kind = item.attr("kind").attr("name").cast<std::string>();
-      InputSpec spec;
+      ProgramInput spec;
       if (kind == "USER_INPUT") {
-        spec.kind = InputSpec::Kind::user;
+        spec.kind = ProgramInput::Kind::user;
       } else if (kind == "PARAMETER") {
-        spec.kind = InputSpec::Kind::parameter;
+        spec.kind = ProgramInput::Kind::parameter;
       } else if (kind == "BUFFER") {
-        spec.kind = InputSpec::Kind::buffer;
+        spec.kind = ProgramInput::Kind::buffer;
       } else if (kind == "CONSTANT_TENSOR") {
-        spec.kind = InputSpec::Kind::constant;
+        spec.kind = ProgramInput::Kind::constant;
       }
       spec.literal = is_a(item.attr("arg").ptr(), fx.constant_argument);
       const py::object target = item.attr("target");
@@ -56,12 +58,12 @@ class Signature {
   }
 
   bool updates(std::string_view buffer) const {
-    return std::ranges::any_of(outputs_, [&](const OutputSpec& output) {
+    return std::ranges::any_of(outputs_, [&](const ProgramOutput& output) {
       return output.target == buffer && output.kind != "USER_INPUT_MUTATION";
     });
   }
 
-  const std::vector<InputSpec>& inputs() const { return inputs_; }
+  const std::vector<ProgramInput>& inputs() const { return inputs_; }
   // Puts the output node's values where they belong.
   void place_outputs(Argument outputs, aten::Graph& graph) const {
     auto* list = std::get_if<Argument::List>(&outputs.value);
@@ -82,8 +84,8 @@ class Signature {
   }
 
  private:
-  std::vector<InputSpec> inputs_;
-  std::vector<OutputSpec> outputs_;
+  std::vector<ProgramInput> inputs_;
+  std::vector<ProgramOutput> outputs_;
 };
 
 }  // namespace
@@ -99,7 +101,7 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
   GraphReader body(reader, *graph);
   size_t next = 0;
 
-  const auto constant = [&](const InputSpec& spec, PyObject* node) -> Argument {
+  const auto constant = [&](const ProgramInput& spec, PyObject* node) -> Argument {
     const py::object users = attribute(node, fx.users);
     if (PyDict_Size(users.ptr()) == 0 && !signature.updates(spec.target)) return {};
     const py::str key(spec.target);
@@ -109,22 +111,23 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
       fail(ErrorKind::invalid_program, "the program holds no tensor for ", spec.target);
     }
     const at::Tensor& held = THPVariable_Unpack(tensor);
-    TensorData data = spec.kind == InputSpec::Kind::constant ? literal_data(held, spec.target)
-                                                             : tensor_data(held, spec.target);
+    TensorData data = spec.kind == ProgramInput::Kind::constant
+                          ? aten::literal_data(held, spec.target)
+                          : aten::tensor_data(held, spec.target);
     return graph->add_constant(spec.target, std::move(data),
-                               spec.kind == InputSpec::Kind::parameter);
+                               spec.kind == ProgramInput::Kind::parameter);
   };
   const auto placeholder = [&](PyObject* node, std::string_view name) -> Argument {
     if (next >= signature.inputs().size()) {
       fail(ErrorKind::invalid_program, "the program's inputs do not match its signature");
     }
-    const InputSpec& spec = signature.inputs()[next++];
+    const ProgramInput& spec = signature.inputs()[next++];
     const py::object meta = attribute(node, fx.meta);
     PyObject* value = entry(meta.ptr(), fx.val);
     switch (spec.kind) {
-      case InputSpec::Kind::other:  // a token or a script object
+      case ProgramInput::Kind::other:  // a token or a script object
         return {};
-      case InputSpec::Kind::user: {
+      case ProgramInput::Kind::user: {
         if (spec.literal) return {};
         aten::Type type = value ? reader.types.input_type(value) : aten::Type();
         return graph->add_input(name, std::move(type));
@@ -140,4 +143,4 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
   return graph;
 }
 
-}  // namespace onnx_native::plugin
+}  // namespace onnx_native::fx

@@ -1,4 +1,4 @@
-#include "plugin/fx_graph_reader.h"
+#include "fx/graph_reader.h"
 
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
@@ -7,14 +7,18 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <map>
+#include <sstream>
 #include <utility>
 
 #include "aten/autocast.h"
 #include "aten/op_facts.h"
 #include "aten/scopes.h"
-#include "plugin/fx_location.h"
+#include "aten/torch_tensor.h"
+#include "aten/torch_types.h"
+#include "fx/location.h"
 
-namespace onnx_native::plugin {
+namespace onnx_native::fx {
 namespace {
 
 using aten::Argument;
@@ -76,7 +80,7 @@ struct Items {
 
 bool is_sequence(PyObject* object) { return PyList_Check(object) || PyTuple_Check(object); }
 
-// What PyLong_As... gave.
+// Checks the result of a PyLong_As... function.
 template <class Number>
 Number converted(Number number, PyObject* object) {
   if (number == -1 && PyErr_Occurred()) {
@@ -110,7 +114,7 @@ std::optional<Argument> literal(PyObject* object) {
   }
   if (THPDtype_Check(object)) {
     const auto type = reinterpret_cast<THPDtype*>(object)->scalar_type;
-    const std::optional<DType> dtype = to_dtype(type);
+    const std::optional<DType> dtype = aten::to_dtype(type);
     if (!dtype) fail(ErrorKind::unsupported, "ONNX has no element type for ", c10::toString(type));
     return Argument(*dtype);
   }
@@ -129,6 +133,25 @@ std::optional<Argument> literal(PyObject* object) {
         aten::memory_format_name(reinterpret_cast<THPMemoryFormat*>(object)->memory_format));
   }
   return std::nullopt;
+}
+
+// The names of a call's results by their indexes: those of the getitem nodes that read them.
+std::map<int64_t, std::string> result_names(PyObject* fx_node, int64_t first) {
+  const FxObjects& fx = FxObjects::get();
+  std::map<int64_t, std::string> names;
+  const py::object users = attribute(fx_node, fx.users);
+  PyObject* user = nullptr;
+  PyObject* unused = nullptr;
+  Py_ssize_t position = 0;
+  while (PyDict_Next(users.ptr(), &position, &user, &unused)) {
+    const py::object target = attribute(user, fx.target);
+    if (target.ptr() != fx.getitem) continue;
+    const py::object args = attribute(user, fx.args);
+    PyObject* index = PyTuple_GET_ITEM(args.ptr(), 1);
+    if (!PyLong_Check(index)) continue;
+    names.try_emplace(integer(index) - first, text(attribute(user, fx.name).ptr()));
+  }
+  return names;
 }
 
 }  // namespace
@@ -193,7 +216,7 @@ void GraphReader::get_attribute(PyObject* graph_module, PyObject* node, std::str
   }
   Result& result = environment_[node];
   if (THPVariable_Check(object.ptr())) {
-    TensorData data = literal_data(THPVariable_Unpack(object.ptr()), name);
+    TensorData data = aten::literal_data(THPVariable_Unpack(object.ptr()), name);
     result.argument = graph_.add_constant(path, std::move(data), false);
   } else {
     result.object = std::move(object);
@@ -286,7 +309,7 @@ Argument GraphReader::get_item(PyObject* args) {
   const auto* list = sequence.get<List>();
   const auto* i = index.get<int64_t>();
   if (!list || !i) {
-    fail(ErrorKind::unsupported, "operator.getitem of something that is no list of results");
+    fail(ErrorKind::unsupported, "operator.getitem of a value that is not a list of results");
   }
   const int64_t size = static_cast<int64_t>(list->size());
   const int64_t position = *i < 0 ? *i + size : *i;
@@ -296,50 +319,65 @@ Argument GraphReader::get_item(PyObject* args) {
   return (*list)[position];
 }
 
+GraphReader::Inlined GraphReader::inlined_arguments(PyObject* args, const CallTarget& target) {
+  const FxObjects& fx = FxObjects::get();
+  Inlined call;
+  for (PyObject* item : Items(args)) {
+    const bool is_node = !call.body && is_a(item, fx.node_type);
+    const auto at = is_node ? environment_.find(item) : environment_.end();
+    if (at != environment_.end() && at->second.object) {
+      call.node = item;
+      call.body = at->second.object;
+    } else {
+      (call.body ? call.operands : call.settings).push_back(argument(item));
+    }
+  }
+  if (!call.body || !is_a(call.body.ptr(), fx.graph_module)) {
+    fail(ErrorKind::unsupported, target.key, " has no graph of its own");
+  }
+  call.operands = aten::body_inputs(*target.higher_order, std::move(call.operands));
+  return call;
+}
+
+// The reader's state inside of a body that is inlined: no values of the nodes around it.
+class GraphReader::InlinedScope {
+ public:
+  explicit InlinedScope(GraphReader& reader)
+      : reader_(reader),
+        environment_(std::exchange(reader.environment_, {})),
+        region_(reader.program_.region),
+        autocast_(reader.autocast_) {}
+  InlinedScope(const InlinedScope&) = delete;
+  InlinedScope& operator=(const InlinedScope&) = delete;
+  ~InlinedScope() {
+    reader_.environment_ = std::move(environment_);
+    reader_.program_.region = region_;
+    reader_.autocast_ = autocast_;
+  }
+
+ private:
+  GraphReader& reader_;
+  Environment environment_;
+  const Location* region_;
+  bool autocast_;
+};
+
 Argument GraphReader::inline_call(std::string_view name, PyObject* meta, PyObject* args,
                                   const CallTarget& target) {
-  const FxObjects& fx = FxObjects::get();
-  const Items items(args);
-  PyObject* body = nullptr;
-  PyObject* body_node = nullptr;
-  std::vector<Argument> operands;
-  std::vector<Argument> settings;
-  for (PyObject* item : items) {
-    if (!body && is_a(item, fx.node_type)) {
-      const auto at = environment_.find(item);
-      if (at != environment_.end() && at->second.object) {
-        body = at->second.object.ptr();
-        body_node = item;
-        continue;
-      }
-    }
-    (body ? operands : settings).push_back(argument(item));
-  }
-  if (!body || !is_a(body, fx.graph_module)) {
-    fail(ErrorKind::unsupported, target.key, " without a graph of its own");
-  }
-  operands = aten::body_inputs(*target.higher_order, std::move(operands));
-  const Location* outer_region = program_.region;
+  const Inlined call = inlined_arguments(args, target);
+  const InlinedScope scope(*this);
   if (target.higher_order->is_region) {
-    const auto subgraph = attribute(body_node, fx.target).cast<std::string>();
+    const auto subgraph = attribute(call.node, FxObjects::get().target).cast<std::string>();
     program_.region = graph_.add_location(aten::in_region(*locate(name, meta), subgraph));
   }
-  Environment outer;
-  std::swap(outer, environment_);
-  const bool outer_autocast = autocast_;
-  autocast_ = aten::autocast_of(*target.higher_order, settings).value_or(autocast_);
+  autocast_ = aten::autocast_of(*target.higher_order, call.settings).value_or(autocast_);
   size_t next = 0;
-  const py::object kept = py::reinterpret_borrow<py::object>(body);
-  Argument result = read(body, [&](PyObject*, std::string_view placeholder) {
-    if (next >= operands.size()) {
+  return read(call.body.ptr(), [&](PyObject*, std::string_view placeholder) {
+    if (next >= call.operands.size()) {
       fail(ErrorKind::invalid_program, target.key, " gives no operand for ", placeholder);
     }
-    return operands[next++];
+    return call.operands[next++];
   });
-  autocast_ = outer_autocast;
-  program_.region = outer_region;
-  std::swap(outer, environment_);
-  return result;
 }
 
 std::vector<Argument> GraphReader::arguments(PyObject* args, PyObject* kwargs,
@@ -383,7 +421,9 @@ Argument GraphReader::argument(PyObject* object) {
            py::str(py::handle(object)).cast<std::string>(), " is used but was never computed");
     }
     if (!at->second.object) return at->second.argument;
-    if (is_a(at->second.object.ptr(), fx.graph_module)) return subgraph(at->second.object.ptr());
+    if (is_a(at->second.object.ptr(), fx.graph_module)) {
+      return read_graph(program_, at->second.object.ptr(), autocast_);
+    }
     fail(ErrorKind::unsupported, "an argument of type ", Py_TYPE(at->second.object.ptr())->tp_name);
   }
   if (is_sequence(object)) {
@@ -433,74 +473,46 @@ Argument GraphReader::argument(PyObject* object, const aten::SchemaType& type) {
   return argument(object);
 }
 
-std::shared_ptr<aten::Graph> GraphReader::subgraph(PyObject* graph_module) {
-  auto graph = std::make_shared<aten::Graph>();
-  GraphReader reader(program_, *graph);
-  reader.autocast_ = autocast_;
-  const FxObjects& fx = FxObjects::get();
-  Argument outputs = reader.read(graph_module, [&](PyObject* node, std::string_view name) {
-    const py::object meta = attribute(node, fx.meta);
-    PyObject* value = entry(meta.ptr(), fx.val);
-    aten::Type type = value ? program_.types.type_of(value) : aten::Type();
-    return graph->add_input(name, std::move(type));
-  });
-  if (auto* list = std::get_if<List>(&outputs.value)) {
-    graph->outputs = std::move(*list);
-  } else {
-    graph->outputs = {std::move(outputs)};
-  }
-  return graph;
-}
-
 Argument GraphReader::results(aten::Node* node, PyObject* fx_node, std::string_view name,
                               PyObject* value, int64_t first) {
-  const FxObjects& fx = FxObjects::get();
-  if (node->schema && node->schema->returns.empty()) return {};
+  const aten::Schema* schema = node->schema;
+  if (schema && schema->returns.empty()) return {};
   if (value && !is_sequence(value)) {
-    if (value == Py_None && !node->schema) return {};
-    return graph_.add_output(node, name, program_.types.type_of(value));
+    if (value == Py_None && !schema) return {};
+    return one_result(node, name, value);
   }
-  if (!value && node->schema && node->schema->returns.size() == 1 &&
-      !node->schema->returns[0].type.list) {
-    return graph_.add_output(node, name, {});
-  }
-  // Several results take the names of the getitem nodes that read them.
-  std::unordered_map<int64_t, std::string> names;
-  const py::object users = attribute(fx_node, fx.users);
-  PyObject* user = nullptr;
-  PyObject* unused = nullptr;
-  Py_ssize_t position = 0;
-  int64_t read = 0;
-  while (PyDict_Next(users.ptr(), &position, &user, &unused)) {
-    const py::object target = attribute(user, fx.target);
-    if (target.ptr() != fx.getitem) continue;
-    const py::object args = attribute(user, fx.args);
-    PyObject* index = PyTuple_GET_ITEM(args.ptr(), 1);
-    if (!PyLong_Check(index)) continue;
-    const int64_t result = integer(index) - first;
-    names.try_emplace(result, text(attribute(user, fx.name).ptr()));
-    read = std::max(read, result + 1);
+  const bool has_one = schema && schema->returns.size() == 1 && !schema->returns[0].type.list;
+  if (!value && has_one) return one_result(node, name, nullptr);
+  return several_results(node, fx_node, name, value, first);
+}
+
+Argument GraphReader::several_results(aten::Node* node, PyObject* fx_node, std::string_view name,
+                                      PyObject* value, int64_t first) {
+  const std::map<int64_t, std::string> names = result_names(fx_node, first);
+  size_t size = node->schema ? node->schema->returns.size() : 0;
+  if (value) {
+    size = Items(value).size();
+  } else if (!names.empty()) {
+    size = std::max(size, static_cast<size_t>(std::max<int64_t>(names.rbegin()->first + 1, 0)));
   }
   List list;
-  const size_t size = value
-                          ? Items(value).size()
-                          : std::max<size_t>(read, node->schema ? node->schema->returns.size() : 0);
   list.reserve(size);
   for (size_t i = 0; i < size; ++i) {
     const auto given = names.find(static_cast<int64_t>(i));
-    const std::string output = given == names.end() ? concat(name, "_", i) : given->second;
-    PyObject* element = value ? Items(value)[i] : nullptr;
-    if (element && is_sequence(element)) {
-      List nested;
-      for (size_t j = 0; j < Items(element).size(); ++j) {
-        nested.push_back(graph_.add_output(node, concat(output, "_", j),
-                                           program_.types.type_of(Items(element)[j])));
-      }
-      list.push_back(std::move(nested));
-    } else {
-      aten::Type type = element ? program_.types.type_of(element) : aten::Type();
-      list.push_back(graph_.add_output(node, output, std::move(type)));
-    }
+    list.push_back(one_result(node, given == names.end() ? concat(name, "_", i) : given->second,
+                              value ? Items(value)[i] : nullptr));
+  }
+  return list;
+}
+
+// A result, or a list of them, with the type of its value; null where that is not known.
+Argument GraphReader::one_result(aten::Node* node, std::string_view name, PyObject* value) {
+  if (!value) return graph_.add_output(node, name, {});
+  if (!is_sequence(value)) return graph_.add_output(node, name, program_.types.type_of(value));
+  List list;
+  const Items items(value);
+  for (size_t i = 0; i < items.size(); ++i) {
+    list.push_back(graph_.add_output(node, concat(name, "_", i), program_.types.type_of(items[i])));
   }
   return list;
 }
@@ -517,4 +529,23 @@ void GraphReader::autocast(const CallTarget& target, PyObject* value,
   if (autocast_) aten::cast_for_autocast(graph_, *target.schema, result, arguments, location);
 }
 
-}  // namespace onnx_native::plugin
+std::shared_ptr<aten::Graph> read_graph(ProgramReader& program, PyObject* graph_module,
+                                        bool autocast) {
+  auto graph = std::make_shared<aten::Graph>();
+  GraphReader reader(program, *graph);
+  reader.autocast_ = autocast;
+  Argument outputs = reader.read(graph_module, [&](PyObject* node, std::string_view name) {
+    const FxObjects& fx = FxObjects::get();
+    const py::object meta = attribute(node, fx.meta);
+    PyObject* value = entry(meta.ptr(), fx.val);
+    return graph->add_input(name, value ? program.types.type_of(value) : aten::Type());
+  });
+  if (auto* list = std::get_if<List>(&outputs.value)) {
+    graph->outputs = std::move(*list);
+  } else {
+    graph->outputs = {std::move(outputs)};
+  }
+  return graph;
+}
+
+}  // namespace onnx_native::fx

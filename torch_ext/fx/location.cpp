@@ -1,9 +1,9 @@
-#include "plugin/fx_location.h"
+#include "fx/location.h"
 
 #include "aten/scopes.h"
 #include "aten/stack_trace.h"
 
-namespace onnx_native::plugin {
+namespace onnx_native::fx {
 namespace {
 
 const std::string& torch_folder() {
@@ -51,4 +51,4 @@ Location read_location(PyObject* meta, std::string_view node_name) {
   return location;
 }
 
-}  // namespace onnx_native::plugin
+}  // namespace onnx_native::fx

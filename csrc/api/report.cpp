@@ -1,0 +1,91 @@
+#include "api/report.h"
+
+#include <map>
+#include <unordered_set>
+#include <utility>
+
+#include "onnx/kernels.h"
+#include "ops/engine/lower.h"
+
+namespace onnx_native {
+namespace {
+
+using Uses = std::map<std::string, OperatorUse>;
+
+void count_operators(const aten::Graph& graph, const std::unordered_set<const aten::Node*>& missing,
+                     Uses& uses) {
+  for (const aten::Node* node : ops::live_nodes(graph)) {
+    for (const auto& argument : node->arguments)
+      if (const auto* body = argument.get<std::shared_ptr<aten::Graph>>())
+        count_operators(**body, missing, uses);
+    std::string op = node->op + (ops::key_of(*node) == ops::Key::complex ? "@complex" : "");
+    OperatorUse& use = uses.try_emplace(op, OperatorUse{.op = op, .supported = true}).first->second;
+    ++use.calls;
+    if (missing.contains(node)) use.supported = false;
+  }
+}
+
+// The operators of live nodes by name, those of sub-graphs included.
+std::vector<OperatorUse> count_operators(
+    const aten::Graph& graph, const std::unordered_set<const aten::Node*>& missing = {}) {
+  Uses uses;
+  count_operators(graph, missing, uses);
+  std::vector<OperatorUse> result;
+  for (auto& [op, use] : uses) result.push_back(std::move(use));
+  return result;
+}
+
+std::vector<std::pair<std::string, int64_t>> count_calls(const onnx::Model& model) {
+  std::map<std::string, int64_t> calls;
+  for (const onnx::Function& function : model.functions) {
+    calls[function.domain + "." + function.name] = 0;
+  }
+  const auto count = [&calls](onnx::Graph& graph) {
+    onnx::for_each_graph(graph, [&calls](const onnx::Graph& part) {
+      for (const onnx::Node* node : part.nodes) {
+        const auto found = calls.find(node->domain + "." + node->op_type);
+        if (found != calls.end()) ++found->second;
+      }
+    });
+  };
+  count(*model.graph);
+  for (const onnx::Function& function : model.functions) count(*function.body);
+  return {calls.begin(), calls.end()};
+}
+
+void warn(std::vector<std::string>& warnings, onnx::Model& model, const State& state,
+          const std::vector<std::string>& unseen) {
+  for (const std::string& node : onnx::missing_kernels(model)) {
+    warnings.push_back("ONNX Runtime's CPU provider has no kernel for " + node +
+                       "\n  hint: cast to float32 around this call, choose another opset, or run "
+                       "the model with another provider");
+  }
+  for (const std::string& name : unseen) {
+    warnings.push_back("no node of the model comes from a module of class " + name +
+                       ", which is to be a function");
+  }
+  for (const aten::Mutation* mutation : state.dropped()) {
+    warnings.push_back("the update of " + std::string(mutation->is_buffer ? "buffer " : "input ") +
+                       mutation->target + " is not part of the ONNX model");
+  }
+}
+
+}  // namespace
+
+std::vector<OperatorUse> used_operators(aten::Graph& graph) {
+  aten::functionalize(graph);
+  const auto missing = ops::missing_operators(graph, ops::Lowerings(ops::op_table()));
+  return count_operators(graph, {missing.begin(), missing.end()});
+}
+
+void describe(ExportReport& report, const aten::Graph& graph, onnx::Model& model, State& state,
+              const std::vector<std::string>& unseen) {
+  report.operators = count_operators(graph);
+  report.aten_nodes = static_cast<int64_t>(ops::live_nodes(graph).size());
+  report.onnx_nodes = static_cast<int64_t>(model.graph->nodes.size());
+  report.functions = count_calls(model);
+  report.state = state.take();
+  warn(report.warnings, model, state, unseen);
+}
+
+}  // namespace onnx_native

@@ -1,0 +1,98 @@
+"""What dynamic_shapes and dynamic_axes say, read the same way for every kind of program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from onnx_native import _inputs, _jit, _shapes
+from torch.export import Dim
+
+
+@pytest.mark.parametrize(
+    ("entry", "varies"),
+    [
+        *(("n", True), (Dim("n"), True), (Dim.DYNAMIC, True), (Dim.AUTO, True)),
+        *((Dim.STATIC, False), (3, False), (None, False), ({}, False)),
+    ],
+)
+def test_entries_that_vary(entry: Any, varies: bool) -> None:
+    assert _shapes.varies(entry) == varies
+
+
+class TwoArguments(torch.nn.Module):
+    def forward(self, x: torch.Tensor, xs: list[torch.Tensor], n: int = 3) -> torch.Tensor:
+        return x + xs[0] + xs[1] * n
+
+
+EXAMPLE = (torch.ones(2, 3), [torch.ones(2, 3), torch.ones(2, 3)], 4)
+ROWS = {0: "rows"}
+
+
+def script_sizes(shapes: Any) -> list[Any]:
+    specs = _jit.Inputs(torch.jit.script(TwoArguments()), EXAMPLE, None, shapes).specs
+    return [specs[0][3], *(element[3] for element in specs[1][2]), specs[2][0]]
+
+
+def test_names_axes_and_numbers_of_scripts() -> None:
+    assert script_sizes((ROWS, [None, {1: Dim.AUTO}], "n")) == [
+        *(["rows", 3], [2, 3], [2, "xs_1_dim_1"], "int")
+    ]
+    assert script_sizes({"xs": [(Dim("a"), None), {-1: "b"}]}) == [
+        *([2, 3], ["a", 3], [2, "b"], "literal")
+    ]
+    assert script_sizes(None) == [[2, 3], [2, 3], [2, 3], "literal"]
+
+
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        ({"y": ROWS}, r"dynamic_shapes names \['y'\], forward's arguments are \['x', 'xs', 'n'\]"),
+        ((ROWS,), r"dynamic_shapes has 1 entries for \['x', 'xs', 'n'\]"),
+        ((None, [ROWS], None), "for xs, which has 2 elements: write a list with an entry for each"),
+        ((None, ROWS, None), "for xs, which has 2 elements: write a list with an entry for each"),
+        (({2: "n"}, None, None), "an entry for axis 2 of x, which has 2 dimensions"),
+        (({-3: "n"}, None, None), "an entry for axis -3 of x, which has 2 dimensions"),
+        ((("a", "b", "c"), None, None), "an entry for axis 2 of x, which has 2 dimensions"),
+    ],
+)
+def test_shapes_that_match_no_script(shapes: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        script_sizes(shapes)
+
+
+def test_keys_that_no_dict_of_a_script_has() -> None:
+    with pytest.raises(ValueError, match=r"for d, which is a dict with the keys \['a'\]"):
+        _shapes.elements({"a": torch.ones(2)}, {"b": ROWS}, "d")
+
+
+def test_strings_are_names_for_modules() -> None:
+    prepared = _inputs.prepare(TwoArguments(), EXAMPLE, None, (ROWS, [("n", 3), None], "n"))
+    assert prepared is not None
+    assert prepared.dynamic_shapes == ({0: Dim.DYNAMIC}, [(Dim.DYNAMIC, 3), None], Dim.DYNAMIC)
+    assert prepared.specs == [ROWS, ("n", 3), None, "n"]
+
+
+@pytest.mark.parametrize(
+    "shapes", [(ROWS,), {"x": ROWS}, (ROWS, [None], None), (ROWS, {0: None}, None)]
+)
+def test_torch_export_explains_shapes_that_match_no_module(shapes: Any) -> None:
+    assert _inputs.prepare(TwoArguments(), EXAMPLE, None, shapes) is None
+
+
+def test_shapes_without_arguments() -> None:
+    named = (None, Dim("n"))
+    shapes, specs = _shapes.without_arguments({"x": ROWS, "xs": [named, None]})
+    assert shapes["x"] == {0: Dim.DYNAMIC}
+    assert [spec for spec in specs if spec] == [ROWS, named]
+    assert _shapes.without_arguments({"x": {0: Dim.AUTO}}) == ({"x": {0: Dim.AUTO}}, [])
+    assert _shapes.without_arguments(None) == (None, [])
+
+
+def test_axes_of_scripts() -> None:
+    axes: Any = {"image": [0, 1], "y": {0: "n"}, "out": {0: "n"}}
+    assert _shapes.from_dynamic_axes(axes, ["image"], ["x", "y"]) == {
+        "x": {0: "image_dim_0", 1: "image_dim_1"},
+        "y": {0: "n"},
+    }
