@@ -480,8 +480,9 @@ class Functionalizer {
     const bool is_out = target.argument->is_out;
     Type type = is_out && result && result->type.shape ? result->type : old->type;
     const bool resizes = is_out && type.shape && old->type.shape && *type.shape != *old->type.shape;
-    if (resizes && target.tensor->view)
-      fail_unsupported(node, "an out= argument that is a view and is resized");
+    if (resizes &&
+        (target.tensor->view || std::ranges::count(views_, target.tensor, &View::base) > 0))
+      fail_unsupported(node, "an out= argument that is resized, and is a view or has views");
     if (!result) target.result = graph_.add_value(target.tensor->names.front()->name, type);
     target.result->type = type;
     target.computed = target.result;

@@ -141,3 +141,15 @@ def test_results_of_nested_branches_share_memory(result, write, verdict):
     assert outcome.verdict == verdict, outcome.message
     if verdict == REFUSED:
         assert "it depends on data whether" in outcome.message
+
+
+def test_resized_out_argument_with_a_view():
+    scalar, vector = Input("y", "float32", []), Input("x", "float32", [2])
+    out = Input("z", "float32", [])
+    made = program("v", vector, scalar, out)
+    made.body = ["v = z.reshape(1)", "torch.add(x, y, out=z)"]
+    with Capture() as capture:
+        for route in ("traced", "scripted"):
+            outcome = judge(made, route, capture)
+            assert outcome.verdict == REFUSED, outcome
+            assert "is resized" in outcome.message
