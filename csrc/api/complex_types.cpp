@@ -20,7 +20,7 @@ bool makes_complex(const aten::Node& node) {
   return asked && *asked;
 }
 
-// The dtype of `aten::to.other` and the like.
+// Returns the dtype that `aten::to.other` and similar calls convert to.
 std::optional<DType> dtype_of_other(const aten::Node& node) {
   const int at = node.schema->index("other");
   if (at < 0 || aten::kind_of(*node.schema) != aten::ViewKind::to) return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<DType> dtype_of_other(const aten::Node& node) {
   return other ? std::optional(other->type.dtype) : std::nullopt;
 }
 
-// The common dtype of the tensors of floats and complex numbers; without any, the default dtype.
+// Returns the promoted dtype of the float and complex tensors; the default dtype if there are none.
 DType common_dtype(const std::vector<const aten::Value*>& tensors) {
   aten::ResultType common;
   for (const aten::Value* tensor : tensors) {

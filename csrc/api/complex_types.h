@@ -1,4 +1,4 @@
-// Complex dtypes of results, for programs that do not record them.
+// Complex result dtypes, for programs that do not record them.
 #pragma once
 
 #include <cstddef>
@@ -7,8 +7,9 @@
 
 namespace onnx_native {
 
-// The dtype of a result of a call with complex tensors or complex results, as its arguments decide;
-// undefined for other calls. Results that can only be bools or integers have a complex one here.
+// Returns the dtype that the arguments imply for a result of a call with complex tensors or
+// results; `undefined` for other calls. Returns a complex dtype even for results that are always
+// bool or integer.
 DType recorded_dtype(const aten::Node& node, size_t result);
 
 }  // namespace onnx_native

@@ -1,4 +1,4 @@
-// What every entry point of the C++ API does around its work.
+// The wrapper around every entry point of the C++ API.
 #pragma once
 
 #include <c10/util/Exception.h>
@@ -9,10 +9,10 @@
 
 namespace onnx_native {
 
-// Throws ExportError when PyTorch is not the version that this library was built for.
+// Throws ExportError if the running PyTorch is not the version that this library was built for.
 void check_torch_version();
 
-// Runs `work`; whatever it throws is an ExportError.
+// Runs `work` and converts every exception that it throws to ExportError.
 template <class Work>
 auto entry(const Work& work) {
   try {

@@ -13,7 +13,7 @@
 namespace onnx_native {
 namespace {
 
-// Adds the seconds of each stage to the report.
+// Adds the duration of each stage to the report.
 class Stopwatch {
  public:
   explicit Stopwatch(ExportReport* report) : report_(report) {}
@@ -35,7 +35,7 @@ void check_opset(int64_t opset) {
          " to ", onnx::newest_opset());
 }
 
-// The ONNX model of a functional program, before any pass.
+// Lowers a functional program to an ONNX model, without any pass.
 std::unique_ptr<onnx::Model> lower(aten::Graph& graph, const ExportOptions& options,
                                    const ops::Lowerings& lowerings, State& state) {
   const std::vector<aten::Argument> results = graph.outputs;
@@ -57,8 +57,8 @@ std::unique_ptr<onnx::Model> lower(aten::Graph& graph, const ExportOptions& opti
   return model;
 }
 
-// Optimizes the model, expresses it in its opset and names its values. Returns the classes of
-// modules that were to be functions, but that no node comes from.
+// Optimizes the model, rewrites it for its opset and names its values. Returns the module classes
+// that the user asked to turn into functions, but that no node comes from.
 std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& options, bool verify) {
   passes::run(model, options.optimize, verify);
   passes::express_in_opset(model, options.opset);

@@ -17,36 +17,37 @@
 
 namespace onnx_native {
 
-// What an export inside a Python process has beyond the user's options.
+// Options of an export inside a Python process, in addition to the user's.
 struct PipelineOptions {
-  bool verify = false;  // check the graph after lowering and after each pass
+  bool verify = false;  // verify the graph after lowering and after each pass
   ops::ForeignLowerings* foreign = nullptr;
 };
 
-// What an export did, for the report.
+// Data about a finished export, for the report.
 struct ExportReport {
   std::vector<std::pair<std::string, double>> seconds;  // stage -> seconds
   std::vector<std::string> warnings;                    // for the user
   int64_t aten_nodes = 0;
   int64_t onnx_nodes = 0;
   std::vector<StateTensor> state;
-  std::vector<std::pair<std::string, int64_t>> functions;  // of the model, and how often called
-  std::vector<OperatorUse> operators;                      // of live nodes, by name
-  std::map<std::string, std::string> fallbacks;  // operator -> the safety net that lowered it
-  WeightReads reads;  // the weights whose elements decided how the model looks
+  std::vector<std::pair<std::string, int64_t>> functions;  // name in the model -> number of calls
+  std::vector<OperatorUse> operators;                      // of live nodes, sorted by name
+  std::map<std::string, std::string> fallbacks;  // operator -> the fallback that lowered it
+  WeightReads reads;  // the weights whose elements affect the exported graph
 };
 
 inline constexpr int64_t kMinOpset = 12;
-// Lowerings and passes write the nodes of this opset at least; older opsets are made of them.
+// Lowerings and passes emit nodes of at least this opset; express_in_opset rewrites them for older
+// ones.
 inline constexpr int64_t kMinLoweringOpset = 18;
 
-// Lowers the program (functionalizing it in place). The model refers to the graph's weights and
-// locations: `graph` must outlive it.
+// Functionalizes the program in place and lowers it. The model refers to the graph's weights and
+// locations, so `graph` must outlive it.
 std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOptions& options,
                                           const PipelineOptions& pipeline = {},
                                           ExportReport* report = nullptr);
 
-// The operators that the program's outputs need. Functionalizes it in place.
+// Returns the operators that the program's outputs need. Functionalizes the program in place.
 std::vector<OperatorUse> used_operators(aten::Graph& graph);
 
 }  // namespace onnx_native

@@ -1,4 +1,4 @@
-// Programs in files.
+// Reads programs from files.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 namespace onnx_native {
 
-// The program in a file; what kind of file it is, its content tells.
+// Reads the program in a file; detects the format from the contents.
 std::unique_ptr<aten::Graph> read_file(const std::filesystem::path& path,
                                        const ExportOptions& options);
 

@@ -48,13 +48,13 @@ std::optional<Number> parse_number(std::string_view text) {
 std::optional<InputSpec::Constant> parse_constant(std::string_view word) {
   if (word == "none") return std::monostate();
   if (word == "true" || word == "false") return word == "true";
-  if (word.empty() || is_letter(word.front())) return std::nullopt;  // "inf" is no number here
+  if (word.empty() || is_letter(word.front())) return std::nullopt;  // "inf" is not a number here
   if (const auto number = parse_number<int64_t>(word)) return *number;
   if (const auto number = parse_number<double>(word)) return *number;
   return std::nullopt;
 }
 
-// Recursive descent over the text of one argument.
+// A recursive-descent parser for the text of one input.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -79,7 +79,7 @@ class Parser {
          "; an input is written as 'x:float32[batch,3,224,224]'");
   }
 
-  // The next character that is no space; 0 at the end.
+  // Returns the next character that is not a space; 0 at the end.
   char peek() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
     return at_ < text_.size() ? text_[at_] : '\0';
@@ -95,7 +95,7 @@ class Parser {
     at_ = std::min(text_.find_first_of(":,[](){}'", at_), text_.size());
     return trimmed(text_.substr(start, at_ - start));
   }
-  // After the opening bracket, up to and with the closing one.
+  // Parses a list of items from after the opening bracket through the closing one.
   template <typename Item>
   void items(char close, const Item& item) {
     if (take(close)) return;

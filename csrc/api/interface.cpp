@@ -7,7 +7,7 @@
 namespace onnx_native {
 namespace {
 
-// A result of the program. Its floats that are no tensors are of the default dtype, as in
+// Lowers a result of the program. A float that is not a tensor gets the default dtype, as in
 // torch.as_tensor.
 Value output_value(Builder& builder, ops::Lowerer& lowerer, const aten::Argument& output) {
   const ops::Lowered lowered = lowerer.lowered(output);
@@ -17,7 +17,7 @@ Value output_value(Builder& builder, ops::Lowerer& lowerer, const aten::Argument
   return is_number ? builder.cast(lowered.value, aten::default_dtype()) : lowered.value;
 }
 
-// The values that outputs need.
+// Returns the values that outputs need.
 std::unordered_set<const aten::Value*> used_values(const aten::Graph& graph) {
   std::unordered_set<const aten::Value*> used;
   const auto use = [&used](const aten::Value* value) { used.insert(value); };
@@ -62,7 +62,7 @@ void add_inputs(Builder& builder, ops::Environment& environment, const aten::Gra
       environment[input] = value;
     }
   }
-  // Plain symbols first: an expression needs them only where no tensor has it.
+  // Bind tensor sizes last: if a symbol is an input itself, its value comes from that input.
   for (Value input : main.inputs) builder.bind_sizes(input);
 }
 

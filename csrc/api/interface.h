@@ -1,4 +1,4 @@
-// The model's inputs and outputs, made of the program's.
+// Builds the model's inputs and outputs from the program's.
 #pragma once
 
 #include <string>
@@ -13,22 +13,22 @@
 
 namespace onnx_native {
 
-// Makes the model's inputs of the program's, under the user's names, and binds their sizes.
+// Adds the program's inputs to the model under the user's names, and binds their sizes.
 void add_inputs(Builder& builder, ops::Environment& environment, const aten::Graph& graph,
                 const ExportOptions& options);
 
-// Makes initializers of the constants that outputs need, unless they are in the environment.
+// Adds initializers for the constants that outputs need, unless the environment has them.
 void add_constants(Builder& builder, ops::Environment& environment, const aten::Graph& graph);
 
-// Results become graph outputs: an input, a weight or a value that is an output already goes
-// through an Identity, so that each output has a name of its own.
+// Adds results as graph outputs. An input, a weight or a value that is already an output goes
+// through an Identity, so that each output has its own name.
 class Outputs {
  public:
   Outputs(Builder& builder, const std::vector<std::string>& names)
       : builder_(builder), names_(names) {}
 
-  // A result of the program, which the user may have named; results that are no values are left
-  // out.
+  // Adds a result of the program, under the user's name if there is one. Skips results that are not
+  // values.
   void add(ops::Lowerer& lowerer, const aten::Argument& result);
   void add_named(Value value, std::string_view name);
 

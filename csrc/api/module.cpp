@@ -43,7 +43,7 @@ std::unique_ptr<aten::Graph> read_module_file(const std::filesystem::path& path,
   } catch (const c10::Error& error) {
     fail(ErrorKind::invalid_program, path.string(),
          " is not a readable TorchScript file: ", error.what_without_backtrace());
-  } catch (const std::exception& error) {  // of source text that does not compile, for one
+  } catch (const std::exception& error) {  // for example, source that does not compile
     fail(ErrorKind::invalid_program, path.string(),
          " is not a readable TorchScript file: ", error.what());
   }

@@ -1,4 +1,4 @@
-// TorchScript programs: modules in memory and in files.
+// Reads TorchScript modules, in memory or from files.
 #pragma once
 
 #include <filesystem>
@@ -14,13 +14,13 @@ struct Module;
 
 namespace onnx_native {
 
-// The program in `options.method` of a module, for inputs such as `options.inputs`.
+// Reads the program in `options.method` of a module, for inputs described by `options.inputs`.
 std::unique_ptr<aten::Graph> read_module(const torch::jit::Module& module,
                                          const ExportOptions& options);
-// The same of a function that is no method.
+// The same for a function that is not a method.
 std::unique_ptr<aten::Graph> read_function(const torch::jit::Function& function,
                                            const ExportOptions& options);
-// The program in a file of torch.jit.save.
+// Reads the program in a file that torch.jit.save wrote.
 std::unique_ptr<aten::Graph> read_module_file(const std::filesystem::path& path,
                                               const ExportOptions& options);
 

@@ -1,4 +1,4 @@
-// What a Program owns.
+// The data that a Program owns.
 #pragma once
 
 #include <functional>
@@ -11,16 +11,16 @@
 namespace onnx_native {
 
 struct ProgramContents {
-  // The program and the calls that foreign lowerings decomposed: they own the weights and the
-  // locations to which the model refers.
+  // The program, and the calls that foreign lowerings decomposed. They own the weights and
+  // locations that the model refers to.
   std::unique_ptr<aten::Graph> graph;
   std::vector<std::shared_ptr<aten::Graph>> decomposed;
   std::unique_ptr<onnx::Model> model;
   ExportReport report;
 };
 
-// Exports the program that `read` returns. The report has the weights whose elements `read` looked
-// at, and how long it took.
+// Exports the program that `read` returns. The report includes the time that `read` took and the
+// weights that it read.
 Program export_program(const std::function<std::unique_ptr<aten::Graph>()>& read,
                        const ExportOptions& options, const PipelineOptions& pipeline = {});
 

@@ -25,7 +25,7 @@ void count_operators(const aten::Graph& graph, const std::unordered_set<const at
   }
 }
 
-// The operators of live nodes by name, those of sub-graphs included.
+// Counts the operators of live nodes, including those of sub-graphs; sorted by name.
 std::vector<OperatorUse> count_operators(
     const aten::Graph& graph, const std::unordered_set<const aten::Node*>& missing = {}) {
   Uses uses;

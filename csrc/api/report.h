@@ -1,4 +1,4 @@
-// What an export did, in numbers and warnings.
+// Fills in the report of an export: numbers and warnings.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace onnx_native {
 
-// Describes a finished export. `unseen`: classes of modules that were to be functions of the model
-// and of which it has no node.
+// Describes a finished export. `unseen`: the module classes that the user asked to turn into
+// functions, but that no node comes from.
 void describe(ExportReport& report, const aten::Graph& graph, onnx::Model& model, State& state,
               const std::vector<std::string>& unseen);
 

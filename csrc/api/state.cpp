@@ -18,7 +18,7 @@ void check_shape(const aten::Mutation& mutation, const aten::Constant& constant)
          ": what is state must keep its shape");
 }
 
-// Makes an input of a buffer.
+// Adds a buffer as an input of the model.
 StateTensor buffer_input(Builder& builder, ops::Environment& environment,
                          const aten::Constant& constant) {
   const std::string& name = constant.value->name;

@@ -12,18 +12,19 @@
 
 namespace onnx_native {
 
-// What of the program's updates the user wants in the model. The graph must outlive it.
+// Selects the program's updates that the user wants in the model. The graph must outlive it.
 class State {
  public:
-  // Throws ExportError(invalid_argument) when the program does not update what the user names.
+  // Throws ExportError(invalid_argument) if the user names a buffer or input that the program does
+  // not update.
   State(const aten::Graph& graph, const StateOptions& options);
 
   const std::vector<const aten::Mutation*>& kept() const { return kept_; }
   const std::vector<const aten::Mutation*>& dropped() const { return dropped_; }
 
-  // Makes inputs of the buffers, after the user's.
+  // Adds the buffers as inputs, after the user's inputs.
   void add_inputs(Builder& builder, ops::Environment& environment, const aten::Graph& graph);
-  // Makes outputs of the new values, after the user's.
+  // Adds the new values as outputs, after the user's outputs.
   void add_outputs(Builder& builder, ops::Lowerer& lowerer, Outputs& outputs);
 
   std::vector<StateTensor> take() { return std::move(tensors_); }

@@ -1,4 +1,4 @@
-// Whether the PyTorch in this process is the one that this library was built for.
+// Checks that the running PyTorch is the version that this library was built for.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace onnx_native {
 
-// Empty when PyTorch's major.minor is ours; else what to tell the user. A library built for another
-// version would load and give wrong results: interned symbols have other numbers there. Takes what
-// `aoti_torch_abi_version()` returned.
+// Returns an empty string if PyTorch's major.minor matches, otherwise a message for the user. With
+// another version the library would load and give wrong results, because interned symbols have
+// other numbers there. `running` is the result of `aoti_torch_abi_version()`.
 std::string torch_version_problem(uint64_t running);
-// The same, for the PyTorch in this process.
+// The same for the PyTorch in this process.
 std::string torch_version_problem();
 
 }  // namespace onnx_native

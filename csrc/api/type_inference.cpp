@@ -18,8 +18,8 @@ using Kind = aten::Type::Kind;
 
 using aten::for_each_value;
 
-// How many results the lowering is told of: elements of lists only where they are those of an
-// argument.
+// Returns the number of results that the lowering sees: for a list result, the length of a list in
+// the first argument, or 0.
 size_t told_results(const aten::Node& node, bool list) {
   if (!list) return node.schema->returns.size();
   const auto* elements =
@@ -27,7 +27,7 @@ size_t told_results(const aten::Node& node, bool list) {
   return elements ? elements->size() : 0;
 }
 
-// The shape that resize_ and resize_as_ give their argument.
+// Returns the new shape of the argument of resize_ or resize_as_.
 std::optional<Shape> resized_shape(const aten::Node& node) {
   if (node.schema->name == "aten::resize_as_") {
     const aten::Value* other = node.arguments[1].as_value();
@@ -58,7 +58,7 @@ struct LoweringTypes::State {
     return model;
   }
 
-  // Gives the values of a call's arguments to the Builder; false when a type is not known.
+  // Binds the values of a call's arguments in the environment; returns false if a type is unknown.
   bool bind_arguments(const aten::Node& node) {
     bool known = true;
     for (const aten::Argument& argument : node.arguments) {
@@ -83,7 +83,7 @@ struct LoweringTypes::State {
     return add_input(value);
   }
 
-  // What nothing is known of but the type.
+  // Adds an opaque input of the value's type; returns false if the type is unknown.
   bool add_input(const aten::Value& value) {
     const aten::Type type = ops::lowered_type(value.type);
     ops::Environment& environment = lowerer.environment();
@@ -122,8 +122,8 @@ struct LoweringTypes::State {
     for (std::string& name : dim.symbols()) symbols.insert(std::move(name));
   }
 
-  // A lowering may give a result sizes that are expressions of a size that it computes itself. To
-  // the program they are new sizes: it can ask a tensor for them, not for what is inside.
+  // Replaces sizes that depend on symbols internal to a lowering with fresh symbols. The program
+  // can read a size from a tensor, but not from inside a lowering.
   void name_sizes(const ops::Results& lowered) {
     std::vector<Value> tensors;
     for (const ops::Lowered& result : lowered) {
@@ -148,7 +148,7 @@ struct LoweringTypes::State {
     }
   }
 
-  // Tensors that may share memory, found by any of them.
+  // Returns the group of tensors that may share memory with this one.
   std::vector<const aten::Value*>& group_of(const aten::Value* value) {
     const auto [at, inserted] = groups.try_emplace(value, nullptr);
     if (inserted) {
@@ -169,7 +169,7 @@ struct LoweringTypes::State {
     }
   }
 
-  // Their elements are known no more.
+  // Invalidates the contents of a written tensor and its aliases.
   void forget(const aten::Value* written) {
     for (const aten::Value* value : group_of(written)) {
       const ops::Environment& environment = lowerer.environment();
@@ -209,7 +209,7 @@ struct LoweringTypes::State {
     if (!bind_arguments(node)) return unknown(node);
     const bool list =
         node.schema && node.schema->returns.size() == 1 && node.schema->returns[0].type.list;
-    // Some lowerings ask what the program has recorded of their results.
+    // Some lowerings read the recorded dtypes of their results.
     aten::Node asked = node;
     std::vector<aten::Value> recorded;
     if (node.schema) recorded.resize(told_results(node, list));
@@ -236,7 +236,7 @@ struct LoweringTypes::State {
     return types;
   }
 
-  // An in-place call: its results are what it writes to, or new views of that.
+  // Infers the results of a mutable call: the written arguments, or new views of them.
   std::vector<aten::Type> infer_write(const aten::Node& node) {
     const aten::FunctionalSchema& functional = functional_of(*node.schema);
     std::vector<aten::Type> types;
@@ -279,7 +279,7 @@ struct LoweringTypes::State {
     return types;
   }
 
-  // A tensor given as out= gets another shape, but keeps its dtype.
+  // An out argument takes the new shape, but keeps its dtype.
   static void keep_dtypes(const aten::Node& node, std::vector<aten::Type>& types) {
     for (size_t i = 0; i < node.schema->arguments.size(); ++i) {
       const aten::SchemaArgument& argument = node.schema->arguments[i];
@@ -302,7 +302,7 @@ struct LoweringTypes::State {
     return at->second;
   }
 
-  // Enters what the last calls' results share: they have results by now.
+  // Records the aliases that the last calls created, whose results exist by now.
   void note_shared() {
     for (const aten::Node* node : std::exchange(shared, {})) {
       for (const aten::Argument& argument : node->arguments) {
@@ -321,20 +321,20 @@ struct LoweringTypes::State {
   std::unordered_map<const aten::Node*, ops::Results> results;
   std::unordered_map<const aten::Value*, std::shared_ptr<std::vector<const aten::Value*>>> groups;
   std::unordered_map<const aten::Schema*, aten::FunctionalSchema> functional;
-  std::vector<const aten::Node*> shared;    // calls that made views, not entered in groups yet
-  std::unordered_set<std::string> symbols;  // of sizes that the program has seen
+  std::vector<const aten::Node*> shared;    // calls whose aliases are not recorded yet
+  std::unordered_set<std::string> symbols;  // of sizes that the program can read
 };
 
 namespace {
 
-// Whether the call makes a number of a tensor.
+// Returns true if the call reads a number from a tensor.
 bool takes_element(const aten::Node& node) {
   return node.op == "aten::item" || node.op == "aten::_local_scalar_dense" ||
          node.op == "aten::Int.Tensor" || node.op == "aten::IntImplicit" ||
          node.op == "aten::ScalarImplicit";
 }
 
-// Records a read of the weights that the elements of a small tensor follow from.
+// Records a read of the weights that a small tensor's elements depend on.
 void note_sources(const onnx::Value& value) {
   std::vector<const onnx::Value*> open{&value};
   std::unordered_set<const onnx::Value*> seen;
@@ -358,7 +358,7 @@ LoweringTypes::~LoweringTypes() = default;
 std::vector<aten::Type> LoweringTypes::infer(const aten::Node& node) {
   std::vector<aten::Type> types;
   {
-    // Only what decides how the program is read counts; the export itself reads the rest again.
+    // Record only reads that affect how the program is read; the export records its own reads.
     const ReadScope unrecorded(nullptr);
     state_->note_shared();
     if (node.schema && node.schema->is_mutable()) return state_->infer_write(node);

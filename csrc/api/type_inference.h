@@ -1,4 +1,4 @@
-// Types of ATen calls' results, by lowering each call into a graph that is thrown away.
+// Infers the result types of ATen calls by lowering each call into a scratch graph.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace onnx_native {
 
-// Knows no types where the op table has no lowering: check_operators names those operators later.
-// Owns the graph; values and nodes that it was given must outlive it.
+// Returns unknown types for operators without a lowering; check_operators reports these later. Owns
+// the scratch graph. The values and nodes passed in must outlive it.
 class LoweringTypes : public readers::jit::TypeInference {
  public:
   explicit LoweringTypes(ops::Lowerings lowerings, int64_t opset);

@@ -1,4 +1,4 @@
-// The weights of an exported program, for an owner who looks at them or replaces them.
+// Access to the weights of an exported program, to read or replace them.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@ namespace onnx_native {
 
 class Program;
 
-// The bytes of all weights.
+// Returns the total size of all weights in bytes.
 int64_t weight_bytes(const Program& program);
 
-// A model's bytes without its weights, and these with their names: the model refers to them by
-// their places in this list. They live as long as the Program.
+// A model's bytes without its weights, and the weights with their names. The model refers to
+// weights by their index in this list. They live as long as the Program.
 struct SeparateWeights {
   std::string model;
   std::vector<std::pair<std::string, const TensorData*>> weights;
 };
 SeparateWeights serialize_without_weights(const Program& program, bool metadata);
 
-// Throws ExportError(invalid_argument) when a weight has changed that decided how the model looks.
+// Throws ExportError(invalid_argument) if a weight changed whose values affect the exported graph.
 void check_reads(const Program& program);
 
-// Gives weights new elements, by the names that they have in the module; returns the names that the
-// program has. All or none: throws ExportError(invalid_argument) with the name of one that differs
-// in dtype or shape, or whose values decided how the model looks.
+// Replaces the elements of weights, by their names in the module; returns the names that the
+// program has. Changes all or none: throws ExportError(invalid_argument) with the name of a weight
+// that differs in dtype or shape, or whose values affect the exported graph.
 std::vector<std::string> set_weights(const Program& program,
                                      const std::map<std::string, at::Tensor>& tensors);
 

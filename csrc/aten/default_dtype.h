@@ -1,15 +1,15 @@
-// The floating dtype that programs mean where they name none.
+// The default floating-point dtype.
 #pragma once
 
 #include "base/dtype.h"
 
 namespace onnx_native::aten {
 
-// That of the innermost DefaultDType scope of this thread; without one, torch's own
+// Returns the dtype of this thread's innermost DefaultDType scope; without one, torch's own default
 // (torch.set_default_dtype).
 DType default_dtype();
 
-// Sets the default dtype of this thread while it lives.
+// Sets the default dtype of this thread while in scope.
 class DefaultDType {
  public:
   explicit DefaultDType(DType dtype);

@@ -1,11 +1,11 @@
-// Removes the calls that a functional program does not need.
+// Dead code elimination for functional programs.
 #pragma once
 
 #include "aten/graph.h"
 
 namespace onnx_native::aten {
 
-// Drops the calls whose results nothing uses, except for those that may have effects.
+// Drops calls whose results are unused, except for calls that may have side effects.
 void drop_unused(Graph& graph);
 
 }  // namespace onnx_native::aten

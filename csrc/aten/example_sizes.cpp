@@ -16,7 +16,7 @@ bool was_one(const Dim& dim, const Hints& hints) {
   return value.equals(1);
 }
 
-// The axes that a squeeze names; nullopt: all.
+// Returns the axes that a squeeze names; nullopt means all axes.
 std::optional<std::vector<int64_t>> squeezed_axes(const Node& node) {
   if (node.arguments.size() < 2) return std::nullopt;
   std::vector<int64_t> axes;

@@ -1,4 +1,4 @@
-// What the sizes of the example inputs say of a program.
+// Checks that depend on the sizes of the example inputs.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace onnx_native::aten {
 
-// What symbols stood for in the example, where a reader knows it.
+// The values that symbols had in the example, if the reader knows them.
 using Hints = std::unordered_map<std::string, int64_t>;
 
 // Throws ExportError(unsupported) for a squeeze of a dynamic dimension whose size was 1 in the
-// example: the program would keep the dimension for the very inputs that it was captured with.
+// example: the exported program would keep the dimension even for the example inputs.
 void check_squeezes(const Graph& graph, const Hints& hints);
 
 }  // namespace onnx_native::aten

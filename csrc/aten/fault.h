@@ -1,4 +1,4 @@
-// Errors that name a call of the program.
+// Errors that name a call in the program.
 #pragma once
 
 #include <string>
@@ -8,14 +8,14 @@
 
 namespace onnx_native::aten {
 
-// Describes a fault of a call: the cause, the types of its arguments and its place in the user's
-// program.
+// Returns a fault with the cause, the call, the types of its arguments and its location in the
+// user's program.
 Fault fault_at(const Node& node, std::string cause);
 
-// Adds the call and its place to an error that does not name one yet.
+// Adds the call and its location to an error that names no call yet.
 void add_place(ExportError& error, const Node& node);
 
-// Throws ExportError(unsupported) with the call and its place in the user's program.
+// Throws ExportError(unsupported) with the call and its location in the user's program.
 [[noreturn]] void fail_unsupported(const Node& node, std::string cause);
 
 }  // namespace onnx_native::aten

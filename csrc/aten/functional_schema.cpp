@@ -11,7 +11,7 @@
 #include "aten/result_type.h"
 #include "aten/visit.h"
 
-// What ATen writes but does not return.
+// Functional forms that ATen lacks.
 TORCH_LIBRARY_FRAGMENT(onnx_native, library) {
   library.def("fill_diagonal(Tensor self, Scalar fill_value, bool wrap=False) -> Tensor");
 }
@@ -19,7 +19,7 @@ TORCH_LIBRARY_FRAGMENT(onnx_native, library) {
 namespace onnx_native::aten {
 namespace {
 
-// aten::add_ -> aten::add, aten::__ior__ -> aten::__or__; the name itself where it marks nothing.
+// Maps aten::add_ to aten::add and aten::__ior__ to aten::__or__; returns other names unchanged.
 std::string functional_name(const Schema& mutates) {
   std::string name = mutates.name;
   const size_t at = name.rfind(':') + 1;
@@ -58,7 +58,7 @@ bool match(const Schema& mutates, const Schema& candidate, FunctionalSchema& res
       std::count_if(mutates.returns.begin(), mutates.returns.end(),
                     [](const SchemaArgument& value) { return value.alias_sets.empty(); });
   const size_t returns = static_cast<size_t>(fresh) + result.written.size();
-  // A mask comes after the result.
+  // Its mask comes after the result.
   const bool helper = candidate.name == "aten::_fused_moving_avg_obs_fq_helper_functional";
   if (candidate.returns.size() != returns && !(helper && candidate.returns.size() == returns + 1)) {
     return false;
@@ -77,7 +77,7 @@ bool writes_single_tensors(const Schema& mutates) {
 
 bool is_integral_or_bool(DType dtype) { return !is_floating(dtype) && !is_complex(dtype); }
 
-// An operand is an integer that is no tensor.
+// Returns true if an operand is an integer, not a tensor.
 bool takes_integer(const Node& node) {
   for (size_t i = 0; i < node.arguments.size(); ++i) {
     const Argument& argument = node.arguments[i];
@@ -89,7 +89,7 @@ bool takes_integer(const Node& node) {
   return false;
 }
 
-// The functional operator computes in the dtype that it is told: that of the written tensor.
+// Returns true if the functional operator computes in a given dtype: that of the written tensor.
 bool takes_dtype(const FunctionalSchema& functional, const Type& target) {
   return target.dtype != DType::undefined && functional.written.size() == 1 &&
          functional.schema->name.starts_with("aten::") && functional.schema->index("dtype") >= 0;
@@ -142,7 +142,7 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
   if (takes_dtype(functional, target) || (!has_out && rule == ResultDtype::of_self))
     return std::nullopt;
   ResultType promoted;
-  // Sums of integers are int64, and the like.
+  // For example, sums of integers are int64.
   bool differs = is_integral_or_bool(target.dtype);
   bool has_float = false;
   std::vector<const Value*> operands;

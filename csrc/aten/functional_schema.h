@@ -1,4 +1,4 @@
-// The functional operator that computes what an in-place or out= operator writes.
+// Maps an in-place or out= operator to the functional operator that computes the same values.
 #pragma once
 
 #include <vector>
@@ -9,31 +9,35 @@ namespace onnx_native::aten {
 
 struct FunctionalSchema {
   const Schema* schema = nullptr;
-  // For each of its arguments the mutable operator's argument; -1: the default.
+  // For each argument of the functional operator, the index of the mutable operator's argument; -1
+  // means the default.
   std::vector<int> sources;
-  // The mutable operator's written arguments, in order. The functional operator returns the fresh
-  // results first (it may have more of them), then one for each of these.
+  // The indices of the mutable operator's written arguments, in order. The functional operator
+  // returns the fresh results first (possibly additional ones), then one result for each written
+  // argument.
   std::vector<int> written;
 };
 
-// The schema, with its own key, of a call that returns its fresh results and then what it writes.
+// Returns a schema for the same key whose calls return their fresh results and then the written
+// values.
 const Schema* returning_writes(const Schema& mutates);
 
-// `mutates` writes to an argument. A custom operator without a functional one gets a schema of its
-// own key that returns what it writes; else the schema is nullptr when PyTorch has no such
-// operator.
+// Returns the functional operator of `mutates`, which must write to an argument. A custom operator
+// without one gets a schema under its own key that returns what it writes. The schema is nullptr if
+// PyTorch has no such operator.
 FunctionalSchema find_functional(const Schema& mutates);
 
-// `x.copy_(y)` with a `y` of x's dtype and shape: x simply is y now.
+// Returns true for `x.copy_(y)` if y has x's dtype and shape, so that y is the new value of x.
 bool copies_whole(const Node& node);
 
-// The dtype of a functional operator's result where it may not be that of the tensor that `mutates`
-// wrote it to; `undefined` when that cannot be told, nullopt when there is no difference.
+// Returns the dtype of the functional operator's result if it may differ from the dtype of the
+// written tensor; `undefined` if the dtype is unknown, nullopt if there is no difference. Throws
+// ExportError(unsupported) for a result that is not bool, written to a bool tensor.
 std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSchema& functional,
                                        const Type& target);
 
-// Turns a call into that of the functional operator, which writes to nothing. Where that has a
-// `dtype`, it computes in the dtype of `target`, the written tensor.
+// Turns a call into a call of the functional operator. If that has a `dtype` argument, it computes
+// in the dtype of `target`, the type of the written tensor.
 void make_functional(Node& node, const FunctionalSchema& functional, const Type& target = {});
 
 }  // namespace onnx_native::aten

@@ -22,8 +22,8 @@
 namespace onnx_native::aten {
 namespace {
 
-// Of calls with sub-graphs: results that may be operands. Asked before writes in them are
-// rewritten.
+// For calls with subgraphs: the results that may be operands. Computed before writes in the
+// subgraphs are rewritten.
 using PassedThrough = std::unordered_map<const Node*, std::vector<std::pair<Value*, Value*>>>;
 
 class Functionalizer {
@@ -81,7 +81,7 @@ class Functionalizer {
     tensors_[value] = &tensor;
   }
 
-  // The value that a tensor has now, made anew from its base where a write made it stale.
+  // Returns the current value of a tensor; recomputes it from its base if a write made it stale.
   Value* current(Tensor& tensor) {
     if (const Node* writer = tensor.storage->writer) {
       fail_unsupported(
@@ -111,7 +111,7 @@ class Functionalizer {
     return tensor.current;
   }
 
-  // The call that made a view, of a new value of the base.
+  // Repeats the call that made a view on a new value of the base.
   Node* look_again(const Node& made, Value* base) {
     std::vector<Argument> arguments = made.arguments;
     arguments[0] = kind_of(*made.schema) == ViewKind::as_strided
@@ -122,7 +122,7 @@ class Functionalizer {
     return node;
   }
 
-  // `shared` where a view that depends on sizes is one, else `apart`.
+  // Selects `shared` if a size-dependent view is a view at run time, else `apart`.
   Value* choose(const View& view, Value* shared, Value* apart) {
     if (!view.condition) return shared;
     Value* condition = emit(graph_, *view.condition, view.node->location);
@@ -137,14 +137,14 @@ class Functionalizer {
     });
   }
 
-  // A tensor got a new value: its bases get theirs, everything else that shares memory is stale.
+  // Gives a tensor a new value, updates its bases and makes all other aliases stale.
   void assign(Tensor& tensor, Value* value) {
     if (tensor.storage->holds_twice)
       fail_unsupported(*node_,
                        "a write to an element of a list that may hold the tensor more than once; "
                        "write to a clone() instead");
     std::vector<std::pair<Tensor*, Value*>> updated{{&tensor, value}};
-    size_t stale = 0;  // the first of them, which show an element of a base more than once
+    size_t stale = 0;  // the first `stale` entries are views of overlapping elements
     for (Tensor* at = &tensor; at->view; at = at->view->base) {
       Tensor& base = *at->view->base;
       const Node& view = *at->view->node;
@@ -188,7 +188,7 @@ class Functionalizer {
   }
 
   void read(Node& node) {
-    std::vector<Value*> shared;  // as the program names them; the first is a view's base
+    std::vector<Value*> shared;  // the program's values; the first is a view's base
     if (!node.outputs.empty() && may_share(*node.schema)) {
       for (Argument& argument : node.arguments) {
         for_each_value(argument, [&](Value* value) { shared.push_back(value); });
@@ -200,7 +200,7 @@ class Functionalizer {
     const Sharing sharing = shared.empty()
                                 ? Sharing()
                                 : aten::sharing(node, [&] { return layout(tensor_of(shared[0])); });
-    // A reshape that copies makes a contiguous tensor.
+    // A reshape that copies returns a contiguous tensor.
     const bool copies = sharing.kind == Sharing::Kind::fresh && !shared.empty() &&
                         kind_of(*node.schema) == ViewKind::copy_reshape;
     if (scattered && !copies) scattered_.insert(node.outputs.begin(), node.outputs.end());
@@ -231,7 +231,7 @@ class Functionalizer {
     result.maybe_same.push_back(&base);
   }
 
-  // as_strided of any view looks at the storage.
+  // as_strided of a view reads the storage, not the view.
   void look_at_storage(Node& node, Tensor& given) {
     Tensor* tensor = &given;
     while (tensor->view && !tensor->view->condition) tensor = tensor->view->base;
@@ -256,8 +256,8 @@ class Functionalizer {
     fail_unsupported(node, "as_strided of a tensor whose strides are not known; use other views");
   }
 
-  // A call without a schema: arithmetic of numbers, or control flow, whose bodies may write to
-  // tensors that they are given.
+  // A call without a schema: arithmetic on numbers, or control flow with bodies that may write to
+  // operands.
   void call(Node& node) {
     const auto asked = passed_.find(&node);
     const auto passed = asked == passed_.end() ? PassedThrough::mapped_type() : asked->second;
@@ -288,7 +288,7 @@ class Functionalizer {
     return *node.arguments[i].get<Argument::List>();
   }
 
-  // Tensors of which a list holds copies: a write to either makes the other stale.
+  // Records copies held by a list: a write to a tensor makes its copy stale, and vice versa.
   void hold(const Node& node) {
     const bool repeated = *node.arguments[2].get<bool>();
     for (const Argument& original : tensors(node, 1)) {
@@ -310,7 +310,7 @@ class Functionalizer {
     });
   }
 
-  // A step of a loop must not write to what another step has put into a list.
+  // Throws if a loop may write to a tensor that another iteration appended to a list.
   void check_steps(const Node& node) {
     std::unordered_set<const Storage*> inputs;
     bool writes = false;
@@ -337,7 +337,7 @@ class Functionalizer {
     }
   }
 
-  // Bodies know nothing of memory that their inputs share.
+  // Throws if a written operand aliases another one, because bodies do not model aliased inputs.
   void check_apart(const Node& node, Value* written) {
     const Storage* storage = tensor_of(written).storage;
     for (const Argument& argument : node.arguments) {
@@ -349,7 +349,7 @@ class Functionalizer {
     }
   }
 
-  // Whether the program looks at this memory after the node at hand.
+  // Returns true if the program uses this memory after the current node.
   bool is_used_later(const Storage& storage) {
     bool used = false;
     const auto look = [&](const Value* value) {
@@ -384,8 +384,8 @@ class Functionalizer {
   struct Target {
     Tensor* tensor;
     const SchemaArgument* argument;
-    Value* result = nullptr;    // the program's name of what is written
-    Value* computed = nullptr;  // the functional operator's; another where that has another dtype
+    Value* result = nullptr;    // the program's value for the written tensor
+    Value* computed = nullptr;  // the functional operator's result, before any cast
   };
 
   void write(Node& node) {
@@ -419,7 +419,7 @@ class Functionalizer {
     compute(node, functional, targets);
   }
 
-  // `x.unsqueeze_(0)`: x's names now mean a view of what x was.
+  // Handles `x.unsqueeze_(0)`: x's values now denote a view of the former x.
   void change_geometry(Node& node, const FunctionalSchema& functional, Tensor& tensor) {
     if (node.schema->name == "aten::as_strided_" && tensor.view) fail_unknown_strides(node);
     make_functional(node, functional);
@@ -427,7 +427,7 @@ class Functionalizer {
     graph_.nodes.push_back(&node);
     scattered_.insert(node.outputs[0]);
     const std::vector<const Value*> names = std::move(tensor.names);
-    tensor.names.assign(1, names.front());  // what its strides are asked by
+    tensor.names.assign(1, names.front());  // the value whose type gives the strides
     make_view(node, tensor);
     Tensor& changed = *views_.back().outputs[0];
     for (const Value* value : names) name(changed, value);
@@ -439,7 +439,7 @@ class Functionalizer {
     }
   }
 
-  // Turns the node into the functional operator and gives its results to the targets.
+  // Turns the node into the functional operator and assigns its results to the targets.
   void compute(Node& node, const FunctionalSchema& functional, std::vector<Target>& targets) {
     std::vector<Value*> outputs = match_results(node, targets);
     while (outputs.size() + targets.size() < functional.schema->returns.size())
@@ -462,7 +462,7 @@ class Functionalizer {
     }
   }
 
-  // Finds the program's names of what is written; returns the call's other results.
+  // Finds the program's values for the written tensors; returns the call's other results.
   static std::vector<Value*> match_results(const Node& node, std::vector<Target>& targets) {
     std::vector<Value*> fresh;
     for (size_t i = 0; i < node.outputs.size() && i < node.schema->returns.size(); ++i) {
@@ -492,7 +492,7 @@ class Functionalizer {
     }
   }
 
-  // What is computed becomes of the written tensor's dtype.
+  // Casts the computed value to the dtype of the written tensor.
   void convert(const Target& target, const Location* location) {
     Node* cast =
         graph_.add_node("aten::to.dtype", {target.computed, target.result->type.dtype}, location);
@@ -508,7 +508,7 @@ class Functionalizer {
   }
 
   void record_mutations() {
-    // Buffers that are other tensors at the end, or have another shape.
+    // Buffers that end as another tensor or with another shape.
     std::unordered_set<std::string_view> rebound;
     for (const Constant& constant : graph_.constants) {
       for (const Mutation& mutation : graph_.mutations) {
@@ -540,20 +540,20 @@ class Functionalizer {
   Graph& graph_;
   const PassedThrough& passed_;
   std::vector<Node*> program_;
-  size_t position_ = 0;         // in the program
-  const Node* node_ = nullptr;  // there
+  size_t position_ = 0;         // of node_ in the program
+  const Node* node_ = nullptr;  // the current node
   std::vector<const Node*> held_in_steps_;
   std::deque<Storage> storages_;
   std::deque<Tensor> tensor_storage_;
   std::deque<View> views_;
-  std::unordered_map<const Value*, Tensor*> tensors_;  // what each of the program's values means
+  std::unordered_map<const Value*, Tensor*> tensors_;  // the tensor of each of the program's values
   std::unordered_map<const Schema*, FunctionalSchema> functional_;
-  std::unordered_set<const Value*> scattered_;  // values that may not be contiguous
+  std::unordered_set<const Value*> scattered_;  // values that may be non-contiguous
 };
 
 void functionalize_body(Graph& graph);
 
-// Whether a sub-graph writes to its inputs.
+// Returns true if a subgraph writes to its inputs.
 bool functionalize_sub_graphs(const Node& node) {
   bool writes = false;
   for (const Argument& argument : node.arguments) {
@@ -575,7 +575,7 @@ void functionalize_body(Graph& graph) {
       passed[node] = passed_through(*node);
       needed = functionalize_sub_graphs(*node) || needed;
     } else {
-      // as_strided of a view needs the storage, which the Functionalizer knows.
+      // as_strided of a view needs the storage, which only the Functionalizer tracks.
       needed =
           needed || node->schema->is_mutable() || kind_of(*node->schema) == ViewKind::as_strided;
     }
@@ -591,8 +591,8 @@ void functionalize_body(Graph& graph) {
 }  // namespace
 
 void functionalize(Graph& graph) {
-  // Not in branches and loop bodies, which torch.export keeps from writing to what is outside:
-  // there a batch_norm normalizes and moves no statistics, as PyTorch's exporter has it.
+  // Skips branches and loop bodies, which torch.export keeps from writing to outer tensors. There a
+  // batch_norm does not update statistics, matching PyTorch's exporter.
   reveal_hidden_writes(graph);
   functionalize_body(graph);
 }

@@ -10,7 +10,7 @@ Value* Graph::add_value(std::string_view name, Type type) {
   while (!inserted) {
     unique = concat(name, "_", ++at->second);
     if (names_.try_emplace(unique, 0).second) break;
-    at = names_.find(std::string(name));  // the insertion may have moved it
+    at = names_.find(std::string(name));  // the insertion may have invalidated it
   }
   return &values_.emplace_back(Value{.name = std::move(unique), .type = std::move(type)});
 }

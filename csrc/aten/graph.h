@@ -1,4 +1,4 @@
-// The graph of ATen calls: a frozen record of a program, whichever reader it comes from.
+// The graph of ATen calls: the common form of a program, independent of the reader.
 #pragma once
 
 #include <complex>
@@ -23,14 +23,14 @@ namespace onnx_native::aten {
 class Graph;
 struct Node;
 
-// What is known of a value. A reader that knows no shapes leaves `shape` empty (nullopt).
+// The known type of a value. `shape` is nullopt if the reader does not know shapes.
 struct Type {
   enum class Kind { unknown, tensor, sym_int, sym_float, sym_bool, none, other };
   Kind kind = Kind::unknown;
   DType dtype = DType::undefined;  // of a tensor
   std::optional<Shape> shape;      // of a tensor
-  std::optional<Dim> dim;          // of a sym_int: its expression
-  bool quantized = false;          // decides the dispatch key
+  std::optional<Dim> dim;          // of a sym_int
+  bool quantized = false;          // part of the dispatch key
 
   static Type tensor(DType dtype, std::optional<Shape> shape) {
     return {.kind = Kind::tensor,
@@ -49,22 +49,22 @@ struct Type {
   bool is_tensor() const { return kind == Kind::tensor; }
 };
 
-// One result of a node, an input, or a constant (weight). Owned by its Graph.
+// A result of a node, an input, or a constant (weight). Owned by its Graph.
 struct Value {
   std::string name;  // unique in its graph
   Type type;
   Node* producer = nullptr;  // nullptr: input or constant
-  int index = 0;             // among its producer's outputs
+  int index = 0;             // index among its producer's outputs
 };
 
 // An argument of a call: a value, a literal, a list of arguments (list arguments stay lists), or a
-// sub-graph.
+// subgraph.
 struct Argument {
   struct None {
     bool operator==(const None&) const = default;
   };
   using List = std::vector<Argument>;
-  // A torch dtype argument is a DType; device, layout, memory_format are strings ("cpu", "strided",
+  // A torch dtype is a DType; device, layout and memory_format are strings ("cpu", "strided",
   // "contiguous_format").
   std::variant<None, Value*, int64_t, double, bool, std::complex<double>, std::string, DType, List,
                std::shared_ptr<Graph>>
@@ -86,36 +86,35 @@ struct Argument {
   }
 };
 
-// The defaults of a schema that find_schema gave, one per argument; None where there is none.
+// Returns the default of each argument; None if it has none. The schema must come from find_schema.
 const std::vector<Argument>& default_arguments(const Schema& schema);
 
-// One call: an operator, its arguments in schema order with defaults filled in, its results
-// flattened (a list result and several results are both just several outputs; `list_output` tells
-// them apart where it matters).
+// A call: an operator, its arguments in schema order with defaults filled in, and its results,
+// flattened. A list result and multiple results look the same here; the schema tells them apart.
 struct Node {
   std::string op;                  // "aten::add.Tensor", "higher_order::cond"
-  const Schema* schema = nullptr;  // nullptr for operators without one (higher-order ones)
+  const Schema* schema = nullptr;  // nullptr for operators without one (higher-order operators)
   std::vector<Argument> arguments;
   std::vector<Value*> outputs;
   const Location* location = nullptr;  // owned by the graph
 };
 
-// A mutated buffer or input: `value` is what it holds at the end.
+// A mutated buffer or input; `value` is its final value.
 struct Mutation {
-  std::string target;  // name of the buffer (state_dict) or of the input
+  std::string target;  // name of the buffer (in state_dict) or of the input
   bool is_buffer = true;
   Value* value = nullptr;
 };
 
-// A weight, buffer or constant tensor: a Value with data.
+// A weight, buffer or constant tensor: a value with data.
 struct Constant {
   Value* value;
   TensorData data;
   bool is_parameter = false;
 };
 
-// Owns its values, nodes and locations; addresses are stable. Moved and copied never: hold it by
-// shared_ptr or unique_ptr.
+// Owns its values, nodes and locations; their addresses are stable. Neither movable nor copyable:
+// hold it by shared_ptr or unique_ptr.
 class Graph {
  public:
   Graph() = default;
@@ -125,19 +124,18 @@ class Graph {
   std::vector<Value*> inputs;       // in the user's order, flattened
   std::vector<Constant> constants;  // named as in state_dict
   std::vector<Node*> nodes;         // in execution order
-  // Results, in the user's order, flattened. Mostly Value*; literals and None are kept so that
-  // callers can rebuild structures.
+  // Results in the user's order, flattened. Most are values; literals and None are kept so that
+  // callers can rebuild the output structure.
   std::vector<Argument> outputs;
   std::vector<Mutation> mutations;
-  // Values of enclosing graphs that a sub-graph uses are not listed: a sub-graph gets all it needs
-  // as inputs.
+  // A subgraph does not use values of enclosing graphs: it gets everything it needs as inputs.
 
-  // Makes a value with that name (made unique by "_1", "_2" ...).
+  // Adds a value with this name, made unique with the suffix "_1", "_2", ...
   Value* add_value(std::string_view name, Type type);
   Value* add_input(std::string_view name, Type type);
   Value* add_constant(std::string_view name, TensorData data, bool is_parameter);
-  // Appends a node; give it outputs by add_output. Arguments that are missing at the end get the
-  // schema's defaults.
+  // Appends a node; add its outputs with add_output. Missing trailing arguments get the schema's
+  // defaults.
   Node* add_node(std::string op, std::vector<Argument> arguments,
                  const Location* location = nullptr);
   Value* add_output(Node* node, std::string_view name, Type type);
@@ -150,22 +148,22 @@ class Graph {
   std::unordered_map<std::string, int> names_;
 };
 
-// Text: one line a node, `%3: f32[batch,4] = aten::add.Tensor(%1, %2, alpha=1)`; sub-graphs
+// Prints one node per line, `%3: f32[batch,4] = aten::add.Tensor(%1, %2, alpha=1)`; subgraphs are
 // indented in braces.
 std::string print(const Graph& graph);
-// One node, with its arguments' types when asked; for error messages.
+// Prints one node, optionally with its arguments' types; for error messages.
 std::string print(const Node& node, bool argument_types = false);
-// Reads what `print` writes. Constants come back without data (zeros). Throws
+// Parses the output of `print`. Constants come back without their data (as zeros). Throws
 // ExportError(invalid_argument) with the line.
 std::unique_ptr<Graph> parse(std::string_view text);
 
-// Rewrites in-place and out= operators (from the schema's alias annotations) and writes through
-// views into functional operators and write-backs; a mutated buffer or input becomes an explicit
-// Mutation. Nodes that only made views for a write are dropped when unused.
+// Rewrites in-place and out= operators (found by the schema's alias annotations) and writes through
+// views into functional operators and write-backs. A mutated buffer or input becomes an explicit
+// Mutation. Drops views that are no longer used.
 void functionalize(Graph& graph);
 
-// Throws ExportError(invalid_program) naming `stage` when the graph is not functional, uses a value
-// before it is made, lacks arguments or types.
+// Throws ExportError(invalid_program) naming `stage` if a node writes to its arguments or does not
+// match its schema, if a value is used before its definition, or if a name is not unique.
 void verify(const Graph& graph, std::string_view stage);
 
 }  // namespace onnx_native::aten

@@ -18,10 +18,10 @@ namespace {
 using Sizes = std::map<std::string, double>;
 using Numbers = std::vector<double>;
 
-// The text is not an equation of expressions that are known here.
+// Thrown if the text is not an equation of supported expressions.
 struct Unknown {};
 
-// A value for each size that the test does not vary.
+// The value of each size that a test does not vary.
 constexpr double kSomeSize = 6;
 
 double modulo(double a, double b) { return a - b * std::floor(a / b); }
@@ -88,10 +88,10 @@ std::optional<double> called(std::string_view name, const Numbers& x) {
 
 bool is_extremum(std::string_view name) { return is_maximum(name) || is_minimum(name); }
 
-// Two expressions that are equal, which can be computed for given sizes.
+// An equation of two expressions, which can be evaluated for given sizes.
 class Equation {
  public:
-  // Throws Unknown when the text is not such an equation.
+  // Throws Unknown if the text is not such an equation.
   explicit Equation(std::string_view text) {
     std::optional<Expression> whole = parse_expression(text);
     const bool is_call = whole && whole->kind == Expression::Kind::call && whole->name == "Eq";
@@ -100,7 +100,7 @@ class Equation {
       right_ = std::move(whole->operands[1]);
       return;
     }
-    // A name may have the sign in it.
+    // A name may contain "==" too.
     constexpr std::string_view kEqual = "==";
     for (size_t at = text.find(kEqual); at != text.npos; at = text.find(kEqual, at + 1)) {
       std::optional<Expression> left = parse_expression(text.substr(0, at));
@@ -113,7 +113,7 @@ class Equation {
     throw Unknown();
   }
 
-  // Of the sides' values. Throws Unknown for functions that are not known here.
+  // Returns left minus right. Throws Unknown for unsupported functions.
   double difference(const Sizes& sizes) const { return value(left_, sizes) - value(right_, sizes); }
 
   std::set<std::string> names() const {
@@ -172,8 +172,8 @@ class Equation {
   Expression right_;
 };
 
-// Max(1, n) == n holds from some size on: it is a bound in the form of an equation. Its difference
-// has the same sign at all sizes.
+// Returns true if the guard only bounds the size: Max(1, n) == n holds from some size on. The
+// difference of such an equation never changes sign.
 bool is_bound(const Equation& guard, Sizes sizes, const std::string& size) {
   if (!guard.has_extremum()) return false;
   bool positive = false, negative = false;
@@ -186,10 +186,10 @@ bool is_bound(const Equation& guard, Sizes sizes, const std::string& size) {
   return positive != negative;
 }
 
-// 1 or -1 when the difference of the sides grows or falls with the size, without bound; 0
+// Returns 1 or -1 if the difference of the sides grows or falls strictly with the size; 0
 // otherwise.
 int direction(const Equation& guard, Sizes sizes, const std::string& size) {
-  // Numbers with few divisors and with many: a divisibility does not grow over both.
+  // Mixes numbers with few and with many divisors, so that a remainder is not monotonic over them.
   static constexpr std::array<double, 5> kSteps = {1009, 10080, 100003, 1081080, 10000019};
   Numbers differences;
   for (const double step : kSteps) {

@@ -1,14 +1,15 @@
-// Lists whose length is not known are tables that hold copies of their tensors. To the program a
-// copy and its original are one object.
+// Copies held by lists. A list of unknown length becomes a table that holds copies of its tensors,
+// although in the program a copy and its original are the same object.
 #pragma once
 
 #include <string_view>
 
 namespace onnx_native::aten {
 
-// A call that records such copies: (copies, originals, whether the copies may hold one original
-// more than once, whether this is the body of a loop, originals that each step of that loop is
-// given). It computes nothing; functionalize drops it.
+// A call that records such copies. Its arguments are the copies, the originals, a flag that the
+// copies may hold one original more than once, a flag that this graph is the body of a loop, and
+// the originals passed to every iteration of that loop. It computes nothing; functionalize drops
+// it.
 inline constexpr std::string_view kHoldsCopies = "onnx_native::holds_copies";
 
 }  // namespace onnx_native::aten

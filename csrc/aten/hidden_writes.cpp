@@ -5,7 +5,7 @@
 namespace onnx_native::aten {
 namespace {
 
-// Argument positions, the same in both schemas: input, weight, bias, running_mean, running_var,
+// Argument positions, shared by both schemas: input, weight, bias, running_mean, running_var,
 // training or use_input_stats, momentum, eps, cudnn_enabled.
 constexpr size_t kMean = 3, kVariance = 4, kByBatch = 5, kMomentum = 6, kEps = 7;
 
@@ -25,11 +25,11 @@ void reveal_batch_norm(Node& node) {
   node.arguments.resize(kEps + 1);
 }
 
-// The mean over the batch of what each instance's statistics are moves the running ones.
+// Updates the running statistics with the batch mean of the statistics of each instance.
 void reveal_instance_norm(Graph& graph, const Node& node) {
   const Argument& input = node.arguments[0];
   const Type& type = input.as_value()->type;
-  if (!type.shape || type.shape->size() < 2) return;  // the lowering says what is wrong
+  if (!type.shape || type.shape->size() < 2) return;  // the lowering reports the error
   Argument::List spatial, all{int64_t{0}};
   for (size_t i = 2; i < type.shape->size(); ++i) spatial.emplace_back(static_cast<int64_t>(i));
   all.insert(all.end(), spatial.begin(), spatial.end());

@@ -1,12 +1,12 @@
-// Operators that write to arguments although their schemas do not say so.
+// Operators that write to arguments without declaring it in their schemas.
 #pragma once
 
 #include "aten/graph.h"
 
 namespace onnx_native::aten {
 
-// Rewrites them into operators whose schemas do: batch_norm and instance_norm with the batch's own
-// statistics, which update the running ones.
+// Rewrites them into operators whose schemas declare the writes: batch_norm and instance_norm with
+// batch statistics, which update the running statistics.
 void reveal_hidden_writes(Graph& graph);
 
 }  // namespace onnx_native::aten

@@ -1,4 +1,4 @@
-// Higher-order operators that readers do not record: they say only how a body is run.
+// Higher-order operators that only say how to run a body. Readers do not record them.
 #pragma once
 
 #include <optional>
@@ -11,30 +11,30 @@ namespace onnx_native::aten {
 
 struct HigherOrder {
   enum class Use {
-    inlined,  // the body takes the call's place
-    ordered,  // (token, operator, *arguments) gives a token, then what the operator gives
-    dropped,  // it computes nothing
+    inlined,  // the body replaces the call
+    ordered,  // (token, operator, *arguments) returns a token, then the operator's results
+    dropped,  // computes nothing
   };
-  // The arguments that come after the body.
+  // The arguments after the body.
   enum class Operands {
     each,          // the body's inputs
-    tuple,         // one tuple of them
-    after_a_name,  // the sub-graph's name, then the inputs
+    tuple,         // one tuple of the inputs
+    after_a_name,  // the subgraph's name, then the inputs
   };
 
   std::string_view op;  // "higher_order::wrap"
   Use use = Use::inlined;
   Operands operands = Operands::each;
-  bool is_region = false;      // the body becomes a function of the model, if the user asks for it
-  bool sets_autocast = false;  // (device, dtype, enabled, ...) come before the body
+  bool is_region = false;      // the body becomes a function of the model if the user asks for it
+  bool sets_autocast = false;  // the arguments before the body are (device, dtype, enabled, ...)
 };
 
-// nullptr for operators that are recorded.
+// Returns nullptr for operators that readers record.
 const HigherOrder* find_higher_order(std::string_view op);
-// The body's inputs, from the arguments after the body.
+// Returns the body's inputs, given the arguments after the body.
 std::vector<Argument> body_inputs(const HigherOrder& call, std::vector<Argument> operands);
-// The body runs in automatic mixed precision; nullopt where it does as its surroundings do.
-// `settings` are the arguments before the body.
+// Returns true if the body runs under autocast; nullopt if it inherits the setting of its
+// surroundings. `settings` are the arguments before the body.
 std::optional<bool> autocast_of(const HigherOrder& call, const std::vector<Argument>& settings);
 
 }  // namespace onnx_native::aten

@@ -14,7 +14,7 @@ namespace {
 
 bool has_layout(const Value* value) { return value->type.is_tensor() && value->type.shape; }
 
-// Views that leave the dimensions in the order that they have in memory.
+// Returns true for views that keep the dimensions in memory order.
 bool keeps_order(ViewKind kind) {
   switch (kind) {
     case ViewKind::identity:
@@ -38,7 +38,7 @@ bool keeps_order(ViewKind kind) {
   }
 }
 
-// Strides that a tensor without holes has in some order of its dimensions.
+// Returns true if the strides are those of a tensor without gaps, in some order of its dimensions.
 bool is_dense(const Shape& shape, const Layout& layout) {
   std::vector<bool> used(shape.size());
   Dim stride = 1;
@@ -146,7 +146,7 @@ void KnownLayouts::record_view(const Node& node, const Value* base) {
       return record_fresh(node);
     default:
       if (!packs || (name && *name != "contiguous_format")) return;
-      // A copy, or the tensor itself, which is contiguous then.
+      // The result is a copy, or the tensor itself, which then is contiguous.
       set(node.outputs[0], contiguous_layout(node.outputs[0]->type), false, true);
       if (known && known->exact && sharing.kind == Sharing::Kind::depends) {
         KnownLayout& result = layouts_.at(node.outputs[0]);
@@ -191,7 +191,7 @@ void KnownLayouts::record_fresh(const Node& node) {
   if (all_in_order) return pack(all_exact && !has_size_one(*output->type.shape));
   if (!same || !first || !shape || *shape != *output->type.shape) return;
   if (!is_dense(*shape, first->layout)) return;
-  // Arithmetic takes tensors for contiguous that are so by a size of 1.
+  // Arithmetic treats tensors that are contiguous only because of a size of 1 as contiguous.
   const bool exact = first->exact && (copies || !has_size_one(*shape));
   Layout layout = first->layout;
   layout.offset = 0;

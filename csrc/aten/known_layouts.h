@@ -1,4 +1,4 @@
-// The strides of a program's tensors, as far as they can be told from the calls that make them.
+// The strides of a program's tensors, inferred from the calls that make them.
 #pragma once
 
 #include <optional>
@@ -13,24 +13,24 @@ namespace onnx_native::aten {
 
 struct KnownLayout {
   Layout layout;
-  bool exact = true;     // false: the strides of dimensions of size 1 may be others
-  bool in_order = true;  // no dimension is before one of larger stride
-  // Where the condition holds, the strides are these.
+  bool exact = true;     // false: strides of size-1 dimensions may differ
+  bool in_order = true;  // no dimension precedes one of larger stride
+  // If the condition holds, the strides are these instead.
   std::optional<std::pair<Condition, std::vector<Stride>>> unless = {};
 };
 
-// Filled call by call, in execution order. A value without an entry has unknown strides.
+// Record calls in execution order. A value without an entry has unknown strides.
 class KnownLayouts {
  public:
   void set_contiguous(const Value* value);
-  // `to` is the same tensor as `from`, in another graph.
+  // Gives `to` the layout of `from`: the same tensor, possibly in another graph.
   void copy(const Value* from, const Value* to);
   void forget(const Value* value) { layouts_.erase(value); }
-  // The results of a call, whose types are known.
+  // Infers the layouts of a call's results, whose types must be known.
   void record(const Node& node);
 
   const KnownLayout* find(const Value* value) const;
-  // The value is contiguous, and its strides are those of its sizes.
+  // Returns true if the value is contiguous and its strides are exactly those of its sizes.
   bool is_contiguous(const Value* value) const;
 
  private:

@@ -11,7 +11,7 @@ bool may_scatter(const Node& node, const std::function<bool(const Value*)>& is_s
   if (asked && *asked == "contiguous_format") return false;
   if (asked && asked->starts_with("channels_last")) return true;
   const Strides strides = facts_of(*node.schema).strides;
-  if (strides == Strides::of_matmul) {  // folds a matrix times a batch, and transposes the result
+  if (strides == Strides::of_matmul) {  // ATen folds the batch and transposes the result
     const Type& a = node.arguments[0].as_value()->type;
     const Type& b = node.arguments[1].as_value()->type;
     return !a.shape || !b.shape || a.shape->size() < b.shape->size();

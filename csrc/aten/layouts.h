@@ -1,4 +1,4 @@
-// Which operators return tensors that may not be contiguous.
+// Tells which operators may return non-contiguous tensors.
 #pragma once
 
 #include <functional>
@@ -7,8 +7,8 @@
 
 namespace onnx_native::aten {
 
-// Results of a call may not be contiguous; most operators keep the layout of their arguments.
-// `is_scattered` tells so of an argument.
+// Returns true if results of a call may be non-contiguous. Most operators keep the layout of their
+// arguments; `is_scattered` tells if an argument may be non-contiguous.
 bool may_scatter(const Node& node, const std::function<bool(const Value*)>& is_scattered);
 
 }  // namespace onnx_native::aten

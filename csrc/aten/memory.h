@@ -1,4 +1,4 @@
-// The memory behind a program's tensors while functionalize reads it.
+// The aliasing state of a program's tensors during functionalization.
 #pragma once
 
 #include <optional>
@@ -10,42 +10,44 @@
 
 namespace onnx_native::aten {
 
-// Memory that tensors of the program share. A write to any of them makes the others' values stale.
+// Memory that tensors of the program share. A write to one of them makes the values of the others
+// stale.
 struct Storage {
   struct Link {
     Storage* other;
     std::string cause;
-    bool is_copy = false;  // a list's copy of it
+    bool is_copy = false;  // one is a list's copy of the other
   };
   int version = 0;
-  std::vector<Link> maybe_shared;  // may be the same memory: it cannot be told
-  const Node* writer = nullptr;    // a write that may have changed this memory too
-  std::string cause;               // of not knowing
-  bool held = false;               // a list holds a copy of it
-  bool holds_twice = false;        // it is a list's, of copies of which two may be of one tensor
+  std::vector<Link> maybe_shared;  // aliasing that cannot be decided at export time
+  const Node* writer = nullptr;    // a write to other memory that may alias this one
+  std::string cause;               // the reason why aliasing is unknown
+  bool held = false;               // a list holds a copy
+  bool holds_twice = false;        // belongs to a list that may hold one tensor twice
 };
 
 struct View;
 
-// A tensor object of the program: its memory, how it looks at it, its value as of a version.
+// A tensor object of the program: its storage, its view of the storage, and its value as of a
+// version.
 struct Tensor {
   Storage* storage = nullptr;
-  View* view = nullptr;  // nullptr: it is all of its storage
-  int output = 0;        // among the view node's
+  View* view = nullptr;  // nullptr: a base tensor, all of its storage
+  int output = 0;        // index among the view node's outputs
   Value* current = nullptr;
   int version = 0;
-  bool scattered = false;           // without a view: it may not be contiguous
-  std::vector<const Value*> names;  // the program's values that are this object
-  std::vector<Tensor*> maybe_same;  // may be this very object, as sizes decide
-  const Node* reshaper = nullptr;   // an in-place change of shape that may be of this object too
+  bool scattered = false;           // for a base tensor: may be non-contiguous
+  std::vector<const Value*> names;  // the values that denote this object
+  std::vector<Tensor*> maybe_same;  // may be this object, depending on sizes
+  const Node* reshaper = nullptr;   // an in-place shape change of a maybe_same
 };
 
-// A call that made views of a base.
+// A call that made views of a base tensor.
 struct View {
   Node* node;
   Tensor* base;
   std::vector<Tensor*> outputs;
-  std::optional<Condition> condition;  // where it does not hold, the output is a copy
+  std::optional<Condition> condition;  // if it fails, the output is a copy
 };
 
 }  // namespace onnx_native::aten

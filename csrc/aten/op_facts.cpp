@@ -11,8 +11,8 @@ namespace {
 
 constexpr unsigned kAll = ~0u;
 
-// Ordered by name. Operators with no row have no facts beyond their schemas.
-// Strides are measured: all samples of PyTorch's OpInfo with contiguous arguments.
+// Ordered by name. An operator without a row has no facts beyond its schema. `strides` were
+// measured with all of PyTorch's OpInfo samples with contiguous arguments.
 constexpr OpFactsRow kRows[] = {
     {"aten::__and__", {.dtype = ResultDtype::promoted}},
     {"aten::__or__", {.dtype = ResultDtype::promoted}},
@@ -323,7 +323,7 @@ constexpr OpFactsRow kRows[] = {
     {"onnx_native::fill_diagonal", {.dtype = ResultDtype::of_self}},
 };
 
-// All operators whose names begin so have scattered results.
+// Operators with these name prefixes have scattered results.
 constexpr std::string_view kScatteredFamilies[] = {
     "aten::linalg_", "aten::_linalg_", "aten::fft_",     "aten::_fft_",
     "aten::_unique", "aten::lu",       "aten::cholesky", "aten::_scaled_dot_product",

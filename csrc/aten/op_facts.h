@@ -1,4 +1,4 @@
-// Facts about operators: those that their schemas state, and a table of those that they do not.
+// Facts about operators, from their schemas and from a table of facts that the schemas omit.
 #pragma once
 
 #include <string_view>
@@ -8,32 +8,32 @@
 
 namespace onnx_native::aten {
 
-// The dtype of an operator's result, given those of its operands.
+// The rule for the dtype of an operator's result.
 enum class ResultDtype {
   unknown,
-  promoted,           // torch.result_type of its tensors
-  promoted_or_float,  // the same, but integers may give floats
-  floating,           // the same, always a float
+  promoted,           // torch.result_type of the tensors
+  promoted_or_float,  // like promoted, but integers may give floats
+  floating,           // like promoted, but always floating-point
   boolean,
-  of_self,  // that of the first tensor
+  of_self,  // the dtype of the first tensor
 };
 
-// Complex results of real operands.
+// The precision of complex results of real operands.
 enum class ComplexResult {
   none,
-  made,  // of the operands' precision
-  half,  // of float16 parts
+  made,  // the precision of the operands
+  half,  // float16 parts
 };
 
-// How a view looks at its base.
+// The mapping from a base to its view.
 enum class ViewKind {
   none,
-  identity,      // shape and elements are the base's
+  identity,      // same shape and elements as the base
   to,            // identity unless it converts
   contiguous,    // identity unless it copies
-  dropout,       // identity where it drops nothing
-  reshape,       // another shape over the same elements in the same order
-  copy_reshape,  // the same, or a copy where strides forbid a view
+  dropout,       // identity if it drops nothing
+  reshape,       // another shape for the same elements in the same order
+  copy_reshape,  // reshape, or a copy if the strides rule out a view
   expand,
   select,
   slice,
@@ -44,7 +44,7 @@ enum class ViewKind {
   transpose,
   permute,
   movedim,
-  reverse,         // numpy_T: all dimensions reversed
+  reverse,         // numpy_T: reverses all dimensions
   last_two,        // t of a matrix, mT
   conjugate_last,  // mH, adjoint: last_two for real tensors
   conjugate,       // conj: identity for real tensors
@@ -57,29 +57,29 @@ enum class ViewKind {
   view_as_real,
   view_as_complex,
   several,  // one view for each tensor of a list
-  einsum,   // a view when there is one operand and no sum
-  other,    // views through which nothing can be written
+  einsum,   // a view for a single operand without a sum
+  other,    // views that cannot be written through
 };
 
-// The strides of results that are not views, where the arguments ask for no memory format.
+// The strides of results that are not views, if the arguments request no memory format.
 enum class Strides {
-  of_operands,  // contiguous where all operands are
-  of_self,      // those of the first tensor, where that has no holes
-  packed,       // contiguous, whatever the operands' strides are
-  scattered,    // may not be contiguous although all operands are
-  of_matmul,    // packed, except that a matrix times a batch of them is transposed
+  of_operands,  // contiguous if all operands are
+  of_self,      // the strides of the first tensor if it is dense
+  packed,       // always contiguous
+  scattered,    // may be non-contiguous even if all operands are contiguous
+  of_matmul,    // packed, except that a matrix times a batch of matrices is transposed
 };
 
 struct OpFacts {
   ResultDtype dtype = ResultDtype::unknown;
   ComplexResult complex_result = ComplexResult::none;
-  unsigned real_results = 0;  // bit i: result i of complex operands is real
+  unsigned real_results = 0;  // bit i: result i is real if the operands are complex
   ViewKind view = ViewKind::none;
-  bool hidden_alias = false;  // the results may share memory, which the schema does not say
+  bool hidden_alias = false;  // the results may alias, but the schema does not say so
   Strides strides = Strides::of_operands;
-  // The operator that computes what this one writes, where the name does not tell.
+  // The functional operator, if it does not follow from the name.
   std::string_view functional = {};
-  bool idempotent = false;        // applied twice with the same arguments, it does nothing more
+  bool idempotent = false;        // a second application with the same arguments has no effect
   bool uniform = false;           // all elements of the result are equal
   bool check = false;             // see is_check
   bool half_in_autocast = false;  // torch.autocast runs it in half precision
@@ -87,38 +87,38 @@ struct OpFacts {
   bool operator==(const OpFacts&) const = default;
 };
 
-// OpFacts::functional of operators that write what no operator computes.
+// OpFacts::functional of operators that have no functional form.
 constexpr std::string_view kNoFunctional = "none";
 
-// The table's row of the overload, else that of the operator.
+// Returns the table's row for the overload, else the row for the operator.
 const OpFacts& facts_of(const Schema& schema);
 
-// Assertions about sizes, values and metadata, and other calls that compute nothing and write
-// nothing: a program is exported for inputs that satisfy them.
+// Returns true for assertions about sizes, values and metadata, and for other calls that neither
+// compute nor write anything. A program is exported for inputs that satisfy its assertions.
 bool is_check(const Schema& schema);
-// An operator that is no check, writes nothing and has results that may share memory with its
-// arguments looks at them by this kind.
+// Returns the view kind of an operator that is not a check, writes nothing and has results that may
+// alias its arguments; ViewKind::none for other operators.
 ViewKind kind_of(const Schema& schema);
-// The in-place operator gives its argument another shape or other strides, and leaves its elements
-// alone (torch.Tag.inplace_view): `t_`, `unsqueeze_`, `resize_`.
+// Returns true if an in-place operator changes the shape or the strides of its argument but not its
+// elements (torch.Tag.inplace_view): `t_`, `unsqueeze_`, `resize_`.
 bool changes_geometry(const Schema& schema);
-// Each element of a result follows from the operands' elements at the same place
-// (torch.Tag.pointwise).
+// Returns true if each element of a result depends only on the operands' elements at the same
+// position (torch.Tag.pointwise).
 bool is_pointwise(const Schema& schema);
 
-// What an argument of an operator that rearranges elements says about them and about dimensions.
+// The role of an argument of an operator that rearranges elements.
 enum class ArgumentRole {
   other,
-  place,    // a tensor that says where elements are
-  element,  // a number that becomes an element
-  axis,     // one axis or several, all there are of them
-  axes,     // the order of all axes
+  place,    // a tensor of element positions
+  element,  // a number that becomes an element of the result
+  axis,     // one or several axes
+  axes,     // a permutation of all axes
   sizes,
-  repeats,  // one factor for each axis
+  repeats,  // one factor per axis
 };
 ArgumentRole role_of(const SchemaArgument& argument);
 
-// The table, for tests. A row's name is that of an operator, or of one of its overloads.
+// The table, for tests. A row names an operator or one of its overloads.
 struct OpFactsRow {
   std::string_view name;
   OpFacts facts;

@@ -11,7 +11,7 @@
 namespace onnx_native::aten {
 namespace {
 
-// Gives an element the same value when it writes it again.
+// Returns true if writing an element again gives it the same value.
 bool is_idempotent(const Node& node) {
   const Schema* functional = find_functional(*node.schema).schema;
   return functional && facts_of(*functional).idempotent;
@@ -23,14 +23,14 @@ bool is_one_element(const Argument* argument) {
          std::ranges::all_of(*value->type.shape, [](const Dim& size) { return size.equals(1); });
 }
 
-// A tensor of one value, such as `ones`.
+// Returns true for a tensor whose elements are all equal, such as `ones`.
 bool is_filled(const Argument* argument) {
   const Value* value = argument ? argument->as_value() : nullptr;
   const Node* producer = value ? value->producer : nullptr;
   return producer && producer->schema && facts_of(*producer->schema).uniform;
 }
 
-// All elements that the call writes get one value.
+// Returns true if the call writes the same value to all elements.
 bool writes_one_value(const Node& node) {
   if (!node.schema) return false;
   if (is_idempotent(node)) return true;

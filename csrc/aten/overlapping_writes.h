@@ -1,4 +1,4 @@
-// Writes to tensors that have several elements at one place in memory.
+// Writes to tensors whose elements overlap in memory.
 #pragma once
 
 #include <functional>
@@ -10,8 +10,9 @@
 
 namespace onnx_native::aten {
 
-// Throws ExportError(unsupported) where the call writes to elements that share a place in memory,
-// and the result depends on the order in which eager writes them. `layout` is that of the tensor.
+// Throws ExportError(unsupported) if the call writes to elements that overlap in memory and the
+// result depends on the order in which eager mode writes them. `layout` returns the layout of the
+// tensor.
 void check_overlapping_write(const Node& node, const Tensor& written,
                              const std::function<std::optional<Layout>()>& layout);
 

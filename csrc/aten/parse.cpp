@@ -8,7 +8,7 @@
 namespace onnx_native::aten {
 namespace {
 
-// A recursive descent over the text that `print` writes.
+// A recursive descent parser for the output of `print`.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}
@@ -55,7 +55,7 @@ class Parser {
     if (!accept(c)) error("expected '", c, "' before \"", text_.substr(at_, 12), "\"");
   }
   static bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-  // Letters, digits and '_', and what `more` adds.
+  // Reads letters, digits, '_' and the characters in `more`.
   std::string_view word_of(std::string_view more) {
     skip_space();
     const size_t begin = at_;
@@ -72,7 +72,7 @@ class Parser {
     if (!accept_word(expected)) error("expected \"", expected, "\"");
   }
 
-  // Items up to `close`, separated by commas.
+  // Reads items separated by commas, up to `close`.
   template <class Item>
   void list(char close, Item&& item) {
     if (accept(close)) return;
@@ -112,7 +112,8 @@ class Parser {
     return at->second;
   }
 
-  // The symbols that are not sizes of inputs from 0: "(n: [-inf, inf], b: input [2, 9])".
+  // Reads the ranges of symbols that differ from DimRange::input_size(): "(n: [-inf, inf], b: input
+  // [2, 9])".
   void ranges() {
     expect('(');
     list(')', [&] {
@@ -136,7 +137,7 @@ class Parser {
     return value ? std::optional(*value) : std::nullopt;
   }
 
-  // The text of one expression, up to a ',' or a closing bracket outside of brackets.
+  // Reads an expression, up to a ',' or an unmatched closing bracket.
   Dim dim() {
     const size_t begin = at_;
     for (int depth = 0; at_ < text_.size(); ++at_) {
@@ -305,7 +306,7 @@ class Parser {
     }
   }
 
-  // One argument, `value` or `name=value`; what a name skips gets its default.
+  // Reads an argument, `value` or `name=value`; arguments that a name skips get their defaults.
   void bind(const Schema* schema, const std::string& op, std::vector<Argument>& arguments,
             const Scope& scope) {
     const size_t begin = (skip_space(), at_);

@@ -21,7 +21,7 @@ bool is_plain(std::string_view name) {
 class Printer {
  public:
   std::string take() { return std::move(out_); }
-  // Of symbols that were printed, those that are not sizes of inputs from 0.
+  // Prints the ranges of printed symbols that differ from DimRange::input_size().
   std::string ranges() const {
     std::string text;
     for (const auto& [name, range] : ranges_) {

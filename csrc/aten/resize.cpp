@@ -10,7 +10,7 @@
 namespace onnx_native::aten {
 namespace {
 
-// The sizes of argument 1, which has this type.
+// Returns the sizes of argument 1, which has this type.
 Argument sizes_of(Graph& graph, const Node& node, const Type& type) {
   Argument::List sizes;
   for (size_t i = 0; i < type.shape->size(); ++i) {

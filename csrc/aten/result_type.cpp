@@ -9,7 +9,7 @@ void include(DType& so_far, DType dtype) {
 
 bool is_inexact(DType dtype) { return is_floating(dtype) || is_complex(dtype); }
 
-// As ATen's combine_categories (native/TypeProperties.cpp).
+// Follows ATen's combine_categories (native/TypeProperties.cpp).
 DType combine(DType higher, DType lower) {
   if (lower == DType::undefined || is_complex(higher)) return higher;
   if (higher == DType::undefined) return lower;

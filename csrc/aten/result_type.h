@@ -1,18 +1,19 @@
-// The dtype that an operator's operands promote to (torch.result_type).
+// Type promotion of an operator's operands (torch.result_type).
 #pragma once
 
 #include "base/dtype.h"
 
 namespace onnx_native::aten {
 
-// Tensors with dimensions come before 0-d tensors, and these before numbers: one that comes later
-// changes the result only where it is of a higher kind (bool < integer < floating < complex).
+// Accumulates operands. Tensors with dimensions take priority over 0-d tensors, and these over
+// numbers: an operand of lower priority changes the result only if it is of a higher kind (bool <
+// integer < floating < complex).
 class ResultType {
  public:
   void add_tensor(DType dtype, bool has_dims);
-  // A number's dtype is int64, bool, or that which the default dtype gives it.
+  // Adds a number: int64, bool, or the dtype that the default dtype implies.
   void add_number(DType dtype);
-  // `undefined` when nothing was added.
+  // Returns `undefined` if nothing was added.
   DType get() const;
 
  private:

@@ -18,9 +18,9 @@
 namespace onnx_native::aten {
 namespace {
 
-// What find_schema hands out: every Schema is the base of one of these.
+// The storage of a schema that find_schema returns, with its defaults.
 struct StoredSchema : Schema {
-  std::vector<Argument> defaults;  // None where the argument has no default
+  std::vector<Argument> defaults;  // None if the argument has no default
 };
 
 void collect_alias_sets(const c10::AliasInfo& info, std::vector<std::string>& sets) {
@@ -130,7 +130,7 @@ Argument convert(const c10::IValue& value, const SchemaType& type) {
       return memory_format_name(static_cast<c10::MemoryFormat>(number));
     }
     if (type.kind == TypeKind::layout) return std::string("strided");
-    // `int[2] stride=1` is printed and passed as one number; a list argument stays a list.
+    // `int[2] stride=1` is printed and passed as one number, but a list argument stays a list.
     if (type.list) return Argument::List(std::max(type.fixed_size, 1), Argument(number));
     return number;
   }
@@ -191,7 +191,7 @@ const Schema* find_schema(std::string_view key) {
   const std::string name(key.substr(0, dot));
   const std::string overload(dot == key.npos ? std::string_view() : key.substr(dot + 1));
   const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
-  if (!found) return nullptr;  // not cached: it may be registered later
+  if (!found) return nullptr;  // not cached: it may still be registered
   auto schema = convert(found->schema(), key);
   const std::unique_lock lock(mutex);
   return known.try_emplace(std::string(key), std::move(schema)).first->second.get();

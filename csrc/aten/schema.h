@@ -1,4 +1,4 @@
-// What lowering and functionalize need to know of an operator's schema, without torch headers.
+// The parts of an operator's schema that lowering and functionalize need, without torch headers.
 #pragma once
 
 #include <optional>
@@ -31,10 +31,10 @@ enum class TypeKind {
 struct SchemaType {
   TypeKind kind = TypeKind::other;
   bool list = false;               // int[], Tensor[]
-  bool optional = false;           // the whole: Tensor?, int[]?
+  bool optional = false;           // the whole type: Tensor?, int[]?
   bool optional_elements = false;  // Tensor?[]
-  int fixed_size = 0;              // int[2]: 2, else 0; one number stands for all
-  std::string str;                 // as the schema prints it
+  int fixed_size = 0;              // 2 for int[2], else 0; one number may stand for the whole list
+  std::string str;                 // as printed by the schema
   bool operator==(const SchemaType&) const = default;
 };
 
@@ -45,10 +45,10 @@ struct SchemaArgument {
   bool has_default = false;
   bool is_out = false;                  // an `out=` argument
   bool writes = false;                  // (a!)
-  std::vector<std::string> alias_sets;  // {"a"}, {"*"} for wildcards; empty: aliases nothing
+  std::vector<std::string> alias_sets;  // {"a"}; {"*"} for wildcards; empty: no aliasing
 };
 
-// A copy of c10::FunctionSchema's facts.
+// A copy of the facts in c10::FunctionSchema.
 struct Schema {
   std::string key;       // "aten::add.Tensor"
   std::string name;      // "aten::add"
@@ -57,17 +57,17 @@ struct Schema {
   std::vector<SchemaArgument> returns;
   bool varargs = false;
 
-  // Index of an argument by name; -1 when there is none.
+  // Returns the index of an argument; -1 if there is none.
   int index(std::string_view argument) const;
-  bool is_mutable() const;  // some argument is written
-  bool is_view() const;     // a result shares memory with an argument, and nothing is written
+  bool is_mutable() const;  // some argument is written to
+  bool is_view() const;     // a result aliases an argument, and nothing is written
 };
 
-// Finds a schema among the operators that are registered with the dispatcher, by key; nullptr when
-// there is none. Cached; entries live for ever.
+// Returns the schema that is registered with the dispatcher under this key; nullptr if there is
+// none. Cached; schemas are never freed.
 const Schema* find_schema(std::string_view key);
-// All registered overloads of an operator ("aten::add"), ordered by key. Walks every operator: for
-// rare cases.
+// Returns all registered overloads of an operator ("aten::add"), ordered by key. Slow: walks all
+// operators.
 std::vector<const Schema*> find_overloads(std::string_view name);
 
 }  // namespace onnx_native::aten

@@ -25,7 +25,7 @@ void append_scope(Location& location, const Location& from, size_t i) {
 
 void add_scope(Location& location, std::string_view key, std::string_view path,
                std::string_view class_name) {
-  // In the sub-graphs of a strict capture the model itself comes twice.
+  // In the subgraphs of a strict capture, the model itself appears twice.
   constexpr std::string_view kRoot = "_export_root";
   if (path == kRoot) return;
   if (path.starts_with("_export_root.")) path.remove_prefix(kRoot.size() + 1);
@@ -54,7 +54,8 @@ Location within(const Location& region, Location inner) {
   result.source = std::move(inner.source);
   result.code = std::move(inner.code);
   result.node = std::move(inner.node);
-  // The modules of the first call stand for those of this one, as far as they are of one class.
+  // Take the modules of this call in place of those of the first call, as long as the classes
+  // match.
   const size_t outer = region.class_names.size() - 1;
   size_t i = 0;
   while (i < outer && i < inner.class_names.size() &&

@@ -22,7 +22,7 @@ Argument::List make_sizes(Graph& graph, const Shape& shape, const Location* loca
   return sizes;
 }
 
-// The output becomes that of a call of its own.
+// Makes the output the result of a new call.
 void make(Graph& graph, Value* output, std::string op, std::vector<Argument> arguments,
           const Location* location) {
   Node* node = graph.add_node(std::move(op), std::move(arguments), location);
@@ -54,7 +54,7 @@ bool separate_meshgrid(Graph& graph, const Node& node, const Argument::List& ten
   return true;
 }
 
-// "bij->jbi" of one tensor, each label once.
+// Rewrites "bij->jbi" of one tensor, with each label once.
 bool separate_einsum(Graph& graph, const Node& node) {
   const auto* equation = node.arguments[0].get<std::string>();
   const auto* tensors = node.arguments[1].get<Argument::List>();
@@ -90,7 +90,7 @@ bool separate(Graph& graph, const Node& node) {
     const Type& type = (*tensors)[i].as_value()->type;
     if (name == "aten::broadcast_tensors" && *type.shape == *node.outputs[i]->type.shape &&
         type.dtype != DType::undefined) {
-      // The tensor itself.
+      // The output is the tensor itself.
       make(graph, node.outputs[i], "aten::to.dtype", {(*tensors)[i], type.dtype}, node.location);
     } else if (atleast) {
       make(graph, node.outputs[i], name, {(*tensors)[i]}, node.location);

@@ -11,8 +11,8 @@
 namespace onnx_native::aten {
 
 void check_shape_changes(const Graph& graph) {
-  std::unordered_map<const Value*, const Value*> first_name;          // of values by dropouts
-  std::unordered_map<const Value*, std::vector<const Value*>> names;  // by the first
+  std::unordered_map<const Value*, const Value*> first_name;          // by results of dropouts
+  std::unordered_map<const Value*, std::vector<const Value*>> names;  // by the first name
   std::unordered_map<const Value*, const Node*> stale;
   const auto first = [&](const Value* value) {
     const auto at = first_name.find(value);

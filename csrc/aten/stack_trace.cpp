@@ -11,7 +11,7 @@ bool is_torch_file(std::string_view path, std::string_view torch_folder) {
                                : path.starts_with(torch_folder));
 }
 
-// The file that a frame names; empty when it names none.
+// Returns the file of a frame; empty if there is none.
 std::string_view path_of(std::string_view frame) {
   const std::string_view rest = frame.substr(kFile.size());
   const size_t quote = rest.find('"');
@@ -24,7 +24,7 @@ std::string_view trimmed(std::string_view line) {
   return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
 }
 
-// Reads the frame at `frame`, which starts with `File "`; false when it does not read as one.
+// Reads a frame, which starts with `File "`; returns false if it is malformed.
 bool read_frame(std::string_view frame, Location& location) {
   const std::string_view path = path_of(frame);
   constexpr std::string_view kLine = "\", line ";

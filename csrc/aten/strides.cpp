@@ -10,7 +10,7 @@ namespace {
 
 using Truth = Condition::Truth;
 
-// nullopt: it depends on sizes.
+// Returns nullopt if the result depends on sizes.
 std::optional<bool> decide(const Condition::Equality& equality) {
   const auto& [a, b, equal] = equality;
   if (a == b) return equal;
@@ -23,7 +23,7 @@ std::optional<bool> decide(const Condition::Equality& equality) {
   return std::nullopt;
 }
 
-// Builds a condition clause by clause, leaving out what is certain.
+// Builds a condition clause by clause; omits what is certain.
 class Clauses {
  public:
   void begin() {
@@ -46,12 +46,12 @@ class Clauses {
     }
   }
 
-  // A case of strides that are not known.
+  // Adds a case whose strides are unknown.
   void add_unknown() { unknown_ = true; }
 
   void end() {
     if (holds_) return;
-    std::ranges::sort(clause_, {}, text);  // so that equal clauses are seen
+    std::ranges::sort(clause_, {}, text);  // so that equal clauses compare equal
     if (unknown_) {
       any_unknown_ = true;
     } else if (clause_.empty()) {
@@ -82,7 +82,7 @@ class Clauses {
   bool fails_ = false, any_unknown_ = false;
 };
 
-// The dimensions, the one that changes slowest first.
+// Returns the dimensions in memory order, outermost first.
 std::vector<size_t> order_of(size_t rank, std::string_view format) {
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), size_t{0});
@@ -108,7 +108,7 @@ Value* add_number(Graph& graph, std::string op, std::vector<Argument> arguments,
   return graph.add_output(node, "size", std::move(type));
 }
 
-// A stride as a number times an expression without a common factor.
+// A stride as an integer factor times an expression without a common factor.
 struct Multiple {
   int64_t factor;
   Dim of;
@@ -122,7 +122,8 @@ Multiple as_multiple(const Dim& stride) {
   return {factor, Dim::from_terms(std::move(terms))};
 }
 
-// Looks at each place of a small tensor of constant sizes and strides.
+// Returns true if two elements share an address. Only for small tensors of constant sizes and
+// strides; returns false for others.
 bool any_place_twice(const std::vector<Multiple>& strides,
                      const std::vector<std::optional<int64_t>>& sizes) {
   constexpr size_t kMost = 4096;
@@ -155,7 +156,8 @@ std::optional<Layout> unknown_layout(const Type& type) {
   return Layout{.strides = std::vector<Stride>(type.shape->size()), .offset = {}};
 }
 
-// ATen/TensorUtils.cpp, computeStride. Symbolic sizes that differ in form are taken to differ.
+// Follows computeStride in ATen/TensorUtils.cpp. Symbolic sizes of different form are assumed to
+// differ.
 Layout layout_of_reshape(const Shape& from, const Layout& layout, const Shape& to) {
   const Layout unknown{.strides = std::vector<Stride>(to.size()), .offset = layout.offset};
   Layout result = unknown;
@@ -203,8 +205,8 @@ Condition is_contiguous(const Type& type, const Layout& layout, std::string_view
   return clauses.take();
 }
 
-// Where two neighbouring dimensions do not follow each other in memory, `to` must have a boundary
-// too. Dimensions of size 1 are no neighbours.
+// If two adjacent dimensions are not contiguous with each other, `to` must have a boundary there
+// too. Dimensions of size 1 are skipped.
 Condition is_viewable(const Shape& from, const Layout& layout, const Shape& to) {
   const Layout seen = layout_of_reshape(from, layout, to);
   if (std::ranges::all_of(seen.strides, [](const Stride& stride) { return stride.has_value(); }))
@@ -212,13 +214,13 @@ Condition is_viewable(const Shape& from, const Layout& layout, const Shape& to) 
   std::vector<Dim> boundaries{1};
   for (size_t i = to.size(); i-- > 1;) boundaries.push_back(boundaries.back() * to[i]);
   Clauses clauses;
-  Dim inner = 1;  // elements from dimension d on
+  Dim inner = 1;  // number of elements from dimension d on
   for (size_t d = from.size(); d-- > 1;) {
     inner = inner * from[d];
     clauses.begin();
     clauses.add({{from[d - 1], 1}});
     for (const Dim& boundary : boundaries) clauses.add({{boundary, inner}});
-    Condition::Case ones;  // the dimensions between d - 1 and the next
+    Condition::Case ones;  // the dimensions between d - 1 and `next`
     for (size_t next = d; next < from.size(); ++next) {
       if (!from[next].equals(1)) {
         Condition::Case follows = ones;
@@ -288,7 +290,7 @@ bool is_known_to_overlap(const Shape& shape, const Layout& layout) {
   for (size_t i = 0; i < strides.size(); ++i) {
     for (size_t j = i + 1; j < strides.size(); ++j) {
       if (!(strides[i].of == strides[j].of)) continue;
-      // So many steps along each of the two dimensions end at the same place.
+      // After `steps` and `others` steps, the two dimensions reach the same address.
       const int64_t common = std::gcd(strides[i].factor, strides[j].factor);
       const int64_t steps = strides[j].factor / common;
       const int64_t others = strides[i].factor / common;

@@ -1,4 +1,4 @@
-// Where the elements of tensors lie in memory, and what that says of copies: conditions on sizes.
+// Strides of tensors, and the conditions on sizes under which operators copy.
 #pragma once
 
 #include <optional>
@@ -9,25 +9,26 @@
 
 namespace onnx_native::aten {
 
-// In elements; nullopt: not known.
+// A stride in elements; nullopt if unknown.
 using Stride = std::optional<Dim>;
 
-// Of a tensor of known rank.
+// The layout of a tensor of known rank.
 struct Layout {
   std::vector<Stride> strides;  // one per dimension
-  Stride offset;                // of its first element in the storage
+  Stride offset;                // of the first element in the storage; may be unknown
 };
 
-// These return nullopt when the rank is not known.
+// These return nullopt if the rank is unknown.
 std::optional<Layout> contiguous_layout(const Type& type);
 std::optional<Layout> unknown_layout(const Type& type);
 
-// The strides that let a layout of these sizes be seen as `to` without a copy; not known where the
-// sizes do not tell.
+// Returns the strides that view a layout of the shape `from` as the shape `to` without a copy. They
+// are unknown if the sizes do not determine them.
 Layout layout_of_reshape(const Shape& from, const Layout& layout, const Shape& to);
 
-// A statement on sizes: in each of its clauses one case holds, in a case all equalities. It takes
-// all sizes to be positive: a tensor without elements shares none.
+// A condition on sizes, in conjunctive form: in each clause at least one case holds, and in a case
+// all equalities hold. Assumes that all sizes are positive, because an empty tensor shares no
+// elements.
 struct Condition {
   struct Equality {
     Dim a, b;
@@ -39,26 +40,26 @@ struct Condition {
   enum class Truth { holds, fails, depends, unknown };
 
   Truth truth = Truth::holds;
-  std::vector<Clause> clauses;  // when it depends on sizes
+  std::vector<Clause> clauses;  // only if `truth` is `depends`
 };
 
-// A tensor of this type and layout is contiguous in the memory format ("contiguous_format",
-// "channels_last", "channels_last_3d").
+// The condition that a tensor of this type and layout is contiguous in the memory format
+// ("contiguous_format", "channels_last", "channels_last_3d").
 Condition is_contiguous(const Type& type, const Layout& layout, std::string_view format);
-// A tensor of these sizes and this layout can be seen as `to` without a copy.
+// The condition that a tensor of these sizes and layout can be viewed as `to` without a copy.
 Condition is_viewable(const Shape& from, const Layout& layout, const Shape& to);
-// The shapes, of one rank, are equal.
+// The condition that two shapes of the same rank are equal.
 Condition are_equal(const Shape& a, const Shape& b);
 
-// The element at any place is at a place of its own in memory.
+// Returns true if it is proved that no two elements share memory.
 bool is_known_to_not_overlap(const Shape& shape, const Layout& layout);
-// Two elements are at one place in memory. Takes symbolic sizes to be large, except those of
-// expanded dimensions, which may be 1.
+// Returns true if it is proved that two elements share memory. Assumes that symbolic sizes are
+// large, except those of expanded dimensions, which may be 1.
 bool is_known_to_overlap(const Shape& shape, const Layout& layout);
 
-// An argument that is this size: a number or a value.
+// Returns the size as an argument: a number or a value.
 Argument make_size(Graph& graph, const Dim& size, const Location* location);
-// Emits a condition that depends on sizes; a sym_bool.
+// Emits a condition that depends on sizes; returns a sym_bool.
 Value* emit(Graph& graph, const Condition& condition, const Location* location);
 
 }  // namespace onnx_native::aten

@@ -20,14 +20,15 @@ namespace onnx_native::aten {
 
 namespace {
 
-// The bytes of a storage. torch's loader believes what a file says of them; its allocator knows.
+// Returns the number of allocated bytes of a storage. torch's loader trusts the size in a file, but
+// the allocator knows the real size.
 size_t room_of(const c10::Storage& storage) {
   const c10::DataPtr& memory = storage.data_ptr();
   if (memory.get_deleter() != c10::GetDefaultCPUAllocator()->raw_deleter()) return storage.nbytes();
   return std::min(storage.nbytes(), malloc_usable_size(memory.get_context()));
 }
 
-// Whether the storage has room for all elements that sizes and strides reach.
+// Returns true if the storage holds all elements that sizes and strides reach.
 bool has_room(const at::Tensor& tensor, size_t bytes) {
   if (tensor.numel() == 0) return true;
   int64_t last = tensor.storage_offset();
@@ -41,13 +42,14 @@ bool has_room(const at::Tensor& tensor, size_t bytes) {
   return fits && last < static_cast<int64_t>(bytes / tensor.itemsize());
 }
 
-// Another tensor with the storage, sizes and strides of now. Not at::alias, which modes see.
+// Returns an alias with the current storage, sizes and strides. Not at::alias, which dispatch modes
+// intercept.
 at::Tensor alias_of(const at::Tensor& tensor) {
   return at::Tensor(tensor.unsafeGetTensorImpl()->shallow_copy_and_detach(
       c10::VariableVersion(0), /*allow_tensor_metadata_change=*/false));
 }
 
-// Files can say sizes that the memory has no room for; torch does not look.
+// Checks the sizes against the memory: files may be wrong, and torch does not check them.
 void check_memory(const at::Tensor& tensor, std::string_view name) {
   const size_t bytes = room_of(tensor.storage());
   if (!has_room(tensor, bytes))
@@ -140,7 +142,7 @@ TensorData literal_data(const at::Tensor& tensor, std::string_view name) {
 at::Tensor to_tensor(const TensorData& source) {
   const TensorData data = current(source);
   const auto options = at::TensorOptions().dtype(to_scalar_type(data.dtype));
-  if (data.scale) {  // the elements are nowhere yet
+  if (data.scale) {  // the scaled elements are not in memory
     at::Tensor tensor = at::empty(data.shape, options);
     auto* to = static_cast<std::byte*>(tensor.mutable_data_ptr());
     data.stream([&to](std::span<const std::byte> piece) { to = std::ranges::copy(piece, to).out; });

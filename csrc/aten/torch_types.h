@@ -1,4 +1,4 @@
-// torch's enumerations as the graph holds them; for readers and schemas.
+// Conversion of torch's enumerations to the graph's types; for readers and schemas.
 #pragma once
 
 #include <c10/core/MemoryFormat.h>
@@ -11,11 +11,12 @@
 
 namespace onnx_native::aten {
 
-// The element type; nullopt where ONNX has none. Quantised types give their storage type.
+// Returns the element type; nullopt if ONNX has none. Quantized types map to their storage types.
 std::optional<DType> to_dtype(c10::ScalarType type);
-// The opposite; never a quantised type.
+// The inverse of to_dtype; never returns a quantized type. Throws ExportError(unsupported) if torch
+// has no such type.
 c10::ScalarType to_scalar_type(DType dtype);
-// As Python prints it, without "torch.".
+// Returns the Python name without "torch.".
 std::string memory_format_name(c10::MemoryFormat format);
 
 }  // namespace onnx_native::aten

@@ -54,7 +54,6 @@ std::optional<int64_t> int_argument(const Node& node, std::string_view name) {
   return value ? std::optional(*value) : std::nullopt;
 }
 
-// A dimension argument, counted from the front; nullopt when the rank is needed and not known.
 std::optional<int64_t> dim_argument(const Node& node, std::string_view name) {
   const auto dim = int_argument(node, name);
   if (!dim || *dim >= 0) return dim;
@@ -78,7 +77,7 @@ std::optional<std::vector<int64_t>> permutation(const Node& view, ViewKind kind)
   const Type* type = base_type(view);
   const auto rank = type ? rank_of(*type) : std::nullopt;
   if (!rank) return std::nullopt;
-  if (*rank == 0) return std::vector<int64_t>();  // which has a dimension 0 and -1 for movedim
+  if (*rank == 0) return std::vector<int64_t>();  // movedim accepts dimensions 0 and -1
   std::vector<int64_t> order(static_cast<size_t>(*rank));
   std::iota(order.begin(), order.end(), 0);
   switch (kind) {

@@ -16,7 +16,7 @@ Sharing fresh() { return {.kind = Sharing::Kind::fresh, .condition = {}, .cause 
 Sharing same() { return {.kind = Sharing::Kind::same, .condition = {}, .cause = {}}; }
 Sharing view() { return {.kind = Sharing::Kind::view, .condition = {}, .cause = {}}; }
 
-// Also what may be the argument itself.
+// `maybe_same`: the result may be the argument itself.
 Sharing unknown(std::string cause, bool maybe_same = false) {
   return {.kind = Sharing::Kind::unknown,
           .maybe_same = maybe_same,
@@ -30,7 +30,7 @@ Sharing unknown_strides(const Node& node, bool maybe_same) {
                  maybe_same);
 }
 
-// `holds` where the condition does, else fresh.
+// Returns `holds` if the condition holds, else fresh().
 Sharing by(const Node& node, Condition condition, Sharing holds) {
   const bool maybe_same = holds.kind == Sharing::Kind::same;
   switch (condition.truth) {
@@ -78,7 +78,7 @@ Sharing of_reshape(const Node& node, const std::function<std::optional<Layout>()
   const Type& to = node.outputs[0]->type;
   if (!type || !type->shape || !to.shape) return unknown_strides(node, false);
   if (*type->shape == *to.shape) {
-    // flatten of one dimension returns its argument itself.
+    // flatten of a single dimension returns the argument itself.
     return node.schema->name == "aten::flatten" && !to.shape->empty() ? same() : view();
   }
   const std::optional<Layout> known = layout();
@@ -95,7 +95,8 @@ Sharing of_sum_to_size(const Node& node) {
   return by(node, are_equal(*type->shape, *to.shape), same());
 }
 
-// Two operands are multiplied; labels of one that the result lacks are summed.
+// An einsum computes a new tensor if it multiplies operands or sums over a label that the result
+// lacks.
 Sharing of_einsum(const Node& node) {
   const auto* equation = node.arguments[0].get<std::string>();
   const auto* operands = node.arguments[1].get<Argument::List>();
@@ -113,7 +114,7 @@ Sharing of_einsum(const Node& node) {
   return unknown("the result of an einsum of one tensor without a sum is a view of it");
 }
 
-// Adds to the offset where an element of a dimension is.
+// Advances the offset to an element of a dimension; unknown if the stride or the index is.
 void move(Stride& offset, const Stride& stride, const std::optional<Dim>& index, const Dim& size) {
   const bool known =
       offset && stride && index && (index->is_constant() || index->known_non_negative());
@@ -124,7 +125,7 @@ void move(Stride& offset, const Stride& stride, const std::optional<Dim>& index,
   offset = *offset + *stride * (index->constant_or(0) < 0 ? *index + size : *index);
 }
 
-// Where a slice begins: a start outside the dimension is moved to its nearest end.
+// Returns the first index of a slice. A start out of bounds is clamped to the dimension.
 std::optional<Dim> first_of_slice(const Node& view, const Dim& size) {
   const Argument& start = *find_argument(view, "start");
   if (start.is_none()) return Dim(0);
@@ -145,7 +146,7 @@ Layout of_expand(const Shape& from, const Shape& to, const Layout& base) {
     if (from[i] == to[added + i]) {
       stride = base.strides[i];
     } else if (!from[i].equals(1)) {
-      stride = std::nullopt;  // of a size that may be 1
+      stride = std::nullopt;  // this size may be 1
     }
   }
   return layout;
@@ -162,7 +163,7 @@ Layout of_as_strided(const Node& view, const Layout& base, size_t rank) {
   return layout;
 }
 
-// Of a tensor of complex numbers as pairs of real ones.
+// The layout of a complex tensor seen as pairs of real numbers.
 Layout of_parts(ViewKind kind, const Layout& base) {
   Layout layout = base;
   for (Stride& stride : layout.strides) stride = scaled(stride, Dim(2));

@@ -1,4 +1,4 @@
-// The values among a call's arguments.
+// Iteration over the values in a call's arguments.
 #pragma once
 
 #include <concepts>
@@ -9,8 +9,8 @@
 
 namespace onnx_native::aten {
 
-// Calls `visit` with each value of an argument, through lists; sub-graphs are not entered. Of a
-// mutable argument, with a reference that can be assigned.
+// Calls `visit` with each value of an argument, including those in lists; does not enter subgraphs.
+// For a mutable argument, passes a reference that can be assigned.
 template <class A, class Visit>
 requires std::same_as<std::remove_const_t<A>, Argument>
 void for_each_value(A& argument, Visit&& visit) {

@@ -34,7 +34,7 @@ class WriteBack {
     return emit("aten::permute", {written_, std::move(inverse)});
   }
 
-  // The scatter operators take what their view takes, with the written value after the base.
+  // A scatter operator takes the arguments of its view, with the written value after the base.
   Value* scatter(const char* op, Value* base) {
     std::vector<Argument> arguments = view_.arguments;
     arguments[0] = base;
@@ -69,8 +69,9 @@ class WriteBack {
     return slice_scatter(base, *dim, *start.constant(), *end.constant());
   }
 
-  // For any view that picks elements of its base: the same view of their positions says where the
-  // written ones go. Of elements that the view shows more than once, those count that changed.
+  // Handles any view that selects elements of its base: the same view of the element positions
+  // tells where the written elements go. If the view shows an element more than once, the copies
+  // that changed win.
   Value* by_positions(int output, Value* base, bool may_overlap = false) {
     const Type& type = base_->type;
     const Type& to = view_.outputs[static_cast<size_t>(output)]->type;
@@ -85,7 +86,7 @@ class WriteBack {
     Value* places = look(all, output);
     if (!may_overlap) return emit("aten::put", {base, places, written_});
     Value* changed = differs(call("aten::take", {base, places}, type.dtype, *to.shape));
-    // Unchanged elements go to a place before the first.
+    // Unchanged elements are written to an extra slot in front of the first element.
     Value* moved = call("aten::add.Scalar", {places, int64_t{1}}, DType::i64, *to.shape);
     moved = call("aten::mul.Tensor", {moved, changed}, DType::i64, *to.shape);
     const Argument::List flat{end};
@@ -105,7 +106,7 @@ class WriteBack {
     return graph_.add_output(node, name_, base_->type);
   }
 
-  // The real or the imaginary part of the base.
+  // Returns the real or the imaginary part of the base.
   Value* part(std::string op, Value* base) {
     Node* node = graph_.add_node(std::move(op), {base}, view_.location);
     return graph_.add_output(node, name_,
@@ -113,7 +114,7 @@ class WriteBack {
   }
 
  private:
-  // Of a complex tensor whose view shows elements more than once.
+  // Handles complex tensors whose view shows elements more than once, one part at a time.
   Value* both_parts_by_positions(int output, Value* base) {
     const DType dtype = real_dtype(base_->type.dtype);
     const Shape& shape = *view_.outputs[static_cast<size_t>(output)]->type.shape;
@@ -126,7 +127,7 @@ class WriteBack {
     return emit("aten::complex", {real, one("aten::imag")});
   }
 
-  // The sizes of the base.
+  // Returns the sizes of the base, with -1 for a single symbolic size.
   Argument::List sizes() {
     const Shape& shape = *base_->type.shape;
     const auto symbolic = std::count_if(shape.begin(), shape.end(),
@@ -153,7 +154,7 @@ class WriteBack {
     return graph_.add_output(node, name_, Type::tensor(dtype, shape));
   }
 
-  // What the view shows of another base.
+  // Applies the view to another base.
   Value* look(Value* base, int output) {
     std::vector<Argument> arguments = view_.arguments;
     arguments[0] = base;
@@ -163,7 +164,7 @@ class WriteBack {
     return node->outputs[static_cast<size_t>(output)];
   }
 
-  // Where the written elements are others than these: NaN is NaN, and 0 is not -0.
+  // Returns a mask of the elements that the write changed: NaN equals NaN, and 0 differs from -0.
   Value* differs(Value* old) {
     const Shape& shape = *old->type.shape;
     const auto truth = [&](const char* op, std::vector<Argument> arguments) {
@@ -185,7 +186,7 @@ class WriteBack {
 
   Graph& graph_;
   const Node& view_;
-  Value* base_;  // any value it had: for its type and sizes
+  Value* base_;  // any former value; used for its type and sizes only
   Value* written_;
   std::string_view name_;
 };

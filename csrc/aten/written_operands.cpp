@@ -9,7 +9,8 @@
 namespace onnx_native::aten {
 namespace {
 
-// Places of a loop's arguments, and of its body's inputs and outputs that come before the states.
+// Positions of a loop's arguments, and the number of inputs and outputs of its body before the
+// states.
 constexpr size_t kBody = 2, kStates = 3, kCaptures = 4;
 constexpr size_t kBeforeStates = 1;
 
@@ -39,7 +40,7 @@ Argument::List& operands(Node& node, size_t i) {
   return std::get<Argument::List>(node.arguments[i].value);
 }
 
-// What the input became; nullptr where it was not written to.
+// Returns the final value of the input; nullptr if it is not written to.
 Value* written_value(const Graph& graph, const Value* input) {
   const auto at = std::ranges::find(graph.mutations, input->name, &Mutation::target);
   return at == graph.mutations.end() ? nullptr : at->value;
@@ -72,7 +73,7 @@ OperandWrites of_branches(Graph& graph, Node& node) {
   return result;
 }
 
-// A captured tensor that is written to becomes a state.
+// A captured tensor that the body writes to becomes a state.
 OperandWrites of_loop(Graph& graph, Node& node) {
   OperandWrites result;
   Graph& steps = body(node, kBody);
@@ -112,7 +113,7 @@ bool makes_a_step(const Node& loop) {
   return steps && *steps > 0 && condition && *condition;
 }
 
-// Calls visit(value) for the inputs of the graph that a value may be, or may be a view of.
+// Calls visit(value) for each input of the graph that a value may be or may be a view of.
 void for_each_root(const Value* value, const std::function<void(const Value*)>& visit) {
   while (value && value->producer) {
     const Node& node = *value->producer;
@@ -166,7 +167,7 @@ std::vector<std::pair<Value*, Value*>> passed_through(const Node& node) {
     } else if (is_loop(node)) {
       const Argument::List& states = *node.arguments[kStates].get<Argument::List>();
       const Argument::List& captures = *node.arguments[kCaptures].get<Argument::List>();
-      if (i >= states.size()) break;  // stacked: copies
+      if (i >= states.size()) break;  // stacked outputs are copies
       if (states[i].as_value() && !makes_a_step(node))
         result.emplace_back(node.outputs[i], states[i].as_value());
       find(body(node, kBody), kBeforeStates + states.size(), captures, kBeforeStates + i,

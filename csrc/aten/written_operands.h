@@ -1,4 +1,4 @@
-// Branches and loops that write to tensors they are given.
+// Writes of branches and loops to their operands.
 #pragma once
 
 #include <utility>
@@ -8,17 +8,17 @@
 
 namespace onnx_native::aten {
 
-// What a call with sub-graphs does to its operands.
+// The effect of a call with subgraphs on its operands.
 struct OperandWrites {
-  std::vector<std::pair<Value*, Value*>> written;  // operand, and the result that is its new value
-  std::vector<Value*> first_states;                // a loop's first step writes to them
+  std::vector<std::pair<Value*, Value*>> written;  // (operand, its new value)
+  std::vector<Value*> first_states;  // initial states that a loop's first iteration writes to
 };
 
-// Makes results of what the call's (functional) sub-graphs write to their inputs. Throws
-// ExportError(unsupported) where the operator has no place for that.
+// Turns the writes of the call's (functional) subgraphs to their inputs into results. Throws
+// ExportError(unsupported) if the operator cannot have further results.
 OperandWrites return_writes(Graph& graph, Node& node);
 
-// Results of a call that may be operands, or views of them, as they were given.
+// Returns pairs (result, operand) of a call if the result may be the operand or a view of it.
 std::vector<std::pair<Value*, Value*>> passed_through(const Node& node);
 
 }  // namespace onnx_native::aten

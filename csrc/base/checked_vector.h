@@ -1,4 +1,4 @@
-// A vector that is indexed by numbers of the user's program.
+// A vector with bounds-checked access, for indices that come from the user's program.
 #pragma once
 
 #include <utility>
@@ -6,13 +6,13 @@
 
 namespace onnx_native {
 
-// A std::vector whose element access throws std::out_of_range where there is no such element.
+// A std::vector whose element access throws std::out_of_range for an index out of bounds.
 template <class T>
 class CheckedVector : public std::vector<T> {
  public:
   using std::vector<T>::vector;
   CheckedVector() = default;
-  CheckedVector(std::vector<T> elements)  // NOLINT(google-explicit-constructor): the same list
+  CheckedVector(std::vector<T> elements)  // NOLINT(google-explicit-constructor): implicit
       : std::vector<T>(std::move(elements)) {}
 
   T& operator[](size_t i) { return this->at(i); }

@@ -32,7 +32,7 @@ size_t hash_terms(const std::vector<Dim::Term>& terms) {
   return seed;
 }
 
-// Overflow wraps, as int64 tensors do.
+// Wraps on overflow like int64 tensors.
 int64_t wrapping_add(int64_t a, int64_t b) {
   int64_t sum;
   if (__builtin_add_overflow(a, b, &sum)) WrapWatch::note();
@@ -44,7 +44,7 @@ int64_t wrapping_multiply(int64_t a, int64_t b) {
   return product;
 }
 
-// Sum of two canonical term lists, the second one times `scale`.
+// Returns the sum of two canonical term lists, the second one multiplied by `scale`.
 std::vector<Dim::Term> merge(const std::vector<Dim::Term>& a, const std::vector<Dim::Term>& b,
                              int64_t scale) {
   std::vector<Dim::Term> sum;
@@ -69,7 +69,7 @@ std::vector<Dim::Term> merge(const std::vector<Dim::Term>& a, const std::vector<
   return sum;
 }
 
-// Names that symbols of this thread have, and the next number to try for each stem.
+// The names of this thread's symbols, and the next number to try for each stem.
 struct SymbolNames {
   std::set<std::string, std::less<>> used;
   std::map<std::string, int64_t, std::less<>> next;

@@ -1,4 +1,4 @@
-// The operations that make atoms, and what simplifies there.
+// The operations that create atoms, and their simplifications.
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -11,7 +11,7 @@ namespace {
 
 using Terms = std::vector<Dim::Term>;
 
-// Multiples of a larger divisor or dividend, which simplification computes, may overflow.
+// Simplification multiplies divisors and dividends; larger numbers could overflow.
 constexpr int64_t kLarge = std::numeric_limits<int32_t>::max();
 
 bool has_large_number(const Dim& dim) {
@@ -31,7 +31,7 @@ bool is_large(const Dim& dim) {
 
 bool factor_less(const Dim::Factor& a, const Dim::Factor& b) { return compare(a, b) < 0; }
 
-// term / by as a monomial, when that is one with an integer coefficient.
+// Returns term / by if that is a monomial with an integer coefficient.
 std::optional<Dim::Term> divide(const Dim::Term& term, const Dim::Term& by) {
   if (floor_modulo(term.coefficient, by.coefficient) != 0) return std::nullopt;
   if (!std::includes(term.factors.begin(), term.factors.end(), by.factors.begin(), by.factors.end(),
@@ -44,7 +44,7 @@ std::optional<Dim::Term> divide(const Dim::Term& term, const Dim::Term& by) {
   return quotient;
 }
 
-// Splits a sum into quotient * monomial + rest.
+// A sum split into quotient * monomial + rest.
 struct Split {
   Dim quotient;
   Dim rest;
@@ -62,7 +62,7 @@ Split split_by(const Dim& a, const Dim::Term& by) {
   return {Dim::from_terms(std::move(quotient)), Dim::from_terms(std::move(rest))};
 }
 
-// The quotient of polynomials, when there is no remainder.
+// Returns the quotient of two polynomials if there is no remainder.
 std::optional<Dim> divide_exactly(const Dim& a, const Dim& b) {
   constexpr int kMostSteps = 32;
   const WrapWatch watch;
@@ -79,7 +79,7 @@ std::optional<Dim> divide_exactly(const Dim& a, const Dim& b) {
   return std::nullopt;
 }
 
-// The greatest monomial that divides every term of both.
+// Returns the greatest monomial that divides every term of both.
 Dim::Term shared_monomial(const Dim& a, const Dim& b) {
   Dim::Term shared = a.terms().front();
   shared.coefficient = 0;
@@ -95,13 +95,14 @@ Dim::Term shared_monomial(const Dim& a, const Dim& b) {
   return shared;
 }
 
-// The only factor of a term that is nothing else, if it is an atom of this kind.
+// Returns the atom if the term is a single atom of this kind with coefficient 1; else nullptr.
 const Dim::Factor* sole_atom(const Dim::Term& term, Dim::Atom kind) {
   const bool sole = term.coefficient == 1 && term.factors.size() == 1;
   return sole && term.factors[0].kind == kind ? &term.factors[0] : nullptr;
 }
 
-// a // k for k > 1. The constant of what stays inside is in [0, k), its first coefficient positive.
+// Computes a // k for k > 1. In the remaining atom the constant is in [0, k) and the first
+// coefficient is positive.
 Dim floor_div_constant(const Dim& a, int64_t k) {
   Terms whole;
   Terms inside;
@@ -163,7 +164,7 @@ Dim floor_div_constant(const Dim& a, int64_t k) {
   return out + make_atom(Dim::Atom::floor_div, rest, k);
 }
 
-// a % k for k > 1; every coefficient inside is in [0, k).
+// Computes a % k for k > 1. Every coefficient in the remaining atom is in [0, k).
 Dim mod_constant(const Dim& a, int64_t k) {
   Terms inside;
   Dim unwrapped = 0;
@@ -200,7 +201,8 @@ bool known_below(const Dim& a, const Dim& b) {
   return a.known_non_negative() && known_greater(b, a);
 }
 
-// An absolute value, max(x, -x), stays one atom: so it is known not to be negative.
+// Appends the operands of nested atoms of this kind. An absolute value, max(x, -x), stays one atom,
+// so that it is known to be non-negative.
 void flatten(const Dim& dim, Dim::Atom kind, std::vector<Dim>& operands) {
   if (dim.terms().size() == 1) {
     const Dim::Factor* atom = sole_atom(dim.terms()[0], kind);
@@ -212,7 +214,8 @@ void flatten(const Dim& dim, Dim::Atom kind, std::vector<Dim>& operands) {
   operands.push_back(dim);
 }
 
-// max(a, b) or min(a, b): flat, sorted with a constant first, without what another one bounds.
+// Computes max(a, b) or min(a, b): flat, sorted with a constant first, without operands that
+// another operand bounds.
 Dim extremum(Dim::Atom kind, const Dim& a, const Dim& b) {
   std::vector<Dim> operands;
   flatten(a, kind, operands);
@@ -278,7 +281,8 @@ Dim Dim::floor_div(const Dim& a, const Dim& b) {
     return floor_div(split_by(a, shared).quotient, split_by(b, shared).quotient);
   }
   if (known_below(a, b)) return 0;
-  // (x//y)//b = x//(y*b), but for b < 0 the inner rounding goes the other way.
+  // (x//y)//b = x//(y*b). This does not hold for b < 0, where the inner rounding goes the other
+  // way.
   if (a.terms().size() == 1 && b.known_non_negative()) {
     if (const Factor* nested = sole_atom(a.terms()[0], Atom::floor_div)) {
       const WrapWatch watch;
@@ -321,7 +325,8 @@ Dim Dim::max(const Dim& a, const Dim& b) { return extremum(Atom::max, a, b); }
 
 Dim Dim::min(const Dim& a, const Dim& b) { return extremum(Atom::min, a, b); }
 
-// Flat, sorted, each operand once, without ones. A size that is never 1 is the result.
+// The result is flat and sorted, with each operand once and no ones. A size that is never 1 is
+// itself the result.
 Dim Dim::broadcast(const Dim& a, const Dim& b) {
   std::vector<Dim> operands;
   flatten(a, Atom::broadcast, operands);

@@ -8,12 +8,13 @@
 namespace onnx_native {
 namespace {
 
-// torch.export takes sizes of inputs to be this or more.
+// torch.export assumes that input sizes are at least this.
 constexpr int64_t kCapturedFrom = 2;
 
 using Bound = std::optional<int64_t>;
 
-// Atoms replaced one after the other, and sums looked at in all.
+// Limits of non_negative(): the depth of nested replacements, and the total number of sums
+// examined.
 constexpr int kDeepest = 3;
 constexpr int kMostSteps = 1000;
 
@@ -56,20 +57,20 @@ Bounds symbol_bounds(const DimRange& range, int64_t inputs_from) {
   return {low, range.high};
 }
 
-// The greatest distance from 0.
+// Returns the greatest absolute value.
 Bound magnitude(const Bounds& range) {
   const Bound below = multiply(range.low, -1);
   return below && range.high ? Bound(std::max(*below, *range.high)) : std::nullopt;
 }
 
-// Bounds of a // b. A divisor is not 0 where the quotient exists.
+// Returns bounds of a // b. The quotient exists only if the divisor is not 0.
 Bounds quotient_bounds(const Bounds& a, const Bounds& b) {
   if (a.low && *a.low >= 0 && b.low && *b.low >= 0) return {0, a.high};
   const Bound most = magnitude(a);
   return {multiply(most, -1), most};
 }
 
-// Bounds of a % b, which has the sign of b and is smaller.
+// Returns bounds of a % b, which has the sign of b and a smaller absolute value.
 Bounds remainder_bounds(const Bounds& a, const Bounds& b) {
   Bound low = b.low ? Bound(*b.low >= 0 ? 0 : *b.low + 1) : std::nullopt;
   Bound high = b.high ? Bound(*b.high <= 0 ? 0 : *b.high - 1) : std::nullopt;
@@ -123,7 +124,7 @@ Bounds factor_bounds(const Dim::Factor& factor, int64_t inputs_from) {
   }
 }
 
-// Bounds of a product, of which equal factors follow each other.
+// Returns bounds of a product. Equal factors must be adjacent.
 Bounds product_bounds(const std::vector<Dim::Factor>& factors, int64_t inputs_from) {
   Bounds product{1, 1};
   bool first = true;
@@ -139,8 +140,8 @@ Bounds product_bounds(const std::vector<Dim::Factor>& factors, int64_t inputs_fr
   return product;
 }
 
-// Whether the value is >= 0, replacing an atom by what bounds it from below in the sum. Gives up
-// after `steps`.
+// Returns true if the value is proved to be >= 0, by replacing atoms of the sum with their lower
+// bounds. Gives up when `steps` runs out.
 bool non_negative(const Dim& dim, int64_t inputs_from, int depth, int& steps) {
   const Bounds range = bounds(dim, inputs_from);
   if (range.low && *range.low >= 0) return true;
@@ -161,7 +162,8 @@ bool non_negative(const Dim& dim, int64_t inputs_from, int depth, int& steps) {
       case Dim::Atom::max:
       case Dim::Atom::min:
       case Dim::Atom::broadcast: {
-        // The value is one of the two; each bounds a maximum or a minimum from one side.
+        // The value is one of the operands. Each operand bounds a maximum or a minimum from one
+        // side.
         const bool one_is_enough =
             factor.kind != Dim::Atom::broadcast && added == (factor.kind == Dim::Atom::max);
         const bool with_a = holds(rest + coefficient * a);
@@ -204,9 +206,9 @@ Bounds bounds(const Dim& dim, int64_t inputs_from) {
   return sum;
 }
 
-// torch narrows a range by its own decisions (n >= 5 for x[:5], n <= 5 for a diagonal of five
-// columns, whether the user named a range or not), and neither the graph nor an archive tells these
-// bounds from the user's. The model does not rely on them, so that it is right beyond them.
+// torch narrows ranges by its own decisions (n >= 5 for x[:5], n <= 5 for a diagonal of five
+// columns), even ranges that the user named. Neither the graph nor an archive tells these bounds
+// from the user's. The model does not rely on them, so it stays correct outside them.
 DimRange DimRange::captured_size(const DimRange& recorded) {
   DimRange range = input_size();
   range.captured_from = std::max(recorded.low.value_or(0), kCapturedFrom);

@@ -8,7 +8,7 @@ bool is_call(const Dim::Factor& factor) {
          factor.kind == Dim::Atom::broadcast;
 }
 
-// Whether the text of the expression needs no parentheses anywhere.
+// Returns true if the text of the expression never needs parentheses.
 bool is_primary(const Dim& dim) {
   if (const auto value = dim.constant()) return *value >= 0;
   if (dim.terms().size() != 1) return false;
@@ -19,7 +19,7 @@ bool is_primary(const Dim& dim) {
 
 std::string operand(const Dim& dim) { return is_primary(dim) ? dim.str() : "(" + dim.str() + ")"; }
 
-// "a, b, c" of max(a, max(b, c))
+// Returns "a, b, c" for max(a, max(b, c)).
 std::string arguments(const Dim::Factor& factor) {
   std::string out = factor.operands[0].str() + ", ";
   const Dim& last = factor.operands[1];
@@ -48,7 +48,8 @@ std::string text(const Dim::Factor& factor) {
   return {};
 }
 
-// A term without its sign. A quotient or remainder that something binds to is in parentheses.
+// Prints a term without its sign. Quotients and remainders are parenthesized next to another
+// operator that binds as tightly.
 std::string text(const Dim::Term& term, bool after_sign) {
   const uint64_t magnitude = term.coefficient < 0 ? 0 - static_cast<uint64_t>(term.coefficient)
                                                   : static_cast<uint64_t>(term.coefficient);

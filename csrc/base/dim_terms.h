@@ -1,4 +1,4 @@
-// What the files that implement Dim share: the canonical order, bounds, and single atoms.
+// Shared by the files that implement Dim: the canonical order, bounds, and single atoms.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +8,25 @@
 
 namespace onnx_native {
 
-// The canonical order: negative, zero or positive. Terms with more factors come first, so that
-// dividing by the leading term is a division of polynomials.
+// Compares in canonical order; returns a negative number, zero or a positive number. Terms with
+// more factors come first, so that dividing by the leading term is polynomial division.
 int compare(const Dim::Factor& a, const Dim::Factor& b);
 int compare(const std::vector<Dim::Factor>& a, const std::vector<Dim::Factor>& b);
 int compare(const Dim& a, const Dim& b);
 
-// An atom of two operands as it is, without simplification.
+// Builds an atom of two operands without simplifying it.
 Dim make_atom(Dim::Atom kind, const Dim& a, const Dim& b);
 
-// Integer division and remainder as Python's; b is not 0.
+// Python's integer division and remainder; b must not be 0.
 int64_t floor_divide(int64_t a, int64_t b);
 int64_t floor_modulo(int64_t a, int64_t b);
 
-// Coefficients wrap around as int64 tensors do. What is concluded from the order of numbers does
-// not hold for a coefficient that wrapped.
+// Detects overflow of coefficients, which wrap around as int64 tensors do. Conclusions from the
+// order of numbers are invalid for a coefficient that wrapped.
 class WrapWatch {
  public:
   WrapWatch() : before_(count()) {}
-  // Arithmetic on this thread wrapped a coefficient since this was made.
+  // True if arithmetic on this thread has wrapped a coefficient since construction.
   bool wrapped() const { return count() != before_; }
   static void note() { ++count(); }
 
@@ -35,11 +35,12 @@ class WrapWatch {
   uint64_t before_;
 };
 
-// Has a symbol, and a coefficient so large that it may have wrapped: the expression computes the
-// right value, and says nothing about its order.
+// True if the expression has a symbol and a coefficient so large that it may have wrapped. Such an
+// expression computes the right value, but it proves nothing about order.
 bool may_have_wrapped(const Dim& dim);
 
-// Bounds of the value, where each symbol that is the size of an input is at least `inputs_from`.
+// Bounds of the value, given that each symbol that is the size of an input is at least
+// `inputs_from`.
 struct Bounds {
   std::optional<int64_t> low;
   std::optional<int64_t> high;

@@ -29,12 +29,12 @@ enum class DType : uint8_t {
   f8e4m3fnuz = 18,
   f8e5m2 = 19,
   f8e5m2fnuz = 20,
-  c32 = 64,  // of two f16; ONNX has no such type
+  c32 = 64,  // a pair of f16; not an ONNX type
 };
 
-// Short name, as printed in graph dumps: "f32", "i64", "bool", ...
+// Returns the short name printed in graph dumps: "f32", "i64", "bool", ...
 std::string_view name(DType dtype);
-// The DType of a short name; nullopt when there is none.
+// Returns the DType with a short name; nullopt if there is none.
 std::optional<DType> dtype_from_name(std::string_view name);
 // Bytes per element; 0 for string and undefined.
 int64_t item_size(DType dtype);
@@ -43,17 +43,16 @@ bool is_floating(DType dtype);  // f16, bf16, f32, f64, f8*
 bool is_integral(DType dtype);  // signed and unsigned integers; not bool
 bool is_signed(DType dtype);    // floating, complex and signed integers
 bool is_complex(DType dtype);
-// f32 for c64, f64 for c128, f16 for c32; the dtype itself otherwise.
+// Returns f32 for c64, f64 for c128, f16 for c32; any other dtype unchanged.
 DType real_dtype(DType dtype);
-// The complex dtype whose parts are of this dtype; c64 for what no complex number is made of.
+// Returns the complex dtype whose parts have this dtype; c64 if there is none.
 DType complex_dtype(DType dtype);
 
-// The dtype of an operation between tensors of two dtypes (torch.promote_types). Throws ExportError
-// for dtypes that do not promote.
+// Returns the result dtype of an operation between tensors of two dtypes (torch.promote_types).
+// Throws ExportError(unsupported) for dtypes that do not promote.
 DType promote_types(DType a, DType b);
 
-// Largest finite and lowest values that a number of this dtype can hold (integers included), as
-// double.
+// The largest and the lowest finite value of this dtype (integers included), as double.
 double max_value(DType dtype);
 double lowest_value(DType dtype);
 

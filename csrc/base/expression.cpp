@@ -1,4 +1,4 @@
-// Recursive descent.
+// A recursive descent parser.
 #include "base/expression.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ class Parser {
     return {};
   }
 
-  // Operands with operators between them; a single operand stands for itself.
+  // Parses operands separated by operators; a single operand is returned as is.
   Result chain(Kind kind, std::initializer_list<std::string_view> operators,
                Result (Parser::*operand)()) {
     Result value = (this->*operand)();
@@ -82,7 +82,7 @@ class Parser {
   Result sum() { return chain(Kind::sum, {"+", "-"}, &Parser::product); }
   Result product() { return chain(Kind::product, {"//", "/", "*", "%"}, &Parser::unary); }
 
-  // Every expression inside another comes through here.
+  // Every nested expression goes through here, so the depth limit is checked here.
   Result unary() {
     if (depth_ == kDeepest) return std::nullopt;
     ++depth_;
@@ -146,7 +146,7 @@ class Parser {
     return text_.substr(begin, at_ - begin);
   }
 
-  // L['x'][0].size()[1], which may have strings with any characters.
+  // Parses L['x'][0].size()[1]. The indices may be strings with any characters.
   Result argument() {
     constexpr std::string_view kSize = ".size()";
     const size_t begin = at_++;
@@ -176,7 +176,7 @@ class Parser {
     return true;
   }
 
-  // Symbol('s77', positive=True, integer=True); others are floats.
+  // Parses Symbol('s77', positive=True, integer=True). Symbols without integer=True are floats.
   Result quoted_symbol() {
     accept("(");
     const char quote = peek();

@@ -1,4 +1,4 @@
-// What an argument of a program is, for programs that do not record it.
+// Describes a program's arguments, for programs that do not record them.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 
 namespace onnx_native {
 
-// An argument of a TorchScript program, which knows neither dtypes nor shapes of its own: a tensor
-// or number that becomes an input, a list, tuple or dict of such, or a constant.
+// An argument of a TorchScript program, which records neither dtypes nor shapes: a tensor or number
+// that becomes an input; a list, tuple or dict of arguments; or a constant.
 struct InputSpec {
-  // None, or a value of TorchScript.
+  // A constant value; std::monostate is None.
   using Constant = std::variant<std::monostate, bool, int64_t, double, std::string>;
 
   std::string name;
   DType dtype = DType::undefined;
-  // Sizes are numbers or Dim::symbol("batch"). nullopt: the rank is not known, an error where it is
-  // needed. A number is written as a tensor without sizes.
+  // Sizes are numbers or Dim::symbol("batch"). nullopt means unknown rank, which is an error if a
+  // lowering needs the rank. A number has rank 0.
   std::optional<Shape> shape = std::nullopt;
-  // Of a list, tuple or dict: what is in it. The names of a dict's elements are its keys, those of
-  // others may be empty: "<name>_0", "<name>_1" ...
+  // The elements of a list, tuple or dict. The elements of a dict are named by its keys; other
+  // elements may have empty names, which become "<name>_0", "<name>_1", ...
   std::optional<std::vector<InputSpec>> elements = std::nullopt;
-  // Not an input of the model: it is made for this value.
+  // If set, the argument is not an input of the model: the model is specialized to this value.
   std::optional<Constant> constant = std::nullopt;
 };
 

@@ -1,4 +1,4 @@
-// Turns integer expressions in the spelling of Python or sympy into Dims.
+// Converts integer expressions in Python or sympy notation to Dims.
 #include <algorithm>
 
 #include "base/dim.h"
@@ -7,10 +7,10 @@
 namespace onnx_native {
 namespace {
 
-// The terms and factors that one text may ask for.
+// The maximum number of terms and factors of a parsed expression.
 constexpr size_t kLargest = 1024;
 
-// Terms and factors, those inside operands included; anything over kLargest when there are more.
+// Counts terms and factors, including those of operands; stops at any number above kLargest.
 size_t size_of(const Dim& dim) {
   size_t size = 0;
   for (const Dim::Term& term : dim.terms()) {
@@ -25,7 +25,7 @@ size_t size_of(const Dim& dim) {
   return size;
 }
 
-// A quotient that only floor() and ceiling() may leave as one.
+// A quotient. Only floor() and ceiling() accept one that is not an integer.
 struct Ratio {
   Dim numerator;
   Dim denominator = 1;
@@ -148,7 +148,7 @@ class Reader {
     return apply(expression.name, arguments);
   }
 
-  // Towards zero, which is down for what is not negative and up for the rest.
+  // Divides, rounding toward zero: down if the quotient is non-negative, up otherwise.
   static Dim truncated(const Dim& numerator, const Dim& denominator) {
     Dim down = Dim::floor_div(numerator, denominator);
     if (numerator.known_non_negative() && denominator.known_non_negative()) return down;
@@ -158,7 +158,7 @@ class Reader {
 
   using Chooser = Dim (*)(const Dim&, const Dim&);
 
-  // A function that gives one of its operands, of which it takes any number.
+  // Returns the function that selects one of its operands and takes any number of them.
   static Chooser chooser(std::string_view name) {
     if (name == "Max" || name == "max") return Dim::max;
     if (name == "Min" || name == "min") return Dim::min;

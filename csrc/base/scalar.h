@@ -1,4 +1,4 @@
-// A Python number in a program: its kind takes part in type promotion.
+// A Python number in a program; its kind takes part in type promotion.
 #pragma once
 
 #include <complex>
@@ -24,17 +24,19 @@ struct Scalar {
   bool is_floating() const { return std::holds_alternative<double>(value); }
   bool is_boolean() const { return std::holds_alternative<bool>(value); }
   bool is_complex() const { return std::holds_alternative<std::complex<double>>(value); }
-  // The value as a real number; a complex one gives its real part.
+  // Returns the value as a real number; the real part of a complex number.
   double to_double() const;
-  // The value as an integer; a fraction is cut off, and what lies beyond int64 becomes its bound.
+  // Returns the value as an integer: truncates toward zero, saturates at the limits of int64; NaN
+  // gives 0.
   int64_t to_int() const;
-  // i64, f32, boolean or c64: the kind's dtype for promotion (f32 stands for the default dtype).
+  // Returns the kind's dtype for promotion: i64, f32, boolean or c64 (f32 stands for the default
+  // dtype).
   DType kind_dtype() const;
   std::string str() const;  // "1", "0.5", "True", "inf"
   bool operator==(const Scalar&) const = default;
 };
 
-// Whether the number equals 1 (or 1.0, True); such an `alpha` needs no multiplication.
+// Returns true if the number equals 1 (or 1.0, True). An `alpha` of 1 needs no multiplication.
 inline bool is_one(const Scalar& scalar) {
   return !scalar.is_complex() && scalar.to_double() == 1.0;
 }
@@ -42,8 +44,8 @@ inline bool is_zero(const Scalar& scalar) {
   return !scalar.is_complex() && scalar.to_double() == 0.0;
 }
 
-// The value modulo 2^bits of an integer dtype, as a conversion to it in C; of bool, 1 where it is
-// not 0.
+// Reduces the value modulo 2^bits of an integer dtype, like a C conversion. For bool, returns 1
+// unless the value is 0.
 int64_t wrapped(int64_t value, DType dtype);
 
 }  // namespace onnx_native

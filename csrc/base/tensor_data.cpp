@@ -18,10 +18,10 @@ struct SmallFloat {
   int mantissa_bits;
   int bias;
   uint16_t highest;   // bits of the largest finite value
-  uint16_t overflow;  // bits that a too large magnitude becomes (infinity, or NaN without one)
+  uint16_t overflow;  // bits for magnitudes out of range (infinity, or NaN without one)
   uint16_t nan;
   uint16_t sign;
-  bool negative_zero;  // false: the sign bit alone is NaN
+  bool negative_zero;  // false: the sign bit alone means NaN
 };
 
 constexpr SmallFloat kF16 = {10, 15, 0x7bff, 0x7c00, 0x7e00, 0x8000, true};
@@ -40,8 +40,8 @@ uint16_t encode(const SmallFloat& format, double value) {
     bits = uint64_t{format.highest} + 1;
   } else if (magnitude != 0) {
     const int exponent = std::max(std::ilogb(magnitude), 1 - format.bias);
-    // In units of the last place: exact to scale, rounded to nearest even; a carry moves into the
-    // exponent by itself, and subnormals need no case of their own.
+    // In units in the last place. Scaling is exact; rounding is to nearest even. A carry moves into
+    // the exponent by itself, and subnormals need no special case.
     const double units = std::nearbyint(std::scalbn(magnitude, format.mantissa_bits - exponent));
     bits = (static_cast<uint64_t>(exponent + format.bias - 1) << format.mantissa_bits) +
            static_cast<uint64_t>(units);
@@ -82,7 +82,7 @@ T load(const std::byte* at) {
   return value;
 }
 
-// Calls `visit` with the element at `at` as its C++ number.
+// Calls `visit` with the element at `at`, converted to a C++ number.
 template <class Visit>
 auto visit_element(DType dtype, const std::byte* at, Visit&& visit) {
   switch (dtype) {
@@ -147,7 +147,7 @@ void store_integer(std::byte* at, From value) {
     fits = value >= static_cast<double>(std::numeric_limits<T>::lowest()) &&
            value < std::ldexp(1.0, std::numeric_limits<T>::digits);
   } else {
-    // No int64 is as large as the largest uint64: those are given by their bits.
+    // The largest uint64 does not fit int64, so uint64 values are passed as their bits.
     fits = std::in_range<T>(value) || std::is_same_v<T, uint64_t>;
   }
   require(fits, "value ", value, " does not fit the constant's integer dtype");
@@ -296,7 +296,7 @@ void TensorData::stream_strided(void (*sink)(void*, std::span<const std::byte>),
   if (total == 0) return;
   const int64_t size = item_size(dtype);
   const std::byte* from = start_of(*this);
-  // Trailing dimensions that lie densely in memory are copied as one run.
+  // Copies dense trailing dimensions as one run.
   size_t outer = shape.size();
   int64_t run = 1;
   while (outer > 0 && (shape[outer - 1] == 1 || strides[outer - 1] == run)) run *= shape[--outer];

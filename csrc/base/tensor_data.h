@@ -1,4 +1,4 @@
-// A constant tensor's elements: owned by someone else, never copied.
+// The elements of a constant tensor: shared with an owner, never copied.
 #pragma once
 
 #include <cstddef>
@@ -13,10 +13,10 @@
 
 namespace onnx_native {
 
-// A dtype, a shape, a span of bytes and something that keeps the bytes alive. Elements are
-// little-endian. `strides` (in elements) is empty for contiguous data; otherwise `data` points at
-// the first element and the span covers the memory that the strides reach. `scale` (of floating
-// data) holds a factor for each slice of the first axis, multiplied in whenever elements are read.
+// A dtype, a shape, the address of the first element and an owner that keeps the memory alive.
+// Elements are little-endian. `strides` (in elements) is empty for contiguous data. `scale`
+// (floating data only) holds one factor per index of the first axis; number() and stream() multiply
+// by it.
 struct TensorData {
   DType dtype = DType::undefined;
   std::vector<int64_t> shape;
@@ -27,12 +27,12 @@ struct TensorData {
 
   int64_t numel() const;
   int64_t nbytes() const { return numel() * item_size(dtype); }
-  // Whether the elements lie in memory as they are written.
+  // Returns true if the memory holds the elements in row-major order, unscaled.
   bool is_contiguous() const { return strides.empty() && !scale; }
-  // The bytes of contiguous data.
+  // Returns the bytes; throws ExportError(internal) if the data is not contiguous.
   std::span<const std::byte> bytes() const;
-  // Calls `sink` with consecutive pieces of the elements in row-major order, gathering
-  // other data in small buffers.
+  // Calls `sink` with consecutive pieces of the elements in row-major order. Gathers data that is
+  // not contiguous in small buffers.
   template <class Sink>
   void stream(Sink&& sink) const {
     if (is_contiguous()) {
@@ -46,11 +46,11 @@ struct TensorData {
     }
   }
 
-  // Reads elements as numbers (any real dtype or bool); `index` counts in row-major order.
-  // Integers of floats are as Scalar::to_int gives them.
+  // Read one element as a number (any real dtype or bool); `index` counts in row-major order.
+  // integer() converts floats like Scalar::to_int.
   double number(int64_t index) const;
   int64_t integer(int64_t index) const;
-  // All elements as integers; for small integer tensors.
+  // Returns all elements as integers; for small integer tensors.
   std::vector<int64_t> integers() const;
 
  private:
@@ -58,14 +58,14 @@ struct TensorData {
   void stream_strided(void (*sink)(void*, std::span<const std::byte>), void* to) const;
 };
 
-// Owning constants. Values are converted to dtype (rounded to nearest even for floats; integers
-// must fit).
+// Make constants that own their memory. Values are converted to dtype (floats round to nearest
+// even; throws ExportError(internal) if an integer does not fit).
 TensorData make_tensor(DType dtype, std::vector<int64_t> shape, std::span<const double> values);
 TensorData make_tensor(DType dtype, std::vector<int64_t> shape, std::span<const int64_t> values);
-// Takes a contiguous buffer over.
+// Takes ownership of a contiguous buffer.
 TensorData make_tensor(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes);
 
-// Conversions of single numbers to the 16-bit formats' bits, rounding to nearest even.
+// Convert between numbers and the bits of the 16-bit formats, rounding to nearest even.
 uint16_t to_f16_bits(double value);
 uint16_t to_bf16_bits(double value);
 double from_f16_bits(uint16_t bits);

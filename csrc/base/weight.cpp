@@ -9,7 +9,7 @@ namespace {
 
 thread_local WeightReads* current_reads = nullptr;
 
-// The deleters of owners: by them an owner's type is known again.
+// The deleters of owners. They identify the type of an owner.
 struct WeightOwner {
   std::shared_ptr<Weight> weight;
   void operator()(const void*) const {}
@@ -82,7 +82,7 @@ const std::byte* start_of(const TensorData& data) {
 }
 
 void WeightReads::add(const TensorData& data) {
-  // The last one first: a tensor is read element by element.
+  // Search backward: a tensor is usually read element by element.
   const bool known = std::any_of(reads_.rbegin(), reads_.rend(), [&data](const Read& read) {
     return is_same_memory(read.data, data);
   });

@@ -1,5 +1,5 @@
-// Weights of a live module: their memory may change between the export and the writing of the file.
-// They are what TensorData::owner may be.
+// Weights of a live module, whose memory may change between the export and the writing of the file.
+// TensorData::owner may be a Weight.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,7 @@
 
 namespace onnx_native {
 
-// The memory of a tensor that belongs to a module. The owner of the module may resize, replace or
-// overwrite it at any time.
+// The memory of a module's tensor. The module may resize, replace or overwrite it at any time.
 class Weight {
  public:
   Weight(std::string name, const std::byte* origin) : name_(std::move(name)), origin_(origin) {}
@@ -26,11 +25,11 @@ class Weight {
   virtual ~Weight() = default;
 
   const std::string& name() const { return name_; }
-  // Where the first element was at the export: TensorData::data of a constant in this memory counts
-  // from here.
+  // Returns the address of the first element at the time of the export. TensorData::data of a
+  // constant in this memory is relative to it.
   const std::byte* origin() const { return origin_; }
-  // Where the first element is now. Throws ExportError(invalid_argument) with the name when the
-  // memory no longer holds the tensor.
+  // Returns the current address of the first element. Throws ExportError(invalid_argument) with the
+  // name if the memory no longer holds the tensor.
   virtual const std::byte* data() const = 0;
 
  private:
@@ -38,31 +37,33 @@ class Weight {
   const std::byte* origin_;
 };
 
-// How the elements of a constant follow from weights: computed again whenever they are written.
+// A recipe that computes a constant from weights. It runs again whenever the constant is written.
 struct Derivation {
-  std::vector<TensorData> sources;  // dtype undefined: an optional input that is absent
+  std::vector<TensorData> sources;  // an absent optional input has dtype undefined
   std::function<std::optional<TensorData>(std::span<const TensorData>)> compute;
 };
 
-// A TensorData::owner that these functions find again.
+// Wraps a weight as a TensorData::owner that weight_of() recognizes.
 std::shared_ptr<const void> as_owner(std::shared_ptr<Weight> weight);
-// The weight that the tensor lies in; nullptr: memory that nobody else changes.
+// Returns the weight that holds the tensor; nullptr if nobody else can change the memory.
 Weight* weight_of(const TensorData& data);
 
-// Gives a computed tensor its derivation, if a source can change.
+// Attaches the derivation to a computed tensor if one of the sources can change.
 void derive(TensorData& data, Derivation derivation);
-// Whether the elements may change after the export.
+// Returns true if the elements may change after the export.
 bool can_change(const TensorData& data);
-// The tensor with the elements of now: computed again if they follow from weights.
+// Returns the tensor with its current elements, recomputed if it is derived from weights. Throws
+// ExportError(invalid_argument) if that fails.
 TensorData current(const TensorData& data);
-// Where the first element is now: TensorData::data, unless a weight has moved.
+// Returns the current address of the first element: TensorData::data unless a weight has moved.
 const std::byte* start_of(const TensorData& data);
 
-// The weights whose elements decided how the graph looks, with what they held.
+// Records the weights whose elements affected the structure of the graph, with a hash of their
+// contents.
 class WeightReads {
  public:
   void add(const TensorData& data);
-  // Throws ExportError(invalid_argument) with the weight's name when one has changed.
+  // Throws ExportError(invalid_argument) with the weight's name if a recorded weight has changed.
   void check() const;
 
  private:
@@ -73,8 +74,8 @@ class WeightReads {
   std::vector<Read> reads_;
 };
 
-// While one lives, the elements of weights that this thread reads are recorded in `reads`; with
-// nullptr they are not. The innermost one counts.
+// While in scope, records the weight elements that this thread reads in `reads`; nullptr disables
+// recording. The innermost scope wins.
 class ReadScope {
  public:
   explicit ReadScope(WeightReads* reads);
@@ -86,7 +87,7 @@ class ReadScope {
   WeightReads* outer_;
 };
 
-// Records a read of these elements, if they may change.
+// Records a read of these elements if they may change.
 void note_read(const TensorData& data);
 
 }  // namespace onnx_native

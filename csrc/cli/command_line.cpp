@@ -127,7 +127,7 @@ int run(std::vector<std::string> arguments) {
   Arguments values;
   CLI::App app("Exports PyTorch programs to ONNX, without Python.", "onnx-native");
   describe(app, values);
-  std::ranges::reverse(arguments);  // as CLI11 takes them
+  std::ranges::reverse(arguments);  // CLI11 takes them last to first
   try {
     app.parse(std::move(arguments));
     if (values.output.empty() && values.dump.empty() && !values.list && !values.check)

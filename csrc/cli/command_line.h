@@ -1,4 +1,4 @@
-// The command `onnx-native`, for its executable and for `python -m onnx_native`.
+// The `onnx-native` command, shared by its executable and `python -m onnx_native`.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace onnx_native::cli {
 
-// Does what the arguments (without the command's name) say. Results go to standard output, errors,
-// warnings and progress to standard error. The exit code: 0; 1 when the export failed; 2 when the
-// arguments are wrong.
+// Runs the command with these arguments, which exclude the program name. Results go to standard
+// output; errors, warnings and progress go to standard error. Returns the exit code: 0 on success,
+// 1 when the export fails, 2 when the arguments are invalid.
 int run(std::vector<std::string> arguments);
 
 }  // namespace onnx_native::cli

@@ -1,4 +1,4 @@
-// How far a big file has been written, on standard error.
+// A progress line on standard error for writing large files.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 
 namespace onnx_native::cli {
 
-// For SaveOptions::progress: keeps one line of a terminal up to date. Empty when standard error is
-// no terminal; silent for files that are written in no time.
+// Returns a callback for SaveOptions::progress that updates one line of the terminal: percent done
+// and total MiB. Returns an empty function when standard error is not a terminal. The callback
+// prints nothing for files below 64 MiB.
 std::function<void(int64_t, int64_t)> progress_line(std::string label);
 
 }  // namespace onnx_native::cli

@@ -77,7 +77,7 @@ Value Builder::scalar(DType dtype, const Number& number) {
   bool integer = is_integral(dtype) && !value.is_floating();
   int64_t i = integer ? wrapped(value.to_int(), dtype) : 0;
   double d = value.to_double();
-  // Eager refuses such a number too.
+  // Eager mode rejects such a number too.
   check(!is_integral(dtype) || integer || (d >= lowest_value(dtype) && d < max_value(dtype) + 1),
         "the number ", value.str(), " does not fit a tensor of dtype ", name(dtype));
   if (dtype == DType::boolean) d = d != 0 ? 1 : 0;
@@ -138,8 +138,8 @@ void Builder::bind_sizes(Value tensor) {
   if (!tensor || !tensor->shape) return;
   for (size_t axis = 0; axis < tensor->shape->size(); ++axis) {
     const Dim& dim = (*tensor->shape)[axis];
-    // Only what is new: a symbol or a broadcast without a source, and expressions of inputs (they
-    // have no producer).
+    // Binds only what is new: a symbol or a broadcast without a source, and expressions of inputs
+    // (which have no producer).
     const bool is_new = dim.is_symbol() || dim.is_broadcast() || !tensor->producer;
     if (dim.is_constant() || !is_new || find_source(dim)) continue;
     Scope& scope = scopes_.back();
@@ -222,7 +222,7 @@ Value Builder::compute_size(const Dim& dim) {
   }
   Value sum = nullptr;
   std::vector<Dim::Term> terms = dim.terms();
-  // Positive terms first, so that a difference is a Sub.
+  // Puts positive terms first, so that a difference becomes a Sub.
   std::stable_partition(terms.begin(), terms.end(),
                         [](const Dim::Term& term) { return term.coefficient > 0; });
   for (Dim::Term& term : terms) {
@@ -264,11 +264,11 @@ Value Builder::factor_value(const Dim::Factor& factor) {
     case Dim::Atom::broadcast:
       return where(Equal(x, i64(1)), y, x);
     case Dim::Atom::mod:
-      return op("Mod", {x, y});  // the divisor's sign for integers, as Python's
+      return op("Mod", {x, y});  // has the divisor's sign for integers, like Python's
     default:
       break;
   }
-  // ONNX divides integers towards zero; Python towards minus infinity.
+  // ONNX integer division rounds toward zero, Python's toward minus infinity.
   if (a.known_non_negative() && b.known_non_negative()) return Div(x, y);
   return Div(Sub(x, op("Mod", {x, y})), y);
 }
@@ -286,7 +286,7 @@ Value Builder::shape_value(const Shape& shape) {
       i = end;
       continue;
     }
-    // Neighbouring sizes of one tensor come from one Shape.
+    // Adjacent sizes of one tensor share one Shape node.
     const Source* source = find_source(shape[i]);
     end = i + 1;
     if (source && source->axis >= 0) {
@@ -321,8 +321,8 @@ Value Builder::cast(Value tensor, DType dtype) {
 Value Builder::reshape(Value tensor, const Shape& shape) {
   const Shape& from = tensor->known_shape();
   if (from == shape) return tensor;
-  // A size that stays in place is 0, and one other may be -1: then the target is constant. Not both
-  // at once, because -1 beside the 0 of an empty batch has no answer.
+  // A size that stays in place becomes 0, and one other size may become -1, so that the target is
+  // constant. Not both at once, because -1 next to the 0 of an empty batch is ambiguous.
   bool empty = is_empty(shape);
   std::vector<int64_t> target;
   int kept = 0;
@@ -368,7 +368,7 @@ Value Builder::expand(Value tensor, const Shape& shape) {
   const Shape& from = tensor->known_shape();
   if (from == shape) return tensor;
   check(from.size() <= shape.size(), "expand of ", str(from), " to ", str(shape));
-  // A size that is there already may be asked for as 1.
+  // An axis that already has its size may be given as 1.
   Shape target = shape;
   size_t offset = shape.size() - from.size();
   for (size_t i = 0; i < from.size(); ++i) {
@@ -472,7 +472,7 @@ Value Builder::pad(Value tensor, const std::vector<Dim>& begins_then_ends, Value
   return op("Pad", {tensor, shape_value(begins_then_ends), value}, {{"mode", std::string(mode)}});
 }
 
-// --- Sub-graphs.
+// --- Subgraphs.
 
 std::shared_ptr<onnx::Graph> Builder::subgraph(std::string_view name,
                                                const std::function<Values()>& body) {
@@ -486,7 +486,7 @@ std::shared_ptr<onnx::Graph> Builder::subgraph(std::string_view name,
   } leave{scopes_};
   Values results = body();
   for (Value& result : results) {
-    // A body's result must be made in it, and only once.
+    // A result must be produced in the body, and may appear only once.
     bool foreign = result->graph != inner.get() || result->producer == nullptr;
     if (foreign || std::ranges::find(inner->outputs, result) != inner->outputs.end())
       result = Identity(result);

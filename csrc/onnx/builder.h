@@ -1,4 +1,4 @@
-// Emits ONNX nodes; every result is typed at once. Hides differences between opsets.
+// Emits ONNX nodes and infers their types immediately. Hides differences between opsets.
 #pragma once
 
 #include <cstdint>
@@ -22,20 +22,20 @@
 
 namespace onnx_native {
 
-// A tensor in the ONNX graph, as lowerings see it.
+// A tensor in the ONNX graph, as seen by lowerings.
 using Value = onnx::Value*;
 using Values = CheckedVector<Value>;
 using Ints = CheckedVector<int64_t>;
 
 class Builder;
-// Computes an operator by others, for a dtype that ONNX Runtime has no kernel for. Gives the
-// results, or nothing where it cannot. The node is in no graph.
+// Computes an operator from other operators, for a dtype without an ONNX Runtime kernel. Returns
+// the results, or nothing if it cannot. `node` belongs to no graph.
 using Composition = Values (*)(Builder& b, const onnx::Node& node);
 using Compositions = std::unordered_map<std::string_view, Composition>;
 
 // Appends nodes to a graph. Lowerings call it by ONNX names (`b.Add(x, y)`) and by tasks
-// (`b.reshape(x, shape)`); dtypes of inputs must fit the operator (promotion has been done by the
-// binder). Does not own the model.
+// (`b.reshape(x, shape)`). The dtypes of inputs must be valid for the operator: the binder has
+// already promoted them. Does not own the model.
 class Builder {
  public:
   explicit Builder(onnx::Model& model);
@@ -46,31 +46,32 @@ class Builder {
   onnx::Model& model() { return model_; }
   onnx::Graph& graph() { return *scopes_.back().graph; }
   void set_location(const Location* location) { location_ = location; }
-  // Owned by the caller, who keeps them.
+  // Does not take ownership; `compositions` must outlive the builder.
   void set_compositions(const Compositions& compositions) { compositions_ = &compositions; }
 
-  // --- Any operator. Absent optional inputs are nullptr (trailing ones may be left out). Where
-  // ONNX Runtime's CPU provider has no kernel for the inputs' dtype, casts are inserted around the
-  // operator if that is exact; otherwise a composition replaces it.
+  // --- Any operator. Absent optional inputs are nullptr; trailing ones may be omitted. If ONNX
+  // Runtime's CPU provider has no kernel for the inputs' dtype, casts are inserted around the
+  // operator if they are exact; otherwise a composition replaces it.
   Value op(std::string_view op_type, Values inputs, std::vector<onnx::Attribute> attributes = {},
            std::string_view domain = "");
   Values ops(std::string_view op_type, size_t outputs, Values inputs,
              std::vector<onnx::Attribute> attributes = {}, std::string_view domain = "");
 
-  // --- Constants: initializers, shared where equal.
+  // --- Constants. They become initializers; equal ones are shared.
   Value i64(int64_t value);                     // 0-d
   Value i64s(std::span<const int64_t> values);  // 1-d
   Value i64s(std::initializer_list<int64_t> values) {
     return i64s(std::span(values.begin(), values.size()));
   }
-  // 0-d; rounds and wraps as torch.tensor(value).to(dtype). A cast when the model computes it.
+  // 0-d; rounds and wraps like torch.tensor(value).to(dtype). Emits a cast if the model computes
+  // the number.
   Value scalar(DType dtype, const Number& value);
   Value like(Value tensor, const Number& value) { return scalar(tensor->dtype, value); }
   Value boolean(bool value) { return scalar(DType::boolean, value); }
   Value full(DType dtype, const Number& value, const Shape& shape);
   Value tensor(TensorData data);  // any constant
-  // The number of elements of a constant that a lowering is going to compute; an error when it is
-  // negative, not a number, or too large for that.
+  // Returns `count` as the number of elements of a constant; throws unsupported if it is negative,
+  // not a number, or too large.
   int64_t constant_size(double count) const;
 
   // --- Symbolic sizes as tensors.
@@ -78,41 +79,41 @@ class Builder {
   Value shape_value(const Shape& shape);  // 1-d int64
   Value shape_of(Value tensor) { return shape_value(tensor->known_shape()); }
   Value size(Value tensor, int64_t axis) { return dim_value(tensor->dim(axis)); }
-  // Says that `scalar` (0-d or 1-element int64) holds `dim`, or that `tensor` has it as size of
-  // `axis`.
+  // bind() records that `scalar` (0-d or 1-element integer) holds `dim`; bind_sizes() records the
+  // sizes of a tensor's axes.
   void bind(const Dim& dim, Value scalar);
   void bind_sizes(Value tensor);
-  // States sizes that inference cannot find. Throws ExportError(internal) where they contradict
-  // what it found.
+  // Declares sizes that inference cannot find. Throws ExportError(internal) if they contradict the
+  // inferred ones.
   void refine(Value tensor, Shape shape);
   void refine(Value tensor, int64_t axis, const Dim& size);
-  // Gives the result of an operator that ONNX does not know its type.
+  // Sets the type of a result whose operator ONNX does not know.
   void declare(Value value, DType dtype, std::optional<Shape> shape);
-  // The expression of a 0-d integer tensor; a fresh symbol of that range, bound to it, when
-  // inference does not know it.
+  // Returns the expression of a 0-d integer tensor. If inference does not know it, binds the tensor
+  // to a fresh symbol with this range.
   Dim dim_of(Value scalar, const DimRange& range = DimRange::integer());
 
-  // --- Tasks. Axes may be negative. Each emits nothing where it would change nothing.
-  Value cast(Value tensor, DType dtype);  // as Tensor.to(dtype): to bool is != 0
+  // --- Tasks. Axes may be negative. A task that changes nothing emits nothing.
+  Value cast(Value tensor, DType dtype);  // like Tensor.to(dtype): a cast to bool is != 0
   Value cast(Value tensor, const onnx::Inferred<DType>& dtype) {
     return cast(tensor, DType(dtype));
   }
   Value cast(Value tensor, std::optional<DType> dtype) {
     return dtype ? cast(tensor, *dtype) : tensor;
   }
-  Value reshape(Value tensor, const Shape& shape);          // sizes all given (no -1)
+  Value reshape(Value tensor, const Shape& shape);          // all sizes are explicit (no -1)
   Value flatten(Value tensor, int64_t start, int64_t end);  // joins axes start..end
-  Value expand(Value tensor, const Shape& shape);           // numpy broadcasting to exactly `shape`
+  Value expand(Value tensor, const Shape& shape);           // NumPy broadcasting to exactly `shape`
   Value squeeze(Value tensor, const Ints& axes);
-  Value unsqueeze(Value tensor, const Ints& axes);  // axes of the result
+  Value unsqueeze(Value tensor, const Ints& axes);  // `axes` refer to the result
   Value transpose(Value tensor, const Ints& permutation);
   Value swap_axes(Value tensor, int64_t a, int64_t b);
   Value concat(Values tensors, int64_t axis);
-  // Python slicing on one axis; bounds are clamped as Python clamps them.
+  // Python slicing of one axis; bounds are clamped as in Python.
   Value slice(Value tensor, int64_t axis, const Dim& start, const Dim& end, int64_t step = 1);
   Values split(Value tensor, int64_t axis, const std::vector<Dim>& sizes);
   Value select(Value tensor, int64_t axis,
-               const Dim& index);  // one element of an axis, the axis gone; index >= 0
+               const Dim& index);  // removes the axis; index >= 0
   Value gather(Value tensor, Value indices, int64_t axis) {
     return op("Gather", {tensor, indices}, {{"axis", axis}});
   }
@@ -126,7 +127,7 @@ class Builder {
   Value softmax(Value tensor, int64_t axis) { return op("Softmax", {tensor}, {{"axis", axis}}); }
   Value matmul(Value a, Value b) { return op("MatMul", {a, b}); }
 
-  // --- ONNX operators that need no arguments but tensors.
+  // --- ONNX operators whose only arguments are tensors.
   Value Abs(Value x) { return op("Abs", {x}); }
   Value Add(Value a, Value b) { return op("Add", {a, b}); }
   Value And(Value a, Value b) { return op("And", {a, b}); }
@@ -161,20 +162,19 @@ class Builder {
   Value Tanh(Value x) { return op("Tanh", {x}); }
   Value Xor(Value a, Value b) { return op("Xor", {a, b}); }
 
-  // --- Sub-graphs. Runs `body` with the builder appending to a new graph inside the current one;
-  // its inputs are made by `body` with graph().add_input, its results are what `body` returns.
-  // Values of outer graphs may be used in it.
+  // --- Subgraphs. Runs `body` with the builder appending to a new graph inside the current one.
+  // `body` adds inputs with graph().add_input and returns the results. It may use values of outer
+  // graphs.
   std::shared_ptr<onnx::Graph> subgraph(std::string_view name, const std::function<Values()>& body);
-  // Runs `body` in a scope of its own: what it learns of sizes is forgotten afterwards.
+  // Runs `body` in its own scope: sizes that it binds are forgotten afterwards.
   void scoped(const std::function<void()>& body);
-  // Within the current scope a symbol means this scalar, whatever it means outside.
+  // In the current scope, binds a symbol to this scalar, whatever its outer binding.
   void shadow(const Dim& symbol, Value scalar);
-  // If with both branches given as bodies; as many results as the bodies return.
+  // Emits an If with these bodies as branches; returns as many results as the bodies.
   Values if_else(Value condition, const std::function<Values()>& then_body,
                  const std::function<Values()>& else_body);
 
-  // --- What a lowering says when it cannot go on; the driver adds the node and the user's source
-  // line.
+  // --- Errors of a lowering. The driver adds the node and the user's source line.
   template <class... Parts>
   [[noreturn]] void unsupported(const Parts&... parts) const {
     fail(ErrorKind::unsupported, parts...);
@@ -185,30 +185,31 @@ class Builder {
   }
 
  private:
-  // Where a size can be read: the size of a tensor's axis, or (axis -1) a tensor of one element.
+  // The source of a size: a tensor's axis, or (axis -1) a 1-element tensor.
   struct Source {
     Value value;
     int64_t axis;
   };
-  // What is known inside one graph; an inner scope sees the outer ones.
+  // The sizes known inside one graph. Inner scopes see the outer ones.
   struct Scope {
     onnx::Graph* graph;
     std::unordered_map<Dim, Source> sources = {};
-    // symbol -> an expression with a source, linear in that symbol alone
+    // Maps a symbol to an expression that has a source and is linear in that symbol alone.
     std::unordered_map<std::string, Dim> solutions = {};
     std::unordered_map<Dim, Value> sizes = {};    // 0-d, made by dim_value
-    std::unordered_map<Dim, Value> vectors = {};  // 1-d of one element
-    std::vector<std::string> shadowed = {};       // symbols that outer scopes know nothing of
+    std::unordered_map<Dim, Value> vectors = {};  // 1-d, one element
+    std::vector<std::string> shadowed = {};       // symbols whose outer bindings are hidden
   };
 
-  // Looks a size up in the scopes from the inside out, as far as its symbols mean the same.
+  // Looks up a size in the scopes from the innermost out; stops at a scope that shadows one of its
+  // symbols.
   template <class T>
   const T* lookup(std::unordered_map<Dim, T> Scope::*map, const Dim& dim) const;
 
-  // The opset of the finished model, which decides on kernels.
+  // Returns the opset of the finished model, which determines the available kernels.
   int64_t kernel_opset() const { return model_.final_opset.value_or(model_.opset); }
-  // The operator between casts, or computed by others, when ONNX Runtime lacks a kernel for the
-  // inputs' dtype.
+  // Emits the operator between casts, or a composition, if ONNX Runtime lacks a kernel for the
+  // inputs' dtype; nullopt otherwise.
   std::optional<Values> without_kernel(std::string_view op_type, size_t outputs,
                                        const Values& inputs,
                                        const std::vector<onnx::Attribute>& attributes);
@@ -231,8 +232,8 @@ class Builder {
   std::unordered_map<std::string, Value> constants_;
 };
 
-// Axis as a non-negative number; throws unsupported when out of range. A 0-d tensor takes axes -1
-// and 0 (`rank` counts as 1).
+// Returns the axis as a non-negative number; throws unsupported if it is out of range. A 0-d tensor
+// accepts axes -1 and 0 (`rank` counts as 1).
 int64_t normalize_axis(int64_t axis, int64_t rank);
 
 }  // namespace onnx_native

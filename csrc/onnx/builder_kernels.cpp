@@ -1,5 +1,5 @@
-// Operators that ONNX Runtime has no kernel for in the dtype of their inputs, or none that is
-// exact.
+// Replaces operators that ONNX Runtime cannot compute, or not exactly, in the dtype of their
+// inputs.
 #include <algorithm>
 #include <array>
 
@@ -10,7 +10,8 @@
 namespace onnx_native {
 namespace {
 
-// A float attribute is stored as float32: in float64, a number with more digits loses them.
+// Returns true if a float attribute loses digits in a float64 operator, because it is stored as
+// float32.
 bool loses_digits(const std::vector<onnx::Attribute>& attributes) {
   const auto inexact = [](double number) {
     return number == number && static_cast<double>(static_cast<float>(number)) != number;
@@ -22,7 +23,8 @@ bool loses_digits(const std::vector<onnx::Attribute>& attributes) {
   });
 }
 
-// Computes with these dtypes and operators in float64, or compares halves of int64 wrongly.
+// Returns true if ONNX Runtime computes the operator in float64, or compares the halves of int64
+// incorrectly.
 bool is_inexact(std::string_view op_type, DType dtype) {
   constexpr std::array<std::string_view, 2> kSums = {"ReduceProd", "ReduceSum"};
   constexpr std::array<std::string_view, 7> kWide = {"Clip",      "Max",       "Min", "Mod",
@@ -45,7 +47,8 @@ std::optional<Values> Builder::without_kernel(std::string_view op_type, size_t o
   if (is_inexact(op_type, dtype)) return composed(op_type, outputs, inputs, attributes);
   // Narrower floats are computed in float32, which has all kernels.
   if (dtype != DType::f64) return std::nullopt;
-  // ONNX Runtime's float64 Sigmoid is 0 below -36; the moments of LayerNormalization are float32.
+  // ONNX Runtime's float64 Sigmoid returns 0 below -36. LayerNormalization computes its moments in
+  // float32.
   const bool narrow = loses_digits(attributes) || op_type == "Sigmoid" ||
                       (op_type == "LayerNormalization" && outputs > 1);
   if (onnx::has_kernel(op_type, dtype, kernel_opset()) && !narrow) return std::nullopt;

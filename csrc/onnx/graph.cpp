@@ -84,7 +84,7 @@ Value* Graph::add_initializer(std::string_view name, TensorData data) {
   if (is_integral(value->dtype) && value->rank() <= 1 &&
       value->constant->numel() <= kLargestContents) {
     const std::vector<int64_t> elements = value->constant->integers();
-    // A Dim does not hold the upper half of uint64.
+    // A Dim cannot hold the upper half of uint64.
     const bool fit = value->dtype != DType::u64 ||
                      std::ranges::none_of(elements, [](int64_t element) { return element < 0; });
     if (fit) Typing::set_contents(*value, Shape(elements.begin(), elements.end()));
@@ -235,10 +235,10 @@ void replace_uses(Graph& graph, const std::unordered_map<const Value*, Value*>& 
 
 namespace {
 
-// Hands out names, each once.
+// Assigns unique names.
 class Names {
  public:
-  // The name itself if it is free, else with the first free number behind it.
+  // Returns the name itself if it is free, else with the first free number appended.
   std::string claim(const std::string& wanted) {
     if (taken_.insert(wanted).second) return wanted;
     return numbered(wanted + "_");
@@ -266,7 +266,7 @@ void assign_names(Graph& graph) {
     if (!value || !done.insert(value).second) return;
     value->name = value->name.empty() ? values.numbered("val_") : values.claim(value->name);
   };
-  // What the user named comes before anything else may take the name.
+  // Names given by the user are claimed before any others.
   const auto for_each_value = [&graph](const auto& visit) {
     for_each_graph(graph, [&visit](Graph& part) {
       for (Value* value : part.inputs) visit(value);

@@ -1,4 +1,4 @@
-// The ONNX graph: SSA, topological, every value typed.
+// The ONNX graph: in SSA form, topologically sorted, every value typed.
 #pragma once
 
 #include <cstdint>
@@ -25,14 +25,14 @@ namespace onnx_native::onnx {
 class Graph;
 struct Node;
 
-// Integer tensors of up to this many elements have their `contents` kept.
+// The maximum number of elements of an integer tensor whose `contents` are kept.
 inline constexpr int64_t kLargestContents = 64;
 
-// What axes that a tensor does not have end in: ExportError(unsupported).
+// These throw ExportError(unsupported) for an axis that a tensor does not have.
 [[noreturn]] void fail_unknown_rank();
 [[noreturn]] void fail_out_of_range(int64_t axis, int64_t rank);
 
-// A fact about a value, read like a T. Inference finds it; `Typing` alone writes it.
+// A fact about a value, found by inference. Reads like a T; only `Typing` writes it.
 template <class T>
 class Inferred {
  public:
@@ -47,37 +47,36 @@ class Inferred {
   T fact_{};
 };
 
-// Tensors, and sequences or optionals of them where ONNX operators need them.
+// Most values are tensors; some ONNX operators need sequences or optionals of them.
 enum class ValueKind { tensor, sequence, optional };
 
-// One tensor in the graph: an input, an initializer, or a node's output. Owned by its Graph.
+// A tensor in the graph: an input, an initializer, or a node's output. Owned by its Graph.
 struct Value {
-  std::string name;  // empty until the writer or the driver names it
+  std::string name;  // empty until assign_names() or the driver names it
   Inferred<DType> dtype;
   Inferred<std::optional<Shape>> shape;  // nullopt: unknown rank
   ValueKind kind = ValueKind::tensor;
   Node* producer = nullptr;  // nullptr: input or initializer
   Graph* graph = nullptr;
-  const TensorData* constant = nullptr;  // of an initializer: its elements; owned by the graph
-  // The elements of a small integer tensor (rank 0 or 1) as expressions, where inference knows
-  // them: what makes a Reshape by a computed shape exact.
+  const TensorData* constant = nullptr;  // the elements of an initializer; owned by the graph
+  // The elements of a small integer tensor (rank 0 or 1) as expressions, if inference knows them.
+  // They make the shape of a Reshape by a computed shape exact.
   Inferred<std::optional<Shape>> contents;
-  bool named = false;  // an initializer named as in state_dict, or the user's input/output name:
-                       // passes keep the name
+  bool named = false;  // has a state_dict name or a user's input/output name; passes keep it
 
   bool is_constant() const { return constant != nullptr; }
   int64_t rank_or(int64_t otherwise) const {
     return shape ? static_cast<int64_t>(shape->size()) : otherwise;
   }
-  // These throw ExportError(unsupported) when the rank is not known.
+  // These throw ExportError(unsupported) if the rank is unknown.
   const Shape& known_shape() const {
     if (!shape) [[unlikely]]
       fail_unknown_rank();
     return *shape;
   }
   int64_t rank() const { return static_cast<int64_t>(known_shape().size()); }
-  // The size of a dimension; negative counts from the end. Throws ExportError(unsupported) where
-  // there is none.
+  // Returns the size of a dimension; a negative index counts from the end. Throws
+  // ExportError(unsupported) if it is out of range.
   const Dim& dim(int64_t i) const {
     const int64_t count = rank();
     if (i < -count || i >= count) [[unlikely]]
@@ -99,17 +98,17 @@ struct Attribute {
 struct Node {
   std::string op_type;
   std::string domain;           // "" is ai.onnx
-  std::vector<Value*> inputs;   // nullptr: an optional input that is absent
-  std::vector<Value*> outputs;  // nullptr: an optional output that is not wanted
+  std::vector<Value*> inputs;   // nullptr: an absent optional input
+  std::vector<Value*> outputs;  // nullptr: an unused optional output
   std::vector<Attribute> attributes;
-  const Location* location =
-      nullptr;  // of the ATen call that it comes from; owned by the Model or its source
+  const Location* location = nullptr;  // of the ATen call; owned by the Model or its source
   std::string name;
   std::vector<std::pair<std::string, std::string>> metadata;  // the user's own metadata_props
-  std::list<Node*>::iterator position;                        // in its graph
+  std::list<Node*>::iterator position;  // position in the node list of its graph
 
   const AttributeValue* attribute(std::string_view name) const;
-  // The attribute as this type, or `otherwise` when it is not there.
+  // These return the attribute as this type, or the fallback if it is absent; they throw
+  // ExportError(internal) if it has another type.
   int64_t attribute_int(std::string_view name, int64_t otherwise) const;
   std::string attribute_string(std::string_view name, std::string_view otherwise) const;
   double attribute_float(std::string_view name, double otherwise) const;
@@ -117,8 +116,8 @@ struct Node {
   Value* input(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
 };
 
-// Owns its values and nodes; their addresses are stable until erase(). A sub-graph (attribute of
-// If, Loop, Scan) may use values of the graphs around it.
+// Owns its values and nodes; their addresses are stable until erase(). A subgraph (attribute of If,
+// Loop, Scan) may use values of enclosing graphs.
 class Graph {
  public:
   Graph() = default;
@@ -131,27 +130,27 @@ class Graph {
   std::vector<Value*> inputs;
   std::vector<Value*> outputs;
   std::vector<Value*> initializers;
-  std::list<Node*> nodes;  // topological
+  std::list<Node*> nodes;  // topologically sorted
 
   Graph* outer() const { return outer_; }
   Value* add_value(DType dtype = DType::undefined, std::optional<Shape> shape = std::nullopt);
   // A non-empty name makes inputs and initializers of an outermost graph `named`.
   Value* add_input(std::string_view name, DType dtype, std::optional<Shape> shape);
   Value* add_initializer(std::string_view name, TensorData data);
-  // Inserts a node before `before` (default: the end); makes `outputs` values with unknown types.
+  // Inserts a node before `before` (default: the end) with `outputs` values of unknown type.
   Node* add_node(std::string_view op_type, std::vector<Value*> inputs, size_t outputs,
                  std::vector<Attribute> attributes = {}, std::string_view domain = "");
   Node* insert_node(std::list<Node*>::iterator before, std::string_view op_type,
                     std::vector<Value*> inputs, size_t outputs,
                     std::vector<Attribute> attributes = {}, std::string_view domain = "");
-  // Moves all nodes, values and initializers of another graph here, the nodes before `before`;
-  // `from` is left with its outputs only.
+  // Moves all nodes, values, inputs and initializers of another graph here, the nodes before
+  // `before`. `from` keeps only its list of outputs.
   void take_over(Graph& from, std::list<Node*>::iterator before);
-  // Moves one node of another graph, and the values that it makes, to the end of this one.
+  // Moves one node of another graph, with its outputs, to the end of this one.
   void take_over(Graph& from, Node* node);
-  // Removes a node whose outputs nobody uses.
+  // Removes a node and its outputs, which must be unused.
   void erase(Node* node);
-  // Removes all initializers that `unwanted` picks, in one sweep; how many.
+  // Removes all initializers for which `unwanted` is true, in one pass; returns their number.
   size_t erase_initializers(const std::function<bool(const Value&)>& unwanted);
 
  private:
@@ -165,7 +164,7 @@ class Graph {
   std::unordered_map<const Value*, std::unique_ptr<TensorData>> constants_;
 };
 
-// A function of the model: local to it, called by nodes with its domain and name.
+// A model-local function, called by nodes with its domain and name.
 struct Function {
   std::string name;
   std::string domain;
@@ -175,38 +174,39 @@ struct Function {
 
 struct Model {
   int64_t opset = 20;
-  // The opset that the finished model has, where that is older than the one it is written in.
+  // The opset of the finished model, if it is older than the opset in which the graph is built.
   std::optional<int64_t> final_opset;
-  std::map<std::string, int64_t>
-      domains;  // further operator sets that nodes use: domain -> version
+  std::map<std::string, int64_t> domains;  // further operator sets in use: domain -> version
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
-  std::vector<Function> functions;  // each before those that call it
-  std::deque<Location> locations;   // of nodes that belong to other scopes than their source's
+  std::vector<Function> functions;  // callees before callers
+  std::deque<Location> locations;   // locations of nodes that moved to another scope
   std::string producer_version;
   std::vector<std::pair<std::string, std::string>> metadata;  // metadata_props
 };
 
-// Calls `visit` for every graph of the model, sub-graphs included, outer ones first.
+// Calls `visit` for every graph of the model, including subgraphs, outer ones first.
 void for_each_graph(Graph& graph, const std::function<void(Graph&)>& visit);
 
-// How often each value is used, as node input (also in sub-graphs) and graph output.
+// Returns the number of uses of each value: as a node input (in subgraphs too) and as a graph
+// output.
 std::unordered_map<const Value*, int64_t> count_uses(Graph& graph);
-// Replaces uses of values everywhere in the graph, sub-graphs and outputs included, following
-// chains; linear in the graph.
+// Replaces uses of values everywhere in the graph, including subgraphs and outputs; follows chains.
+// Takes linear time in the size of the graph.
 void replace_uses(Graph& graph, const std::unordered_map<const Value*, Value*>& replacements);
 
-// Gives every value and node of the model a unique name, keeping those that are `named`.
+// Gives every value and node of the model a unique name; keeps the names of `named` values.
 // Deterministic.
 void assign_names(Model& model);
 
-// ONNX text (onnx.printer's syntax), for tests and messages. Big constants print as their type.
+// Prints ONNX text (onnx.printer's syntax), for tests and messages. Large constants print as their
+// type.
 std::string print(const Model& model);
 std::string print(const Graph& graph);
 std::string print(const Node& node);
 
-// Throws ExportError(internal) naming `stage` when the graph is not SSA and topological, a value
-// has no dtype, or a node is not legal at the model's opset (operator known, inputs and attributes
-// counted and named as in its schema, dtypes allowed).
+// Throws ExportError(internal) naming `stage` if the graph is not in SSA form or not topologically
+// sorted, a value has no dtype, or a node is invalid at the model's opset (unknown operator; wrong
+// number, names or dtypes of inputs, outputs or attributes).
 void verify(const Model& model, std::string_view stage);
 
 }  // namespace onnx_native::onnx

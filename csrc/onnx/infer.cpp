@@ -107,7 +107,7 @@ void Inference::set_contents(size_t output, Shape contents) {
   for (Dim& element : contents) {
     const auto number = element.constant();
     if (number) element = wrapped(*number, value.dtype);
-    // A Dim neither wraps at run time nor holds the upper half of uint64.
+    // A Dim does not wrap at run time and cannot hold the upper half of uint64.
     const bool fits = number ? value.dtype != DType::u64 || *number >= 0
                              : item_size(value.dtype) >= 4 && value.dtype != DType::boolean;
     if (!fits) return;

@@ -1,10 +1,10 @@
-// Operators with sub-graphs. The sub-graphs' own values have their types already.
+// Operators with subgraphs. The values in the subgraphs are already typed.
 #include "onnx/infer_rules.h"
 
 namespace onnx_native::onnx {
 namespace {
 
-// The shape of an output that is one of two; sizes in which they differ are unknown.
+// Returns the shape of an output that is one of two values; sizes that differ become unknown.
 std::optional<Shape> either(const Inference& i, size_t output, const Value& a, const Value& b) {
   if (!a.shape || !b.shape || a.rank() != b.rank()) return std::nullopt;
   Shape result;
@@ -34,7 +34,7 @@ void if_else(Inference& i) {
   }
 }
 
-// Whether a loop's condition is always true: its number of steps is then the given maximum.
+// Returns true if a loop's condition is always true, so that the trip count is the given maximum.
 bool always_goes_on(const Inference& i, const Graph& body) {
   const auto is_true = [](const Value* value) {
     return value && value->constant && value->constant->numel() == 1 &&

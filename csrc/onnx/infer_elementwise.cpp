@@ -8,7 +8,7 @@ namespace {
 
 using Combine = std::optional<Dim> (*)(const Dim&, const Dim&);
 
-// The contents of an elementwise operator on two small integer tensors.
+// Computes the contents of an elementwise operator on two small integer tensors.
 void combine_contents(Inference& i, Combine combine) {
   const auto count = i.small_integers(0);
   if (!count) return;
@@ -43,7 +43,7 @@ std::optional<Dim> multiply(const Dim& a, const Dim& b) { return a * b; }
 std::optional<Dim> maximum(const Dim& a, const Dim& b) { return Dim::max(a, b); }
 std::optional<Dim> minimum(const Dim& a, const Dim& b) { return Dim::min(a, b); }
 
-// ONNX's integer division cuts the fraction off, a Dim's rounds down: the same for sizes.
+// ONNX integer division truncates, while Dim::floor_div rounds down; they agree for sizes.
 std::optional<Dim> divide(const Dim& a, const Dim& b) {
   const auto x = a.constant();
   const auto y = b.constant();
@@ -129,7 +129,7 @@ void identity(Inference& i) {
 
 void cast_to(Inference& i, DType to) {
   i.set(0, to, i.in(0).shape);
-  // Sizes fit every integer type that holds any; small types may wrap.
+  // Every integer type of at least 4 bytes can hold sizes; smaller ones may wrap.
   const bool holds_sizes = is_integral(to) && item_size(to) >= 4;
   if (const auto* known = i.contents(0); known && holds_sizes) i.set_contents(0, *known);
 }

@@ -1,4 +1,4 @@
-// Operators that make tensors from sizes, numbers or nothing.
+// Operators that create tensors from sizes, numbers or nothing.
 #include <cmath>
 
 #include "onnx/infer_rules.h"
@@ -41,7 +41,8 @@ void constant(Inference& i) {
   }
 }
 
-// A shape that an input of sizes gives.
+// Returns the shape that an input of sizes describes; its sizes are unknown if only its length is
+// known.
 std::optional<Shape> shape_from(const Inference& i, size_t input) {
   if (const auto* sizes = i.contents(input)) return *sizes;
   const Shape* length = i.shape(input);

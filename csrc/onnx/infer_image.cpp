@@ -1,4 +1,4 @@
-// Operators on images: resampling and regions.
+// Operators on images: resampling and regions of interest.
 #include <cmath>
 
 #include "base/scalar.h"
@@ -7,8 +7,8 @@
 namespace onnx_native::onnx {
 namespace {
 
-// floor(size * scale); nullopt when it cannot be written as an expression. A scale that is a
-// fraction of a small power of two is exact in floating point.
+// Returns floor(size * scale); nullopt if it is not expressible. A scale whose denominator is a
+// small power of two is exact in floating point.
 std::optional<Dim> scaled(const Dim& size, double scale) {
   if (const auto number = size.constant()) {
     const float product = static_cast<float>(*number) * static_cast<float>(scale);
@@ -37,7 +37,7 @@ void resize(Inference& i) {
     for (int64_t axis = 0; axis < rank; ++axis) axes.push_back(axis);
   }
   Shape result = *input;
-  // X, roi, scales, sizes; Upsample has the scales in the second place.
+  // Inputs: X, roi, scales, sizes. Upsample has the scales as its second input.
   const bool upsample = i.node().op_type == "Upsample";
   const auto* sizes = upsample ? nullptr : i.contents(3);
   const TensorData* scales = i.constant(upsample ? 1 : 2);

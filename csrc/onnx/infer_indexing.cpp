@@ -1,4 +1,4 @@
-// Operators that pick or place elements by index.
+// Operators that gather or scatter elements by index.
 #include <algorithm>
 
 #include "onnx/infer_rules.h"

@@ -9,7 +9,7 @@
 namespace onnx_native::onnx {
 namespace {
 
-// numpy.matmul's shape; the first of a, b is input `first`, the second input `second`.
+// Returns the shape of numpy.matmul of inputs `first` and `second`.
 std::optional<Shape> matmul_shape(const Inference& i, size_t first, size_t second) {
   const Shape* left = i.shape(first);
   const Shape* right = i.shape(second);
@@ -50,7 +50,7 @@ void gemm(Inference& i) {
               b ? (*b)[transpose_b ? 0 : 1] : i.unknown(0, 2, 1)});
 }
 
-// Sizes of an equation's letters, and of its ellipsis.
+// The sizes of an equation's letters and of its ellipsis.
 struct Einsum {
   std::array<std::optional<Dim>, 128> sizes;
   std::array<int, 128> uses{};

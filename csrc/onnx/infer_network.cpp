@@ -4,7 +4,7 @@
 namespace onnx_native::onnx {
 namespace {
 
-// Batch, heads, length and size of a head of one of an attention's inputs.
+// The batch size, number of heads, length and head size of one input of an attention.
 struct Heads {
   Dim batch;
   Dim heads;

@@ -4,7 +4,7 @@
 namespace onnx_native::onnx {
 namespace {
 
-// The shape after reducing axes; nullopt when it cannot be told.
+// Returns the shape after reducing axes; nullopt if the rank is unknown.
 std::optional<Shape> reduced_shape(const Inference& i) {
   const Shape* input = i.shape(0);
   if (!input) return std::nullopt;

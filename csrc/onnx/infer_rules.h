@@ -1,4 +1,4 @@
-// What the inference rules of all operator families are written with.
+// The interface that the inference rules of all operator families use.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace onnx_native::onnx {
 
-// One node whose outputs get their types. Does not own the node.
+// The inference state of one node. Does not own the node.
 class Inference {
  public:
   Inference(Node& node, int64_t opset) : node_(node), opset_(opset) {}
@@ -24,7 +24,7 @@ class Inference {
   size_t num_inputs() const { return node_.inputs.size(); }
   size_t num_outputs() const { return node_.outputs.size(); }
 
-  // An input that the operator cannot do without.
+  // Returns a required input.
   const Value& in(size_t i) const {
     const Value* value = node_.input(i);
     if (!value) fail("input ", i, " is missing");
@@ -32,16 +32,17 @@ class Inference {
   }
   const Value* optional(size_t i) const { return node_.input(i); }
   DType dtype(size_t i) const { return in(i).dtype; }
-  // nullptr: unknown rank.
+  // Returns nullptr if the rank is unknown.
   const Shape* shape(size_t i) const {
     const auto& shape = in(i).shape;
     return shape ? &*shape : nullptr;
   }
-  // The known elements of a small integer input; nullptr: unknown, or no such input.
+  // Returns the elements of a small integer input; nullptr if they are unknown or the input is
+  // absent.
   const Shape* contents(size_t i) const;
-  // The same, when all are numbers.
+  // The same, if all elements are constants.
   std::optional<std::vector<int64_t>> numbers(size_t i) const;
-  // The elements of a constant input; nullptr when it is not constant or not there.
+  // Returns the elements of a constant input; nullptr if the input is absent or not constant.
   const TensorData* constant(size_t i) const;
 
   bool has(std::string_view attribute) const { return node_.attribute(attribute) != nullptr; }
@@ -51,10 +52,10 @@ class Inference {
   std::optional<std::vector<int64_t>> attribute_ints(std::string_view name) const {
     return node_.attribute_ints(name);
   }
-  // The dtype that an attribute names, or `otherwise`.
+  // Returns the dtype that an attribute names, or `otherwise`.
   DType attribute_dtype(std::string_view name, DType otherwise) const;
   const Graph& subgraph(std::string_view name) const;
-  // An axis counted from the front.
+  // Returns an axis counted from the front.
   int64_t axis(int64_t axis, int64_t rank) const {
     if (axis < -rank || axis >= rank) fail("axis ", axis, " of a tensor of rank ", rank);
     return axis < 0 ? axis + rank : axis;
@@ -63,18 +64,19 @@ class Inference {
     return axis(attribute(name, otherwise), rank);
   }
 
-  // An output that nobody wants is passed over; nullopt leaves a shape that is there already.
+  // These ignore absent outputs. A shape of nullopt keeps the existing shape.
   void set(size_t output, DType dtype, std::optional<Shape> shape);
   void set_contents(size_t output, Shape contents);
   void set_kind(size_t output, ValueKind kind);
-  // What the rules cannot tell: the size that the output has already, or a fresh symbol.
+  // Returns a size that the rules cannot determine: the output's existing size, or a fresh symbol.
   Dim unknown(size_t output, int64_t rank, int64_t axis) const;
   Shape unknown_shape(size_t output, int64_t rank) const;
-  // Whether the contents of an output are to be had: an integer tensor of rank 0 or 1 and a known,
-  // small number of elements, which is the result.
+  // Returns the number of elements if the contents of an output can be tracked: an integer tensor
+  // of rank 0 or 1 with a known, small number of elements.
   std::optional<int64_t> small_integers(size_t output) const;
 
-  // The two are the same size; the better known one. Two different numbers are an error.
+  // Returns the better known of two sizes that must be equal; fails if both are constants and
+  // differ.
   Dim unify(const Dim& a, const Dim& b) const {
     const auto x = a.constant();
     const auto y = b.constant();
@@ -120,9 +122,9 @@ void add_quantization_rules(Rules& rules);
 void add_control_flow_rules(Rules& rules);
 void add_sequence_rules(Rules& rules);
 
-// The rule of an operator whose first output has the first input's dtype and shape.
+// The rule of operators whose first output has the dtype and shape of the first input.
 void same_as_first(Inference& i);
-// Broadcasts the shapes of some inputs; nullopt when one is unknown.
+// Broadcasts the shapes of some inputs; nullopt if one is unknown.
 std::optional<Shape> broadcast_inputs(const Inference& i, size_t first, size_t last);
 
 }  // namespace onnx_native::onnx

@@ -1,11 +1,11 @@
-// Sequences and optionals of tensors: a Value holds the dtype of their elements, and the shape that
+// Sequences and optionals of tensors. A Value holds the dtype of their elements, and the shape that
 // all elements share.
 #include "onnx/infer_rules.h"
 
 namespace onnx_native::onnx {
 namespace {
 
-// The shape that both fit: the sizes that are equal, fresh ones for the others.
+// Returns a shape that describes both: equal sizes are kept, others become fresh symbols.
 std::optional<Shape> shared_shape(const std::optional<Shape>& a, const std::optional<Shape>& b) {
   if (!a || !b || a->size() != b->size()) return std::nullopt;
   Shape result = *a;

@@ -1,4 +1,4 @@
-// Operators that read, change or join shapes without moving single elements.
+// Operators that read, change or join shapes without moving individual elements.
 #include <algorithm>
 
 #include "onnx/infer_rules.h"
@@ -6,7 +6,7 @@
 namespace onnx_native::onnx {
 namespace {
 
-// Elements in the same order: what is known of them stays known.
+// Keeps the contents: the elements stay in the same order.
 void keep_contents(Inference& i) {
   const auto* known = i.contents(0);
   const auto count = i.small_integers(0);
@@ -49,7 +49,7 @@ void reshape(Inference& i) {
   const auto rank = static_cast<int64_t>(target->size());
   Shape result;
   Dim given = 1;
-  Dim copied = 1;  // sizes that stand in both shapes cancel
+  Dim copied = 1;  // sizes that appear in both shapes cancel
   int64_t open = -1;
   for (int64_t axis = 0; axis < rank; ++axis) {
     const Dim& dim = (*target)[static_cast<size_t>(axis)];
@@ -122,7 +122,7 @@ void flatten(Inference& i) {
   i.set(0, i.dtype(0), std::move(result));
 }
 
-// The axes of Squeeze and Unsqueeze: an input, or an attribute before opset 13.
+// Returns the axes of Squeeze and Unsqueeze: an input, or an attribute before opset 13.
 std::optional<std::vector<int64_t>> axes_of(const Inference& i) {
   return i.optional(1) ? i.numbers(1) : i.attribute_ints("axes");
 }

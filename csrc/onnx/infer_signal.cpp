@@ -18,7 +18,7 @@ void dft(Inference& i) {
     return;
   }
   const auto rank = static_cast<int64_t>(input->size());
-  // The axis became an input in opset 20, with the axis before the last one by default.
+  // The axis became an input in opset 20 and defaults to the axis before the last one.
   std::optional<int64_t> axis = i.opset() >= 20 ? -2 : i.attribute("axis", 1);
   if (i.optional(2)) {
     const auto given = i.numbers(2);

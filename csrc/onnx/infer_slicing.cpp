@@ -1,4 +1,4 @@
-// Operators that cut tensors into parts or lengthen their axes.
+// Operators that split, slice or pad tensors.
 #include <algorithm>
 #include <limits>
 
@@ -8,7 +8,7 @@
 namespace onnx_native::onnx {
 namespace {
 
-// a >= b, taking sizes as at least 1.
+// Returns true if a >= b is proved, given that sizes are at least 1.
 bool at_least(const Dim& a, const Dim& b) { return known_at_least(a, b, true); }
 
 Dim smaller(const Dim& a, const Dim& b) {
@@ -19,11 +19,10 @@ Dim smaller(const Dim& a, const Dim& b) {
 
 Dim larger(const Dim& a, const Dim& b) { return -smaller(-a, -b); }
 
-// Beyond any size: "to the end".
+// Larger than any size; means "to the end".
 constexpr int64_t kBeyond = std::numeric_limits<int32_t>::max();
 
-// A bound of a slice as an index into an axis, clamped into [first, last]. nullopt: the sign is not
-// known.
+// Returns a slice bound as an index clamped to [first, last]; nullopt if its sign is unknown.
 std::optional<Dim> clamp_bound(const Dim& bound, const Dim& size, const Dim& first,
                                const Dim& last) {
   if (const auto value = bound.constant()) {
@@ -41,7 +40,7 @@ std::optional<Dim> slice_length(const Dim& size, const Dim& start, const Dim& en
   if (size.equals(0)) return 0;
   const bool forward = step > 0;
   const Dim last = forward ? size : size - 1;
-  // Unlike in Python, a start before the first element is the first element in either direction.
+  // Unlike in Python, a start before the first element means the first element in either direction.
   const auto from = clamp_bound(start, size, 0, last);
   const auto to = clamp_bound(end, size, forward ? 0 : -1, last);
   if (!from || !to) return std::nullopt;

@@ -15,7 +15,7 @@ struct Window {
   std::string auto_pad;
 
   size_t rank() const { return kernel.size(); }
-  // Elements that the dilated kernel spans.
+  // Returns the number of elements that the dilated kernel spans.
   Dim span(size_t axis) const { return Dim(dilations[axis]) * (kernel[axis] - 1) + 1; }
   int64_t pad(size_t axis) const { return pads[axis] + pads[rank() + axis]; }
 };
@@ -42,7 +42,7 @@ Shape kernel_attribute(const Inference& i) {
   return {kernel->begin(), kernel->end()};
 }
 
-// The kernel_shape attribute, or the sizes of the weight after its first two.
+// Returns the kernel_shape attribute, or the weight's sizes after the first two.
 Shape kernel_of_weight(const Inference& i, size_t weight) {
   if (const auto kernel = i.attribute_ints("kernel_shape")) {
     return {kernel->begin(), kernel->end()};
@@ -59,12 +59,12 @@ Dim window_count(const Window& window, size_t axis, const Dim& size, bool ceil_m
   if (same_padding(window)) return Dim::ceil_div(size, stride);
   const Dim room = size + Dim(window.pad(axis)) - window.span(axis);
   if (!ceil_mode) return Dim::floor_div(room, stride) + 1;
-  // The last window must start inside the input or its padding at the beginning.
+  // The last window must start inside the input or its leading padding.
   return Dim::min(Dim::ceil_div(room, stride) + 1,
                   Dim::ceil_div(size + Dim(window.pads[axis]), stride));
 }
 
-// [N, channels, windows...] of input 0.
+// Returns the shape [N, channels, windows...] for input 0.
 std::optional<Shape> windowed(const Inference& i, const Window& window,
                               const std::optional<Dim>& channels) {
   const Shape* input = i.shape(0);
@@ -125,7 +125,7 @@ void conv_transpose(Inference& i) {
     const Dim& size = (*input)[axis + 2];
     const Dim stride = window.strides[axis];
     if (output_shape) {
-      // Some models give it for all axes, others for the spatial ones.
+      // Some models give output_shape for all axes, others for the spatial axes only.
       result.emplace_back((*output_shape)[output_shape->size() - window.rank() + axis]);
     } else if (same_padding(window)) {
       result.push_back(size * stride);

@@ -9,7 +9,7 @@
 namespace onnx_native::onnx {
 namespace {
 
-// Of one operator: the opset from which on these dtypes have kernels.
+// The dtypes for which an operator has kernels, from one opset on.
 struct Kernel {
   std::string_view op_type;
   int64_t since;
@@ -20,8 +20,8 @@ constexpr Kernel kKernels[] = {
 #include "onnx/kernels.inc"
 };
 
-// Integer arithmetic modulo 2^64, and operators that only move elements: the same for signed and
-// unsigned integers.
+// Operators that compute modulo 2^64 or only move elements, so that signed and unsigned integers
+// give the same bits.
 constexpr std::array<std::string_view, 17> kModular = {
     "Add",     "Compress", "CumSum",    "Expand",          "Gather",    "GatherElements",
     "Mul",     "Neg",      "Pad",       "ReduceProd",      "ReduceSum", "ReverseSequence",
@@ -55,7 +55,7 @@ std::initializer_list<DType> wider(std::string_view op_type, DType dtype) {
   }
 }
 
-// The rows of an operator by rising opset; none for an operator that the table does not have.
+// Returns the rows of an operator in ascending order of opset; none if the table lacks it.
 std::span<const Kernel> rows_of(std::string_view op_type) {
   static const auto& kernels = *[] {
     auto* map = new std::unordered_map<std::string_view, std::vector<Kernel>>;
@@ -66,8 +66,8 @@ std::span<const Kernel> rows_of(std::string_view op_type) {
   return found == kernels.end() ? std::span<const Kernel>() : found->second;
 }
 
-// The last row that holds in the opset. An operator that came later has its first row: a pass
-// writes it with older operators.
+// Returns the last row that applies to the opset, or the first row if the operator is newer: a pass
+// rewrites such an operator with older ones.
 const Kernel& row_in(std::span<const Kernel> rows, int64_t opset) {
   const Kernel* row = rows.data();
   for (const Kernel& each : rows) {
@@ -76,7 +76,7 @@ const Kernel& row_in(std::span<const Kernel> rows, int64_t opset) {
   return *row;
 }
 
-// The dtypes that the table was measured for: all but complex, 8-bit and 4-bit floats, and strings.
+// The dtypes that were measured: all but complex, 8-bit and 4-bit floats, and strings.
 constexpr uint32_t kMeasured = 0x13efe;
 
 bool contains(uint32_t dtypes, DType dtype) {

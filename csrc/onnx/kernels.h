@@ -1,5 +1,5 @@
-// What ONNX Runtime's CPU provider can run: dtypes by operator and opset (kernels.inc, from
-// generate_kernels.py). The table holds what all ONNX Runtime versions have that it was made from.
+// The kernels of ONNX Runtime's CPU provider: dtypes by operator and opset (kernels.inc, written by
+// generate_kernels.py). The table holds the kernels that all measured ONNX Runtime versions have.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,25 @@
 
 namespace onnx_native::onnx {
 
-// Whether there is a kernel for the operator; also true for operators that the table does not have,
-// and false in opsets that the operator is not in.
+// Returns true if there is a kernel. Also true for operators and dtypes outside the table; false
+// for opsets older than the operator.
 bool has_kernel(std::string_view op_type, DType dtype, int64_t opset);
 
-// The dtype in which to compute an operator so that there is a kernel for it: the dtype itself, or
-// one to which and from which casts are exact (bfloat16 in float32, small integers in wider ones).
-// The dtype itself where there is no such dtype.
+// Returns the dtype in which to compute an operator so that a kernel exists: the dtype itself, or
+// one that represents all its values (float32 for bfloat16 and float16, wider integers for small
+// ones, int64 for uint64 if the bits agree). Returns the dtype itself if there is none.
 DType kernel_dtype(std::string_view op_type, DType dtype, int64_t opset);
 
-// The type parameter of an operator's i-th input or output; the last one may stand for several.
+// Returns the type parameter of an operator's i-th input or output; the last formal parameter may
+// be variadic.
 std::string_view type_parameter(std::span<const SchemaParameter> formal, size_t i);
-// The input whose dtype decides on the kernel: the first of the type parameter "T", else the first
-// one. None where there is no such input, or the operator is unknown.
+// Returns the index of the input whose dtype selects the kernel: the first with type parameter "T",
+// else the first input. nullopt if that input is absent or the operator is unknown.
 std::optional<size_t> typed_input(std::string_view op_type, std::span<Value* const> inputs,
                                   int64_t opset);
 
-// The nodes that ONNX Runtime has no kernel for, as text: operator, dtype and source line. One per
-// operator and dtype.
+// Returns the nodes without an ONNX Runtime kernel as text: operator, dtype and source line. One
+// entry per operator and dtype.
 std::vector<std::string> missing_kernels(Model& model);
 
 }  // namespace onnx_native::onnx

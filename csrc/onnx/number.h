@@ -1,4 +1,4 @@
-// A number that an operator takes: known at export, or computed by the model.
+// A numeric argument of an operator: known at export time, or computed by the model.
 #pragma once
 
 #include <complex>
@@ -14,10 +14,10 @@ struct Value;
 }
 class Builder;
 
-// Lowerings compute with it as with a double (`1 - weight`) and make tensors of it with
-// Builder::like, Builder::scalar and Builder::full. Where ONNX needs a constant (an attribute, a
-// choice between operators), ask for it: constant(), to_double() and to_int() throw unsupported,
-// with the argument's name, when the model computes the number. Does not own the value.
+// Lowerings compute with it like a double (`1 - weight`) and convert it to a tensor with
+// Builder::like, Builder::scalar and Builder::full. If ONNX needs a constant (an attribute, a
+// choice between operators), use constant(), to_double() or to_int(): they throw unsupported with
+// the argument's name if the model computes the number. Does not own the value.
 class Number {
  public:
   Number(Scalar constant) : constant_(constant) {}  // NOLINT(google-explicit-constructor)
@@ -26,18 +26,19 @@ class Number {
   Number(double v) : constant_(v) {}                // NOLINT(google-explicit-constructor)
   Number(bool v) : constant_(v) {}                  // NOLINT(google-explicit-constructor)
   Number(std::complex<double> v) : constant_(v) {}  // NOLINT(google-explicit-constructor)
-  // Computed by the model: a 0-d tensor. The builder and the argument's name outlive the number.
+  // A number computed by the model, as a 0-d tensor. The builder and the argument's name must
+  // outlive it.
   Number(Builder& builder, onnx::Value* value, std::string_view argument)
       : builder_(&builder), value_(value), argument_(argument) {}
 
   bool is_constant() const { return !value_; }
-  // nullptr when it is constant.
+  // Returns nullptr for a constant.
   onnx::Value* value() const { return value_; }
   const Scalar& constant() const;
   double to_double() const { return constant().to_double(); }
   int64_t to_int() const { return constant().to_int(); }
 
-  // In float64.
+  // These compute in float64.
   friend Number operator+(const Number& a, const Number& b);
   friend Number operator-(const Number& a, const Number& b);
   friend Number operator*(const Number& a, const Number& b);
@@ -53,7 +54,7 @@ class Number {
   std::string_view argument_;
 };
 
-// Known to be that number.
+// These return true only for constants with that value.
 inline bool is_one(const Number& number) {
   return number.is_constant() && is_one(number.constant());
 }

@@ -45,7 +45,7 @@ std::string identifier(std::string_view text) {
   return is_identifier(text) ? std::string(text) : quoted(text);
 }
 
-// The shortest text that reads back as the same float.
+// Returns the shortest text that parses back to the same float.
 std::string number(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
@@ -108,7 +108,7 @@ class Printer {
   std::string graph(const Graph& graph, const std::string& indent) {
     const auto typed = [this](const Value* value) { return type_text(*value) + " " + name(value); };
     std::string out = identifier(graph.name) + " (" + joined(graph.inputs, typed) + ") => (";
-    // Printed before the outputs, so that values without names are numbered in the order of nodes.
+    // The body is printed before the outputs, so that unnamed values are numbered in node order.
     std::string body;
     for (const Node* node : graph.nodes) {
       body += indent + "  " + this->node(*node, indent + "  ") + "\n";

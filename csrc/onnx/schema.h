@@ -1,5 +1,5 @@
-// ONNX operator schemas of the ai.onnx domain, generated from the installed onnx package
-// (generate_schemas.py).
+// ONNX operator schemas of the ai.onnx domain, generated from the installed onnx package by
+// generate_schemas.py.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ struct SchemaAttribute {
   bool required;
 };
 
-// A formal input or output. `types` is a set of DTypes as bits (1 << number); `type_parameter`
-// names the type variable ("T") so that equal names mean equal dtypes; 0 where only sequences or
-// optionals are allowed.
+// A formal input or output. `types` is a bit set of DTypes (1 << number), or 0 if only sequences or
+// optionals are allowed. `type_parameter` names the type variable ("T"): parameters with the same
+// name have the same dtype.
 struct SchemaParameter {
   std::string_view name;
   std::string_view type_parameter;
@@ -47,12 +47,12 @@ struct OpSchema {
   std::span<const SchemaParameter> inputs, outputs;
   std::span<const SchemaAttribute> attributes;
 
-  bool allows(size_t input, DType dtype) const;  // whether the input takes that dtype
+  bool allows(size_t input, DType dtype) const;  // true if the input accepts that dtype
 };
 
-// The newest schema of the operator whose since_version <= opset; nullptr when there is none.
+// Returns the newest schema of the operator with since_version <= opset; nullptr if there is none.
 const OpSchema* find_schema(std::string_view op_type, int64_t opset);
-// The newest opset that the tables know.
+// Returns the newest opset in the tables.
 int64_t newest_opset();
 
 }  // namespace onnx_native::onnx

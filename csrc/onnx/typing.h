@@ -1,5 +1,5 @@
-// Writes the types of values: for inference, the Builder, and passes that copy values. Lowerings
-// call Builder::refine.
+// Writes the types of values, for inference, the Builder, and passes that copy values. Lowerings
+// call Builder::refine instead.
 #pragma once
 
 #include "onnx/graph.h"
@@ -11,10 +11,10 @@ struct Typing {
   static void set_dtype(Value& value, DType dtype) { value.dtype.fact_ = dtype; }
   static void set_shape(Value& value, std::optional<Shape> shape);
   static void set_contents(Value& value, std::optional<Shape> contents);
-  // Dtype, shape, kind and contents.
+  // Copies dtype, shape, kind and contents.
   static void copy(const Value& from, Value& to);
-  // A shape that agrees with both: constants win over symbols, `stated` over other symbols. Throws
-  // ExportError(internal) where ranks or constants differ.
+  // Merges the stated shape with the inferred one: constants win over symbols, `stated` over other
+  // symbols. Throws ExportError(internal) if ranks or constants differ.
   static void refine(Value& value, Shape stated);
 };
 

@@ -17,7 +17,7 @@ AttributeKind kind_of(const AttributeValue& value) {
   return kKinds[value.index()];
 }
 
-// Without the optional parameters at the end that are absent.
+// Returns the number of values without absent trailing ones.
 size_t given(const std::vector<Value*>& values) {
   size_t count = values.size();
   while (count > 0 && !values[count - 1]) --count;
@@ -32,7 +32,7 @@ class Verifier {
     }
   }
 
-  // `typed`: whether every value must have a dtype (in a function it depends on the call).
+  // If `typed`, every value must have a dtype. In a function the dtypes depend on the call.
   void verify_graph(const Graph& graph, bool typed) {
     for (const Value* input : graph.inputs) {
       check(!input->producer, nullptr, "an input has a producer");
@@ -87,7 +87,7 @@ class Verifier {
     check(defined_.insert(value).second, node, "value ", value->name, " is defined twice");
   }
 
-  // Outside a graph its values cannot be used.
+  // The values of a graph are out of scope after it.
   void leave(const Graph& graph) {
     for (const Value* value : graph.inputs) defined_.erase(value);
     for (const Value* value : graph.initializers) defined_.erase(value);
@@ -143,7 +143,7 @@ class Verifier {
       const SchemaParameter& parameter = parameters[std::min(i, parameters.size() - 1)];
       const Value* value = values[i];
       if (!value) {
-        // An unwanted output may be left out wherever it is.
+        // An unused output may be omitted at any position.
         check(parameter.option == Option::optional || what == "output", &node, what, " ",
               parameter.name, " is absent");
         continue;

@@ -1,4 +1,4 @@
-// The families of operators, one file each; register_all.cpp calls them.
+// One registration function per family of operators; register_all.cpp calls them in order.
 #pragma once
 
 #include "ops/engine/op_table.h"
@@ -63,7 +63,7 @@ void register_creation(OpTable& ops);
 void register_window(OpTable& ops);
 void register_dropout(OpTable& ops);
 void register_random(OpTable& ops);
-// After the entries that they run.
+// Call these last: they reuse the entries of the families above.
 void register_complex(OpTable& ops);
 void register_complex_views(OpTable& ops);
 void register_complex_sums(OpTable& ops);

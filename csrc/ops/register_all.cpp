@@ -68,7 +68,7 @@ void register_all(OpTable& ops) {
   register_complex_functions(ops);
   register_hash(ops);
   register_fourier(ops);
-  register_prims(ops);  // aliases of the above
+  register_prims(ops);  // aliases of the entries above
 }
 
 OpTable& op_table() {

@@ -15,7 +15,8 @@ bool is_plain_vector(const Value* value) {
   return value && value->is_constant() && value->rank_or(-1) == 1 && !value->constant->scale;
 }
 
-// The Conv whose only use is this BatchNormalization in inference mode, all weights constant.
+// Returns the Conv whose only use is this BatchNormalization in inference mode, if all weights are
+// constant; otherwise nullptr.
 Node* folded_conv(const Node& node, const Uses& uses) {
   if (node.op_type != "BatchNormalization" || node.attribute_int("training_mode", 0) != 0) {
     return nullptr;
@@ -34,14 +35,14 @@ Node* folded_conv(const Node& node, const Uses& uses) {
   return !bias || is_plain_vector(bias) ? conv : nullptr;
 }
 
-// What a convolution and a BatchNormalization become together.
+// The weight and bias of the folded Conv.
 struct Folded {
   TensorData weight;
   TensorData bias;
 };
 
-// `sources`: the convolution's weight and bias (dtype undefined: none), then the normalization's
-// scale, bias, mean and variance.
+// `sources`: the Conv's weight and bias (dtype undefined: no bias), then the normalization's scale,
+// bias, mean and variance.
 Folded fold(std::span<const TensorData> sources, double epsilon) {
   const ReadScope unrecorded(nullptr);
   const TensorData& weight = sources[0];
@@ -69,8 +70,8 @@ Derivation part_of_fold(const std::vector<TensorData>& sources, double epsilon,
 }  // namespace
 
 // BatchNormalization(Conv(x, w, b)) in inference mode becomes a Conv whose weight is w times one
-// factor per output channel. The factors are applied while the weight is written, so that it is
-// not held twice; where they follow from weights, they are those of that moment.
+// factor per output channel. The factors are applied while the weight is written, so no second copy
+// is held. Factors derived from live weights use the weights' values at that time.
 bool fold_batch_norm(onnx::Model& model) {
   const Uses uses = onnx::count_uses(*model.graph);
   return sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {

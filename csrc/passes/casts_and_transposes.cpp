@@ -10,7 +10,8 @@ using onnx::Node;
 using onnx::Value;
 using Ints = std::vector<int64_t>;
 
-// Bits that hold every value of the dtype: the magnitude's, and of a float its significand's.
+// Returns the bits that the dtype's values need: of an integer's magnitude or a float's
+// significand.
 int significant_bits(DType dtype) {
   switch (dtype) {
     case DType::boolean:
@@ -28,13 +29,13 @@ int significant_bits(DType dtype) {
   }
 }
 
-// Whether every value of one dtype is one of the other, and stands for the same number.
+// Returns true if the other dtype represents every value of `from` exactly.
 bool is_lossless(DType from, DType to) {
   if (from == to) return true;
   const int bits = significant_bits(from);
   if (bits == 0 || significant_bits(to) < bits || to == DType::boolean) return false;
   if (!is_floating(from)) return is_floating(to) || !is_signed(from) || is_signed(to);
-  // f16 does not reach as far as bf16, nor is it as precise the other way round.
+  // f16 has less range than bf16, and bf16 has less precision than f16.
   return to == DType::f32 || to == DType::f64;
 }
 
@@ -46,7 +47,7 @@ void clean_cast(Rewrite& rewrite, Node& node) {
   Value* source = inner->inputs[0];
   const DType between = node.inputs[0]->dtype;
   if (!is_lossless(source->dtype, between)) return;
-  // Where a float does not fit an unsigned integer, ONNX leaves the result open.
+  // ONNX does not define the cast of an out-of-range float to an unsigned integer.
   if (is_floating(between) && !is_floating(source->dtype) && is_integral(output->dtype) &&
       !is_signed(output->dtype)) {
     return;
@@ -89,9 +90,9 @@ void clean_transpose(Rewrite& rewrite, Node& node) {
 
 }  // namespace
 
-// Removes Identity, a Cast to the dtype that the tensor has and a Transpose that moves nothing;
-// joins a Cast of a Cast that lost nothing, and a Transpose of a Transpose. An Identity between an
-// input or initializer and a result of the graph stays.
+// Removes Identity, a Cast to the same dtype and a Transpose with the identity permutation. Merges
+// two Casts if the first is lossless, and two Transposes. Keeps an Identity between an input or
+// initializer and a graph output.
 bool clean_casts_and_transposes(onnx::Model& model) {
   return sweep(model, [](Rewrite& rewrite, onnx::Graph&, Node& node) {
     if (!node.domain.empty()) return;

@@ -49,8 +49,7 @@ bool eliminate(Graph& graph, Uses& uses) {
 
 }  // namespace
 
-// Removes nodes and initializers that nothing uses. Inputs stay, and so does a node without
-// outputs.
+// Removes unused nodes and initializers. Keeps inputs, and nodes without outputs.
 bool eliminate_dead_code(onnx::Model& model) {
   Uses uses = onnx::count_uses(*model.graph);
   bool changed = eliminate(*model.graph, uses);

@@ -33,7 +33,7 @@ bool is_known(DType dtype) {
   }
 }
 
-// The number of elements; INT64_MAX when there are more.
+// Returns the number of elements, saturated at INT64_MAX.
 int64_t count(const Ints& shape) {
   int64_t product = 1;
   for (const int64_t size : shape) {
@@ -43,7 +43,7 @@ int64_t count(const Ints& shape) {
   return product;
 }
 
-// Elements in the widest type of their kind; only the list of that kind is filled.
+// Elements in the widest type of their kind. Only the list of that kind is filled.
 struct Elements {
   DType dtype = DType::undefined;
   Ints shape;
@@ -75,7 +75,7 @@ TensorData write(Elements elements) {
   return make_tensor(elements.dtype, elements.shape, elements.integers);
 }
 
-// The elements at `indices`, in a new shape.
+// Returns the elements at `indices`, in a new shape.
 Elements pick(const Elements& from, const Ints& indices, Ints shape) {
   Elements to{from.dtype, std::move(shape), {}, {}};
   for (const int64_t index : indices) {
@@ -94,7 +94,7 @@ Ints strides_of(const Ints& shape) {
   return strides;
 }
 
-// Row-major walk over `shape` through memory with these strides.
+// Returns the memory offsets of a strided tensor in row-major order.
 Ints strided_indices(const Ints& shape, const Ints& strides, int64_t start = 0) {
   Ints indices{start};
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -135,7 +135,7 @@ std::optional<size_t> axis_of(int64_t axis, size_t rank) {
 
 uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
 
-// Arithmetic and comparisons of two numbers; nullopt: no such operator, or left open by ONNX.
+// Arithmetic and comparisons of two numbers. nullopt: unknown operator, or not defined by ONNX.
 std::optional<double> arithmetic(std::string_view op, double a, double b) {
   if (op == "Add") return a + b;
   if (op == "Sub") return a - b;
@@ -402,7 +402,7 @@ Result fold_constant_of_shape(const Node& node, const Inputs& inputs, int64_t li
 }
 
 Result fold_range(const Node&, const Inputs& inputs, int64_t limit) {
-  if (inputs[0]->integers.size() != 1) return std::nullopt;  // floats: rounding is the kernel's
+  if (inputs[0]->integers.size() != 1) return std::nullopt;  // float rounding depends on the kernel
   const int64_t start = inputs[0]->integers[0];
   const int64_t end = inputs[1]->integers[0];
   const int64_t step = inputs[2]->integers[0];
@@ -417,7 +417,7 @@ Result fold_range(const Node&, const Inputs& inputs, int64_t limit) {
 
 Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
   const Elements& x = *inputs[0];
-  // Sums of floats depend on the kernel's order.
+  // Sums and products of floats depend on the kernel's order.
   const bool ordered = node.op_type == "ReduceSum" || node.op_type == "ReduceProd";
   if ((ordered && x.floating()) || x.size() == 0) return std::nullopt;
   Ints axes = node.attribute_ints("axes").value_or(Ints());

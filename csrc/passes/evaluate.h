@@ -1,4 +1,4 @@
-// The values of small constant expressions, as ONNX defines the operators.
+// Constant evaluation of small ONNX nodes, with ONNX semantics.
 #pragma once
 
 #include <optional>
@@ -9,10 +9,10 @@
 
 namespace onnx_native::passes {
 
-// The node's first output, given the elements of its inputs (nullptr: absent). nullopt for
-// operators, dtypes and sizes that it does not know: the result would have more than `limit`
-// elements, the dtype is not a float, a signed integer, u8 or bool, or the operator is not one of
-// the elementwise, shape and indexing operators that computed shapes and masks are made of.
+// Returns the node's first output, given its inputs' elements (nullptr: an absent input). Returns
+// nullopt if the result would have more than `limit` elements, if a dtype is not a float, a signed
+// integer, u8 or bool, or if the operator is not one of the elementwise, shape and indexing
+// operators that compute shapes and masks.
 std::optional<TensorData> evaluate(const onnx::Node& node,
                                    std::span<const TensorData* const> inputs, int64_t limit);
 

@@ -13,7 +13,7 @@ using onnx::Value;
 
 constexpr int64_t kLargestFolded = 1024;  // elements
 
-// The elements that inference knows, when they are all numbers.
+// Returns the contents that shape inference found, if all are constants.
 std::optional<TensorData> known_contents(const Value& value) {
   if (!value.contents || !is_integral(value.dtype) || !value.shape) return std::nullopt;
   const auto numbers = constant_shape(*value.contents);
@@ -36,7 +36,7 @@ std::optional<TensorData> evaluated(const Node& node,
   return evaluate(node, inputs, kLargestFolded);
 }
 
-// A node by itself: what computes a constant again from the weights of now.
+// A copy of a node that recomputes a constant from the current weights.
 class Computation {
  public:
   explicit Computation(const Node& node) {
@@ -94,9 +94,9 @@ std::optional<TensorData> evaluated(const Node& node) {
 
 }  // namespace
 
-// A small result that depends on constants alone, or whose elements inference knows, becomes an
-// initializer. A result of a graph stays, and so do constants of more than 1024 elements. What
-// follows from weights is computed again when the model is written.
+// Replaces a result with an initializer if it depends only on constants, or if inference knows its
+// contents. Keeps graph outputs, and computations with more than 1024 elements in their inputs or
+// result. Results that depend on live weights are recomputed when the model is written.
 bool fold_constants(onnx::Model& model) {
   return sweep(model, [](Rewrite& rewrite, Graph& graph, Node& node) {
     if (node.outputs.size() != 1 || !node.outputs[0]) return;

@@ -25,14 +25,14 @@ void visit_graphs(const Node& node, const std::function<void(Graph&)>& visit) {
   }
 }
 
-// Whether a constant is part of what a module does, and not a weight.
+// Returns true if the constant belongs to the module's code, so it is not a weight.
 bool goes_inside(const Value& value) {
   if (!value.constant || value.named) return false;
   const int64_t elements = value.constant->numel();
   return elements <= 1 || (!is_floating(value.dtype) && elements <= kMostInside);
 }
 
-// All values of a function's body in a fixed order.
+// Returns all values of a function's body in a fixed order.
 std::vector<Value*> values_of(Graph& body) {
   std::vector<Value*> values;
   onnx::for_each_graph(body, [&values](const Graph& graph) {
@@ -47,7 +47,7 @@ std::vector<Value*> values_of(Graph& body) {
   return values;
 }
 
-// Text that is equal for bodies that compute the same.
+// Builds keys that are equal for bodies that compute the same results.
 class BodyKey {
  public:
   std::string take(const Graph& body) {
@@ -62,7 +62,7 @@ class BodyKey {
     key_.add(graph.initializers.size());
     for (const Value* constant : graph.initializers) {
       define(constant);
-      // What is too large is equal to itself alone.
+      // A large constant is equal only to itself.
       if (!key_.add_tensor(*constant->constant)) key_.add_identity(constant->constant->data);
     }
     for (const Node* node : graph.nodes) {
@@ -98,7 +98,7 @@ class BodyKey {
   std::unordered_map<const Value*, size_t> numbers_;
 };
 
-// Leaves what is known of the values of `body` as it holds for the values of `other` as well.
+// Drops shapes and contents of the values of `body` that differ from those of `other`.
 void generalize(Graph& body, Graph& other) {
   const std::vector<Value*> values = values_of(body);
   const std::vector<Value*> others = values_of(other);
@@ -109,7 +109,7 @@ void generalize(Graph& body, Graph& other) {
   }
 }
 
-// "package.module.Class" in two. Classes inside functions are "package.module.function.<locals>.C".
+// Splits "package.module.Class" at the last dot. Drops "<locals>." from classes inside functions.
 std::pair<std::string, std::string> split_class(std::string_view text) {
   std::string path(text);
   constexpr std::string_view kLocals = "<locals>.";
@@ -147,7 +147,7 @@ Functions::Functions(onnx::Model& model) : model_(model), uses_(onnx::count_uses
   });
 }
 
-// The values that other nodes than these use.
+// Returns the values that nodes outside `nodes` use.
 std::vector<Value*> Functions::results(const std::vector<Node*>& nodes) {
   std::unordered_map<const Value*, int64_t> inside;
   for (const Node* node : nodes) {
@@ -162,8 +162,8 @@ std::vector<Value*> Functions::results(const std::vector<Node*>& nodes) {
   return results;
 }
 
-// Gives the body what its nodes use from outside: constants of its own, and inputs, activations
-// before weights. What the inputs are outside.
+// Adds the values that the nodes use from outside: small constants become initializers of the body,
+// the others become inputs, activations before weights. Returns the outer values of the inputs.
 std::vector<Value*> Functions::add_inputs(const std::vector<Node*>& nodes,
                                           const std::string& module, Graph& body,
                                           Replacements& inside) {
@@ -234,7 +234,7 @@ Node* Functions::outline(Graph& graph, const std::vector<Node*>& nodes, const Mo
   made->name = module;
   made->location = &model_.locations.emplace_back(outer_scopes(*call.location, call.scopes));
   made->outputs = results;
-  // Outside, the results stay the values that they are.
+  // Outside, the results keep their Value objects.
   for (size_t i = 0; i < results.size(); ++i) {
     Node* producer = std::exchange(results[i]->producer, made);
     Value* own = body->add_value();

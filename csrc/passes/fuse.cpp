@@ -16,7 +16,7 @@ bool has_gemm_kernel(DType dtype) {
   return dtype == DType::f16 || dtype == DType::f32 || dtype == DType::f64;
 }
 
-// The matrix whose transpose the value is.
+// Returns the matrix that the value is the transpose of, or nullptr.
 Value* transposed_matrix(const Value* value) {
   const Node* node = value->producer;
   if (!node || node->op_type != "Transpose" || !node->domain.empty()) return nullptr;
@@ -26,7 +26,7 @@ Value* transposed_matrix(const Value* value) {
   return node->inputs[0];
 }
 
-// Whether Gemm takes the value as its C for results of this shape.
+// Returns true if Gemm accepts the value as its input C for results of this shape.
 bool fits_as_bias(const Value& bias, const Shape& result) {
   if (!bias.shape || bias.shape->size() > result.size()) return false;
   const size_t lead = result.size() - bias.shape->size();
@@ -37,7 +37,7 @@ bool fits_as_bias(const Value& bias, const Shape& result) {
   return true;
 }
 
-// Gemm(a, b) with a transposed operand takes the matrix itself.
+// Replaces transposed operands of a Gemm by the matrices, and sets transA or transB.
 void absorb_transposes(Rewrite& rewrite, Node& gemm) {
   for (const size_t index : {0, 1}) {
     Value* matrix = transposed_matrix(gemm.inputs[index]);
@@ -56,7 +56,7 @@ bool is_plain_matmul(const Node* node) {
          is_matrix(node->inputs[1]) && has_gemm_kernel(node->inputs[0]->dtype);
 }
 
-// Gemm without a bias or factors.
+// Returns true for a Gemm without bias, alpha and beta.
 bool is_product(const Node* node) {
   return node && node->op_type == "Gemm" && node->domain.empty() && !node->input(2) &&
          std::ranges::all_of(node->attributes, [](const auto& attribute) {
@@ -64,7 +64,7 @@ bool is_product(const Node* node) {
          });
 }
 
-// Add(MatMul(a, b), c), where the product has no other use.
+// Fuses Add(MatMul(a, b), c) if the product has no other use.
 void fuse_bias(Rewrite& rewrite, Node& add, const Uses& uses) {
   for (const size_t side : {0, 1}) {
     const Value* product = add.inputs[side];
@@ -84,10 +84,10 @@ void fuse_bias(Rewrite& rewrite, Node& add, const Uses& uses) {
 
 }  // namespace
 
-// MatMul of matrices plus a bias becomes Gemm; a transposed matrix that feeds a Gemm, or a MatMul
-// of matrices, becomes its transA or transB. Weights stay as they are.
+// A MatMul of matrices plus a bias becomes Gemm. A transposed operand of a Gemm, or of a MatMul of
+// matrices, becomes transA or transB. Weights do not change.
 bool fuse(onnx::Model& model) {
-  if (model.opset < 11) return false;  // Gemm wants its C
+  if (model.opset < 11) return false;  // Gemm requires C
   const Uses uses = onnx::count_uses(*model.graph);
   return sweep(model, [&uses](Rewrite& rewrite, onnx::Graph&, Node& node) {
     if (!node.domain.empty()) return;

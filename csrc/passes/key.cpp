@@ -7,7 +7,7 @@
 namespace onnx_native::passes {
 namespace {
 
-// Constants up to this size are compared by their bytes.
+// Constants of up to this many bytes are compared by their contents.
 constexpr int64_t kLargestCompared = 4096;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Text that is equal for equal things: what tells that nodes compute the same.
+// Keys for structural equality: nodes with equal keys compute the same results.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,11 @@ class Key {
     add(text.size());
     text_ += text;
   }
-  // Whether the tensor is small enough to be compared by its bytes.
+  // Adds the dtype, shape and bytes. Returns false and adds nothing if the tensor is large, is not
+  // contiguous or can change.
   bool add_tensor(const TensorData& data);
-  // The attributes, whose order means nothing; whether all their values can be compared. A
-  // sub-graph can where `add_graph` says so.
+  // Adds the attributes, in any order. Returns false if a value cannot be compared. A sub-graph is
+  // comparable if `add_graph` returns true for it.
   bool add_attributes(const onnx::Node& node,
                       const std::function<bool(const onnx::Graph&)>& add_graph = nullptr);
   std::string take() { return std::move(text_); }

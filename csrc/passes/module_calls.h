@@ -1,4 +1,4 @@
-// The calls of modules that become functions, found by the locations of nodes.
+// Finds the module calls that become functions, from the locations of nodes.
 #pragma once
 
 #include <deque>
@@ -15,24 +15,24 @@ namespace onnx_native::passes {
 
 // One call of a module (or region) that becomes a function.
 struct ModuleCall {
-  const ModuleCall* outer;   // nullptr: the model itself
-  size_t depth;              // of the model: 0
-  const Location* location;  // of a node in it
-  size_t scopes;             // how many of the location's scopes lead to it
+  const ModuleCall* outer;   // nullptr: this is the model itself
+  size_t depth;              // 0 for the model
+  const Location* location;  // of some node in this call
+  size_t scopes;             // number of outermost scopes of `location` that name this call
 };
 
-// The innermost call that both are in.
+// Returns the innermost call that contains both.
 const ModuleCall* common_call(const ModuleCall* a, const ModuleCall* b);
 
-// All calls of a model, each made when it is first asked for.
+// All module calls of a model, created on first lookup.
 class ModuleCalls {
  public:
   explicit ModuleCalls(const ModuleFunctions& modules);
 
   const ModuleCall* root() const { return &calls_.front(); }
-  // The innermost call that is at this place; `around` where that is not inside it.
+  // Returns the innermost call at this location, or `around` if the location is outside `around`.
   const ModuleCall* find(const Location* location, const ModuleCall* around);
-  // The classes asked for that are at no place.
+  // Returns the requested classes that no node comes from.
   std::vector<std::string> unseen() const;
 
  private:
@@ -44,7 +44,7 @@ class ModuleCalls {
   std::map<std::tuple<const ModuleCall*, std::string, int64_t>, const ModuleCall*> inner_;
   std::unordered_map<const Location*, const ModuleCall*> found_;
   std::unordered_map<std::string, bool> is_function_;
-  std::unordered_set<std::string> seen_;  // of modules_.classes
+  std::unordered_set<std::string> seen_;  // the entries of modules_.classes that matched
 };
 
 }  // namespace onnx_native::passes

@@ -15,7 +15,7 @@ namespace {
 using onnx::Graph;
 using onnx::Node;
 
-// What a rule needs to write a node in the form of `opset`.
+// The helpers that a rule needs to rewrite a node for `opset`.
 class Older {
  public:
   Older(onnx::Model& model, int64_t opset) : builder_(model), opset_(opset) {}
@@ -32,7 +32,7 @@ class Older {
     throw ExportError(ErrorKind::unsupported, {std::move(fault)});
   }
 
-  // The elements of a constant integer input.
+  // Returns the elements of a constant integer input; throws if it is not constant.
   std::vector<int64_t> numbers(const Node& node, size_t input) const {
     const Value value = node.input(input);
     check(value->is_constant(), node, "input ", input, " of ", node.op_type,
@@ -44,7 +44,7 @@ class Older {
     node.attributes.push_back({std::string(name), numbers(node, input)});
     node.inputs.resize(input);
   }
-  // Removes an attribute that says what happens without it.
+  // Removes an attribute that has its default value; throws if it has another value.
   void drop_default(Node& node, std::string_view name, int64_t otherwise) const {
     check(node.attribute_int(name, otherwise) == otherwise, node, node.op_type, " has no ", name);
     drop(node, name);
@@ -63,7 +63,7 @@ class Older {
   int64_t opset_;
 };
 
-// --- Operators made of others, as their schemas' function bodies say.
+// --- Newer operators, composed as in the function bodies of their schemas.
 
 Values layer_normalization(Builder& b, const Node& node) {
   const Value x = node.inputs[0];
@@ -88,7 +88,7 @@ Values mish(Builder& b, const Node& node) {
   return {b.Mul(x, b.Tanh(b.op("Softplus", {x})))};
 }
 
-// Rows and columns are compared: a matrix element is kept where column - row >= k (upper).
+// Compares row and column indices: upper keeps column - row >= k, lower keeps column - row <= k.
 Values trilu(Builder& b, const Node& node) {
   const Value x = node.inputs[0];
   const Value zero = b.i64(0);
@@ -106,7 +106,7 @@ Values trilu(Builder& b, const Node& node) {
   return {b.where(kept, x, b.like(x, 0))};
 }
 
-// Before opset 13, Softmax is of all axes from `axis` on together.
+// Before opset 13, Softmax normalizes over all axes from `axis` on.
 Values softmax(Builder& b, const Node& node) {
   const Value x = node.inputs[0];
   const int64_t rank = x->rank();
@@ -150,7 +150,7 @@ void compose(onnx::Model& model, Older& older) {
   });
 }
 
-// --- Operators whose form changed.
+// --- Operators whose inputs or attributes changed.
 
 void axes(Node& node, Older& older) {
   Older::drop(node, "noop_with_empty_axes");
@@ -169,7 +169,7 @@ void split(Node& node, Older& older) {
   if (older.opset() < 13) older.input_to_attribute(node, 1, "split");
 }
 
-// Shape of some axes is a slice of the whole shape.
+// Shape with start or end becomes a slice of the whole shape.
 void shape(Node& node, Older& older) {
   const auto rank = node.inputs[0]->rank_or(-1);
   const auto place = [&](std::string_view name, int64_t otherwise) {
@@ -190,7 +190,7 @@ void shape(Node& node, Older& older) {
   node.inputs = {whole, b.i64s({start}), b.i64s({end})};
 }
 
-// Without allowzero, a 0 in the new shape keeps the size of its place.
+// Without allowzero, a 0 in the new shape copies the input's size at that axis.
 void reshape(Node& node, Older& older) {
   if (node.attribute_int("allowzero", 0) != 0) {
     const auto& to = node.outputs[0]->shape;
@@ -209,7 +209,7 @@ void resize(Node& node, Older& older) {
   older.drop_default(node, "keep_aspect_ratio_policy", "stretch");
   older.check(!node.attribute("axes"), node, "Resize has no axes");
   if (older.opset() >= 13) return;
-  // The region of interest and the scales have to be there, if empty.
+  // roi and scales are required inputs, but may be empty.
   for (size_t i = 1; i < 3; ++i) {
     if (node.input(i)) continue;
     node.inputs.resize(std::max(node.inputs.size(), i + 1));
@@ -234,7 +234,7 @@ void quantization_axis(Node& node, Older& older) {
   Older::drop(node, "axis");
 }
 
-// Before opset 16, pixels are where the value of its attribute "output_half_pixel" has them.
+// Before opset 16, RoiAlign has no mode attribute and uses "output_half_pixel".
 void roi_align(Node& node, Older& older) {
   constexpr std::string_view kMode = "coordinate_transformation_mode";
   older.check(node.attribute_string(kMode, "half_pixel") == "output_half_pixel", node,
@@ -285,7 +285,7 @@ bool makes(const onnx::OpSchema& schema, size_t output, DType dtype) {
   return types == 0 || (bit < 32 && (types >> bit & 1) != 0);
 }
 
-// What no rule has brought into the older opset: an operator that came later, or a dtype.
+// Throws if the older opset does not have the operator, one of its attributes or a dtype.
 void check_legal(const Node& node, const Older& older) {
   const onnx::OpSchema* schema = onnx::find_schema(node.op_type, older.opset());
   older.check(schema != nullptr, node, "ONNX has no ", node.op_type);
@@ -310,8 +310,8 @@ void check_legal(const Node& node, const Older& older) {
 
 }  // namespace
 
-// Lowerings and passes write the operators of opset 18 at least. Here they are written in the form
-// that they have in an older opset; newer operators are composed of older ones.
+// Lowerings and passes emit operators of opset 18 or newer. This pass rewrites them in the form of
+// an older opset, and composes newer operators from older ones.
 void express_in_opset(onnx::Model& model, int64_t opset) {
   if (opset >= model.opset) return;
   Older older(model, opset);

@@ -14,14 +14,14 @@ using onnx::Graph;
 using onnx::Node;
 using onnx::Value;
 
-// Whether the node computes sizes alone: lowerings share these across modules.
+// Returns true if the node only computes sizes. Lowerings share such nodes across modules.
 bool is_size(const Node& node) {
   return !node.outputs.empty() && std::ranges::all_of(node.outputs, [](const Value* output) {
     return output && output->contents && is_integral(output->dtype);
   });
 }
 
-// Outlines the calls of one graph.
+// Outlines the module calls in one graph.
 class Outliner {
  public:
   Outliner(ModuleCalls& calls, Functions& functions, Graph& graph, const ModuleCall* around)
@@ -54,7 +54,7 @@ class Outliner {
     }
   }
 
-  // What computes a size belongs to the innermost call that all its uses are in.
+  // Moves each size computation to the innermost call that contains all its uses.
   void share_sizes() {
     std::unordered_map<const Value*, const ModuleCall*> users;
     for (const Value* output : graph_.outputs) users[output] = around_;
@@ -87,8 +87,8 @@ class Outliner {
     }
   }
 
-  // Makes a function call of as many of the nodes `left` as can be computed in one go, from the
-  // first one on, and takes them out of `left`.
+  // Replaces nodes of `left` with one function call: the first of them and as many others as can
+  // run with it. Removes them from `left`.
   void outline_part(const ModuleCall& call, std::unordered_set<Node*>& left) {
     const auto by_order = [this](const Node* a, const Node* b) {
       return order_.at(a) < order_.at(b);
@@ -122,7 +122,7 @@ class Outliner {
     Node* made = functions_.outline(graph_, body, call);
     if (!made) return;
     place_[made] = call.outer;
-    // What the call does not wait for goes before it.
+    // Nodes that do not depend on the call move in front of it.
     size_t next = 0;
     for (Node* node : span) {
       if (part_.contains(node) || later_.contains(node)) continue;
@@ -144,8 +144,8 @@ class Outliner {
     return depends;
   }
 
-  // Nodes that wait for the part and that `node` waits for become members of the part; false when
-  // they are other calls'.
+  // Adds to the part the nodes that depend on it and that `node` depends on. Returns false if one
+  // of them belongs to another call.
   bool take_between(const ModuleCall& call, const Node& node) {
     std::vector<Node*> open;
     std::unordered_set<Node*> between;
@@ -171,20 +171,20 @@ class Outliner {
   ModuleCalls& calls_;
   Functions& functions_;
   Graph& graph_;
-  const ModuleCall* around_;  // the call that the graph's node is in
+  const ModuleCall* around_;  // the call that contains the graph
   std::unordered_map<const Node*, const ModuleCall*> place_;
-  std::unordered_map<const Node*, size_t> order_;  // increasing along the graph
-  std::unordered_set<Node*> part_;                 // what becomes a function
-  std::unordered_set<Node*> later_;                // others' nodes that depend on the part
+  std::unordered_map<const Node*, size_t> order_;  // increases along the graph
+  std::unordered_set<Node*> part_;                 // the nodes that become a function
+  std::unordered_set<Node*> later_;                // other nodes that depend on the part
 };
 
 }  // namespace
 
-// The nodes of a module's call become a node that calls a function of the model; calls of one class
-// whose nodes are the same share it. What is read from outside (weights too) are its inputs, what
-// others read its outputs; small constants without a name go inside. Nodes of the enclosing module
-// between the call's nodes go inside too; where another call is between them, the call becomes
-// several.
+// The nodes of a module call become a call of a function; calls of one class with equal nodes share
+// the function. Values from outside, including weights, become its inputs, and values used outside
+// become its outputs; small unnamed constants move inside. So do nodes of the enclosing module
+// between the call's nodes. If another call lies between them, the module call becomes several
+// function calls.
 std::vector<std::string> outline_modules(onnx::Model& model, const ModuleFunctions& modules) {
   ModuleCalls calls(modules);
   Functions functions(model);

@@ -77,9 +77,9 @@ bool sweep(onnx::Model& model, const std::function<void(Rewrite&, Graph&, Node&)
     rewrite.update(graph.outputs);
   });
   if (!rewrite.inlined_.empty()) {
-    // The sweep has not been through the nodes that have come out of sub-graphs.
+    // The sweep has not visited the nodes that were inlined from sub-graphs.
     onnx::replace_uses(*model.graph, rewrite.replacements_);
-    // Inner nodes go first: they may be in a branch that was not taken.
+    // Erase inner nodes first: they may be in a branch that was not taken.
     for (auto it = rewrite.inlined_.rbegin(); it != rewrite.inlined_.rend(); ++it) {
       it->second->erase(it->first);
     }

@@ -1,5 +1,5 @@
-// What rewrites of values share: one forward sweep, in which a rule sees each node with its inputs
-// already rewritten.
+// The base of value rewrites: one forward sweep that shows a rule each node with its inputs already
+// rewritten.
 #pragma once
 
 #include <functional>
@@ -12,20 +12,21 @@
 
 namespace onnx_native::passes {
 
-// Replacements of values, collected while the sweep goes on. A result of a graph keeps its name,
-// and stays a value that a node of that graph makes.
+// The value replacements of one sweep. A graph output keeps its name and remains the result of a
+// node in that graph.
 class Rewrite {
  public:
-  // `from` and `to` are of the same dtype; `to` is defined before `from`'s node ends.
+  // Returns true if dtype and kind match and graph outputs stay valid. The definition of `to` must
+  // dominate all uses of `from`.
   bool can_replace(const onnx::Value* from, const onnx::Value* to) const;
-  // Whether the value is an output of its graph.
+  // Returns true if the value is an output of its graph.
   bool is_result(const onnx::Value* value) const { return results_.contains(value); }
-  // Replaces where it can; whether it did.
+  // Replaces `from` if can_replace() allows it; returns true if it did.
   bool replace(onnx::Value* from, onnx::Value* to);
-  // Replaces; a result of a graph that `to` cannot take the place of becomes Identity(to), inserted
-  // before `node`.
+  // Always replaces. If `from` is a graph output and `to` cannot take its place, inserts
+  // Identity(to) before `node`.
   void replace_all(onnx::Node& node, onnx::Value* from, onnx::Value* to);
-  // Puts the nodes of one of the node's sub-graphs, which has no inputs, in the node's place.
+  // Replaces the node with the contents of one of its sub-graphs, which must have no inputs.
   void inline_body(onnx::Node& node, onnx::Graph& body);
   void set_changed() { changed_ = true; }
 
@@ -41,8 +42,8 @@ class Rewrite {
   bool changed_ = false;
 };
 
-// Calls the rule for every node of the main graph and its sub-graphs; whether anything changed.
-// Nodes that have lost their use are left to dead code elimination.
+// Calls the rule for every node of the main graph and its sub-graphs; returns true if anything
+// changed. Leaves unused nodes to dead code elimination.
 bool sweep(onnx::Model& model,
            const std::function<void(Rewrite&, onnx::Graph&, onnx::Node&)>& rule);
 

@@ -1,4 +1,4 @@
-// Which modules nodes belong to.
+// The module scopes of nodes.
 #pragma once
 
 #include <cstddef>
@@ -7,14 +7,14 @@
 
 namespace onnx_native::passes {
 
-// How many scopes, from the outside in, are the same calls of the same modules.
+// Returns the number of outermost scopes that are the same calls of the same modules.
 size_t common_scopes(const Location& a, const Location& b);
-// `a`, without the scopes that `b` is not in; the model owns what is new. No location is in no
-// scope.
+// Returns `a` without the scopes that do not contain `b`. The model owns a new location. nullptr
+// has no scopes.
 const Location* common_location(onnx::Model& model, const Location* a, const Location* b);
-// The `count` outermost scopes of `location` alone.
+// Returns only the `count` outermost scopes of `location`.
 Location outer_scopes(const Location& location, size_t count);
-// The scopes of `location` inside the `count` outermost ones, named from there.
+// Returns `location` without its `count` outermost scopes; module names become relative to them.
 Location inner_scopes(const Location& location, size_t count);
 
 }  // namespace onnx_native::passes

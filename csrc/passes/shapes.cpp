@@ -15,7 +15,7 @@ bool is_one_of(const Node& node, std::initializer_list<std::string_view> op_type
   return node.domain.empty() && std::ranges::find(op_types, node.op_type) != op_types.end();
 }
 
-// A slice with a negative step may keep the shape and still turn the elements round.
+// A slice with a negative step can keep the shape and reverse the elements.
 bool steps_forward(const Node& node) {
   const Value* steps = node.input(4);
   if (!steps) return true;
@@ -40,9 +40,9 @@ Value* add_target(Graph& graph, const Ints& sizes) {
       "", make_tensor(DType::i64, {static_cast<int64_t>(sizes.size())}, sizes));
 }
 
-// What Reshape(from) takes as a constant to give the shape `to`: -1 for one unknown size, or 0 for
-// every unknown size, which copies the input's. Not both: beside a copied size that is 0 at run
-// time, -1 is not determined. Neither goes with a size that is 0 now.
+// Returns a constant target with which Reshape(from) gives the shape `to`: -1 for one unknown size,
+// or 0, which copies the input's size, for every unknown size. Never both: if a copied size is 0 at
+// run time, -1 is ambiguous. Returns nullopt if `to` has a size that is a constant 0.
 std::optional<Ints> constant_target(const Shape& from, const Shape& to) {
   Ints sizes;
   int64_t unknown = 0;
@@ -63,7 +63,7 @@ std::optional<Ints> constant_target(const Shape& from, const Shape& to) {
 void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
   const auto& to = node.outputs[0]->shape;
   Value* source = node.inputs[0];
-  // Of a chain of reshapes only the last one counts.
+  // In a chain of reshapes, only the last one matters.
   while (source->producer &&
          is_one_of(*source->producer, {"Reshape", "Squeeze", "Unsqueeze", "Flatten"})) {
     source = source->producer->inputs[0];
@@ -82,7 +82,7 @@ void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
       std::erase_if(node.attributes, [](const auto& each) { return each.name == "allowzero"; });
     }
   }
-  // A size copied from the input (0) is not the same size of another input.
+  // A 0 copies a size of this input; another input may have a different size there.
   const bool copies = !target->contents || std::ranges::any_of(*target->contents, [](const Dim& d) {
     return d.equals(0) || !d.is_constant();
   });
@@ -95,7 +95,7 @@ void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
   rewrite.set_changed();
 }
 
-// Where the result's size is the input's, a 1 in the target says so.
+// A 1 in the target keeps the input's size, so it can stand for an unknown size.
 void simplify_expand(Rewrite& rewrite, Graph& graph, Node& node) {
   const auto& from = node.inputs[0]->shape;
   const auto& to = node.outputs[0]->shape;
@@ -119,16 +119,16 @@ void choose_branch(Rewrite& rewrite, Node& node) {
   const TensorData* condition = node.inputs[0]->constant;
   if (!condition || condition->numel() != 1) return;
   const auto* branch = node.attribute(condition->integer(0) != 0 ? "then_branch" : "else_branch");
-  // The node holds the branch until the sweep ends.
+  // The node owns the branch until the sweep ends.
   rewrite.inline_body(node, **std::get_if<std::shared_ptr<Graph>>(branch));
 }
 
 }  // namespace
 
-// By symbolic equality of shapes: removes a Reshape, Expand, Slice, Squeeze, Unsqueeze, Flatten or
-// Concat that changes nothing; joins chains of reshapes; gives Reshape and Expand a constant target
-// where 0, -1 or 1 can stand for the unknown sizes. An If with a constant condition becomes its
-// branch.
+// Uses symbolic equality of shapes. Removes a Reshape, Expand, Slice, Squeeze, Unsqueeze, Flatten
+// or Concat that has no effect, and merges chains of reshapes. Gives Reshape and Expand a constant
+// target if 0, -1 or 1 can stand for the unknown sizes. Replaces an If whose condition is constant
+// with its branch.
 bool simplify_shapes(onnx::Model& model) {
   return sweep(model, [](Rewrite& rewrite, Graph& graph, Node& node) {
     if (changes_nothing(node) && rewrite.replace(node.outputs[0], node.inputs[0])) return;

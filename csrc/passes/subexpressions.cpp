@@ -52,10 +52,9 @@ std::unordered_map<const Value*, Value*> equal_initializers(const Graph& graph) 
 
 }  // namespace
 
-// Of nodes with the same operator, inputs and attributes in one graph, the first one serves all,
-// and belongs to the innermost module that all of them are in. Random operators, those with
-// sub-graphs and those of other domains stay. Small equal initializers without a name of the user's
-// become one.
+// Merges nodes of one graph that have the same operator, inputs and attributes. The first one
+// remains, in the innermost module that contains all of them. Skips random operators, nodes with
+// sub-graphs and other domains. Also merges small equal initializers that the user did not name.
 bool eliminate_common_subexpressions(onnx::Model& model) {
   bool changed = false;
   onnx::for_each_graph(*model.graph, [&](Graph& graph) {

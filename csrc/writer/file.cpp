@@ -20,14 +20,14 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kBufferSize = size_t{1} << 18;
-// Between two reports of progress.
+// In bytes. Progress is reported after each write.
 constexpr size_t kLargestWrite = size_t{1} << 26;
 
 [[noreturn]] void fail_to_write(const fs::path& path, int error) {
   fail(ErrorKind::io, "cannot write ", path.string(), ": ", std::strerror(error));
 }
 
-// A name in the target's folder that no file has.
+// Returns a hidden name in the target's folder that this process has not used yet.
 fs::path unused_name(const fs::path& target, const char* purpose) {
   static std::atomic<unsigned> count{0};
   return target.parent_path() / ("." + target.filename().string() + "." + std::to_string(getpid()) +
@@ -130,7 +130,7 @@ void OutputFile::rename() {
 }
 
 void rename_together(std::span<OutputFile* const> files) {
-  // What has been replaced, under second names, in case a later file cannot be.
+  // Hard links to the replaced files, to restore them if a later rename fails.
   std::vector<std::pair<OutputFile*, fs::path>> replaced;
   const auto forget_old = [&replaced] {
     for (const auto& [file, old] : replaced) {

@@ -1,4 +1,4 @@
-// Files that appear whole or not at all.
+// Files that are written completely or not at all.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace onnx_native::writer {
 
-// Counts the bytes of all files of one save for its caller's progress display.
+// Counts the bytes written to all files of one save, for a progress display.
 struct Progress {
   std::function<void(int64_t, int64_t)> report;  // (written, total); may be empty
   int64_t total = 0;
@@ -21,9 +21,9 @@ struct Progress {
   void add(int64_t bytes);
 };
 
-// A file under a temporary name in its final folder, gone again when destroyed unless renamed.
-// Large pieces are written straight from where they are. A `target` that is a device or a pipe is
-// written to directly. Errors are ExportError(io).
+// A file with a temporary name in its target's folder. The destructor deletes it unless it was
+// renamed. Large pieces are written without a copy. If `target` is a device or a pipe, it is
+// written directly. Throws ExportError(io).
 class OutputFile {
  public:
   OutputFile(std::filesystem::path target, Progress& progress);
@@ -36,9 +36,9 @@ class OutputFile {
   void write(const TensorData& data);
   void pad_to(int64_t offset);
   int64_t offset() const { return offset_; }
-  // Writes what is buffered and closes the file.
+  // Flushes the buffer and closes the file.
   void close();
-  // Gives the closed file its name, replacing a file that has it.
+  // Renames the closed file to its target, replacing an existing file.
   void rename();
 
   const std::filesystem::path& target() const { return target_; }
@@ -48,7 +48,7 @@ class OutputFile {
   void write_out(std::span<const std::byte> bytes);
 
   std::filesystem::path target_;
-  std::filesystem::path temporary_;  // empty: written directly, or renamed
+  std::filesystem::path temporary_;  // empty if written directly, or already renamed
   Progress& progress_;
   int descriptor_ = -1;
   int64_t offset_ = 0;

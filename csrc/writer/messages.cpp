@@ -17,16 +17,16 @@ namespace {
 
 namespace pb = ::onnx_native_pb;
 
-// Inside a message, tensors smaller than this are copied rather than referred to.
+// In bytes. Smaller tensors are copied into a message, larger ones are referenced.
 constexpr int64_t kCopyBelow = 4096;
 
-// The first opset that needs each IR version (onnx.helper.VERSION_TABLE).
+// {opset, IR version}: the first opset that needs each IR version (onnx.helper.VERSION_TABLE).
 constexpr std::pair<int64_t, int64_t> kIrVersions[] = {
     {28, 14}, {25, 13}, {24, 12}, {23, 11}, {21, 10}, {19, 9},
     {15, 8},  {12, 7},  {11, 6},  {10, 5},  {9, 4},   {1, 3},
 };
 
-// The first IR version whose functions have value_info.
+// The first IR version in which functions have value_info.
 constexpr int64_t kTypedFunctions = 10;
 
 int64_t ir_version(const onnx::Model& model) {
@@ -37,7 +37,7 @@ int64_t ir_version(const onnx::Model& model) {
       break;
     }
   }
-  // Initializers that are not inputs came with 4, functions with 8.
+  // IR version 4 allows initializers that are not inputs; version 8 adds functions.
   return std::max<int64_t>(version, model.functions.empty() ? 4 : 8);
 }
 
@@ -77,7 +77,7 @@ void write_raw(const TensorData& data, std::string& to) {
   });
 }
 
-// Everything but the elements.
+// Writes all fields except the elements.
 void write_tensor_header(const TensorData& data, std::string_view name, pb::TensorProto& tensor) {
   if (item_size(data.dtype) == 0) {
     fail(ErrorKind::unsupported, "the constant ", name, " has elements that cannot be written");
@@ -114,7 +114,7 @@ class GraphEncoder {
  public:
   GraphEncoder(bool metadata, const Place& place) : metadata_(metadata), place_(place) {}
 
-  // Everything but the initializers.
+  // Writes all fields except the initializers.
   void write_graph(const onnx::Graph& graph, pb::GraphProto& to) const {
     to.set_name(graph.name);
     for (const onnx::Node* node : graph.nodes) write_node(*node, *to.add_node());
@@ -129,7 +129,7 @@ class GraphEncoder {
     for (const onnx::Value* input : function.body->inputs) to.add_input(input->name);
     for (const onnx::Value* output : function.body->outputs) to.add_output(output->name);
     for (const std::string& attribute : function.attributes) to.add_attribute(attribute);
-    // A FunctionProto has no initializers.
+    // A FunctionProto has no initializers, so constants become Constant nodes.
     for (const onnx::Value* constant : function.body->initializers) {
       pb::NodeProto* node = to.add_node();
       node->set_op_type("Constant");
@@ -235,7 +235,7 @@ class GraphEncoder {
   const Place& place_;
 };
 
-// Every operator set that the model needs, with its version.
+// Returns all operator sets that the model needs, with their versions.
 std::map<std::string, int64_t> opset_imports(const onnx::Model& model) {
   std::map<std::string, int64_t> imports = model.domains;
   imports[""] = model.opset;
@@ -262,7 +262,7 @@ void write_imports(const std::map<std::string, int64_t>& imports, auto& to) {
   }
 }
 
-// Everything but the graph.
+// Returns the model without its graph.
 pb::ModelProto model_message(const onnx::Model& model, const GraphEncoder& encoder) {
   pb::ModelProto to;
   to.set_ir_version(ir_version(model));
@@ -289,7 +289,7 @@ void append_varint(std::string& to, uint64_t value) {
   to.push_back(static_cast<char>(value));
 }
 
-// The head of a length-delimited field of the wire format.
+// Returns the tag and length of a length-delimited protobuf field.
 std::string field_head(int number, int64_t length) {
   std::string head;
   append_varint(head, static_cast<uint64_t>(number) << 3 | 2);
@@ -305,7 +305,7 @@ std::string serialized(const auto& message) {
   return bytes;
 }
 
-// An initializer as a field of the GraphProto. Elements that stay inside are its last field, so
+// Encodes an initializer as a field of GraphProto. Elements inside the model are its last field, so
 // that they can be streamed after the text.
 Piece initializer_piece(const onnx::Value& value, const Place& place) {
   const TensorData& data = *value.constant;
@@ -350,7 +350,7 @@ Encoding encode(const onnx::Model& model, bool metadata, const Place& place) {
   graph_pieces.push_back({serialized(graph)});
   for (const onnx::Value* value : model.graph->initializers) {
     Piece piece = initializer_piece(*value, place);
-    // Pieces of text alone join the one before.
+    // Append to the previous piece if it has no tensor data.
     if (!graph_pieces.back().data) {
       graph_pieces.back().text += piece.text;
       graph_pieces.back().data = piece.data;

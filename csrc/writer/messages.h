@@ -1,4 +1,4 @@
-// The onnx::Graph as protobuf messages, with the weights left to be streamed.
+// Encodes an onnx::Model as protobuf messages and leaves the weights to be streamed.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace onnx_native::writer {
 
-// Where a tensor's elements are, if not in the message.
+// The location of a tensor's elements outside the message. Offset and length are in bytes.
 struct External {
   std::string location;
   int64_t offset;
@@ -19,8 +19,8 @@ struct External {
 };
 using Place = std::function<std::optional<External>(const TensorData&)>;
 
-// A piece of a serialised ModelProto: text, then (unless null) the elements of a tensor. Does not
-// own the tensor.
+// A piece of a serialized ModelProto: text, followed by a tensor's elements unless `data` is null.
+// Does not own the tensor.
 struct Piece {
   std::string text;
   const TensorData* data = nullptr;
@@ -28,13 +28,14 @@ struct Piece {
 
 struct Encoding {
   std::vector<Piece> pieces;
-  int64_t bytes = 0;  // of all pieces
+  int64_t bytes = 0;  // total size of the pieces
 };
 
-// All weights of a model, those of sub-graphs included, in the order of the graphs' initializers.
+// Returns all weights of a model, including those of sub-graphs, in initializer order.
 std::vector<const onnx::Value*> weights_of(const onnx::Model& model);
 
-// The model as bytes. `place` says which initializers are outside; weights inside are references.
+// Serializes the model. `place` selects the external initializers. Large weights inside the model
+// are not copied: the pieces refer to them.
 Encoding encode(const onnx::Model& model, bool metadata, const Place& place);
 
 }  // namespace onnx_native::writer

@@ -6,7 +6,7 @@
 namespace onnx_native::writer {
 namespace {
 
-// Python's repr of a string.
+// Returns Python's repr() of a string.
 std::string repr(std::string_view text) {
   const bool single =
       text.find('\'') == std::string_view::npos || text.find('"') != std::string_view::npos;
@@ -32,7 +32,7 @@ std::string repr(const std::vector<std::string>& texts) {
   return out + "]";
 }
 
-// "model.py:42" as Python's tracebacks put it.
+// Converts "model.py:42" to the format of a Python traceback.
 std::string stack_trace(const Location& location) {
   const size_t colon = location.source.rfind(':');
   if (colon == std::string::npos) return location.source;

@@ -1,4 +1,4 @@
-// What a node's metadata_props say of its origin, under the keys of PyTorch's own exporter.
+// A node's origin as metadata_props, with the same keys as PyTorch's own exporter.
 #pragma once
 
 #include <string>

@@ -25,8 +25,8 @@ int64_t total_bytes(const std::vector<const onnx::Value*>& weights) {
   return total;
 }
 
-// Where each large weight lies in the data file. Weights with the same elements in memory lie in
-// the same place.
+// Assigns each large weight an offset in the data file. Weights that share the same memory share an
+// offset.
 class DataFile {
  public:
   DataFile(const std::vector<const onnx::Value*>& weights, const std::string& location,
@@ -41,7 +41,7 @@ class DataFile {
       const TensorData& data = *weight->constant;
       const int64_t length = data.nbytes();
       if (length == 0 || length < options.inline_below) continue;
-      // Where the data is contiguous its shape does not matter.
+      // The shape of contiguous data does not matter.
       const Memory memory{start_of(data), length,
                           data.is_contiguous() ? std::vector<int64_t>() : data.shape, data.strides,
                           data.scale.get()};

@@ -1,4 +1,4 @@
-// ModelProto and external data: the only room that sees protobuf.
+// Writes ModelProto and external data. No other room uses protobuf.
 #pragma once
 
 #include <cstdint>
@@ -13,39 +13,38 @@
 namespace onnx_native::writer {
 
 struct Options {
-  // Weights in `<file>.data` beside the model (true), inside it (false), or outside when the model
-  // would pass 1.5 GiB (nullopt).
+  // true: large weights go to `<file>.data` next to the model. false: all stay in the model.
+  // nullopt: true if they exceed 1.5 GiB in total.
   std::optional<bool> external_data;
-  // Tensors below this many bytes stay inside the model even with external data.
+  // Tensors smaller than this, in bytes, stay in the model even with external data.
   int64_t inline_below = 1024;
-  // Alignment of tensors in the data file, for memory mapping.
+  // Alignment of tensors in the data file, in bytes, for memory mapping.
   int64_t alignment = 4096;
   bool metadata = true;  // node metadata_props, doc strings
   // Called with the bytes written so far and the total; may be empty.
   std::function<void(int64_t, int64_t)> progress;
 };
 
-// Writes the model; the file (and its data file) appear whole or not at all. Weights stream from
-// their storage. Throws ExportError(io), and ExportError(invalid_argument) with the name of a
-// weight that changed after the export in a way that the model cannot follow; so do the other
-// functions.
+// Writes the model. The file and its data file are written completely or not at all. Weights stream
+// from their storage. Like the other functions, throws ExportError(io), and
+// ExportError(invalid_argument) with the name of a weight that changed after the export in a way
+// that the model does not support.
 void save(const onnx::Model& model, const std::filesystem::path& path, const Options& options = {});
-// Writes the model with empty data: large weights are outside, in a data file of the right length
-// and no content, which takes no space on the disk. For a checker, which does not look at them.
+// Writes the model without weight data, for a checker that does not read it. Large weights are
+// external, in a sparse data file of the right length that takes no disk space.
 void save_without_weights(const onnx::Model& model, const std::filesystem::path& path,
                           const Options& options = {});
-// A weight that `serialize_without_weights` left out of the bytes: in the order of the
-// initializers.
+// A weight that `serialize_without_weights` left out. Weights are in initializer order.
 struct Weight {
   std::string name;
   const TensorData* data;
 };
-// The ModelProto's bytes with all weights inside. Throws ExportError(invalid_argument) when over 2
-// GiB.
+// Returns the ModelProto's bytes with all weights inside. Throws ExportError(invalid_argument) if
+// they exceed 2 GiB.
 std::string serialize(const onnx::Model& model, const Options& options = {});
-// The ModelProto's bytes where initializers of `inline_below` bytes or more, and those that may
-// change, are external with location "onnx_native" and offset their index in `weights`: for onnx_ir
-// to map without copies.
+// Returns the ModelProto's bytes for onnx_ir, which maps the weights without copies. Initializers
+// of at least `inline_below` bytes, and all that can change, are external: their location is
+// "onnx_native" and their offset is their index in `weights`.
 std::string serialize_without_weights(const onnx::Model& model, std::vector<Weight>& weights,
                                       const Options& options = {});
 

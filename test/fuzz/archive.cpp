@@ -91,7 +91,7 @@ size_t mutate_archive(uint8_t* data, size_t size, size_t most, unsigned seed,
           return packed.size();
         }
       }
-    } catch (const c10::Error&) {  // no archive any more
+    } catch (const c10::Error&) {  // not a valid archive
     }
   }
   return LLVMFuzzerMutate(data, size, most);

@@ -1,4 +1,4 @@
-// Archives taken apart, changed and put together again.
+// Unpacks, mutates and repacks archives.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace onnx_native::fuzz {
 
-// A file that is nowhere but in memory.
+// An anonymous file in memory that has a path. Aborts when it cannot be created.
 class MemoryFile {
  public:
   explicit MemoryFile(std::span<const uint8_t> content);
@@ -31,20 +31,23 @@ struct Record {
   std::string content;
 };
 
-// The records but for those that `pack` adds by itself. Throws c10::Error where torch's own reader
-// does.
+// Returns the records of an archive, except those that pack() adds itself. Throws c10::Error when
+// torch's reader rejects the archive.
 std::vector<Record> unpack(std::span<const uint8_t> bytes);
+// Returns the bytes of an archive with these records.
 std::string pack(const std::vector<Record>& records);
 
-// libFuzzer's own mutation, of at most `most` bytes more.
+// Applies libFuzzer's default mutation; the text grows by at most `most` bytes.
 void mutate_bytes(std::string& text, size_t most);
 
-// What a target mutates archives by: how likely a record is chosen, and what becomes of it.
+// A target's mutation of archives: the relative probability of each record, and its mutation.
 struct ArchiveMutator {
   std::function<size_t(std::string_view name)> chances;
   std::function<void(Record& record, Random& random)> mutate;
 };
-// LLVMFuzzerCustomMutator: one record in nine of ten calls, the raw bytes in the others.
+// Implements LLVMFuzzerCustomMutator. Mutates one record in nine of ten calls, the raw bytes in the
+// others and when `data` is not an archive or the result exceeds `most` bytes. Returns the new
+// size.
 size_t mutate_archive(uint8_t* data, size_t size, size_t most, unsigned seed,
                       const ArchiveMutator& mutator);
 

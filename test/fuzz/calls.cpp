@@ -114,7 +114,7 @@ void replace_call(Json& graph, Random& random) {
       outputs.push_back({{"as_tensor", arguments.tensor()}});
     }
   }
-  // What the replaced node gave is still there for those who use it.
+  // Keeps the first output of the replaced node, so that its uses stay valid.
   if (!outputs.empty() && node.is_object() && node["outputs"].is_array() &&
       !node["outputs"].empty() && !schema.returns[0].type.list)
     outputs[0] = node["outputs"][0];

@@ -1,4 +1,4 @@
-// Calls of operators, as .pt2 archives hold them.
+// Random operator calls in the JSON of .pt2 archives.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,8 +9,8 @@ namespace onnx_native::fuzz {
 
 using Json = nlohmann::json;
 
-// Replaces a node of a serialized graph by a call of some operator of the table: arguments of the
-// types that its schema wants, most of them of sizes and values that make no sense.
+// Replaces a random node of a serialized graph with a call of a random operator of the op table.
+// The arguments have the types of its schema, but mostly invalid sizes and values.
 void replace_call(Json& graph, Random& random);
 
 }  // namespace onnx_native::fuzz

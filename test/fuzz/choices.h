@@ -1,4 +1,4 @@
-// What mutations choose from: operators, and values for their arguments.
+// Random choices of mutations: operators, and values for their arguments.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace onnx_native::fuzz {
 
 using Random = std::minstd_rand;
 
-// The operators of the table that PyTorch has schemas of: "aten::add.Tensor".
+// Returns the operators of the op table that have a PyTorch schema, such as "aten::add.Tensor".
 const std::vector<std::string>& operators();
 
 class Choices {
@@ -23,12 +23,12 @@ class Choices {
   const auto& of(const List& list) {
     return std::data(list)[random_() % std::size(list)];
   }
-  // Most often a small one.
+  // Returns an integer in [-3, 6], or an extreme one in 1 of 16 cases.
   int64_t integer();
   double real();
-  // What operators take for modes.
+  // Returns a mode string, such as "mean".
   const char* word();
-  // How many elements a list gets that should have `fixed` of them (0: any number).
+  // Returns a length for a list of `fixed` elements (0: any length): usually `fixed`, else below 5.
   size_t length(int fixed);
 
  private:

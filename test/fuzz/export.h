@@ -1,4 +1,4 @@
-// What every fuzz target does with the program that its reader gives.
+// The export pipeline shared by all fuzz targets.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace onnx_native::fuzz {
 
-// Reads, exports and serializes. An ExportError is how bad input ends; anything else goes on to
-// the fuzzer.
+// Reads, exports and serializes a program. Swallows ExportError, the expected outcome of bad input;
+// any other exception reaches the fuzzer.
 void export_all(const std::function<std::unique_ptr<aten::Graph>()>& read);
 
 }  // namespace onnx_native::fuzz

@@ -1,5 +1,5 @@
-// Bytes of a torch.jit.save file, to a serialized model. The mutator takes archives apart and
-// changes the source text of the program; pickles and raw bytes now and then.
+// Fuzzes the export of torch.jit.save files, from their bytes to a serialized model. The mutator
+// unpacks the archive and mutates mostly the program's source, sometimes pickles or raw bytes.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -26,7 +26,7 @@
 namespace onnx_native::fuzz {
 namespace {
 
-// What the seeds say of their inputs, one a line.
+// The archive record in which a seed lists its input specs, one per line.
 constexpr const char* kInputs = "extra/inputs";
 
 std::vector<InputSpec> inputs_of(const std::string& path) {
@@ -41,14 +41,15 @@ std::vector<InputSpec> inputs_of(const std::string& path) {
   return inputs;
 }
 
-long peak_memory(int of) {  // KiB
+long peak_memory(int of) {  // in KiB
   rusage used = {};
   getrusage(of, &used);
   return used.ru_maxrss;
 }
 
-// Whether torch's own loader, which is not ours to fuzz, comes to an end with this file: tried in a
-// process of its own. What takes much memory has crashed: pickles say how long their strings are.
+// Returns true if torch::jit::load, which is not under test, terminates normally on this file. Runs
+// it in a child process, for at most 20 seconds. Growing by 1 GiB counts as a crash: a corrupt
+// pickle can declare a string of any length.
 bool torch_loads(const std::string& path) {
   const long most_memory = peak_memory(RUSAGE_SELF) + (1 << 20);
   const pid_t child = fork();
@@ -58,7 +59,7 @@ bool torch_loads(const std::string& path) {
     alarm(20);
     try {
       torch::jit::load(path);
-    } catch (const std::exception&) {  // read_file says so again
+    } catch (const std::exception&) {  // read_file reports it
     }
     _exit(peak_memory(RUSAGE_SELF) < most_memory ? 0 : 1);
   }

@@ -1,5 +1,5 @@
-// Bytes of a .pt2 file, to a serialized model. The mutator takes archives apart, changes a record,
-// mostly the tree of its JSON, and puts them together again with correct checksums.
+// Fuzzes the export of .pt2 files, from their bytes to a serialized model. The mutator unpacks the
+// archive, mutates a record, mostly its JSON tree, and repacks the archive with correct checksums.
 #include <algorithm>
 #include <cstdint>
 #include <string>
@@ -13,7 +13,7 @@
 namespace onnx_native::fuzz {
 namespace {
 
-// Changes one place of a tree, most often to what stands at another one.
+// Mutates one place of a JSON tree, or replaces a call of a graph in it.
 class TreeMutator {
  public:
   explicit TreeMutator(uint32_t seed) : random_(seed) {}
@@ -107,7 +107,7 @@ class TreeMutator {
       place = number();
     }
   }
-  // A leaf becomes another leaf of its type.
+  // Replaces a place with a different value of the same JSON type from elsewhere in the tree.
   void exchange(Json& place, const std::vector<Json*>& places) {
     for (int i = 0; i < 20; ++i) {
       const Json& other = pick(places);

@@ -18,7 +18,7 @@ using aten::Schema;
 using aten::SchemaType;
 using aten::TypeKind;
 
-// What a name stands for, as far as one can guess.
+// The guessed type of a name or expression.
 enum class Kind { tensor, integer, floating, boolean, integers, tensors, other };
 
 struct Name {
@@ -85,7 +85,7 @@ struct Line {
   std::string_view content() const { return std::string_view(text).substr(indent()); }
 };
 
-// A function's lines, [begin, end) of the file, and what it takes.
+// The body of a function, lines [begin, end) of the file, and its parameters.
 struct Function {
   size_t begin;
   size_t end;
@@ -158,7 +158,7 @@ class SourceMutator {
     const size_t close = header.rfind(") ->");
     if (open == std::string_view::npos || close == std::string_view::npos || close < open)
       return names;
-    // Types with commas in them are not for us to know.
+    // Splits at every comma, so the kind of a type that contains a comma stays unknown.
     for (const std::string& part : split(header.substr(open + 1, close - open - 1), ',')) {
       const size_t colon = part.find(':');
       if (colon == std::string::npos) continue;
@@ -170,7 +170,7 @@ class SourceMutator {
     return names;
   }
 
-  // What there is before a line.
+  // Collects the function's parameters and the names assigned before line `until`.
   void collect_names(const Function& function, size_t until) {
     names_ = function.parameters;
     for (size_t i = function.begin; i < until; ++i) {
@@ -206,7 +206,7 @@ class SourceMutator {
     }
     if (text.starts_with("annotate(List[Tensor]")) return Kind::tensors;
     if (text.starts_with("annotate(List[int]")) return Kind::integers;
-    if (text.find(").") != std::string::npos) return Kind::tensor;  // a module's result
+    if (text.find(").") != std::string::npos) return Kind::tensor;  // result of a module call
     if (text.starts_with('['))
       return kind_of_name(trimmed(text.substr(1, text.find_first_of(",]") - 1))) == Kind::tensor
                  ? Kind::tensors
@@ -311,7 +311,7 @@ class SourceMutator {
     }
   }
 
-  // Results get new names, or the ones of others before them.
+  // Returns a name to assign to: an existing one, or one of v0 to v7.
   std::string target() {
     return choose_.one_in(2) ? any_name() : "v" + std::to_string(choose_.below(8));
   }
@@ -340,7 +340,7 @@ class SourceMutator {
   }
 
   std::string statement() {
-    // $N a target, $V any name, $T a tensor, $I an integer, $R a float, $B a condition, $L a list.
+    // $N: target, $V: any name, $T: tensor, $I: integer, $R: float, $B: condition, $L: list.
     static constexpr const char* kStatements[] = {
         "$N = [$T, $T]",
         "$N = annotate(List[Tensor], [])",
@@ -475,7 +475,7 @@ class SourceMutator {
     lines_.insert(lines_.begin() + static_cast<std::ptrdiff_t>(to), count, line);
   }
 
-  // An `if` or a loop around a line and some that follow it.
+  // Encloses a line and some of the following ones in an `if` or a loop.
   void enclose(const Function& function, size_t at) {
     const size_t indent = lines_[at].indent();
     std::string head;
@@ -508,7 +508,7 @@ class SourceMutator {
     }
   }
 
-  // Another number, name, operator or type in place of one.
+  // Replaces a random word of the line with another number, name, operator or type.
   void change_token(size_t at) {
     std::string& line = lines_[at].text;
     std::vector<std::pair<size_t, size_t>> words;

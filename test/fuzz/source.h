@@ -1,4 +1,4 @@
-// TorchScript's source text, as its archives hold it.
+// Mutates the TorchScript source in archives of torch.jit.save.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace onnx_native::fuzz {
 
-// Changes a place or two of the functions in it, most often so that it still compiles: calls of any
-// operator of the table or other statements between its lines, other values, names and types,
-// lines gone, repeated, exchanged, or inside an `if` or a loop.
+// Applies one to three mutations to the functions in `text`, most of which keep it compilable:
+// inserts a call of an operator of the op table or another statement; replaces a value, name or
+// type; removes, repeats or swaps lines, or encloses them in an `if` or a loop.
 void mutate_source(std::string& text, Random& random);
 
 }  // namespace onnx_native::fuzz

@@ -64,7 +64,7 @@ CallTarget read_target(PyObject* callee) {
   return target;
 }
 
-// The elements of a list or tuple.
+// A view of the elements of a list or tuple (borrowed).
 struct Items {
   explicit Items(PyObject* sequence)
       : begin_(PySequence_Fast_ITEMS(sequence)), size_(PySequence_Fast_GET_SIZE(sequence)) {}
@@ -80,7 +80,7 @@ struct Items {
 
 bool is_sequence(PyObject* object) { return PyList_Check(object) || PyTuple_Check(object); }
 
-// Checks the result of a PyLong_As... function.
+// Checks the result of a PyLong_As... function; throws ExportError(unsupported) on overflow.
 template <class Number>
 Number converted(Number number, PyObject* object) {
   if (number == -1 && PyErr_Occurred()) {
@@ -94,14 +94,14 @@ Number converted(Number number, PyObject* object) {
 int64_t integer(PyObject* object) { return converted(PyLong_AsLongLong(object), object); }
 double floating(PyObject* object) { return converted(PyLong_AsDouble(object), object); }
 
-// A number of the program; one beyond 64 bits, such as a size's bound in an assertion, as a float.
+// Converts an int; one beyond 64 bits, such as a size bound in an assertion, becomes a float.
 Argument whole_number(PyObject* object) {
   int overflow = 0;
   const int64_t number = PyLong_AsLongLongAndOverflow(object, &overflow);
   return overflow == 0 ? Argument(number) : Argument(floating(object));
 }
 
-// Numbers, strings and torch's enumerations; nullopt for anything else.
+// Converts None, numbers, strings and torch's enumerations; returns nullopt for other objects.
 std::optional<Argument> literal(PyObject* object) {
   if (object == Py_None) return Argument();
   if (PyBool_Check(object)) return Argument(object == Py_True);
@@ -135,7 +135,7 @@ std::optional<Argument> literal(PyObject* object) {
   return std::nullopt;
 }
 
-// The names of a call's results by their indexes: those of the getitem nodes that read them.
+// Maps the indices of a call's results to names, taken from the getitem nodes that read them.
 std::map<int64_t, std::string> result_names(PyObject* fx_node, int64_t first) {
   const FxObjects& fx = FxObjects::get();
   std::map<int64_t, std::string> names;
@@ -173,7 +173,7 @@ Argument GraphReader::read(PyObject* graph_module, const Placeholder& placeholde
   const py::object graph = attribute(graph_module, fx.graph);
   const py::object nodes = attribute(graph.ptr(), fx.nodes);
   Argument outputs;
-  // A list: FX's iterator starts again when it is asked once more at its end, as pybind11's does.
+  // Copies the nodes to a list: FX's iterator restarts when advanced at its end, as pybind11 does.
   const auto list = py::reinterpret_steal<py::object>(PySequence_List(nodes.ptr()));
   if (!list) throw py::error_already_set();
   for (PyObject* node : Items(list.ptr())) {
@@ -247,7 +247,7 @@ void GraphReader::call(PyObject* node, std::string_view name, PyObject* meta) {
   }
   PyObject* value = entry(meta, fx.val);
   if (value) {
-    // A size that is a number in this program.
+    // A number that the capture specialized becomes a literal, and the call is dropped.
     if (PyLong_Check(value) || PyFloat_Check(value)) {
       environment_[node].argument = *literal(value);
       return;
@@ -275,8 +275,8 @@ const Location* GraphReader::locate(std::string_view name, PyObject* meta) {
   return graph_.add_location(std::move(location));
 }
 
-// with_effects(token, operator, *arguments) gives a token, then what the operator gives. The graph
-// keeps its nodes in order without tokens.
+// Reads with_effects(token, operator, *arguments), which returns a token and the operator's
+// results. The token is dropped: the graph keeps its nodes in order without it.
 Argument GraphReader::ordered_call(PyObject* node, std::string_view name, PyObject* meta) {
   const FxObjects& fx = FxObjects::get();
   const py::object args = attribute(node, fx.args);
@@ -339,7 +339,7 @@ GraphReader::Inlined GraphReader::inlined_arguments(PyObject* args, const CallTa
   return call;
 }
 
-// The reader's state inside of a body that is inlined: no values of the nodes around it.
+// Saves the reader's state while it reads an inlined body, which does not see the outer values.
 class GraphReader::InlinedScope {
  public:
   explicit InlinedScope(GraphReader& reader)
@@ -434,7 +434,7 @@ Argument GraphReader::argument(PyObject* object) {
     return list;
   }
   if (std::optional<Argument> value = literal(object)) return std::move(*value);
-  if (PyDict_Check(object)) {  // hints and options of higher-order operators
+  if (PyDict_Check(object)) {  // hints and options of higher-order operators; keys are dropped
     List list;
     PyObject* key = nullptr;
     PyObject* element = nullptr;
@@ -505,7 +505,7 @@ Argument GraphReader::several_results(aten::Node* node, PyObject* fx_node, std::
   return list;
 }
 
-// A result, or a list of them, with the type of its value; null where that is not known.
+// Adds a result, or a list of results, with the type of `value`; the type is unknown if it is null.
 Argument GraphReader::one_result(aten::Node* node, std::string_view name, PyObject* value) {
   if (!value) return graph_.add_output(node, name, {});
   if (!is_sequence(value)) return graph_.add_output(node, name, program_.types.type_of(value));

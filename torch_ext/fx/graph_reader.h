@@ -1,4 +1,4 @@
-// One FX graph at a time: nodes, arguments and results.
+// Reads the nodes, arguments and results of an FX graph.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 
 namespace onnx_native::fx {
 
-// The operator or function that a call_function node calls; looked up once per program.
+// The operator or function that a call_function node calls. Resolved once per program.
 struct CallTarget {
   enum class Kind { call, getitem, inlined, ordered, dropped };
   Kind kind = Kind::call;
@@ -22,59 +22,60 @@ struct CallTarget {
   const aten::HigherOrder* higher_order = nullptr;
 };
 
-// Gives the value of a placeholder.
+// Returns the value of a placeholder node.
 using Placeholder = std::function<aten::Argument(PyObject* node, std::string_view name)>;
 
-// Shared by all graphs of one program.
+// The state shared by all graphs of one program.
 struct ProgramReader {
   explicit ProgramReader(SymbolNames names) : types(std::move(names)) {}
 
   const CallTarget& target(PyObject* callee);
-  // Where a call came from is known by its location, which no two calls share.
+  // Records the FX node of a call. The call's location, which no other call shares, is the key.
   void add_origin(const Location* location, PyObject* node) {
     origins_.emplace_back(location, node);
   }
-  // The FX node that a call was read from, borrowed; nullptr for calls that functionalization made
-  // up.
+  // Returns the FX node that a call was read from (borrowed), or nullptr for a call that
+  // functionalization added.
   PyObject* origin(const aten::Node& call);
 
   TypeReader types;
-  // Of a graph that stands for one call of the program: that call's place.
+  // The location of the call that the graph decomposes; nullptr for a graph of the program.
   const Location* within = nullptr;
-  // The call of a compiled region whose nodes are being read.
+  // The location of the compiled region's call whose nodes are being read; nullptr outside.
   const Location* region = nullptr;
 
  private:
   std::unordered_map<PyObject*, CallTarget> targets_;
   std::vector<std::pair<const Location*, PyObject*>> origins_;
-  std::unordered_map<const Location*, PyObject*> origin_of_;  // of the first `indexed_`
+  std::unordered_map<const Location*, PyObject*> origin_of_;  // index of the first indexed_ origins
   size_t indexed_ = 0;
 };
 
 // Reads the nodes of FX graphs into one aten::Graph. A node's result is an Argument: a value, a
-// list of them, or a literal where a size is a known number.
+// list of values, or a literal for a number that the capture specialized.
 class GraphReader {
  public:
   GraphReader(ProgramReader& program, aten::Graph& graph) : program_(program), graph_(graph) {}
 
-  // Reads all nodes; returns the output node's argument.
+  // Reads all nodes and returns the output node's argument. Throws ExportError with the location of
+  // the node.
   aten::Argument read(PyObject* graph_module, const Placeholder& placeholder);
 
  private:
   friend std::shared_ptr<aten::Graph> read_graph(ProgramReader& program, PyObject* graph_module,
                                                  bool autocast);
-  // A node's result; `object` where it is a Python object of the graph module.
+  // A node's result. `object` is set if it is a Python object of the graph module, not a tensor.
   struct Result {
     aten::Argument argument;
     py::object object;
   };
   using Environment = std::unordered_map<PyObject*, Result>;
-  // The arguments of a call that is replaced by the body of its sub-graph.
+  // The arguments of a call whose sub-graph is inlined.
   struct Inlined {
-    PyObject* node = nullptr;  // the get_attr node of the sub-graph
+    PyObject* node = nullptr;  // the get_attr node of the sub-graph, borrowed
     py::object body;
-    std::vector<aten::Argument> settings;  // before the sub-graph
-    std::vector<aten::Argument> operands;
+    std::vector<aten::Argument> settings;  // arguments before the sub-graph
+    std::vector<aten::Argument> operands;  // the sub-graph's inputs
   };
   class InlinedScope;
 
@@ -90,8 +91,8 @@ class GraphReader {
   std::vector<aten::Argument> arguments(PyObject* args, PyObject* kwargs, const CallTarget& target);
   aten::Argument argument(PyObject* object);
   aten::Argument argument(PyObject* object, const aten::SchemaType& type);
-  // Adds a call's results. `value` is the FX node's meta["val"] or null; `first` is the index in
-  // the FX node's result of the call's first result.
+  // Adds a call's results and returns them. `value` is the FX node's meta["val"] or null; `first`
+  // is the index of the call's first result within the FX node's result.
   aten::Argument results(aten::Node* node, PyObject* fx_node, std::string_view name,
                          PyObject* value, int64_t first = 0);
   aten::Argument several_results(aten::Node* node, PyObject* fx_node, std::string_view name,
@@ -103,11 +104,11 @@ class GraphReader {
   ProgramReader& program_;
   aten::Graph& graph_;
   Environment environment_;
-  bool autocast_ = false;  // inside a region whose casts the captured program leaves out
+  bool autocast_ = false;  // inside an autocast region whose casts the program does not record
 };
 
-// Reads a graph module by itself: its placeholders are the graph's inputs. `autocast`: it lies in a
-// region whose casts the captured program leaves out.
+// Reads a graph module into a graph of its own, whose inputs are the placeholders. `autocast` says
+// that it is inside an autocast region whose casts the program does not record.
 std::shared_ptr<aten::Graph> read_graph(ProgramReader& program, PyObject* graph_module,
                                         bool autocast = false);
 

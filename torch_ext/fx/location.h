@@ -1,4 +1,4 @@
-// Where a node comes from: the user's source line and module, out of node.meta.
+// Reads the user's source line and modules from node.meta.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace onnx_native::fx {
 
-// The location of a node with this metadata (a dict).
+// Returns the location that the dict `meta` records. Fields without metadata are empty.
 Location read_location(PyObject* meta, std::string_view node_name);
 
 }  // namespace onnx_native::fx

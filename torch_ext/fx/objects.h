@@ -1,5 +1,5 @@
-// The Python objects that the FX reader asks for: interned attribute names and classes, looked up
-// once per process.
+// The Python objects that the FX reader needs: interned attribute names and classes, looked up once
+// per process.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -10,8 +10,8 @@ namespace onnx_native::fx {
 
 namespace py = pybind11;
 
-// Never freed: the interpreter may be gone when static objects are destroyed. The GIL is held by
-// whoever calls.
+// Never freed, because the interpreter may be finalized before static objects are destroyed. The
+// caller holds the GIL.
 struct FxObjects {
   // Attribute names and dictionary keys.
   PyObject* op = intern("op");
@@ -32,7 +32,7 @@ struct FxObjects {
   PyObject* kind = intern("kind");
   PyObject* arg = intern("arg");
   PyObject* value = intern("value");
-  // Node.op
+  // Values of Node.op.
   PyObject* placeholder = intern("placeholder");
   PyObject* call_function = intern("call_function");
   PyObject* get_attr = intern("get_attr");
@@ -63,20 +63,20 @@ struct FxObjects {
 inline bool is_a(PyObject* object, PyTypeObject* type) {
   return Py_TYPE(object) == type || PyType_IsSubtype(Py_TYPE(object), type);
 }
-// An attribute; throws the Python error when there is none.
+// Returns an attribute; throws the Python error when there is none.
 inline py::object attribute(PyObject* object, PyObject* name) {
   PyObject* result = PyObject_GetAttr(object, name);
   if (!result) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(result);
 }
-// The UTF-8 text of a str; valid while the object lives.
+// Returns the UTF-8 text of a str, valid while the object lives; throws the Python error otherwise.
 inline std::string_view text(PyObject* object) {
   Py_ssize_t size = 0;
   const char* data = PyUnicode_AsUTF8AndSize(object, &size);
   if (!data) throw py::error_already_set();
   return {data, static_cast<size_t>(size)};
 }
-// An entry of a dict (borrowed), or nullptr.
+// Returns an entry of a dict (borrowed), or nullptr when the key is absent.
 inline PyObject* entry(PyObject* dict, PyObject* key) {
   PyObject* result = PyDict_GetItemWithError(dict, key);
   if (!result && PyErr_Occurred()) throw py::error_already_set();

@@ -13,15 +13,15 @@ namespace {
 
 using aten::Argument;
 
-// What a placeholder of the program stands for: an entry of torch.export's graph signature.
+// An input spec of torch.export's graph signature: the meaning of a placeholder.
 struct ProgramInput {
   enum class Kind { user, parameter, buffer, constant, other };
   Kind kind = Kind::other;
-  bool literal = false;  // a number, string or None that the capture specialized on
+  bool literal = false;  // a number, string or None that the capture specialized
   std::string target;
 };
 
-// What the program does with a result.
+// An output spec of torch.export's graph signature: the meaning of a result.
 struct ProgramOutput {
   std::string kind;  // "USER_OUTPUT", "BUFFER_MUTATION" ...
   std::string target;
@@ -64,7 +64,8 @@ class Signature {
   }
 
   const std::vector<ProgramInput>& inputs() const { return inputs_; }
-  // Puts the output node's values where they belong.
+  // Adds the output node's values to the graph's outputs and mutations. Throws
+  // ExportError(invalid_program) when their number differs from the signature.
   void place_outputs(Argument outputs, aten::Graph& graph) const {
     auto* list = std::get_if<Argument::List>(&outputs.value);
     if (!list || list->size() != outputs_.size()) {
@@ -92,7 +93,7 @@ class Signature {
 
 std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramReader& reader) {
   const FxObjects& fx = FxObjects::get();
-  Dim::restart_fresh();  // the same program gives the same names
+  Dim::restart_fresh();  // so that the same program always gets the same symbol names
   reader.types.set_ranges(program.attr("range_constraints"));
   auto graph = std::make_unique<aten::Graph>();
   const Signature signature(program);

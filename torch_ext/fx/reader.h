@@ -8,10 +8,10 @@
 
 namespace onnx_native::fx {
 
-// Walks the program's FX graph with the GIL held.
-// wrap_with_set_grad_enabled, wrap_with_autocast and kin are inlined (an autocast region's casts
-// become `aten::to.dtype` nodes); assertions about metadata and sizes are dropped. Throws
-// ExportError(unsupported or invalid_program) with the user's source line.
+// Reads the program's FX graph; the caller holds the GIL. Inlines the bodies of
+// wrap_with_set_grad_enabled, wrap_with_autocast and similar operators; the casts of an autocast
+// region become `aten::to.dtype` nodes. Drops assertions about metadata and sizes. Throws
+// ExportError (unsupported, invalid_program) with the user's source line.
 std::unique_ptr<aten::Graph> read_exported_program(py::handle exported_program,
                                                    ProgramReader& reader);
 

@@ -17,7 +17,8 @@ const FxObjects& FxObjects::get() {
 
 namespace {
 
-// A bound of a torch.utils._sympy.value_ranges.ValueRanges; infinities are no integers.
+// Returns a bound of a torch.utils._sympy.value_ranges.ValueRanges, or nullopt if it is infinite or
+// does not fit in 64 bits.
 std::optional<int64_t> bound(py::handle number) {
   if (!number.attr("is_Integer").cast<bool>()) return std::nullopt;
   int overflow = 0;
@@ -57,7 +58,7 @@ std::optional<Dim> TypeReader::resolve(std::string_view name, py::handle expr, P
 
 Dim TypeReader::node_dim(PyObject* sym_node, const DimRange& otherwise) {
   const FxObjects& fx = FxObjects::get();
-  // `_expr` is a plain attribute, and many nodes share one; `expr` runs Python code.
+  // Looks up `_expr` first: it is a plain attribute that many nodes share; `expr` runs Python code.
   py::object raw = attribute(sym_node, fx.raw_expr);
   if (const auto at = dims_.find(raw.ptr()); at != dims_.end()) return at->second;
   const py::object expr = attribute(sym_node, fx.expr);

@@ -1,4 +1,4 @@
-// Types, symbolic sizes and tensors of a captured program, out of torch's objects.
+// Reads the types and symbolic sizes of a captured program from torch's objects.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,22 +14,22 @@
 
 namespace onnx_native::fx {
 
-// New names for torch.export's symbols: {"s77": "batch"}. Two symbols with one new name become one.
+// New names for torch.export's symbols: {"s77": "batch"}. Symbols with one new name are merged.
 using SymbolNames = std::unordered_map<std::string, std::string>;
 
-// Reads `meta["val"]`. Expressions are parsed once each.
+// Reads the types in `meta["val"]`. Caches parsed expressions. The caller holds the GIL.
 class TypeReader {
  public:
   explicit TypeReader(SymbolNames names) : names_(std::move(names)) {}
 
-  // The ranges of a program's symbols: its `range_constraints`.
+  // Sets the ranges of the symbols, the program's `range_constraints`.
   void set_ranges(py::dict ranges) { constraints_ = std::move(ranges); }
-  // The type of an input of the program, whose sizes are the symbols that are sizes of inputs.
+  // Returns the type of an input of the program. The symbols in its shape become input sizes.
   aten::Type input_type(PyObject* value);
-  // The type of a tensor, a (symbolic) number, or None. Throws ExportError(unsupported) for dtypes
-  // and layouts that ONNX cannot hold.
+  // Returns the type of a tensor, a (symbolic) number, or None. Throws ExportError(unsupported) for
+  // a dtype or layout that ONNX does not have.
   aten::Type type_of(PyObject* value);
-  // The expression of a torch.SymInt.
+  // Returns the expression of a torch.SymInt, or a fresh symbol if Dim cannot express it.
   Dim dim_of(PyObject* sym_int);
 
  private:
@@ -41,10 +41,10 @@ class TypeReader {
   SymbolNames names_;
   py::object constraints_ = py::dict();
   bool reads_input_ = false;
-  std::unordered_map<std::string, std::optional<Dim>> symbols_;  // nullopt: a float
-  std::unordered_map<PyObject*, Dim> dims_;                      // by sympy expression
+  std::unordered_map<std::string, std::optional<Dim>> symbols_;  // nullopt: not an integer
+  std::unordered_map<PyObject*, Dim> dims_;                      // keyed by SymPy expression
   std::unordered_map<std::string, Dim> texts_;
-  std::vector<py::object> kept_;  // so that no other object takes a cached one's address
+  std::vector<py::object> kept_;  // keeps the keys of dims_ alive, so that no address is reused
 };
 
 }  // namespace onnx_native::fx

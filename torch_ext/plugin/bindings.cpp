@@ -1,4 +1,4 @@
-// The extension module onnx_native._C; the same library that torch.ops.load_library loads.
+// The extension module onnx_native._C. torch.ops.load_library loads the same shared library.
 #include <torch/csrc/utils/pybind.h>
 
 #include "api/export.h"

@@ -1,5 +1,5 @@
-// Runs when the library is loaded: asks the interpreter, if there is one, to install the hook in
-// torch.onnx as soon as it is back in Python code.
+// Runs when the library is loaded. If a Python interpreter runs in the process, schedules a pending
+// call that installs the hook in torch.onnx.
 #include <dlfcn.h>
 #include <torch/csrc/python_headers.h>
 
@@ -10,7 +10,7 @@
 namespace onnx_native::plugin {
 namespace {
 
-// The folder that this library lies in: the Python package's.
+// Returns the folder of this library, which is the Python package's; empty if it is unknown.
 std::string library_folder() {
   Dl_info info;
   if (!dladdr(reinterpret_cast<const void*>(&library_folder), &info) || !info.dli_fname) return {};
@@ -51,7 +51,7 @@ int install(void*) {
   return 0;
 }
 
-// No exception may leave: dlopen would end the process.
+// Must not throw: an exception that leaves a constructor run by dlopen terminates the process.
 __attribute__((constructor)) void on_load() {
   if (Py_IsInitialized()) Py_AddPendingCall(&install, nullptr);
 }

@@ -44,7 +44,7 @@ py::object python_error(py::handle type, const ExportError& error) {
   return result;
 }
 
-PyObject* error_type = nullptr;  // owned by the module, which is never unloaded
+PyObject* error_type = nullptr;  // the module, which is never unloaded, owns a reference
 
 }  // namespace
 

@@ -1,12 +1,12 @@
-// ExportError as a Python exception.
+// Exposes ExportError as a Python exception.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
 
 namespace onnx_native::plugin {
 
-// Adds the exception type to the module. Its instances have the attributes that
-// onnx_native.ExportError documents.
+// Adds ExportError to the module and translates C++ ExportErrors into it. The Python class
+// documents the attributes of its instances.
 void bind_errors(py::module_& module);
 
 }  // namespace onnx_native::plugin

@@ -21,7 +21,7 @@ py::module_ fallbacks() { return py::module_::import("onnx_native._fallbacks"); 
 
 bool has_lowering(const std::string& op) { return ops::op_table().find(op) != nullptr; }
 
-// Runs a decomposed call in place of the call.
+// Lowers the decomposition `graph` in place of `call`.
 ops::Results inline_call(const aten::Graph& graph, const ops::Call& call) {
   ops::Results arguments;
   for (const aten::Argument& argument : call.node().arguments) {
@@ -82,7 +82,7 @@ std::optional<ops::Lowering> PyLowerings::translate(const aten::Node& node) {
 
 const ops::Lowering* PyLowerings::fallback(const aten::Node& node) {
   if (!enabled_) return nullptr;
-  // A decomposition into the same call is none.
+  // The entry is empty while make() runs, so that a recursive lookup of this node finds nothing.
   const bool inserted = found_.try_emplace(&node).second;
   if (inserted) {
     std::optional<ops::Lowering> lowering = make(node);

@@ -1,5 +1,5 @@
-// Lowerings that come from Python: the user's translation table, and what PyTorch itself knows of
-// operators that the op table lacks.
+// Lowerings that come from Python: the user's translation table, and PyTorch's own decompositions
+// and ONNX functions for operators without an entry in the op table.
 #pragma once
 
 #include <map>
@@ -16,24 +16,26 @@ namespace onnx_native::plugin {
 
 namespace py = pybind11;
 
-// Two safety nets, in this order: PyTorch's decomposition of the single operator, traced on the
-// captured call's fake tensors and read again; and the function of PyTorch's ONNX library for it,
-// replayed into the Builder. Both start in onnx_native._fallbacks. Used with the GIL held.
+// Finds lowerings outside the op table. The caller holds the GIL.
 //
-// Before the op table comes the translation table, an onnx_native._translation.Table or None. It
-// also has the calls that PyTorch's exporter would decompose into one that the table translates,
-// and those of ONNX's own operators which are newer than the model's opset.
+// preferred() looks up the user's translation table, an onnx_native._translation.Table or None. It
+// also handles calls that PyTorch's exporter decomposes into an operator of that table, and calls
+// of ONNX operators that are newer than the model's opset.
+//
+// fallback() first tries PyTorch's decomposition of the operator, traced on the captured call's
+// fake tensors and read into a graph, then the function of PyTorch's ONNX library, replayed into
+// the Builder. Both are implemented in onnx_native._fallbacks.
 class PyLowerings final : public ops::ForeignLowerings {
  public:
-  // `reader` knows which FX node each call was read from; it must outlive this object.
+  // `reader` maps calls to FX nodes and must outlive this object. `enabled` turns fallback() on.
   PyLowerings(fx::ProgramReader& reader, int64_t opset, bool enabled, py::object translations);
 
   const ops::Lowering* preferred(const aten::Node& node) override;
   const ops::Lowering* fallback(const aten::Node& node) override;
 
-  // The operators that fell into a net, and into which.
+  // Maps each operator lowered by fallback() to "decomposition" or "function library".
   const std::map<std::string, std::string>& used() const override { return used_; }
-  // The decomposed calls.
+  // Moves out the graphs of the decomposed calls.
   std::vector<std::shared_ptr<aten::Graph>> take_graphs() override { return std::move(graphs_); }
 
  private:
@@ -41,20 +43,22 @@ class PyLowerings final : public ops::ForeignLowerings {
 
   std::optional<ops::Lowering> make(const aten::Node& node);
   std::optional<ops::Lowering> translate(const aten::Node& node);
-  // What a decomposition by PyTorch lowers to; nullopt where the call cannot be replaced by it.
+  // Returns a lowering that inlines `module`, PyTorch's decomposition of the call. Returns nullopt
+  // if `module` is None or unreadable, has other outputs, or calls an operator without a lowering.
   std::optional<ops::Lowering> decomposed(const aten::Node& node, py::object module);
+  // Reads and functionalizes a decomposition; returns nullptr when that throws ExportError.
   std::shared_ptr<aten::Graph> read(const aten::Node& node, const py::object& module);
 
   fx::ProgramReader& reader_;
   int64_t opset_;
   bool enabled_;
   py::object translations_;
-  std::unordered_map<std::string, ops::Lowering> translated_;  // by operator
+  std::unordered_map<std::string, ops::Lowering> translated_;  // keyed by operator
   Found found_;
   Found preferred_;
   std::map<std::string, std::string> used_;
   std::vector<std::shared_ptr<aten::Graph>> graphs_;
-  std::vector<py::object> kept_;  // modules whose nodes the reader's origins point to
+  std::vector<py::object> kept_;  // graph modules that own the nodes in the reader's origins
 };
 
 }  // namespace onnx_native::plugin

@@ -16,10 +16,10 @@
 namespace onnx_native::plugin {
 namespace {
 
-// A tensor of the graph being built; good during the lowering that got it.
+// A tensor of the graph under construction; valid during the lowering that received it.
 struct PyValue {
   Value value;
-  bool number = false;  // a number of the program that the model computes
+  bool number = false;  // a Python number in the program, computed by the model
 };
 
 py::object to_python(const Dim& dim) {
@@ -39,7 +39,7 @@ DType dtype_of(py::handle object) {
   return *dtype;
 }
 
-// What Python code may do while a call is lowered.
+// The builder that a lowering in Python receives; valid during that lowering.
 class PyBuilder {
  public:
   explicit PyBuilder(const ops::Call& call) : call_(call) {}
@@ -94,16 +94,17 @@ class PyBuilder {
   PyValue cast(const PyValue& value, py::handle dtype) {
     return {builder().cast(value.value, dtype_of(dtype))};
   }
-  // A constant from a number, a list of integers, or a tensor.
+  // Adds a constant from a number, a list of integers or a tensor, cast to `dtype` if given.
   PyValue constant(py::handle object, const py::object& dtype) {
     Value value = value_of(object, dtype.is_none() ? DType::undefined : dtype_of(dtype));
     return {dtype.is_none() ? value : builder().cast(value, dtype_of(dtype))};
   }
-  // The tensor's sizes as a 1-d int64 tensor, and one of them as a 0-d one.
+  // The tensor's shape as a 1-D int64 tensor, and the size of one axis as a 0-D int64 tensor.
   PyValue shape(const PyValue& value) { return {builder().shape_of(value.value)}; }
   PyValue size(const PyValue& value, int64_t axis) { return {builder().size(value.value, axis)}; }
 
-  // What a function returned: a value or several.
+  // Converts the result of a Python lowering, one value or a tuple or list of values. Throws
+  // TypeError for None and other objects.
   Values values_of(py::handle result) {
     Values values;
     const auto add = [&](py::handle item) {
@@ -144,7 +145,8 @@ class PyBuilder {
 
   using TensorType = std::pair<DType, std::optional<Shape>>;
 
-  // What the sub-graphs of an operator are given.
+  // Returns the types of the inputs of a sub-graph: for a Loop the iteration number, the condition
+  // and the loop-carried values; for a Scan the states and the scanned slices; else none.
   static std::vector<TensorType> body_inputs(const std::string& op_type, const Values& inputs,
                                              const std::vector<onnx::Attribute>& attributes) {
     std::vector<TensorType> types;
@@ -185,7 +187,7 @@ class PyBuilder {
     });
   }
 
-  // Results of operators that the builder does not know take the type that was captured.
+  // Gives a result without an inferred dtype the type that the capture recorded for the call.
   void complete(Value value, size_t i) const {
     if (!value || i >= call_.node().outputs.size()) return;
     const aten::Type& recorded = call_.result_type(i);
@@ -221,7 +223,8 @@ class PyBuilder {
   const ops::Call& call_;
 };
 
-// The call's argument as Python code sees it.
+// Converts an argument of the call to a Python object; throws ExportError(unsupported) for a
+// sub-graph.
 py::object to_python(const ops::Call& call, const aten::Argument& argument) {
   if (argument.is_none()) return py::none();
   if (const aten::Value* value = argument.as_value()) {
@@ -264,13 +267,14 @@ ops::Results run(const py::function& function, const ops::Call& call) {
 }
 
 void register_lowering(const std::string& op, const py::function& function) {
-  // The interpreter may end before the table does.
+  // Leaks the reference: the interpreter may be finalized before the op table is destroyed.
   auto* kept = new py::function(function);
   ops::op_table().override_def(
       op, {.run = [kept](const ops::Call& call) { return run(*kept, call); }, .parameters = {}});
 }
 
-// The call's arguments as torch's dispatcher hands them to Python: without defaults at the end.
+// Returns the (args, kwargs) that torch's dispatcher passes to Python: it omits trailing positional
+// arguments and keyword arguments that equal their defaults.
 std::pair<py::list, py::dict> python_arguments(const ops::Call& call) {
   const aten::Schema* schema = call.node().schema;
   std::vector<py::object> given;

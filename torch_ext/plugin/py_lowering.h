@@ -1,4 +1,4 @@
-// Lowerings written in Python.
+// Calls lowerings written in Python.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -9,12 +9,12 @@ namespace onnx_native::plugin {
 
 namespace py = pybind11;
 
-// Calls `function` with a Builder, the list of the call's positional arguments and the dict of its
-// keywords, as torch's dispatcher would hand them to Python. Results that it does not give may not
-// be used.
+// Calls `function(builder, args, kwargs)`, with the arguments that torch's dispatcher would pass to
+// Python. Pads the results with empty ones up to the call's number of outputs; no later call may
+// use those. Acquires the GIL.
 ops::Results run_on_arguments(const py::function& function, const ops::Call& call);
 
-// Builder and Value for Python, and register_lowering/remove_lowering.
+// Adds the Python classes Builder and Value, register_lowering and remove_lowering to the module.
 void bind_lowerings(py::module_& module);
 
 }  // namespace onnx_native::plugin

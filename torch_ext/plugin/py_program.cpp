@@ -18,7 +18,7 @@
 namespace onnx_native::plugin {
 namespace {
 
-// An exported program, and whether its nodes say where they come from.
+// An exported program, and the option to record the nodes' modules and source lines.
 class PyProgram {
  public:
   PyProgram(Program program, bool metadata) : program_(std::move(program)), metadata_(metadata) {}
@@ -29,7 +29,7 @@ class PyProgram {
   int64_t opset() const { return program_.opset(); }
   std::string text() const { return program_.text(); }
   py::dict report() const;
-  // [(target, input name, output name, initial value or None)] of what is updated in the model.
+  // Returns (target, input name, output name, initial value or None) for each state tensor.
   py::list state() const;
 
   void save(const std::string& path, std::optional<bool> external_data) const {
@@ -37,10 +37,11 @@ class PyProgram {
     program_.save(path, {.external_data = external_data, .metadata = metadata_, .progress = {}});
   }
   py::bytes serialize() const { return program_.serialize(metadata_); }
-  // The model's bytes without its weights, and (name, number for `weight`) of these, in the order
-  // in which they are referred to.
+  // Returns the bytes of the model without its weights, and a list of (name, number) of the
+  // weights, in the order in which the model refers to them. `number` is the argument of weight().
   py::tuple serialize_without_weights();
-  // The elements that a weight has now.
+  // Returns the current elements of a weight of the last serialize_without_weights(). Throws
+  // ExportError(invalid_argument) when a weight changed on which the model's structure depends.
   at::Tensor weight(size_t number) const {
     check_reads(program_);
     return aten::to_tensor(*weights_.at(number).second);
@@ -58,7 +59,7 @@ class PyProgram {
 
   Program program_;
   bool metadata_;
-  std::vector<std::pair<std::string, const TensorData*>> weights_;  // those that `weight` numbers
+  std::vector<std::pair<std::string, const TensorData*>> weights_;  // indexed by weight()
 };
 
 template <class Pairs>
@@ -103,7 +104,7 @@ py::tuple PyProgram::serialize_without_weights() {
   return py::make_tuple(py::bytes(separate.model), names);
 }
 
-// `source` is a torch.export.ExportedProgram, the path of a file, or what read_script takes.
+// Reads `source`: a torch.export.ExportedProgram, a file path, or a tuple for read_script.
 std::unique_ptr<aten::Graph> read(py::handle source, fx::ProgramReader& reader,
                                   const ExportOptions& options) {
   if (py::isinstance<py::str>(source)) return read_file(source.cast<std::string>(), options);
@@ -111,7 +112,7 @@ std::unique_ptr<aten::Graph> read(py::handle source, fx::ProgramReader& reader,
   return fx::read_exported_program(source, reader);
 }
 
-// Some of several things: all (a bool), or those with these names.
+// Converts a selection from Python: a bool sets `all`, a list of strings sets `names`.
 void select(const py::object& selection, bool& all, std::vector<std::string>& names) {
   if (py::isinstance<py::bool_>(selection)) {
     all = selection.cast<bool>();
@@ -120,9 +121,9 @@ void select(const py::object& selection, bool& all, std::vector<std::string>& na
   }
 }
 
-// Exports a program. With `fallbacks`, PyTorch helps with operators that the op table lacks.
-// `translations` is the user's onnx_native._translation.Table or None. `hints` are the sizes of the
-// example, by the names of the symbols.
+// Exports a program. `fallbacks` lets PyTorch decompose operators without a lowering.
+// `translations` is the user's onnx_native._translation.Table or None. `hints` maps the names of
+// symbols to the sizes of the example inputs.
 std::unique_ptr<PyProgram> export_source(py::handle source, int64_t opset, bool optimize,
                                          std::vector<std::string> input_names,
                                          std::vector<std::string> output_names,

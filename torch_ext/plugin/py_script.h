@@ -1,4 +1,4 @@
-// TorchScript modules, as Python hands them over.
+// Reads TorchScript programs that Python passes as objects.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
@@ -12,9 +12,10 @@ namespace onnx_native::plugin {
 
 namespace py = pybind11;
 
-// Reads (program, inputs, method): a torch.jit.ScriptModule or ScriptFunction (which has no
-// methods), and an onnx_native._jit spec for each argument: (kind, name, ...), with dtype and sizes
-// (ints and expressions) of a tensor, the value of a literal, the elements of a container.
+// Reads `source`, a tuple (program, inputs, method). The program is a torch.jit.ScriptModule, or a
+// ScriptFunction, for which `method` is ignored. `inputs` has an onnx_native._jit spec per
+// argument: (kind, name, ...), followed by the dtype and sizes (ints and expressions) of a tensor,
+// the value of a literal, or the elements of a container. Throws ExportError like export_module.
 std::unique_ptr<aten::Graph> read_script(const py::tuple& source, const ExportOptions& options);
 
 }  // namespace onnx_native::plugin

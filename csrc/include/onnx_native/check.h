@@ -1,13 +1,13 @@
-// onnx's own checker, in C++.
+// Runs onnx's own checker on a model file.
 #pragma once
 
 #include <filesystem>
 
 namespace onnx_native {
 
-// Checks an ONNX file, its external data and shape inference included, as onnx.checker does with
-// full_check. Throws ExportError: invalid_program with what the checker says, unsupported when this
-// build has no checker.
+// Checks the ONNX model file at `path`, including its external data and shape inference; equivalent
+// to onnx.checker with full_check. Throws ExportError: invalid_program with the checker's message
+// when the check fails, unsupported when this build has no checker.
 void check_file(const std::filesystem::path& path);
 
 }  // namespace onnx_native

@@ -1,5 +1,5 @@
-// The one exception type: onnx_native::ExportError, with a kind and a message that says where in
-// the program something is and what to do about it.
+// onnx_native::ExportError, the only exception type of the API. It carries the kind of error, its
+// cause, the location in the user's program and a hint.
 #pragma once
 
 #include "base/error.h"

@@ -1,4 +1,4 @@
-// Exports a program to ONNX: from a file here, from a torch::jit::Module in onnx_native/jit.h.
+// Exports a program file to ONNX. onnx_native/jit.h exports a torch::jit::Module.
 #pragma once
 
 #include <cstdint>
@@ -13,46 +13,50 @@
 
 namespace onnx_native {
 
-// Reads an argument as the command line takes it. Throws ExportError(invalid_argument).
-//   x:float32[batch,3,224,224]      a tensor; without brackets its rank is not known
-//   n:int64[]                       a number that stays an input
+// Parses an input spec in the syntax of the command line; sizes are element counts or symbol names.
+//   x:float32[batch,3,224,224]      a tensor; without brackets its rank is unknown
+//   n:int64[]                       a number that remains an input of the model
 //   n:3  on:true  m:none  s:'mean'  constants
 //   xs:[float32[n,2], int64[n]]     a list; (...) a tuple; {image: float32[3,h,w]} a dict
+// Throws ExportError(invalid_argument) on a syntax error or an unknown dtype.
 InputSpec parse_input(std::string_view text);
 
-// Which updates of buffers and inputs become part of the model: a buffer as an input of its name
-// and an output `<name>_out`, an input as an output.
+// Selects the buffers and inputs whose updates become part of the model. A buffer becomes an input
+// of the same name and an output `<name>_out`; an input gets an output `<name>_out`. A name of a
+// tensor that the program does not update is an invalid_argument error.
 struct StateOptions {
-  bool all = false;
-  std::vector<std::string> names;  // of buffers and inputs
+  bool all = false;                // select every updated buffer and input
+  std::vector<std::string> names;  // buffers and inputs to select
 };
 
-// Which modules become functions of the model, local to it: calls of one structure share a body.
-// Compiled regions always are.
+// Selects modules whose calls become model-local functions; calls with the same structure share
+// one function. Compiled regions (torch.compiler.nested_compile_region) always become functions.
 struct FunctionOptions {
-  bool all = false;
+  bool all = false;                  // select every module
   std::vector<std::string> classes;  // "package.module.Class" or "Class"
 };
 
+// Options of an export; the defaults suit most programs.
 struct ExportOptions {
-  int64_t opset = 20;
-  bool optimize = true;
-  // The inputs of a TorchScript program, in order, and the method to export. A `.pt2` file has its
-  // own inputs.
+  int64_t opset = 20;    // 12 or newer; an unsupported opset is an invalid_argument error
+  bool optimize = true;  // run the optimization passes
+  // The inputs of a TorchScript program, in order, and the method to export. A `.pt2` file records
+  // its own inputs; giving `inputs` for one is an invalid_argument error.
   std::vector<InputSpec> inputs;
   std::string method = "forward";
-  // New names for the first inputs and outputs; empty keeps the program's.
+  // New names for the first inputs and outputs, in order; the others keep the program's names.
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
   StateOptions state;
   FunctionOptions functions;
 };
 
-// The program in a file of torch.export.save (`.pt2`) or torch.jit.save; its content tells which.
-// Weights of a `.pt2` file are not read before the model is saved: it must stay as it is until
-// then. Throws ExportError: io when it cannot be opened, invalid_program when it holds no program
-// or is damaged, unsupported_operator with all operators that have no lowering, unsupported where
-// ONNX cannot express something.
+// Exports a file written by torch.export.save (`.pt2`) or torch.jit.save; the content decides the
+// format. The weights of a `.pt2` file are read when the model is saved, so the file must not be
+// modified before then. Throws ExportError: io when the file cannot be opened, invalid_program when
+// it is damaged or holds no program, invalid_argument when `options` do not fit the program,
+// unsupported_operator with every operator that has no lowering, unsupported when ONNX cannot
+// express the program.
 Program export_file(const std::filesystem::path& path, const ExportOptions& options = {});
 
 }  // namespace onnx_native

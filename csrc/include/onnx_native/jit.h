@@ -1,4 +1,4 @@
-// Exports torch::jit::Modules, scripted or traced.
+// Exports a scripted or traced torch::jit::Module.
 #pragma once
 
 #include <vector>
@@ -14,16 +14,17 @@ struct Module;
 
 namespace onnx_native {
 
-// The module's method for inputs such as `options.inputs` says, one for each argument of the method
-// (trailing ones with defaults may be missing). An argument that is a number takes a spec of its
-// dtype without sizes: "n:int64[]". Weights are shared with the module, which may be destroyed but
-// must not be changed before the model is saved. Call eval() before, if operators are not to be in
-// training mode. Throws ExportError: invalid_argument when the inputs do not fit the method, and
-// what export_file throws.
+// Exports the method `options.method`. `options.inputs` has one spec per argument of the method;
+// trailing arguments with defaults may be omitted. The spec of a number has a dtype and no sizes:
+// "n:int64[]". Call eval() first to export operators in inference mode. The Program shares the
+// module's weights: the module may be destroyed, and Program::save writes the values that the
+// weights have then, or throws if the model depends on the old ones. Throws ExportError:
+// invalid_argument when the inputs do not fit the method, and the errors of export_file.
 Program export_module(const torch::jit::Module& module, const ExportOptions& options = {});
 
-// Specs of the dtypes and fixed sizes of example tensors. Replace sizes by Dim::symbol("batch")
-// where they may vary.
+// Returns unnamed input specs with the dtypes and fixed sizes of the example tensors. Replace a
+// size with Dim::symbol("batch") to make it dynamic. Throws ExportError(unsupported) for a dtype
+// that ONNX does not have.
 std::vector<InputSpec> inputs_like(const std::vector<at::Tensor>& examples);
 
 }  // namespace onnx_native

@@ -1,4 +1,4 @@
-// An exported program: an ONNX model that can be looked at, checked and saved.
+// An exported program: an ONNX model to inspect, check and save.
 #pragma once
 
 #include <cstddef>
@@ -16,61 +16,69 @@
 
 namespace onnx_native {
 
-// An input or output of the model. Sizes are numbers or expressions of named ones.
+// An input or output of the model. A size is an element count or an expression of symbols.
 struct TensorInfo {
   std::string name;
   DType dtype = DType::undefined;
-  std::optional<Shape> shape;  // nullopt: rank not known
+  std::optional<Shape> shape;  // nullopt: the rank is unknown
 };
 
 // A buffer or input whose update is part of the model.
 struct StateTensor {
-  std::string target;                 // its name in the program
-  std::optional<TensorData> initial;  // of a buffer; lives as long as the Program
-  size_t input = 0;                   // its places among the model's inputs and outputs
-  size_t output = 0;
+  std::string target;                 // name in the program
+  std::optional<TensorData> initial;  // a buffer's initial value; valid while the Program lives
+  size_t input = 0;                   // index into Program::inputs()
+  size_t output = 0;                  // index into Program::outputs()
 };
 
+// Options of Program::save.
 struct SaveOptions {
-  // Weights in `<file>.data` beside the model (true), inside it (false), or outside when the model
-  // would pass 1.5 GiB (nullopt).
+  // True stores the weights in `<file>.data` beside the model, false stores them in the model, and
+  // nullopt stores them outside if they exceed 1.5 GiB.
   std::optional<bool> external_data;
-  // Whether nodes say which module and source line they come from.
+  // Records the module and source line of each node.
   bool metadata = true;
-  // Called with the bytes written so far and the total; may be empty.
+  // Called with the number of bytes written so far and in total; may be empty.
   std::function<void(int64_t, int64_t)> progress;
 };
 
 struct ProgramContents;
 
-// Owns the model and keeps its weights alive, which are not copied: they are the tensors of the
-// module, or parts of the mapped file. Movable. Functions throw ExportError.
+// Owns the model and keeps its weights alive. The weights are not copied: they alias the tensors of
+// the module or the mapped `.pt2` file. Movable. Member functions report errors as ExportError.
 class Program {
  public:
-  explicit Program(std::unique_ptr<ProgramContents> contents);
+  explicit Program(std::unique_ptr<ProgramContents> contents);  // internal to onnx_native
   Program(Program&&) noexcept;
   Program& operator=(Program&&) noexcept;
   ~Program();
 
+  // The version of the ONNX operator set that the model uses.
   int64_t opset() const;
-  // The user's inputs and outputs, then those of state.
+  // The user's inputs and outputs in the program's order, then those of state tensors.
   std::vector<TensorInfo> inputs() const;
   std::vector<TensorInfo> outputs() const;
+  // The buffers and inputs selected by ExportOptions::state.
   const std::vector<StateTensor>& state() const;
-  // What the user should know: an update of a buffer that is not part of the model, for one.
+  // Messages for the user, for example that a buffer update is not part of the model.
   const std::vector<std::string>& warnings() const;
 
-  // Writes the model. The file, and the data file beside it, appear whole or not at all. Throws io.
+  // Writes the model atomically: the model file and its data file appear complete or not at all.
+  // Throws io on a write error, and invalid_argument when the model file would exceed 2 GiB or when
+  // a weight changed after the export in a way that invalidates the model. Otherwise writes the
+  // current values of the weights.
   void save(const std::filesystem::path& path, const SaveOptions& options = {}) const;
-  // The file's bytes with all weights inside. Throws invalid_argument when over 2 GiB.
+  // Returns the bytes of the model with all weights inside. `metadata` records the module and
+  // source line of each node. Throws invalid_argument like save().
   std::string serialize(bool metadata = true) const;
-  // Runs onnx's own checker with shape inference on the model, as onnx.checker does with
-  // full_check. Throws internal with what it says, unsupported when this build has no checker.
+  // Runs onnx's own checker on the model, including shape inference (full_check). Throws internal
+  // with the checker's message, unsupported when this build has no checker, and io when it cannot
+  // write the temporary file that the checker reads.
   void check() const;
-  // The model as ONNX text, big weights as their types.
+  // Returns the model as ONNX text; large weights appear as their types only.
   std::string text() const;
 
-  // For onnx_native's own rooms.
+  // Internal to onnx_native.
   const ProgramContents& contents() const { return *contents_; }
 
  private:

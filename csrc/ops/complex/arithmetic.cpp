@@ -1,4 +1,4 @@
-// Complex tensors: their parts, and arithmetic with them.
+// Arithmetic with complex tensors, and conversions between real and complex tensors.
 #include "ops/families.h"
 #include "ops/formulas/axes.h"
 #include "ops/formulas/complex.h"
@@ -9,7 +9,7 @@ namespace {
 
 using Arithmetic = Complex (*)(Builder&, const Complex&, const Complex&);
 
-// Argument i as pairs, or as what broadcasts with pairs where it is real.
+// Returns argument i as pairs; if it is real, shaped to broadcast against pairs.
 Value beside_pairs(const Call& call, size_t i, DType part) {
   Builder& b = call.builder();
   const Value value = argument_as(call, i, part);
@@ -20,8 +20,8 @@ bool is_tensor_of_pairs(const Call& call, size_t i) {
   return call.argument(i).as_value() && is_complex(call.argument(i));
 }
 
-// Of pairs, where that is the same as of complex numbers: x op y with x complex and y real, or with
-// both complex when `both`.
+// Applies `onnx_op` to the pairs directly, where that equals complex arithmetic: for complex x and
+// real y, or if `both`, for complex x and y. Returns nullopt for other arguments.
 std::optional<Value> on_pairs(const Call& call, std::string_view onnx_op, bool both) {
   if (!is_tensor_of_pairs(call, 0) || call.argument(1).get<std::complex<double>>())
     return std::nullopt;
@@ -87,9 +87,9 @@ void register_arithmetic(OpTable& ops) {
   }
 }
 
-// --- Between real and complex tensors.
+// --- Conversions between real and complex tensors.
 
-// `self` as of this dtype: a complex number cast to a real one loses its imaginary part.
+// Returns `self` cast to `dtype`; a cast from complex to a real number drops the imaginary part.
 Value converted(const Call& call, DType dtype) {
   Builder& b = call.builder();
   const Value self = call.tensor(0);
@@ -104,7 +104,7 @@ Value converted(const Call& call, DType dtype) {
                                  : b.cast(z.real, dtype);
 }
 
-// The same bytes: pairs become neighbours on the last axis, and neighbours pairs.
+// Reinterprets the bytes: a pair becomes two neighbors on the last axis, and vice versa.
 Value view_dtype(Builder& b, Value self, DType dtype, const Call& call) {
   const DType part = real_dtype(dtype);
   b.check(part == self->dtype, "a view of ", name(self->dtype), " parts as ", name(dtype));

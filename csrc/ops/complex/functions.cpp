@@ -1,4 +1,4 @@
-// Functions of complex numbers (Abramowitz and Stegun, chapter 4), and what is real of them.
+// Functions of complex numbers (Abramowitz and Stegun, chapter 4), including real-valued ones.
 #include <cmath>
 #include <numbers>
 
@@ -19,9 +19,9 @@ Complex plus(Builder& b, const Complex& z, double number) {
   return {b.Add(z.real, b.like(z.real, number)), z.imaginary};
 }
 
-// i * z
+// Returns i * z.
 Complex turned(Builder& b, const Complex& z) { return {b.Neg(z.imaginary), z.real}; }
-// -i * z
+// Returns -i * z.
 Complex turned_back(Builder& b, const Complex& z) { return {z.imaginary, b.Neg(z.real)}; }
 
 Value angle(Builder& b, const Complex& z) { return atan2(b, z.imaginary, z.real); }
@@ -98,7 +98,7 @@ Complex atanh(Builder& b, const Complex& z) {
 
 Complex atan(Builder& b, const Complex& z) { return turned_back(b, atanh(b, turned(b, z))); }
 
-// --- Others.
+// --- Other functions.
 
 // (expm1(x) cos y - 2 sin(y / 2)^2, exp(x) sin y)
 Complex expm1(Builder& b, const Complex& z) {
@@ -112,7 +112,7 @@ Complex sigmoid(Builder& b, const Complex& z) {
   return reciprocal(b, plus(b, exp(b, negated(b, z)), 1));
 }
 
-// z / |z|, and 0 for 0.
+// Returns z / |z|, or 0 if z is 0.
 Complex sgn(Builder& b, const Complex& z) {
   const Value length = absolute(b, z);
   return div(b, z, {b.where(b.Equal(length, b.like(length, 0)), b.like(length, 1), length)});
@@ -162,7 +162,7 @@ void def_functions(OpTable& ops) {
           [](Builder& b, Value self) { return b.Equal(part(b, self, true), b.like(self, 0)); });
 }
 
-// exp(exponent * log(base)); 0 to a power is 0, and 1 to the power of 0.
+// exp(exponent * log(base)). 0 to a nonzero power is 0; any base to the power 0 is 1.
 Complex power(Builder& b, const Complex& base, const Complex& exponent) {
   const Value zero = b.like(base.real, 0);
   const auto is_zero = [&](const Complex& z) {
@@ -179,7 +179,7 @@ Complex power(Builder& b, const Complex& base, const Complex& exponent) {
   return {chosen(result.real, 1), chosen(result.imaginary, 0)};
 }
 
-// By squaring.
+// Exponentiates by squaring; `exponent` must not be 0.
 Complex whole_power(Builder& b, Complex base, int64_t exponent) {
   Complex result;
   for (int64_t n = std::abs(exponent); n > 0; n /= 2) {
@@ -222,7 +222,7 @@ Value is_not_zero(Builder& b, Value pairs) {
   return b.Or(b.cast(z.real, DType::boolean), b.cast(z.imaginary, DType::boolean));
 }
 
-// The results of both parts together.
+// Defines an operator as `onnx_op` of its results for the real and the imaginary parts.
 void define_combined(OpTable& ops, std::string_view op, std::string_view onnx_op) {
   const Lowering& dense = dense_lowering(ops, op);
   const auto run = [dense, onnx_op](const Call& call) -> Results {

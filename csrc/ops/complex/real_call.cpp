@@ -63,7 +63,7 @@ ArgumentRole role_of(const Call& call, size_t i) {
 
 namespace {
 
-// One part of a number; of a tensor, see below.
+// Returns one part of a number; returns other arguments unchanged.
 aten::Argument number_part(const aten::Argument& argument, bool imaginary) {
   if (const auto* n = argument.get<std::complex<double>>())
     return imaginary ? n->imag() : n->real();

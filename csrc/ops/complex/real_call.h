@@ -1,4 +1,4 @@
-// Runs the lowerings for real tensors in calls with complex ones.
+// Runs lowerings for real tensors on calls that have complex tensors.
 #pragma once
 
 #include <deque>
@@ -10,7 +10,7 @@
 
 namespace onnx_native::ops {
 
-// A call with other arguments at the place of this one, for running a lowering for real tensors.
+// A copy of a call with other arguments, on which a lowering for real tensors can run.
 class RealCall {
  public:
   explicit RealCall(const Call& call) : call_(call), node_(call.node()) {}
@@ -18,12 +18,13 @@ class RealCall {
   RealCall& operator=(const RealCall&) = delete;
 
   aten::Node& node() { return node_; }
-  // Every tensor or literal of argument i, also in a list, becomes what `rewrite` makes of it.
+  // Replaces argument i, or each element if it is a list, by `rewrite` of it.
   void rewrite(size_t i, const std::function<aten::Argument(const aten::Argument&)>& rewrite);
-  // What stands for the program's value `original` in this call.
+  // Returns an argument that stands for `original` in this call, with the value and type of `by`.
   aten::Argument replaced(const aten::Value& original, Value by);
-  // The results' types become what `retype` makes of them.
+  // Replaces the type of each result by `retype` of it.
   void retype_results(const std::function<aten::Type(const aten::Type&)>& retype);
+  // Runs `lowering` on this call.
   Results run(const Lowering& lowering);
 
  private:
@@ -37,15 +38,17 @@ class RealCall {
 };
 using aten::ArgumentRole;
 
+// Returns the role of argument i in the operator's schema.
 ArgumentRole role_of(const Call& call, size_t i);
 
-// The entry for real tensors, for `op`'s entry for complex ones to run.
+// Returns the lowering of `op` for real tensors; throws ExportError(internal) if there is none.
 const Lowering& dense_lowering(const OpTable& ops, std::string_view op);
-// Runs the entry for real tensors on the real parts, then on the imaginary ones. Arguments that say
-// where elements are, or are counts, are the same for both.
+// Runs `dense` on the real parts and on the imaginary parts, and joins the complex results. Index
+// tensors and counts are the same in both runs.
 Results run_on_parts(const Call& call, const Lowering& dense);
+// Runs `dense` on the real or on the imaginary parts; those of real tensors are 0.
 Results run_on_part(const Call& call, const Lowering& dense, bool imaginary);
-// Runs the entry for real tensors on something real that is made of each complex tensor.
+// Runs `dense` with each complex tensor replaced by the real tensor `make(pairs)`.
 Results run_through(const Call& call, const Lowering& dense, Value (*make)(Builder&, Value pairs));
 
 }  // namespace onnx_native::ops

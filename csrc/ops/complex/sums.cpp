@@ -1,4 +1,4 @@
-// Sums and products of complex tensors' elements.
+// Sums and products of complex tensors.
 #include <bit>
 #include <functional>
 
@@ -9,14 +9,14 @@
 namespace onnx_native::ops {
 namespace {
 
-// One complex operand of a product: an argument, or an element of a list argument.
+// A complex operand of a product: an argument, or an element of a list argument.
 struct Operand {
   const aten::Value* value;
-  bool imaginary = false;  // which part stands for it in a run
+  bool imaginary = false;
 };
 
-// An operator that is linear in each of its tensor arguments: the sum of its runs on all choices of
-// parts, each with i to the power of how many are imaginary. The first argument may be conjugated.
+// Runs an operator that is linear in each tensor argument on all choices of parts, and adds up the
+// results, each times i per imaginary part. `conjugate` conjugates the first argument.
 Complex expanded(const Call& call, const Lowering& dense, const aten::Node& node, bool conjugate) {
   Builder& b = call.builder();
   std::vector<Operand> operands;
@@ -63,8 +63,8 @@ void def_product(OpTable& ops, std::string_view op, std::string_view dense_op,
            .parameters = dense.parameters});
 }
 
-// beta * self + alpha * (argument 1 times argument 2), by the entry for the product alone; the
-// products of a batch may be added up.
+// Defines beta * self + alpha * (argument 1 times argument 2) by the real lowering of `product`.
+// With `sums_batch`, the products of the batch are added up.
 void def_sum_with_product(OpTable& ops, std::string_view op, std::string_view product,
                           bool sums_batch = false) {
   const Lowering& dense = dense_lowering(ops, product);
@@ -88,7 +88,7 @@ void def_sum_with_product(OpTable& ops, std::string_view op, std::string_view pr
   ops.def(op, Key::complex, lowering);
 }
 
-// The bias is added to the product, not multiplied.
+// Expands the product without the bias, which is added to it.
 Value linear(Builder& b, const Call& call, const Lowering& dense) {
   aten::Node node = call.node();
   node.arguments[2] = {};
@@ -97,7 +97,7 @@ Value linear(Builder& b, const Call& call, const Lowering& dense) {
       b, call.is_none(2) ? product : add(b, product, complex_argument(call, 2, part_dtype(call))));
 }
 
-// The product along an axis of constant size, halves by halves.
+// Returns the product along an axis of constant size, by multiplying its halves repeatedly.
 Complex product_over(Builder& b, Complex z, int64_t axis) {
   const auto size = z.real->known_shape().at(axis).constant();
   b.check(size.has_value(), "a product of complex numbers along a dimension whose size changes");
@@ -136,7 +136,7 @@ Complex self_of(Builder& b, const Call& call) {
   return {z.real, imaginary_part(b, z)};
 }
 
-// A `dtype` that is real: the elements' real parts are converted first.
+// Returns true if the call has a real `dtype`, which drops the imaginary parts before the sum.
 bool wants_real(const Call& call) {
   const int at = call.node().schema->index("dtype");
   const auto* dtype =

@@ -1,5 +1,5 @@
-// Rearranging complex tensors, by the entries for real ones: run on pairs where the arguments can
-// say so, else on the real and the imaginary parts.
+// Rearranges complex tensors with the lowerings for real ones: on pairs if the arguments can
+// express it, else on the real and imaginary parts separately.
 #include <algorithm>
 #include <functional>
 #include <numbers>
@@ -20,9 +20,9 @@ void define(OpTable& ops, std::string_view op,
            .parameters = dense.parameters});
 }
 
-// --- On pairs: axes are counted without the last one, sizes get one more.
+// --- On pairs: axes do not count the last axis of pairs, and sizes get an extra element for it.
 
-// The call's complex tensors.
+// Returns the call's complex tensors as pairs.
 Values all_pairs(const Call& call) {
   Values pairs;
   const std::function<void(const aten::Argument&)> visit = [&](const aten::Argument& argument) {
@@ -78,14 +78,14 @@ Results run_on_pairs(const Call& call, const Lowering& dense) {
   return real.run(dense);
 }
 
-// New tensors of real numbers.
+// Creates a tensor of real numbers; if the result is complex, its imaginary part is 0.
 Results run_real(const Call& call, const Lowering& dense) {
   const Value value = run_on_part(call, dense, false).at(0).value;
   if (!is_complex(call.result_type(0).dtype)) return {value};
   return {join(call.builder(), {value})};
 }
 
-// Of variance 1: each part has a half of it.
+// Complex normal numbers have variance 1, so each part has variance 1/2.
 Results run_normal(const Call& call, const Lowering& dense) {
   if (!is_complex(call.result_type(0).dtype)) return run_on_part(call, dense, false);
   const Value pairs = run_on_parts(call, dense).at(0).value;

@@ -7,7 +7,7 @@ namespace {
 
 bool takes_part(std::string_view kind) { return kind == "Value" || kind == "Value?"; }
 
-// Where a tensor lives and how its memory is laid out means nothing in ONNX.
+// Returns true if the argument only affects device placement or memory layout.
 bool is_placement(const aten::SchemaArgument& argument) {
   switch (argument.type.kind) {
     case aten::TypeKind::device:
@@ -21,7 +21,7 @@ bool is_placement(const aten::SchemaArgument& argument) {
   }
 }
 
-// Whether an argument that a lowering does not read has a value that asks for nothing.
+// Returns true if an argument that the lowering does not read has a value without effect.
 bool asks_for_nothing(const aten::Argument& argument) {
   if (argument.is_none()) return true;
   if (const auto* flag = argument.get<bool>()) return !*flag;

@@ -1,27 +1,27 @@
-// Turns a lambda into a lowering: its parameter list is the access to the call's arguments.
+// Turns a lambda into a lowering: the lambda's parameters declare how to read the arguments.
 //
-// Parameters follow the ATen schema in order (types below); trailing ones may be left out where
-// they have no meaning in ONNX (device, layout, memory_format, generator, pin_memory ...) or where
-// their default is the only value supported: any other value is then an error.
+// Parameters follow the ATen schema in order, with the types below. Trailing parameters may be
+// omitted if they have no meaning in ONNX (device, layout, memory_format, generator, pin_memory
+// ...) or if only their default is supported; any other value is then an error.
 //
 //   schema type            parameter
-//   Tensor, Scalar         Value: a number becomes a 0-d tensor and takes part in promotion as one
+//   Tensor, Scalar         Value: a number becomes a 0-d tensor and promotes as a number
 //   Tensor?                std::optional<Value>
 //   Tensor[], Tensor?[]    Values, std::vector<std::optional<Value>>
-//   int, SymInt            int64_t (must be constant, of 32 bits), or Dim
-//   int[], SymInt[]        Ints (must be constant, of 32 bits), or Shape
-//   float, Scalar          Number: known, or computed by the model
+//   int, SymInt            int64_t (a constant that fits in 32 bits), or Dim
+//   int[], SymInt[]        Ints (constants that fit in 32 bits), or Shape
+//   float, Scalar          Number: a constant, or computed by the model
 //                          double, Scalar: must be constant
 //   float[], Scalar[]      std::vector<Number>
 //                          std::vector<double>, std::vector<Scalar>: must be constant
 //   bool, bool[]           bool, std::vector<bool>
 //   str                    std::string
 //   ScalarType             DType
-//   anything               Ignored
+//   any type               Ignored
 //   sub-graph              const aten::Graph&
 //
-// std::optional<T> takes T?. A last parameter `const Call&` gives the call itself. Results: Value,
-// Dim, Values (a list, or several returns), std::array<Value, N>, or Results.
+// std::optional<T> binds to T?. A final `const Call&` parameter receives the call itself. Results:
+// Value, Dim, Values (a list or several returns), std::array<Value, N>, or Results.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@
 
 namespace onnx_native::ops {
 
-// Stands for an argument that a lowering has no use for.
+// The parameter type for an argument that the lowering does not use.
 struct Ignored {};
 
 namespace binder {
@@ -92,7 +92,7 @@ Results results(const std::array<Value, N>& values) {
 }
 inline Results results(Results r) { return r; }
 
-// What kind of parameter this is, for the test that compares bindings with schemas.
+// Returns the name of the parameter's kind. A test compares these names with the schemas.
 template <class T>
 constexpr std::string_view kind_name() {
   using U = std::remove_cvref_t<T>;
@@ -183,29 +183,30 @@ constexpr bool ends_with_call() {
 
 }  // namespace binder
 
-// A type-erased lowering with the kinds of its parameters.
+// A type-erased lowering and the kinds of its parameters.
 struct Lowering {
   std::function<Results(const Call&)> run;
   std::vector<std::string_view> parameters;
 };
 
-// Promotes arguments [0, parameters) of the call that are tensors or numbers standing for tensors.
-// Returns the tensors by argument index.
+// The promoted tensors among arguments [0, parameters) of a call. Numbers bound to a Value
+// parameter take part in the promotion.
 class Promoted {
  public:
   Promoted(const Call& call, Promote rule, const std::vector<std::string_view>& parameters);
-  // The promoted tensor of argument i; nullptr when it takes no part.
+  // Returns the promoted tensor of argument i; nullptr if the argument is not promoted.
   Value operator[](size_t i) const { return i < values_.size() ? values_[i] : nullptr; }
 
  private:
   std::vector<Value> values_;
 };
 
-// Throws unsupported when an argument past the lowering's parameters has a value that would matter.
+// Throws ExportError(unsupported) if an argument after the lowering's parameters has a value that
+// affects the result.
 void check_unread_arguments(const Call& call, size_t parameters);
 
-// The callable behind a Lowering: reads the arguments that the lambda names, calls it, and collects
-// its results.
+// The callable behind a Lowering: reads the arguments that the lambda declares, calls the lambda
+// and collects its results.
 template <class F, class Parameters>
 class Bound;
 

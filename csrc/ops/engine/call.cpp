@@ -7,8 +7,8 @@
 namespace onnx_native::ops {
 namespace {
 
-// Whether `list`, of an argument like `int[2]`, has another number of elements, and not none where
-// none is the default. `int[1]` takes any number.
+// Returns true if `list` does not match a fixed-size argument such as `int[2]`. An empty list is
+// valid if it is the default. `int[1]` accepts any length.
 bool has_wrong_size(const aten::Node& node, size_t i, const aten::Argument::List& list) {
   if (!node.schema || i >= node.schema->arguments.size()) return false;
   const int fixed = node.schema->arguments[i].type.fixed_size;
@@ -17,7 +17,7 @@ bool has_wrong_size(const aten::Node& node, size_t i, const aten::Argument::List
   return !list.empty() || !by_default || !by_default->empty();
 }
 
-// A number of the program as a tensor without a dtype: its floats are of the default dtype.
+// Returns true if `v` is a Python float that the model holds in a dtype other than the default one.
 bool is_wide_float(const aten::Value& v, DType dtype) {
   return v.type.kind == aten::Type::Kind::sym_float && is_floating(dtype) &&
          dtype != default_dtype();
@@ -130,7 +130,7 @@ Shape Call::shape(size_t i) const {
     for (const auto& element : *list) shape.push_back(as_dim(i, element));
     return shape;
   }
-  // One number stands for a list of one, or of the schema's fixed size.
+  // A single number stands for a list of one element, or of the schema's fixed size.
   size_t count = 1;
   if (node_.schema && i < node_.schema->arguments.size())
     count = std::max(1, node_.schema->arguments[i].type.fixed_size);

@@ -1,4 +1,4 @@
-// One ATen call being lowered: its arguments, as lowerings ask for them.
+// One ATen call that is being lowered, with typed access to its arguments.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ using aten::default_dtype;
 
 class Lowerer;
 
-// What became of one ATen value: a tensor (also a computed number, 0-d), or a symbolic integer.
+// The lowered form of one ATen value: a tensor (0-d for a computed number) or a symbolic integer.
 struct Lowered {
   Value value = nullptr;
   std::optional<Dim> dim;
@@ -34,23 +34,24 @@ struct Lowered {
 using Results = CheckedVector<Lowered>;
 using Environment = std::unordered_map<const aten::Value*, Lowered>;
 
-// How the tensor arguments of an operator come to one dtype before its lambda runs.
+// The promotion that brings the tensor arguments to one dtype before the lambda runs.
 enum class Promote {
-  none,          // arguments come as they are
-  standard,      // all to torch.result_type of the arguments
-  int_to_float,  // as standard; integers and bool become the default dtype
-  integer,       // as standard; bool becomes int64
-  first,         // Scalars and later tensors to the first tensor's dtype
+  none,          // arguments stay as they are
+  standard,      // all become torch.result_type of the arguments
+  int_to_float,  // like standard; integers and bool become the default dtype
+  integer,       // like standard; bool becomes int64
+  first,         // numbers and later tensors take the first tensor's dtype
 };
 
-// Arguments are read by index in schema order. The readers fill in defaults, so every argument is
-// there. Throws ExportError(unsupported) when an argument is not what the lowering asks for.
+// Reads arguments by index in schema order. The readers fill in defaults, so every argument is
+// present. Throws ExportError(unsupported) if an argument has a type or value that the lowering
+// rejects.
 class Call {
  public:
   Call(Lowerer& lowerer, Builder& builder, const aten::Node& node, const Environment& environment)
       : lowerer_(lowerer), builder_(builder), node_(node), environment_(environment) {}
 
-  // Another call at this call's place, for a lowering that runs another one.
+  // Returns a call of another node at the same location, for a lowering that delegates to it.
   Call with(const aten::Node& node, const Environment& environment) const {
     return Call(lowerer_, builder_, node, environment);
   }
@@ -61,22 +62,23 @@ class Call {
   size_t size() const { return node_.arguments.size(); }
   const aten::Argument& argument(size_t i) const;
   std::string_view argument_name(size_t i) const;
-  // What the reader recorded of a result.
+  // Returns the type that the reader recorded for result i.
   const aten::Type& result_type(size_t i) const { return node_.outputs.at(i)->type; }
   const Lowered& lowered(const aten::Value* value) const;
 
   bool is_none(size_t i) const;
-  // A tensor; numbers (literal or symbolic) become 0-d tensors of `number_dtype`, or of their own
-  // kind when it is undefined.
+  // Returns a tensor. A literal or symbolic number becomes a 0-d tensor of `number_dtype`, or of
+  // its own dtype if `number_dtype` is undefined.
   Value tensor(size_t i, DType number_dtype = DType::undefined) const;
   std::vector<std::optional<Value>> optional_tensors(size_t i) const;
   Values tensors(size_t i) const;
-  // Of 32 bits, so that lowerings can compute with them; a Dim may be any number.
+  // Returns a constant that fits in 32 bits, so lowerings can compute with it. A Dim has no such
+  // limit.
   int64_t integer(size_t i) const;
   Dim dim(size_t i) const;
   Ints integers(size_t i) const;
   Shape shape(size_t i) const;
-  // A number; one that the model computes stays so.
+  // Returns a number that is a constant or computed by the model.
   Number any_number(size_t i) const;
   std::vector<Number> any_numbers(size_t i) const;
   double number(size_t i) const;
@@ -87,14 +89,14 @@ class Call {
   std::vector<Scalar> scalars(size_t i) const;
   std::string string(size_t i) const;
   DType dtype(size_t i) const;
-  // The elements of a list of tensors and numbers, as they are.
+  // Returns the elements of a list of tensors and numbers without conversion.
   Results elements(size_t i) const;
   const aten::Graph& body(size_t i) const;
-  // Lowers a sub-graph at the Builder's current place, with these for its inputs; gives what its
-  // outputs became.
+  // Lowers a sub-graph inline at the Builder's current position, with `arguments` as its inputs.
+  // Returns the lowered outputs.
   Results inline_body(const aten::Graph& body, const Results& arguments) const;
 
-  // torch.result_type of the given arguments (tensors, and numbers that stand for tensors).
+  // Returns torch.result_type of these arguments (tensors and numbers).
   DType result_type_of(const std::vector<size_t>& arguments) const;
 
  private:
@@ -110,8 +112,8 @@ class Call {
   const Environment& environment_;
 };
 
-// The dtype to compute in after integers and bool become floats: `dtype` itself when floating or
-// complex, else the default dtype.
+// Returns the floating-point dtype to compute in: `dtype` itself if it is floating or complex, else
+// the default dtype.
 DType float_dtype(DType dtype);
 
 }  // namespace onnx_native::ops

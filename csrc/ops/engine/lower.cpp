@@ -16,8 +16,8 @@
 namespace onnx_native::ops {
 namespace {
 
-// Whether `node` is arithmetic whose result has a name that none of its operands mentions: readers
-// name so what they cannot express (3 * round(s0 / 2)).
+// Returns true if `node` is arithmetic whose result is a symbol that no operand mentions. Readers
+// create such symbols for expressions that Dim cannot represent (3 * round(s0 / 2)).
 bool names_its_result(const aten::Node& node) {
   const Dim& result = *node.outputs[0]->type.dim;
   if (!node.op.starts_with("python::") || !result.is_symbol()) return false;
@@ -30,8 +30,8 @@ bool names_its_result(const aten::Node& node) {
   });
 }
 
-// A sym_int whose expression is known needs no node: the Builder computes it from sizes when
-// somebody asks. What is read from a tensor is known to nobody before.
+// Returns true if the outputs are sym_ints with known expressions. They need no node: the Builder
+// computes them from sizes on demand. A value read from a tensor is not known in advance.
 bool is_known_size(const aten::Node& node) {
   if (node.op == "aten::item" || node.op == "aten::_local_scalar_dense" ||
       node.op.starts_with("higher_order::")) {
@@ -71,7 +71,7 @@ TensorData lowered_data(const TensorData& data) {
 
 Key key_of(const aten::Node& node) {
   Key key = Key::dense;
-  if (!node.schema) return key;  // control flow only hands its tensors on
+  if (!node.schema) return key;  // control flow only passes its tensors on
   auto visit = [&](const aten::Value* value) {
     if (value->type.quantized) key = Key::quantized;
     if (key == Key::dense && value->type.is_tensor() && is_complex(value->type.dtype))
@@ -160,7 +160,7 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   const aten::Type expected = pairs ? lowered_type(recorded) : recorded;
   if (expected.kind == aten::Type::Kind::sym_int) {
     if (!expected.dim) return;
-    // The program's name for a size that the model computes.
+    // The program names a size that the model computes: bind its symbol.
     if (result.value) {
       builder_.bind(*expected.dim, result.value);
     } else if (result.dim && !(*result.dim == *expected.dim)) {
@@ -172,7 +172,7 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   if (!expected.is_tensor()) return;
   if (!result.value) fail(ErrorKind::internal, "result ", i, " is not a tensor");
   Value value = result.value;
-  // torch.onnx.ops.symbolic has uint8 for 4-bit integers, which torch lacks.
+  // torch.onnx.ops.symbolic uses uint8 for ONNX's 4-bit integers.
   const bool stands_for_it = node.op.starts_with("onnx_symbolic::") && item_size(value->dtype) == 0;
   if (expected.dtype != DType::undefined && value->dtype != expected.dtype && !stands_for_it)
     fail(ErrorKind::internal, "result ", i, " is ", name(value->dtype), " where the program has ",
@@ -188,7 +188,7 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
 
 namespace {
 
-// The divisions, remainders, extrema and broadcasts that the model computes for a size.
+// Counts the operations other than sums and products (division, remainder, min, max, broadcast).
 int64_t count_operations(const Dim& size) {
   int64_t count = 0;
   for (const Dim::Term& term : size.terms()) {
@@ -204,7 +204,8 @@ int64_t count_operations(const Dim& size) {
 
 bool Lowerer::is_better(const Dim& computed, const Dim& recorded) const {
   if (distrusts_record_) return true;
-  // More would cost nodes, and sizes below those of the capture seldom mean anything there.
+  // A costlier expression adds nodes, and it usually differs only at sizes that are too small to
+  // matter.
   const bool is_cheap =
       recorded.is_constant() || count_operations(computed) <= count_operations(recorded) + 1;
   return is_cheap && computed.as_captured() == recorded.as_captured();
@@ -220,8 +221,8 @@ void Lowerer::check_sizes(const Shape& recorded, Value value, size_t i) const {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     Dim& dim = shape[axis];
     const Dim& known = recorded[axis];
-    // A constant is what inference proved; else the program's own name for the size, unless it
-    // holds at fewer sizes.
+    // Keep a constant that inference proved. Otherwise use the recorded expression, unless the
+    // computed one is better.
     if (dim == known || is_better(dim, known)) continue;
     if (dim.is_constant() && known.is_constant()) differs();
     if (!dim.is_constant()) dim = known;
@@ -231,7 +232,7 @@ void Lowerer::check_sizes(const Shape& recorded, Value value, size_t i) const {
 
 namespace {
 
-// Runs `work` on a node and adds the node to its errors.
+// Runs `work` on a node and adds the node to any error.
 template <class Work>
 auto located(const aten::Node& node, const Work& work) {
   const auto wrong = [&node](const char* cause) {
@@ -242,11 +243,11 @@ auto located(const aten::Node& node, const Work& work) {
   } catch (ExportError& error) {
     aten::add_place(error, node);
     throw;
-  } catch (const std::out_of_range&) {  // of an element that is not there
+  } catch (const std::out_of_range&) {  // an element that does not exist
     throw wrong("inconsistent arguments");
   } catch (const std::bad_optional_access&) {  // an argument that is None
     throw wrong("inconsistent arguments");
-  } catch (const std::length_error&) {  // of a vector with as many elements as a number says
+  } catch (const std::length_error&) {  // a vector whose length comes from the program
     throw wrong("a tensor larger than memory");
   } catch (const std::bad_alloc&) {
     throw wrong("a tensor larger than memory");
@@ -257,8 +258,8 @@ auto located(const aten::Node& node, const Work& work) {
 
 namespace {
 
-// The default dtype that a recorded result shows: it is floating, and no argument says so. A
-// program may be exported under another default than it was captured under.
+// Returns the default dtype of the capture: the dtype of a floating-point result that no argument
+// determines. The default at export may be different.
 DType default_dtype_of(const aten::Node& node) {
   if (!node.schema || node.outputs.empty() || !node.outputs[0]->type.is_tensor())
     return default_dtype();
@@ -289,8 +290,8 @@ Results Lowerer::run(const aten::Node& node) {
 
 namespace {
 
-// The arguments of a call with the constants that the program was captured with, in place of sizes
-// that the model computes: as long as this lives.
+// Replaces the symbolic sizes of a call's arguments by the constants of the capture, from apply()
+// until destruction.
 class CapturedArguments {
  public:
   CapturedArguments(const aten::Node& node, Environment& environment) {
@@ -308,7 +309,7 @@ class CapturedArguments {
   CapturedArguments(const CapturedArguments&) = delete;
   CapturedArguments& operator=(const CapturedArguments&) = delete;
   ~CapturedArguments() {
-    std::ranges::reverse(numbers_);  // an argument may be there twice
+    std::ranges::reverse(numbers_);  // an argument may occur twice
     std::ranges::reverse(shapes_);
     if (is_applied_) swap();
   }
@@ -320,7 +321,7 @@ class CapturedArguments {
   }
 
  private:
-  // The constant, if the size is not one already.
+  // Returns the captured constant of a size that is not constant; else nullopt.
   static std::optional<int64_t> changing(const Dim& size) {
     return size.is_constant() ? std::nullopt : size.as_captured().constant();
   }
@@ -377,7 +378,8 @@ Results Lowerer::run_at_all_sizes(const aten::Node& node) {
     builder_.graph().erase(builder_.graph().nodes.back());
   captured.apply();
   builder_.scoped([&] { results = run(node); });
-  // torch may record parts that keep the dimension where its size changes.
+  // torch may record results that keep a dimension of dynamic size; then the first error is the
+  // right one.
   if (refusal && !has_recorded_ranks(node, results)) std::rethrow_exception(refusal);
   return results;
 }
@@ -423,7 +425,7 @@ Results Call::inline_body(const aten::Graph& body, const Results& arguments) con
 
 void Lowerer::bind_input(const aten::Value& input, Lowered argument) {
   const aten::Type& type = input.type;
-  // A sub-graph has its own name for a number that it is given.
+  // A sub-graph has its own symbol for an integer input.
   if (type.kind == aten::Type::Kind::sym_int && type.dim && type.dim->is_symbol()) {
     bool same = argument.dim && *argument.dim == *type.dim;
     if (!same)

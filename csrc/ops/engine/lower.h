@@ -1,4 +1,4 @@
-// The driver: aten::Graph in, onnx::Model out, one call at a time.
+// The driver: lowers an aten::Graph into an onnx::Model, one call at a time.
 #pragma once
 
 #include <functional>
@@ -13,31 +13,31 @@
 
 namespace onnx_native::ops {
 
-// Lowerings from outside the op table, each made for one call. In a Python process, PyTorch itself
-// can give them.
+// Lowerings from outside the op table, created on demand. A Python process provides the user's and
+// PyTorch's own lowerings through this interface.
 class ForeignLowerings {
  public:
   virtual ~ForeignLowerings() = default;
-  // What the user wants in place of the table's entry; nullptr mostly. The lowering lives as long
-  // as this object.
+  // Returns the user's replacement for the table's entry, or nullptr if there is none. This object
+  // owns the lowering.
   virtual const Lowering* preferred(const aten::Node& node) = 0;
-  // For a call that the table has no entry for; nullptr where there is none either.
+  // Returns a lowering for a call without a table entry, or nullptr if there is none.
   virtual const Lowering* fallback(const aten::Node& node) = 0;
-  // The operators for which a fallback was found, and where.
+  // Returns the operators that used a fallback, each with the source of the fallback.
   virtual const std::map<std::string, std::string>& used() const = 0;
-  // Graphs whose locations and constants the model refers to.
+  // Returns the graphs that the model's locations and constants refer to.
   virtual std::vector<std::shared_ptr<aten::Graph>> take_graphs() = 0;
 };
 
-// Where the lowering of a call is looked up.
+// Finds the lowering of a call: the user's, then the table's, then an ONNX call, then a fallback.
 class Lowerings {
  public:
   explicit Lowerings(const OpTable& table, ForeignLowerings* foreign = nullptr)
       : table_(table), foreign_(foreign) {}
   const OpTable& table() const { return table_; }
-  // nullptr when there is none.
+  // Returns nullptr if there is none.
   const Lowering* find(const aten::Node& node) const;
-  // What the user wants for it, if anything.
+  // Returns the user's lowering of this call; nullptr if there is none.
   const Lowering* preferred(const aten::Node& node) const;
 
  private:
@@ -45,34 +45,33 @@ class Lowerings {
   ForeignLowerings* foreign_;
 };
 
-// Lowers ATen calls into a Builder's graph, one at a time: results' types are known before the next
-// call.
+// Lowers ATen calls into a Builder's graph, one at a time. The result types of a call are known
+// before the next call is lowered.
 class Lowerer {
  public:
   Lowerer(Builder& builder, Lowerings lowerings);
 
   Environment& environment() { return environment_; }
-  // Lowers one call; its results enter the environment. Checks results against the types that the
-  // reader recorded. Throws ExportError with the node, its arguments' types and the user's source
-  // line.
+  // Lowers one call and stores its results in the environment. Checks the results against the types
+  // that the reader recorded. Throws ExportError with the node, its argument types and the user's
+  // source line.
   void lower(const aten::Node& node);
-  // Lowers one call and gives its results, which do not enter the environment; errors as above.
+  // Lowers one call and returns its results without storing them; throws the same errors.
   Results results_of(const aten::Node& node);
-  // Lowers the nodes of a graph that its outputs need.
+  // Lowers the live nodes of a graph.
   void lower(const aten::Graph& graph);
-  // Lowers a sub-graph in place with these arguments for its inputs; returns what its outputs
-  // became.
+  // Lowers a sub-graph inline with `arguments` as its inputs; returns the lowered outputs.
   Results inline_body(const aten::Graph& body, const Results& arguments);
   Lowered lowered(const aten::Argument& argument);
 
  private:
   void bind_input(const aten::Value& input, Lowered argument);
   Results run(const aten::Node& node);
-  // Runs with the sizes that the model computes; again with the constants that the program records
-  // for them, where the lowering needs constants.
+  // Runs the lowering with symbolic sizes. If that fails, runs it again with the captured constants
+  // in place of the symbolic sizes.
   Results run_at_all_sizes(const aten::Node& node);
   Dim known_size(const aten::Node& node, const aten::Value& output);
-  // The size that the model computes holds where the recorded one may not.
+  // Returns true if the computed size may be valid where the recorded one is not, at little cost.
   bool is_better(const Dim& computed, const Dim& recorded) const;
   void check_result(const aten::Node& node, size_t i, Lowered& result);
   void check_sizes(const Shape& recorded, Value value, size_t i) const;
@@ -80,23 +79,23 @@ class Lowerer {
   Builder& builder_;
   Lowerings lowerings_;
   Environment environment_;
-  // The program has recorded a wrong size.
+  // Set once a recorded size proves unreliable; computed sizes then take precedence.
   bool distrusts_record_ = false;
 };
 
-// A complex tensor is a real one with a last axis of 2 in ONNX, its real and its imaginary part:
-// what becomes of recorded types and of constants. Others stay.
+// ONNX represents a complex tensor as a real one with a last axis of 2: the real and the imaginary
+// part. Maps a complex type or constant to that form; returns others unchanged.
 aten::Type lowered_type(const aten::Type& type);
 TensorData lowered_data(const TensorData& data);
 
-// The key that a call's arguments select.
+// Returns the dispatch key that the tensors of this call select.
 Key key_of(const aten::Node& node);
-// The calls of live nodes (sub-graphs included) without a lowering.
+// Returns the live calls without a lowering, including those in sub-graphs.
 std::vector<const aten::Node*> missing_operators(const aten::Graph& graph,
                                                  const Lowerings& lowerings);
-// Throws one ExportError(unsupported_operator) that lists the operators without a lowering.
+// Throws one ExportError(unsupported_operator) that lists the operators without a lowering, if any.
 void check_operators(const aten::Graph& graph, const Lowerings& lowerings);
-// The nodes that outputs need, in order. Updates of buffers and inputs are not part of the model.
+// Returns the nodes that the outputs depend on, in order. Ignores updates of buffers and inputs.
 std::vector<const aten::Node*> live_nodes(const aten::Graph& graph);
 
 }  // namespace onnx_native::ops

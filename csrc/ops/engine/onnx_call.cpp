@@ -17,7 +17,7 @@ constexpr std::string_view kNamespace = "onnx::";
 constexpr std::string_view kOpset = ".opset";
 constexpr int64_t kLastDType = 23;  // FLOAT4E2M1
 
-// The values of a list of literals.
+// Throws for an argument that does not describe an ONNX node.
 [[noreturn]] void wrong(const Call& call, size_t i) {
   fail(ErrorKind::invalid_program, "`", call.argument_name(i), "` does not describe an ONNX node");
 }
@@ -57,7 +57,7 @@ onnx::AttributeValue attribute(const Call& call, size_t i) {
   return items<int64_t>(call, i);
 }
 
-// ONNX has the same defaults.
+// Returns true if the argument has its default value. ONNX has the same defaults.
 bool is_default(const Call& call, size_t i) {
   const aten::Argument& argument = call.argument(i);
   const aten::Argument& other = aten::default_arguments(*call.node().schema)[i];
@@ -69,7 +69,7 @@ bool is_default(const Call& call, size_t i) {
          same(std::type_identity<std::string>());
 }
 
-// `declared` are the results' dtypes where the program gives them by ONNX's numbers.
+// Emits the node. `declared` holds the result dtypes if the program states them as ONNX numbers.
 Results emit(const Call& call, std::string_view op_type, std::string_view domain, Values inputs,
              std::vector<onnx::Attribute> attributes, const std::vector<DType>& declared = {}) {
   Builder& b = call.builder();
@@ -77,7 +77,7 @@ Results emit(const Call& call, std::string_view op_type, std::string_view domain
   const size_t count = call.node().outputs.size();
   Values values;
   if (domain.empty() && !onnx::find_schema(op_type, b.opset())) {
-    // An operator that ONNX does not have (yet): only the program knows its results.
+    // ONNX does not define this operator (yet): only the program knows its results.
     onnx::Node* node = b.graph().add_node(op_type, std::move(inputs), count, std::move(attributes));
     node->location = call.node().location;
     values = node->outputs;
@@ -97,7 +97,7 @@ void check_opset(const Builder& b, std::string_view op_type, int64_t version) {
           " on; the model has opset ", b.opset());
 }
 
-// Arguments are inputs, keywords are attributes.
+// Positional arguments become inputs, keyword arguments become attributes.
 Results onnx_call(const Call& call) {
   std::string_view op_type = call.node().op;
   op_type = op_type.substr(kNamespace.size(), op_type.find(kOpset) - kNamespace.size());
@@ -118,7 +118,7 @@ Results onnx_call(const Call& call) {
   return emit(call, op_type, "", std::move(inputs), std::move(attributes));
 }
 
-// The results' dtypes, as numbers of ONNX's.
+// Returns the result dtypes, which the program states as ONNX numbers.
 std::vector<DType> declared_dtypes(const Call& call, size_t i) {
   std::vector<DType> dtypes;
   const auto add = [&](const aten::Argument& argument) {
@@ -136,7 +136,7 @@ std::vector<DType> declared_dtypes(const Call& call, size_t i) {
   return dtypes;
 }
 
-// torch.onnx.ops.symbolic: its schema encodes the attributes as lists, by kind.
+// Lowers torch.onnx.ops.symbolic, whose schema encodes the attributes as one list per kind.
 Results symbolic_call(const Call& call) {
   enum : size_t {
     kInputs,
@@ -198,7 +198,7 @@ Results symbolic_call(const Call& call) {
                          declared_dtypes(call, kDTypes));
   const auto metadata_keys = items<std::string>(call, kMetadataKeys);
   const auto metadata_values = items<std::string>(call, kMetadataValues);
-  // Casts may have been put around the node.
+  // Casts may surround the node.
   const auto& nodes = call.builder().graph().nodes;
   onnx::Node* made = *std::find_if(nodes.rbegin(), nodes.rend(), [&](const onnx::Node* node) {
     return node->op_type == op_type && node->domain == domain;

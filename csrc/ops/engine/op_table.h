@@ -1,4 +1,4 @@
-// The op table: ATen operators to ONNX nodes, keyed like the dispatcher.
+// The op table: maps ATen operators to lowerings, with the dispatcher's names.
 #pragma once
 
 #include <string>
@@ -11,16 +11,15 @@
 
 namespace onnx_native::ops {
 
-// The second part of a key: which kind of argument takes the entry.
+// The dispatch key: the kind of tensors that an entry handles.
 enum class Key {
   dense,
-  quantized,  // some tensor argument is quantised
+  quantized,  // some tensor argument or result is quantized
   complex,    // some argument or result is complex
 };
 
-// Entries are found by operator name with overload ("aten::add.Tensor", never ".default"), then
-// key. An entry registered with `override_def` (the user's) wins over the native one. Defining a
-// key twice throws.
+// Finds entries by operator name with overload ("aten::add.Tensor", never ".default"), then by key.
+// An entry from `override_def` (the user's) takes precedence. Defining the same key twice throws.
 class OpTable {
  public:
   template <class F>
@@ -35,7 +34,7 @@ class OpTable {
   void def(std::string_view op, Key key, F lowering) {
     add(op, key, bind(Promote::none, std::move(lowering)));
   }
-  // The same lowering for several operators.
+  // Registers the same lowering for several operators.
   template <class F>
   void def(std::initializer_list<std::string_view> operators, Promote promote, const F& lowering) {
     for (auto op : operators) def(op, promote, lowering);
@@ -44,25 +43,25 @@ class OpTable {
   void def(std::initializer_list<std::string_view> operators, const F& lowering) {
     for (auto op : operators) def(op, Promote::none, lowering);
   }
-  // An ATen operator whose (promoted) tensors are just the ONNX operator's inputs.
+  // Registers an ATen operator whose (promoted) tensors are the ONNX operator's only inputs.
   void unary(std::string_view op, std::string_view onnx_op, Promote promote = Promote::none);
   void binary(std::string_view op, std::string_view onnx_op, Promote promote = Promote::standard);
-  // The first operator does what the second does, with the same schema; the second must be defined.
+  // Registers `op` with the lowering of `target`, which has the same schema and is already defined.
   void alias(std::string_view op, std::string_view target);
 
-  // What the user registered.
+  // Sets or replaces the user's lowering of an operator.
   void override_def(std::string op, Lowering lowering);
   void remove_override(std::string_view op);
 
-  // ONNX operators that the Builder composes of others where a runtime has no kernel.
+  // ONNX operators that the Builder composes from others when the runtime has no suitable kernel.
   void set_compositions(Compositions compositions) { compositions_ = std::move(compositions); }
   const Compositions& compositions() const { return compositions_; }
 
   void add(std::string_view op, Key key, Lowering lowering);
-  // nullptr when there is none. The user's entry serves every key; a key without an entry of its
-  // own falls back to dense, but complex does not.
+  // Returns nullptr if there is no entry. The user's entry handles every key. Key::quantized falls
+  // back to Key::dense; Key::complex does not.
   const Lowering* find(std::string_view op, Key key = Key::dense) const;
-  // All native entries in order of definition, for tests and documentation.
+  // Returns the keys of all native entries in order of definition, for tests and documentation.
   const std::vector<std::pair<std::string, Key>>& keys() const { return keys_; }
 
  private:
@@ -77,9 +76,9 @@ class OpTable {
   std::vector<std::pair<std::string, Key>> keys_;
 };
 
-// Every family's registration; the list in register_all.cpp calls them.
+// Registers every family; register_all.cpp holds the list.
 void register_all(OpTable& ops);
-// The process's table, filled once.
+// Returns the process-wide table, filled on first use.
 OpTable& op_table();
 
 }  // namespace onnx_native::ops

@@ -35,7 +35,7 @@ std::optional<Dim> number(const aten::Argument& argument, const Environment& env
   return lowered ? lowered->dim : std::nullopt;
 }
 
-// Of the tensor that the first argument is.
+// Returns the shape of the first argument, a tensor; nullptr if it is not known.
 const Shape* shape(const aten::Node& node, const Environment& environment) {
   const Lowered* lowered = known(node.arguments[0], environment);
   return lowered && lowered->value && lowered->value->shape ? &*lowered->value->shape : nullptr;

@@ -1,5 +1,5 @@
-// Calls that compute integers from sizes: what the model knows of them, beside what the program
-// records.
+// Calls that compute integers from sizes. Evaluates them from the sizes that the model knows,
+// independently of the recorded results.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,12 @@
 
 namespace onnx_native::ops {
 
-// The integer that arithmetic gives, or the size that a call asks a tensor for, computed from what
-// became of its operands; nullopt for other calls, and where an operand is not known.
+// Returns the result of integer arithmetic, or the size that a call reads from a tensor, computed
+// from the lowered operands. Returns nullopt for other calls and for unknown operands.
 std::optional<Dim> computed_size(const aten::Node& node, const Environment& environment);
 
-// The program may record a wrong result: torch joins two floor divisions into one, (n//2)//-3 into
-// n//-6, also where the second divisor is negative.
+// Returns true if the recorded result may be wrong: torch merges two floor divisions, (n//2)//-3
+// into n//-6, even if the second divisor is negative.
 bool may_be_misrecorded(const aten::Node& node, const Environment& environment);
 
 }  // namespace onnx_native::ops

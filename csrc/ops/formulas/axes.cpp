@@ -51,7 +51,7 @@ Value extreme_over(Builder& b, std::string_view onnx_op, Value x, const Ints& ax
   if (axes.empty()) return x;
   const Value extreme = reduced(b, onnx_op, x, axes, keepdim);
   if (!is_floating(x->dtype)) return extreme;
-  // ONNX Runtime passes NaN over.
+  // ONNX Runtime ignores NaN.
   const Value nan = b.reduce("ReduceMax", b.cast(b.IsNaN(x), DType::i32), axes, keepdim);
   return b.where(b.cast(nan, DType::boolean), b.like(x, std::numeric_limits<double>::quiet_NaN()),
                  extreme);
@@ -70,7 +70,7 @@ Value count_like(Builder& b, Value x, const Dim& count) {
 
 Value mean_over(Builder& b, Value x, const Ints& axes, bool keepdim) {
   if (count_over(x, axes).known_positive()) return reduced(b, "ReduceMean", x, axes, keepdim);
-  // ONNX Runtime's mean of nothing is 0; ATen's is NaN.
+  // ONNX Runtime's mean of no elements is 0; ATen's is NaN.
   return b.Div(sum_over(b, x, axes, keepdim), count_like(b, x, count_over(x, axes)));
 }
 

@@ -1,4 +1,4 @@
-// Reductions as ATen defines them: over some axes or all, of 0-d tensors too.
+// Reductions with ATen's semantics: over some axes or all, including of 0-d tensors.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,25 @@
 
 namespace onnx_native::ops {
 
-// The axes, none given or an empty list meaning all; of a 0-d tensor, none. Non-negative.
+// Returns the axes non-negative and in ascending order. No list or an empty one selects all axes; a
+// 0-d tensor has none.
 Ints axes_of(Value x, const std::optional<Ints>& dim);
-// b.reduce for axes from axes_of. Dtypes that the operator does not take are widened and cast back.
+// b.reduce over axes from axes_of. Widens bool and narrow integers, which the ONNX operator does
+// not support, to int32 and casts the result back.
 Value reduced(Builder& b, std::string_view onnx_op, Value x, const Ints& axes, bool keepdim);
-// Sum over the axes; the dtype stays.
+// Returns the sum over the axes in x's dtype.
 Value sum_over(Builder& b, Value x, const Ints& axes, bool keepdim);
-// Mean of floats; of no elements, NaN.
+// Returns the mean of a floating-point tensor; NaN for no elements.
 Value mean_over(Builder& b, Value x, const Ints& axes, bool keepdim);
-// Largest (or smallest) elements; NaN wins.
+// Returns the largest (or smallest) elements and propagates NaN.
 Value extreme_over(Builder& b, std::string_view onnx_op, Value x, const Ints& axes, bool keepdim);
-// The sizes of axes [begin, end), which count from the back where negative. Throws
-// ExportError(unsupported) when there are not as many.
+// Returns the sizes of axes [begin, end); negative bounds count from the end. Throws
+// ExportError(unsupported) if a bound is out of range or the rank is unknown.
 Shape part_of(const Shape& shape, int64_t begin, int64_t end = INT64_MAX);
 Shape part_of(Value x, int64_t begin, int64_t end = INT64_MAX);
-// How many elements the axes hold together.
+// Returns the product of the sizes of the axes.
 Dim count_over(Value x, const Ints& axes);
-// The count as a tensor of x's dtype.
+// Returns the count as a tensor of x's dtype.
 Value count_like(Builder& b, Value x, const Dim& count);
 
 }  // namespace onnx_native::ops

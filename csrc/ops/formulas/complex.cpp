@@ -7,7 +7,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// What `join` made a part of pairs from; nullptr when it did not.
+// Returns the tensor from which `join` made part i of the pairs; nullptr if `join` did not.
 Value joined_part(const onnx::Node& concat, size_t i) {
   const onnx::Node* made = concat.inputs[i]->producer;
   if (!made || made->op_type != "Unsqueeze") return nullptr;
@@ -92,7 +92,8 @@ Complex mul(Builder& b, const Complex& x, const Complex& y) {
           b.Add(b.Mul(x.real, y.imaginary), b.Mul(x.imaginary, y.real))};
 }
 
-// Both scaled by the divisor's longer part, so that squares neither overflow nor vanish.
+// Scales both operands by the divisor's larger part, so that squares neither overflow nor
+// underflow.
 Complex div(Builder& b, const Complex& x, const Complex& y) {
   if (!y.imaginary)
     return {b.Div(x.real, y.real), x.imaginary ? b.Div(x.imaginary, y.real) : nullptr};
@@ -121,7 +122,7 @@ Value conjugate(Builder& b, Value pairs) {
 
 Complex reciprocal(Builder& b, const Complex& z) { return div(b, {b.like(z.real, 1)}, z); }
 
-// Squares of float32 numbers fit float64.
+// Uses a wider dtype, in which the squares cannot overflow; hypot where there is none.
 Value absolute(Builder& b, Value pairs) {
   const DType dtype = pairs->dtype;
   if (dtype == DType::f64) return hypot(b, part(b, pairs, false), part(b, pairs, true));
@@ -141,7 +142,7 @@ Value with_sign_of(Builder& b, Value magnitude, Value sign) {
   return b.where(sign_bit(b, sign), b.Neg(magnitude), magnitude);
 }
 
-// The part that does not cancel is computed, the other one by division.
+// Computes the part that does not cancel, and the other one by division.
 Complex sqrt(Builder& b, const Complex& z) {
   const Value zero = b.like(z.real, 0);
   const Value half = b.like(z.real, 0.5);

@@ -7,18 +7,19 @@ namespace {
 
 constexpr int64_t kMostSteps = 40;  // per eigenvalue
 
-// As absolute(), without its care for numbers whose squares are out of range.
+// Like absolute(), but without protection against overflow and underflow of the squares.
 Value size_of(Builder& b, const Complex& z) {
   return b.Sqrt(b.Add(b.Mul(z.real, z.real), b.Mul(z.imaginary, z.imaginary)));
 }
 
-// The parts of a stack [real; imaginary] of n rows each.
+// Splits a stack [real; imaginary] of n rows each into its parts.
 Complex parts(Builder& b, Value stack, const Dim& n) {
   const Values halves = b.split(stack, -2, {n, n});
   return {halves[0], halves[1]};
 }
 
-// Works on the doubled matrix H, alone or with the doubled Q below it, such that Q H Q^H stays.
+// Works on the doubled matrix H, optionally with the doubled Q stacked below it. Q H Q^H is
+// invariant.
 class Schur {
  public:
   Schur(Builder& b, const Dim& n)
@@ -31,8 +32,8 @@ class Schur {
     below_ = b.Equal(rows_, b.Add(columns_, b.i64(1)));
   }
 
-  // Householder's reduction (GVL 7.4.2): I - 2 v v^H / (v^H v) makes a column zero below the
-  // subdiagonal. Of H, and then of Q, if there is one.
+  // Householder reduction (GVL 7.4.2): I - 2 v v^H / (v^H v) zeroes a column below the subdiagonal.
+  // Updates H and, if present, Q.
   Values hessenberg(Builder& b, const Values& matrices) const {
     const Value zero = f64(b, 0), one = f64(b, 1);
     const Value low = b.GreaterOrEqual(b.unsqueeze(b.range(n_ * 2), {1}), size_);
@@ -41,7 +42,7 @@ class Schur {
       const Value column = b.gather(carried[0], b.concat({k, b.Add(k, size_)}, 0), -1);
       const Value x = b.where(b.Greater(rows_, k), column, zero);
       const Value first = b.Equal(rows_, b.Add(k, b.i64(1)));
-      // A doubled column holds each part twice.
+      // A doubled column contains each part twice.
       const auto length = [&](Value pairs) {
         const Value squares = b.reduce("ReduceSumSquare", pairs, {-2, -1}, /*keepdims=*/true);
         return b.Sqrt(b.Mul(squares, f64(b, 0.5)));
@@ -82,7 +83,7 @@ class Schur {
     Value matrix, rotation;
   };
 
-  // Numbers of rows p and p + 1 in both halves, as far as there is a row p + 1.
+  // Returns the indices of rows p and p + 1 in both halves; p + 1 is clamped to the last row.
   Value quad(Builder& b, Value p) const {
     const Value q = b.Min(b.Add(p, b.i64(1)), last_);
     return b.concat({p, q, b.Add(p, size_), b.Add(q, size_)}, 0);
@@ -95,8 +96,8 @@ class Schur {
     return b.op("ScatterElements", {x, b.expand(along, by->known_shape()), by}, {{"axis", axis}});
   }
 
-  // The rotation of rows p and p + 1 that makes the lower element of a column zero, applied where
-  // it is active.
+  // Applies the rotation of rows p and p + 1 that zeroes the lower element of a column, in the
+  // matrices where `active` is set.
   Rotated rotate_rows(Builder& b, Value x, Value p, Value column, Value active) const {
     static constexpr int64_t kPlaces[] = {0, 1, 2, 3, 1, 0, 3, 2, 2, 3, 0, 1, 3, 2, 1, 0};
     static constexpr double kSigns[] = {1, 1, 1, 1, -1, 1, 1, -1, -1, -1, 1, 1, -1, 1, -1, 1};
@@ -114,14 +115,14 @@ class Schur {
     return {scattered(b, x, places, b.matmul(rotation, rows), -2), rotation};
   }
 
-  // The conjugate rotation of columns p and p + 1.
+  // Applies the conjugate rotation to columns p and p + 1.
   Value rotate_columns(Builder& b, Value x, Value p, Value rotation) const {
     const Value places = quad(b, p);
     const Value columns = b.matmul(b.gather(x, places, -1), transposed(b, rotation));
     return scattered(b, x, places, columns, -1);
   }
 
-  // Subdiagonal elements that do not count become zeros.
+  // Sets negligible subdiagonal elements to zero.
   Value deflated(Builder& b, Value x, Value negligible) const {
     const Value h = top(b, x);
     const Value small = b.Less(sizes_below(b, h), negligible);
@@ -131,14 +132,14 @@ class Schur {
     return b.concat({cleaned, b.slice(x, -2, n_ * 2, n_ * 4)}, -2);
   }
 
-  // The sizes of the elements left of the diagonal, row by row; [*, n, 1].
+  // Returns the magnitudes of the elements left of the diagonal, one per row; [*, n, 1].
   Value sizes_below(Builder& b, Value h) const {
     const Value left = b.slice(b.where(below_, h, f64(b, 0)), -1, 0, n_);
     const Complex z = parts(b, b.reduce("ReduceSum", left, {-1}, /*keepdims=*/true), n_);
     return size_of(b, z);
   }
 
-  // How many rows are left before those below which all is zero; [*, 1, 1].
+  // Returns the number of rows up to the last nonzero subdiagonal element; [*, 1, 1].
   Value active_size(Builder& b, Value x) const {
     const Value counts = b.Greater(sizes_below(b, top(b, x)), f64(b, 0));
     const Value numbers = row_numbers(b, n_);
@@ -147,7 +148,7 @@ class Schur {
     return b.Add(most, b.i64(1));
   }
 
-  // The elements h[r, c] of each matrix, r and c counting back from its active size.
+  // Returns the element h[active - r, active - c] of each matrix.
   Complex element(Builder& b, Value h, Value active, int64_t r, int64_t c) const {
     const Value row = b.Equal(rows_, b.Sub(active, b.i64(r)));
     const Value column = b.Equal(columns_, b.Sub(active, b.i64(c)));
@@ -158,9 +159,9 @@ class Schur {
             b.reduce("ReduceSum", z.imaginary, {-2}, true)};
   }
 
-  // The eigenvalue of the last active two rows that is nearer to the last element; every tenth
-  // time another number, lest the method goes round in circles. As the doubled matrix of that
-  // multiple of the active identity.
+  // Returns the Wilkinson shift, the eigenvalue of the trailing active 2x2 block that is closer to
+  // its last element. Every tenth step uses an exceptional shift to prevent cycles. The result is
+  // the doubled matrix of the shift times the active identity.
   Value shift_matrix(Builder& b, Value x, Value active, Value k) const {
     const Value h = top(b, x), zero = f64(b, 0);
     const Complex d = element(b, h, active, 1, 1), lower = element(b, h, active, 1, 2);
@@ -184,7 +185,7 @@ class Schur {
     return placed(b, unit, x);
   }
 
-  // A doubled matrix that has these numbers where its parts stand; zeros as far as x is higher.
+  // Returns a doubled matrix with these parts, padded with zero rows to the height of x.
   Value placed(Builder& b, const Complex& whole, Value x) const {
     const Value position = b.range(n_ * 2);
     const Value low = b.GreaterOrEqual(b.unsqueeze(position, {1}), size_);
@@ -199,7 +200,8 @@ class Schur {
     return padded;
   }
 
-  // R Q of the active part, Q R being it. Columns turn one step after the rows that need them.
+  // Returns R Q for the factorization Q R of the active part. Columns rotate one step after the
+  // rows that need them.
   Value swept(Builder& b, Value x, Value active, const Dim& steps, const Shape& batch) const {
     const Value start = b.expand(identity(b, 4, 4), with_batch(batch, {4, 4}));
     return iterate(b, steps, {x, start}, [&](Value k, const Values& carried) -> Values {
@@ -213,10 +215,10 @@ class Schur {
   Dim n_;
   Value size_, last_;
   Value rows_ = nullptr, columns_ = nullptr;  // modulo n
-  Value below_ = nullptr;                     // in each quarter, the elements left of the diagonal
+  Value below_ = nullptr;                     // in each quadrant, the elements left of the diagonal
 };
 
-// The eigenvectors of the doubled triangular matrix, as columns [real; imaginary].
+// Returns the eigenvectors of the doubled triangular matrix, as columns [real; imaginary].
 Value triangular_vectors(Builder& b, Value t, const Complex& values, const Dim& n) {
   const Value zero = f64(b, 0);
   const Value numbers = b.op("Mod", {b.range(n * 2), b.dim_value(n)});
@@ -245,7 +247,7 @@ Value triangular_vectors(Builder& b, Value t, const Complex& values, const Dim& 
   })[0];
 }
 
-// Columns of length one, whose greatest element is real and positive.
+// Scales columns to length one, with a real and positive greatest element.
 Complex normalised(Builder& b, Value vectors, const Dim& n) {
   const Value norm = b.Sqrt(b.reduce("ReduceSumSquare", vectors, {-2}, /*keepdims=*/true));
   const Complex z = parts(b, b.Div(vectors, norm), n);
@@ -259,7 +261,7 @@ Complex normalised(Builder& b, Value vectors, const Dim& n) {
   return mul(b, z, conjugate(b, phase));
 }
 
-// T and, when asked for, Q of A = Q T Q^H, doubled.
+// T and, if requested, Q of A = Q T Q^H, doubled.
 struct SchurForm {
   Value t, q;
 };
@@ -317,7 +319,7 @@ ComplexEigen eigen(Builder& b, const Complex& a, bool with_vectors) {
   ComplexEigen result;
   result.values = {diagonals(b, triangle.real), diagonals(b, triangle.imaginary)};
   if (!a.imaginary) {
-    // What rounding makes of a real eigenvalue.
+    // Remove the imaginary part that rounding adds to a real eigenvalue.
     const Value norm = b.Sqrt(b.reduce("ReduceSumSquare", a.real, {-2, -1}, true));
     const Value noise = b.squeeze(b.Mul(norm, f64(b, 1e-14)), {-1});
     const Value imaginary = result.values.imaginary;

@@ -1,6 +1,6 @@
-// Linear algebra of complex matrices. A + iB is worked on as the real matrix [A -B; B A]: sums,
-// products, inverses and transposes of such are such again, and its eigenvalues and singular values
-// are those of A + iB, each twice.
+// Linear algebra of complex matrices. A + iB is represented by the doubled real matrix [A -B; B A].
+// Sums, products, inverses and transposes of doubled matrices are doubled matrices too, and their
+// eigenvalues and singular values are those of A + iB, each twice.
 #pragma once
 
 #include "ops/formulas/complex.h"
@@ -8,20 +8,20 @@
 
 namespace onnx_native::ops {
 
-// In the dtype of the call's result.
+// Joins the parts of z and casts them to the dtype of the call's result.
 Value narrow(const Call& call, const Complex& z);
 
 Value doubled(Builder& b, const Complex& z);
-// What a doubled matrix stands for, rows x columns.
+// Returns the rows x columns complex matrix that a doubled matrix represents.
 Complex halved(Builder& b, Value matrix, const Dim& rows, const Dim& columns);
 
 struct ComplexEigen {
   Complex values;   // [*, n]
-  Complex vectors;  // nullptrs unless asked for
+  Complex vectors;  // nullptr unless requested
 };
-// In no order. float64.
+// Returns the eigenvalues in no particular order. float64.
 ComplexEigen eigen(Builder& b, const Complex& a, bool with_vectors);
-// Of the Hermitian matrix that one triangle stands for: values ascending, vectors orthogonal.
+// Decomposes the Hermitian matrix stored in one triangle: ascending values, orthogonal vectors.
 ComplexEigen hermitian_eigen(Builder& b, const Complex& a, bool upper);
 Complex hermitian(Builder& b, const Complex& a, bool upper);
 

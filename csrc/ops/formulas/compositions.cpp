@@ -18,14 +18,14 @@ using onnx::Node;
 Value plus(Builder& b, Value x, double number) { return b.Add(x, b.like(x, number)); }
 Value times(Builder& b, Value x, double number) { return b.Mul(x, b.like(x, number)); }
 
-// An odd function of x from its value at |x|; signed zeros stay.
+// Extends a function's value at |x| to an odd function of x; keeps signed zeros.
 Value odd(Builder& b, Value x, Value at_magnitude) {
   const Value zero = b.like(x, 0);
   const Value signed_ = b.where(b.Less(x, zero), b.Neg(at_magnitude), at_magnitude);
   return b.where(b.Equal(x, zero), x, signed_);
 }
 
-// x where it is positive, else `otherwise`; NaN goes to `otherwise`.
+// Returns x where it is positive, else `otherwise`, also for NaN.
 Value positive_or(Builder& b, Value x, Value otherwise) {
   return b.where(b.Greater(x, b.like(x, 0)), x, otherwise);
 }
@@ -34,8 +34,8 @@ Value positive_or(Builder& b, Value x, Value otherwise) {
 
 Value tan(Builder& b, Value x) { return b.Div(b.Sin(x), b.Cos(x)); }
 
-// tan(a - b) = (tan a - tan b) / (1 + tan a tan b), and the float32 result is so near that this is
-// the angle itself.
+// tan(a - b) = (tan a - tan b) / (1 + tan a tan b). The float32 result is so close that the tangent
+// of the remaining angle is the angle itself.
 Value atan(Builder& b, Value x) {
   const Value near = b.cast(b.op("Atan", {b.cast(x, DType::f32)}), DType::f64);
   const Value sine = b.Sin(near);
@@ -43,10 +43,10 @@ Value atan(Builder& b, Value x) {
   const Value bounded = clamped(b, x, -0x1p60, 0x1p60);
   const Value rest = b.Sub(b.Mul(bounded, cosine), sine);
   const Value sum = b.Add(near, b.Div(rest, b.Add(cosine, b.Mul(bounded, sine))));
-  return b.where(not_equal(b, rest, b.like(x, 0)), sum, near);  // of -0.0 it is -0.0
+  return b.where(not_equal(b, rest, b.like(x, 0)), sum, near);  // keeps -0.0
 }
 
-// sqrt((1 - x) (1 + x)) is 0 at the ends, where the arctangent is of infinity.
+// sqrt((1 - x) (1 + x)) is 0 at the ends, where the argument of the arctangent is infinite.
 Value asin(Builder& b, Value x) {
   const Value one = b.like(x, 1);
   const Value cosine = b.Sqrt(b.Mul(b.Sub(one, x), b.Add(one, x)));
@@ -58,7 +58,7 @@ Value acos(Builder& b, Value x) {
   return times(b, atan(b, b.Sqrt(b.Div(b.Sub(one, x), b.Add(one, x)))), 2);
 }
 
-// By exp(x / 2) squared where exp(x) would overflow.
+// Squares exp(x / 2) where exp(x) would overflow.
 Value sinh(Builder& b, Value x) {
   const Value a = b.Abs(x);
   const Value grown = expm1(b, a);
@@ -74,7 +74,7 @@ Value cosh(Builder& b, Value x) {
   return b.Add(b.Mul(half, root), b.Div(b.Div(b.like(x, 0.5), root), root));
 }
 
-// The logarithm of a large number's double.
+// Returns log(2 x) for a large x without overflow.
 Value log_of_double(Builder& b, Value x) { return plus(b, b.Log(x), std::numbers::ln2); }
 
 Value asinh(Builder& b, Value x) {
@@ -99,7 +99,7 @@ Value atanh(Builder& b, Value x) {
 
 // --- Activations.
 
-// log(1 + exp(x)) without overflow.
+// Returns log(1 + exp(x)) without overflow.
 Value softplus(Builder& b, Value x) {
   return b.Add(b.Max(x, b.like(x, 0)), log1p(b, b.Exp(b.Neg(b.Abs(x)))));
 }
@@ -185,7 +185,7 @@ Value global_average(Builder& b, Value x) {
 }
 Value global_max(Builder& b, Value x) { return b.reduce("ReduceMax", x, axes_from(x, 2), true); }
 
-// One number per channel, against x.
+// Reshapes one number per channel to broadcast against x.
 Value of_channels(Builder& b, Value v, Value x) {
   Shape shape(x->rank() - 1, 1);
   shape[0] = v->dim(0);
@@ -221,7 +221,7 @@ Values instance_normalization(Builder& b, const Node& node) {
   return {b.Add(b.Mul(y, of_channels(b, node.inputs[1], x)), of_channels(b, node.inputs[2], x))};
 }
 
-// By running moments only.
+// Inference mode only: normalizes by the running moments.
 Values batch_normalization(Builder& b, const Node& node) {
   if (node.outputs.size() > 1 || node.attribute_int("training_mode", 0) != 0) return {};
   const Value x = node.inputs[0];
@@ -233,7 +233,7 @@ Values batch_normalization(Builder& b, const Node& node) {
   return {b.Add(b.Mul(centered, of_channels(b, factor, x)), of_channels(b, node.inputs[2], x))};
 }
 
-// With factors that an attribute cannot hold.
+// Keeps alpha and beta in float64; an ONNX attribute holds only a float32.
 Values gemm(Builder& b, const Node& node) {
   const auto operand = [&](size_t i, std::string_view transposed) {
     const Value x = node.inputs[i];
@@ -245,7 +245,7 @@ Values gemm(Builder& b, const Node& node) {
   return {y};
 }
 
-// Each element of a column is added where its tap lies in the image.
+// Adds each column element at the position of its tap in the padded image.
 Values col2im(Builder& b, const Node& node) {
   const Value x = node.inputs[0];
   const auto& image = node.inputs[1]->contents;

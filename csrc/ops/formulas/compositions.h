@@ -1,6 +1,6 @@
-// ONNX operators computed by others: in float64, where ONNX Runtime's CPU provider has no kernel
-// and a detour over float32 would lose digits; of integers, where its kernel is not exact. The
-// Builder asks for them.
+// ONNX operators composed from others. In float64: ONNX Runtime's CPU provider has no accurate
+// kernel, and float32 would lose digits. For integers: its kernel is not exact. The Builder looks
+// compositions up by operator.
 #pragma once
 
 #include "onnx/builder.h"

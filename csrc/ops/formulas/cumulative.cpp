@@ -16,7 +16,7 @@ Values running(Builder& b, Value x, int64_t axis, const Values& initial, const R
     return results;
   }
   slice.erase(slice.begin() + axis);
-  // ONNX Runtime crashes when it stacks slices of no elements along another axis than the first.
+  // ONNX Runtime crashes when it stacks empty slices along any axis but the first.
   const bool transposes = !numel(slice).known_positive(/*inputs_positive=*/false);
   Values states;
   for (const Value start : initial) states.push_back(b.expand(start, slice));

@@ -17,7 +17,7 @@ Value norm_of_computed_order(Builder& b, Value x, const Number& p, const Ints& a
   };
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const Value size = b.Abs(x);
-  // A sum of powers for orders that are finite and not 0; 1 stands in for the others.
+  // Sum of powers for finite nonzero orders; the other orders use 1 as a placeholder.
   const Value none = is(0);
   const Value highest = is(kInfinity), lowest = is(-kInfinity);
   const Value order = b.where(b.Or(none, b.Or(highest, lowest)), b.like(x, 1), b.like(x, p));
@@ -48,7 +48,7 @@ Value p_norm(Builder& b, Value x, const Number& order, int64_t axis, bool keepdi
   return b.Pow(sum, b.like(x, 1.0 / p));
 }
 
-// Integers are subtracted as such.
+// Integers are subtracted before the cast to floating point.
 Value pairwise_distance(Builder& b, Value x1, Value x2, const Number& p, const Number& eps,
                         bool keepdim) {
   const Value difference = b.Sub(x1, x2);
@@ -57,7 +57,7 @@ Value pairwise_distance(Builder& b, Value x1, Value x2, const Number& p, const N
 }
 
 Value cosine_similarity(Builder& b, Value x1, Value x2, int64_t dim, const Number& eps) {
-  // The norms are those of the broadcast tensors.
+  // ATen takes the norms after broadcasting.
   const Values both = broadcast_all(b, {x1, x2});
   const int64_t rank = both[0]->rank();
   const int64_t axis = normalize_axis(dim, rank) - rank;

@@ -1,4 +1,4 @@
-// The error function and its complement, of float64 tensors.
+// The error function and its complement for float64 tensors.
 #pragma once
 
 #include "onnx/builder.h"
@@ -7,9 +7,9 @@ namespace onnx_native::ops {
 
 Value erf(Builder& b, Value x);
 Value erfc(Builder& b, Value x);
-// e^(x^2) erfc(x) for x >= 0.
+// Returns e^(x^2) erfc(x) for x >= 0.
 Value scaled_upper(Builder& b, Value x);
-// `below` where x is negative, else `above`.
+// Returns `below` where x is negative, else `above`.
 Value reflected(Builder& b, Value x, Value below, Value above);
 
 }  // namespace onnx_native::ops

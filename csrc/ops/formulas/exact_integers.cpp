@@ -1,7 +1,7 @@
-// Integer operators whose kernels in ONNX Runtime are not exact. Max, Min, Clip, ReduceMax and
-// ReduceMin of int64 compare the low halves of two numbers as signed ones. ReduceSum and ReduceProd
-// compute in float64: they lose digits from 2^53 on, and saturate where integers wrap. Sign and Mod
-// with fmod=1 compute in float as well.
+// Compositions of integer operators whose ONNX Runtime kernels are not exact. Max, Min, Clip,
+// ReduceMax and ReduceMin of int64 compare the low halves as signed numbers. ReduceSum and
+// ReduceProd compute in float64: they lose digits from 2^53 on, and saturate where integers wrap.
+// Sign, and Mod with fmod=1, compute in floating point as well.
 #include <algorithm>
 #include <numeric>
 
@@ -20,7 +20,7 @@ bool constants_are_small(const TensorData& data) {
   return data.numel() <= kMost && std::ranges::all_of(data.integers(), fits_32_bits);
 }
 
-// Computed from sizes of inputs.
+// Returns true for numbers of 32 bits and for expressions of input sizes, which are assumed to fit.
 bool is_small(const Dim& dim) {
   if (const auto number = dim.constant()) return fits_32_bits(*number);
   bool sizes = true;
@@ -32,7 +32,8 @@ bool is_small(const Dim& dim) {
   return sizes;
 }
 
-// All elements are known to fit in 32 bits: sizes, positions, and what is cast from such dtypes.
+// Returns true if all elements are known to fit in 32 bits: sizes, positions, casts of narrow
+// dtypes.
 bool is_small(Value x, int depth = 4) {
   if (x->is_constant()) return constants_are_small(*x->constant);
   if (x->contents)
@@ -87,14 +88,14 @@ Values sign(Builder& b, const Node& node) {
   return {b.Sub(b.cast(b.Greater(x, zero), DType::i64), b.cast(b.Less(x, zero), DType::i64))};
 }
 
-// C's remainder: integers divide towards zero.
+// C's remainder: integer division truncates toward zero.
 Values remainder(Builder& b, const Node& node) {
   const Value x = node.inputs[0], y = node.inputs[1];
   if (x->dtype != DType::i64 || node.attribute_int("fmod", 0) == 0) return {};
   return {b.Sub(x, b.Mul(b.Div(x, y), y))};
 }
 
-// A reduction over the last axis of (kept axes, elements).
+// A reduction over the last axis of a tensor reshaped to (kept axes, elements).
 class Reduction {
  public:
   Reduction(Builder& b, const Node& node)
@@ -110,7 +111,7 @@ class Reduction {
     }
   }
 
-  // There are axes, and they are known.
+  // Returns true if the axes are known and there is at least one.
   bool is_known() const { return !axes_.empty(); }
 
   Value flattened() const {
@@ -122,7 +123,7 @@ class Reduction {
     return b_.flatten(b_.transpose(x_, order), kept, -1);
   }
 
-  // The result, from one element for each place of the kept axes.
+  // Reshapes one element per position of the kept axes to the result's shape.
   Value shaped(Value result) const {
     Shape shape;
     for (int64_t axis = 0; axis < x_->rank(); ++axis) {
@@ -143,7 +144,8 @@ class Reduction {
 
 bool is_wide(Value x) { return x->dtype == DType::i64 || x->dtype == DType::i32; }
 
-// By a matrix product, which wraps. ONNX Runtime refuses a vector of ones for no rows.
+// Uses a matrix product, which wraps. ONNX Runtime rejects a 1-d vector of ones if there are no
+// rows.
 Values sum(Builder& b, const Node& node) {
   const Value x = node.inputs[0];
   const Reduction reduction(b, node);
@@ -172,7 +174,7 @@ Values product(Builder& b, const Node& node) {
   return {reduction.shaped(result)};
 }
 
-// ArgMax and ArgMin are exact.
+// Reads the element at ArgMax or ArgMin, which are exact.
 template <bool greatest>
 Values reduced_extreme(Builder& b, const Node& node) {
   const Value x = node.inputs[0];

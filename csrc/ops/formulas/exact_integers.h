@@ -1,4 +1,4 @@
-// Integer operators whose kernels in ONNX Runtime are not exact, composed of others.
+// Compositions of integer operators whose ONNX Runtime kernels are not exact.
 #pragma once
 
 #include "onnx/builder.h"

@@ -11,7 +11,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// log(gamma(x)) for x >= 0.5 by Lanczos' sum with g = 7 (Numerical Recipes, section 6.1).
+// Returns log(gamma(x)) for x >= 0.5 by Lanczos' sum with g = 7 (Numerical Recipes, section 6.1).
 Value lanczos(Builder& b, Value x) {
   static constexpr std::array<double, 9> kTerms = {
       0.99999999999980993,  676.5203681218851,     -1259.1392167224028,
@@ -26,12 +26,12 @@ Value lanczos(Builder& b, Value x) {
   const Value power = b.Sub(b.Mul(b.Add(y, f64(b, 0.5)), b.Log(t)), t);
   const Value result =
       b.Add(b.Add(power, b.Log(sum)), f64(b, 0.5 * std::log(2 * std::numbers::pi)));
-  // Far out the sum is Stirling's: x log x - x, and infinite at infinity.
+  // At infinity the formula is infinity minus infinity; the result is infinity.
   const Value infinite = b.op("IsInf", {x});
   return b.where(infinite, b.Abs(x), result);
 }
 
-// sin(pi x) with the argument reduced to [-0.5, 0.5]; exact zeros at integers.
+// Returns sin(pi x) with the argument reduced to [-0.5, 0.5]; exact zeros at integers.
 Value sin_pi(Builder& b, Value x) {
   const Value nearest = b.Round(x);
   const Value reduced = b.Sub(x, nearest);
@@ -54,7 +54,7 @@ Value log_gamma(Builder& b, Value x) {
 
 namespace {
 
-// psi(x) for x >= 0.5: the recurrence up to x + 8, then the asymptotic series.
+// Returns psi(x) for x >= 0.5: the recurrence up to x + 8, then the asymptotic series.
 Value digamma_upper(Builder& b, Value x) {
   static constexpr std::array<double, 6> kSeries = {1.0 / 12,   -1.0 / 120, 1.0 / 252,
                                                     -1.0 / 240, 5.0 / 660,  -691.0 / 32760};
@@ -81,7 +81,7 @@ Value digamma(Builder& b, Value x) {
   const Value cotangent = b.Div(b.Cos(angle), b.Sin(angle));
   const Value reflected = b.Sub(upper, b.Mul(f64(b, std::numbers::pi), cotangent));
   Value result = b.where(low, reflected, upper);
-  // NaN at negative integers, minus infinity at 0 and plus infinity at -0.0, as ATen has it.
+  // NaN at negative integers, minus infinity at 0 and plus infinity at -0.0, matching ATen.
   const double infinity = std::numeric_limits<double>::infinity();
   const Value is_integer = b.Equal(x, b.Round(x));
   const Value pole = b.And(b.Less(x, f64(b, 0)), is_integer);

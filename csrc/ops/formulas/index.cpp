@@ -38,8 +38,8 @@ Values nonzero_numpy(Builder& b, Value self) {
 
 namespace {
 
-// The shape that index tensors are broadcast to. Of two sizes that the model computes, either may
-// be 1.
+// Returns the shape to which index tensors broadcast. If the model computes two sizes, either may
+// be 1, so the choice happens at run time.
 Shape joint_shape(Builder& b, const Shape& x, const Shape& y) {
   Shape result = onnx::broadcast(x, y);
   const size_t shared = std::min(x.size(), y.size());
@@ -121,7 +121,7 @@ Ints IndexPlan::result_to_front() const {
   return moving(rank, from, front);
 }
 
-// Eager does not look at indices into an empty result.
+// Eager ignores the indices if the result is empty.
 Value IndexPlan::read(Builder& b, Value self) const {
   if (numel(result_shape_).equals(0)) return b.full(self->dtype, 0, result_shape_);
   if (sources_.size() == 1) return b.gather(self, coordinate(b, 0), axes_[0]);

@@ -1,4 +1,4 @@
-// Reading and writing by index.
+// Reads and writes by index.
 #pragma once
 
 #include <optional>
@@ -12,26 +12,27 @@ namespace onnx_native::ops {
 
 using OptionalValues = std::vector<std::optional<Value>>;
 
-// Coordinates of the elements that are not zero: a row for each dimension (one for a 0-d tensor).
+// Returns the coordinates of the nonzero elements: a row per dimension (one for a 0-d tensor).
 Value nonzero_rows(Builder& b, Value self);
-// The same, a row for each element.
+// Returns the same coordinates, a row per element.
 Value nonzero(Builder& b, Value self);
-// The same, a tensor for each dimension.
+// Returns the same coordinates, a tensor per dimension.
 Values nonzero_numpy(Builder& b, Value self);
 
-// Where self[indices] reads and writes, by NumPy's rules: masks stand for the coordinates of what
-// they select; index tensors are broadcast together; their dimensions stand where the first one
-// does when they are adjacent, and in front otherwise.
+// The elements that self[indices] reads and writes, by NumPy's rules. A mask stands for the
+// coordinates of its true elements. Index tensors broadcast together. If the indexed dimensions are
+// adjacent, the broadcast dimensions replace them; otherwise they come first.
 class IndexPlan {
  public:
   IndexPlan(Builder& b, Value self, const OptionalValues& indices);
 
   Value read(Builder& b, Value self) const;
-  // `values` is broadcast to the shape that `read` has. ScatterND's reductions.
+  // Broadcasts `values` to the result shape of `read` and writes them. `reduction` is one of
+  // ScatterND's.
   Value write(Builder& b, Value self, Value values, std::string_view reduction) const;
 
   const Shape& result_shape() const { return result_shape_; }
-  // How many dimensions of the result the index tensors make, and from which one on.
+  // The broadcast index dimensions are result dimensions [place, place + index_rank).
   int64_t index_rank() const { return static_cast<int64_t>(index_shape_.size()); }
   int64_t place() const { return place_; }
 
@@ -47,7 +48,7 @@ class IndexPlan {
 
   std::vector<Source> sources_;
   Ints axes_;      // the indexed dimensions
-  Ints to_front_;  // the permutation that brings them to the front
+  Ints to_front_;  // the permutation that moves them to the front
   Shape index_shape_, result_shape_;
   int64_t place_ = 0;
 };

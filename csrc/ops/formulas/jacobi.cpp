@@ -1,6 +1,6 @@
 // Jacobi's methods for symmetric eigenvalues and singular values (GVL 8.5 and 8.6.3). A round
-// rotates n/2 disjoint pairs of columns at once; in a sweep of rounds, a tournament, each column
-// meets each other one once.
+// rotates n/2 disjoint pairs of columns at once. A sweep is a round-robin tournament: every two
+// columns meet once.
 #include "ops/formulas/jacobi.h"
 
 #include <functional>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kMostSweeps = 30;
 
-// Who plays whom. In round k, j meets 2k - j modulo the odd number of rounds; who would meet itself
-// meets the last one, whom the rule leaves out, when n is even.
+// The schedule of the pairs. In round k, j meets 2k - j modulo the odd number of rounds. A player
+// that would meet itself meets the last one, which the rule leaves out if n is even.
 class Tournament {
  public:
   Tournament(Builder& b, const Dim& n)
@@ -26,15 +26,15 @@ class Tournament {
     if (const auto number = n.constant()) instead_of_self_ = *number % 2 == 0 ? last_ : players_;
   }
 
-  // The opponents in round k, [n].
+  // Returns the opponents in round k, [n].
   Value partners(Builder& b, Value k) const {
     const Value regular = b.op("Mod", {b.Sub(b.Mul(k, b.i64(2)), players_), last_});
     const Value met = b.where(b.Equal(regular, players_), instead_of_self_, regular);
     return b.where(b.Equal(players_, last_), b.op("Mod", {k, last_}), met);
   }
 
-  // Plays until a whole sweep changed nothing. `round` gives the next tensors, and first which of
-  // the players it rotated.
+  // Runs rounds until a whole sweep changes nothing. `round` returns the flags of the rotated
+  // columns, then the next tensors.
   Values play(Builder& b, Values carried,
               const std::function<Values(Value partners, const Values&)>& round) const {
     carried.push_back(b.i64(0));
@@ -57,8 +57,8 @@ class Tournament {
   Value players_, last_, instead_of_self_;
 };
 
-// The rotation x' = c x - s x_partner by which a pair's inner product g vanishes, given how much
-// the partner's square (or diagonal element) exceeds the own one.
+// The rotation x' = c x - s x_partner that makes a pair's inner product g vanish. `excess` is the
+// partner's square (or diagonal element) minus the column's own.
 struct Rotation {
   Value c, s;
 
@@ -79,7 +79,7 @@ struct Rotation {
   }
 };
 
-// The columns in another order, [*, n].
+// Reorders the columns; `order` is [*, n].
 Value ordered_columns(Builder& b, Value x, Value order) {
   return b.op("GatherElements", {x, b.expand(b.unsqueeze(order, {-2}), x->known_shape())},
               {{"axis", int64_t{-1}}});
@@ -146,8 +146,8 @@ Value singular_values(Builder& b, Value a) {
   return b.Sqrt(first_columns(b, squares, count));
 }
 
-// Columns of W may be zeros: U is the orthogonal factor of W, whose columns are W's but for their
-// lengths and signs, and which is complete.
+// Columns of W may be zero, so U is the orthogonal factor of W's QR factorization: complete, with
+// W's columns up to lengths and signs.
 Svd svd(Builder& b, Value a, bool full_matrices) {
   if (known_wide(a)) {
     const Svd other = svd(b, transposed(b, a), full_matrices);

@@ -12,7 +12,7 @@ LoopStep with_vector(Builder& b, const Step& step) {
   return [&b, &step](Value k, const Values& carried) { return step(b.reshape(k, {1}), carried); };
 }
 
-// k + 1 at the first step that fails; 0 until then.
+// Returns k + 1 at the first failing step; 0 before it.
 Value noted(Builder& b, Value info, Value fails, Value k) {
   const Value first = b.And(fails, b.Equal(info, b.i64(0)));
   return b.where(first, b.Add(k, b.i64(1)), info);
@@ -27,12 +27,12 @@ Value trilu(Builder& b, Value matrix, int64_t offset, bool upper) {
               {{"upper", int64_t{upper}}});
 }
 
-// The vector of reflector k: zeros, a one in row k, and what the matrix has below.
+// Returns the vector of reflector k: zeros, a one in row k, then the stored elements.
 Value reflector(Builder& b, Value column, Value rows, Value k) {
   return b.where(b.Greater(rows, k), column, b.cast(b.Equal(rows, k), DType::f64));
 }
 
-// x - tau v v^T x
+// Returns x - tau v v^T x.
 Value reflect(Builder& b, Value x, Value v, Value tau) {
   return b.Sub(x, b.Mul(b.Mul(tau, v), b.matmul(transposed(b, v), x)));
 }
@@ -121,7 +121,6 @@ Value first_flag(Builder& b, Value flags) {
   return b.cast(b.where(none, b.i64(0), b.Add(count, b.i64(1))), DType::i32);
 }
 
-// GVL 3.4.1, outer products.
 Value pivot_row(Builder& b, Value column, Value rows, Value k) {
   const Value size = b.where(b.Less(rows, k), f64(b, -1), b.Abs(column));
   return b.ops("TopK", 2, {size, b.i64s({1})}, {{"axis", int64_t{-2}}})[1];
@@ -172,7 +171,7 @@ Value parity(Builder& b, Value pivots) {
   return b.reduce("ReduceProd", sign, {-1}, /*keepdims=*/false);
 }
 
-// Gauss-Jordan elimination on [A, B].
+// Gauss-Jordan elimination on [A, B] with partial pivoting.
 Solution solve(Builder& b, Value a, Value rhs, bool with_info) {
   const Dim n = a->dim(-1), count = rhs->dim(-1);
   const Value rows = row_numbers(b, n);
@@ -198,7 +197,7 @@ Solution inverse(Builder& b, Value a, bool with_info) {
   return solve(b, a, unit, with_info);
 }
 
-// GVL 3.1.3 and 3.1.4, by columns.
+// GVL 3.1.3 and 3.1.4, column-oriented.
 Value solve_triangular(Builder& b, Value a, Value rhs, bool upper, bool unit) {
   const Dim n = a->dim(-1);
   const Value rows = row_numbers(b, n);
@@ -216,7 +215,7 @@ Value solve_triangular(Builder& b, Value a, Value rhs, bool upper, bool unit) {
   })[0];
 }
 
-// GVL 4.2.6, outer products.
+// GVL 4.2.6, outer-product form.
 Cholesky cholesky(Builder& b, Value a, bool with_info) {
   const Dim n = a->dim(-1);
   const Value rows = row_numbers(b, n), columns = column_numbers(b, n);
@@ -238,7 +237,7 @@ Cholesky cholesky(Builder& b, Value a, bool with_info) {
   return {lower_triangle(b, result[0]), with_info ? result[1] : nullptr};
 }
 
-// GVL 5.2.1 with the signs of LAPACK's larfg: the diagonal of R is opposite to what it replaces.
+// GVL 5.2.1 with the sign convention of LAPACK's larfg: beta has the opposite sign of alpha.
 Reflectors qr_factor(Builder& b, Value a) {
   const Dim m = a->dim(-2), n = a->dim(-1), count = Dim::min(m, n);
   const Value rows = row_numbers(b, m), columns = column_numbers(b, n);
@@ -266,7 +265,7 @@ Reflectors qr_factor(Builder& b, Value a) {
   return {result[0], b.squeeze(result[1], {-1})};
 }
 
-// Q is H_0 H_1 ...: the last reflector comes first.
+// Q is H_0 H_1 ..., so Q X applies the last reflector first.
 Value reflected(Builder& b, const Reflectors& q, Value x, bool transpose) {
   const Dim count = q.tau->dim(-1);
   const Value rows = row_numbers(b, x->dim(-2));

@@ -1,8 +1,8 @@
-// Dense factorisations and solutions, that the families of linear algebra build on. Matrices lie in
-// the last two axes, the axes before them are a batch; sizes may be symbolic. All matrices here are
-// float64: float32 results are then right to the last bits. Each algorithm is a Loop over columns
-// that works on whole batches, so its number of nodes does not depend on sizes. (Golub, Van Loan:
-// Matrix Computations, 4th edition, is cited as GVL.)
+// Dense factorizations and solvers for the linear algebra families. Matrices occupy the last two
+// axes, the leading axes are a batch, and sizes may be symbolic. All matrices here are float64, so
+// that float32 results are accurate to the last bits. Each algorithm is a Loop over columns that
+// handles whole batches, so its node count does not depend on sizes. (GVL: Golub and Van Loan,
+// Matrix Computations, 4th edition.)
 #pragma once
 
 #include <functional>
@@ -11,90 +11,91 @@
 
 namespace onnx_native::ops {
 
-// The tensor in the dtype that the algorithms compute in.
+// Casts the tensor to the dtype that the algorithms compute in.
 inline Value wide(Builder& b, Value x) { return b.cast(x, DType::f64); }
 
 inline Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
 
-// Runs `step` for k = 0, 1 ... count - 1, in one Loop: from k, an int64 tensor of one element, and
-// the carried tensors to the next carried tensors, of the same shapes.
+// Runs `step` for k = 0, 1 ... count - 1 in one Loop. `step` maps k, an int64 tensor of one
+// element, and the loop-carried tensors to the next ones, which keep their shapes.
 using Step = std::function<Values(Value k, const Values& carried)>;
 Values iterate(Builder& b, const Dim& count, const Values& carried, const Step& step);
-// The same, ending before `most` steps when the first result of `step`, a 0-d bool, says so.
+// Runs at most `most` steps; ends early when the first result of `step`, a 0-d bool, is false.
 Values iterate_while(Builder& b, const Dim& most, const Values& carried, const Step& step);
 
 Shape batch_of(Value matrix);
-// The batch followed by these sizes.
+// Returns the batch followed by these sizes.
 Shape with_batch(const Shape& batch, const Shape& sizes);
 Value transposed(Builder& b, Value matrix);
-// One row or one column of each matrix; the axis stays.
+// Returns row or column k of each matrix; the axis stays with size 1.
 inline Value row_at(Builder& b, Value matrix, Value k) { return b.gather(matrix, k, -2); }
 inline Value column_at(Builder& b, Value matrix, Value k) { return b.gather(matrix, k, -1); }
-// Numbers of rows, [count, 1], and of columns, [1, count].
+// Returns row indices [count, 1] and column indices [1, count].
 Value row_numbers(Builder& b, const Dim& count);
 Value column_numbers(Builder& b, const Dim& count);
-// These numbers with i and j in each other's place.
+// Returns `numbers` with i and j swapped.
 Value swapped(Builder& b, Value numbers, Value i, Value j);
-// Ones where the row's number is the column's, [rows, columns].
+// Returns ones where the row index equals the column index, [rows, columns].
 Value identity(Builder& b, const Dim& rows, const Dim& columns, DType dtype = DType::f64);
-// What is on one side of the main diagonal, and on it or from the offset on.
+// Returns the part of the matrix on one side of a diagonal, including that diagonal.
 Value lower_triangle(Builder& b, Value matrix, int64_t offset = 0);
 Value upper_triangle(Builder& b, Value matrix, int64_t offset = 0);
-// The symmetric matrix that one triangle stands for.
+// Returns the symmetric matrix stored in one triangle.
 Value symmetric(Builder& b, Value matrix, bool upper);
-// The main diagonals, [*, min(m, n)].
+// Returns the main diagonals, [*, min(m, n)].
 Value diagonals(Builder& b, Value matrix);
-// The greatest element, 0-d; 0 if there are none or all are negative.
+// Returns the greatest element, 0-d; 0 if there are no elements or all are negative.
 Value greatest(Builder& b, Value x);
-// Matrices that end in the same batch, broadcast.
+// Broadcasts the batch axes of the matrices to a common batch.
 Values with_common_batch(Builder& b, const Values& matrices);
-// The first number of a flag along the last axis, counted from 1; 0 where there is none. int32.
+// Returns the 1-based int32 position of the first true flag along the last axis; 0 if none is true.
 Value first_flag(Builder& b, Value flags);
 
-// The row, from row k on, of the greatest element of a column; [*, 1, 1]. `rows` are the row
-// numbers. TopK, because ONNX Runtime's ArgMax of an empty batch has a wrong shape.
+// Returns the row, at or after row k, of the element of greatest magnitude in a column; [*, 1, 1].
+// `rows` holds the row indices. Uses TopK because ONNX Runtime's ArgMax of an empty batch has a
+// wrong shape.
 Value pivot_row(Builder& b, Value column, Value rows, Value k);
 
-// A permuted by rows is L U, both in one matrix; pivots are LAPACK's: row k was swapped with row
-// pivots[k] - 1. int64.
+// P A = L U with L and U in one matrix. Pivots (int64) follow LAPACK: row k was swapped with row
+// pivots[k] - 1.
 struct Lu {
   Value matrix;
   Value pivots;       // [*, min(m, n)]
   Value permutation;  // [*, m, 1]: row i of L U is row permutation[i] of A
 };
 Lu lu_factor(Builder& b, Value a);
-// [*, m, 1]: the permutation that the swaps make.
+// Returns the permutation that the swaps produce, [*, m, 1].
 Value permutation_of(Builder& b, Value pivots, const Dim& m);
-// The rows of x that `permutation`, [*, m, 1], names.
+// Returns the rows of x in the order of `permutation`, [*, m, 1].
 Value permuted_rows(Builder& b, Value x, Value permutation);
-// -1 where the swaps are odd, else 1; [*], float64.
+// Returns -1 for an odd number of swaps, else 1; [*], float64.
 Value parity(Builder& b, Value pivots);
 
-// X with A X = B of square matrices, which share their batch. `info`, when asked for: the first
-// pivot that is zero, counted from 1, or 0. int64, [*, 1, 1].
+// X with A X = B for square matrices of the same batch. `info`, if requested, is the 1-based step
+// of the first zero pivot, or 0; int64, [*, 1, 1].
 struct Solution {
   Value x;
   Value info;
 };
 Solution solve(Builder& b, Value a, Value rhs, bool with_info);
 Solution inverse(Builder& b, Value a, bool with_info);
-// X with A X = B of triangular matrices; batches broadcast.
+// Returns X with A X = B for triangular matrices; batches broadcast.
 Value solve_triangular(Builder& b, Value a, Value rhs, bool upper, bool unit = false);
 
-// A = L L^T; reads the lower triangle. `info` as above, the first minor that is not positive.
+// A = L L^T; reads the lower triangle. `info`, as above, is the first minor that is not positive.
 struct Cholesky {
   Value l;
   Value info;
 };
 Cholesky cholesky(Builder& b, Value a, bool with_info);
 
-// A = Q R as LAPACK's geqrf leaves it: R above, below the diagonal the reflectors' vectors.
+// A = Q R in the layout of LAPACK's geqrf: R on and above the diagonal, reflector vectors below.
 struct Reflectors {
   Value matrix;
   Value tau;  // [*, min(m, n)]
 };
 Reflectors qr_factor(Builder& b, Value a);
-// Q X, or Q^T X, of the product Q of reflectors; shares the batch.
+// Returns Q X or Q^T X for the product Q of the reflectors; x has the same batch.
 Value reflected(Builder& b, const Reflectors& q, Value x, bool transpose);
 
 }  // namespace onnx_native::ops

@@ -54,7 +54,7 @@ Scanned scan(Builder& b, const Values& initial, const Values& scanned, const Sca
     }
     Values results = step(states, slices);
     count = results.size();
-    // A state and an output are two results, also where they are one value.
+    // A state and an output must be distinct results even if they are the same value.
     for (size_t i = initial.size(); i < count; ++i) results[i] = b.Identity(results[i]);
     return results;
   });

@@ -32,7 +32,7 @@ Value smaller(Builder& b, Value x, Value y) {
 
 namespace {
 
-// A number of the program; NaN is none.
+// Returns the value of a 0-d constant; nullopt for others and for NaN.
 std::optional<double> literal(Value x) {
   if (!x->is_constant() || x->rank() != 0) return std::nullopt;
   const double number = x->constant->number(0);
@@ -41,11 +41,11 @@ std::optional<double> literal(Value x) {
 
 }  // namespace
 
-// ONNX Runtime's Where loses the sign of a zero in its second input and keeps it in its third: what
-// may be -0.0 is the third here and in binary.cpp.
+// ONNX Runtime's Where drops the sign of a zero in its second input but keeps it in its third. Here
+// and in binary.cpp, a value that may be -0.0 is the third input.
 
-// ONNX Runtime's Clip keeps the sign of a zero, as eager does; its Max and Min do not. Clip with
-// one bound only would take the largest finite number for the other one.
+// ONNX Runtime's Clip keeps the sign of a zero, matching eager; its Max and Min do not. A Clip with
+// only one bound would use the largest finite number for the other one.
 Value clamped(Builder& b, Value x, std::optional<Value> low, std::optional<Value> high) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto least = low ? literal(*low) : -kInfinity;
@@ -131,7 +131,7 @@ Value integer_power(Builder& b, Value base, Value power) {
                     step)[0];
 }
 
-// The error of rounding 1 + x is undone by the factor x / ((1 + x) - 1) (Kahan).
+// The factor x / ((1 + x) - 1) corrects the rounding error of 1 + x (Kahan).
 Value log1p(Builder& b, Value x) {
   const Value one = b.like(x, 1);
   const Value u = b.Add(x, one);
@@ -164,7 +164,7 @@ Value floor_divided(Builder& b, Value x, Value y) {
         b.And(not_equal(b, remainder, zero), b.Xor(b.Less(remainder, zero), b.Less(y, zero)));
     return b.where(adjust, b.Sub(quotient, b.like(x, 1)), quotient);
   }
-  // As ATen's div_floor_floating: from the exact remainder, not from the rounded quotient.
+  // Matches ATen's div_floor_floating: uses the exact remainder, not the rounded quotient.
   const Value one = b.like(x, 1);
   const Value remainder = b.op("Mod", {x, y}, {{"fmod", 1}});
   const Value quotient = b.Div(b.Sub(x, remainder), y);
@@ -186,7 +186,7 @@ Value argument_as(const Call& call, size_t i, DType dtype) {
 
 bool is_literal(const Call& call, size_t i) { return call.argument(i).as_value() == nullptr; }
 
-// From the angle of the nearer axis, so that infinities and signed zeros come out as in C.
+// Starts from the angle to the nearer axis, so that infinities and signed zeros match C.
 Value atan2(Builder& b, Value self, Value other) {
   const auto number = [&](double value) { return b.like(self, value); };
   const Value y = b.Abs(self);
@@ -201,7 +201,7 @@ Value atan2(Builder& b, Value self, Value other) {
   return b.where(b.Not(sign_bit(b, self)), angle, b.Neg(angle));
 }
 
-// Scaled by the longer side: no overflow. An infinite side wins over NaN.
+// Scales by the longer side to prevent overflow. An infinite side takes precedence over NaN.
 Value hypot(Builder& b, Value self, Value other) {
   const Value x = b.Abs(self);
   const Value y = b.Abs(other);

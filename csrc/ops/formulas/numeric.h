@@ -1,4 +1,4 @@
-// Elementwise formulas that several families of operators build on.
+// Elementwise formulas shared by several families of operators.
 #pragma once
 
 #include <optional>
@@ -8,50 +8,52 @@
 
 namespace onnx_native::ops {
 
-// x * factor, nothing when the factor is one; of bools, the conjunction.
+// Returns x * factor, or x if the factor is one; And for bools.
 Value scaled(Builder& b, Value x, const Number& factor);
-// The sum; of bools, the disjunction.
+// Returns x + y; Or for bools.
 Value sum_of(Builder& b, Value x, Value y);
-// The greater or the smaller of two; NaN wins. Of bools, Or and And.
+// Returns the greater or the smaller operand and propagates NaN; Or and And for bools.
 Value larger(Builder& b, Value x, Value y);
 Value smaller(Builder& b, Value x, Value y);
-// min(max(x, low), high): `high` wins where they cross. NaN stays.
+// Returns min(max(x, low), high), so `high` wins if low > high. Propagates NaN.
 Value clamped(Builder& b, Value x, std::optional<Value> low, std::optional<Value> high);
 Value clamped(Builder& b, Value x, double low, double high);
 
-// Comparisons for all dtypes: bools compare as integers.
+// Comparisons for all dtypes; bools compare as integers.
 Value less(Builder& b, Value x, Value y);
 Value less_or_equal(Builder& b, Value x, Value y);
 Value not_equal(Builder& b, Value x, Value y);
 
-// Bool tensors of x's shape.
+// Returns true where x is NaN, in x's shape.
 Value is_nan(Builder& b, Value x);
-// Whether the sign bit is set: of -0.0 it is.
+// Returns true where the sign bit is set, including for -0.0.
 Value sign_bit(Builder& b, Value x);
-// One value everywhere in x's shape.
+// Returns a tensor of x's shape filled with `value`.
 Value filled_like(Builder& b, Value x, DType dtype, const Number& value);
 
 Value truncated(Builder& b, Value x);
 Value negated(Builder& b, Value x);
-// int64 to non-negative int64 powers; wraps as ATen's. ONNX Runtime computes its Pow in float64.
+// int64 powers with non-negative int64 exponents; wraps like ATen. ONNX Runtime's Pow computes in
+// float64.
 Value integer_power(Builder& b, Value base, Value power);
 // Accurate near zero.
 Value log1p(Builder& b, Value x);
 Value expm1(Builder& b, Value x);
-// log(exp(x) + exp(y)) without overflow; of equal infinities, that infinity.
+// Returns log(exp(x) + exp(y)) without overflow; two equal infinities give that infinity.
 Value log_add_exp(Builder& b, Value x, Value y);
-// The angle of (other, self) and its length, without overflow; infinities and signed zeros as in C.
+// The angle of the point (other, self) and its distance from the origin, without overflow.
+// Infinities and signed zeros follow C.
 Value atan2(Builder& b, Value self, Value other);
 Value hypot(Builder& b, Value self, Value other);
-// Rounds the quotient towards minus infinity, as Python's //.
+// Rounds the quotient toward minus infinity, like Python's //.
 Value floor_divided(Builder& b, Value x, Value y);
 
-// The tensor, or number, that argument i is, as a tensor of this dtype.
+// Returns argument i, a tensor or number, as a tensor of this dtype.
 Value argument_as(const Call& call, size_t i, DType dtype);
-// Whether argument i is written as a number in the program (not computed).
+// Returns true if argument i is a literal in the program, not a computed value.
 bool is_literal(const Call& call, size_t i);
 
-// Computes f16 and bf16 in f32, as ATen's kernels accumulate.
+// Returns float32 for f16 and bf16, matching the accumulation of ATen's kernels.
 inline DType accumulation_dtype(DType dtype) {
   return dtype == DType::f16 || dtype == DType::bf16 ? DType::f32 : dtype;
 }

@@ -32,7 +32,7 @@ Value positions_along(Builder& b, const Dim& count, int64_t axis, int64_t rank) 
 
 namespace {
 
-// 1 of a negative number, 0 of others.
+// Returns 1 for a negative number, else 0.
 Dim is_negative(const Dim& number) { return Dim::min(1, Dim::max(0, -number)); }
 
 }  // namespace

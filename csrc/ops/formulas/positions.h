@@ -1,4 +1,4 @@
-// Positions along axes and in memory, as integers that a model computes.
+// Positions along axes and in memory, as integers that the model computes.
 #pragma once
 
 #include <cstdint>
@@ -8,29 +8,29 @@
 
 namespace onnx_native::ops {
 
-// The end of a slice that goes to the end of its axis.
+// The end of a slice that extends to the end of its axis.
 inline constexpr int64_t kToEnd = std::numeric_limits<int64_t>::max();
 
-// start, start + step, ...: `count` int64 numbers, 1-d.
+// Returns start, start + step, ... as a 1-d int64 tensor of `count` elements.
 Value positions(Builder& b, const Dim& start, const Dim& count, const Dim& step = 1);
-// The same, lying along one axis of a tensor of `rank` dimensions (sizes of the others are 1).
+// Returns 0, 1, ... along one axis of a tensor of `rank` dimensions; the other sizes are 1.
 Value positions_along(Builder& b, const Dim& count, int64_t axis, int64_t rank);
-// A bound of a Python slice as a position in [0, size].
-// An index into an axis, counted from its start: a negative one counts from the end.
+// from_start turns an index into a non-negative one: a negative index counts from the end.
+// clamp_bound turns the bound of a Python slice into a position in [0, size].
 Dim from_start(const Dim& index, const Dim& size);
 Dim clamp_bound(Builder& b, const Dim& bound, const Dim& size);
-// Where a diagonal of a [rows, columns] matrix starts when its elements are numbered in row-major
-// order, how many elements it has, and the step from one to the next.
+// A diagonal of a [rows, columns] matrix in row-major order: the position of its first element, its
+// number of elements, and the step between them.
 struct Diagonal {
   Dim start, count, step;
   Diagonal(const Dim& rows, const Dim& columns, int64_t offset);
 };
-// An as_strided view has a stride for each size.
+// Throws unless an as_strided view has a stride for each size.
 void check_strides(Builder& b, const Shape& size, const Shape& stride);
-// The places in a contiguous tensor's memory that an as_strided view shows, as an int64 tensor of
-// shape `size`.
+// Returns the memory positions that an as_strided view of a contiguous tensor reads, as an int64
+// tensor of shape `size`.
 Value strided_positions(Builder& b, const Shape& size, const Shape& stride, const Dim& offset);
-// Refuses a tensor that is known to be a view, whose memory is not laid out as its elements are.
+// Throws if argument 0 is known to be a view, because its memory layout is unknown.
 void check_owns_memory(const Call& call);
 
 }  // namespace onnx_native::ops

@@ -12,7 +12,7 @@ Value row(Builder& b, Value v) { return b.unsqueeze(v, {0}); }
 Value plus(Builder& b, Value v, double number) { return b.Add(v, b.like(v, number)); }
 Value times(Builder& b, Value v, double number) { return b.Mul(v, b.like(v, number)); }
 
-// Input elements for one output element.
+// Returns the number of input elements per output element.
 Value step(Builder& b, const Resampling& r, DType dtype) {
   const auto number = [&](const Dim& dim) { return b.cast(b.dim_value(dim), dtype); };
   if (r.align_corners) {
@@ -27,7 +27,7 @@ Value output_positions(Builder& b, const Resampling& r, DType dtype) {
   return b.cast(b.range(r.out), dtype);
 }
 
-// Keys' kernel at distances x >= 0.
+// Keys' cubic kernel for distances x >= 0.
 Value cubic_kernel(Builder& b, Value x, double a) {
   const Value squared = b.Mul(x, x);
   const Value near = plus(b, b.Mul(plus(b, times(b, x, a + 2), -(a + 3)), squared), 1.0);
@@ -106,7 +106,8 @@ Value antialiasing_matrix(Builder& b, const Resampling& r, Filter filter, DType 
   const Value widening = b.Max(scale, b.scalar(dtype, 1.0));
   const Value support = times(b, widening, support_of(filter));
   const Value centre = b.Mul(plus(b, output_positions(b, r, dtype), 0.5), scale);
-  // int(): what is below zero is clamped anyway.
+  // ATen truncates toward zero; Floor differs only for negative positions, which are clamped
+  // anyway.
   const Value first = b.Floor(plus(b, b.Sub(centre, support), 0.5));
   const Value end = b.Floor(plus(b, b.Add(centre, support), 0.5));
   const Value j = row(b, b.cast(b.range(r.in), dtype));

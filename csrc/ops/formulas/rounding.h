@@ -1,4 +1,4 @@
-// Operators that ATen computes in float32 for 16-bit floats, rounding once at the end.
+// Operators that ATen computes in float32 for 16-bit floats, with one rounding at the end.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@
 namespace onnx_native::ops {
 namespace rounding {
 
-// Float32 for a 16-bit float; anything else is unchanged.
+// Casts a 16-bit floating-point tensor to float32; returns other arguments unchanged.
 template <class T>
 T widened([[maybe_unused]] Builder& b, T argument) {
   if constexpr (std::is_same_v<T, Value>) {
@@ -41,8 +41,8 @@ auto wrap(F formula, std::type_identity<std::tuple<First, Rest...>>) {
 
 }  // namespace rounding
 
-// The formula with its 16-bit floating tensors in float32; the result has the first tensor's dtype.
-// Rounding every step instead loses digits where terms cancel.
+// Runs the formula with 16-bit floating-point tensors in float32; the result has the first tensor's
+// dtype. Rounding at every step would lose digits where terms cancel.
 template <class F>
 auto rounded_once(F formula) {
   using Parameters = typename binder::Signature<F>::Parameters;

@@ -35,7 +35,7 @@ Value scatter(Builder& b, Value self, int64_t dim, Value index, Value src,
 
 namespace {
 
-// What a reduction starts from.
+// Returns the neutral element of a reduction.
 Scalar identity_of(const std::string& reduce, DType dtype) {
   if (reduce == "prod" || reduce == "multiply") return 1;
   if (reduce != "amax" && reduce != "amin") return 0;
@@ -60,7 +60,8 @@ std::string_view onnx_reduction(Builder& b, const std::string& reduce) {
   b.unsupported("a scatter that reduces by ", reduce);
 }
 
-// ONNX Runtime's max and min pass over NaN, ATen's keep it. `start` is what `src` was reduced into.
+// ONNX Runtime's max and min ignore NaN; ATen's propagate it. `start` is the tensor that `src` is
+// reduced into.
 Value keep_nan(Builder& b, Value result, Value start, int64_t dim, Value index, Value src) {
   Value found = scatter(b, b.cast(b.IsNaN(start), DType::f32), dim, index,
                         b.cast(b.IsNaN(src), DType::f32), "add");

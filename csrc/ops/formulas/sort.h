@@ -1,4 +1,4 @@
-// Sorting, for the families that build on it.
+// Sorting, for several families.
 #pragma once
 
 #include <algorithm>
@@ -11,10 +11,11 @@ namespace onnx_native::ops {
 // Values and their int64 indices.
 using Pair = std::array<Value, 2>;
 
-// The k largest or smallest along a dimension, in order. A 0-d tensor counts as one element.
+// Returns the k largest or smallest along a dimension, in order. A 0-d tensor counts as one
+// element.
 Pair top_k(Builder& b, Value self, const Dim& k, int64_t dim, bool largest);
 Pair sort(Builder& b, Value self, int64_t dim, bool descending);
-// Whether a flag is set along an axis, which stays.
+// Returns true where any flag along the axis is set; the axis stays with size 1.
 Value any_along(Builder& b, Value flags, int64_t axis);
 
 }  // namespace onnx_native::ops

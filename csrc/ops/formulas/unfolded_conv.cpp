@@ -7,7 +7,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// The attributes of a convolution along its axes, defaults filled in.
+// The attributes of a convolution along its axes, with defaults filled in.
 struct Taps {
   Shape kernel;
   std::vector<int64_t> strides, dilations, begins, ends, output_padding;
@@ -37,8 +37,7 @@ std::optional<Taps> taps_of(const onnx::Node& node) {
   return taps;
 }
 
-// The windows of an axis, on two axes in its place: (windows, taps). A backward kernel is read from
-// its end.
+// Replaces an axis by two: (windows, taps). `backward` reads the kernel from its end.
 Value unfolded_axis(Builder& b, Value x, int64_t axis, const Dim& kernel, int64_t stride,
                     int64_t dilation, bool backward) {
   const Dim span = Dim(dilation) * (kernel - 1) + 1;
@@ -51,7 +50,7 @@ Value unfolded_axis(Builder& b, Value x, int64_t axis, const Dim& kernel, int64_
   return b.gather(x, b.Add(b.unsqueeze(starts, {1}), b.unsqueeze(taps, {0})), axis);
 }
 
-// Convolves `x`, which is padded already, with a kernel (groups, outputs, inputs * taps).
+// Convolves `x`, already padded, with a kernel (groups, outputs, inputs * taps).
 Value convolved(Builder& b, Value x, Value matrix, const Taps& taps, bool backward) {
   const int64_t axes = taps.axes();
   const Dim batch = x->dim(0), channels = x->dim(1);
@@ -59,7 +58,7 @@ Value convolved(Builder& b, Value x, Value matrix, const Taps& taps, bool backwa
     const int64_t stride = backward ? 1 : taps.strides[i];
     x = unfolded_axis(b, x, i + 2, taps.kernel[i], stride, taps.dilations[i], backward);
   }
-  // (batch, channels, window, tap, window, tap ...), where all taps come before the windows.
+  // (batch, channels, window, tap, window, tap ...) becomes (batch, channels, taps, windows).
   Ints order{0, 1};
   Shape windows;
   for (int64_t i = 0; i < axes; ++i) order.push_back(2 * i + 3);
@@ -109,7 +108,7 @@ Values unfolded_conv(Builder& b, const onnx::Node& node) {
   return {biased(b, convolved(b, b.pad(x, pads), matrix, *taps, false), node.input(2))};
 }
 
-// The input with zeros between its elements, convolved with the kernel from its end.
+// Inserts zeros between the input's elements and convolves with the reversed kernel.
 Values unfolded_conv_transpose(Builder& b, const onnx::Node& node) {
   const auto taps = taps_of(node);
   if (!taps) return {};

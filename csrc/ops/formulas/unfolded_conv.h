@@ -1,4 +1,4 @@
-// Convolutions as matrix products over unfolded input.
+// Convolutions as matrix products over unfolded input. Return no values for unsupported nodes.
 #pragma once
 
 #include "onnx/builder.h"

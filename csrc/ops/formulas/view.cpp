@@ -8,13 +8,12 @@
 
 namespace onnx_native::ops {
 
-// A number from data that may turn out to be -1.
 bool may_be_open(const Dim& size) { return size.is_symbol() && !size.known_non_negative(); }
 
 Shape solve_sizes(Builder& b, Value self, Shape sizes) {
   auto unknown = std::ranges::find_if(sizes, [](const Dim& d) { return d.equals(-1); });
   if (unknown == sizes.end()) return sizes;
-  // Sizes on both sides cancel, so that nothing is left to simplify in the common case.
+  // Sizes that occur on both sides cancel, so the common case needs no simplification.
   Shape total = self->known_shape();
   Dim others = 1;
   for (auto it = sizes.begin(); it != sizes.end(); ++it) {

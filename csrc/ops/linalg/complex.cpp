@@ -10,7 +10,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// Unlike arithmetic, linear algebra takes no real matrix beside a complex one.
+// Returns matrix i; linear algebra, unlike arithmetic, does not mix real and complex matrices.
 Complex matrix(const Call& call, size_t i) {
   call.builder().check(is_complex(call.argument(i)), "real and complex matrices in one call");
   return complex_argument(call, i, DType::f64);
@@ -18,13 +18,13 @@ Complex matrix(const Call& call, size_t i) {
 
 Value doubled_pairs(Builder& b, Value pairs) { return doubled(b, split(b, pairs)); }
 
-// Whether a matrix norm is one of singular values.
+// Returns true if the matrix norm is a function of the singular values.
 bool is_spectral(const Call& call, bool by_name, int64_t dimensions) {
   if (by_name) return call.string(1) == "nuc";
   return !call.is_none(1) && dimensions == 2 && std::abs(call.scalar(1).to_double()) == 2;
 }
 
-// linalg_norm and linalg_matrix_norm. A doubled matrix has each singular value twice.
+// Defines linalg_norm or linalg_matrix_norm. A doubled matrix has each singular value twice.
 void define_matrix_norm(OpTable& ops, std::string_view op, bool by_name) {
   const Lowering& dense = dense_lowering(ops, op);
   const auto run = [dense, by_name](const Call& call) -> Results {
@@ -42,7 +42,7 @@ void define_matrix_norm(OpTable& ops, std::string_view op, bool by_name) {
   ops.add(op, Key::complex, {.run = run, .parameters = dense.parameters});
 }
 
-// What is a product of matrices and inverses.
+// Defines an operator that consists of matrix products and inverses: it runs on the doubled matrix.
 void define_doubled(OpTable& ops, std::string_view op) {
   const Lowering& dense = dense_lowering(ops, op);
   const auto run = [dense](const Call& call) -> Results {
@@ -82,7 +82,7 @@ Value linalg_solve(Builder& b, const Call& call, bool left) {
   return narrow(call, result);
 }
 
-// One triangle of A, with ones on its diagonal where that is not to be read.
+// Returns one triangle of A; with `unit`, its diagonal is not read but set to ones.
 Complex triangle(Builder& b, const Complex& a, bool upper, bool unit) {
   const auto side = [&](Value x, int64_t offset) {
     return upper ? upper_triangle(b, x, offset) : lower_triangle(b, x, -offset);
@@ -103,14 +103,14 @@ Value solve_triangle(Builder& b, const Call& call, bool upper, bool left, bool u
   return narrow(call, halved(b, left ? x : transposed(b, x), rhs.real->dim(-2), rhs.real->dim(-1)));
 }
 
-// With each real row beside its imaginary one, the doubled L is triangular too: its diagonal is
-// real.
+// Computes the Cholesky factor. With each real row next to its imaginary row, the doubled L is
+// triangular too, because its diagonal is real.
 Value cholesky_of(Builder& b, const Call& call, bool upper) {
   const Complex a = hermitian(b, matrix(call, 0), upper);
   const Dim n = a.real->dim(-1);
   const Value position = b.range(n * 2);
   const Value two = b.i64(2);
-  const Value size = b.dim_value(Dim::max(n, 1));  // nothing is divided by 0
+  const Value size = b.dim_value(Dim::max(n, 1));  // avoids a division by 0
   const Value together = b.Add(b.Mul(b.op("Mod", {position, two}), size), b.Div(position, two));
   const Value apart = b.Add(b.Mul(b.op("Mod", {position, size}), two), b.Div(position, size));
   const auto reordered = [&](Value x, Value order) {
@@ -129,7 +129,7 @@ Complex unit_of(Builder& b, const Complex& z, Value size) {
   return div(b, z, {b.where(zero, b.like(size, 1), size)});
 }
 
-// The product along the last axis.
+// Returns the product along the last axis.
 Complex product(Builder& b, const Complex& z) {
   const Shape batch = part_of(z.real, 0, -1);
   const Shape shape = with_batch(batch, {1});
@@ -148,7 +148,7 @@ struct Eliminated {
   Value parity;      // [*]
 };
 
-// Gaussian elimination with partial pivoting (GVL 3.4).
+// Runs Gaussian elimination with partial pivoting (GVL 3.4).
 Eliminated eliminate(Builder& b, const Complex& a) {
   const Dim n = a.real->dim(-1);
   const Value rows = row_numbers(b, n);
@@ -199,7 +199,7 @@ Complex determinant(Builder& b, const Call& call) {
   return scaled(b, product(b, u.diagonal), u.parity);
 }
 
-// Of values that come twice, in order, one each.
+// Returns every other one of sorted values that come in equal pairs.
 Value every_other(Builder& b, const Call& call, Value values, const Dim& count) {
   const Value once = b.slice(values, -1, 0, count * 2, 2);
   b.refine(once, -1, count);

@@ -11,7 +11,7 @@ Value cdist(Builder& b, Value x1, Value x2, const Number& p, Ignored) {
   return p_norm(b, b.Sub(b.unsqueeze(x1, {-2}), b.unsqueeze(x2, {-3})), p, -1, false);
 }
 
-// Distances between the rows of a matrix, each pair once.
+// Returns the distances between the rows of a matrix, one for each pair.
 Value pdist(Builder& b, Value self, const Number& p) {
   const Dim n = self->dim(0), pairs = Dim::floor_div(n * (n - 1), 2);
   const Value position = b.range(n);

@@ -1,7 +1,7 @@
-// Eigenvalues and eigenvectors of any square matrix, by the QR method with Wilkinson's shifts on
-// the complex Schur form (GVL 7.5 and 7.6). A complex matrix A + iB is worked on as the real one
-// [A -B; B A], in which a complex rotation of two rows is a real matrix of 4 x 4. Their order, and
-// the phase of vectors, are as the method leaves them.
+// Eigenvalues and eigenvectors of square matrices, by the QR method with Wilkinson shifts on the
+// complex Schur form (GVL 7.5 and 7.6). A complex matrix A + iB is represented by the real matrix
+// [A -B; B A], in which a complex rotation of two rows is a real 4 x 4 matrix. The order of the
+// eigenvalues and the phase of the vectors may differ from LAPACK's.
 #include <array>
 
 #include "ops/families.h"

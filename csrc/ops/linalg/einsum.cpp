@@ -8,8 +8,8 @@
 namespace onnx_native::ops {
 namespace {
 
-// Subscripts of one operand with its ellipsis, as the positions of labels: letters are themselves,
-// the dimensions under an ellipsis are kEllipsis + their distance from its end.
+// The labels of the axes of an operand. A letter is its character code; the dimensions under an
+// ellipsis are kEllipsis plus their distance from its end.
 constexpr int kEllipsis = 256;
 using Labels = std::vector<int>;
 
@@ -18,7 +18,7 @@ struct Term {
   bool ellipsis = false;
 
   int64_t letters() const { return static_cast<int64_t>(before.size() + after.size()); }
-  // All labels of an operand whose ellipsis stands for `covered` dimensions.
+  // Returns all labels of an operand whose ellipsis stands for `covered` dimensions.
   Labels labels(int64_t covered) const {
     Labels all = before;
     for (int64_t i = covered; ellipsis && i-- > 0;) all.push_back(kEllipsis + static_cast<int>(i));
@@ -45,8 +45,8 @@ std::vector<Term> parse_terms(Builder& b, std::string_view text) {
   return terms;
 }
 
-// The labels that an equation without an output has there: the ellipsis, then, sorted, the letters
-// that occur once.
+// Returns the output labels of an equation without "->": the ellipsis, then the letters that occur
+// once, sorted.
 Labels implicit_output(const std::vector<Labels>& operands, int64_t covered) {
   std::map<int, int> counts;
   for (const Labels& labels : operands)
@@ -58,7 +58,7 @@ Labels implicit_output(const std::vector<Labels>& operands, int64_t covered) {
   return output;
 }
 
-// The different labels, except those.
+// Returns the distinct labels that are not in `removed`, in order.
 Labels without(const Labels& labels, const Labels& removed) {
   Labels left;
   for (int label : labels) {
@@ -68,14 +68,14 @@ Labels without(const Labels& labels, const Labels& removed) {
   return left;
 }
 
-// One operand: a tensor and the labels of its axes.
+// A tensor and the labels of its axes.
 struct Operand {
   Value value;
   Labels labels;
 
   int64_t axis_of(int label) const { return std::ranges::find(labels, label) - labels.begin(); }
   bool is_one(size_t axis) const { return value->dim(static_cast<int64_t>(axis)).equals(1); }
-  // Whether an axis with this label can be longer than 1.
+  // Returns true if an axis with this label can be longer than 1.
   bool spreads(int label) const {
     for (size_t i = 0; i < labels.size(); ++i) {
       if (labels[i] == label && !is_one(i)) return true;
@@ -90,7 +90,7 @@ size_t count_spreading(const Operands& operands, int label) {
       std::ranges::count_if(operands, [&](const Operand& x) { return x.spreads(label); }));
 }
 
-// Einsum with a lower-case letter for each label. ONNX has no Einsum of bool.
+// Emits Einsum with a lowercase letter for each label. Casts bool, for which ONNX has no Einsum.
 Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
   if (operands.size() == 1 && std::ranges::is_permutation(operands[0].labels, output) &&
       without(output, {}).size() == output.size()) {
@@ -120,7 +120,7 @@ Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
   return b.cast(b.op("Einsum", std::move(tensors), {{"equation", equation}}), dtype);
 }
 
-// Operands broadcast along axes of size 1. ONNX does not say so of Einsum: such axes go.
+// Squeezes axes of size 1 that broadcast, because ONNX does not specify broadcasting for Einsum.
 void drop_broadcast_axes(Builder& b, Operands& operands) {
   const Operands before = operands;
   for (Operand& operand : operands) {
@@ -139,7 +139,7 @@ void drop_broadcast_axes(Builder& b, Operands& operands) {
   }
 }
 
-// Sums over these labels; sums of integers and bool are int64.
+// Sums over the labels `over`; sums of integers and bools are int64.
 Operand summed(Builder& b, const Operand& x, const Labels& over) {
   if (over.empty()) return x;
   const Labels left = without(x.labels, over);
@@ -147,8 +147,8 @@ Operand summed(Builder& b, const Operand& x, const Labels& over) {
   return {einsum_of(b, {{value, x.labels}}, left), left};
 }
 
-// A product of two operands, summed over labels of both. Eager does not promote in batched
-// matrix products.
+// Multiplies two operands and sums over labels of both. A sum requires equal dtypes, because eager
+// does not promote in batched matrix products.
 Operand product(Builder& b, Operand x, Operand y, const Labels& over) {
   if (!over.empty()) {
     b.check(x.value->dtype == y.value->dtype, "a sum of products of ", name(x.value->dtype),
@@ -163,7 +163,8 @@ Operand product(Builder& b, Operand x, Operand y, const Labels& over) {
   return {einsum_of(b, {x, y}, left), left};
 }
 
-// The order in which ATen contracts a pair, and where its result goes.
+// The pair of operands that ATen contracts next. The result goes to the front of the list, or with
+// `result_last` to its end.
 struct Pair {
   size_t first = 0, second = 1;
   bool result_last = false;
@@ -178,8 +179,8 @@ Pair next_pair(Builder& b, const std::optional<Ints>& path, size_t step, size_t 
   return {static_cast<size_t>(low), static_cast<size_t>(high), true};
 }
 
-// As ATen contracts: pair by pair, because the dtype of integers depends on it. A label is summed
-// when no operand is left that needs it.
+// Contracts pair by pair like ATen, because the dtype of integers depends on the order. A label is
+// summed when no remaining operand needs it.
 Value contract(Builder& b, Operands operands, const Labels& output,
                const std::optional<Ints>& path) {
   std::map<int, size_t> uses;
@@ -217,12 +218,12 @@ Value contract(Builder& b, Operands operands, const Labels& output,
     Operand result = product(b, summed(b, x, of_x), summed(b, y, of_y), of_both);
     operands.insert(pair.result_last ? operands.end() : operands.begin(), std::move(result));
   }
-  return einsum_of(b, operands, output);  // labels that are left over have size 1
+  return einsum_of(b, operands, output);  // the remaining labels have size 1
 }
 
-// The labels of each operand, and those of the output. An ellipsis stands for different numbers of
-// dimensions in different operands, which ONNX Runtime does not take: its dimensions get labels of
-// their own.
+// Labels the operands and returns the labels of the output. An ellipsis can stand for different
+// numbers of dimensions in different operands, which ONNX Runtime rejects, so each of its
+// dimensions gets its own label.
 Labels label_operands(Builder& b, std::string_view equation, Operands& operands) {
   const size_t arrow = equation.find("->");
   const std::vector<Term> terms = parse_terms(b, equation.substr(0, arrow));

@@ -1,4 +1,4 @@
-// Factorisations into triangular and orthogonal matrices, and what takes the factors.
+// Factorizations into triangular and orthogonal matrices, and operators that use the factors.
 #include <array>
 
 #include "ops/families.h"
@@ -7,12 +7,12 @@
 namespace onnx_native::ops {
 namespace {
 
-// What an operator returns for a result that it was told not to compute.
+// Returns the empty tensor that stands for a result that the caller did not ask for.
 Value not_computed(Builder& b, DType dtype) { return b.full(dtype, 0, {0}); }
 
 // --- Cholesky.
 
-// L, or U = L^T, and its info.
+// Returns L, or U = L^T if `upper`; `info` only if asked for.
 Cholesky cholesky_factor(Builder& b, Value a, bool upper, bool with_info) {
   const Value lower = upper ? transposed(b, a) : a;
   Cholesky result = cholesky(b, wide(b, lower), with_info);
@@ -53,7 +53,7 @@ Lu factored(Builder& b, Value a, bool pivot) {
   return lu;
 }
 
-// P with a one in column i at row permutation[i].
+// Returns P with a one in column i at row permutation[i].
 Value permutation_matrix(Builder& b, Value permutation, DType dtype) {
   const Dim& m = permutation->dim(-2);
   return b.cast(b.Equal(row_numbers(b, m), transposed(b, permutation)), dtype);
@@ -108,7 +108,7 @@ void register_lu(OpTable& ops) {
 
 // --- QR.
 
-// The first columns of the product of reflectors.
+// Returns the first columns of the product of the reflectors.
 Value orthogonal(Builder& b, const Reflectors& q, const Dim& columns) {
   const Dim m = q.matrix->dim(-2);
   const Shape shape = with_batch(batch_of(q.matrix), {m, columns});

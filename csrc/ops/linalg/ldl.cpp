@@ -1,6 +1,6 @@
-// A = P L D L^T P^T of symmetric matrices by Bunch and Kaufman's pivoting (GVL 4.4.5), stored as
-// LAPACK's sytrf stores the lower triangle: D has blocks of one or two rows; pivots count from 1
-// and are negative, twice, for a block of two; the columns of L are those before later swaps.
+// A = P L D L^T P^T of symmetric matrices with Bunch-Kaufman pivoting (GVL 4.4.5), in the format of
+// LAPACK's sytrf for the lower triangle: D has 1x1 and 2x2 blocks; pivots count from 1, and a 2x2
+// block stores its negated pivot twice; later row swaps are not applied to the columns of L.
 #include <array>
 #include <cmath>
 
@@ -11,19 +11,19 @@
 namespace onnx_native::ops {
 namespace {
 
-// Column k, which differs from matrix to matrix; zeros where there is none. [*, n, 1]
+// Returns column k, where k differs per matrix; zeros if k is out of range. [*, n, 1]
 Value own_column(Builder& b, Value x, Value columns, Value k) {
   const Value only = b.where(b.Equal(columns, k), x, f64(b, 0));
   return b.reduce("ReduceSum", only, {-1}, /*keepdims=*/true);
 }
 
-// The element of a column in row k; 0 where there is none. [*, 1, 1]
+// Returns the element in row k of a column; 0 if k is out of range. [*, 1, 1]
 Value own_element(Builder& b, Value column, Value rows, Value k) {
   const Value only = b.where(b.Equal(rows, k), column, f64(b, 0));
   return b.reduce("ReduceSum", only, {-2}, /*keepdims=*/true);
 }
 
-// The greatest size among the chosen elements of a column, 0 if there are none, and its row.
+// The greatest magnitude among the chosen elements of a column (0 if there are none), and its row.
 struct Peak {
   Value size, row;
 };
@@ -34,11 +34,11 @@ Peak peak(Builder& b, Value column, Value chosen) {
   return {top[0], top[1]};
 }
 
-// Which block comes next, in matrices whose rows from k on are left.
+// The next pivot block of matrices in which the rows from k on remain.
 struct Pivot {
-  Value swapped;  // with the block's last row
-  Value two;      // whether it has two rows
-  Value zero;     // whether there is nothing to eliminate
+  Value swapped;  // row to swap with the block's last row
+  Value two;      // true if the block has two rows
+  Value zero;     // true if there is nothing to eliminate
 };
 
 Pivot choose_pivot(Builder& b, Value x, Value k, Value rows, Value columns) {
@@ -64,7 +64,7 @@ struct Ldl {
   Value matrix, pivots, info;
 };
 
-// The carried tensors of one elimination.
+// Eliminates one block; takes and returns the carried tensors.
 Values eliminate(Builder& b, const Values& carried, Value rows, Value columns) {
   const Value zero = f64(b, 0), one = b.i64(1);
   const Value k = carried[2];
@@ -92,7 +92,7 @@ Values eliminate(Builder& b, const Values& carried, Value rows, Value columns) {
   const Value second = b.where(with_two, combined(d, second_column, e, first_column), zero);
   const Value rest = b.Sub(b.Sub(x, b.Mul(first, transposed(b, first_column))),
                            b.Mul(second, transposed(b, second_column)));
-  // What is stored.
+  // The stored columns of L and D.
   const Value in_next = b.And(b.Equal(rows, next), pivot.two);
   const Value stored = b.where(b.Equal(rows, k), d, b.where(in_next, e, first));
   const Value stored_next = b.where(in_next, f, second);
@@ -124,7 +124,7 @@ Ldl ldl_factor(Builder& b, Value a) {
           b.cast(b.squeeze(result[4], {-2, -1}), DType::i32)};
 }
 
-// The rows that come before, or after, along the next to last axis; zeros come in.
+// Shifts the rows down by `by`, or up if it is negative; fills with zeros.
 Value shifted_rows(Builder& b, Value x, int64_t by) {
   const auto rank = static_cast<size_t>(x->rank());
   std::vector<Dim> pads(2 * rank, 0);
@@ -142,7 +142,7 @@ Value ldl_solve(Builder& b, Value ld, Value pivots, Value rhs) {
   const Value zero = f64(b, 0), one = b.i64(1);
   const Value matrix = wide(b, ld);
   const Value marks = b.unsqueeze(b.cast(pivots, DType::i64), {-1});
-  // Runs of negative pivots have an even length: an odd count of them begins a block of two.
+  // Negative pivots come in pairs: an odd running count marks the first row of a 2x2 block.
   const Value negative = b.Less(marks, b.i64(0));
   const Value count = b.op("CumSum", {b.cast(negative, DType::i64), b.i64(-2)});
   const Value odd = b.Equal(b.op("Mod", {count, b.i64(2)}), one);
@@ -161,7 +161,7 @@ Value ldl_solve(Builder& b, Value ld, Value pivots, Value rhs) {
     const Value y = exchanged(carried[0], k);
     return {b.Sub(y, b.Mul(column_at(b, l, k), row_at(b, y, k)))};
   })[0];
-  // D: its diagonal, and e beside it in blocks of two.
+  // Solves with D: d is its diagonal, e the off-diagonal element of each 2x2 block.
   const Value d = b.unsqueeze(diagonals(b, matrix), {-1});
   const Value beside = b.reduce("ReduceSum", b.where(inside, matrix, zero), {-2}, true);
   const Value e_first = transposed(b, beside);

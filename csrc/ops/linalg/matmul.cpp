@@ -9,7 +9,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// A factor of a 2-D product: what a Transpose before it takes, where Gemm can transpose instead.
+// A factor of a 2-D product: the input of a Transpose, if Gemm can transpose instead.
 struct Factor {
   Value value;
   bool transposed = false;
@@ -45,7 +45,7 @@ Value scaled(Builder& b, Value x, const Number& factor) {
   return is_one(factor) ? x : b.Mul(x, b.like(x, factor));
 }
 
-// beta * self + alpha * product; with beta = 0 eager does not read self.
+// beta * self + alpha * product; with beta = 0, eager does not read `self`.
 Value add_product(Builder& b, Value self, Value product, const Number& beta, const Number& alpha) {
   product = scaled(b, product, alpha);
   if (is_zero(beta)) return product;
@@ -54,7 +54,7 @@ Value add_product(Builder& b, Value self, Value product, const Number& beta, con
   return b.where(b.Equal(b.like(product, beta), b.like(product, 0)), product, sum);
 }
 
-// Gemm is for floats, and ONNX Runtime's forgets beta when there is nothing to sum.
+// Gemm takes only floats, and ONNX Runtime's Gemm ignores beta if the inner dimension is 0.
 Value addmm(Builder& b, Value self, Value mat1, Value mat2, Number beta, Number alpha) {
   const bool computed = !alpha.is_constant() || !beta.is_constant();
   if (!is_floating(self->dtype) || mat1->dim(1).equals(0) || computed)
@@ -62,7 +62,7 @@ Value addmm(Builder& b, Value self, Value mat1, Value mat2, Number beta, Number 
   return gemm(b, factor(mat1), factor(mat2), is_zero(beta) ? nullptr : self, alpha, beta);
 }
 
-// Sums of 16-bit floats over the batch are float32.
+// Accumulates 16-bit floats over the batch in float32.
 Value addbmm(Builder& b, Value self, Value batch1, Value batch2, Number beta, Number alpha) {
   const DType dtype = self->dtype;
   const bool narrow = is_floating(dtype) && item_size(dtype) == 2;
@@ -73,8 +73,8 @@ Value addbmm(Builder& b, Value self, Value batch1, Value batch2, Number beta, Nu
 
 Value linear(Builder& b, Value input, Value weight, std::optional<Value> bias);
 
-// The bias is added before the sums are rounded. ONNX Runtime computes MatMul of bfloat16 in
-// float32 anyway.
+// Adds the bias before the sums are rounded. ONNX Runtime computes MatMul of bfloat16 in float32
+// anyway.
 Value linear_of_bfloat16(Builder& b, Value input, Value weight, Value bias) {
   const auto wide = [&b](Value v) { return b.cast(v, DType::f32); };
   return b.cast(linear(b, wide(input), wide(weight), wide(bias)), DType::bf16);
@@ -92,8 +92,8 @@ Value outer(Builder& b, Value x, Value y) {
   return b.Mul(b.unsqueeze(x, {-1}), b.unsqueeze(y, {0}));
 }
 
-// Sums over the given axes of both, in pairs; the axes left over of `x` come first, then those of
-// `y`. A pair in which one size is 1 sums over the other axis alone.
+// Contracts x_axes[i] with y_axes[i]. The result has the free axes of `x`, then those of `y`. If
+// one axis of a pair has size 1, the other axis is summed on its own.
 Value tensordot(Builder& b, Value x, Value y, Ints x_axes, Ints y_axes) {
   const Shape x_shape = x->known_shape(), y_shape = y->known_shape();
   b.check(x_axes.size() == y_axes.size(), "both lists of dims must have the same length");
@@ -162,7 +162,7 @@ Value chain(Builder& b, const Values& matrices) {
   return product;
 }
 
-// sum_ij input1[..., i] * weight[o, i, j] * input2[..., j]: the weight as a (i, o*j) matrix first.
+// sum_ij input1[..., i] * weight[o, i, j] * input2[..., j], with the weight as an (i, o*j) matrix.
 Value bilinear(Builder& b, Value input1, Value input2, Value weight, std::optional<Value> bias) {
   const Dim& out = weight->dim(0);
   const Dim& in1 = weight->dim(1);
@@ -176,8 +176,8 @@ Value bilinear(Builder& b, Value input1, Value input2, Value weight, std::option
   return bias ? b.Add(y, *bias) : y;
 }
 
-// Sums of products of three tensors over `sumdim`; each is broadcast along the dimensions that it
-// lacks.
+// Sums the products of three tensors over `sumdim`. Each tensor is broadcast along the dimensions
+// in its expand list.
 Value trilinear(Builder& b, Value i1, Value i2, Value i3, const Ints& expand1, const Ints& expand2,
                 const Ints& expand3, const Ints& sumdim, Ignored) {
   const int64_t rank = i1->rank() + static_cast<int64_t>(expand1.size());
@@ -192,7 +192,7 @@ Value trilinear(Builder& b, Value i1, Value i2, Value i3, const Ints& expand1, c
   };
   const std::string equation =
       letters(expand1) + "," + letters(expand2) + "," + letters(expand3) + "->" + letters(sumdim);
-  const DType dtype = i1->dtype;  // of the result
+  const DType dtype = i1->dtype;  // dtype of the result
   return b.op("Einsum", {i1, b.cast(i2, dtype), b.cast(i3, dtype)}, {{"equation", equation}});
 }
 
@@ -205,7 +205,7 @@ Value cross(Builder& b, Value self, Value other, int64_t dim) {
                b.Mul(b.gather(self, previous, dim), b.gather(other, next, dim)));
 }
 
-// torch.cross without a dim: the first of size 3.
+// Without `dim`, torch.cross uses the first dimension of size 3.
 Value cross_default(Builder& b, Value self, Value other, std::optional<int64_t> dim) {
   if (dim) return cross(b, self, other, *dim);
   for (int64_t i = 0; i < self->rank(); ++i)
@@ -229,7 +229,7 @@ void register_matmul(OpTable& ops) {
   ops.def("aten::_int_mm", [](Builder& b, Value self, Value mat2) {
     return b.op("MatMulInteger", {self, mat2});
   });
-  // Computed in the result's dtype.
+  // These overloads compute in the dtype of the result.
   ops.def({"aten::mm.dtype", "aten::bmm.dtype"},
           [](Builder& b, Value self, Value mat2, DType dtype) {
             return b.matmul(b.cast(self, dtype), b.cast(mat2, dtype));

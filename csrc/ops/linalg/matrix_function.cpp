@@ -22,8 +22,8 @@ Value matrix_power(Builder& b, Value self, int64_t n) {
   return product;
 }
 
-// sum of x^i / i! up to i = 15, in four groups of four; x has a norm of at most 1/2, so that what
-// is left out is below 1e-18.
+// Returns the sum of x^i / i! for i up to 15, in four groups of four terms. The norm of x is at
+// most 1/2, so that the remainder is below 1e-18.
 Value taylor(Builder& b, Value x) {
   const Dim& n = x->dim(-1);
   const Value unit = identity(b, n, n);
@@ -42,7 +42,7 @@ Value taylor(Builder& b, Value x) {
   return sum;
 }
 
-// Scaling and squaring (GVL 9.3.1): each matrix of the batch is halved as often as it needs.
+// Scaling and squaring (GVL 9.3.1): the norm decides how often each matrix is halved.
 Value matrix_exp(Builder& b, Value self) {
   const Dim n = self->dim(-1);
   if (n.equals(0)) return b.Identity(self);
@@ -51,7 +51,7 @@ Value matrix_exp(Builder& b, Value self) {
   const Value sums = b.reduce("ReduceL1", x, {-2}, /*keepdims=*/true);
   const Value norm = b.reduce("ReduceMax", sums, {-1}, /*keepdims=*/true);
   const Value doublings = b.Ceil(b.Div(b.Log(b.Mul(norm, two)), b.like(x, std::log(2.0))));
-  // At most what turns the greatest float64 into one.
+  // 1100 halvings take even the greatest float64 below 1.
   const Value halvings = b.Min(b.Max(doublings, zero), b.like(x, 1100));
   const Value scaled = b.Mul(x, b.Pow(two, b.Neg(halvings)));
   const Value most = b.cast(greatest(b, halvings), DType::i64);

@@ -1,4 +1,4 @@
-// Norms of vectors and matrices, and what is scaled by them.
+// Norms of vectors and matrices, and operators that scale by norms.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -47,14 +47,14 @@ Value vector_norm(Builder& b, Value self, const Number& order, const Axes& dim, 
   return b.cast(norm(), given->dtype);
 }
 
-// The greatest or the smallest along an axis; of no elements the greatest is 0.
+// Returns the greatest or smallest element along an axis; the greatest of no elements is 0.
 Value extreme_along(Builder& b, Value x, int64_t axis, bool greatest, bool keepdim) {
   const Ints axes{normalize_axis(axis, x->rank())};
   if (greatest && x->dim(axis).equals(0)) return sum_over(b, x, axes, keepdim);
   return extreme_over(b, greatest ? "ReduceMax" : "ReduceMin", x, axes, keepdim);
 }
 
-// `of_values` reduces the last axis of the matrices' singular values.
+// `of_values` reduces the last axis of the singular values.
 template <class Reduce>
 Value spectral_norm(Builder& b, Value x, const Ints& dim, bool keepdim, Reduce of_values) {
   const Value matrix = b.transpose(x, moving(x->rank(), dim, {-2, -1}));
@@ -93,7 +93,7 @@ Value matrix_norm(Builder& b, Value self, const std::string& ord, Ints dim, bool
   });
 }
 
-// torch.linalg.norm: of matrices where an order is given and there are two dimensions.
+// torch.linalg.norm: a matrix norm if `ord` is given for two dimensions, else a vector norm.
 Value norm(Builder& b, Value self, std::optional<Number> ord, Axes dim, bool keepdim,
            std::optional<DType> dtype) {
   const bool matrix = ord && (dim ? dim->size() == 2 : self->rank() == 2);
@@ -103,7 +103,7 @@ Value norm(Builder& b, Value self, std::optional<Number> ord, Axes dim, bool kee
 
 Number order(const std::optional<Number>& p) { return p.value_or(2); }
 
-// All axes but one; of -1, which is none here, all.
+// Returns all axes except `dim`; with -1, which here means no axis, all axes.
 Ints axes_but(Value x, int64_t dim) {
   Ints axes;
   for (int64_t axis = 0; axis < x->rank(); ++axis) {
@@ -112,7 +112,7 @@ Ints axes_but(Value x, int64_t dim) {
   return axes;
 }
 
-// The norms of the slices along `dim`, which stays.
+// Returns the norms of the slices along `dim`, which stays.
 Value norm_except(Builder& b, Value x, const Number& p, int64_t dim) {
   return vector_norm(b, x, p, axes_but(x, dim), /*keepdim=*/dim != -1, std::nullopt);
 }
@@ -130,7 +130,7 @@ Value weight_norm(Builder& b, Value v, Value g, int64_t dim) {
   return b.Mul(v, b.Div(g, norm_except(b, v, 2, dim)));
 }
 
-// The norms of 16-bit weights are float32 in eager; torch's decomposition narrows those of float16.
+// Eager returns float32 norms of 16-bit weights; torch's decomposition narrows those of float16.
 std::array<Value, 2> weight_norm_interface(Builder& b, Value v, Value g, int64_t dim,
                                            const Call& call) {
   const Value norms = norm_except(b, b.cast(v, accumulation_dtype(v->dtype)), 2, dim);

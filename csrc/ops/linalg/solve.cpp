@@ -16,7 +16,7 @@ Value int32_info(Builder& b, Value info) { return b.cast(b.squeeze(info, {-2, -1
 
 Value determinant(Builder& b, Value a) {
   if (a->dim(-1).equals(0)) return b.full(a->dtype, 1, batch_of(a));
-  // ONNX Runtime has it for float32 alone.
+  // ONNX Runtime implements Det only for float32.
   if (a->dtype == DType::f32) return b.op("Det", {a});
   const Lu lu = lu_factor(b, wide(b, a));
   const Value product = b.reduce("ReduceProd", diagonals(b, lu.matrix), {-1}, /*keepdims=*/false);
@@ -46,14 +46,14 @@ Value logdet(Builder& b, Value self) {
 
 bool same_shape(const Shape& a, const Shape& b) { return a == b; }
 
-// Whether B is a batch of vectors, not of matrices, as torch.linalg.solve tells them apart.
+// Returns true if B is a batch of vectors rather than of matrices, by torch.linalg.solve's rule.
 bool is_vector(Value a, Value rhs) {
   const Shape expected = part_of(a, 0, -1);
   return rhs->rank() == 1 ||
          (a->rank() - 1 == rhs->rank() && same_shape(rhs->known_shape(), expected));
 }
 
-// X of A X = B, or X A = B.
+// Solves A X = B, or X A = B if not `left`.
 Solution solve_linear(Builder& b, Value a, Value rhs, bool left, bool with_info) {
   const DType dtype = a->dtype;
   const bool vector = is_vector(a, rhs);
@@ -69,7 +69,7 @@ Solution solve_linear(Builder& b, Value a, Value rhs, bool left, bool with_info)
   result.x = b.cast(left ? result.x : transposed(b, result.x), dtype);
   if (vector) result.x = b.squeeze(result.x, {-1});
   if (with_info) {
-    // Of A's batch, which may be smaller than the result's.
+    // `info` has A's batch, which may be smaller than the result's.
     Value info = result.info;
     const Shape batch = batch_of(a), common = batch_of(info);
     const size_t more = common.size() - batch.size();
@@ -105,7 +105,7 @@ Value linalg_solve_triangular(Builder& b, Value self, Value rhs, bool upper, boo
   return b.cast(transposed(b, x), self->dtype);
 }
 
-// The solution, and A in the common batch.
+// Returns the solution, and A broadcast to the common batch.
 std::array<Value, 2> triangular_solve(Builder& b, Value self, Value a, bool upper, bool transpose,
                                       bool unitriangular) {
   const Values both = with_common_batch(b, {self, a});
@@ -114,7 +114,7 @@ std::array<Value, 2> triangular_solve(Builder& b, Value self, Value a, bool uppe
   return {b.cast(x, self->dtype), b.Identity(both[1])};
 }
 
-// X with (P L U) X = B, or its transpose, from what lu_factor gives.
+// Solves (P L U) X = B, or X (P L U) = B if not `left`; with `adjoint`, for the transpose of P L U.
 Value solve_factored(Builder& b, Value lu, Value pivots, Value rhs, bool left, bool adjoint) {
   const Value matrix = wide(b, lu);
   Value x = wide(b, left ? rhs : transposed(b, rhs));
@@ -162,7 +162,7 @@ Value tensorsolve(Builder& b, Value self, Value other, std::optional<Ints> dims)
 
 void register_linalg_solve(OpTable& ops) {
   ops.def({"aten::linalg_det", "aten::det"}, determinant);
-  // What else the operator returns is for its gradient.
+  // The other results are used only by the backward pass.
   ops.def("aten::_linalg_det", [](Builder& b, Value a) {
     return Results{determinant(b, a), Lowered(), Lowered()};
   });

@@ -1,5 +1,5 @@
-// Eigenvalues and singular values, and what is made of them: ranks, pseudoinverses, condition
-// numbers. The signs of vectors are as the method leaves them.
+// Eigenvalues and singular values, and functions of them: ranks, pseudoinverses, condition numbers.
+// The signs of vectors may differ from LAPACK's.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -28,14 +28,14 @@ std::array<Value, 3> svd_of(Builder& b, Value a, bool full_matrices) {
   return {b.cast(result.u, a->dtype), b.cast(result.s, a->dtype), b.cast(result.v, a->dtype)};
 }
 
-// U, S, V^T.
+// Returns U, S, V^T.
 std::array<Value, 3> linalg_svd(Builder& b, Value a, bool full_matrices) {
   std::array<Value, 3> result = svd_of(b, a, full_matrices);
   result[2] = transposed(b, result[2]);
   return result;
 }
 
-// torch.svd gives V itself; without vectors, zeros.
+// torch.svd returns V itself; without `compute_uv`, U and V are zeros.
 std::array<Value, 3> torch_svd(Builder& b, Value self, bool some, bool compute_uv) {
   if (compute_uv) return svd_of(b, self, !some);
   const auto zeros = [&](const Dim& n) {
@@ -44,14 +44,14 @@ std::array<Value, 3> torch_svd(Builder& b, Value self, bool some, bool compute_u
   return {zeros(self->dim(-2)), svdvals(b, self), zeros(self->dim(-1))};
 }
 
-// --- What counts as zero.
+// --- Tolerances.
 
-// Singular values up to max(atol, rtol * the greatest) do. Absent, rtol is the dtype's epsilon
-// times the greater size, where no atol is given.
+// Singular values up to max(atol, rtol * greatest) count as zero. Without rtol and without a
+// positive atol, rtol is the dtype's epsilon times the larger dimension.
 struct Tolerance {
-  Value atol = nullptr, rtol = nullptr;  // float64; of the batch's shape, or 0-d
+  Value atol = nullptr, rtol = nullptr;  // float64; the batch's shape, or 0-d
 
-  // [*, 1]
+  // Returns the greatest value that counts as zero; [*, 1].
   Value limit(Builder& b, Value greatest) const {
     const auto column = [&](Value x) { return x->rank() == 0 ? x : b.unsqueeze(x, {-1}); };
     const Value relative = rtol ? b.Mul(column(rtol), greatest) : nullptr;
@@ -104,7 +104,7 @@ Tolerance tolerance_of(Builder& b, Value a, const std::optional<Value>& atol,
 
 bool known_empty(Value a) { return a->dim(-2).equals(0) || a->dim(-1).equals(0); }
 
-// A Hermitian matrix is its lower triangle; its eigenvalues' sizes are the singular values.
+// A Hermitian matrix is read from its lower triangle; its singular values are |eigenvalues|.
 Value as_given(Builder& b, Value a, bool hermitian) {
   return hermitian ? symmetric(b, wide(b, a), /*upper=*/false) : wide(b, a);
 }
@@ -118,7 +118,7 @@ Value rank_of(Builder& b, Value a, const Tolerance& tolerance, bool hermitian) {
   return b.reduce("ReduceSum", counted, {-1}, /*keepdims=*/false);
 }
 
-// V diag(1 / s^2) W^T with W = U diag(s).
+// Returns V diag(1 / s^2) W^T, where W = U diag(s).
 Value pseudoinverse(Builder& b, Value a, const Tolerance& tolerance, bool hermitian) {
   const Dim &m = a->dim(-2), &n = a->dim(-1);
   if (known_empty(a)) return b.full(a->dtype, 0, with_batch(batch_of(a), {n, m}));
@@ -136,13 +136,13 @@ Value pseudoinverse(Builder& b, Value a, const Tolerance& tolerance, bool hermit
 
 // --- Condition numbers.
 
-// Sums of absolute values along one axis, and the greatest or smallest of them; [*].
+// Sums absolute values along one axis and returns the greatest or smallest sum; [*].
 Value norm_by_sums(Builder& b, Value x, int64_t summed, bool greatest) {
   const Value sums = b.reduce("ReduceL1", x, {summed}, /*keepdims=*/true);
   return b.reduce(greatest ? "ReduceMax" : "ReduceMin", sums, {-2, -1}, /*keepdims=*/false);
 }
 
-// The norm of A times the norm of its inverse, infinite where there is none.
+// Returns the norm of A times the norm of its inverse; infinity if A is singular.
 template <class Norm>
 Value condition_by_inverse(Builder& b, Value a, Norm norm) {
   const Value x = wide(b, a);
@@ -178,8 +178,8 @@ Value condition(Builder& b, Value a, const std::string& p) {
   });
 }
 
-// The overloads of an operator that takes tolerances: by keyword, of numbers and of tensors, and
-// the older single one, which is atol of ranks and rtol of pseudoinverses.
+// Defines the overloads of an operator with tolerances: atol and rtol as numbers or tensors, and
+// the older single tolerance, which is atol for ranks and rtol for pseudoinverses.
 template <class Operation>
 void define_with_tolerance(OpTable& ops, const std::string& name, const std::string& old_tensor,
                            bool single_is_atol, Operation operation) {

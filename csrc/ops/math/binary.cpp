@@ -1,4 +1,4 @@
-// Arithmetic between tensors and numbers.
+// Arithmetic on tensors and numbers.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -39,7 +39,7 @@ Value divide(Builder& b, Value self, Value other, std::optional<std::string> rou
   return truncated(b, b.Div(self, other));
 }
 
-// The remainder takes the divisor's sign.
+// The remainder has the sign of the divisor.
 Value remainder(Builder& b, Value self, Value other) {
   if (!is_floating(self->dtype)) return b.op("Mod", {self, other});
   const Value zero = b.like(self, 0);
@@ -49,13 +49,13 @@ Value remainder(Builder& b, Value self, Value other) {
   return b.where(adjust, b.Add(mod, other), mod);
 }
 
-// The remainder takes the dividend's sign.
+// The remainder has the sign of the dividend.
 Value fmod(Builder& b, Value self, Value other) {
   if (is_floating(self->dtype)) return b.op("Mod", {self, other}, {{"fmod", 1}});
   return b.Sub(self, b.Mul(b.Div(self, other), other));
 }
 
-// Negative exponents of integers give 0, except of 1 and -1. The result wraps, as ATen's.
+// A negative exponent gives 0, except for bases 1 and -1. The result wraps, like ATen's.
 Value integer_pow(Builder& b, Value self, Value exponent) {
   const DType dtype = self->dtype;
   const Value base = b.cast(self, DType::i64);
@@ -87,12 +87,12 @@ Value pow(Builder& b, Value self, Value exponent) {
   return is_floating(self->dtype) ? b.Pow(self, exponent) : integer_pow(b, self, exponent);
 }
 
-// Of pow's arguments, both as f64.
+// Computes pow of both arguments in f64.
 Value float_power(Builder& b, Ignored, Ignored, const Call& call) {
   return pow(b, argument_as(call, 0, DType::f64), argument_as(call, 1, DType::f64));
 }
 
-// fmax and fmin: a number wins over NaN. `last` is the number that loses against every other.
+// fmax and fmin: a number takes precedence over NaN. `last` loses against every other number.
 Value number_of(Builder& b, Value self, Value other, double last,
                 Value (*choose)(Builder&, Value, Value)) {
   if (!is_floating(self->dtype)) return choose(b, self, other);
@@ -106,7 +106,7 @@ Value log_add_exp2(Builder& b, Value self, Value other) {
   return b.Div(log_add_exp(b, b.Mul(self, ln2), b.Mul(other, ln2)), ln2);
 }
 
-// x * log_y, 0 where x is 0 unless y is NaN.
+// Returns x * log_y; 0 where x is 0, unless y is NaN.
 Value x_log_y(Builder& b, Value x, Value y, Value log_y) {
   const Value zero = b.like(x, 0);
   const Value product = b.where(b.Equal(x, zero), zero, b.Mul(x, log_y));

@@ -1,4 +1,4 @@
-// Differences and integrals along an axis, distances, and shifts of spectra.
+// Differences, gradients and integrals along an axis, and shifts of spectra.
 #include <array>
 
 #include "ops/families.h"
@@ -8,7 +8,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// The axes as they are listed, or all.
+// Returns the axes in the listed order; all axes if there is no list.
 Ints in_order(Value x, const std::optional<Ints>& dim) {
   Ints axes;
   if (dim) {
@@ -19,7 +19,7 @@ Ints in_order(Value x, const std::optional<Ints>& dim) {
   return axes;
 }
 
-// Neighbours along an axis: all but the first element, and all but the last.
+// Neighbors along an axis: all elements but the first, and all but the last.
 struct Neighbours {
   Value next, previous;
 };
@@ -50,13 +50,13 @@ Value diff(Builder& b, Value self, int64_t n, int64_t dim, std::optional<Value> 
   return x;
 }
 
-// The areas between neighbours: means of y times the steps. `steps` broadcasts along the axis.
+// Returns the areas between neighbors: means of y times `steps`, which broadcasts along the axis.
 Value areas(Builder& b, Value y, Value steps, int64_t axis) {
   const auto [next, previous] = neighbours(b, y, axis);
   return b.Mul(b.Mul(b.Add(next, previous), b.like(y, 0.5)), steps);
 }
 
-// The distances of x along the axis, aligned with y's dimensions.
+// Returns the differences of x along the axis, aligned with y's dimensions.
 Value steps_of(Builder& b, Value y, Value x, int64_t axis) {
   if (x->rank() == 1 && y->rank() > 1)
     return steps_of(b, y,
@@ -78,7 +78,7 @@ Value running_integral(Builder& b, Value pieces, int64_t axis) {
   return b.op("CumSum", {pieces, b.i64(axis)});
 }
 
-// Over an empty axis: 0 in the dtype of `y`, which is not promoted.
+// The integral over an empty axis is 0 in the dtype of `y`, without promotion.
 Value empty_integral(Builder& b, Value y, int64_t axis) {
   Shape shape = y->known_shape();
   shape.erase(shape.begin() + axis);
@@ -119,14 +119,14 @@ Value shifted_spectrum(Builder& b, Value self, std::optional<Ints> dim, Shift sh
   return self;
 }
 
-// x along an axis, by elements; counted from the end where negative.
+// Returns elements [start, end) along an axis; a negative position and end 0 count from the end.
 Value elements(Builder& b, Value x, int64_t axis, int64_t start, int64_t end) {
   const Dim& size = x->dim(axis);
   const auto place = [&](int64_t i) { return i < 0 ? size + i : Dim(i); };
   return b.slice(x, axis, place(start), end == 0 ? size : place(end));
 }
 
-// A sum of neighbours, each with its factor.
+// A neighbor and its factor in a sum.
 struct Term {
   Value factor, x;
 };
@@ -140,8 +140,8 @@ Value sum_of_terms(Builder& b, std::initializer_list<Term> terms) {
   return sum;
 }
 
-// torch.gradient along one axis: central differences inside, at the ends one-sided ones of order 1
-// or 2. `spacing` is a number, or `points` has the places along the axis.
+// torch.gradient along one axis with uniform spacing: central differences inside, one-sided
+// differences of order 1 or 2 at the ends.
 Value uniform_gradient(Builder& b, Value x, int64_t axis, const Number& spacing,
                        int64_t edge_order) {
   const Value step = b.like(x, spacing);
@@ -162,8 +162,8 @@ Value uniform_gradient(Builder& b, Value x, int64_t axis, const Number& spacing,
   return b.concat({b.Div(first, step), inside, b.Div(last, step)}, axis);
 }
 
-// The derivative of the parabola through three points with distances `left` and `right`, at the
-// first, second or third of them.
+// Returns the derivative of the parabola through three points at distances `left` and `right`, at
+// the first, second or third point.
 Value parabola_slope(Builder& b, Value left, Value right, const std::array<Value, 3>& y,
                      int point) {
   const Value both = b.Add(left, right);
@@ -209,7 +209,7 @@ Value gradient_at_points(Builder& b, Value x, int64_t axis, Value points, int64_
   return b.concat({first, inside, last}, axis);
 }
 
-// Along each of the dims, or of all dimensions; `along` is told which one it is.
+// Calls `along` with each of the dims (or all dimensions) and its position in the list.
 template <class Along>
 Values gradients(Value self, const std::optional<Ints>& dim, Along along) {
   const Ints axes = in_order(self, dim);
@@ -281,7 +281,7 @@ void register_calculus(OpTable& ops) {
   register_integral(ops, "aten::trapezoid", integral, empty_integral);
   register_integral(ops, "aten::trapz", integral, empty_integral);
   register_integral(ops, "aten::cumulative_trapezoid", running_integral, empty_running_integral);
-  // The zero frequency goes to the middle, and back.
+  // fftshift moves the zero frequency to the middle; ifftshift moves it back.
   ops.def("aten::fft_fftshift", [](Builder& b, Value self, std::optional<Ints> dim) {
     return shifted_spectrum(b, self, dim, [](const Dim& n) { return Dim::ceil_div(n, 2); });
   });

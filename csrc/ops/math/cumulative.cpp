@@ -42,7 +42,7 @@ Value log_cumsum_exp(Builder& b, Value self, int64_t dim) {
 
 enum class Extreme { greatest, least };
 
-// What no number of the dtype is less, or more, than.
+// The lowest and the highest number of a dtype, infinities included.
 Scalar least(DType dtype) {
   if (is_floating(dtype)) return -std::numeric_limits<double>::infinity();
   return Scalar(lowest_value(dtype)).to_int();
@@ -52,7 +52,7 @@ Scalar most(DType dtype) {
   return Scalar(max_value(dtype)).to_int();
 }
 
-// The last index of the extreme so far; NaN is more extreme than any number.
+// Returns the extreme so far and its last index. NaN is more extreme than any number.
 std::array<Value, 2> cumulative_extreme(Builder& b, Value self, int64_t dim, Extreme extreme) {
   if (self->rank() == 0) return {self, b.i64(0)};
   const DType dtype = self->dtype;
@@ -60,7 +60,7 @@ std::array<Value, 2> cumulative_extreme(Builder& b, Value self, int64_t dim, Ext
   const int64_t axis = normalize_axis(dim, x->rank());
   if (is_empty(x->known_shape())) return {self, b.full(DType::i64, 0, x->known_shape())};
   const Value start = b.like(x, extreme == Extreme::greatest ? least(x->dtype) : most(x->dtype));
-  // State: value, its index, index of the next element.
+  // State: the value, its index, the index of the next element.
   const Values results =
       running(b, x, axis, {start, b.i64(0), b.i64(0)}, [&](const Values& state, Value element) {
         Value wins = extreme == Extreme::greatest ? b.GreaterOrEqual(element, state[0])

@@ -1,4 +1,4 @@
-// Comparisons, logic, bits, and choices between tensors.
+// Comparisons, logic, bit operations, and selection between tensors.
 
 #include <cmath>
 #include <string_view>
@@ -45,7 +45,7 @@ void register_logical(OpTable& ops) {
 
 enum class Direction { left, right };
 
-// ONNX shifts unsigned integers only. A shift by less than 0 or by all bits pushes everything out.
+// ONNX shifts only unsigned integers. A negative shift, or one by all bits, shifts everything out.
 Value shift(Builder& b, Value self, Value other, Direction direction) {
   const DType dtype = self->dtype;
   const int64_t bits = 8 * item_size(dtype);
@@ -64,7 +64,7 @@ Value shift(Builder& b, Value self, Value other, Direction direction) {
   }
   const Value steps = b.where(out, b.i64(bits - 1), by);
   if (!is_signed(dtype)) return b.cast(b.where(out, b.i64(0), raw(x, steps)), dtype);
-  // ~(~x >> n) brings ones in from the left.
+  // ~(~x >> n) shifts in ones from the left.
   const Value negative = b.Less(x, b.i64(0));
   const Value mask = b.where(negative, b.i64(-1), b.i64(0));
   const auto flip = [&](Value v) { return b.op("BitwiseXor", {v, mask}); };
@@ -115,7 +115,7 @@ bool has_no_negative_zero(const TensorData& data) {
   return true;
 }
 
-// It is known that no element is -0.0: the tensor is made of constants or of integers.
+// Returns true if no element can be -0.0: the tensor consists of constants or integers.
 bool has_no_negative_zero(const onnx::Value* x) {
   if (!is_floating(x->dtype)) return true;
   if (x->is_constant()) return has_no_negative_zero(*x->constant);
@@ -133,14 +133,14 @@ bool has_no_negative_zero(const onnx::Value* x) {
   return kKeep.contains(producer->op_type) && has_no_negative_zero(producer->inputs[0]);
 }
 
-// ONNX Runtime's Where loses the sign of a zero in its second input and keeps it in its third.
+// ONNX Runtime's Where drops the sign of a zero in its second input but keeps it in its third.
 Value chosen(Builder& b, Value condition, Value x, Value y) {
   const bool swapped = !has_no_negative_zero(x) && has_no_negative_zero(y);
   return swapped ? b.where(b.Not(condition), y, x) : b.where(condition, x, y);
 }
 
 void register_choices(OpTable& ops) {
-  // The condition takes no part in promotion.
+  // The condition does not take part in promotion.
   ops.def({"aten::where.self", "aten::where.ScalarOther", "aten::where.ScalarSelf",
            "aten::where.Scalar"},
           [](Builder& b, Value condition, Ignored, Ignored, const Call& call) {

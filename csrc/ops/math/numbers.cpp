@@ -1,4 +1,4 @@
-// Common divisors of integers, and the parts and neighbours of floating-point numbers.
+// Common divisors of integers; parts and neighbors of floating-point numbers.
 #include <array>
 #include <limits>
 #include <numbers>
@@ -13,10 +13,10 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// C++ computes with narrow integers as int.
+// C++ promotes narrow integers to int.
 DType arithmetic_dtype(DType dtype) { return dtype == DType::i64 ? dtype : DType::i32; }
 
-// Euclid's algorithm, as many steps as the slowest element takes.
+// Euclid's algorithm; runs as many steps as the slowest element needs.
 Value gcd(Builder& b, Value self, Value other) {
   const Values both = broadcast_all(b, {b.Abs(self), b.Abs(other)});
   const Value zero = b.like(self, 0);
@@ -26,7 +26,7 @@ Value gcd(Builder& b, Value self, Value other) {
     const Value rest = b.op("Mod", {states[0], b.where(done, one, states[1])});
     return Values{any_true(b, not_equal(b, rest, zero)), b.where(done, states[0], states[1]), rest};
   };
-  // Euclid's algorithm takes the most steps for Fibonacci's numbers, of which 92 fit in int64.
+  // Fibonacci numbers need the most steps; 92 of them fit in int64.
   return loop_while(b, b.i64(96), both, step)[0];
 }
 
@@ -46,14 +46,14 @@ auto of_integers(Formula formula) {
   };
 }
 
-// x = mantissa 2^exponent with 0.5 <= |mantissa| < 1; of 0, infinity and NaN themselves and 0.
-// The logarithm may miss the exponent by one.
+// x = mantissa 2^exponent with 0.5 <= |mantissa| < 1; 0, infinity and NaN give themselves and 0.
+// The exponent from the logarithm may be off by one, so it is corrected.
 std::array<Value, 2> frexp(Builder& b, Value self) {
   const Value x = b.cast(self, DType::f64);
   const auto number = [&](double value) { return b.scalar(DType::f64, value); };
   const Value size = b.Abs(x);
   const Value regular = b.And(b.Greater(size, number(0)), b.Less(size, number(kInfinity)));
-  // Subnormal numbers are made larger first.
+  // Scales subnormal numbers up first.
   Value scaled = b.where(regular, x, number(1));
   Value shift = number(0);
   if (self->dtype == DType::f64) {
@@ -73,7 +73,7 @@ std::array<Value, 2> frexp(Builder& b, Value self) {
           b.cast(exponent, DType::i32)};
 }
 
-// Half a unit in the last place of 1, and the smallest number.
+// Half a unit in the last place of 1, and the smallest positive number.
 struct Format {
   double half_unit, smallest;
 };
@@ -91,9 +91,9 @@ Format format_of(DType dtype) {
   }
 }
 
-// The neighbour of x in the direction (1 or -1), by rounding x and a bit more than half the
-// distance (Rump, Zimmermann, Boldo, Melquiond: Computing predecessor and successor in rounding to
-// nearest, BIT 49, 2009). x has a wider dtype than its format: the cast back rounds.
+// Returns the neighbor of x in the direction (1 or -1): adds slightly more than half the distance
+// and rounds (Rump, Zimmermann, Boldo, Melquiond: Computing predecessor and successor in rounding
+// to nearest, BIT 49, 2009). x has a wider dtype than its format; the cast back rounds.
 Value neighbour(Builder& b, Value x, Value direction, const Format& format) {
   const double share = format.half_unit * (1 + 2 * format.half_unit);
   const Value distance =
@@ -101,7 +101,7 @@ Value neighbour(Builder& b, Value x, Value direction, const Format& format) {
   return b.Add(x, b.Mul(direction, distance));
 }
 
-// Where there is no wider dtype: exact next to the subnormal numbers, scaled not far above them.
+// The same without a wider dtype: exact near the subnormal numbers, scaled not far above them.
 Value neighbour_f64(Builder& b, Value x, Value direction) {
   const Format format = format_of(DType::f64);
   const auto number = [&](double value) { return b.like(x, value); };
@@ -123,7 +123,7 @@ Value nextafter(Builder& b, Value self, Value other) {
   const Value direction = b.where(b.Greater(y, x), b.like(x, 1), b.like(x, -1));
   Value next =
       dtype == wide ? neighbour_f64(b, x, direction) : neighbour(b, x, direction, format_of(dtype));
-  // From an infinity to the greatest number.
+  // An infinity steps to the greatest finite number.
   const Value infinite = b.Equal(b.Abs(x), b.like(x, kInfinity));
   next = b.where(infinite, b.Mul(b.Sign(x), b.like(x, max_value(dtype))), next);
   next = b.where(b.Equal(x, y), y, next);

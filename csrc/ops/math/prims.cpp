@@ -1,4 +1,4 @@
-// PyTorch's primitives: what its decompositions end in. Their arguments have one dtype, or are
+// PyTorch's primitives, the results of its decompositions. Their arguments have one dtype or are
 // numbers.
 #include <array>
 #include <optional>
@@ -13,7 +13,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// Primitive -> the ATen operator that takes the same arguments.
+// Maps a primitive to the ATen operator with the same arguments.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 65> kSame = {{
     {"abs", "abs"},
     {"acos", "acos"},
@@ -89,7 +89,7 @@ void register_reduction(OpTable& ops, std::string_view name, std::string_view on
           });
 }
 
-// The sizes of x's axes before `end`.
+// Returns the sizes of x's axes before `end`.
 Shape leading(Value x, int64_t end) { return part_of(x, 0, end); }
 
 }  // namespace

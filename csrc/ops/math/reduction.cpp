@@ -14,7 +14,7 @@ using Axes = std::optional<Ints>;
 
 Axes one_axis(const std::optional<int64_t>& dim) { return dim ? Axes(Ints{*dim}) : std::nullopt; }
 
-// Sums and products of integers and bools are int64 unless a dtype is given.
+// Casts to `dtype`; without one, sums and products of integers and bools are int64.
 Value for_sum(Builder& b, Value x, std::optional<DType> dtype) {
   return b.cast(x, dtype.value_or(is_floating(x->dtype) ? x->dtype : DType::i64));
 }
@@ -51,7 +51,7 @@ Value count_nonzero(Builder& b, Value self, const Axes& dim) {
   return sum_over(b, nonzero, axes_of(self, dim), false);
 }
 
-// Whether any element is true, of bools; an empty axis has none.
+// Returns true if any element of a bool tensor is true; false over an empty axis.
 Value any_over(Builder& b, Value x, const Ints& axes, bool keepdim) {
   if (axes.empty()) return x;
   if (count_over(x, axes).known_positive(false)) {
@@ -61,7 +61,7 @@ Value any_over(Builder& b, Value x, const Ints& axes, bool keepdim) {
   return b.cast(b.reduce("ReduceSum", b.cast(x, DType::i64), axes, keepdim), DType::boolean);
 }
 
-// uint8 in, uint8 out; bool otherwise.
+// Returns uint8 for uint8 input, else bool.
 Value any(Builder& b, Value self, const Ints& axes, bool keepdim) {
   const Value any = any_over(b, b.cast(self, DType::boolean), axes, keepdim);
   return b.cast(any, self->dtype == DType::u8 ? DType::u8 : DType::boolean);
@@ -73,7 +73,7 @@ Value all(Builder& b, Value self, const Ints& axes, bool keepdim) {
   return b.cast(all, self->dtype == DType::u8 ? DType::u8 : DType::boolean);
 }
 
-// The first index of the extreme element; NaN counts as extreme, which ONNX Runtime does not see.
+// Returns the first index of the extreme. NaN counts as extreme, but ONNX Runtime ignores it.
 Value index_of_extreme(Builder& b, const std::string& onnx_op, Value x, int64_t axis,
                        bool keepdim) {
   if (x->dtype == DType::boolean || (is_integral(x->dtype) && item_size(x->dtype) < 4)) {
@@ -126,7 +126,7 @@ Moments moments(Builder& b, Value self, const Axes& dim, const Number& correctio
   return {b.cast(b.Div(squares, freedom), self->dtype), b.cast(mean, self->dtype)};
 }
 
-// var, std and both with the mean, of all three forms; `make` turns moments into results.
+// Defines all three overloads of var or std, alone or with the mean; `make` selects the results.
 template <class Make>
 void define_moments(OpTable& ops, const std::string& name, Make make) {
   ops.def(name, [make](Builder& b, Value self, bool unbiased) {
@@ -218,7 +218,7 @@ void register_truth(OpTable& ops) {
     ops.def(name + ".dim", [over](Builder& b, Value self, int64_t dim, bool keepdim) {
       return over(b, self, axes_of(self, Ints{dim}), keepdim);
     });
-    // An empty list of axes reduces nothing, here only.
+    // Only in these overloads does an empty list of axes reduce nothing.
     ops.def(name + ".dims", [over](Builder& b, Value self, Axes dim, bool keepdim) {
       return over(b, self, dim && dim->empty() ? Ints{} : axes_of(self, dim), keepdim);
     });

@@ -1,4 +1,4 @@
-// The gamma function's logarithm and its derivative, and entropies.
+// The logarithm of the gamma function, its derivative, and entropies.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -9,7 +9,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// log of the multivariate gamma function of dimension p (ATen's mvlgamma).
+// Returns the log of the multivariate gamma function of dimension p (ATen's mvlgamma).
 Value multivariate_log_gamma(Builder& b, Value x, int64_t p) {
   constexpr int64_t kMost = 1024;
   b.check(p <= kMost, "p=", p, ": a graph of as many terms is too large");
@@ -21,7 +21,7 @@ Value multivariate_log_gamma(Builder& b, Value x, int64_t p) {
   return sum;
 }
 
-// -x log x; 0 at 0, minus infinity below, NaN stays.
+// Returns -x log x; 0 at 0, minus infinity for negative x, NaN for NaN.
 Value entropy(Builder& b, Value x) {
   const Value zero = b.like(x, 0);
   const Value positive = b.Greater(x, zero);

@@ -1,5 +1,5 @@
-// Bessel functions and what is made of them. Near zero polynomials in x^2, far out Hankel's and
-// Debye's forms; the coefficients come from generate_fits.py.
+// Bessel and related functions: polynomials in x^2 near zero, Hankel's expansions (DLMF 10.17 and
+// 10.40) for large x. generate_fits.py computes the coefficients.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -15,7 +15,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Value times(Builder& b, Value x, double factor) { return b.Mul(x, f64(b, factor)); }
 
-// The fits of one order.
+// The fitted coefficients of one order.
 struct Bessel {
   bool odd;
   std::span<const double> j, y, cosine, sine, i, i_large, k, k_large_top, k_large_bottom;
@@ -46,26 +46,26 @@ const Bessel kOrder1 = {
     .k_large_bottom = fits::kKLarge1Bottom,
 };
 
-// A polynomial in x^2; times x where the function is odd.
+// Evaluates a polynomial in x^2, times x if the function is odd.
 Value near_zero(Builder& b, Value x, std::span<const double> coefficients, bool odd) {
   const Value even = polynomial(b, b.Mul(x, x), coefficients);
   return odd ? b.Mul(x, even) : even;
 }
 
-// a cos(x - phase) + c sin(x - phase), where the phase is pi/4 and pi/2 more for odd orders.
+// Returns sqrt(2) (a cos(x - p) + c sin(x - p)); the phase p is pi/4, or 3 pi/4 for odd orders.
 Value wave(Builder& b, Value x, Value a, Value c, bool odd) {
   const Value cosine = b.Cos(x);
   const Value sine = b.Sin(x);
   const Value plus = b.Add(cosine, sine);
   const Value minus = b.Sub(sine, cosine);
-  // sqrt(2) cos(x - pi/4) = cos + sin, sqrt(2) sin(x - pi/4) = sin - cos; a quarter turn further
-  // sine takes the cosine's place.
+  // sqrt(2) cos(x - pi/4) = cos + sin and sqrt(2) sin(x - pi/4) = sin - cos. Another quarter turn
+  // maps (cos, sin) to (sin, -cos).
   const Value first = odd ? minus : plus;
   const Value second = odd ? b.Neg(plus) : minus;
   return b.Add(b.Mul(a, first), b.Mul(c, second));
 }
 
-// Hankel's form for x > 8 (DLMF 10.17.3 and 10.17.4) of J, or of Y.
+// Returns J, or Y, by Hankel's expansion for x > 8 (DLMF 10.17.3 and 10.17.4).
 Value hankel(Builder& b, Value x, const Bessel& order, bool second_kind) {
   const Value t = b.Div(f64(b, 8), x);
   const Value square = b.Mul(t, t);
@@ -83,7 +83,7 @@ Value bessel_j(Builder& b, Value x, const Bessel& order) {
   return b.where(b.LessOrEqual(size, f64(b, 8)), near, far);
 }
 
-// (2/pi) (log(x) J(x) - 1/x) and a polynomial (DLMF 10.8.1); the pole only of order 1.
+// DLMF 10.8.1 up to 8: (2/pi) (log(x) J(x) - 1/x) plus a polynomial; only order 1 has the pole.
 Value bessel_y(Builder& b, Value x, const Bessel& order) {
   Value singular = b.Mul(b.Log(x), near_zero(b, x, order.j, order.odd));
   if (order.odd) singular = b.Sub(singular, b.Reciprocal(x));
@@ -95,7 +95,7 @@ Value bessel_y(Builder& b, Value x, const Bessel& order) {
 
 enum class Scaled { no, yes };
 
-// DLMF 10.40.1 for x > 8. Scaled by e^-|x|.
+// DLMF 10.40.1 for |x| > 8. The scaled function is multiplied by e^-|x|.
 Value bessel_i(Builder& b, Value x, const Bessel& order, Scaled scaled) {
   const Value size = b.Abs(x);
   Value near = near_zero(b, x, order.i, order.odd);
@@ -107,7 +107,7 @@ Value bessel_i(Builder& b, Value x, const Bessel& order, Scaled scaled) {
   return b.where(b.LessOrEqual(size, f64(b, 8)), near, far);
 }
 
-// DLMF 10.31.1, and 10.40.2 for x > 2. Scaled by e^x.
+// DLMF 10.31.1, and 10.40.2 for x > 2. The scaled function is multiplied by e^x.
 Value bessel_k(Builder& b, Value x, const Bessel& order, Scaled scaled) {
   const Value i = near_zero(b, x, order.i, order.odd);
   const Value logarithm = b.Mul(b.Log(times(b, x, 0.5)), i);
@@ -121,7 +121,7 @@ Value bessel_k(Builder& b, Value x, const Bessel& order, Scaled scaled) {
   return b.where(b.Greater(x, f64(b, 2)), far, near);
 }
 
-// Ai with zeta = 2/3 |x|^(3/2): DLMF 9.7.5 above 2, 9.7.9 below -3.
+// Ai with zeta = 2/3 |x|^(3/2): DLMF 9.7.5 above 2, 9.7.9 below -3, a fitted ratio between.
 Value airy(Builder& b, Value x) {
   const Value size = b.Abs(x);
   const Value root = b.Sqrt(size);
@@ -142,12 +142,12 @@ Value airy(Builder& b, Value x) {
   const Value middle = ratio(b, x, fits::kAiryTop, fits::kAiryBottom);
   const Value result =
       b.where(b.Greater(x, f64(b, 2)), above, b.where(b.Less(x, f64(b, -3)), below, middle));
-  // ATen has no limits at infinity.
+  // ATen returns NaN at infinity.
   return b.where(b.Equal(x, f64(b, kInfinity)), f64(b, std::numeric_limits<double>::quiet_NaN()),
                  result);
 }
 
-// sin(x) / x; 1 at 0 and 0 at infinity.
+// Returns sin(x) / x; 1 at 0 and 0 at infinity.
 Value spherical_bessel_j0(Builder& b, Value x) {
   const Value result = b.Div(b.Sin(x), x);
   const Value finite = b.where(b.op("IsInf", {x}), f64(b, 0), result);

@@ -1,4 +1,4 @@
-// The error function's family: its complement, inverses, and the normal distribution.
+// The error function, its complement and inverses, and the normal distribution.
 #include <limits>
 #include <numbers>
 
@@ -21,7 +21,7 @@ Value ndtr(Builder& b, Value x) {
   return b.Mul(f64(b, 0.5), erfc(b, b.Mul(x, f64(b, -1 / std::numbers::sqrt2))));
 }
 
-// log(ndtr(x)), by the scaled function where erfc would underflow.
+// Returns log(ndtr(x)); uses the scaled function where erfc would underflow.
 Value log_ndtr(Builder& b, Value x) {
   const Value t = b.Mul(x, f64(b, -1 / std::numbers::sqrt2));
   const Value square = b.Mul(t, t);
@@ -32,7 +32,7 @@ Value log_ndtr(Builder& b, Value x) {
   return reflected(b, x, low, high);
 }
 
-// erfinv(x), given x and 1 - x^2 which is small where x is near 1.
+// Returns erfinv(x). The caller passes 1 - x^2, which x alone gives inaccurately near 1.
 Value inverse(Builder& b, Value x, Value one_minus_square) {
   const Value w = b.Neg(b.Log(one_minus_square));
   const Value middle = ratio(b, w, fits::kErfinvTop, fits::kErfinvBottom);
@@ -50,7 +50,7 @@ Value erfinv(Builder& b, Value x) {
   return inverse(b, x, b.Mul(b.Sub(one, x), b.Add(one, x)));
 }
 
-// sqrt(2) erfinv(2 p - 1).
+// Returns sqrt(2) erfinv(2 p - 1).
 Value ndtri(Builder& b, Value p) {
   const Value one = f64(b, 1);
   const Value x = b.Sub(b.Mul(f64(b, 2), p), one);

@@ -1,4 +1,4 @@
-// Hurwitz' zeta function and polygamma, and the incomplete gamma functions.
+// Hurwitz's zeta function, polygamma, and the incomplete gamma functions.
 #include <limits>
 #include <numbers>
 
@@ -13,11 +13,11 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// zeta(s, q) for s > 1 and q > 0: nine terms, and Euler and Maclaurin's sum of the others (DLMF
-// 25.11.5 with 2.10.1).
+// Returns zeta(s, q) for s > 1 and q > 0: nine terms, and the Euler-Maclaurin sum of the others
+// (DLMF 25.11.5 with 2.10.1).
 Value hurwitz(Builder& b, Value s, Value q) {
   static constexpr int kTerms = 9;
-  // Bernoulli's numbers B(2j) over (2j)!.
+  // Bernoulli numbers B(2j) over (2j)!.
   static constexpr double kBernoulli[] = {1.0 / 12,       -1.0 / 720,     1.0 / 30240,
                                           -1.0 / 1209600, 1.0 / 47900160, -691.0 / 1307674368000};
   const Value shifts = b.cast(b.range(kTerms), DType::f64);
@@ -40,8 +40,8 @@ Value hurwitz(Builder& b, Value s, Value q) {
   return b.Add(b.Add(sum, integral), b.Mul(b.Pow(a, exponent), series));
 }
 
-// zeta(s, q) for s > 1. Of negative q, where s must be an integer, the terms of negative numbers
-// are those of zeta(s, 1 - f) - zeta(s, 1 - q) up to their sign, f being the fraction of q.
+// Returns zeta(s, q) for s > 1. A negative q requires an integer s: the terms of negative numbers
+// are, up to their sign, those of zeta(s, 1 - f) - zeta(s, 1 - q), where f is the fraction of q.
 Value zeta_above_one(Builder& b, Value s, Value q) {
   const Value zero = f64(b, 0);
   const Value one = f64(b, 1);
@@ -71,8 +71,8 @@ Value zeta(Builder& b, Value s, Value q) {
   return b.where(b.Equal(s, one), f64(b, kInfinity), defined);
 }
 
-// psi'(x) = zeta(2, x), reflected below 1/2. The sine is taken in the tensor's dtype, because near
-// the poles the rounding of pi x is all that there is.
+// psi'(x) = zeta(2, x), reflected below 1/2. Computes the sine in the tensor's dtype to match ATen:
+// near the poles, the rounding error of pi x determines the result.
 Value trigamma(Builder& b, Value self) {
   const Value narrow = b.cast(self, accumulation_dtype(self->dtype));
   const Value sine = b.Sin(b.Mul(narrow, b.like(narrow, std::numbers::pi)));
@@ -99,7 +99,7 @@ Value polygamma(Builder& b, int64_t n, Value self) {
 constexpr double kPrecision = 1e-13;
 constexpr int64_t kMostSteps = 1000000;
 
-// The sum of x^n / ((a + 1) ... (a + n)), DLMF 8.7.1; converges fast for x < a + 1.
+// Returns the sum of x^n / ((a + 1) ... (a + n)), DLMF 8.7.1; converges fast for x < a + 1.
 Value lower_series(Builder& b, Value a, Value x) {
   const Value one = b.expand(f64(b, 1), x->known_shape());
   const auto step = [&](Value iteration, const Values& states) {
@@ -111,8 +111,8 @@ Value lower_series(Builder& b, Value a, Value x) {
   return loop_while(b, b.i64(kMostSteps), {one, one}, step)[1];
 }
 
-// The continued fraction DLMF 8.9.2, contracted to its even part, by Lentz' method (Numerical
-// Recipes, 5.2 and 6.2); converges fast for x > a + 1.
+// Evaluates the continued fraction DLMF 8.9.2, contracted to its even part, by Lentz's method
+// (Numerical Recipes, 5.2 and 6.2); converges fast for x > a + 1.
 Value upper_fraction(Builder& b, Value a, Value x) {
   const Value one = f64(b, 1);
   const Value start = b.Add(b.Sub(x, a), one);
@@ -131,7 +131,7 @@ Value upper_fraction(Builder& b, Value a, Value x) {
   return loop_while(b, b.i64(kMostSteps), {d, c, d}, step)[2];
 }
 
-// P(a, x), or Q(a, x) = 1 - P(a, x).
+// Returns P(a, x), or Q(a, x) = 1 - P(a, x).
 Value incomplete_gamma(Builder& b, Value a, Value x, bool upper) {
   const Values both = broadcast_all(b, {a, x});
   a = both[0];
@@ -142,7 +142,7 @@ Value incomplete_gamma(Builder& b, Value a, Value x, bool upper) {
   const Value near = b.And(inside, b.Less(x, b.Add(a, one)));
   const Value far = b.Xor(inside, near);
   const Value sum = lower_series(b, b.where(near, a, one), b.where(near, x, zero));
-  // Elsewhere Q(1, 2), whose fraction ends at once.
+  // Other elements use Q(1, 2), whose fraction ends at once.
   const Value fraction = upper_fraction(b, b.where(far, a, one), b.where(far, x, f64(b, 2)));
   const Value power = b.Exp(b.Sub(b.Sub(b.Mul(a, b.Log(x)), x), log_gamma(b, a)));
   const Value p = b.Mul(b.Div(power, a), sum);

@@ -11,15 +11,15 @@ namespace {
 Value twice(Builder& b, Value x) { return b.Mul(x, f64(b, 2)); }
 Value next_of(Builder& b, Value k) { return b.Add(k, f64(b, 1)); }
 
-// A family: the polynomial of degree 1, and the one of degree k + 1 from those of degrees k and
-// k - 1. Of degree 0 it is 1, of a negative degree 0.
+// A family: the polynomial of degree 1, and the recurrence that gives degree k + 1 from degrees k
+// and k - 1. Degree 0 is 1; a negative degree is 0.
 struct Family {
   std::string_view name;
   Value (*first)(Builder& b, Value x);
   Value (*next)(Builder& b, Value x, Value k, Value current, Value previous);
-  // The variable in place of x.
+  // Maps x to the variable of the recurrence.
   Value (*variable)(Builder& b, Value x) = nullptr;
-  // ATen has no values of higher degrees, for float32 and float64.
+  // ATen returns NaN above these degrees, for float32 and float64.
   std::optional<std::pair<int64_t, int64_t>> limits = std::nullopt;
 };
 
@@ -82,7 +82,7 @@ const Family kFamilies[] = {
     {.name = "legendre_polynomial_p", .first = itself, .next = legendre},
 };
 
-// Of one degree that is known.
+// Evaluates one known degree.
 Value of_degree(Builder& b, const Family& family, Value x, int64_t n) {
   static constexpr int64_t kUnrolled = 8;
   const Shape& shape = x->known_shape();
@@ -104,8 +104,8 @@ Value of_degree(Builder& b, const Family& family, Value x, int64_t n) {
   return loop(b, b.i64(n - 1), {current, b.expand(previous, shape)}, step)[0];
 }
 
-// Each element of its own degree: the recurrence runs up to the highest, and an element stays where
-// its degree is reached.
+// Evaluates a degree per element: the recurrence runs up to the highest degree, and an element
+// stops changing at its own degree.
 Value of_degrees(Builder& b, const Family& family, Value x, Value n) {
   const Values both = broadcast_all(b, {x, b.cast(n, DType::i64)});
   x = both[0];

@@ -1,4 +1,4 @@
-// Mathematical functions of one tensor, and questions about its elements.
+// Mathematical functions of one tensor, and predicates on its elements.
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// An ONNX operator for floats that leaves integers as they are.
+// Emits an ONNX operator for floats; returns integers unchanged.
 auto rounding(const char* onnx_op) {
   return [onnx_op](Builder& b, Value self) {
     return is_floating(self->dtype) ? b.op(onnx_op, {self}) : self;
@@ -35,7 +35,7 @@ Value sinc(Builder& b, Value self) {
   return b.where(b.Equal(self, b.like(self, 0)), b.like(self, 1), b.Div(b.Sin(x), x));
 }
 
-// Half to even, as ATen scales: by a power of ten that is exact.
+// Rounds half to even. Scales like ATen, by a power of ten that is exact.
 Value round_decimals(Builder& b, Value self, int64_t decimals) {
   if (!is_floating(self->dtype)) return self;
   if (decimals == 0) return b.Round(self);

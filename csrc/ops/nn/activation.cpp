@@ -12,7 +12,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// x where it is positive, else `otherwise`; NaN goes to `otherwise`.
+// Returns x where x > 0, else `otherwise`. A NaN in x selects `otherwise`.
 Value positive_or(Builder& b, Value x, Value otherwise) {
   return b.where(b.Greater(x, b.like(x, 0)), x, otherwise);
 }
@@ -59,7 +59,7 @@ Value leaky_relu(Builder& b, Value self, Number negative_slope) {
   return positive_or(b, self, b.Mul(self, b.like(self, negative_slope)));
 }
 
-// One slope per channel (axis 1), or one for all.
+// `weight` has one slope per channel (axis 1), or one slope for all.
 Value prelu(Builder& b, Value self, Value weight) {
   if (weight->rank() == 1) {
     const Dim channels = weight->dim(0);
@@ -91,7 +91,7 @@ Value softplus(Builder& b, Value self, Number beta, Number threshold) {
   const Value x = scaled(b, self, beta);
   const Value soft = b.op("Softplus", {x});
   const Value result = is_one(beta) ? soft : b.Div(soft, b.like(x, beta));
-  // Past 20 the logarithm adds less than half a unit in float32's last place.
+  // Above 20, log(1 + exp(x)) rounds to x in float32, so the threshold changes nothing.
   if (threshold.is_constant() && threshold.to_double() >= 20 &&
       accumulation_dtype(self->dtype) == DType::f32)
     return result;
@@ -105,7 +105,7 @@ Value glu(Builder& b, Value self, int64_t dim) {
   return b.Mul(parts[0], b.Sigmoid(parts[1]));
 }
 
-// Softmax or LogSoftmax, which ONNX defines for floats of rank 1 and more.
+// Emits Softmax or LogSoftmax, which ONNX defines for floats of rank 1 or more.
 Value softmax(Builder& b, Value self, int64_t dim, const char* onnx_op) {
   self = b.cast(self, float_dtype(self->dtype));
   if (self->rank() == 0) {
@@ -114,7 +114,7 @@ Value softmax(Builder& b, Value self, int64_t dim, const char* onnx_op) {
   return b.op(onnx_op, {self}, {{"axis", normalize_axis(dim, self->rank())}});
 }
 
-// Of a row that is -inf everywhere: zeros.
+// Like softmax, but a row that is -inf everywhere gives zeros.
 Value safe_softmax(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
   const Value x = b.cast(self, dtype);
   const Value result = softmax(b, x, dim, "Softmax");

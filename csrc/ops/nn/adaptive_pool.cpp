@@ -10,16 +10,16 @@
 namespace onnx_native::ops {
 namespace {
 
-// Windows of different lengths along one axis, padded to the longest.
+// The windows along one axis, padded to a common length.
 struct Windows {
-  Value index;   // (windows, longest), inside the axis
-  Value inside;  // (windows, longest) bool; nullptr when all windows are equally long
+  Value index;   // (windows, longest), clamped to the axis
+  Value inside;  // (windows, longest) bool; false for padding
   Value length;  // (windows)
 };
 
 Value column(Builder& b, Value v) { return b.unsqueeze(v, {1}); }
 
-// Window i of n covers [floor(i * size / n), ceil((i + 1) * size / n)).
+// Returns the windows; window i of n covers [floor(i * size / n), ceil((i + 1) * size / n)).
 Windows adaptive_windows(Builder& b, const Dim& size, const Dim& count) {
   const Dim divisor = count.known_positive() ? count : Dim::max(count, 1);
   const Value n = b.dim_value(divisor);
@@ -40,8 +40,8 @@ Windows adaptive_windows(Builder& b, const Dim& size, const Dim& count) {
   return {b.Min(index, b.dim_value(size - 1)), b.Less(index, column(b, end)), b.Sub(end, start)};
 }
 
-// Puts the elements of the windows along `axis` (negative) on two axes there; those outside a
-// window are `filler`.
+// Replaces `axis` (negative) by two axes (windows, longest); elements outside a window are
+// `filler`.
 Value take(Builder& b, Value x, const Windows& windows, int64_t axis, const Number& filler) {
   const Value taken = b.gather(x, windows.index, x->rank() + axis);
   Ints trailing;
@@ -54,7 +54,7 @@ bool divides(const Dim& count, const Dim& size) {
          *size.constant() % *count.constant() == 0 && *size.constant() > 0;
 }
 
-// The kernel when every window has the same size; nullopt otherwise.
+// Returns the kernel if all windows have the same size, else nullopt.
 std::optional<Ints> even_kernel(Value x, const Shape& output_size) {
   Ints kernel;
   const auto axes = static_cast<int64_t>(output_size.size());
@@ -76,7 +76,7 @@ Shape spread(Shape sizes, size_t count) {
   return sizes;
 }
 
-// The result's shape if it has no elements.
+// Returns the shape of the result if it is empty, else nullopt.
 std::optional<Shape> empty_result(Value x, const Shape& output_size) {
   Shape shape = part_of(x, 0, -static_cast<int64_t>(output_size.size()));
   std::ranges::copy(output_size, std::back_inserter(shape));
@@ -112,19 +112,19 @@ Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {
   return b.cast(x, dtype);
 }
 
-// Values and their positions in the flattened spatial dimensions: the first of equal ones.
+// Returns the maxima and their positions in the flattened spatial dimensions. Ties go to the first.
 std::array<Value, 2> adaptive_max_pool(Builder& b, Value x, const Shape& output_size) {
   if (const auto empty = empty_result(x, output_size))
     return {b.full(x->dtype, 0, *empty), b.full(DType::i64, 0, *empty)};
   const auto axes = static_cast<int64_t>(output_size.size());
   const Shape sizes = part_of(x, -axes);
-  Value position = nullptr;  // within the axes pooled so far
-  Dim pooled = 1;            // their number of elements
+  Value position = nullptr;  // in the flattened axes pooled so far
+  Dim pooled = 1;            // number of input elements in those axes
   for (int64_t axis = -1; axis >= -axes; --axis) {
     const Dim& count = output_size[axes + axis];
     const Windows windows = adaptive_windows(b, x->dim(axis), count);
     const Value taken = take(b, x, windows, axis, lowest_value(x->dtype));
-    // taken: (..., windows, longest, pooled axes)
+    // `taken` is (..., windows, longest, pooled axes).
     const Value best = b.op("ArgMax", {taken}, {{"axis", taken->rank() + axis}, {"keepdims", 1}});
     x = b.squeeze(b.op("GatherElements", {taken, best}, {{"axis", taken->rank() + axis}}), {axis});
     Ints trailing;

@@ -12,14 +12,14 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// What the scores get added, and the rows in which nothing is masked out entirely (nullptr: all);
-// eager gives zeros for the others.
+// The number to add to each score, and the rows with at least one unmasked score (nullptr: all
+// rows). Eager returns zeros for the other rows.
 struct Mask {
   Value addend = nullptr;
   Value open_rows = nullptr;
 };
 
-// -inf above the diagonal, 0 elsewhere.
+// Returns -inf above the diagonal, 0 elsewhere.
 Value causal_addend(Builder& b, const Dim& rows, const Dim& columns, DType dtype) {
   const Value masked = b.full(DType::f32, -kInfinity, {rows, columns});
   return b.cast(b.op("Trilu", {masked, b.i64(1)}, {{"upper", 1}}), dtype);
@@ -67,7 +67,7 @@ Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mas
   return {b.matmul(weights, value), weights, scores};
 }
 
-// Query heads in groups, one per key head: (..., heads, L, E) -> (..., key heads, group, L, E).
+// Groups query heads by key head: (..., heads, L, E) -> (..., key heads, group, L, E).
 Value grouped(Builder& b, Value query, const Dim& key_heads, const Dim& group) {
   Shape shape = query->known_shape();
   b.check(shape.size() >= 3, "heads of a ", shape.size(), "-D tensor");
@@ -77,7 +77,7 @@ Value grouped(Builder& b, Value query, const Dim& key_heads, const Dim& group) {
   return b.reshape(query, shape);
 }
 
-// A mask for (..., heads, L, S) scores, made to fit (..., key heads, group, L, S).
+// Reshapes a mask for (..., heads, L, S) scores to broadcast to (..., key heads, group, L, S).
 Value grouped_mask(Builder& b, Value mask, const Dim& key_heads, const Dim& group) {
   if (mask->rank() < 3) return mask;
   return mask->dim(-3).equals(1) ? b.unsqueeze(mask, {-4}) : grouped(b, mask, key_heads, group);
@@ -108,8 +108,8 @@ Attended grouped_attention(Builder& b, Value query, Value key, Value value,
   return {ungrouped(result.output), ungrouped(result.weights), ungrouped(result.scores)};
 }
 
-// Eager keeps the scores of 16-bit floats in float32: rounded, they would be off by whole units
-// where softmax takes their exponential.
+// Matches eager, which keeps the scores of 16-bit floats in float32. In 16 bits, the rounding error
+// of a large score can exceed 1, which softmax exponentiates.
 Attended attention(Builder& b, Value query, Value key, Value value, std::optional<Value> attn_mask,
                    const Number& dropout_p, bool is_causal, std::optional<Number> scale,
                    bool enable_gqa) {
@@ -125,14 +125,14 @@ Value scaled_dot_product_attention(Builder& b, Value query, Value key, Value val
   return attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa).output;
 }
 
-// The kernels that a program may have chosen already.
+// Specific kernels, which a captured program may call by name.
 
 std::array<Value, 2> attention_math(Builder& b, Value query, Value key, Value value,
                                     std::optional<Value> attn_mask, const Number& dropout_p,
                                     bool is_causal, std::optional<Value> dropout_mask,
                                     std::optional<Number> scale, bool enable_gqa) {
   b.check(!dropout_mask, "a dropout_mask");
-  // Bools are added as numbers.
+  // This kernel adds a bool mask to the scores as 0 and 1.
   if (attn_mask) attn_mask = b.cast(*attn_mask, accumulation_dtype(query->dtype));
   const Attended y =
       attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa);

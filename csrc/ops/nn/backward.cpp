@@ -1,4 +1,4 @@
-// Derivatives that programs call by name.
+// Gradients that programs call by name.
 #include "ops/families.h"
 #include "ops/formulas/axes.h"
 #include "ops/formulas/numeric.h"
@@ -11,8 +11,8 @@ Value sum_along(Builder& b, Value x, int64_t dim) {
   return x->rank() == 0 ? x : b.reduce("ReduceSum", x, {normalize_axis(dim, x->rank())}, true);
 }
 
-// The recorded dtype, which torch.export takes from the input's; else, as in eager, only a float16
-// input of a float32 softmax decides on it.
+// Returns the recorded dtype, which torch.export takes from the input. Without one, matches eager:
+// only a float32 gradient with a float16 input changes its dtype.
 DType gradient_dtype(const Call& call, Value grad_output, DType input_dtype) {
   const aten::Type& recorded = call.result_type(0);
   if (recorded.kind == aten::Type::Kind::tensor && is_floating(recorded.dtype))
@@ -38,7 +38,7 @@ Value log_softmax_backward(Builder& b, Value grad_output, Value output, int64_t 
   return b.cast(b.Sub(grad, scaled), gradient_dtype(call, grad_output, input_dtype));
 }
 
-// Each gradient is added where the maximum was: `indices` count within an image.
+// Adds each gradient at the position of its maximum; `indices` are positions in a flat image.
 Value max_pool2d_backward(Builder& b, Value grad_output, Value self, Ignored, Ignored, Ignored,
                           Ignored, Ignored, Value indices) {
   const Shape& shape = self->known_shape();

@@ -7,7 +7,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// Sizes may be computed by the model; ONNX has them as attributes.
+// The arguments of a convolution; the model may compute those that are not Ints.
 struct Convolution {
   Shape stride;
   Shape begins, ends;  // padding
@@ -17,17 +17,17 @@ struct Convolution {
   Ints output_padding;
 };
 
-// A single number stands for every axis.
+// Repeats a single number for every axis.
 template <class List>
 List spread(List values, int64_t count) {
   if (static_cast<int64_t>(values.size()) < count) values.resize(count, values.at(0));
   return values;
 }
 
-// ONNX convolves floats only.
+// Returns float32 for integers, because ONNX convolves only floats.
 DType compute_dtype(DType dtype) { return is_floating(dtype) ? dtype : DType::f32; }
 
-// Padding that the model computes: in a node before the convolution.
+// If the model computes the padding, emits Pad and sets the padding of `c` to 0.
 Value padded(Builder& b, Value input, Convolution& c, int64_t axes) {
   if (c.transposed || (constant_shape(c.begins) && constant_shape(c.ends))) return input;
   std::vector<Dim> pads(2 * (axes + 2), 0);
@@ -39,7 +39,7 @@ Value padded(Builder& b, Value input, Convolution& c, int64_t axes) {
   return b.pad(input, pads);
 }
 
-// What is left of a result with stride 1, or of a transposed result without padding.
+// Applies a computed stride to a result with stride 1, or computed padding to a transposed result.
 Value cut(Builder& b, Value y, const Convolution& given, const Convolution& c, int64_t axes) {
   for (int64_t i = 0; i < axes; ++i) {
     const int64_t axis = i + 2;
@@ -54,7 +54,7 @@ Value cut(Builder& b, Value y, const Convolution& given, const Convolution& c, i
   return y;
 }
 
-// The convolution of inputs whose sizes are constant, apart from the groups.
+// Emits one Conv or ConvTranspose; the stride and padding of `c` must be constant.
 Value plain(Builder& b, const Values& inputs, const Convolution& c, int64_t groups) {
   const auto attribute = [&](const Shape& sizes, std::string_view name) {
     const Ints numbers = *constant_shape(sizes);
@@ -71,11 +71,11 @@ Value plain(Builder& b, const Values& inputs, const Convolution& c, int64_t grou
                                           {"group", groups}};
   if (c.transposed) attributes.push_back({"output_padding", c.output_padding});
   const Value y = b.op(c.transposed ? "ConvTranspose" : "Conv", inputs, std::move(attributes));
-  // ONNX Runtime has no ConvTranspose whose result has no elements.
+  // ONNX Runtime does not support a ConvTranspose with an empty result.
   return c.transposed && is_empty(y->known_shape()) ? b.full(y->dtype, 0, y->known_shape()) : y;
 }
 
-// One group after the other, as many as the model computes.
+// Convolves the groups one by one in a loop, because only the model knows their number.
 Value group_by_group(Builder& b, const Values& inputs, const Convolution& c) {
   const auto split = [&](Value v, int64_t axis) {
     Shape shape = v->known_shape();
@@ -103,7 +103,7 @@ Value group_by_group(Builder& b, const Values& inputs, const Convolution& c) {
   return b.Add(y, b.unsqueeze(inputs[2], trailing));
 }
 
-// The groups, or what the channels say of them.
+// Returns the number of groups if it is constant or follows from the numbers of channels.
 std::optional<int64_t> known_groups(Value input, Value weight, const Convolution& c) {
   if (const auto groups = c.groups.constant()) return groups;
   const auto channels = input->dim(1).constant();
@@ -151,7 +151,7 @@ Value conv(Builder& b, Value input, Value weight, std::optional<Value> bias, Sha
                    .output_padding = {}});
 }
 
-// Padding by name; with "same", an odd total has its extra element at the end.
+// `padding` is "valid" or "same". With "same", an odd total puts the extra element at the end.
 Value conv_padding(Builder& b, Value input, Value weight, std::optional<Value> bias, Shape stride,
                    std::string padding, Ints dilation, const Dim& groups) {
   const int64_t axes = weight->rank() - 2;
@@ -195,7 +195,7 @@ Value convolution(Builder& b, Value input, Value weight, std::optional<Value> bi
                     : conv(b, input, weight, bias, stride, padding, dilation, groups);
 }
 
-// (time, batch, channels) with a weight (kernel, channels, channels of the result).
+// `self` is (time, batch, channels), `weight` (kernel, input channels, output channels).
 Value conv_tbc(Builder& b, Value self, Value weight, Value bias, const Dim& pad) {
   const Value y = conv(b, b.transpose(self, {1, 2, 0}), b.transpose(weight, {2, 1, 0}), bias, {1},
                        {pad}, {1}, 1);

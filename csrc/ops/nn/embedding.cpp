@@ -14,7 +14,7 @@ struct Bags {
   std::optional<int64_t> padding_idx;
 };
 
-// The bag of each of `count` elements: how many offsets are at or before it, less one.
+// Returns the bag of each of `count` elements: the number of offsets at or before it, minus 1.
 Value bag_of_elements(Builder& b, Value offsets, const Dim& count) {
   const Value starts =
       b.op("ScatterElements",
@@ -30,7 +30,7 @@ Value embedding_bag(Builder& b, Value weight, Value indices, Value offsets, cons
   const DType dtype = weight->dtype;
   const DType sum_dtype = dtype == DType::f64 ? DType::f64 : DType::f32;
   const Dim elements = indices->dim(0), width = weight->dim(1), rows = offsets->dim(0);
-  // With a last offset, elements after it fall into a bag that is cut off.
+  // With include_last_offset, elements after the last offset go to an extra bag that is sliced off.
   const Dim results = bags.include_last_offset ? rows - 1 : rows;
 
   Value taken = b.cast(b.gather(weight, indices, 0), sum_dtype);
@@ -59,10 +59,10 @@ Value embedding_bag(Builder& b, Value weight, Value indices, Value offsets, cons
   return b.cast(b.slice(y, 0, 0, results), dtype);
 }
 
-// Only the bags; what else the operator returns is for its gradient.
+// Returns only the bags; the other results are used only by the backward pass.
 Results only(Value result) { return {result, Lowered(), Lowered(), Lowered()}; }
 
-// Rows that `indices` name are scaled down to `max_norm` where their norm is larger.
+// Scales the rows that `indices` select down to `max_norm` if their norm is larger.
 Value embedding_renorm(Builder& b, Value self, Value indices, const Number& max_norm,
                        const Number& norm_type) {
   const Value norm = p_norm(b, self, norm_type, 1, true);
@@ -102,7 +102,7 @@ void register_embedding(OpTable& ops) {
                                       {per_sample_weights, static_cast<BagMode>(mode),
                                        include_last_offset, padding_idx}));
           });
-  // Here a padding_idx of -1 is none.
+  // These overloads use a padding_idx of -1 for none.
   ops.def(
       {"aten::_embedding_bag", "aten::_embedding_bag_forward_only"},
       [](Builder& b, Value weight, Value indices, Value offsets, Ignored, int64_t mode, Ignored,

@@ -1,4 +1,4 @@
-// flex_attention: plain attention, with the functions of single scores evaluated on whole grids.
+// flex_attention: plain attention, with the per-score functions evaluated on whole grids.
 #include "ops/nn/flex_attention.h"
 
 #include <algorithm>
@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The copy of a function of 0-d tensors that computes it for (batch, head, query, key) grids: what
-// depends on an input has the input's sizes, broadcast.
+// A copy of a function of 0-d tensors that computes on (batch, head, query, key) grids. A value
+// that depends on grids has their broadcast shape.
 class OverGrid {
  public:
   OverGrid(Builder& b, const aten::Graph& body, const std::vector<Shape>& inputs) : b_(b) {
@@ -66,7 +66,7 @@ class OverGrid {
       if ((*joined)[axis].equals(1)) (*joined)[axis] = grid->second[axis];
   }
 
-  // The arguments of an index of a table; those of `table[i]` come first in `table[i][j]`.
+  // Returns the indexing arguments; in `table[i][j]`, the indices of `table[i]` come first.
   std::vector<aten::Argument> index_arguments(const aten::Node& node) const {
     const auto row = rows_.find(node.arguments[0].as_value());
     if (row == rows_.end()) return node.arguments;
@@ -91,7 +91,7 @@ class OverGrid {
       arguments.push_back(copy(argument));
       join_grids(arguments.back(), grid);
     }
-    if (node.op.starts_with("aten::new_")) grid.reset();  // takes only the dtype
+    if (node.op.starts_with("aten::new_")) grid.reset();  // uses only the dtype
     if (grid && node.schema)
       b_.check(node.schema->index("dim") < 0 && node.schema->index("dims") < 0, node.op,
                " in a function of single scores");
@@ -112,10 +112,10 @@ class OverGrid {
   aten::Graph graph_;
   std::unordered_map<const aten::Value*, aten::Value*> copies_;
   std::unordered_map<const aten::Value*, Shape> grids_;
-  std::unordered_map<const aten::Value*, const aten::Node*> rows_;  // indices that go on
+  std::unordered_map<const aten::Value*, const aten::Node*> rows_;  // partial indices of a table
 };
 
-// Whether a mask function is the one that torch puts where there is none: True for all.
+// Returns true for the mask function that torch uses if there is no mask: true for every score.
 bool is_no_mask(const aten::Graph& mask_mod) {
   const aten::Value* output = mask_mod.outputs.at(0).as_value();
   return output && output->producer && output->producer->op == "aten::new_ones";
@@ -134,7 +134,7 @@ Value evaluate(const Call& call, const aten::Graph& function, Values grids, cons
     arguments.emplace_back(grid);
   }
   for (Lowered other : others) {
-    // Among grids, a captured number counts for dtypes as a grid does.
+    // A captured 0-d tensor must promote dtypes as a grid does, so it gets rank 4.
     if (other.value && other.value->rank() == 0) other.value = b.reshape(other.value, {1, 1, 1, 1});
     if (other.value)
       shapes.push_back(other.value->known_shape());
@@ -146,14 +146,14 @@ Value evaluate(const Call& call, const aten::Graph& function, Values grids, cons
   return call.inline_body(over_grid.graph(), arguments).at(0).value;
 }
 
-// 0, 1, 2 ... along one axis of the grid.
+// Returns 0, 1, 2, ... along one axis of the grid.
 Value positions(Builder& b, const Dim& size, size_t axis) {
   Shape shape(4, Dim(1));
   shape[axis] = size;
   return b.cast(b.reshape(b.range(size), shape), DType::i32);
 }
 
-// One key head for every query head.
+// Repeats each key head for the query heads that share it.
 Value repeated_heads(Builder& b, Value tensor, const Dim& heads) {
   const Dim own = tensor->dim(1);
   if (own == heads) return tensor;
@@ -197,7 +197,7 @@ Results flex_attention(Builder& b, Value query, Value key, Value value,
   Value weights = b.softmax(scores, -1);
   Value log_sum = b.reduce("ReduceLogSumExp", scores, {-1}, false);
   if (!is_plain) {
-    // Rows in which all is masked out give zeros.
+    // Matches eager: rows that are entirely masked out give zeros.
     const Value seen =
         b.reduce("ReduceMax", b.cast(b.Not(b.Equal(scores, nothing)), DType::i32), {-1}, true);
     const Value open = b.cast(seen, DType::boolean);
@@ -205,7 +205,7 @@ Results flex_attention(Builder& b, Value query, Value key, Value value,
     log_sum = b.where(b.squeeze(open, {-1}), log_sum, nothing);
   }
   const Value ln2 = b.like(scores, std::numbers::ln2);
-  // torch.export records float32 statistics, also of float64 scores.
+  // torch.export records float32 statistics even for float64 scores.
   const auto as_recorded = [&](size_t i, Value statistic) {
     const aten::Type& recorded = call.result_type(i);
     const bool known = recorded.kind == aten::Type::Kind::tensor && is_floating(recorded.dtype);

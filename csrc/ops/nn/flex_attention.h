@@ -5,7 +5,7 @@
 
 namespace onnx_native::ops {
 
-// Part of the family of control flow.
+// Registers flex_attention; register_control_flow calls it.
 void def_flex_attention(OpTable& ops);
 
 }  // namespace onnx_native::ops

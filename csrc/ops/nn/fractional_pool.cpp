@@ -7,7 +7,8 @@
 namespace onnx_native::ops {
 namespace {
 
-// Where the windows along one axis start, for each sample: (batch, channels, windows).
+// Returns the window starts along one axis: (batch, channels, windows) for (batch, channels)
+// samples.
 Value starts(Builder& b, Value sample, const Dim& size, int64_t kernel, int64_t count) {
   const Dim last = size - Dim(kernel);
   if (count == 1) return b.expand(b.dim_value(last), {sample->dim(0), sample->dim(1), 1});
@@ -21,8 +22,8 @@ Value starts(Builder& b, Value sample, const Dim& size, int64_t kernel, int64_t 
   return b.where(b.Equal(i, b.i64(count - 1)), b.dim_value(last), start);
 }
 
-// Values and their positions in the flattened spatial dimensions. `order` says which sample is for
-// which axis.
+// Returns the maxima and their positions in the flattened spatial dimensions. order[i] is the index
+// of the sample for spatial axis i.
 std::array<Value, 2> fractional_max_pool(Builder& b, Value self, Ints kernel, Ints count,
                                          Value samples, const Ints& order) {
   const auto axes = static_cast<int64_t>(order.size());
@@ -30,7 +31,7 @@ std::array<Value, 2> fractional_max_pool(Builder& b, Value self, Ints kernel, In
   count.resize(axes, count.at(0));
   const bool batched = self->rank() == axes + 2;
   const Value x = batched ? self : b.unsqueeze(self, {0});
-  Value position = nullptr;  // (batch, channels, windows of each axis, kernel of each axis)
+  Value position = nullptr;  // (batch, channels, windows per axis, kernel per axis)
   Dim windows = 1, area = 1;
   for (int64_t i = 0; i < axes; ++i) {
     const Dim& size = x->dim(i + 2);
@@ -61,7 +62,7 @@ std::array<Value, 2> fractional_max_pool(Builder& b, Value self, Ints kernel, In
   return {chosen(taken), chosen(b.reshape(flat, {n, c, windows, area}))};
 }
 
-// Puts each element at its position in a plane of zeros.
+// Scatters each element to its index in a plane of zeros.
 Value max_unpool(Builder& b, Value self, Value indices, const Shape& output_size) {
   const int64_t axes = static_cast<int64_t>(output_size.size()), outer = self->rank() - axes;
   b.check(outer >= 0, axes, " sizes for a ", self->rank(), "-D tensor");

@@ -21,7 +21,8 @@ Value grid_sampler(Builder& b, Value input, Value grid, int64_t interpolation_mo
                {"align_corners", int64_t{align_corners}}});
 }
 
-// `count` coordinates in [-1, 1]: of the corners' centres or of all pixels' centres.
+// Returns `count` coordinates: from -1 to 1 if `align_corners`, else the centers of `count` pixels
+// that divide [-1, 1].
 Value normalized_coordinates(Builder& b, const Dim& count, bool align_corners, DType dtype) {
   const Value i = b.cast(b.range(count), dtype);
   const Value two = b.scalar(dtype, 2.0), one = b.scalar(dtype, 1.0);
@@ -34,7 +35,7 @@ Value normalized_coordinates(Builder& b, const Dim& count, bool align_corners, D
              : b.where(b.Equal(b.dim_value(count), b.i64(1)), b.scalar(dtype, 0.0), spaced);
 }
 
-// theta (batch, 2, 3) or (batch, 3, 4) applied to the coordinates (x, y[, z], 1) of every element.
+// Applies theta, (batch, 2, 3) or (batch, 3, 4), to the coordinates (x, y[, z], 1) of each element.
 Value affine_grid_generator(Builder& b, Value theta, Shape size, bool align_corners) {
   const int64_t axes = static_cast<int64_t>(size.size()) - 2;
   const Shape spatial = part_of(size, 2);
@@ -64,7 +65,7 @@ Ints pair(Ints values) {
   return values;
 }
 
-// Where kernel element k of window i lies along an axis: (kernel, windows).
+// Returns the position along an axis of kernel element k of window i: (kernel, windows).
 Value block_positions(Builder& b, const Dim& windows, const Blocks& c, size_t axis) {
   const Value within = b.Mul(b.range(c.kernel[axis]), b.i64(c.dilation[axis]));
   const Value start = b.Mul(b.range(windows), b.i64(c.stride[axis]));
@@ -84,7 +85,7 @@ Value im2col(Builder& b, Value self, Ints kernel_size, Ints dilation, Ints paddi
                  1;
   x = b.gather(x, block_positions(b, windows[1], c, 1), 3);
   x = b.gather(x, block_positions(b, windows[0], c, 0), 2);
-  // (batch, channels, kernel rows, window rows, kernel columns, window columns)
+  // x is (batch, channels, kernel rows, window rows, kernel columns, window columns).
   const Dim channels = x->dim(1) * Dim(c.kernel[0] * c.kernel[1]);
   x = b.reshape(b.transpose(x, {0, 1, 2, 4, 3, 5}), {x->dim(0), channels, windows[0] * windows[1]});
   return batched ? x : b.squeeze(x, {0});

@@ -1,12 +1,12 @@
-// Products of groups of rows, each with a matrix of its own, as mixtures of experts compute them;
-// and products of narrow numbers.
+// Grouped matrix products, in which each group of rows has its own matrix (mixtures of experts),
+// and products of narrow dtypes.
 #include "ops/families.h"
 #include "ops/formulas/loop.h"
 
 namespace onnx_native::ops {
 namespace {
 
-// Groups along an axis: group i ends at offsets[i], where the next one starts.
+// Groups along an axis: group i ends at offsets[i], where group i + 1 starts.
 struct Groups {
   Value starts, ends;  // int64, 1-d
 };
@@ -17,13 +17,13 @@ Groups groups_of(Builder& b, Value offsets) {
   return {before, ends};
 }
 
-// Positions [start, end) of an axis, the bounds as tensors of one element.
+// Returns positions [start, end) of an axis; the bounds are tensors of one element.
 Value part(Builder& b, Value x, Value start, Value end, int64_t axis) {
   return b.op("Slice", {x, start, end, b.i64s({axis})});
 }
 
-// The rows of each group of x (rows, k) times the group's matrix (groups, k, n). Only groups that
-// have rows are looked at; rows of no group are zeros.
+// Multiplies the rows of each group of x (rows, k) by the group's matrix from (groups, k, n). Skips
+// empty groups; rows after the last group give zeros.
 Value rows_by_matrices(Builder& b, Value x, Value matrices, Value offsets) {
   const Groups groups = groups_of(b, offsets);
   const Dim& columns = matrices->dim(2);
@@ -32,7 +32,7 @@ Value rows_by_matrices(Builder& b, Value x, Value matrices, Value offsets) {
   const Value rest = b.Max(b.Sub(b.dim_value(x->dim(0)), last), b.i64(0));
   const Dim count = used->dim(0);
   const Value unused = b.full(x->dtype, 0.0, {b.dim_of(rest, DimRange::size()), columns});
-  // From the last group to the first, each in front of what there is.
+  // Iterates from the last group to the first and prepends each product.
   const Value result = loop(b, b.dim_value(count), {unused},
                             [&](Value i, const Values& states) -> Values {
                               const Value place = b.Sub(b.dim_value(count - 1), b.reshape(i, {1}));
@@ -47,7 +47,7 @@ Value rows_by_matrices(Builder& b, Value x, Value matrices, Value offsets) {
   return result;
 }
 
-// The groups of columns of x (m, k) times those of rows of y (k, n): (groups, m, n).
+// Multiplies each group of columns of x (m, k) by the same rows of y (k, n): (groups, m, n).
 Value inner_groups(Builder& b, Value x, Value y, Value offsets) {
   const Groups groups = groups_of(b, offsets);
   return loop(b, b.dim_value(groups.ends->dim(0)), {}, [&](Value i, const Values&) -> Values {
@@ -80,9 +80,9 @@ Value grouped_mm(Builder& b, Value self, Value mat2, std::optional<Value> offs,
   return b.cast(y, out_dtype);
 }
 
-// --- Narrow numbers.
+// --- Narrow dtypes.
 
-// One scale, or one for each row or column.
+// Each scale is a single number, or one number per row (scale_a) or column (scale_b).
 Value scaled_mm(Builder& b, Value self, Value mat2, Value scale_a, Value scale_b,
                 std::optional<Value> bias, std::optional<Value> scale_result,
                 std::optional<DType> out_dtype, Ignored) {

@@ -9,7 +9,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// ATen's reduction argument.
+// The values of ATen's `reduction` argument.
 enum Reduction : int64_t { kNone, kMean, kSum };
 
 Value reduced(Builder& b, Value loss, int64_t reduction) {
@@ -22,18 +22,18 @@ Value plus(Builder& b, Value x, const Number& number) { return b.Add(x, b.like(x
 Value times(Builder& b, Value x, const Number& number) { return b.Mul(x, b.like(x, number)); }
 Value as_float(Builder& b, Value x) { return b.cast(x, float_dtype(x->dtype)); }
 Value at_least_zero(Builder& b, Value x) { return b.op("Relu", {x}); }
-// number - x
+// Returns number - x.
 Value from(Builder& b, const Number& number, Value x) { return b.Sub(b.like(x, number), x); }
 
-// ATen writes some losses to memory of the dtype of one argument. torch.export may record another
-// dtype, by PyTorch's meta kernels; then the capture decides.
+// ATen writes some losses to a tensor with the dtype of one argument. PyTorch's meta kernels may
+// give another dtype, which torch.export records; the recorded dtype takes precedence.
 Value as_written(Builder& b, Value loss, const Call& call, size_t argument) {
   const DType recorded = call.result_type(0).dtype;
   const DType dtype = recorded == DType::undefined ? call.tensor(argument)->dtype : recorded;
   return is_floating(dtype) ? b.cast(loss, dtype) : loss;
 }
 
-// Quadratic up to `beta`, then linear; scaled so that the linear part has this slope.
+// Quadratic up to `beta`, then linear with this slope.
 Value huber(Builder& b, Value self, Value target, const Number& beta, const Number& slope) {
   const Value distance = b.Abs(b.Sub(self, target));
   if (is_zero(beta)) return times(b, distance, slope);
@@ -62,12 +62,12 @@ Value binary_cross_entropy_with_logits(Builder& b, Value self, Value target,
   return reduced(b, as_written(b, loss, call, 1), reduction);
 }
 
-// The class axis and the elements that count in a loss over class indices.
+// The class axis, and the class and weight of each element in a loss over class indices.
 struct Classes {
   int64_t axis;
-  Value index;   // of each element, 0 where it is ignored
-  Value valid;   // bool
-  Value weight;  // of each element, 0 where it is ignored
+  Value index;   // class of each element; 0 where ignored
+  Value valid;   // bool; false where ignored
+  Value weight;  // weight of each element; 0 where ignored
 };
 
 Classes classes_of(Builder& b, Value self, Value target, std::optional<Value> weight,
@@ -82,7 +82,7 @@ Classes classes_of(Builder& b, Value self, Value target, std::optional<Value> we
   return c;
 }
 
-// The loss and the weight that its mean divides by.
+// Returns the loss and the total weight, by which the mean divides.
 std::array<Value, 2> nll_loss(Builder& b, Value self, Value target, std::optional<Value> weight,
                               int64_t reduction, const Dim& ignore_index) {
   const Classes c = classes_of(b, self, target, weight, ignore_index);
@@ -101,7 +101,7 @@ Value spread_classes(Builder& b, Value weight, int64_t rank, int64_t axis) {
   return b.unsqueeze(weight, trailing);
 }
 
-// Targets are probabilities of the classes.
+// The targets are class probabilities.
 Value cross_entropy_of_probabilities(Builder& b, Value log_p, Value target,
                                      std::optional<Value> weight, int64_t reduction,
                                      const Number& label_smoothing, int64_t axis) {
@@ -141,7 +141,7 @@ Value cross_entropy(Builder& b, Value self, Value target, std::optional<Value> w
                b.Mul(smooth, b.Div(b.like(self, label_smoothing), classes)));
 }
 
-// torch.nn.functional.linear_cross_entropy by chunks, which only save memory.
+// torch.nn.functional.linear_cross_entropy without chunks, which only save memory.
 Value linear_cross_entropy(Builder& b, Value input, Value linear_weight, Value target,
                            std::optional<Value> linear_bias, std::optional<Value> weight,
                            int64_t reduction, const Dim& ignore_index,
@@ -163,7 +163,7 @@ void register_linear_cross_entropy(OpTable& ops) {
             const Value loss = linear_cross_entropy(b, input, linear_weight, target, linear_bias,
                                                     weight, reduction == "mean" ? kMean : kSum,
                                                     ignore_index, label_smoothing, acc_dtype);
-            // The gradients are for autograd alone.
+            // The other results are gradients, which only autograd uses.
             return Results{loss, Lowered(), Lowered(), Lowered()};
           });
   ops.def("torch_nn::_linear_cross_entropy_batch_chunked_no_reduction",
@@ -195,7 +195,7 @@ Value poisson_nll_loss(Builder& b, Value input, Value target, bool log_input, bo
   return reduced(b, loss, reduction);
 }
 
-// No unsigned integer is -1.
+// Returns target == number. Integers are compared in int64, because no unsigned dtype holds -1.
 Value is(Builder& b, Value target, double number) {
   if (!is_floating(target->dtype)) target = b.cast(target, DType::i64);
   return b.Equal(target, b.like(target, number));
@@ -214,7 +214,7 @@ Value cosine_embedding_loss(Builder& b, Value input1, Value input2, Value target
   const DType common = promote_types(input1->dtype, input2->dtype);
   const DType dtype = common == DType::boolean ? DType::i64 : common;
   const Value x = b.cast(input1, dtype), y = b.cast(input2, dtype);
-  // Integers are multiplied as such, and added as int64.
+  // Integers are multiplied in their own dtype and summed in int64.
   const auto product = [&](Value u, Value v) {
     Value products = b.Mul(u, v);
     if (is_integral(dtype)) products = b.cast(products, DType::i64);
@@ -238,7 +238,7 @@ Value triplet_margin_loss(Builder& b, Value anchor, Value positive, Value negati
   return reduced(b, at_least_zero(b, plus(b, b.Sub(near, far), margin)), reduction);
 }
 
-// A loss over rows; a 1-d input is one row, whose loss is a number.
+// The input of a loss over rows. A 1-d input is a single row, whose loss is 0-d.
 struct Rows {
   Value x, target;
   bool single;
@@ -274,7 +274,7 @@ Value multi_margin_loss(Builder& b, Value self, Value target, Number p, Number m
   return reduced_rows(b, b.reduce("ReduceMean", loss, {1}, false), rows, reduction);
 }
 
-// Targets are lists of classes, each ended by a -1. The loss and which classes are targets.
+// Each target row lists classes up to the first -1. Returns the loss and a mask of the targets.
 std::array<Value, 2> multilabel_margin_loss(Builder& b, Value self, Value target,
                                             int64_t reduction) {
   const Rows rows = rows_of(b, self, target, true);

@@ -13,7 +13,7 @@ namespace {
 // Eager accumulates 16-bit floats in float32.
 DType accumulation_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
-// The moments that come with a result, in the dtypes that the program has for them.
+// Casts the moments that follow the result to the dtypes that the capture records.
 Results as_recorded(const Call& call, Results results) {
   for (size_t i = 1; i < results.size(); ++i) {
     const DType dtype = call.result_type(i).dtype;
@@ -28,7 +28,7 @@ struct Moments {
   Value inverse_std;
 };
 
-// Over the given axes, which keep size 1.
+// Returns the moments over `axes`, which keep size 1.
 Moments moments(Builder& b, Value x, const Ints& axes, const Number& eps) {
   Moments m;
   m.mean = b.reduce("ReduceMean", x, axes, true);
@@ -38,7 +38,7 @@ Moments moments(Builder& b, Value x, const Ints& axes, const Number& eps) {
   return m;
 }
 
-// A per-channel tensor against an input of `rank` dimensions whose channels are on axis 1.
+// Reshapes a per-channel tensor to broadcast against an input of this rank with channels on axis 1.
 Value per_channel(Builder& b, Value v, int64_t rank) {
   Ints axes;
   for (int64_t i = 1; i < rank - 1; ++i) axes.push_back(i);
@@ -56,20 +56,20 @@ Ints last_axes(size_t count) {
   return axes;
 }
 
-// ATen's kernel gives the moments of 16-bit floats in float32 only where a parameter is float32.
+// ATen's kernel returns the moments of 16-bit floats in float32 only if a parameter is float32.
 DType dtype_of_moments(Value input, std::initializer_list<Value> parameters) {
   for (const Value v : parameters)
     if (v && v->dtype == DType::f32) return accumulation_dtype(input->dtype);
   return input->dtype;
 }
 
-// The result, its mean and its inverse standard deviation.
+// Returns the result, and with `with_moments` its mean and inverse standard deviation.
 std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized_shape,
                                 std::optional<Value> weight, std::optional<Value> bias,
                                 const Number& eps, bool with_moments) {
   const auto count = static_cast<int64_t>(normalized_shape.size());
   const DType dtype = input->dtype;
-  // ONNX has one dtype for the input and its parameters.
+  // ONNX requires one dtype for the input and its parameters.
   const bool mixed = (weight && (*weight)->dtype != dtype) || (bias && (*bias)->dtype != dtype);
   const Value x = mixed ? b.cast(input, accumulation_dtype(dtype)) : input;
   const Value scale = weight ? b.cast(*weight, x->dtype) : b.full(x->dtype, 1.0, normalized_shape);
@@ -85,14 +85,14 @@ std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized
                                std::move(inputs), {{"axis", -count}, {"epsilon", eps.to_double()}});
   if (!with_moments) return {b.cast(outputs[0], dtype), nullptr, nullptr};
   if (!narrow) return {b.cast(outputs[0], dtype), outputs[1], outputs[2]};
-  // Apart: often nothing uses them.
+  // Computes the moments separately, because they are often unused.
   const Moments m = moments(b, b.cast(x, accumulation_dtype(dtype)), last_axes(count), eps);
   return {outputs[0], b.cast(m.mean, dtype), b.cast(m.inverse_std, dtype)};
 }
 
 Value batch_norm_inference(Builder& b, Value x, Value weight, Value bias, Value mean,
                            Value variance, const Number& eps) {
-  // ONNX Runtime does not take empty tensors here, and ATen does not look at their parameters.
+  // ONNX Runtime rejects empty tensors here, and ATen ignores their parameters.
   if (is_empty(x->known_shape())) return x;
   const DType parameters = weight ? weight->dtype : bias ? bias->dtype : mean->dtype;
   if (!weight) weight = b.full(parameters, 1.0, {x->dim(1)});
@@ -108,8 +108,8 @@ Value batch_norm_inference(Builder& b, Value x, Value weight, Value bias, Value 
               {{"epsilon", eps.to_double()}});
 }
 
-// Normalized by the batch's own moments: the result; mean, inverse standard deviation and unbiased
-// variance of each channel.
+// The input normalized by the batch's own moments, and the mean, inverse standard deviation and
+// unbiased variance of each channel.
 struct BatchNormalized {
   Value result, mean, inverse_std, variance;
 };
@@ -146,7 +146,7 @@ Value batch_norm(Builder& b, Value input, std::optional<Value> weight, std::opti
   return batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
 }
 
-// The result and the moments it was made with: none, so empty, where running ones are given.
+// Returns the result and the batch's moments; the moments are empty if running moments are used.
 Results native_batch_norm(Builder& b, Value input, std::optional<Value> weight,
                           std::optional<Value> bias, std::optional<Value> running_mean,
                           std::optional<Value> running_var, bool training, Ignored,
@@ -164,7 +164,7 @@ Results native_batch_norm(Builder& b, Value input, std::optional<Value> weight,
   return as_recorded(call, {y, none, none});
 }
 
-// As native_batch_norm, then the running moments after the call.
+// Like native_batch_norm, followed by the updated running moments.
 Results native_batch_norm_functional(Builder& b, Value input, std::optional<Value> weight,
                                      std::optional<Value> bias, Value running_mean,
                                      Value running_var, bool training, const Number& momentum,
@@ -181,7 +181,7 @@ Results native_batch_norm_functional(Builder& b, Value input, std::optional<Valu
           moved(b, running_mean, y.mean, momentum), moved(b, running_var, y.variance, momentum)};
 }
 
-// ONNX Runtime crashes in InstanceNormalization of nothing.
+// ONNX Runtime crashes in InstanceNormalization of an empty tensor.
 bool may_be_empty(Value x) {
   const Shape& shape = x->known_shape();
   return std::ranges::any_of(shape, [](const Dim& size) {
@@ -210,7 +210,7 @@ Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::o
   return b.cast(affine(b, b.Mul(m.centred, m.inverse_std), spread(w), spread(c)), input->dtype);
 }
 
-// The result; mean and inverse standard deviation of each group.
+// Returns the result, and with `with_moments` each group's mean and inverse standard deviation.
 std::array<Value, 3> group_norm(Builder& b, Value input, const Dim& groups, Value weight,
                                 Value bias, const Number& eps, bool with_moments) {
   if (is_empty(input->known_shape()) && !with_moments) return {input, nullptr, nullptr};
@@ -237,7 +237,7 @@ std::array<Value, 3> group_norm(Builder& b, Value input, const Dim& groups, Valu
   return {b.cast(y, input->dtype), mean, inverse_std};
 }
 
-// The result and the inverse root mean square.
+// Returns the result and the inverse root mean square.
 std::array<Value, 2> rms_norm(Builder& b, Value input, const Ints& axes,
                               std::optional<Value> weight, std::optional<Number> eps) {
   const DType dtype = input->dtype;

@@ -6,7 +6,7 @@ namespace onnx_native::ops {
 
 Packing packing_of(Builder& b, Value batch_sizes, const Dim& batch) {
   const Value starts =
-      b.op("CumSum", {batch_sizes, b.i64(0)}, {{"exclusive", 1}});  // the first row of each time
+      b.op("CumSum", {batch_sizes, b.i64(0)}, {{"exclusive", 1}});  // first row of each time step
   const Value sequence = b.unsqueeze(b.range(batch), {0});
   const Value present = b.Less(sequence, b.unsqueeze(batch_sizes, {1}));
   const Value position = b.Add(b.unsqueeze(starts, {1}), sequence);
@@ -30,7 +30,7 @@ Values pack(Builder& b, Value input, Value lengths, bool batch_first) {
   const Value time = b.unsqueeze(b.range(x->dim(0)), {1});
   const Value present = b.Less(time, b.unsqueeze(b.cast(lengths, DType::i64), {0}));
   const Value counts = b.reduce("ReduceSum", b.cast(present, DType::i64), {1}, /*keepdims=*/false);
-  // The first sequence is the longest one.
+  // The lengths are in descending order, so the first sequence is the longest.
   const Dim longest = b.dim_of(b.cast(b.select(lengths, 0, 0), DType::i64), DimRange::size());
   return {packed(b, x, present), b.slice(counts, 0, 0, longest)};
 }

@@ -1,22 +1,23 @@
-// Packed sequences (torch.nn.utils.rnn): the elements of sequences of different lengths, first all
-// first ones, then all second ones ..., and how many sequences have an element at each time.
+// Packed sequences (torch.nn.utils.rnn): sequences of different lengths, stored time step by time
+// step without padding. `batch_sizes` counts the sequences that have an element at each time step.
 #pragma once
 
 #include "onnx/builder.h"
 
 namespace onnx_native::ops {
 
-// Where the elements are, by time and sequence.
+// The position of each element by time step and sequence.
 struct Packing {
   Value present;   // (time, batch), bool
-  Value position;  // (time, batch), the row of `data`; 0 where nothing is present
+  Value position;  // (time, batch), the row of `data`; 0 where not present
   Value lengths;   // (batch), int64
 };
 
+// Returns the packing of `batch` sequences; `batch_sizes` is 1-d, one count per time step.
 Packing packing_of(Builder& b, Value batch_sizes, const Dim& batch);
-// (time, batch, ...); arbitrary where nothing is present.
+// Returns (time, batch, ...); positions that are not present hold unspecified values.
 Value unpacked(Builder& b, Value data, const Packing& packing);
-// The present elements of (time, batch, ...), one row for each.
+// Returns the present elements of (time, batch, ...), one row per element.
 Value packed(Builder& b, Value elements, Value present);
 
 }  // namespace onnx_native::ops

@@ -15,7 +15,7 @@ struct Window {
   bool ceil_mode;
 };
 
-// A single number stands for every axis; no stride means the kernel's size.
+// Repeats a single number for every axis; the stride defaults to the kernel size.
 Window window(Builder& b, int64_t axes, Ints kernel, Ints stride, Ints padding, Ints dilation,
               bool ceil_mode) {
   const auto spread = [axes](Ints& values) {
@@ -38,19 +38,19 @@ std::vector<onnx::Attribute> attributes(const Window& w, const Ints& ends) {
 }
 
 // PyTorch leaves out a last window that starts in the padding after the input. With ceil_mode, ONNX
-// Runtime does the same and ONNX's shape inference does not, so a window states where it ends.
+// Runtime does the same but ONNX's shape inference does not, so the lowering sets the end padding.
 struct Settled {
   Window window;
   Ints ends;   // padding after the input
-  Ints crops;  // what no window reads at the end of the input
-  bool exact;  // the same windows; `ends` may hold padding that only ceil_mode asks for
+  Ints crops;  // elements at the end of the input that no window reads
+  bool exact;  // false if ceil_mode stays and `ends` and `crops` adjust a known axis for it
 };
 
-// The windows along an axis of a known size.
+// The windows along an axis of known size.
 struct Fit {
-  int64_t last;   // the last window's number
-  int64_t reach;  // elements after the input that it covers; negative when it ends before
-  bool left_out;  // ceil_mode alone would count one more
+  int64_t last;   // index of the last window
+  int64_t reach;  // elements past the end of the input that it covers; negative if it ends before
+  bool left_out;  // true if ceil_mode alone would add one more window
 };
 
 Fit fit(const Window& w, int64_t i, int64_t size) {
@@ -61,8 +61,8 @@ Fit fit(const Window& w, int64_t i, int64_t size) {
   return {last, last * w.stride[i] + span - size - w.padding[i], last < ceiling};
 }
 
-// Where all sizes are known, ceil_mode is not needed. ONNX has one ceil_mode for all axes: where a
-// size is dynamic it stays, and the known axes get the padding with which it changes nothing.
+// If all sizes are known, replaces ceil_mode by end padding. ONNX has one ceil_mode for all axes:
+// if a size is dynamic it stays, and the known axes get padding with which it changes nothing.
 Settled settle(Value x, const Window& w) {
   Settled settled{w, w.padding, Ints(w.kernel.size(), 0), true};
   if (!w.ceil_mode) return settled;
@@ -75,7 +75,7 @@ Settled settle(Value x, const Window& w) {
       continue;
     }
     settled.ends[i] = std::max(w.padding[i], fit(w, i, *size).reach);
-    // ONNX Runtime takes no padding as large as the kernel.
+    // ONNX Runtime rejects padding as large as the kernel.
     too_far = too_far || settled.ends[i] >= w.kernel[i];
   }
   if (!dynamic && !too_far) {
@@ -95,7 +95,7 @@ Settled settle(Value x, const Window& w) {
   return settled;
 }
 
-// Runs `pool` on an input with a batch dimension; adds and removes one where there is none.
+// Runs `pool` on an input with a batch dimension; adds and removes one if the input has none.
 Values batched(Builder& b, Value x, int64_t axes, const std::function<Values(Value)>& pool) {
   if (x->rank() == axes + 2) return pool(x);
   Values results = pool(b.unsqueeze(x, {0}));
@@ -103,7 +103,7 @@ Values batched(Builder& b, Value x, int64_t axes, const std::function<Values(Val
   return results;
 }
 
-// Without the elements at the ends of the spatial axes that no window reads.
+// Removes the elements at the ends of the spatial axes that no window reads.
 Value cropped(Builder& b, Value x, const Ints& crops) {
   const auto axes = static_cast<int64_t>(crops.size());
   for (int64_t i = 0; i < axes; ++i) {
@@ -112,8 +112,8 @@ Value cropped(Builder& b, Value x, const Ints& crops) {
   return x;
 }
 
-// ONNX counts the positions of maxima in the whole tensor `x`; eager counts them in the spatial
-// dimensions, of which `x` is a crop.
+// Converts ONNX's positions of maxima, which count in the whole tensor `x`, to eager's, which count
+// in the spatial dimensions. `x` is a crop of those.
 Value positions_in(Builder& b, Value index, Value x, const Shape& spatial) {
   const Shape inner = part_of(x, 2);
   if (inner == spatial) return b.op("Mod", {index, b.dim_value(numel(inner))});
@@ -131,8 +131,8 @@ Value positions_in(Builder& b, Value index, Value x, const Shape& spatial) {
   return position;
 }
 
-// Values, and positions in the flattened spatial dimensions where asked for. Integers go through
-// float64.
+// Returns the maxima, and with `with_indices` their positions in the flattened spatial dimensions.
+// Integers of more than 8 bits are computed in float64.
 Values max_pool(Builder& b, Value self, int64_t axes, const Window& w, bool with_indices) {
   const DType dtype = self->dtype;
   const bool direct = is_floating(dtype) || dtype == DType::i8 || dtype == DType::u8;
@@ -149,7 +149,7 @@ Values max_pool(Builder& b, Value self, int64_t axes, const Window& w, bool with
 }
 
 // The windows of an average along one axis: output position i covers [start, end), of which
-// [max(start, 0), min(end, size)) is input and the rest padding.
+// [max(start, 0), min(end, size)) is input and the rest is padding.
 struct AxisWindows {
   Value start, end;  // 1-d int64
   Dim count;
@@ -160,7 +160,7 @@ AxisWindows axis_windows(Builder& b, const Dim& size, int64_t kernel, int64_t st
   const Dim span = size + Dim(2 * padding - kernel);
   Dim count = Dim::floor_div(span, stride) + 1;
   if (ceil_mode) {
-    // A window that would start in the padding after the input is left out.
+    // Leaves out a window that would start in the padding after the input.
     count = Dim::min(Dim::ceil_div(span, stride) + 1,
                      Dim::floor_div(size + Dim(padding - 1), stride) + 1);
   }
@@ -169,8 +169,8 @@ AxisWindows axis_windows(Builder& b, const Dim& size, int64_t kernel, int64_t st
   return {start, end, count};
 }
 
-// Sums over windows, one axis after the other, then the division that eager does: exact where
-// AveragePool is not (integers, float64) or cannot be (divisor_override at a ragged end).
+// Sums over the windows one axis at a time, then divides like eager. Exact where AveragePool is not
+// (integers, float64) or cannot be (divisor_override with a ragged end).
 Value windowed_average(Builder& b, Value x, int64_t axes, const Window& w, bool count_include_pad,
                        std::optional<int64_t> divisor) {
   const DType dtype = x->dtype;
@@ -207,7 +207,7 @@ Value avg_pool(Builder& b, Value self, int64_t axes, const Window& w, bool count
       return {windowed_average(b, x, axes, w, count_include_pad, divisor)};
     const Settled settled = settle(x, w);
     if (!settled.exact) return {windowed_average(b, x, axes, w, count_include_pad, divisor)};
-    // Padding that only ceil_mode asks for does not count in the average.
+    // Padding that only ceil_mode adds must not count in the average, so ceil_mode adds it.
     auto list = attributes(settled.ends == w.padding ? settled.window : w, w.padding);
     if (count_include_pad || divisor) list.push_back({"count_include_pad", 1});
     if (!divisor) return {b.op("AveragePool", {x}, std::move(list))};

@@ -1,5 +1,5 @@
-// Quantised numbers: what PyTorch's quantisation flows leave in a graph (quantized_decomposed, fake
-// quantisation), and quantised tensors as far as torch.export captures them.
+// Quantization: the operators of PyTorch's quantization flows (quantized_decomposed, fake
+// quantization), and quantized tensors as far as torch.export captures them.
 #include <cmath>
 #include <limits>
 
@@ -10,8 +10,8 @@
 namespace onnx_native::ops {
 namespace {
 
-// How real numbers become integers of [low, high]: round(x / scale) + zero_point. One scale and
-// zero point (0-d), or one for each element of an axis (1-d).
+// Maps real numbers to integers in [low, high]: round(x / scale) + zero_point. The scale and the
+// zero point are 0-d, or 1-d with one element per index of `axis`.
 struct Affine {
   Value scale;
   Value zero_point;  // nullptr: 0
@@ -23,7 +23,7 @@ bool holds(DType dtype, const Number& low, const Number& high) {
   return lowest_value(dtype) <= low.to_double() && high.to_double() <= max_value(dtype);
 }
 
-// Whether QuantizeLinear and DequantizeLinear take the dtype.
+// Returns true if QuantizeLinear and DequantizeLinear support the dtype.
 bool is_linear(const Builder& b, DType dtype) {
   if (dtype == DType::i8 || dtype == DType::u8) return true;
   return (dtype == DType::i16 || dtype == DType::u16) && b.opset() >= 21;
@@ -34,7 +34,7 @@ std::optional<int64_t> known(Value v) {
   return v->constant->integer(0);
 }
 
-// 1-d parameters laid along their axis of x.
+// Reshapes a 1-d parameter to broadcast along its axis of x.
 Value along(Builder& b, Value parameter, Value x, const Affine& q) {
   if (!q.axis) return parameter;
   Shape shape(static_cast<size_t>(x->rank()), 1);
@@ -52,8 +52,8 @@ Value clamped_to(Builder& b, Value x, const Affine& q) {
   return clamped(b, x, b.cast(q.low, dtype), b.cast(q.high, dtype));
 }
 
-// The integers before they are cut off: round(x / scale) + zero point, rounded at once where the
-// zero point is no integer.
+// Returns the integers before clamping: round(x / scale) + zero_point. A floating-point zero point
+// is added before rounding.
 Value unclamped(Builder& b, Value x, const Affine& q) {
   const Value steps = b.Mul(x, along(b, b.Reciprocal(q.scale), x, q));
   if (!q.zero_point) return b.Round(steps);
@@ -62,7 +62,7 @@ Value unclamped(Builder& b, Value x, const Affine& q) {
                                           : b.Add(b.Round(steps), zero_point);
 }
 
-// A cast to the dtype would wrap a bound that it does not hold.
+// Clamps a bound to the range of the dtype, because a cast would wrap it.
 Value saturated(Builder& b, Value bound, DType dtype) {
   const auto number = known(bound);
   if (bound->dtype == dtype || (number && holds(dtype, *number, *number))) return bound;
@@ -86,7 +86,7 @@ Value quantized(Builder& b, Value x, Affine q, DType dtype) {
   return clamped_to(b, y, q);
 }
 
-// (x - zero) * scale, rounded to dtype at each step.
+// (x - zero_point) * scale, rounded to `dtype` at each step.
 Value dequantized(Builder& b, Value x, const Affine& q, DType dtype) {
   const auto zero = q.zero_point ? known(q.zero_point) : std::optional<int64_t>(0);
   const bool fits = !zero || holds(x->dtype, *zero, *zero);
@@ -178,7 +178,7 @@ void register_per_channel(OpTable& ops) {
           });
 }
 
-// round(x * (1 / scales) + zero_points), with parameters that broadcast against x.
+// round(x * (1 / scales) + zero_points); the parameters broadcast against x.
 Value quantized_at_once(Builder& b, Value x, Value scales, Value zero_points, const Bounds& bounds,
                         DType dtype) {
   const DType compute = promote_types(x->dtype, scales->dtype);
@@ -198,7 +198,7 @@ Value dequantized_at_once(Builder& b, Value x, std::optional<Value> zero_points,
   return b.cast(b.Mul(b.cast(x, compute), b.cast(scales, compute)), dtype);
 }
 
-// Groups of elements of each row, a row of one group's elements each.
+// Splits each row into groups and returns one row per group: (groups, group size).
 Value in_groups(Builder& b, Value x, Value scales, int64_t group_size) {
   const Dim& columns = x->dim(-1);
   const bool one_group = scales->dim(-1).equals(1) && columns.constant_or(group_size) < group_size;
@@ -240,7 +240,7 @@ void register_groups_and_tokens(OpTable& ops) {
           });
 }
 
-// --- Parameters chosen by what a tensor holds.
+// --- Parameters chosen from the range of a tensor.
 
 struct Extremes {
   Value low, high;  // low <= 0 <= high
@@ -307,9 +307,9 @@ void register_choices(OpTable& ops) {
           choose_qparams_per_token_asymmetric);
 }
 
-// --- Fake quantisation: real numbers again, each the nearest that an integer stands for.
+// --- Fake quantization: quantizes and dequantizes, so that the result is a real number again.
 
-// The narrowest integer that holds the bounds, if QuantizeLinear has it.
+// Returns the narrowest dtype of QuantizeLinear that holds the bounds; nullopt if none does.
 std::optional<DType> storage(Builder& b, const Bounds& bounds) {
   for (DType dtype : {DType::u8, DType::i8, DType::u16, DType::i16}) {
     if (is_linear(b, dtype) && holds(dtype, bounds.low, bounds.high)) return dtype;
@@ -332,7 +332,7 @@ Value fake_quantized(Builder& b, Value x, Affine q, const Bounds& bounds) {
   return b.cast(b.Mul(y, along(b, q.scale, x, q)), dtype);
 }
 
-// Whether a number was not cut off.
+// Returns true for each element that quantization does not clamp.
 Value kept(Builder& b, Value x, Affine q) {
   x = b.cast(x, accumulation_dtype(x->dtype));
   q.scale = b.cast(q.scale, x->dtype);
@@ -341,32 +341,32 @@ Value kept(Builder& b, Value x, Affine q) {
                b.LessOrEqual(y, b.cast(q.high, x->dtype)));
 }
 
-// A tensor of one element that says whether to do something; nullopt when only running tells.
+// Returns the value of a flag, a tensor of one element; nullopt if only the running model knows it.
 std::optional<bool> flag(Value v) {
   const auto number = known(v);
   return number ? std::optional(*number != 0) : std::nullopt;
 }
 
-// As the fake quantisation when `enabled`, else as x itself.
+// Returns `quantised` if the flag `enabled` is set, else x.
 Value when(Builder& b, Value enabled, Value quantised, Value x) {
   if (const auto on = flag(enabled)) return *on ? quantised : x;
   return b.where(b.cast(one(b, enabled), DType::boolean), quantised, x);
 }
 
-// A learnt zero point: rounded, within the bounds.
+// Rounds a learned zero point and clamps it to the bounds.
 Value learnt(Builder& b, Value zero_point, const Bounds& bounds) {
   const Value zero = b.Floor(b.Add(zero_point, b.like(zero_point, 0.5)));
   return b.cast(clamped(b, zero, static_cast<double>(bounds.low), static_cast<double>(bounds.high)),
                 DType::i64);
 }
 
-// --- Fake quantisation by what an observer has seen.
+// --- Fake quantization with the moving averages of an observer.
 
 struct Observed {
-  Value low, high;  // float32, one or one for each row
+  Value low, high;  // float32; one element, or one per row
 };
 
-// The running extremes moved towards those of x; taken over where there are none yet.
+// Moves the running extremes toward those of x; extremes that are still infinite become those of x.
 Observed observed(Builder& b, Value x, const Observed& running, const Number& averaging,
                   bool per_row) {
   Ints axes;
@@ -380,7 +380,7 @@ Observed observed(Builder& b, Value x, const Observed& running, const Number& av
   return {moved(running.low, "ReduceMin"), moved(running.high, "ReduceMax")};
 }
 
-// A scale and a zero point for the extremes, as ATen's ChooseQuantizationParams.
+// Returns the scale and zero point for the extremes, like ATen's ChooseQuantizationParams.
 Affine chosen(Builder& b, const Observed& seen, const Bounds& bounds, bool symmetric) {
   const auto number = [&](double v) { return b.scalar(DType::f64, v); };
   const auto bottom = static_cast<double>(bounds.low), top = static_cast<double>(bounds.high);
@@ -396,7 +396,7 @@ Affine chosen(Builder& b, const Observed& seen, const Bounds& bounds, bool symme
   low = b.Min(low, number(0.0));
   high = b.Max(high, number(0.0));
   Value scale = b.Div(b.Sub(high, low), number(top - bottom));
-  // Where the reciprocal in float32 would be infinite.
+  // Below this scale, the reciprocal is infinite in float32.
   const double least = 1 / static_cast<double>(std::numeric_limits<float>::max());
   scale = b.where(b.Less(scale, number(least)), number(0.1), scale);
   const Value below = b.Div(low, scale), above = b.Div(high, scale);
@@ -411,7 +411,7 @@ Affine chosen(Builder& b, const Observed& seen, const Bounds& bounds, bool symme
           b.i64(bounds.low), b.i64(bounds.high)};
 }
 
-// What follows the result and its mask: the observer's state.
+// Returns the result, its mask, and the observer's new state.
 Results moving_average_fake_quantized(Builder& b, Value self, Value observer_on,
                                       Value fake_quant_on, Value running_min, Value running_max,
                                       Value scale, Value zero_point, const Number& averaging_const,
@@ -504,8 +504,8 @@ void register_fake(OpTable& ops) {
   ops.def("aten::_fused_moving_avg_obs_fq_helper_functional", moving_average_fake_quantized);
 }
 
-// --- Quantised tensors: held as the real numbers that they stand for, so that operators on them
-// are those on real numbers.
+// --- Quantized tensors: represented by the real numbers that they stand for, so that operators on
+// them are those on real numbers.
 
 Bounds bounds_of(Builder& b, const Call& call, size_t dtype_argument) {
   switch (call.dtype(dtype_argument)) {
@@ -525,7 +525,7 @@ void register_tensors(OpTable& ops) {
                                           int64_t zero_point, Ignored, const Call& call) {
     const Bounds bounds = bounds_of(b, call, 3);
     Affine q = per_tensor(b, scale, zero_point, bounds);
-    // Its kernels add the zero point before they round.
+    // ATen's kernels add the zero point before they round.
     if (q.zero_point) q.zero_point = b.cast(q.zero_point, DType::f32);
     return fake_quantized(b, self, q, bounds);
   });

@@ -1,4 +1,4 @@
-// Recurrent networks, and their cells.
+// Recurrent networks and their cells.
 #include <algorithm>
 #include <array>
 #include <string>
@@ -13,7 +13,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// x @ w.T + bias: all gates of a cell at once.
+// x @ w.T + bias: the preactivations of all gates of a cell.
 Value gates(Builder& b, Value x, Value weight, std::optional<Value> bias) {
   const Value y = b.matmul(x, b.transpose(weight, {1, 0}));
   return bias ? b.Add(y, *bias) : y;
@@ -49,14 +49,14 @@ Value rnn_cell(Builder& b, Value input, Value hx, Value w_ih, Value w_hh, std::o
 Value tanh(Builder& b, Value x) { return b.Tanh(x); }
 Value relu(Builder& b, Value x) { return b.op("Relu", {x}); }
 
-// The parameters of one layer and direction.
+// The parameters of one layer in one direction.
 struct Params {
   Value w_ih, w_hh;
   std::optional<Value> b_ih, b_hh;
-  Value projection = nullptr;  // of an LSTM's hidden state
+  Value projection = nullptr;  // projects an LSTM's hidden state
 };
 
-// The next states.
+// One step of a cell; returns the next states.
 using Cell = Values (*)(Builder& b, Value input, const Values& states, const Params& params);
 
 Values next_lstm(Builder& b, Value input, const Values& states, const Params& p) {
@@ -70,11 +70,11 @@ Values next(Builder& b, Value input, const Values& states, const Params& p) {
   return {cell(b, input, states[0], p.w_ih, p.w_hh, p.b_ih, p.b_hh)};
 }
 
-// One kind of recurrence: ONNX's operator and where each of its gates is among ATen's; and a step.
+// A kind of recurrence: the ONNX operator, the ATen index of each ONNX gate, and the step function.
 struct Recurrence {
   const char* op_type;
   Ints gates;
-  std::string activation;  // of a plain RNN
+  std::string activation;  // plain RNN only
   Cell cell;
 };
 
@@ -86,12 +86,12 @@ const Recurrence kRnnRelu{"RNN", {0}, "Relu", next<rnn_cell<relu>>};
 struct Layers {
   bool has_biases;
   int64_t num_layers;
-  Number dropout;  // in training only
+  Number dropout;  // used only in training
   bool train, bidirectional, batch_first;
 };
 
-// One layer: its output (sequence, batch, directions * hidden), then the last states. Sequences
-// have different lengths where there is a packing.
+// Runs one layer. Returns its output (sequence, batch, directions * hidden), then the last states.
+// With a packing, sequences have different lengths.
 using Layer = Values (*)(Builder& b, Value x, const Values& states,
                          const std::vector<Params>& directions, const Recurrence& kind,
                          const Packing* packing);
@@ -110,7 +110,7 @@ Values layer_by_operator(Builder& b, Value x, const Values& states,
   const int64_t count = static_cast<int64_t>(directions.size());
   const auto hidden = directions[0].w_hh->dim(1).constant();
   b.check(hidden.has_value(), "a hidden size that changes");
-  if (x->dim(1).equals(0)) {  // ONNX Runtime does not take an empty batch
+  if (x->dim(1).equals(0)) {  // ONNX Runtime rejects an empty batch
     Values results{b.full(x->dtype, 0.0, {x->dim(0), 0, *hidden * count})};
     results.insert(results.end(), states.begin(), states.end());
     return results;
@@ -135,7 +135,7 @@ Values layer_by_operator(Builder& b, Value x, const Values& states,
   if (!kind.activation.empty())
     attributes.push_back({"activations", std::vector<std::string>(count, kind.activation)});
   Values results = b.ops(kind.op_type, 1 + states.size(), inputs, std::move(attributes));
-  // (sequence, directions, batch, hidden)
+  // y is (sequence, directions, batch, hidden).
   const Value y = results[0];
   results[0] =
       count == 1 ? b.squeeze(y, {1})
@@ -143,7 +143,7 @@ Values layer_by_operator(Builder& b, Value x, const Values& states,
   return results;
 }
 
-// The same as Scans, for what ONNX's operators have not.
+// Like layer_by_operator but with Scan, for projections and float64.
 Values layer_by_scan(Builder& b, Value x, const Values& states,
                      const std::vector<Params>& directions, const Recurrence& kind,
                      const Packing* packing) {
@@ -177,8 +177,8 @@ Values layer_by_scan(Builder& b, Value x, const Values& states,
   return all;
 }
 
-// Runs all layers; `states` are the initial ones (LSTM: hidden and cell), each
-// (layers * directions, batch, hidden). Returns the output and the last states.
+// Runs all layers. `states` are the initial states (LSTM: hidden and cell), each (layers *
+// directions, batch, hidden). Returns the output and the last states.
 Values recurrent(Builder& b, Value input, Values states, Values params, const Recurrence& kind,
                  const Layers& layers, const Packing* packing = nullptr) {
   const int64_t directions = layers.bidirectional ? 2 : 1;
@@ -187,7 +187,7 @@ Values recurrent(Builder& b, Value input, Values states, Values params, const Re
   const size_t stride = params.size() / (layers.num_layers * directions);
   const size_t plain = layers.has_biases ? 4 : 2;
   b.check(stride >= plain, count, " parameters of ", layers.num_layers, " layers");
-  // ONNX Runtime has the operators for float32 alone.
+  // ONNX Runtime implements the operators only for float32.
   const DType dtype = input->dtype;
   const Layer run_layer = stride > plain || dtype == DType::f64 ? layer_by_scan : layer_by_operator;
   const auto wide = [&](Value v) { return b.cast(v, accumulation_dtype(dtype)); };
@@ -223,7 +223,7 @@ Values recurrent(Builder& b, Value input, Values states, Values params, const Re
   return all;
 }
 
-// The same for a packed sequence, whose output is packed too.
+// Like `recurrent`, but for a packed sequence; the output is packed too.
 Values recurrent_packed(Builder& b, Value data, Value batch_sizes, const Values& states,
                         const Values& params, const Recurrence& kind, const Layers& layers) {
   const Packing packing = packing_of(b, batch_sizes, states.at(0)->dim(1));

@@ -12,7 +12,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// What `mask` says of (batch, heads, rows, columns) scores.
+// The axes of the (batch, heads, rows, columns) scores that `mask` covers.
 enum MaskType : int64_t { kOfRowsAndColumns, kOfColumns, kOfAll };
 
 struct Attention {
@@ -27,9 +27,9 @@ Value linear(Builder& b, Value x, Value weight, Value bias) {
   return b.Add(b.matmul(x, b.transpose(weight, {1, 0})), bias);
 }
 
-// True where a score is left out, fitting (batch, heads, rows, columns).
+// Returns a mask, true where a score is left out, that broadcasts to (batch, heads, rows, columns).
 Value spread_mask(Builder& b, const Attention& a) {
-  const Value mask = b.cast(*a.mask, DType::boolean);  // of numbers: left out unless 0
+  const Value mask = b.cast(*a.mask, DType::boolean);  // a number other than 0 masks
   const int64_t type = a.mask_type.value_or((*a.mask)->rank() == 2 ? kOfRowsAndColumns : kOfAll);
   return type == kOfColumns ? b.unsqueeze(mask, {1, 2}) : mask;
 }
@@ -43,7 +43,7 @@ Attended attend(Builder& b, Value query, Value key, Value value, const Attention
   const Dim head = Dim::floor_div(a.width, a.heads);
   const auto size = head.constant();
   b.check(size.has_value(), "a width that changes");
-  // (batch, heads, length, head)
+  // Returns (batch, heads, length, head width).
   const auto projected = [&](Value x, int64_t part) {
     const Dim from = Dim(part) * a.width, to = Dim(part + 1) * a.width;
     const Value y =

@@ -13,14 +13,14 @@ enum class Mode { nearest, nearest_exact, linear, cubic };
 
 using Scales = std::vector<std::optional<double>>;
 
-// What an upsample operator asks for along its axes.
+// The output sizes and scales of an upsample operator, one per spatial axis.
 struct Target {
   Shape size;
-  Scales scales;          // of coordinates, where the caller gave them
+  Scales scales;          // for coordinates, if the caller gave them
   bool by_scale = false;  // sizes are floor(size * scale)
 };
 
-// floor(size * scale): exact for sizes that are known; else the size that Resize computes.
+// Returns floor(size * scale): an expression for simple fractions, else computed by the model.
 Dim scaled_size(Builder& b, const Dim& size, double scale) {
   if (const auto known = size.constant())
     return Scalar(std::floor(static_cast<double>(*known) * scale)).to_int();
@@ -54,7 +54,7 @@ Target target_of(Builder& b, Value x, std::optional<Shape> output_size,
   return target;
 }
 
-// Whether coordinates by scale are the same as coordinates by size along every axis.
+// Returns true if coordinates by scale equal coordinates by size along every axis.
 bool scale_is_ratio(Value x, const Target& target) {
   for (size_t i = 0; i < target.size.size(); ++i) {
     if (!target.scales[i]) continue;
@@ -66,7 +66,7 @@ bool scale_is_ratio(Value x, const Target& target) {
   return true;
 }
 
-// Resize reads float32 scales: an output size must not come out otherwise than in double.
+// Returns true if Resize's float32 scales give the same known output sizes as double precision.
 bool fits_float_scales(Value x, const Target& target) {
   for (size_t i = 0; i < target.size.size(); ++i) {
     if (!target.scales[i]) return false;
@@ -104,7 +104,7 @@ Value resize(Builder& b, Value x, const Target& target, Mode mode, bool align_co
   return b.op("Resize", {x, nullptr, factors}, std::move(attributes));
 }
 
-// Eager copies and doubles without a look at the scale.
+// Drops the scale of axes whose size stays or doubles, because eager ignores it there.
 Target without_idle_scales(Value x, Target target) {
   for (size_t i = 0; i < target.size.size(); ++i) {
     const Dim& size = x->dim(static_cast<int64_t>(i) + 2);
@@ -113,8 +113,8 @@ Target without_idle_scales(Value x, Target target) {
   return target;
 }
 
-// The weights and sums of 8-bit images are integers in eager: weights of as many bits as fit into
-// 16, sums rounded after each axis.
+// Resamples 8-bit images in integers like eager: weights have as many bits as fit into 16, and sums
+// are rounded after each axis.
 Value resample_bytes(Builder& b, Value x, Value matrix, int64_t axis) {
   const auto number = [&](double value) { return b.scalar(DType::f64, value); };
   const Value largest = b.reduce("ReduceMax", matrix, {}, false);
@@ -141,7 +141,7 @@ Value upsample(Builder& b, Value input, Target target, Mode mode, bool align_cor
   if (direct && (align_corners || scale_is_ratio(input, target) ||
                  (target.by_scale && fits_float_scales(input, target))))
     return resize(b, input, target, mode, align_corners);
-  // What Resize has no kernel for, or would compute with other coordinates.
+  // Resize has no kernel for these dtypes, or it would compute other coordinates.
   const DType weights = dtype == DType::f64 || dtype == DType::u8 ? DType::f64 : DType::f32;
   Value x = nearest ? input : b.cast(input, weights);
   for (auto i = static_cast<int64_t>(target.size.size()); i-- > 0;) {

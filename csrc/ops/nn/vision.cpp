@@ -1,5 +1,4 @@
-// torchvision's operators: suppression of overlapping boxes, pooling of regions, deformable
-// convolution.
+// torchvision's operators: non-maximum suppression, pooling of regions, deformable convolution.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -15,7 +14,7 @@ namespace {
 
 // --- Boxes.
 
-// Whether the intersection over union of each two boxes is above a threshold: (n, n).
+// Returns (n, n) bools: true if the intersection over union of two boxes is above the threshold.
 Value overlaps(Builder& b, Value boxes, const Number& threshold) {
   const auto corner = [&](int64_t i) { return b.select(boxes, 1, i); };
   const auto pairs = [&](Value (Builder::*op)(Value, Value), int64_t i) {
@@ -31,7 +30,7 @@ Value overlaps(Builder& b, Value boxes, const Number& threshold) {
   return b.Greater(b.cast(ratio, DType::f64), b.scalar(DType::f64, threshold));
 }
 
-// By all overlaps at once, for what ONNX has no operator for.
+// Suppresses boxes in a loop, for inputs that NonMaxSuppression does not support.
 Value suppress(Builder& b, Value boxes, Value scores, const Number& threshold) {
   const Dim& count = boxes->dim(0);
   const Value order = sort(b, scores, 0, /*descending=*/true)[1];
@@ -47,13 +46,13 @@ Value suppress(Builder& b, Value boxes, Value scores, const Number& threshold) {
   return b.op("Compress", {order, b.Not(suppressed)}, {{"axis", int64_t{0}}});
 }
 
-// Indices of the boxes that are kept, by falling score.
+// Returns the indices of the boxes that are kept, by descending score.
 Value nms(Builder& b, Value dets, Value scores, const Number& given) {
   if (dets->dtype != DType::f32 || !given.is_constant() || given.to_double() < 0) {
     return suppress(b, dets, scores, given);
   }
   const double iou_threshold = given.to_double();
-  // The greatest float32 that is not above: a float32 ratio is above one if it is above the other.
+  // The greatest float32 <= iou_threshold: a float32 ratio is above one if it is above the other.
   auto threshold = static_cast<float>(std::min(iou_threshold, 1.0));
   if (threshold > iou_threshold) threshold = std::nextafter(threshold, -1.0F);
   const Value selected = b.op(
@@ -65,27 +64,27 @@ Value nms(Builder& b, Value dets, Value scores, const Number& given) {
   return b.select(selected, 1, 2);
 }
 
-// --- Regions: rows (image, x1, y1, x2, y2) in coordinates that a scale takes to the input's.
+// --- Regions: rows (image, x1, y1, x2, y2); a scale maps their coordinates to the input's.
 
 struct Pooling {
   double scale;
-  int64_t height, width;  // of the result
+  int64_t height, width;  // size of the result
 };
 
 Value image_of(Builder& b, Value input, Value roi) {
   return b.gather(input, b.cast(b.select(roi, 0, 0), DType::i64), 0);
 }
 
-// How a region's bins sample one axis: bins * points positions.
+// The samples of a region's bins along one axis: bins * points positions.
 struct Samples {
-  Value low, high;  // neighbours
-  Value weight;     // of the high one
+  Value low, high;  // neighbors
+  Value weight;     // weight of `high`
   Value inside;
-  Value points;  // of a bin: 0-d, of the regions' dtype
+  Value points;  // per bin: 0-d, of the regions' dtype
   Dim points_size;
 };
 
-// Points of a bin; `ratio` 0 lets their distance be one at most.
+// Returns the number of points per bin; with `ratio` 0, points are at most one element apart.
 Value points_of_bin(Builder& b, Value extent, int64_t bins, int64_t ratio) {
   if (ratio > 0) return b.like(extent, ratio);
   return b.Max(b.Ceil(b.Div(extent, b.like(extent, bins))), b.like(extent, 0));
@@ -96,7 +95,7 @@ Samples sample_axis(Builder& b, Value start, Value extent, int64_t bins, int64_t
   const DType dtype = start->dtype;
   Samples s;
   s.points = points_of_bin(b, extent, bins, ratio);
-  // Where there are none, one stands outside.
+  // A bin without points gets one that counts as outside.
   s.points_size =
       ratio > 0 ? Dim(ratio)
                 : b.dim_of(b.Max(b.cast(s.points, DType::i64), b.i64(1)), DimRange::integer(1));
@@ -118,7 +117,7 @@ Samples sample_axis(Builder& b, Value start, Value extent, int64_t bins, int64_t
   return s;
 }
 
-// Interpolated at the samples of one axis.
+// Interpolates linearly at the samples of one axis.
 Value interpolate(Builder& b, Value image, const Samples& s, int64_t axis) {
   const Value weight = axis == 1 ? b.unsqueeze(s.weight, {1}) : s.weight;
   const Value inverse = b.Sub(b.like(weight, 1.0), weight);
@@ -126,7 +125,7 @@ Value interpolate(Builder& b, Value image, const Samples& s, int64_t axis) {
                b.Mul(b.gather(image, s.high, axis), weight));
 }
 
-// Region by region, for opsets whose RoiAlign ONNX Runtime has no kernel for.
+// Aligns regions in a loop, for opsets whose RoiAlign has no kernel in ONNX Runtime.
 Value align_each(Builder& b, Value input, Value rois, const Pooling& p, int64_t ratio,
                  bool aligned) {
   return loop(b, b.dim_value(rois->dim(0)), {}, [&](Value i, const Values&) -> Values {
@@ -157,7 +156,7 @@ Value roi_align(Builder& b, Value input, Value rois, const Pooling& p, int64_t r
                   input->dtype);
   }
   double scale = p.scale;
-  if (input->dtype == DType::f64) {  // the attribute is a float32
+  if (input->dtype == DType::f64) {  // spatial_scale is a float32 attribute
     const std::array factors{1.0, scale, scale, scale, scale};
     rois = b.Mul(rois, b.tensor(make_tensor(DType::f64, {5}, std::span<const double>(factors))));
     scale = 1;
@@ -171,7 +170,7 @@ Value roi_align(Builder& b, Value input, Value rois, const Pooling& p, int64_t r
                 std::string(aligned ? "half_pixel" : "output_half_pixel")}});
 }
 
-// --- Position-sensitive pooling: each bin reads a channel of its own.
+// --- Position-sensitive pooling: each bin reads its own channels.
 
 Dim channels_of_result(Value input, const Pooling& p) {
   return Dim::floor_div(input->dim(1), p.height * p.width);
@@ -181,7 +180,7 @@ Shape sensitive_shape(Value input, Value rois, const Pooling& p) {
   return {rois->dim(0), channels_of_result(input, p), p.height, p.width};
 }
 
-// The channel that each element of the result reads.
+// Returns the input channel that each element of the result reads.
 Value channel_mapping(Builder& b, Value input, Value rois, const Pooling& p) {
   const Shape shape = sensitive_shape(input, rois, p);
   const Value channels = b.cast(b.range(input->dim(1)), DType::i32);
@@ -193,13 +192,13 @@ std::array<Value, 2> ps_roi_align(Builder& b, Value input, Value rois, double sp
                                   int64_t sampling_ratio) {
   const Pooling p{spatial_scale, pooled_height, pooled_width};
   const Value all = roi_align(b, input, rois, p, sampling_ratio, /*aligned=*/true);
-  // Of each bin, its own channels.
+  // Each bin keeps only its own channels.
   const Dim channels = channels_of_result(input, p);
   const int64_t bins = p.height * p.width;
   const Value by_channel = b.reshape(all, {rois->dim(0), channels, bins * bins});
   Value result = b.gather(by_channel, b.Mul(b.range(bins), b.i64(bins + 1)), 2);
   result = b.reshape(result, sensitive_shape(input, rois, p));
-  if (sampling_ratio <= 0) {  // a mean of no points
+  if (sampling_ratio <= 0) {  // the mean of no points is NaN
     const auto points = [&](int64_t from, int64_t count) {
       const Value extent =
           b.Mul(b.Sub(b.select(rois, 1, from + 2), b.select(rois, 1, from)), b.like(rois, p.scale));
@@ -212,21 +211,21 @@ std::array<Value, 2> ps_roi_align(Builder& b, Value input, Value rois, double sp
   return {result, channel_mapping(b, input, rois, p)};
 }
 
-// --- Pooling of whole elements.
+// --- Pooling of whole elements, without interpolation.
 
-// As C's round: halves away from zero.
+// Rounds halves away from zero, like C's round.
 Value round_half_away(Builder& b, Value x) {
   const Value size = b.Abs(x), floor = b.Floor(size);
   const Value up = b.cast(b.GreaterOrEqual(b.Sub(size, floor), b.like(x, 0.5)), x->dtype);
   return b.Mul(b.Add(floor, up), b.Sign(x));
 }
 
-// The elements of an axis that belong to each bin: [begin, end) for each, and a (bins, size) mask.
+// The elements of an axis in each bin: [begin, end) per bin, and a (bins, size) mask.
 struct Windows {
   Value begin, end, mask;
 };
 
-// `start` and `extent` are whole numbers; positions past `limit` are cut off.
+// `start` and `extent` are integral; positions are clamped to [0, limit].
 Windows windows(Builder& b, Value start, Value extent, int64_t bins, const Dim& size,
                 const Dim& limit) {
   const DType dtype = start->dtype;
@@ -246,7 +245,7 @@ Windows windows(Builder& b, Value start, Value extent, int64_t bins, const Dim& 
   return w;
 }
 
-// The windows of rows and of columns of a region whose last row and column belong to it or do not.
+// Returns the windows of rows and of columns; `inclusive` regions contain their last element.
 std::array<Windows, 2> region_windows(Builder& b, Value roi, Value input, const Pooling& p,
                                       bool inclusive) {
   const Value corners = round_half_away(b, b.Mul(b.slice(roi, 0, 1, 5), b.like(roi, p.scale)));
@@ -262,17 +261,17 @@ std::array<Windows, 2> region_windows(Builder& b, Value roi, Value input, const 
 
 constexpr double kLowest = std::numeric_limits<float>::lowest();
 
-// NaN is never the greatest.
+// Replaces NaN, which torchvision never chooses as the maximum.
 Value without_nan(Builder& b, Value x) { return b.where(is_nan(b, x), b.like(x, kLowest), x); }
 
-// Greatest elements of the bins and their places in the plane (-1: none).
+// Returns the maximum of each bin and its position in the plane (-1: none).
 Values max_of_each(Builder& b, Value input, Value rois, const Pooling& p) {
   return loop(b, b.dim_value(rois->dim(0)), {}, [&](Value i, const Values&) -> Values {
     const Value roi = b.gather(rois, i, 0);
     const auto [rows, columns] = region_windows(b, roi, input, p, /*inclusive=*/true);
     const Value image = without_nan(b, image_of(b, input, roi));
     const Value lowest = b.like(image, kLowest);
-    // Of each row (channels, rows, bins), then of each column of bins.
+    // Reduces each row, (channels, rows, bins), then each column of bins.
     Value line = b.where(columns.mask, b.unsqueeze(image, {2}), lowest);
     const Value at = b.op("ArgMax", {line}, {{"axis", 3}, {"keepdims", 0}});
     line = b.reduce("ReduceMax", line, {3}, false);
@@ -333,8 +332,8 @@ struct Deformable {
   int64_t groups, offset_groups;
 };
 
-// What lies at a whole position (batch * offset groups, points) of `pixels` (batch * offset groups,
-// height * width, channels), times a weight; nothing outside.
+// Returns `weight` times the pixel at an integral position; 0 outside the image. Positions are
+// (batch * offset groups, points); `pixels` is (batch * offset groups, height * width, channels).
 Value corner(Builder& b, Value pixels, Value y, Value x, Value weight, const Dim& height,
              const Dim& width) {
   const auto within = [&](Value v, const Dim& size) {
@@ -348,7 +347,7 @@ Value corner(Builder& b, Value pixels, Value y, Value x, Value weight, const Dim
                  b.like(value, 0.0));
 }
 
-// By gathering and a product, for opsets without DeformConv.
+// Gathers the samples and multiplies matrices, for opsets without DeformConv.
 Value deform_by_gathering(Builder& b, Value input, Value weight, Value offset,
                           std::optional<Value> mask, Value bias, const Deformable& c) {
   const DType dtype = input->dtype;
@@ -359,7 +358,7 @@ Value deform_by_gathering(Builder& b, Value input, Value weight, Value offset,
   const Dim channels = Dim::floor_div(input->dim(1), c.offset_groups);
   const Value moved = b.reshape(offset, {images, kernel, 2, rows, columns});
   const auto position = [&](int64_t i) {
-    const int64_t other = 4 - i;  // of (1, kernel rows, kernel columns, rows, columns)
+    const int64_t other = 4 - i;  // axis in (1, kernel rows, kernel columns, rows, columns)
     const Value window =
         b.Sub(b.Mul(b.range(offset->dim(2 + i)), b.i64(c.stride[i])), b.i64(c.padding[i]));
     const Value within = b.Mul(b.range(weight->dim(2 + i)), b.i64(c.dilation[i]));
@@ -389,7 +388,7 @@ Value deform_by_gathering(Builder& b, Value input, Value weight, Value offset,
     sampled = sampled ? b.Add(sampled, part) : part;
   }
   if (mask) sampled = b.Mul(sampled, b.reshape(*mask, {images, points, 1}));
-  // (batch, 1, channels in groups * kernel, rows * columns)
+  // `matrix` is (batch, groups, channels per group * kernel, rows * columns).
   const Dim plane = rows * columns;
   Value matrix = b.transpose(b.reshape(sampled, {images, kernel, plane, channels}), {0, 3, 1, 2});
   matrix = b.reshape(matrix, {batch, c.groups, weight->dim(1) * kernel, plane});
@@ -423,7 +422,7 @@ void register_vision(OpTable& ops) {
                                        int64_t pooled_height, int64_t pooled_width,
                                        int64_t sampling_ratio, bool aligned, const Call& call) {
     double scale = 1;
-    if (call.argument(2).as_value()) {  // computed from sizes
+    if (call.argument(2).as_value()) {  // the model computes the scale
       const Value factor = b.cast(call.tensor(2), rois->dtype);
       rois = b.concat({b.slice(rois, 1, 0, 1), b.Mul(b.slice(rois, 1, 1, 5), factor)}, 1);
     } else {

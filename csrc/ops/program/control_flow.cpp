@@ -8,7 +8,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// A number or tensor as a tensor.
+// Returns a number or tensor as a tensor.
 Value as_value(Builder& b, const Lowered& lowered) {
   return lowered.value ? lowered.value : b.dim_value(*lowered.dim);
 }
@@ -19,7 +19,7 @@ Values as_values(Builder& b, const Results& results) {
   return values;
 }
 
-// An input of the body that the Builder is in, typed as the program's sub-graph types it.
+// Adds an input to the graph that the Builder builds, with the type of the subgraph's input.
 Value body_input(Builder& b, const aten::Value& input, Value initial) {
   const aten::Type type = lowered_type(input.type);
   Value value = type.is_tensor() ? b.graph().add_input("", type.dtype, type.shape)
@@ -76,9 +76,9 @@ Results while_loop(Builder& b, const aten::Graph& cond_fn, const aten::Graph& bo
       b.ops("Loop", initial.size(), std::move(inputs), {{"body", std::move(body)}}));
 }
 
-// ONNX's Loop: at most `trip_count` (None: no limit) steps, as long as the condition holds. The
-// body gets the step's number, the states and what it captures; it gives whether to go on, the next
-// states, and what is stacked.
+// Emits Loop: at most `trip_count` iterations (None: no limit) while the condition holds. The body
+// takes the iteration number, the loop-carried values and its captures; it returns the condition,
+// the next loop-carried values, and the values to stack.
 Results for_loop(Builder& b, Ignored, Ignored, const aten::Graph& body_fn, Ignored, Ignored,
                  const Call& call) {
   const Results initial = call.elements(3);
@@ -103,8 +103,8 @@ Results for_loop(Builder& b, Ignored, Ignored, const aten::Graph& body_fn, Ignor
   return binder::results(b.ops("Loop", results, std::move(inputs), {{"body", std::move(body)}}));
 }
 
-// ONNX Scan over the first axis of `inputs`, from `initial` states; the body gets states, slices
-// and `additional`.
+// Emits Scan over the first axis of `inputs`. The body takes the loop-carried values, which start
+// as `initial`, the slices, and `additional`.
 Values scan_over(Builder& b, const aten::Graph& body_fn, const Values& initial,
                  const Values& inputs, const Results& additional, const Call& call) {
   size_t outputs = 0;

@@ -1,11 +1,11 @@
-// Numbers that the model computes: what Python does with sizes, and with numbers read from tensors.
+// Numbers that the model computes: Python arithmetic on sizes and on numbers read from tensors.
 #include "ops/families.h"
 #include "ops/formulas/view.h"
 
 namespace onnx_native::ops {
 namespace {
 
-// Python's integers are int64 here, its floats float64.
+// Returns the dtype of a number: Python's int is int64 and its float is float64.
 DType number_dtype(const Call& call, size_t i) {
   const aten::Argument& argument = call.argument(i);
   if (argument.get<double>()) return DType::f64;
@@ -50,7 +50,7 @@ void define(OpTable& ops, std::string_view name, DType at_least,
           });
 }
 
-// An ONNX operator of two numbers.
+// Defines a Python operator as an ONNX operator on two numbers.
 void binary(OpTable& ops, std::string_view name, std::string_view onnx_op,
             DType at_least = DType::i64) {
   ops.def("python::" + std::string(name),
@@ -60,7 +60,7 @@ void binary(OpTable& ops, std::string_view name, std::string_view onnx_op,
           });
 }
 
-// An integer from a float.
+// Defines a function that rounds a float to an integer.
 void rounding(OpTable& ops, std::string_view name, std::string_view onnx_op) {
   ops.def("python::" + std::string(name), [onnx_op](Builder& b, Ignored, const Call& call) {
     b.check(call.size() < 2 || call.is_none(1), "round to a number of digits");
@@ -70,7 +70,7 @@ void rounding(OpTable& ops, std::string_view name, std::string_view onnx_op) {
 
 Value logical(const Call& call, size_t i) { return call.tensor(i, DType::boolean); }
 
-// The one number in a tensor.
+// Returns the number in a tensor of one element; integers become int64.
 Value item(Builder& b, Value self) {
   Value number = b.reshape(self, {});
   return is_integral(self->dtype) ? b.cast(number, DType::i64) : number;

@@ -1,4 +1,4 @@
-// Dropout, outside of training and in it, where the masks are the runtime's random numbers.
+// Dropout. In training, the runtime draws random masks; otherwise, the input stays.
 #include <array>
 #include <optional>
 
@@ -9,7 +9,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// One random number for each channel of each sample, or for each element.
+// Returns the shape of the mask: one number per element, or per channel if `by_feature`.
 Shape noise_shape(Builder& b, Value input, bool by_feature) {
   Shape shape = input->known_shape();
   if (!by_feature) return shape;
@@ -18,7 +18,7 @@ Shape noise_shape(Builder& b, Value input, bool by_feature) {
   return shape;
 }
 
-// Ones where the input is kept, zeros where it is dropped.
+// Returns ones where the input is kept, zeros where it is dropped.
 Value kept(Builder& b, Value input, const Number& p, bool by_feature) {
   const Value ones = b.full(DType::f32, 1, noise_shape(b, input, by_feature));
   return b.cast(dropped(b, ones, p).kept, input->dtype);
@@ -29,8 +29,8 @@ Value feature_dropout(Builder& b, Value input, const Number& p) {
   return b.Mul(input, b.Div(kept(b, input, p, true), b.like(input, 1 - p)));
 }
 
-// Keeps mean and variance of what SELU gives (Klambauer et al., 2017, section 2.3): what is dropped
-// becomes SELU's lower limit -alpha, and the result is scaled and shifted.
+// Preserves the mean and variance of SELU's outputs (Klambauer et al., 2017, section 2.3): dropped
+// elements become SELU's lower limit -alpha, and the result is scaled and shifted.
 Value alpha_dropout(Builder& b, Value input, const Number& p, bool by_feature) {
   if (is_one(p)) return b.Mul(input, b.like(input, 0));
   constexpr double kAlpha = 1.7580993408473766;

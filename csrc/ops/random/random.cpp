@@ -1,4 +1,4 @@
-// Random numbers: the distribution is the program's, the numbers are the runtime's.
+// Random numbers: the program chooses the distribution, the runtime draws the numbers.
 #include "ops/formulas/random.h"
 
 #include <limits>
@@ -22,7 +22,7 @@ Value normal(Builder& b, DType dtype, const Shape& shape) {
   return draw(b, "Normal", dtype, shape);
 }
 
-// Integers from low to high - 1.
+// Returns integers in [low, high).
 Value integers(Builder& b, Value low, Value high, DType dtype, const Shape& shape) {
   const Value range = b.cast(b.Sub(high, low), DType::f64);
   const Value steps = b.Floor(b.Mul(uniform(b, DType::f64, shape), range));
@@ -60,7 +60,7 @@ void register_integers(OpTable& ops) {
             return integers(b, value(b, low), value(b, high), dtype.value_or(self->dtype),
                             self->known_shape());
           });
-  // The order of random numbers.
+  // The order of random numbers is a random permutation.
   ops.def("aten::randperm", [](Builder& b, Dim n, OptionalDType dtype) {
     const Values sorted =
         b.ops("TopK", 2, {uniform(b, DType::f32, {n}), b.shape_value({n})}, {{"axis", 0}});
@@ -68,7 +68,7 @@ void register_integers(OpTable& ops) {
   });
 }
 
-// Integers that a tensor of this dtype holds, all of them below the limit.
+// Returns the exclusive upper bound of the integers that aten::random draws for this dtype.
 Scalar random_limit(DType dtype) {
   switch (dtype) {
     case DType::boolean:
@@ -100,8 +100,9 @@ void register_filling_integers(OpTable& ops) {
           [fill](Builder& b, Value self, Number to) { return fill(b, self, 0, to); });
 }
 
-// Numbers of rows of `self`, as likely as their weights. Without replacement the largest of the
-// weights over exponential numbers are those that are drawn (Efraimidis and Spirakis, 2006).
+// Draws `count` indices along the last axis, with probabilities proportional to the weights.
+// Without replacement, those with the greatest weight / exponential number are drawn (Efraimidis
+// and Spirakis, 2006).
 Value multinomial(Builder& b, Value self, const Dim& count, bool replacement) {
   const int64_t rank = self->rank();
   const DType dtype = drawn_dtype(self->dtype);
@@ -122,7 +123,7 @@ Value multinomial(Builder& b, Value self, const Dim& count, bool replacement) {
   return b.Min(row, b.dim_value(classes - 1));
 }
 
-// Distributions by their inverse, of numbers in [0, 1).
+// Distributions that apply their inverse CDF to uniform numbers in [0, 1).
 void register_inverse_distributions(OpTable& ops) {
   ops.def("aten::cauchy", [](Builder& b, Value self, Number median, Number sigma) {
     const Value unit = uniform(b, DType::f32, self->known_shape());

@@ -1,4 +1,4 @@
-// Fourier transforms: torch.fft, stft and istft, by ONNX's DFT and STFT.
+// Fourier transforms: torch.fft, stft and istft, with ONNX's DFT and STFT.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -14,13 +14,13 @@
 namespace onnx_native::ops {
 namespace {
 
-// The axes that are transformed, and the number of points along each.
+// The axes to transform, and the number of points along each.
 struct Grid {
   Ints axes;
   std::vector<Dim> sizes;
 };
 
-// The power of the number of points that a result is divided by.
+// The divisor of a result: the number of points to the power 0, 1/2 or 1.
 enum class Norm { none, root, full };
 
 Norm norm_of(Builder& b, const std::optional<std::string>& norm, bool inverse) {
@@ -35,13 +35,13 @@ bool is_power_of_two(const Dim& size) {
   return n && *n > 0 && std::has_single_bit(static_cast<uint64_t>(*n));
 }
 
-// ONNX Runtime's transforms of other sizes lose digits in float32.
+// ONNX Runtime's transforms lose digits in float32 unless the size is a power of two.
 DType working_dtype(DType part, const std::vector<Dim>& sizes) {
   if (part == DType::f64 || !std::ranges::all_of(sizes, is_power_of_two)) return DType::f64;
   return DType::f32;
 }
 
-// A real tensor as a signal for DFT, which has a last axis of 1 or 2.
+// Returns argument 0 as a signal for DFT, with a last axis of 1 (real) or 2 (complex).
 Value signal_of(const Call& call, DType dtype) {
   Builder& b = call.builder();
   const Value self = b.cast(call.tensor(0), dtype);
@@ -66,7 +66,7 @@ void check(Builder& b, const Grid& grid) {
 
 Dim points(const Grid& grid) { return numel(Shape(grid.sizes.begin(), grid.sizes.end())); }
 
-// x over the number of points to the norm's power.
+// Divides x by the number of points to the power of the norm.
 Value normalized(Builder& b, Value x, const Dim& count, Norm norm) {
   if (norm == Norm::none) return x;
   if (const auto n = count.constant()) {
@@ -83,7 +83,8 @@ Value forward(Builder& b, Value signal, const Grid& grid, size_t axes) {
   return signal;
 }
 
-// Complex to complex. ONNX Runtime divides by the number of points in float32.
+// Transforms to complex. ONNX Runtime's inverse DFT divides in float32, so float64 transforms use
+// it only for powers of two.
 Value complex_transform(const Call& call, const Grid& grid, bool inverse, Norm norm) {
   Builder& b = call.builder();
   check(b, grid);
@@ -103,7 +104,8 @@ Value complex_transform(const Call& call, const Grid& grid, bool inverse, Norm n
   return b.cast(signal, part);
 }
 
-// Real to complex, the half of the last axis that tells the other one; conjugated for the inverse.
+// Transforms real to complex; `onesided` drops the redundant half of the last axis. The inverse is
+// conjugated.
 Value real_transform(const Call& call, const Grid& grid, bool onesided, bool inverse, Norm norm) {
   Builder& b = call.builder();
   check(b, grid);
@@ -114,12 +116,12 @@ Value real_transform(const Call& call, const Grid& grid, bool onesided, bool inv
   return b.cast(inverse ? conjugate(b, signal) : signal, part);
 }
 
-// Elements of a table that is not better computed.
+// The most bins for which the factors become a constant.
 constexpr int64_t kLargestTable = 1 << 20;
 
-// How often each of the first `count` bins is in a Hermitian spectrum of `size`: the first once,
-// and the middle one of an even size. A row for each, as a factor of its pair that conjugates it
-// where that is asked for.
+// Returns how often each of the first `count` bins occurs in a Hermitian spectrum of `size` points:
+// once for the first and for the middle one of an even size, else twice. The shape is (count, 1),
+// or (count, 2) with the factor of the imaginary part negated if `conjugated`.
 Value multiplicities(Builder& b, const Dim& count, const Dim& size, bool conjugated, DType dtype) {
   const double signs[] = {1, conjugated ? -1.0 : 1.0};
   const int64_t columns = conjugated ? 2 : 1;
@@ -140,9 +142,9 @@ Value multiplicities(Builder& b, const Dim& count, const Dim& size, bool conjuga
   return conjugated ? b.Mul(times, b.tensor(make_tensor(dtype, {2}, signs))) : times;
 }
 
-// The real signal whose spectrum's first half is given, times the number of points; of the
-// conjugated spectrum for `inverse`. Bins with negative frequency, the conjugates of those with
-// positive one, add what these do to the real part.
+// Returns the real signal whose half spectrum is given, times the number of points; `inverse`
+// conjugates the spectrum. Bins of negative frequency are conjugates of those of positive
+// frequency, so they add the same amount to the real part.
 Value real_signal(Builder& b, Value spectrum, const Grid& grid, bool inverse) {
   check(b, grid);
   const int64_t axis = grid.axes.back();
@@ -164,7 +166,7 @@ Value to_real_transform(const Call& call, const Grid& grid, bool inverse, Norm n
   return b.cast(normalized(b, real_signal(b, spectrum, grid, inverse), points(grid), norm), result);
 }
 
-// --- torch.fft: names of what is transformed into what.
+// --- torch.fft: functions by the kind of their input and output.
 
 enum class Kind { complex, from_real, to_real };
 
@@ -181,7 +183,7 @@ Value transform(const Call& call, const Grid& grid, Kind kind, bool inverse,
   }
 }
 
-// As ATen canonicalizes `s` and `dim`: none is every axis, or the last ones that `s` has sizes for.
+// Canonicalizes `s` and `dim` like ATen: without `dim`, all axes, or the last ones if `s` is given.
 Grid grid_of(const Call& call, Kind kind, const std::optional<Shape>& s,
              const std::optional<Ints>& dim) {
   Builder& b = call.builder();
@@ -226,7 +228,7 @@ void define(OpTable& ops, std::string_view name, Kind kind, bool inverse) {
     return grid.axes.empty() ? call.tensor(0) : transform(call, grid, kind, inverse, norm);
   };
   for (Key key : {Key::complex, Key::dense}) {
-    if (key == Key::dense && kind != Kind::to_real) continue;  // results are complex
+    if (key == Key::dense && kind != Kind::to_real) continue;  // other kinds return complex
     ops.def(op, key, one);
     ops.def(op + "2", key, two);
     ops.def(op + "n", key, many);
@@ -243,8 +245,8 @@ Norm norm_of(int64_t normalization) {
   return normalization == 0 ? Norm::none : normalization == 1 ? Norm::root : Norm::full;
 }
 
-// The frequencies of a transform of n points that lie `distance` apart: bin / (n * distance). The
-// bins of the upper half are negative, unless there is only one half.
+// Returns the frequencies of n points that are `distance` apart: bin / (n * distance). The upper
+// half of the bins is negative, unless `half` leaves it out.
 Value frequencies(Builder& b, const Dim& n, const Number& distance, bool half, DType dtype) {
   const Dim middle = Dim::floor_div(n + 1, 2);
   const Dim count = half ? Dim::floor_div(n, 2) + 1 : n;
@@ -306,7 +308,7 @@ void register_transforms(OpTable& ops) {
 
 // --- Short-time transforms.
 
-// The window of n_fft points, none where it is ones; shorter ones stand in the middle.
+// Returns the window centered in n_fft points; nullptr if it is all ones.
 Value padded_window(Builder& b, const std::optional<Value>& window, int64_t n_fft, int64_t length,
                     DType dtype) {
   if (!window && length == n_fft) return nullptr;
@@ -315,7 +317,7 @@ Value padded_window(Builder& b, const std::optional<Value>& window, int64_t n_ff
   return length == n_fft ? own : b.pad(own, {left, n_fft - length - left});
 }
 
-// One signal as a batch of one.
+// Adds a batch dimension to a single signal.
 Value batched(Builder& b, Value signal, int64_t rank) {
   b.check(rank == 1 || rank == 2, "a ", rank, "-D signal");
   return rank == 1 ? b.unsqueeze(signal, {0}) : signal;
@@ -331,7 +333,7 @@ Value centered(Builder& b, Value signal, int64_t n_fft, const std::string& mode)
   return b.pad(signal, pads, nullptr, onnx_mode);
 }
 
-constexpr size_t kWindow = 4;  // the argument
+constexpr size_t kWindow = 4;  // index of the argument
 
 struct ShortTime {
   int64_t n_fft;
@@ -365,7 +367,7 @@ Value stft(const Call& call, const ShortTime& of) {
   return b.cast(spectrum, real_dtype(result.dtype));
 }
 
-// Frames [batch, n_fft, frames] added up, each `hop` after the one before: [batch, length].
+// Adds up frames [batch, n_fft, frames], each `hop` after the previous one: [batch, length].
 Value overlap_added(Builder& b, Value frames, int64_t hop) {
   const Dim& batch = frames->dim(0);
   const Dim& n_fft = frames->dim(1);
@@ -384,7 +386,7 @@ Value overlap_added(Builder& b, Value frames, int64_t hop) {
                       b.reshape(frames, {batch, elements}), "add", {{"axis", 1}});
 }
 
-// Frames back in time, [batch, n_fft, frames]: real ones, or pairs with a last axis of 2.
+// Returns the frames in time, [batch, n_fft, frames]: real, or pairs with a last axis of 2.
 Value frames_of(Builder& b, Value spectrum, const ShortTime& of) {
   const Grid grid{{1}, {of.n_fft}};
   const Norm norm = of.normalized ? Norm::root : Norm::full;
@@ -394,7 +396,7 @@ Value frames_of(Builder& b, Value spectrum, const ShortTime& of) {
   return normalized(b, turned, of.n_fft, norm);
 }
 
-// The range of samples that is asked for; zeros where there are none.
+// Returns the requested range of samples; it may be shorter than `length`.
 Value cut(Builder& b, Value signal, const ShortTime& of, const std::optional<Dim>& length) {
   const Dim start = of.center ? of.n_fft / 2 : 0;
   const Dim end = length ? start + *length : signal->dim(1) - start;

@@ -1,4 +1,4 @@
-// Windows of signals: weights of their samples.
+// Window functions of signals.
 #include <cmath>
 #include <functional>
 #include <numbers>
@@ -14,8 +14,8 @@ namespace {
 using OptionalDType = std::optional<DType>;
 using Formula = std::function<Value(Builder&, Value)>;
 
-// A window of this length, by its formula of the float64 positions: from 0 to 1 over the window,
-// 1 being the element after the last one of a periodic window. A window of length 1 is 1.
+// Returns a window of this length. `formula` takes float64 positions, where 0 is the first element
+// and 1 is the last one, or the one after it if `periodic`. A window of length 1 is 1.
 Value window(Builder& b, const Dim& length, bool periodic, const OptionalDType& dtype,
              const Formula& formula) {
   const DType type = dtype.value_or(default_dtype());
@@ -53,8 +53,8 @@ Value bartlett(Builder& b, Value x) {
   return b.Min(rising, b.Sub(f64(b, 2), rising));
 }
 
-// I0(beta * root) / I0(beta) with root = sqrt(1 - (2x - 1)^2), by the power series of I0 in root^2:
-// all its terms are positive.
+// I0(beta * root) / I0(beta) with root = sqrt(1 - (2x - 1)^2), by the power series of I0 in root^2,
+// whose terms are all positive.
 Formula kaiser(double beta) {
   return [beta](Builder& b, Value x) {
     b.check(std::abs(beta) <= 600, "a Kaiser window with beta ", beta, ": at most 600");

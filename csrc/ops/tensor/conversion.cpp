@@ -1,4 +1,4 @@
-// Copies, which are nothing in ONNX, and changes of dtype.
+// Copies, which need no ONNX node, and dtype conversions.
 #include "ops/families.h"
 
 namespace onnx_native::ops {

@@ -1,4 +1,4 @@
-// Tensors made from sizes and numbers.
+// Tensors created from sizes and numbers.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@ namespace {
 
 using OptionalDType = std::optional<DType>;
 
-// A tensor of this shape with argument i's value everywhere.
+// Returns a tensor of this shape filled with argument i.
 Value filled(const Call& call, size_t i, const OptionalDType& dtype, const Shape& shape) {
   Builder& b = call.builder();
   const Number value = call.any_number(i);
@@ -46,7 +46,7 @@ void register_filled(OpTable& ops) {
           [](Builder&, Value self, Shape size, Ignored, OptionalDType dtype, const Call& call) {
             return filled(call, 2, dtype.value_or(self->dtype), size);
           });
-  // Memory that nobody has written to: zeros.
+  // Uninitialized memory exports as zeros.
   ops.def("aten::empty.memory_format", [](Builder& b, Shape size, OptionalDType dtype) {
     return b.full(dtype.value_or(default_dtype()), 0, size);
   });
@@ -69,8 +69,8 @@ void register_filled(OpTable& ops) {
   });
 }
 
-// The bounds of a range. The length is counted with the given numbers, for int64 with their whole
-// parts; the elements of integer dtypes start and go on in whole numbers.
+// The bounds of a range. int64 truncates them before it computes the length; every integer dtype
+// truncates them before it computes the elements.
 struct Bounds {
   Number start, end, step;
 
@@ -88,7 +88,7 @@ Bounds whole(Builder& b, const Bounds& bounds) {
   return {whole(b, bounds.start), whole(b, bounds.end), whole(b, bounds.step)};
 }
 
-// start + step * i for each i below `count`, which is 0-d and float64.
+// Returns start + step * i for i in [0, count); `count` is 0-d and float64.
 Value progression(Builder& b, const Bounds& bounds, Value count, DType dtype) {
   const Value none = b.like(count, 0);
   const Dim length = b.dim_of(b.cast(b.Max(count, none), DType::i64), DimRange::size());
@@ -118,7 +118,7 @@ bool is_whole(const Call& call, size_t i) {
   return known.dim || !is_floating(known.value->dtype);
 }
 
-// Arguments `start`, `end` and `step` by index; start 0 and step 1 where there is none.
+// Reads `start`, `end` and `step` by argument index; start defaults to 0 and step to 1.
 Value arange(const Call& call, std::optional<size_t> start, size_t end, std::optional<size_t> step,
              const OptionalDType& dtype) {
   Builder& b = call.builder();
@@ -140,11 +140,12 @@ Value arange(const Call& call, std::optional<size_t> start, size_t end, std::opt
   return progression(b, elements, b.Ceil(b.scalar(DType::f64, count)), type);
 }
 
-// As ATen's kernel: from the start in the first half, from the end in the second.
+// Matches ATen's kernel: the first half counts up from the start, the second half down from the
+// end.
 std::vector<double> linspace(Builder& b, const Scalar& from, const Scalar& to, int64_t steps,
                              DType dtype) {
   const bool single = accumulation_dtype(dtype) == DType::f32;
-  // Of integers, the bounds are cut off first.
+  // Integer dtypes truncate the bounds first.
   const auto bound = [&](const Scalar& number) {
     return is_floating(dtype) ? number.to_double() : std::trunc(number.to_double());
   };
@@ -161,7 +162,7 @@ std::vector<double> linspace(Builder& b, const Scalar& from, const Scalar& to, i
   return values;
 }
 
-// The same of computed bounds or of a computed length.
+// The same for computed bounds or a computed length.
 Value linspace(Builder& b, Value start, Value end, const Dim& steps) {
   const DType dtype = start->dtype;
   const Value last = b.cast(b.dim_value(steps - 1), dtype);
@@ -174,8 +175,8 @@ Value linspace(Builder& b, Value start, Value end, const Dim& steps) {
   return b.where(b.Less(index, b.dim_value(half)), up, down);
 }
 
-// The numbers in arguments 0 and 1, and those evenly between them. Computed in float64 for
-// integers, whose bounds are cut off first.
+// Returns evenly spaced numbers from argument 0 to argument 1. Integer dtypes truncate the bounds
+// and compute in float64.
 Value linspace(const Call& call, const Dim& steps, DType result) {
   Builder& b = call.builder();
   const DType dtype = is_floating(result) ? accumulation_dtype(result) : DType::f64;
@@ -185,7 +186,7 @@ Value linspace(const Call& call, const Dim& steps, DType result) {
   return linspace(b, bound(0), bound(1), steps);
 }
 
-// The numbers themselves, when the bounds and the length are known.
+// Returns the numbers if the bounds and the length are constant.
 std::optional<std::vector<double>> known_linspace(const Call& call, const Dim& steps,
                                                   DType result) {
   if (!steps.is_constant()) return std::nullopt;
@@ -223,7 +224,7 @@ Value logspace_of(Builder& b, Ignored, Ignored, const Dim& steps, const Number& 
   return b.cast(b.Pow(b.like(exponents, base), exponents), type);
 }
 
-// Both bounds are in it.
+// Includes both bounds.
 Value closed_range(Builder& b, const Number& start, const Number& end, const Number& step,
                    OptionalDType dtype) {
   const DType type = dtype.value_or(default_dtype());
@@ -267,7 +268,7 @@ Value trilu(Builder& b, Value self, const Dim& diagonal, bool upper) {
   return b.op("Trilu", {self, b.dim_value(diagonal)}, {{"upper", int64_t{upper}}});
 }
 
-// Row and column numbers of the elements on one side of a diagonal.
+// Returns the row and column indices of the elements on one side of a diagonal.
 Value triangle(Builder& b, const Dim& height, const Dim& width, const Dim& diagonal, bool upper,
                const OptionalDType& dtype) {
   if (!height.is_constant() || !width.is_constant() || !diagonal.is_constant()) {
@@ -307,7 +308,7 @@ void register_triangles(OpTable& ops) {
   });
 }
 
-// The number of classes is the largest one's where it is -1.
+// num_classes = -1 selects one more than the largest class.
 Value one_hot(Builder& b, Value self, const Dim& num_classes) {
   const Value classes =
       num_classes.constant_or(0) >= 0

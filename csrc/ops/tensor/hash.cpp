@@ -1,4 +1,4 @@
-// torch.hash_tensor: the exclusive or of elements' bits.
+// torch.hash_tensor: the XOR of the elements' bits.
 #include <limits>
 #include <numbers>
 #include <numeric>
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kExponentBias = 1023;
 constexpr int64_t kMantissaBits = 52;
 
-// The bits of float64 numbers (IEEE 754), as int64. ONNX Runtime has no BitCast.
+// Returns the bits of float64 numbers (IEEE 754) as int64. ONNX Runtime has no BitCast.
 Value bits_of(Builder& b, Value x) {
   const Value length = b.Abs(x);
   const Value one = b.like(x, 1);
@@ -22,12 +22,12 @@ Value bits_of(Builder& b, Value x) {
   const Value infinite = b.Equal(length, b.like(x, infinity));
   const Value plain = b.where(b.Or(infinite, is_nan(b, x)), one, length);
   Value exponent = b.Floor(b.Mul(b.Log(plain), b.like(x, std::numbers::log2e)));
-  // The logarithm may be off by one next to powers of two.
+  // The logarithm may be off by one near powers of two.
   exponent = b.Sub(exponent, b.where(b.Less(plain, b.Pow(two, exponent)), one, b.like(x, 0)));
   const Value next = b.Add(exponent, one);
   exponent = b.where(b.GreaterOrEqual(plain, b.Pow(two, next)), next, exponent);
   exponent = b.Max(exponent, b.like(x, static_cast<double>(1 - kExponentBias)));
-  // With the leading one of the mantissa, which adds one to the exponent where there is one.
+  // The mantissa includes its leading one, which adds one to the exponent field of a normal number.
   const Value mantissa =
       b.Mul(b.Div(plain, b.Pow(two, exponent)), b.like(x, std::ldexp(1.0, kMantissaBits)));
   const Value shifted = b.Mul(b.cast(exponent, DType::i64), b.i64(int64_t{1} << kMantissaBits));
@@ -39,8 +39,8 @@ Value bits_of(Builder& b, Value x) {
   return b.Add(bits, sign);
 }
 
-// Words of the bits on the last axis, lowest first. ONNX Runtime adds int64 numbers in float64:
-// halves are added up.
+// Packs the 64 bits on the last axis, lowest first, into words. ONNX Runtime adds int64 numbers in
+// float64, so each half is summed separately.
 Value word_of(Builder& b, Value bits) {
   constexpr int64_t kHalf = 32;
   Ints weights(kHalf);
@@ -55,7 +55,7 @@ Value word_of(Builder& b, Value bits) {
   return b.cast(b.Add(high, b.select(sums, last, 0)), DType::u64);
 }
 
-// Each of the 64 bits is the parity of how often it is set.
+// Each of the 64 bits is the parity of the number of elements that have it set.
 Value hash(Builder& b, Value self, Ints dim, bool keepdim, int64_t mode) {
   b.check(mode == 0, "mode ", mode);
   constexpr int64_t kBits = 64;

@@ -1,4 +1,4 @@
-// Reading by index: NumPy's advanced indexing, gathers, masks and what is not zero.
+// Reads by index: NumPy's advanced indexing, gathers, masks and nonzero elements.
 #include "ops/formulas/index.h"
 
 #include "ops/families.h"
@@ -32,7 +32,7 @@ Value take_along_dim(Builder& b, Value self, Value indices, std::optional<int64_
   return gather_elements(b, b.expand(self, self_shape), axis, b.expand(indices, index_shape));
 }
 
-// Rows of indices up to `size`: cut off, or filled up with `fill_value`.
+// Returns exactly `size` rows of indices: truncated, or padded with `fill_value`.
 Value nonzero_static(Builder& b, Value self, const Dim& size, const Dim& fill_value) {
   Value rows = nonzero(b, self);
   Shape shape{size, rows->dim(1)};
@@ -42,7 +42,7 @@ Value nonzero_static(Builder& b, Value self, const Dim& size, const Dim& fill_va
   return result;
 }
 
-// What lies outside the mask reads as `fill`, whatever its index.
+// Elements outside the mask read as `fill`, whatever their index.
 Value masked_index(Builder& b, Value self, Value mask, const OptionalValues& indices,
                    const Number& fill) {
   OptionalValues inside;

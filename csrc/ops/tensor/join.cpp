@@ -1,4 +1,4 @@
-// Several tensors into one: concatenation, stacking, grids; and one repeated.
+// Joins several tensors (concatenation, stacking, grids) and repeats one tensor.
 #include <algorithm>
 
 #include "ops/families.h"
@@ -8,7 +8,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// A 1-D tensor without elements may stand among tensors of any rank; it adds nothing.
+// A 1-D tensor of no elements may appear among tensors of any rank; it is ignored.
 Value cat(Builder& b, Values tensors, int64_t dim) {
   b.check(!tensors.empty(), "concatenation of no tensors");
   tensors = promote_all(b, tensors);
@@ -62,7 +62,7 @@ Value block_diag(Builder& b, Values tensors) {
   return b.concat(tensors, 0);
 }
 
-// Each 1-D tensor laid along its own dimension of the grid.
+// Expands each 1-D tensor along its own dimension of the grid.
 Values meshgrid(Builder& b, const Values& tensors) {
   Shape shape;
   for (Value tensor : tensors) shape.push_back(numel(tensor->known_shape()));
@@ -105,8 +105,9 @@ Value repeat_interleave(Builder& b, Value self, const Dim& repeats, std::optiona
   return b.reshape(b.expand(spread, wide), target);
 }
 
-// For each of `total` results, which of the repeated elements it is: how many running totals of
-// `repeats` it has passed. Linear: marks the ends, then counts marks.
+// Returns, for each of `total` results, the index of the element that it repeats: the number of
+// running totals of `repeats` up to its position. Takes linear time: marks the ends, then counts
+// marks.
 Value interleaved_positions(Builder& b, Value repeats, std::optional<Dim> output_size) {
   repeats = b.cast(repeats, DType::i64);
   Value ends = b.op("CumSum", {repeats, b.i64(0)});
@@ -132,7 +133,8 @@ Value repeat_interleave_tensor(Builder& b, Value self, Value repeats, std::optio
   return b.gather(self, interleaved_positions(b, repeats, output_size), axis);
 }
 
-// Chunks of all tensors side by side: each tensor's dimension is padded to a multiple.
+// Pads the dimension of each tensor to a multiple of num_chunks and joins the chunks of all
+// tensors.
 Value chunk_cat(Builder& b, Values tensors, int64_t dim, int64_t num_chunks) {
   tensors = promote_all(b, tensors);
   for (Value& tensor : tensors) {
@@ -151,7 +153,7 @@ Value chunk_cat(Builder& b, Values tensors, int64_t dim, int64_t num_chunks) {
   return b.concat(tensors, -1);
 }
 
-// The rows of r of n places that go up, one after the other.
+// Returns all ascending rows of r positions below n in lexicographic order, concatenated.
 std::vector<int64_t> rising_places(Builder& b, int64_t n, int64_t r, bool with_replacement) {
   const int64_t step = with_replacement ? 0 : 1;
   std::vector<int64_t> places;
@@ -171,7 +173,7 @@ std::vector<int64_t> rising_places(Builder& b, int64_t n, int64_t r, bool with_r
   return places;
 }
 
-// Rows of `r` elements, whose places go up. Of a known size, the places are a constant.
+// Returns rows of `r` elements with ascending positions, which are a constant if the size is known.
 Value combinations(Builder& b, Value self, int64_t r, bool with_replacement) {
   b.check(self->rank() == 1, "combinations of a tensor of rank ", self->rank());
   if (r <= 1) return r == 1 ? b.unsqueeze(self, {1}) : b.full(self->dtype, 0, {0});
@@ -194,7 +196,7 @@ Value combinations(Builder& b, Value self, int64_t r, bool with_replacement) {
   return b.gather(self, places, 0);
 }
 
-// Sequences of different lengths stacked, the shorter ones padded.
+// Stacks sequences of different lengths; pads the shorter ones.
 Value pad_sequence(Builder& b, Values sequences, bool batch_first, const Number& padding_value,
                    const std::string& padding_side) {
   b.check(!sequences.empty(), "pad_sequence of no sequences");
@@ -211,7 +213,7 @@ Value pad_sequence(Builder& b, Values sequences, bool batch_first, const Number&
   return stack(b, sequences, batch_first ? 0 : 1);
 }
 
-// Powers of each element, a row for each.
+// Returns the powers of each element, one row per element.
 Value vander(Builder& b, Value x, std::optional<Dim> n, bool increasing) {
   if (!is_floating(x->dtype)) x = b.cast(x, DType::i64);
   const Dim count = n ? *n : x->dim(0);

@@ -1,5 +1,4 @@
-// Padding, in all modes. ATen counts pads from the last dimension backwards, and a negative pad
-// crops.
+// Padding in all modes. ATen lists pads from the last dimension backward, and a negative pad crops.
 #include <algorithm>
 #include <limits>
 
@@ -9,13 +8,13 @@
 namespace onnx_native::ops {
 namespace {
 
-// The pads of a dimension that is the `i`-th from the end.
+// The pads of one dimension.
 struct Sides {
   int64_t axis;
   Dim begin, end;
 };
 
-// The pads of each dimension, the last one's first.
+// Returns the pads per dimension, starting with the last dimension.
 std::vector<Sides> sides_of(Builder& b, Value self, const Shape& pads) {
   int64_t rank = self->rank();
   b.check(pads.size() % 2 == 0 && static_cast<int64_t>(pads.size()) <= 2 * rank, pads.size(),
@@ -29,13 +28,13 @@ std::vector<Sides> sides_of(Builder& b, Value self, const Shape& pads) {
 
 bool is_negative(const Dim& pad) { return pad.constant_or(0) < 0; }
 
-// Cuts off what is padded negatively.
+// Crops the sides that have negative pads.
 Value crop(Builder& b, Value self, const Sides& side) {
   return b.slice(self, side.axis, is_negative(side.begin) ? -side.begin : Dim(0),
                  is_negative(side.end) ? side.end : Dim(std::numeric_limits<int64_t>::max()));
 }
 
-// Crops last: what is cut off one side may be what pads the other.
+// Crops last: elements that are cropped on one side may pad the other side.
 Value pad(Builder& b, Value self, const Shape& pads, std::string_view mode, Value value = nullptr) {
   const std::vector<Sides> sides = sides_of(b, self, pads);
   std::vector<Dim> begins_then_ends(2 * self->rank(), 0);
@@ -49,7 +48,7 @@ Value pad(Builder& b, Value self, const Shape& pads, std::string_view mode, Valu
 }
 
 Value constant_pad(Builder& b, Value self, const Shape& pads, const Number& value) {
-  // A number that does not fit the dtype matters only where it is written.
+  // A fill value that does not fit the dtype is an error only if it is used.
   if (std::ranges::all_of(pads, [](const Dim& pad) { return pad.constant_or(1) <= 0; }))
     return pad(b, self, pads, "constant");
   return pad(b, self, pads, "constant", is_zero(value) ? nullptr : b.like(self, value));
@@ -58,7 +57,7 @@ Value constant_pad(Builder& b, Value self, const Shape& pads, const Number& valu
 Value reflect(Builder& b, Value self, const Shape& pads) { return pad(b, self, pads, "reflect"); }
 Value replicate(Builder& b, Value self, const Shape& pads) { return pad(b, self, pads, "edge"); }
 
-// What goes in at one end comes from the other.
+// Pads each end with elements from the other end.
 Value wrap(Builder& b, Value self, const Shape& pads) {
   for (const Sides& side : sides_of(b, self, pads)) {
     self = crop(b, self, side);

@@ -1,4 +1,4 @@
-// Writing by index: puts, scatters and their reductions, parts of a tensor replaced.
+// Writes by index: puts, scatters and their reductions, and replaced parts of a tensor.
 #include "ops/formulas/scatter.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// Writes `src` into whole slices of `self`: along `axis`, at the 1-d `index`.
+// Writes `src` into whole slices of `self` along `axis`, at the positions in the 1-d `index`.
 Value scatter_slices(Builder& b, Value self, int64_t axis, Value index, Value src,
                      std::string_view reduction = "none") {
   Shape shape = self->known_shape();
@@ -58,8 +58,8 @@ Value index_fill(Builder& b, Value self, int64_t dim, Value index, Value value) 
 
 // --- index_put.
 
-// With a mask as the only index and values that are the same wherever it is true, no coordinate
-// is needed.
+// Handles a mask as the only index, with values that do not vary over the selected elements: no
+// coordinates are needed. Returns nullptr in other cases.
 Value put_where_mask(Builder& b, Value self, const OptionalValues& indices, Value values,
                      bool accumulate) {
   Value mask = nullptr;
@@ -129,7 +129,7 @@ Value masked_scatter(Builder& b, Value self, Value mask, Value source) {
                    both[0]->known_shape());
 }
 
-// --- Parts replaced.
+// --- Replaced parts.
 
 Value select_scatter(Builder& b, Value self, Value src, int64_t dim, Dim index) {
   dim = normalize_axis(dim, self->rank());
@@ -169,8 +169,8 @@ Value diagonal_scatter(Builder& b, Value self, Value src, int64_t offset, int64_
   return b.transpose(b.reshape(written, shape), inverse(to_end));
 }
 
-// Of a matrix, or of a tensor whose dimensions are equal. `wrap` starts the diagonal of a tall
-// matrix again, a row below where it has ended.
+// Fills the diagonal of a matrix, or of a tensor with equal dimensions. `wrap` restarts the
+// diagonal of a tall matrix one row below its end.
 Value fill_diagonal(Builder& b, Value self, Ignored, bool wrap, const Call& call) {
   const int64_t rank = self->rank();
   Value row = positions_along(b, self->dim(0), 0, rank);

@@ -1,4 +1,4 @@
-// Finding and counting: searches in sorted sequences, unique elements, memberships, histograms.
+// Searching and counting: sorted sequences, unique elements, membership, histograms.
 
 #include "ops/families.h"
 #include "ops/formulas/index.h"
@@ -9,8 +9,8 @@
 namespace onnx_native::ops {
 namespace {
 
-// How many boundaries are before each value. Written as "not after" so that NaN, which sorts last,
-// has all of them before it.
+// Returns the number of boundaries before each value. Counts those that are not after it, because
+// NaN sorts last and must count all of them.
 Value boundaries_before(Builder& b, Value sequence, Value values, bool right, bool out_int32) {
   if (sequence->known_shape().size() > 1) sequence = b.unsqueeze(sequence, {-2});
   values = b.unsqueeze(values, {-1});
@@ -54,7 +54,7 @@ Values unique_and_inverse(Builder& b, Value self, Ignored sorted, bool return_in
   return {parts[0], parts[1]};
 }
 
-// Along a dimension ATen gives inverse and counts whether asked for or not.
+// Along a dimension, ATen always returns the inverse and the counts.
 Values unique_dim(Builder& b, Value self, int64_t dim, Ignored, Ignored, Ignored) {
   int64_t axis = normalize_axis(dim, self->rank());
   Values parts = b.ops("Unique", 4, {self}, {{"axis", axis}, {"sorted", int64_t{1}}});
@@ -67,7 +67,7 @@ Value ones_added_at(Builder& b, Value index, const Dim& size) {
               {{"axis", int64_t{0}}, {"reduction", std::string("add")}});
 }
 
-// Runs of equal elements, or of equal slices along a dimension.
+// Finds runs of equal elements, or of equal slices along a dimension.
 Values unique_consecutive(Builder& b, Value self, bool return_inverse, bool return_counts,
                           std::optional<int64_t> dim) {
   const Shape shape = self->known_shape();
@@ -95,7 +95,7 @@ Values unique_consecutive(Builder& b, Value self, bool return_inverse, bool retu
 
 // --- Histograms.
 
-// Adds each weight into its bin of `bins`; a bin of that number takes what lies outside.
+// Adds each weight to its bin below `bins`; bin `bins` collects values outside and is dropped.
 Value count_bins(Builder& b, Value bin, Value weights, const Dim& bins) {
   Value sums = b.op("ScatterElements", {b.full(weights->dtype, 0, {bins + 1}), bin, weights},
                     {{"axis", int64_t{0}}, {"reduction", std::string("add")}});
@@ -108,7 +108,7 @@ struct Range {
   Value low, high;
 };
 
-// The range of the data, widened to both sides where that is a single point.
+// Returns the range of the data; widens it on both sides if it is a single point.
 Range data_range(Builder& b, Value flat, double widening) {
   const Value low = b.reduce("ReduceMin", flat, {}, /*keepdims=*/false);
   const Value high = b.reduce("ReduceMax", flat, {}, /*keepdims=*/false);
@@ -125,7 +125,7 @@ Value histc(Builder& b, Value self, const Dim& bins, const Number& min, const Nu
     const Range own = data_range(b, flat, 1);
     const Value unset = b.Equal(range.low, range.high);
     range = {b.where(unset, own.low, range.low), b.where(unset, own.high, range.high)};
-  } else if (min.to_double() == max.to_double()) {  // ATen's sign for the data's own
+  } else if (min.to_double() == max.to_double()) {  // in ATen, equal bounds select the data's range
     range = flat->dim(0).equals(0) ? Range{b.like(flat, min - 1), b.like(flat, max + 1)}
                                    : data_range(b, flat, 1);
   }
@@ -138,7 +138,7 @@ Value histc(Builder& b, Value self, const Dim& bins, const Number& min, const Nu
   return b.cast(count_bins(b, b.where(inside, bin, b.dim_value(bins)), ones, bins), flat->dtype);
 }
 
-// The bin of each value in [edge, next edge), the last one closed; and whether there is one.
+// The bin [edge, next edge) of each value, the last bin closed, and true if the value is in a bin.
 struct Place {
   Value bin, inside;
 };
@@ -152,7 +152,7 @@ Place place(Builder& b, Value values, Value edges) {
   return {b.Min(bin, b.dim_value(bins - 1)), inside};
 }
 
-// As torch.linspace: from each end up to the middle.
+// Matches torch.linspace: from each end to the middle.
 Value linspace(Builder& b, const Range& range, int64_t bins) {
   b.constant_size(static_cast<double>(bins));
   std::vector<double> from_low, from_high;
@@ -171,7 +171,7 @@ Value linspace(Builder& b, const Range& range, int64_t bins) {
                  b.Sub(range.high, b.Mul(step, numbers(from_high))));
 }
 
-// Counts of [N, D] points in the grid that D edges make; then the edges.
+// Counts [N, D] points in the grid of D edge tensors; returns the counts, then the edges.
 Values histogram_of_points(Builder& b, Value points, const Values& edges,
                            std::optional<Value> weight, bool density) {
   Dim total = 1;
@@ -205,15 +205,15 @@ Values histogram_of_points(Builder& b, Value points, const Values& edges,
   return results;
 }
 
-// A tensor's elements as points of one coordinate.
+// Returns a tensor's elements as points with one coordinate.
 Value as_points(Builder& b, Value self) { return b.reshape(self, {numel(self->known_shape()), 1}); }
 
-// A tensor's rows as points.
+// Returns a tensor's rows as points.
 Value rows(Builder& b, Value self) {
   return self->known_shape().size() > 2 ? b.flatten(self, 0, -2) : self;
 }
 
-// What the bins of coordinate d cover: the given range, or else the data's own.
+// Returns the range of the bins of coordinate d: the given one, or else the data's.
 Range bin_range(Builder& b, Value values, const std::optional<std::vector<double>>& range,
                 size_t d) {
   if (!range && !values->dim(0).equals(0)) return data_range(b, values, 0.5);
@@ -236,7 +236,7 @@ Values histogram_of_bins(Builder& b, Value points, const Ints& bins,
 
 Value bincount(Builder& b, Value self, std::optional<Value> weights, const Dim& minlength) {
   self = b.cast(self, DType::i64);
-  // The largest element and minlength - 1 together: right for no elements, too.
+  // Includes minlength - 1, so that the maximum also exists for no elements.
   Value all = b.concat({self, b.shape_value({minlength - 1})}, 0);
   Value largest = b.reduce("ReduceMax", all, {}, /*keepdims=*/false);
   Dim bins = b.dim_of(b.Add(largest, b.i64(1)), DimRange::size());

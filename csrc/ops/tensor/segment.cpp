@@ -1,4 +1,4 @@
-// Reductions of the segments of an axis.
+// Reductions over the segments of an axis.
 #include <limits>
 
 #include "ops/families.h"
@@ -17,14 +17,14 @@ double identity_of(Builder& b, const std::string& reduce) {
   return infinity;
 }
 
-// How scatter_reduce names it.
+// Returns the name that scatter_reduce uses; a mean starts as a sum.
 std::string scatter_name(const std::string& reduce) {
   if (reduce == "mean") return "sum";
   return reduce == "max" || reduce == "min" ? "a" + reduce : reduce;
 }
 
-// Each element falls into a bucket, numbered by how many segments have ended before it. Offsets
-// also tell where the first segment starts, so that bucket 0 is what lies before it.
+// Each element falls into the bucket numbered by the segments that end before it. Offsets include
+// the start of the first segment, so bucket 0 then holds the elements before it.
 Value segment_reduce(Builder& b, Value data, const std::string& reduce,
                      std::optional<Value> lengths, std::optional<Value> indices,
                      std::optional<Value> offsets, int64_t axis, Ignored,
@@ -58,7 +58,7 @@ Value segment_reduce(Builder& b, Value data, const std::string& reduce,
       lengths ? *lengths
               : b.Sub(b.slice(*offsets, axis, 1, count), b.slice(*offsets, axis, 0, count - 1));
   elements = b.cast(b.unsqueeze(elements, trailing), data->dtype);
-  // An empty segment has no mean, unless there is a value to start from.
+  // The mean of an empty segment is NaN, unless there is an initial value.
   if (initial) elements = b.Max(elements, b.like(elements, 1));
   return b.Div(result, elements);
 }

@@ -1,4 +1,4 @@
-// Parts of a tensor: slices, splits, diagonals, windows; and the same elements in another order.
+// Parts of a tensor (slices, splits, diagonals, windows) and reordered elements.
 #include <algorithm>
 
 #include "ops/families.h"
@@ -15,7 +15,7 @@ Value select(Builder& b, Value self, int64_t dim, const Dim& index) {
     Dim from_end = index + self->dim(dim);
     if (from_end.is_constant()) return b.select(self, dim, from_end);
   }
-  // Gather counts negative indices from the end, as ATen does.
+  // Gather counts negative indices from the end, like ATen.
   return b.select(self, dim, index);
 }
 
@@ -77,7 +77,7 @@ Value trace(Builder& b, Value self) {
                   /*keepdims=*/false);
 }
 
-// --- Splits. How many parts there are is part of the captured program.
+// --- Splits. The captured program fixes the number of parts.
 
 void check_pieces(const Builder& b, int64_t count) {
   constexpr int64_t kMost = 1 << 16;
@@ -94,7 +94,7 @@ Values unbind(Builder& b, Value self, int64_t dim) {
   return parts;
 }
 
-// Parts of one size, the last of what is left.
+// Splits into parts of one size; the last part takes the rest.
 Values split_evenly(Builder& b, Value self, const Dim& size, int64_t dim, size_t count) {
   self->known_shape();
   std::vector<Dim> sizes(count, size);
@@ -102,7 +102,8 @@ Values split_evenly(Builder& b, Value self, const Dim& size, int64_t dim, size_t
   return b.split(self, dim, sizes);
 }
 
-// As many as the program has; where it has not counted them, as many as the size gives.
+// Returns the number of outputs that the program has; if it has none, the number that the size
+// gives.
 size_t count_pieces(const Call& call, const Dim& size, const Dim& piece) {
   if (!call.node().outputs.empty()) return call.node().outputs.size();
   const std::optional<int64_t> count = Dim::ceil_div(size, piece).constant();
@@ -158,7 +159,7 @@ Values split_by_tensor(Builder& b, Value self, Value where, int64_t dim, const C
 
 int64_t horizontal_axis(Value self) { return self->rank() == 1 ? 0 : 1; }
 
-// --- The same elements in another order.
+// --- Reordered elements.
 
 Value roll(Builder& b, Value self, const Shape& shifts, const Ints& dims) {
   const Shape shape = self->known_shape();
@@ -211,7 +212,7 @@ Value unfold(Builder& b, Value self, int64_t dimension, const Dim& size, const D
   return move_axis(b, result, dimension + 1, -1);
 }
 
-// The functional graph gives it the storage itself, not a view.
+// The functional graph passes the storage itself, not a view.
 Value as_strided(Builder& b, Value self, Shape size, Shape stride, std::optional<Dim> offset) {
   check_strides(b, size, stride);
   Shape packed(size.size(), 1);

@@ -1,5 +1,5 @@
-// Order: sorts, order statistics, modes and quantiles. TopK puts equal elements in the order of
-// their indices, so every sort is stable.
+// Sorts, order statistics, modes and quantiles. TopK orders equal elements by index, so every sort
+// is stable.
 #include "ops/formulas/sort.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ Value nan_like(Builder& b, Value self) {
   return b.like(self, std::numeric_limits<double>::quiet_NaN());
 }
 
-// Drops the axis that a reduction kept, unless it is to stay.
+// Drops the axis that a reduction kept, unless `keepdim` is set. A 0-d `shape` gives 0-d results.
 Pair reduced(Builder& b, Pair results, const Shape& shape, int64_t axis, bool keepdim) {
   for (Value& result : results) {
     if (shape.empty())
@@ -27,7 +27,7 @@ Pair reduced(Builder& b, Pair results, const Shape& shape, int64_t axis, bool ke
   return results;
 }
 
-// The k-th smallest along an axis, which stays.
+// Returns the k-th smallest element along an axis, which stays with size 1.
 Pair kth_smallest(Builder& b, Value self, const Dim& k, int64_t axis) {
   Pair smallest = top_k(b, self, k, axis, /*largest=*/false);
   for (Value& part : smallest) {
@@ -44,7 +44,7 @@ Pair kthvalue(Builder& b, Value self, const Dim& k, int64_t dim, bool keepdim) {
   return reduced(b, kth_smallest(b, data, k, axis), shape, axis, keepdim);
 }
 
-// The lower of two middle elements; NaN where there is one.
+// Returns the lower of the two middle elements; NaN if any element is NaN.
 Pair median_along(Builder& b, Value self, int64_t axis) {
   Pair middle = kth_smallest(b, self, Dim::floor_div(self->dim(axis) - 1, 2) + 1, axis);
   if (!is_floating(self->dtype)) return middle;
@@ -54,7 +54,8 @@ Pair median_along(Builder& b, Value self, int64_t axis) {
   return {b.where(found, nan_like(b, self), middle[0]), b.where(found, first, middle[1])};
 }
 
-// The same of what is not NaN: NaN goes last as infinity, and the middle counts only the others.
+// Returns the median of the elements that are not NaN: NaN sorts last as infinity and is not
+// counted.
 Pair nanmedian_along(Builder& b, Value self, int64_t axis) {
   if (!is_floating(self->dtype)) return median_along(b, self, axis);
   Value nans = b.IsNaN(self);
@@ -87,7 +88,7 @@ Pair median_of_dim(Builder& b, Value self, int64_t dim, bool keepdim) {
   return reduced(b, kMedian(b, data, axis), shape, axis, keepdim);
 }
 
-// The smallest of the most frequent elements, where it stands last.
+// Returns the smallest of the most frequent elements, and its last index.
 Pair mode(Builder& b, Value self, int64_t dim, bool keepdim) {
   const Shape shape = self->known_shape();
   Value data = at_least_1d(b, self);
@@ -115,7 +116,7 @@ struct Quantile {
   bool ignore_nan;
 };
 
-// The elements of sorted rows at `ranks`, which are the same for all rows (1-d) or each row's own.
+// Returns the elements of sorted rows at `ranks`, shared by all rows (1-d) or given per row.
 Value at_ranks(Builder& b, Value sorted, Value ranks) {
   int64_t last = sorted->rank() - 1;
   return b.op(ranks->rank() == 1 ? "Gather" : "GatherElements", {sorted, ranks}, {{"axis", last}});
@@ -134,7 +135,7 @@ Value interpolate(Builder& b, Value sorted, Value ranks, const std::string& inte
   return b.Add(low, b.Mul(weight, b.Sub(high, low)));
 }
 
-// `q` is 1-d. The result has the quantiles first.
+// `q` is 1-d. The quantiles form the first axis of the result.
 Value quantiles(Builder& b, Value self, Value q, const Quantile& options) {
   static constexpr std::string_view kModes[] = {"linear", "lower", "higher", "midpoint", "nearest"};
   b.check(std::ranges::find(kModes, options.interpolation) != std::end(kModes), "interpolation ",

@@ -1,4 +1,4 @@
-// Other shapes of the same elements: sizes, axes, broadcasting.
+// Changes of shape: sizes, axes, broadcasting.
 #include "ops/formulas/view.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// Of a tensor whose rank is not known.
+// Reshapes a tensor of unknown rank.
 Value from_any_rank(Builder& b, Value self, Shape sizes) {
   const bool solved = std::ranges::none_of(sizes, [](const Dim& d) { return d.equals(-1); });
   std::vector<onnx::Attribute> attributes;
@@ -24,7 +24,7 @@ Value from_any_rank(Builder& b, Value self, Shape sizes) {
   return result;
 }
 
-// The model solves for -1 itself.
+// Reshapes to sizes from data, one of which may be -1 at run time.
 Value solved_by_model(Builder& b, Value self, Shape sizes) {
   Value result = b.op("Reshape", {self, b.shape_value(sizes)}, {{"allowzero", int64_t{1}}});
   for (Dim& size : sizes) {
@@ -45,7 +45,7 @@ Value flatten(Builder& b, Value self, int64_t start, int64_t end) {
   return b.flatten(self, start, end);
 }
 
-// A part of a shape written anew, with a -1 solved from that part alone.
+// Replaces dimension `dim` by `sizes`; a -1 is computed from that dimension alone.
 Value unflatten(Builder& b, Value self, int64_t dim, const Shape& sizes) {
   const Shape& from = self->known_shape();
   dim = normalize_axis(dim, self->rank());
@@ -61,7 +61,7 @@ Value unflatten(Builder& b, Value self, int64_t dim, const Shape& sizes) {
   return b.reshape(self, target);
 }
 
-// Only sizes that are 1 in every run are dropped: torch.export guards others to be at least 2.
+// Drops only sizes that are 1 in every run; torch.export guards other sizes to be at least 2.
 Value squeeze(Builder& b, Value self, const Ints& dims) {
   Ints axes;
   for (int64_t dim : dims) {
@@ -96,12 +96,12 @@ Value reverse_axes(Builder& b, Value self) {
   return b.transpose(self, perm);
 }
 
-// The same bits as another dtype of the same size.
+// Reinterprets the bits as another dtype of the same size.
 Value view_dtype(Builder& b, Value self, DType dtype) {
   if (self->dtype == dtype) return self;
   b.check(item_size(dtype) == item_size(self->dtype) && !is_complex(dtype),
           "a view as a dtype of another size");
-  // Integers of one size keep their bits when cast; a bool is a byte of 0 or 1.
+  // A cast between integers of one size keeps the bits; a bool is a byte of 0 or 1.
   auto is_bits = [](DType d) { return is_integral(d); };
   if (is_bits(dtype) && (is_bits(self->dtype) || self->dtype == DType::boolean))
     return b.cast(self, dtype);

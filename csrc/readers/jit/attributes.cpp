@@ -1,4 +1,4 @@
-// Attributes of tensors: what is the same for every tensor of a model, and what its type says.
+// Tensor attributes that are the same for all tensors of a model, or that follow from the type.
 #include "aten/torch_types.h"
 #include "readers/jit/interpreter.h"
 
@@ -27,7 +27,7 @@ std::optional<Items> none(const Call& call) {
   return one(Item::none());
 }
 
-// Another tensor over the same memory.
+// Returns another tensor that shares the memory.
 std::optional<Items> data(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
@@ -63,7 +63,7 @@ std::optional<Items> is_same_size(const Call& call) {
   return one(c10::IValue(same));
 }
 
-// torch.device("cpu") has no index.
+// A CPU tensor has the device index -1.
 std::optional<Items> device_index(const Call& call) {
   if (!call.input(0).tensor()) return std::nullopt;
   return one(Dim(-1));

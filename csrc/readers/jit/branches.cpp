@@ -1,4 +1,4 @@
-// Conditions: a known one takes its branch, one that depends on data becomes higher_order::cond.
+// Branches: a constant condition selects one; a data-dependent one becomes higher_order::cond.
 #include <algorithm>
 #include <array>
 
@@ -11,8 +11,8 @@ namespace {
 using aten::Argument;
 using aten::Type;
 
-// Whether a block does nothing but raise an exception: a program is exported for inputs for which
-// it does not.
+// Returns true if the block always raises an exception. An exported program assumes inputs for
+// which it does not.
 bool raises(const torch::jit::Block& block) {
   return std::ranges::any_of(block.nodes(), [](const JitNode* node) {
     const std::string_view kind = node->kind().toQualString();
@@ -21,13 +21,14 @@ bool raises(const torch::jit::Block& block) {
   });
 }
 
-// What a bool is the opposite of, if of something.
+// Returns the bool that `flag` negates, or nullptr.
 const aten::Value* negated(const aten::Value* flag) {
   const aten::Node* made = flag->producer;
   return made && made->op == "python::sym_not" ? made->arguments[0].as_value() : nullptr;
 }
 
-// The number that a condition compares with 0, and on which side of it that is 0.
+// Returns the number that a condition compares with 0, and the side (0: then, 1: else) where it is
+// 0.
 std::optional<std::pair<Dim, size_t>> zero_side(const aten::Value* condition) {
   const aten::Node* made = condition->producer;
   if (!made || made->arguments.size() != 2) return std::nullopt;
@@ -40,7 +41,7 @@ std::optional<std::pair<Dim, size_t>> zero_side(const aten::Value* condition) {
   return std::nullopt;
 }
 
-// A tensor without elements has another rank than those with some.
+// Thrown if the side for an empty tensor yields another rank than the side for a non-empty one.
 struct RankOfNothing {};
 
 }  // namespace
@@ -112,7 +113,7 @@ class Branches {
     return std::ranges::all_of(leaves, [this](const Item& i) { return are_outside(i); });
   }
 
-  // Whether a branch has changed a container in it.
+  // Returns true if that side changed the item or a container in it.
   bool is_changed(size_t side, const Item& item) const {
     if (const Maybe* maybe = item.maybe()) return is_changed(side, maybe->value);
     if (const ContainerPtr object = item.object())
@@ -130,7 +131,7 @@ class Branches {
     return are_equal(a, b) && are_outside(a) && !is_changed(0, a) && !is_changed(1, b);
   }
 
-  // What is one thing in the first branch and another in the second.
+  // Merges the values that an item has at the end of the two sides.
   Item merge(const Item& a, const Item& b) {
     if (a.is_uninitialized() && b.is_uninitialized()) return {};
     if (are_same(a, b)) return a;
@@ -152,7 +153,7 @@ class Branches {
     return merged;
   }
 
-  // Notes that the result is something that was there before the branches, or is not.
+  // Records that the result may alias a tensor that existed before the branch.
   void may_be(const Item& one, const Item& result) {
     const ContainerPtr of = one.object();
     if (of && result.object() && of->born <= start_.containers)
@@ -195,7 +196,7 @@ class Branches {
       run_.unsupported("a container that has other elements, as data decide");
     result.keys = a.keys;
     for (size_t i = 0; i < a.items.size(); ++i) {
-      // An attribute that one branch did not read is what it was.
+      // An attribute that one side did not read keeps its value.
       const auto read = [&](const Item& item) {
         return container.object && item.is_uninitialized() ? container.items()[i] : item;
       };
@@ -204,7 +205,7 @@ class Branches {
     return result;
   }
 
-  // A list that is longer in one branch becomes a table of its elements.
+  // A list whose length differs between the sides becomes an open list.
   Container::Contents merge_lengths(const Container& list, const Container::Contents& a,
                                     const Container::Contents& b) {
     const std::optional<OpenList> format =
@@ -321,7 +322,7 @@ Items Interpreter::branch(const Item& condition, const Side& yes, const Side& no
   try {
     return Branches(*this, condition.number(), yes, no).read();
   } catch (const RankOfNothing&) {
-    // There are no numbers to be wrong: the tensor has the rank of others.
+    // The side for an empty tensor computes no elements, so the other side is correct for both.
     recorder_.restore(std::move(mark));
     return zero_side(condition.number())->second == 0 ? no() : yes();
   }

@@ -1,4 +1,4 @@
-// What a program changes in place: containers, and tensors that get another shape.
+// In-place changes of a program: of containers, and of the shapes of tensors.
 #include <algorithm>
 
 #include "aten/op_facts.h"
@@ -10,7 +10,7 @@ namespace onnx_native::readers::jit {
 
 namespace {
 
-// What an attribute holds was there before the program ran.
+// Marks an attribute's value as existing before the program ran.
 void was_there(const Item& item) {
   if (const ContainerPtr object = item.object()) object->born = 0;
   if (const auto* container = item.get<ContainerPtr>()) {
@@ -34,7 +34,7 @@ bool holds(const Item& item, const Container& container) {
          std::ranges::any_of(items->items(), [&](const Item& i) { return holds(i, container); });
 }
 
-// In the same step of a loop or a later one.
+// Returns true if the value is used later in the same loop iteration, or in a later iteration.
 bool is_used_after(const torch::jit::Value& value, const JitNode* node) {
   return std::ranges::any_of(value.uses(), [&](const torch::jit::Use& use) {
     if (use.user->isAfter(node)) return true;
@@ -139,7 +139,7 @@ Item Interpreter::after(const std::vector<Change>& changes, const Item& item) {
 
 // --- Tensors
 
-// An in-place operator returns the very tensor that it was given, which may have another shape now.
+// An in-place operator returns its argument, which may have a new shape.
 void Interpreter::keep_identity(const Call& call, const aten::Schema& schema, Items& results) {
   for (size_t r = 0; r < results.size() && r < schema.returns.size(); ++r) {
     const auto& sets = schema.returns[r].alias_sets;
@@ -155,7 +155,7 @@ void Interpreter::keep_identity(const Call& call, const aten::Schema& schema, It
   }
 }
 
-// All names of a tensor mean another value from now on.
+// Gives all aliases of a tensor the new value.
 void Interpreter::reshape(const ContainerPtr& object, aten::Value* now) {
   std::vector<ContainerPtr> names{object};
   for (size_t i = 0; i < names.size(); ++i) {
@@ -170,7 +170,7 @@ void Interpreter::reshape(const ContainerPtr& object, aten::Value* now) {
   }
 }
 
-// Some operators may return their argument itself.
+// Records an alias if the operator returns, or may return, its argument itself.
 void Interpreter::share(const Item& argument, const Item& result) {
   if (!argument.object() || result.tensor()->type.shape != argument.tensor()->type.shape) return;
   const aten::KnownLayout* known = recorder_.layouts().find(argument.tensor());

@@ -14,7 +14,7 @@ Items list_of(Items items, const c10::TypePtr& type) {
   return one(make_container(Kind::list, std::move(items), type));
 }
 
-// The container that input `i` is, if it is of this kind.
+// Returns input `i` if it is a container of this kind, else nullptr.
 ContainerPtr container(const Call& call, size_t i, Kind kind) {
   if (i >= call.size()) return nullptr;
   const auto* pointer = call.input(i).get<ContainerPtr>();
@@ -32,7 +32,7 @@ int64_t index_in(const Call& call, int64_t index, size_t size) {
   return at;
 }
 
-// --- Making and taking apart
+// --- Construction and unpacking
 
 std::optional<Items> make_list(const Call& call) {
   return list_of(call.inputs, call.node.output()->type());
@@ -91,7 +91,7 @@ const Item* find_key(const Container& dict, const Item& key) {
   return nullptr;
 }
 
-// An element whose place the model computes.
+// Returns an element at a data-dependent index. The elements must be tensors of one type.
 Item computed_element(const Call& call, const Container& list, const Item& index) {
   const aten::Value* first = list.items().empty() ? nullptr : list.items()[0].tensor();
   const bool uniform =
@@ -146,7 +146,7 @@ std::optional<Items> contains(const Call& call) {
   return one(c10::IValue(found));
 }
 
-// Where a slice starts and ends in a list of this length.
+// Resolves a slice bound for a list of this length.
 int64_t bound(const Item& item, int64_t length, int64_t otherwise) {
   const auto number = item.integer();
   if (!number) return otherwise;
@@ -230,7 +230,7 @@ std::optional<Items> multiply(const Call& call) {
   return std::nullopt;
 }
 
-// a.shape == b.shape
+// Compares lists of sizes: a.shape == b.shape.
 std::optional<Items> equal(const Call& call, bool wanted) {
   const ContainerPtr a = list(call, 0), b = list(call, 1);
   if (!a || !b || a->contents.open || b->contents.open) return std::nullopt;
@@ -272,7 +272,7 @@ std::optional<Items> copy(const Call& call) {
   return one(result);
 }
 
-// dict(), of nothing, a dict or a list of pairs.
+// dict(), dict(other) and dict(list of pairs).
 std::optional<Items> dict(const Call& call) {
   if (call.size() == 0) return make_dict(call);
   const ContainerPtr pairs = list(call);
@@ -293,7 +293,7 @@ std::optional<Items> extreme(const Call& call, Dim (*formula)(const Dim&, const 
   for (const Item& item : list->items()) {
     const auto* dim = item.get<Dim>();
     if (!dim) return std::nullopt;
-    // The length of `enumerate` without its list; the smaller one is the list's.
+    // INT64_MAX is the length of `enumerate`; the list's own length is smaller.
     if (dim->equals(std::numeric_limits<int64_t>::max()) && list->items().size() > 1 &&
         formula == &Dim::min)
       continue;
@@ -306,7 +306,7 @@ std::optional<Items> extreme(const Call& call, Dim (*formula)(const Dim&, const 
 std::optional<Items> largest(const Call& call) { return extreme(call, Dim::max); }
 std::optional<Items> smallest(const Call& call) { return extreme(call, Dim::min); }
 
-// --- Changing
+// --- Mutation
 
 std::optional<Items> append(const Call& call) {
   const ContainerPtr list = container(call, 0, Kind::list);
@@ -329,14 +329,14 @@ std::optional<Items> extend(const Call& call) {
     if (list->accumulates) jit::list(call);
     contents = joined(call, *list, *more)->contents;
   } else {
-    const Items added = more->items();  // of the same list, it may be
+    const Items added = more->items();  // `more` may be the same list
     check_length(contents.items.size() + added.size());
     contents.items.insert(contents.items.end(), added.begin(), added.end());
   }
   return Items(call.node.outputs().size(), call.input(0));
 }
 
-// Replaces `count` elements of a list whose length is not known by others.
+// Replaces `count` elements of an open list.
 void replace(const Call& call, const ContainerPtr& list, int64_t count, Items items) {
   Container::Contents contents =
       spliced(call.run, *list->contents.open, call.input(1), count, std::move(items));

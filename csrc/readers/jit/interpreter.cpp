@@ -19,16 +19,16 @@ namespace {
 
 using aten::Argument;
 
-// Calls inside calls, and blocks inside blocks, those of the calls included.
+// Limits on nested calls, and on nested blocks including those of calls.
 constexpr size_t kDeepest = 200, kDeepestBlock = 400;
-// Nodes that are run before a program is said to be too long: loops of numbers alone are run here.
+// The limit on executed nodes: loops without tensors run here.
 constexpr size_t kMostSteps = 1'000'000;
-// Characters; what makes a text as long as a number says.
+// The longest string, in characters. The padding operators take a length.
 constexpr int64_t kLongestText = 1 << 20;
 constexpr std::string_view kPaddings[] = {"aten::center", "aten::expandtabs", "aten::ljust",
                                           "aten::rjust", "aten::zfill"};
 
-// Counts for as long as it lives.
+// Increments a counter during its lifetime.
 class Counted {
  public:
   explicit Counted(size_t& count) : count_(count) { ++count_; }
@@ -62,7 +62,7 @@ bool has_tensor(const Item& item) {
          (container->contents.open || std::ranges::any_of(container->items(), has_tensor));
 }
 
-// Weights as quantized modules have them.
+// Returns true for packed weights of quantized modules.
 bool is_packed(const Item& item) {
   const auto* known = item.get<c10::IValue>();
   if (!known && !item.container()) return false;
@@ -83,7 +83,7 @@ bool gives_tensor(const aten::Schema& schema) {
 Interpreter::Interpreter(std::shared_ptr<aten::Graph> graph, TypeInference& types)
     : recorder_(std::move(graph), types) {}
 
-// --- Known things
+// --- Constants
 
 ContainerPtr Interpreter::object(const c10::intrusive_ptr<c10::ivalue::Object>& object,
                                  const std::string& path) {
@@ -173,7 +173,7 @@ Items Interpreter::run(const torch::jit::Block& block, const Items& arguments) {
       stack_.back().node = node;
       step(*node);
     } catch (ExportError& error) {
-      // The place, as long as the calls that lead there are known.
+      // Add the location while the call stack is intact.
       error.add_location(location());
       stack_.resize(depth);
       throw;
@@ -221,7 +221,7 @@ Items Interpreter::results(const JitNode& node) {
   const c10::FunctionSchema* known = node.maybeSchema();
   std::string key = node.kind().toQualString();
   if (known && !known->overload_name().empty()) key += "." + known->overload_name();
-  // With lists of tensors, none of which is None.
+  // These overloads take lists of tensors that contain no None.
   constexpr std::string_view kTwin = ".hacked_twin";
   if (key.ends_with(kTwin)) key.resize(key.size() - kTwin.size());
   if (const aten::Schema* schema = known ? aten::find_schema(key) : nullptr) {
@@ -237,7 +237,7 @@ Items Interpreter::results(const JitNode& node) {
       concat("the TorchScript operator ", key, " of ", operands.empty() ? "nothing" : operands));
 }
 
-// What a call on known things gives is computed by the operator itself.
+// Runs PyTorch's own operator on constants.
 Items Interpreter::evaluate(const Call& call) const {
   const std::string_view name = call.node.kind().toQualString();
   if (call.node.hasSideEffects() && name != "aten::get_autocast_dtype")
@@ -271,7 +271,7 @@ Items Interpreter::record_call(const Call& call, const aten::Schema& schema) {
     unsupported(concat(schema.key,
                        ", whose weights are packed for a quantized engine: quantize by "
                        "prepare_pt2e and convert_pt2e, whose programs export"));
-  // A call for None or not, for true or false, is one call in each branch.
+  // A data-dependent Optional or bool argument becomes a branch with one call on each side.
   for (size_t i = 0; i < call.size(); ++i) {
     const Item& input = call.input(i);
     const bool flag = input.number() && schema.arguments.at(i).type.kind == aten::TypeKind::boolean;

@@ -1,4 +1,4 @@
-// Runs TorchScript on Items: what is known is computed, calls on tensors are recorded.
+// Interprets TorchScript on Items: evaluates constants and records calls on tensors.
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -21,7 +21,7 @@ using JitNode = torch::jit::Node;
 
 class Interpreter;
 
-// A node being run.
+// A node that is being run.
 struct Call {
   Interpreter& run;
   const JitNode& node;
@@ -31,17 +31,17 @@ struct Call {
   size_t size() const { return inputs.size(); }
 };
 
-// What a node of one result gives.
+// Wraps the result of a node with one output.
 inline Items one(Item item) {
   Items items;
   items.push_back(std::move(item));
   return items;
 }
 
-// The list that an input is, whose elements can be looked at; nullptr if it is none.
+// Returns input `i` if it is a list, else nullptr. Throws if a loop is still appending to the list.
 ContainerPtr readable_list(const Call& call, size_t i);
 
-// Runs nodes of one name; nullopt where it is not about these inputs.
+// Runs nodes of one kind. Returns nullopt if it does not handle these inputs.
 using Handler = std::optional<Items> (*)(const Call& call);
 using Handlers = std::unordered_map<std::string_view, std::vector<Handler>>;
 void add_attribute_handlers(Handlers& handlers);
@@ -52,7 +52,7 @@ void add_program_handlers(Handlers& handlers);
 void add_stride_handlers(Handlers& handlers);
 void add_tensor_handlers(Handlers& handlers);
 
-// The meaning of a graph's values while it runs.
+// Maps a graph's values to Items while the graph runs.
 using Environment = std::unordered_map<const torch::jit::Value*, Item>;
 
 class Interpreter {
@@ -60,28 +60,30 @@ class Interpreter {
   Interpreter(std::shared_ptr<aten::Graph> graph, TypeInference& types);
 
   Recorder& recorder() { return recorder_; }
-  // An object that was there before the program; one container each.
+  // Returns the container of an object that existed before the program ran; there is one per
+  // object.
   ContainerPtr object(const c10::intrusive_ptr<c10::ivalue::Object>& object,
                       const std::string& path);
-  // Something known as an Item; tensors become constants called `path`.
+  // Converts a constant to an Item. Tensors become graph constants named `path`.
   Item item(const c10::IValue& value, const std::string& path, bool is_parameter = false);
   Item tensor_constant(const at::Tensor& tensor, const std::string& name, bool is_parameter);
 
-  // Runs a function; its results. `module` is what it is a method of, if of a module.
+  // Runs a function and returns its results. `module` is the owner of a method, else nullptr.
   Items run(const torch::jit::Function& function, Items arguments,
             const Container* module = nullptr, const JitNode* call_site = nullptr);
-  // Runs a block of the function that is running.
+  // Runs a block of the current function and returns its results.
   Items run(const torch::jit::Block& block, const Items& arguments);
   Item item(const torch::jit::Value* value) const;
 
-  // Records a call on tensors; `key` and its arguments as the ATen schema has them. A call with a
-  // list of results gives a list.
+  // Records a call on tensors; `key` and `arguments` follow the ATen schema. A list result becomes
+  // one list Item.
   Items record(const std::string& key, std::vector<aten::Argument> arguments);
-  // The one result of such a call.
+  // Records a call with one result.
   Item record_one(const std::string& key, std::vector<aten::Argument> arguments);
-  // A number from numbers ("python::mul") or from a tensor; what can be known of it needs no call.
+  // Records a number computed from numbers ("python::mul") or a tensor. Adds no call if it can be
+  // folded.
   Item record_number(const std::string& key, std::vector<aten::Argument> arguments);
-  // A float that is an int divided by a known one.
+  // A float equal to an int divided by a constant.
   struct Quotient {
     Dim numerator;
     int64_t denominator;
@@ -89,20 +91,21 @@ class Interpreter {
   std::optional<Quotient> quotient(const Item& item) const;
   void set_quotient(const Item& item, Quotient quotient);
 
+  // Converts an Item to an argument of the schema's type.
   aten::Argument argument(const Item& item, const aten::SchemaType& type);
-  // A number or tensor, as it is.
+  // The same, if the schema type does not matter.
   aten::Argument argument(const Item& item);
   Location location() const;
 
-  // A container that is about to change.
+  // Returns the contents of a container for a write. Throws if the container may be aliased.
   Container::Contents& change(const ContainerPtr& container);
-  // Where it is not the program that changes it.
+  // The same for writes that the program does not make itself; skips the aliasing check.
   Container::Contents& record_change(const ContainerPtr& container);
-  // Sets an attribute that was asked for first; it had that value all along.
+  // Stores an attribute on its first read, also in the journal: it had this value all along.
   void load(const ContainerPtr& object, size_t slot, const Item& item);
   [[noreturn]] void unsupported(const std::string& message) const;
 
-  // Control flow; see branches.cpp and loops.cpp. What a side gives must have the same length.
+  // Control flow; see branches.cpp and loops.cpp. Both sides must return the same number of items.
   Items branch(const JitNode& node, const Item& condition);
   using Side = std::function<Items()>;
   Items branch(const Item& condition, const Side& yes, const Side& no);
@@ -113,11 +116,11 @@ class Interpreter {
   friend class Loops;
   friend class LoopValues;
   struct Active {
-    const JitNode* node = nullptr;      // that is running
-    const Container* module = nullptr;  // whose method it is
+    const JitNode* node = nullptr;      // the running node
+    const Container* module = nullptr;  // the owner of the method
     Environment environment = {};
   };
-  // A container that changed, and what it held before, or after.
+  // A changed container. In the journal: its old contents. From rewind(): its new contents.
   struct Change {
     ContainerPtr container;
     Container::Contents contents;
@@ -129,36 +132,36 @@ class Interpreter {
   void keep_identity(const Call& call, const aten::Schema& schema, Items& results);
   void reshape(const ContainerPtr& object, aten::Value* now);
   void share(const Item& argument, const Item& result);
-  // Throws ExportError where PyTorch has no such view.
+  // Throws ExportError if PyTorch's view() rejects these strides.
   void check_viewable(const Item& base, const Item& view);
-  // What is assumed of a bool in the branch that is read.
+  // Returns the value of a bool if it is known or if the current branch implies it.
   std::optional<bool> assumed(const Item& condition) const;
   Items evaluate(const Call& call) const;
 
-  // A point in time, to which changes can be taken back.
+  // A point in the journal that rewind() can return to.
   struct Moment {
     size_t changes;
     uint64_t containers;
     size_t aliases;
   };
   Moment now() const { return {journal_.size(), containers_made(), aliases_.size()}; }
-  // Whether a name of the container is used after the node that is running.
+  // Returns true if a variable that holds the container is used after the running node.
   bool is_used_later(const Container& container) const;
-  // Takes back what was done since then to containers that were there already; gives what those
-  // held at the end.
+  // Undoes all changes since then to containers that already existed. Returns the contents that
+  // they had before the undo.
   std::vector<Change> rewind(const Moment& since);
-  // What a container holds after such changes, and an item with copies of the containers in it
-  // that they are about.
+  // The contents of a container after these changes, and an item in which every changed container
+  // is replaced by a copy with its new contents.
   static const Container::Contents& contents_after(const std::vector<Change>& changes,
                                                    const Container& container);
   static Item after(const std::vector<Change>& changes, const Item& item);
 
   Recorder recorder_;
   std::vector<Active> stack_;
-  size_t depth_ = 0;  // of blocks in blocks
-  size_t steps_ = 0;  // nodes run
+  size_t depth_ = 0;  // of nested blocks
+  size_t steps_ = 0;  // number of nodes run
   std::vector<Change> journal_;
-  // Two containers that are one, or may be: it depends on data.
+  // Two containers that are the same object (`certain`), or that may be, depending on data.
   struct Alias {
     ContainerPtr one, other;
     bool certain = false;
@@ -168,7 +171,7 @@ class Interpreter {
   std::unordered_map<const void*, Item> constants_;
   std::unordered_map<const aten::Value*, Quotient> quotients_;
   std::unordered_map<const aten::Value*, bool> assumed_;
-  std::vector<at::Tensor> kept_;  // whose addresses are keys
+  std::vector<at::Tensor> kept_;  // keeps tensors alive whose addresses are keys
 };
 
 }  // namespace onnx_native::readers::jit

@@ -1,4 +1,4 @@
-// What a TorchScript value is to the reader: as much as can be known before the program runs.
+// The reader's representation of a TorchScript value.
 #pragma once
 
 #include <ATen/core/ivalue.h>
@@ -21,12 +21,12 @@ using MaybePtr = std::shared_ptr<const Maybe>;
 struct OpenList;
 using OpenListPtr = std::shared_ptr<const OpenList>;
 
-// A tensor of the graph, a number, or something that is known. Integers are Dims; other known
-// things that are no containers and no tensors are IValues.
+// A tensor of the graph, a number, a container or a constant. Integers are Dims; all other
+// constants except tensors and containers are IValues.
 struct Item {
   struct Uninitialized {};
-  // A tensor object: all its names share `object`, whose one item is its current value. Operators
-  // such as `t_` replace that.
+  // A tensor object. Its aliases share `object`, whose only item is the current value. Operators
+  // such as `t_` replace that item.
   struct Tensor {
     explicit Tensor(aten::Value* value);
     ContainerPtr object;
@@ -56,8 +56,8 @@ struct Item {
     const auto* known = get<c10::IValue>();
     return known && known->isNone();
   }
-  aten::Value* tensor() const;  // its current value
-  // What the names of a tensor share; nullptr of anything else.
+  aten::Value* tensor() const;  // the current value, or nullptr
+  // Returns the object that aliases of a tensor share; nullptr for all other items.
   ContainerPtr object() const {
     const auto* tensor = get<Tensor>();
     return tensor ? tensor->object : nullptr;
@@ -79,56 +79,56 @@ struct Item {
   std::optional<int64_t> integer() const;
 };
 
-// None, or a value.
+// A data-dependent Optional: None or a value.
 struct Maybe {
-  Item present;  // a bool that the model computes; known, or not set, only where a loop starts
+  Item present;  // a bool that the model computes; constant or uninitialized only at loop entry
   Item value;
 };
-// `value` or None, where it is known whether it is present, else a Maybe.
+// Returns `value` or None if `present` is a constant, else a Maybe.
 Item maybe(Item present, Item value);
-// Whether an item is not None: known but for a Maybe.
+// Returns a bool that is true if the item is not None; it is a constant unless the item is a Maybe.
 Item presence(const Item& item);
-// What an item is if it is not None; not set if it is.
+// Returns the item without the possibility of None; an uninitialized item if it is None.
 Item present_value(const Item& item);
 
-// A list, tuple or dict, the attributes of an object, or a tensor. Items share it, as Python's
-// names do.
+// A list, tuple, dict, tensor object, or an object's attributes. Items share it by reference, as
+// Python variables do.
 struct Container {
   enum class Kind { list, tuple, dict, object, tensor };
-  // What changes.
+  // The mutable part.
   struct Contents {
     std::vector<Item> keys;  // of a dict
     std::vector<Item> items;
-    OpenListPtr open = nullptr;  // of a list whose length is not known: its elements
+    OpenListPtr open = nullptr;  // the elements of a list of data-dependent length
   };
   Kind kind;
-  c10::TypePtr type;  // nullptr where it does not matter
+  c10::TypePtr type;  // nullptr if irrelevant
   Contents contents;
-  // Of an object that was there before the program ran. Its attributes are read when first asked.
+  // Set if the object existed before the program ran. Its attributes are loaded on first read.
   c10::intrusive_ptr<c10::ivalue::Object> object;
   std::string path;          // in the module, as in state_dict
-  bool accumulates = false;  // a loop appends to it, and may do nothing else
-  uint64_t born = 0;         // counts those that the program makes, from 1
+  bool accumulates = false;  // a loop appends to it and must not read it
+  uint64_t born = 0;         // creation number, from 1; 0 if it existed before the program ran
 
   std::vector<Item>& items() { return contents.items; }
   const std::vector<Item>& items() const { return contents.items; }
 };
 
-// Throws ExportError(unsupported) for more elements than a program's lists may have, so that no
-// program makes them larger than memory.
+// Throws ExportError(unsupported) if a list would exceed 1,000,000 elements, so that no program can
+// exhaust memory.
 void check_length(size_t elements);
 ContainerPtr make_container(Container::Kind kind, std::vector<Item> items,
                             c10::TypePtr type = nullptr);
-// How many there have been on this thread.
+// Returns the number of containers created on this thread.
 uint64_t containers_made();
 
-// Whether nothing of it depends on tensors or open sizes.
+// Returns true if the item is a constant: it depends on no tensor and no symbolic size.
 bool is_known(const Item& item);
-// What is known as TorchScript has it; is_known must hold.
+// Converts a constant to an IValue; is_known(item) must hold.
 c10::IValue to_ivalue(const Item& item, const c10::TypePtr& type);
-// Known and equal. Containers are so by their elements.
+// Returns true if the items are known to be equal. Compares containers by their elements.
 bool are_equal(const Item& a, const Item& b);
-// For messages: "a tensor", "a list of 3".
+// Describes the item for error messages: "a tensor", "a list of 3".
 std::string describe(const Item& item);
 
 }  // namespace onnx_native::readers::jit

@@ -20,7 +20,7 @@ Type type_of(const Item& item) {
   return type;
 }
 
-// The range of a number that is one or the other.
+// Returns a range that covers both.
 DimRange either(const DimRange& a, const DimRange& b) {
   DimRange both;
   if (a.low && b.low) both.low = std::min(*a.low, *b.low);
@@ -69,7 +69,7 @@ Argument filler(Interpreter& run, const Type& type) {
 
 Argument operand(Interpreter& run, const Item& item, const Type& type) {
   Argument argument = item.is_uninitialized() ? filler(run, type) : run.argument(item);
-  if (type.kind == Kind::sym_float)  // double precision, whatever it was read from
+  if (type.kind == Kind::sym_float)  // always double precision
     argument = run.argument(run.record_number("python::sym_float", {std::move(argument)}));
   run.recorder().lift(argument);
   return argument;

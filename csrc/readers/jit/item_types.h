@@ -1,35 +1,35 @@
-// Types of Items where two ways through a program meet.
+// Types of Items at the merge points of control flow.
 #pragma once
 
 #include "readers/jit/interpreter.h"
 
 namespace onnx_native::readers::jit {
 
-// The type of a tensor or number as a result of a sub-graph; `unknown` for anything else.
+// Returns the type of a tensor or number as a sub-graph result; kind `unknown` for all other items.
 aten::Type type_of(const Item& item);
 
-// A type that has room for both; sizes in which they differ, or which `recorder`'s graph knows
-// nothing of, get new names, and `renamed` says which. Throws ExportError(unsupported) where dtypes
-// differ.
+// Returns a type that covers both. Sizes that differ, or that `recorder`'s current graph does not
+// know, become fresh symbols; `renamed` gets true for each of them. If ranks differ, the shape is
+// unknown. Throws ExportError(unsupported) if kinds or dtypes differ.
 aten::Type joined(const Recorder& recorder, const aten::Type& a, const aten::Type& b,
                   std::vector<bool>* renamed = nullptr);
 
-// A tensor of that type, where nobody looks at the elements.
+// Returns a placeholder of this type for a value that is never read.
 aten::Argument filler(Interpreter& run, const aten::Type& type);
 
-// A tensor or number as an operand or result of control flow, in the recorder's graph.
+// Lowers a tensor or number to an operand or result of control flow in the current graph.
 aten::Argument operand(Interpreter& run, const Item& item, const aten::Type& type);
-// What such a result is to the program.
+// Wraps a result of control flow in an Item.
 Item result_item(aten::Value* value);
 
-// The tensors, numbers and known things in an item, through tuples, lists and dicts.
+// Appends the leaves of nested tuples, lists and dicts: tensors, numbers and constants.
 void flatten(const Item& item, Items& leaves);
-// Its leaves in the places that `like` has for them.
+// Appends the leaves of `item` in the structure of `like`.
 void flatten_like(const Item& like, const Item& item, Items& leaves);
-// Makes room in `item` for another that may take its place: for None, or for something beside it.
-// False where there was room.
+// Extends the structure of `item` so that it can also hold `other`, for example None. Returns false
+// if that needs no change.
 bool widen(Item& item, const Item& other);
-// The same item over other leaves; `next` is moved on.
+// Returns the same structure with other leaves, taken from `leaves` at `next`, which advances.
 Item rebuilt(const Item& item, const Items& leaves, size_t& next);
 
 }  // namespace onnx_native::readers::jit

@@ -1,4 +1,4 @@
-// The user's place in TorchScript code.
+// Source locations in TorchScript code.
 #pragma once
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -7,9 +7,9 @@
 
 namespace onnx_native::readers::jit {
 
-// Appends a node's place to a Python stack trace, if it has one.
+// Appends a node's source location to a Python stack trace, if the node has one.
 void append_frame(std::string& trace, const torch::jit::Node& node);
-// "__torch__.torchvision.models.resnet.___torch_mangle_3.ResNet" -> as Python prints it.
+// Returns a class name as Python prints it: without "__torch__." and "___torch_mangle_3.".
 std::string class_name(const c10::Type& type);
 
 }  // namespace onnx_native::readers::jit

@@ -176,7 +176,7 @@ bool LoopValues::widen(Leaf& leaf, const Type& now) {
     return false;
   }
   bool settled = true;
-  // A name of the body's own stands for anything.
+  // A fresh symbol of the body stands for any size.
   for (size_t i = 0; i < renamed.size(); ++i) {
     if (!renamed[i] || leaf.renamed[i]) continue;
     leaf.renamed[i] = true;

@@ -1,4 +1,4 @@
-// What a loop carries from step to step, found by reading its body again and again.
+// Finds the loop-carried values of a loop by reading its body until their types are stable.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,13 @@
 
 namespace onnx_native::readers::jit {
 
-// Loops reads; this decides what has to be carried, and of which types.
+// Decides which values a loop carries, and their types. The derived class Loops reads the body.
 class LoopValues {
  protected:
   explicit LoopValues(Interpreter& run) : run_(run), recorder_(run.recorder()) {}
   ~LoopValues() = default;
 
-  // Whether a type's size is a name of the body's own.
+  // For each size of a type: true if it is a fresh symbol in the body.
   using Renamed = std::vector<bool>;
   // One tensor or number that the loop may change.
   struct Leaf {
@@ -23,44 +23,44 @@ class LoopValues {
     bool carried = false;
     aten::Type type = {};
     Renamed renamed = {};
-    bool contiguous = false;  // whenever a step begins, and at the end
+    bool contiguous = false;  // at the start of each iteration and at the end
     aten::Value* input = nullptr;
   };
-  // What the program carries by name. A list or dict that stays the same one is changed, not
-  // carried.
+  // A loop-carried variable of the program. A list or dict that stays the same object is not
+  // carried; it is tracked as Changed.
   struct Carried {
     Item initial;
     bool same = false;
     bool grows = false;  // an open list, carried by its columns
     size_t first_leaf = 0, leaves = 0;
   };
-  // A list, dict or object from before the loop that the loop changes.
+  // A list, dict or object that existed before the loop and that the loop changes.
   struct Changed {
     enum class Mode {
-      elements,  // it keeps its length: its elements are carried
-      stacked,   // what is appended is stacked by the Loop
-      growing,   // an open list, whose columns are carried
+      elements,  // fixed length; the elements are carried
+      stacked,   // append only; Loop stacks the new elements as a scan output
+      growing,   // an open list; its columns are carried
     };
     ContainerPtr container;
     Mode mode = Mode::elements;
     size_t first_leaf = 0, leaves = 0;
     Container::Contents before;
-    Items places = {};                    // for its elements, or for the list if it grows
-    std::optional<OpenList> format = {};  // of a list: with what a step appends
-    size_t appended = 0;                  // in a step
+    Items places = {};                    // structure of the elements or the growing list
+    std::optional<OpenList> format = {};  // of a list, including what an iteration appends
+    size_t appended = 0;                  // number of elements per iteration
   };
   using Mode = Changed::Mode;
 
   void add_leaves(Carried& carried);
-  // Looks at what the body did; false when it has to be read again.
+  // Checks the last reading of the body; returns false if it must be read again.
   bool settle();
-  // A carried item over these leaves.
+  // Returns the carried item with these leaves.
   Item of_leaves(const Carried& carried, const Items& leaves) const;
-  // The item's leaves, as the carried one has them.
+  // Returns the item's leaves in the structure of the carried item.
   Items leaves_of(const Carried& carried, const Item& item) const;
   static Items leaves_of(const Changed& changed, const Items& items);
   static Items rebuilt_all(const Items& places, const Items& leaves, size_t& next);
-  // Carries the columns of a list.
+  // Switches a list to carried columns.
   void grow(Changed& changed);
 
   Interpreter& run_;
@@ -68,7 +68,7 @@ class LoopValues {
   std::vector<Carried> carried_;
   std::vector<Leaf> leaves_;
   std::vector<Changed> changed_;
-  // Of the last reading of the body.
+  // The results of the last reading of the body.
   Frame frame_;
   Items results_;
   std::vector<Interpreter::Change> changes_;
@@ -77,27 +77,27 @@ class LoopValues {
  private:
   void add_leaves(Changed& changed);
   Item open_item(const Container::Contents& list, const OpenList& format);
-  // Has a list after a step in the columns of what is carried. False when those do not do: then
-  // there are others.
+  // Converts a list at the end of an iteration to the columns of the carried list. Returns false if
+  // the columns do not fit; `place` then has new ones.
   bool settle_list(Item& place, Container::Contents& after);
-  // Whether the columns are those of the format: sizes that they take for known are.
+  // Returns true if the same columns are ragged and all sizes known in `list` match the format.
   bool fits(const OpenList& list, const OpenList& format) const;
   bool settle(Carried& carried, Item& after);
-  // Carries what another object takes the place of.
+  // Carries a container that the loop replaces with another object.
   void carry(Carried& carried, const Item& after);
   bool settle(Leaf& leaf, const Item& after);
   bool is_contiguous(const Item& item) const;
-  // Lets a carried value be of this type too; false when it was not yet.
+  // Widens the type of a carried value; returns false if the type changed.
   bool widen(Leaf& leaf, const aten::Type& now);
   bool has_inner(const Item& item) const;
   bool settle(Interpreter::Change& change);
-  // The format of a list and of what a step has made of it.
+  // Returns the common format of a list before the loop and after an iteration.
   std::optional<OpenList> format_with(const Changed& changed, const Container::Contents& now);
-  // Whether a Loop can stack what is appended: all of it has the same sizes.
+  // Returns true if Loop can stack the appended elements: no column is ragged.
   static bool is_scanned(const Changed& changed);
-  // A container that the body is seen to change for the first time.
+  // Adds a container when the body first changes it.
   void add(const Interpreter::Change& change);
-  // For an item that was seen to need more room; the leaves that it had are no more.
+  // Creates new leaves for an item whose structure was widened; clears the old ones.
   template <class T>
   void replace_leaves(T& carried) {
     for (size_t i = 0; i < carried.leaves; ++i) leaves_[carried.first_leaf + i] = {};

@@ -1,4 +1,5 @@
-// Loops: unrolled where the number of steps is known and that is smaller, else ONNX's Loop.
+// Loops: unrolled if the trip count is constant and the result is smaller, otherwise lowered to
+// Loop.
 #include <algorithm>
 #include <limits>
 
@@ -13,13 +14,13 @@ using aten::Type;
 
 // A Loop costs about as much as this many calls.
 constexpr int64_t kLoopCost = 8;
-// Calls that a loop may become whose number of steps shows only as it runs, or which cannot be a
-// Loop.
+// Limits on the calls of an unrolled loop: without a constant trip count, and for loops that are
+// smaller unrolled or that Loop cannot express.
 constexpr size_t kMostCalls = 512, kMostUnrolled = 20000;
-// Until the types of what a loop carries stay as they are.
+// The limit on readings of a body until the types of loop-carried values are stable.
 constexpr int kMostReadings = 20;
 
-// Calls on tensors in a block, those of functions and methods taken as one.
+// Counts the calls on tensors in a block. A call of a function or method counts as kLoopCost.
 int64_t count_calls(const torch::jit::Block& block) {
   int64_t count = 0;
   for (const JitNode* node : block.nodes()) {
@@ -71,7 +72,8 @@ class Loops : LoopValues {
   }
 
  private:
-  // As often as the numbers say; nullopt where they do not, or where it would be too much.
+  // Unrolls the loop. Returns nullopt if its condition is data-dependent or if it exceeds the
+  // limit.
   std::optional<Items> unrolled(size_t limit) {
     const Interpreter::Moment start = run_.now();
     Recorder::Mark mark = recorder_.mark();
@@ -115,7 +117,7 @@ class Loops : LoopValues {
     run_.unsupported("a loop whose values keep changing their types");
   }
 
-  // Reads the body for what is known of the loop's values so far.
+  // Reads the body with the current types of the loop-carried values.
   void read_body(bool from_base) {
     frame_ = recorder_.sub_graph(from_base);
     frame_.is_loop = true;
@@ -142,7 +144,7 @@ class Loops : LoopValues {
     } catch (const ExportError&) {
       run_.rewind(start);
       for (Changed& changed : changed_) changed.container->accumulates = false;
-      // A loop that looks at what it appends to carries it.
+      // If a loop reads a list that it appends to, the list must be carried.
       if (!std::ranges::any_of(changed_, [](const Changed& c) { return c.mode == Mode::stacked; }))
         throw;
       for (Changed& changed : changed_) {
@@ -159,7 +161,7 @@ class Loops : LoopValues {
     }
   }
 
-  // Whether a step ends with the very object that the loop began with.
+  // Returns true if an iteration ends with the same object that the loop began with.
   bool is_same(size_t i) const {
     const Carried& carried = carried_[i];
     if (const ContainerPtr object = carried.initial.object())
@@ -173,7 +175,7 @@ class Loops : LoopValues {
     return container->accumulates || std::ranges::any_of(container->items(), accumulates);
   }
 
-  // The leaf's type, with new symbols for the sizes that change.
+  // Returns the leaf's type with fresh symbols for the sizes that change.
   Type renamed(const Leaf& leaf) {
     Type type = leaf.type;
     size_t at = 0;
@@ -200,13 +202,13 @@ class Loops : LoopValues {
     return state;
   }
 
-  // A loop may make no step, and its first step is given what was there before.
+  // The carried value may alias the initial one, in the first iteration and after zero iterations.
   void may_be(const Leaf& leaf, const Item& state) {
     if (leaf.initial.object() && state.object())
       run_.aliases_.push_back({leaf.initial.object(), state.object()});
   }
 
-  // Notes that what the loop carries may be a list or dict that was there before.
+  // Records that a carried list or dict may alias one from before the loop.
   void may_be(const Item& before, const Item& state) {
     const auto* one = before.get<ContainerPtr>();
     const auto* other = state.get<ContainerPtr>();
@@ -269,7 +271,7 @@ class Loops : LoopValues {
         recorder_.hold({}, scanned);
       }
     }
-    // Before there are results: sizes must not be asked of them.
+    // Compute the operands before adding results, so that no size is read from a result.
     Argument::List initial, captured;
     for (const Leaf* leaf : states) initial.push_back(operand(run_, leaf->initial, leaf->type));
     for (const auto& [outer, inner] : frame_.captures) captured.emplace_back(outer);
@@ -301,7 +303,7 @@ class Loops : LoopValues {
     return carried;
   }
 
-  // What the leaves are at the end of a step.
+  // Returns the leaves at the end of an iteration.
   Items leaves_after() const {
     Items after(leaves_.size());
     for (size_t i = 0; i < carried_.size(); ++i) {
@@ -327,7 +329,7 @@ class Loops : LoopValues {
     return at == changes_.end() ? changed.before : at->contents;
   }
 
-  // A column each: an element, or as many as a step appends.
+  // Returns a tensor per column: the appended element, or a stack if an iteration appends several.
   std::vector<aten::Value*> appended_in_a_step(const Changed& changed) {
     const Container::Contents contents = contents_after(changed);
     if (changed.appended == 1) return row(run_, *changed.format, contents.items[0]);
@@ -345,12 +347,12 @@ class Loops : LoopValues {
     return state;
   }
 
-  // As many as there were steps: all of them, when nothing ends the loop before.
+  // Adds a scan output. Its length is the trip count if no condition can end the loop early.
   aten::Value* stack_result(aten::Node* call, const aten::Value* element) {
     Type type = element->type;
     const auto* steps = steps_.get<Dim>();
     const bool all = steps && condition_.boolean() && results_[0].boolean();
-    // A loop of a negative number of steps takes none.
+    // A negative trip count means zero iterations.
     type.shape->insert(type.shape->begin(), all ? Dim::max(*steps, 0) : Dim::fresh());
     return recorder_.add_result(call, "stacked", std::move(type));
   }
@@ -387,7 +389,7 @@ class Loops : LoopValues {
   const Item steps_;
   const Item condition_;
   const Items initial_;
-  Items ends_;  // of the last step that was read
+  Items ends_;  // of the last iteration that was read
   const Interpreter::Moment start_ = run_.now();
 };
 

@@ -1,4 +1,4 @@
-// Numbers that are not known: sizes as expressions, and what the model computes.
+// Symbolic numbers: sizes as expressions, and numbers that the model computes.
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -19,7 +19,7 @@ bool is_number(const Item& item) {
   return known && (known->isBool() || known->isDouble());
 }
 
-// Whether these are `count` numbers, not all of them known.
+// Returns true if the first `count` inputs are numbers and at least one is not a constant.
 bool are_open_numbers(const Call& call, size_t count) {
   if (call.size() < count) return false;
   bool open = false;
@@ -36,7 +36,7 @@ Items record(const Call& call, std::string_view op, size_t count) {
   return one(call.run.record_number(std::string(op), std::move(arguments)));
 }
 
-// An int divided by a known one, as a float: exact enough to round as Python does.
+// A float kept as an int divided by a constant, exact enough to round as Python does.
 using Quotient = Interpreter::Quotient;
 
 std::optional<Quotient> quotient(const Call& call, const Item& item) {
@@ -44,7 +44,7 @@ std::optional<Quotient> quotient(const Call& call, const Item& item) {
   return call.run.quotient(item);
 }
 
-// A known factor as a fraction of powers of two, where it is one.
+// Returns a constant factor as a fraction whose denominator is a power of two, if possible.
 std::optional<Quotient> fraction(const Item& item) {
   if (const auto number = item.integer()) return Quotient{*number, 1};
   const auto number = item.floating();
@@ -194,7 +194,7 @@ std::optional<Items> absolute(const Call& call) {
   return record(call, "python::abs", 1);
 }
 
-// --- Truth
+// --- Booleans
 
 std::optional<Items> to_bool(const Call& call) {
   if (!are_open_numbers(call, 1)) return std::nullopt;
@@ -211,7 +211,7 @@ std::optional<Items> negation(const Call& call) {
   return record(call, "python::sym_not", 1);
 }
 
-// `a and b`, `a or b` of which one may be known.
+// `a and b`, `a or b`, `a ^ b`; one of them may be a constant.
 std::optional<Items> logical(const Call& call) {
   if (call.size() != 2 || !are_open_numbers(call, 2)) return std::nullopt;
   const std::string_view name = call.node.kind().toQualString();
@@ -225,7 +225,7 @@ std::optional<Items> logical(const Call& call) {
   return record(call, is_and ? "python::and_" : "python::or_", 2);
 }
 
-// Loops over ranges.
+// Returns the trip count of `for i in range(low, high, step)`.
 std::optional<Items> range_length(const Call& call) {
   if (!are_open_numbers(call, 3)) return std::nullopt;
   const auto* low = call.input(0).get<Dim>();

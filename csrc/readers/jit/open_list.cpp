@@ -36,7 +36,7 @@ aten::Value* join(Interpreter& run, aten::Value* a, aten::Value* b) {
   return call(run, "aten::cat", {Argument::List{a, b}, int64_t{0}});
 }
 
-// A leaf of an element as a tensor.
+// Converts a leaf of an element to a tensor.
 aten::Value* tensor(Interpreter& run, const Item& leaf, const Type& type) {
   if (leaf.tensor()) return leaf.tensor();
   Argument value = leaf.is_uninitialized() ? filler(run, type) : run.argument(leaf);
@@ -48,7 +48,7 @@ aten::Value* flat(Interpreter& run, aten::Value* values) {
   return call(run, "aten::reshape", {values, Argument::List{int64_t{-1}}});
 }
 
-// The sizes of one element: i64[1, rank].
+// Returns the sizes of one element: i64[1, rank].
 aten::Value* size_row(Interpreter& run, const Shape& shape) {
   Argument::List row;
   for (const Dim& dim : shape)
@@ -57,7 +57,7 @@ aten::Value* size_row(Interpreter& run, const Shape& shape) {
   return call(run, "aten::unsqueeze", {sizes, int64_t{0}});
 }
 
-// Lets a column hold such things too.
+// Widens the column to hold elements of this type.
 void add_type(Interpreter& run, Column& column, const Type& type) {
   std::vector<bool> renamed;
   column.type = joined(run.recorder(), column.type, type, &renamed);
@@ -82,7 +82,7 @@ Column to_ragged(Interpreter& run, const Column& column) {
   return result;
 }
 
-// Leaves of elements, in a column.
+// Builds a column from one leaf of each element.
 Column column_of(Interpreter& run, const Items& leaves, Column format) {
   for (const Item& leaf : leaves) {
     if (leaf.tensor()) add_type(run, format, leaf.tensor()->type);
@@ -122,7 +122,7 @@ Column joined_column(Interpreter& run, Column a, Column b) {
   return a;
 }
 
-// How many numbers each element has.
+// Returns the number of values in each element: i64[length].
 aten::Value* counts(Interpreter& run, const Column& column) {
   return call(run, "aten::prod.dim_int", {column.sizes, int64_t{1}});
 }
@@ -135,7 +135,7 @@ Item number_at(Interpreter& run, aten::Value* tensor, const Argument& index) {
   return number(run, call(run, "aten::select.int", {tensor, int64_t{0}, index}));
 }
 
-// The sizes of an element, of which some are known.
+// Returns the sizes of an element; reads only those that are not already known.
 Argument::List sizes_at(Interpreter& run, const Column& column, const Argument& index) {
   aten::Value* row = call(run, "aten::select.int", {column.sizes, int64_t{0}, index});
   Argument::List sizes;
@@ -176,7 +176,7 @@ Items elements_of(const Container::Contents& list, const OpenList& format) {
   return leaves;
 }
 
-// The leaves at one place of all elements.
+// Returns one leaf of each element; `step` is the number of leaves per element.
 Items every(const Items& leaves, size_t first, size_t step) {
   Items result;
   for (size_t i = first; i < leaves.size(); i += step) result.push_back(leaves[i]);
@@ -380,7 +380,7 @@ Container::Contents spliced(Interpreter& run, const OpenList& list, const Item& 
                             int64_t count, Items items) {
   const auto* given = begin.get<Dim>();
   if (!given) run.unsupported("a change of a list at an index that is " + describe(begin));
-  // A slice takes a known negative index as the program does.
+  // aten::slice handles a constant negative index itself.
   Dim at = *given;
   if (!at.is_constant() && !at.known_non_negative()) at = Dim::mod(at, length(list));
   const bool to_end = at.constant() && *at.constant() < 0 && *at.constant() + count >= 0;

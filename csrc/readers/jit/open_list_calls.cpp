@@ -1,4 +1,4 @@
-// Operators of lists whose length the model computes.
+// Operators on lists of data-dependent length.
 #include <algorithm>
 
 #include "aten/default_dtype.h"
@@ -11,7 +11,7 @@ namespace {
 using aten::Argument;
 using Kind = aten::Type::Kind;
 
-// The open list that the first input is.
+// Returns the first input if it is an open list, else nullptr.
 const OpenList* open_list(const Call& call) {
   if (call.size() == 0 || !call.input(0).container()) return nullptr;
   const ContainerPtr list = readable_list(call, 0);
@@ -52,8 +52,8 @@ std::optional<Items> unbind(const Call& call) {
   return one(result);
 }
 
-// The pieces of a tensor of which the size of an axis is not known; `piece` gives their size of it,
-// and their number if there are no elements.
+// Splits a tensor along an axis into a data-dependent number of pieces. `piece` returns the size of
+// a piece and the number of pieces of an empty axis.
 template <class Piece>
 std::optional<Items> pieces(const Call& call, Piece piece) {
   aten::Value* self = call.input(0).tensor();
@@ -67,7 +67,7 @@ std::optional<Items> pieces(const Call& call, Piece piece) {
   const auto [size, of_nothing] = piece(whole, *number);
   if (Dim::ceil_div(whole, size).is_constant()) return std::nullopt;
   const Dim some = Dim::max(1, size);
-  // With no elements there are pieces too, without elements.
+  // An empty axis yields empty pieces.
   const Dim filled = Dim::ceil_div(whole, some);
   const Dim count =
       of_nothing.equals(1) ? Dim::max(1, filled) : filled + (1 - Dim::min(1, whole)) * of_nothing;
@@ -90,7 +90,7 @@ std::optional<Items> chunk(const Call& call) {
   });
 }
 
-// torch.tensor of numbers.
+// torch.tensor(list of numbers)
 std::optional<Items> tensor(const Call& call) {
   const OpenList* list = open_list(call);
   if (!list) return std::nullopt;
@@ -107,7 +107,7 @@ std::optional<Items> tensor(const Call& call) {
   return one(call.run.record_one("aten::to.dtype", {numbers.values, dtype}));
 }
 
-// A number from all numbers of a list.
+// Reduces a list of numbers to one number.
 std::optional<Items> reduce(const Call& call, const char* op) {
   const OpenList* list = open_list(call);
   if (!list || call.size() != 1) return std::nullopt;
@@ -133,7 +133,7 @@ std::optional<Items> contains(const Call& call) {
       call.run.record_number("aten::item", {call.run.record_one("aten::any", {same}).tensor()}));
 }
 
-// The column of an open list of numbers.
+// Returns the column of an open list of numbers, else nullptr.
 const OpenList::Column* numbers(const Call& call) {
   const OpenList* list = open_list(call);
   if (!list) return nullptr;

@@ -17,7 +17,7 @@ const Dim& whole_size(const Column& column) {
   return column.values->type.shape.value()[static_cast<size_t>(column.pieces->axis)];
 }
 
-// How long each is: i64[count].
+// Returns the length of each piece: i64[count].
 aten::Value* lengths(Interpreter& run, const Column& column) {
   Recorder& recorder = run.recorder();
   aten::Value* index = call(run, "aten::arange", {recorder.size(column.pieces->count), DType::i64});
@@ -28,7 +28,7 @@ aten::Value* lengths(Interpreter& run, const Column& column) {
   return call(run, "aten::clamp_max", {left, size});
 }
 
-// The elements of one piece after those of another.
+// Returns the elements of all pieces, piece by piece, as a 1-D tensor.
 aten::Value* in_order(Interpreter& run, const Column& column) {
   const Pieces& pieces = *column.pieces;
   const Argument::List flat{int64_t{-1}};
@@ -58,7 +58,7 @@ aten::Value* in_order(Interpreter& run, const Column& column) {
               {first, call(run, "aten::reshape", {inside, std::move(mask)})});
 }
 
-// The element that an index means, from 0 on.
+// Converts an index to a position counted from the start.
 Dim position(Interpreter& run, const Item& index, const Dim& count) {
   const auto* at = index.get<Dim>();
   if (!at) run.unsupported("an index that is " + describe(index));
@@ -123,7 +123,7 @@ aten::Value* stacked_pieces(Interpreter& run, const Column& column) {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const bool here = static_cast<int64_t>(axis) == pieces.axis;
     if (here) sizes.push_back(recorder.size(pieces.count));
-    // A piece alone may be shorter.
+    // A single piece may be shorter than `size`.
     sizes.push_back(recorder.size(here ? Dim::min(pieces.size, shape[axis]) : shape[axis]));
   }
   aten::Value* parts = call(run, "aten::reshape", {column.values, std::move(sizes)});

@@ -1,4 +1,4 @@
-// Constants, attributes, calls, tuples: what a program is made of beside its operators.
+// The non-tensor nodes of a program: constants, attributes, calls, control flow, casts.
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ std::optional<Items> constant(const Call& call) {
   if (output->type()->kind() == c10::TypeKind::FunctionType) return one(Item::none());
   std::optional<c10::IValue> value = torch::jit::toIValue(output);
   if (!value) call.run.unsupported("a constant of type " + output->type()->str());
-  // A number of the user's, which a trace has as a tensor: it does not promote as tensors do.
+  // A trace stores a Python number as a wrapped tensor, which does not promote as other tensors do.
   if (value->isTensor() && value->toTensor().unsafeGetTensorImpl()->is_wrapped_number())
     value = value->toTensor().item();
   return one(call.run.item(*value, "constant"));
@@ -30,7 +30,7 @@ const ContainerPtr& object_of(const Call& call, size_t i) {
   return *object;
 }
 
-// An attribute is read from the object when it is asked for first.
+// Returns an attribute; loads it from the object on its first read.
 const Item& attribute(const Call& call, const ContainerPtr& object, const std::string& name) {
   const auto type = object->type->cast<c10::ClassType>();
   const std::optional<size_t> slot = type ? type->findAttributeSlot(name) : std::nullopt;
@@ -91,7 +91,7 @@ std::optional<Items> call_function(const Call& call) {
                       &call.node);
 }
 
-// A branch of execution of its own runs where it starts.
+// Runs a forked graph immediately.
 std::optional<Items> fork(const Call& call) {
   const std::shared_ptr<torch::jit::Graph> graph = call.node.g(Symbol::attr("Subgraph"));
   Items results = call.run.run(*graph->block(), call.inputs);
@@ -105,7 +105,7 @@ std::optional<Items> nothing(const Call& call) {
 }
 std::optional<Items> uninitialized(const Call&) { return one(Item()); }
 
-// Contexts: those of gradients say nothing about the model.
+// Enters a context manager. Gradient modes do not affect the model.
 std::optional<Items> enter(const Call& call) {
   const Container* object = call.input(0).container();
   const std::string type = object && object->type ? object->type->str() : "";
@@ -120,7 +120,7 @@ std::optional<Items> enter(const Call& call) {
   return one(call.input(0));
 }
 
-// Modes of the process that exports say nothing about the model, which has no gradients.
+// The exporting process's gradient and autocast modes do not affect the model.
 std::optional<Items> off(const Call&) { return one(c10::IValue(false)); }
 
 std::optional<Items> raise(const Call& call) {
@@ -149,7 +149,7 @@ std::optional<Items> python_call(const Call& call) {
   call.run.unsupported("a call of a Python function that TorchScript does not hold");
 }
 
-// `is`: of None above all.
+// `is` and `is not`, mostly with None.
 std::optional<Items> is_same(const Call& call, bool wanted) {
   const Item& a = call.input(0);
   const Item& b = call.input(1);
@@ -172,13 +172,13 @@ std::optional<Items> is_same(const Call& call, bool wanted) {
 std::optional<Items> is_(const Call& call) { return is_same(call, true); }
 std::optional<Items> is_not(const Call& call) { return is_same(call, false); }
 
-// A text with what is not known in it: nothing may ask for it.
+// A string with non-constant parts is never set, so that any use of it is an error.
 std::optional<Items> format(const Call& call) {
   if (std::ranges::all_of(call.inputs, is_known)) return std::nullopt;
   return one(Item());
 }
 
-// A cast to what the program has seen a value to be.
+// A type refinement, for example after `if x is not None`.
 std::optional<Items> cast(const Call& call) {
   const bool to_none = call.node.output()->type()->kind() == c10::TypeKind::NoneType;
   const bool is_open = call.node.output()->type()->kind() == c10::TypeKind::OptionalType;

@@ -14,7 +14,7 @@ namespace {
 using aten::Argument;
 using aten::Type;
 
-// A spec under the name that it has in the graph.
+// An input spec and its name in the graph.
 struct Given {
   const InputSpec& spec;
   std::string name;
@@ -25,7 +25,7 @@ struct Given {
        " does not fit its type, which is ", type.annotation_str());
 }
 
-// A value that the program is read for; integers are floats where those are wanted.
+// Converts a constant input. An int becomes a float if the parameter is a float.
 Item literal(const Given& given, const c10::Type& type) {
   c10::IValue value = std::visit(
       [](const auto& constant) -> c10::IValue {
@@ -77,7 +77,7 @@ Item container(Interpreter& run, const Given& given, const c10::TypePtr& type) {
   return result;
 }
 
-// An ONNX tensor has no strides: it is contiguous.
+// ONNX tensors have no strides, so the input is contiguous.
 Item tensor_input(Recorder& recorder, const Given& given) {
   if (given.spec.dtype == DType::undefined)
     fail(ErrorKind::invalid_argument, "the input ", given.name, " has no dtype");
@@ -92,7 +92,7 @@ Type::Kind number_kind(DType dtype) {
   return is_floating(dtype) ? Type::Kind::sym_float : Type::Kind::sym_int;
 }
 
-// The kind of number that a parameter of this type takes; nullopt where it takes tensors.
+// Returns the kind of number that a parameter of this type takes; nullopt if it takes no number.
 std::optional<Type::Kind> number_kind(const c10::Type& type, DType given) {
   switch (type.kind()) {
     case c10::TypeKind::IntType:
@@ -121,7 +121,7 @@ Item number_input(Recorder& recorder, const Given& given, Type::Kind kind, const
   return Item::Number{recorder.add_input(given.name, number)};
 }
 
-// The input as `type` wants it.
+// Converts an input spec to an Item of this type.
 Item input(Interpreter& run, const Given& given, const c10::TypePtr& type) {
   const InputSpec& spec = given.spec;
   const bool is_none = spec.constant && spec.constant->index() == 0;
@@ -136,7 +136,7 @@ Item input(Interpreter& run, const Given& given, const c10::TypePtr& type) {
   return tensor_input(run.recorder(), given);
 }
 
-// What the method gives, flattened as pytrees are.
+// Flattens a result in pytree order.
 void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs) {
   if (item.maybe())
     fail(ErrorKind::unsupported, "a result that is ", describe(item),
@@ -166,7 +166,7 @@ void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs)
   for (const Item& element : container->items()) flatten(run, element, outputs);
 }
 
-// What the function is given, behind `self` where it is a method.
+// Returns the arguments of a function without the first `first` ones, such as `self`.
 Items arguments(Interpreter& run, const torch::jit::Function& function, const ReadOptions& options,
                 size_t first) {
   const std::vector<c10::Argument>& wanted = function.getSchema().arguments();
@@ -190,7 +190,7 @@ Items arguments(Interpreter& run, const torch::jit::Function& function, const Re
   return result;
 }
 
-// Buffers that are other tensors at the end, or have another shape.
+// Records a mutation for each buffer that the program replaced or reshaped.
 void record_buffers(aten::Graph& graph, const Container& object) {
   for (size_t slot = 0; slot < object.items().size(); ++slot) {
     const Item& item = object.items()[slot];
@@ -207,7 +207,7 @@ void record_buffers(aten::Graph& graph, const Container& object) {
   }
 }
 
-// `module` is what it is a method of, if of a module.
+// `module` is the owner of a method, else nullptr.
 std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
                                   const torch::jit::Module* module, const ReadOptions& options,
                                   TypeInference& types) {

@@ -82,7 +82,8 @@ void Recorder::lift(Argument& argument) {
   }
 }
 
-// A tensor that gets another shape has its sizes asked before: its names mean the new one then.
+// Records size calls for a tensor before it is reshaped, because later they would see the new
+// shape.
 void Recorder::will_reshape(const aten::Schema& schema, const std::vector<Argument>& arguments) {
   const bool in_place = aten::changes_geometry(schema);
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -249,7 +250,7 @@ Value* Recorder::lift(Value* value, Frame& frame) {
   return inner;
 }
 
-// Whether what a view was made of still has the shape that it had then.
+// Returns true if no argument of the view's call was reshaped since.
 bool Recorder::can_replay(const Value& value, const Frame& frame) const {
   bool same = true;
   for (const Argument& argument : value.producer->arguments) {
@@ -259,7 +260,7 @@ bool Recorder::can_replay(const Value& value, const Frame& frame) const {
   return same;
 }
 
-// The call that made a view, once more. What a write returns is what was written to.
+// Repeats the call that made a view. The result of a mutable call is its first argument.
 Value* Recorder::replay(Value* value, Frame& frame) {
   const aten::Node& made = *value->producer;
   if (made.schema->is_mutable()) {
@@ -327,7 +328,7 @@ Value* Recorder::size_call(Frame& frame, std::string op, std::vector<Argument> a
   return value;
 }
 
-// In this graph or one around it.
+// Returns the value of a size in this frame or an outer one, or nullptr.
 Value* Recorder::find_size(const Dim& dim, Frame& frame) {
   if (const auto at = frame.sizes.find(dim); at != frame.sizes.end()) return at->second;
   if (const auto at = frame.sources.find(dim); at != frame.sources.end()) {
@@ -345,7 +346,7 @@ Value* Recorder::size_value(const Dim& dim) {
   return dim.is_symbol() ? compute_symbol(dim) : compute(dim);
 }
 
-// From an expression that is linear in the symbol.
+// Computes a symbol from a known size that is linear in it.
 Value* Recorder::compute_symbol(const Dim& symbol) {
   for (const Frame* frame = frame_; frame; frame = frame->parent) {
     for (const auto& [dim, source] : frame->sources) {

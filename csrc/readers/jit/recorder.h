@@ -1,4 +1,4 @@
-// The graphs being written: the program's and, inside it, those of branches and loop bodies.
+// Records calls into the program's graph and into the nested graphs of branches and loop bodies.
 #pragma once
 
 #include <initializer_list>
@@ -16,24 +16,24 @@
 
 namespace onnx_native::readers::jit {
 
-// A graph, and what is known in it. A sub-graph sees nothing of the graphs around it: what its
-// calls take from there becomes an input of it.
+// A graph and the facts known in it. A sub-graph cannot refer to values of outer graphs: those that
+// its calls use become its inputs.
 struct Frame {
   std::shared_ptr<aten::Graph> graph;
   Frame* parent = nullptr;
-  // Views are taken from their base anew, so that writes are seen by all of them.
+  // Recomputes captured views from their base, so that all of them see writes.
   bool views_from_base = false;
 
-  std::vector<std::pair<aten::Value*, aten::Value*>> captures = {};  // parent's value, input
-  std::unordered_map<const aten::Value*, aten::Value*> inside = {};  // any outer value -> its own
+  std::vector<std::pair<aten::Value*, aten::Value*>> captures = {};  // outer value, input
+  std::unordered_map<const aten::Value*, aten::Value*> inside = {};  // outer value -> inner value
   std::unordered_map<Dim, aten::Value*> sizes = {};
-  std::unordered_map<Dim, std::pair<aten::Value*, int64_t>> sources = {};  // axes that have a size
-  bool writes = false;  // some call writes to a tensor
+  std::unordered_map<Dim, std::pair<aten::Value*, int64_t>> sources = {};  // size -> tensor, axis
+  bool writes = false;  // a call in it writes to a tensor
   bool captures_view = false;
-  std::unordered_set<const aten::Value*> reshaped = {};            // they have another shape by now
-  bool is_loop = false;                                            // the body of one
+  std::unordered_set<const aten::Value*> reshaped = {};            // tensors reshaped in place
+  bool is_loop = false;                                            // a loop body
   std::vector<std::pair<aten::Value*, aten::Value*>> states = {};  // of a loop: initial, input
-  std::vector<aten::Value*> held = {};  // tensors whose copies are in lists
+  std::vector<aten::Value*> held = {};  // tensors that lists hold copies of
 };
 
 class Recorder {
@@ -48,33 +48,34 @@ class Recorder {
 
   aten::Value* add_input(std::string_view name, aten::Type type);
   aten::Value* add_constant(std::string_view name, TensorData data, bool is_parameter);
-  // Appends a call; gives its results, whose types are inferred.
+  // Appends a call and returns its results; infers their types.
   std::vector<aten::Value*> call(std::string op, std::vector<aten::Argument> arguments,
                                  const Location& location);
-  // Appends a call whose result's type is known.
+  // Appends a call with a result of a known type.
   aten::Value* call(std::string op, std::vector<aten::Argument> arguments, aten::Type type,
                     const Location& location);
-  // Appends a call that computes a number. Where the graphs have it already, it is given as an
-  // expression, and there is no call.
+  // Appends a call that computes a number. If the result is an expression that the current graphs
+  // already have, appends no call and returns the expression.
   std::pair<aten::Value*, std::optional<Dim>> number(std::string op,
                                                      std::vector<aten::Argument> arguments,
                                                      const Location& location);
-  // Records that `copies` hold copies of tensors which are the same objects to the program, so that
-  // functionalize refuses writes that would be lost. `repeated`: they may hold one more than once.
+  // Records that `copies` hold copies of tensors that are the same objects in the program, so that
+  // functionalize can reject writes that would be lost. `repeated`: a tensor may be held more than
+  // once.
   void hold(const std::vector<aten::Value*>& copies, const std::vector<aten::Value*>& originals,
             bool repeated = false);
-  // A size as an argument: a number, or a value of this graph. Throws ExportError(internal) where
-  // no tensor has it.
+  // Returns a size as an argument: a constant, or a value of the current graph. Throws
+  // ExportError(internal) if no tensor has this size.
   aten::Argument size(const Dim& dim);
-  // Whether this graph or those around it have all symbols of an expression.
+  // Returns true if the current graph or an outer one has all symbols of the expression.
   bool knows(const Dim& dim) const;
-  // Whether a value is of the current graph or one around it.
+  // Returns true if the value belongs to the current graph or an outer one.
   bool is_outside(const aten::Value* value) const;
-  // The value in the current graph.
+  // Returns the value in the current graph; captures it from an outer graph if needed.
   aten::Value* lift(aten::Value* value) { return lift(value, *frame_); }
   void lift(aten::Argument& argument);
 
-  // For as long as it lives, calls are recorded in a sub-graph.
+  // Records calls in a sub-graph during its lifetime.
   class Inside {
    public:
     Inside(Recorder& recorder, Frame& frame) : recorder_(recorder), outer_(recorder.frame_) {
@@ -88,16 +89,16 @@ class Recorder {
     Recorder& recorder_;
     Frame* outer_;
   };
-  // A sub-graph of the current graph.
+  // Creates a sub-graph of the current graph.
   Frame sub_graph(bool views_from_base);
-  // A call with sub-graphs, at the end of the graph; `finish` it with its operands and results.
+  // Appends a call with sub-graphs; finish() sets its operands.
   aten::Node* add_control_flow(std::string op, const Location& location);
   aten::Value* add_result(aten::Node* node, std::string_view name, aten::Type type);
-  // Moves it behind all calls that its operands need, or drops it where it does nothing.
+  // Moves the call behind the calls that compute its operands, or removes it if it has no effect.
   void finish(aten::Node* node, std::vector<aten::Argument> arguments,
               std::initializer_list<const Frame*> bodies);
 
-  // What `restore` takes the current graph back to.
+  // A snapshot of the current graph for restore().
   struct Mark {
     size_t nodes;
     Frame frame;
@@ -107,7 +108,7 @@ class Recorder {
   void restore(Mark mark);
 
  private:
-  // Records in the current graph which tensors copies made in a body are of.
+  // Calls hold() in the current graph for the outer tensors that a body's lists hold copies of.
   void hold_outside(const aten::Node& call, const Frame& body);
   void will_reshape(const aten::Schema& schema, const std::vector<aten::Argument>& arguments);
   aten::Value* lift(aten::Value* value, Frame& frame);
@@ -128,8 +129,8 @@ class Recorder {
   TypeInference& types_;
   aten::KnownLayouts layouts_;
   std::unordered_map<const aten::Value*, const Frame*> owners_;
-  std::vector<std::shared_ptr<aten::Graph>> graphs_;       // their values' addresses are keys
-  std::unordered_map<std::string, const Frame*> symbols_;  // where they came up first
+  std::vector<std::shared_ptr<aten::Graph>> graphs_;       // kept alive: addresses are keys
+  std::unordered_map<std::string, const Frame*> symbols_;  // symbol -> the frame that first had it
 };
 
 // "aten::add_.Tensor" -> "add_".

@@ -35,7 +35,7 @@ Item truth(const Call& call, const char* op, const Item& a, const Item& b) {
   return number(call, op, a, b);
 }
 
-// A condition on sizes, as a bool.
+// Converts a condition on sizes to a bool Item.
 Item decided(const Call& call, const Condition& condition) {
   if (condition.truth != Condition::Truth::depends)
     return c10::IValue(condition.truth == Condition::Truth::holds);
@@ -82,7 +82,7 @@ std::optional<Items> is_contiguous(const Call& call) {
   return one(result);
 }
 
-// Clauses that hold for sizes of 1 only.
+// Returns true if the clause can only hold if some size is 1.
 bool needs_size_one(const Condition::Clause& clause) {
   return std::ranges::all_of(clause, [](const Condition::Case& equalities) {
     return std::ranges::any_of(equalities, [](const Condition::Equality& equality) {
@@ -91,7 +91,7 @@ bool needs_size_one(const Condition::Clause& clause) {
   });
 }
 
-// Strides are products of sizes, of which those of 0 count as 1.
+// Replaces sizes that may be 0 by max(size, 1), because PyTorch does so when it computes strides.
 Dim of_positive_sizes(const Dim& stride) {
   return stride.substitute([&](std::string_view name) -> std::optional<Dim> {
     std::optional<Dim> result;
@@ -103,8 +103,8 @@ Dim of_positive_sizes(const Dim& stride) {
   });
 }
 
-// The same of an offset, a sum of products of strides and indices: an index that depends on a size
-// is a minimum or a maximum, and stays.
+// The same for a storage offset, a sum of products of strides and indices. A factor that is not a
+// plain symbol is an index (a min or max) and does not change.
 Dim of_positive_strides(const Dim& offset) {
   Dim result = 0;
   for (const Dim::Term& term : offset.terms()) {
@@ -166,7 +166,7 @@ std::optional<Items> storage_offset(const Call& call) {
 }  // namespace
 
 void Interpreter::check_viewable(const Item& base, const Item& view) {
-  if (recorder_.frame().parent) return;  // it may never be made
+  if (recorder_.frame().parent) return;  // the branch may never run
   const aten::Type& from = base.tensor()->type;
   const aten::Type& to = view.tensor()->type;
   const aten::KnownLayout* known = recorder_.layouts().find(base.tensor());

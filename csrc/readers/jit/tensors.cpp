@@ -1,4 +1,4 @@
-// What programs ask of tensors, and tensors made of numbers.
+// Queries of tensors, and conversions between numbers and tensors.
 #include <algorithm>
 
 #include "aten/default_dtype.h"
@@ -99,7 +99,7 @@ std::optional<Items> element_size(const Call& call) {
 
 // --- Numbers from tensors
 
-// Of floats and bools; what is known of integers is found by their sizes' rules.
+// Returns the element of a constant float or bool tensor. Integers are folded as symbolic sizes.
 std::optional<double> known_element(const Call& call, const aten::Value* tensor) {
   return call.run.recorder().types().element(*tensor);
 }
@@ -218,7 +218,7 @@ std::optional<Items> number_to_tensor(const Call& call) {
   return one(Item::Tensor{tensor_of(call, number, number_dtype(number)).as_value()});
 }
 
-// x.to(...) as TorchScript has it beside ATen's: of any device, to one dtype, or neither.
+// TorchScript's own overloads of x.to(...), "prim_*". The device is ignored; the dtype is optional.
 std::optional<Items> convert(const Call& call) {
   const c10::FunctionSchema* schema = call.node.maybeSchema();
   if (!schema || !call.input(0).tensor()) return std::nullopt;
@@ -237,7 +237,7 @@ std::optional<Items> convert(const Call& call) {
   return one(std::move(result));
 }
 
-// x.cpu(), x.cuda(): a model is on one device.
+// x.cpu(), x.cuda(): a model has one device.
 std::optional<Items> itself(const Call& call) { return one(call.input(0)); }
 
 }  // namespace

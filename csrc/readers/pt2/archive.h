@@ -1,4 +1,4 @@
-// A `.pt2` file: a zip archive without compression, mapped into memory, not read.
+// A `.pt2` file: an uncompressed zip archive, mapped into memory.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace onnx_native::readers::pt2 {
 
-// Throws ExportError(io) when the file cannot be opened, and ExportError(invalid_program) when it
-// is no such archive or ends too early.
+// Throws ExportError(io) if the file cannot be opened, and ExportError(invalid_program) if it is
+// not a zip archive or is truncated.
 class Archive {
  public:
   explicit Archive(const std::string& path);
@@ -20,7 +20,7 @@ class Archive {
   const std::string& path() const { return path_; }
   const Zip& records() const { return records_; }
   bool has(const std::string& record) const { return records_.has(record); }
-  // The record's bytes, in the mapped file; they live as long as `owner()`.
+  // Returns the record's bytes in the mapped file. They are valid as long as `owner()`.
   std::span<const std::byte> bytes(const std::string& record) const {
     return records_.bytes(record);
   }

@@ -18,7 +18,7 @@ namespace {
 using aten::Argument;
 using List = aten::Argument::List;
 
-// Graphs and options inside each other.
+// The limit on nested graphs and arguments.
 constexpr int kDeepest = 50;
 
 struct Deeper {
@@ -32,7 +32,7 @@ struct Deeper {
 
 constexpr int64_t kStrided = 7;
 
-// A number of the program; one beyond 64 bits, such as a size's bound in an assertion, as a float.
+// Reads an integer. One beyond 64 bits, such as a bound in an assertion, becomes a float.
 Argument whole_number(const Json& value, const char* what) {
   const bool is_beyond = value.is_number() && !is_integer(value);
   if (is_beyond && std::abs(value.get<double>()) >= 0x1p63) return value.get<double>();
@@ -53,7 +53,7 @@ std::string key_of(std::string_view target) {
   return key;
 }
 
-// The operator computes nothing.
+// Returns true for operators that the graph omits: assertions and dropped higher-order operators.
 bool is_dropped(const std::string& op) {
   if (const aten::HigherOrder* call = aten::find_higher_order(op))
     return call->use == aten::HigherOrder::Use::dropped;
@@ -89,7 +89,7 @@ List list_of(const Json& values, const Make& make) {
   return result;
 }
 
-// An argument as the schema's type wants it.
+// Converts an argument to the schema's type.
 Argument conformed(Argument argument, const aten::SchemaType& type) {
   if (type.list) {
     auto* items = std::get_if<List>(&argument.value);
@@ -111,7 +111,7 @@ Argument conformed(Argument argument, const aten::SchemaType& type) {
   return argument;
 }
 
-// "L__self___layer,layer,torch.nn.Linear;..."
+// Reads an nn_module_stack: "L__self___layer,layer,torch.nn.Linear;..."
 void read_modules(std::string_view stack, Location& location) {
   while (!stack.empty()) {
     const size_t end = std::min(stack.find(';'), stack.size());
@@ -143,7 +143,7 @@ Location read_location(const Json& node, const std::string& name, const Location
   return region ? aten::within(*region, std::move(location)) : location;
 }
 
-// Calls visit(kind, value) for the results of a call: a list of tensors is as many results.
+// Calls visit(kind, value) for each result of a call; a list of tensors counts as several results.
 template <class Visit>
 void for_each_result(std::span<const Json> outputs, const Visit& visit) {
   for (const Json& output : outputs) {
@@ -161,7 +161,7 @@ void for_each_result(std::span<const Json> outputs, const Visit& visit) {
   }
 }
 
-// The results of a body one by one, as its caller takes them.
+// Flattens the results of a body.
 void flatten(const Argument& argument, std::vector<Argument>& results) {
   if (const auto* items = argument.get<List>()) {
     for (const Argument& item : *items) flatten(item, results);
@@ -170,7 +170,7 @@ void flatten(const Argument& argument, std::vector<Argument>& results) {
   }
 }
 
-// The name in {"as_tensor": {"name": "x"}} or {"as_sym_int": {"as_name": "x"}}.
+// Returns the name in {"as_tensor": {"name": "x"}} or {"as_sym_int": {"as_name": "x"}}.
 const std::string& name_of(std::string_view kind, const Json& value) {
   return string(kind == "as_tensor" ? field(value, "name") : choice(value, "a value").value,
                 "a value's name");
@@ -372,7 +372,7 @@ void GraphReader::read_node(const Json& node) {
   if (higher_order && higher_order->use == aten::HigherOrder::Use::inlined)
     return inline_body(node, *higher_order);
   const Json::array_t& results = list(field(node, "outputs"), "outputs");
-  // A size that is a number in this program.
+  // A size that is a constant in this program.
   if (results.size() == 1) {
     const auto [kind, value] = choice(results[0], "a result");
     if (kind == "as_sym_int" && value.contains("as_name")) {
@@ -391,7 +391,7 @@ void GraphReader::read_node(const Json& node) {
   }
 }
 
-// An assertion of torch.export's own may pin a size of the program. It says which in its message.
+// Throws if an assertion of torch.export pins a dynamic size. Its message contains the guard.
 void GraphReader::check_assertion(const Json& node, const std::string& op) const {
   if (!op.starts_with("aten::_assert_scalar")) return;
   const Json::array_t& inputs = list(field(node, "inputs"), "inputs");
@@ -427,8 +427,8 @@ void GraphReader::call(const std::string& op, const std::string& name, std::span
   });
 }
 
-// with_effects(token, operator, *arguments) gives a token, then what the operator gives. The graph
-// keeps its nodes in order without tokens.
+// with_effects(token, operator, *arguments) returns a token and the operator's results. The graph
+// keeps nodes in order, so it needs no tokens.
 void GraphReader::ordered_call(const std::string& name, std::span<const Json> inputs,
                                std::span<const Json> outputs, const Location* location) {
   if (inputs.size() < 2 || outputs.empty()) damaged("an ordered effect without its operator");
@@ -471,12 +471,12 @@ void GraphReader::add_result(aten::Node* node, std::string_view kind, const Json
     return;
   }
   const std::string& given = name_of(kind, value);
-  // torch.export's name for a result that nobody reads.
+  // torch.export's name for an unused result.
   const bool unused = given == concat(name, "_unused_", position);
   define(given, graph_.add_output(node, unused ? unnamed : given, type_of(kind, value)));
 }
 
-// The body takes the call's place: its inputs are the call's operands.
+// Inlines the body; its inputs are the call's operands.
 void GraphReader::inline_body(const Json& node, const aten::HigherOrder& call) {
   const Json* body = nullptr;
   std::string body_name;

@@ -1,4 +1,4 @@
-// One serialized graph at a time: nodes, arguments and results.
+// Reads one serialized graph: nodes, arguments and results.
 #pragma once
 
 #include <memory>
@@ -14,19 +14,18 @@
 
 namespace onnx_native::readers::pt2 {
 
-// Types of a graph's values; expressions are parsed once each, for all graphs of a program.
+// Parses the types of values. Caches expressions for all graphs of a program.
 class Types {
  public:
   // `ranges`: the program's "range_constraints", nullptr if it has none.
   explicit Types(const Json* ranges) : ranges_(ranges) {}
 
-  // Whether what is read now is an input of the program, whose sizes are the symbols that are sizes
-  // of inputs.
+  // Set while reading a tensor input of the program: its symbols get the range of a captured size.
   void set_reads_input(bool reads_input) { reads_input_ = reads_input; }
   aten::Type tensor(const Json& meta);
-  // What a {"as_expr": ...} or {"as_int": ...} says.
+  // Parses {"as_expr": ...} or {"as_int": ...}.
   Dim dim(const Json& sym_int);
-  // What symbols stood for in the example.
+  // Returns the values of symbols in the example.
   const std::unordered_map<std::string, int64_t>& hints() const { return hints_; }
 
  private:
@@ -40,16 +39,16 @@ class Types {
   std::unordered_map<std::string, int64_t> hints_;
 };
 
-// Reads the nodes of a graph into an aten::Graph. What a name stands for is an Argument: a value, a
-// list of them, or a literal where a size is a known number.
+// Reads the nodes of a graph into an aten::Graph. A name maps to an Argument: a value, a list of
+// values, or a literal for a constant size.
 class GraphReader {
  public:
   GraphReader(Types& types, const Json& source, aten::Graph& graph, int depth = 0)
       : types_(types), source_(source), graph_(graph), depth_(depth) {}
 
-  // What a name of the archive stands for from now on.
+  // Binds a name of the archive to a value.
   void define(const std::string& name, aten::Argument value);
-  // The type that the archive records for a tensor or a number {"as_tensor": {"name": "x"}}.
+  // Returns the recorded type of a tensor or number such as {"as_tensor": {"name": "x"}}.
   aten::Type type_of(std::string_view kind, const Json& value);
   void read_nodes();
   aten::Argument argument(const Json& argument);
@@ -59,7 +58,7 @@ class GraphReader {
   void read_node(const Json& node);
   void check_assertion(const Json& node, const std::string& op) const;
   void inline_body(const Json& node, const aten::HigherOrder& call);
-  // Adds the call of an operator with the JSON of its arguments and results.
+  // Adds an operator call, given the JSON of its arguments and results.
   void call(const std::string& op, const std::string& name, std::span<const Json> inputs,
             std::span<const Json> outputs, const Location* location);
   void ordered_call(const std::string& name, std::span<const Json> inputs,
@@ -76,8 +75,8 @@ class GraphReader {
   const Json& source_;
   aten::Graph& graph_;
   int depth_;
-  bool autocast_ = false;             // inside a region whose casts the archive leaves out
-  const Location* region_ = nullptr;  // the call of a compiled region that its nodes are in
+  bool autocast_ = false;             // inside a region whose casts the archive omits
+  const Location* region_ = nullptr;  // the enclosing compiled-region call
   std::unordered_map<std::string, aten::Argument> environment_;
 };
 

@@ -1,4 +1,4 @@
-// Fields of an archive's JSON, with errors that name them.
+// Typed access to an archive's JSON. Errors name the missing or wrong field.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline const Json& field(const Json& object, const char* name) {
   if (at == object.end()) damaged(concat("no field ", name));
   return *at;
 }
-// nullptr when it is absent or null.
+// Returns nullptr if the field is absent or null.
 inline const Json* optional_field(const Json& object, const char* name) {
   if (!object.is_object()) return nullptr;
   const auto at = object.find(name);
@@ -53,7 +53,7 @@ inline bool boolean(const Json& value, const char* what) {
 // Infinities and NaN are strings.
 double number(const Json& value, const char* what);
 
-// The one field of a union, {"as_int": 3}.
+// The single field of a tagged union such as {"as_int": 3}.
 struct Choice {
   std::string_view kind;
   const Json& value;

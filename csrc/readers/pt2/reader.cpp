@@ -15,7 +15,7 @@ namespace {
 
 using aten::Argument;
 
-// The schema that this reader was written for: torch/_export/serde/schema.py.
+// The supported schema version; see torch/_export/serde/schema.py.
 constexpr int64_t kSchemaMajor = 8;
 
 constexpr const char* kModel = "models/model.json";
@@ -52,7 +52,7 @@ Json parse_model(const Archive& archive) {
   return model;
 }
 
-// All names that arguments refer to; weights that nobody uses are left out.
+// Collects the names that arguments refer to. Unused weights are not read.
 void collect_names(const Json& value, std::unordered_set<std::string>& names) {
   std::vector<const Json*> open{&value};
   while (!open.empty()) {
@@ -111,7 +111,7 @@ class ProgramReader {
     if (kind == "user_input") {
       const auto [what, argument] = choice(field(value, "arg"), "an input");
       if (what != "as_tensor" && !what.starts_with("as_sym_")) return;
-      if (what != "as_tensor" && !argument.contains("as_name")) return;  // a known number
+      if (what != "as_tensor" && !argument.contains("as_name")) return;  // a constant
       const std::string& name = string(
           what == "as_tensor" ? field(argument, "name") : field(argument, "as_name"), "an input");
       types_.set_reads_input(what == "as_tensor");
@@ -134,8 +134,8 @@ class ProgramReader {
     body_.define(name, graph_->add_constant(full_name, std::move(data), kind == "parameter"));
   }
 
-  // Throws where the program holds for few sizes only of a dimension that it leaves dynamic. A
-  // guard on a size by itself has made that size a number of the program.
+  // Throws if a range or guard pins a dimension that the program leaves dynamic. The guard
+  // `size == ...` is allowed: that size is a constant in the program.
   void check_guards() const {
     const Json* ranges = optional_field(model_, "range_constraints");
     if (ranges && ranges->is_object()) {

@@ -1,4 +1,4 @@
-// Reads the archives of torch.export.save into an aten::Graph, without Python.
+// Reads archives written by torch.export.save into an aten::Graph, without Python.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,10 @@
 
 namespace onnx_native::readers::pt2 {
 
-// The program in the `.pt2` file at `path`, as the FX reader gives it. Weights are not read: they
-// are parts of the mapped file, which they keep open. Throws ExportError: io when the file cannot
-// be opened, invalid_program when it is damaged or of another schema version, unsupported where
-// ONNX has no form for what it holds.
+// Reads the `.pt2` file at `path`; gives the same graph as the FX reader. Weights refer to the
+// mapped file and keep it open. Throws ExportError: io if the file cannot be opened,
+// invalid_program if it is damaged or has another schema version, unsupported if ONNX cannot
+// express its contents.
 std::unique_ptr<aten::Graph> read(const std::string& path);
 
 }  // namespace onnx_native::readers::pt2

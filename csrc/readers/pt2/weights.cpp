@@ -15,8 +15,8 @@
 namespace onnx_native::readers::pt2 {
 namespace {
 
-// Elements from the first to the last, both included; of no elements, 0. Throws when they are more
-// than memory has.
+// Returns the number of elements from the first through the last one; 0 for an empty tensor. Throws
+// on overflow.
 int64_t span_of(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
   int64_t count = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -51,7 +51,7 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
   return strides;
 }
 
-// Whether the elements lie in memory as they are written, whatever the strides of single ones say.
+// Returns true if the elements are contiguous; ignores the strides of axes of size 1.
 bool is_contiguous(const std::vector<int64_t>& shape, const std::vector<int64_t>& strides) {
   const std::vector<int64_t> plain = contiguous_strides(shape);
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -61,7 +61,7 @@ bool is_contiguous(const std::vector<int64_t>& shape, const std::vector<int64_t>
   return true;
 }
 
-// Strides can repeat few elements to any number of them, that would all be written.
+// Strides can repeat a few elements arbitrarily often. Throws if that makes more than 1 GiB.
 void check_repetition(const std::string& name, const TensorData& data, int64_t available) {
   constexpr int64_t kMostBytes = int64_t{1} << 30;
   int64_t elements = 1, bytes = 0;
@@ -76,8 +76,8 @@ void check_repetition(const std::string& name, const TensorData& data, int64_t a
          " elements of its record to ", elements, " elements");
 }
 
-// A weight in an archive, which never changes. It is a Weight all the same, so that the passes make
-// the same decisions as for the weights of a live module, and every route gives the same model.
+// A weight in an archive. It never changes, but it is a Weight so that passes decide as for a live
+// module's weights, and every reader produces the same model.
 class StoredWeight : public Weight {
  public:
   StoredWeight(const std::string& name, const std::byte* origin, std::shared_ptr<const void> memory)
@@ -88,8 +88,8 @@ class StoredWeight : public Weight {
   std::shared_ptr<const void> memory_;
 };
 
-// Elements where they are, or where they are aligned for their type: torch aligns records, other
-// writers of zip files do not.
+// Refers to the elements in place, or copies them if they are not aligned for their type: torch
+// aligns records, but other zip writers do not.
 void place(TensorData& data, std::span<const std::byte> elements) {
   data.data = elements.data();
   if (reinterpret_cast<uintptr_t>(data.data) % static_cast<uintptr_t>(item_size(data.dtype)) == 0)

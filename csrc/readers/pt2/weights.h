@@ -1,4 +1,4 @@
-// Weights and other tensors of an archive.
+// Weights and constants of an archive.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 
 namespace onnx_native::readers::pt2 {
 
-// torch.export's number for an element type; throws where ONNX has none.
+// Converts torch.export's dtype code. Throws if ONNX has no such element type.
 DType dtype_of(const Json& scalar_type);
 
-// The tensors of data/weights and data/constants by the names of state_dict, in the mapped file.
+// The tensors in data/weights and data/constants, by their state_dict names, in the mapped file.
 class Weights {
  public:
   explicit Weights(const Archive& archive);
-  // Throws ExportError when there is none of that name, or it does not fit into its record.
-  // A constant is a tensor that the program made, not the module.
+  // Throws ExportError if there is no such tensor or if it exceeds its record. `is_constant`: the
+  // program created the tensor; it is not a weight of the module.
   TensorData find(const std::string& name, bool is_constant) const;
 
  private:

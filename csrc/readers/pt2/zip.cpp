@@ -1,4 +1,4 @@
-// After APPNOTE.TXT, the zip file format specification, 4.3 and 4.5.3.
+// Follows APPNOTE.TXT, the zip file format specification, sections 4.3 and 4.5.3.
 #include "readers/pt2/zip.h"
 
 #include <cstdint>
@@ -16,14 +16,14 @@ constexpr size_t kLocatorSize = 20;
 constexpr size_t kEntrySize = 46;
 constexpr size_t kHeaderSize = 30;
 constexpr size_t kLongestComment = 0xffff;
-constexpr uint32_t kIn64 = 0xffffffff;  // the number is elsewhere, with 64 bits
+constexpr uint32_t kIn64 = 0xffffffff;  // the value is in the zip64 extra field
 
 template <class... Parts>
 [[noreturn]] void bad(const Parts&... parts) {
   fail(ErrorKind::invalid_program, "the archive ", parts...);
 }
 
-// Bytes at an offset, checked.
+// Bounds-checked reads at byte offsets.
 class Bytes {
  public:
   explicit Bytes(std::span<const std::byte> bytes) : bytes_(bytes) {}
@@ -33,7 +33,7 @@ class Bytes {
     if (offset > bytes_.size() || size > bytes_.size() - offset) bad("ends too early");
     return bytes_.subspan(offset, size);
   }
-  // A little-endian number of 2, 4 or 8 bytes.
+  // Reads a little-endian number of 2, 4 or 8 bytes.
   template <class Number>
   Number number(uint64_t offset) const {
     uint64_t value = 0;
@@ -61,7 +61,7 @@ struct Directory {
   uint64_t offset;
 };
 
-// The end record is the last thing in the file, but for a comment.
+// Returns the offset of the end record, which only a comment can follow.
 size_t find_end(const Bytes& file) {
   for (size_t comment = 0; comment <= kLongestComment; ++comment) {
     if (file.size() < kEndSize + comment) break;
@@ -81,7 +81,7 @@ Directory find_directory(const Bytes& file) {
   return {.entries = file.u64(end64 + 32), .offset = file.u64(end64 + 48)};
 }
 
-// An entry's numbers that did not fit into 32 bits, one after the other.
+// The zip64 extra field of an entry: the numbers that exceed 32 bits, in order.
 class Large {
  public:
   Large(const Bytes& file, uint64_t begin, uint64_t end) {

@@ -1,4 +1,4 @@
-// The directory of a zip file, for records that lie in it as they are.
+// Reads the directory of a zip file whose records are stored without compression.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,17 @@
 
 namespace onnx_native::readers::pt2 {
 
-// Where the records of a zip file are, zip64 included. The memory must outlive it.
+// Locates the records of a zip file; supports zip64. The memory must outlive it.
 class Zip {
  public:
-  // Throws ExportError(invalid_program): no zip file, one that ends too early, two records of one
-  // name.
+  // Throws ExportError(invalid_program) if this is not a zip file, if it is truncated, or if two
+  // records have the same name.
   explicit Zip(std::span<const std::byte> memory);
 
-  // By name within the folder that the first record is in, as torch's archives have one around
-  // everything.
+  // Names are relative to the first record's folder, because torch archives put everything in one
+  // folder.
   bool has(const std::string& name) const { return records_.contains(name); }
-  // Throws ExportError where there is none, it is compressed or encrypted, or the file ends before
-  // it does.
+  // Throws ExportError if the record is missing, compressed, encrypted or truncated.
   std::span<const std::byte> bytes(const std::string& name) const;
   template <class Visit>
   void for_each_name(const Visit& visit) const {

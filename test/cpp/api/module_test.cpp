@@ -160,7 +160,7 @@ TEST(Module, NumbersFitTheirTypes) {
     EXPECT_NE(error(parse_input(wrong)).find("n does not fit its type, which is int"),
               std::string::npos)
         << wrong;
-  const InputSpec open{.name = "n"};  // its type says the rest
+  const InputSpec open{.name = "n"};  // the method's schema gives the type
   const Program program =
       export_module(make_module(), {.inputs = {parse_input("x:float32[3]"), open}});
   EXPECT_EQ(program.inputs()[1].dtype, DType::i64);

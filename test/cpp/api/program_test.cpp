@@ -38,7 +38,7 @@ std::string content(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The message of what `work` throws, which must be an ExportError of this kind.
+// Returns the message of the ExportError that `work` throws; fails unless it has this kind.
 template <class Work>
 std::string error_of(ErrorKind kind, const Work& work) {
   try {

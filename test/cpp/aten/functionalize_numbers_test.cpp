@@ -1,5 +1,5 @@
-// Random programs of views, writes and pure calls: PyTorch runs the program as it is while it is
-// written, then its functionalized graph, and both must leave the same numbers everywhere.
+// Functionalizes random programs of views, in-place writes and pure calls. PyTorch runs each call
+// when it is generated, and then the functionalized graph; all values and inputs must agree.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/allclose.h>
@@ -58,7 +58,7 @@ std::vector<at::Tensor> run(const Node& node, const Tensors& tensors) {
   return results;
 }
 
-// Writes a program and runs it at once.
+// Generates a random program and runs each call as it is added.
 class Program {
  public:
   explicit Program(unsigned seed) : random_(seed) {
@@ -73,7 +73,7 @@ class Program {
     for (Value* value : values_) graph_.outputs.emplace_back(value);
   }
 
-  // Whether it could be functionalized; when it could, the numbers are compared.
+  // Functionalizes the program and compares its numbers. Returns false if it is unsupported.
   bool check() {
     const std::string before = print(graph_);
     try {
@@ -128,7 +128,7 @@ class Program {
   static Type type_of(const at::Tensor& tensor) {
     return Type::tensor(DType::f32, Shape(tensor.sizes().begin(), tensor.sizes().end()));
   }
-  // PyTorch does not define what a write to such a tensor does.
+  // Returns true if elements share memory: PyTorch does not define a write to such a tensor.
   static bool overlaps(const at::Tensor& tensor) {
     std::vector<int64_t> places{0};
     for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
@@ -146,7 +146,7 @@ class Program {
   }
   Value* any() { return values_[static_cast<size_t>(below(static_cast<int64_t>(values_.size())))]; }
 
-  // Another value of the shape of `like`, with memory of its own.
+  // Returns a value with the shape of `like` that does not alias it.
   Value* other(const Value* like) {
     for (int i = 0; i < 20; ++i) {
       Value* value = any();
@@ -163,7 +163,7 @@ class Program {
     std::vector<at::Tensor> results;
     try {
       results = run(*node, tensors_);
-    } catch (const c10::Error&) {  // not a call that PyTorch takes: write another
+    } catch (const c10::Error&) {  // PyTorch rejects the call: drop it
       graph_.nodes.pop_back();
       return nullptr;
     }
@@ -303,7 +303,7 @@ class Program {
   Graph graph_;
   std::vector<Value*> values_;
   Tensors tensors_;
-  std::unordered_map<std::string, at::Tensor> roots_;  // the inputs' memory, flat
+  std::unordered_map<std::string, at::Tensor> roots_;  // flat views of the inputs, by name
 };
 
 TEST(AtenFunctionalizeNumbers, RandomPrograms) {
@@ -313,7 +313,7 @@ TEST(AtenFunctionalizeNumbers, RandomPrograms) {
     SCOPED_TRACE(seed);
     checked += Program(static_cast<unsigned>(seed)).check();
   }
-  // The others write through memory that cannot be told to be shared.
+  // The others write through views with unknown strides, which functionalization rejects.
   if (!HasFailure()) {
     EXPECT_GT(checked, programs / 2);
     RecordProperty("checked", checked);

@@ -288,7 +288,7 @@ TEST(AtenFunctionalize, ContiguousAndReshapeCopyWhereStridesSaySo) {
 )");
 }
 
-// A copy, except where the sizes of 1 make the transpose contiguous.
+// contiguous() copies unless a size of 1 makes the transpose contiguous already.
 TEST(AtenFunctionalize, SizesDecideWhetherContiguousCopies) {
   EXPECT_EQ(functional(R"(graph(%x: f32[n,m]) {
   %c: f32[n,m] = aten::clone(%x)

@@ -1,4 +1,4 @@
-// The table of facts and the schemas of all registered operators must agree.
+// Checks the table of operator facts against the schemas of all registered operators.
 #include "aten/op_facts.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -57,7 +57,7 @@ TEST(OpFacts, RowsSayWhatSchemasDoNot) {
   for (const OpFactsRow& row : fact_rows()) {
     EXPECT_FALSE(row.facts == OpFacts()) << row.name << " has no facts";
     const bool is_overload = row.name.find('.') != row.name.npos;
-    if (is_overload) continue;  // says how the overload differs from the operator
+    if (is_overload) continue;  // the row states how the overload differs from the operator
     EXPECT_NE(row.facts.view, ViewKind::other) << row.name << ": the schema says so";
     for (const Schema* schema : schemas_of(row)) {
       const bool is_clear = schema->returns.empty() && !schema->is_mutable();
@@ -165,7 +165,7 @@ TEST(OpFacts, IdempotentOperatorsHaveOneResultLikeSelf) {
       EXPECT_EQ(schema->arguments[0].type.kind, TypeKind::tensor) << schema->key;
     }
   }
-  // Bounds that are tensors differ from element to element.
+  // Tensor bounds can differ from element to element.
   EXPECT_TRUE(facts_of(*find_schema("aten::clamp")).idempotent);
   EXPECT_FALSE(facts_of(*find_schema("aten::clamp.Tensor")).idempotent);
 }

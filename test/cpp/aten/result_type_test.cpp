@@ -12,7 +12,7 @@
 namespace onnx_native::aten {
 namespace {
 
-// The first of each list stands for no such operand.
+// `undefined` stands for an absent operand.
 const std::vector<DType> kTensors = {DType::undefined, DType::boolean, DType::u8,  DType::i8,
                                      DType::i32,       DType::i64,     DType::f16, DType::bf16,
                                      DType::f32,       DType::f64,     DType::c64, DType::c128};

@@ -15,7 +15,7 @@ namespace {
 const Dim s0 = Dim::symbol("s0");
 const Dim s1 = Dim::symbol("s1");
 
-// Sizes of inputs, but for `zuf0`, which is a float, and names of one capital: integers.
+// Declares symbols: `zuf0` is a float, a single capital letter an integer, others are input sizes.
 std::optional<Dim> symbol_of(std::string_view name) {
   if (name == "zuf0") return std::nullopt;
   const bool is_integer = name.size() == 1 && name[0] >= 'A' && name[0] <= 'Z';
@@ -81,7 +81,7 @@ TEST(Dim, FloorDivision) {
 
 TEST(Dim, WhatConvolutionsAndReshapesCompute) {
   EXPECT_EQ(Dim::floor_div(s0 + 2 - 3, 1) + 1, s0);
-  // Five halvings, as ResNet does, against one division by 32.
+  // Five halvings, as in ResNet, equal one division by 32.
   Dim size = s0;
   for (int i = 0; i < 5; ++i) size = Dim::floor_div(size + 2 - 3, 2) + 1;
   EXPECT_EQ(size, Dim::floor_div(s0 + 31, 32));
@@ -138,7 +138,7 @@ TEST(Dim, BroadcastIsTheSizeThatIsNotOne) {
   EXPECT_EQ(Dim::broadcast(positive, other).range(), DimRange::integer(1, 9));
 }
 
-// For all pairs of sizes that broadcast, zero included.
+// Evaluates at all pairs of small sizes that broadcast, including 0.
 TEST(Dim, BroadcastAtAllSizes) {
   const Dim size = Dim::broadcast(s0, s1 - 1) + Dim::min(Dim::broadcast(s1 - 1, s0), 3);
   for (int64_t a = 0; a < 6; ++a) {
@@ -173,7 +173,7 @@ TEST(Dim, RangesAreDeclared) {
   EXPECT_TRUE(counted.known_non_negative());
   EXPECT_FALSE(counted.known_positive());
   EXPECT_TRUE((counted + 1).known_positive());
-  EXPECT_TRUE(Dim::symbol("u0").known_positive());  // names mean nothing
+  EXPECT_TRUE(Dim::symbol("u0").known_positive());  // a symbol's name has no meaning
   EXPECT_TRUE(Dim::symbol("step7").known_positive());
   const Dim batch = Dim::symbol("batch", DimRange::input_size(3, 9));
   EXPECT_TRUE(batch.known_positive(false));
@@ -193,7 +193,7 @@ TEST(Dim, RangesAreDeclared) {
   EXPECT_TRUE((7 - k).known_non_negative());
   EXPECT_TRUE((49 - k * k).known_non_negative());
   EXPECT_EQ((2 * k - 1).range(), DimRange::integer(-11, 13));
-  EXPECT_EQ(Dim::symbol("k"), k);  // known by its name
+  EXPECT_EQ(Dim::symbol("k"), k);  // a symbol is identified by its name
 }
 
 TEST(Dim, NegativeOperands) {
@@ -205,7 +205,7 @@ TEST(Dim, NegativeOperands) {
   EXPECT_EQ(Dim::min(0, Dim::min(n, -n)), Dim::min(n, -n));
   EXPECT_EQ(Dim::max(s0, -s0), s0);
   EXPECT_EQ(Dim::floor_div(Dim::floor_div(n, 2), 3), Dim::floor_div(n, 6));
-  // (n//m)//n rounds twice, in one direction or in both.
+  // (n//m)//n rounds twice, and the directions depend on the signs.
   EXPECT_EQ(Dim::floor_div(Dim::floor_div(n, m), n).str(), "(n//m)//n");
   EXPECT_EQ(Dim::floor_div(Dim::floor_div(n, m), s0).str(), "n//(m*s0)");
   EXPECT_EQ(Dim::floor_div(Dim::mod(n, m), m).str(), "(n % m)//m");
@@ -318,7 +318,7 @@ TEST(ParseDim, RefusesWhatIsTooLarge) {
   }
   const std::string nine_powers = repeated("Pow(", 9) + "a+b" + repeated(", 16)", 9);
   EXPECT_EQ(parse_dim(nine_powers), std::nullopt);
-  // A tower in which each floor has 16 of the one below it.
+  // Each power multiplies the previous expression 16 times.
   EXPECT_EQ(parse_dim(repeated("FloorDiv(Pow(", 9) + "a" + repeated(", 16), b+1)", 9)),
             std::nullopt);
   std::string sum = "s0", most = "Max(s0";
@@ -351,20 +351,20 @@ TEST(Dim, OrderNearTheLimits) {
   EXPECT_TRUE(known_greater(kMost, kLeast));
   EXPECT_TRUE(known_at_least(s0, kLeast + 1));
   EXPECT_EQ(Dim::ceil_div(kLeast, 2), Dim(kLeast / 2));
-  // The product of the divisors is 0 in 64 bits.
+  // The product of the divisors overflows to 0 in 64 bits.
   const Dim large = int64_t{1} << 40;
   EXPECT_EQ(Dim::floor_div(Dim::floor_div(s0, large), large).str(),
             "(s0//1099511627776)//1099511627776");
 }
 
-// A symbol, its value and the range that it is declared with.
+// A symbol, its declared range and its value.
 struct Sample {
   std::string name;
   DimRange range;
   int64_t value;
 };
 
-// Random expressions over symbols with values inside of their ranges.
+// Random expressions over symbols whose values are within their ranges.
 class RandomDims : public testing::Test {
  protected:
   int pick(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
@@ -395,7 +395,7 @@ class RandomDims : public testing::Test {
     }
   }
 
-  // Adds the result of a random operation on two elements.
+  // Applies a random operation to two elements of the pool and adds the result.
   void step(std::vector<std::pair<Dim, int64_t>>& pool) {
     const auto [a, x] = pool[static_cast<size_t>(pick(static_cast<int>(pool.size())))];
     const auto [b, y] = pool[static_cast<size_t>(pick(static_cast<int>(pool.size())))];
@@ -426,8 +426,8 @@ class RandomDims : public testing::Test {
   std::mt19937 random_{7};
 };
 
-// What the simplified form evaluates to is what its parts evaluate to, within the bounds, and the
-// text parses back to the same.
+// The simplified form must evaluate to the operation's result, stay within its range, and print as
+// text that parses back to the same value.
 TEST_F(RandomDims, SimplificationKeepsTheValue) {
   for (int round = 0; round < 20000; ++round) {
     std::map<std::string, Sample, std::less<>> samples;
@@ -470,7 +470,7 @@ TEST_F(RandomDims, SimplificationKeepsTheValue) {
   }
 }
 
-// With constants near the limits of int64: what is computed exactly in more bits, and fits.
+// Uses constants near the limits of int64; the expected values are computed exactly in 128 bits.
 TEST_F(RandomDims, LargeNumbersKeepTheValue) {
   using Wide = __int128;
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max();

@@ -11,7 +11,7 @@
 namespace onnx_native {
 namespace {
 
-// torch.promote_types of PyTorch 2.13, each row against all rows' dtypes in order; "-" is an error.
+// torch.promote_types of PyTorch 2.13: each row against the dtypes of all rows; "-" is an error.
 const std::vector<std::pair<std::string, std::string>> kPromotions = {
     {"f32", "f32 f32 f32 f32 f32 f32 f32 f32 f32 f64 f32 f32 c64 c128 f32 - -"},
     {"u8", "f32 u8 i16 - i16 i32 i64 u8 f16 f64 - - c64 c128 bf16 - -"},

@@ -31,9 +31,9 @@ TEST(TensorData, HalfBits) {
   EXPECT_EQ(to_f16_bits(0x1p-25), 0x0000);
   EXPECT_EQ(to_f16_bits(0x1.8p-25), 0x0001);
   EXPECT_EQ(to_f16_bits(-0.0), 0x8000);
-  EXPECT_EQ(to_f16_bits(1.0 + 0x1p-11), 0x3c00);      // tie, to even
-  EXPECT_EQ(to_f16_bits(1.0 + 3 * 0x1p-11), 0x3c02);  // tie, to even
-  EXPECT_EQ(to_f16_bits(0x1p-14 - 0x1p-25), 0x0400);  // carries into the normal numbers
+  EXPECT_EQ(to_f16_bits(1.0 + 0x1p-11), 0x3c00);      // a tie rounds to even
+  EXPECT_EQ(to_f16_bits(1.0 + 3 * 0x1p-11), 0x3c02);  // a tie rounds to even
+  EXPECT_EQ(to_f16_bits(0x1p-14 - 0x1p-25), 0x0400);  // rounds up to a normal number
   EXPECT_TRUE(std::isnan(from_f16_bits(to_f16_bits(kNan))));
   for (uint32_t bits = 0; bits < 0x7c00; ++bits) {
     ASSERT_EQ(to_f16_bits(from_f16_bits(static_cast<uint16_t>(bits))), bits);
@@ -94,7 +94,7 @@ TEST(TensorData, StreamsStridedElementsInOrder) {
   TensorData tensor = make_tensor(DType::i32, {2, 3, 4}, values);
   EXPECT_EQ(streamed(tensor), values);
   tensor.shape = {4, 3, 2};
-  tensor.strides = {1, 4, 12};  // the transpose
+  tensor.strides = {1, 4, 12};  // transposed
   const std::vector<int64_t> got = streamed(tensor);
   EXPECT_EQ(got, tensor.integers());
   EXPECT_EQ(got[1], 12);
@@ -115,7 +115,7 @@ TEST(TensorData, StreamsBigTensorsInPieces) {
   EXPECT_EQ(streamed(tensor, &pieces), tensor.integers());
   EXPECT_EQ(pieces, 8u);
   tensor.shape = {4, 128, 256};
-  tensor.strides = {0, 256, 1};  // long runs go out without a copy
+  tensor.strides = {0, 256, 1};  // long contiguous runs are not copied
   pieces = 0;
   streamed(tensor, &pieces);
   EXPECT_EQ(pieces, 4u);

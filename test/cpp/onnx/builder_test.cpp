@@ -45,7 +45,7 @@ TEST_F(BuilderTest, ReshapeKeepsSizesInPlaceWithoutComputingThem) {
 TEST_F(BuilderTest, ReshapeOfAnEmptyBatchHasAnAnswer) {
   Value x = input({kBatch, kSeq * 2});
   Value y = b.reshape(x, {kBatch, kSeq, 2});
-  EXPECT_FALSE(y->producer->inputs[1]->is_constant());  // [0, -1, 2] fails where batch is 0
+  EXPECT_FALSE(y->producer->inputs[1]->is_constant());  // [0, -1, 2] is ambiguous if batch is 0
 }
 
 TEST_F(BuilderTest, ReshapeToTheSameShapeIsNothing) {

@@ -1,5 +1,6 @@
-// Inference of one node from text: tensors as "f32[s0, 4]", small integer tensors with known
-// elements as "i64{2, s0}" (1-D) and "i64(s0)" (0-d), an absent input as "".
+// Infers the types of one node's outputs from text: tensors as "f32[s0, 4]", of unknown rank as
+// "f32?", integer tensors with known elements as "i64{2, s0}" (1-D) and "i64(s0)" (0-D), an absent
+// input as "".
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@
 
 namespace onnx_native::onnx {
 
-// Sizes of inputs, but for names that begin with "int_": integers.
+// Declares a symbol: an integer if its name starts with "int_", else an input size.
 inline std::optional<Dim> symbol_of(std::string_view name) {
   return Dim::symbol(name, name.starts_with("int_") ? DimRange::integer() : DimRange::input_size());
 }
@@ -56,7 +57,7 @@ inline std::string text_of(const Value& value) {
   return text;
 }
 
-// The outputs' types, separated by "; ".
+// Returns the types of the node's outputs, separated by "; ".
 inline std::string inferred(std::string_view op_type, const std::vector<std::string>& inputs,
                             std::vector<Attribute> attributes = {}, size_t outputs = 1,
                             int64_t opset = 23) {

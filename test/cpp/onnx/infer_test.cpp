@@ -277,7 +277,7 @@ TEST(Infer, Windows) {
   EXPECT_EQ(inferred("MaxPool", {"f32[1, 3, 10]"},
                      {{"kernel_shape", Ints{3}}, {"strides", Ints{2}}, {"ceil_mode", int64_t{1}}}),
             "f32[1, 3, 5]");
-  // The fourth window would start in the padding at the end.
+  // No fourth window: it would start in the end padding.
   EXPECT_EQ(inferred("AveragePool", {"f32[1, 3, 5]"},
                      {{"kernel_shape", Ints{2}},
                       {"strides", Ints{2}},

@@ -7,7 +7,7 @@
 namespace onnx_native::ops {
 namespace {
 
-// One call with these arguments and a result, ready to be lowered.
+// Lowers one call and inspects its result or error.
 class LowerTest : public testing::Test {
  protected:
   aten::Value* input(DType dtype, const Shape& shape) { return input_of(dtype, shape); }

@@ -10,7 +10,7 @@ class CastTest : public PassTest {
   }
   std::string chain(DType from, DType between, DType to) {
     result(cast(cast(input("x", {2}, from), between), to), "y");
-    // Consumers outside the casts, so that the last one may go.
+    // Adds a consumer after the casts, so that the pass may remove the last one.
     Value* last = graph_.outputs[0];
     last->named = false;
     last->name.clear();

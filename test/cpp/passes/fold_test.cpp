@@ -54,7 +54,7 @@ TEST_F(PassTest, AConstantOperatorBecomesAnInitializer) {
 
 class EvaluateTest : public PassTest {
  protected:
-  // The elements of the operator on these constants; empty when it is not folded.
+  // Returns the elements of the operator applied to constants; empty if it is not folded.
   std::vector<double> run(std::string_view op_type, Values inputs, Attributes attributes = {},
                           Shape shape = {}) {
     Value* output = op(op_type, inputs, std::move(shape), std::move(attributes));

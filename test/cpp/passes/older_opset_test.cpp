@@ -5,7 +5,7 @@ namespace {
 
 class OlderOpsetTest : public PassTest {
  protected:
-  // The nodes of the main graph in that opset.
+  // Converts the model to `opset` and returns the nodes of the main graph as text.
   std::string in(int64_t opset) {
     model_.opset = 18;
     onnx::verify(model_, "building the test");

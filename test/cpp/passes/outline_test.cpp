@@ -8,7 +8,7 @@ namespace {
 
 class OutlineTest : public PassTest {
  protected:
-  // A node in these modules: {"encoder", "my.Encoder"}, the names as the reader records them.
+  // Places the node of `value` in modules, given as {"encoder", "my.Encoder"} from the outside in.
   Value* at(std::initializer_list<std::pair<const char*, const char*>> modules, Value* value,
             int64_t call = 0) {
     Location& location = locations_.emplace_back();
@@ -32,7 +32,7 @@ class OutlineTest : public PassTest {
     onnx::verify(model_, "outlining");
     return nodes();
   }
-  // "name(inputs) => (outputs): operators" of each function.
+  // Returns "domain.name( inputs ): operators => number of outputs" for each function.
   std::vector<std::string> functions() const {
     std::vector<std::string> result;
     for (const onnx::Function& function : model_.functions) {

@@ -1,4 +1,4 @@
-// A small graph that a pass rewrites, compared as ONNX text.
+// A test fixture that runs a pass on a small graph and compares the result as ONNX text.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -49,7 +49,7 @@ class PassTest : public testing::Test {
     value->named = true;
     graph_.outputs.push_back(value);
   }
-  // Runs the pass and what removes its leavings; the nodes of the main graph as text, one a line.
+  // Runs the pass and dead code elimination; returns the main graph's nodes as text, one per line.
   std::string after(bool (*pass)(onnx::Model&)) {
     onnx::verify(model_, "building the test");
     changed_ = pass(model_);
@@ -65,7 +65,7 @@ class PassTest : public testing::Test {
     for (size_t at = 0; (at = body.find("  ", at)) != std::string::npos;) body.erase(at, 2);
     return body;
   }
-  // The elements of an input of the node that makes the value.
+  // Returns the elements of an input of the value's producer; {-999} if it is not constant.
   static Ints constant_input(const Value* value, size_t index) {
     const Value* input = value->producer->inputs[index];
     return input->is_constant() ? input->constant->integers() : Ints{-999};

@@ -5,7 +5,7 @@ namespace {
 
 class ShapesTest : public PassTest {
  protected:
-  // A shape that is computed: nothing is known of it here.
+  // Adds an input that stands for a computed shape with unknown elements.
   Value* computed(int64_t size) {
     return input("shape" + std::to_string(graph_.inputs.size()), {size}, DType::i64);
   }
