@@ -44,6 +44,7 @@ struct Settled {
   Ints ends;   // padding after the input
   Ints crops;  // elements at the end of the input that no window reads
   bool exact;  // false if ceil_mode stays and `ends` and `crops` adjust a known axis for it
+  bool left_out = false;  // true if PyTorch leaves out a window along an axis of known size
 };
 
 // The windows along an axis of known size.
@@ -74,7 +75,9 @@ Settled settle(Value x, const Window& w) {
       dynamic = true;
       continue;
     }
-    settled.ends[i] = std::max(w.padding[i], fit(w, i, *size).reach);
+    const Fit known = fit(w, i, *size);
+    settled.ends[i] = std::max(w.padding[i], known.reach);
+    settled.left_out = settled.left_out || known.left_out;
     // ONNX Runtime rejects padding as large as the kernel.
     too_far = too_far || settled.ends[i] >= w.kernel[i];
   }
@@ -206,9 +209,11 @@ Value avg_pool(Builder& b, Value self, int64_t axes, const Window& w, bool count
     if (!is_floating(x->dtype) || x->dtype == DType::f64 || (divisor && w.ceil_mode))
       return {windowed_average(b, x, axes, w, count_include_pad, divisor)};
     const Settled settled = settle(x, w);
-    if (!settled.exact) return {windowed_average(b, x, axes, w, count_include_pad, divisor)};
-    // Padding that only ceil_mode adds must not count in the average, so ceil_mode adds it.
-    auto list = attributes(settled.ends == w.padding ? settled.window : w, w.padding);
+    // Padding that only ceil_mode adds must not count in the average, so ceil_mode has to add it.
+    const bool needs_ceil = settled.ends != w.padding;
+    if (!settled.exact || (needs_ceil && settled.left_out))
+      return {windowed_average(b, x, axes, w, count_include_pad, divisor)};
+    auto list = attributes(needs_ceil ? w : settled.window, w.padding);
     if (count_include_pad || divisor) list.push_back({"count_include_pad", 1});
     if (!divisor) return {b.op("AveragePool", {x}, std::move(list))};
     const DType dtype = x->dtype;

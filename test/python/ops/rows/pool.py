@@ -52,6 +52,7 @@ ROWS = [
             Case(lambda x: aten.avg_pool2d(x, 3, 2, 1, False, True, 4), IMAGES),
             Case(lambda x: aten.avg_pool2d(x, 3, 2, 1, True, False), IMAGES.double()),
             Case(lambda x: aten.avg_pool2d(x, 3, 2, 1, True), integers(2, 3, 7, 9)),
+            Case(lambda x: aten.avg_pool2d(x, [2, 3], [2, 3], 1, True), torch.randn(1, 1, 3, 6)),
         ),
     ),
     Row("aten::avg_pool3d", opinfo="nn.functional.avg_pool3d"),
