@@ -37,6 +37,10 @@ void expand(Graph& graph, Value* output, Value* tensor, const Location* location
 }
 
 bool separate_meshgrid(Graph& graph, const Node& node, const Argument::List& tensors) {
+  const auto is_grid = [&](const Value* output) {
+    return output->type.shape->size() == tensors.size();
+  };
+  if (!std::ranges::all_of(node.outputs, is_grid)) return false;  // a malformed program
   const std::string* indexing =
       node.arguments.size() > 1 ? node.arguments[1].get<std::string>() : nullptr;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -45,7 +49,7 @@ bool separate_meshgrid(Graph& graph, const Node& node, const Argument::List& ten
     const bool swapped = indexing && *indexing == "xy" && i < 2 && tensors.size() > 1;
     const size_t axis = swapped ? 1 - i : i;
     Shape shape(grid.size(), Dim(1));
-    shape.at(axis) = grid.at(axis);
+    shape[axis] = grid[axis];
     Node* line = graph.add_node("aten::view", {tensor, make_sizes(graph, shape, node.location)},
                                 node.location);
     Value* aligned = graph.add_output(line, tensor->name, Type::tensor(tensor->type.dtype, shape));

@@ -167,6 +167,15 @@ TEST(AtenFunctionalize, SiblingsOfASplitAndUnsqueezeInPlace) {
 )");
 }
 
+// A damaged file may record any shape.
+TEST(AtenFunctionalize, MeshgridOfTheWrongRankStays) {
+  const std::string result = functional(R"(graph(%x: f32[2], %y: f32[3]) {
+  %a: f32[2], %b: f32[2,3] = aten::meshgrid([%x, %y])
+  return (%a, %b)
+})");
+  EXPECT_NE(result.find("aten::meshgrid"), std::string::npos) << result;
+}
+
 TEST(AtenFunctionalize, SubGraphsAreFunctionalized) {
   EXPECT_EQ(functional(R"(graph(%x: f32[2], %p: sym_bool) {
   %1: f32[2] = higher_order::cond(%p, graph(%a: f32[2]) {
