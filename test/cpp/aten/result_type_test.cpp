@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "aten/torch_types.h"
@@ -45,8 +46,17 @@ TEST(ResultType, EqualsEager) {
         if (dimensioned != DType::undefined) result.add_tensor(dimensioned, true);
         if (zero_dim != DType::undefined) result.add_tensor(zero_dim, false);
         if (number != DType::undefined) result.add_number(number);
-        EXPECT_EQ(result.get(), eager(dimensioned, zero_dim, number).value_or(DType::undefined))
-            << name(dimensioned) << ", " << name(zero_dim) << ", " << name(number);
+        const std::string operands = std::string(name(dimensioned)) + ", " +
+                                     std::string(name(zero_dim)) + ", " + std::string(name(number));
+        const std::optional<DType> expected = eager(dimensioned, zero_dim, number);
+        if (expected || result.get() == DType::undefined) {
+          EXPECT_EQ(result.get(), expected.value_or(DType::undefined)) << operands;
+        } else {
+          // PyTorch 2.15 promotes bfloat16 and complex numbers to a 16-bit complex dtype, which
+          // ONNX does not have.
+          EXPECT_TRUE(dimensioned == DType::bf16 || zero_dim == DType::bf16) << operands;
+          EXPECT_TRUE(is_complex(result.get())) << operands;
+        }
       }
     }
   }
