@@ -9,28 +9,22 @@
 namespace onnx_native::ops {
 namespace {
 
-// A complex operand of a product: an argument, or an element of a list argument.
-struct Operand {
-  const aten::Value* value;
-  bool imaginary = false;
-};
-
 // Runs an operator that is linear in each tensor argument on all choices of parts, and adds up the
 // results, each times i per imaginary part. `conjugate` conjugates the first argument.
 Complex expanded(const Call& call, const Lowering& dense, const aten::Node& node, bool conjugate) {
   Builder& b = call.builder();
-  std::vector<Operand> operands;
+  size_t operands = 0;  // complex arguments and elements of list arguments
   const std::function<void(const aten::Argument&)> collect = [&](const aten::Argument& argument) {
     if (const auto* list = argument.get<aten::Argument::List>()) {
       for (const aten::Argument& element : *list) collect(element);
     } else if (argument.as_value() && is_complex(argument)) {
-      operands.push_back({argument.as_value()});
+      ++operands;
     }
   };
   for (const aten::Argument& argument : node.arguments) collect(argument);
   const bool conjugated = conjugate && is_complex(node.arguments[0]);
   Complex sum;
-  for (uint32_t choice = 0; choice < 1U << operands.size(); ++choice) {
+  for (uint32_t choice = 0; choice < 1U << operands; ++choice) {
     RealCall real(call);
     real.node() = node;
     size_t next = 0;

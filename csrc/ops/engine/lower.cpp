@@ -212,22 +212,20 @@ bool Lowerer::is_better(const Dim& computed, const Dim& recorded) const {
 }
 
 void Lowerer::check_sizes(const Shape& recorded, Value value, size_t i) const {
-  Shape shape = *value->shape;
   const auto differs = [&] {
-    fail(ErrorKind::internal, "result ", i, " has shape ", str(shape), " where the program has ",
-         str(recorded));
+    fail(ErrorKind::internal, "result ", i, " has shape ", str(*value->shape),
+         " where the program has ", str(recorded));
   };
-  if (shape.size() != recorded.size()) differs();
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    Dim& dim = shape[axis];
+  if (value->shape->size() != recorded.size()) differs();
+  for (size_t axis = 0; axis < recorded.size(); ++axis) {
+    const Dim& dim = (*value->shape)[axis];
     const Dim& known = recorded[axis];
     // Keep a constant that inference proved. Otherwise use the recorded expression, unless the
     // computed one is better.
     if (dim == known || is_better(dim, known)) continue;
     if (dim.is_constant() && known.is_constant()) differs();
-    if (!dim.is_constant()) dim = known;
+    if (!dim.is_constant()) builder_.refine(value, static_cast<int64_t>(axis), known);
   }
-  builder_.refine(value, std::move(shape));
 }
 
 namespace {

@@ -74,4 +74,8 @@ Value mean_over(Builder& b, Value x, const Ints& axes, bool keepdim) {
   return b.Div(sum_over(b, x, axes, keepdim), count_like(b, x, count_over(x, axes)));
 }
 
+Value for_sum(Builder& b, Value x, std::optional<DType> dtype) {
+  return b.cast(x, dtype.value_or(is_floating(x->dtype) ? x->dtype : DType::i64));
+}
+
 }  // namespace onnx_native::ops

@@ -29,5 +29,7 @@ Shape part_of(Value x, int64_t begin, int64_t end = INT64_MAX);
 Dim count_over(Value x, const Ints& axes);
 // Returns the count as a tensor of x's dtype.
 Value count_like(Builder& b, Value x, const Dim& count);
+// Casts the operand of a sum or product to `dtype`; without one, integers and bools become int64.
+Value for_sum(Builder& b, Value x, std::optional<DType> dtype);
 
 }  // namespace onnx_native::ops

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "onnx/builder.h"
 #include "ops/formulas/index.h"
+#include "ops/formulas/numeric.h"
 #include "ops/formulas/view.h"
 
 namespace onnx_native::ops {
@@ -15,7 +15,6 @@ Value norm_of_computed_order(Builder& b, Value x, const Number& p, const Ints& a
   const auto over = [&](std::string_view reduction, Value v) {
     return axes.empty() ? v : b.reduce(reduction, v, axes, keepdim);
   };
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const Value size = b.Abs(x);
   // Sum of powers for finite nonzero orders; the other orders use 1 as a placeholder.
   const Value none = is(0);

@@ -8,13 +8,12 @@
 #include <functional>
 
 #include "ops/engine/call.h"
+#include "ops/formulas/numeric.h"
 
 namespace onnx_native::ops {
 
 // Casts the tensor to the dtype that the algorithms compute in.
 inline Value wide(Builder& b, Value x) { return b.cast(x, DType::f64); }
-
-inline Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
 
 // Runs `step` for k = 0, 1 ... count - 1 in one Loop. `step` maps k, an int64 tensor of one
 // element, and the loop-carried tensors to the next ones, which keep their shapes.

@@ -7,12 +7,6 @@
 #include "ops/formulas/loop.h"
 
 namespace onnx_native::ops {
-namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
-}  // namespace
-
 Value scaled(Builder& b, Value x, const Number& factor) {
   if (is_one(factor)) return x;
   return x->dtype == DType::boolean ? b.And(x, b.like(x, factor)) : b.Mul(x, b.like(x, factor));
@@ -47,7 +41,6 @@ std::optional<double> literal(Value x) {
 // ONNX Runtime's Clip keeps the sign of a zero, matching eager; its Max and Min do not. A Clip with
 // only one bound would use the largest finite number for the other one.
 Value clamped(Builder& b, Value x, std::optional<Value> low, std::optional<Value> high) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
   const auto least = low ? literal(*low) : -kInfinity;
   const auto most = high ? literal(*high) : kInfinity;
   if (least && most && *least <= *most && is_floating(x->dtype)) {

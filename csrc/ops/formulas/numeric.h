@@ -1,12 +1,18 @@
 // Elementwise formulas shared by several families of operators.
 #pragma once
 
+#include <limits>
 #include <optional>
 
 #include "onnx/builder.h"
 #include "ops/engine/call.h"
 
 namespace onnx_native::ops {
+
+inline constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Returns a float64 scalar.
+inline Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
 
 // Returns x * factor, or x if the factor is one; And for bools.
 Value scaled(Builder& b, Value x, const Number& factor);

@@ -10,8 +10,6 @@
 
 namespace onnx_native::ops {
 
-inline Value f64(Builder& b, double value) { return b.scalar(DType::f64, value); }
-
 // Runs a float64 formula on floating-point tensors of one dtype and casts the result back.
 template <class Formula, class... Rest>
 Value in_f64(Builder& b, Formula formula, Value x, Rest... rest) {

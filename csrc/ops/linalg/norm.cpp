@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "ops/families.h"
 #include "ops/formulas/axes.h"
@@ -16,8 +15,6 @@
 
 namespace onnx_native::ops {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 using Axes = std::optional<Ints>;
 

@@ -1,6 +1,5 @@
 // Arithmetic on tensors and numbers.
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "ops/families.h"
@@ -10,8 +9,6 @@
 
 namespace onnx_native::ops {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Value add(Builder& b, Value self, Value other, Number alpha) {
   return sum_of(b, self, scaled(b, other, alpha));

@@ -5,14 +5,11 @@
 #include <limits>
 
 #include "ops/families.h"
+#include "ops/formulas/axes.h"
 #include "ops/formulas/numeric.h"
 
 namespace onnx_native::ops {
 namespace {
-
-Value for_sum(Builder& b, Value x, std::optional<DType> dtype) {
-  return b.cast(x, dtype.value_or(is_floating(x->dtype) ? x->dtype : DType::i64));
-}
 
 Value cumsum(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
   const Value x = for_sum(b, self, dtype);

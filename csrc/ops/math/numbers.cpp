@@ -1,6 +1,5 @@
 // Common divisors of integers; parts and neighbors of floating-point numbers.
 #include <array>
-#include <limits>
 #include <numbers>
 
 #include "ops/families.h"
@@ -10,8 +9,6 @@
 
 namespace onnx_native::ops {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // C++ promotes narrow integers to int.
 DType arithmetic_dtype(DType dtype) { return dtype == DType::i64 ? dtype : DType::i32; }

@@ -1,5 +1,4 @@
 // Reductions over axes.
-
 #include <array>
 
 #include "ops/families.h"
@@ -13,11 +12,6 @@ namespace {
 using Axes = std::optional<Ints>;
 
 Axes one_axis(const std::optional<int64_t>& dim) { return dim ? Axes(Ints{*dim}) : std::nullopt; }
-
-// Casts to `dtype`; without one, sums and products of integers and bools are int64.
-Value for_sum(Builder& b, Value x, std::optional<DType> dtype) {
-  return b.cast(x, dtype.value_or(is_floating(x->dtype) ? x->dtype : DType::i64));
-}
 
 Value sum(Builder& b, Value self, Axes dim, bool keepdim, std::optional<DType> dtype) {
   return sum_over(b, for_sum(b, self, dtype), axes_of(self, dim), keepdim);

@@ -11,8 +11,6 @@ namespace {
 
 using std::numbers::pi;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 Value times(Builder& b, Value x, double factor) { return b.Mul(x, f64(b, factor)); }
 
 // The fitted coefficients of one order.

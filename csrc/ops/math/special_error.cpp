@@ -1,5 +1,4 @@
 // The error function, its complement and inverses, and the normal distribution.
-#include <limits>
 #include <numbers>
 
 #include "ops/formulas/error_function.h"
@@ -8,8 +7,6 @@
 
 namespace onnx_native::ops {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Value erfcx(Builder& b, Value x) {
   const Value upper = scaled_upper(b, b.Abs(x));

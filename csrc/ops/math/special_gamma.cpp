@@ -10,7 +10,6 @@
 namespace onnx_native::ops {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 // Returns zeta(s, q) for s > 1 and q > 0: nine terms, and the Euler-Maclaurin sum of the others

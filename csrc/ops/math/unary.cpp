@@ -1,6 +1,5 @@
 // Mathematical functions of one tensor, and predicates on its elements.
 #include <cmath>
-#include <limits>
 #include <numbers>
 
 #include "ops/families.h"
@@ -9,8 +8,6 @@
 
 namespace onnx_native::ops {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // Emits an ONNX operator for floats; returns integers unchanged.
 auto rounding(const char* onnx_op) {

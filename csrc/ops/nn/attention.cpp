@@ -1,6 +1,5 @@
 #include <array>
 #include <cmath>
-#include <limits>
 
 #include "onnx/builder.h"
 #include "ops/families.h"
@@ -9,8 +8,6 @@
 
 namespace onnx_native::ops {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // The number to add to each score, and the rows with at least one unmasked score (nullptr: all
 // rows). Eager returns zeros for the other rows.

@@ -2,17 +2,15 @@
 #include "ops/nn/flex_attention.h"
 
 #include <algorithm>
-#include <limits>
 #include <numbers>
 #include <unordered_map>
 
 #include "ops/engine/lower.h"
+#include "ops/formulas/numeric.h"
 #include "ops/formulas/positions.h"
 
 namespace onnx_native::ops {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // A copy of a function of 0-d tensors that computes on (batch, head, query, key) grids. A value
 // that depends on grids has their broadcast shape.

@@ -41,9 +41,8 @@ std::vector<onnx::Attribute> attributes(const Window& w, const Ints& ends) {
 // Runtime does the same but ONNX's shape inference does not, so the lowering sets the end padding.
 struct Settled {
   Window window;
-  Ints ends;   // padding after the input
-  Ints crops;  // elements at the end of the input that no window reads
-  bool exact;  // false if ceil_mode stays and `ends` and `crops` adjust a known axis for it
+  Ints ends;              // padding after the input
+  Ints crops;             // elements at the end of the input that no window reads
   bool left_out = false;  // true if PyTorch leaves out a window along an axis of known size
 };
 
@@ -65,7 +64,7 @@ Fit fit(const Window& w, int64_t i, int64_t size) {
 // If all sizes are known, replaces ceil_mode by end padding. ONNX has one ceil_mode for all axes:
 // if a size is dynamic it stays, and the known axes get padding with which it changes nothing.
 Settled settle(Value x, const Window& w) {
-  Settled settled{w, w.padding, Ints(w.kernel.size(), 0), true};
+  Settled settled{w, w.padding, Ints(w.kernel.size(), 0)};
   if (!w.ceil_mode) return settled;
   const auto axes = static_cast<int64_t>(w.kernel.size());
   bool dynamic = false, too_far = false;
@@ -91,7 +90,6 @@ Settled settle(Value x, const Window& w) {
     if (!size || *size == 0) continue;
     const Fit known = fit(w, i, *size);
     if (!known.left_out) continue;
-    settled.exact = false;
     settled.ends[i] = std::max<int64_t>(known.reach, 0);
     settled.crops[i] = std::max<int64_t>(-known.reach, 0);
   }
@@ -210,8 +208,8 @@ Value avg_pool(Builder& b, Value self, int64_t axes, const Window& w, bool count
       return {windowed_average(b, x, axes, w, count_include_pad, divisor)};
     const Settled settled = settle(x, w);
     // Padding that only ceil_mode adds must not count in the average, so ceil_mode has to add it.
-    const bool needs_ceil = settled.ends != w.padding;
-    if (!settled.exact || (needs_ceil && settled.left_out))
+    const bool needs_ceil = settled.window.ceil_mode || settled.ends != w.padding;
+    if (needs_ceil && settled.left_out)
       return {windowed_average(b, x, axes, w, count_include_pad, divisor)};
     auto list = attributes(needs_ceil ? w : settled.window, w.padding);
     if (count_include_pad || divisor) list.push_back({"count_include_pad", 1});
