@@ -21,12 +21,22 @@ SIZES = {
     "sequence": (12, 19),
     "decoder_sequence": (7, 5),
     "past": (6, 9),
+    "length": (32, 128),
+    "decoder_length": (24, 64),
+    "history": (64, 1024),
     "height": (2, 3),
     "width": (3, 2),
     "samples": (4000, 5600),
 }
-# Name -> least and greatest size; 2 to 64 where not said.
-RANGES = {"batch": (1, 63), "bags": (3, 64), "samples": (2000, 1 << 16)}
+# Name -> least and greatest size; 2 to 64 where not said. None: as torch.export finds it.
+RANGES: dict[str, tuple[int, int] | None] = {
+    "batch": (1, 63),
+    "bags": (3, 64),
+    "samples": (2000, 1 << 16),
+    "length": (2, 512),
+    "decoder_length": (2, 512),
+    "history": None,
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,10 +97,10 @@ class Architecture:
             factor, star, symbol = name.partition("*")
             if star:
                 return int(factor) * dim(symbol)
-            if not name.isidentifier():
+            span = RANGES.get(name, (2, 64))
+            if not name.isidentifier() or span is None:
                 return torch.export.Dim.AUTO  # torch.export has no sums of two Dims
-            low, high = RANGES.get(name, (2, 64))
-            return dims.setdefault(name, torch.export.Dim(name, min=low, max=high))
+            return dims.setdefault(name, torch.export.Dim(name, min=span[0], max=span[1]))
 
         return {
             name: {i: dim(axis) for i, axis in enumerate(one.shape) if isinstance(axis, str)}
