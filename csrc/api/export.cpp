@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <string_view>
 
 #include "api/interface.h"
 #include "api/report.h"
@@ -37,7 +39,8 @@ void check_opset(int64_t opset) {
 
 // Lowers a functional program to an ONNX model, without any pass.
 std::unique_ptr<onnx::Model> lower(aten::Graph& graph, const ExportOptions& options,
-                                   const ops::Lowerings& lowerings, State& state) {
+                                   const ops::Lowerings& lowerings, State& state,
+                                   std::vector<Fault>& contradictions) {
   const std::vector<aten::Argument> results = graph.outputs;
   for (const aten::Mutation* mutation : state.kept()) graph.outputs.emplace_back(mutation->value);
   ops::check_operators(graph, lowerings);
@@ -54,6 +57,7 @@ std::unique_ptr<onnx::Model> lower(aten::Graph& graph, const ExportOptions& opti
   Outputs outputs(builder, options.output_names);
   for (const aten::Argument& result : results) outputs.add(lowerer, result);
   state.add_outputs(builder, lowerer, outputs);
+  contradictions = lowerer.contradictions();
   return model;
 }
 
@@ -70,6 +74,15 @@ std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& opt
 
 }  // namespace
 
+bool verifies_by_default() {
+#ifdef NDEBUG
+  const char* setting = std::getenv("ONNX_NATIVE_VERIFY");
+  return setting && std::string_view(setting) == "1";
+#else
+  return true;
+#endif
+}
+
 std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOptions& options,
                                           const PipelineOptions& pipeline, ExportReport* report) {
   check_opset(options.opset);
@@ -80,13 +93,22 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   watch.lap("verify");
   State state(graph, options.state);
   const ReadScope recorded(report ? &report->reads : nullptr);
-  auto model = lower(graph, options, ops::Lowerings(ops::op_table(), pipeline.foreign), state);
+  std::vector<Fault> contradictions;
+  auto model = lower(graph, options, ops::Lowerings(ops::op_table(), pipeline.foreign), state,
+                     contradictions);
   watch.lap("lower");
-  if (pipeline.verify) onnx::verify(*model, "lowering");
+  if (pipeline.verify) {
+    if (!contradictions.empty()) throw ExportError(ErrorKind::internal, contradictions);
+    onnx::verify(*model, "lowering");
+  }
   const std::vector<std::string> unseen = run_passes(*model, options, pipeline.verify);
   watch.lap("passes");
   if (pipeline.verify) onnx::verify(*model, "passes");
-  if (report) describe(*report, graph, *model, state, unseen);
+  if (report) {
+    describe(*report, graph, *model, state, unseen);
+    for (const Fault& fault : contradictions)
+      report->contradictions.push_back(fault.op + ": " + fault.cause + where(&fault.location));
+  }
   return model;
 }
 

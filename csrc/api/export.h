@@ -17,9 +17,13 @@
 
 namespace onnx_native {
 
+bool verifies_by_default();
+
 // Options of an export inside a Python process, in addition to the user's.
 struct PipelineOptions {
-  bool verify = false;  // verify the graph after lowering and after each pass
+  // Verify the graph after lowering and after each pass, and reject a contradiction between
+  // inferred and recorded sizes. On in debug builds and where ONNX_NATIVE_VERIFY is set to 1.
+  bool verify = verifies_by_default();
   ops::ForeignLowerings* foreign = nullptr;
 };
 
@@ -27,6 +31,7 @@ struct PipelineOptions {
 struct ExportReport {
   std::vector<std::pair<std::string, double>> seconds;  // stage -> seconds
   std::vector<std::string> warnings;                    // for the user
+  std::vector<std::string> contradictions;  // sizes that inference and the record disagree on
   int64_t aten_nodes = 0;
   int64_t onnx_nodes = 0;
   std::vector<StateTensor> state;

@@ -1,5 +1,6 @@
 // Converts integer expressions in Python or sympy notation to Dims.
 #include <algorithm>
+#include <tuple>
 
 #include "base/dim.h"
 #include "base/expression.h"
@@ -166,20 +167,29 @@ class Reader {
   }
 
   static Result apply(std::string_view name, const std::vector<Ratio>& arguments) {
-    if (arguments.size() == 1) {
-      const auto& [numerator, denominator] = arguments[0];
-      if (name == "floor" || name == "FloorToInt") {
-        return Ratio{Dim::floor_div(numerator, denominator)};
-      }
-      if (name == "TruncToInt") return bounded({truncated(numerator, denominator)});
-      if (name == "ceiling" || name == "CeilToInt") {
-        return Ratio{Dim::ceil_div(numerator, denominator)};
-      }
-      if (name == "ToFloat") return arguments[0];
+    if (Result exact = of_ratios(name, arguments)) return exact;
+    std::vector<Dim> operands;
+    for (const Ratio& argument : arguments) {
+      const auto operand = integer(argument);
+      if (!operand) return std::nullopt;
+      operands.push_back(*operand);
     }
-    if (name == "IntTrueDiv" && arguments.size() == 2) {
-      return multiply(arguments[0], {arguments[1].denominator, arguments[1].numerator});
+    if (const auto choose = chooser(name)) return chosen(choose, operands);
+    switch (operands.size()) {
+      case 1:
+        return of_integer(name, operands[0]);
+      case 2:
+        return of_integers(name, operands[0], operands[1]);
+      case 3:
+        if (name != "ModularIndexing") return std::nullopt;
+        return Ratio{Dim::mod(Dim::floor_div(operands[0], operands[1]), operands[2])};
+      default:
+        return std::nullopt;
     }
+  }
+
+  // The functions whose operands may be fractions.
+  static Result of_ratios(std::string_view name, const std::vector<Ratio>& arguments) {
     if (name == "Add" || name == "Mul") {
       Result total = Ratio{name == "Add" ? 0 : 1};
       for (const Ratio& argument : arguments) {
@@ -187,40 +197,48 @@ class Reader {
       }
       return total;
     }
-    if (name == "Pow" && arguments.size() == 2) return power(arguments[0], arguments[1]);
-    if (name == "Rational" && arguments.size() == 2) {
-      return Ratio{arguments[0].numerator, arguments[1].numerator};
-    }
-    std::vector<Dim> operands;
-    for (const Ratio& argument : arguments) {
-      const auto operand = integer(argument);
-      if (!operand) return std::nullopt;
-      operands.push_back(*operand);
-    }
-    if ((name == "Integer" || name == "Identity") && operands.size() == 1) {
-      return Ratio{operands[0]};
-    }
-    if ((name == "Abs" || name == "abs") && operands.size() == 1) {
-      return bounded({Dim::max(operands[0], -operands[0])});
-    }
-    if (const auto choose = chooser(name)) {
-      Dim result = operands[0];
-      for (size_t i = 1; i < operands.size(); ++i) {
-        result = choose(result, operands[i]);
-        if (size_of(result) > kLargest) return std::nullopt;
-      }
-      return Ratio{result};
-    }
-    if (name == "ModularIndexing" && operands.size() == 3) {
-      return Ratio{Dim::mod(Dim::floor_div(operands[0], operands[1]), operands[2])};
-    }
-    if (operands.size() != 2) return std::nullopt;
-    if (name == "FloorDiv" || name == "CleanDiv") {
-      return Ratio{Dim::floor_div(operands[0], operands[1])};
-    }
-    if (name == "CeilDiv") return Ratio{Dim::ceil_div(operands[0], operands[1])};
-    if (name == "Mod" || name == "PythonMod") return Ratio{Dim::mod(operands[0], operands[1])};
+    if (arguments.size() == 1) return rounded(name, arguments[0]);
+    if (arguments.size() != 2) return std::nullopt;
+    const auto& [a, b] = std::tie(arguments[0], arguments[1]);
+    if (name == "IntTrueDiv") return multiply(a, {b.denominator, b.numerator});
+    if (name == "Pow") return power(a, b);
+    if (name == "Rational") return Ratio{a.numerator, b.numerator};
     return std::nullopt;
+  }
+
+  static Result rounded(std::string_view name, const Ratio& value) {
+    const auto& [numerator, denominator] = value;
+    if (name == "ToFloat") return value;
+    if (name == "TruncToInt") return bounded({truncated(numerator, denominator)});
+    if (name == "floor" || name == "FloorToInt") {
+      return Ratio{Dim::floor_div(numerator, denominator)};
+    }
+    if (name == "ceiling" || name == "CeilToInt") {
+      return Ratio{Dim::ceil_div(numerator, denominator)};
+    }
+    return std::nullopt;
+  }
+
+  static Result of_integer(std::string_view name, const Dim& value) {
+    if (name == "Integer" || name == "Identity") return Ratio{value};
+    if (name == "Abs" || name == "abs") return bounded({Dim::max(value, -value)});
+    return std::nullopt;
+  }
+
+  static Result of_integers(std::string_view name, const Dim& a, const Dim& b) {
+    if (name == "FloorDiv" || name == "CleanDiv") return Ratio{Dim::floor_div(a, b)};
+    if (name == "CeilDiv") return Ratio{Dim::ceil_div(a, b)};
+    if (name == "Mod" || name == "PythonMod") return Ratio{Dim::mod(a, b)};
+    return std::nullopt;
+  }
+
+  static Result chosen(Chooser choose, const std::vector<Dim>& operands) {
+    Dim result = operands.at(0);
+    for (size_t i = 1; i < operands.size(); ++i) {
+      result = choose(result, operands[i]);
+      if (size_of(result) > kLargest) return std::nullopt;
+    }
+    return Ratio{result};
   }
 
   const ResolveSymbol& resolve_;

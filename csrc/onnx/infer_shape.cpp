@@ -36,71 +36,79 @@ void size(Inference& i) {
   if (const Shape* input = i.shape(0)) i.set_contents(0, {numel(*input)});
 }
 
+// The target shape of a Reshape with 0 replaced by the input's size; -1 is still open.
+struct ReshapeTarget {
+  Shape sizes;                 // 1 in place of -1
+  std::vector<bool> copied;    // by input axis: the size appears in both shapes and cancels
+  Dim given = 1;               // product of the sizes that the target states
+  std::optional<size_t> open;  // the axis of -1
+};
+
+ReshapeTarget reshape_target(Inference& i, const Shape* input, const Shape& target) {
+  const bool zero_copies = i.attribute("allowzero", 0) == 0;
+  const auto rank = static_cast<int64_t>(target.size());
+  ReshapeTarget result;
+  if (input) result.copied.resize(input->size());
+  for (size_t axis = 0; axis < target.size(); ++axis) {
+    const Dim& dim = target[axis];
+    if (dim.equals(-1)) {
+      if (result.open) i.fail("two sizes are -1");
+      result.open = axis;
+      result.sizes.emplace_back(1);
+    } else if (dim.equals(0) && zero_copies && !input) {
+      result.sizes.push_back(i.unknown(0, rank, static_cast<int64_t>(axis)));
+    } else if (dim.equals(0) && zero_copies) {
+      if (axis >= input->size()) i.fail("size 0 copies no dimension");
+      result.sizes.push_back((*input)[axis]);
+      result.copied[axis] = true;
+    } else {
+      if (dim.constant_or(0) < 0) i.fail("negative size in the target shape");
+      result.sizes.push_back(dim);
+      result.given = result.given * dim;
+    }
+  }
+  return result;
+}
+
+// Returns the size that -1 stands for.
+Dim open_size(Inference& i, const Shape* input, const ReshapeTarget& target) {
+  const auto unknown = [&] {
+    return i.unknown(0, static_cast<int64_t>(target.sizes.size()),
+                     static_cast<int64_t>(*target.open));
+  };
+  if (!input || target.given.equals(0)) return unknown();
+  Dim whole = 1;
+  for (size_t axis = 0; axis < input->size(); ++axis) {
+    if (!target.copied[axis]) whole = whole * (*input)[axis];
+  }
+  const auto total = whole.constant();
+  const auto parts = target.given.constant();
+  if (total && parts && *total % *parts != 0) {
+    i.fail(*total, " elements do not divide by ", *parts);
+  }
+  return Dim::floor_div(whole, target.given);
+}
+
 void reshape(Inference& i) {
   const Shape* input = i.shape(0);
-  const auto* target = i.contents(1);
-  if (!target) {
+  const auto* contents = i.contents(1);
+  if (!contents) {
     const Shape* length = i.shape(1);
     const auto rank = length && length->size() == 1 ? (*length)[0].constant() : std::nullopt;
     i.set(0, i.dtype(0), rank ? std::optional(i.unknown_shape(0, *rank)) : std::nullopt);
     return;
   }
-  const bool zero_copies = i.attribute("allowzero", 0) == 0;
-  const auto rank = static_cast<int64_t>(target->size());
-  Shape result;
-  Dim given = 1;
-  Dim copied = 1;  // sizes that appear in both shapes cancel
-  int64_t open = -1;
-  for (int64_t axis = 0; axis < rank; ++axis) {
-    const Dim& dim = (*target)[static_cast<size_t>(axis)];
-    if (dim.equals(-1)) {
-      if (open >= 0) i.fail("two sizes are -1");
-      open = axis;
-      result.emplace_back(1);
-    } else if (dim.equals(0) && zero_copies) {
-      if (!input) {
-        result.push_back(i.unknown(0, rank, axis));
-        continue;
-      }
-      if (axis >= static_cast<int64_t>(input->size())) i.fail("size 0 copies no dimension");
-      result.push_back((*input)[static_cast<size_t>(axis)]);
-      copied = copied * result.back();
-    } else {
-      if (dim.constant_or(0) < 0) i.fail("negative size in the target shape");
-      result.push_back(dim);
-      given = given * dim;
-    }
-  }
-  if (open >= 0 && input) {
-    const auto position = static_cast<size_t>(open);
-    Dim whole = numel(*input);
-    if (!copied.equals(1)) {
-      whole = 1;
-      for (size_t axis = 0; axis < input->size(); ++axis) {
-        const bool is_copied = axis < target->size() && (*target)[axis].equals(0) && zero_copies;
-        if (!is_copied) whole = whole * (*input)[axis];
-      }
-    }
-    if (given.equals(0)) {
-      result[position] = i.unknown(0, rank, open);
-    } else {
-      const auto total = whole.constant();
-      const auto parts = given.constant();
-      if (total && parts && *total % *parts != 0) {
-        i.fail(*total, " elements do not divide by ", *parts);
-      }
-      result[position] = Dim::floor_div(whole, given);
-    }
-  } else if (open >= 0) {
-    result[static_cast<size_t>(open)] = i.unknown(0, rank, open);
+  ReshapeTarget target = reshape_target(i, input, *contents);
+  if (target.open) {
+    target.sizes[*target.open] = open_size(i, input, target);
   } else if (input) {
     const auto before = numel(*input).constant();
-    const auto after = numel(result).constant();
+    const auto after = numel(target.sizes).constant();
     if (before && after && *before != *after) {
       i.fail(*before, " elements into a shape of ", *after);
     }
   }
-  i.set(0, i.dtype(0), std::move(result));
+  i.set(0, i.dtype(0), std::move(target.sizes));
   keep_contents(i);
 }
 

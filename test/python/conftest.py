@@ -1,8 +1,9 @@
-"""Tests run with the native exporter, without its safety nets, in one thread per worker."""
+"""Tests run with the native exporter, without fallbacks, with verification after each pass, one thread per worker."""
 
 import os
 
 os.environ["ONNX_NATIVE_FALLBACKS"] = "0"
+os.environ["ONNX_NATIVE_VERIFY"] = "1"
 
 import onnx_native
 import pytest

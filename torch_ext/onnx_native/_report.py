@@ -144,6 +144,11 @@ def _statistics(report: dict[str, Any]) -> list[str]:
         lines += [f"| `{key}` | PyTorch's {net} |" for key, net in report["fallbacks"].items()]
     if report["warnings"]:
         lines += ["\n## Warnings\n", *(f"- {message}" for message in report["warnings"])]
+    if report["contradictions"]:
+        lines += [
+            "\n## Sizes that inference and the capture disagree on\n",
+            *(f"- {message}" for message in report["contradictions"]),
+        ]
     return lines
 
 

@@ -80,6 +80,7 @@ py::dict PyProgram::report() const {
   report["onnx_nodes"] = done.onnx_nodes;
   report["functions"] = dict_of(done.functions);
   report["warnings"] = done.warnings;
+  report["contradictions"] = done.contradictions;
   report["fallbacks"] = done.fallbacks;
   return report;
 }
@@ -146,7 +147,9 @@ std::unique_ptr<PyProgram> export_source(py::handle source, int64_t opset, bool 
     return graph;
   };
   return std::make_unique<PyProgram>(
-      export_program(read_and_check, options, {.verify = verify, .foreign = &foreign}), metadata);
+      export_program(read_and_check, options,
+                     {.verify = verify || verifies_by_default(), .foreign = &foreign}),
+      metadata);
 }
 
 }  // namespace

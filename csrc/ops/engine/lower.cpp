@@ -9,6 +9,7 @@
 
 #include "aten/fault.h"
 #include "aten/visit.h"
+#include "base/dim_order.h"
 #include "onnx/typing.h"
 #include "ops/engine/onnx_call.h"
 #include "ops/engine/size_call.h"
@@ -181,7 +182,7 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   if (!value->shape) {
     builder_.refine(value, *expected.shape);
   } else {
-    check_sizes(*expected.shape, value, i);
+    check_sizes(node, *expected.shape, value, i);
   }
   builder_.bind_sizes(value);
 }
@@ -200,6 +201,13 @@ int64_t count_operations(const Dim& size) {
   return count;
 }
 
+// Returns true if the sizes provably differ for all inputs that the program was captured for.
+bool contradict(const Dim& computed, const Dim& recorded) {
+  const Dim a = computed.as_captured();
+  const Dim b = recorded.as_captured();
+  return known_greater(a, b) || known_greater(b, a);
+}
+
 }  // namespace
 
 bool Lowerer::is_better(const Dim& computed, const Dim& recorded) const {
@@ -211,7 +219,7 @@ bool Lowerer::is_better(const Dim& computed, const Dim& recorded) const {
   return is_cheap && computed.as_captured() == recorded.as_captured();
 }
 
-void Lowerer::check_sizes(const Shape& recorded, Value value, size_t i) const {
+void Lowerer::check_sizes(const aten::Node& node, const Shape& recorded, Value value, size_t i) {
   const auto differs = [&] {
     fail(ErrorKind::internal, "result ", i, " has shape ", str(*value->shape),
          " where the program has ", str(recorded));
@@ -224,6 +232,10 @@ void Lowerer::check_sizes(const Shape& recorded, Value value, size_t i) const {
     // computed one is better.
     if (dim == known || is_better(dim, known)) continue;
     if (dim.is_constant() && known.is_constant()) differs();
+    if (contradict(dim, known))
+      contradictions_.push_back(
+          aten::fault_at(node, concat("dimension ", axis, " of result ", i, " is computed as ",
+                                      dim.str(), " but recorded as ", known.str())));
     if (!dim.is_constant()) builder_.refine(value, static_cast<int64_t>(axis), known);
   }
 }

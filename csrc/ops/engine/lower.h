@@ -63,6 +63,9 @@ class Lowerer {
   // Lowers a sub-graph inline with `arguments` as its inputs; returns the lowered outputs.
   Results inline_body(const aten::Graph& body, const Results& arguments);
   Lowered lowered(const aten::Argument& argument);
+  // Returns the sizes whose computed value differs from the recorded one, whatever the inputs are:
+  // a defect of the inference or of the capture. The model states the recorded size.
+  const std::vector<Fault>& contradictions() const { return contradictions_; }
 
  private:
   void bind_input(const aten::Value& input, Lowered argument);
@@ -74,13 +77,14 @@ class Lowerer {
   // Returns true if the computed size may be valid where the recorded one is not, at little cost.
   bool is_better(const Dim& computed, const Dim& recorded) const;
   void check_result(const aten::Node& node, size_t i, Lowered& result);
-  void check_sizes(const Shape& recorded, Value value, size_t i) const;
+  void check_sizes(const aten::Node& node, const Shape& recorded, Value value, size_t i);
 
   Builder& builder_;
   Lowerings lowerings_;
   Environment environment_;
   // Set once a recorded size proves unreliable; computed sizes then take precedence.
   bool distrusts_record_ = false;
+  std::vector<Fault> contradictions_;
 };
 
 // ONNX represents a complex tensor as a real one with a last axis of 2: the real and the imaginary

@@ -136,51 +136,86 @@ std::vector<DType> declared_dtypes(const Call& call, size_t i) {
   return dtypes;
 }
 
-// Lowers torch.onnx.ops.symbolic, whose schema encodes the attributes as one list per kind.
-Results symbolic_call(const Call& call) {
-  enum : size_t {
-    kInputs,
-    kType,
-    kDTypes,
-    kShapes,
-    kKeys,
-    kKinds,
-    kPlaces,
-    kInts,
-    kFloats,
-    kStrings
-  };
-  constexpr size_t kMetadataKeys = 10;
-  constexpr size_t kMetadataValues = 11;
-  constexpr size_t kDomain = 12;
-  constexpr size_t kVersion = 13;
-  const auto ints = items<int64_t>(call, kInts);
-  const auto floats = items<double>(call, kFloats);
-  const auto strings = items<std::string>(call, kStrings);
-  const auto kinds = items<std::string>(call, kKinds);
-  const auto keys = items<std::string>(call, kKeys);
-  const List& places = list_at(call, kPlaces);
-  std::vector<onnx::Attribute> attributes;
-  for (size_t i = 0; i < keys.size(); ++i) {
-    const auto* place = places.at(i).get<List>();
+// The arguments of torch.onnx.ops.symbolic.
+enum SymbolicArgument : size_t {
+  kInputs,
+  kType,
+  kDTypes,
+  kShapes,
+  kKeys,
+  kKinds,
+  kPlaces,
+  kInts,
+  kFloats,
+  kStrings,
+  kMetadataKeys,
+  kMetadataValues,
+  kDomain,
+  kVersion
+};
+
+// Decodes the attributes of torch.onnx.ops.symbolic. Its schema has one list of values per kind of
+// attribute; each attribute has a key, a kind and a range in that list.
+class SymbolicAttributes {
+ public:
+  explicit SymbolicAttributes(const Call& call)
+      : call_(call),
+        keys_(items<std::string>(call, kKeys)),
+        kinds_(items<std::string>(call, kKinds)),
+        ints_(items<int64_t>(call, kInts)),
+        floats_(items<double>(call, kFloats)),
+        strings_(items<std::string>(call, kStrings)) {}
+
+  std::vector<onnx::Attribute> read() const {
+    std::vector<onnx::Attribute> attributes;
+    for (size_t i = 0; i < keys_.size(); ++i) {
+      const std::string& kind = kinds_.at(i);
+      if (kind.starts_with('i')) attributes.push_back({keys_[i], value(i, ints_)});
+      if (kind.starts_with('f')) attributes.push_back({keys_[i], value(i, floats_)});
+      if (kind.starts_with('s')) attributes.push_back({keys_[i], value(i, strings_)});
+    }
+    return attributes;
+  }
+
+ private:
+  // Returns the values of the attribute: one if its kind has one letter ("i"), else a list ("is").
+  template <class T>
+  onnx::AttributeValue value(size_t i, const std::vector<T>& values) const {
+    const auto [begin, end] = range(i);
+    if (begin < 0 || begin > end || end > std::ssize(values)) wrong(call_, kPlaces);
+    if (kinds_[i].size() == 1) return values.at(static_cast<size_t>(begin));
+    return std::vector<T>(values.begin() + begin, values.begin() + end);
+  }
+
+  std::pair<std::ptrdiff_t, std::ptrdiff_t> range(size_t i) const {
+    const auto* place = list_at(call_, kPlaces).at(i).get<List>();
     const auto bound = [&](size_t k) {
       const auto* number = place ? place->at(k).get<int64_t>() : nullptr;
-      if (!number) wrong(call, kPlaces);
+      if (!number) wrong(call_, kPlaces);
       return static_cast<std::ptrdiff_t>(*number);
     };
-    const std::ptrdiff_t begin = bound(0), end = bound(1);
-    const auto add = [&](const auto& values) {
-      if (begin < 0 || begin > end || end > std::ssize(values)) wrong(call, kPlaces);
-      if (kinds.at(i).size() == 1) {
-        attributes.push_back({keys[i], values.at(static_cast<size_t>(begin))});
-      } else {
-        attributes.push_back({keys[i], std::vector(values.begin() + begin, values.begin() + end)});
-      }
-    };
-    if (kinds.at(i).starts_with('i')) add(ints);
-    if (kinds.at(i).starts_with('f')) add(floats);
-    if (kinds.at(i).starts_with('s')) add(strings);
+    return {bound(0), bound(1)};
   }
+
+  const Call& call_;
+  std::vector<std::string> keys_, kinds_;
+  std::vector<int64_t> ints_;
+  std::vector<double> floats_;
+  std::vector<std::string> strings_;
+};
+
+// Adds the user's metadata_props to the node that made the results. Casts may follow the node.
+void add_metadata(const Call& call, std::string_view op_type, const Results& results) {
+  onnx::Node* node = results.empty() ? nullptr : results[0].value->producer;
+  while (node && node->op_type != op_type) node = node->inputs.at(0)->producer;
+  if (!node) return;
+  const auto keys = items<std::string>(call, kMetadataKeys);
+  const auto values = items<std::string>(call, kMetadataValues);
+  for (size_t i = 0; i < keys.size(); ++i) node->metadata.emplace_back(keys[i], values.at(i));
+}
+
+// Lowers torch.onnx.ops.symbolic.
+Results symbolic_call(const Call& call) {
   Values inputs;
   for (const auto& tensor : call.optional_tensors(kInputs)) {
     inputs.push_back(tensor.value_or(nullptr));
@@ -194,18 +229,9 @@ Results symbolic_call(const Call& call) {
     int64_t& known = call.builder().model().domains[domain];
     known = std::max(known, version);
   }
-  Results results = emit(call, op_type, domain, std::move(inputs), std::move(attributes),
+  Results results = emit(call, op_type, domain, std::move(inputs), SymbolicAttributes(call).read(),
                          declared_dtypes(call, kDTypes));
-  const auto metadata_keys = items<std::string>(call, kMetadataKeys);
-  const auto metadata_values = items<std::string>(call, kMetadataValues);
-  // Casts may surround the node.
-  const auto& nodes = call.builder().graph().nodes;
-  onnx::Node* made = *std::find_if(nodes.rbegin(), nodes.rend(), [&](const onnx::Node* node) {
-    return node->op_type == op_type && node->domain == domain;
-  });
-  for (size_t i = 0; i < metadata_keys.size(); ++i) {
-    made->metadata.emplace_back(metadata_keys[i], metadata_values.at(i));
-  }
+  add_metadata(call, op_type, results);
   return results;
 }
 

@@ -53,10 +53,8 @@ Scalar identity_of(const std::string& reduce, DType dtype) {
 std::string_view onnx_reduction(Builder& b, const std::string& reduce) {
   if (reduce == "sum" || reduce == "add" || reduce == "mean") return "add";
   if (reduce == "prod" || reduce == "multiply") return "mul";
-  if (reduce == "amax" || reduce == "amin") {
-    b.check(b.opset() >= 18, "a scatter that reduces by ", reduce, " before opset 18");
-    return reduce == "amax" ? "max" : "min";
-  }
+  if (reduce == "amax") return "max";
+  if (reduce == "amin") return "min";
   b.unsupported("a scatter that reduces by ", reduce);
 }
 

@@ -267,67 +267,103 @@ Argument GraphReader::symbolic(const Json& value, std::string_view literal) {
   return number(inner, "a number");
 }
 
+// The readers of all kinds of arguments, by the key that the archive gives them.
+GraphReader::ArgumentReaders GraphReader::make_argument_readers() {
+  using Read = ArgumentReaders::mapped_type;
+  const auto list = [](Read read) -> Read {
+    return [read = std::move(read)](GraphReader& reader, const Json& value) -> Argument {
+      return list_of(value, [&](const Json& item) { return read(reader, item); });
+    };
+  };
+  const Read tensor = [](GraphReader& reader, const Json& value) -> Argument {
+    return reader.named(name_of("as_tensor", value));
+  };
+  const Read optional_tensor = [tensor](GraphReader& reader, const Json& value) -> Argument {
+    const auto [kind, inner] = choice(value, "an argument");
+    return kind == "as_tensor" ? tensor(reader, inner) : Argument();
+  };
+  const auto symbolic = [](std::string_view literal) -> Read {
+    return [literal](GraphReader& reader, const Json& value) {
+      return reader.symbolic(value, literal);
+    };
+  };
+  const Read integer_ = [](GraphReader&, const Json& value) -> Argument {
+    return whole_number(value, "an argument");
+  };
+  const Read float_ = [](GraphReader&, const Json& value) -> Argument {
+    return number(value, "an argument");
+  };
+  const Read bool_ = [](GraphReader&, const Json& value) -> Argument {
+    return boolean(value, "an argument");
+  };
+  const Read string_ = [](GraphReader&, const Json& value) -> Argument {
+    return string(value, "an argument");
+  };
+  return {
+      {"as_none", [](GraphReader&, const Json&) { return Argument(); }},
+      {"as_tensor", tensor},
+      {"as_tensors", list(tensor)},
+      {"as_optional_tensor", optional_tensor},
+      {"as_optional_tensors", list(optional_tensor)},
+      {"as_nested_tensors", list(list(tensor))},
+      {"as_int", integer_},
+      {"as_ints", list(integer_)},
+      {"as_int_lists", list(list(integer_))},
+      {"as_float", float_},
+      {"as_floats", list(float_)},
+      {"as_float_lists", list(list(float_))},
+      {"as_bool", bool_},
+      {"as_bools", list(bool_)},
+      {"as_string", string_},
+      {"as_operator", string_},
+      {"as_strings", list(string_)},
+      {"as_sym_int", symbolic("as_int")},
+      {"as_sym_ints", list(symbolic("as_int"))},
+      {"as_sym_float", symbolic("as_float")},
+      {"as_sym_floats", list(symbolic("as_float"))},
+      {"as_sym_bool", symbolic("as_bool")},
+      {"as_sym_bools", list(symbolic("as_bool"))},
+      {"as_scalar_type", [](GraphReader&, const Json& v) -> Argument { return dtype_of(v); }},
+      {"as_memory_format",
+       [](GraphReader&, const Json& v) -> Argument {
+         return memory_format_name(integer(v, "memory format"));
+       }},
+      {"as_layout",
+       [](GraphReader&, const Json& v) -> Argument { return layout_name(integer(v, "layout")); }},
+      {"as_device", [](GraphReader&, const Json& v) -> Argument { return device_name(v); }},
+      {"as_complex",
+       [](GraphReader&, const Json& v) -> Argument {
+         return std::complex<double>(number(field(v, "real"), "real"),
+                                     number(field(v, "imag"), "imag"));
+       }},
+      {"as_graph",
+       [](GraphReader& reader, const Json& v) -> Argument {
+         return reader.subgraph(field(v, "graph"));
+       }},
+      {"as_string_to_argument",
+       [](GraphReader& reader, const Json& v) { return reader.options(v); }},
+      {"as_custom_obj", [](GraphReader&, const Json& v) -> Argument {
+         fail(ErrorKind::unsupported, "ONNX has no form for script objects, here a ",
+              string(field(v, "class_fqn"), "class_fqn"));
+       }}};
+}
+
+// Reads the hints and options of a higher-order operator.
+Argument GraphReader::options(const Json& value) {
+  const auto* items = value.get_ptr<const Json::object_t*>();
+  if (!items) damaged("options that are no object");
+  List result;
+  for (const auto& [key, item] : *items) result.push_back(argument(item));
+  return result;
+}
+
 Argument GraphReader::argument(const Json& json) {
   const Deeper deeper(depth_);
   const auto [kind, value] = choice(json, "an argument");
-  const auto tensor = [this](const Json& item) -> Argument {
-    return named(name_of("as_tensor", item));
-  };
-  const auto optional_tensor = [&](const Json& item) -> Argument {
-    const auto [which, inner] = choice(item, "an argument");
-    return which == "as_tensor" ? tensor(inner) : Argument();
-  };
-  const auto integers = [](const Json& item) { return whole_number(item, "an argument"); };
-  const auto numbers = [](const Json& item) -> Argument { return number(item, "an argument"); };
-  const auto bools = [](const Json& item) -> Argument { return boolean(item, "an argument"); };
-  if (kind == "as_none") return {};
-  if (kind == "as_tensor") return tensor(value);
-  if (kind == "as_tensors") return list_of(value, tensor);
-  if (kind == "as_optional_tensor") return optional_tensor(value);
-  if (kind == "as_optional_tensors") return list_of(value, optional_tensor);
-  if (kind == "as_nested_tensors")
-    return list_of(value, [&](const Json& inner) -> Argument { return list_of(inner, tensor); });
-  if (kind == "as_int") return integers(value);
-  if (kind == "as_ints") return list_of(value, integers);
-  if (kind == "as_int_lists")
-    return list_of(value, [&](const Json& inner) -> Argument { return list_of(inner, integers); });
-  if (kind == "as_float") return numbers(value);
-  if (kind == "as_floats") return list_of(value, numbers);
-  if (kind == "as_float_lists")
-    return list_of(value, [&](const Json& inner) -> Argument { return list_of(inner, numbers); });
-  if (kind == "as_bool") return bools(value);
-  if (kind == "as_bools") return list_of(value, bools);
-  if (kind == "as_string" || kind == "as_operator") return string(value, "an argument");
-  if (kind == "as_strings")
-    return list_of(value, [](const Json& s) -> Argument { return string(s, "an argument"); });
-  if (kind == "as_sym_int") return symbolic(value, "as_int");
-  if (kind == "as_sym_float") return symbolic(value, "as_float");
-  if (kind == "as_sym_bool") return symbolic(value, "as_bool");
-  if (kind == "as_sym_ints")
-    return list_of(value, [&](const Json& s) { return symbolic(s, "as_int"); });
-  if (kind == "as_sym_floats")
-    return list_of(value, [&](const Json& s) { return symbolic(s, "as_float"); });
-  if (kind == "as_sym_bools")
-    return list_of(value, [&](const Json& s) { return symbolic(s, "as_bool"); });
-  if (kind == "as_scalar_type") return dtype_of(value);
-  if (kind == "as_memory_format") return memory_format_name(integer(value, "memory format"));
-  if (kind == "as_layout") return layout_name(integer(value, "layout"));
-  if (kind == "as_device") return device_name(value);
-  if (kind == "as_complex")
-    return std::complex<double>(number(field(value, "real"), "real"),
-                                number(field(value, "imag"), "imag"));
-  if (kind == "as_graph") return subgraph(field(value, "graph"));
-  if (kind == "as_string_to_argument") {  // hints and options of higher-order operators
-    const auto* items = value.get_ptr<const Json::object_t*>();
-    if (!items) damaged("options that are no object");
-    List result;
-    for (const auto& [key, item] : *items) result.push_back(argument(item));
-    return result;
-  }
-  if (kind == "as_custom_obj")
-    fail(ErrorKind::unsupported, "ONNX has no form for script objects, here a ",
-         string(field(value, "class_fqn"), "class_fqn"));
-  fail(ErrorKind::unsupported, "an argument of kind ", kind);
+  static const ArgumentReaders readers = make_argument_readers();
+  const auto reader = readers.find(kind);
+  if (reader == readers.end()) fail(ErrorKind::unsupported, "an argument of kind ", kind);
+  return reader->second(*this, value);
 }
 
 std::shared_ptr<aten::Graph> GraphReader::subgraph(const Json& source) {

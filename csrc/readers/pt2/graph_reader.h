@@ -1,6 +1,7 @@
 // Reads one serialized graph: nodes, arguments and results.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -67,6 +68,12 @@ class GraphReader {
                                         const std::string& op);
   aten::Argument named(const std::string& name) const;
   aten::Argument symbolic(const Json& value, std::string_view literal);
+  aten::Argument options(const Json& value);
+  // A function per kind of argument ("as_tensor").
+  using ArgumentReaders =
+      std::unordered_map<std::string_view,
+                         std::function<aten::Argument(GraphReader&, const Json&)>>;
+  static ArgumentReaders make_argument_readers();
   std::shared_ptr<aten::Graph> subgraph(const Json& source);
   void add_result(aten::Node* node, std::string_view kind, const Json& value,
                   const std::string& name, size_t position);

@@ -44,6 +44,20 @@ class LowerTest : public testing::Test {
 
 Value add(Builder& b, Value self, Value other) { return b.Add(self, other); }
 
+TEST_F(LowerTest, ReportsSizesThatContradictTheRecord) {
+  table.def("test::pad_one", [](Builder& b, Value x) { return b.op("Pad", {x, b.i64s({0, 1})}); });
+  const Dim n = Dim::symbol("n"), m = Dim::symbol("m");
+  aten::Value* x = input(DType::f32, {n});
+  lower("test::pad_one", {x}, DType::f32, {n + 1});
+  lower("test::pad_one", {x}, DType::f32, {m});  // may be equal
+  EXPECT_TRUE(lowerer.contradictions().empty());
+  const Value y = lower("test::pad_one", {x}, DType::f32, {n});
+  ASSERT_EQ(lowerer.contradictions().size(), 1U);
+  EXPECT_EQ(lowerer.contradictions()[0].cause,
+            "dimension 0 of result 0 is computed as n + 1 but recorded as n");
+  EXPECT_EQ(y->dim(0), n);
+}
+
 TEST_F(LowerTest, ANumberDoesNotWidenATensor) {
   table.def("test::add", Promote::standard, add);
   aten::Value* x = input(DType::f16, {2});

@@ -129,9 +129,13 @@ class Row:
 
     def _of_opinfo(self, dtype: str) -> list[Case]:
         info = opinfo(self.opinfo, self.variant)
-        # Each sample seeds anew, and torch then formats the stack once per accelerator, for errors
-        # of machines that have one. That is most of the time it takes to make samples.
-        with mock.patch("traceback.format_stack", return_value=[]):
+        # torch searches the stack for its own test case at each list of samples, and formats the
+        # stack at each seed, once per accelerator. That takes longer than to make the samples.
+        with (
+            mock.patch("traceback.format_stack", return_value=[]),
+            mock.patch("torch.testing._internal.common_utils.extract_test_fn", return_value=None),
+            mock.patch("torch.testing._internal.opinfo.core.extract_test_fn", return_value=None),
+        ):
             torch.manual_seed(0)
             found = list(info.sample_inputs("cpu", DTYPES[dtype], requires_grad=False))
         chosen = self.pick(found) if self.pick else first_middle_last(found)
