@@ -47,8 +47,11 @@ function(onnx_native_room name)
   target_include_directories(room_${name} PRIVATE "${folder}")
   target_compile_options(room_${name} PRIVATE ${onnx_native_warnings} -fno-semantic-interposition
                                               -fvisibility-inlines-hidden)
-  target_compile_definitions(room_${name} PRIVATE
-    ONNX_NATIVE_VERSION="${PROJECT_VERSION}" ONNX_NATIVE_TORCH_VERSION="${TORCH_VERSION}")
+  target_compile_definitions(room_${name} PRIVATE ONNX_NATIVE_VERSION="${PROJECT_VERSION}")
+  # The other rooms compile to the same objects for every PyTorch.
+  if("torch::headers" IN_LIST room_NEEDS)
+    target_compile_definitions(room_${name} PRIVATE ONNX_NATIVE_TORCH_VERSION="${TORCH_VERSION}")
+  endif()
   target_link_libraries(room_${name} PRIVATE onnx_native_fmt ${room_NEEDS})
   set(rooms_built ${rooms_built} ${name} PARENT_SCOPE)
 endfunction()

@@ -1,4 +1,4 @@
-"""Tests run with the native exporter, without fallbacks, with verification after each pass, one thread per worker."""
+"""Tests run with the native exporter, without fallbacks, verified after each pass, in one thread."""
 
 import os
 
