@@ -1,4 +1,4 @@
-"""Tests run with the native exporter, without fallbacks, verified after each pass, in one thread."""
+"""Tests run natively, without fallbacks, verified after each pass, in one thread per worker."""
 
 import os
 
