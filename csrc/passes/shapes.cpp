@@ -68,6 +68,9 @@ void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
          is_one_of(*source->producer, {"Reshape", "Squeeze", "Unsqueeze", "Flatten"})) {
     source = source->producer->inputs[0];
   }
+  if (to && source->shape && *source->shape == *to && rewrite.replace(node.outputs[0], source)) {
+    return;
+  }
   Value* target = node.inputs[1];
   bool is_new = false;
   if (to && !target->is_constant()) {
@@ -88,9 +91,6 @@ void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
   });
   if (!is_new && copies) source = node.inputs[0];
   if (source == node.inputs[0] && target == node.inputs[1]) return;
-  if (to && source->shape && *source->shape == *to && rewrite.replace(node.outputs[0], source)) {
-    return;
-  }
   node.inputs = {source, target};
   rewrite.set_changed();
 }

@@ -87,6 +87,13 @@ Value hardsigmoid(Builder& b, Value self) {
   return b.op("HardSigmoid", {self}, {{"alpha", 1.0 / 6}, {"beta", 0.5}});
 }
 
+Value hardswish(Builder& b, Value self) {
+  const int64_t opset = b.model().final_opset.value_or(b.opset());
+  // ONNX Runtime has a kernel for float32.
+  if (self->dtype == DType::f32 && opset >= 14) return b.op("HardSwish", {self});
+  return b.Mul(self, hardsigmoid(b, self));
+}
+
 Value softplus(Builder& b, Value self, Number beta, Number threshold) {
   const Value x = scaled(b, self, beta);
   const Value soft = b.op("Softplus", {x});
@@ -176,8 +183,7 @@ void register_activation(OpTable& ops) {
           });
   ops.def("aten::hardtanh", hardtanh);
   ops.def("aten::hardsigmoid", hardsigmoid);
-  ops.def("aten::hardswish",
-          [](Builder& b, Value self) { return b.Mul(self, hardsigmoid(b, self)); });
+  ops.def("aten::hardswish", hardswish);
   ops.def("aten::softplus", rounded_once(softplus));
   ops.def("aten::log_sigmoid",
           [](Builder& b, Value self) { return b.Neg(b.op("Softplus", {b.Neg(self)})); });

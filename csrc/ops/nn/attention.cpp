@@ -3,6 +3,8 @@
 
 #include "onnx/builder.h"
 #include "ops/families.h"
+#include "ops/formulas/fused_attention.h"
+#include "ops/formulas/mask.h"
 #include "ops/formulas/numeric.h"
 #include "ops/formulas/random.h"
 
@@ -23,17 +25,9 @@ Value causal_addend(Builder& b, const Dim& rows, const Dim& columns, DType dtype
 }
 
 Mask given_mask(Builder& b, Value mask, DType dtype) {
-  Mask result;
-  if (mask->dtype == DType::boolean) {
-    result.addend = b.where(mask, b.scalar(dtype, 0.0), b.scalar(dtype, -kInfinity));
-    const Value seen = b.reduce("ReduceMax", b.cast(mask, DType::i32), {-1}, true);
-    result.open_rows = b.cast(seen, DType::boolean);
-  } else {
-    result.addend = b.cast(mask, dtype);
-    result.open_rows =
-        b.Greater(b.reduce("ReduceMax", result.addend, {-1}, true), b.scalar(dtype, -kInfinity));
-  }
-  return result;
+  const Value rows = every_row_open(mask) ? nullptr : open_rows(b, mask);
+  if (mask->dtype != DType::boolean) return {b.cast(mask, dtype), rows};
+  return {b.where(mask, b.scalar(dtype, 0.0), b.scalar(dtype, -kInfinity)), rows};
 }
 
 Value scaled(Builder& b, Value query, std::optional<Number> scale) {
@@ -54,14 +48,21 @@ struct Attended {
   Value scores;  // masked
 };
 
+// Replaces rows that are masked entirely by zeros.
+Value zero_masked_rows(Builder& b, Value rows, Value open_rows) {
+  return open_rows ? b.where(open_rows, rows, b.like(rows, 0.0)) : rows;
+}
+
 Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mask,
                 std::optional<Number> scale, const Number& dropout_p) {
   Value scores = b.matmul(scaled(b, query, scale), b.swap_axes(key, -2, -1));
   if (mask.addend) scores = b.Add(scores, mask.addend);
   Value weights = b.softmax(scores, -1);
-  if (mask.open_rows) weights = b.where(mask.open_rows, weights, b.like(weights, 0.0));
   if (!is_zero(dropout_p)) weights = dropped(b, weights, dropout_p).result;
-  return {b.matmul(weights, value), weights, scores};
+  // Masks the rows of each result apart: the weights are often unused, and most outputs have fewer
+  // elements.
+  return {zero_masked_rows(b, b.matmul(weights, value), mask.open_rows),
+          zero_masked_rows(b, weights, mask.open_rows), scores};
 }
 
 // Groups query heads by key head: (..., heads, L, E) -> (..., key heads, group, L, E).
@@ -119,6 +120,12 @@ Attended attention(Builder& b, Value query, Value key, Value value, std::optiona
 Value scaled_dot_product_attention(Builder& b, Value query, Value key, Value value,
                                    std::optional<Value> attn_mask, const Number& dropout_p,
                                    bool is_causal, std::optional<Number> scale, bool enable_gqa) {
+  b.check(!(attn_mask && is_causal), "attn_mask together with is_causal");
+  if (is_zero(dropout_p)) {
+    const AttentionCall call{query,     key,   value,     attn_mask.value_or(nullptr),
+                             is_causal, scale, enable_gqa};
+    if (const Value y = fused_attention(b, call)) return y;
+  }
   return attention(b, query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa).output;
 }
 

@@ -2,6 +2,7 @@
 
 #include "onnx/builder.h"
 #include "ops/families.h"
+#include "ops/formulas/axes.h"
 #include "ops/formulas/loop.h"
 
 namespace onnx_native::ops {
@@ -69,6 +70,8 @@ Value plain(Builder& b, const Values& inputs, const Convolution& c, int64_t grou
                                           {"pads", std::move(pads)},
                                           {"dilations", c.dilation},
                                           {"group", groups}};
+  if (auto kernel = constant_shape(part_of(inputs[1], 2)))
+    attributes.push_back({"kernel_shape", std::move(*kernel)});
   if (c.transposed) attributes.push_back({"output_padding", c.output_padding});
   const Value y = b.op(c.transposed ? "ConvTranspose" : "Conv", inputs, std::move(attributes));
   // ONNX Runtime does not support a ConvTranspose with an empty result.
