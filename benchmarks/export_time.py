@@ -1,9 +1,9 @@
-"""Measures the native exporter against PyTorch's own, in one process, as medians and ratios.
+"""Compares the native exporter with PyTorch's own in one process: medians and ratios.
 
-    python benchmarks/export_time.py time     seconds after capture and nodes, per model
+    python benchmarks/export_time.py time     seconds after capture, and node counts, per model
     python benchmarks/export_time.py scaling  seconds after capture of a Llama with 4 to 32 layers
-    python benchmarks/export_time.py whole    a whole export against its capture alone
-    python benchmarks/export_time.py save     saving BERT-base against `cat`, and memory growth
+    python benchmarks/export_time.py whole    a whole export compared to its capture
+    python benchmarks/export_time.py save     saving BERT-base compared to `cat`, and memory growth
 
 "After capture": torch.onnx.export on an ExportedProgram captured before the clock starts.
 """
@@ -56,7 +56,7 @@ def median_seconds(runs: int, work: Callable[[], Any]) -> float:
 
 
 def warm_up() -> None:
-    """Pays what only a process's first export pays: imports and PyTorch's own registry."""
+    """Does the one-time work of a process: imports and PyTorch's registry."""
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).eval()
     program = torch.export.export(model, (torch.randn(2, 4),))
     for exporter in EXPORTERS.values():
@@ -143,7 +143,7 @@ def memory_mib(field: str) -> float:
 
 
 def save_once(who: str, runs: int) -> None:
-    """Runs in a process of its own and prints its figures as JSON."""
+    """Runs in a separate process and prints its measurements as JSON."""
     with EXPORTERS[who]():
         model = MODELS["bert_base"]
         warm_up()

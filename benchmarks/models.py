@@ -1,10 +1,10 @@
-"""Runs many small architectures through the native exporter and through PyTorch's own.
+"""Exports many small architectures with the native exporter and with PyTorch's own.
 
     python benchmarks/models.py [--models bert,llama] [--no-upstream] [--json results.json]
 
-Each model is captured once (torch.export, dynamic shapes), then exported, checked
-(onnx.checker, full) and run in ONNX Runtime without optimisations, at the sizes of capture and at
-others, against what eager PyTorch computes there. Seconds are of one run on this machine.
+Each model is captured once (torch.export, dynamic shapes), exported, checked (onnx.checker, full)
+and run in ONNX Runtime without optimizations. The results are compared with eager PyTorch at the
+sizes of the capture and at others. Times are from a single run.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def stage(result: Result, name: str) -> Iterator[None]:
 def run_stages(
     model: Architecture, module: torch.nn.Module, program: torch.export.ExportedProgram
 ) -> Result:
-    """How far one exporter comes with a captured program, and what stopped it."""
+    """Runs one exporter on a captured program; returns the stages it passed and the error."""
     result: Result = {"status": "captured", "error": ""}
     try:
         with zoo.scratch_folder() as folder, torch.no_grad():

@@ -1,10 +1,10 @@
-"""Measures BERT-base from a .pt2 file to an .onnx file on disk, three ways, each in a new process.
+"""Measures BERT-base from a .pt2 file to an .onnx file in three ways, each in a new process.
 
     python benchmarks/pt2.py
 
-C++ is the command onnx-native; in Python it is torch.export.load and torch.onnx.export(f=...), with
-our exporter and with PyTorch's own. "process" is the whole process, imports included; "work" is
-what remains when a process has imported everything and exported a small model before.
+The ways are the C++ command onnx-native, and in Python torch.export.load with
+torch.onnx.export(f=...), natively and with PyTorch's exporter. "process" is the time of the whole
+process, including imports; "work" is the time after all imports and the export of a small model.
 """
 
 import argparse
@@ -24,7 +24,7 @@ sys.path[:0] = [str(ROOT / "build" / "python"), str(ROOT / "test" / "python")]
 
 
 def export_in_python(who: str, source: str, target: str) -> None:
-    """Runs in a process of its own and prints the seconds of its work."""
+    """Runs in a separate process and prints the seconds of its work."""
     warnings.filterwarnings("ignore")
     import onnx_native
     import torch
@@ -44,7 +44,7 @@ def export_in_python(who: str, source: str, target: str) -> None:
 
 
 def measure(runs: int, command: list[Any]) -> tuple[float, float | None]:
-    """Seconds of the process and, where it prints them, of its work: medians."""
+    """Returns the median seconds of the process and, if it prints them, of its work."""
     whole, work = [], []
     for _ in range(runs):
         start = time.perf_counter()

@@ -1,12 +1,12 @@
-"""Asks the installed ONNX Runtime which dtypes its CPU kernels take, by operator and opset.
+"""Measures the dtypes of ONNX Runtime's CPU kernels by operator and opset.
 
     python csrc/onnx/generate_kernels.py csrc/onnx/kernels.inc --add
 
-Writes csrc/onnx/kernels.inc, which is kept in the repository because the build does not need ONNX
-Runtime. A wheel is built once and its models run in any ONNX Runtime, so the table holds only what
-all measured versions have: `--add` intersects the table with the installed version. Run it when a
-new version comes out; test/python/test_kernels.py fails when the installed version lacks a kernel
-of the table. Each kernel is found by loading and running a model of one node.
+Writes csrc/onnx/kernels.inc. The repository contains the result, so that the build does not need
+ONNX Runtime. Models must run in any version of ONNX Runtime, so the table holds only kernels that
+all measured versions have: `--add` intersects the table with the installed version. Run this script
+when a new version comes out; test/python/test_kernels.py fails if the installed version does not
+have a kernel of the table. The script finds a kernel by loading and running a one-node model.
 """
 
 from __future__ import annotations
@@ -226,7 +226,7 @@ FLOATS = (T.FLOAT, T.DOUBLE, T.FLOAT16, T.BFLOAT16)
 
 
 def constant(name: str, spec: str) -> onnx.TensorProto:
-    """A constant input."""
+    """Returns a constant input."""
     kind, _, text = spec.partition(":")
     numbers = [float(number) for number in text.split(",") if number]
     if kind == "f":
@@ -241,7 +241,7 @@ def constant(name: str, spec: str) -> onnx.TensorProto:
 def case_node(
     op: str, dtype: int, opset: int, prefix: str
 ) -> tuple[onnx.NodeProto, list[onnx.ValueInfoProto], list[onnx.TensorProto]]:
-    """The operator in the form of the opset, with the inputs and constants that it needs."""
+    """Returns the operator in this opset's form, with its inputs and constants."""
     specs, attributes = CASES[op]
     attributes = dict(attributes)
     before, moved, attribute = ONCE_ATTRIBUTES.get(op, (0, 0, ""))
@@ -265,7 +265,7 @@ def case_node(
         if spec in SHAPES:
             values.append(oh.make_tensor_value_info(name, dtype, SHAPES[spec]))
         elif spec in FLOAT_INPUTS:
-            # NonMaxSuppression takes one dtype only, whichever it is.
+            # NonMaxSuppression accepts a single dtype.
             element = dtype if op == "NonMaxSuppression" else T.FLOAT
             values.append(oh.make_tensor_value_info(name, element, FLOAT_INPUTS[spec]))
         elif spec in ("b", "b1"):
@@ -281,7 +281,7 @@ def case_node(
 
 
 def one_node_model(op: str, dtype: int, opset: int) -> onnx.ModelProto | None:
-    """A typed model of one node; None where the operator's schema refuses the dtype."""
+    """Returns a typed one-node model, or None if the operator's schema rejects the dtype."""
     node, values, constants = case_node(op, dtype, opset, "")
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
     graph = oh.make_graph([node], "g", values, outputs, constants)
@@ -298,7 +298,7 @@ def one_node_model(op: str, dtype: int, opset: int) -> onnx.ModelProto | None:
 
 
 def session_of(model: onnx.ModelProto, saved: str = "") -> ort.InferenceSession:
-    """The model in ONNX Runtime, as it is written; what runs is saved."""
+    """Loads the model without optimizations and saves the graph that runs."""
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
@@ -311,7 +311,7 @@ def session_of(model: onnx.ModelProto, saved: str = "") -> ort.InferenceSession:
 
 
 def ones(value: onnx.ValueInfoProto) -> ort.OrtValue:
-    """A tensor of ones for an input."""
+    """Returns a tensor of ones for an input."""
     tensor = value.type.tensor_type
     shape = [dim.dim_value for dim in tensor.shape.dim]
     if tensor.elem_type == T.BFLOAT16:
@@ -322,9 +322,9 @@ def ones(value: onnx.ValueInfoProto) -> ort.OrtValue:
 
 
 def has_kernel(op: str, dtype: int, opset: int, body: bool = False) -> bool:
-    """Whether ONNX Runtime loads and runs the operator with this dtype in this opset.
+    """Returns whether ONNX Runtime loads and runs the operator with this dtype and opset.
 
-    The body of an operator that is a function counts with `body` only: most are written for one
+    The body of a function operator counts only if `body` is set: most bodies are written for one
     opset, and their arithmetic overflows where that of a kernel does not (Softplus).
     """
     model = one_node_model(op, dtype, opset)
@@ -336,14 +336,14 @@ def has_kernel(op: str, dtype: int, opset: int, body: bool = False) -> bool:
             session = session_of(model, saved)
             feeds = {value.name: ones(value) for value in model.graph.input}
             session.run_with_ort_values([output.name for output in model.graph.output], feeds)
-        except Exception:  # of several classes: when the model is loaded, or when it runs
+        except Exception:  # of various classes, at loading or at run time
             return False
         return not saved or any(node.op_type == op for node in onnx.load(saved).graph.node)
 
 
 @functools.cache
 def is_function(op: str) -> bool:
-    """Whether the operator has a body of other operators, in any opset."""
+    """Returns whether the operator is a function of other operators in any opset."""
     return any(
         schema.has_function or schema.has_context_dependent_function
         for schema in onnx.defs.get_all_schemas_with_history()
@@ -353,7 +353,7 @@ def is_function(op: str) -> bool:
 
 @functools.cache
 def opsets_of(op: str) -> list[int]:
-    """The opsets from OLDEST_OPSET on in which an operator starts or changes."""
+    """Returns the opsets from OLDEST_OPSET on in which an operator starts or changes."""
     return sorted(
         {
             max(schema.since_version, OLDEST_OPSET)
@@ -365,7 +365,7 @@ def opsets_of(op: str) -> list[int]:
 
 
 def measure() -> Iterator[tuple[str, int, int]]:
-    """Operator, opset from which on it is so, and the bits of the dtypes that have kernels."""
+    """Yields operator, first opset, and the bits of the dtypes that have kernels."""
     for op in sorted(CASES):
         for opset in opsets_of(op):
             mask = sum(1 << dtype for dtype in DTYPES if has_kernel(op, dtype, opset))
@@ -377,7 +377,7 @@ def measure() -> Iterator[tuple[str, int, int]]:
 
 
 class Table:
-    """The versions of ONNX Runtime that a kernels.inc holds for, and its rows."""
+    """The rows of a kernels.inc, and the versions of ONNX Runtime that it is valid for."""
 
     def __init__(self, path: pathlib.Path) -> None:
         first, *lines = path.read_text().splitlines()
@@ -388,7 +388,7 @@ class Table:
             self.rows.setdefault(op.strip('"'), []).append((int(opset), int(mask, 16)))
 
     def dtypes(self, op: str, opset: int) -> int:
-        """The bits of the dtypes that have kernels in the opset; all for an unknown operator."""
+        """Returns the bits of the dtypes with kernels in the opset; all for an unknown operator."""
         masks = [mask for since, mask in self.rows.get(op, [(0, -1)]) if since <= opset]
         return masks[-1] if masks else -1
 
@@ -396,7 +396,7 @@ class Table:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("table", type=pathlib.Path)
-    parser.add_argument("--add", action="store_true", help="keep what the table has as well")
+    parser.add_argument("--add", action="store_true", help="intersect with the existing table")
     arguments = parser.parse_args()
     earlier = Table(arguments.table) if arguments.add else None
     known = earlier.versions if earlier else []

@@ -1,4 +1,4 @@
-"""Tests run natively, without fallbacks, verified after each pass, in one thread per worker."""
+"""Runs tests natively, without fallbacks, verified after each pass, with one thread per worker."""
 
 import os
 
@@ -15,7 +15,7 @@ torch.ops.load_library(onnx_native.library_path())
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """`-k aten::add.Tensor` finds the tests of the row that has this key."""
+    """Makes `-k aten::add.Tensor` select the tests of the row with this key."""
     call = getattr(item, "callspec", None)  # of a parametrized test
     row = call.params.get("row") if call else None
     if isinstance(row, Row):

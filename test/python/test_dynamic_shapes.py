@@ -48,10 +48,14 @@ def test_names_axes_and_numbers_of_scripts() -> None:
 @pytest.mark.parametrize(
     ("shapes", "said"),
     [
-        ({"y": ROWS}, r"dynamic_shapes names \['y'\], forward's arguments are \['x', 'xs', 'n'\]"),
-        ((ROWS,), r"dynamic_shapes has 1 entries for \['x', 'xs', 'n'\]"),
-        ((None, [ROWS], None), "for xs, which has 2 elements: write a list with an entry for each"),
-        ((None, ROWS, None), "for xs, which has 2 elements: write a list with an entry for each"),
+        (
+            {"y": ROWS},
+            r"dynamic_shapes has entries for \['y'\], "
+            r"but the arguments of forward are \['x', 'xs', 'n'\]",
+        ),
+        ((ROWS,), r"dynamic_shapes has 1 entries for the arguments \['x', 'xs', 'n'\]"),
+        ((None, [ROWS], None), "for xs, which has 2 elements; write a list with an entry for each"),
+        ((None, ROWS, None), "for xs, which has 2 elements; write a list with an entry for each"),
         (({2: "n"}, None, None), "an entry for axis 2 of x, which has 2 dimensions"),
         (({-3: "n"}, None, None), "an entry for axis -3 of x, which has 2 dimensions"),
         ((("a", "b", "c"), None, None), "an entry for axis 2 of x, which has 2 dimensions"),

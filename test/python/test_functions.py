@@ -500,7 +500,7 @@ def test_unknown_class() -> None:
 
 
 def test_not_a_class() -> None:
-    with pytest.raises(TypeError, match="classes of modules or their names, not 3"):
+    with pytest.raises(TypeError, match="module classes or their names, got 3"):
         export(Stack(Block()), (rows(2),), {3})
 
 

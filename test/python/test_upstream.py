@@ -66,7 +66,9 @@ def test_the_linter_finds_private_names(line: str, found: bool) -> None:
 def test_a_missing_name_says_what_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = _upstream.Name("torch._ops", "OldName", "to tell operators apart")
     monkeypatch.setitem(_upstream.NAMES, "missing", missing)
-    said = r"PyTorch .* has no torch\._ops\.OldName, which onnx_native uses to tell operators apart"
+    said = (
+        r"PyTorch .* has no torch\._ops\.OldName, which onnx_native needs to tell operators apart"
+    )
     with pytest.raises(ImportError, match=said):
         _ = _upstream.missing
     with pytest.raises(AttributeError, match="unknown"):

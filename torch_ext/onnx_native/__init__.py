@@ -1,6 +1,6 @@
-"""torch.onnx.export carried out natively, in C++.
+"""Runs torch.onnx.export natively, in C++.
 
-Load the library and go on as before::
+Load the library and call torch.onnx.export as before::
 
     import onnx_native, torch
 
@@ -41,24 +41,24 @@ __version__ = _build_info.VERSION
 
 
 def enable() -> None:
-    """Lets torch.onnx.export run natively. Loading the library does so too."""
+    """Makes torch.onnx.export run natively. Loading the library does this too."""
     _library.extension()
     _hook.install()
 
 
 def disable() -> None:
-    """Gives torch.onnx.export back to PyTorch's own exporter."""
+    """Makes torch.onnx.export use PyTorch's own exporter again."""
     _hook.uninstall()
 
 
 def is_enabled() -> bool:
-    """Whether torch.onnx.export runs natively."""
+    """Returns whether torch.onnx.export runs natively."""
     return _hook.is_installed()
 
 
 @contextmanager
 def disabled() -> Iterator[None]:
-    """Runs its block with PyTorch's own exporter."""
+    """Runs the block with PyTorch's own exporter."""
     before = is_enabled()
     disable()
     try:

@@ -1,4 +1,4 @@
-"""What the caller's context must not do to an export."""
+"""Isolates an export from the caller's context managers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from onnx_native import _upstream
 
 @contextmanager
 def neutral() -> Iterator[None]:
-    """Lets an export be what it is outside of the caller's context managers.
+    """Makes an export independent of the caller's context managers.
 
-    Autocast, inference mode, anomaly detection, a default device and dispatch modes such as
-    FakeTensorMode would be captured in part, or fail in torch.export. The default dtype stays: it
-    says what the program computes.
+    torch.export would partly capture autocast, inference mode, anomaly detection, a default device
+    and dispatch modes such as FakeTensorMode, or fail under them. The default dtype stays, because
+    it determines what the program computes.
     """
     with ExitStack() as stack:
         stack.enter_context(_upstream.disable_current_modes())
@@ -33,11 +33,11 @@ def neutral() -> Iterator[None]:
 
 @contextmanager
 def _fresh_recurrences() -> Iterator[None]:
-    """Lets a capture not depend on the captures before it in the process.
+    """Makes a capture independent of earlier captures in the process.
 
-    Where dimensions are dynamic, torch.onnx registers other decompositions of recurrent layers for
-    the time of a capture. The operators' dispatch caches do not notice: whichever decomposition ran
-    first in the process would stay.
+    With dynamic dimensions, torch.onnx registers other decompositions of recurrent layers during
+    a capture. The operators' dispatch caches do not notice this, so the decomposition that ran
+    first in the process would stay in use.
     """
     operators = (torch.ops.aten.lstm.input, torch.ops.aten.gru.input)
     for operator in operators:

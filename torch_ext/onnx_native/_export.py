@@ -1,4 +1,4 @@
-"""torch.onnx.export's work: arguments, capture, the native export, the file."""
+"""Implements torch.onnx.export: arguments, capture, native export, saving."""
 
 import datetime
 import io
@@ -51,7 +51,7 @@ def export_compat(
     dump_exported_program: bool = False,
     artifacts_dir: str | os.PathLike = ".",
 ) -> torch.onnx.ONNXProgram:
-    """Takes what PyTorch's function of this name takes, and does what it does."""
+    """Replaces PyTorch's function of the same name: same arguments, same result."""
     _warn_of_training_mode(model)
     _check_folder(f)
     request = _request.Request(
@@ -159,7 +159,7 @@ class _Exporter:
     def export(
         self, model: Any, inputs: _request.AnyInputs, *, verify: bool, **options: Any
     ) -> ONNXProgram:
-        """The exported program; `options` are those of the native program."""
+        """Exports the program; `options` are passed on to the native program."""
         start = time.perf_counter()
         captured, strategy = self._captured(model, inputs)
         capture_seconds = time.perf_counter() - start
@@ -180,7 +180,7 @@ class _Exporter:
         return program
 
     def _captured(self, model: Any, inputs: _request.AnyInputs) -> tuple[Any, str | None]:
-        """The captured program, None for TorchScript, and how it was captured."""
+        """Returns the captured program (None for TorchScript) and the capture strategy."""
         if isinstance(inputs, _jit.Inputs):
             return None, "TorchScript"
         if isinstance(model, torch.export.ExportedProgram):
@@ -232,7 +232,7 @@ class _Exporter:
     def _example_sizes(
         self, captured: torch.export.ExportedProgram, names: dict[str, str]
     ) -> dict[str, int]:
-        """The sizes of the example by their names, which must not have specialized the program."""
+        """Returns the example's sizes by name; raises if the capture specialized on one."""
         try:
             hints = _specialized.check(captured, names)
         except _library.extension().ExportError as error:
@@ -242,7 +242,7 @@ class _Exporter:
     def _convert(
         self, captured: torch.export.ExportedProgram | None, source: Any, **options: Any
     ) -> Any:
-        """The native program of `source`, which is what was captured or a TorchScript module."""
+        """Builds the native program from `source`: a captured program or a TorchScript module."""
         self._print("Translate the graph into ONNX...")
         try:
             native = _library.extension().Program(
@@ -263,7 +263,7 @@ class _Exporter:
             self._print("Optimize the ONNX graph... ✅")
         report = native.report()
         for op, net in report["fallbacks"].items():
-            self._print(f"{op} has no native lowering: it was exported by PyTorch's {net}.")
+            self._print(f"{op} has no native lowering; it was exported by PyTorch's {net}.")
         if messages := report["warnings"]:
             warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=7)
         return native
@@ -295,7 +295,7 @@ class _Exporter:
 
 
 def _conversion_error(error: Exception, report: str) -> _upstream.ConversionError:
-    """PyTorch's exception, with the fields of onnx_native.ExportError where the cause is one."""
+    """Wraps an error in PyTorch's exception; copies the fields of an onnx_native.ExportError."""
     is_ours = isinstance(error, _library.extension().ExportError)
     text = f"ExportError {error}" if is_ours else f"{type(error).__name__}: {error}"
     result = _upstream.ConversionError(

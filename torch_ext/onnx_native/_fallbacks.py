@@ -1,7 +1,7 @@
-"""The safety nets: what PyTorch knows of operators that the op table lacks.
+"""Fallbacks for operators without an entry in the op table.
 
-First, PyTorch's decomposition of the single operator. Second, the function of PyTorch's ONNX
-library for it. What falls into them is counted in ``program.export_report["fallbacks"]``.
+The first is PyTorch's decomposition of the operator, the second its function in PyTorch's ONNX
+library. ``program.export_report["fallbacks"]`` counts their uses.
 """
 
 import functools
@@ -19,9 +19,9 @@ _enabled = os.environ.get("ONNX_NATIVE_FALLBACKS", "1") != "0"
 
 @contextmanager
 def fallbacks(enabled: bool) -> Iterator[None]:
-    """Runs its block with the safety nets on or off.
+    """Runs the block with fallbacks enabled or disabled.
 
-    The environment variable ``ONNX_NATIVE_FALLBACKS=0`` turns them off for the whole process.
+    The environment variable ``ONNX_NATIVE_FALLBACKS=0`` disables them for the whole process.
     """
     global _enabled
     before = _enabled
@@ -33,12 +33,12 @@ def fallbacks(enabled: bool) -> Iterator[None]:
 
 
 def is_enabled() -> bool:
-    """Whether operators without a native lowering may fall into a safety net."""
+    """Returns whether operators without a native lowering may use a fallback."""
     return _enabled
 
 
 class Call:
-    """A captured call as a function of the values that it takes."""
+    """A captured call as a function of its tensors and symbolic numbers (its values)."""
 
     def __init__(self, node: torch.fx.Node) -> None:
         op: Any = node.target
@@ -51,7 +51,7 @@ class Call:
         self.examples = [example(self.leaves[place]) for place in self.places]
 
     def arguments(self, values: Any) -> dict[str, Any]:
-        """The call's arguments by name, with these in place of the values."""
+        """Returns the call's arguments by name, with `values` in place of its values."""
         leaves = [example(leaf) for leaf in self.leaves]
         for place, value in zip(self.places, values, strict=True):
             leaves[place] = value
@@ -59,7 +59,7 @@ class Call:
         return result
 
     def __call__(self, op: Any, values: Any) -> Any:
-        """Calls an overload that takes the same arguments."""
+        """Calls an overload with the same parameters."""
         arguments = self.arguments(values)
         positional = [
             arguments.pop(argument.name)
@@ -70,11 +70,11 @@ class Call:
 
 
 def example(leaf: Any) -> Any:
-    """What a captured argument was at capture."""
+    """Returns the value that a captured argument had during the capture."""
     return leaf.meta.get("val") if isinstance(leaf, torch.fx.Node) else leaf
 
 
-# As the reader has it: a size that is known is a number, not a value.
+# Like the reader, treats a size with a known number as a number, not as a value.
 def _is_value(leaf: Any) -> bool:
     if not isinstance(leaf, torch.fx.Node):
         return False
@@ -85,14 +85,14 @@ def _is_value(leaf: Any) -> bool:
 
 
 def overload(key: str) -> Any:
-    """The operator that the op table has under a key."""
+    """Returns the operator of a key of the op table."""
     namespace, _, name = key.partition("::")
     name, _, variant = name.partition(".")
     return getattr(getattr(getattr(torch.ops, namespace), name), variant or "default")
 
 
 def key_of(op: _upstream.OpOverload) -> str:
-    """The op table's key of an operator."""
+    """Returns the key of an operator in the op table."""
     return op.name().removesuffix(".default")
 
 
@@ -102,7 +102,7 @@ def _core_decompositions() -> dict[Any, Any]:
 
 
 def _decompositions(op: Any, has_lowering: Callable[[str], bool]) -> dict[Any, Any]:
-    """Decompositions of `op`, and of what it becomes, as far as no lowering takes over."""
+    """Returns decompositions of `op` and, recursively, of operators without a lowering."""
     core = _core_decompositions()
     table = {
         other: function
@@ -123,29 +123,29 @@ def _decompositions(op: Any, has_lowering: Callable[[str], bool]) -> dict[Any, A
 def decompose(
     node: torch.fx.Node, key: str, values: int, has_lowering: Callable[[str], bool]
 ) -> torch.fx.GraphModule | None:
-    """PyTorch's decomposition of one captured call; None where there is none.
+    """Returns PyTorch's decomposition of one captured call, or None if there is none.
 
     Args:
         node: The call.
         key: The operator to decompose: the node's own, or its functional form.
-        values: How many tensors and symbolic numbers the call takes.
-        has_lowering: Whether the op table has an operator.
+        values: Number of tensors and symbolic numbers that the call takes.
+        has_lowering: Returns whether the op table has a key.
 
     Returns:
-        A graph of the call's values, in the order of its schema.
+        A graph whose inputs are the call's values, in the order of the schema.
     """
     try:
         op = overload(key)
         return trace(op, Call(node), values, _decompositions(op, has_lowering))
     except Exception:
-        # There are as many ways to fail as decompositions.
+        # Decompositions raise exceptions of any kind.
         return None
 
 
 def trace(
     op: Any, call: Call, values: int, decompositions: dict[Any, Any]
 ) -> torch.fx.GraphModule | None:
-    """The graph of a call by these decompositions; None where it is the call again."""
+    """Traces a call with these decompositions; returns None if the call does not decompose."""
     if len(call.places) != values or not call.examples:
         return None
     mode = _upstream.detect_fake_mode(call.examples)
@@ -160,9 +160,9 @@ def trace(
 
 
 def library_lowering(node: torch.fx.Node) -> Callable[..., Any] | None:
-    """A lowering of this call by PyTorch's ONNX function library; None where it has none.
+    """Returns a lowering of this call by PyTorch's ONNX function library, or None.
 
-    It takes a builder, the call's positional arguments and its keywords.
+    The lowering takes a builder, the call's positional arguments and its keyword arguments.
     """
     from onnx_native import _onnxscript
 

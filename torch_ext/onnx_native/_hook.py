@@ -1,8 +1,9 @@
-"""Puts the native exporter where torch.onnx.export looks for its own.
+"""Installs the native exporter as the backend of torch.onnx.export.
 
-torch.onnx.export imports ``_compat`` and calls its ``export_compat``. That module drags in
-onnxscript, over a second of imports that a native export never needs, so as long as nobody has
-loaded it, a stand-in takes its place; whoever asks that for anything else gets the original.
+torch.onnx.export imports ``_compat`` and calls its ``export_compat``. The module imports
+onnxscript, which takes over a second and which a native export does not need. As long as nothing
+has loaded the module, a stand-in replaces it; any other attribute of the stand-in loads the
+original.
 """
 
 import importlib
@@ -24,7 +25,7 @@ def _export_compat(*args: Any, **kwargs: Any) -> Any:
 
 
 class _StandIn(ModuleType):
-    """The ``_compat`` module while it is not loaded."""
+    """Replaces the ``_compat`` module until something loads the original."""
 
     def __init__(self) -> None:
         super().__init__(_upstream.COMPAT, "Stands in for PyTorch's module of this name.")
@@ -42,7 +43,7 @@ def _loaded_module() -> ModuleType | None:
 
 
 def upstream_module() -> ModuleType:
-    """PyTorch's own ``_compat``, loaded if it was not."""
+    """Returns PyTorch's own ``_compat``; loads it if needed."""
     module = _loaded_module()
     if module is None:
         _upstream.put_compat(None)
@@ -60,7 +61,7 @@ def _patch(module: Any) -> None:
 
 
 def install() -> None:
-    """Makes torch.onnx.export native; harmless when it is."""
+    """Makes torch.onnx.export native; does nothing if it already is."""
     global _installed
     _installed = True
     module = _loaded_module()
@@ -71,7 +72,7 @@ def install() -> None:
 
 
 def uninstall() -> None:
-    """Gives torch.onnx.export back; harmless when it is."""
+    """Restores PyTorch's torch.onnx.export; does nothing if it is in place."""
     global _installed, _original
     _installed = False
     module: Any = _loaded_module()
@@ -87,5 +88,5 @@ def is_installed() -> bool:
 
 
 def on_library_loaded() -> None:
-    """Called by the library once it is loaded."""
+    """The library calls this after it has been loaded."""
     install()

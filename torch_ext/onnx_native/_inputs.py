@@ -1,7 +1,7 @@
-"""What ``dynamic_shapes`` says of a program's inputs, beyond what torch.export takes.
+"""Extends the ``dynamic_shapes`` of torch.export: names, and numbers as inputs.
 
-Strings name dimensions, and ints whose values stay open. Floats and bools stay open too: they are
-captured as tensors without dimensions, of which the program takes the elements.
+Strings name dimensions and int inputs. A float or bool that is an input is captured as a 0-D
+tensor, from which the program reads the number.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from onnx_native import _shapes, _upstream
 
 @dataclasses.dataclass
 class Inputs:
-    """The inputs as torch.export takes them.
+    """The inputs in the form that torch.export accepts.
 
     Attributes:
         args: Positional arguments.
         kwargs: Keyword arguments.
-        dynamic_shapes: Without strings.
-        specs: What the user said of each leaf of (args, kwargs).
-        scalars: The leaves that were floats and bools.
+        dynamic_shapes: The shapes, with strings replaced.
+        specs: The user's spec for each leaf of (args, kwargs).
+        scalars: Indices of the leaves that were floats or bools.
     """
 
     args: tuple[Any, ...]
@@ -44,7 +44,7 @@ class Inputs:
 def prepare(
     model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any
 ) -> Inputs | None:
-    """None when ``dynamic_shapes`` does not fit the arguments: torch.export says why."""
+    """Returns None if ``dynamic_shapes`` does not match; torch.export then says why."""
     forward = getattr(model, "forward", model)
     kwargs = kwargs or {}
     try:
@@ -92,14 +92,14 @@ def prepare(
 
 
 def _by_name(names: Sequence[str], dynamic_shapes: Any) -> dict[str, Any]:
-    """The entry for each argument. torch.export wants one for each."""
+    """Returns the entry for each argument; torch.export requires one for each."""
     if isinstance(dynamic_shapes, dict) and set(dynamic_shapes) != set(names):
         raise _shapes.StructureError
     return dict(zip(names, _shapes.in_order(names, dynamic_shapes), strict=True))
 
 
 def _convert(value: Any, spec: Any) -> tuple[Any, list[Any]]:
-    """The spec of an argument as torch.export takes it, and the user's spec of each leaf of it."""
+    """Returns the argument's spec for torch.export, and the user's spec of each of its leaves."""
     if spec is None:
         return None, [None] * len(_upstream.pytree.tree_leaves(value))
     elements = _shapes.elements(value, spec, "an argument")
@@ -120,7 +120,7 @@ def _convert(value: Any, spec: Any) -> tuple[Any, list[Any]]:
 def _leaf_for_torch(value: Any, spec: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return _shapes.for_torch(spec)
-    if isinstance(value, (bool, float)):  # constants, or tensors when they vary
+    if isinstance(value, (bool, float)):  # constants, or tensors if they vary
         return None if isinstance(spec, (str, Dim, _upstream.DimHint)) else spec
     if isinstance(value, int) and isinstance(spec, (str, Dim)):
         return Dim.DYNAMIC
@@ -128,7 +128,7 @@ def _leaf_for_torch(value: Any, spec: Any) -> Any:
 
 
 def register_caches(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
-    """Lets torch.export take transformers' caches apart, if the program may have any."""
+    """Registers transformers' caches as pytrees if the program may use them."""
     caches = sys.modules.get("transformers.cache_utils")
     if caches is None:
         return
@@ -145,7 +145,7 @@ def register_caches(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | 
 
 
 def _returns_caches(model: Any) -> bool:
-    """Whether it is a model of transformers, or has one: these return caches that they make."""
+    """Returns whether the model is or contains a transformers model, which may create caches."""
     modeling = sys.modules.get("transformers.modeling_utils")
     return (
         modeling is not None
@@ -156,7 +156,7 @@ def _returns_caches(model: Any) -> bool:
 
 @contextmanager
 def elements_of(model: Any, scalars: Sequence[int]) -> Iterator[None]:
-    """Lets a module take tensors for these leaves of its arguments, in which it takes numbers."""
+    """Makes a module accept tensors for these leaves, where its code expects numbers."""
     if not scalars:
         yield
         return

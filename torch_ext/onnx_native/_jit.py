@@ -1,8 +1,8 @@
-"""TorchScript modules and functions, scripted or traced, as programs: what their inputs are.
+"""Inputs of TorchScript modules and functions, scripted or traced.
 
-The C++ reader is told of each argument as a tuple: ``("tensor", name, dtype, sizes)`` with sizes as
-ints and names, ``("int" | "float" | "bool", name)`` for numbers that stay open, ``("literal", name,
-value)``, and ``("sequence" | "mapping", name, elements)``.
+The C++ reader takes one tuple per argument: ``("tensor", name, dtype, sizes)``, where a size is an
+int or a name; ``("int" | "float" | "bool", name)`` for numbers that are inputs; ``("literal", name,
+value)``; and ``("sequence" | "mapping", name, elements)``.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from onnx_native import _shapes, _upstream
 
 
 def is_script(model: Any) -> bool:
-    """Whether the model is TorchScript: torch.export does not take it."""
+    """Returns whether the model is TorchScript, which torch.export does not accept."""
     return isinstance(model, (torch.jit.ScriptModule, torch.jit.ScriptFunction))
 
 
 def parameters(model: Any) -> list[Any]:
-    """What forward, or the function, takes: the schema's arguments without ``self``."""
+    """Returns the parameters of forward or of the function, without ``self``."""
     is_function = isinstance(model, torch.jit.ScriptFunction)
     schema: Any = model.schema if is_function else _upstream.forward_schema(model)
     return list(schema.arguments)[0 if is_function else 1 :]
 
 
 def name_of(model: Any) -> str:
-    """The function's name, for messages."""
+    """Returns the function's name, for messages."""
     return str(model.name) if isinstance(model, torch.jit.ScriptFunction) else "forward"
 
 
 def takes_dict(model: Any, count: int) -> bool:
-    """Whether the last of so many arguments is a dict and not keyword arguments."""
+    """Returns whether the last of `count` arguments is a dict, not the keyword arguments."""
     taken = parameters(model)
     return count <= len(taken) and taken[count - 1].type.kind() == "DictType"
 
 
 class Inputs:
-    """The arguments of a call as the reader takes them.
+    """The arguments of a call in the form that the reader accepts.
 
     Attributes:
         specs: One tuple for each argument.
         arguments: The arguments, in the method's order.
-        hints: The sizes of the arguments that have names.
+        hints: The example's value of each named size.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class Inputs:
                 break
             values.append(left.pop(name))
         if left:
-            raise TypeError(f"{self._called} has no arguments {sorted(left)} at these places")
+            raise TypeError(f"{self._called} has no arguments {sorted(left)} at these positions")
         return values
 
     def flat(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
-        """The values of the model's inputs for a call with these arguments."""
+        """Returns the values of the model's inputs for a call with these arguments."""
         leaves = _upstream.pytree.tree_leaves(self._ordered(args, kwargs))
         return [leaf for leaf, is_open in zip(leaves, self._open, strict=True) if is_open]
 
@@ -96,7 +96,7 @@ def _spec(value: Any, shape: Any, name: str) -> tuple[Any, ...]:
         return (kind, name) if _shapes.varies(shape) else ("literal", name, value)
     elements = _shapes.elements(value, shape, name)
     if elements is None or not isinstance(value, (Mapping, list, tuple)):
-        raise TypeError(f"the argument {name} is a {type(value).__name__}, which no model takes")
+        raise TypeError(f"the argument {name} has the unsupported type {type(value).__name__}")
     if isinstance(value, Mapping):
         return ("mapping", name, [_spec(item, inner, str(key)) for key, item, inner in elements])
     return ("sequence", name, [_spec(item, inner, f"{name}_{i}") for i, item, inner in elements])

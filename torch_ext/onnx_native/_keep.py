@@ -1,4 +1,4 @@
-"""Operators kept as nodes of a domain, for a runtime that implements them."""
+"""Keeps operators as nodes of a custom domain, for runtimes that implement them."""
 
 from typing import Any
 
@@ -10,18 +10,18 @@ def keep(
 ) -> None:
     """Keeps an operator as one ONNX node.
 
-    Tensors are the node's inputs in the order of the operator's schema (an absent one before a
-    present one is an empty input), its other arguments are attributes of the schema's names;
-    without those that are None. The node has the operator's results. For an operator that writes to
-    arguments, what it wrote comes after the results of its own.
+    Tensors become the node's inputs, in the order of the operator's schema; an absent tensor before
+    a present one becomes an empty input. The other arguments become attributes with their names in
+    the schema; those that are None are left out. The node has the operator's results, followed by
+    the new value of each argument that the operator writes to.
 
-    ``onnx_native.remove_lowering(op)`` takes it back.
+    ``onnx_native.remove_lowering(op)`` undoes this.
 
     Args:
-        op: The operator with its overload, as ``"mylib::op"`` or ``"mylib::op.out"``.
-        domain: The node's domain: the operator's namespace by default.
+        op: The operator with its overload, such as ``"mylib::op"`` or ``"mylib::op.out"``.
+        domain: The node's domain; by default the operator's namespace.
         version: The version of the domain's operator set.
-        op_type: The node's operator: the operator's name by default.
+        op_type: The node's ``op_type``; by default the operator's name.
     """
     namespace, _, name = op.partition("::")
 
@@ -37,8 +37,8 @@ def keep(
                 inputs.extend(value if isinstance(value, list) else [value])
             elif isinstance(value, _library.extension().Value):
                 raise ValueError(
-                    f"{argument.name} of {op} is a size that is not constant, an attribute is: "
-                    "write a lowering that makes it an input"
+                    f"`{argument.name}` of {op} is a symbolic size, but an ONNX attribute must be "
+                    "constant; write a lowering that passes it as an input"
                 )
             elif value is not None:
                 attributes[argument.name] = value

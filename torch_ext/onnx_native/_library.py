@@ -1,4 +1,4 @@
-"""Finds and loads the compiled library, after a look at PyTorch's version."""
+"""Finds and loads the compiled library after checking the version of PyTorch."""
 
 import functools
 import importlib.machinery
@@ -16,31 +16,31 @@ _PATH = pathlib.Path(__file__).absolute().with_name("libonnx_native.so")
 
 
 def check_torch_version() -> None:
-    """Raises ImportError when PyTorch is not the version that the library was built for.
+    """Raises ImportError if the library was built for another version of PyTorch.
 
-    Such a library would load, and give wrong results: interned symbols differ between versions.
+    The library would load but give wrong results, because interned symbols differ between versions.
     """
     running = ".".join(torch.__version__.split(".")[:2])
     if running != _build_info.TORCH_VERSION:
         raise ImportError(
             f"onnx_native {_build_info.VERSION} was built for PyTorch {_build_info.TORCH_VERSION} "
             f"but PyTorch {torch.__version__} is running; install the onnx_native that was built "
-            "for it, or build it again (pip install --no-build-isolation .)"
+            "for this version, or rebuild it (pip install --no-build-isolation .)"
         )
 
 
 def library_path() -> str:
-    """Path of the library, for torch.ops.load_library."""
+    """Returns the path of the library, for torch.ops.load_library."""
     check_torch_version()
     if not _PATH.exists():
-        raise ImportError(f"onnx_native's library is missing: {_PATH}")
+        raise ImportError(f"the onnx_native library is missing: {_PATH}; reinstall the package")
     return str(_PATH)
 
 
-# The same file is what torch.ops.load_library loads and the extension module.
+# The extension module is the file that torch.ops.load_library loads.
 @functools.cache
 def extension() -> Any:
-    """The extension module, loaded at the first call."""
+    """Returns the extension module; the first call loads it."""
     name = "onnx_native._C"
     loader = importlib.machinery.ExtensionFileLoader(name, library_path())
     spec = importlib.util.spec_from_loader(name, loader, origin=str(_PATH))

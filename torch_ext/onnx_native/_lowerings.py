@@ -10,24 +10,24 @@ _pending: dict[str, Lowering] = {}
 
 
 def lowering(op: str) -> Callable[[Lowering], Lowering]:
-    """Registers the decorated function as the ONNX form of an operator.
+    """Registers the decorated function as the lowering of an operator.
 
-    It takes the builder and the operator's arguments, named and ordered as in its schema, and
-    returns what it built::
+    The function takes the builder and the operator's arguments, with the names and the order of the
+    schema. It returns the operator's results::
 
         @onnx_native.lowering("mylib::scaled_gelu")
         def scaled_gelu(b, x, scale):
             return b.op("Mul", b.op("Gelu", x, approximate="tanh"), scale)
 
     Tensors are ``Value`` objects with ``dtype``, ``rank`` and ``shape``; numbers, strings, lists
-    and dtypes are Python's. It wins over the native lowering of the same operator. A later
-    registration replaces an earlier one.
+    and dtypes are Python objects. The function takes precedence over the native lowering. A later
+    registration of the same operator replaces an earlier one.
 
     Args:
-        op: The operator with its overload, as ``"mylib::op"`` or ``"aten::add.Tensor"``.
+        op: The operator with its overload, such as ``"mylib::op"`` or ``"aten::add.Tensor"``.
     """
     if "::" not in op:
-        raise ValueError(f"an operator is written as 'namespace::name[.overload]', not {op!r}")
+        raise ValueError(f"expected an operator as 'namespace::name[.overload]', got {op!r}")
     key = op.removesuffix(".default")
 
     def register(function: Lowering) -> Lowering:
@@ -42,7 +42,7 @@ def lowering(op: str) -> Callable[[Lowering], Lowering]:
 
 
 def remove_lowering(op: str) -> None:
-    """Takes a registration back."""
+    """Removes the lowering that was registered for an operator."""
     key = op.removesuffix(".default")
     _pending.pop(key, None)
     if extension := sys.modules.get("onnx_native._C"):
@@ -50,7 +50,7 @@ def remove_lowering(op: str) -> None:
 
 
 def register_pending(extension: Any) -> None:
-    """Hands over what was registered before the library was loaded."""
+    """Registers the lowerings that were defined before the library was loaded."""
     for key, function in _pending.items():
         extension.register_lowering(key, function)
     _pending.clear()

@@ -1,7 +1,4 @@
-"""ONNX functions written in onnxscript, replayed into the native builder.
-
-PyTorch's ONNX function library consists of them.
-"""
+"""Replays onnxscript functions, such as those of PyTorch's ONNX library, into the builder."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -24,12 +21,12 @@ def _function_library() -> Any:
 
 
 def is_wrong(op: _upstream.OpOverload) -> bool:
-    """Whether the function of PyTorch's library for an operator gives other results than eager."""
+    """Returns whether the operator's function in PyTorch's library differs from eager."""
     return op.name().removesuffix(".default") in WRONG_FUNCTIONS
 
 
 def library_function(node: torch.fx.Node) -> Callable[..., Any] | None:
-    """The function of PyTorch's library for this call; None where there is no right one."""
+    """Returns the function of PyTorch's library for this call; None if missing or wrong."""
     if isinstance(node.target, _upstream.OpOverload) and is_wrong(node.target):
         return None
     function, _ = _upstream.dispatch(node, _function_library())
@@ -43,15 +40,15 @@ def replay_call(
     kwargs: Mapping[str, Any],
     opset_version: int | None = None,
 ) -> Any:
-    """Builds what the function makes of a call.
+    """Calls the function on symbolic tensors and builds the resulting nodes.
 
     Args:
         builder: The native builder.
-        function: An onnxscript function, or a Python one that calls onnxscript's operators.
-        args: The call's arguments, tensors being the native builder's values.
-        kwargs: Its keywords.
-        opset_version: The opset of operators that the function writes as Python's (``x + y``); of
-            PyTorch's library by default.
+        function: An onnxscript function, or a Python function that calls onnxscript's operators.
+        args: The call's arguments; tensors are values of the native builder.
+        kwargs: The call's keyword arguments.
+        opset_version: The opset for Python operators in the function (``x + y``); by default that
+            of PyTorch's library.
     """
     import onnx_ir as ir
     import onnxscript.evaluator
@@ -63,7 +60,7 @@ def replay_call(
     arguments = [symbolic(value) for value in args]
     keywords = {name: symbolic(value) for name, value in kwargs.items()}
     if "dtype" in keywords and keywords["dtype"] is None:
-        keywords["dtype"] = -1  # the library's sign for it
+        keywords["dtype"] = -1  # how the library encodes None
     recorder = _upstream.op_recorder(opset)
     with onnxscript.evaluator.default_as(recorder):
         made = function(*arguments, **keywords)
@@ -77,7 +74,7 @@ def replay_call(
 
 
 def _symbolic(opset: Any, inputs: Values, value: Any) -> Any:
-    """A captured argument as onnxscript functions take it; notes tensors in `inputs`."""
+    """Converts a captured argument for onnxscript functions; records tensors in `inputs`."""
     import onnx_ir as ir
 
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What an export does beyond torch.onnx.export's own arguments."""
+"""Export options that torch.onnx.export has no arguments for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _current: ContextVar[Options] = ContextVar("onnx_native_options", default=_DEFAU
 
 
 def current() -> Options:
-    """What the exports of this thread do."""
+    """Returns the options that apply to exports in the current context."""
     return _current.get()
 
 
@@ -39,7 +39,7 @@ def _names(classes: Iterable[type[torch.nn.Module] | str]) -> tuple[str, ...]:
         elif isinstance(given, str) and given:
             names.append(given)
         else:
-            raise TypeError(f"functions= takes classes of modules or their names, not {given!r}")
+            raise TypeError(f"functions= takes module classes or their names, got {given!r}")
     return tuple(sorted(names))
 
 
@@ -50,16 +50,17 @@ def options(
     metadata: bool | None = None,
     functions: bool | Iterable[type[torch.nn.Module] | str] | None = None,
 ) -> Iterator[None]:
-    """Sets options of the exports in its block; what is None stays as it is around the block.
+    """Sets options for the exports in the block. None keeps the surrounding value.
 
     Args:
-        state: Which buffers (names of the ``state_dict``) and inputs the model hands back updated:
+        state: The buffers (``state_dict`` names) and inputs whose updated values the model returns;
             True for all that the program writes to. A buffer ``k`` becomes an input ``k`` and an
-            output ``k_out``, an input gets an output. False: a warning names what is written to.
-        metadata: Whether the model's nodes say where in the user's program they come from. Without
-            it the file does not depend on where the program's source lies.
-        functions: Which modules become functions of the model (local functions of ONNX): True for
-            all, or their classes or the names of these, ``"package.module.Class"`` or ``"Class"``.
+            output ``k_out``; an input gets an output. With False, a warning names the buffers and
+            inputs that the program writes to.
+        metadata: Whether nodes record their source locations in the user's program. Without them,
+            the file does not depend on the path of the source.
+        functions: The modules that become local functions of the ONNX model: True for all, or
+            classes or their names, ``"package.module.Class"`` or ``"Class"``.
     """
     changes: dict[str, Any] = {}
     if state is not None:

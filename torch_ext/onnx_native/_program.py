@@ -1,4 +1,4 @@
-"""What a native export returns."""
+"""The result of a native export."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     import onnxruntime as ort
 
-# ONNX's numbers of the element types that NumPy lacks.
+# ONNX numbers of the element types that NumPy does not have.
 _ONNX_TYPES = {
     torch.bfloat16: 16,
     torch.float8_e4m3fn: 17,
@@ -30,18 +30,18 @@ _ONNX_TYPES = {
 
 
 class ONNXProgram(torch.onnx.ONNXProgram):
-    """An exported program: saved and run natively until its ``model`` is asked for.
+    """An exported program, saved and run natively until ``model`` is first accessed.
 
-    ``model`` is made at the first access, over the program's own weights. From then on it is what
-    is saved and run, so that edits count.
+    The first access creates ``model``, which shares the program's weights. From then on the program
+    saves and runs ``model``, so edits to it take effect.
 
     Attributes:
         exported_program: The captured program; None for TorchScript.
-        export_report: Seconds per stage, ATen operators with counts, numbers of nodes, warnings.
-        initial_state: What the buffers that are state held at the export, by the names of the
-            model's inputs. See docs/state.md.
-        state: What calls give those inputs; the initial state unless you assign something else.
-        state_outputs: The output that has the new value of each input that the program updates.
+        export_report: Seconds per stage, counts of ATen operators and nodes, warnings.
+        initial_state: The values that the state buffers had at the export, by the names of their
+            inputs. See docs/state.md.
+        state: The values that calls pass to those inputs; initially ``initial_state``.
+        state_outputs: For each input that the program updates, the output with its new value.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self._model: ir.Model | None = None
         self._weight_type: type = type(None)
         self.exported_program: torch.export.ExportedProgram | None = exported_program
-        self._flatten = flatten  # (args, kwargs) to the inputs, where no captured program does it
+        self._flatten = flatten  # maps (args, kwargs) to the inputs if there is no captured program
         self.export_report: dict[str, Any] = native.report()
         self.initial_state: dict[str, torch.Tensor] = {}
         self.state_outputs: dict[str, str] = {}
@@ -70,7 +70,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self._capture_strategy: str | None = None
 
     def captured_with(self, strategy: str | None, seconds: float) -> None:
-        """Notes how the program was captured, and how long that took."""
+        """Records how the program was captured and how long that took."""
         self._capture_strategy = strategy
         self.export_report["seconds"] = {"capture": seconds, **self.export_report["seconds"]}
 
@@ -93,7 +93,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         native = self._native
 
         class Weight(TorchTensor):
-            """A weight of the program, looked up whenever its elements are read."""
+            """A weight of the program, looked up each time its elements are read."""
 
             def __init__(self, number: int, name: str) -> None:
                 super().__init__(native.weight(number), name)
@@ -112,17 +112,17 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         return model
 
     def apply_weights(self, state_dict: "dict[str, torch.Tensor]") -> None:
-        """Gives weights new values; see ``torch.onnx.ONNXProgram.apply_weights``.
+        """Replaces values of weights; see ``torch.onnx.ONNXProgram.apply_weights``.
 
-        What the export computed from weights, such as a convolution with the normalization after
-        it, is computed again.
+        Constants that the export computed from weights, such as a convolution fused with its
+        normalization, are recomputed.
 
         Args:
-            state_dict: The new values, by the names that the weights have in the module.
+            state_dict: The new values, by the weights' names in the module.
 
         Raises:
-            ExportError: A value differs in dtype or shape from that of the export, or the structure
-                of the model depends on it. No weight is changed then.
+            ExportError: A new value has another dtype or shape, or the structure of the model
+                depends on the old value. No weight is changed then.
         """
         known = set(self._native.set_weights(self._untied(state_dict)))
         known |= self._tied.keys()
@@ -155,7 +155,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         return onnx.ModelProto.FromString(self._native.serialize())
 
     def text(self) -> str:
-        """The model as text, weights by type."""
+        """Returns the model as text, with types instead of values for the weights."""
         return self._native.text() if self._model is None else str(self._model)
 
     def __repr__(self) -> str:
@@ -175,7 +175,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         return _upstream.count_initializer_size(self._model.graph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Sequence[torch.Tensor]:
-        """Runs the model in ONNX Runtime, with the arguments that the captured program takes."""
+        """Runs the model in ONNX Runtime with the arguments of the captured program."""
         import onnxruntime as ort
 
         if self._inference_session is None:
@@ -190,7 +190,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         return tuple(_upstream.from_ort_value(output) for output in outputs)
 
     def _flat_inputs(self, args: Any, kwargs: Any) -> Sequence[Any]:
-        """The values of the ONNX model's inputs: no None, and nothing that was specialised on."""
+        """Returns the values of the model's inputs, without None and specialized constants."""
         if self._flatten is not None:
             return _upstream.process_args(tuple(self._flatten(args, kwargs)), {})
         flat, _ = _upstream.pytree.tree_flatten((args, kwargs))
@@ -209,7 +209,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         return _upstream.process_args(tuple(flat), {})
 
     def _untied(self, state_dict: "dict[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
-        """The values by the names that the program has for tied weights."""
+        """Returns the values with tied weights under the names that the program uses."""
         values = dict(state_dict)
         for name, original in self._tied.items():
             if name not in values:
@@ -217,8 +217,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             value = values.pop(name)
             if not torch.equal(values.setdefault(original, value), value):
                 raise ValueError(
-                    f"{name} is the same tensor as {original} in the program, and the new values "
-                    "differ: export the module again"
+                    f"{name} is the same tensor as {original} in the program, but the new values "
+                    "differ; export the module again"
                 )
         return values
 
@@ -228,10 +228,10 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             [str | bytes], "ort.InferenceSession"
         ] = _upstream.ort_session_initializer,
     ) -> None:
-        """Makes the ONNX Runtime session that calls run in.
+        """Creates the ONNX Runtime session for calls.
 
         Args:
-            initializer: Makes a session from a path or the model's bytes.
+            initializer: Creates a session from a path or from the model's bytes.
         """
         if self._weight_bytes() > _upstream.LARGE_MODEL_THRESHOLD:
             self._tempdir = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
@@ -253,17 +253,17 @@ class ONNXProgram(torch.onnx.ONNXProgram):
     ) -> None:
         """Saves the model; see ``torch.onnx.ONNXProgram.save``.
 
-        The file, and with external data the file beside it, appear whole or not at all.
+        The file and its external data file appear completely or not at all.
 
         Args:
-            destination: The file.
-            include_initializers: Whether the weights are saved.
-            keep_initializers_as_inputs: Whether the weights are also inputs.
-            external_data: Whether large weights go to ``<destination>.data``. None: only when the
-                model would be too large for one file.
+            destination: The path of the file.
+            include_initializers: Whether to save the weights.
+            keep_initializers_as_inputs: Whether to list the weights as inputs too.
+            external_data: Whether to store large weights in ``<destination>.data``. None: only if
+                the model is too large for one file.
 
         Raises:
-            TypeError: The destination is not a path.
+            TypeError: The destination is not a file path.
             FileNotFoundError: The folder does not exist.
             OSError: Writing failed.
         """
@@ -296,7 +296,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
 
 
 def _tied(program: torch.export.ExportedProgram) -> dict[str, str]:
-    """Names of weights that are other weights of the program under a second name."""
+    """Maps each tied weight to the name under which the program holds its tensor."""
     signature = program.graph_signature
     inputs = signature.inputs_to_parameters | signature.inputs_to_buffers
     held = {
@@ -318,7 +318,7 @@ def _tied(program: torch.export.ExportedProgram) -> dict[str, str]:
 
 @contextmanager
 def _initializers(graph: "ir.Graph", include: bool, as_inputs: bool) -> Iterator[None]:
-    """Changes what a graph says of its weights, for as long as the block runs."""
+    """Removes initializers or adds them as inputs while the block runs."""
     initializers = dict(graph.initializers)
     inputs = list(graph.inputs)
     if as_inputs:

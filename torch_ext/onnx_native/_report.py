@@ -1,4 +1,4 @@
-"""What verify=True, report=True and profile=True add to an export."""
+"""Implements verify=True, report=True and profile=True."""
 
 import logging
 import pathlib
@@ -35,7 +35,7 @@ def stop_profiler(profiler: Any) -> str | None:
 
 
 def verify(program: "ONNXProgram", say: Callable[..., None]) -> Steps:
-    """Checks the model, runs it, compares it with the captured program; how each step went."""
+    """Checks the model, runs it, and compares it with the captured program; returns the steps."""
     import onnx
 
     steps: Steps = []
@@ -53,7 +53,7 @@ def verify(program: "ONNXProgram", say: Callable[..., None]) -> Steps:
             onnx.checker.check_model(str(path), full_check=True)
     except Exception as error:
         step("Check the ONNX model", False)
-        logger.warning("The ONNX model fails ONNX checker.", exc_info=error)
+        logger.warning("The ONNX model fails the ONNX checker.", exc_info=error)
         return steps
     step("Check the ONNX model", True)
 
@@ -62,7 +62,7 @@ def verify(program: "ONNXProgram", say: Callable[..., None]) -> Steps:
         results = _upstream.verify_onnx_program(program)
     except Exception as error:
         step("Execute the model with ONNX Runtime", False)
-        logger.warning("ONNX Runtime does not run the model.", exc_info=error)
+        logger.warning("ONNX Runtime cannot run the model.", exc_info=error)
         return steps
     step("Execute the model with ONNX Runtime", True)
 
@@ -75,7 +75,7 @@ def verify(program: "ONNXProgram", say: Callable[..., None]) -> Steps:
         ):
             if difference >= limit:
                 logger.warning(
-                    "Output '%s' has a large %s difference of %f. ", result.name, kind, difference
+                    "Output '%s' has a large %s difference of %f.", result.name, kind, difference
                 )
                 accurate = False
     step("Verify output accuracy", accurate)
@@ -83,7 +83,7 @@ def verify(program: "ONNXProgram", say: Callable[..., None]) -> Steps:
 
 
 class Report:
-    """Collects what happened and writes it as Markdown."""
+    """Collects the steps and errors of an export and writes them as Markdown."""
 
     def __init__(self, folder: pathlib.Path, timestamp: str) -> None:
         self._folder = folder
@@ -107,7 +107,7 @@ class Report:
         postfix: str | None = None,
         profile: str | None = None,
     ) -> pathlib.Path:
-        """Writes the report; its path."""
+        """Writes the report and returns its path."""
         if captured is not None:
             self._steps.append(("Translate into ONNX", program is not None))
         if postfix is None:

@@ -1,4 +1,4 @@
-"""What torch.onnx.export is asked for: a program, example arguments, and which sizes vary."""
+"""The request to torch.onnx.export: a program, example arguments, and dynamic sizes."""
 
 import dataclasses
 import warnings
@@ -14,7 +14,7 @@ AnyInputs = _inputs.Inputs | _jit.Inputs
 
 @dataclasses.dataclass
 class Request:
-    """The arguments of torch.onnx.export that say what is exported, by its names for them."""
+    """The arguments of torch.onnx.export that describe the program, under the same names."""
 
     model: Any
     args: Any
@@ -25,7 +25,7 @@ class Request:
     output_names: Sequence[str] | None
 
     def inputs(self) -> AnyInputs:
-        """The inputs as the capture takes them."""
+        """Returns the inputs in the form that the capture accepts."""
         if isinstance(self.model, _upstream.ExportableModule):
             self._take_examples()
         if _jit.is_script(self.model):
@@ -38,7 +38,7 @@ class Request:
         return _inputs.Inputs(self.args, self.kwargs, shapes, specs, [])
 
     def _take_examples(self) -> None:
-        """Fills in what an ExportableModule says of itself."""
+        """Fills in the arguments that an ExportableModule provides."""
         if self.args or self.kwargs:
             return
         self.args, self.kwargs = self.model.example_arguments()
@@ -50,7 +50,7 @@ class Request:
             self.dynamic_shapes = self.model.dynamic_shapes()
 
     def _split_keywords(self) -> None:
-        """A dict at the end of the arguments holds the keyword arguments."""
+        """Moves a dict at the end of the arguments to the keyword arguments."""
         if not self.kwargs and self.args and isinstance(self.args[-1], dict):
             self.args, self.kwargs = self.args[:-1], self.args[-1]
 
@@ -66,7 +66,7 @@ class Request:
         return _jit.Inputs(self.model, self.args, self.kwargs, shapes)
 
     def _of_module(self) -> _inputs.Inputs | None:
-        """None when ``dynamic_shapes`` does not fit the arguments: torch.export says why."""
+        """Returns None if ``dynamic_shapes`` does not match; torch.export then says why."""
         self._split_keywords()
         if self.dynamic_shapes is None and self.dynamic_axes is not None:
             self._convert_axes()

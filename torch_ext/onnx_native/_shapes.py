@@ -1,8 +1,8 @@
-"""``dynamic_shapes`` and ``dynamic_axes``: which sizes and numbers of the inputs vary.
+"""Reads ``dynamic_shapes`` and ``dynamic_axes``.
 
-A spec describes one leaf of the arguments: the sizes of a tensor, as a dict by axis or a list, or a
-number. An entry of it is a name, a ``torch.export.Dim`` or a hint such as ``Dim.DYNAMIC`` where the
-size varies; a number, None or ``Dim.STATIC`` where it does not.
+A spec describes one leaf of the arguments: the sizes of a tensor (a dict by axis, or a list), or a
+number. An entry for a dynamic size is a name, a ``torch.export.Dim`` or a hint such as
+``Dim.DYNAMIC``; an entry for a static size is a number, None or ``Dim.STATIC``.
 """
 
 import warnings
@@ -23,28 +23,28 @@ class StructureError(ValueError):
 
 
 def varies(entry: Any) -> bool:
-    """Whether an entry says that its size or number varies."""
+    """Returns whether an entry declares its size or number dynamic."""
     if isinstance(entry, _upstream.DimHint):
         return not _upstream.is_static_hint(entry)
     return isinstance(entry, (str, Dim))
 
 
 def name_of(entry: Any) -> str | None:
-    """The user's name for a size or number."""
+    """Returns the user's name for a size or number."""
     return entry if isinstance(entry, str) else getattr(entry, "__name__", None)
 
 
 def axes_of(spec: Any) -> dict[int, Any]:
-    """A tensor's entries by axis; empty where the spec describes no tensor."""
+    """Returns a tensor's entries by axis; empty if the spec does not describe a tensor."""
     if isinstance(spec, Mapping):
         return dict(spec)
     return dict(enumerate(spec)) if isinstance(spec, (list, tuple)) else {}
 
 
 def in_order(names: Sequence[str], dynamic_shapes: Any, called: str = "the program") -> list[Any]:
-    """The entry of ``dynamic_shapes`` for each argument; None where a dict leaves one out.
+    """Returns the entry of ``dynamic_shapes`` for each argument; None if a dict omits it.
 
-    Arguments of a traced module may have the same name.
+    Arguments of a traced module may share a name.
     """
     if dynamic_shapes is None:
         return [None] * len(names)
@@ -52,18 +52,21 @@ def in_order(names: Sequence[str], dynamic_shapes: Any, called: str = "the progr
         unknown = [name for name in dynamic_shapes if name not in names]
         if unknown:
             raise StructureError(
-                f"dynamic_shapes names {unknown}, {called}'s arguments are {names}"
+                f"dynamic_shapes has entries for {unknown}, "
+                f"but the arguments of {called} are {names}"
             )
         return [dynamic_shapes.get(name) for name in names]
     if len(dynamic_shapes) != len(names):
-        raise StructureError(f"dynamic_shapes has {len(dynamic_shapes)} entries for {names}")
+        raise StructureError(
+            f"dynamic_shapes has {len(dynamic_shapes)} entries for the arguments {names}"
+        )
     return list(dynamic_shapes)
 
 
 def elements(value: Any, spec: Any, name: str) -> list[tuple[Any, Any, Any]] | None:
-    """A container's elements as (key, element, its spec); None for a leaf.
+    """Returns a container's elements as (key, element, spec), or None for a leaf.
 
-    A spec pairs with its container as in torch.export; that of a dict may leave keys out.
+    A spec matches its container as in torch.export; the spec of a dict may omit keys.
     """
     children = _upstream.children(value)
     if children is None:
@@ -82,7 +85,7 @@ def elements(value: Any, spec: Any, name: str) -> list[tuple[Any, Any, Any]] | N
     else:
         if not isinstance(spec, (list, tuple)) or len(spec) != len(children):
             raise StructureError(
-                f"dynamic_shapes has {spec} for {name}, which has {len(children)} elements: write "
+                f"dynamic_shapes has {spec} for {name}, which has {len(children)} elements; write "
                 "a list with an entry for each"
             )
         specs = list(spec)
@@ -90,7 +93,7 @@ def elements(value: Any, spec: Any, name: str) -> list[tuple[Any, Any, Any]] | N
 
 
 def for_torch(spec: Any) -> Any:
-    """A spec as torch.export takes it: strings are the user's names for ``Dim.DYNAMIC``."""
+    """Returns a spec for torch.export, with ``Dim.DYNAMIC`` in place of the user's names."""
 
     def unnamed(entry: Any) -> Any:
         return Dim.DYNAMIC if isinstance(entry, str) else entry
@@ -103,9 +106,9 @@ def for_torch(spec: Any) -> Any:
 
 
 def without_arguments(dynamic_shapes: Any) -> tuple[Any, list[Any]]:
-    """The shapes for torch.export, and the spec of each input, where no arguments are at hand.
+    """Returns the shapes for torch.export and each input's spec, without using the arguments.
 
-    There are no specs if no size has a name.
+    The list of specs is empty if no size has a name.
     """
     if dynamic_shapes is None:
         return None, []
@@ -118,7 +121,7 @@ def without_arguments(dynamic_shapes: Any) -> tuple[Any, list[Any]]:
 def from_dynamic_axes(
     dynamic_axes: Axes, input_names: Sequence[str] | None, arguments: Sequence[str]
 ) -> dict[str, Any]:
-    """``dynamic_axes`` by the names of the arguments; entries for outputs are left out."""
+    """Returns ``dynamic_axes`` by the names of the arguments, without entries for outputs."""
     names = dict(zip(input_names or (), arguments, strict=False))
     shapes: dict[str, Any] = {}
     for name, axes in dynamic_axes.items():
@@ -133,13 +136,13 @@ def from_dynamic_axes(
 
 
 def symbol_names(program: torch.export.ExportedProgram, specs: list[Any]) -> dict[str, str]:
-    """What the user calls torch.export's symbols: ``{"s77": "batch"}``.
+    """Maps torch.export's symbols to the user's names: ``{"s77": "batch"}``.
 
     Args:
-        program: What was captured.
-        specs: What the user said of each input.
+        program: The captured program.
+        specs: The user's spec for each input.
     """
-    # An argument that is no tensor may have an entry or none.
+    # Arguments that are not tensors may or may not have an entry.
     inputs = _user_placeholders(program, constants=True)
     if len(inputs) != len(specs):
         inputs = _user_placeholders(program, constants=False)
@@ -172,7 +175,7 @@ def symbol_names(program: torch.export.ExportedProgram, specs: list[Any]) -> dic
 def _user_placeholders(
     program: torch.export.ExportedProgram, *, constants: bool
 ) -> list[torch.fx.Node]:
-    """Placeholders of the user's inputs, in order, with or without those that are no tensors."""
+    """Returns the placeholders of the user's inputs, with or without constants, in order."""
     specs = program.graph_signature.input_specs
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     return [
@@ -184,7 +187,7 @@ def _user_placeholders(
 
 
 def _named_sizes(value: Any, spec: Any) -> Iterator[tuple[Any, str]]:
-    """An input's sizes, or its value if it is an int, that the user gave names."""
+    """Yields the sizes of an input (or an int input itself) that the user named."""
     named: list[tuple[Any, str | None]] = []
     if isinstance(value, torch.Tensor):
         named = [(value.shape[axis], name_of(entry)) for axis, entry in axes_of(spec).items()]

@@ -1,8 +1,8 @@
-"""What a captured program takes for granted about dynamic sizes.
+"""Finds dynamic sizes on which the capture specialized.
 
-torch.export decides some things by the example: what ``int(n * 0.5)`` is, which ``if`` is taken,
-that a size of 1 broadcasts. Where that makes the program wrong for other sizes, or for the example
-itself, the export is an error that names the dimension and the source line.
+torch.export decides some things by the example: the value of ``int(n * 0.5)``, which branch of an
+``if`` is taken, whether a size of 1 broadcasts. If that makes the program wrong for other sizes, or
+for the example itself, the export fails with an error that names the dimension and the source line.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from onnx_native._upstream import ShapeEnv
 
 @dataclass(frozen=True)
 class Place:
-    """Where in the user's program something is; empty where it is not known."""
+    """A location in the user's program; empty if unknown."""
 
     source: str = ""  # "model.py:42"
     code: str = ""
@@ -33,13 +33,13 @@ class Place:
 
 _TORCH = os.path.dirname(torch.__file__)
 
-# The user's lines of deferred assertions, by their expressions: torch.export forgets them.
+# Source lines of deferred assertions, by expression; torch.export does not keep them.
 _lines: weakref.WeakKeyDictionary[ShapeEnv, dict[str, Place]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
 def recorded_lines() -> Iterator[None]:
-    """Keeps the source lines of the assertions of captures in its block."""
+    """Records the source lines of assertions during captures in the block."""
     cleanup = ShapeEnv.cleanup
 
     def keep_lines(env: ShapeEnv) -> None:
@@ -59,14 +59,14 @@ def recorded_lines() -> Iterator[None]:
 
 
 def check(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> dict[str, int]:
-    """The sizes that torch.export's symbols stood for in the example.
+    """Returns the example's value of each of torch.export's symbols.
 
     Args:
-        program: What was captured.
-        names: What the user calls torch.export's symbols.
+        program: The captured program.
+        names: Maps torch.export's symbols to the user's names.
 
     Raises:
-        ExportError: The program pins a dynamic dimension, or contradicts the example.
+        ExportError: The program fixes a dynamic dimension, or contradicts the example.
     """
     dynamic = _dynamic_symbols(program)
     if not dynamic:
@@ -101,7 +101,7 @@ def _fail(cause: str, place: Place) -> NoReturn:
 
 
 def _values(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Any]]:
-    """What the user's inputs are in the captured program."""
+    """Yields the user's inputs and their values in the captured program."""
     specs = program.graph_signature.input_specs
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     for node, spec in zip(placeholders, specs, strict=True):
@@ -124,7 +124,7 @@ def _dynamic_symbols(program: torch.export.ExportedProgram) -> set[str]:
 
 
 def _example_sizes(program: torch.export.ExportedProgram) -> dict[str, int]:
-    """What torch.export's symbols stood for in the example, where it is known."""
+    """Returns the example's value of each symbol, if known."""
     hints: dict[str, int] = {}
     for _, value in _values(program):
         for size in _sizes(value):
@@ -133,10 +133,10 @@ def _example_sizes(program: torch.export.ExportedProgram) -> dict[str, int]:
                 known = hints.setdefault(str(expression), int(hint))
                 if known != hint:
                     _fail(
-                        f"the captured program has one dynamic size where the example has {known} "
-                        f"and {int(hint)}: torch.export assumes that no dynamic size is 1, and "
-                        "that sizes which broadcast are equal; export with equal sizes in the "
-                        "example, or make the dimension of size 1 static",
+                        "the captured program has one dynamic size where the example has "
+                        f"{known} and {int(hint)}. torch.export assumes that no "
+                        "dynamic size is 1 and that sizes which broadcast are equal; use equal "
+                        "sizes in the example, or make the dimension of size 1 static",
                         Place(),
                     )
     return hints
@@ -150,7 +150,7 @@ def _shape_env(program: torch.export.ExportedProgram) -> ShapeEnv | None:
 
 
 def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, Place]]:
-    """The conditions under which the program holds, with where the user's program asked."""
+    """Yields the program's guards and their locations in the user's program."""
     env = _shape_env(program)
     if env is not None:
         for guard in env.guards:
@@ -161,7 +161,7 @@ def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, Place]
     for node in program.graph.nodes:
         if node.target is torch.ops.aten._assert_scalar.default and isinstance(node.args[1], str):
             yield _library.extension().asserted_guard(node.args[1]), _node_line(node)
-    if env is None or not env.guards:  # they are of a program that was loaded
+    if env is None or not env.guards:  # a loaded program keeps its guards elsewhere
         for text in _upstream.loaded_guards(program):
             yield text, Place()
 
@@ -200,10 +200,10 @@ def _node_line(node: torch.fx.Node) -> Place:
 def _check_shapes(
     program: torch.export.ExportedProgram, names: Mapping[str, str], hints: Mapping[str, int]
 ) -> None:
-    """Compares the recorded shapes with eager's, for the example's sizes.
+    """Compares the recorded shapes with those of eager, at the example's sizes.
 
-    torch.export assumes that a dynamic size is not 1. An example with such a size may contradict
-    what it has decided.
+    torch.export assumes that no dynamic size is 1. An example with such a size may contradict this
+    assumption.
     """
     mode = _upstream.FakeTensorMode(allow_non_fake_inputs=True)
     env = _shape_env(program)
@@ -229,7 +229,7 @@ def _check_shapes(
             continue
         recorded = node.meta.get("val")
         if not _has_dynamic_shape(recorded) or "squeeze" in _upstream.schema(node.target).name:
-            continue  # of squeeze the core says more
+            continue  # the core reports squeeze in more detail
         try:
             with mode:
                 args, kwargs = _upstream.pytree.tree_map_only(
@@ -238,14 +238,14 @@ def _check_shapes(
                 actual = node.target(*args, **kwargs)
                 expected = _upstream.pytree.tree_map(concrete, recorded)
         except Exception:
-            continue  # depends on data, or on a symbol without a hint
+            continue  # data-dependent, or a symbol without a hint
         if _shapes(actual) != _shapes(expected):
             ones = [names.get(s, s) for s, hint in hints.items() if hint < 2]
             _fail(
-                f"the sizes of the example contradict the captured program: {node.target} gives "
+                f"the sizes of the example contradict the captured program: {node.target} returns "
                 f"{_text(recorded, names)} in the program, which is {_shapes(expected)} for the "
-                f"example, and eager gives {_shapes(actual)}. torch.export assumes that no dynamic "
-                f"size is 1 or 0; export with larger sizes of {', '.join(ones)} in the example, "
+                f"example, but eager returns {_shapes(actual)}. torch.export assumes that no "
+                f"dynamic size is 1 or 0; use larger sizes for {', '.join(ones)} in the example, "
                 "or make the dimension static",
                 _node_line(node),
             )

@@ -1,8 +1,8 @@
-"""custom_translation_table: the user's onnxscript functions in place of native lowerings.
+"""custom_translation_table: the user's onnxscript functions replace native lowerings.
 
-What PyTorch's exporter would look up in the table is looked up here: its keys are the operators of
-the program after PyTorch's decompositions for ONNX and with explicit type promotion. A call that
-the table lacks is therefore decomposed, alone, where that leads to an operator which the table has.
+PyTorch's exporter looks operators up in the table after its decompositions for ONNX and after
+explicit type promotion. To match it, a call without an entry in the table is decomposed on its own
+if the decomposition contains an operator of the table.
 """
 
 import functools
@@ -24,8 +24,8 @@ class Table:
     """A translation table.
 
     Attributes:
-        lowerings: By the op table's keys, functions of a builder, a call's positional arguments
-            and its keywords.
+        lowerings: Maps keys of the op table to functions of a builder, a call's positional
+            arguments and its keyword arguments.
 
     Raises:
         TypeError: An entry is a sequence of functions, or a key is an overload packet.
@@ -33,7 +33,7 @@ class Table:
 
     def __init__(self, entries: Mapping[Any, Any], opset: int) -> None:
         version = max(opset, _upstream.TORCHLIB_OPSET)
-        # PyTorch's registry says what it does not like of an entry.
+        # PyTorch's registry validates the entries.
         self._registry = _upstream.empty_function_library(version)
         self._registry.functions = {
             target: list(functions) for target, functions in _function_library(version).items()
@@ -46,7 +46,7 @@ class Table:
                     "not a sequence"
                 )
             self._registry.register_op(target, function, is_complex=False)
-            # PyTorch's exporter translates these before it looks into the table.
+            # PyTorch's exporter translates these operators before it consults the table.
             if not (key := _key(target)).startswith("onnx::"):
                 self.lowerings[key] = functools.partial(_translate, target, function, version)
         self._seen: dict[Any, bool] = {}
@@ -57,12 +57,12 @@ class Table:
         return _upstream.create_onnx_friendly_decomposition_table(registered)
 
     def decompose(self, node: torch.fx.Node, key: str, values: int) -> torch.fx.GraphModule | None:
-        """What PyTorch's exporter makes of a call, if the table has an operator of that.
+        """Decomposes a call like PyTorch's exporter; returns None if no result is in the table.
 
         Args:
             node: The call.
             key: The operator to decompose: the node's own, or its functional form.
-            values: How many tensors and symbolic numbers the call takes.
+            values: Number of tensors and symbolic numbers that the call takes.
         """
         op = _fallbacks.overload(key)
         if op not in self._decompositions and not _always_decomposes(op):
@@ -74,7 +74,7 @@ class Table:
         try:
             module = _fallbacks.trace(op, call, values, self._decompositions)
         except Exception:
-            # There are as many ways to fail as decompositions.
+            # Decompositions raise exceptions of any kind.
             module = None
         self._seen[pattern] = module is not None and any(
             isinstance(inner.target, _upstream.OpOverload)
@@ -85,7 +85,7 @@ class Table:
 
 
 def _always_decomposes(op: _upstream.OpOverload) -> bool:
-    """Whether no table keeps run_decompositions from decomposing it: it may return a view."""
+    """Returns whether run_decompositions decomposes the operator with any table."""
     return _upstream.is_cia_op(op) and not _upstream.is_preservable_cia_op(op)
 
 
@@ -118,8 +118,8 @@ def _translate(
         made = _onnxscript.replay_call(builder, function, args, kwargs, opset)
     except Exception as error:
         raise _upstream.GraphConstructionError(
-            f"The translation of {_key(target)} failed, {function} with {list(args)} and "
-            f"{dict(kwargs)}: {type(error).__name__}: {error}"
+            f"The translation of {_key(target)} by {function} failed for {list(args)} "
+            f"and {dict(kwargs)}: {type(error).__name__}: {error}"
         ) from error
     if dtype is not None and len(made) == 1 and made[0].dtype != dtype:
         return [builder.cast(made[0], dtype)]
@@ -134,7 +134,7 @@ def _promotion_table() -> Any:
 def _promoted(
     builder: Any, target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any], torch.dtype | None]:
-    """The arguments in the dtype to compute in; the result's dtype where that changed something."""
+    """Promotes the arguments; also returns the result's dtype if that changed any argument."""
     rule = None
     if isinstance(target, _upstream.OpOverload):
         rule = _promotion_table().get_rule(target.overloadpacket)
@@ -169,7 +169,7 @@ _NUMBERS = {bool: torch.bool, int: torch.int64, float: torch.float32}
 
 
 def _example(value: Any) -> Any:
-    """A value as the rules of type promotion see it."""
+    """Returns an example of a value for the type promotion rules."""
     if not isinstance(value, _library.extension().Value):
         return value
     example = torch.empty([1] * (value.rank or 0), dtype=value.dtype, device="meta")

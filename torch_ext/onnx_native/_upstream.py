@@ -1,10 +1,10 @@
-"""Every private name of PyTorch that this package uses, and what it needs it for.
+"""The private names of PyTorch that this package uses, each with its purpose.
 
-Private names change between versions of PyTorch. The rest of the package uses public names only;
-`.ci/lint_rules.py` enforces that, and `test/python/test_upstream.py` uses every name that is here.
+Private names change between versions of PyTorch. The rest of the package uses only public names;
+`.ci/lint_rules.py` enforces this, and `test/python/test_upstream.py` checks every name.
 
-Names are imported at their first use: a native export must not import onnxscript, which the modules
-of PyTorch's own translation do. The use is "to" do something, which completes the error message.
+Names are imported at their first use, because modules of PyTorch's translation import onnxscript,
+which a native export must not do. A use starts with "to" and completes the error message.
 """
 
 import importlib
@@ -34,7 +34,7 @@ VMAP = "torch._functorch.predispatch"
 
 
 class Name(NamedTuple):
-    """A private name: where PyTorch has it, and what this package uses it for."""
+    """A private name: its module in PyTorch, and what this package uses it for."""
 
     module: str
     name: str  # empty: the module itself
@@ -54,7 +54,9 @@ NAMES = {
     "FakeTensorMode": Name(
         "torch._subclasses.fake_tensor", "FakeTensorMode", "to compute eager's shapes again"
     ),
-    "DimHint": Name("torch.export.dynamic_shapes", "_DimHint", "to recognize Dim.DYNAMIC and kin"),
+    "DimHint": Name(
+        "torch.export.dynamic_shapes", "_DimHint", "to recognize Dim.DYNAMIC and similar hints"
+    ),
     "DimHintType": Name("torch.export.dynamic_shapes", "_DimHintType", "to recognize Dim.STATIC"),
     # Decompositions of single operators.
     "detect_fake_mode": Name("torch._guards", "detect_fake_mode", "to trace a captured call again"),
@@ -71,7 +73,7 @@ NAMES = {
     "is_preservable_cia_op": Name(
         "torch._export.utils", "_is_preservable_cia_op", "to know what run_decompositions keeps"
     ),
-    # The door of torch.onnx.export: its arguments, its captures and its errors.
+    # The interface of torch.onnx.export: arguments, captures and errors.
     "DEFAULT_OPSET": Name(
         "torch.onnx._constants", "ONNX_DEFAULT_OPSET", "to export at torch.onnx's default opset"
     ),
@@ -176,7 +178,7 @@ def __getattr__(name: str) -> Any:
     except (ImportError, AttributeError) as error:
         raise ImportError(
             f"PyTorch {torch.__version__} has no {entry.module}.{entry.name}, which onnx_native "
-            f"uses {entry.use}; use PyTorch {_build_info.TORCH_VERSION}, for which it was built"
+            f"needs {entry.use}; use PyTorch {_build_info.TORCH_VERSION}, for which it was built"
         ) from error
 
 
@@ -184,42 +186,42 @@ def __getattr__(name: str) -> Any:
 
 
 def schema(op: Any) -> Any:
-    """The schema of an OpOverload: names, types and aliases of its arguments and results."""
+    """Returns the schema of an OpOverload: names, types and aliases of arguments and results."""
     return op._schema
 
 
 def expression(size: torch.SymInt) -> Any:
-    """The sympy expression of a symbolic size."""
+    """Returns the sympy expression of a symbolic size."""
     return size.node.expr
 
 
 def example_size(size: torch.SymInt) -> int | None:
-    """The number that a symbolic size stood for in the example, where it is known."""
+    """Returns the example's value of a symbolic size, if known."""
     return size.node.hint
 
 
 def shape_env(size: torch.SymInt) -> "ShapeEnv":
-    """Where torch.export keeps the guards and ranges of a symbolic size."""
+    """Returns the object that holds the guards and ranges of a symbolic size."""
     return size.node.shape_env
 
 
 def loaded_guards(program: torch.export.ExportedProgram) -> Iterable[str]:
-    """The guards of a program that torch.export.load read, as Python expressions."""
+    """Returns the guards of a program that torch.export.load read, as Python expressions."""
     return getattr(program, "_guards_code", None) or ()
 
 
 def clear_dispatch_cache(op: Any) -> None:
-    """Lets an operator look for its decompositions anew."""
+    """Clears an operator's cache of decompositions."""
     op._dispatch_cache.clear()
 
 
 def forward_schema(module: Any) -> Any:
-    """The schema of a ScriptModule's forward, ``self`` included."""
+    """Returns the schema of a ScriptModule's forward, including ``self``."""
     return module._c._get_method("forward").schema
 
 
 def children(value: Any) -> list[Any] | None:
-    """The elements of a container in pytree's order; None for a leaf."""
+    """Returns the elements of a container in pytree's order, or None for a leaf."""
     pytree = __getattr__("pytree")
     kind = pytree._get_node_type(value)
     if kind not in pytree.SUPPORTED_NODES:
@@ -228,12 +230,12 @@ def children(value: Any) -> list[Any] | None:
 
 
 def is_static_hint(dim: Any) -> bool:
-    """Whether a size in dynamic_shapes is Dim.STATIC."""
+    """Returns whether a size in dynamic_shapes is Dim.STATIC."""
     return isinstance(dim, __getattr__("DimHint")) and dim.type is __getattr__("DimHintType").STATIC
 
 
 def function_library(opset: int | None = None) -> Any:
-    """PyTorch's ONNX function library as a registry, at its own opset by default."""
+    """Returns PyTorch's ONNX function library as a registry, by default at its own opset."""
     registry = __getattr__("ONNXRegistry")
     return (
         registry.from_torchlib() if opset is None else registry.from_torchlib(opset_version=opset)
@@ -241,30 +243,30 @@ def function_library(opset: int | None = None) -> Any:
 
 
 def empty_function_library(opset: int) -> Any:
-    """A registry of this opset without functions."""
+    """Returns a registry of this opset without functions."""
     registry = __getattr__("ONNXRegistry")()
     registry._opset_version = opset
     return registry
 
 
 def op_recorder(opset: Any) -> Any:
-    """An onnxscript evaluator that keeps the nodes that a function makes."""
+    """Returns an onnxscript evaluator that records the nodes that a function creates."""
     return __getattr__("OpRecorder")(opset, {})
 
 
 def exporting(function: Function) -> Function:
-    """Decorates a function in which torch.onnx.is_in_onnx_export() is true."""
+    """Makes torch.onnx.is_in_onnx_export() true while the function runs."""
     decorated: Function = __getattr__("set_onnx_exporting_flag")(function)
     return decorated
 
 
 def loaded_compat() -> ModuleType | None:
-    """What stands in ``sys.modules`` for PyTorch's ``_compat``."""
+    """Returns the entry of PyTorch's ``_compat`` in ``sys.modules``."""
     return sys.modules.get(COMPAT)
 
 
 def put_compat(module: ModuleType | None) -> None:
-    """Puts a module in the place of PyTorch's ``_compat``; None empties the place."""
+    """Replaces PyTorch's ``_compat`` by a module; None removes it."""
     package: Any = importlib.import_module(_EXPORTER)
     if module is None:
         sys.modules.pop(COMPAT, None)

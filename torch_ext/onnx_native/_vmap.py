@@ -1,4 +1,4 @@
-"""Programs with torch.vmap: torch.export records that a function is mapped, not what that does."""
+"""Inlines torch.vmap: torch.export records only that a function is mapped."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import torch
 
 from onnx_native import _upstream
 
-# Views that may show an element more than once: PyTorch adds up what is written to it.
+# Views that may contain an element more than once; PyTorch sums the writes to it.
 _REPEATING = {"expand", "expand_as", "broadcast_to", "broadcast_tensors", "meshgrid", "unfold"}
 _REPEATING |= {"as_strided"}
-# Copies or views, which PyTorch tells apart by the sizes of the example.
+# Copies or views; PyTorch decides by the sizes of the example.
 _MAYBE_COPIES = {"contiguous", "reshape", "reshape_as", "flatten", "ravel"}
 
 
 def unfold(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """The program with its mapped functions written out on whole batches; itself without any."""
+    """Returns the program with its mapped functions applied to whole batches."""
     mapped = any(
         getattr(node.target, "__module__", None) == _upstream.VMAP
         for module in program.graph_module.modules()
@@ -29,21 +29,21 @@ def unfold(program: torch.export.ExportedProgram) -> torch.export.ExportedProgra
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
             _check_writes(module.graph)
-    # Traces the program again, for which PyTorch runs the mapping; decomposes nothing else that it
-    # need not.
+    # Traces the program again, which runs the mapping; an empty table keeps other decompositions to
+    # a minimum.
     try:
         return program.run_decompositions({})
     except Exception:
-        # torch.export records derivatives (torch.func.grad) wrongly; the lowering says what it
-        # cannot do of them.
+        # torch.export records derivatives (torch.func.grad) incorrectly; the lowering reports those
+        # that it cannot express.
         return program
 
 
 def _check_writes(graph: torch.fx.Graph) -> None:
-    """Refuses writes to memory of which PyTorch loses track when it writes mapped functions out."""
+    """Rejects writes whose aliasing PyTorch loses when it inlines mapped functions."""
     order = {node: i for i, node in enumerate(graph.nodes)}
     roots: dict[torch.fx.Node, torch.fx.Node] = {}
-    # The calls above that a node looks through, and all of them that look at a root.
+    # Calls of these two sets: those between a node and its root, and all calls on a root.
     through: dict[torch.fx.Node, frozenset[torch.fx.Node]] = {}
     lost: dict[torch.fx.Node, list[torch.fx.Node]] = {}
     repeating: set[torch.fx.Node] = set()
@@ -76,7 +76,7 @@ def _check_writes(graph: torch.fx.Graph) -> None:
                 inside = call in through.get(value, ())
                 repeats = call in repeating
                 if repeats and not inside:
-                    continue  # PyTorch makes the view of the new base
+                    continue  # PyTorch recreates the view from the new base
                 stale = [
                     n
                     for n in others
@@ -91,14 +91,14 @@ def _check_writes(graph: torch.fx.Graph) -> None:
 def _fail(write: torch.fx.Node, call: torch.fx.Node) -> None:
     raise _upstream.ConversionError(
         "Failed to convert the exported program to an ONNX model.\n"
-        f"In a program with torch.vmap, {write.target} writes to memory that "
-        f"{call.target} shares or copies; write to a clone() instead.\n"
+        f"In a program with torch.vmap, {write.target} writes to memory that the result of "
+        f"{call.target} aliases or copies; write to a clone() instead.\n"
         f"{write.meta.get('stack_trace', '')}"
     )
 
 
 def _depends_on_sizes(node: torch.fx.Node) -> bool:
-    """Whether strides of other sizes could be contiguous where those of the example are not."""
+    """Returns whether the tensor could be contiguous at other sizes but not in the example."""
     value: Any = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return False

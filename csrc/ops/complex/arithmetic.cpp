@@ -107,7 +107,8 @@ Value converted(const Call& call, DType dtype) {
 // Reinterprets the bytes: a pair becomes two neighbors on the last axis, and vice versa.
 Value view_dtype(Builder& b, Value self, DType dtype, const Call& call) {
   const DType part = real_dtype(dtype);
-  b.check(part == self->dtype, "a view of ", name(self->dtype), " parts as ", name(dtype));
+  b.check(part == self->dtype, "cannot view a tensor with ", name(self->dtype), " parts as ",
+          name(dtype));
   const bool from_complex = is_complex(call.argument(0));
   if (from_complex == is_complex(dtype)) return self;
   const Shape shape = self->known_shape();

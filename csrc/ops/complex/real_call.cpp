@@ -53,7 +53,7 @@ Results RealCall::run(const Lowering& lowering) {
 
 const Lowering& dense_lowering(const OpTable& ops, std::string_view op) {
   const Lowering* dense = ops.find(op);
-  if (!dense) fail(ErrorKind::internal, "no lowering for ", op, " of real tensors");
+  if (!dense) fail(ErrorKind::internal, op, " has no lowering for real tensors");
   return *dense;
 }
 
@@ -93,7 +93,8 @@ Results run_on_part(const Call& call, const Lowering& dense, bool imaginary) {
       const aten::Value* value = argument.as_value();
       if (!value || !value->type.is_tensor()) {
         const bool is_element = role == ArgumentRole::element;
-        b.check(is_element || !argument.get<std::complex<double>>(), "a complex `", name, "`");
+        b.check(is_element || !argument.get<std::complex<double>>(), "argument `", name,
+                "` must not be complex");
         return is_element ? number_part(argument, imaginary) : argument;
       }
       if (role == ArgumentRole::place) return argument;

@@ -94,7 +94,7 @@ Value linear(Builder& b, const Call& call, const Lowering& dense) {
 // Returns the product along an axis of constant size, by multiplying its halves repeatedly.
 Complex product_over(Builder& b, Complex z, int64_t axis) {
   const auto size = z.real->known_shape().at(axis).constant();
-  b.check(size.has_value(), "a product of complex numbers along a dimension whose size changes");
+  b.check(size.has_value(), "a product of complex numbers requires a dimension of constant size");
   if (*size == 0) {
     Shape shape = z.real->known_shape();
     shape.erase(shape.begin() + axis);

@@ -52,7 +52,8 @@ void check_unread_arguments(const Call& call, size_t parameters) {
   for (size_t i = parameters; i < std::min(call.size(), schema->arguments.size()); ++i) {
     const aten::SchemaArgument& argument = schema->arguments[i];
     if (is_placement(argument) || asks_for_nothing(call.argument(i))) continue;
-    call.builder().unsupported("`", argument.name, "` with a value other than its default");
+    call.builder().unsupported("argument `", argument.name,
+                               "` is only supported with its default value");
   }
 }
 

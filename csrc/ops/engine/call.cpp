@@ -45,7 +45,7 @@ void Call::wrong(size_t i, std::string_view expected) const {
 const Lowered& Call::lowered(const aten::Value* value) const {
   auto it = environment_.find(value);
   if (it == environment_.end())
-    fail(ErrorKind::internal, "%", value->name, " is used before it is made");
+    fail(ErrorKind::internal, "%", value->name, " is used before it is defined");
   return it->second;
 }
 
@@ -115,8 +115,8 @@ Dim Call::as_dim(size_t i, const aten::Argument& argument) const {
 
 int64_t Call::integer(size_t i) const {
   auto constant = dim(i).constant();
-  if (!constant) wrong(i, "a constant integer, not a size that changes");
-  if (!fits_32_bits(*constant)) wrong(i, "an integer of 32 bits");
+  if (!constant) wrong(i, "a constant integer, not a symbolic size");
+  if (!fits_32_bits(*constant)) wrong(i, "a 32-bit integer");
   return *constant;
 }
 
@@ -139,8 +139,8 @@ Shape Call::shape(size_t i) const {
 
 Ints Call::integers(size_t i) const {
   auto sizes = constant_shape(shape(i));
-  if (!sizes) wrong(i, "constant integers, not sizes that change");
-  if (!std::ranges::all_of(*sizes, fits_32_bits)) wrong(i, "integers of 32 bits");
+  if (!sizes) wrong(i, "a list of constant integers, without symbolic sizes");
+  if (!std::ranges::all_of(*sizes, fits_32_bits)) wrong(i, "a list of 32-bit integers");
   return *sizes;
 }
 
@@ -196,7 +196,7 @@ std::vector<bool> Call::booleans(size_t i) const {
   std::vector<bool> flags;
   for (const auto& element : *list) {
     const auto* b = element.get<bool>();
-    if (!b) wrong(i, "constant bools");
+    if (!b) wrong(i, "a list of constant bools");
     flags.push_back(*b);
   }
   return flags;
@@ -230,7 +230,7 @@ Results Call::elements(size_t i) const {
 
 const aten::Graph& Call::body(size_t i) const {
   const auto* body = argument(i).get<std::shared_ptr<aten::Graph>>();
-  if (!body) wrong(i, "a sub-graph");
+  if (!body) wrong(i, "a subgraph");
   return **body;
 }
 

@@ -133,26 +133,26 @@ void check_operators(const aten::Graph& graph, const Lowerings& lowerings) {
   std::vector<Fault> faults;
   std::unordered_set<std::string> seen;
   for (const aten::Node* node : missing) {
-    const std::string key = node->op + (key_of(*node) == Key::complex ? " of complex tensors" : "");
-    if (seen.insert(key).second)
-      faults.push_back(aten::fault_at(*node, key + " has no ONNX lowering"));
+    const std::string cause = node->op + " has no ONNX lowering" +
+                              (key_of(*node) == Key::complex ? " for complex tensors" : "");
+    if (seen.insert(cause).second) faults.push_back(aten::fault_at(*node, cause));
   }
   throw ExportError(ErrorKind::unsupported_operator, std::move(faults),
-                    "register a lowering: @onnx_native.lowering(\"" + missing[0]->op +
-                        "\"), see docs/custom-ops.md");
+                    "register a lowering with @onnx_native.lowering(\"" + missing[0]->op +
+                        "\"); see docs/custom-ops.md");
 }
 
 Lowered Lowerer::lowered(const aten::Argument& argument) {
   if (aten::Value* value = argument.as_value()) {
     auto it = environment_.find(value);
     if (it == environment_.end())
-      fail(ErrorKind::internal, "%", value->name, " is used before it is made");
+      fail(ErrorKind::internal, "%", value->name, " is used before it is defined");
     return it->second;
   }
   if (const auto* n = argument.get<int64_t>()) return Dim(*n);
   if (const auto* n = argument.get<double>()) return builder_.scalar(default_dtype(), *n);
   if (const auto* n = argument.get<bool>()) return builder_.boolean(*n);
-  fail(ErrorKind::unsupported, "a value that is neither a tensor nor a number");
+  fail(ErrorKind::unsupported, "expected a tensor or a number");
 }
 
 void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
@@ -176,8 +176,8 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   // torch.onnx.ops.symbolic uses uint8 for ONNX's 4-bit integers.
   const bool stands_for_it = node.op.starts_with("onnx_symbolic::") && item_size(value->dtype) == 0;
   if (expected.dtype != DType::undefined && value->dtype != expected.dtype && !stands_for_it)
-    fail(ErrorKind::internal, "result ", i, " is ", name(value->dtype), " where the program has ",
-         name(expected.dtype));
+    fail(ErrorKind::internal, "result ", i, " is ", name(value->dtype),
+         ", but the program recorded ", name(expected.dtype));
   if (!expected.shape) return;
   if (!value->shape) {
     builder_.refine(value, *expected.shape);
@@ -222,7 +222,7 @@ bool Lowerer::is_better(const Dim& computed, const Dim& recorded) const {
 void Lowerer::check_sizes(const aten::Node& node, const Shape& recorded, Value value, size_t i) {
   const auto differs = [&] {
     fail(ErrorKind::internal, "result ", i, " has shape ", str(*value->shape),
-         " where the program has ", str(recorded));
+         ", but the program recorded ", str(recorded));
   };
   if (value->shape->size() != recorded.size()) differs();
   for (size_t axis = 0; axis < recorded.size(); ++axis) {
@@ -258,9 +258,9 @@ auto located(const aten::Node& node, const Work& work) {
   } catch (const std::bad_optional_access&) {  // an argument that is None
     throw wrong("inconsistent arguments");
   } catch (const std::length_error&) {  // a vector whose length comes from the program
-    throw wrong("a tensor larger than memory");
+    throw wrong("the tensor is larger than memory");
   } catch (const std::bad_alloc&) {
-    throw wrong("a tensor larger than memory");
+    throw wrong("the tensor is larger than memory");
   }
 }
 
@@ -416,8 +416,8 @@ void Lowerer::lower(const aten::Node& node) {
     }
     Results results = run_at_all_sizes(node);
     if (results.size() < node.outputs.size())
-      fail(ErrorKind::internal, "the lowering gave ", results.size(), " of ", node.outputs.size(),
-           " results");
+      fail(ErrorKind::internal, "the lowering returned ", results.size(), " of ",
+           node.outputs.size(), " results");
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (results[i].value || results[i].dim) check_result(node, i, results[i]);
       environment_[node.outputs[i]] = std::move(results[i]);
@@ -450,8 +450,8 @@ void Lowerer::bind_input(const aten::Value& input, Lowered argument) {
 
 Results Lowerer::inline_body(const aten::Graph& body, const Results& arguments) {
   if (body.inputs.size() != arguments.size())
-    fail(ErrorKind::invalid_program, "a sub-graph with ", body.inputs.size(), " inputs was given ",
-         arguments.size());
+    fail(ErrorKind::invalid_program, "a subgraph with ", body.inputs.size(), " inputs got ",
+         arguments.size(), " arguments");
   for (size_t i = 0; i < arguments.size(); ++i) bind_input(*body.inputs[i], arguments[i]);
   for (const auto& constant : body.constants)
     environment_[constant.value] = builder_.tensor(lowered_data(constant.data));

@@ -50,7 +50,8 @@ onnx::AttributeValue attribute(const Call& call, size_t i) {
   if (const auto* v = argument.get<DType>()) return *v;
   const auto* list = argument.get<List>();
   if (!list || list->empty()) {
-    fail(ErrorKind::unsupported, call.argument_name(i), " is no attribute of an ONNX node");
+    fail(ErrorKind::unsupported, "argument `", call.argument_name(i),
+         "` cannot be an ONNX attribute: it is empty or has no ONNX type");
   }
   if (list->front().get<std::string>()) return items<std::string>(call, i);
   if (list->front().get<double>()) return items<double>(call, i);
@@ -93,8 +94,8 @@ Results emit(const Call& call, std::string_view op_type, std::string_view domain
 }
 
 void check_opset(const Builder& b, std::string_view op_type, int64_t version) {
-  b.check(version <= b.opset(), "ONNX has this ", op_type, " from opset ", version,
-          " on; the model has opset ", b.opset());
+  b.check(version <= b.opset(), "this form of ", op_type, " requires opset ", version,
+          "; the model has opset ", b.opset());
 }
 
 // Positional arguments become inputs, keyword arguments become attributes.
@@ -126,7 +127,7 @@ std::vector<DType> declared_dtypes(const Call& call, size_t i) {
     if (!number || *number < 1 || *number > kLastDType) wrong(call, i);
     dtypes.push_back(static_cast<DType>(*number));
     call.builder().check(!is_complex(dtypes.back()),
-                         "a complex result: declare a real one with a last axis of 2");
+                         "a result cannot be complex; declare a real one with a last axis of 2");
   };
   if (const auto* list = call.argument(i).get<List>()) {
     for (const aten::Argument& argument : *list) add(argument);

@@ -5,7 +5,7 @@ namespace onnx_native::ops {
 void OpTable::add(std::string_view op, Key key, Lowering lowering) {
   Entries& entries = entries_[static_cast<size_t>(key)];
   auto [it, inserted] = entries.try_emplace(std::string(op), std::move(lowering));
-  if (!inserted) fail(ErrorKind::internal, "two lowerings for ", op);
+  if (!inserted) fail(ErrorKind::internal, op, " already has a lowering");
   keys_.emplace_back(op, key);
 }
 
@@ -23,7 +23,8 @@ void OpTable::binary(std::string_view op, std::string_view onnx_op, Promote prom
 void OpTable::alias(std::string_view op, std::string_view target) {
   const Lowering* lowering = find(target);
   if (!lowering)
-    fail(ErrorKind::internal, "no lowering for ", target, ", of which ", op, " is to be an alias");
+    fail(ErrorKind::internal, "cannot make ", op, " an alias of ", target,
+         ", which has no lowering");
   add(op, Key::dense, Lowering(*lowering));
 }
 

@@ -71,7 +71,7 @@ IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
       continue;
     }
     int64_t mask_rank = (*index)->rank();
-    b.check(mask_rank > 0, "a 0-d mask as an index");
+    b.check(mask_rank > 0, "a mask used as an index must have at least 1 dimension");
     Value rows = nonzero_rows(b, *index);
     index_shape_ = joint_shape(b, index_shape_, {rows->dim(1)});
     for (int64_t row = 0; row < mask_rank; ++row) {
@@ -79,8 +79,9 @@ IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
       axes_.push_back(axis++);
     }
   }
-  b.check(axis <= rank, "more indices than dimensions");
-  b.check(!axes_.empty(), "no index tensor");
+  b.check(axis <= rank, "inconsistent arguments: got indices for ", axis, " dimensions of a ", rank,
+          "-D tensor");
+  b.check(!axes_.empty(), "expected at least one index tensor");
   bool adjacent = axes_.back() - axes_.front() + 1 == static_cast<int64_t>(axes_.size());
   place_ = adjacent ? axes_.front() : 0;
   Ints front(axes_.size());

@@ -5,7 +5,8 @@
 namespace onnx_native::ops {
 
 void check_strides(Builder& b, const Shape& size, const Shape& stride) {
-  b.check(size.size() == stride.size(), "as_strided needs a stride for each size");
+  b.check(size.size() == stride.size(), "as_strided needs a stride for each size, got ",
+          stride.size(), " strides for ", size.size(), " sizes");
 }
 
 Value positions(Builder& b, const Dim& start, const Dim& count, const Dim& step) {
@@ -42,7 +43,7 @@ Dim clamp_bound(Builder& b, const Dim& bound, const Dim& size) {
     return bound.equals(kToEnd) ? size : bound;
   if (bound.known_non_negative()) return Dim::min(bound, size);
   if ((-1 - bound).known_non_negative()) return Dim::max(0, bound + size);
-  b.check(!bound.symbols().empty(), "a slice's bound");
+  b.check(!bound.symbols().empty(), "cannot determine the sign of the slice bound ", bound.str());
   return Dim::min(Dim::max(0, bound), size) +
          is_negative(bound) * Dim::max(0, size + Dim::min(0, bound));
 }
@@ -82,8 +83,9 @@ void check_owns_memory(const Call& call) {
   const aten::Value* self = call.argument(0).as_value();
   const aten::Node* producer = self ? self->producer : nullptr;
   bool view = producer && producer->schema && producer->schema->is_view();
-  call.builder().check(!view, "the memory of a view (the result of ", view ? producer->op : "",
-                       "), as its strides are not part of the program");
+  call.builder().check(
+      !view, "cannot read the memory of a view (the result of ", view ? producer->op : "",
+      "): the program does not record its strides; apply the operator to the base tensor");
 }
 
 }  // namespace onnx_native::ops

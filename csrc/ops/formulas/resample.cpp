@@ -105,13 +105,13 @@ Value antialiasing_matrix(Builder& b, const Resampling& r, Filter filter, DType 
   const Value scale = step(b, r, dtype);
   const Value widening = b.Max(scale, b.scalar(dtype, 1.0));
   const Value support = times(b, widening, support_of(filter));
-  const Value centre = b.Mul(plus(b, output_positions(b, r, dtype), 0.5), scale);
+  const Value center = b.Mul(plus(b, output_positions(b, r, dtype), 0.5), scale);
   // ATen truncates toward zero; Floor differs only for negative positions, which are clamped
   // anyway.
-  const Value first = b.Floor(plus(b, b.Sub(centre, support), 0.5));
-  const Value end = b.Floor(plus(b, b.Add(centre, support), 0.5));
+  const Value first = b.Floor(plus(b, b.Sub(center, support), 0.5));
+  const Value end = b.Floor(plus(b, b.Add(center, support), 0.5));
   const Value j = row(b, b.cast(b.range(r.in), dtype));
-  const Value distance = b.Sub(plus(b, j, 0.5), column(b, centre));
+  const Value distance = b.Sub(plus(b, j, 0.5), column(b, center));
   const Value inside = b.And(b.GreaterOrEqual(j, column(b, first)), b.Less(j, column(b, end)));
   const Value weights =
       b.where(inside, filtered(b, b.Div(distance, widening), filter), b.scalar(dtype, 0.0));

@@ -55,7 +55,7 @@ std::string_view onnx_reduction(Builder& b, const std::string& reduce) {
   if (reduce == "prod" || reduce == "multiply") return "mul";
   if (reduce == "amax") return "max";
   if (reduce == "amin") return "min";
-  b.unsupported("a scatter that reduces by ", reduce);
+  b.unsupported("scatter with reduce=", reduce, " is not supported");
 }
 
 // ONNX Runtime's max and min ignore NaN; ATen's propagate it. `start` is the tensor that `src` is

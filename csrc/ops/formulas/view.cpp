@@ -24,14 +24,14 @@ Shape solve_sizes(Builder& b, Value self, Shape sizes) {
     else
       others = others * *it;
   }
-  b.check(!others.equals(0), "a size of -1 next to a size of 0");
+  b.check(!others.equals(0), "cannot infer the size -1, because another size is 0");
   *unknown = others.equals(1) ? numel(total) : Dim::floor_div(numel(total), others);
   return sizes;
 }
 
 Value expand_to(Builder& b, Value self, Shape sizes) {
   const Shape& from = self->known_shape();
-  b.check(sizes.size() >= from.size(), "expand of ", str(from), " to ", str(sizes));
+  b.check(sizes.size() >= from.size(), "cannot expand ", str(from), " to ", str(sizes));
   size_t added = sizes.size() - from.size();
   for (size_t i = added; i < sizes.size(); ++i) {
     Dim& size = sizes[i];
@@ -76,7 +76,8 @@ Value at_least_1d(Builder& b, Value self) { return at_least(b, self, 1); }
 
 Ints moving(int64_t rank, const Ints& sources, const Ints& destinations) {
   if (sources.size() != destinations.size())
-    fail(ErrorKind::unsupported, "as many source as destination dimensions are needed");
+    fail(ErrorKind::unsupported, "expected as many source as destination dimensions, got ",
+         sources.size(), " and ", destinations.size());
   Ints permutation(rank, -1);
   std::vector<bool> placed(rank, false);
   for (size_t i = 0; i < sources.size(); ++i) {
@@ -118,7 +119,8 @@ Value reverse(Builder& b, Value self, const Ints& axes) {
 Value repeat(Builder& b, Value self, const Shape& repeats) {
   int64_t rank = self->rank();
   int64_t added = static_cast<int64_t>(repeats.size()) - rank;
-  b.check(added >= 0, "fewer repeats than dimensions");
+  b.check(added >= 0, "inconsistent arguments: got ", repeats.size(), " repeats for a ", rank,
+          "-D tensor");
   Ints leading(added);
   std::iota(leading.begin(), leading.end(), 0);
   Value result = b.unsqueeze(self, leading);

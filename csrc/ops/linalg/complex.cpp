@@ -12,7 +12,8 @@ namespace {
 
 // Returns matrix i; linear algebra, unlike arithmetic, does not mix real and complex matrices.
 Complex matrix(const Call& call, size_t i) {
-  call.builder().check(is_complex(call.argument(i)), "real and complex matrices in one call");
+  call.builder().check(is_complex(call.argument(i)),
+                       "cannot mix real and complex matrices; cast them to one dtype");
   return complex_argument(call, i, DType::f64);
 }
 
@@ -35,7 +36,7 @@ void define_matrix_norm(OpTable& ops, std::string_view op, bool by_name) {
     if (!is_spectral(call, by_name, dimensions)) return run_through(call, dense, absolute);
     const bool last = dim.empty() || (normalize_axis(dim[0], rank) == rank - 2 &&
                                       normalize_axis(dim[1], rank) == rank - 1);
-    b.check(last, "a norm of singular values of complex matrices not in the last two dimensions");
+    b.check(last, "this norm of complex matrices requires the matrices in the last two dimensions");
     const Value norm = run_through(call, dense, doubled_pairs)[0].value;
     return {by_name ? b.Mul(norm, b.like(norm, 0.5)) : norm};
   };

@@ -35,7 +35,7 @@ std::vector<Term> parse_terms(Builder& b, std::string_view text) {
     if (c == ',') {
       terms.emplace_back();
     } else if (c == '.') {
-      b.check(text.substr(i, 3) == "...", "a dot outside an ellipsis in the equation");
+      b.check(text.substr(i, 3) == "...", "the equation has a dot outside of an ellipsis");
       term.ellipsis = true;
       i += 2;
     } else if (c != ' ') {
@@ -116,7 +116,7 @@ Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
     tensors.push_back(is_bool ? b.cast(operands[i].value, DType::i32) : operands[i].value);
   }
   equation += "->" + text(output);
-  b.check(letters.size() <= 26, "more than 26 different subscripts");
+  b.check(letters.size() <= 26, "the equation has more than 26 different subscripts");
   return b.cast(b.op("Einsum", std::move(tensors), {{"equation", equation}}), dtype);
 }
 
@@ -151,8 +151,8 @@ Operand summed(Builder& b, const Operand& x, const Labels& over) {
 // does not promote in batched matrix products.
 Operand product(Builder& b, Operand x, Operand y, const Labels& over) {
   if (!over.empty()) {
-    b.check(x.value->dtype == y.value->dtype, "a sum of products of ", name(x.value->dtype),
-            " and ", name(y.value->dtype), ": cast both to one dtype");
+    b.check(x.value->dtype == y.value->dtype, "cannot sum products of ", name(x.value->dtype),
+            " and ", name(y.value->dtype), "; cast both to one dtype");
   }
   const DType dtype = promote_types(x.value->dtype, y.value->dtype);
   x.value = b.cast(x.value, dtype);
@@ -172,10 +172,12 @@ struct Pair {
 
 Pair next_pair(Builder& b, const std::optional<Ints>& path, size_t step, size_t count) {
   if (!path) return {};
-  b.check(path->size() > 2 * step + 1, "a contraction path of ", path->size(), " numbers");
+  b.check(path->size() > 2 * step + 1, "the contraction path is too short: it has ", path->size(),
+          " entries");
   const auto [low, high] = std::minmax((*path)[2 * step], (*path)[2 * step + 1]);
   b.check(low >= 0 && low < high && high < static_cast<int64_t>(count),
-          "a contraction path that names operands ", low, " and ", high, " of ", count);
+          "the contraction path contracts operands ", low, " and ", high, ", but there are ", count,
+          " operands");
   return {static_cast<size_t>(low), static_cast<size_t>(high), true};
 }
 
@@ -227,7 +229,7 @@ Value contract(Builder& b, Operands operands, const Labels& output,
 Labels label_operands(Builder& b, std::string_view equation, Operands& operands) {
   const size_t arrow = equation.find("->");
   const std::vector<Term> terms = parse_terms(b, equation.substr(0, arrow));
-  b.check(terms.size() == operands.size(), "an equation for ", terms.size(), " operands with ",
+  b.check(terms.size() == operands.size(), "the equation has ", terms.size(), " operands, got ",
           operands.size());
   std::vector<Labels> labels;
   int64_t covered = 0;

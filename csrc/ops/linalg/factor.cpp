@@ -47,7 +47,7 @@ void register_cholesky(OpTable& ops) {
 // --- LU.
 
 Lu factored(Builder& b, Value a, bool pivot) {
-  b.check(pivot, "an LU factorisation without pivoting, which is for CUDA alone");
+  b.check(pivot, "LU factorization without pivoting exists only on CUDA; use pivot=True");
   Lu lu = lu_factor(b, wide(b, a));
   lu.matrix = b.cast(lu.matrix, a->dtype);
   return lu;

@@ -96,7 +96,7 @@ Value outer(Builder& b, Value x, Value y) {
 // one axis of a pair has size 1, the other axis is summed on its own.
 Value tensordot(Builder& b, Value x, Value y, Ints x_axes, Ints y_axes) {
   const Shape x_shape = x->known_shape(), y_shape = y->known_shape();
-  b.check(x_axes.size() == y_axes.size(), "both lists of dims must have the same length");
+  b.check(x_axes.size() == y_axes.size(), "both lists of `dims` must have the same length");
   const auto rank = [](const Shape& s) { return static_cast<int64_t>(s.size()); };
   Ints x_single, y_single;
   for (size_t i = 0; i < x_axes.size(); ++i) {
@@ -210,7 +210,7 @@ Value cross_default(Builder& b, Value self, Value other, std::optional<int64_t> 
   if (dim) return cross(b, self, other, *dim);
   for (int64_t i = 0; i < self->rank(); ++i)
     if (self->dim(i).equals(3)) return cross(b, self, other, i);
-  b.unsupported("no dimension of size 3 in the input");
+  b.unsupported("no dimension of the input has size 3");
 }
 
 }  // namespace

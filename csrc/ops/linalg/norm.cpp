@@ -60,7 +60,7 @@ Value spectral_norm(Builder& b, Value x, const Ints& dim, bool keepdim, Reduce o
 }
 
 Ints matrix_axes(Builder& b, Value x, const Ints& dim) {
-  b.check(dim.size() == 2, "a matrix norm over ", dim.size(), " dimensions");
+  b.check(dim.size() == 2, "a matrix norm takes 2 dimensions, got ", dim.size());
   return {normalize_axis(dim[0], x->rank()), normalize_axis(dim[1], x->rank())};
 }
 
@@ -73,7 +73,8 @@ Value matrix_norm(Builder& b, Value self, double ord, Ints dim, bool keepdim,
       return extreme_along(b, values, -1, greatest, /*keepdim=*/false);
     });
   }
-  b.check(std::abs(ord) == 1 || std::isinf(ord), "a matrix norm of order ", ord);
+  b.check(std::abs(ord) == 1 || std::isinf(ord),
+          "the order of a matrix norm must be 1, 2, inf, -1, -2 or -inf, got ", ord);
   if (std::isinf(ord)) std::swap(dim[0], dim[1]);
   const Value sums = vector_norm(b, self, 1, Ints{dim[0]}, /*keepdim=*/true, dtype);
   const Value norm = extreme_along(b, sums, dim[1], greatest, /*keepdim=*/true);
@@ -84,7 +85,7 @@ Value matrix_norm(Builder& b, Value self, const std::string& ord, Ints dim, bool
                   std::optional<DType> dtype) {
   dim = matrix_axes(b, self, dim);
   if (ord == "fro") return vector_norm(b, self, 2, dim, keepdim, dtype);
-  b.check(ord == "nuc", "a matrix norm of order ", ord);
+  b.check(ord == "nuc", "the order of a matrix norm must be fro or nuc, got ", ord);
   return spectral_norm(b, b.cast(self, dtype), dim, keepdim, [&](Value values) {
     return b.reduce("ReduceSum", values, {-1}, /*keepdims=*/false);
   });

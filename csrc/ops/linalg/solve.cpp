@@ -57,7 +57,7 @@ bool is_vector(Value a, Value rhs) {
 Solution solve_linear(Builder& b, Value a, Value rhs, bool left, bool with_info) {
   const DType dtype = a->dtype;
   const bool vector = is_vector(a, rhs);
-  b.check(left || !vector, "a vector on the left of the matrix");
+  b.check(left || !vector, "left=False requires `B` to be a matrix, got a vector");
   Value x = wide(b, vector ? b.unsqueeze(rhs, {-1}) : rhs);
   Value matrix = wide(b, a);
   if (!left) {

@@ -160,7 +160,8 @@ Value condition(Builder& b, Value a, double p) {
     const Value greatest = b.select(values, -1, 0), smallest = b.select(values, -1, count - 1);
     return b.cast(p > 0 ? b.Div(greatest, smallest) : b.Div(smallest, greatest), a->dtype);
   }
-  b.check(std::abs(p) == 1 || std::isinf(p), "a condition number of order ", p);
+  b.check(std::abs(p) == 1 || std::isinf(p),
+          "the order of a condition number must be 1, 2, inf, -1, -2 or -inf, got ", p);
   return condition_by_inverse(
       b, a, [&](Value x) { return norm_by_sums(b, x, std::isinf(p) ? -1 : -2, p > 0); });
 }
@@ -172,7 +173,7 @@ Value condition(Builder& b, Value a, const std::string& p) {
     const Value of_inverse = b.reduce("ReduceSum", b.Reciprocal(values), {-1}, false);
     return b.cast(b.Mul(b.reduce("ReduceSum", values, {-1}, false), of_inverse), a->dtype);
   }
-  b.check(p == "fro", "a condition number of order ", p);
+  b.check(p == "fro", "the order of a condition number must be fro or nuc, got ", p);
   return condition_by_inverse(b, a, [&](Value x) {
     return b.reduce("ReduceL2", x, {-2, -1}, /*keepdims=*/false);
   });

@@ -32,7 +32,8 @@ Value divide(Builder& b, Value self, Value other, std::optional<std::string> rou
     return b.Div(b.cast(self, dtype), b.cast(other, dtype));
   }
   if (*rounding_mode == "floor") return floor_divided(b, self, other);
-  b.check(*rounding_mode == "trunc", "rounding_mode=", *rounding_mode);
+  b.check(*rounding_mode == "trunc", "rounding_mode must be floor, trunc or None, got ",
+          *rounding_mode);
   return truncated(b, b.Div(self, other));
 }
 

@@ -20,17 +20,17 @@ Ints in_order(Value x, const std::optional<Ints>& dim) {
 }
 
 // Neighbors along an axis: all elements but the first, and all but the last.
-struct Neighbours {
+struct Neighbors {
   Value next, previous;
 };
 
-Neighbours neighbours(Builder& b, Value x, int64_t axis) {
+Neighbors neighbors(Builder& b, Value x, int64_t axis) {
   const Dim& size = x->dim(axis);
   return {b.slice(x, axis, 1, size), b.slice(x, axis, 0, size - 1)};
 }
 
 Value difference(Builder& b, Value x, int64_t axis) {
-  const auto [next, previous] = neighbours(b, x, axis);
+  const auto [next, previous] = neighbors(b, x, axis);
   if (x->dtype == DType::boolean) return b.Xor(next, previous);
   return b.Sub(next, previous);
 }
@@ -52,7 +52,7 @@ Value diff(Builder& b, Value self, int64_t n, int64_t dim, std::optional<Value> 
 
 // Returns the areas between neighbors: means of y times `steps`, which broadcasts along the axis.
 Value areas(Builder& b, Value y, Value steps, int64_t axis) {
-  const auto [next, previous] = neighbours(b, y, axis);
+  const auto [next, previous] = neighbors(b, y, axis);
   return b.Mul(b.Mul(b.Add(next, previous), b.like(y, 0.5)), steps);
 }
 

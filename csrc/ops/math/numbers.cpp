@@ -91,7 +91,7 @@ Format format_of(DType dtype) {
 // Returns the neighbor of x in the direction (1 or -1): adds slightly more than half the distance
 // and rounds (Rump, Zimmermann, Boldo, Melquiond: Computing predecessor and successor in rounding
 // to nearest, BIT 49, 2009). x has a wider dtype than its format; the cast back rounds.
-Value neighbour(Builder& b, Value x, Value direction, const Format& format) {
+Value neighbor(Builder& b, Value x, Value direction, const Format& format) {
   const double share = format.half_unit * (1 + 2 * format.half_unit);
   const Value distance =
       b.Max(b.Mul(b.Abs(x), b.like(x, share)), b.like(x, 0.75 * format.smallest));
@@ -99,7 +99,7 @@ Value neighbour(Builder& b, Value x, Value direction, const Format& format) {
 }
 
 // The same without a wider dtype: exact near the subnormal numbers, scaled not far above them.
-Value neighbour_f64(Builder& b, Value x, Value direction) {
+Value neighbor_f64(Builder& b, Value x, Value direction) {
   const Format format = format_of(DType::f64);
   const auto number = [&](double value) { return b.like(x, value); };
   const Value size = b.Abs(x);
@@ -119,7 +119,7 @@ Value nextafter(Builder& b, Value self, Value other) {
   const Value y = b.cast(other, wide);
   const Value direction = b.where(b.Greater(y, x), b.like(x, 1), b.like(x, -1));
   Value next =
-      dtype == wide ? neighbour_f64(b, x, direction) : neighbour(b, x, direction, format_of(dtype));
+      dtype == wide ? neighbor_f64(b, x, direction) : neighbor(b, x, direction, format_of(dtype));
   // An infinity steps to the greatest finite number.
   const Value infinite = b.Equal(b.Abs(x), b.like(x, kInfinity));
   next = b.where(infinite, b.Mul(b.Sign(x), b.like(x, max_value(dtype))), next);

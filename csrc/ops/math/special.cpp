@@ -12,7 +12,7 @@ namespace {
 // Returns the log of the multivariate gamma function of dimension p (ATen's mvlgamma).
 Value multivariate_log_gamma(Builder& b, Value x, int64_t p) {
   constexpr int64_t kMost = 1024;
-  b.check(p <= kMost, "p=", p, ": a graph of as many terms is too large");
+  b.check(p <= kMost, "p=", p, " is too large; the limit is ", kMost);
   const double dimension = static_cast<double>(p);
   Value sum = f64(b, dimension * (dimension - 1) / 4 * std::log(std::numbers::pi));
   for (int64_t i = 0; i < p; ++i) {

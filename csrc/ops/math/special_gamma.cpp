@@ -84,7 +84,7 @@ Value trigamma(Builder& b, Value self) {
 }
 
 Value polygamma(Builder& b, int64_t n, Value self) {
-  b.check(n >= 0, "polygamma of negative order");
+  b.check(n >= 0, "the order must not be negative, got ", n);
   if (n == 0) return in_f64(b, digamma, self);
   if (n == 1) return trigamma(b, self);
   const double order = static_cast<double>(n);

@@ -30,7 +30,8 @@ Value gelu(Builder& b, Value self, std::string approximate) {
     const Value erf = b.Erf(b.Mul(self, number(1 / std::numbers::sqrt2)));
     return b.Mul(half, b.Add(erf, number(1)));
   }
-  b.check(approximate == "tanh", "approximate=", approximate);
+  b.check(approximate == "tanh", "approximate=", approximate,
+          " is not supported; expected none or tanh");
   const Value cube = b.Mul(b.Mul(self, self), self);
   const Value inner = b.Add(self, b.Mul(cube, number(0.044715)));
   const double factor = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;

@@ -68,7 +68,7 @@ Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mas
 // Groups query heads by key head: (..., heads, L, E) -> (..., key heads, group, L, E).
 Value grouped(Builder& b, Value query, const Dim& key_heads, const Dim& group) {
   Shape shape = query->known_shape();
-  b.check(shape.size() >= 3, "heads of a ", shape.size(), "-D tensor");
+  b.check(shape.size() >= 3, "enable_gqa requires at least 3 dimensions, got ", shape.size());
   const auto heads = shape.end() - 3;
   *heads = key_heads;
   shape.insert(heads + 1, group);
@@ -84,7 +84,7 @@ Value grouped_mask(Builder& b, Value mask, const Dim& key_heads, const Dim& grou
 Attended grouped_attention(Builder& b, Value query, Value key, Value value,
                            std::optional<Value> attn_mask, const Number& dropout_p, bool is_causal,
                            std::optional<Number> scale, bool enable_gqa) {
-  b.check(!(attn_mask && is_causal), "attn_mask together with is_causal");
+  b.check(!(attn_mask && is_causal), "attn_mask and is_causal cannot be combined");
   Mask mask;
   if (attn_mask) mask = given_mask(b, *attn_mask, query->dtype);
   if (is_causal) mask.addend = causal_addend(b, query->dim(-2), key->dim(-2), query->dtype);
@@ -93,7 +93,7 @@ Attended grouped_attention(Builder& b, Value query, Value key, Value value,
 
   const Dim& key_heads = key->dim(-3);
   const Dim group = Dim::floor_div(query->dim(-3), key_heads);
-  b.check(key_heads == value->dim(-3), "key and value with different numbers of heads");
+  b.check(key_heads == value->dim(-3), "key and value must have the same number of heads");
   if (mask.addend) mask.addend = grouped_mask(b, mask.addend, key_heads, group);
   if (mask.open_rows) mask.open_rows = grouped_mask(b, mask.open_rows, key_heads, group);
   const Attended result = attend(b, grouped(b, query, key_heads, group), b.unsqueeze(key, {-3}),
@@ -135,7 +135,7 @@ std::array<Value, 2> attention_math(Builder& b, Value query, Value key, Value va
                                     std::optional<Value> attn_mask, const Number& dropout_p,
                                     bool is_causal, std::optional<Value> dropout_mask,
                                     std::optional<Number> scale, bool enable_gqa) {
-  b.check(!dropout_mask, "a dropout_mask");
+  b.check(!dropout_mask, "`dropout_mask` is not supported");
   // This kernel adds a bool mask to the scores as 0 and 1.
   if (attn_mask) attn_mask = b.cast(*attn_mask, accumulation_dtype(query->dtype));
   const Attended y =

@@ -60,7 +60,7 @@ Value plain(Builder& b, const Values& inputs, const Convolution& c, int64_t grou
   const auto attribute = [&](const Shape& sizes, std::string_view name) {
     const Ints numbers = *constant_shape(sizes);
     b.check(std::ranges::all_of(numbers, [](int64_t n) { return n == static_cast<int32_t>(n); }),
-            "argument `", name, "` must be integers of 32 bits");
+            "argument `", name, "` must fit in 32 bits");
     return numbers;
   };
   Ints pads = attribute(c.begins, "padding");
@@ -118,7 +118,7 @@ std::optional<int64_t> known_groups(Value input, Value weight, const Convolution
 Value convolve(Builder& b, Value input, Value weight, std::optional<Value> bias,
                Convolution given) {
   const int64_t axes = weight->rank() - 2;
-  b.check(axes >= 1, "a weight of ", weight->rank(), " dimensions");
+  b.check(axes >= 1, "expected a weight of rank 3 or more, got rank ", weight->rank());
   const bool batched = input->rank() == axes + 2;
   const DType dtype = compute_dtype(input->dtype);
   given.stride = spread(given.stride, axes);
@@ -128,7 +128,7 @@ Value convolve(Builder& b, Value input, Value weight, std::optional<Value> bias,
   if (given.transposed) given.output_padding = spread(given.output_padding, axes);
   Convolution c = given;
   if (!constant_shape(c.stride)) {
-    b.check(!c.transposed, "argument `stride` must be constant in a transposed convolution");
+    b.check(!c.transposed, "argument `stride` of a transposed convolution must be constant");
     c.stride = Shape(axes, 1);
   }
   if (c.transposed && (!constant_shape(c.begins) || !constant_shape(c.ends))) {
@@ -163,7 +163,7 @@ Value conv_padding(Builder& b, Value input, Value weight, std::optional<Value> b
   if (padding == "same") {
     for (int64_t i = 0; i < axes; ++i) {
       const auto kernel = weight->dim(i + 2).constant();
-      b.check(kernel.has_value(), "padding='same' with a kernel whose size changes");
+      b.check(kernel.has_value(), "padding='same' requires a constant kernel size");
       const int64_t total = dilation[i] * (*kernel - 1);
       begins[i] = total / 2;
       ends[i] = total - total / 2;

@@ -95,7 +95,8 @@ void register_embedding(OpTable& ops) {
              std::optional<int64_t> padding_idx) {
             if (padding_idx && *padding_idx < 0) {
               const auto rows = weight->dim(0).constant();
-              b.check(rows.has_value(), "a negative padding_idx in a table whose size changes");
+              b.check(rows.has_value(),
+                      "a negative padding_idx requires a table with a constant number of rows");
               padding_idx = *padding_idx + *rows;
             }
             return only(embedding_bag(b, weight, indices, offsets,

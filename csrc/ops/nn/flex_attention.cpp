@@ -41,7 +41,8 @@ class OverGrid {
 
   aten::Argument copy(const aten::Argument& argument) {
     if (aten::Value* value = argument.as_value()) {
-      b_.check(!rows_.contains(value), "a whole row of a table for a single score");
+      b_.check(!rows_.contains(value),
+               "score_mod and mask_mod cannot read a whole row of a table; index a single element");
       return copies_.at(value);
     }
     if (const auto* list = argument.get<aten::Argument::List>()) {
@@ -50,7 +51,7 @@ class OverGrid {
       return copies;
     }
     b_.check(!argument.get<std::shared_ptr<aten::Graph>>(),
-             "control flow in a function of single scores");
+             "score_mod and mask_mod cannot contain control flow; use torch.where");
     return argument;
   }
 
@@ -92,12 +93,14 @@ class OverGrid {
     if (node.op.starts_with("aten::new_")) grid.reset();  // uses only the dtype
     if (grid && node.schema)
       b_.check(node.schema->index("dim") < 0 && node.schema->index("dims") < 0, node.op,
-               " in a function of single scores");
+               " takes a dimension; score_mod and mask_mod compute on single elements");
     aten::Node* made = graph_.add_node(node.op, std::move(arguments), node.location);
     for (const aten::Value* output : node.outputs) {
       aten::Type type = output->type;
       if (grid) {
-        b_.check(is_scalar(type), node.op, " gives more than one number for a single score");
+        b_.check(
+            is_scalar(type), node.op,
+            " returns more than one element; score_mod and mask_mod compute on single elements");
         type.shape = grid;
       }
       aten::Value* result = graph_.add_output(made, output->name, std::move(type));
@@ -169,7 +172,7 @@ Results flex_attention(Builder& b, Value query, Value key, Value value,
   const auto* mask_mod = block_mask && !block_mask->empty()
                              ? block_mask->back().get<std::shared_ptr<aten::Graph>>()
                              : nullptr;
-  b.check(mask_mod, "a block mask without its function");
+  b.check(mask_mod, "the block mask has no mask_mod; create it with create_block_mask");
   const DType working = query->dtype == DType::f64 ? DType::f64 : DType::f32;
   const Dim heads = query->dim(1);
   key = repeated_heads(b, key, heads);

@@ -65,7 +65,8 @@ std::array<Value, 2> fractional_max_pool(Builder& b, Value self, Ints kernel, In
 // Scatters each element to its index in a plane of zeros.
 Value max_unpool(Builder& b, Value self, Value indices, const Shape& output_size) {
   const int64_t axes = static_cast<int64_t>(output_size.size()), outer = self->rank() - axes;
-  b.check(outer >= 0, axes, " sizes for a ", self->rank(), "-D tensor");
+  b.check(outer >= 0, "inconsistent arguments: got ", axes, " output sizes for a ", self->rank(),
+          "-D tensor");
   Shape result = part_of(self, 0, outer);
   Shape plane = result;
   plane.push_back(numel(output_size));

@@ -11,10 +11,11 @@ Value grid_sampler(Builder& b, Value input, Value grid, int64_t interpolation_mo
   static constexpr const char* kOldModes[] = {"bilinear", "nearest", "bicubic"};
   static constexpr const char* kPadding[] = {"zeros", "border", "reflection"};
   const auto is_mode = [](int64_t mode) { return mode >= 0 && mode < 3; };
-  b.check(is_mode(interpolation_mode), "interpolation mode ", interpolation_mode);
-  b.check(is_mode(padding_mode), "padding mode ", padding_mode);
+  b.check(is_mode(interpolation_mode), "interpolation_mode must be 0, 1 or 2, got ",
+          interpolation_mode);
+  b.check(is_mode(padding_mode), "padding_mode must be 0, 1 or 2, got ", padding_mode);
   const bool old = b.opset() < 20;
-  b.check(input->rank() == 4 || !old, "a 5-D input needs opset 20");
+  b.check(input->rank() == 4 || !old, "a 5-D input requires opset 20");
   return b.op("GridSample", {input, grid},
               {{"mode", (old ? kOldModes : kModes)[interpolation_mode]},
                {"padding_mode", kPadding[padding_mode]},

@@ -61,12 +61,12 @@ Value inner_groups(Builder& b, Value x, Value y, Value offsets) {
 
 Value grouped_mm(Builder& b, Value self, Value mat2, std::optional<Value> offs,
                  std::optional<Value> bias, std::optional<DType> out_dtype) {
-  b.check(!bias, "a bias");
+  b.check(!bias, "`bias` is not supported");
   Value y = nullptr;
   if (self->rank() == 3 && mat2->rank() == 3) {
     y = b.matmul(self, mat2);
   } else {
-    b.check(offs.has_value(), "no offsets");
+    b.check(offs.has_value(), "`offs` is required unless both operands are 3-D");
     if (self->rank() == 2 && mat2->rank() == 2) {
       y = inner_groups(b, self, mat2, *offs);
     } else if (self->rank() == 2) {

@@ -24,7 +24,7 @@ Results as_recorded(const Call& call, Results results) {
 
 struct Moments {
   Value mean;
-  Value centred;
+  Value centered;
   Value inverse_std;
 };
 
@@ -32,8 +32,8 @@ struct Moments {
 Moments moments(Builder& b, Value x, const Ints& axes, const Number& eps) {
   Moments m;
   m.mean = b.reduce("ReduceMean", x, axes, true);
-  m.centred = b.Sub(x, m.mean);
-  const Value variance = b.reduce("ReduceMean", b.Mul(m.centred, m.centred), axes, true);
+  m.centered = b.Sub(x, m.mean);
+  const Value variance = b.reduce("ReduceMean", b.Mul(m.centered, m.centered), axes, true);
   m.inverse_std = b.Reciprocal(b.Sqrt(b.Add(variance, b.like(x, eps))));
   return m;
 }
@@ -75,7 +75,7 @@ std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized
   const Value scale = weight ? b.cast(*weight, x->dtype) : b.full(x->dtype, 1.0, normalized_shape);
   if (!eps.is_constant()) {
     const Moments m = moments(b, b.cast(x, accumulation_dtype(dtype)), last_axes(count), eps);
-    const Value y = affine(b, b.Mul(m.centred, m.inverse_std), scale, bias.value_or(nullptr));
+    const Value y = affine(b, b.Mul(m.centered, m.inverse_std), scale, bias.value_or(nullptr));
     return {b.cast(y, dtype), m.mean, m.inverse_std};
   }
   Values inputs{x, scale};
@@ -125,8 +125,8 @@ BatchNormalized batch_norm_by_batch(Builder& b, Value input, Value weight, Value
   }
   const Moments m = moments(b, x, axes, eps);
   const auto spread = [&](Value v) { return v ? per_channel(b, v, x->rank()) : nullptr; };
-  const Value y = affine(b, b.Mul(m.centred, m.inverse_std), spread(weight), spread(bias));
-  const Value unbiased = b.Div(b.reduce("ReduceSum", b.Mul(m.centred, m.centred), axes, true),
+  const Value y = affine(b, b.Mul(m.centered, m.inverse_std), spread(weight), spread(bias));
+  const Value unbiased = b.Div(b.reduce("ReduceSum", b.Mul(m.centered, m.centered), axes, true),
                                b.cast(b.dim_value(count - 1), x->dtype));
   const Shape channels{x->dim(1)};
   return {b.cast(y, input->dtype), b.reshape(m.mean, channels), b.reshape(m.inverse_std, channels),
@@ -210,7 +210,7 @@ Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::o
   for (int64_t i = 2; i < x->rank(); ++i) axes.push_back(i);
   const Moments m = moments(b, x, axes, eps);
   const auto spread = [&](Value v) { return v ? per_channel(b, v, x->rank()) : nullptr; };
-  return b.cast(affine(b, b.Mul(m.centred, m.inverse_std), spread(w), spread(c)), input->dtype);
+  return b.cast(affine(b, b.Mul(m.centered, m.inverse_std), spread(w), spread(c)), input->dtype);
 }
 
 // Returns the result, and with `with_moments` each group's mean and inverse standard deviation.
@@ -233,7 +233,7 @@ std::array<Value, 3> group_norm(Builder& b, Value input, const Dim& groups, Valu
   } else {
     x = b.cast(x, accumulation_dtype(input->dtype));
     const Moments m = moments(b, x, {-1}, eps);
-    x = b.Mul(m.centred, m.inverse_std);
+    x = b.Mul(m.centered, m.inverse_std);
     const DType dtype = dtype_of_moments(input, {weight, bias});
     mean = b.cast(b.squeeze(m.mean, {-1}), dtype);
     inverse_std = b.cast(b.squeeze(m.inverse_std, {-1}), dtype);

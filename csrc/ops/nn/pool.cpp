@@ -24,7 +24,7 @@ Window window(Builder& b, int64_t axes, Ints kernel, Ints stride, Ints padding, 
   if (stride.empty()) stride = kernel;
   for (Ints* values : {&kernel, &stride, &padding, &dilation}) spread(*values);
   for (const Ints* values : {&kernel, &stride, &dilation})
-    b.check(std::ranges::min(*values) > 0, "a window, stride or dilation that is not positive");
+    b.check(std::ranges::min(*values) > 0, "kernel_size, stride and dilation must be positive");
   return {kernel, stride, padding, dilation, ceil_mode};
 }
 

@@ -277,7 +277,7 @@ Results choose_qparams_symmetric(Builder& b, Value input, int64_t quant_min, int
 }
 
 Results choose_qparams_per_token(Builder& b, Value input, DType dtype) {
-  b.check(dtype == DType::i8, "a dtype other than int8");
+  b.check(dtype == DType::i8, "expected dtype i8, got ", name(dtype));
   Value scales = b.reduce("ReduceMax", b.Abs(input), {-1}, true);
   if (scales->dtype == DType::f16) scales = b.cast(scales, DType::f32);
   scales = b.Div(b.Max(scales, b.like(scales, 1e-5)), b.like(scales, 127.0));
@@ -347,14 +347,14 @@ std::optional<bool> flag(Value v) {
   return number ? std::optional(*number != 0) : std::nullopt;
 }
 
-// Returns `quantised` if the flag `enabled` is set, else x.
-Value when(Builder& b, Value enabled, Value quantised, Value x) {
-  if (const auto on = flag(enabled)) return *on ? quantised : x;
-  return b.where(b.cast(one(b, enabled), DType::boolean), quantised, x);
+// Returns `result` if the flag `enabled` is set, else x.
+Value when(Builder& b, Value enabled, Value result, Value x) {
+  if (const auto on = flag(enabled)) return *on ? result : x;
+  return b.where(b.cast(one(b, enabled), DType::boolean), result, x);
 }
 
 // Rounds a learned zero point and clamps it to the bounds.
-Value learnt(Builder& b, Value zero_point, const Bounds& bounds) {
+Value learned(Builder& b, Value zero_point, const Bounds& bounds) {
   const Value zero = b.Floor(b.Add(zero_point, b.like(zero_point, 0.5)));
   return b.cast(clamped(b, zero, static_cast<double>(bounds.low), static_cast<double>(bounds.high)),
                 DType::i64);
@@ -417,8 +417,9 @@ Results moving_average_fake_quantized(Builder& b, Value self, Value observer_on,
                                       Value scale, Value zero_point, const Number& averaging_const,
                                       int64_t quant_min, int64_t quant_max, int64_t ch_axis,
                                       bool per_row_fake_quant, bool symmetric_quant) {
-  b.check(!per_row_fake_quant || ch_axis == 0, "a channel axis other than 0");
-  b.check(!numel(running_min->known_shape()).equals(0), "an observer that has seen nothing");
+  b.check(!per_row_fake_quant || ch_axis == 0, "ch_axis must be 0, got ", ch_axis);
+  b.check(!numel(running_min->known_shape()).equals(0),
+          "the observer has no range yet; run the model on data before the export");
   const Bounds bounds{quant_min, quant_max};
   Observed seen{running_min, running_max};
   if (flag(observer_on) != false) {
@@ -491,14 +492,14 @@ void register_fake(OpTable& ops) {
           [](Builder& b, Value self, Value scale, Value zero_point, int64_t quant_min,
              int64_t quant_max, Ignored) {
             const Bounds bounds{quant_min, quant_max};
-            const Value zero = learnt(b, zero_point, bounds);
+            const Value zero = learned(b, zero_point, bounds);
             return fake_quantized(b, self, per_tensor(b, scale, zero, bounds), bounds);
           });
   ops.def("aten::_fake_quantize_learnable_per_channel_affine",
           [](Builder& b, Value self, Value scale, Value zero_point, int64_t axis, int64_t quant_min,
              int64_t quant_max, Ignored) {
             const Bounds bounds{quant_min, quant_max};
-            const Value zero = learnt(b, zero_point, bounds);
+            const Value zero = learned(b, zero_point, bounds);
             return fake_quantized(b, self, per_channel(b, scale, zero, axis, bounds), bounds);
           });
   ops.def("aten::_fused_moving_avg_obs_fq_helper_functional", moving_average_fake_quantized);
@@ -516,7 +517,7 @@ Bounds bounds_of(Builder& b, const Call& call, size_t dtype_argument) {
     case DType::i32:
       return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
     default:
-      b.unsupported("a quantised dtype of less than 8 bits");
+      b.unsupported("quantized dtypes of less than 8 bits are not supported");
   }
 }
 

@@ -109,7 +109,7 @@ Values layer_by_operator(Builder& b, Value x, const Values& states,
                          const Packing* packing) {
   const int64_t count = static_cast<int64_t>(directions.size());
   const auto hidden = directions[0].w_hh->dim(1).constant();
-  b.check(hidden.has_value(), "a hidden size that changes");
+  b.check(hidden.has_value(), "the hidden size must be constant");
   if (x->dim(1).equals(0)) {  // ONNX Runtime rejects an empty batch
     Values results{b.full(x->dtype, 0.0, {x->dim(0), 0, *hidden * count})};
     results.insert(results.end(), states.begin(), states.end());
@@ -183,10 +183,12 @@ Values recurrent(Builder& b, Value input, Values states, Values params, const Re
                  const Layers& layers, const Packing* packing = nullptr) {
   const int64_t directions = layers.bidirectional ? 2 : 1;
   const auto count = static_cast<int64_t>(params.size());
-  b.check(layers.num_layers > 0 && layers.num_layers <= count, layers.num_layers, " layers");
+  b.check(layers.num_layers > 0 && layers.num_layers <= count, "expected 1 to ", count,
+          " layers, got ", layers.num_layers);
   const size_t stride = params.size() / (layers.num_layers * directions);
   const size_t plain = layers.has_biases ? 4 : 2;
-  b.check(stride >= plain, count, " parameters of ", layers.num_layers, " layers");
+  b.check(stride >= plain, "inconsistent arguments: got ", count, " parameters for ",
+          layers.num_layers, " layers");
   // ONNX Runtime implements the operators only for float32.
   const DType dtype = input->dtype;
   const Layer run_layer = stride > plain || dtype == DType::f64 ? layer_by_scan : layer_by_operator;

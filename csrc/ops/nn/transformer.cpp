@@ -42,7 +42,7 @@ struct Attended {
 Attended attend(Builder& b, Value query, Value key, Value value, const Attention& a) {
   const Dim head = Dim::floor_div(a.width, a.heads);
   const auto size = head.constant();
-  b.check(size.has_value(), "a width that changes");
+  b.check(size.has_value(), "the head size (embed_dim / num_heads) must be constant");
   // Returns (batch, heads, length, head width).
   const auto projected = [&](Value x, int64_t part) {
     const Dim from = Dim(part) * a.width, to = Dim(part + 1) * a.width;

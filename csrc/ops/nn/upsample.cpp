@@ -38,14 +38,15 @@ Target target_of(Builder& b, Value x, std::optional<Shape> output_size,
                  const std::optional<std::vector<double>>& scale_factors) {
   Target target;
   const int64_t axes = x->rank() - 2;
-  b.check(axes > 0, "expected a batch of images");
+  b.check(axes > 0, "expected a batch of images, got a ", x->rank(), "-D tensor");
   if (output_size) {
     target.size = *output_size;
     target.scales.resize(axes);
     return target;
   }
-  b.check(scale_factors.has_value(), "neither output_size nor scale_factors");
-  b.check(static_cast<int64_t>(scale_factors->size()) == axes, "expected a scale for each axis");
+  b.check(scale_factors.has_value(), "either output_size or scale_factors is required");
+  b.check(static_cast<int64_t>(scale_factors->size()) == axes, "expected ", axes,
+          " scale factors, got ", scale_factors->size());
   target.by_scale = true;
   for (int64_t i = 0; i < axes; ++i) {
     target.scales.emplace_back((*scale_factors)[i]);
@@ -129,7 +130,8 @@ Value resample_bytes(Builder& b, Value x, Value matrix, int64_t axis) {
 void check_axes(Builder& b, Value x, const Target& target) {
   const size_t axes = target.scales.size();
   b.check(target.size.size() == axes && x->rank() == static_cast<int64_t>(axes) + 2,
-          "expected a batch of images with ", axes, " axes, and a size for each");
+          "expected a batch of images with ", axes,
+          " spatial dimensions and one output size for each");
 }
 
 Value upsample(Builder& b, Value input, Target target, Mode mode, bool align_corners) {

@@ -63,7 +63,7 @@ void binary(OpTable& ops, std::string_view name, std::string_view onnx_op,
 // Defines a function that rounds a float to an integer.
 void rounding(OpTable& ops, std::string_view name, std::string_view onnx_op) {
   ops.def("python::" + std::string(name), [onnx_op](Builder& b, Ignored, const Call& call) {
-    b.check(call.size() < 2 || call.is_none(1), "round to a number of digits");
+    b.check(call.size() < 2 || call.is_none(1), "round() with ndigits is not supported");
     return b.cast(b.op(onnx_op, {call.tensor(0, DType::f64)}), DType::i64);
   });
 }

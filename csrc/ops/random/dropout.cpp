@@ -13,7 +13,7 @@ namespace {
 Shape noise_shape(Builder& b, Value input, bool by_feature) {
   Shape shape = input->known_shape();
   if (!by_feature) return shape;
-  b.check(shape.size() >= 2, "feature dropout requires at least 2 dimensions in the input");
+  b.check(shape.size() >= 2, "feature dropout requires an input with at least 2 dimensions");
   for (size_t axis = 2; axis < shape.size(); ++axis) shape[axis] = 1;
   return shape;
 }

@@ -106,7 +106,7 @@ void register_filling_integers(OpTable& ops) {
 Value multinomial(Builder& b, Value self, const Dim& count, bool replacement) {
   const int64_t rank = self->rank();
   const DType dtype = drawn_dtype(self->dtype);
-  b.check(rank > 0, "weights of a 0-d tensor");
+  b.check(rank > 0, "the weights must have at least 1 dimension");
   const Value weights = b.cast(self, dtype);
   Shape shape = self->known_shape();
   if (!replacement) {

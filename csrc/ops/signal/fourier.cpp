@@ -26,7 +26,8 @@ enum class Norm { none, root, full };
 Norm norm_of(Builder& b, const std::optional<std::string>& norm, bool inverse) {
   const std::string name = norm.value_or("backward");
   if (name == "ortho") return Norm::root;
-  b.check(name == "forward" || name == "backward", "norm \"", name, "\"");
+  b.check(name == "forward" || name == "backward", "norm must be forward, backward or ortho, got ",
+          name);
   return (name == "forward") != inverse ? Norm::full : Norm::none;
 }
 
@@ -59,9 +60,9 @@ Value dft(Builder& b, Value signal, int64_t axis, const Dim& size, bool inverse,
 }
 
 void check(Builder& b, const Grid& grid) {
-  b.check(!grid.axes.empty(), "a transform over no dimensions");
+  b.check(!grid.axes.empty(), "expected at least one dimension to transform");
   for (const Dim& size : grid.sizes)
-    b.check(size.constant_or(1) > 0, "a transform of ", size.str(), " points");
+    b.check(size.constant_or(1) > 0, "a transform requires at least 1 point, got ", size.str());
 }
 
 Dim points(const Grid& grid) { return numel(Shape(grid.sizes.begin(), grid.sizes.end())); }
@@ -194,11 +195,12 @@ Grid grid_of(const Call& call, Kind kind, const std::optional<Shape>& s,
     for (int64_t axis : *dim) grid.axes.push_back(normalize_axis(axis, rank));
   } else {
     const int64_t count = s ? static_cast<int64_t>(s->size()) : rank;
-    b.check(count <= rank, count, " sizes for a ", rank, "-D tensor");
+    b.check(count <= rank, "inconsistent arguments: got ", count, " sizes for a ", rank,
+            "-D tensor");
     grid.axes.resize(count);
     std::iota(grid.axes.begin(), grid.axes.end(), rank - count);
   }
-  b.check(!s || s->size() == grid.axes.size(), "as many sizes as dimensions are needed");
+  b.check(!s || s->size() == grid.axes.size(), "`s` and `dim` must have the same length");
   for (size_t i = 0; i < grid.axes.size(); ++i) {
     const Dim& own = self->dim(grid.axes[i]);
     const bool last = i + 1 == grid.axes.size();
@@ -319,7 +321,7 @@ Value padded_window(Builder& b, const std::optional<Value>& window, int64_t n_ff
 
 // Adds a batch dimension to a single signal.
 Value batched(Builder& b, Value signal, int64_t rank) {
-  b.check(rank == 1 || rank == 2, "a ", rank, "-D signal");
+  b.check(rank == 1 || rank == 2, "expected a 1-D or 2-D signal, got a ", rank, "-D one");
   return rank == 1 ? b.unsqueeze(signal, {0}) : signal;
 }
 
@@ -327,7 +329,7 @@ Value centered(Builder& b, Value signal, int64_t n_fft, const std::string& mode)
   const std::string_view onnx_mode = mode == "replicate"  ? "edge"
                                      : mode == "circular" ? "wrap"
                                                           : std::string_view(mode);
-  b.check(mode != "circular" || b.opset() >= 19, "circular padding before opset 19");
+  b.check(mode != "circular" || b.opset() >= 19, "circular padding requires opset 19");
   std::vector<Dim> pads(2 * signal->rank(), 0);
   pads[1] = pads[signal->rank() + 1] = n_fft / 2;
   return b.pad(signal, pads, nullptr, onnx_mode);
@@ -347,8 +349,8 @@ struct ShortTime {
 
 Value stft(const Call& call, const ShortTime& of) {
   Builder& b = call.builder();
-  b.check(!of.align_to_window.value_or(false), "align_to_window");
-  b.check(!is_complex(call.argument(kWindow)), "a complex window");
+  b.check(!of.align_to_window.value_or(false), "align_to_window is not supported");
+  b.check(!is_complex(call.argument(kWindow)), "a complex window is not supported");
   const bool from_complex = is_complex(call.argument(0));
   const bool onesided = of.onesided.value_or(!from_complex);
   const aten::Type& result = call.result_type(0);
@@ -408,7 +410,7 @@ Value istft(const Call& call, const ShortTime& of, const std::optional<Dim>& len
   const DType result = real_dtype(call.result_type(0).dtype);
   const DType dtype = working_dtype(result, {of.n_fft});
   const int64_t hop = of.hop_length.value_or(of.n_fft / 4);
-  b.check(!is_complex(call.argument(kWindow)), "a complex window");
+  b.check(!is_complex(call.argument(kWindow)), "a complex window is not supported");
   Value spectrum = b.cast(call.tensor(0), dtype);
   const bool single = spectrum->rank() == 3;
   if (single) spectrum = b.unsqueeze(spectrum, {0});

@@ -19,7 +19,8 @@ using Formula = std::function<Value(Builder&, Value)>;
 Value window(Builder& b, const Dim& length, bool periodic, const OptionalDType& dtype,
              const Formula& formula) {
   const DType type = dtype.value_or(default_dtype());
-  b.check(is_floating(type), "a window of ", name(type), ": choose a floating dtype");
+  b.check(is_floating(type), "a window cannot have dtype ", name(type),
+          "; choose a floating-point dtype");
   if (length.equals(1)) return b.full(type, 1, {1});
   const Value numbers = b.cast(b.range(length), DType::f64);
   const Value steps = b.cast(b.dim_value(periodic ? length : length - 1), DType::f64);
@@ -57,7 +58,7 @@ Value bartlett(Builder& b, Value x) {
 // whose terms are all positive.
 Formula kaiser(double beta) {
   return [beta](Builder& b, Value x) {
-    b.check(std::abs(beta) <= 600, "a Kaiser window with beta ", beta, ": at most 600");
+    b.check(std::abs(beta) <= 600, "beta must be between -600 and 600, got ", beta);
     std::vector<double> terms{1};
     double sum = 1;
     for (double k = 1; terms.back() > sum * 1e-20 || k <= std::abs(beta); ++k) {

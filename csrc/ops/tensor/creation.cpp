@@ -234,9 +234,9 @@ Value closed_range(Builder& b, const Number& start, const Number& end, const Num
     const Value last = b.Floor(b.scalar(DType::f64, steps));
     return progression(b, bounds, b.Add(last, b.like(last, 1)), type);
   }
-  b.check(step.to_double() != 0, "a range with step 0");
+  b.check(step.to_double() != 0, "the step of a range must not be 0");
   const double count = std::floor(steps.to_double()) + 1;
-  b.check(count > 0, "a range whose end is before its start");
+  b.check(count > 0, "the end of a range must not be before its start");
   return progression(b, bounds, count, type);
 }
 

@@ -57,7 +57,7 @@ Value word_of(Builder& b, Value bits) {
 
 // Each of the 64 bits is the parity of the number of elements that have it set.
 Value hash(Builder& b, Value self, Ints dim, bool keepdim, int64_t mode) {
-  b.check(mode == 0, "mode ", mode);
+  b.check(mode == 0, "mode must be 0, got ", mode);
   constexpr int64_t kBits = 64;
   const Value words = is_floating(self->dtype) ? bits_of(b, b.cast(self, DType::f64)) : self;
   Ints numbers(kBits);

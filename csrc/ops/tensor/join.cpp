@@ -10,7 +10,7 @@ namespace {
 
 // A 1-D tensor of no elements may appear among tensors of any rank; it is ignored.
 Value cat(Builder& b, Values tensors, int64_t dim) {
-  b.check(!tensors.empty(), "concatenation of no tensors");
+  b.check(!tensors.empty(), "cannot concatenate an empty list of tensors");
   tensors = promote_all(b, tensors);
   Values parts;
   std::ranges::copy_if(tensors, std::back_inserter(parts),
@@ -20,7 +20,7 @@ Value cat(Builder& b, Values tensors, int64_t dim) {
 }
 
 Value stack(Builder& b, Values tensors, int64_t dim) {
-  b.check(!tensors.empty(), "a stack of no tensors");
+  b.check(!tensors.empty(), "cannot stack an empty list of tensors");
   tensors = promote_all(b, tensors);
   dim = normalize_axis(dim, tensors[0]->rank() + 1);
   for (Value& tensor : tensors) tensor = b.unsqueeze(tensor, {dim});
@@ -46,7 +46,7 @@ Value column_stack(Builder& b, Values tensors) {
 }
 
 Value block_diag(Builder& b, Values tensors) {
-  b.check(!tensors.empty(), "block_diag of no tensors");
+  b.check(!tensors.empty(), "block_diag requires at least one tensor");
   tensors = promote_all(b, tensors);
   Dim columns = 0;
   for (Value& tensor : tensors) {
@@ -76,7 +76,7 @@ Values meshgrid(Builder& b, const Values& tensors) {
 }
 
 Values meshgrid_indexing(Builder& b, Values tensors, const std::string& indexing) {
-  b.check(indexing == "ij" || indexing == "xy", "meshgrid with indexing ", indexing);
+  b.check(indexing == "ij" || indexing == "xy", "indexing must be ij or xy, got ", indexing);
   bool swap = indexing == "xy" && tensors.size() >= 2;
   if (swap) std::swap(tensors[0], tensors[1]);
   Values grids = meshgrid(b, tensors);
@@ -139,7 +139,7 @@ Value chunk_cat(Builder& b, Values tensors, int64_t dim, int64_t num_chunks) {
   tensors = promote_all(b, tensors);
   for (Value& tensor : tensors) {
     Shape shape = tensor->known_shape();
-    b.check(!shape.empty(), "chunks of a 0-d tensor");
+    b.check(!shape.empty(), "cannot chunk a 0-D tensor");
     int64_t axis = normalize_axis(dim, tensor->rank());
     Dim size = Dim::ceil_div(shape[axis], num_chunks);
     std::vector<Dim> pads(2 * shape.size(), 0);
@@ -175,7 +175,7 @@ std::vector<int64_t> rising_places(Builder& b, int64_t n, int64_t r, bool with_r
 
 // Returns rows of `r` elements with ascending positions, which are a constant if the size is known.
 Value combinations(Builder& b, Value self, int64_t r, bool with_replacement) {
-  b.check(self->rank() == 1, "combinations of a tensor of rank ", self->rank());
+  b.check(self->rank() == 1, "expected a 1-D tensor, got a ", self->rank(), "-D one");
   if (r <= 1) return r == 1 ? b.unsqueeze(self, {1}) : b.full(self->dtype, 0, {0});
   if (const auto n = self->dim(0).constant()) {
     const std::vector<int64_t> places = rising_places(b, *n, r, with_replacement);
@@ -199,7 +199,7 @@ Value combinations(Builder& b, Value self, int64_t r, bool with_replacement) {
 // Stacks sequences of different lengths; pads the shorter ones.
 Value pad_sequence(Builder& b, Values sequences, bool batch_first, const Number& padding_value,
                    const std::string& padding_side) {
-  b.check(!sequences.empty(), "pad_sequence of no sequences");
+  b.check(!sequences.empty(), "pad_sequence requires at least one sequence");
   Dim longest = 0;
   for (const Value sequence : sequences) longest = Dim::max(longest, sequence->dim(0));
   for (Value& sequence : sequences) {

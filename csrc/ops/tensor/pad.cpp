@@ -17,8 +17,8 @@ struct Sides {
 // Returns the pads per dimension, starting with the last dimension.
 std::vector<Sides> sides_of(Builder& b, Value self, const Shape& pads) {
   int64_t rank = self->rank();
-  b.check(pads.size() % 2 == 0 && static_cast<int64_t>(pads.size()) <= 2 * rank, pads.size(),
-          " pads for a ", rank, "-D tensor");
+  b.check(pads.size() % 2 == 0 && static_cast<int64_t>(pads.size()) <= 2 * rank,
+          "inconsistent arguments: got ", pads.size(), " pads for a ", rank, "-D tensor");
   std::vector<Sides> sides;
   for (size_t i = 0; i < pads.size() / 2; ++i) {
     sides.push_back({rank - 1 - static_cast<int64_t>(i), pads[2 * i], pads[2 * i + 1]});
@@ -65,7 +65,7 @@ Value wrap(Builder& b, Value self, const Shape& pads) {
     const Dim end = is_negative(side.end) ? 0 : side.end;
     if (begin.equals(0) && end.equals(0)) continue;
     const Dim& size = self->dim(side.axis);
-    b.check(!size.equals(0), "circular padding of no elements");
+    b.check(!size.equals(0), "circular padding requires at least one element");
     Value from = positions(b, -begin, size + begin + end);
     self = b.gather(self, b.op("Mod", {from, b.dim_value(size)}), side.axis);
   }
@@ -77,7 +77,7 @@ Value pad_mode(Builder& b, Value self, const Shape& pads, const std::string& mod
   if (mode == "constant") return constant_pad(b, self, pads, value.value_or(0));
   if (mode == "reflect") return reflect(b, self, pads);
   if (mode == "replicate") return replicate(b, self, pads);
-  b.check(mode == "circular", "padding mode ", mode);
+  b.check(mode == "circular", "mode must be constant, reflect, replicate or circular, got ", mode);
   return wrap(b, self, pads);
 }
 
@@ -89,7 +89,7 @@ void register_pad(OpTable& ops) {
   ops.def("aten::_pad_enum",
           [](Builder& b, Value self, Shape pads, int64_t mode, std::optional<Number> value) {
             static const char* const kModes[] = {"reflect", "replicate", "circular", "constant"};
-            b.check(mode >= 0 && mode < 4, "padding mode ", mode);
+            b.check(mode >= 0 && mode < 4, "mode must be 0, 1, 2 or 3, got ", mode);
             return pad_mode(b, self, pads, kModes[mode], value);
           });
   ops.def("aten::_pad_circular", wrap);

@@ -121,7 +121,8 @@ Value histc(Builder& b, Value self, const Dim& bins, const Number& min, const Nu
   Value flat = b.reshape(self, {numel(self->known_shape())});
   Range range{b.like(flat, min), b.like(flat, max)};
   if (!min.is_constant() || !max.is_constant()) {
-    b.check(!flat->dim(0).equals(0), "computed bounds for a histogram of no elements");
+    b.check(!flat->dim(0).equals(0),
+            "the bounds of a histogram of an empty tensor must be constant");
     const Range own = data_range(b, flat, 1);
     const Value unset = b.Equal(range.low, range.high);
     range = {b.where(unset, own.low, range.low), b.where(unset, own.high, range.high)};

@@ -13,7 +13,7 @@ double identity_of(Builder& b, const std::string& reduce) {
   if (reduce == "prod") return 1;
   const double infinity = std::numeric_limits<double>::infinity();
   if (reduce == "max") return -infinity;
-  b.check(reduce == "min", "segment_reduce by ", reduce);
+  b.check(reduce == "min", "segment_reduce with reduce=", reduce, " is not supported");
   return infinity;
 }
 
@@ -29,8 +29,8 @@ Value segment_reduce(Builder& b, Value data, const std::string& reduce,
                      std::optional<Value> lengths, std::optional<Value> indices,
                      std::optional<Value> offsets, int64_t axis, Ignored,
                      std::optional<Number> initial) {
-  b.check(!indices, "segment_reduce with indices");
-  b.check(lengths || offsets, "segment_reduce without lengths and offsets");
+  b.check(!indices, "segment_reduce with indices is not supported; pass lengths or offsets");
+  b.check(lengths || offsets, "segment_reduce requires lengths or offsets");
   axis = normalize_axis(axis, data->rank());
   Value ends = b.cast(lengths ? *lengths : *offsets, DType::i64);
   if (lengths) ends = b.op("CumSum", {ends, b.i64(axis)});

@@ -42,7 +42,7 @@ Value diagonal(Builder& b, Value self, int64_t offset, int64_t dim1, int64_t dim
   int64_t rank = self->rank();
   dim1 = normalize_axis(dim1, rank);
   dim2 = normalize_axis(dim2, rank);
-  b.check(dim1 != dim2, "a diagonal of one dimension");
+  b.check(dim1 != dim2, "a diagonal requires two different dimensions");
   Diagonal line(self->dim(dim1), self->dim(dim2), offset);
   Value moved = b.transpose(self, moving(rank, {dim1, dim2}, {-2, -1}));
   return b.gather(b.flatten(moved, -2, -1), positions(b, line.start, line.count, line.step),
@@ -67,7 +67,7 @@ Value diag_embed(Builder& b, Value self, int64_t offset, int64_t dim1, int64_t d
 
 Value diag(Builder& b, Value self, int64_t offset) {
   size_t rank = self->known_shape().size();
-  b.check(rank == 1 || rank == 2, "diag of a ", rank, "-D tensor");
+  b.check(rank == 1 || rank == 2, "expected a 1-D or 2-D tensor, got a ", rank, "-D one");
   return rank == 1 ? diag_embed(b, self, offset, 0, 1) : diagonal(b, self, offset, 0, 1);
 }
 
@@ -81,13 +81,13 @@ Value trace(Builder& b, Value self) {
 
 void check_pieces(const Builder& b, int64_t count) {
   constexpr int64_t kMost = 1 << 16;
-  b.check(count <= kMost, count, " pieces; the limit is ", kMost);
+  b.check(count <= kMost, "the result has ", count, " pieces; the limit is ", kMost);
 }
 
 Values unbind(Builder& b, Value self, int64_t dim) {
   dim = normalize_axis(dim, self->rank());
   auto count = self->dim(dim).constant();
-  b.check(count.has_value(), "unbind of a dimension whose size changes");
+  b.check(count.has_value(), "cannot unbind a dimension whose size is not constant");
   check_pieces(b, *count);
   Values parts;
   for (int64_t i = 0; i < *count; ++i) parts.push_back(b.select(self, dim, i));
@@ -107,8 +107,8 @@ Values split_evenly(Builder& b, Value self, const Dim& size, int64_t dim, size_t
 size_t count_pieces(const Call& call, const Dim& size, const Dim& piece) {
   if (!call.node().outputs.empty()) return call.node().outputs.size();
   const std::optional<int64_t> count = Dim::ceil_div(size, piece).constant();
-  call.builder().check(count && *count > 0, "pieces of ", piece.str(), " of a size ", size.str(),
-                       ": their number is not known");
+  call.builder().check(count && *count > 0, "cannot split size ", size.str(), " into pieces of ",
+                       piece.str(), ": the number of pieces must be constant");
   check_pieces(call.builder(), *count);
   return static_cast<size_t>(*count);
 }
@@ -167,7 +167,8 @@ Value roll(Builder& b, Value self, const Shape& shifts, const Ints& dims) {
     Value flat = b.reshape(self, {numel(shape)});
     return b.reshape(roll(b, flat, shifts, {0}), shape);
   }
-  b.check(shifts.size() == dims.size(), "roll needs a shift for each dimension");
+  b.check(shifts.size() == dims.size(), "expected a shift for each dimension, got ", shifts.size(),
+          " shifts for ", dims.size(), " dimensions");
   for (size_t i = 0; i < dims.size(); ++i) {
     if (shape.empty()) break;
     int64_t dim = normalize_axis(dims[i], self->rank());
@@ -190,7 +191,7 @@ Value roll(Builder& b, Value self, const Shape& shifts, const Ints& dims) {
 }
 
 Value rot90(Builder& b, Value self, int64_t k, const Ints& dims) {
-  b.check(dims.size() == 2, "rot90 turns two dimensions");
+  b.check(dims.size() == 2, "rot90 takes 2 dimensions, got ", dims.size());
   switch (((k % 4) + 4) % 4) {
     case 1:
       return b.swap_axes(reverse(b, self, {dims[1]}), dims[0], dims[1]);
@@ -260,7 +261,7 @@ Value pixel_unshuffle(Builder& b, Value self, const Dim& factor) {
 
 Value channel_shuffle(Builder& b, Value self, const Dim& groups) {
   const Shape& shape = self->known_shape();
-  b.check(shape.size() >= 2, "channels of a ", shape.size(), "-D tensor");
+  b.check(shape.size() >= 2, "expected at least 2 dimensions, got ", shape.size());
   Value grouped = b.reshape(
       self, {shape[0], groups, Dim::floor_div(shape[1], groups), numel(part_of(shape, 2))});
   return b.reshape(b.swap_axes(grouped, 1, 2), shape);

@@ -74,7 +74,7 @@ template <AlongAxis kMedian>
 Value median_of_all(Builder& b, Value self) {
   Dim count = numel(self->known_shape());
   if (count.equals(0)) {
-    b.check(is_floating(self->dtype), "the median of no integers");
+    b.check(is_floating(self->dtype), "an empty tensor of integers has no median");
     return nan_like(b, self);
   }
   return b.squeeze(kMedian(b, b.reshape(self, {count}), 0)[0], {0});
@@ -138,7 +138,8 @@ Value interpolate(Builder& b, Value sorted, Value ranks, const std::string& inte
 // `q` is 1-d. The quantiles form the first axis of the result.
 Value quantiles(Builder& b, Value self, Value q, const Quantile& options) {
   static constexpr std::string_view kModes[] = {"linear", "lower", "higher", "midpoint", "nearest"};
-  b.check(std::ranges::find(kModes, options.interpolation) != std::end(kModes), "interpolation ",
+  b.check(std::ranges::find(kModes, options.interpolation) != std::end(kModes),
+          "interpolation must be linear, lower, higher, midpoint or nearest, got ",
           options.interpolation);
   const Shape shape = self->known_shape();
   int64_t axis = options.dim ? normalize_axis(*options.dim, self->rank()) : 0;

@@ -49,7 +49,7 @@ Value flatten(Builder& b, Value self, int64_t start, int64_t end) {
 Value unflatten(Builder& b, Value self, int64_t dim, const Shape& sizes) {
   const Shape& from = self->known_shape();
   dim = normalize_axis(dim, self->rank());
-  b.check(!from.empty(), "a part of the shape of a 0-d tensor");
+  b.check(!from.empty(), "cannot unflatten a 0-D tensor");
   Dim known = 1;
   for (const Dim& size : sizes) {
     if (!size.equals(-1)) known = known * size;
@@ -78,7 +78,8 @@ Value squeeze_all(Builder& b, Value self) {
 }
 
 Value permute(Builder& b, Value self, const Ints& dims) {
-  b.check(dims.size() == self->known_shape().size(), "permute needs every dimension once");
+  b.check(dims.size() == self->known_shape().size(), "expected each of the ",
+          self->known_shape().size(), " dimensions once, got ", dims.size());
   return b.transpose(self, dims);
 }
 
@@ -99,20 +100,21 @@ Value reverse_axes(Builder& b, Value self) {
 // Reinterprets the bits as another dtype of the same size.
 Value view_dtype(Builder& b, Value self, DType dtype) {
   if (self->dtype == dtype) return self;
-  b.check(item_size(dtype) == item_size(self->dtype) && !is_complex(dtype),
-          "a view as a dtype of another size");
+  b.check(item_size(dtype) == item_size(self->dtype) && !is_complex(dtype), "cannot view ",
+          name(self->dtype), " as ", name(dtype),
+          ": both dtypes must be real and have the same element size");
   // A cast between integers of one size keeps the bits; a bool is a byte of 0 or 1.
   auto is_bits = [](DType d) { return is_integral(d); };
   if (is_bits(dtype) && (is_bits(self->dtype) || self->dtype == DType::boolean))
     return b.cast(self, dtype);
-  b.check(onnx::find_schema("BitCast", b.opset()) != nullptr, "a view of ", name(self->dtype),
-          " as ", name(dtype), " before opset 26");
+  b.check(onnx::find_schema("BitCast", b.opset()) != nullptr, "viewing ", name(self->dtype), " as ",
+          name(dtype), " requires opset 26");
   return b.op("BitCast", {self}, {{"to", dtype}});
 }
 
 Value sum_to_size(Builder& b, Value self, const Shape& size) {
   const Shape from = self->known_shape();
-  b.check(size.size() <= from.size(), "sum_to_size of ", str(from), " to ", str(size));
+  b.check(size.size() <= from.size(), "cannot sum ", str(from), " to ", str(size));
   size_t leading = from.size() - size.size();
   Ints summed;
   for (size_t i = 0; i < from.size(); ++i) {

@@ -1,4 +1,4 @@
-// Written by make_infer_reference.py: what onnx 1.23.2 infers.
+// Written by make_infer_reference.py: types that onnx 1.23.2 infers.
 #include <gtest/gtest.h>
 
 #include "onnx/infer_case.h"
@@ -434,7 +434,7 @@ const std::vector<Row> kRows = {
 TEST(Infer, AgreesWithOnnx) {
   for (const Row& row : kRows) {
     std::string got = inferred(row.op_type, row.inputs, row.attributes, row.outputs, row.opset);
-    // Contents are ours alone.
+    // Only our inference tracks contents.
     while (got.find('{') != std::string::npos) {
       got.erase(got.find('{'), got.find('}') - got.find('{') + 1);
     }

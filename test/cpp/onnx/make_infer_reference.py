@@ -1,6 +1,6 @@
-"""Writes infer_reference_test.cpp: what onnx.shape_inference says of single nodes.
+"""Writes infer_reference_test.cpp: the results of onnx.shape_inference for single nodes.
 
-Run it again when a case is added: python test/cpp/onnx/make_infer_reference.py
+Run this script again after adding a case: python test/cpp/onnx/make_infer_reference.py
 """
 
 import json
@@ -205,7 +205,7 @@ def singles() -> list[Case]:
 
 
 def expected(row: Case) -> str:
-    """What onnx infers, in the spelling of infer_case.h."""
+    """Returns the types that onnx infers, in the format of infer_case.h."""
     op, inputs, attributes, outputs, opset = row
     names, values, initializers = [], [], []
     for k, text in enumerate(inputs):
@@ -233,9 +233,9 @@ def expected(row: Case) -> str:
         tensor = result.type.tensor_type
         sizes = [size.dim_value for size in tensor.shape.dim]
         if not tensor.HasField("shape"):
-            raise ValueError(f"onnx has no shape for {row}")
+            raise ValueError(f"onnx infers no shape for {row}")
         if not all(size.HasField("dim_value") for size in tensor.shape.dim):
-            raise ValueError(f"onnx has no sizes for {row}")
+            raise ValueError(f"onnx infers no constant sizes for {row}")
         texts.append(NAMES[tensor.elem_type] + str(sizes))
     return "; ".join(texts)
 
@@ -259,7 +259,7 @@ def literal(row: Case) -> str:
 def main() -> None:
     rows = "\n    ".join(literal(row) for row in singles() + pools() + slices())
     Path(__file__).with_name("infer_reference_test.cpp").write_text(
-        f"""// Written by make_infer_reference.py: what onnx {onnx.__version__} infers.
+        f"""// Written by make_infer_reference.py: types that onnx {onnx.__version__} infers.
 #include <gtest/gtest.h>
 
 #include "onnx/infer_case.h"
@@ -287,7 +287,7 @@ const std::vector<Row> kRows = {{
 TEST(Infer, AgreesWithOnnx) {{
   for (const Row& row : kRows) {{
     std::string got = inferred(row.op_type, row.inputs, row.attributes, row.outputs, row.opset);
-    // Contents are ours alone.
+    // Only our inference tracks contents.
     while (got.find('{{') != std::string::npos) {{
       got.erase(got.find('{{'), got.find('}}') - got.find('{{') + 1);
     }}

@@ -81,7 +81,7 @@ TEST_F(LowerTest, AWrongDtypeIsAnErrorNeverACast) {
   table.def("test::add", Promote::standard, add);
   aten::Value* x = input(DType::i32, {2});
   EXPECT_NE(error_of("test::add", {x, x}, DType::i64, {2})
-                .find("result 0 is i32 where the program has i64"),
+                .find("result 0 is i32, but the program recorded i64"),
             std::string::npos);
 }
 

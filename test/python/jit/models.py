@@ -1,4 +1,4 @@
-"""Real models as TorchScript: torchvision's, scripted and traced, BERT, and torch.nn's."""
+"""Real models as TorchScript: torchvision, scripted and traced; BERT; torch.nn."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from models.zoo import BERT_SMALL
 
 
 class Case(NamedTuple):
-    """A TorchScript program, sets of inputs for it, and what varies among them."""
+    """A TorchScript program, its sets of inputs, and its dynamic sizes."""
 
     program: Any
     inputs: list[tuple[Any, ...]]
@@ -43,7 +43,7 @@ IMAGES = {name: [(2, 3, 224, 224), (3, 3, 224, 224)] for name in CLASSIFICATION}
 
 
 def create(name: str) -> torch.nn.Module:
-    """A model of torchvision with random weights."""
+    """Returns a torchvision model with random weights."""
     load_torchvision_kernels()
     import torchvision
 
@@ -75,7 +75,7 @@ DETECTION = [
 
 
 class Detects(torch.nn.Module):
-    """Boxes, labels and scores of one image; boxes in parts of 128 pixels."""
+    """Boxes, labels and scores of one image; boxes in units of 128 pixels."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__()
@@ -87,7 +87,7 @@ class Detects(torch.nn.Module):
 
 
 def scripted_detection(name: str) -> Case:
-    """With images of any size."""
+    """Takes images of any size."""
     load_torchvision_kernels()
     from torchvision.models import detection
 
@@ -114,7 +114,7 @@ def video(way: str) -> Case:
 
 
 def optical_flow(way: str) -> Case:
-    """raft_small: a loop that gives a list of flows."""
+    """raft_small: a loop that returns a list of flows."""
     load_torchvision_kernels()
     from torchvision.models.optical_flow import raft_small
 
@@ -127,7 +127,7 @@ def optical_flow(way: str) -> Case:
 
 
 def traced_bert() -> Case:
-    """With two dynamic axes."""
+    """Has two dynamic axes."""
     torch.manual_seed(0)
     model = BERT_SMALL.module()
     inputs = [tuple(BERT_SMALL.example(sizes).values()) for sizes in ((2, 12), (3, 7))]
@@ -138,7 +138,7 @@ def traced_bert() -> Case:
 
 
 class Masked(torch.nn.Module):
-    """Attention that does not see some keys."""
+    """Attention with masked keys."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ BATCH_AND_TIME = {0: "batch", 1: "time"}
 
 
 def scripted_attention() -> Case:
-    """With a mask."""
+    """A model with a mask."""
     torch.manual_seed(0)
     masks = [torch.zeros(2, 5, dtype=torch.bool), torch.zeros(3, 7, dtype=torch.bool)]
     for mask in masks:
@@ -162,7 +162,7 @@ def scripted_attention() -> Case:
 
 
 def scripted_transformer() -> Case:
-    """With an encoder and a decoder."""
+    """A model with an encoder and a decoder."""
     torch.manual_seed(0)
     model = torch.nn.Transformer(8, 2, 2, 1, 16, batch_first=True).eval()
     sizes = [(2, 5, 4), (3, 7, 6)]
@@ -171,15 +171,15 @@ def scripted_transformer() -> Case:
 
 
 def scripted_lstm() -> Case:
-    """Of two layers and directions."""
+    """A network with two layers and two directions."""
     torch.manual_seed(0)
     model = torch.nn.LSTM(4, 8, 2, bidirectional=True, batch_first=True)
     inputs = [(torch.randn(2, 5, 4),), (torch.randn(3, 7, 4),)]
-    # Alone it has no method that is called forward.
+    # The module itself has no forward method.
     return Case(torch.jit.script(torch.nn.Sequential(model).eval()), inputs, [BATCH_AND_TIME])
 
 
-# Name -> how to make it.
+# Name -> function that creates the model.
 MODELS: dict[str, Callable[[], Case]] = {
     f"{name} {way}": functools.partial(torchvision_model, name, way)
     for name in IMAGES

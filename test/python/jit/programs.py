@@ -9,7 +9,7 @@ from torch.nn import functional
 
 
 class Article(nn.Module):
-    """Writes rows of a tensor in a loop as long as the batch."""
+    """Writes rows of a tensor in a loop over the batch."""
 
     def __init__(self):
         super().__init__()
@@ -288,7 +288,7 @@ class Windows(nn.Module):
 
 
 class ViewsInLoop(nn.Module):
-    """A view from before the loop sees what the loop writes to its base."""
+    """The loop writes to the base of a view that was created before the loop."""
 
     def forward(self, x):
         y = x.clone()
@@ -309,7 +309,7 @@ class PopsAndSlices(nn.Module):
 
 
 class ReadsList(nn.Module):
-    """A loop that looks at the list it appends to."""
+    """A loop that reads the list to which it appends."""
 
     def forward(self, x):
         rows = [x[0], x[1]]
@@ -351,7 +351,7 @@ class OptionalByData(nn.Module):
 
 
 class OptionalState(nn.Module):
-    """None at first, then a tensor, a number, a tuple that the loop sets."""
+    """Loop-carried values that start as None and become a tensor, a number or a tuple."""
 
     def forward(self, x):
         previous: Tensor | None = None
@@ -393,7 +393,7 @@ class OptionalAttribute(nn.Module):
 
 
 class ChoosesByData(nn.Module):
-    """Arguments of operators that are None or not, true or false."""
+    """Optional and bool arguments of operators that are computed at run time."""
 
     def forward(self, x):
         causal = bool(x[0, 0] > 0)
@@ -405,7 +405,7 @@ class ChoosesByData(nn.Module):
 
 
 class NothingLeft(nn.Module):
-    """Without rows, the rank is another: what only happens to other inputs than these."""
+    """Gives an empty result another rank, which none of the inputs produces."""
 
     def forward(self, x):
         kept = x[x[:, 0] > 0]
@@ -417,7 +417,7 @@ class NothingLeft(nn.Module):
 
 
 class GrowsNumbers(nn.Module):
-    """Lists of numbers as long as a loop makes them."""
+    """Lists of numbers to which loops append."""
 
     def forward(self, x):
         odd: list[int] = []
@@ -439,7 +439,7 @@ class GrowsNumbers(nn.Module):
 
 
 class Ragged(nn.Module):
-    """Tensors of other sizes in each step: kept, counted, taken, joined."""
+    """Lists of tensors with a different size in each iteration."""
 
     def forward(self, x):
         parts: list[Tensor] = []
@@ -466,7 +466,7 @@ class RaggedRows(nn.Module):
 
 
 class RaggedSometimes(nn.Module):
-    """Tensors of sizes that data decide, of some steps only."""
+    """Lists of tensors with data-dependent sizes, appended in some iterations."""
 
     def forward(self, x):
         parts: list[Tensor] = []
@@ -482,7 +482,7 @@ class RaggedSometimes(nn.Module):
 
 
 class GrowsPairs(nn.Module):
-    """Tuples of a tensor and numbers in a list."""
+    """A list of tuples of a tensor and numbers."""
 
     def forward(self, x):
         found: list[tuple[Tensor, int, float]] = []
@@ -499,7 +499,7 @@ class GrowsPairs(nn.Module):
 
 
 class Suppresses(nn.Module):
-    """Boxes that overlap no better one, as written by hand."""
+    """Handwritten non-maximum suppression."""
 
     def forward(self, boxes, scores):
         order = torch.argsort(scores, descending=True)
@@ -554,7 +554,7 @@ def boxes(count, seed):
 
 
 class Attends(nn.Module):
-    """torch.nn's attention, whose fast path asks for masks and contexts."""
+    """torch.nn's attention, whose fast path tests masks and contexts."""
 
     def __init__(self):
         super().__init__()

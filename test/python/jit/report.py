@@ -1,9 +1,9 @@
-"""Exports the TorchScript programs of the tests and says which models compute what eager does.
+"""Exports the TorchScript programs of the tests and reports which models match eager.
 
     PYTHONPATH=build/python:test/python python -m jit.report [part of a name ...]
 
-Each is exported for opset 20 and the newest, checked by onnx.checker and run at each set of inputs
-in ONNX Runtime without its optimizations.
+Each program is exported at opset 20 and the newest, checked by onnx.checker and run with each
+set of inputs in ONNX Runtime without its optimizations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def scripted_program(name: str) -> Case:
 
 
 def cases() -> Iterator[tuple[str, str, Callable[[], Case]]]:
-    """Set, name, and how to make it."""
+    """Yields set, name and factory of each program."""
     for name in PROGRAMS:
         yield "programs", name, functools.partial(scripted_program, name)
     for name, make in MODELS.items():
@@ -40,13 +40,13 @@ def cases() -> Iterator[tuple[str, str, Callable[[], Case]]]:
 
 
 def export_and_run(make: Callable[[], Case], opset: int) -> None:
-    """Throws where something is not as in eager."""
+    """Raises an exception if a result differs from eager."""
     case = make()
     check(case.program, case.inputs, case.dynamic_shapes, (opset,))
 
 
 def main() -> int:
-    """Prints one line for each, the reasons of failures and the sums."""
+    """Prints one line per program, the reasons of failures, and totals."""
     logging.disable(logging.CRITICAL)
     warnings.simplefilter("ignore")
     torch.ops.load_library(onnx_native.library_path())

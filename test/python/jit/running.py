@@ -1,4 +1,4 @@
-"""Exports a TorchScript module or function and compares the model with it in ONNX Runtime."""
+"""Exports a TorchScript module or function and compares the model's results in ONNX Runtime."""
 
 import copy
 from typing import Any
@@ -19,7 +19,7 @@ def check(
     opsets: tuple[int, ...] = OPSETS,
     **options: Any,
 ) -> torch.onnx.ONNXProgram:
-    """Exports for the first inputs, runs with all of them; without ONNX Runtime's optimizations."""
+    """Exports for the first inputs and runs all inputs without ONNX Runtime's optimizations."""
     for opset in opsets:
         program = torch.onnx.export(
             module,
@@ -35,7 +35,7 @@ def check(
         onnx.checker.check_model(program.model_proto, full_check=True)
         program.initialize_inference_session(_session)
         for args in inputs:
-            # It may change its attributes.
+            # The module may change its attributes.
             eager = copy.deepcopy(module) if isinstance(module, torch.nn.Module) else module
             expected = torch.utils._pytree.tree_leaves(eager(*clone(args)))
             tensors = [torch.as_tensor(e) for e in expected if e is not None]

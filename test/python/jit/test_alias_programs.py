@@ -1,4 +1,4 @@
-"""Programs that write through views, in control flow and by out=: right at all sizes or refused."""
+"""Writes through views, in control flow and with out=: correct at all sizes, or an error."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from models.running import assert_same
 from ops.checking import session
 
 SIZES = ((3, 4), (5, 2), (4, 6))
-# Of x and y, of n rows and m columns, and an integer i.
+# x and y have n rows and m columns; i is an integer.
 STRAIGHT = {
     "mscatter": """
 z = x * 1

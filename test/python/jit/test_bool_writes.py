@@ -1,4 +1,4 @@
-"""In-place arithmetic of bool tensors: bool results are written, others are refused as by eager."""
+"""In-place arithmetic on bool tensors: non-bool results are an error, as in eager."""
 
 import pytest
 import torch

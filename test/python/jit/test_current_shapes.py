@@ -1,4 +1,4 @@
-"""In-place operators that change a shape: all names of the tensor have the new one."""
+"""In-place operators that change a shape: every alias of the tensor has the new shape."""
 
 import pytest
 import torch

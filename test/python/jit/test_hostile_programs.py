@@ -1,4 +1,4 @@
-"""Scripted programs that would take for ever, or all memory, or do more than to compute."""
+"""Scripted programs that never end, exhaust memory, or have side effects."""
 
 import zipfile
 
@@ -48,7 +48,7 @@ class DoubledText(torch.nn.Module):
 
 class PaddedText(torch.nn.Module):
     def forward(self, x):
-        width = [1 << 40]  # torch's compiler computes what is constant, however long it takes
+        width = [1 << 40]  # torch's compiler evaluates constants, however long that takes
         return x + len("a".ljust(width[0]))
 
 
@@ -125,13 +125,13 @@ class PartOfNothing(torch.nn.Module):
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (NoPoints(), "a transform of 0 points"),
+        (NoPoints(), "a transform requires at least 1 point, got 0"),
         (TooFewDimensions(), "dimension -2 is out of range for a 1-D tensor"),
         (NoSizes(), "dimension 2 is out of range for a 0-D tensor"),
-        (ManyPieces(), "1048576 pieces; the limit is 65536"),
+        (ManyPieces(), "the result has 1048576 pieces; the limit is 65536"),
         (ManyIndices(), "a constant of 4294967294 elements; the limit is 67108864"),
-        (UnknownMode(), "interpolation mode 7"),
-        (PartOfNothing(), "a part of the shape of a 0-d tensor"),
+        (UnknownMode(), "interpolation_mode must be 0, 1 or 2, got 7"),
+        (PartOfNothing(), "cannot unflatten a 0-D tensor"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else "",
 )
@@ -155,7 +155,7 @@ def test_files_are_not_written(tmp_path):
 
 
 def test_blocks_in_blocks(tmp_path):
-    """More of them than the stack has room for."""
+    """More nested blocks than fit on the stack."""
 
     class Calls(torch.nn.Module):
         def forward(self, x):

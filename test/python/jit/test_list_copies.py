@@ -1,4 +1,4 @@
-"""Lists of unknown length hold copies: a write that a copy would miss is refused."""
+"""Lists of unknown length hold copies: a write that a copy would miss is an error."""
 
 import pytest
 import torch

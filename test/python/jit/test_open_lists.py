@@ -1,4 +1,4 @@
-"""Lists whose length the model computes: pieces of a tensor, and lists that are changed."""
+"""Lists of data-dependent length: pieces of a tensor, and lists that are modified."""
 
 import pytest
 import torch

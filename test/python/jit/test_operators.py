@@ -1,4 +1,4 @@
-"""Every operator of the op table in a program that torch.jit.trace makes, where it can."""
+"""Every operator of the op table in traced programs, where torch.jit.trace supports it."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from ops import checking
 from ops.row import Case, Row
 from ops.rows import ROWS
 
-# Tests of each row with calls that torch.jit.trace refuses, or whose trace PyTorch cannot run.
+# Row -> tests with calls that torch.jit.trace rejects, or whose trace PyTorch cannot run.
 ALL_DTYPES = "float32 float16 int64 bool"
 UNTRACEABLE = {
     **dict.fromkeys(("arange", "constants", "masked_scatter", "overwritten"), "cases dynamic"),
@@ -45,7 +45,7 @@ TESTS = [parameters(row, test) for row in ROWS for test in row.tests() if test n
 
 
 def trace(case: Case, *sets: tuple[torch.Tensor, ...]) -> Case | None:
-    """The case as its trace; None where PyTorch cannot trace it, or run that on all inputs."""
+    """Returns the traced case; None if PyTorch cannot trace it or run the trace on all inputs."""
     try:
         traced = torch.jit.trace(checking.Calling(case), case.inputs, check_trace=False)
         for inputs in (case.inputs, *sets):

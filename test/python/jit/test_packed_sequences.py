@@ -35,7 +35,7 @@ NETWORKS = {
 
 
 def calls(network: nn.Module, *lengths: list[int]) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """A batch for each list of lengths, longer than its longest sequence by one."""
+    """Returns a batch per list of lengths, one step longer than its longest sequence."""
     torch.manual_seed(0)
     dtype = next(network.parameters()).dtype
     batches = [torch.randn(len(each), max(each) + 1, 3, dtype=dtype) for each in lengths]

@@ -1,4 +1,4 @@
-"""Scripted modules that rebind a buffer in branches and loops, and writes by lists of indices."""
+"""Scripted modules that rebind a buffer in control flow, and writes with lists of indices."""
 
 import pytest
 import torch
@@ -53,7 +53,7 @@ ROWS = torch.linspace(0, 1, 9).view(3, 3)
 
 def module(body: str) -> torch.jit.ScriptModule:
     class Plain(torch.nn.Module):
-        """A class of each call: modules of one class share their compiled methods."""
+        """Creates a new class per call, because modules of one class share compiled methods."""
 
     plain = Plain()
     plain.register_buffer("buf", torch.zeros(3))

@@ -1,4 +1,4 @@
-"""torch.jit.ScriptFunction: what torch.jit.script and torch.jit.trace make of functions."""
+"""Scripted and traced functions (torch.jit.ScriptFunction)."""
 
 import pytest
 import torch

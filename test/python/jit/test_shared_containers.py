@@ -1,4 +1,4 @@
-"""Lists, tuples and dicts that are changed in place, under one name or several."""
+"""Lists, tuples and dicts that are modified in place, with and without aliases."""
 
 import pytest
 import torch

@@ -57,7 +57,7 @@ def test_traced_resnet():
 
 
 class Sizes(nn.Module):
-    """A size that is an expression of one that only the operator knows."""
+    """A size that is an expression of an unbacked symbol."""
 
     def forward(self, x: torch.Tensor):
         counts = torch.bincount(x, minlength=3)

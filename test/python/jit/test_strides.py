@@ -1,4 +1,4 @@
-"""is_contiguous(), stride() and storage_offset(): of the tensor's true strides, or refused."""
+"""is_contiguous(), stride() and storage_offset() match the true strides, or are an error."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from .running import check
 SIZES = ((3, 4), (5, 2), (1, 4), (4, 1), (1, 1))
 INPUTS = [(torch.linspace(-1, 1, n * m).view(n, m), torch.tensor(n)) for n, m in SIZES]
 SHAPES = {"x": {0: "n", 1: "m"}, "k": None}
-# Both questions are answered.
+# Contiguity and strides are known.
 STRIDES = """
 x
 x.t()
@@ -57,7 +57,7 @@ x.detach().t()
 (x * 1).unsqueeze_(1)
 (x * 1).t().add_(1)
 """
-# Whether it is contiguous is known.
+# Only contiguity is known.
 CONTIGUOUS = """
 x.t() + 1
 x.t().relu()

@@ -1,7 +1,7 @@
-"""A small model of a real architecture: how to build it, what goes in, which sizes are dynamic.
+"""A small model of a real architecture: constructor, inputs and dynamic sizes.
 
-Inputs are declared once, as shapes whose dynamic axes are names ("batch") or expressions in them
-("32*height", "past + sequence"): values at any size and torch.export's Dims both follow from them.
+Inputs are declared once, as shapes whose dynamic axes are names ("batch") or expressions
+("32*height", "past + sequence"). Values at any size and torch.export's Dims follow from them.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from models.torchvision_kernels import load_torchvision_kernels
 Sizes = Mapping[str, int]
 Axis = int | str
 
-# Name -> size at capture, another size.
+# Name -> size at capture, second size.
 SIZES = {
     "batch": (2, 3),
     "sequence": (12, 19),
@@ -28,7 +28,7 @@ SIZES = {
     "width": (3, 2),
     "samples": (4000, 5600),
 }
-# Name -> least and greatest size; 2 to 64 where not said. None: as torch.export finds it.
+# Name -> smallest and largest size; 2 to 64 by default. None: torch.export infers the range.
 RANGES: dict[str, tuple[int, int] | None] = {
     "batch": (1, 63),
     "bags": (3, 64),
@@ -57,7 +57,7 @@ def tokens(*shape: Axis, below: int = 99) -> Input:
 
 
 def mask(*shape: Axis) -> Input:
-    """Of ones, but for the last sentence's first quarter."""
+    """A mask of ones, except for the first quarter of the last sentence."""
 
     def make(shape: tuple[int, ...]) -> torch.Tensor:
         ones = torch.ones(shape, dtype=torch.int64)
@@ -68,7 +68,7 @@ def mask(*shape: Axis) -> Input:
 
 
 def right_mask(*shape: Axis) -> Input:
-    """Of ones, but for the last sentence's last quarter."""
+    """A mask of ones, except for the last quarter of the last sentence."""
     return Input(lambda shape: mask().make(shape).flip(-1), shape)
 
 
@@ -85,7 +85,7 @@ class Architecture:
         return self.build().eval()
 
     def example(self, which: int = 0) -> dict[str, torch.Tensor]:
-        """Inputs at the sizes of capture (0) or at others (1)."""
+        """Returns inputs at the sizes of the capture (0) or at other sizes (1)."""
         torch.manual_seed(1)
         sizes = {name: both[which] for name, both in {**SIZES, **self.sizes}.items()}
         return {name: one.value(sizes) for name, one in self.inputs.items()}
@@ -99,7 +99,7 @@ class Architecture:
                 return int(factor) * dim(symbol)
             span = RANGES.get(name, (2, 64))
             if not name.isidentifier() or span is None:
-                return torch.export.Dim.AUTO  # torch.export has no sums of two Dims
+                return torch.export.Dim.AUTO  # torch.export does not support sums of two Dims
             return dims.setdefault(name, torch.export.Dim(name, min=span[0], max=span[1]))
 
         return {

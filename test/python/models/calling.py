@@ -1,4 +1,4 @@
-"""Functions as modules."""
+"""Wraps functions in modules."""
 
 from collections.abc import Callable
 from typing import Any

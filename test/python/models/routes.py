@@ -1,4 +1,4 @@
-"""Exports one function by any route, and compares what ONNX Runtime computes with eager PyTorch."""
+"""Exports one function by any route and compares ONNX Runtime with eager PyTorch."""
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +16,7 @@ from models.calling import Calling
 
 ROUTES = ("fx", "pt2", "trace", "script")
 Inputs = tuple[torch.Tensor, ...]
-# For each input the names of its dynamic dimensions, or torch.export's hints.
+# For each input, the names of its dynamic dimensions or torch.export's hints.
 Dynamic = Sequence[Mapping[int, Any]]
 
 TOLERANCES = {
@@ -34,7 +34,7 @@ def export(
     dynamic: Dynamic | None = None,
     opset: int | None = None,
 ) -> onnx.ModelProto:
-    """The model of a function of tensors; "script" takes functions with a source only."""
+    """Returns the model of a function of tensors; "script" requires the function's source."""
     if route in ("trace", "script"):
         program: Any = (
             torch.jit.script(function)
@@ -72,7 +72,7 @@ def _exported(model: Any, inputs: Inputs, **options: Any) -> onnx.ModelProto:
 
 
 def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
-    """The checked model in ONNX Runtime, run as it is written."""
+    """Checks the model and loads it in ONNX Runtime without optimizations."""
     onnx.checker.check_model(model, full_check=True)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -96,7 +96,7 @@ def run(running: onnxruntime.InferenceSession, inputs: Inputs) -> list[torch.Ten
 
 
 def assert_same(result: torch.Tensor, wanted: torch.Tensor, *, signs: bool = False) -> None:
-    """Equal in dtype, shape and values; with `signs` in the signs of zeros too."""
+    """Asserts equal dtype, shape and values; with `signs`, also equal signs of zeros."""
     tolerance = TOLERANCES.get(wanted.dtype, 0)
     torch.testing.assert_close(result, wanted, rtol=tolerance, atol=tolerance, equal_nan=True)
     if signs and wanted.is_floating_point():
@@ -113,7 +113,7 @@ def check(
     opset: int | None = None,
     signs: bool = False,
 ) -> onnx.ModelProto:
-    """Exports for the first inputs, and compares with eager for these and the others."""
+    """Exports for the first inputs and compares with eager for all inputs."""
     model = export(function, inputs, route, dynamic, opset)
     running = session(model)
     for values in (inputs, *others):

@@ -1,4 +1,4 @@
-"""Checks an exported file and runs it in ONNX Runtime, against what eager PyTorch computes."""
+"""Checks an exported file and compares ONNX Runtime with eager PyTorch."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ Inputs = Mapping[str, torch.Tensor]
 
 @functools.cache
 def newest_opset() -> int:
-    """The newest opset that both the installed onnx and the installed ONNX Runtime accept."""
+    """Returns the newest opset that the installed onnx and ONNX Runtime both accept."""
     for opset in range(onnx.defs.onnx_opset_version(), 20, -1):
         x, y = (
             onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"
@@ -51,7 +51,7 @@ def eager(module: torch.nn.Module, inputs: Inputs) -> list[torch.Tensor]:
 
 
 def assert_same(got: Sequence[torch.Tensor], expected: Sequence[torch.Tensor]) -> None:
-    """Equal in number, dtype and shape, and in values to 1e-4."""
+    """Asserts equal number, dtypes and shapes of results, and equal values to 1e-4."""
     assert len(got) == len(expected)
     for one, other in zip(got, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-4, rtol=1e-4)

@@ -1,7 +1,7 @@
-"""Loads torchvision's C++ library beside a PyTorch without CUDA.
+"""Loads torchvision's C++ library with a PyTorch without CUDA.
 
-PyPI has torchvision built for CUDA. Its CPU kernels need nothing of CUDA, but the library as a
-whole does not load without CUDA's libraries: here empty functions that nothing calls replace them.
+PyPI has torchvision built for CUDA. Its CPU kernels do not need CUDA, but the library does not load
+without the CUDA libraries. Here, empty functions that are never called replace those libraries.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ import tempfile
 
 import torch
 
-# Library -> the symbols it has to define, by a part of their names.
+# Library -> parts of the names of the symbols that it must define.
 _LIBRARIES = {
     "libcudart.so.13": lambda symbol: symbol.lstrip("_").startswith("cuda"),
     "libc10_cuda.so": lambda symbol: "4cuda" in symbol,
@@ -44,7 +44,7 @@ def _load_empty(name: str, symbols: list[str], folder: pathlib.Path) -> None:
 
 @functools.cache
 def load_torchvision_kernels() -> None:
-    """Makes torch.ops.torchvision available; `import torchvision` fails before."""
+    """Makes torch.ops.torchvision available; without it, `import torchvision` fails."""
     package = importlib.util.find_spec("torchvision")
     assert package is not None
     assert package.origin is not None

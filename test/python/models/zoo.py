@@ -16,12 +16,12 @@ import torch
 from models.torchvision_kernels import load_torchvision_kernels
 
 Inputs = dict[str, torch.Tensor]
-Sizes = tuple[int, int]  # batch, sequence length (0 where the model has none)
+Sizes = tuple[int, int]  # batch, sequence length (0 if the model has none)
 
 
 @contextmanager
 def scratch_folder() -> Iterator[pathlib.Path]:
-    """A folder for weights by the gigabyte, gone afterwards."""
+    """Yields a folder for gigabytes of weights and removes it afterwards."""
     with tempfile.TemporaryDirectory(prefix="onnx_native_") as folder:
         yield pathlib.Path(folder)
 
@@ -45,7 +45,7 @@ class ZooModel:
         return self.inputs(*(sizes or self.traced))
 
     def dynamic_shapes(self) -> dict[str, dict[int, Any]]:
-        """One Dim per name, shared by the inputs that have it."""
+        """Returns one Dim per name, shared by all inputs that use it."""
         dims: dict[str, Any] = {}
         return {
             name: {
@@ -87,7 +87,7 @@ def _resnet18() -> torch.nn.Module:
 
     model = torchvision.models.resnet18(weights=None)
     for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):  # statistics that are not 0 and 1
+        if isinstance(module, torch.nn.BatchNorm2d):  # statistics other than 0 and 1
             mean, variance = module.running_mean, module.running_var
             assert mean is not None
             assert variance is not None

@@ -1,4 +1,4 @@
-"""Exports one call and compares what ONNX Runtime computes with eager PyTorch."""
+"""Exports one call and compares ONNX Runtime with eager PyTorch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ops.row import TOLERANCES, Case, Row
 
 
 class Calling(torch.nn.Module):
-    """A case as a module."""
+    """Wraps a case in a module."""
 
     def __init__(self, case: Case) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Calling(torch.nn.Module):
 def export(
     case: Case, grows: Sequence[bool] = (), opset_version: int | None = None
 ) -> torch.onnx.ONNXProgram:
-    """The exported program; inputs marked in `grows` have a dynamic first dimension."""
+    """Exports a case; inputs marked in `grows` have a dynamic first dimension."""
     shapes = None
     if any(grows):
         size = torch.export.Dim("n")
@@ -51,31 +51,31 @@ def export(
 def export_program(
     captured: torch.export.ExportedProgram, opset: int | None = None
 ) -> torch.onnx.ONNXProgram:
-    """The ONNX form of a captured program."""
+    """Exports a captured program."""
     program = torch.onnx.export(captured, dynamo=True, opset_version=opset, verbose=False)
     assert program is not None
     return program
 
 
 def operators(program: torch.onnx.ONNXProgram) -> set[str]:
-    """The keys of the op table that an export looked up, as rows write them."""
+    """Returns the keys of the op table that an export used, in the format of rows."""
     report: Any = program.export_report  # type: ignore[attr-defined]
     return set(report["operators"])
 
 
 def fallbacks(program: torch.onnx.ONNXProgram) -> set[str]:
-    """The operators for which an export needed a safety net."""
+    """Returns the operators for which an export needed a fallback."""
     report: Any = program.export_report  # type: ignore[attr-defined]
     return set(report.get("fallbacks", ()))
 
 
 def check(program: torch.onnx.ONNXProgram) -> None:
-    """Onnx's own checker, in full."""
+    """Runs the full check of onnx's checker."""
     onnx.checker.check_model(program.model_proto, full_check=True)
 
 
 def session(program: torch.onnx.ONNXProgram) -> onnxruntime.InferenceSession:
-    """The checked model in ONNX Runtime, run as it is written."""
+    """Checks the model and loads it in ONNX Runtime without optimizations."""
     check(program)
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -87,12 +87,12 @@ def session(program: torch.onnx.ONNXProgram) -> onnxruntime.InferenceSession:
 
 
 def real(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor as it is in ONNX: a complex one is real, with a last axis of 2."""
+    """Returns a tensor in its ONNX form: complex tensors become real, with a last axis of 2."""
     return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
 
 
 def ort_value(tensor: torch.Tensor) -> onnxruntime.OrtValue:
-    """The tensor for ONNX Runtime, bfloat16 included."""
+    """Converts a tensor for ONNX Runtime, including bfloat16."""
     tensor = real(tensor)
     if tensor.dtype is torch.bfloat16:
         return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(
@@ -102,7 +102,7 @@ def ort_value(tensor: torch.Tensor) -> onnxruntime.OrtValue:
 
 
 def from_numpy(array: np.ndarray) -> torch.Tensor:
-    """NumPy has two names for uint64, of which torch knows one."""
+    """Normalizes uint64: NumPy has two types for it, of which torch accepts one."""
     return torch.from_numpy(array.view(array.dtype.str))
 
 
@@ -115,7 +115,7 @@ def eager(case: Case, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
 
 
 def eager_in_float64(case: Case, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    """Rounded to the dtypes that eager gives."""
+    """Rounds results to eager's dtypes."""
     wide = eager(case, [x.double() if x.is_floating_point() else x for x in inputs])
     return [exact.to(result.dtype) for exact, result in zip(wide, eager(case, inputs), strict=True)]
 
@@ -123,10 +123,10 @@ def eager_in_float64(case: Case, inputs: Sequence[torch.Tensor]) -> list[torch.T
 def compare(
     row: Row, running: onnxruntime.InferenceSession, case: Case, inputs: Sequence[torch.Tensor]
 ) -> None:
-    """Runs both and compares dtype, shape and values."""
+    """Runs the model and eager, and compares dtype, shape and values."""
     half = any(x.dtype is torch.float16 for x in inputs)
     expected = (eager_in_float64 if row.wide and half else eager)(case, inputs)
-    # An input that nothing needs is still an input; inputs come in the program's order.
+    # Unused inputs are still inputs; inputs are in the program's order.
     names = [argument.name for argument in running.get_inputs()]
     assert len(names) == len(inputs)
     feeds = {name: ort_value(value) for name, value in zip(names, inputs, strict=True)}

@@ -21,23 +21,24 @@ PATH = pathlib.Path(__file__).parents[3] / "docs" / "operators.md"
 HEADER = """\
 # Operators
 
-Every entry of the op table: {keys} lowerings of {operators} operators. This page is written by
-`python -m ops.document` (`make operators`) from the test table in `test/python/ops/rows`, and a
-test fails when it is out of date.
+This page lists every entry of the op table: {keys} lowerings of {operators} operators.
+`make operators` (`python -m ops.document`) writes it from the test table in
+`test/python/ops/rows`; a test fails if the page is out of date.
 
-Each entry was exported, passed `onnx.checker` in full and gave eager PyTorch's numbers in ONNX
-Runtime for at least one sample in each of the dtypes shown, and again with a dynamic dimension at
-a second size. Dtypes that are not shown mostly work as well. Opsets are {oldest} to the newest
-unless said otherwise; from 12 on, what an older opset can express is, and the rest is an error
-that names the opset. `@complex` marks entries for complex tensors, which are real ones with a
-last axis of 2 in ONNX; `@quantized` those for quantised tensors.
+For each entry and each dtype shown, at least one sample was exported, passed the full check of
+`onnx.checker`, and gave the same numbers in ONNX Runtime as in eager PyTorch; the same holds for
+an export with a dynamic dimension, run at a second size. Most dtypes that are not shown work too.
+Unless the page says otherwise, entries support opset {oldest} to the newest. Opsets 12 to
+{before_oldest} are supported where they can express the operator; otherwise the export is an
+error that names the opset. `@complex` marks entries for complex tensors, which in ONNX are real
+tensors with a last axis of 2. `@quantized` marks entries for quantized tensors.
 
-In-place and `out=` variants are not listed: they are turned into the functional operators. An
-operator that is not listed is exported by one of two safety nets, if it can: PyTorch's
-decomposition of that one operator, or the function of PyTorch's ONNX library for it.
-`program.export_report["fallbacks"]` says which operators needed one;
-`onnx_native.fallbacks(False)` or `ONNX_NATIVE_FALLBACKS=0` switches them off. What neither knows
-is an error that lists all such operators: see [custom operators](custom-ops.md).
+In-place and `out=` variants are not listed, because the exporter functionalizes them. For an
+operator that is not listed there are two fallbacks: PyTorch's decomposition of the operator, and
+its function in PyTorch's ONNX library. `program.export_report["fallbacks"]` lists the operators
+that needed one; `onnx_native.fallbacks(False)` or `ONNX_NATIVE_FALLBACKS=0` disables the
+fallbacks. Operators that neither fallback covers are reported together in one error: see
+[custom operators](custom-ops.md).
 
 ## Not expressible
 
@@ -47,14 +48,14 @@ is an error that lists all such operators: see [custom operators](custom-ops.md)
 
 
 def dtype_names(row: Row) -> set[str]:
-    """The dtypes of a row's samples."""
+    """Returns the dtypes of a row's samples."""
     names = {test for test in row.tests() if test in DTYPES}
     for case in row.cases:
         names |= {str(tensor.dtype).removeprefix("torch.") for tensor in case.inputs}
     return names
 
 
-# As torch writes them shortly.
+# The short names of dtypes, in the order of the page.
 ORDER = {
     str(dtype).removeprefix("torch."): short
     for dtype, short in (
@@ -76,7 +77,7 @@ ORDER = {
 
 
 def family_table(rows: Sequence[Row]) -> list[str]:
-    """One line per key of a family's rows."""
+    """Returns one line per key of a family's rows."""
     dtypes: dict[str, set[str]] = collections.defaultdict(set)
     lowest: dict[str, int] = {}
     for row in rows:
@@ -92,9 +93,14 @@ def family_table(rows: Sequence[Row]) -> list[str]:
 
 
 def document() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     keys = onnx_native._C.table_keys()
-    text = HEADER.format(keys=len(keys), operators=len({op for op, _ in keys}), oldest=OLDEST_OPSET)
+    text = HEADER.format(
+        keys=len(keys),
+        operators=len({op for op, _ in keys}),
+        oldest=OLDEST_OPSET,
+        before_oldest=OLDEST_OPSET - 1,
+    )
     lines = [f"| {operator} | {reason} |" for operator, reason in LEFT_OUT.items()]
     for family, rows in FAMILIES.items():
         lines += ["", f"## {family.replace('_', ' ').capitalize()}", "", *family_table(rows)]

@@ -1,10 +1,10 @@
-"""Exports PyTorch's operator database and says how much of it comes out right.
+"""Exports PyTorch's operator database and reports how much of it is correct.
 
     PYTHONPATH=build/python:test/python python -m ops.report --dtypes float32,int64,bool,float16
 
-An operator is right when its first, middle and last OpInfo samples are all captured, exported
-without PyTorch's help, pass the full checker, and give eager's numbers in ONNX Runtime. With
-`--fallbacks`, those that fail are tried again with the safety nets on (docs/operators.md).
+An operator is correct if its first, middle and last OpInfo samples are captured, exported
+without fallbacks, pass the full check, and match eager in ONNX Runtime. With
+`--fallbacks`, operators that fail are tried again with fallbacks (docs/operators.md).
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ import torch
 from ops import checking
 from ops.row import DTYPES, Case, Row, case_of
 
-# What PyTorch's database files under other names than linalg.*.
+# Linear algebra operators whose names in the database do not start with linalg.
 LINEAR_ALGEBRA = frozenset(
     "cholesky cholesky_inverse cholesky_solve geqrf logdet lu lu_solve lu_unpack matrix_exp ormqr "
     "pca_lowrank pinverse qr svd svd_lowrank triangular_solve norm.nuc norm.fro".split()
 )
-# Operators that choose among equal elements, and the position of their argument `dim`.
+# Operators that choose among ties -> position of their argument `dim`.
 DIM_OF_TIES = {"argsort": 0, "kthvalue": 1, "mode": 0, "sort": 0, "topk": 1}
-# Contents that nobody wrote.
+# Operators that return uninitialized memory.
 UNINITIALIZED = ("empty", "new_empty", "resize")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one operator in one dtype."""
+    """The outcome of one operator in one dtype."""
 
     operator: str
     dtype: str
@@ -51,7 +51,7 @@ class Outcome:
 
 
 class Stage:
-    """The stage at hand, for the error that ends it."""
+    """Records the current stage for errors."""
 
     def __init__(self) -> None:
         self.name = "capture"
@@ -62,20 +62,20 @@ def is_linear_algebra(operator: str) -> bool:
 
 
 def title(info: Any) -> str:
-    """What PyTorch's tests call the operator."""
+    """Returns the operator's name in PyTorch's tests."""
     return f"{info.name}.{info.variant_test_name}" if info.variant_test_name else str(info.name)
 
 
 @functools.cache
 def rows() -> dict[tuple[str, str], Row]:
-    """The operators' rows in the test table."""
+    """Returns the operators' rows in the test table."""
     from ops.rows import ROWS
 
     return {(row.opinfo, row.variant): row for row in ROWS if row.opinfo}
 
 
 def is_random(captured: torch.export.ExportedProgram) -> bool:
-    """Whether an operator of the program draws random numbers."""
+    """Returns whether the program contains a random operator."""
     return any(
         torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
         for node in captured.graph.nodes
@@ -83,9 +83,9 @@ def is_random(captured: torch.export.ExportedProgram) -> bool:
 
 
 def comparable_case(operator: str, info: Any, sample: Any) -> Case:
-    """The sample as a case.
+    """Converts a sample to a case.
 
-    Of equal elements, eager returns the index of any: then elements take the indices' place.
+    For ties, eager returns the index of any element, so the case returns elements instead.
     """
     case = case_of(info.op, sample)
     if operator not in DIM_OF_TIES or sample.kwargs.get("stable"):
@@ -107,7 +107,7 @@ def comparable_case(operator: str, info: Any, sample: Any) -> Case:
 
 
 def check(info: Any, case: Case, stage: Stage) -> set[str]:
-    """Exports, checks, runs and compares one sample; the operators that safety nets caught."""
+    """Exports, checks, runs and compares one sample; returns the operators that used fallbacks."""
     stage.name = "capture"
     captured = torch.export.export(checking.Calling(case).eval(), case.inputs)
     stage.name = "export"
@@ -125,13 +125,13 @@ def check(info: Any, case: Case, stage: Stage) -> set[str]:
 
 
 def spread(samples: Sequence[Any], count: int) -> list[Any]:
-    """That many of the samples, the first and the last among them."""
+    """Returns `count` of the samples, including the first and the last."""
     last = len(samples) - 1
     return [samples[i] for i in sorted({round(n * last / (count - 1)) for n in range(count)})]
 
 
 def examine(info: Any, dtype: str, count: int) -> Outcome:
-    """The outcome of one operator in one dtype."""
+    """Returns the outcome of one operator in one dtype."""
     torch.manual_seed(0)
     stage = Stage()
     used: set[str] = set()
@@ -152,14 +152,14 @@ def _reason(error: Exception) -> str:
 
 
 def operators(dtype: str) -> list[Any]:
-    """The operators of the database that take this dtype."""
+    """Returns the operators of the database that support this dtype."""
     from torch.testing._internal import common_methods_invocations  # seconds
 
     return [info for info in common_methods_invocations.op_db if DTYPES[dtype] in info.dtypes]
 
 
 def run(task: tuple[int, str, int, bool]) -> Outcome:
-    """One operator, by its number among those that take the dtype."""
+    """Examines one operator, given its number among those that support the dtype."""
     import onnx_native
 
     number, dtype, count, fallbacks = task
@@ -178,7 +178,7 @@ def workers(count: int) -> Iterator[Any]:
 
 
 def summary(outcomes: Sequence[Outcome], again: Sequence[Outcome]) -> list[str]:
-    """The figures of one dtype as Markdown table rows."""
+    """Returns the results of one dtype as Markdown table rows."""
     rescued = {outcome.operator for outcome in again if outcome.status == "right"}
     rows = []
     for name, chosen in (
@@ -203,14 +203,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dtypes", default="float32,int64,bool,float16")
     parser.add_argument("--operators", default="", help="only names that contain this")
-    parser.add_argument("--samples", type=int, default=3, help="of each operator; at least 2")
-    parser.add_argument("--fallbacks", action="store_true", help="try failures with safety nets")
+    parser.add_argument("--samples", type=int, default=3, help="samples per operator; at least 2")
+    parser.add_argument("--fallbacks", action="store_true", help="retry failures with fallbacks")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--json", type=pathlib.Path, help="write every outcome here")
     options = parser.parse_args()
     start = time.monotonic()
     everything: list[Outcome] = []
-    table = ["| dtype | operators | right, natively | right, with safety nets | failures |"]
+    table = ["| dtype | operators | correct, natively | correct, with fallbacks | failures |"]
     table.append("| --- | --- | --- | --- | --- |")
     with workers(options.workers) as pool:
         for dtype in options.dtypes.split(","):

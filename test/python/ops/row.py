@@ -1,4 +1,4 @@
-"""A row of the operators' test table: which keys of the op table it reaches, with which samples.
+"""A row of the operators' test table: keys of the op table and samples that reach them.
 
 To add an operator's test, add a line to rows/<family>.py:
 
@@ -6,9 +6,9 @@ To add an operator's test, add a line to rows/<family>.py:
     Row("aten::add.Scalar", cases=(Case(lambda x: aten.add.Scalar(x, 2, 3), floats(3, 4)),)),
 
 A row with `opinfo` runs three of its float32 samples (first, middle, last; `pick` chooses others)
-and one sample each of int64, bool and float16 where the OpInfo supports them. `cases` are calls
-written out; they need no OpInfo. One of them runs once more with a dynamic first dimension, at a
-second size, unless `static` says why that cannot be.
+and one sample each of int64, bool and float16 if the OpInfo supports them. `cases` are explicit
+calls without an OpInfo. One sample runs again with a dynamic first dimension at a second size,
+unless `static` gives a reason why this is not possible.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ DTYPES = {
     "float16": torch.float16,
 }
 OLDEST_OPSET = 18
-# The newest that ONNX Runtime runs.
+# The newest opset that ONNX Runtime runs.
 NEWEST_OPSET = 26
-# ONNX Runtime has no kernels for random numbers in later ones.
+# ONNX Runtime has no kernels for random numbers in later opsets.
 NEWEST_RANDOM_OPSET = 21
-# Relative and absolute; integers and bools are compared exactly.
+# Relative and absolute tolerance; integers and bools are compared exactly.
 TOLERANCES: Mapping[torch.dtype, tuple[float, float]] = {
     torch.float16: (5e-3, 5e-3),
     torch.bfloat16: (2e-2, 2e-2),
@@ -45,17 +45,17 @@ TOLERANCES: Mapping[torch.dtype, tuple[float, float]] = {
 
 
 class Case:
-    """A function of tensors, and the tensors it is called with."""
+    """A function of tensors and its inputs."""
 
     def __init__(self, function: Function, *inputs: torch.Tensor) -> None:
         self.function = function
         self.inputs = inputs
 
     def grown(self) -> tuple[list[bool], tuple[torch.Tensor, ...]]:
-        """Which inputs share the first one's leading dimension, and inputs where it is longer.
+        """Returns which inputs share the first one's leading dimension, and larger inputs.
 
-        The additional rows repeat the first ones, so that indices and domains stay valid. Raises
-        ValueError where there is no such dimension or the function does not take the new size.
+        The additional elements repeat the first ones, so that indices and domains stay valid.
+        Raises ValueError if there is no such dimension or if the function rejects the new size.
         """
         first = self.inputs[0] if self.inputs else torch.tensor(0)
         if first.dim() == 0 or first.shape[0] < 2:
@@ -83,20 +83,20 @@ class Row:
     opinfo: str = ""
     variant: str = ""
     cases: tuple[Case, ...] = ()
-    # From the float32 samples; several dtypes take the first of what it returns.
+    # Selects float32 samples; other dtypes use the first one that it returns.
     pick: Callable[[list[Any]], list[Any]] | None = None
     dtypes: tuple[str, ...] = tuple(DTYPES)
-    # Why the first dimension cannot be dynamic.
+    # The reason why the first dimension cannot be dynamic.
     static: str = ""
-    # The values are random: dtype and shape are compared, not values.
+    # The values are random: only dtype and shape are compared.
     random: bool = False
     tolerance: Mapping[str, tuple[float, float]] = field(default_factory=dict)
-    # Float16 is compared with eager in float64: on some processors eager rounds every addition.
+    # float16 is compared with eager in float64: on some CPUs, eager rounds every addition.
     wide: bool = False
     # Test ("float32", "int64", "cases", "dynamic" ...) -> why it fails. Strict.
     xfails: Mapping[str, str] = field(default_factory=dict)
-    # The lowest opset that the first sample can be expressed in, and the newest that ONNX Runtime
-    # runs it at.
+    # The lowest opset that can express the first sample, and the newest at which ONNX Runtime
+    # runs it.
     opset: int = OLDEST_OPSET
     newest: int = NEWEST_OPSET
     name: str = ""
@@ -107,11 +107,11 @@ class Row:
 
     @property
     def title(self) -> str:
-        """What the row is called in test ids."""
+        """Returns the row's name in test ids."""
         return self.name or self.all_keys[0].removeprefix("aten::")
 
     def tests(self) -> list[str]:
-        """The names of this row's tests."""
+        """Returns the names of this row's tests."""
         names = ["cases"] if self.cases else []
         if self.opinfo:
             supported = opinfo(self.opinfo, self.variant).dtypes
@@ -119,7 +119,7 @@ class Row:
         return names if self.static else [*names, "dynamic"]
 
     def samples(self, test: str) -> list[Case]:
-        """The calls of one test; of "dynamic", those to choose from."""
+        """Returns the calls of one test; for "dynamic", the candidates."""
         if test == "cases":
             return list(self.cases)
         if test == "dynamic":
@@ -130,7 +130,7 @@ class Row:
     def _of_opinfo(self, dtype: str) -> list[Case]:
         info = opinfo(self.opinfo, self.variant)
         # torch searches the stack for its own test case at each list of samples, and formats the
-        # stack at each seed, once per accelerator. That takes longer than to make the samples.
+        # stack at each seed, once per accelerator. This takes longer than creating the samples.
         with (
             mock.patch("traceback.format_stack", return_value=[]),
             mock.patch("torch.testing._internal.common_utils.extract_test_fn", return_value=None),
@@ -143,17 +143,17 @@ class Row:
 
 
 def first_middle_last(samples: Sequence[Any]) -> list[Any]:
-    """Up to three different ones."""
+    """Returns the first, middle and last sample, without duplicates."""
     return [samples[i] for i in sorted({0, len(samples) // 2, len(samples) - 1})]
 
 
 def at(*indices: int) -> Callable[[list[Any]], list[Any]]:
-    """Picks samples by number."""
+    """Returns a function that selects samples by number."""
     return lambda samples: [samples[i] for i in indices]
 
 
 def case_of(op: Function, sample: Any) -> Case:
-    """The sample as a function of its tensors, all other arguments bound."""
+    """Returns the sample as a function of its tensors, with all other arguments bound."""
     leaves, spec = pytree.tree_flatten((sample.input, sample.args, sample.kwargs))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
@@ -162,7 +162,7 @@ def case_of(op: Function, sample: Any) -> Case:
         for place, tensor in zip(places, tensors, strict=True):
             arguments[place] = tensor
         input_, args, kwargs = pytree.tree_unflatten(arguments, spec)
-        # Eigenvectors have no fixed sign: such samples say what does not depend on it.
+        # The sign of eigenvectors is arbitrary; such samples compute results independent of it.
         return sample.output_process_fn_grad(op(input_, *args, **kwargs))
 
     return Case(function, *(leaves[i].detach().clone() for i in places))
@@ -170,7 +170,7 @@ def case_of(op: Function, sample: Any) -> Case:
 
 @functools.cache
 def opinfo(name: str, variant: str = "") -> Any:
-    """PyTorch's OpInfo of that name."""
+    """Returns PyTorch's OpInfo of this name."""
     found = _opinfos().get((name, variant))
     if found is None:
         raise LookupError(f"no OpInfo {name!r} with variant {variant!r}")
@@ -185,18 +185,18 @@ def _opinfos() -> dict[tuple[str, str], Any]:
 
 
 def floats(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Normally distributed numbers, the same at each call."""
+    """Returns normally distributed numbers, the same at each call."""
     return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(dtype)
 
 
 def integers(
     *shape: int, low: int = -9, high: int = 10, seed: int = 0, dtype: torch.dtype = torch.int64
 ) -> torch.Tensor:
-    """Integers from low to high - 1, the same at each call."""
+    """Returns integers from low to high - 1, the same at each call."""
     generator = torch.Generator().manual_seed(seed)
     return torch.randint(low, high, shape, generator=generator).to(dtype)
 
 
 def bools(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Coin tosses, the same at each call."""
+    """Returns random bools, the same at each call."""
     return integers(*shape, low=0, high=2, seed=seed) != 0

@@ -272,7 +272,11 @@ AA = {"self": "x", "align_corners": False}
         ("_upsample_bilinear2d_aa", {**AA, "output_size": [2, 2]}, "a batch of images"),
         ("upsample_nearest2d", {"self": "x", "output_size": [2, 2]}, "a batch of images"),
         ("range.step", dict(zip(BOUNDS, (0, 1 << 62, 1), strict=True)), "constant of .* elements"),
-        ("range.step", dict(zip(BOUNDS, (3, 0, 1), strict=True)), "end is before its start"),
+        (
+            "range.step",
+            dict(zip(BOUNDS, (3, 0, 1), strict=True)),
+            "end of a range must not be before its start",
+        ),
         ("arange.start", {"start": 0.5, "end": 1e300}, "constant of .* elements"),
         (
             "linspace",
@@ -283,10 +287,14 @@ AA = {"self": "x", "align_corners": False}
         ("fft_fftfreq", {"n": (1 << 31) - 1}, "constant of .* elements"),
         ("instance_norm", {"input": "x", **NORM}, "inconsistent arguments"),
         ("narrow", {"self": "x", "dim": 0, "start": "x", "length": 1}, "an integer"),
-        ("max_pool1d", {"self": "x", "kernel_size": [2], "stride": [0]}, "is not positive"),
+        (
+            "max_pool1d",
+            {"self": "x", "kernel_size": [2], "stride": [0]},
+            "kernel_size, stride and dilation must be positive",
+        ),
         ("adaptive_max_pool1d", {"self": "x", "output_size": [1 << 40]}, "2 outputs|results"),
         ("mvlgamma", {"self": "x", "p": 1 << 30}, "too large"),
-        ("unsqueeze", {"self": "x", "dim": 1 << 40}, "integer of 32 bits"),
+        ("unsqueeze", {"self": "x", "dim": 1 << 40}, "a 32-bit integer"),
     ],
 )
 def test_calls_that_pytorch_refuses(

@@ -22,7 +22,7 @@ class Tagger(nn.Module):
 
 
 class Stepper(nn.Module):
-    """An LSTM that starts from a state and returns the next one."""
+    """An LSTM that takes a state and returns the next one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class CausalTransformer(nn.Module):
 
 
 def _offsets(shape: tuple[int, ...]) -> torch.Tensor:
-    """Bags of one, two, three ... words, the last one empty."""
+    """Bags of one, two, three ... words; the last bag is empty."""
     counts = torch.arange(shape[0] - 1).flip(0)
     return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
 

@@ -26,7 +26,7 @@ EXPERTS: dict[str, Any] = {
 
 
 def build(model: str, config: str = "", **changes: Any) -> Callable[[], torch.nn.Module]:
-    """A class of transformers and its configuration's, whose name it begins with."""
+    """Returns a transformers class and its configuration class, which share a prefix."""
 
     def made() -> torch.nn.Module:
         import transformers
@@ -39,7 +39,7 @@ def build(model: str, config: str = "", **changes: Any) -> Callable[[], torch.nn
 
 
 class WithCache(torch.nn.Module):
-    """A decoder that continues from keys and values, and returns them grown."""
+    """A decoder that takes past keys and values and returns the extended ones."""
 
     def __init__(self, decoder: torch.nn.Module) -> None:
         super().__init__()
@@ -224,7 +224,7 @@ DECODERS = [
             state_size=8,
             **_NO_CACHE,
         ),
-        {"input_ids": tokens("batch", 12)},  # its scan is a loop in Python over the length
+        {"input_ids": tokens("batch", 12)},  # its scan is a Python loop over the length
     ),
     Architecture(
         "mamba2",

@@ -1,4 +1,4 @@
-"""Models of transformers that see: classification, depth, segmentation, detection, vision-text."""
+"""Vision models of transformers: classification, depth, segmentation, detection, vision-text."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""One row per operator, in files named as the families of csrc/ops; `ROWS` collects them all."""
+"""One row per operator, in files named after the families of csrc/ops; `ROWS` has all rows."""
 
 import importlib
 import pkgutil

@@ -11,7 +11,7 @@ functional = torch.nn.functional
 
 SPECIAL = torch.tensor([math.nan, math.inf, -math.inf, -0.0, 0.0, 1.5, -2.5, 0.25, -7.0, 30.0])
 
-# OpInfo nn.functional.<name>: the key's name where it differs.
+# OpInfo nn.functional.<name> -> the key's name if it differs.
 ACTIVATIONS = {
     "relu": "",
     "relu6": "",
@@ -145,7 +145,7 @@ ROWS = [
                 ),
                 floats(3, 4),
             ),
-            # It calls `self` what dropout calls `input`.
+            # Its parameter `self` corresponds to dropout's `input`.
             Case(lambda x: aten.dropout_(x * 2, 0.5, False), floats(3, 4)),
             Case(lambda x: (aten.dropout(x, 1.0, True), aten.alpha_dropout(x, 1.0, True)), ones),
         ),
@@ -160,7 +160,7 @@ ROWS = [
             Case(lambda x: aten.native_dropout(x, 0.25, None), ones),
         ),
     ),
-    # Means over many elements are known whatever the numbers.
+    # Means over many elements do not depend on the random numbers.
     Row(
         ("aten::alpha_dropout", "aten::feature_alpha_dropout"),
         name="expectations of dropout in training",

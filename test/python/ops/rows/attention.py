@@ -39,7 +39,7 @@ ROWS = [
     Row(
         "aten::scaled_dot_product_attention",
         opinfo="nn.functional.scaled_dot_product_attention",
-        # Other samples drop out.
+        # Other samples use dropout.
         pick=lambda samples: [s for s in samples if not s.kwargs.get("dropout_p")][::5],
         cases=(
             attention(Q, K, V, MASK),

@@ -22,7 +22,7 @@ def of_special(function: Callable[..., torch.Tensor]) -> Case:
 
 
 def divisions(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    """All that rounds a quotient."""
+    """All operators that round a quotient."""
     return [
         aten.div.Tensor_mode(x, y, rounding_mode="floor"),
         aten.div.Tensor_mode(x, y, rounding_mode="trunc"),

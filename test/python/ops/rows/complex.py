@@ -11,7 +11,7 @@ aten = torch.ops.aten
 
 
 def complexes(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """Normally distributed complex numbers."""
+    """Returns normally distributed complex numbers."""
     return torch.view_as_complex(floats(*shape, 2, seed=seed, dtype=dtype))
 
 
@@ -38,7 +38,7 @@ def unary(op: str, function: Callable[..., Any]) -> Row:
 
 
 def rotary(query: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
-    """Rotary position embedding as Llama's reference code writes it."""
+    """Rotary position embedding from Llama's reference code."""
     pairs = torch.view_as_complex(query.float().reshape(*query.shape[:-1], -1, 2))
     turns = torch.polar(torch.ones_like(frequencies), frequencies)
     turns = turns[: query.shape[0]].view(query.shape[0], 1, 1, pairs.shape[-1])
@@ -46,7 +46,7 @@ def rotary(query: torch.Tensor, frequencies: torch.Tensor) -> torch.Tensor:
 
 
 def written(x: torch.Tensor) -> torch.Tensor:
-    """Writes through all kinds of views."""
+    """Writes through every kind of view."""
     y = x.clone()
     y[:, 0] = 1j  # type: ignore[assignment]
     torch.view_as_real(y)[..., 1] += 1

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/program/control_flow.cpp: programs that branch and loop."""
+"""Rows of csrc/ops/program/control_flow.cpp: programs with branches and loops."""
 
 import torch
 from torch._higher_order_ops.map import map as map_over
@@ -10,14 +10,14 @@ from ops.row import Case, Row, floats, integers
 
 
 def branch(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """Branches that use an outer value, and each other's sizes."""
+    """Branches that use an outer value, with different sizes."""
     return torch.cond(
         x.sum() > 0, lambda a, b: torch.sin(a) + b, lambda a, b: torch.cos(a) - 2 * b, (x, y)
     )
 
 
 def nested_branch(x: torch.Tensor) -> torch.Tensor:
-    """A branch in a branch; one gives its input back."""
+    """A nested branch; one branch returns its input."""
 
     def inner(a: torch.Tensor) -> torch.Tensor:
         return torch.cond(a.max() > 1, lambda b: b * 2, lambda b: b.clone(), (a,))
@@ -31,7 +31,7 @@ def countdown(n: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 
 def running_sums(start: torch.Tensor, xs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A carried state and a result per step, which also uses an outer value."""
+    """A loop-carried state and a result per step, which also uses an outer value."""
     weight = start * 0.5
 
     def step(carry: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -47,17 +47,17 @@ def backwards(start: torch.Tensor, xs: torch.Tensor) -> tuple[torch.Tensor, torc
 
 
 def running_sums_from_zero(xs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """As many steps as the input has rows."""
+    """A loop over the rows of the input."""
     return scan(lambda c, x: (c + x, c * x), torch.zeros_like(xs[0]), xs)
 
 
 def mapped(xs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """The same function of each row, with an argument that stays."""
+    """Maps a function over rows, with a constant argument."""
     return map_over(lambda x, a: torch.sin(x) + a, xs, y)  # type: ignore[arg-type, operator]
 
 
 def biased_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-    """Scores with a bias of their place; each query sees what is before it."""
+    """Scores with a position bias and a causal mask."""
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, 8, 8, device="cpu")
     return flex_attention(q, k, v, lambda s, b, h, i, j: s + 0.1 * h * (i - j), mask)  # type: ignore[return-value]
 

@@ -6,7 +6,7 @@ from ops.row import Case, Row, floats, integers
 
 aten = torch.ops.aten
 
-# Memory without values: only its type can be compared.
+# Uninitialized memory: only its type can be compared.
 EMPTY = {
     "empty.memory_format": lambda x: aten.empty.memory_format([x.shape[0], 2]),
     "empty_strided": lambda x: aten.empty_strided([x.shape[0], 2], [2, 1]),
@@ -18,7 +18,7 @@ EMPTY = {
 
 
 def constants(x: torch.Tensor) -> list[torch.Tensor]:
-    """Tensors with one value everywhere."""
+    """Tensors filled with one value."""
     n = x.shape[0]
     return [
         aten.zeros([n, 2]),

@@ -12,7 +12,7 @@ OFFSETS, WEIGHTS = torch.tensor([0, 2, 2, 5]), floats(8, seed=1)
 
 
 def bag(mode: int, **options: Any) -> Case:
-    """The bags; the other results are not computed."""
+    """Returns the bags; the other results are not computed."""
     return Case(
         lambda table, indices, offsets: aten.embedding_bag(
             table, indices, offsets, mode=mode, **options

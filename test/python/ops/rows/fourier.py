@@ -13,7 +13,7 @@ fft = torch.fft
 SIGNAL = floats(4, 20)
 SPECTRUM = complexes(4, 11)
 BATCH = complexes(4, 6, 5)
-# Long enough that a transform in float32 would lose digits, and no power of two.
+# Long enough that a float32 transform would lose digits, and not a power of two.
 LONG = floats(2, 400)
 DOUBLE = floats(3, 21, dtype=torch.float64)
 TOLERANCE = {"float32": (1e-5, 5e-5)}
@@ -36,7 +36,7 @@ TO_REAL = ("complex", "dense")
 
 
 def many(name: str, suffix: str) -> Row:
-    """Of several dimensions."""
+    """Transforms of several dimensions."""
     function = getattr(fft, name + suffix)
     tensor = floats(4, 6, 5) if name in ("rfft", "ihfft") else BATCH
     return row(

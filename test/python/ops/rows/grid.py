@@ -12,7 +12,7 @@ ROWS = [
         "aten::grid_sampler_2d",
         opinfo="grid_sampler_2d",
         pick=lambda samples: samples[::2],
-        # Eager's coordinates are float16.
+        # Eager computes the coordinates in float16.
         tolerance={"float16": (3e-2, 3e-2)},
     ),
     Row(

@@ -19,7 +19,7 @@ def offsets(*ends: int) -> torch.Tensor:
 
 
 def grouped(x: torch.Tensor, y: torch.Tensor, offs: torch.Tensor | None = None) -> torch.Tensor:
-    """In bfloat16, as torch.export insists."""
+    """Casts to bfloat16, which torch.export requires."""
     return aten._grouped_mm(x.bfloat16(), y.bfloat16(), offs).float()
 
 
@@ -28,7 +28,7 @@ def to_the_end(x: torch.Tensor, experts: torch.Tensor) -> torch.Tensor:
     return grouped(x, experts, torch.cat([offsets(2, 2, 6), end]))
 
 
-WEIGHT = floats(16, 32, seed=1).to(F8).t()  # columns lie in memory
+WEIGHT = floats(16, 32, seed=1).to(F8).t()  # column-major memory
 
 
 def scaled(x: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *bias: torch.Tensor) -> torch.Tensor:

@@ -6,7 +6,7 @@ import torch
 
 from ops.row import Case, Row, floats
 
-# Zeros, powers of two and their neighbours, the smallest and largest, and what is not a number.
+# Zeros, powers of two and their neighbors, the smallest and largest numbers, and NaN.
 NUMBERS = torch.tensor(
     [
         *(0.0, -0.0, 1.0, 2.0, 0.5, math.nextafter(8.0, 0), math.nextafter(2.0**40, math.inf)),

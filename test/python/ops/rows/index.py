@@ -12,7 +12,7 @@ AT_J = torch.tensor([2, -2])
 
 
 def advanced(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> list[torch.Tensor]:
-    """NumPy's rules on a [?, 3, 4, 5] tensor."""
+    """NumPy's indexing rules on a [?, 3, 4, 5] tensor."""
     return [
         x[i],
         x[:, i],
@@ -42,7 +42,7 @@ def masked(x: torch.Tensor, rows: torch.Tensor, grid: torch.Tensor) -> list[torc
 
 
 def selected(x: torch.Tensor, mask: torch.Tensor) -> list[torch.Tensor]:
-    """What masks leave of a [?, 4] tensor."""
+    """Elements of a [?, 4] tensor selected by masks."""
     return [
         aten.masked_select(x, mask),
         aten.masked_select(x, mask[1]),
@@ -76,7 +76,7 @@ def taken(x: torch.Tensor, i: torch.Tensor) -> list[torch.Tensor]:
 
 
 def of_zero_dim(x: torch.Tensor, i: torch.Tensor) -> list[torch.Tensor]:
-    """What may be read of a tensor without dimensions."""
+    """Ways to index a 0-D tensor."""
     return [
         aten.gather(x, 0, i),
         aten.gather(x, -1, i.reshape(1)),

@@ -11,7 +11,7 @@ FLOAT = ("float32",)
 
 
 def stacked(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    """All ways to put two tensors together."""
+    """All ways to join two tensors."""
     return [
         aten.cat([x, y]),
         aten.concat([x, y], -1),
@@ -29,7 +29,7 @@ def stacked(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
 
 
 def grids(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    """Of two 1-d tensors."""
+    """Joins of two 1-D tensors."""
     return [
         *aten.meshgrid([x, y, x[0]]),
         *aten.meshgrid.indexing([x, y, x], indexing="xy"),
@@ -39,7 +39,7 @@ def grids(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
 
 
 def interleaved(x: torch.Tensor) -> list[torch.Tensor]:
-    """Each element a number of times."""
+    """Repeats each element."""
     return [
         aten.repeat_interleave.self_int(x, 2),
         aten.repeat_interleave.self_int(x, 3, -1),
@@ -59,7 +59,7 @@ ROWS = [
             Case(lambda x, y: pad_sequence([x, y, x], True, 7, "left"), integers(3), integers(5)),
         ),
     ),
-    # torch.export records combinations of one element only.
+    # torch.export can only record combinations of one element.
     Row(
         "aten::combinations",
         static="torch.export takes the size as a constant",

@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/linalg/complex.cpp. Matrices are given by their parts."""
+"""Rows of csrc/ops/linalg/complex.cpp. Inputs are the real and imaginary parts of matrices."""
 
 import math
 
@@ -12,17 +12,17 @@ ORDERS = (1, -1, 2, -2, math.inf, -math.inf)
 
 
 def z(x: torch.Tensor) -> torch.Tensor:
-    """The complex matrix, made by an operation."""
+    """Builds the complex matrix inside the program."""
     return torch.view_as_complex(x)
 
 
 def pairs(results: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Complex results as their parts."""
+    """Returns complex results as their parts."""
     return [torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in results]
 
 
 def norms(x: torch.Tensor) -> list[torch.Tensor]:
-    """Of vectors and matrices, every order."""
+    """Norms of vectors and matrices, for every order."""
     a = z(x)
     return [
         *(aten.linalg_vector_norm(a, p, [-1]) for p in (0, 1, 2, 3, math.inf)),
@@ -63,7 +63,7 @@ def determinants(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def solutions(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    """On both sides, of vectors, and of triangles."""
+    """Solutions: both sides, vectors, and triangular systems."""
     a, b = z(x), z(y)
     found = [
         aten.linalg_solve(a, b.mT),
@@ -80,7 +80,7 @@ def solutions(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
 
 
 def hermitians(x: torch.Tensor) -> list[torch.Tensor]:
-    """Triangular factors; eigenvalues, and the matrix made again of eigenvectors."""
+    """Triangular factors; eigenvalues; the matrix rebuilt from its eigenvectors."""
     a = z(x) @ z(x).mH + torch.eye(x.shape[-3])
     found = [aten.linalg_cholesky(a), aten.linalg_cholesky(a, upper=True), aten.cholesky(a)]
     for uplo in ("L", "U"):

@@ -1,5 +1,5 @@
-"""Rows of csrc/ops/linalg/eig.cpp. Eigenvalues have no order and vectors any phase, so that what
-does not depend on them is compared."""
+"""Rows of csrc/ops/linalg/eig.cpp. The order of eigenvalues and the phase of vectors are arbitrary,
+so the rows compare results that do not depend on them."""
 
 import torch
 
@@ -9,7 +9,7 @@ aten = torch.ops.aten
 
 
 def unordered(w: torch.Tensor) -> list[torch.Tensor]:
-    """The parts, each sorted, and the sums of powers."""
+    """Returns the sorted parts and the sums of powers."""
     powers = [w, w * w, w * w * w]
     return [
         w.real.sort(-1).values,
@@ -19,12 +19,12 @@ def unordered(w: torch.Tensor) -> list[torch.Tensor]:
 
 
 def eigvals(a: torch.Tensor) -> list[torch.Tensor]:
-    """By both names."""
+    """Calls the operator by both names."""
     return [*unordered(aten.linalg_eigvals(a)), *unordered(aten._linalg_eigvals(a))]
 
 
 def eig(a: torch.Tensor) -> list[torch.Tensor]:
-    """The vectors by A V - V diag(w), which is nothing, and their lengths."""
+    """Returns A V - V diag(w), which is zero, and the norms of the vectors."""
     w, v = aten.linalg_eig(a)
     p, q = a.real, a.imag if a.is_complex() else torch.zeros_like(a)
     x, y = v.real, v.imag
@@ -38,16 +38,16 @@ def eig(a: torch.Tensor) -> list[torch.Tensor]:
 
 
 def grown(x: torch.Tensor) -> torch.Tensor:
-    """A matrix of as many rows and columns as x has rows, without symmetry."""
+    """Returns an asymmetric square matrix with as many rows as x."""
     return x @ x.mT + torch.triu(x @ x.mT, 1)
 
 
 def of_pairs(x: torch.Tensor) -> list[torch.Tensor]:
-    """Of a complex matrix, given by its parts."""
+    """Tests a complex matrix, given by its parts."""
     return eig(torch.view_as_complex(x))
 
 
-# Cycles, for which no shift but an exceptional one works; defects are left out: they have too few
+# Cycles, which need an exceptional shift. Defective matrices are left out: they do not have enough
 # vectors.
 CYCLES = torch.stack([torch.eye(4).roll(1, 0), torch.eye(4), torch.eye(4).flip(0)])
 

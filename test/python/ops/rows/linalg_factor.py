@@ -8,12 +8,12 @@ aten = torch.ops.aten
 
 
 def positive(x: torch.Tensor) -> torch.Tensor:
-    """A positive definite matrix of as many rows and columns as x has rows."""
+    """Returns a positive definite matrix with as many rows as x."""
     return x @ x.mT + torch.eye(x.shape[-2])
 
 
 def choleskys(x: torch.Tensor) -> list[torch.Tensor]:
-    """Each triangle; the other one is not read."""
+    """Reads each triangle; the other one must not matter."""
     a = positive(x)
     found = []
     for upper in (False, True):
@@ -33,7 +33,7 @@ NOT_POSITIVE = torch.tensor([[[4.0, 2.0], [2.0, 1.0]], [[-1.0, 0], [0, 1]], [[1,
 
 
 def lus(a: torch.Tensor) -> list[torch.Tensor]:
-    """The factors by each name."""
+    """Returns the factors from each operator name."""
     lu, pivots = aten.linalg_lu_factor(a)
     return [
         lu,
@@ -68,7 +68,7 @@ def qrs(a: torch.Tensor) -> list[torch.Tensor]:
 
 
 def reflections(a: torch.Tensor) -> list[torch.Tensor]:
-    """What the reflectors of a tall matrix do to others."""
+    """Applies the reflectors of a tall matrix to other matrices."""
     q, tau = aten.geqrf(a)
     return [
         aten.linalg_householder_product(q, tau),

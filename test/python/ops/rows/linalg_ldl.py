@@ -8,7 +8,7 @@ aten = torch.ops.aten
 
 
 def ldls(x: torch.Tensor) -> list[torch.Tensor]:
-    """Of the lower triangle; factors, and solutions with as many columns as x has."""
+    """Factors of the lower triangle, and solutions with as many columns as x."""
     ld, pivots = aten.linalg_ldl_factor(x)
     return [
         ld,

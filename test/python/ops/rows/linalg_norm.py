@@ -12,12 +12,12 @@ NAN = math.nan
 INF = math.inf
 WITH_NAN = torch.tensor([[1.0, NAN, 3.0, NAN], [INF, 2.0, NAN, 1.0], [4.0, 5.0, 5.0, 0.0]])
 # torch.export makes the sizes constant.
-SPECIALISED = "capture takes the sizes to be constant"
+SPECIALIZED = "capture takes the sizes to be constant"
 ORDERS = (1, -1, 2, -2, INF, -INF)
 
 
 def norms(x: torch.Tensor) -> list[torch.Tensor]:
-    """Every order, over one axis and over all."""
+    """Every order, over one axis and over all axes."""
     return [
         *(aten.linalg_vector_norm(x, p, [-1]) for p in (INF, -INF, 0, 1, 2, 3, 0.5, -1)),
         aten.linalg_vector_norm(x, 2, None, True),
@@ -32,7 +32,7 @@ def norms(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def matrix_norms(x: torch.Tensor) -> list[torch.Tensor]:
-    """Every order, of the last axes, of others, and in another dtype."""
+    """Every order, over the last and other axes, and in another dtype."""
     return [
         *(aten.linalg_matrix_norm(x, p) for p in ORDERS),
         *(aten.linalg_matrix_norm(x, p, [0, -2], True) for p in ORDERS),
@@ -52,7 +52,7 @@ def matrix_norms(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def matrix_norms_of_unknown_sizes(x: torch.Tensor) -> list[torch.Tensor]:
-    """With the first axis as rows or columns."""
+    """Matrix norms with the first axis as rows or columns."""
     return [
         *(aten.linalg_matrix_norm(x, p, [0, -2], True) for p in (1, -1)),
         aten.linalg_matrix_norm.str_ord(x, "nuc", [1, 0]),
@@ -61,17 +61,17 @@ def matrix_norms_of_unknown_sizes(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def of_nothing(x: torch.Tensor) -> list[torch.Tensor]:
-    """Of matrices without columns, the greatest is 0."""
+    """The norm of a matrix without columns is 0."""
     return [aten.linalg_matrix_norm(x, p) for p in (1, 2, INF)] + [aten.linalg_matrix_norm(x, -INF)]
 
 
 def distances(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    """Broadcast, of each order."""
+    """Distances of each order, with broadcasting."""
     return [aten.dist(x, y, p) for p in (0, 1, 2, 3.5, INF, -INF)]
 
 
 def weight_norms(v: torch.Tensor) -> list[torch.Tensor]:
-    """Along each axis and of all."""
+    """Norms along each axis and over all axes."""
     found = []
     for dim in (0, 1, -1):
         g = aten.norm_except_dim(v, 2, dim)
@@ -96,7 +96,7 @@ ROWS = [
     ),
     Row("aten::linalg_norm", opinfo="linalg.norm"),
     Row(
-        "aten::linalg_matrix_norm", opinfo="linalg.matrix_norm", pick=at(-2, -1), static=SPECIALISED
+        "aten::linalg_matrix_norm", opinfo="linalg.matrix_norm", pick=at(-2, -1), static=SPECIALIZED
     ),
     Row(
         (
@@ -113,7 +113,7 @@ ROWS = [
             Case(matrix_norms, floats(2, 1, 5)),
             Case(of_nothing, torch.zeros(2, 3, 0)),
         ),
-        static=SPECIALISED,
+        static=SPECIALIZED,
     ),
     Row(
         ("aten::linalg_matrix_norm", "aten::linalg_matrix_norm.str_ord", "aten::nuclear_norm.dim"),
@@ -133,7 +133,7 @@ ROWS = [
             Case(weight_norms, floats(3, 4, 2)),
             Case(weight_norms, floats(3, 4, 2).bfloat16()),
         ),
-        static=SPECIALISED,
+        static=SPECIALIZED,
     ),
     Row(
         "aten::_weight_norm",

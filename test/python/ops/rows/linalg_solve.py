@@ -8,7 +8,7 @@ aten = torch.ops.aten
 
 
 def grown_square(x: torch.Tensor) -> torch.Tensor:
-    """A well-conditioned matrix of as many rows and columns as x has rows."""
+    """Returns a well-conditioned square matrix with as many rows as x."""
     return x @ x.mT + 3 * torch.eye(x.shape[0]) + torch.triu(x @ x.mT, 1)
 
 
@@ -46,7 +46,7 @@ def solutions(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
 
 
 def of_triangles(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
-    """Each triangle on each side; the batches broadcast."""
+    """Each triangle on each side, with broadcast batches."""
     found = []
     for upper in (False, True):
         for unit in (False, True):
@@ -73,7 +73,7 @@ def of_factors(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
 
 
 def tensor_solutions(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
-    """Of four-dimensional tensors."""
+    """Inverses and solutions of 4-D tensors."""
     return [
         aten.linalg_tensorinv(a),
         aten.linalg_tensorsolve(a, b),
@@ -81,7 +81,7 @@ def tensor_solutions(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
     ]
 
 
-# The dynamic test of a batch is in a row of cases.
+# A row with cases tests a dynamic batch.
 PIVOTS = "the pivots, which have fewer dimensions, would grow too"
 
 ROWS = [
@@ -101,7 +101,7 @@ ROWS = [
             Case(determinants, floats(2, 1, 1)),
             Case(determinants, torch.zeros(2, 0, 0)),
             Case(lambda x: determinants(grown_square(x)), floats(4, 2)),
-            # The sign of what is nearly singular is rounding's.
+            # For a nearly singular matrix, rounding determines the sign.
             Case(lambda a: aten.linalg_slogdet(a)[1], SINGULAR),
         ),
     ),

@@ -1,5 +1,5 @@
-"""Rows of csrc/ops/linalg/spectral.cpp. Vectors have signs, and of equal values more freedom, so
-that products are compared in which it cancels."""
+"""Rows of csrc/ops/linalg/spectral.cpp. The sign of vectors is arbitrary, and so is their basis for
+equal values, so the rows compare products that do not depend on the choice."""
 
 import torch
 
@@ -9,7 +9,7 @@ aten = torch.ops.aten
 
 
 def eighs(x: torch.Tensor) -> list[torch.Tensor]:
-    """Of what one triangle stands for: the values, and the matrix made again."""
+    """Returns the values and the rebuilt matrix, from one triangle."""
     found = []
     a = x @ x.mT - torch.triu(x @ x.mT, 1) / 2
     for uplo in ("L", "U"):
@@ -20,13 +20,13 @@ def eighs(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def made_again(u: torch.Tensor, s: torch.Tensor, vh: torch.Tensor) -> list[torch.Tensor]:
-    """What does not depend on the choice of vectors."""
+    """Returns results that do not depend on the choice of vectors."""
     k = s.shape[-1]
     return [s, (u[..., :k] * s.unsqueeze(-2)) @ vh[..., :k, :], u.mT @ u, vh @ vh.mT]
 
 
 def svds(a: torch.Tensor) -> list[torch.Tensor]:
-    """Reduced and complete, by each name."""
+    """Reduced and full decompositions, by each name."""
     found = [aten.linalg_svdvals(a), aten._linalg_svd(a, False, False)[1]]
     for full in (False, True):
         u, s, v = aten.svd(a, not full)
@@ -37,7 +37,7 @@ def svds(a: torch.Tensor) -> list[torch.Tensor]:
 
 
 def svd_of_rows(a: torch.Tensor) -> list[torch.Tensor]:
-    """Without slices, which would fix the sizes."""
+    """Avoids slices, which would specialize the sizes."""
     found = [aten.linalg_svdvals(a)]
     for x in (a, a.mT):
         u, s, vh = aten.linalg_svd(x, False)
@@ -46,7 +46,7 @@ def svd_of_rows(a: torch.Tensor) -> list[torch.Tensor]:
     return found
 
 
-# Of rank 2, of rank 0, and with equal singular values.
+# Matrices of rank 2, of rank 0, and with equal singular values.
 OF_LOW_RANK = floats(3, 5, 2) @ floats(3, 2, 4, seed=1)
 WITH_TIES = torch.stack([torch.eye(4), torch.zeros(4, 4), torch.eye(4).flip(0), torch.ones(4, 4)])
 

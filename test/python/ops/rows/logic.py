@@ -20,7 +20,7 @@ WITH_NAN = torch.tensor([math.nan, 1.0, -math.inf, 3.0, 0.0])
 
 
 def all_comparisons(x: torch.Tensor) -> list[torch.Tensor]:
-    """Those whose OpInfos are not run: with numbers, and the long names."""
+    """Operators without an OpInfo of their own: scalar overloads and long names."""
     found = [aten.eq.Scalar(x, 1)]
     for short, long in COMPARISONS.items():
         found += [

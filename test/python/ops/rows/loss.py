@@ -13,7 +13,7 @@ X, CLASSES = floats(4, 5), torch.tensor([0, 4, 2, 1])
 
 
 def every(count: int) -> Any:
-    """About `count` samples, evenly spread."""
+    """Returns about `count` samples, evenly spread."""
     return lambda samples: samples[:: max(1, len(samples) // count)]
 
 

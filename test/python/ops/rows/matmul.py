@@ -10,7 +10,7 @@ FIXED = "torch.export makes the sizes constants"
 
 
 def wide_products(a: torch.Tensor, b: torch.Tensor, c: torch.Tensor) -> list[torch.Tensor]:
-    """Products of halves as float32; eagerly PyTorch has them on GPUs only."""
+    """Products of float16 tensors in float32, which eager PyTorch supports only on GPUs."""
     batch = [x[None] for x in (a, b)]
     if not torch.compiler.is_exporting():
         product = a.float() @ b.float()
@@ -81,7 +81,7 @@ ROWS = [
     Row(
         "aten::addbmm",
         opinfo="addbmm",
-        # Sums of hundreds, which eager rounds after each matrix.
+        # Sums around 100, which eager rounds after each matrix.
         tolerance={"float16": (5e-3, 5e-2)},
         cases=(
             Case(

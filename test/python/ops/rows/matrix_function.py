@@ -8,13 +8,13 @@ aten = torch.ops.aten
 
 
 def powers(a: torch.Tensor) -> list[torch.Tensor]:
-    """By both names, also negative."""
+    """Calls both names, also with negative exponents."""
     found = [aten.linalg_matrix_power(a, n) for n in (0, 1, 2, 5, 7, -1, -3)]
     return [*found, aten.matrix_power(a, 3)]
 
 
 def exponentials(a: torch.Tensor) -> list[torch.Tensor]:
-    """By both names, of small and large norms in one batch."""
+    """Calls both names, with small and large norms in one batch."""
     return [aten.linalg_matrix_exp(a), aten.matrix_exp(a.double())]
 
 

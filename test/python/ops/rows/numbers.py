@@ -14,7 +14,7 @@ FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 def integer_cases(function: Callable[..., Any]) -> tuple[Case, ...]:
-    """Zeros, signs and the pair that takes the most steps."""
+    """Zeros, negative numbers, and the pair that takes the most steps."""
     fibonacci = torch.tensor([7540113804746346429, 4660046610375530309, 0, -6])
     return (
         *(
@@ -26,7 +26,7 @@ def integer_cases(function: Callable[..., Any]) -> tuple[Case, ...]:
     )
 
 
-# Powers of two and their neighbours, subnormal and extreme numbers.
+# Powers of two and their neighbors, subnormal and extreme numbers.
 NUMBERS = torch.tensor(
     [
         *(0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 0.75, -3.3, 1e-3, 8.0, 1023.5, 65504.0, 3.4e38, -3.4e38),
@@ -40,7 +40,7 @@ WIDE = torch.tensor(
 
 
 def as_wide(function: Callable[..., Any]) -> Callable[..., Any]:
-    """bfloat16 is no NumPy dtype: its results are compared as float32."""
+    """Compares bfloat16 as float32, because NumPy has no bfloat16."""
 
     def wide(*tensors: torch.Tensor) -> list[torch.Tensor]:
         results = function(*(tensor.bfloat16() for tensor in tensors))  # type: ignore[operator]
@@ -51,7 +51,7 @@ def as_wide(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def float_cases(function: Callable[..., Any], *others: torch.Tensor) -> tuple[Case, ...]:
-    """In all dtypes; `others` are further arguments."""
+    """Returns cases in all dtypes; `others` are further arguments."""
     return (
         *(Case(function, NUMBERS.to(d), *(o.to(d) for o in others)) for d in FLOATS[:3]),
         Case(as_wide(function), NUMBERS, *others),
@@ -59,7 +59,7 @@ def float_cases(function: Callable[..., Any], *others: torch.Tensor) -> tuple[Ca
     )
 
 
-TOWARDS = torch.tensor([[0.0], [INF], [-INF], [1.0], [NAN]])
+TOWARD = torch.tensor([[0.0], [INF], [-INF], [1.0], [NAN]])
 
 ROWS = [
     Row("aten::gcd", opinfo="gcd", cases=integer_cases(torch.gcd)),
@@ -71,7 +71,7 @@ ROWS = [
         # Exact.
         tolerance={"float32": (0, 0), "float64": (0, 0), "float16": (0, 0)},
         cases=(
-            *float_cases(torch.nextafter, TOWARDS),
+            *float_cases(torch.nextafter, TOWARD),
             Case(torch.nextafter, floats(3, 4), floats(4, seed=1)),
             Case(lambda x: torch.nextafter(x, x), NUMBERS),
         ),

@@ -11,7 +11,7 @@ IMAGES, VOLUMES = floats(2, 3, 7, 9), floats(2, 3, 5, 6, 7)
 
 
 def every(count: int) -> Any:
-    """About `count` samples, evenly spread."""
+    """Returns about `count` samples, evenly spread."""
     return lambda samples: samples[:: max(1, len(samples) // count)]
 
 

@@ -1,4 +1,4 @@
-"""PyTorch's primitives, called as its decompositions call them."""
+"""PyTorch's primitives, called like its decompositions call them."""
 
 import torch
 

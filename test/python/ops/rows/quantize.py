@@ -1,7 +1,7 @@
 """Rows of csrc/ops/nn/quantize.cpp.
 
-Scales are powers of two where a quotient could fall between two integers: eager multiplies by the
-scale's reciprocal, ONNX divides.
+Scales are powers of two where a quotient could lie halfway between two integers, because eager
+multiplies by the reciprocal of the scale, while ONNX divides.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ RANGES = {
     torch.uint16: (0, 2**16 - 1),
     torch.int32: (-(2**24), 2**24),
 }
-# 4 bits, narrow, and one half only.
+# 4 bits, a narrow range, and nonnegative only.
 NARROW = {torch.int8: ((-8, 7), (-127, 127)), torch.uint8: ((0, 15), (0, 127))}
 
 
@@ -104,7 +104,7 @@ def zeros_for(low: int, high: int) -> torch.Tensor:
     return INT32_ZEROS.clamp(low, high)
 
 
-# torch.export runs what has no rule for its shape, so that sizes cannot change.
+# torch.export runs operators without a shape rule, so their sizes become constant.
 NO_SHAPE_RULE = "torch.export captures it with constant sizes only"
 FLOATS = (torch.float32, torch.float64, torch.float16)
 
@@ -119,7 +119,7 @@ def observer(
     rows: int = 0,
     symmetric: bool = False,
 ) -> Case:
-    """Fake quantisation with running extremes; `on` are the observer's and its own switches."""
+    """Fake quantization with a running range; `on` enables the observer and the quantization."""
     count = rows or 1
 
     def function(x: torch.Tensor) -> Any:
@@ -165,7 +165,7 @@ ROWS = [
                 one(low, torch.int64),
                 one(90, torch.int64),
             )
-            for low in (-100, 156)  # 156 is no int8
+            for low in (-100, 156)  # 156 does not fit int8
         ),
     ),
     Row(

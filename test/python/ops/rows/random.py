@@ -1,4 +1,4 @@
-"""Rows of csrc/ops/random/random.cpp: what can be compared is dtype and shape."""
+"""Rows of csrc/ops/random/random.cpp: only dtype and shape can be compared."""
 
 from collections.abc import Callable
 from typing import Any

@@ -10,7 +10,7 @@ aten = torch.ops.aten
 
 
 def parameters(gates: int, layers: int, directions: int, biases: bool) -> list[torch.Tensor]:
-    """Of a network from 3 features to 4."""
+    """Weights of a network from 3 features to 4."""
     tensors: list[torch.Tensor] = []
     for layer in range(layers):
         width = 3 if layer == 0 else 4 * directions
@@ -18,12 +18,12 @@ def parameters(gates: int, layers: int, directions: int, biases: bool) -> list[t
             tensors += [floats(4 * gates, width, seed=len(tensors)), floats(4 * gates, 4, seed=99)]
             if biases:
                 tensors += [floats(4 * gates, seed=5), floats(4 * gates, seed=6)]
-    # Small, so that what float16 rounds does not grow.
+    # Small, so that float16 rounding errors do not grow.
     return [tensor / 4 for tensor in tensors]
 
 
 def network(operator: Any, gates: int, layers: int, directions: int, biases: bool) -> Case:
-    """(batch, sequence, features) with biases, else (sequence, batch, features)."""
+    """Takes (batch, sequence, features) with biases, else (sequence, batch, features)."""
     float_params = parameters(gates, layers, directions, biases)
 
     def run(x: torch.Tensor, *states: torch.Tensor, dtype: torch.dtype = torch.float32) -> Any:
@@ -36,7 +36,7 @@ def network(operator: Any, gates: int, layers: int, directions: int, biases: boo
     if not biases:
         return Case(run, floats(5, 2, 3), *[state] * count)
 
-    # A batch that grows needs more states.
+    # A larger batch needs more states.
     def run_from_zero(x: torch.Tensor, dtype: torch.dtype = torch.float32) -> Any:
         state = torch.zeros(layers * directions, x.shape[0], 4, dtype=dtype)
         return run(x, *[state] * count, dtype=dtype)
@@ -53,7 +53,7 @@ OTHER_DTYPES = (torch.float64, torch.float16)
 
 
 def in_dtype(case: Case, dtype: torch.dtype) -> Case:
-    """The network computed in another dtype, all tensors cast."""
+    """Runs the network in another dtype, with all tensors cast."""
     function, inputs = case.function, case.inputs
 
     def run(*tensors: torch.Tensor) -> Any:

@@ -15,7 +15,7 @@ AT_J = torch.tensor([2, -2])
 
 
 def puts(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> list[torch.Tensor]:
-    """Into a [?, 3, 4] tensor, with and without accumulation."""
+    """Indexed writes to a [?, 3, 4] tensor, with and without accumulation."""
     found = []
     for accumulate in (False, True):
         one = x.new_ones(())
@@ -30,7 +30,7 @@ def puts(x: torch.Tensor, i: torch.Tensor, j: torch.Tensor) -> list[torch.Tensor
 
 
 def masked_puts(x: torch.Tensor, rows: torch.Tensor, grid: torch.Tensor) -> list[torch.Tensor]:
-    """Into a [?, 3, 4] tensor where masks are true."""
+    """Masked writes to a [?, 3, 4] tensor."""
     one = x.new_ones(())
     return [
         aten.index_put(x, [None, rows], one),
@@ -43,7 +43,7 @@ def masked_puts(x: torch.Tensor, rows: torch.Tensor, grid: torch.Tensor) -> list
 
 
 def reductions(x: torch.Tensor, index: torch.Tensor, src: torch.Tensor) -> list[torch.Tensor]:
-    """All reductions, with and without what was there."""
+    """All reductions, with and without the initial values."""
     found = []
     for reduce in REDUCES:
         for include_self in (True, False):
@@ -60,7 +60,7 @@ def reductions(x: torch.Tensor, index: torch.Tensor, src: torch.Tensor) -> list[
 
 
 def slices(x: torch.Tensor, index: torch.Tensor, src: torch.Tensor) -> list[torch.Tensor]:
-    """Whole slices of a [?, 4] tensor written."""
+    """Writes whole slices of a [?, 4] tensor."""
     return [
         aten.index_add(x, 1, index, src[:, :2]),
         aten.index_add(x, -1, index, src[:, :2], alpha=2),
@@ -72,7 +72,7 @@ def slices(x: torch.Tensor, index: torch.Tensor, src: torch.Tensor) -> list[torc
 
 
 def elements(x: torch.Tensor, index: torch.Tensor, src: torch.Tensor) -> list[torch.Tensor]:
-    """Elements of a [?, 4] tensor written."""
+    """Writes elements of a [?, 4] tensor."""
     return [
         aten.scatter.src(x, 1, index[:, :1], src),
         aten.scatter.value(x, 1, index[:2], 2.5),
@@ -87,7 +87,7 @@ def elements(x: torch.Tensor, index: torch.Tensor, src: torch.Tensor) -> list[to
 
 
 def parts(x: torch.Tensor, src: torch.Tensor) -> list[torch.Tensor]:
-    """Parts of a [?, 4, 5] tensor replaced."""
+    """Replaces parts of a [?, 4, 5] tensor."""
     return [
         aten.select_scatter(x, src[:, 0], 1, -1),
         aten.select_scatter(x, src[0], 0, 0),
@@ -102,7 +102,7 @@ def parts(x: torch.Tensor, src: torch.Tensor) -> list[torch.Tensor]:
 
 
 def masked_writes(x: torch.Tensor, mask: torch.Tensor, src: torch.Tensor) -> list[torch.Tensor]:
-    """All with enough elements for what the mask selects."""
+    """Cases whose source has enough elements for the mask."""
     return [
         aten.masked_scatter(x, mask, src),
         aten.masked_scatter(x, mask[0], src),

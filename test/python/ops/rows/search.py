@@ -13,7 +13,7 @@ EDGES = torch.tensor([0.0, 0.5, 1, 1, 2, 4])
 
 
 def searches(x: torch.Tensor, edges: torch.Tensor) -> list[torch.Tensor]:
-    """Both sides, numbers and tensors."""
+    """Left and right, for numbers and tensors."""
     rows = torch.stack([edges, edges * 2])
     return [
         aten.bucketize.Tensor(x, edges),
@@ -39,7 +39,7 @@ def members(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
 
 
 def uniques(x: torch.Tensor) -> list[torch.Tensor]:
-    """Of a [?, 3] tensor, with inverse and counts."""
+    """Unique values of a [?, 3] tensor, with inverse and counts."""
     return [
         *aten._unique2(x, True, True, True),
         aten._unique2(x)[0],
@@ -54,7 +54,7 @@ def uniques(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def counts(x: torch.Tensor, weights: torch.Tensor) -> list[torch.Tensor]:
-    """How often each number occurs."""
+    """Counts of each number."""
     return [
         aten.bincount(x),
         aten.bincount(x, minlength=20),
@@ -65,7 +65,7 @@ def counts(x: torch.Tensor, weights: torch.Tensor) -> list[torch.Tensor]:
 
 
 def histograms(x: torch.Tensor) -> list[torch.Tensor]:
-    """With ranges given and found."""
+    """Histograms with explicit and computed ranges."""
     weight = x.abs()
     return [
         aten.histc(x, 5),
@@ -79,7 +79,7 @@ def histograms(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def grid_counts(x: torch.Tensor, weight: torch.Tensor) -> list[torch.Tensor]:
-    """In a grid of given edges."""
+    """Histograms with explicit bin edges."""
     edges = [torch.tensor([-1.0, 0, 2]), torch.tensor([-0.5, 0.5])]
     histogramdd = aten.histogramdd.TensorList_bins
     return [

@@ -13,7 +13,7 @@ LENGTHS = torch.tensor([2, 0, 4, 1])
 
 
 def reduced(data: torch.Tensor, **arguments: object) -> list[torch.Tensor]:
-    """By each of the reductions."""
+    """Returns the result of each reduction."""
     return [torch.segment_reduce(data, name, **arguments) for name in REDUCTIONS]  # type: ignore
 
 

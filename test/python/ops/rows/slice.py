@@ -33,7 +33,7 @@ def slices(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def diagonals(x: torch.Tensor) -> list[torch.Tensor]:
-    """Of a [?, 4, 5] tensor, in all directions."""
+    """Diagonals of a [?, 4, 5] tensor, in all directions."""
     return [
         aten.diagonal(x),
         aten.diagonal(x, 0, 1, 2),
@@ -52,7 +52,7 @@ def diagonals(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def listed(*functions: Callable[[torch.Tensor], list[torch.Tensor]]) -> Case:
-    """Splits of a [8, 7, 6] tensor, all parts in one list."""
+    """Returns all splits of a [8, 7, 6] tensor in one list."""
 
     def function(x: torch.Tensor) -> list[torch.Tensor]:
         return [part + 1 for split in functions for part in split(x)]
@@ -61,7 +61,7 @@ def listed(*functions: Callable[[torch.Tensor], list[torch.Tensor]]) -> Case:
 
 
 def other_order(x: torch.Tensor) -> list[torch.Tensor]:
-    """Flips, rolls and turns of a [?, 4, 5] tensor."""
+    """Flips, rolls and rotations of a [?, 4, 5] tensor."""
     return [
         aten.flip(x, [0, -1]),
         aten.flip(x, []) + 1,
@@ -90,7 +90,7 @@ def strided(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def shuffled(x: torch.Tensor) -> list[torch.Tensor]:
-    """Pixels of a [?, 8, 4, 6] tensor."""
+    """Pixel shuffles of a [?, 8, 4, 6] tensor."""
     return [
         aten.pixel_shuffle(x, 2),
         aten.pixel_shuffle(x[0], 2),

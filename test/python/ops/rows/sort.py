@@ -15,7 +15,7 @@ WITH_NAN = torch.tensor(
 
 
 def sorts(x: torch.Tensor) -> list[torch.Tensor]:
-    """All forms, stable where the order of equals can be seen."""
+    """All overloads; stable sorts where ties are visible."""
     return [
         *aten.sort.stable(x, stable=True),
         *aten.sort.stable(x, stable=True, dim=0, descending=True),
@@ -31,7 +31,7 @@ def sorts(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def medians(x: torch.Tensor) -> list[torch.Tensor]:
-    """Of everything and along dimensions."""
+    """Over all elements and along dimensions."""
     return [
         aten.median(x),
         aten.nanmedian(x),
@@ -43,7 +43,7 @@ def medians(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def quantiles(x: torch.Tensor, q: torch.Tensor) -> list[torch.Tensor]:
-    """All interpolations and forms."""
+    """All interpolations and overloads."""
     found = []
     for quantile in (aten.quantile, aten.nanquantile):
         found += [
@@ -61,7 +61,7 @@ def quantiles(x: torch.Tensor, q: torch.Tensor) -> list[torch.Tensor]:
 
 
 def of_zero_dim(x: torch.Tensor) -> list[torch.Tensor]:
-    """Of a tensor without dimensions."""
+    """Sorts of a 0-D tensor."""
     return [
         *aten.sort(x),
         aten.argsort(x),

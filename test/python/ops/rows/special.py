@@ -17,14 +17,14 @@ POLYNOMIALS = (
     *("laguerre_polynomial_l", "legendre_polynomial_p"),
 )
 
-# Around the poles, small, ordinary, large, and what is not a number.
+# Near the poles, small, ordinary and large numbers, and NaN.
 NUMBERS = torch.tensor(
     [
         *(-100.3, -7.5, -3.0, -2.0001, -1.5, -1e-3, -0.0, 0.0, 1e-6, 0.25, 0.5, 1.0, 1.4616),
         *(2.0, 7.3, 33.0, 1e4, 1e20, INF, NAN),
     ]
 )
-# Both sides of where one formula takes over from another.
+# Both sides of the boundaries between formulas.
 POINTS = torch.tensor(
     [
         *(-INF, -50.5, -12.0, -8.1, -7.9, -5.0, -3.1, -2.9, -2.0, -1.0, -0.3, -1e-4, -0.0),
@@ -43,12 +43,12 @@ PROBABILITIES = torch.tensor(
 
 
 def both(function: Callable[..., torch.Tensor], points: torch.Tensor) -> tuple[Case, ...]:
-    """In float64 and float32."""
+    """Returns cases in float64 and float32."""
     return Case(function, points), Case(function, points.float())
 
 
 def special(name: str, points: torch.Tensor = POINTS) -> Row:
-    """An operator whose OpInfo is named as its function in torch.special."""
+    """Returns the row of an operator whose OpInfo has the name of its torch.special function."""
     return Row(
         f"aten::special_{name}",
         opinfo=f"special.{name}",
@@ -57,9 +57,9 @@ def special(name: str, points: torch.Tensor = POINTS) -> Row:
 
 
 def polynomial(name: str) -> Row:
-    """All overloads, of degrees up to where loops are taken, at the ends of the interval too."""
+    """All overloads, up to degrees that use loops, and at the ends of the interval."""
     function = getattr(torch.special, name)
-    # Of NaN ATen returns what it has not set.
+    # For NaN, ATen returns uninitialized memory.
     x = torch.tensor([-2.5, -1.0, -0.7, 0.0, 0.3, 0.5, 1.0, 1.5, INF])
     n = torch.tensor([-1, 0, 1, 2, 3, 5, 7, 9, 20])
     degrees = [Case(lambda x, n=n: function(x, n), x) for n in (-2, 0, 1, 2, 7, 11)]
@@ -163,7 +163,7 @@ ROWS = [
             opinfo="polygamma",
             variant=f"polygamma_n_{n}",
             name=f"polygamma {n}",
-            # What the sine leaves of a multiple of pi in float64 differs between libraries.
+            # The float64 sine of a multiple of pi differs between libraries.
             cases=(
                 Case(lambda x, n=n: torch.polygamma(n, x), NUMBERS),
                 Case(lambda x, n=n: torch.polygamma(n, x), NUMBERS[NUMBERS != -3].double()),

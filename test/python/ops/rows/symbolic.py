@@ -68,7 +68,7 @@ def decided_by_data(n: torch.Tensor, x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def numbers_from_sizes(x: torch.Tensor) -> list[torch.Tensor]:
-    """Floats computed from a size."""
+    """Computes floats from a size."""
     n = x.shape[0]
     return [x * (n / 3), x * n**0.5, x / (n * x.shape[1]), x + torch.sym_float(n)]
 

@@ -10,7 +10,7 @@ aten = torch.ops.aten
 INF, NAN = math.inf, math.nan
 
 SPECIAL = torch.tensor([NAN, INF, -INF, -0.0, 0.0, 1.5, -2.5, 0.5, 1e-8, -3e-6])
-# OpInfos whose operator is the key of the same name.
+# OpInfos whose operator has the same name.
 SAME_NAME = (
     *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal"),
     *("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
@@ -23,7 +23,7 @@ WITH_SPECIAL_VALUES = (
     *("log1p", "expm1", "sign", "sgn", "trunc", "angle", "isnan", "isinf", "isfinite"),
     *("isposinf", "isneginf", "signbit", "nan_to_num"),
 )
-# Other names of the same operator.
+# Aliases.
 ALIASES = (
     *("arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "absolute", "negative", "fix"),
     *("special_expit", "special_exp2", "special_expm1"),
@@ -32,7 +32,7 @@ ALIASES = (
 
 
 def special_case(name: str) -> tuple[Case, ...]:
-    """The operator of NaN, infinities, signed zeros and small numbers."""
+    """Applies the operator to NaN, infinities, signed zeros and small numbers."""
     return (Case(getattr(aten, name), SPECIAL),) if name in WITH_SPECIAL_VALUES else ()
 
 

@@ -10,7 +10,7 @@ DTYPES = ("float32", "bool")
 
 
 def shapes(x: torch.Tensor) -> list[torch.Tensor]:
-    """Forms of reshape of a [?, 4, 6] tensor that have no OpInfo of their own."""
+    """Reshapes of a [?, 4, 6] tensor that have no OpInfo."""
     return [
         aten.view(x, [-1, 24]) + 1,
         aten._unsafe_view(x, [x.shape[0] * 2, 12]) + 1,
@@ -25,7 +25,7 @@ def shapes(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def permutations(x: torch.Tensor) -> list[torch.Tensor]:
-    """All ways to exchange dimensions."""
+    """All ways to permute dimensions."""
     return [
         aten.transpose.int(x, 0, -1),
         aten.transpose_copy.int(x, 1, 2),
@@ -48,7 +48,7 @@ def permutations(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def of_zero_dim(x: torch.Tensor) -> list[torch.Tensor]:
-    """What may be done with a tensor without dimensions."""
+    """Views of a 0-D tensor."""
     return [
         aten.transpose.int(x, 0, -1) + 1,
         aten.t(x) + 1,
@@ -81,7 +81,7 @@ def broadcasts(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
 
 
 def overwritten(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-    """New contents for a tensor."""
+    """Replaces the contents of a tensor."""
     return [
         aten.copy(x, y),
         aten.fill.Scalar(x, 2.7),
@@ -91,7 +91,7 @@ def overwritten(x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
 
 
 def squeezed(x: torch.Tensor) -> list[torch.Tensor]:
-    """A [?, 1, 6, 1] tensor with fewer and more dimensions."""
+    """Removes and adds dimensions of a [?, 1, 6, 1] tensor."""
     return [
         aten.squeeze(x),
         aten.squeeze_copy(x),
@@ -106,7 +106,7 @@ def squeezed(x: torch.Tensor) -> list[torch.Tensor]:
 
 
 def at_least(x: torch.Tensor) -> list[torch.Tensor]:
-    """Of every rank."""
+    """Inputs of every rank."""
     found = []
     for y in (x, x[0], x[0, 0], x[0, 0, 0]):
         found += [aten.atleast_1d(y) + 1, aten.atleast_2d(y) + 1, aten.atleast_3d(y) + 1]

@@ -15,14 +15,14 @@ HOLES = torch.where(IMAGES > 1.5, torch.nan, IMAGES)
 
 
 def boxes(count: int, size: float = 20, seed: int = 0) -> torch.Tensor:
-    """Corners x1, y1, x2, y2."""
+    """Returns corners x1, y1, x2, y2."""
     generator = torch.Generator().manual_seed(seed)
     low = torch.rand(count, 2, generator=generator) * size
     return torch.cat([low, low + torch.rand(count, 2, generator=generator) * size / 2], 1)
 
 
 def regions(count: int, size: float = 20, seed: int = 0) -> torch.Tensor:
-    """Image number and corners; some outside, one empty, one turned inside out."""
+    """Returns image numbers and corners; some outside, one empty, one inverted."""
     images = integers(count, 1, low=0, high=2, seed=seed)
     result = torch.cat([images.float(), boxes(count, size, seed) - 2], 1)
     result[1, 3:] = result[1, 1:3]
@@ -32,7 +32,7 @@ def regions(count: int, size: float = 20, seed: int = 0) -> torch.Tensor:
 
 def suppression(count: int, threshold: float, dtype: torch.dtype = torch.float32) -> Case:
     scores = torch.rand(count, generator=torch.Generator().manual_seed(1))
-    scores[: count // 4] = 0.5  # equal scores keep their order
+    scores[: count // 4] = 0.5  # ties keep their order
     scored = torch.cat([boxes(count), scores[:, None]], 1).to(dtype)
     return Case(lambda x: vision.nms(x[:, :4], x[:, 4], threshold), scored)
 
@@ -59,7 +59,7 @@ def box_functions(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
 
 
 def region_cases(function: Any, *dtypes: torch.dtype, image: torch.Tensor = IMAGES) -> Any:
-    """With the images and regions in each dtype."""
+    """Returns cases with images and regions in each dtype."""
     return tuple(
         Case(lambda rois, x: function(x, rois), regions(6).to(dtype), image.to(dtype))
         for dtype in dtypes
@@ -110,7 +110,7 @@ ROWS = [
             suppression(1, 0.3),
             suppression(40, 0.0),
             suppression(40, 1.0),
-            # A ratio that is the threshold rounded up to float32.
+            # A ratio equal to the threshold, rounded up to float32.
             Case(
                 lambda dets, scores: vision.nms(dets, scores, 0.1),
                 torch.tensor([[0.0, 0.0, 10.0, 1.0], [0.0, 0.0, 1.0, 1.0], [5.0, 5.0, 5.0, 5.0]]),
