@@ -29,8 +29,8 @@ CheckFile checker() {
     void* library = dlopen("libonnx_native_check.so", RTLD_NOW | RTLD_LOCAL);
     void* symbol = library ? dlsym(library, "onnx_native_check_file") : nullptr;
     if (!symbol)
-      fail(ErrorKind::unsupported, "onnx's checker is not there (built without ",
-           "ONNX_NATIVE_CHECKER?): ", dlerror());
+      fail(ErrorKind::unsupported,
+           "cannot load onnx's checker (was this built without ONNX_NATIVE_CHECKER?): ", dlerror());
     return reinterpret_cast<CheckFile>(symbol);
   }();
   return function;
@@ -40,7 +40,7 @@ class TemporaryFolder {
  public:
   TemporaryFolder() : path_((fs::temp_directory_path() / "onnx_native_XXXXXX").string()) {
     if (!mkdtemp(path_.data()))
-      fail(ErrorKind::io, "cannot make a folder ", path_, ": ", std::strerror(errno));
+      fail(ErrorKind::io, "cannot create the folder ", path_, ": ", std::strerror(errno));
   }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

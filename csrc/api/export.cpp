@@ -33,7 +33,7 @@ class Stopwatch {
 
 void check_opset(int64_t opset) {
   if (opset < kMinOpset || opset > onnx::newest_opset())
-    fail(ErrorKind::invalid_argument, "opset ", opset, " is not supported: choose ", kMinOpset,
+    fail(ErrorKind::invalid_argument, "opset ", opset, " is not supported; choose ", kMinOpset,
          " to ", onnx::newest_opset());
 }
 

@@ -19,11 +19,12 @@ std::unique_ptr<aten::Graph> read_file(const std::filesystem::path& path,
   if (archive.has("constants.pkl")) return read_module_file(path, options);
   if (archive.has("data.pkl"))
     fail(ErrorKind::invalid_program, path.string(),
-         " holds tensors or a pickled module (torch.save), not a program: save it with "
+         " holds tensors or a pickled module (torch.save), not a program; save the program with "
          "torch.export.save or torch.jit.save");
   if (!options.inputs.empty())
     fail(ErrorKind::invalid_argument, path.string(),
-         " has dtypes and shapes of its own: inputs are given for TorchScript only");
+         " already records the dtypes and shapes of its inputs; specify inputs only for "
+         "TorchScript");
   return readers::pt2::read(path);
 }
 

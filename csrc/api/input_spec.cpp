@@ -62,12 +62,12 @@ class Parser {
   InputSpec argument() {
     const size_t value = text_.find_first_of("[({'");
     const size_t colon = text_.substr(0, value).rfind(':');
-    if (colon == std::string_view::npos) wrong("no ':' between name and dtype");
+    if (colon == std::string_view::npos) wrong("there is no ':' between name and dtype");
     const std::string name(trimmed(text_.substr(0, colon)));
-    if (name.empty()) wrong("no name");
+    if (name.empty()) wrong("the name is missing");
     at_ = colon + 1;
     InputSpec spec = this->value(name);
-    if (peek() != '\0') wrong(concat("'", text_.substr(at_), "' after its end"));
+    if (peek() != '\0') wrong(concat("unexpected '", text_.substr(at_), "' after its end"));
     return spec;
   }
 
@@ -76,7 +76,7 @@ class Parser {
 
   [[noreturn]] void wrong(std::string_view what) const {
     fail(ErrorKind::invalid_argument, "input '", text_, "': ", what,
-         "; an input is written as 'x:float32[batch,3,224,224]'");
+         "; write an input as 'x:float32[batch,3,224,224]'");
   }
 
   // Returns the next character that is not a space; 0 at the end.
@@ -102,7 +102,7 @@ class Parser {
     do {
       item();
     } while (take(','));
-    if (!take(close)) wrong(concat("no '", std::string_view(&close, 1), "' at its end"));
+    if (!take(close)) wrong(concat("there is no '", std::string_view(&close, 1), "' at its end"));
   }
 
   InputSpec value(const std::string& name) {
@@ -123,20 +123,20 @@ class Parser {
   std::string quoted() {
     const size_t start = at_ + 1;
     const size_t end = text_.find('\'', start);
-    if (end == std::string_view::npos) wrong("no ' at the end of a string");
+    if (end == std::string_view::npos) wrong("there is no ' at the end of a string");
     at_ = end + 1;
     return std::string(text_.substr(start, end - start));
   }
 
   InputSpec elements(const std::string& name, char close) {
-    if (++depth_ > kDeepest) wrong("too many brackets");
+    if (++depth_ > kDeepest) wrong("the brackets are nested too deeply");
     ++at_;
     InputSpec spec{.name = name, .elements = std::vector<InputSpec>()};
     items(close, [&] {
       const size_t start = at_;
       std::string own(word());
       if (own.empty() || !take(':')) {
-        if (close == '}') wrong("no key in a dict");
+        if (close == '}') wrong("an element of a dict has no key");
         at_ = start;
         own.clear();
       }
@@ -163,7 +163,7 @@ class Parser {
     if (number && *number >= 0) return *number;
     const auto is_part = [](char c) { return is_letter(c) || is_digit(c); };
     if (word.empty() || !is_letter(word.front()) || !std::ranges::all_of(word, is_part))
-      wrong(concat("the size '", word, "' is no number and no name"));
+      wrong(concat("the size '", word, "' is neither a number nor a name"));
     return Dim::symbol(word, DimRange::input_size());
   }
 

@@ -50,7 +50,7 @@ void add_inputs(Builder& builder, ops::Environment& environment, const aten::Gra
         break;
       default:
         if (type.dtype == DType::undefined)
-          fail(ErrorKind::invalid_program, "input ", name, " has a dtype that ONNX does not have");
+          fail(ErrorKind::invalid_program, "ONNX does not support the dtype of the input ", name);
         value = main.add_input(name, type.dtype, type.shape);
     }
     value->named = true;

@@ -62,7 +62,7 @@ void warn(std::vector<std::string>& warnings, onnx::Model& model, const State& s
   }
   for (const std::string& name : unseen) {
     warnings.push_back("no node of the model comes from a module of class " + name +
-                       ", which is to be a function");
+                       ", so the model has no function for it");
   }
   for (const aten::Mutation* mutation : state.dropped()) {
     warnings.push_back("the update of " + std::string(mutation->is_buffer ? "buffer " : "input ") +

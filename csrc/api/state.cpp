@@ -15,7 +15,7 @@ void check_shape(const aten::Mutation& mutation, const aten::Constant& constant)
   if (now && *now != Shape(before.begin(), before.end()))
     fail(ErrorKind::unsupported, "the program changes the shape of the buffer ", mutation.target,
          " from ", str(Shape(before.begin(), before.end())), " to ", str(*now),
-         ": what is state must keep its shape");
+         "; a state tensor must keep its shape");
 }
 
 // Adds a buffer as an input of the model.
@@ -36,7 +36,8 @@ StateTensor buffer_input(Builder& builder, ops::Environment& environment,
 size_t input_index(const aten::Graph& graph, const std::string& name) {
   const auto input = std::ranges::find(graph.inputs, name, &aten::Value::name);
   if (input == graph.inputs.end())
-    fail(ErrorKind::invalid_program, "the program updates ", name, ", which is none of its inputs");
+    fail(ErrorKind::invalid_program, "the program updates ", name,
+         ", which is not one of its inputs");
   return static_cast<size_t>(input - graph.inputs.begin());
 }
 
@@ -53,7 +54,8 @@ State::State(const aten::Graph& graph, const StateOptions& options) {
   for (const aten::Mutation& mutation : graph.mutations)
     known += (known.empty() ? "" : ", ") + mutation.target;
   fail(ErrorKind::invalid_argument, "the program does not update ", *wanted.begin(),
-       ", which is to be state; ", known.empty() ? "it updates nothing" : "it updates ", known);
+       ", so it cannot be state; ",
+       known.empty() ? "the program updates nothing" : "the program updates ", known);
 }
 
 void State::add_inputs(Builder& builder, ops::Environment& environment, const aten::Graph& graph) {

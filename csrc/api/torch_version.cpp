@@ -13,7 +13,7 @@ std::string torch_version_problem(uint64_t running) {
   return concat("onnx_native ", ONNX_NATIVE_VERSION, " was built for PyTorch ",
                 ONNX_NATIVE_TORCH_VERSION, " but PyTorch ", running >> 56, ".",
                 running >> 48 & 0xff,
-                " is running; install the onnx_native that was built for it, or build it again "
+                " is running; install an onnx_native that was built for it, or rebuild onnx_native "
                 "(pip install --no-build-isolation .)");
 }
 

@@ -41,9 +41,9 @@ void check_squeeze(const Node& node, const Hints& hints) {
     fail_unsupported(
         node,
         concat("dimension ", axis, " has the dynamic size ", shape[static_cast<size_t>(axis)].str(),
-               ", which was 1 in the example, and a squeeze removes it only then: the number"
-               " of dimensions of the result would depend on the data; make the dimension"
-               " static, or export with another size in the example"));
+               ", which was 1 in the example; a squeeze removes a dimension only if its size is 1, "
+               "so the rank of the result would be data-dependent; make the dimension static, or "
+               "export with an example in which its size is not 1"));
   };
   if (const auto axes = squeezed_axes(node)) {
     for (const int64_t axis : *axes) check(axis);

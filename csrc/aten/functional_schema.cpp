@@ -167,8 +167,8 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
   const bool stays_bool = result == DType::boolean && !has_float && !takes_integer(mutates);
   if (target.dtype == DType::boolean && !stays_bool)
     fail_unsupported(mutates,
-                     "a result that is not bool, written to a bool tensor, which eager refuses; "
-                     "convert the tensor first");
+                     "cannot write a result that is not bool to a bool tensor (eager rejects this "
+                     "too); convert the tensor first");
   if (is_integral_or_bool(result) && (has_float || maybe_float)) return DType::undefined;
   return result == target.dtype ? std::nullopt : std::optional(result);
 }

@@ -85,14 +85,13 @@ class Functionalizer {
   Value* current(Tensor& tensor) {
     if (const Node* writer = tensor.storage->writer) {
       fail_unsupported(
-          *writer, concat("a write to memory that %", tensor.current->name,
+          *writer, concat("cannot export a write to memory that %", tensor.current->name,
                           " may share: ", tensor.storage->cause, "; write to a clone() instead"));
     }
     if (const Node* reshaper = tensor.reshaper) {
       fail_unsupported(*reshaper,
-                       concat("it depends on sizes whether %", tensor.current->name,
-                              " is the tensor whose shape this changes; use the operator that is "
-                              "not in place"));
+                       concat("whether this changes the shape of %", tensor.current->name,
+                              " depends on sizes; use the out-of-place operator"));
     }
     if (tensor.version == tensor.storage->version) return tensor.current;
     View& view = *tensor.view;
@@ -141,8 +140,8 @@ class Functionalizer {
   void assign(Tensor& tensor, Value* value) {
     if (tensor.storage->holds_twice)
       fail_unsupported(*node_,
-                       "a write to an element of a list that may hold the tensor more than once; "
-                       "write to a clone() instead");
+                       "cannot write to an element of a list that may hold the tensor more than "
+                       "once; write to a clone() instead");
     std::vector<std::pair<Tensor*, Value*>> updated{{&tensor, value}};
     size_t stale = 0;  // the first `stale` entries are views of overlapping elements
     for (Tensor* at = &tensor; at->view; at = at->view->base) {
@@ -253,7 +252,7 @@ class Functionalizer {
   }
 
   [[noreturn]] static void fail_unknown_strides(const Node& node) {
-    fail_unsupported(node, "as_strided of a tensor whose strides are not known; use other views");
+    fail_unsupported(node, "cannot export as_strided with unknown strides; use other views");
   }
 
   // A call without a schema: arithmetic on numbers, or control flow with bodies that may write to
@@ -265,8 +264,8 @@ class Functionalizer {
     for (const auto& [operand, result] : writes.written) check_apart(node, operand);
     for (Value* state : writes.first_states) {
       if (is_used_later(*tensor_of(state).storage))
-        fail_unsupported(node, concat("a loop whose first step writes to %", state->name,
-                                      ", which is used after it"));
+        fail_unsupported(node, concat("the first step of a loop writes to %", state->name,
+                                      ", which is used later; write to a clone() instead"));
     }
     for (Argument& argument : node.arguments) resolve(argument);
     graph_.nodes.push_back(&node);
@@ -280,7 +279,7 @@ class Functionalizer {
       Storage& storage = *tensor_of(operand).storage;
       if (is_used_later(storage) || storage.held)
         may_be_same(*tensor_of(result).storage, storage,
-                    concat("it depends on data whether %", result->name, " is %", operand->name));
+                    concat("it is data-dependent whether %", result->name, " is %", operand->name));
     }
   }
 
@@ -297,7 +296,7 @@ class Functionalizer {
         Storage& list = *tensor_of(copy.as_value()).storage;
         if (&list == &of) continue;
         list.holds_twice = list.holds_twice || repeated || of.held || of.holds_twice;
-        may_be_same(list, of, concat("a list holds a copy of %", original.as_value()->name), true);
+        may_be_same(list, of, concat("a list holds %", original.as_value()->name), true);
       }
       of.held = true;
     }
@@ -343,8 +342,8 @@ class Functionalizer {
     for (const Argument& argument : node.arguments) {
       for_each_value(argument, [&](Value* value) {
         if (value != written && value->type.is_tensor() && tensor_of(value).storage == storage)
-          fail_unsupported(node, concat("a body that writes to %", written->name,
-                                        ", which shares memory with %", value->name));
+          fail_unsupported(node, concat("the body writes to %", written->name, ", which aliases %",
+                                        value->name, "; clone() it first"));
       });
     }
   }
@@ -406,7 +405,7 @@ class Functionalizer {
       return;
     }
     if (!functional.schema)
-      fail_unsupported(node, "no functional operator computes what " + node.op + " writes");
+      fail_unsupported(node, node.op + " has no functional form; use an out-of-place operator");
     for (Argument& argument : node.arguments) resolve(argument);
     if (functional.schema->is_view()) return change_geometry(node, functional, *targets[0].tensor);
     for (const Target& target : targets)
@@ -482,7 +481,8 @@ class Functionalizer {
     const bool resizes = is_out && type.shape && old->type.shape && *type.shape != *old->type.shape;
     if (resizes &&
         (target.tensor->view || std::ranges::count(views_, target.tensor, &View::base) > 0))
-      fail_unsupported(node, "an out= argument that is resized, and is a view or has views");
+      fail_unsupported(
+          node, "the out= tensor is resized, but is a view or has views; pass one that fits");
     if (!result) target.result = graph_.add_value(target.tensor->names.front()->name, type);
     target.result->type = type;
     target.computed = target.result;

@@ -231,10 +231,10 @@ std::string asserted_guard(std::string_view message) {
 }
 
 std::string describe_pin(std::string_view guard, std::string_view size) {
-  return concat("the capture replaced a number that depends on the dynamic dimension ", size,
-                " by its value in the example: the program holds only where ", guard,
-                "; make the dimension static, or compute the number with operations that"
-                " torch.export keeps symbolic, such as n // 2 for int(n * 0.5)");
+  return concat("the capture specialized a number that depends on the dynamic dimension ", size,
+                " to its value in the example, so the program is valid only if ", guard,
+                "; make the dimension static, or compute the number with operations that "
+                "torch.export keeps symbolic, such as n // 2 instead of int(n * 0.5)");
 }
 
 }  // namespace onnx_native::aten

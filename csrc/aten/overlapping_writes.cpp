@@ -56,10 +56,10 @@ void check_overlapping_write(const Node& node, const Tensor& written,
   const Type& type = view.node->outputs[static_cast<size_t>(written.output)]->type;
   const std::optional<Layout> known = layout();
   if (!type.shape || !known || !is_known_to_overlap(*type.shape, *known)) return;
-  fail_unsupported(node, concat("a write to %", written.names.front()->name,
-                                ", of which several elements are at one place in memory: the "
-                                "result depends on the order of the writes; write to a clone() "
-                                "instead"));
+  fail_unsupported(node,
+                   concat("cannot write to %", written.names.front()->name,
+                          ": several of its elements share one memory location, so the result "
+                          "depends on the order of the writes; write to a clone() instead"));
 }
 
 }  // namespace onnx_native::aten

@@ -18,7 +18,7 @@ class Parser {
     if (accept_word("ranges")) ranges();
     word("graph");
     graph(*result);
-    if (skip_space(); at_ != text_.size()) error("text after the graph");
+    if (skip_space(); at_ != text_.size()) error("unexpected text after the graph");
     return result;
   }
 
@@ -108,7 +108,7 @@ class Parser {
   Value* used_value(const Scope& scope) {
     const std::string name = value_name();
     const auto at = scope.find(name);
-    if (at == scope.end()) error("%", name, " is used before it is made");
+    if (at == scope.end()) error("%", name, " is used before it is defined");
     return at->second;
   }
 
@@ -247,7 +247,7 @@ class Parser {
   template <class Add>
   Value* declaration(Scope& scope, Add&& add) {
     const std::string name = value_name();
-    if (scope.contains(name)) error("%", name, " is made twice");
+    if (scope.contains(name)) error("%", name, " is defined twice");
     expect(':');
     skip_space();
     Value* value = add(name, type());
@@ -260,7 +260,7 @@ class Parser {
       TensorData data;
       data.dtype = type.dtype;
       const auto shape = type.shape ? constant_shape(*type.shape) : std::nullopt;
-      if (!shape) error("a constant has a known shape");
+      if (!shape) error("a constant needs a known shape");
       data.shape = *shape;
       auto zeros = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(data.nbytes()));
       data.data = zeros->data();
@@ -298,10 +298,10 @@ class Parser {
     list(')', [&] { bind(schema, op, arguments, scope); });
     Node* node = graph.add_node(op, std::move(arguments));
     if (schema && node->arguments.size() != schema->arguments.size()) {
-      error(op, " lacks the argument ", schema->arguments[node->arguments.size()].name);
+      error(op, " is missing the argument ", schema->arguments[node->arguments.size()].name);
     }
     for (auto& [name, type] : results) {
-      if (scope.contains(name)) error("%", name, " is made twice");
+      if (scope.contains(name)) error("%", name, " is defined twice");
       scope.emplace(name, graph.add_output(node, name, std::move(type)));
     }
   }
@@ -322,7 +322,7 @@ class Parser {
     while (arguments.size() < static_cast<size_t>(index)) {
       const size_t i = arguments.size();
       if (!schema->arguments[i].has_default) {
-        error(op, " lacks the argument ", schema->arguments[i].name);
+        error(op, " is missing the argument ", schema->arguments[i].name);
       }
       arguments.push_back(default_arguments(*schema)[i]);
     }

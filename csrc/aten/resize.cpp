@@ -34,15 +34,17 @@ void resize_as_view(Graph& graph, Node& node, bool is_contiguous) {
   Type to;
   if (const Value* other = as_other ? node.arguments[1].as_value() : nullptr) to = other->type;
   if (!as_other && !node.outputs.empty()) to = node.outputs[0]->type;
-  if (!self->type.shape || !to.shape) fail_unsupported(node, "sizes that are not known");
-  if (!is_contiguous) fail_unsupported(node, "resizing a tensor that may not be contiguous");
+  if (!self->type.shape || !to.shape)
+    fail_unsupported(node, "cannot resize a tensor with unknown sizes");
+  if (!is_contiguous) fail_unsupported(node, "cannot resize a tensor that may not be contiguous");
   const Dim left = numel(*self->type.shape) - numel(*to.shape);
   if (!left.known_non_negative())
-    fail_unsupported(node, "resizing to more elements: nothing is known of the new ones");
+    fail_unsupported(node, "cannot resize to more elements: the new elements are uninitialized");
   Argument::List strides;
   const std::optional<Layout> packed = contiguous_layout(to);
   for (const Stride& stride : packed->strides) {
-    if (!stride->is_constant()) fail_unsupported(node, "resizing to inner sizes that change");
+    if (!stride->is_constant())
+      fail_unsupported(node, "cannot resize to inner sizes that are dynamic; make them static");
     strides.emplace_back(*stride->constant());
   }
   Argument sizes = as_other ? sizes_of(graph, node, to) : node.arguments[1];

@@ -23,11 +23,9 @@ void check_shape_changes(const Graph& graph) {
       for_each_value(argument, [&](const Value* value) {
         const auto at = stale.find(value);
         if (at == stale.end()) return;
-        fail_unsupported(*at->second, concat("%", value->name,
-                                             ", which is used after it, is the "
-                                             "same tensor in eager, whose shape this changes, and "
-                                             "another in the captured program; use the operator "
-                                             "that is not in place"));
+        fail_unsupported(*at->second, concat("in eager this changes the shape of %", value->name,
+                                             ", which is used later, but the captured program "
+                                             "keeps the old shape; use the out-of-place operator"));
       });
     }
     if (!node->schema || node->arguments.empty() || node->outputs.empty()) continue;

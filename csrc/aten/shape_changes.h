@@ -7,7 +7,7 @@ namespace onnx_native::aten {
 
 // Throws ExportError(unsupported) if a program captured by torch.export uses a tensor after its
 // shape changed through an alias. A dropout that is off returns its argument itself, but the
-// capture takes the result for a new tensor: the shapes it records afterwards differ from eager
+// capture takes the result for a new tensor: the shapes it records afterward differ from eager
 // mode's.
 void check_shape_changes(const Graph& graph);
 

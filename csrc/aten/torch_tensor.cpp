@@ -53,8 +53,8 @@ at::Tensor alias_of(const at::Tensor& tensor) {
 void check_memory(const at::Tensor& tensor, std::string_view name) {
   const size_t bytes = room_of(tensor.storage());
   if (!has_room(tensor, bytes))
-    fail(ErrorKind::invalid_program, "the constant tensor ", name,
-         " has sizes for which its memory of ", bytes, " bytes has no room");
+    fail(ErrorKind::invalid_program, "the sizes of the constant tensor ", name,
+         " exceed its memory of ", bytes, " bytes");
 }
 
 }  // namespace
@@ -67,8 +67,8 @@ const std::byte* TensorWeight::data() const {
   if (!has_room(tensor_, tensor_.storage().nbytes()))
     fail(ErrorKind::invalid_argument, "the memory of ", name(),
          " was released or resized after the export: the tensor needs ", tensor_.nbytes(),
-         " bytes, and its storage has ", tensor_.storage().nbytes(),
-         "; save the model before that, or export again");
+         " bytes, but its storage has ", tensor_.storage().nbytes(),
+         "; save the model before that happens, or export again");
   return static_cast<const std::byte*>(tensor_.const_data_ptr());
 }
 
@@ -88,8 +88,8 @@ at::Tensor TensorWeight::view(const TensorData& data) const {
 void TensorWeight::assign(const at::Tensor& tensor) {
   if (tensor.scalar_type() != tensor_.scalar_type() || tensor.sizes() != tensor_.sizes())
     fail(ErrorKind::invalid_argument, "the new value of ", name(), " is ", tensor.toString(), " ",
-         tensor.sizes(), ", and the program was exported with ", tensor_.toString(), " ",
-         tensor_.sizes(), ": export it again");
+         tensor.sizes(), ", but the program was exported with ", tensor_.toString(), " ",
+         tensor_.sizes(), "; export it again");
   const bool same_layout = tensor.is_cpu() && tensor.strides() == tensor_.strides() &&
                            !tensor.is_conj() && !tensor.is_neg();
   if (same_layout) {
@@ -103,12 +103,13 @@ void TensorWeight::assign(const at::Tensor& tensor) {
 TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
   at::Tensor plain = tensor;
   if (plain.layout() == c10::Layout::Mkldnn) {
-    fail(ErrorKind::unsupported, "the constant tensor ", name,
-         " is in oneDNN's own layout; export the module before torch.jit.optimize_for_inference");
+    fail(
+        ErrorKind::unsupported, "the constant tensor ", name,
+        " uses oneDNN's private layout; export the module before torch.jit.optimize_for_inference");
   }
   if (plain.layout() != c10::Layout::Strided || plain.unsafeGetTensorImpl()->is_python_dispatch()) {
-    fail(ErrorKind::unsupported, "the constant tensor ", name,
-         " has no plain memory (it is sparse, a FakeTensor or another tensor subclass)");
+    fail(ErrorKind::unsupported, "cannot read the elements of the constant tensor ", name,
+         ": it is sparse, a FakeTensor or another tensor subclass; use a dense tensor");
   }
   check_memory(plain, name);
   if (plain.is_conj()) plain = plain.resolve_conj();

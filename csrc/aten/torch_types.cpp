@@ -59,7 +59,7 @@ c10::ScalarType to_scalar_type(DType dtype) {
     const auto type = static_cast<c10::ScalarType>(i);
     if (!c10::isQIntType(type) && to_dtype(type) == dtype) return type;
   }
-  fail(ErrorKind::unsupported, "torch has no element type ", name(dtype));
+  fail(ErrorKind::unsupported, "PyTorch has no element type ", name(dtype));
 }
 
 std::string memory_format_name(c10::MemoryFormat format) {

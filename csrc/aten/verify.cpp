@@ -16,7 +16,7 @@ class Verifier {
       const Type& type = constant.value->type;
       if (type.dtype != constant.data.dtype || !type.shape ||
           type.shape->size() != constant.data.shape.size()) {
-        error("the type of the constant %", constant.value->name, " is not that of its data");
+        error("the type of the constant %", constant.value->name, " does not match its data");
       }
     }
     for (const Node* node : graph_.nodes) {
@@ -40,13 +40,13 @@ class Verifier {
   }
 
   void make(const Value& value, const Node* producer) {
-    if (value.producer != producer) error("%", value.name, " does not know its producer");
-    if (!made_.insert(&value).second) error("%", value.name, " is made twice");
+    if (value.producer != producer) error("%", value.name, " has the wrong producer");
+    if (!made_.insert(&value).second) error("%", value.name, " is defined twice");
     if (!names_.insert(value.name).second) error("two values are named %", value.name);
   }
 
   void use(const Value& value) const {
-    if (!made_.contains(&value)) error("%", value.name, " is used before it is made");
+    if (!made_.contains(&value)) error("%", value.name, " is used before it is defined");
   }
 
   void uses(const Argument& argument) const {
@@ -66,11 +66,11 @@ class Verifier {
   }
 
   void check_schema(const Node& node, const Schema& schema) const {
-    if (node.op != schema.key) error("the node's schema is that of ", schema.key);
+    if (node.op != schema.key) error("the node has the schema of ", schema.key);
     if (schema.is_mutable()) error(node.op, " writes to its arguments");
     const size_t expected = schema.arguments.size();
     if (node.arguments.size() < expected) {
-      error(node.op, " lacks the argument ", schema.arguments[node.arguments.size()].name);
+      error(node.op, " is missing the argument ", schema.arguments[node.arguments.size()].name);
     }
     if (node.arguments.size() > expected && !schema.varargs) error("too many arguments");
     for (size_t i = 0; i < expected; ++i) {
@@ -90,7 +90,7 @@ class Verifier {
       const TypeKind declared = schema.returns[i].type.kind;
       if (declared == TypeKind::tensor && kind != Type::Kind::tensor && kind != Type::Kind::none &&
           kind != Type::Kind::unknown) {
-        error("%", node.outputs[i]->name, " is a tensor, by its operator's schema");
+        error("%", node.outputs[i]->name, " must be a tensor according to its operator's schema");
       }
     }
   }

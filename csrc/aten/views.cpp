@@ -25,8 +25,7 @@ Sharing unknown(std::string cause, bool maybe_same = false) {
 }
 
 Sharing unknown_strides(const Node& node, bool maybe_same) {
-  return unknown(concat("it depends on strides that are not known whether ", node.schema->name,
-                        " made a copy"),
+  return unknown(concat("whether ", node.schema->name, " made a copy depends on unknown strides"),
                  maybe_same);
 }
 
@@ -57,8 +56,7 @@ Sharing of_to(const Node& node) {
   const Type* from = base_type(node);
   const Type& to = node.outputs[0]->type;
   if (!from || from->dtype == DType::undefined || to.dtype == DType::undefined) {
-    return unknown(concat("the dtype that decides whether ", node.op, " made a copy is not known"),
-                   true);
+    return unknown(concat("whether ", node.op, " made a copy depends on an unknown dtype"), true);
   }
   if (from->dtype != to.dtype) return fresh();
   return !format_name || *format_name == "preserve_format" ? same() : unknown_strides(node, true);
@@ -90,7 +88,7 @@ Sharing of_sum_to_size(const Node& node) {
   const Type* type = base_type(node);
   const Type& to = node.outputs[0]->type;
   if (!type || !type->shape || !to.shape)
-    return unknown("it depends on sizes that are not known whether aten::sum_to_size sums");
+    return unknown("whether aten::sum_to_size sums depends on unknown sizes");
   if (type->shape->size() != to.shape->size()) return fresh();
   return by(node, are_equal(*type->shape, *to.shape), same());
 }
@@ -111,7 +109,7 @@ Sharing of_einsum(const Node& node) {
       if (arrow != equation->npos && is_label && output.find(label) == output.npos) return fresh();
     }
   }
-  return unknown("the result of an einsum of one tensor without a sum is a view of it");
+  return unknown("an einsum of one tensor without a sum returns a view of it");
 }
 
 // Advances the offset to an element of a dimension; unknown if the stride or the index is.
@@ -220,9 +218,8 @@ Sharing sharing(const Node& node, const std::function<std::optional<Layout>()>& 
     case ViewKind::einsum:
       return of_einsum(node);
     case ViewKind::several:
-      return unknown(concat("results of ", node.schema->name,
-                            " may be tensors that it is given, whose shapes are not known"),
-                     true);
+      return unknown(
+          concat(node.schema->name, " may return its arguments, whose shapes are unknown"), true);
     case ViewKind::conjugate_copy:
       return is_real(base_type(node)) ? same() : fresh();
     default:

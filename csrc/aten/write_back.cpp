@@ -26,7 +26,10 @@ class WriteBack {
       return emit(view_.op, std::move(arguments));
     }
     const auto order = permutation(view_, kind);
-    if (!order) fail_unsupported(view_, "a write through a permutation of unknown rank or order");
+    if (!order)
+      fail_unsupported(view_,
+                       "cannot write through a permutation of unknown rank or order; write to a "
+                       "clone() instead");
     Argument::List inverse(order->size(), Argument(int64_t{0}));
     for (size_t i = 0; i < order->size(); ++i) {
       inverse[static_cast<size_t>((*order)[i])] = static_cast<int64_t>(i);
@@ -61,7 +64,9 @@ class WriteBack {
     Dim end = 0;
     for (int i = 0; dim && i <= output; ++i) {
       const Type& piece = view_.outputs[static_cast<size_t>(i)]->type;
-      if (!piece.shape) fail_unsupported(view_, "a write through a split of unknown shape");
+      if (!piece.shape)
+        fail_unsupported(
+            view_, "cannot write through a split of unknown shape; write to a clone() instead");
       start = end;
       end = end + (*piece.shape)[static_cast<size_t>(*dim)];
     }
@@ -76,7 +81,8 @@ class WriteBack {
     const Type& type = base_->type;
     const Type& to = view_.outputs[static_cast<size_t>(output)]->type;
     if (!type.shape || !to.shape || type.dtype == DType::undefined)
-      fail_unsupported(view_, concat("a write through ", view_.op, " of a tensor of unknown type"));
+      fail_unsupported(view_, concat("cannot write through ", view_.op,
+                                     " of a tensor of unknown type; write to a clone() instead"));
     if (may_overlap && is_complex(type.dtype)) return both_parts_by_positions(output, base);
     const Dim count = numel(*type.shape);
     const Argument end = make_size(graph_, count, view_.location);
@@ -267,9 +273,10 @@ Value* write_back(Graph& graph, const Node& view, int output, Value* base, Value
     case ViewKind::view_as_complex:
       return emit.emit("aten::view_as_real", {written});
     default:
-      fail_unsupported(view, "a write through " + view.op);
+      fail_unsupported(view, "cannot write through " + view.op + "; write to a clone() instead");
   }
-  fail_unsupported(view, "a write through " + view.op + " of a tensor of unknown dtype");
+  fail_unsupported(view, "cannot write through " + view.op +
+                             " of a tensor of unknown dtype; write to a clone() instead");
 }
 
 }  // namespace onnx_native::aten

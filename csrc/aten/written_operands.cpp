@@ -140,8 +140,9 @@ OperandWrites return_writes(Graph& graph, Node& node) {
   for (const Argument& argument : node.arguments) {
     const auto* sub_graph = argument.get<std::shared_ptr<Graph>>();
     if (sub_graph && !(*sub_graph)->mutations.empty()) {
-      fail_unsupported(node, concat("a branch or loop body writes to its input %",
-                                    (*sub_graph)->mutations[0].target));
+      fail_unsupported(node,
+                       concat("a branch or loop body writes to its input %",
+                              (*sub_graph)->mutations[0].target, "; write to a clone() instead"));
     }
   }
   return {};

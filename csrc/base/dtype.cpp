@@ -115,7 +115,8 @@ DType promote_types(DType a, DType b) {
   const auto either = [&](Family family) { return fa == family || fb == family; };
   const bool bare = bare_unsigned(a) || bare_unsigned(b);
   if (refused(fa) || refused(fb) || (bare && !either(Family::floating))) {
-    fail(ErrorKind::unsupported, "no type promotion between ", name(a), " and ", name(b));
+    fail(ErrorKind::unsupported, "cannot promote ", name(a), " and ", name(b),
+         " to a common dtype; cast one of them first");
   }
   if (either(Family::complex)) {
     const auto is_exact = [](Family f) { return f == Family::integer || f == Family::boolean; };

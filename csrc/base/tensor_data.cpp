@@ -201,7 +201,7 @@ void store_element(DType dtype, std::byte* at, From value) {
       store(at, static_cast<double>(value));
       return store(at + 8, 0.0);
     default:
-      fail(ErrorKind::internal, "no constant of dtype ", name(dtype), " from numbers");
+      fail(ErrorKind::internal, "cannot make a constant of dtype ", name(dtype), " from numbers");
   }
 }
 
@@ -231,7 +231,7 @@ constexpr size_t kPieceBytes = size_t{1} << 16;
 int64_t TensorData::numel() const { return product(shape); }
 
 std::span<const std::byte> TensorData::bytes() const {
-  require(is_contiguous(), "bytes() of a strided or scaled tensor");
+  require(is_contiguous(), "cannot take the bytes() of a strided or scaled tensor");
   note_read(*this);
   return {start_of(*this), static_cast<size_t>(nbytes())};
 }
@@ -265,7 +265,8 @@ void TensorData::stream_gathered(void (*sink)(void*, std::span<const std::byte>)
     stream_strided(sink, to);
     return;
   }
-  require(dtype == DType::f32 || dtype == DType::f64, "a scaled tensor of dtype ", name(dtype));
+  require(dtype == DType::f32 || dtype == DType::f64, "cannot scale a tensor of dtype ",
+          name(dtype));
   TensorData slice{.dtype = dtype, .shape = {shape.begin() + 1, shape.end()}};
   if (!strides.empty()) slice.strides.assign(strides.begin() + 1, strides.end());
   const int64_t step = strides.empty() ? slice.numel() : strides[0];
@@ -335,7 +336,7 @@ TensorData make_tensor(DType dtype, std::vector<int64_t> shape, std::span<const 
 
 TensorData make_tensor(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes) {
   const auto expected = static_cast<size_t>(product(shape) * item_size(dtype));
-  require(bytes.size() == expected, "a constant of ", expected, " bytes got ", bytes.size());
+  require(bytes.size() == expected, "a constant needs ", expected, " bytes, got ", bytes.size());
   auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   TensorData tensor;
   tensor.dtype = dtype;

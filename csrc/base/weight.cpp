@@ -70,8 +70,8 @@ TensorData current(const TensorData& data) {
   std::optional<TensorData> result = derivation->compute(sources);
   if (!result || result->dtype != data.dtype || result->shape != data.shape) {
     fail(ErrorKind::invalid_argument,
-         "a constant of the model can no longer be computed from its weights, whose values have "
-         "changed since the export: export again");
+         "cannot recompute a constant of the model: the values of its weights have changed since "
+         "the export; export again");
   }
   return std::move(*result);
 }
@@ -93,8 +93,8 @@ void WeightReads::check() const {
   for (const Read& read : reads_) {
     if (hash_of(read.data) == read.hash) continue;
     fail(ErrorKind::invalid_argument, "the values of ", weight_of(read.data)->name(),
-         " have changed since the export, and the structure of the model depends on them: export"
-         " again");
+         " have changed since the export, and the structure of the model depends on them; export "
+         "again");
   }
 }
 

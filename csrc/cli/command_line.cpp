@@ -19,12 +19,12 @@ constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
 
 constexpr const char* kFooter = R"(
-Sizes of an input are numbers or names; without brackets its rank is not known:
+The sizes of an input are numbers or names; without brackets its rank is unknown:
   onnx-native scripted.pt -o model.onnx --input 'x:float32[batch,3,224,224]' --input 'n:int64[]'
-Lists, tuples and dicts of inputs, and arguments that are constants:
+Inputs can also be lists, tuples, dicts and constants:
   --input 'xs:[float32[n], float32[m]]'  --input 'd:{image: float32[3,h,w], mask: bool[h,w]}'
   --input 'scale:0.5'  --input "mode:'mean'"  --input 'flag:true'  --input 'mask:none'
-Exit codes: 0; 1 when the export failed; 2 when the arguments are wrong.)";
+Exit codes: 0 on success, 1 if the export failed, 2 if the arguments are wrong.)";
 
 struct Arguments {
   std::string model;
@@ -46,12 +46,13 @@ void describe(CLI::App& app, Arguments& to) {
                                         std::string(torch_version()) + ")");
   app.footer(kFooter);
   app.add_option("model", to.model,
-                 "the program to export: a file of torch.export.save or torch.jit.save")
+                 "the program to export, saved by torch.export.save or torch.jit.save")
       ->type_name("MODEL")
       ->required();
   app.add_option("-o,--output", to.output, "the ONNX file to write")->type_name("OUT.onnx");
   app.add_option("--input", to.inputs,
-                 "dtype and shape of an argument of a TorchScript program; once for each, in order")
+                 "dtype and shape of an argument of a TorchScript program; repeat it for each "
+                 "argument, in order")
       ->type_name("NAME:DTYPE[SIZES]")
       ->allow_extra_args(false);
   app.add_option("--opset", to.options.opset, "version of the ONNX operator set")
@@ -75,14 +76,16 @@ void describe(CLI::App& app, Arguments& to) {
       ->delimiter(',')
       ->allow_extra_args(false);
   app.add_flag("--external-data,!--no-external-data", to.external_data,
-               "weights in OUT.onnx.data, or inside OUT.onnx; outside if large when not given");
-  app.add_flag("--no-optimize", to.no_optimize, "leave the graph as it was lowered");
+               "store the weights in OUT.onnx.data or in OUT.onnx; by default, large weights go to "
+               "OUT.onnx.data");
+  app.add_flag("--no-optimize", to.no_optimize, "do not optimize the graph after lowering");
   app.add_flag("--no-metadata", to.no_metadata,
-               "do not write which module and source line a node comes from");
-  app.add_flag("--check", to.check, "run onnx's checker on the model before it is written");
+               "do not record the module and source line of each node");
+  app.add_flag("--check", to.check, "run onnx's checker on the model before writing it");
   app.add_option("--dump", to.dump, "print the program (aten) or the model (onnx) as text")
       ->check(CLI::IsMember({"aten", "onnx"}));
-  app.add_flag("--list-ops", to.list, "print the operators that the program uses, the missing too");
+  app.add_flag("--list-ops", to.list,
+               "print the operators that the program uses, including unsupported ones");
 }
 
 void list(const std::vector<OperatorUse>& operators) {

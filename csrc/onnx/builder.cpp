@@ -54,8 +54,8 @@ Value Builder::tensor(TensorData data) {
 
 int64_t Builder::constant_size(double count) const {
   constexpr double kMost = 1 << 26;
-  check(count >= 0 && count <= kMost, std::fixed, std::setprecision(0), "a constant of ", count,
-        " elements; the limit is ", kMost);
+  check(count >= 0 && count <= kMost, std::fixed, std::setprecision(0),
+        "cannot make a constant of ", count, " elements; the limit is ", kMost);
   return static_cast<int64_t>(count);
 }
 
@@ -73,7 +73,7 @@ Value Builder::scalar(DType dtype, const Number& number) {
   if (number.value()) return cast(number.value(), dtype);
   const Scalar& value = number.constant();
   check(!value.is_complex() || std::get<std::complex<double>>(value.value).imag() == 0,
-        "a complex number ", value.str(), " as a ", name(dtype), " tensor");
+        "cannot convert the complex number ", value.str(), " to a tensor of dtype ", name(dtype));
   bool integer = is_integral(dtype) && !value.is_floating();
   int64_t i = integer ? wrapped(value.to_int(), dtype) : 0;
   double d = value.to_double();
@@ -162,7 +162,7 @@ void Builder::refine(Value tensor, int64_t axis, const Dim& size) {
 }
 
 void Builder::declare(Value value, DType dtype, std::optional<Shape> shape) {
-  require(value->dtype == DType::undefined, "a value with a dtype is declared");
+  require(value->dtype == DType::undefined, "cannot declare a value that already has a dtype");
   onnx::Typing::set(*value, dtype, std::move(shape));
 }
 
@@ -314,7 +314,8 @@ Value Builder::shape_value(const Shape& shape) {
 
 Value Builder::cast(Value tensor, DType dtype) {
   if (tensor->dtype == dtype) return tensor;
-  check(opset() >= 19 || dtype < DType::f8e4m3fn, name(dtype), " before opset 19");
+  check(opset() >= 19 || dtype < DType::f8e4m3fn, "cannot cast to ", name(dtype),
+        " before opset 19; choose a newer opset");
   return op("Cast", {tensor}, {{"to", dtype}});
 }
 
@@ -357,7 +358,8 @@ Value Builder::flatten(Value tensor, int64_t start, int64_t end) {
   if (rank == 0) return reshape(tensor, {1});
   start = normalize_axis(start, rank);
   end = normalize_axis(end, rank);
-  check(start <= end, "flatten from dimension ", start, " to ", end);
+  check(start <= end, "cannot flatten from dimension ", start, " to ", end,
+        ": the start is after the end");
   Shape target(shape.begin(), shape.begin() + start);
   target.push_back(numel(Shape(shape.begin() + start, shape.begin() + end + 1)));
   target.insert(target.end(), shape.begin() + end + 1, shape.end());
@@ -367,7 +369,8 @@ Value Builder::flatten(Value tensor, int64_t start, int64_t end) {
 Value Builder::expand(Value tensor, const Shape& shape) {
   const Shape& from = tensor->known_shape();
   if (from == shape) return tensor;
-  check(from.size() <= shape.size(), "expand of ", str(from), " to ", str(shape));
+  check(from.size() <= shape.size(), "cannot expand ", str(from), " to ", str(shape),
+        ", which has a lower rank");
   // An axis that already has its size may be given as 1.
   Shape target = shape;
   size_t offset = shape.size() - from.size();
@@ -420,7 +423,7 @@ Value Builder::swap_axes(Value tensor, int64_t a, int64_t b) {
 
 Value Builder::concat(Values tensors, int64_t axis) {
   if (tensors.size() == 1) return tensors[0];
-  check(!tensors.empty(), "concatenation of no tensors");
+  check(!tensors.empty(), "cannot concatenate an empty list of tensors");
   axis = normalize_axis(axis, tensors[0]->rank());
   return op("Concat", std::move(tensors), {{"axis", axis}});
 }
@@ -443,7 +446,7 @@ Value Builder::slice(Value tensor, int64_t axis, const Dim& start, const Dim& en
 
 Values Builder::split(Value tensor, int64_t axis, const std::vector<Dim>& sizes) {
   if (sizes.size() == 1) return {tensor};
-  check(!sizes.empty(), "split into no parts");
+  check(!sizes.empty(), "cannot split a tensor into no parts");
   axis = normalize_axis(axis, tensor->rank());
   return ops("Split", sizes.size(), {tensor, shape_value(sizes)}, {{"axis", axis}});
 }
@@ -515,7 +518,7 @@ Values Builder::if_else(Value condition, const std::function<Values()>& then_bod
   auto then_branch = subgraph("then", then_body);
   auto else_branch = subgraph("else", else_body);
   size_t results = then_branch->outputs.size();
-  check(results == else_branch->outputs.size(), "branches with ", results, " and ",
+  check(results == else_branch->outputs.size(), "the branches have ", results, " and ",
         else_branch->outputs.size(), " results");
   return ops("If", results, {condition},
              {{"then_branch", std::move(then_branch)}, {"else_branch", std::move(else_branch)}});

@@ -8,7 +8,7 @@
 namespace onnx_native::onnx {
 
 void fail_unknown_rank() {
-  fail(ErrorKind::unsupported, "the rank of a tensor is not known: give the sizes of the inputs");
+  fail(ErrorKind::unsupported, "the rank of a tensor is unknown; specify the sizes of the inputs");
 }
 
 void fail_out_of_range(int64_t axis, int64_t rank) {
@@ -155,7 +155,7 @@ void Graph::take_over(Graph& from, Node* node) {
 
 void Graph::erase_value(const Value* value) {
   const auto found = value_positions_.find(value);
-  require(found != value_positions_.end(), "a value is erased from a graph that has it not");
+  require(found != value_positions_.end(), "cannot erase a value that is not in the graph");
   constants_.erase(value);
   values_.erase(found->second);
   value_positions_.erase(found);
@@ -217,7 +217,7 @@ void replace_uses(Graph& graph, const std::unordered_map<const Value*, Value*>& 
       const auto next = replacements.find(target);
       if (next == replacements.end()) break;
       chain.push_back(target);
-      require(chain.size() <= replacements.size(), "values replace each other in a circle");
+      require(chain.size() <= replacements.size(), "the replacements of values form a cycle");
       target = next->second;
     }
     for (const Value* link : chain) resolved[link] = target;

@@ -46,7 +46,8 @@ void infer(Node& node, int64_t opset) {
   Inference inference(node, opset);
   if (rule != rules().end()) rule->second(inference);
   for (const Value* output : node.outputs) {
-    if (output && output->dtype == DType::undefined) inference.fail("no dtype is known");
+    if (output && output->dtype == DType::undefined)
+      inference.fail("the dtype of an output is unknown");
   }
 }
 
@@ -89,7 +90,7 @@ DType Inference::attribute_dtype(std::string_view name, DType otherwise) const {
 const Graph& Inference::subgraph(std::string_view name) const {
   const AttributeValue* attribute = node_.attribute(name);
   const auto* graph = attribute ? std::get_if<std::shared_ptr<Graph>>(attribute) : nullptr;
-  if (!graph || !*graph) fail("no graph ", name);
+  if (!graph || !*graph) fail("the graph attribute ", name, " is missing");
   return **graph;
 }
 

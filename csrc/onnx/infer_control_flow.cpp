@@ -18,7 +18,7 @@ void if_else(Inference& i) {
   const Graph& yes = i.subgraph("then_branch");
   const Graph& no = i.subgraph("else_branch");
   if (yes.outputs.size() != no.outputs.size() || yes.outputs.size() != i.num_outputs()) {
-    i.fail("branches with ", yes.outputs.size(), " and ", no.outputs.size(), " results for ",
+    i.fail("the branches have ", yes.outputs.size(), " and ", no.outputs.size(), " results for ",
            i.num_outputs(), " outputs");
   }
   for (size_t k = 0; k < i.num_outputs(); ++k) {
@@ -51,8 +51,8 @@ void loop(Inference& i) {
   const Graph& body = i.subgraph("body");
   const size_t states = i.num_inputs() < 2 ? 0 : i.num_inputs() - 2;
   if (body.outputs.size() != i.num_outputs() + 1 || body.inputs.size() != states + 2) {
-    i.fail("a body of ", body.inputs.size(), " inputs and ", body.outputs.size(), " outputs for ",
-           states, " states and ", i.num_outputs(), " results");
+    i.fail("the body has ", body.inputs.size(), " inputs and ", body.outputs.size(),
+           " outputs for ", states, " loop-carried values and ", i.num_outputs(), " results");
   }
   for (size_t k = 0; k < states; ++k) {
     const Value& after = *body.outputs[k + 1];
@@ -81,7 +81,7 @@ void scan(Inference& i) {
   const int64_t scanned = i.attribute("num_scan_inputs", 0);
   const auto states = static_cast<int64_t>(i.num_inputs()) - scanned;
   if (scanned < 1 || states < 0 || body.outputs.size() != i.num_outputs()) {
-    i.fail("the body does not fit the inputs and outputs");
+    i.fail("the body does not match the inputs and outputs");
   }
   const auto input_axes = i.attribute_ints("scan_input_axes");
   std::optional<Dim> steps;

@@ -37,7 +37,7 @@ void constant(Inference& i) {
     if (!texts) i.fail("value_strings is not a list of strings");
     i.set(0, DType::string, Shape{static_cast<int64_t>(texts->size())});
   } else {
-    i.fail("no value");
+    i.fail("no value attribute is set");
   }
 }
 
@@ -101,7 +101,7 @@ void eye_like(Inference& i) { i.set(0, i.attribute_dtype("dtype", i.dtype(0)), i
 
 void random_of_shape(Inference& i) {
   const auto shape = i.attribute_ints("shape");
-  if (!shape) i.fail("no shape");
+  if (!shape) i.fail("the attribute shape is missing");
   i.set(0, i.attribute_dtype("dtype", DType::f32), Shape(shape->begin(), shape->end()));
 }
 

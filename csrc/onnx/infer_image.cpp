@@ -44,9 +44,10 @@ void resize(Inference& i) {
   const bool stretch =
       i.node().attribute_string("keep_aspect_ratio_policy", "stretch") == "stretch";
   const bool has_sizes = !upsample && i.optional(3);
-  if (sizes && sizes->size() != axes.size()) i.fail(sizes->size(), " sizes for ", axes.size());
+  if (sizes && sizes->size() != axes.size())
+    i.fail("got ", sizes->size(), " sizes for ", axes.size(), " axes");
   if (!has_sizes && scales && scales->numel() != static_cast<int64_t>(axes.size())) {
-    i.fail(scales->numel(), " scales for ", axes.size(), " axes");
+    i.fail("got ", scales->numel(), " scales for ", axes.size(), " axes");
   }
   for (size_t k = 0; k < axes.size(); ++k) {
     std::optional<Dim> size;
@@ -69,7 +70,7 @@ void grid_sample(Inference& i) {
     return;
   }
   if (grid->size() != input->size() || grid->size() < 3)
-    i.fail("a grid of rank ", grid->size(), " for an input of rank ", input->size());
+    i.fail("the grid has rank ", grid->size(), ", but the input has rank ", input->size());
   Shape result = {i.unify((*input)[0], (*grid)[0]), (*input)[1]};
   result.insert(result.end(), grid->begin() + 1, grid->end() - 1);
   i.set(0, i.dtype(0), std::move(result));
@@ -83,7 +84,8 @@ void affine_grid(Inference& i) {
     i.set(0, i.dtype(0), rank ? std::optional(i.unknown_shape(0, *rank)) : std::nullopt);
     return;
   }
-  if (size->size() != 4 && size->size() != 5) i.fail("size has ", size->size(), " elements");
+  if (size->size() != 4 && size->size() != 5)
+    i.fail("size has ", size->size(), " elements, expected 4 or 5");
   Shape result = {size->front()};
   result.insert(result.end(), size->begin() + 2, size->end());
   result.emplace_back(static_cast<int64_t>(size->size()) - 2);
@@ -102,7 +104,7 @@ void max_roi_pool(Inference& i) {
   const Shape* input = i.shape(0);
   const Shape* rois = i.shape(1);
   const auto pooled = i.attribute_ints("pooled_shape");
-  if (!pooled || pooled->size() != 2) i.fail("no pooled_shape");
+  if (!pooled || pooled->size() != 2) i.fail("pooled_shape must have 2 elements");
   i.set(0, i.dtype(0),
         Shape{rois ? (*rois)[0] : i.unknown(0, 4, 0), input ? (*input)[1] : i.unknown(0, 4, 1),
               (*pooled)[0], (*pooled)[1]});

@@ -46,7 +46,8 @@ void gather_nd(Inference& i) {
     return;
   }
   const size_t consumed = static_cast<size_t>(i.attribute("batch_dims", 0) + *depth);
-  if (consumed > data->size()) i.fail("indices of ", *depth, " axes for a smaller tensor");
+  if (consumed > data->size())
+    i.fail("the indices select along ", *depth, " axes, but the data has fewer");
   Shape result = concatenated(*indices, 0, indices->size() - 1, {});
   i.set(0, i.dtype(0), concatenated(*data, consumed, data->size(), std::move(result)));
 }

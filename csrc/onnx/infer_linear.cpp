@@ -73,7 +73,7 @@ void bind_term(const Inference& i, std::string_view term, const Shape& shape, Ei
       continue;
     }
     const auto letter = static_cast<size_t>(term[at++]);
-    if (letter >= known.sizes.size()) i.fail("equation is not ASCII");
+    if (letter >= known.sizes.size()) i.fail("the equation is not ASCII");
     auto& size = known.sizes[letter];
     const Dim& dim = shape[axis++];
     size = size ? broadcast({*size}, {dim})[0] : dim;
@@ -89,7 +89,7 @@ void einsum(Inference& i) {
   size_t begin = 0;
   for (size_t input = 0; input < i.num_inputs(); ++input) {
     i.same_dtype(0, input);
-    if (begin > left.size()) i.fail("more inputs than terms");
+    if (begin > left.size()) i.fail("the equation has fewer terms than there are inputs");
     const size_t end = std::min(left.find(',', begin), left.size());
     const std::string_view term = left.substr(begin, end - begin);
     const Shape* shape = i.shape(input);
@@ -106,7 +106,7 @@ void einsum(Inference& i) {
   Shape result;
   const auto push = [&](char letter) {
     const auto& size = known.sizes[static_cast<size_t>(letter) % known.sizes.size()];
-    if (!size) i.fail("an output letter that no input has");
+    if (!size) i.fail("a letter of the output appears in no input");
     result.push_back(*size);
   };
   if (arrow == std::string::npos) {
@@ -131,7 +131,7 @@ void einsum(Inference& i) {
 void determinant(Inference& i) {
   std::optional<Shape> result = i.in(0).shape;
   if (result) {
-    if (result->size() < 2) i.fail("an input of rank ", result->size());
+    if (result->size() < 2) i.fail("the input has rank ", result->size(), ", expected at least 2");
     result->resize(result->size() - 2);
   }
   i.set(0, i.dtype(0), std::move(result));

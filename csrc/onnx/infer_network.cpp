@@ -15,9 +15,9 @@ struct Heads {
 Heads heads_of(const Inference& i, size_t input, std::string_view count) {
   const Shape& shape = *i.shape(input);
   if (shape.size() == 4) return {shape[0], shape[1], shape[2], shape[3]};
-  if (shape.size() != 3) i.fail("input ", input, " has rank ", shape.size());
+  if (shape.size() != 3) i.fail("input ", input, " has rank ", shape.size(), ", expected 3 or 4");
   const int64_t heads = i.attribute(count, 0);
-  if (heads <= 0) i.fail("an input of rank 3 needs ", count);
+  if (heads <= 0) i.fail("an input of rank 3 needs the attribute ", count);
   return {shape[0], heads, shape[1], Dim::floor_div(shape[2], heads)};
 }
 

@@ -57,7 +57,8 @@ class Inference {
   const Graph& subgraph(std::string_view name) const;
   // Returns an axis counted from the front.
   int64_t axis(int64_t axis, int64_t rank) const {
-    if (axis < -rank || axis >= rank) fail("axis ", axis, " of a tensor of rank ", rank);
+    if (axis < -rank || axis >= rank)
+      fail("axis ", axis, " is out of range for a tensor of rank ", rank);
     return axis < 0 ? axis + rank : axis;
   }
   int64_t axis_attribute(std::string_view name, int64_t otherwise, int64_t rank) const {
@@ -80,12 +81,12 @@ class Inference {
   Dim unify(const Dim& a, const Dim& b) const {
     const auto x = a.constant();
     const auto y = b.constant();
-    if (x && y && *x != *y) fail("sizes ", *x, " and ", *y, " should be equal");
+    if (x && y && *x != *y) fail("sizes ", *x, " and ", *y, " must be equal");
     return y ? b : a;
   }
   void same_dtype(size_t a, size_t b) const {
     if (dtype(a) != dtype(b)) {
-      fail("inputs of different dtypes ", name(dtype(a)), " and ", name(dtype(b)));
+      fail("the inputs have different dtypes ", name(dtype(a)), " and ", name(dtype(b)));
     }
   }
   void expect_rank(size_t input, int64_t rank) const {

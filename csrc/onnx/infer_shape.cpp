@@ -52,17 +52,18 @@ ReshapeTarget reshape_target(Inference& i, const Shape* input, const Shape& targ
   for (size_t axis = 0; axis < target.size(); ++axis) {
     const Dim& dim = target[axis];
     if (dim.equals(-1)) {
-      if (result.open) i.fail("two sizes are -1");
+      if (result.open) i.fail("more than one size is -1");
       result.open = axis;
       result.sizes.emplace_back(1);
     } else if (dim.equals(0) && zero_copies && !input) {
       result.sizes.push_back(i.unknown(0, rank, static_cast<int64_t>(axis)));
     } else if (dim.equals(0) && zero_copies) {
-      if (axis >= input->size()) i.fail("size 0 copies no dimension");
+      if (axis >= input->size())
+        i.fail("a size of 0 copies a dimension that the input does not have");
       result.sizes.push_back((*input)[axis]);
       result.copied[axis] = true;
     } else {
-      if (dim.constant_or(0) < 0) i.fail("negative size in the target shape");
+      if (dim.constant_or(0) < 0) i.fail("the target shape has a negative size");
       result.sizes.push_back(dim);
       result.given = result.given * dim;
     }
@@ -84,7 +85,7 @@ Dim open_size(Inference& i, const Shape* input, const ReshapeTarget& target) {
   const auto total = whole.constant();
   const auto parts = target.given.constant();
   if (total && parts && *total % *parts != 0) {
-    i.fail(*total, " elements do not divide by ", *parts);
+    i.fail(*total, " elements are not divisible by ", *parts);
   }
   return Dim::floor_div(whole, target.given);
 }
@@ -105,7 +106,7 @@ void reshape(Inference& i) {
     const auto before = numel(*input).constant();
     const auto after = numel(target.sizes).constant();
     if (before && after && *before != *after) {
-      i.fail(*before, " elements into a shape of ", *after);
+      i.fail("cannot reshape ", *before, " elements to a shape of ", *after);
     }
   }
   i.set(0, i.dtype(0), std::move(target.sizes));
@@ -121,7 +122,8 @@ void flatten(Inference& i) {
   const auto rank = static_cast<int64_t>(input->size());
   const int64_t given = i.attribute("axis", 1);
   const int64_t axis = given < 0 ? given + rank : given;
-  if (axis < 0 || axis > rank) i.fail("axis ", given, " of a tensor of rank ", rank);
+  if (axis < 0 || axis > rank)
+    i.fail("axis ", given, " is out of range for a tensor of rank ", rank);
   Shape result = {1, 1};
   for (int64_t d = 0; d < rank; ++d) {
     Dim& side = result[d < axis ? 0 : 1];
@@ -172,7 +174,7 @@ void unsqueeze(Inference& i) {
   std::vector<bool> added(static_cast<size_t>(rank), false);
   for (const int64_t axis : *axes) {
     const auto at = static_cast<size_t>(i.axis(axis, rank));
-    if (added[at]) i.fail("axis ", axis, " twice");
+    if (added[at]) i.fail("axis ", axis, " appears twice");
     added[at] = true;
   }
   Shape result;
@@ -193,7 +195,7 @@ void transpose(Inference& i) {
   if (!permutation) {
     result.assign(input->rbegin(), input->rend());
   } else {
-    if (permutation->size() != input->size()) i.fail("perm is not as long as the rank");
+    if (permutation->size() != input->size()) i.fail("perm must have one element per axis");
     for (const int64_t axis : *permutation) {
       result.push_back(
           (*input)[static_cast<size_t>(i.axis(axis, static_cast<int64_t>(input->size())))]);
@@ -232,7 +234,7 @@ void tile(Inference& i) {
     i.set(0, i.dtype(0), input ? std::optional(i.unknown_shape(0, i.in(0).rank())) : std::nullopt);
     return;
   }
-  if (repeats->size() != input->size()) i.fail("repeats are not as many as the rank");
+  if (repeats->size() != input->size()) i.fail("repeats must have one element per axis");
   Shape result;
   for (size_t d = 0; d < input->size(); ++d) result.push_back((*input)[d] * (*repeats)[d]);
   i.set(0, i.dtype(0), std::move(result));
@@ -263,7 +265,7 @@ void concat(Inference& i) {
       result.reset();
       break;
     }
-    if (next->size() != result->size()) i.fail("inputs of different ranks");
+    if (next->size() != result->size()) i.fail("the inputs have different ranks");
     for (size_t d = 0; d < result->size(); ++d) {
       (*result)[d] = d == axis ? (*result)[d] + (*next)[d] : i.unify((*result)[d], (*next)[d]);
     }

@@ -126,7 +126,8 @@ void split(Inference& i) {
     sizes.emplace(parts, part);
     sizes->back() = larger(whole - Dim(static_cast<int64_t>(parts) - 1) * part, 0);
   }
-  if (sizes && sizes->size() != parts) i.fail(sizes->size(), " sizes for ", parts, " outputs");
+  if (sizes && sizes->size() != parts)
+    i.fail("got ", sizes->size(), " sizes for ", parts, " outputs");
   const auto* known = rank == 1 ? i.contents(0) : nullptr;
   size_t begin = 0;
   for (size_t k = 0; k < parts; ++k) {
@@ -139,7 +140,7 @@ void split(Inference& i) {
       continue;
     }
     const size_t end = begin + static_cast<size_t>(*length);
-    if (end > known->size()) i.fail("the sizes exceed the axis");
+    if (end > known->size()) i.fail("the sum of the sizes exceeds the size of the axis");
     i.set_contents(k, Shape(known->begin() + static_cast<std::ptrdiff_t>(begin),
                             known->begin() + static_cast<std::ptrdiff_t>(end)));
     begin = end;
@@ -160,7 +161,7 @@ void pad(Inference& i) {
     return;
   }
   const size_t count = axes ? axes->size() : input->size();
-  if (pads->size() != 2 * count) i.fail(pads->size(), " pads for ", count, " axes");
+  if (pads->size() != 2 * count) i.fail("got ", pads->size(), " pads for ", count, " axes");
   Shape result = *input;
   for (size_t k = 0; k < count; ++k) {
     const auto axis = axes ? static_cast<size_t>(i.axis((*axes)[k], rank)) : k;
@@ -179,7 +180,8 @@ void center_crop_pad(Inference& i) {
   const auto axes = i.attribute_ints("axes");
   const auto* target = i.contents(1);
   const size_t count = axes ? axes->size() : input->size();
-  if (target && target->size() != count) i.fail(target->size(), " sizes for ", count, " axes");
+  if (target && target->size() != count)
+    i.fail("got ", target->size(), " sizes for ", count, " axes");
   Shape result = *input;
   for (size_t k = 0; k < count; ++k) {
     const int64_t axis = axes ? i.axis((*axes)[k], rank) : static_cast<int64_t>(k);

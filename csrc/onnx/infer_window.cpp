@@ -38,7 +38,7 @@ Window read_window(const Inference& i, Shape kernel) {
 
 Shape kernel_attribute(const Inference& i) {
   const auto kernel = i.attribute_ints("kernel_shape");
-  if (!kernel) i.fail("no kernel_shape");
+  if (!kernel) i.fail("the attribute kernel_shape is missing");
   return {kernel->begin(), kernel->end()};
 }
 
@@ -48,7 +48,7 @@ Shape kernel_of_weight(const Inference& i, size_t weight) {
     return {kernel->begin(), kernel->end()};
   }
   const Shape* shape = i.shape(weight);
-  if (!shape || shape->size() < 2) i.fail("the kernel's shape is not known");
+  if (!shape || shape->size() < 2) i.fail("the shape of the kernel is unknown");
   return {shape->begin() + 2, shape->end()};
 }
 
@@ -70,7 +70,8 @@ std::optional<Shape> windowed(const Inference& i, const Window& window,
   const Shape* input = i.shape(0);
   if (!input) return std::nullopt;
   if (input->size() != window.rank() + 2) {
-    i.fail("an input of rank ", input->size(), " with ", window.rank(), " spatial axes");
+    i.fail("the input has rank ", input->size(), ", but the window has ", window.rank(),
+           " spatial axes");
   }
   const bool ceil_mode = i.attribute("ceil_mode", 0) != 0;
   Shape result = {(*input)[0], channels ? *channels : (*input)[1]};
@@ -116,7 +117,8 @@ void conv_transpose(Inference& i) {
     return;
   }
   const Window window = read_window(i, kernel_of_weight(i, 1));
-  if (input->size() != window.rank() + 2) i.fail("an input of rank ", input->size());
+  if (input->size() != window.rank() + 2)
+    i.fail("the input has rank ", input->size(), ", expected ", window.rank() + 2);
   i.unify((*input)[1], (*weights)[0]);
   const auto output_shape = i.attribute_ints("output_shape");
   const auto output_padding = i.attribute_ints("output_padding");
@@ -165,7 +167,8 @@ void max_unpool(Inference& i) {
     return;
   }
   const Window window = read_window(i, kernel_attribute(i));
-  if (input->size() != window.rank() + 2) i.fail("an input of rank ", input->size());
+  if (input->size() != window.rank() + 2)
+    i.fail("the input has rank ", input->size(), ", expected ", window.rank() + 2);
   Shape result = {(*input)[0], (*input)[1]};
   for (size_t axis = 0; axis < window.rank(); ++axis) {
     result.push_back(Dim(window.strides[axis]) * ((*input)[axis + 2] - 1) + window.kernel[axis] -

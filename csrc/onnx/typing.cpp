@@ -27,7 +27,8 @@ void Typing::copy(const Value& from, Value& to) {
 void Typing::refine(Value& value, Shape stated) {
   if (const std::optional<Shape>& inferred = value.shape) {
     const auto contradiction = [&] {
-      fail(ErrorKind::internal, "a shape ", str(*inferred), " is stated to be ", str(stated));
+      fail(ErrorKind::internal, "the inferred shape ", str(*inferred),
+           " contradicts the stated shape ", str(stated));
     };
     if (inferred->size() != stated.size()) contradiction();
     for (size_t axis = 0; axis < stated.size(); ++axis) {

@@ -48,26 +48,26 @@ class Verifier {
     }
     for (const Node* node : graph.nodes) {
       for (const Value* input : node->inputs) {
-        check(!input || defined_.contains(input), node, "an input is not defined before its use");
+        check(!input || defined_.contains(input), node, "an input is used before it is defined");
       }
       for (const Attribute& attribute : node->attributes) {
         if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute.value)) {
           check(*body && (*body)->outer() == &graph, node, "attribute ", attribute.name,
-                " is not a sub-graph of its graph");
+                " is not a subgraph of this graph");
           verify_graph(**body, typed);
         }
       }
       verify_node(*node, typed);
       for (const Value* output : node->outputs) {
         if (!output) continue;
-        check(output->producer == node, node, "an output says that another node makes it");
+        check(output->producer == node, node, "an output has another producer");
         define(graph, output, node, typed);
       }
     }
     for (const Value* output : graph.outputs) {
       check(output, nullptr, "graph ", graph.name, " has a null output");
       check(defined_.contains(output) && output->graph == &graph, nullptr, "graph ", graph.name,
-            ": output ", output->name, " is not defined in it");
+            ": output ", output->name, " is not defined in the graph");
     }
     leave(graph);
   }
@@ -115,8 +115,8 @@ class Verifier {
   }
 
   void verify_count(std::string_view what, size_t count, int min, int max, const Node& node) const {
-    check(static_cast<int64_t>(count) >= min && static_cast<int64_t>(count) <= max, &node, count,
-          " ", what, ", and at opset ", model_.opset, " it takes ", min, " to ", max);
+    check(static_cast<int64_t>(count) >= min && static_cast<int64_t>(count) <= max, &node, "got ",
+          count, " ", what, ", but opset ", model_.opset, " takes ", min, " to ", max);
   }
 
   void verify_attributes(const Node& node, const OpSchema& schema) const {
@@ -126,7 +126,7 @@ class Verifier {
       check(known != schema.attributes.end(), &node, "opset ", model_.opset, " has no attribute ",
             attribute.name);
       check(known->kind == kind_of(attribute.value), &node, "attribute ", attribute.name,
-            " is of another kind than its schema's");
+            " does not have the kind that its schema requires");
     }
     for (const SchemaAttribute& attribute : schema.attributes) {
       check(!attribute.required || node.attribute(attribute.name), &node, "attribute ",
@@ -145,7 +145,7 @@ class Verifier {
       if (!value) {
         // An unused output may be omitted at any position.
         check(parameter.option == Option::optional || what == "output", &node, what, " ",
-              parameter.name, " is absent");
+              parameter.name, " is missing");
         continue;
       }
       if (!typed || value->kind != ValueKind::tensor || value->dtype == DType::undefined) continue;
@@ -155,7 +155,7 @@ class Verifier {
       if (parameter.option == Option::variadic && !parameter.homogeneous) continue;
       const Value* other = bound.emplace(parameter.type_parameter, value).first->second;
       check(other->dtype == value->dtype, &node, what, " ", parameter.name, " is ",
-            name(value->dtype), " where another value of the same type is ", name(other->dtype));
+            name(value->dtype), ", but a value of the same type parameter is ", name(other->dtype));
     }
   }
 
@@ -167,7 +167,7 @@ class Verifier {
             body->outputs.size(), " outputs");
       for (size_t i = 0; typed && i < node.outputs.size(); ++i) {
         check(!node.outputs[i] || node.outputs[i]->dtype == body->outputs[i]->dtype, &node, branch,
-              " gives another dtype than the node");
+              " has a result whose dtype differs from the node's");
       }
     }
   }

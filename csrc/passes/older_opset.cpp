@@ -35,8 +35,7 @@ class Older {
   // Returns the elements of a constant integer input; throws if it is not constant.
   std::vector<int64_t> numbers(const Node& node, size_t input) const {
     const Value value = node.input(input);
-    check(value->is_constant(), node, "input ", input, " of ", node.op_type,
-          " cannot be computed by the model");
+    check(value->is_constant(), node, "input ", input, " of ", node.op_type, " must be a constant");
     return value->constant->integers();
   }
   void input_to_attribute(Node& node, size_t input, std::string_view name) const {
@@ -72,11 +71,11 @@ Values layer_normalization(Builder& b, const Node& node) {
   Ints axes;
   for (int64_t axis = first; axis < rank; ++axis) axes.push_back(axis);
   const Value mean = b.reduce("ReduceMean", x, axes, true);
-  const Value centred = b.Sub(x, mean);
-  const Value variance = b.reduce("ReduceMean", b.Mul(centred, centred), axes, true);
+  const Value centered = b.Sub(x, mean);
+  const Value variance = b.reduce("ReduceMean", b.Mul(centered, centered), axes, true);
   const Value epsilon = b.like(x, node.attribute_float("epsilon", 1e-5));
   const Value deviation = b.Sqrt(b.Add(variance, epsilon));
-  Value y = b.Mul(b.Div(centred, deviation), node.inputs[1]);
+  Value y = b.Mul(b.Div(centered, deviation), node.inputs[1]);
   if (const Value bias = node.input(2)) y = b.Add(y, bias);
   Values results{y, mean, node.outputs.size() > 2 ? b.Reciprocal(deviation) : nullptr};
   results.resize(node.outputs.size());
@@ -164,7 +163,7 @@ void split(Node& node, Older& older) {
   if (!node.input(1) && pieces > 0) {
     const auto size =
         node.inputs[0]->rank_or(-1) > 0 ? node.inputs[0]->dim(axis).constant() : std::nullopt;
-    older.check(size && *size % pieces == 0, node, "Split into pieces of unequal sizes");
+    older.check(size && *size % pieces == 0, node, "Split cannot make pieces of unequal sizes");
   }
   if (older.opset() < 13) older.input_to_attribute(node, 1, "split");
 }
@@ -177,7 +176,7 @@ void shape(Node& node, Older& older) {
     return std::clamp<int64_t>(axis < 0 ? axis + rank : axis, 0, rank);
   };
   if (!node.attribute("start") && !node.attribute("end")) return;
-  older.check(rank >= 0, node, "Shape of some axes of a tensor of unknown rank");
+  older.check(rank >= 0, node, "Shape cannot take some axes of a tensor of unknown rank");
   const int64_t start = place("start", 0);
   const int64_t end = place("end", rank);
   Graph& graph = *node.outputs[0]->graph;
@@ -230,7 +229,7 @@ void training_mode(Node& node, Older& older) { older.drop_default(node, "trainin
 void layout(Node& node, Older& older) { older.drop_default(node, "layout", 0); }
 
 void quantization_axis(Node& node, Older& older) {
-  older.check(node.inputs[1]->rank_or(-1) == 0, node, node.op_type, " has one scale only");
+  older.check(node.inputs[1]->rank_or(-1) == 0, node, node.op_type, " takes only one scale");
   Older::drop(node, "axis");
 }
 
@@ -304,7 +303,7 @@ void check_legal(const Node& node, const Older& older) {
     const Value output = node.outputs[i];
     older.check(
         !output || output->kind != onnx::ValueKind::tensor || makes(*schema, i, output->dtype),
-        node, node.op_type, " cannot give ", output ? name(output->dtype) : std::string_view());
+        node, node.op_type, " cannot return ", output ? name(output->dtype) : std::string_view());
   }
 }
 

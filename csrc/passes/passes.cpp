@@ -5,7 +5,7 @@ namespace {
 
 constexpr Pass kPasses[] = {
     {"shape simplification", simplify_shapes},
-    {"cast and transpose clean-up", clean_casts_and_transposes},
+    {"cast and transpose cleanup", clean_casts_and_transposes},
     {"dead code elimination", eliminate_dead_code},
     {"fusion", fuse},
     {"batch normalization folding", fold_batch_norm},

@@ -52,8 +52,8 @@ OutputFile::OutputFile(fs::path target, Progress& progress)
   const fs::path folder = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    fail(ErrorKind::io, "cannot write ", target_.string(), ": there is no folder ",
-         folder.string());
+    fail(ErrorKind::io, "cannot write ", target_.string(), ": there is no folder ", folder.string(),
+         "; create it first");
   }
   if (fs::is_directory(target_, ignored)) {
     fail(ErrorKind::io, "cannot write ", target_.string(), ": it is a folder");

@@ -65,7 +65,7 @@ void write_type(const onnx::Value& value, pb::TypeProto& type) {
 }
 
 void write_value_info(const onnx::Value& value, pb::ValueInfoProto& info) {
-  require(!value.name.empty(), "a value without a name is written");
+  require(!value.name.empty(), "cannot write a value without a name");
   info.set_name(value.name);
   if (value.dtype != DType::undefined) write_type(value, *info.mutable_type());
 }
@@ -80,7 +80,7 @@ void write_raw(const TensorData& data, std::string& to) {
 // Writes all fields except the elements.
 void write_tensor_header(const TensorData& data, std::string_view name, pb::TensorProto& tensor) {
   if (item_size(data.dtype) == 0) {
-    fail(ErrorKind::unsupported, "the constant ", name, " has elements that cannot be written");
+    fail(ErrorKind::unsupported, "cannot write the elements of the constant ", name);
   }
   for (const int64_t size : data.shape) tensor.add_dims(size);
   tensor.set_data_type(static_cast<int>(data.dtype));
@@ -181,7 +181,7 @@ class GraphEncoder {
     size_t count = values.size();
     while (count > 0 && !values[count - 1]) --count;
     for (size_t i = 0; i < count; ++i) {
-      require(!values[i] || !values[i]->name.empty(), "a value without a name is written");
+      require(!values[i] || !values[i]->name.empty(), "cannot write a value without a name");
       *to.Add() = values[i] ? values[i]->name : std::string();
     }
   }
@@ -300,7 +300,7 @@ std::string field_head(int number, int64_t length) {
 std::string serialized(const auto& message) {
   std::string bytes;
   if (!message.SerializeToString(&bytes)) {
-    fail(ErrorKind::invalid_argument, "the model without its weights is over 2 GiB");
+    fail(ErrorKind::invalid_argument, "the model exceeds 2 GiB without its weights");
   }
   return bytes;
 }

@@ -32,7 +32,7 @@ class DataFile {
   DataFile(const std::vector<const onnx::Value*>& weights, const std::string& location,
            const Options& options) {
     if (options.alignment < 1) {
-      fail(ErrorKind::invalid_argument, "alignment of external data must be at least 1");
+      fail(ErrorKind::invalid_argument, "the alignment of external data must be at least 1");
     }
     using Memory = std::tuple<const std::byte*, int64_t, std::vector<int64_t>, std::vector<int64_t>,
                               const std::vector<double>*>;
@@ -79,7 +79,7 @@ const Place kInside = [](const TensorData&) { return std::nullopt; };
 void check_size(const Encoding& encoding) {
   if (encoding.bytes > kLargestMessage) {
     fail(ErrorKind::invalid_argument, "the model has ", encoding.bytes,
-         " bytes, and protobuf allows 2 GiB: save the weights as external data");
+         " bytes, but protobuf allows at most 2 GiB; save the weights as external data");
   }
 }
 
@@ -109,7 +109,7 @@ std::string join(const Encoding& encoding) {
 
 void save(const onnx::Model& model, const std::filesystem::path& path, const Options& options) {
   if (!path.has_filename()) {
-    fail(ErrorKind::io, "cannot write ", path.string(), ": it names no file");
+    fail(ErrorKind::io, "cannot write ", path.string(), ": the path has no file name");
   }
   Progress progress{options.progress};
   OutputFile model_file(path, progress);

@@ -303,8 +303,8 @@ def of_einsum(y: torch.Tensor) -> Any:
 @pytest.mark.parametrize(
     ("function", "cause"),
     [
-        (of_inverse, "strides that are not known whether aten::contiguous"),
-        (of_flat_inverse, "strides that are not known whether aten::reshape"),
+        (of_inverse, "whether aten::contiguous made a copy depends on unknown strides"),
+        (of_flat_inverse, "whether aten::reshape made a copy depends on unknown strides"),
         (of_einsum, "einsum of one tensor"),
     ],
 )

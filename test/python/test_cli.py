@@ -166,7 +166,7 @@ def test_torchscript_file(tmp_path):
         for ours, eager in zip(got, model(x.clone(), 0.5), strict=True):
             np.testing.assert_allclose(ours, eager, atol=1e-5, rtol=1e-5)
     _, errors = run(tmp_path / "m.renamed", "-o", tmp_path / "n.onnx", code=2)
-    assert "[invalid argument]: nothing is given for the input x" in errors
+    assert "[invalid argument]: no value is given for the input x" in errors
 
 
 class Nested(torch.nn.Module):
@@ -218,7 +218,10 @@ def test_file_of_tensors(tmp_path):
         (["-o", "m.onnx", "--opset", "new"], "--opset"),
         (["--dump", "mlir"], "--dump"),
         (["-o", "m.onnx", "--input", "x:float33[2]"], "there is no dtype 'float33'"),
-        (["-o", "m.onnx", "--input", "x:float32[2]"], "has dtypes and shapes of its own"),
+        (
+            ["-o", "m.onnx", "--input", "x:float32[2]"],
+            "already records the dtypes and shapes of its inputs",
+        ),
         (["-o", "m.onnx", "--state", "nobody"], "does not update nobody"),
     ],
 )

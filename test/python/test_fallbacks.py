@@ -1,4 +1,4 @@
-"""The safety nets: operators that the op table lacks, exported with PyTorch's help."""
+"""The fallbacks: operators that are missing in the op table, exported with PyTorch's help."""
 
 import onnx
 import onnx_native

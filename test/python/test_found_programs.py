@@ -140,7 +140,7 @@ def test_results_of_nested_branches_share_memory(result, write, verdict):
         outcome = judge(made, "scripted", capture)
     assert outcome.verdict == verdict, outcome.message
     if verdict == REFUSED:
-        assert "it depends on data whether" in outcome.message
+        assert "it is data-dependent whether" in outcome.message
 
 
 def test_resized_out_argument_with_a_view():

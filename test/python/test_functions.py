@@ -42,7 +42,7 @@ def run(model: bytes | str, args: Sequence[torch.Tensor], level: Any) -> list[to
 
 
 def check(program: torch.onnx.ONNXProgram, module: nn.Module, *samples: tuple[Any, ...]) -> None:
-    """Compares with eager PyTorch: ONNX Runtime with and without optimisations, and onnx itself."""
+    """Compares with eager PyTorch: ONNX Runtime with and without optimizations, and onnx itself."""
     model = program.model_proto
     data = model.SerializeToString()
     evaluator = onnx.reference.ReferenceEvaluator(model)
@@ -380,7 +380,7 @@ def test_opsets(opset: int) -> None:
         check(program, module, (rows(2),))
 
 
-def test_no_optimisation() -> None:
+def test_no_optimization() -> None:
     module = Stack(Block(), Block())
     program = export(module, (rows(2),), optimize=False, dynamic_shapes=({0: BATCH},))
     assert functions(program)["Block"] == 2
@@ -494,7 +494,9 @@ def test_archives_give_the_same(
 
 
 def test_unknown_class() -> None:
-    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="of class Blok, which is to be"):
+    with pytest.warns(
+        torch.onnx.errors.OnnxExporterWarning, match="of class Blok, so the model has no"
+    ):
         program = export(Stack(Block()), (rows(2),), {"Blok"})
     assert functions(program) == {}
 

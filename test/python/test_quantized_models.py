@@ -1,4 +1,4 @@
-"""Models as PyTorch's quantisation flows leave them, exported and compared with eager."""
+"""Models as PyTorch's quantization flows leave them, exported and compared with eager."""
 
 import copy
 from collections.abc import Callable
@@ -36,7 +36,7 @@ def decomposed(backend: str) -> nn.Module:
 
 
 def trained() -> nn.Module:
-    """In training: fake quantisation whose observers are off."""
+    """In training: fake quantization whose observers are off."""
     mapping = quantization.get_default_qat_qconfig_mapping("x86")
     prepared = quantize_fx.prepare_qat_fx(network().train(), mapping, (X,))
     prepared(X)

@@ -1,4 +1,4 @@
-"""Dynamic sizes that the capture replaced by those of the example: right or refused."""
+"""Dynamic sizes that the capture specialized to those of the example: right or refused."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ def test_a_function_wins_over_the_native_lowering():
     assert "Relu" not in node_types(program)
 
 
-def test_the_native_lowering_is_back_afterwards():
+def test_the_native_lowering_is_back_afterward():
     export(torch.relu, (X,), {aten.relu.default: relu_by_max})
     assert node_types(export(torch.relu, (X,), None)) == ["Relu"]
     assert node_types(export(torch.relu, (X,), {})) == ["Relu"]

@@ -26,7 +26,7 @@ def test_name_exists(name: str) -> None:
 @pytest.mark.parametrize("name", _upstream.NAMES)
 def test_name_is_used(name: str) -> None:
     use = re.compile(rf'\b_upstream\.{name}\b|__getattr__\("{name}"\)|import {name}\b')
-    assert use.search(SOURCE), f"nobody uses {name} any more: remove it"
+    assert use.search(SOURCE), f"nothing uses {name} anymore: remove it"
 
 
 PRIVATE = [

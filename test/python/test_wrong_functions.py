@@ -1,4 +1,4 @@
-"""Functions of PyTorch's ONNX function library that are wrong are no safety net."""
+"""Functions of PyTorch's ONNX function library that are wrong are not used as fallbacks."""
 
 import numpy as np
 import onnxruntime

@@ -194,7 +194,7 @@ Argument GraphReader::read(PyObject* graph_module, const Placeholder& placeholde
         outputs = argument(PyTuple_GET_ITEM(args.ptr(), 0));
       } else {
         fail(ErrorKind::invalid_program, "node ", name, " is a ", text(op.ptr()),
-             "; a captured program has only calls of functions");
+             "; a captured program contains only function calls");
       }
     } catch (ExportError& error) {
       const py::object meta = attribute(node, fx.meta);
@@ -309,12 +309,13 @@ Argument GraphReader::get_item(PyObject* args) {
   const auto* list = sequence.get<List>();
   const auto* i = index.get<int64_t>();
   if (!list || !i) {
-    fail(ErrorKind::unsupported, "operator.getitem of a value that is not a list of results");
+    fail(ErrorKind::unsupported, "operator.getitem needs a list of results and a constant index");
   }
   const int64_t size = static_cast<int64_t>(list->size());
   const int64_t position = *i < 0 ? *i + size : *i;
   if (position < 0 || position >= size) {
-    fail(ErrorKind::invalid_program, "operator.getitem(", *i, ") of ", size, " results");
+    fail(ErrorKind::invalid_program, "operator.getitem(", *i, ") is out of range for ", size,
+         " results");
   }
   return (*list)[position];
 }
@@ -333,7 +334,7 @@ GraphReader::Inlined GraphReader::inlined_arguments(PyObject* args, const CallTa
     }
   }
   if (!call.body || !is_a(call.body.ptr(), fx.graph_module)) {
-    fail(ErrorKind::unsupported, target.key, " has no graph of its own");
+    fail(ErrorKind::unsupported, target.key, " has no body graph");
   }
   call.operands = aten::body_inputs(*target.higher_order, std::move(call.operands));
   return call;
@@ -374,7 +375,7 @@ Argument GraphReader::inline_call(std::string_view name, PyObject* meta, PyObjec
   size_t next = 0;
   return read(call.body.ptr(), [&](PyObject*, std::string_view placeholder) {
     if (next >= call.operands.size()) {
-      fail(ErrorKind::invalid_program, target.key, " gives no operand for ", placeholder);
+      fail(ErrorKind::invalid_program, target.key, " has no operand for ", placeholder);
     }
     return call.operands[next++];
   });
@@ -396,7 +397,7 @@ std::vector<Argument> GraphReader::arguments(PyObject* args, PyObject* kwargs,
   const aten::Schema& schema = *target.schema;
   result = aten::default_arguments(schema);
   if (items.size() > result.size()) {
-    fail(ErrorKind::invalid_program, target.key, " takes ", result.size(), " arguments, not ",
+    fail(ErrorKind::invalid_program, target.key, " takes ", result.size(), " arguments, got ",
          items.size());
   }
   for (size_t i = 0; i < items.size(); ++i) {
@@ -405,7 +406,7 @@ std::vector<Argument> GraphReader::arguments(PyObject* args, PyObject* kwargs,
   while (PyDict_Next(kwargs, &position, &key, &value)) {
     const int index = schema.index(text(key));
     if (index < 0) {
-      fail(ErrorKind::invalid_program, target.key, " has no argument called ", text(key));
+      fail(ErrorKind::invalid_program, target.key, " has no argument named ", text(key));
     }
     result[index] = argument(value, schema.arguments[index].type);
   }
@@ -424,7 +425,8 @@ Argument GraphReader::argument(PyObject* object) {
     if (is_a(at->second.object.ptr(), fx.graph_module)) {
       return read_graph(program_, at->second.object.ptr(), autocast_);
     }
-    fail(ErrorKind::unsupported, "an argument of type ", Py_TYPE(at->second.object.ptr())->tp_name);
+    fail(ErrorKind::unsupported, "cannot export an argument of type ",
+         Py_TYPE(at->second.object.ptr())->tp_name);
   }
   if (is_sequence(object)) {
     const Items items(object);
@@ -445,7 +447,7 @@ Argument GraphReader::argument(PyObject* object) {
   if (is_a(object, fx.sym_int)) {
     if (const auto number = program_.types.dim_of(object).constant()) return *number;
   }
-  fail(ErrorKind::unsupported, "an argument of type ", Py_TYPE(object)->tp_name, ": ",
+  fail(ErrorKind::unsupported, "cannot export an argument of type ", Py_TYPE(object)->tp_name, ": ",
        py::repr(object).cast<std::string>());
 }
 

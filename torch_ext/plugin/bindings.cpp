@@ -47,7 +47,7 @@ PYBIND11_MODULE(_C, module) {
   const std::string problem = torch_version_problem();
   if (!problem.empty()) throw py::import_error(problem);
 
-  module.doc() = "What onnx_native's Python package calls in C++.";
+  module.doc() = "The C++ functions that onnx_native's Python package calls.";
   bind_errors(module);
   bind_program(module);
   bind_lowerings(module);
@@ -78,10 +78,10 @@ PYBIND11_MODULE(_C, module) {
   module.def("asserted_guard", &aten::asserted_guard, py::arg("message"),
              "The guard in the message of torch.export's assertions; empty in other messages.");
   module.def("describe_pin", &aten::describe_pin, py::arg("guard"), py::arg("size"),
-             "What is said of a guard that pins a size.");
+             "Describes a guard that pins a size.");
   module.def("command_line", &cli::run, py::arg("arguments"),
              py::call_guard<py::gil_scoped_release>(),
-             "What the command onnx-native does with these arguments; its exit code.");
+             "Runs the command onnx-native with these arguments; returns its exit code.");
   module.def(
       "read_script",
       [](const py::tuple& source, bool functionalized) {
@@ -100,7 +100,7 @@ PYBIND11_MODULE(_C, module) {
   module.def(
       "torch_version_problem", [](uint64_t running) { return torch_version_problem(running); },
       py::arg("running"),
-      "What is said when PyTorch's ABI version is `running`; empty if it fits.");
+      "The message if PyTorch's ABI version `running` is incompatible; empty if it is compatible.");
 }
 
 }  // namespace

@@ -8,18 +8,18 @@
 namespace onnx_native::plugin {
 namespace {
 
-constexpr const char* kDocumentation = R"(An export that cannot be done.
+constexpr const char* kDocumentation = R"(The error of a failed export.
 
 Attributes:
     kind: "unsupported operator", "unsupported", "invalid program", "invalid argument", "io" or
         "internal".
     cause: What is wrong, and what to do about it.
-    operator: The operator that the error is about, such as "aten::relu"; None if it is about none.
-    operators: All of them: an export reports every operator without a lowering at once.
+    operator: The operator that the error is about, such as "aten::relu"; or None.
+    operators: All such operators: one export reports every operator without a lowering.
     node: The call with the types of its arguments, or None.
     location: The user's source line as "model.py:42", or None.
     module_path: The module that the line belongs to, or None.
-    hint: The way out, where it is not part of the cause, or None.
+    hint: What to do about it, if the cause does not say so, or None.
 )";
 
 py::object or_none(const std::string& text) {
@@ -67,7 +67,7 @@ void bind_errors(py::module_& module) {
                           {{.cause = cause, .location = {.source = source, .code = code}}});
       },
       py::arg("cause"), py::arg("source"), py::arg("code"),
-      "Raises ExportError for what cannot be expressed, at a line of the user's program.");
+      "Raises ExportError(unsupported) at a line of the user's program.");
 }
 
 }  // namespace onnx_native::plugin

@@ -33,9 +33,9 @@ py::object to_python(DType dtype) {
 }
 
 DType dtype_of(py::handle object) {
-  if (!THPDtype_Check(object.ptr())) throw py::type_error("a dtype is a torch.dtype");
+  if (!THPDtype_Check(object.ptr())) throw py::type_error("a dtype must be a torch.dtype");
   const auto dtype = aten::to_dtype(reinterpret_cast<THPDtype*>(object.ptr())->scalar_type);
-  if (!dtype) throw py::type_error("ONNX has no such element type");
+  if (!dtype) throw py::type_error("ONNX has no element type for this dtype");
   return *dtype;
 }
 
@@ -109,7 +109,7 @@ class PyBuilder {
     Values values;
     const auto add = [&](py::handle item) {
       Value value = value_of(item, DType::undefined);
-      if (!value) throw py::type_error("a lowering returns a Value, or a tuple of them");
+      if (!value) throw py::type_error("a lowering must return a Value or a tuple of them");
       values.push_back(value);
     };
     if (py::isinstance<py::tuple>(result) || py::isinstance<py::list>(result)) {
@@ -134,7 +134,7 @@ class PyBuilder {
       return builder().i64s(object.cast<std::vector<int64_t>>());
     }
     throw py::type_error(
-        "an input is a Value, a torch.Tensor, a number, a list of integers or None");
+        "an input must be a Value, a torch.Tensor, a number, a list of integers or None");
   }
 
  private:
@@ -217,7 +217,8 @@ class PyBuilder {
       return object.cast<std::vector<int64_t>>();
     }
     throw py::type_error(
-        "an attribute is an int, float, str, a list of these, a torch.dtype or a torch.Tensor");
+        "an attribute must be an int, float, str, a list of these, a torch.dtype or a "
+        "torch.Tensor");
   }
 
   const ops::Call& call_;

@@ -77,7 +77,7 @@ std::unique_ptr<aten::Graph> read_script(const py::tuple& source, const ExportOp
     return read_function(*function.function_, reading);
   }
   const std::optional<torch::jit::Module> module = torch::jit::as_module(program);
-  if (!module) fail(ErrorKind::invalid_argument, "not a TorchScript module or function");
+  if (!module) fail(ErrorKind::invalid_argument, "expected a TorchScript module or function");
   return read_module(*module, reading);
 }
 

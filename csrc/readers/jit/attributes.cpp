@@ -7,7 +7,7 @@ namespace {
 
 const aten::Type& known_type(const Call& call, const aten::Value& value) {
   if (!value.type.is_tensor() || value.type.dtype == DType::undefined)
-    call.run.unsupported(concat("a question about %", value.name, ", whose dtype is not known"));
+    call.run.unsupported(concat("cannot query %", value.name, ": its dtype is unknown"));
   return value.type;
 }
 
@@ -38,7 +38,7 @@ std::optional<Items> bytes(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
   const aten::Type& type = known_type(call, *self);
-  if (!type.shape) call.run.unsupported("the bytes of a tensor whose rank is not known");
+  if (!type.shape) call.run.unsupported("cannot count the bytes of a tensor of unknown rank");
   return one(onnx_native::numel(*type.shape) * Dim(item_size(type.dtype)));
 }
 
@@ -57,7 +57,8 @@ std::optional<Items> is_same_size(const Call& call) {
   bool same = a.size() == b.size();
   for (size_t i = 0; same && i < a.size(); ++i) {
     const std::optional<int64_t> difference = (a[i] - b[i]).constant();
-    if (!difference) call.run.unsupported("is_same_size of sizes that may be equal or not");
+    if (!difference)
+      call.run.unsupported("cannot decide is_same_size: the sizes may or may not be equal");
     same = *difference == 0;
   }
   return one(c10::IValue(same));

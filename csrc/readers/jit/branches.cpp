@@ -174,7 +174,9 @@ class Branches {
     const Container& x = *a.container();
     const Container& y = *b.container();
     if (x.kind != y.kind || x.kind == Container::Kind::object)
-      run_.unsupported("one object or another, as data decide");
+      run_.unsupported(
+          "the branches produce different objects, so which object is used is data-dependent; use "
+          "the same object in both branches");
     ContainerPtr result = make_container(x.kind, {}, x.type);
     result->contents = merge_contents(x, contents_after(0, x), contents_after(1, y));
     for (const Item* item : {&a, &b}) {
@@ -193,7 +195,9 @@ class Branches {
       return merge_lengths(container, a, b);
     }
     if (a.items.size() != b.items.size() || !std::ranges::equal(a.keys, b.keys, are_equal))
-      run_.unsupported("a container that has other elements, as data decide");
+      run_.unsupported(
+          "the branches produce containers with different elements; use the same number of "
+          "elements and the same keys in both branches");
     result.keys = a.keys;
     for (size_t i = 0; i < a.items.size(); ++i) {
       // An attribute that one side did not read keeps its value.
@@ -210,7 +214,10 @@ class Branches {
                                     const Container::Contents& b) {
     const std::optional<OpenList> format =
         list.accumulates ? std::nullopt : common_format(run_, a, b);
-    if (!format) run_.unsupported("a list that is longer or shorter, as data decide");
+    if (!format)
+      run_.unsupported(
+          "the branches produce lists of different lengths; append the same number of elements in "
+          "both branches");
     const Container::Contents* const contents[] = {&a, &b};
     std::array<OpenListPtr, 2> lists;
     std::array<Items, 2> columns;
@@ -219,7 +226,7 @@ class Branches {
       lists[i] = opened(run_, *contents[i], *format);
       columns_of(*lists[i], columns[i]);
     }
-    require(same_columns(*lists[0], *lists[1]), "two branches with other columns");
+    require(same_columns(*lists[0], *lists[1]), "the lists of the branches have different columns");
     Items merged;
     for (size_t i = 0; i < columns[0].size(); ++i)
       merged.push_back(output(columns[0][i], columns[1][i]));
@@ -231,8 +238,8 @@ class Branches {
     const Item* const items[] = {&a, &b};
     const Type known = type_of(a.is_uninitialized() ? b : a);
     if (known.kind == Type::Kind::unknown)
-      run_.unsupported(
-          concat("a value that is ", describe(a), " or ", describe(b), ", as data decide"));
+      run_.unsupported(concat("one branch produces ", describe(a), " and the other ", describe(b),
+                              "; produce the same type in both branches"));
     const Type other = b.is_uninitialized() ? known : type_of(b);
     if (known.shape && other.shape && known.shape->size() != other.shape->size()) {
       const auto zero = zero_side(condition_);
@@ -317,7 +324,7 @@ Items Interpreter::branch(const JitNode& node, const Item& condition) {
 
 Items Interpreter::branch(const Item& condition, const Side& yes, const Side& no) {
   if (const std::optional<bool> known = assumed(condition)) return *known ? yes() : no();
-  if (!condition.number()) unsupported("a condition that is " + describe(condition));
+  if (!condition.number()) unsupported("cannot branch on " + describe(condition));
   Recorder::Mark mark = recorder_.mark();
   try {
     return Branches(*this, condition.number(), yes, no).read();

@@ -65,12 +65,11 @@ Container::Contents& Interpreter::change(const ContainerPtr& container) {
       continue;
     if (container->kind == Container::Kind::tensor)
       unsupported(
-          "another shape for a tensor that may have a second name: branches, loops or strides "
-          "decide "
-          "whether it does. Call clone() where the second name is made");
+          "cannot change the shape of a tensor that may be aliased, depending on branches, loops "
+          "or strides; call clone() where the alias is created");
     unsupported(
-        "a change of a list or dict that may have a second name: branches or loops decide whether "
-        "it does. Make a copy where the second name is made");
+        "cannot change a list or dict that may be aliased, depending on branches or loops; make a "
+        "copy where the alias is created");
   }
   return record_change(container);
 }

@@ -27,7 +27,8 @@ int64_t index_in(const Call& call, int64_t index, size_t size) {
   const auto length = static_cast<int64_t>(size);
   const int64_t at = index < 0 ? index + length : index;
   if (at < 0 || at >= length)
-    fail(ErrorKind::invalid_program, "the program takes element ", index, " of ", length);
+    fail(ErrorKind::invalid_program, "index ", index, " is out of range for a container of ",
+         length, " elements");
   (void)call;
   return at;
 }
@@ -54,7 +55,7 @@ std::optional<Items> make_dict(const Call& call) {
 std::optional<Items> unpack(const Call& call) {
   const Container* container = call.input(0).container();
   const size_t wanted = call.node.outputs().size();
-  if (!container) call.run.unsupported("taking " + describe(call.input(0)) + " apart");
+  if (!container) call.run.unsupported("cannot unpack " + describe(call.input(0)));
   if (container->contents.open) {
     Items items;
     for (size_t i = 0; i < wanted; ++i)
@@ -62,15 +63,17 @@ std::optional<Items> unpack(const Call& call) {
     return items;
   }
   if (container->items().size() != wanted)
-    fail(ErrorKind::invalid_program, "the program takes ", container->items().size(),
-         " elements for ", wanted);
+    fail(ErrorKind::invalid_program, "the program unpacks ", container->items().size(),
+         " elements into ", wanted, " values");
   return container->items();
 }
 
 std::optional<Items> tuple_index(const Call& call) {
   const ContainerPtr tuple = container(call, 0, Kind::tuple);
   const auto index = call.input(1).integer();
-  if (!tuple || !index) call.run.unsupported("an index into " + describe(call.input(0)));
+  if (!tuple || !index)
+    call.run.unsupported("cannot index " + describe(call.input(0)) +
+                         "; a tuple needs a constant index");
   return one(tuple->items()[static_cast<size_t>(index_in(call, *index, tuple->items().size()))]);
 }
 
@@ -100,7 +103,9 @@ Item computed_element(const Call& call, const Container& list, const Item& index
                item.tensor()->type.shape == first->type.shape;
       });
   if (!uniform)
-    call.run.unsupported("an index that the model computes, into " + describe(call.input(0)));
+    call.run.unsupported("cannot index " + describe(call.input(0)) +
+                         " with an index that the model computes; use a list of tensors with the "
+                         "same dtype and shape");
   Argument::List elements;
   std::vector<aten::Value*> originals;
   for (const Item& item : list.items()) {
@@ -116,7 +121,7 @@ Item computed_element(const Call& call, const Container& list, const Item& index
 std::optional<Items> get_item(const Call& call) {
   if (const ContainerPtr dict = container(call, 0, Kind::dict)) {
     const Item* found = find_key(*dict, call.input(1));
-    if (!found) fail(ErrorKind::invalid_program, "the program asks a dict for a key it lacks");
+    if (!found) fail(ErrorKind::invalid_program, "the program reads a key that is not in the dict");
     return one(*found);
   }
   const ContainerPtr list = jit::list(call);
@@ -165,14 +170,14 @@ std::optional<Items> slice(const Call& call) {
     } else if (step == -1 && call.input(1).is_none() && call.input(2).is_none()) {
       result->contents.open = reversed(call.run, *list->contents.open);
     } else {
-      call.run.unsupported("a slice backwards of a list whose length is not known");
+      call.run.unsupported("cannot slice a list of unknown length backward");
     }
     return one(result);
   }
   const auto size = static_cast<int64_t>(list->items().size());
   for (const size_t i : {1, 2}) {
     if (!call.input(i).is_none() && !call.input(i).integer())
-      call.run.unsupported("a slice of a list with bounds that the model computes");
+      call.run.unsupported("cannot slice a list with bounds that the model computes");
   }
   Items items;
   if (step > 0) {
@@ -280,7 +285,9 @@ std::optional<Items> dict(const Call& call) {
   Items inputs;
   for (const Item& item : pairs->items()) {
     const Container* pair = item.container();
-    if (!pair || pair->items().size() != 2) call.run.unsupported("a dict of " + describe(item));
+    if (!pair || pair->items().size() != 2)
+      call.run.unsupported("cannot make a dict from " + describe(item) +
+                           "; each element must be a pair of key and value");
     inputs.insert(inputs.end(), pair->items().begin(), pair->items().end());
   }
   return make_dict({call.run, call.node, inputs});
@@ -362,7 +369,7 @@ std::optional<Items> pop(const Call& call) {
     const Item* found = find_key(*dict, call.input(1));
     if (!found) {
       if (call.size() > 2) return one(call.input(2));
-      fail(ErrorKind::invalid_program, "the program takes a key from a dict that lacks it");
+      fail(ErrorKind::invalid_program, "the program pops a key that is not in the dict");
     }
     const auto at = found - dict->items().data();
     Item item = *found;
@@ -425,7 +432,8 @@ std::optional<Items> set_item(const Call& call) {
     return Items(call.node.outputs().size(), call.input(0));
   }
   const auto index = call.input(1).integer();
-  if (!index) call.run.unsupported("setting an element of a list whose index the model computes");
+  if (!index)
+    call.run.unsupported("cannot set an element of a list at an index that the model computes");
   const int64_t at = index_in(call, *index, list->items().size());
   call.run.change(list).items[static_cast<size_t>(at)] = call.input(2);
   return Items(call.node.outputs().size(), call.input(0));
@@ -496,7 +504,7 @@ std::optional<Items> update(const Call& call) {
 ContainerPtr readable_list(const Call& call, size_t i) {
   ContainerPtr list = container(call, i, Kind::list);
   if (list && list->accumulates)
-    call.run.unsupported("a loop that looks at the list that it appends to");
+    call.run.unsupported("a loop cannot read the list that it appends to");
   return list;
 }
 

@@ -148,8 +148,9 @@ Items Interpreter::run(const torch::jit::Function& function, Items arguments,
                        const Container* module, const JitNode* call_site) {
   const torch::jit::GraphFunction* body =
       torch::jit::tryToGraphFunction(const_cast<torch::jit::Function&>(function));
-  if (!body) unsupported(concat("the function ", function.name(), ", which is not TorchScript"));
-  if (stack_.size() >= kDeepest) unsupported("calls nested too deeply");
+  if (!body)
+    unsupported(concat("cannot export the function ", function.name(), ": it is not TorchScript"));
+  if (stack_.size() >= kDeepest) unsupported("calls are nested too deeply");
   if (!stack_.empty() && call_site) stack_.back().node = call_site;
   stack_.push_back({.module = module});
   const std::shared_ptr<torch::jit::Graph> graph = body->graph();
@@ -160,10 +161,10 @@ Items Interpreter::run(const torch::jit::Function& function, Items arguments,
 
 Items Interpreter::run(const torch::jit::Block& block, const Items& arguments) {
   require(block.inputs().size() == arguments.size(), "a block of ", block.inputs().size(),
-          " inputs was given ", arguments.size());
+          " inputs got ", arguments.size());
   const size_t depth = stack_.size();
   const Counted deeper(depth_);
-  if (depth_ > kDeepestBlock) unsupported("branches, loops and calls nested too deeply");
+  if (depth_ > kDeepestBlock) unsupported("branches, loops and calls are nested too deeply");
   const JitNode* around = stack_.back().node;
   for (size_t i = 0; i < arguments.size(); ++i) {
     stack_.back().environment[block.inputs()[i]] = arguments[i];
@@ -192,16 +193,16 @@ void Interpreter::unsupported(const std::string& message) const {
 Item Interpreter::item(const torch::jit::Value* value) const {
   const Environment& environment = stack_.back().environment;
   const auto at = environment.find(value);
-  require(at != environment.end(), "%", value->debugName(), " is used before it is made");
+  require(at != environment.end(), "%", value->debugName(), " is used before it is defined");
   return at->second;
 }
 
 void Interpreter::step(const JitNode& node) {
   if (++steps_ > kMostSteps)
-    unsupported(concat("a program that takes more than ", kMostSteps, " steps to read"));
+    unsupported(concat("the program takes more than ", kMostSteps, " steps to read"));
   Items results = this->results(node);
   if (node.outputs().empty()) return;
-  require(results.size() == node.outputs().size(), node.kind().toQualString(), " gave ",
+  require(results.size() == node.outputs().size(), node.kind().toQualString(), " returned ",
           results.size(), " results");
   Environment& environment = stack_.back().environment;
   for (size_t i = 0; i < results.size(); ++i) {
@@ -233,18 +234,18 @@ Items Interpreter::results(const JitNode& node) {
   if (known && std::ranges::all_of(inputs, is_known)) return evaluate(call);
   std::string operands;
   for (const Item& input : inputs) operands += (operands.empty() ? "" : ", ") + describe(input);
-  unsupported(
-      concat("the TorchScript operator ", key, " of ", operands.empty() ? "nothing" : operands));
+  unsupported(concat("cannot export the TorchScript operator ", key,
+                     operands.empty() ? " without arguments" : " with the arguments " + operands));
 }
 
 // Runs PyTorch's own operator on constants.
 Items Interpreter::evaluate(const Call& call) const {
   const std::string_view name = call.node.kind().toQualString();
   if (call.node.hasSideEffects() && name != "aten::get_autocast_dtype")
-    unsupported(concat(name, ", which does more than to compute"));
+    unsupported(concat(name, " has side effects, so it cannot be exported"));
   const bool pads = std::ranges::find(kPaddings, name) != std::end(kPaddings);
   if (pads && call.size() > 1 && call.input(1).integer().value_or(0) > kLongestText)
-    unsupported("a text that is too long");
+    unsupported("a string of the program is too long");
   torch::jit::Stack stack;
   for (size_t i = 0; i < call.size(); ++i) {
     stack.push_back(to_ivalue(call.input(i), call.node.inputs()[i]->type()));
@@ -258,7 +259,7 @@ Items Interpreter::evaluate(const Call& call) const {
   Items results;
   for (const c10::IValue& value : stack) {
     if (value.isString() && std::ssize(value.toStringRef()) > kLongestText)
-      unsupported("a text that is too long");
+      unsupported("a string of the program is too long");
     results.push_back(const_cast<Interpreter*>(this)->item(value, "constant"));
   }
   return results;
@@ -268,9 +269,9 @@ Items Interpreter::evaluate(const Call& call) const {
 
 Items Interpreter::record_call(const Call& call, const aten::Schema& schema) {
   if (std::ranges::any_of(call.inputs, is_packed))
-    unsupported(concat(schema.key,
-                       ", whose weights are packed for a quantized engine: quantize by "
-                       "prepare_pt2e and convert_pt2e, whose programs export"));
+    unsupported(concat("cannot export ", schema.key,
+                       ": its weights are packed for a quantized engine; quantize with "
+                       "prepare_pt2e and convert_pt2e instead"));
   // A data-dependent Optional or bool argument becomes a branch with one call on each side.
   for (size_t i = 0; i < call.size(); ++i) {
     const Item& input = call.input(i);
@@ -372,7 +373,7 @@ Argument Interpreter::argument(const Item& item) {
       return list;
     }
   }
-  unsupported("a call with " + describe(item));
+  unsupported("cannot pass " + describe(item) + " to an operator");
 }
 
 Argument Interpreter::argument(const Item& item, const aten::SchemaType& type) {
@@ -384,7 +385,7 @@ Argument Interpreter::argument(const Item& item, const aten::SchemaType& type) {
     element.list = false;
     if (!container) return Argument::List(width, argument(item, element));
     if (container->contents.open || container->accumulates) {
-      unsupported(describe(item));
+      unsupported("cannot pass " + describe(item) + " to an operator");
     }
     Argument::List list;
     for (const Item& inner : container->items()) list.push_back(argument(inner, element));

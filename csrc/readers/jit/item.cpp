@@ -57,7 +57,7 @@ uint64_t containers_made() { return made; }
 
 void check_length(size_t elements) {
   constexpr size_t kMost = 1'000'000;
-  if (elements > kMost) fail(ErrorKind::unsupported, "a list of more than ", kMost, " elements");
+  if (elements > kMost) fail(ErrorKind::unsupported, "a list has more than ", kMost, " elements");
 }
 
 ContainerPtr make_container(Container::Kind kind, std::vector<Item> items, c10::TypePtr type) {
@@ -149,7 +149,7 @@ bool are_equal(const Item& a, const Item& b) {
 }
 
 std::string describe(const Item& item) {
-  if (item.is_uninitialized()) return "a value that was never set";
+  if (item.is_uninitialized()) return "an unset value";
   if (item.tensor()) return "a tensor";
   if (item.number()) {
     return item.number()->type.kind == aten::Type::Kind::sym_bool
@@ -161,17 +161,17 @@ std::string describe(const Item& item) {
     return known->isNone() ? "None" : "a value of type " + known->type()->str();
   }
   if (const Maybe* maybe = item.maybe())
-    return concat("None or ", describe(maybe->value), ", as data decide");
+    return concat("a data-dependent choice of None or ", describe(maybe->value));
   const Container& container = *item.container();
   const size_t size = container.items().size();
   switch (container.kind) {
     case Container::Kind::list:
-      return container.contents.open ? "a list whose length is not known"
-                                     : concat("a list of ", size);
+      return container.contents.open ? "a list of unknown length"
+                                     : concat("a list of length ", size);
     case Container::Kind::tuple:
-      return concat("a tuple of ", size);
+      return concat("a tuple of length ", size);
     case Container::Kind::dict:
-      return concat("a dict of ", size);
+      return concat("a dict of size ", size);
     default:
       return "an object of type " + (container.type ? container.type->str() : "?");
   }

@@ -31,8 +31,8 @@ DimRange either(const DimRange& a, const DimRange& b) {
 Type joined(const Recorder& recorder, const Type& a, const Type& b, std::vector<bool>* renamed) {
   if (a.kind != b.kind)
     fail(ErrorKind::unsupported,
-         "a value that is sometimes a tensor or number of one kind and "
-         "sometimes of another");
+         "a value is a tensor or number of different kinds in different branches or iterations; "
+         "give it the same type everywhere");
   Type result = a;
   const auto join = [&](const Dim& x, const Dim& y) {
     const bool same = x == y && recorder.knows(x);
@@ -44,8 +44,9 @@ Type joined(const Recorder& recorder, const Type& a, const Type& b, std::vector<
     result.dim = join(*a.dim, *b.dim);
   } else if (a.is_tensor()) {
     if (a.dtype != b.dtype)
-      fail(ErrorKind::unsupported, "a tensor that is sometimes ", name(a.dtype), ", sometimes ",
-           name(b.dtype));
+      fail(ErrorKind::unsupported, "a tensor has the dtype ", name(a.dtype),
+           " in one branch or iteration and ", name(b.dtype),
+           " in another; cast it to the same dtype");
     if (!a.shape || !b.shape || a.shape->size() != b.shape->size()) {
       result.shape.reset();
     } else {
@@ -61,7 +62,9 @@ Argument filler(Interpreter& run, const Type& type) {
   if (type.kind == Kind::sym_int) return int64_t{0};
   if (type.kind == Kind::sym_float) return 0.0;
   Argument::List sizes;
-  if (!type.shape) fail(ErrorKind::unsupported, "a tensor that is set on one way only");
+  if (!type.shape)
+    fail(ErrorKind::unsupported,
+         "a tensor of unknown rank is set in only one branch; set it in both branches");
   for (const Dim& dim : *type.shape)
     sizes.push_back(run.recorder().knows(dim) ? run.recorder().size(dim) : Argument(int64_t{1}));
   return run.record_one("aten::zeros", {std::move(sizes), type.dtype}).tensor();
@@ -102,7 +105,8 @@ void flatten(const Item& item, Items& leaves) {
   }
   const Container& container = *item.container();
   if (container.accumulates)
-    fail(ErrorKind::unsupported, "a list that a loop appends to, as a value of the loop");
+    fail(ErrorKind::unsupported,
+         "a list that a loop appends to cannot also be a loop-carried value");
   if (container.contents.open) columns_of(*container.contents.open, leaves);
   for (const Item& element : container.items()) flatten(element, leaves);
 }

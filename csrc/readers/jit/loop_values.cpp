@@ -29,7 +29,8 @@ Item LoopValues::of_leaves(const Carried& carried, const Items& leaves) const {
 
 void LoopValues::grow(Changed& changed) {
   const Recorder::Inside outside(recorder_, *frame_.parent);
-  if (!changed.format) run_.unsupported("a list that a loop makes longer");
+  if (!changed.format)
+    run_.unsupported("cannot determine the element type of a list that a loop extends");
   changed.mode = Mode::growing;
   changed.places = {open_item(changed.before, *changed.format)};
   add_leaves(changed);
@@ -88,7 +89,9 @@ bool LoopValues::settle(Carried& carried, Item& after) {
   }
   if (carried.grows) {
     if (!after.container() || after.container()->kind != Container::Kind::list)
-      run_.unsupported("a list that a loop replaces by something else");
+      run_.unsupported(
+          "a loop replaces a list by a value of another type; keep its type the same in all "
+          "iterations");
     Container::Contents list = after.container()->contents;
     if (!settle_list(carried.initial, list)) {
       replace_leaves(carried);
@@ -128,14 +131,18 @@ void LoopValues::carry(Carried& carried, const Item& after) {
   const Container* before = carried.initial.container();
   const Container* now = after.container();
   if (!before || !now || before->kind != now->kind)
-    run_.unsupported("a tuple, list or dict that a loop replaces by something else");
+    run_.unsupported(
+        "a loop replaces a tuple, list or dict by a value of another type; keep its type the same "
+        "in all iterations");
   if (before->kind == Container::Kind::list && (before->contents.open || now->contents.open ||
                                                 before->items().size() != now->items().size())) {
     const auto format = common_format(run_, before->contents, now->contents);
     carried.initial = open_item(before->contents, *format);
     carried.grows = true;
   } else if (!carried.same) {
-    run_.unsupported("a tuple or dict that a loop replaces by one of other elements");
+    run_.unsupported(
+        "a loop replaces a tuple or dict by one with different elements; keep its elements the "
+        "same in all iterations");
   }
   carried.same = false;
   add_leaves(carried);
@@ -148,8 +155,8 @@ bool LoopValues::settle(Leaf& leaf, const Item& after) {
     const Type now = type_of(after);
     const Type initial = leaf.initial.is_uninitialized() ? now : type_of(leaf.initial);
     if (now.kind == Type::Kind::unknown || initial.kind == Type::Kind::unknown)
-      run_.unsupported(
-          concat("a loop that makes ", describe(after), " of ", describe(leaf.initial)));
+      run_.unsupported(concat("a loop-carried value changes from ", describe(leaf.initial), " to ",
+                              describe(after), "; keep its type the same in all iterations"));
     leaf.carried = true;
     leaf.type = joined(recorder_, initial, now, &leaf.renamed);
     leaf.contiguous = is_contiguous(leaf.initial) && is_contiguous(after);
@@ -216,7 +223,9 @@ bool LoopValues::settle(Interpreter::Change& change) {
     return settle_leaves(changed, leaves_of(changed, {list}));
   }
   if (now.items.size() != changed.places.size())
-    run_.unsupported("a container to which a loop adds elements");
+    run_.unsupported(
+        "a loop adds elements to a container or removes elements from it; keep its elements the "
+        "same in all iterations");
   Items wider = changed.places;
   bool widened = false;
   for (size_t i = 0; i < wider.size(); ++i) widened = jit::widen(wider[i], now.items[i]) || widened;
@@ -256,7 +265,9 @@ void LoopValues::add(const Interpreter::Change& change) {
   } else {
     if (now.items.size() != before.items.size() ||
         !std::ranges::equal(now.keys, before.keys, are_equal))
-      run_.unsupported("a container to which a loop adds elements");
+      run_.unsupported(
+          "a loop adds elements to a container or removes elements from it; keep its elements the "
+          "same in all iterations");
     changed.places = before.items;
     add_leaves(changed);
   }

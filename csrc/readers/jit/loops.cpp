@@ -114,7 +114,8 @@ class Loops : LoopValues {
       }
       return finish();
     }
-    run_.unsupported("a loop whose values keep changing their types");
+    run_.unsupported(
+        "the types of the loop-carried values keep changing; keep them the same in all iterations");
   }
 
   // Reads the body with the current types of the loop-carried values.
@@ -139,7 +140,7 @@ class Loops : LoopValues {
       ends_ = results_;
       for (size_t i = 0; i < carried_.size(); ++i) {
         if (!is_same(i) && accumulates(results_[i + 1]))
-          run_.unsupported("a second name of a list that a loop appends to");
+          run_.unsupported("the list that the loop appends to is aliased; append to a copy");
       }
     } catch (const ExportError&) {
       run_.rewind(start);

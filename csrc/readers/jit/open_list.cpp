@@ -63,7 +63,9 @@ void add_type(Interpreter& run, Column& column, const Type& type) {
   column.type = joined(run.recorder(), column.type, type, &renamed);
   if (!column.type.is_tensor()) return;
   if (!column.type.shape)
-    run.unsupported("a list of open length with tensors whose ranks differ or are not known");
+    run.unsupported(
+        "the tensors in a list of unknown length have different or unknown ranks; give them the "
+        "same rank");
   column.ragged = column.ragged || std::ranges::count(renamed, true) > 0;
 }
 
@@ -201,14 +203,14 @@ std::optional<OpenList> format_of(Interpreter& run, const Container::Contents& l
   flatten(format.element, places);
   const Items leaves = elements_of(list, format);
   if (places.empty() || leaves.size() != places.size() * list.items.size())
-    run.unsupported("a list of open length whose elements have not the same structure");
+    run.unsupported("the elements of a list of unknown length must have the same structure");
   for (size_t i = 0; i < places.size(); ++i) {
     Column column;
     for (const Item& leaf : every(leaves, i, places.size())) {
       if (leaf.is_uninitialized()) continue;
       const Type type = type_of(leaf);
       if (type.kind == Kind::unknown)
-        run.unsupported("a list of open length with " + describe(leaf));
+        run.unsupported("a list of unknown length cannot contain " + describe(leaf));
       if (column.type.kind == Kind::unknown) column.type = type;
       add_type(run, column, type);
     }
@@ -227,7 +229,7 @@ std::optional<OpenList> common_format(Interpreter& run, const Container::Content
   std::optional<OpenList> format = format_of(run, a), other = format_of(run, b);
   if (!format || !other) return format ? format : other;
   if (format->columns.size() != other->columns.size())
-    run.unsupported("a list of open length whose elements have not the same structure");
+    run.unsupported("the elements of a list of unknown length must have the same structure");
   for (size_t i = 0; i < format->columns.size(); ++i) {
     format->columns[i].ragged = format->columns[i].ragged || other->columns[i].ragged;
     add_type(run, format->columns[i], other->columns[i].type);
@@ -246,7 +248,7 @@ OpenListPtr opened(Interpreter& run, const Container::Contents& list, const Open
     const Items leaves = elements_of(list, format);
     const size_t width = format.columns.size();
     if (leaves.size() != width * list.items.size())
-      run.unsupported("a list of open length whose elements have not the same structure");
+      run.unsupported("the elements of a list of unknown length must have the same structure");
     for (size_t i = 0; i < width; ++i)
       result.columns[i] = column_of(run, every(leaves, i, width), format.columns[i]);
   }
@@ -303,7 +305,8 @@ OpenListPtr sliced(Interpreter& run, const OpenList& list, const Item& begin, co
       column.values = part(column.values, limit(begin), limit(end));
       continue;
     }
-    if (step != 1) run.unsupported("every so manieth tensor of a list whose sizes differ");
+    if (step != 1)
+      run.unsupported("cannot slice a list of tensors of different sizes with a step other than 1");
     aten::Value* each = counts(run, column);
     const Dim before = begin.is_none() ? Dim(0) : total(part(each, {}, limit(begin)));
     const Dim taken = total(part(each, limit(begin), limit(end)));
@@ -318,7 +321,7 @@ OpenListPtr reversed(Interpreter& run, const OpenList& list) {
   OpenList result = list;
   for (Column& column : result.columns) {
     if (column.ragged || column.pieces)
-      run.unsupported("the reverse of a list of tensors whose sizes differ");
+      run.unsupported("cannot reverse a list of tensors of different sizes");
     aten::Value* before = column.values;
     column.values = call(run, "aten::flip", {before, Argument::List{int64_t{0}}});
     run.recorder().hold({column.values}, {before});
@@ -339,7 +342,7 @@ Container::Contents joined(Interpreter& run, const Container::Contents& a,
 }
 
 const Column& only_column(Interpreter& run, const OpenList& list) {
-  if (list.columns.size() != 1) run.unsupported("a list of tuples as a list of tensors");
+  if (list.columns.size() != 1) run.unsupported("cannot use a list of tuples as a list of tensors");
   return list.columns[0];
 }
 
@@ -357,7 +360,7 @@ aten::Value* concatenated(Interpreter& run, const OpenList& list, int64_t dim) {
   const auto rank = static_cast<int64_t>(shape_of(column.type).size());
   const int64_t axis = dim < 0 ? dim + rank : dim;
   if (axis < 0 || axis >= rank)
-    fail(ErrorKind::invalid_program, "an axis ", dim, " of tensors of rank ", rank);
+    fail(ErrorKind::invalid_program, "axis ", dim, " is out of range for tensors of rank ", rank);
   if (column.pieces) {
     if (column.pieces->axis == axis) return call(run, "aten::clone", {column.values});
     OpenList copies = list;
@@ -370,7 +373,8 @@ aten::Value* concatenated(Interpreter& run, const OpenList& list, int64_t dim) {
     return call(run, "aten::clone",
                 {call(run, "aten::flatten.using_ints", {moved, axis, axis + 1})});
   }
-  if (axis != 0) run.unsupported("joining tensors whose sizes differ, along another axis than 0");
+  if (axis != 0)
+    run.unsupported("cannot concatenate tensors of different sizes along an axis other than 0");
   Argument::List sizes = sizes_at(run, column, int64_t{0});
   sizes[0] = int64_t{-1};
   return call(run, "aten::clone", {call(run, "aten::view", {column.values, std::move(sizes)})});
@@ -379,7 +383,7 @@ aten::Value* concatenated(Interpreter& run, const OpenList& list, int64_t dim) {
 Container::Contents spliced(Interpreter& run, const OpenList& list, const Item& begin,
                             int64_t count, Items items) {
   const auto* given = begin.get<Dim>();
-  if (!given) run.unsupported("a change of a list at an index that is " + describe(begin));
+  if (!given) run.unsupported("cannot change a list at an index that is " + describe(begin));
   // aten::slice handles a constant negative index itself.
   Dim at = *given;
   if (!at.is_constant() && !at.known_non_negative()) at = Dim::mod(at, length(list));

@@ -96,12 +96,12 @@ std::optional<Items> tensor(const Call& call) {
   if (!list) return std::nullopt;
   const OpenList::Column& numbers = only_column(call.run, *list);
   if (numbers.type.is_tensor())
-    call.run.unsupported("torch.tensor of a list of tensors: torch.stack joins them");
+    call.run.unsupported("cannot export torch.tensor of a list of tensors; use torch.stack");
   DType dtype = numbers.values->type.dtype;
   if (is_floating(dtype)) dtype = aten::default_dtype();
   if (const auto given = call.size() > 1 ? call.input(1).integer() : std::nullopt) {
     const std::optional<DType> wanted = aten::to_dtype(static_cast<c10::ScalarType>(*given));
-    if (!wanted) call.run.unsupported("an element type that ONNX does not have");
+    if (!wanted) call.run.unsupported("ONNX has no element type for this dtype");
     dtype = *wanted;
   }
   return one(call.run.record_one("aten::to.dtype", {numbers.values, dtype}));

@@ -61,7 +61,7 @@ aten::Value* in_order(Interpreter& run, const Column& column) {
 // Converts an index to a position counted from the start.
 Dim position(Interpreter& run, const Item& index, const Dim& count) {
   const auto* at = index.get<Dim>();
-  if (!at) run.unsupported("an index that is " + describe(index));
+  if (!at) run.unsupported("cannot use " + describe(index) + " as an index");
   if (const auto known = at->constant()) return *known < 0 ? *at + count : *at;
   return at->known_non_negative() ? *at : Dim::mod(*at, count);
 }

@@ -16,7 +16,7 @@ std::optional<Items> constant(const Call& call) {
   const torch::jit::Value* output = call.node.output();
   if (output->type()->kind() == c10::TypeKind::FunctionType) return one(Item::none());
   std::optional<c10::IValue> value = torch::jit::toIValue(output);
-  if (!value) call.run.unsupported("a constant of type " + output->type()->str());
+  if (!value) call.run.unsupported("cannot export a constant of type " + output->type()->str());
   // A trace stores a Python number as a wrapped tensor, which does not promote as other tensors do.
   if (value->isTensor() && value->toTensor().unsafeGetTensorImpl()->is_wrapped_number())
     value = value->toTensor().item();
@@ -26,7 +26,7 @@ std::optional<Items> constant(const Call& call) {
 const ContainerPtr& object_of(const Call& call, size_t i) {
   const auto* object = call.input(i).get<ContainerPtr>();
   if (!object || (*object)->kind != Container::Kind::object)
-    call.run.unsupported("attributes of " + describe(call.input(i)));
+    call.run.unsupported("cannot access attributes of " + describe(call.input(i)));
   return *object;
 }
 
@@ -80,13 +80,13 @@ std::optional<Items> call_method(const Call& call) {
   const ContainerPtr object = object_of(call, 0);
   const torch::jit::Function* method =
       object->type->expectRef<c10::ClassType>().findMethod(name_of(call.node));
-  if (!method) call.run.unsupported("the method " + name_of(call.node));
+  if (!method) call.run.unsupported("cannot find the method " + name_of(call.node));
   return call.run.run(*method, call.inputs, object.get(), &call.node);
 }
 
 std::optional<Items> call_function(const Call& call) {
   const auto type = call.node.input(0)->type()->cast<c10::FunctionType>();
-  if (!type) call.run.unsupported("a call of " + describe(call.input(0)));
+  if (!type) call.run.unsupported("cannot call " + describe(call.input(0)));
   return call.run.run(*type->function(), Items(call.inputs.begin() + 1, call.inputs.end()), nullptr,
                       &call.node);
 }
@@ -113,8 +113,8 @@ std::optional<Items> enter(const Call& call) {
     const auto slot = object->type->expectRef<c10::ClassType>().findAttributeSlot("_enabled");
     if (!slot || object->items()[*slot].boolean() != false)
       call.run.unsupported(
-          "an autocast region in a scripted program: a trace of the module has its casts as calls "
-          "(torch.jit.trace, in the same region), and torch.export keeps the region");
+          "cannot export an autocast region of a scripted program; trace the module inside the "
+          "region with torch.jit.trace, or capture it with torch.export");
   }
   if (call.node.outputs().empty()) return Items();
   return one(call.input(0));
@@ -146,7 +146,8 @@ std::optional<Items> is_instance(const Call& call) {
 }
 
 std::optional<Items> python_call(const Call& call) {
-  call.run.unsupported("a call of a Python function that TorchScript does not hold");
+  call.run.unsupported(
+      "cannot export a call of a Python function that is not part of the TorchScript program");
 }
 
 // `is` and `is not`, mostly with None.
@@ -188,7 +189,8 @@ std::optional<Items> cast(const Call& call) {
 
 std::optional<Items> unwrap(const Call& call) {
   if (call.input(0).is_none())
-    fail(ErrorKind::invalid_program, "for these inputs the program unwraps a None");
+    fail(ErrorKind::invalid_program,
+         "for these inputs the program unwraps an Optional that is None");
   return one(present_value(call.input(0)));
 }
 

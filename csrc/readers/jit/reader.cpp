@@ -21,8 +21,8 @@ struct Given {
 };
 
 [[noreturn]] void does_not_fit(const Given& given, const c10::Type& type) {
-  fail(ErrorKind::invalid_argument, "what is given for the input ", given.name,
-       " does not fit its type, which is ", type.annotation_str());
+  fail(ErrorKind::invalid_argument, "the value given for the input ", given.name,
+       " does not match its type ", type.annotation_str());
 }
 
 // Converts a constant input. An int becomes a float if the parameter is a float.
@@ -139,27 +139,27 @@ Item input(Interpreter& run, const Given& given, const c10::TypePtr& type) {
 // Flattens a result in pytree order.
 void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs) {
   if (item.maybe())
-    fail(ErrorKind::unsupported, "a result that is ", describe(item),
-         ": return a tensor in either case, and a flag beside it");
+    fail(ErrorKind::unsupported, "cannot return ", describe(item),
+         "; return a tensor in both cases, and a flag with it");
   const Container* container = item.container();
   if (!container) {
     if (const aten::Value* tensor = item.tensor();
         tensor && !tensor->type.shape && tensor->producer && !tensor->producer->schema)
       fail(ErrorKind::unsupported, "the rank of the result %", tensor->name,
-           " depends on data: give it the same rank in all branches and steps");
+           " is data-dependent; give it the same rank in all branches and iterations");
     const bool is_value =
         item.tensor() || item.number() || item.get<Dim>() || item.boolean() || item.floating();
     outputs.push_back(is_value ? run.argument(item) : Argument());
     return;
   }
   if (container->kind == Container::Kind::object)
-    fail(ErrorKind::unsupported, "a result that is an object");
+    fail(ErrorKind::unsupported, "cannot return an object; return its tensors");
   if (const OpenList* list = container->contents.open.get()) {
     const std::optional<int64_t> count = length(*list).constant();
     if (!count)
       fail(ErrorKind::unsupported,
-           "a result that is a list whose length is not known: return torch.stack, torch.cat or "
-           "torch.tensor of it");
+           "cannot return a list of unknown length; return torch.stack, torch.cat or torch.tensor "
+           "of it");
     for (int64_t i = 0; i < *count; ++i) flatten(run, element(run, *list, Dim(i)), outputs);
     return;
   }
@@ -182,9 +182,9 @@ Items arguments(Interpreter& run, const torch::jit::Function& function, const Re
     } else if (wanted[i].default_value()) {
       result.push_back(run.item(*wanted[i].default_value(), wanted[i].name()));
     } else {
-      fail(ErrorKind::invalid_argument, "nothing is given for the input ", wanted[i].name(), ": ",
-           wanted[i].type()->annotation_str(),
-           "; what has no default needs a value, or a spec such as 'x:float32[batch,3]'");
+      fail(ErrorKind::invalid_argument, "no value is given for the input ", wanted[i].name(),
+           " of type ", wanted[i].type()->annotation_str(),
+           "; an input without a default needs a value, or a spec such as 'x:float32[batch,3]'");
     }
   }
   return result;

@@ -146,7 +146,7 @@ std::pair<Value*, std::optional<Dim>> Recorder::number(std::string op,
       graph().add_node(std::move(op), std::move(arguments), graph().add_location(location));
   Type type = types_.infer(*node).at(0);
   if (type.kind == Type::Kind::unknown)
-    fail(ErrorKind::unsupported, "a number read from a tensor of which nothing is known");
+    fail(ErrorKind::unsupported, "cannot read a number from a tensor of unknown type");
   if (type.dim && knows(*type.dim)) {
     graph().nodes.pop_back();
     return {nullptr, type.dim};

@@ -14,7 +14,7 @@ using aten::Condition;
 
 [[noreturn]] void fail_unknown(const Call& call, const aten::Value& value) {
   call.run.unsupported(concat("the strides of %", value.name,
-                              " are not known: call contiguous() before asking for them"));
+                              " are unknown; call contiguous() before reading them"));
 }
 
 const aten::KnownLayout& known_layout(const Call& call, const aten::Value* value) {
@@ -60,7 +60,7 @@ std::optional<Items> is_contiguous(const Call& call) {
   std::string format = "contiguous_format";
   if (call.size() > 1) {
     const auto asked = call.input(1).integer();
-    if (!asked) call.run.unsupported("a memory format that is not known");
+    if (!asked) call.run.unsupported("the memory format must be a constant");
     format = aten::memory_format_name(static_cast<c10::MemoryFormat>(*asked));
   }
   if (!self->type.shape) fail_unknown(call, *self);
@@ -149,9 +149,10 @@ std::optional<Items> strides(const Call& call) {
     return one(make_container(Container::Kind::list, std::move(items), c10::ListType::ofInts()));
   const auto axis = call.input(1).integer();
   const auto rank = static_cast<int64_t>(items.size());
-  if (!axis) call.run.unsupported("the stride of an axis that is not known");
+  if (!axis) call.run.unsupported("the axis of stride() must be a constant");
   if (*axis < -rank || *axis >= rank)
-    fail(ErrorKind::invalid_program, "stride(", *axis, ") of a tensor of rank ", rank);
+    fail(ErrorKind::invalid_program, "stride(", *axis, ") is out of range for a tensor of rank ",
+         rank);
   return one(items[static_cast<size_t>(*axis < 0 ? *axis + rank : *axis)]);
 }
 
@@ -174,8 +175,8 @@ void Interpreter::check_viewable(const Item& base, const Item& view) {
   const Condition condition = aten::is_viewable(*from.shape, known->layout, *to.shape);
   if (condition.truth == Condition::Truth::fails ||
       std::ranges::any_of(condition.clauses, needs_size_one))
-    fail(ErrorKind::invalid_program, "view() of %", base.tensor()->name,
-         ", whose strides do not allow it: call reshape() or contiguous() first");
+    fail(ErrorKind::invalid_program, "the strides of %", base.tensor()->name,
+         " do not allow view(); call reshape() or contiguous() first");
 }
 
 void add_stride_handlers(Handlers& handlers) {

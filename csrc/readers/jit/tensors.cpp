@@ -14,7 +14,7 @@ using aten::Type;
 const Type& known_type(const Call& call, aten::Value* value) {
   if (value->type.is_tensor() && value->type.dtype != DType::undefined) return value->type;
   call.run.unsupported(concat(
-      "a question about %", value->name, ", of which nothing is known: ",
+      "the type of %", value->name, " is unknown: ",
       value->producer ? value->producer->op + " has no lowering" : "the input has no dtype"));
 }
 
@@ -22,7 +22,7 @@ const Shape& known_shape(const Call& call, aten::Value* value) {
   const Type& type = known_type(call, value);
   if (!type.shape)
     call.run.unsupported(
-        concat("a question about the sizes of %", value->name, ", whose rank is not known"));
+        concat("cannot read the sizes of %", value->name, ": its rank is unknown"));
   return *type.shape;
 }
 
@@ -32,11 +32,12 @@ std::optional<Items> size(const Call& call) {
   const Shape& shape = known_shape(call, self);
   if (call.size() > 1) {
     const auto axis = call.input(1).integer();
-    if (!axis) call.run.unsupported("the size of an axis that is not known");
+    if (!axis) call.run.unsupported("the axis of size() must be a constant");
     const auto rank = static_cast<int64_t>(shape.size());
     const int64_t at = *axis < 0 ? *axis + rank : *axis;
     if (at < 0 || at >= rank)
-      fail(ErrorKind::invalid_program, "size(", *axis, ") of a tensor of rank ", rank);
+      fail(ErrorKind::invalid_program, "size(", *axis, ") is out of range for a tensor of rank ",
+           rank);
     return one(shape[static_cast<size_t>(at)]);
   }
   return one(make_container(Container::Kind::list, Items(shape.begin(), shape.end()),
@@ -53,7 +54,7 @@ std::optional<Items> length(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
   const Shape& shape = known_shape(call, self);
-  if (shape.empty()) fail(ErrorKind::invalid_program, "len() of a tensor without dimensions");
+  if (shape.empty()) fail(ErrorKind::invalid_program, "cannot take len() of a 0-d tensor");
   return one(shape[0]);
 }
 
@@ -147,7 +148,7 @@ DType dtype_argument(const Call& call, const Item& item, DType otherwise) {
   const auto number = item.integer();
   if (!number) return otherwise;
   const auto dtype = aten::to_dtype(static_cast<c10::ScalarType>(*number));
-  if (!dtype) call.run.unsupported("an element type that ONNX does not have");
+  if (!dtype) call.run.unsupported("ONNX has no element type for this dtype");
   return *dtype;
 }
 

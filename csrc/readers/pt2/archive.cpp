@@ -22,7 +22,7 @@ struct Archive::Mapping {
     void* memory = size == 0 ? MAP_FAILED : mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
     const int problem = errno;
     close(file);
-    if (size == 0) fail(ErrorKind::invalid_program, path, " is empty, or no file");
+    if (size == 0) fail(ErrorKind::invalid_program, path, " is empty or not a file");
     if (memory == MAP_FAILED)
       fail(ErrorKind::io, "cannot map ", path, ": ", std::strerror(problem));
     data = static_cast<const std::byte*>(memory);

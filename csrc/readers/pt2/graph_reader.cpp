@@ -23,7 +23,7 @@ constexpr int kDeepest = 50;
 
 struct Deeper {
   explicit Deeper(int& depth) : depth(depth) {
-    if (depth >= kDeepest) damaged("graphs or arguments nested too deeply");
+    if (depth >= kDeepest) damaged("graphs or arguments are nested too deeply");
     ++depth;
   }
   ~Deeper() { --depth; }
@@ -47,7 +47,7 @@ std::string key_of(std::string_view target) {
     return "python::" + std::string(target.substr(target.rfind('.') + 1));
   target.remove_prefix(kOps.size());
   const size_t dot = target.find('.');
-  if (dot == std::string_view::npos) damaged(concat("operator ", target));
+  if (dot == std::string_view::npos) damaged(concat("malformed operator name ", target));
   std::string key = concat(target.substr(0, dot), "::", target.substr(dot + 1));
   if (key.ends_with(".default")) key.resize(key.size() - std::string_view(".default").size());
   return key;
@@ -64,14 +64,14 @@ bool is_dropped(const std::string& op) {
 std::string layout_name(int64_t layout) {
   static constexpr std::array<const char*, 8> kNames = {
       "", "sparse", "sparsecsr", "sparsecsc", "sparsebsr", "sparsebsc", "mkldnn", "strided"};
-  if (layout < 1 || layout > kStrided) damaged(concat("layout ", layout));
+  if (layout < 1 || layout > kStrided) damaged(concat("unknown layout ", layout));
   return kNames[static_cast<size_t>(layout)];
 }
 
 std::string memory_format_name(int64_t format) {
   static constexpr std::array<const char*, 5> kNames = {"", "contiguous_format", "channels_last",
                                                         "channels_last_3d", "preserve_format"};
-  if (format < 1 || format > 4) damaged(concat("memory format ", format));
+  if (format < 1 || format > 4) damaged(concat("unknown memory format ", format));
   return kNames[static_cast<size_t>(format)];
 }
 
@@ -199,7 +199,7 @@ Dim Types::dim(const Json& sym_int) { return sized(sym_int, DimRange::integer())
 Dim Types::sized(const Json& sym_int, const DimRange& otherwise) {
   const auto [kind, value] = choice(sym_int, "a size");
   if (kind == "as_int") return integer(value, "a size");
-  if (kind != "as_expr") damaged("a size that is no expression");
+  if (kind != "as_expr") damaged("a size is not an expression");
   const std::string& text = string(field(value, "expr_str"), "expr_str");
   const auto [at, inserted] = dims_.try_emplace(text);
   if (inserted) {
@@ -261,7 +261,7 @@ aten::Type GraphReader::type_of(std::string_view kind, const Json& value) {
 Argument GraphReader::symbolic(const Json& value, std::string_view literal) {
   const auto [kind, inner] = choice(value, "a symbolic number");
   if (kind == "as_name") return named(string(inner, "name"));
-  if (kind != literal) damaged("a symbolic number that is none");
+  if (kind != literal) damaged("a symbolic number is neither a name nor a literal");
   if (literal == "as_int") return whole_number(inner, "a number");
   if (literal == "as_bool") return boolean(inner, "a bool");
   return number(inner, "a number");
@@ -343,7 +343,7 @@ GraphReader::ArgumentReaders GraphReader::make_argument_readers() {
       {"as_string_to_argument",
        [](GraphReader& reader, const Json& v) { return reader.options(v); }},
       {"as_custom_obj", [](GraphReader&, const Json& v) -> Argument {
-         fail(ErrorKind::unsupported, "ONNX has no form for script objects, here a ",
+         fail(ErrorKind::unsupported, "ONNX cannot represent script objects, here a ",
               string(field(v, "class_fqn"), "class_fqn"));
        }}};
 }
@@ -351,7 +351,7 @@ GraphReader::ArgumentReaders GraphReader::make_argument_readers() {
 // Reads the hints and options of a higher-order operator.
 Argument GraphReader::options(const Json& value) {
   const auto* items = value.get_ptr<const Json::object_t*>();
-  if (!items) damaged("options that are no object");
+  if (!items) damaged("the options are not an object");
   List result;
   for (const auto& [key, item] : *items) result.push_back(argument(item));
   return result;
@@ -362,7 +362,8 @@ Argument GraphReader::argument(const Json& json) {
   const auto [kind, value] = choice(json, "an argument");
   static const ArgumentReaders readers = make_argument_readers();
   const auto reader = readers.find(kind);
-  if (reader == readers.end()) fail(ErrorKind::unsupported, "an argument of kind ", kind);
+  if (reader == readers.end())
+    fail(ErrorKind::unsupported, "cannot export an argument of kind ", kind);
   return reader->second(*this, value);
 }
 
@@ -467,11 +468,11 @@ void GraphReader::call(const std::string& op, const std::string& name, std::span
 // keeps nodes in order, so it needs no tokens.
 void GraphReader::ordered_call(const std::string& name, std::span<const Json> inputs,
                                std::span<const Json> outputs, const Location* location) {
-  if (inputs.size() < 2 || outputs.empty()) damaged("an ordered effect without its operator");
+  if (inputs.size() < 2 || outputs.empty()) damaged("with_effects has no operator");
   const auto [token, token_value] = choice(outputs[0], "a result");
   define(name_of(token, token_value), Argument());
   const auto [kind, target] = choice(field(inputs[1], "arg"), "an operator");
-  if (kind != "as_operator") damaged("an ordered effect without its operator");
+  if (kind != "as_operator") damaged("with_effects has no operator");
   const std::string op = key_of(string(target, "an operator"));
   if (is_dropped(op)) return;
   call(op, name, inputs.subspan(2), outputs.subspan(1), location);
@@ -491,7 +492,7 @@ std::vector<Argument> GraphReader::arguments(std::span<const Json> inputs,
     }
     const int index = name.empty() ? static_cast<int>(position) : schema->index(name);
     if (index < 0 || index >= static_cast<int>(result.size()))
-      damaged(concat(op, " has no argument called ", name));
+      damaged(concat(op, " has no argument named ", name));
     result[static_cast<size_t>(index)] =
         conformed(std::move(value), schema->arguments[static_cast<size_t>(index)].type);
     ++position;
@@ -526,7 +527,7 @@ void GraphReader::inline_body(const Json& node, const aten::HigherOrder& call) {
       (body ? operands : settings).push_back(argument(field(input, "arg")));
     }
   }
-  if (!body) fail(ErrorKind::unsupported, call.op, " without a graph of its own");
+  if (!body) fail(ErrorKind::unsupported, call.op, " has no body graph");
   operands = aten::body_inputs(call, std::move(operands));
   const Deeper deeper(depth_);
   GraphReader inner(types_, *body, graph_, depth_);
@@ -540,7 +541,8 @@ void GraphReader::inline_body(const Json& node, const aten::HigherOrder& call) {
   }
   const Json::array_t& inputs = list(field(*body, "inputs"), "inputs");
   if (inputs.size() != operands.size())
-    damaged(concat(call.op, " does not give what its body takes"));
+    damaged(
+        concat(call.op, " has ", operands.size(), " operands, but its body takes ", inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) {
     const auto [kind, value] = choice(inputs[i], "an input");
     inner.define(name_of(kind, value), operands[i]);
@@ -551,7 +553,8 @@ void GraphReader::inline_body(const Json& node, const aten::HigherOrder& call) {
   size_t next = 0;
   for_each_result(list(field(node, "outputs"), "outputs"),
                   [&](std::string_view kind, const Json& value) {
-                    if (next >= results.size()) damaged(concat(call.op, " gives too few results"));
+                    if (next >= results.size())
+                      damaged(concat(call.op, " returns too few results"));
                     if (kind != "as_none") define(name_of(kind, value), results[next]);
                     ++next;
                   });

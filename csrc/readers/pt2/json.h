@@ -17,9 +17,9 @@ using Json = nlohmann::json;
 }
 
 inline const Json& field(const Json& object, const char* name) {
-  if (!object.is_object()) damaged(concat("no object around ", name));
+  if (!object.is_object()) damaged(concat("expected an object with the field ", name));
   const auto at = object.find(name);
-  if (at == object.end()) damaged(concat("no field ", name));
+  if (at == object.end()) damaged(concat("the field ", name, " is missing"));
   return *at;
 }
 // Returns nullptr if the field is absent or null.
@@ -30,12 +30,12 @@ inline const Json* optional_field(const Json& object, const char* name) {
 }
 inline const Json::array_t& list(const Json& value, const char* what) {
   const auto* array = value.get_ptr<const Json::array_t*>();
-  if (!array) damaged(concat(what, " is no list"));
+  if (!array) damaged(concat(what, " is not a list"));
   return *array;
 }
 inline const std::string& string(const Json& value, const char* what) {
   const auto* text = value.get_ptr<const std::string*>();
-  if (!text) damaged(concat(what, " is no string"));
+  if (!text) damaged(concat(what, " is not a string"));
   return *text;
 }
 inline bool is_integer(const Json& value) {
@@ -43,11 +43,11 @@ inline bool is_integer(const Json& value) {
          !(value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX});
 }
 inline int64_t integer(const Json& value, const char* what) {
-  if (!is_integer(value)) damaged(concat(what, " is no 64-bit integer"));
+  if (!is_integer(value)) damaged(concat(what, " is not a 64-bit integer"));
   return value.get<int64_t>();
 }
 inline bool boolean(const Json& value, const char* what) {
-  if (!value.is_boolean()) damaged(concat(what, " is no bool"));
+  if (!value.is_boolean()) damaged(concat(what, " is not a bool"));
   return value.get<bool>();
 }
 // Infinities and NaN are strings.
@@ -60,7 +60,8 @@ struct Choice {
 };
 inline Choice choice(const Json& value, const char* what) {
   const auto* object = value.get_ptr<const Json::object_t*>();
-  if (!object || object->size() != 1) damaged(concat(what, " is not one choice"));
+  if (!object || object->size() != 1)
+    damaged(concat(what, " is not an object with a single field"));
   return {object->begin()->first, object->begin()->second};
 }
 

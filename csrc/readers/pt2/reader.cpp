@@ -23,7 +23,7 @@ constexpr const char* kModel = "models/model.json";
 [[noreturn]] void refuse_without_model(const Archive& archive) {
   if (archive.has("serialized_exported_program.json"))
     fail(ErrorKind::invalid_program, archive.path(),
-         " was written by an older PyTorch: load it there with torch.export.load, and save it with "
+         " was saved by an older PyTorch; load it with torch.export.load and save it again with "
          "PyTorch ",
          ONNX_NATIVE_TORCH_VERSION);
   std::set<std::string> others;
@@ -36,18 +36,19 @@ constexpr const char* kModel = "models/model.json";
   std::string found;
   for (const std::string& name : others) found += (found.empty() ? "" : ", ") + name;
   fail(ErrorKind::invalid_program, archive.path(), " has no program ", kModel,
-       others.empty() ? ", as torch.export.save writes it"
-                      : concat(", but ", found, ": save each by itself, with torch.export.save"));
+       others.empty()
+           ? "; save it with torch.export.save"
+           : concat(", but ", found, "; save each program by itself with torch.export.save"));
 }
 
 Json parse_model(const Archive& archive) {
   if (!archive.has(kModel)) refuse_without_model(archive);
   Json model = Json::parse(archive.text(kModel), nullptr, /*allow_exceptions=*/false);
-  if (model.is_discarded()) damaged(concat(kModel, " is no JSON"));
+  if (model.is_discarded()) damaged(concat(kModel, " is not valid JSON"));
   const int64_t major = integer(field(field(model, "schema_version"), "major"), "schema version");
   if (major != kSchemaMajor)
     fail(ErrorKind::invalid_program, archive.path(), " has schema version ", major,
-         "; this build reads version ", kSchemaMajor, ", that of PyTorch ",
+         "; this build reads version ", kSchemaMajor, ", the version of PyTorch ",
          ONNX_NATIVE_TORCH_VERSION);
   return model;
 }

@@ -24,7 +24,7 @@ int64_t span_of(const std::vector<int64_t>& shape, const std::vector<int64_t>& s
     int64_t reach = 0;
     if (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
         __builtin_add_overflow(count, reach, &count))
-      damaged("a tensor larger than memory");
+      damaged("a tensor is larger than memory");
   }
   return count;
 }
@@ -33,9 +33,9 @@ std::vector<int64_t> known_sizes(const Json& sizes, const char* what) {
   std::vector<int64_t> result;
   for (const Json& size : list(sizes, what)) {
     const auto [kind, value] = choice(size, what);
-    if (kind != "as_int") damaged(concat("a weight of changing ", what));
+    if (kind != "as_int") damaged(concat("a weight has dynamic ", what));
     result.push_back(integer(value, what));
-    if (result.back() < 0) damaged(concat("a weight of negative ", what));
+    if (result.back() < 0) damaged(concat("a weight has negative ", what));
   }
   return result;
 }
@@ -46,7 +46,7 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& shape) {
   for (size_t i = shape.size(); i-- > 0;) {
     strides[i] = step;
     if (__builtin_mul_overflow(step, std::max<int64_t>(shape[i], 1), &step))
-      damaged("a tensor larger than memory");
+      damaged("a tensor is larger than memory");
   }
   return strides;
 }
@@ -67,13 +67,14 @@ void check_repetition(const std::string& name, const TensorData& data, int64_t a
   int64_t elements = 1, bytes = 0;
   for (const int64_t size : data.shape) {
     if (size == 0) return;
-    if (__builtin_mul_overflow(elements, size, &elements)) damaged("a tensor larger than memory");
+    if (__builtin_mul_overflow(elements, size, &elements))
+      damaged("a tensor is larger than memory");
   }
   const bool is_large =
       __builtin_mul_overflow(elements, item_size(data.dtype), &bytes) || bytes > kMostBytes;
   if (elements > available && is_large)
     fail(ErrorKind::unsupported, "the tensor ", name, " repeats the ", available,
-         " elements of its record to ", elements, " elements");
+         " elements of its record to ", elements, " elements, which is more than 1 GiB");
 }
 
 // A weight in an archive. It never changes, but it is a Weight so that passes decide as for a live
@@ -107,7 +108,7 @@ double number(const Json& value, const char* what) {
   if (text && *text == "Infinity") return std::numeric_limits<double>::infinity();
   if (text && *text == "-Infinity") return -std::numeric_limits<double>::infinity();
   if (text && *text == "NaN") return std::nan("");
-  damaged(concat(what, " is no number"));
+  damaged(concat(what, " is not a number"));
 }
 
 DType dtype_of(const Json& scalar_type) {
@@ -126,7 +127,7 @@ DType dtype_of(const Json& scalar_type) {
   ScalarType type = ScalarType::Undefined;
   if (code > 0 && code < 14) type = kFirst[static_cast<size_t>(code)];
   if (code >= 28 && code < 36) type = kFrom28[static_cast<size_t>(code - 28)];
-  if (type == ScalarType::Undefined) damaged(concat("element type ", code));
+  if (type == ScalarType::Undefined) damaged(concat("unknown element type ", code));
   const std::optional<DType> dtype = aten::to_dtype(type);
   if (!dtype) fail(ErrorKind::unsupported, "ONNX has no element type for ", c10::toString(type));
   return *dtype;
@@ -140,7 +141,7 @@ Weights::Weights(const Archive& archive) : archive_(archive) {
 void Weights::add(const std::string& folder, const std::string& config) {
   if (!archive_.has(folder + config)) return;
   Json parsed = Json::parse(archive_.text(folder + config), nullptr, /*allow_exceptions=*/false);
-  if (parsed.is_discarded()) damaged(concat(config, " is no JSON"));
+  if (parsed.is_discarded()) damaged(concat(config, " is not valid JSON"));
   configs_.push_back(std::make_unique<Json>(std::move(parsed)));
   const Json& entries = field(*configs_.back(), "config");
   if (!entries.is_object()) damaged(concat(config, " lists no tensors"));
@@ -154,22 +155,22 @@ void Weights::add(const std::string& folder, const std::string& config) {
 
 TensorData Weights::find(const std::string& name, bool is_constant) const {
   const auto at = entries_.find(name);
-  if (at == entries_.end()) damaged(concat("no tensor for ", name));
+  if (at == entries_.end()) damaged(concat("there is no tensor for ", name));
   const Entry& entry = at->second;
   if (entry.pickled || !entry.tensor_meta)
     fail(ErrorKind::unsupported, "the tensor ", name,
-         " is stored as a Python object: only plain tensors can be read without Python");
+         " is stored as a Python object, but only plain tensors can be read without Python");
   const Json& meta = *entry.tensor_meta;
   if (integer(field(meta, "layout"), "layout") != 7)
-    fail(ErrorKind::unsupported, "the tensor ", name, " is sparse");
+    fail(ErrorKind::unsupported, "the tensor ", name, " is sparse; convert it to a dense tensor");
   TensorData data;
   data.dtype = dtype_of(field(meta, "dtype"));
   data.shape = known_sizes(field(meta, "sizes"), "sizes");
   std::vector<int64_t> strides = known_sizes(field(meta, "strides"), "strides");
-  if (strides.size() != data.shape.size()) damaged(concat(name, " has not a stride for each size"));
+  if (strides.size() != data.shape.size()) damaged(concat(name, " must have one stride per size"));
   const auto [kind, offset] = choice(field(meta, "storage_offset"), "storage_offset");
   const int64_t first = integer(offset, "storage_offset");
-  if (kind != "as_int" || first < 0) damaged(concat(name, " starts nowhere"));
+  if (kind != "as_int" || first < 0) damaged(concat(name, " has an invalid storage_offset"));
   const std::span<const std::byte> memory = archive_.bytes(entry.record);
   const int64_t available = static_cast<int64_t>(memory.size()) / item_size(data.dtype);
   const int64_t wanted = span_of(data.shape, strides);

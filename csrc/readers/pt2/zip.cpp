@@ -30,7 +30,7 @@ class Bytes {
 
   size_t size() const { return bytes_.size(); }
   std::span<const std::byte> part(uint64_t offset, uint64_t size) const {
-    if (offset > bytes_.size() || size > bytes_.size() - offset) bad("ends too early");
+    if (offset > bytes_.size() || size > bytes_.size() - offset) bad("is truncated");
     return bytes_.subspan(offset, size);
   }
   // Reads a little-endian number of 2, 4 or 8 bytes.
@@ -68,7 +68,7 @@ size_t find_end(const Bytes& file) {
     const size_t at = file.size() - kEndSize - comment;
     if (file.u32(at) == 0x06054b50 && file.u16(at + 20) == comment) return at;
   }
-  bad("is no zip file, or ends too early");
+  bad("is not a zip file, or it is truncated");
 }
 
 Directory find_directory(const Bytes& file) {
@@ -142,7 +142,7 @@ std::span<const std::byte> Zip::bytes(const std::string& name) const {
   const Record& record = found->second;
   if (!record.stored)
     fail(ErrorKind::unsupported, "the archive's record ", name,
-         " is compressed or encrypted: load the archive with torch.export.load and save it again");
+         " is compressed or encrypted; load the archive with torch.export.load and save it again");
   const Bytes file(memory_);
   file.part(record.header, kHeaderSize);
   if (file.u32(record.header) != 0x04034b50) bad("has a damaged record ", name);

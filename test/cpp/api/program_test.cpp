@@ -212,7 +212,7 @@ TEST(InputSpec, SaysWhatIsWrong) {
   };
   EXPECT_NE(error("x").find("no ':'"), std::string::npos);
   EXPECT_NE(error("x[2]:float32").find("no ':'"), std::string::npos);
-  EXPECT_NE(error(":float32[2]").find("no name"), std::string::npos);
+  EXPECT_NE(error(":float32[2]").find("the name is missing"), std::string::npos);
   EXPECT_NE(error("x:float[2]").find("no dtype 'float'"), std::string::npos);
   EXPECT_NE(error("x:float32[2").find("no ']'"), std::string::npos);
   EXPECT_NE(error("x:float32[2,,3]").find("the size ''"), std::string::npos);
@@ -220,7 +220,9 @@ TEST(InputSpec, SaysWhatIsWrong) {
   EXPECT_NE(error("x:[float32[2]").find("no ']' at its end"), std::string::npos);
   EXPECT_NE(error("x:{float32[2]}").find("no key"), std::string::npos);
   EXPECT_NE(error("x:'mean").find("no ' at the end"), std::string::npos);
-  EXPECT_NE(error(("x:" + std::string(1000, '[')).c_str()).find("too many"), std::string::npos);
+  EXPECT_NE(
+      error(("x:" + std::string(1000, '[')).c_str()).find("the brackets are nested too deeply"),
+      std::string::npos);
   EXPECT_NE(error("x:float32[-2]").find("the size '-2'"), std::string::npos);
   EXPECT_NE(error("x:float32[99999999999999999999]").find("the size '9"), std::string::npos);
 }

@@ -45,7 +45,7 @@ bool gives_tensors(const Schema& schema) {
 TEST(OpFacts, RowsAreOrderedAndOfRegisteredOperators) {
   const std::vector<OpFactsRow> rows = fact_rows();
   for (size_t i = 1; i < rows.size(); ++i) EXPECT_LT(rows[i - 1].name, rows[i].name);
-  // PyTorch 2.15 does not have the deprecated aten::qr any more.
+  // PyTorch 2.15 does not have the deprecated aten::qr anymore.
   for (const OpFactsRow& row : rows)
     EXPECT_TRUE(!schemas_of(row).empty() || row.name == "aten::qr") << row.name;
   for (const std::string_view family : scattered_families()) {

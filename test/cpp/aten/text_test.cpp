@@ -78,15 +78,16 @@ TEST(AtenText, DefaultsAreFilledIn) {
 TEST(AtenText, ErrorsNameTheLine) {
   EXPECT_EQ(error_of("graph() {\n  %1: f32[2] = aten::relu(%x)\n  return ()\n}"),
             std::string(ExportError(ErrorKind::invalid_argument,
-                                    "graph text, line 2: %x is used before it is made")
+                                    "graph text, line 2: %x is used before it is defined")
                             .what()));
   EXPECT_NE(error_of("graph(%x: f33[2]) {\n return ()}").find("line 1: not a type: \"f33\""),
             std::string::npos);
   EXPECT_NE(error_of("graph(%x: f32) {\n%1: f32 = aten::mm(%x)\nreturn ()\n}")
-                .find("lacks the argument mat2"),
+                .find("is missing the argument mat2"),
             std::string::npos);
-  EXPECT_NE(error_of("graph(%x: f32) {\n%x: f32 = aten::relu(%x)\nreturn ()\n}").find("made twice"),
-            std::string::npos);
+  EXPECT_NE(
+      error_of("graph(%x: f32) {\n%x: f32 = aten::relu(%x)\nreturn ()\n}").find("defined twice"),
+      std::string::npos);
   EXPECT_NE(error_of("graph(%x: f32) {\n%1: f32 = aten::relu(%x, beta=1)\nreturn ()\n}")
                 .find("takes no argument beta"),
             std::string::npos);

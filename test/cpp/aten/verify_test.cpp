@@ -35,13 +35,14 @@ TEST(AtenVerify, RefusesWrites) {
 TEST(AtenVerify, RefusesUseBeforeMaking) {
   const auto graph = sample();
   std::swap(graph->nodes[0], graph->nodes[1]);
-  EXPECT_NE(error_of(*graph).find("%1 is used before it is made"), std::string::npos);
+  EXPECT_NE(error_of(*graph).find("%1 is used before it is defined"), std::string::npos);
 }
 
 TEST(AtenVerify, RefusesMissingArguments) {
   const auto graph = sample();
   graph->nodes[0]->arguments.resize(2);
-  EXPECT_NE(error_of(*graph).find("aten::add.Tensor lacks the argument alpha"), std::string::npos);
+  EXPECT_NE(error_of(*graph).find("aten::add.Tensor is missing the argument alpha"),
+            std::string::npos);
   graph->nodes[0]->arguments.push_back(int64_t{1});
   graph->nodes[1]->arguments[0] = Argument();
   EXPECT_NE(error_of(*graph).find("the argument self is None"), std::string::npos);

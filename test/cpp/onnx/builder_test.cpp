@@ -73,7 +73,7 @@ TEST_F(BuilderTest, SizesAreReadOnceAndComputedFromInputs) {
   EXPECT_EQ(x->rank(), 2);
 }
 
-TEST_F(BuilderTest, NeighbouringSizesComeFromOneShape) {
+TEST_F(BuilderTest, NeighboringSizesComeFromOneShape) {
   input({kBatch, kSeq});
   Value shape = b.shape_value({kBatch, kSeq, 8});
   EXPECT_EQ(shape->producer->op_type, "Concat");

@@ -51,7 +51,7 @@ TEST_F(GraphTest, AxesThatATensorHasNotAreErrors) {
   }
   const Value* unknown = graph_.add_input("y", DType::f32, std::nullopt);
   const std::string no_rank =
-      "[unsupported]: the rank of a tensor is not known: give the sizes of the inputs";
+      "[unsupported]: the rank of a tensor is unknown; specify the sizes of the inputs";
   EXPECT_EQ(error_of([&] { unknown->dim(0); }), no_rank);
   EXPECT_EQ(error_of([&] { unknown->rank(); }), no_rank);
   EXPECT_EQ(unknown->rank_or(-1), -1);
@@ -143,7 +143,7 @@ TEST_F(GraphTest, VerifyFindsUsesBeforeDefinitions) {
   Value* b = op(graph_, "Relu", {a});
   graph_.outputs = {b};
   graph_.nodes.reverse();
-  expect_error("an input is not defined before its use");
+  expect_error("an input is used before it is defined");
 }
 
 TEST_F(GraphTest, VerifyFindsValuesOfSiblingSubGraphs) {
@@ -155,7 +155,7 @@ TEST_F(GraphTest, VerifyFindsValuesOfSiblingSubGraphs) {
   else_body->outputs = {op(*else_body, "Relu", {inner})};
   graph_.outputs = {
       op(graph_, "If", {condition}, {{"then_branch", then_body}, {"else_branch", else_body}})};
-  expect_error("an input is not defined before its use");
+  expect_error("an input is used before it is defined");
 }
 
 TEST_F(GraphTest, VerifyChecksDtypes) {
@@ -167,7 +167,7 @@ TEST_F(GraphTest, VerifyChecksDtypes) {
 TEST_F(GraphTest, VerifyChecksThatTypesAgree) {
   Value* whole = graph_.add_input("i", DType::i64, shape_);
   graph_.outputs = {op(graph_, "Add", {x_, whole})};
-  expect_error("input B is i64 where another value of the same type is f32");
+  expect_error("input B is i64, but a value of the same type parameter is f32");
 }
 
 TEST_F(GraphTest, VerifyChecksAttributesAndCounts) {
@@ -176,11 +176,11 @@ TEST_F(GraphTest, VerifyChecksAttributesAndCounts) {
   expect_error("opset 20 has no attribute axis");
   a->producer->attributes.clear();
   a->producer->inputs.push_back(x_);
-  expect_error("2 inputs, and at opset 20 it takes 1 to 1");
+  expect_error("got 2 inputs, but opset 20 takes 1 to 1");
   a->producer->op_type = "Concat";
   expect_error("attribute axis is missing");
   a->producer->attributes = {{"axis", 1.0}};
-  expect_error("attribute axis is of another kind");
+  expect_error("attribute axis does not have the kind");
   a->producer->attributes = {{"axis", 1}};
   EXPECT_EQ(error(), "");
 }

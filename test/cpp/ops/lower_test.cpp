@@ -105,7 +105,7 @@ TEST_F(LowerTest, AnAxisThatATensorHasNotIsAnErrorWithTheCallsPlace) {
       << no_axis;
   const std::string no_rank =
       error_of("test::rank", {input_of(DType::f32, std::nullopt)}, DType::i64, {});
-  EXPECT_NE(no_rank.find("test::rank: the rank of a tensor is not known"), std::string::npos)
+  EXPECT_NE(no_rank.find("test::rank: the rank of a tensor is unknown"), std::string::npos)
       << no_rank;
 }
 

@@ -24,7 +24,7 @@ def test_refused(line: str, loop: bool) -> None:
         RuntimeError, match=r"can't be cast to the desired output type Bool|not supp"
     ):
         program(*arguments)
-    with pytest.raises(torch.onnx.errors.OnnxExporterError, match="not bool, written to a bool"):
+    with pytest.raises(torch.onnx.errors.OnnxExporterError, match="not bool to a bool tensor"):
         torch.onnx.export(program, arguments, dynamo=True, verbose=False)
 
 

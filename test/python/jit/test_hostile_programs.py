@@ -74,10 +74,10 @@ def read(module: torch.nn.Module) -> str:
     ("module", "message"),
     [
         (LongLoops(), "takes more than 1000000 steps to read"),
-        (LongList(), "a list of more than 1000000 elements"),
-        (DoubledList(), "a list of more than 1000000 elements"),
-        (DoubledText(), "a text that is too long"),
-        (PaddedText(), "a text that is too long"),
+        (LongList(), "a list has more than 1000000 elements"),
+        (DoubledList(), "a list has more than 1000000 elements"),
+        (DoubledText(), "a string of the program is too long"),
+        (PaddedText(), "a string of the program is too long"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else "",
 )
@@ -148,7 +148,7 @@ def test_no_elements_any_number_of_times():
 def test_files_are_not_written(tmp_path):
     path = tmp_path / "saved"
     with pytest.raises(
-        onnx_native.ExportError, match="aten::save, which does more than to compute"
+        onnx_native.ExportError, match="aten::save has side effects, so it cannot be exported"
     ):
         read(Saves(str(path)))
     assert not path.exists()

@@ -102,7 +102,7 @@ def test_packed_weights_are_an_error():
     prepared(torch.randn(2, 3))
     quantized = torch.ao.quantization.convert(prepared)
     traced = torch.jit.trace(quantized, torch.randn(2, 3))
-    message = "quantized::linear, whose weights are packed .* prepare_pt2e and convert_pt2e"
+    message = "quantized::linear: its weights are packed .* prepare_pt2e and convert_pt2e"
     with pytest.raises(torch.onnx.errors.OnnxExporterError, match=message):
         torch.onnx.export(traced, (torch.ones(2, 3),), dynamo=True, verbose=False)
 
@@ -154,9 +154,12 @@ class ReturnsNone(torch.nn.Module):
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (ReturnsNone(), "a result that is None or a tensor, as data decide: return a tensor in"),
-        (Autocast(), "an autocast region in a scripted program: a trace"),
-        (ReturnsList(), "a result that is a list whose length is not known: return torch.stack"),
+        (
+            ReturnsNone(),
+            "cannot return a data-dependent choice of None or a tensor; return a tensor in",
+        ),
+        (Autocast(), "cannot export an autocast region of a scripted program; trace"),
+        (ReturnsList(), "cannot return a list of unknown length; return torch.stack"),
     ],
 )
 def test_what_no_model_has(module, message):
@@ -170,7 +173,7 @@ def test_what_no_model_has(module, message):
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (OtherRanks(), "a list of open length with tensors whose ranks differ or are not known"),
+        (OtherRanks(), "the tensors in a list of unknown length have different or unknown ranks"),
         (Raises(), "for these inputs the program raises an exception"),
     ],
 )

@@ -146,5 +146,5 @@ class OneOrTheOther(nn.Module):
 
 def test_changes_of_one_list_or_another_are_an_error() -> None:
     module = torch.jit.script(OneOrTheOther())
-    with pytest.raises(torch.onnx.OnnxExporterError, match="may have a second name"):
+    with pytest.raises(torch.onnx.OnnxExporterError, match="may be aliased"):
         torch.onnx.export(module, (torch.randn(5, 2),), dynamo=True, verbose=False)

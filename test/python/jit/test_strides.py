@@ -194,17 +194,13 @@ return torch.tensor(results[0].is_contiguous())
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_unknown_strides_are_refused(name: str) -> None:
-    with pytest.raises(
-        torch.onnx.OnnxExporterError, match=r"strides of %\w+ are not known: call co"
-    ):
+    with pytest.raises(torch.onnx.OnnxExporterError, match=r"strides of %\w+ are unknown; call co"):
         check(compile_body(REFUSED[name]), INPUTS, SHAPES)
 
 
 @pytest.mark.parametrize("view", ["x.t().view(-1)", "x[:, 1:].view(-1)"])
 def test_views_that_strides_forbid(view: str) -> None:
-    with pytest.raises(
-        torch.onnx.OnnxExporterError, match=r"strides do not allow it: call reshape"
-    ):
+    with pytest.raises(torch.onnx.OnnxExporterError, match=r"do not allow view\(\); call reshape"):
         check(compile_body(f"return {view}"), INPUTS, SHAPES)
 
 

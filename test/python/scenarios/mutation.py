@@ -164,7 +164,7 @@ def lower_doubled(b, x):
 
 @onnx_native.lowering("scenarios::increase_")
 def lower_increase_(b, x, by):
-    """Gives what the written argument holds afterwards."""
+    """Gives what the written argument holds afterward."""
     return b.op("Add", x, by)
 
 
