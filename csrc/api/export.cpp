@@ -63,8 +63,12 @@ std::unique_ptr<onnx::Model> lower(aten::Graph& graph, const ExportOptions& opti
 
 // Optimizes the model, rewrites it for its opset and names its values. Returns the module classes
 // that the user asked to turn into functions, but that no node comes from.
-std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& options, bool verify) {
-  passes::run(model, options.optimize, verify);
+std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& options, bool verify,
+                                    ExportReport* report) {
+  passes::Changes changes = passes::run(
+      model,
+      {.optimize = options.optimize, .verify_each = verify, .disabled = options.disabled_passes});
+  if (report) report->passes = std::move(changes);
   passes::express_in_opset(model, options.opset);
   std::vector<std::string> unseen = passes::outline_modules(
       model, {.all = options.functions.all, .classes = options.functions.classes});
@@ -101,7 +105,7 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
     if (!contradictions.empty()) throw ExportError(ErrorKind::internal, contradictions);
     onnx::verify(*model, "lowering");
   }
-  const std::vector<std::string> unseen = run_passes(*model, options, pipeline.verify);
+  const std::vector<std::string> unseen = run_passes(*model, options, pipeline.verify, report);
   watch.lap("passes");
   if (pipeline.verify) onnx::verify(*model, "passes");
   if (report) {

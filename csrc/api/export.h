@@ -35,6 +35,7 @@ struct ExportReport {
   int64_t aten_nodes = 0;
   int64_t onnx_nodes = 0;
   std::vector<StateTensor> state;
+  std::vector<std::pair<std::string, int64_t>> passes;     // pass -> number of changes
   std::vector<std::pair<std::string, int64_t>> functions;  // name in the model -> number of calls
   std::vector<OperatorUse> operators;                      // of live nodes, sorted by name
   std::map<std::string, std::string> fallbacks;  // operator -> the fallback that lowered it

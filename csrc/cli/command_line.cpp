@@ -79,6 +79,11 @@ void describe(CLI::App& app, Arguments& to) {
                "store the weights in OUT.onnx.data or in OUT.onnx; by default, large weights go to "
                "OUT.onnx.data");
   app.add_flag("--no-optimize", to.no_optimize, "do not optimize the graph after lowering");
+  app.add_option("--disable-passes", to.options.disabled_passes,
+                 "names of optimization passes that do not run")
+      ->type_name("PASS,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   app.add_flag("--no-metadata", to.no_metadata,
                "do not record the module and source line of each node");
   app.add_flag("--check", to.check, "run onnx's checker on the model before writing it");

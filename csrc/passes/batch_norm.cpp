@@ -72,7 +72,7 @@ Derivation part_of_fold(const std::vector<TensorData>& sources, double epsilon,
 // BatchNormalization(Conv(x, w, b)) in inference mode becomes a Conv whose weight is w times one
 // factor per output channel. The factors are applied while the weight is written, so no second copy
 // is held. Factors derived from live weights use the weights' values at that time.
-bool fold_batch_norm(onnx::Model& model) {
+int64_t fold_batch_norm(onnx::Model& model) {
   const Uses uses = onnx::count_uses(*model.graph);
   return sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {
     if (!node.domain.empty()) return;

@@ -93,7 +93,7 @@ void clean_transpose(Rewrite& rewrite, Node& node) {
 // Removes Identity, a Cast to the same dtype and a Transpose with the identity permutation. Merges
 // two Casts if the first is lossless, and two Transposes. Keeps an Identity between an input or
 // initializer and a graph output.
-bool clean_casts_and_transposes(onnx::Model& model) {
+int64_t clean_casts_and_transposes(onnx::Model& model) {
   return sweep(model, [](Rewrite& rewrite, onnx::Graph&, Node& node) {
     if (!node.domain.empty()) return;
     if (node.op_type == "Identity") {

@@ -25,14 +25,14 @@ void release(Graph& graph, Uses& uses) {
   }
 }
 
-bool eliminate(Graph& graph, Uses& uses) {
-  bool changed = false;
+int64_t eliminate(Graph& graph, Uses& uses) {
+  int64_t erased = 0;
   for (auto it = graph.nodes.end(); it != graph.nodes.begin();) {
     Node* node = *--it;
     bool used = node->outputs.empty();
     for (const Value* output : node->outputs) used |= output && uses[output] > 0;
     if (used) {
-      for_each_body(*node, [&](Graph& body) { changed |= eliminate(body, uses); });
+      for_each_body(*node, [&](Graph& body) { erased += eliminate(body, uses); });
       continue;
     }
     for (const Value* input : node->inputs) {
@@ -41,23 +41,23 @@ bool eliminate(Graph& graph, Uses& uses) {
     for_each_body(*node, [&uses](Graph& body) { release(body, uses); });
     ++it;
     graph.erase(node);
-    changed = true;
+    ++erased;
   }
   const auto unused = [&uses](const Value& value) { return uses[&value] == 0; };
-  return (graph.erase_initializers(unused) > 0) || changed;
+  return erased + static_cast<int64_t>(graph.erase_initializers(unused));
 }
 
 }  // namespace
 
 // Removes unused nodes and initializers. Keeps inputs, and nodes without outputs.
-bool eliminate_dead_code(onnx::Model& model) {
+int64_t eliminate_dead_code(onnx::Model& model) {
   Uses uses = onnx::count_uses(*model.graph);
-  bool changed = eliminate(*model.graph, uses);
+  int64_t erased = eliminate(*model.graph, uses);
   for (onnx::Function& function : model.functions) {
     Uses inner = onnx::count_uses(*function.body);
-    changed |= eliminate(*function.body, inner);
+    erased += eliminate(*function.body, inner);
   }
-  return changed;
+  return erased;
 }
 
 }  // namespace onnx_native::passes

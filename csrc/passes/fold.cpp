@@ -97,7 +97,7 @@ std::optional<TensorData> evaluated(const Node& node) {
 // Replaces a result with an initializer if it depends only on constants, or if inference knows its
 // contents. Keeps graph outputs, and computations with more than 1024 elements in their inputs or
 // result. Results that depend on live weights are recomputed when the model is written.
-bool fold_constants(onnx::Model& model) {
+int64_t fold_constants(onnx::Model& model) {
   return sweep(model, [](Rewrite& rewrite, Graph& graph, Node& node) {
     if (node.outputs.size() != 1 || !node.outputs[0]) return;
     Value* output = node.outputs[0];

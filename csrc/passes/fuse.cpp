@@ -86,8 +86,8 @@ void fuse_bias(Rewrite& rewrite, Node& add, const Uses& uses) {
 
 // A MatMul of matrices plus a bias becomes Gemm. A transposed operand of a Gemm, or of a MatMul of
 // matrices, becomes transA or transB. Weights do not change.
-bool fuse(onnx::Model& model) {
-  if (model.opset < 11) return false;  // Gemm requires C
+int64_t fuse(onnx::Model& model) {
+  if (model.opset < 11) return 0;  // Gemm requires C
   const Uses uses = onnx::count_uses(*model.graph);
   return sweep(model, [&uses](Rewrite& rewrite, onnx::Graph&, Node& node) {
     if (!node.domain.empty()) return;

@@ -1,38 +1,84 @@
 #include "passes/passes.h"
 
+#include <algorithm>
+#include <array>
+#include <utility>
+
 namespace onnx_native::passes {
 namespace {
 
-constexpr Pass kPasses[] = {
-    {"shape simplification", simplify_shapes},
-    {"cast and transpose cleanup", clean_casts_and_transposes},
-    {"dead code elimination", eliminate_dead_code},
-    {"fusion", fuse},
-    {"batch normalization folding", fold_batch_norm},
-    {"constant folding", fold_constants},
-    {"common subexpression elimination", eliminate_common_subexpressions},
-    {"dead code elimination", eliminate_dead_code},
+constexpr std::array kPasses = {
+    Pass{"shapes", simplify_shapes},
+    Pass{"casts_and_transposes", clean_casts_and_transposes},
+    Pass{"dead_code", eliminate_dead_code},
+    Pass{"rms_normalization", fuse_rms_normalization},
+    Pass{"rotary_embedding", fuse_rotary_embedding},
+    Pass{"gemm", fuse},
+    Pass{"batch_normalization", fold_batch_norm},
+    Pass{"constants", fold_constants},
+    Pass{"subexpressions", eliminate_common_subexpressions},
+    Pass{"dead_code", eliminate_dead_code},
 };
-constexpr int kMostRounds = 2;
+constexpr int kMostRounds = 4;
 
-bool run_pass(const Pass& pass, onnx::Model& model, bool verify_each) {
-  const bool changed = pass.run(model);
-  if (verify_each) onnx::verify(model, pass.name);
-  return changed;
+void check_names(const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::ranges::find(kPasses, name, &Pass::name) != kPasses.end()) continue;
+    std::string known;
+    for (const Pass& pass : kPasses) {
+      if (&*std::ranges::find(kPasses, pass.name, &Pass::name) != &pass) continue;
+      known += (known.empty() ? "" : ", ") + std::string(pass.name);
+    }
+    fail(ErrorKind::invalid_argument, "there is no pass named ", name, "; the passes are ", known);
+  }
 }
+
+// Runs passes and counts their changes.
+class Rounds {
+ public:
+  Rounds(onnx::Model& model, const Options& options) : model_(model), options_(options) {}
+
+  // Runs the pass. Does nothing if it is disabled.
+  void run(const Pass& pass) {
+    if (std::ranges::find(options_.disabled, pass.name) != options_.disabled.end()) return;
+    const int64_t changes = pass.run(model_);
+    if (options_.verify_each) onnx::verify(model_, pass.name);
+    if (changes == 0) return;
+    total_ += changes;
+    auto found = std::ranges::find(changes_, pass.name, &Changes::value_type::first);
+    if (found == changes_.end()) found = changes_.insert(found, {std::string(pass.name), 0});
+    found->second += changes;
+  }
+  int64_t total() const { return total_; }
+  Changes take() { return std::move(changes_); }
+
+ private:
+  onnx::Model& model_;
+  const Options& options_;
+  Changes changes_;
+  int64_t total_ = 0;
+};
 
 }  // namespace
 
-void run(onnx::Model& model, bool optimize, bool verify_each) {
-  if (!optimize) {
-    run_pass({"dead code elimination", eliminate_dead_code}, model, verify_each);
-    return;
+Changes run(onnx::Model& model, const Options& options) {
+  check_names(options.disabled);
+  Rounds rounds(model, options);
+  if (!options.optimize) {
+    rounds.run({"dead_code", eliminate_dead_code});
+    return rounds.take();
   }
-  bool changed = true;
-  for (int round = 0; changed && round < kMostRounds; ++round) {
-    changed = false;
-    for (const Pass& pass : kPasses) changed |= run_pass(pass, model, verify_each);
+  // The number of changes when each pass began to run last.
+  std::array<int64_t, kPasses.size()> seen;
+  seen.fill(-1);
+  for (int round = 0; round < kMostRounds; ++round) {
+    for (size_t i = 0; i < kPasses.size(); ++i) {
+      if (seen[i] == rounds.total()) continue;
+      seen[i] = rounds.total();
+      rounds.run(kPasses[i]);
+    }
   }
+  return rounds.take();
 }
 
 }  // namespace onnx_native::passes

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "onnx/graph.h"
@@ -12,17 +13,19 @@
 namespace onnx_native::passes {
 
 struct Pass {
-  std::string_view name;
-  bool (*run)(onnx::Model& model);  // returns true if it changed the graph
+  std::string_view name;               // users switch the pass off by this name
+  int64_t (*run)(onnx::Model& model);  // returns the number of changes
 };
 
-bool eliminate_dead_code(onnx::Model& model);
-bool eliminate_common_subexpressions(onnx::Model& model);
-bool fold_constants(onnx::Model& model);
-bool simplify_shapes(onnx::Model& model);
-bool clean_casts_and_transposes(onnx::Model& model);
-bool fuse(onnx::Model& model);
-bool fold_batch_norm(onnx::Model& model);
+int64_t eliminate_dead_code(onnx::Model& model);
+int64_t eliminate_common_subexpressions(onnx::Model& model);
+int64_t fold_constants(onnx::Model& model);
+int64_t simplify_shapes(onnx::Model& model);
+int64_t clean_casts_and_transposes(onnx::Model& model);
+int64_t fuse(onnx::Model& model);
+int64_t fold_batch_norm(onnx::Model& model);
+int64_t fuse_rms_normalization(onnx::Model& model);
+int64_t fuse_rotary_embedding(onnx::Model& model);
 
 // Rewrites a model of opset 18 or newer into an older opset. Throws ExportError(unsupported) with
 // the node and the user's source line if that opset cannot express it.
@@ -36,8 +39,17 @@ struct ModuleFunctions {
 // Compiled regions (invoke_subgraph) always become functions. Returns the classes without any node.
 std::vector<std::string> outline_modules(onnx::Model& model, const ModuleFunctions& modules);
 
-// Runs all passes if `optimize` is set, otherwise only dead code elimination. Verifies the model
-// after each pass if `verify_each` is set.
-void run(onnx::Model& model, bool optimize, bool verify_each);
+struct Options {
+  bool optimize = true;               // false runs only dead code elimination
+  bool verify_each = false;           // verify the model after each pass
+  std::vector<std::string> disabled;  // names of passes that do not run
+};
+
+// The number of changes that each pass made, for the passes that made any.
+using Changes = std::vector<std::pair<std::string, int64_t>>;
+
+// Runs the passes in rounds until nothing changes, at most kMostRounds times. Throws
+// ExportError(invalid_argument) if there is no pass with a name in `disabled`.
+Changes run(onnx::Model& model, const Options& options);
 
 }  // namespace onnx_native::passes

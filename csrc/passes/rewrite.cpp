@@ -28,7 +28,7 @@ bool Rewrite::replace(Value* from, Value* to) {
   if (!to->shape) onnx::Typing::set_shape(*to, from->shape);
   if (!to->contents) onnx::Typing::set_contents(*to, from->contents);
   replacements_[from] = to;
-  changed_ = true;
+  ++changes_;
   return true;
 }
 
@@ -64,7 +64,7 @@ void Rewrite::update(std::vector<Value*>& values) const {
   }
 }
 
-bool sweep(onnx::Model& model, const std::function<void(Rewrite&, Graph&, Node&)>& rule) {
+int64_t sweep(onnx::Model& model, const std::function<void(Rewrite&, Graph&, Node&)>& rule) {
   Rewrite rewrite;
   onnx::for_each_graph(*model.graph, [&rewrite](const Graph& graph) {
     rewrite.results_.insert(graph.outputs.begin(), graph.outputs.end());
@@ -84,7 +84,7 @@ bool sweep(onnx::Model& model, const std::function<void(Rewrite&, Graph&, Node&)
       it->second->erase(it->first);
     }
   }
-  return rewrite.changed_;
+  return rewrite.changes_;
 }
 
 }  // namespace onnx_native::passes

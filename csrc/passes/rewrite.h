@@ -2,6 +2,7 @@
 // rewritten.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <unordered_map>
 #include <unordered_set>
@@ -28,23 +29,23 @@ class Rewrite {
   void replace_all(onnx::Node& node, onnx::Value* from, onnx::Value* to);
   // Replaces the node with the contents of one of its sub-graphs, which must have no inputs.
   void inline_body(onnx::Node& node, onnx::Graph& body);
-  void set_changed() { changed_ = true; }
+  void set_changed() { ++changes_; }
 
  private:
-  friend bool sweep(onnx::Model& model,
-                    const std::function<void(Rewrite&, onnx::Graph&, onnx::Node&)>& rule);
+  friend int64_t sweep(onnx::Model& model,
+                       const std::function<void(Rewrite&, onnx::Graph&, onnx::Node&)>& rule);
   onnx::Value* resolve(onnx::Value* value) const;
   void update(std::vector<onnx::Value*>& values) const;
 
   std::unordered_map<const onnx::Value*, onnx::Value*> replacements_;
   std::unordered_set<const onnx::Value*> results_;             // outputs of all graphs
   std::vector<std::pair<onnx::Node*, onnx::Graph*>> inlined_;  // erased when the sweep ends
-  bool changed_ = false;
+  int64_t changes_ = 0;
 };
 
-// Calls the rule for every node of the main graph and its sub-graphs; returns true if anything
-// changed. Leaves unused nodes to dead code elimination.
-bool sweep(onnx::Model& model,
-           const std::function<void(Rewrite&, onnx::Graph&, onnx::Node&)>& rule);
+// Calls the rule for every node of the main graph and its sub-graphs; returns the number of
+// changes. Leaves unused nodes to dead code elimination.
+int64_t sweep(onnx::Model& model,
+              const std::function<void(Rewrite&, onnx::Graph&, onnx::Node&)>& rule);
 
 }  // namespace onnx_native::passes

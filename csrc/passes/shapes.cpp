@@ -129,7 +129,7 @@ void choose_branch(Rewrite& rewrite, Node& node) {
 // or Concat that has no effect, and merges chains of reshapes. Gives Reshape and Expand a constant
 // target if 0, -1 or 1 can stand for the unknown sizes. Replaces an If whose condition is constant
 // with its branch.
-bool simplify_shapes(onnx::Model& model) {
+int64_t simplify_shapes(onnx::Model& model) {
   return sweep(model, [](Rewrite& rewrite, Graph& graph, Node& node) {
     if (changes_nothing(node) && rewrite.replace(node.outputs[0], node.inputs[0])) return;
     if (is_one_of(node, {"Reshape"})) simplify_reshape(rewrite, graph, node);

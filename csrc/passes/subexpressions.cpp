@@ -55,17 +55,17 @@ std::unordered_map<const Value*, Value*> equal_initializers(const Graph& graph) 
 // Merges nodes of one graph that have the same operator, inputs and attributes. The first one
 // remains, in the innermost module that contains all of them. Skips random operators, nodes with
 // sub-graphs and other domains. Also merges small equal initializers that the user did not name.
-bool eliminate_common_subexpressions(onnx::Model& model) {
-  bool changed = false;
+int64_t eliminate_common_subexpressions(onnx::Model& model) {
+  int64_t changes = 0;
   onnx::for_each_graph(*model.graph, [&](Graph& graph) {
     const auto equal = equal_initializers(graph);
     if (equal.empty()) return;
     onnx::replace_uses(graph, equal);
-    graph.erase_initializers([&equal](const Value& value) { return equal.contains(&value); });
-    changed = true;
+    changes += static_cast<int64_t>(
+        graph.erase_initializers([&equal](const Value& value) { return equal.contains(&value); }));
   });
   std::unordered_map<const Graph*, std::unordered_map<std::string, Node*>> seen;
-  changed |= sweep(model, [&](Rewrite& rewrite, Graph& graph, Node& node) {
+  changes += sweep(model, [&](Rewrite& rewrite, Graph& graph, Node& node) {
     auto key = key_of(node);
     if (!key) return;
     const auto [found, is_new] = seen[&graph].emplace(std::move(*key), &node);
@@ -76,7 +76,7 @@ bool eliminate_common_subexpressions(onnx::Model& model) {
       if (node.outputs[i]) rewrite.replace(node.outputs[i], first.outputs[i]);
     }
   });
-  return changed;
+  return changes;
 }
 
 }  // namespace onnx_native::passes

@@ -250,6 +250,7 @@ class _Exporter:
                 state=_options.current().state,
                 metadata=_options.current().metadata,
                 functions=_options.current().functions,
+                disabled_passes=_options.current().disabled_passes,
                 fallbacks=_fallbacks.is_enabled(),
                 **options,
             )

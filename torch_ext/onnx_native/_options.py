@@ -18,6 +18,7 @@ class Options:
     state: bool | tuple[str, ...] = False
     metadata: bool = True
     functions: bool | tuple[str, ...] = False
+    disabled_passes: tuple[str, ...] = ()
 
 
 _DEFAULT = Options()
@@ -49,6 +50,7 @@ def options(
     state: bool | str | Sequence[str] | None = None,
     metadata: bool | None = None,
     functions: bool | Iterable[type[torch.nn.Module] | str] | None = None,
+    disabled_passes: Sequence[str] | None = None,
 ) -> Iterator[None]:
     """Sets options for the exports in the block. None keeps the surrounding value.
 
@@ -61,6 +63,8 @@ def options(
             the file does not depend on the path of the source.
         functions: The modules that become local functions of the ONNX model: True for all, or
             classes or their names, ``"package.module.Class"`` or ``"Class"``.
+        disabled_passes: Names of optimization passes that do not run, for example
+            ``"rms_normalization"``. ``export_report["passes"]`` counts the changes of each pass.
     """
     changes: dict[str, Any] = {}
     if state is not None:
@@ -70,6 +74,9 @@ def options(
         changes["metadata"] = metadata
     if functions is not None:
         changes["functions"] = functions if isinstance(functions, bool) else _names(functions)
+    if disabled_passes is not None:
+        names = (disabled_passes,) if isinstance(disabled_passes, str) else disabled_passes
+        changes["disabled_passes"] = tuple(names)
     token = _current.set(dataclasses.replace(_current.get(), **changes))
     try:
         yield

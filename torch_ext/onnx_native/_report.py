@@ -139,6 +139,9 @@ def _statistics(report: dict[str, Any]) -> list[str]:
         "| --- | ---: |",
     ]
     lines += [f"| `{key}` | {count} |" for key, count in report["operators"].items()]
+    if report["passes"]:
+        lines += ["\n## Passes\n", "| pass | changes |", "| --- | ---: |"]
+        lines += [f"| `{name}` | {count} |" for name, count in report["passes"].items()]
     if report["fallbacks"]:
         lines += ["\n## Without a native lowering\n", "| operator | exported by |", "| --- | --- |"]
         lines += [f"| `{key}` | PyTorch's {net} |" for key, net in report["fallbacks"].items()]

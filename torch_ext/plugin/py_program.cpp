@@ -78,6 +78,7 @@ py::dict PyProgram::report() const {
   report["operators"] = operators;
   report["aten_nodes"] = done.aten_nodes;
   report["onnx_nodes"] = done.onnx_nodes;
+  report["passes"] = dict_of(done.passes);
   report["functions"] = dict_of(done.functions);
   report["warnings"] = done.warnings;
   report["contradictions"] = done.contradictions;
@@ -130,8 +131,8 @@ std::unique_ptr<PyProgram> export_source(py::handle source, int64_t opset, bool 
                                          std::vector<std::string> output_names,
                                          fx::SymbolNames symbol_names, const aten::Hints& hints,
                                          const py::object& state, const py::object& functions,
-                                         bool verify, bool fallbacks, py::object translations,
-                                         bool metadata) {
+                                         std::vector<std::string> disabled_passes, bool verify,
+                                         bool fallbacks, py::object translations, bool metadata) {
   ExportOptions options;
   options.opset = opset;
   options.optimize = optimize;
@@ -139,6 +140,7 @@ std::unique_ptr<PyProgram> export_source(py::handle source, int64_t opset, bool 
   options.output_names = std::move(output_names);
   select(state, options.state.all, options.state.names);
   select(functions, options.functions.all, options.functions.classes);
+  options.disabled_passes = std::move(disabled_passes);
   fx::ProgramReader reader(std::move(symbol_names));
   PyLowerings foreign(reader, opset, fallbacks, std::move(translations));
   const auto read_and_check = [&] {
@@ -160,7 +162,8 @@ void bind_program(py::module_& module) {
            py::arg("optimize") = true, py::arg("input_names") = std::vector<std::string>(),
            py::arg("output_names") = std::vector<std::string>(),
            py::arg("symbol_names") = fx::SymbolNames(), py::arg("hints") = aten::Hints(),
-           py::arg("state") = false, py::arg("functions") = false, py::arg("verify") = false,
+           py::arg("state") = false, py::arg("functions") = false,
+           py::arg("disabled_passes") = std::vector<std::string>(), py::arg("verify") = false,
            py::arg("fallbacks") = false, py::arg("translations") = py::none(),
            py::arg("metadata") = true)
       .def_property_readonly("input_names", &PyProgram::input_names)

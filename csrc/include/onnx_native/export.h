@@ -49,6 +49,9 @@ struct ExportOptions {
   std::vector<std::string> output_names;
   StateOptions state;
   FunctionOptions functions;
+  // Names of optimization passes that do not run, for example "rms_normalization". A name that no
+  // pass has is an invalid_argument error, which lists the names.
+  std::vector<std::string> disabled_passes;
 };
 
 // Exports a file written by torch.export.save (`.pt2`) or torch.jit.save; the content decides the

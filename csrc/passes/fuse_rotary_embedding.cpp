@@ -1,0 +1,193 @@
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+#include "onnx/infer.h"
+#include "onnx/kernels.h"
+#include "onnx/typing.h"
+#include "passes/last_axis.h"
+#include "passes/match.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using namespace match;  // NOLINT(google-build-using-namespace)
+using onnx::Graph;
+
+constexpr int64_t kOpset = 23;
+constexpr int64_t kRank = 4;  // batch, heads, sequence, size of a head
+
+// Makes the caches of RotaryEmbedding, of shape (batch, sequence, half the size of a head), from
+// the cosines and sines that the model computes for each element of a head. All layers share them.
+class Caches {
+ public:
+  explicit Caches(onnx::Model& model) : model_(model) {}
+
+  // Returns the cache for x and table (batch or 1, 1, sequence, size of a head); nullptr if it is
+  // not known that both halves of the table are equal, or that the sizes are those of x. Inserts
+  // nodes before `at`.
+  Value* of_whole(Node& at, Value* table, Value& x) {
+    Var flat;
+    if (!matches(table, op("Unsqueeze", flat, integers({1}))) || flat->rank_or(0) != kRank - 1) {
+      return nullptr;
+    }
+    if (flat->dim(-1) != x.dim(-1)) return nullptr;
+    return of_half(at, half_of(flat), x);
+  }
+  // The same for a table (batch or 1, sequence, half the size of a head).
+  Value* of_half(Node& at, Value* table, Value& x) {
+    if (!table || table->dim(1) != x.dim(2)) return nullptr;
+    if (table->dim(0) == x.dim(0)) return table;
+    return table->dim(0).equals(1) ? expanded(at, table, x) : nullptr;
+  }
+
+ private:
+  // Returns the first half of a tensor's last axis, if its halves are equal; nullptr otherwise.
+  Value* half_of(Value* whole) {
+    const bool is_new = halves_.try_emplace(whole, nullptr).second;
+    if (is_new) halves_[whole] = compute_half_of(*whole);
+    return halves_[whole];
+  }
+
+  Value* compute_half_of(const Value& whole) {
+    const Node* node = whole.producer;
+    if (!node || !node->domain.empty() || node->outputs.size() != 1) return nullptr;
+    if (node->op_type == "Concat") {
+      const bool doubles = node->inputs.size() == 2 && node->inputs[0] == node->inputs[1];
+      return doubles && joins_last_axis(*node) ? node->inputs[0] : nullptr;
+    }
+    std::vector<Value*> inputs = node->inputs;
+    size_t varying = 0;
+    if (node->op_type == "Mul") {
+      if (is_scalar(*inputs[0])) varying = 1;
+      if (!is_scalar(*inputs[1 - varying])) return nullptr;
+    } else if (node->op_type != "Cos" && node->op_type != "Sin" && node->op_type != "Cast") {
+      return nullptr;
+    }
+    inputs[varying] = half_of(inputs[varying]);
+    if (!inputs[varying]) return nullptr;
+    Node* half = whole.graph->insert_node(std::next(node->position), node->op_type,
+                                          std::move(inputs), 1, node->attributes);
+    half->location = node->location;
+    onnx::infer(*half, model_.opset);
+    return half->outputs[0];
+  }
+
+  // Repeats a table for all sequences of the batch. RotaryEmbedding does not broadcast.
+  Value* expanded(Node& at, Value* table, Value& x) {
+    Graph& graph = *at.outputs[0]->graph;
+    Value*& result = expanded_[{table, &graph}][x.dim(0)];
+    if (result) return result;
+    Value* sized = &x;  // not the first elements of x, which absorb_partial makes unnecessary
+    while (const auto part = part_of(*sized)) sized = part->source;
+    Value* batch = insert(at, "Shape", {sized}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
+    const std::vector<int64_t> ones{1, 1};
+    Value* rest = model_.graph->add_initializer("", make_tensor(DType::i64, {2}, ones));
+    Value* sizes = insert(at, "Concat", {batch, rest}, {{"axis", int64_t{0}}});
+    result = insert(at, "Expand", {table, sizes}, {});
+    return result;
+  }
+
+  Value* insert(Node& at, std::string_view op_type, std::vector<Value*> inputs,
+                std::vector<onnx::Attribute> attributes) {
+    Node* node = at.outputs[0]->graph->insert_node(at.position, op_type, std::move(inputs), 1,
+                                                   std::move(attributes));
+    node->location = at.location;
+    onnx::infer(*node, model_.opset);
+    return node->outputs[0];
+  }
+
+  onnx::Model& model_;
+  std::unordered_map<const Value*, Value*> halves_;
+  // By table and graph; then by batch.
+  std::map<std::pair<const Value*, const Graph*>, std::unordered_map<Dim, Value*>> expanded_;
+};
+
+// Replaces the node by a RotaryEmbedding of x. Returns false if a cache is missing.
+bool rotate(Rewrite& rewrite, Node& node, Value* x, Value* cos, Value* sin, bool interleaved) {
+  if (!cos || !sin || cos->dtype != x->dtype || sin->dtype != x->dtype) return false;
+  node.op_type = "RotaryEmbedding";
+  node.inputs = {x, cos, sin};
+  node.attributes.clear();
+  if (interleaved) node.attributes.push_back({"interleaved", int64_t{1}});
+  rewrite.set_changed();
+  return true;
+}
+
+bool can_rotate(const Value& x) {
+  return x.rank_or(0) == kRank && onnx::has_kernel("RotaryEmbedding", x.dtype, kOpset);
+}
+
+// x * cos + concat(-x2, x1) * sin, where x1 and x2 are the halves of x.
+void fuse_halves(Rewrite& rewrite, Uses& uses, Caches& caches, Node& node) {
+  Var x, cos, sin;
+  const auto turned = join(op("Neg", half(x, 1)), half(x, 0));
+  const auto rotated = add(once(uses, mul(x, cos)), once(uses, mul(turned, sin)));
+  if (!matches(node.outputs[0], rotated) || !can_rotate(*x)) return;
+  Value* cosines = caches.of_whole(node, cos, *x);
+  Value* sines = cosines ? caches.of_whole(node, sin, *x) : nullptr;
+  rotate(rewrite, node, x, cosines, sines, false);
+}
+
+// concat(x1 * cos - x2 * sin, x2 * cos + x1 * sin), with caches of half the size.
+void fuse_parts(Rewrite& rewrite, Uses& uses, Caches& caches, Node& node) {
+  Var x, wide_cos, wide_sin, cos, sin;
+  const auto real = op("Sub", mul(half(x, 0), wide_cos), mul(half(x, 1), wide_sin));
+  const auto imaginary = add(mul(half(x, 1), wide_cos), mul(half(x, 0), wide_sin));
+  const auto rotated = join(once(uses, real), once(uses, imaginary));
+  if (!matches(node.outputs[0], rotated) || !can_rotate(*x)) return;
+  if (!matches(wide_cos, op("Unsqueeze", cos, integers({1}))) ||
+      !matches(wide_sin, op("Unsqueeze", sin, integers({1})))) {
+    return;
+  }
+  Value* cosines = caches.of_half(node, cos, *x);
+  Value* sines = cosines ? caches.of_half(node, sin, *x) : nullptr;
+  rotate(rewrite, node, x, cosines, sines, false);
+}
+
+// concat(RotaryEmbedding(the first elements of x), the others).
+void absorb_partial(Rewrite& rewrite, Uses& uses, Node& node) {
+  Var x, cos, sin;
+  int64_t rotated = 0;
+  const auto first = part(x, [&rotated](const Part& p) {
+    rotated = p.end;
+    return p.start == 0 && p.step == 1;
+  });
+  const auto rest = part(x, [&rotated](const Part& p) {
+    return p.start == rotated && p.end == p.size && p.step == 1;
+  });
+  const auto rotation = op("RotaryEmbedding", first, cos, sin);
+  if (!matches(node.outputs[0], join(once(uses, rotation), rest))) return;
+  std::vector<onnx::Attribute> attributes = node.inputs[0]->producer->attributes;
+  for (const onnx::Attribute& each : attributes) {
+    if (each.name == "rotary_embedding_dim") return;
+  }
+  attributes.push_back({"rotary_embedding_dim", rotated});
+  node.op_type = "RotaryEmbedding";
+  node.inputs = {x, cos, sin};
+  node.attributes = std::move(attributes);
+  rewrite.set_changed();
+}
+
+}  // namespace
+
+// Rotary position embedding becomes RotaryEmbedding, from opset 23 on: x * cos + rotate_half(x) *
+// sin, where x has the shape (batch, heads, sequence, size) and cos and sin hold each angle twice;
+// the same with halves of cos and sin; and the rotation of only the first elements of each head.
+// The caches are expanded to the batch of x.
+int64_t fuse_rotary_embedding(onnx::Model& model) {
+  if (model.opset < kOpset) return 0;
+  Uses uses(model);
+  Caches caches(model);
+  return sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {
+    if (!node.domain.empty()) return;
+    if (node.op_type == "Add") fuse_halves(rewrite, uses, caches, node);
+    if (node.op_type != "Concat") return;
+    absorb_partial(rewrite, uses, node);
+    if (node.op_type == "Concat") fuse_parts(rewrite, uses, caches, node);
+  });
+}
+
+}  // namespace onnx_native::passes

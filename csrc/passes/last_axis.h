@@ -1,0 +1,65 @@
+// Patterns of operators that split, join or reduce the last axis.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "onnx/graph.h"
+#include "passes/match.h"
+
+namespace onnx_native::passes::match {
+
+// The elements `start`, `start + step` ... of the last axis of `source`, which has `size` elements.
+struct Part {
+  Value* source;
+  int64_t size;
+  int64_t start;
+  int64_t end;  // at most `size`
+  int64_t step;
+};
+
+// Returns the part that a Slice or Split takes; nullopt if it is not known.
+std::optional<Part> part_of(const Value& value);
+// Returns true for a Concat along the last axis.
+bool joins_last_axis(const Node& node);
+
+// Matches a part of the last axis of what `inner` matches.
+template <class P, class Fits>
+struct PartOf {
+  P inner;
+  Fits fits;
+  bool match(Value* value, Next next) const {
+    const auto part = part_of(*value);
+    return part && fits(*part) && inner.match(part->source, next);
+  }
+};
+template <class P, class Fits>
+auto part(P&& inner, Fits fits) {
+  return PartOf<PatternOf<P>, Fits>{pattern(std::forward<P>(inner)), std::move(fits)};
+}
+// The first (0) or second (1) half.
+template <class P>
+auto half(P&& inner, int64_t which) {
+  return part(std::forward<P>(inner), [which](const Part& p) {
+    return p.step == 1 && p.size % 2 == 0 && p.start == which * (p.size / 2) &&
+           p.end == p.start + p.size / 2;
+  });
+}
+// The even (0) or odd (1) elements.
+template <class P>
+auto every_second(P&& inner, int64_t which) {
+  return part(std::forward<P>(inner), [which](const Part& p) {
+    return p.step == 2 && p.size % 2 == 0 && p.start == which && p.end >= p.size - 1 + which;
+  });
+}
+
+// Matches a Concat of two tensors along the last axis.
+template <class P, class Q>
+auto join(P&& a, Q&& b) {
+  return where(op("Concat", std::forward<P>(a), std::forward<Q>(b)), [](const Value& value) {
+    return value.producer && joins_last_axis(*value.producer);
+  });
+}
+
+}  // namespace onnx_native::passes::match

@@ -1,0 +1,154 @@
+#include "passes/pass_test.h"
+
+namespace onnx_native::passes {
+namespace {
+
+class RmsNormalizationTest : public PassTest {
+ protected:
+  RmsNormalizationTest() { model_.opset = 23; }
+
+  // Returns x / sqrt(mean(x * x) + epsilon) over `axis`.
+  Value* normal(Value* x, Value* squares, int64_t axis = -1) {
+    Shape reduced = *x->shape;
+    reduced[axis < 0 ? reduced.size() - 1 : static_cast<size_t>(axis)] = 1;
+    Value* mean = op("ReduceMean", {squares, ints({axis})}, reduced, {{"keepdims", 1}}, x->dtype);
+    Value* shifted = op("Add", {mean, number(0.25, x->dtype)}, reduced, {}, x->dtype);
+    Value* root = op("Sqrt", {shifted}, reduced, {}, x->dtype);
+    inverse_ = op("Reciprocal", {root}, reduced, {}, x->dtype);
+    return op("Mul", {x, inverse_}, *x->shape, {}, x->dtype);
+  }
+  Value* squared(Value* x) { return op("Mul", {x, x}, *x->shape, {}, x->dtype); }
+  Value* half_weight() {
+    return graph_.add_initializer("w", make_tensor(DType::f16, {4}, std::vector<double>(4, 0.5)));
+  }
+
+  const Shape shape_{batch_, seq_, 4};
+  Value* inverse_ = nullptr;
+};
+
+constexpr const char* kFused =
+    "y = RMSNormalization <axis: int = -1, epsilon: float = 0.25> (x, w)\n";
+
+TEST_F(RmsNormalizationTest, TheSpellingOfLlama) {
+  Value* x = input("x", shape_);
+  result(op("Mul", {weight("w", {4}), normal(x, squared(x))}, shape_), "y");
+  EXPECT_EQ(after(fuse_rms_normalization), kFused);
+}
+
+TEST_F(RmsNormalizationTest, APowerAndAQuotient) {
+  Value* x = input("x", shape_);
+  Value* square = op("Pow", {x, number(2)}, shape_);
+  Value* mean = op("ReduceMean", {square, ints({2})}, {batch_, seq_, 1});
+  Value* root = op("Sqrt", {op("Add", {number(0.25), mean}, {batch_, seq_, 1})}, {batch_, seq_, 1});
+  result(op("Mul", {op("Div", {x, root}, shape_), weight("w", {4})}, shape_), "y");
+  EXPECT_EQ(after(fuse_rms_normalization), kFused);
+}
+
+TEST_F(RmsNormalizationTest, Float16ComputedInFloat32) {
+  Value* x = input("x", shape_, DType::f16);
+  Value* wide = op("Cast", {x}, shape_, {{"to", 1}});
+  Value* narrow = op("Cast", {normal(wide, squared(wide))}, shape_, {{"to", 10}}, DType::f16);
+  result(op("Mul", {half_weight(), narrow}, shape_, {}, DType::f16), "y");
+  EXPECT_EQ(after(fuse_rms_normalization), kFused);
+}
+
+TEST_F(RmsNormalizationTest, AWeightInFloat32KeepsTheCasts) {
+  Value* x = input("x", shape_, DType::f16);
+  Value* wide = op("Cast", {x}, shape_, {{"to", 1}});
+  Value* scaled = op("Mul", {normal(wide, squared(wide)), weight("w", {4})}, shape_);
+  result(op("Cast", {scaled}, shape_, {{"to", 10}}, DType::f16), "y");
+  after(fuse_rms_normalization);
+  EXPECT_TRUE(changed_);
+  EXPECT_EQ(graph_.nodes.size(), 3);
+}
+
+TEST_F(RmsNormalizationTest, Float16ComputedInFloat16Stays) {
+  Value* x = input("x", shape_, DType::f16);
+  result(op("Mul", {half_weight(), normal(x, squared(x))}, shape_, {}, DType::f16), "y");
+  after(fuse_rms_normalization);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RmsNormalizationTest, AnotherUseOfTheQuotientStays) {
+  Value* x = input("x", shape_);
+  Value* quotient = normal(x, squared(x));
+  result(op("Mul", {weight("w", {4}), quotient}, shape_), "y");
+  result(quotient, "z");
+  after(fuse_rms_normalization);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RmsNormalizationTest, AnotherUseOfTheInverseStays) {
+  Value* x = input("x", shape_);
+  result(op("Mul", {weight("w", {4}), normal(x, squared(x))}, shape_), "y");
+  result(inverse_, "z");
+  after(fuse_rms_normalization);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RmsNormalizationTest, AnotherAxisStays) {
+  Value* x = input("x", {batch_, 4, 4});
+  result(op("Mul", {weight("w", {4}), normal(x, squared(x), 1)}, {batch_, 4, 4}), "y");
+  after(fuse_rms_normalization);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RmsNormalizationTest, TheSquareOfAnotherValueStays) {
+  Value* x = input("x", shape_);
+  Value* other = input("other", shape_);
+  result(op("Mul", {weight("w", {4}), normal(x, squared(other))}, shape_), "y");
+  after(fuse_rms_normalization);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RmsNormalizationTest, ACubeStays) {
+  Value* x = input("x", shape_);
+  Value* cube = op("Pow", {x, number(3)}, shape_);
+  result(op("Mul", {weight("w", {4}), normal(x, cube)}, shape_), "y");
+  after(fuse_rms_normalization);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RmsNormalizationTest, AWeightOfAnotherShapeStays) {
+  Value* x = input("x", shape_);
+  result(op("Mul", {weight("w", {4, 1}), normal(x, squared(x))}, {batch_, 4, 4}), "y");
+  after(fuse_rms_normalization);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RmsNormalizationTest, Float64Stays) {
+  Value* x = input("x", shape_, DType::f64);
+  Value* w = graph_.add_initializer("w", make_tensor(DType::f64, {4}, std::vector<double>(4, 1)));
+  result(op("Mul", {w, normal(x, squared(x))}, shape_, {}, DType::f64), "y");
+  after(fuse_rms_normalization);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RmsNormalizationTest, AnOlderOpsetStays) {
+  model_.opset = 22;
+  Value* x = input("x", shape_);
+  result(op("Mul", {weight("w", {4}), normal(x, squared(x))}, shape_), "y");
+  after(fuse_rms_normalization);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RmsNormalizationTest, APassIsSwitchedOffByItsName) {
+  Value* x = input("x", shape_);
+  result(op("Mul", {weight("w", {4}), normal(x, squared(x))}, shape_), "y");
+  EXPECT_EQ(run(model_, {.disabled = {"rms_normalization"}}), Changes{});
+  const Changes changes = run(model_, {.verify_each = true});
+  EXPECT_EQ(changes, (Changes{{"rms_normalization", 1}, {"dead_code", 8}}));
+}
+
+TEST_F(RmsNormalizationTest, TheNameOfAPassMustExist) {
+  try {
+    run(model_, {.disabled = {"rms"}});
+    FAIL() << "no error";
+  } catch (const ExportError& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::invalid_argument);
+    EXPECT_NE(error.cause().find("no pass named rms; the passes are shapes, "), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace onnx_native::passes

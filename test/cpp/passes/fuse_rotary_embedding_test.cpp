@@ -1,0 +1,144 @@
+#include "passes/pass_test.h"
+
+namespace onnx_native::passes {
+namespace {
+
+class RotaryEmbeddingTest : public PassTest {
+ protected:
+  RotaryEmbeddingTest() { model_.opset = 23; }
+
+  struct Table {
+    Value* cos;
+    Value* sin;
+  };
+  // Returns the cosines and sines of angles (batch, seq, half), each angle twice.
+  Table tables(Value* angles, Value* second = nullptr) {
+    const Dim batch = angles->dim(0);
+    const int64_t size = 2 * *angles->dim(2).constant();
+    const Shape shape{batch, seq_, size};
+    Value* both = op("Concat", {angles, second ? second : angles}, shape, {{"axis", 2}});
+    const auto table = [&](std::string_view function) {
+      Value* scaled = op("Mul", {op(function, {both}, shape), number(2)}, shape);
+      return op("Unsqueeze", {scaled, ints({1})}, {batch, 1, seq_, size});
+    };
+    return {table("Cos"), table("Sin")};
+  }
+  Value* slice(Value* x, int64_t start, int64_t end, int64_t step = 1) {
+    Shape shape = *x->shape;
+    shape.back() = (end - start + step - 1) / step;
+    return op("Slice", {x, ints({start}), ints({end}), ints({-1}), ints({step})}, shape);
+  }
+  // Returns x * cos + concat(-x2, x1) * sin.
+  Value* rotated(Value* x, Table table) {
+    const Shape shape = *x->shape;
+    const int64_t size = *shape.back().constant();
+    Shape half = shape;
+    half.back() = size / 2;
+    Value* negative = op("Neg", {slice(x, size / 2, size)}, half);
+    Value* turned = op("Concat", {negative, slice(x, 0, size / 2)}, shape, {{"axis", 3}});
+    Value* real = op("Mul", {x, table.cos}, shape);
+    return op("Add", {real, op("Mul", {turned, table.sin}, shape)}, shape);
+  }
+
+  const Shape shape_{batch_, 3, seq_, 8};
+};
+
+TEST_F(RotaryEmbeddingTest, RotateHalfWithACacheForEachSequence) {
+  Value* x = input("x", shape_);
+  result(rotated(x, tables(input("angles", {batch_, seq_, 4}))), "y");
+  EXPECT_EQ(after(fuse_rotary_embedding),
+            "_0 = Cos (angles)\n_1 = Mul (_0, _2)\n_3 = Sin (angles)\n_4 = Mul (_3, _5)\n"
+            "y = RotaryEmbedding (x, _1, _4)\n");
+}
+
+TEST_F(RotaryEmbeddingTest, ACacheForAllSequencesIsExpandedOnce) {
+  const Table table = tables(input("angles", {1, seq_, 4}));
+  result(rotated(input("q", shape_), table), "y");
+  result(rotated(input("k", {batch_, 1, seq_, 8}), table), "z");
+  EXPECT_EQ(after(fuse_rotary_embedding),
+            "_0 = Cos (angles)\n_1 = Mul (_0, _2)\n_3 = Sin (angles)\n_4 = Mul (_3, _5)\n"
+            "_6 = Shape <start: int = 0, end: int = 1> (q)\n_7 = Concat <axis: int = 0> (_6, _8)\n"
+            "_9 = Expand (_1, _7)\n"
+            "_10 = Shape <start: int = 0, end: int = 1> (q)\n"
+            "_11 = Concat <axis: int = 0> (_10, _12)\n_13 = Expand (_4, _11)\n"
+            "y = RotaryEmbedding (q, _9, _13)\nz = RotaryEmbedding (k, _9, _13)\n");
+}
+
+TEST_F(RotaryEmbeddingTest, TheFirstElementsOfAHead) {
+  Value* x = input("x", shape_);
+  Value* first = rotated(slice(x, 0, 4), tables(input("angles", {batch_, seq_, 2})));
+  result(op("Concat", {first, slice(x, 4, 8)}, shape_, {{"axis", -1}}), "y");
+  EXPECT_EQ(after(fuse_rotary_embedding),
+            "_0 = Cos (angles)\n_1 = Mul (_0, _2)\n_3 = Sin (angles)\n_4 = Mul (_3, _5)\n"
+            "y = RotaryEmbedding <rotary_embedding_dim: int = 4> (x, _1, _4)\n");
+}
+
+TEST_F(RotaryEmbeddingTest, OtherElementsThanTheFirstStay) {
+  Value* x = input("x", shape_);
+  Value* last = rotated(slice(x, 4, 8), tables(input("angles", {batch_, seq_, 2})));
+  result(op("Concat", {last, slice(x, 0, 4)}, shape_, {{"axis", -1}}), "y");
+  EXPECT_NE(after(fuse_rotary_embedding).find("y = Concat"), std::string::npos);
+}
+
+TEST_F(RotaryEmbeddingTest, RealAndImaginaryPartsApart) {
+  Value* x = input("x", shape_);
+  const Shape half{batch_, 3, seq_, 4};
+  const auto table = [&](std::string_view name) {
+    return op("Unsqueeze", {input(name, {batch_, seq_, 4}), ints({1})}, {batch_, 1, seq_, 4});
+  };
+  Value* cos = table("cos");
+  Value* sin = table("sin");
+  onnx::Node* split = graph_.add_node("Split", {x}, 2, {{"axis", 3}, {"num_outputs", 2}});
+  for (Value* part : split->outputs) onnx::Typing::set(*part, DType::f32, half);
+  const auto times = [&](size_t i, Value* factor) {
+    return op("Mul", {split->outputs[i], factor}, half);
+  };
+  Value* real = op("Sub", {times(0, cos), times(1, sin)}, half);
+  Value* imaginary = op("Add", {times(1, cos), times(0, sin)}, half);
+  result(op("Concat", {real, imaginary}, shape_, {{"axis", -1}}), "y");
+  EXPECT_EQ(after(fuse_rotary_embedding), "y = RotaryEmbedding (x, cos, sin)\n");
+}
+
+TEST_F(RotaryEmbeddingTest, AnglesThatDifferBetweenTheHalvesStay) {
+  Value* angles = input("angles", {batch_, seq_, 4});
+  Value* others = input("others", {batch_, seq_, 4});
+  result(rotated(input("x", shape_), tables(angles, others)), "y");
+  after(fuse_rotary_embedding);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RotaryEmbeddingTest, TablesOfAnotherBatchStay) {
+  Value* angles = input("angles", {Dim::symbol("other"), seq_, 4});
+  result(rotated(input("x", shape_), tables(angles)), "y");
+  EXPECT_EQ(after(fuse_rotary_embedding).find("RotaryEmbedding"), std::string::npos);
+}
+
+TEST_F(RotaryEmbeddingTest, TheOtherSignStays) {
+  Value* x = input("x", shape_);
+  const Table table = tables(input("angles", {batch_, seq_, 4}));
+  const Shape half{batch_, 3, seq_, 4};
+  Value* negative = op("Neg", {slice(x, 0, 4)}, half);
+  Value* turned = op("Concat", {slice(x, 4, 8), negative}, shape_, {{"axis", 3}});
+  Value* real = op("Mul", {x, table.cos}, shape_);
+  result(op("Add", {real, op("Mul", {turned, table.sin}, shape_)}, shape_), "y");
+  after(fuse_rotary_embedding);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RotaryEmbeddingTest, AnotherUseOfAProductStays) {
+  Value* y = rotated(input("x", shape_), tables(input("angles", {batch_, seq_, 4})));
+  result(y, "y");
+  result(y->producer->inputs[1], "z");
+  after(fuse_rotary_embedding);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RotaryEmbeddingTest, AnOlderOpsetStays) {
+  model_.opset = 22;
+  result(rotated(input("x", shape_), tables(input("angles", {batch_, seq_, 4}))), "y");
+  after(fuse_rotary_embedding);
+  EXPECT_FALSE(changed_);
+}
+
+}  // namespace
+}  // namespace onnx_native::passes

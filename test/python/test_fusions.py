@@ -1,0 +1,178 @@
+"""Fused operators: found in the model, and equal to eager and to the graph without them."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Sequence
+from typing import Any
+
+import onnx
+import onnx_native
+import onnxruntime
+import pytest
+import torch
+from models import running
+from models.architectures.text import TEXT
+from torch import nn
+from torch.export import Dim
+
+ARCHITECTURES = {each.name: each for each in TEXT}
+FUSED = ["rms_normalization", "rotary_embedding"]
+SIZES = [(1, 1), (2, 7), (3, 12)]  # batch, sequence
+
+
+class RmsNorm(nn.Module):
+    """The spellings of Llama and T5, of Gemma, and with a quotient."""
+
+    def __init__(self, spelling: str, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.spelling = spelling
+        self.weight = nn.Parameter(torch.linspace(-1, 2, 16).to(dtype))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = x.float()
+        if self.spelling == "quotient":
+            normal = wide / torch.sqrt((wide * wide).mean(-1, keepdim=True) + 1e-5)
+        else:
+            normal = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)
+        if self.spelling == "gemma":
+            return (normal * (1.0 + self.weight.float())).type_as(x)
+        return self.weight * normal.to(x.dtype)
+
+
+class Rotary(nn.Module):
+    """Rotates queries of 2 heads of 8 elements, all of them or the first ones."""
+
+    inverse: torch.Tensor
+
+    def __init__(self, rotated: int, per_sequence: bool) -> None:
+        super().__init__()
+        self.rotated = rotated
+        self.per_sequence = per_sequence
+        self.register_buffer("inverse", 0.1 ** torch.linspace(0, 1, rotated // 2))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, _ = x.shape
+        heads = x.view(batch, length, 2, 8).transpose(1, 2)
+        positions = torch.arange(length)[None]
+        if self.per_sequence:
+            positions = positions + x[:, :, 0].long()
+        angles = positions[..., None].float() * self.inverse
+        angles = torch.cat((angles, angles), -1)
+        cos, sin = angles.cos().to(x.dtype)[:, None], angles.sin().to(x.dtype)[:, None]
+        first, rest = heads[..., : self.rotated], heads[..., self.rotated :]
+        half = self.rotated // 2
+        turned = torch.cat((-first[..., half:], first[..., :half]), -1)
+        result = first * cos + turned * sin
+        return result if self.rotated == 8 else torch.cat((result, rest), -1)
+
+
+def export(
+    module: nn.Module, args: tuple[Any, ...], opset: int, **options: Any
+) -> torch.onnx.ONNXProgram:
+    dynamic = {0: Dim("batch", min=1, max=64), 1: Dim("length", min=1, max=64)}
+    with onnx_native.options(**options):
+        program = torch.onnx.export(
+            module.eval(),
+            args,
+            dynamo=True,
+            verbose=False,
+            opset_version=opset,
+            dynamic_shapes=(dynamic,),
+        )
+    assert program is not None
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    return program
+
+
+def operators(program: torch.onnx.ONNXProgram) -> collections.Counter[str]:
+    return collections.Counter(node.op_type for node in program.model_proto.graph.node)
+
+
+def run(program: torch.onnx.ONNXProgram, args: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        program.model_proto.SerializeToString(), options, ["CPUExecutionProvider"]
+    )
+    feeds = {i.name: a.numpy() for i, a in zip(session.get_inputs(), args, strict=True)}
+    return [torch.from_numpy(result) for result in session.run(None, feeds)]
+
+
+def check(module: nn.Module, dtype: torch.dtype, opset: int, operator: str) -> None:
+    """Compares the model with eager and with the model without fusions."""
+    example = (torch.randn(2, 5, 16).to(dtype),)
+    fused = export(module, example, opset)
+    plain = export(module, example, opset, disabled_passes=FUSED)
+    assert operators(fused)[operator] == (1 if opset >= 23 else 0)
+    assert operators(plain)[operator] == 0
+    for batch, length in SIZES:
+        x = (3 * torch.randn(batch, length, 16)).to(dtype)
+        # Eager rounds each product to 16 bits, fused operators only their result.
+        atol = 4 * 2**-11 * x.abs().max().item()
+        tolerance = {"rtol": 2e-3, "atol": atol} if dtype == torch.float16 else {}
+        [result], [without] = run(fused, [x]), run(plain, [x])
+        torch.testing.assert_close(result, module(x), **tolerance)
+        torch.testing.assert_close(result, without, **tolerance)
+
+
+OPSETS = [20, 23, running.newest_opset()]
+DTYPES = [torch.float32, torch.float16]
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spelling", ["llama", "gemma", "quotient"])
+def test_rms_normalization(spelling, dtype, opset):
+    check(RmsNorm(spelling, dtype), dtype, opset, "RMSNormalization")
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("per_sequence", [False, True])
+@pytest.mark.parametrize("rotated", [8, 4])
+def test_rotary_embedding(rotated, per_sequence, dtype, opset):
+    check(Rotary(rotated, per_sequence), dtype, opset, "RotaryEmbedding")
+
+
+def test_the_report_counts_what_a_pass_changed_and_a_pass_is_switched_off():
+    module, args = RmsNorm("llama", torch.float32), (torch.randn(2, 3, 16),)
+    assert export(module, args, 23).export_report["passes"]["rms_normalization"] == 1
+    plain = export(module, args, 23, disabled_passes="rms_normalization")
+    assert "rms_normalization" not in plain.export_report["passes"]
+    with pytest.raises(torch.onnx.OnnxExporterError, match="there is no pass named rms;"):
+        export(module, args, 23, disabled_passes=["rms"])
+
+
+# Norms and rotations in 2 layers of each model.
+@pytest.mark.parametrize(
+    ("name", "norms", "rotations"),
+    [
+        ("llama", 5, 4),
+        ("llama_cache", 5, 4),
+        ("mistral", 5, 4),
+        ("qwen2", 5, 4),
+        ("qwen3_cache", 9, 4),
+        ("gemma2", 9, 4),
+        ("phi3", 5, 4),
+        ("gpt_neox", 0, 4),
+        ("t5", 12, 0),
+    ],
+)
+def test_transformers(name, norms, rotations):
+    architecture = ARCHITECTURES[name]
+    module = architecture.module()
+    program = torch.onnx.export(
+        architecture.capture(module),
+        dynamo=True,
+        verbose=False,
+        opset_version=23,
+        dynamic_shapes=architecture.dynamic_shapes(),
+    )
+    assert program is not None
+    found = operators(program)
+    assert (found["RMSNormalization"], found["RotaryEmbedding"]) == (norms, rotations)
+    for which in (0, 1):
+        example = architecture.example(which)
+        expected = running.eager(module, example)
+        running.assert_same(run(program, list(example.values())), expected)
