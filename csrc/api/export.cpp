@@ -47,6 +47,8 @@ std::unique_ptr<onnx::Model> lower(aten::Graph& graph, const ExportOptions& opti
   auto model = std::make_unique<onnx::Model>();
   model->opset = std::max(options.opset, kMinLoweringOpset);
   model->final_opset = options.opset;
+  model->target = options.target;
+  model->weights = options.weights;
   Builder builder(*model);
   ops::Lowerer lowerer(builder, lowerings);
   add_inputs(builder, lowerer.environment(), graph, options);

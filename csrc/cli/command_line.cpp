@@ -33,6 +33,8 @@ struct Arguments {
   std::vector<std::string> state;
   std::vector<std::string> functions;
   std::string dump;
+  std::string target = "onnx";
+  std::string weights = "runtime";
   bool list = false;
   bool no_optimize = false;
   bool no_metadata = false;
@@ -56,6 +58,15 @@ void describe(CLI::App& app, Arguments& to) {
       ->type_name("NAME:DTYPE[SIZES]")
       ->allow_extra_args(false);
   app.add_option("--opset", to.options.opset, "version of the ONNX operator set")
+      ->capture_default_str();
+  app.add_option("--target", to.target,
+                 "the runtime whose operators the model may use: onnx or onnxruntime-cpu")
+      ->type_name("TARGET")
+      ->capture_default_str();
+  app.add_option("--weights", to.weights,
+                 "the layout of matrices that only products use: runtime (transposed, named with "
+                 "'.T') or module")
+      ->type_name("LAYOUT")
       ->capture_default_str();
   app.add_option("--input-names", to.options.input_names, "new names for the first inputs")
       ->type_name("NAME,...")
@@ -110,6 +121,8 @@ void perform(Arguments& arguments) {
   ExportOptions& options = arguments.options;
   for (const std::string& text : arguments.inputs) options.inputs.push_back(parse_input(text));
   options.optimize = !arguments.no_optimize;
+  options.target = parse_target(arguments.target);
+  options.weights = parse_weight_layout(arguments.weights);
   options.state.all = takes_all(arguments.state);
   if (!options.state.all) options.state.names = arguments.state;
   options.functions.all = takes_all(arguments.functions);

@@ -18,6 +18,7 @@
 #include "base/dim.h"
 #include "base/dtype.h"
 #include "base/error.h"
+#include "base/target.h"
 #include "base/tensor_data.h"
 
 namespace onnx_native::onnx {
@@ -176,6 +177,8 @@ struct Model {
   int64_t opset = 20;
   // The opset of the finished model, if it is older than the opset in which the graph is built.
   std::optional<int64_t> final_opset;
+  Target target = Target::onnx;
+  WeightLayout weights = WeightLayout::runtime;
   std::map<std::string, int64_t> domains;  // further operator sets in use: domain -> version
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
   std::vector<Function> functions;  // callees before callers

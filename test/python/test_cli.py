@@ -216,6 +216,8 @@ def test_file_of_tensors(tmp_path):
         (["-o", "m.onnx", "--bogus"], "--bogus"),
         (["-o", "m.onnx", "--opset", "99"], "opset 99 is not supported"),
         (["-o", "m.onnx", "--opset", "new"], "--opset"),
+        (["-o", "m.onnx", "--target", "tpu"], "there is no target 'tpu': choose one of 'onnx'"),
+        (["-o", "m.onnx", "--weights", "flat"], "there is no layout of weights 'flat'"),
         (["--dump", "mlir"], "--dump"),
         (["-o", "m.onnx", "--input", "x:float33[2]"], "there is no dtype 'float33'"),
         (

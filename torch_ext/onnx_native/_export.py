@@ -251,6 +251,8 @@ class _Exporter:
                 metadata=_options.current().metadata,
                 functions=_options.current().functions,
                 disabled_passes=_options.current().disabled_passes,
+                target=_options.current().target,
+                weights=_options.current().weights,
                 fallbacks=_fallbacks.is_enabled(),
                 **options,
             )

@@ -19,7 +19,12 @@ class Options:
     metadata: bool = True
     functions: bool | tuple[str, ...] = False
     disabled_passes: tuple[str, ...] = ()
+    target: str = "onnx"
+    weights: str = "runtime"
 
+
+TARGETS = ("onnx", "onnxruntime-cpu")
+LAYOUTS = ("runtime", "module")
 
 _DEFAULT = Options()
 _current: ContextVar[Options] = ContextVar("onnx_native_options", default=_DEFAULT)
@@ -44,6 +49,12 @@ def _names(classes: Iterable[type[torch.nn.Module] | str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
+def _choice(name: str, given: str, known: tuple[str, ...]) -> str:
+    if given not in known:
+        raise ValueError(f"{name}= takes one of {', '.join(map(repr, known))}, not {given!r}")
+    return given
+
+
 @contextmanager
 def options(
     *,
@@ -51,6 +62,8 @@ def options(
     metadata: bool | None = None,
     functions: bool | Iterable[type[torch.nn.Module] | str] | None = None,
     disabled_passes: Sequence[str] | None = None,
+    target: str | None = None,
+    weights: str | None = None,
 ) -> Iterator[None]:
     """Sets options for the exports in the block. None keeps the surrounding value.
 
@@ -65,6 +78,14 @@ def options(
             classes or their names, ``"package.module.Class"`` or ``"Class"``.
         disabled_passes: Names of optimization passes that do not run, for example
             ``"rms_normalization"``. ``export_report["passes"]`` counts the changes of each pass.
+        target: The runtime whose operators the model may use: ``"onnx"`` for standard operators
+            only, ``"onnxruntime-cpu"`` also for ONNX Runtime's contrib operators.
+        weights: How the model stores a matrix that only products use: ``"runtime"`` transposed, as
+            runtimes and quantizers expect it, under the name ``"<name>.T"``; ``"module"`` as the
+            module does, under its name, with a Transpose node.
+
+    Raises:
+        ValueError: There is no such target or layout.
     """
     changes: dict[str, Any] = {}
     if state is not None:
@@ -77,6 +98,10 @@ def options(
     if disabled_passes is not None:
         names = (disabled_passes,) if isinstance(disabled_passes, str) else disabled_passes
         changes["disabled_passes"] = tuple(names)
+    if target is not None:
+        changes["target"] = _choice("target", target, TARGETS)
+    if weights is not None:
+        changes["weights"] = _choice("weights", weights, LAYOUTS)
     token = _current.set(dataclasses.replace(_current.get(), **changes))
     try:
         yield

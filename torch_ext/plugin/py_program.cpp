@@ -132,10 +132,13 @@ std::unique_ptr<PyProgram> export_source(py::handle source, int64_t opset, bool 
                                          fx::SymbolNames symbol_names, const aten::Hints& hints,
                                          const py::object& state, const py::object& functions,
                                          std::vector<std::string> disabled_passes, bool verify,
-                                         bool fallbacks, py::object translations, bool metadata) {
+                                         bool fallbacks, py::object translations, bool metadata,
+                                         const std::string& target, const std::string& weights) {
   ExportOptions options;
   options.opset = opset;
   options.optimize = optimize;
+  options.target = parse_target(target);
+  options.weights = parse_weight_layout(weights);
   options.input_names = std::move(input_names);
   options.output_names = std::move(output_names);
   select(state, options.state.all, options.state.names);
@@ -165,7 +168,7 @@ void bind_program(py::module_& module) {
            py::arg("state") = false, py::arg("functions") = false,
            py::arg("disabled_passes") = std::vector<std::string>(), py::arg("verify") = false,
            py::arg("fallbacks") = false, py::arg("translations") = py::none(),
-           py::arg("metadata") = true)
+           py::arg("metadata") = true, py::arg("target") = "onnx", py::arg("weights") = "runtime")
       .def_property_readonly("input_names", &PyProgram::input_names)
       .def_property_readonly("output_names", &PyProgram::output_names)
       .def_property_readonly("weight_bytes", &PyProgram::weight_bytes)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/input_spec.h"
+#include "base/target.h"
 #include "onnx_native/error.h"
 #include "onnx_native/program.h"
 
@@ -40,6 +41,8 @@ struct FunctionOptions {
 struct ExportOptions {
   int64_t opset = 20;    // 12 or newer; an unsupported opset is an invalid_argument error
   bool optimize = true;  // run the optimization passes
+  Target target = Target::onnx;                  // the runtime whose operators may be used
+  WeightLayout weights = WeightLayout::runtime;  // requires `optimize`
   // The inputs of a TorchScript program, in order, and the method to export. A `.pt2` file records
   // its own inputs; giving `inputs` for one is an invalid_argument error.
   std::vector<InputSpec> inputs;

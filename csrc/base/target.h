@@ -1,0 +1,25 @@
+// What the exported model is written for.
+#pragma once
+
+#include <string_view>
+
+namespace onnx_native {
+
+// The runtime whose operators the model may use.
+enum class Target {
+  onnx,             // standard operators only
+  onnxruntime_cpu,  // also the contrib operators that ONNX Runtime's CPU provider runs faster
+};
+
+// The layout in which the model stores a matrix that only products use.
+enum class WeightLayout {
+  runtime,  // transposed as runtimes and quantizers expect it, named "<name>.T"
+  module,   // as in the module, under its name, with a Transpose node
+};
+
+// These return the option with this name. They throw ExportError(invalid_argument) with the known
+// names for any other text. Targets: "onnx", "onnxruntime-cpu"; layouts: "runtime", "module".
+Target parse_target(std::string_view text);
+WeightLayout parse_weight_layout(std::string_view text);
+
+}  // namespace onnx_native
