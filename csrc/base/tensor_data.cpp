@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/scalar.h"
+#include "base/transpose.h"
 #include "base/weight.h"
 
 namespace onnx_native {
@@ -226,6 +227,31 @@ TensorData make_from_numbers(DType dtype, std::vector<int64_t> shape,
 
 constexpr size_t kPieceBytes = size_t{1} << 16;
 
+// Returns true if the elements of a column, rather than those of a row, are adjacent in memory.
+bool is_transposed(const TensorData& tensor) {
+  const size_t rank = tensor.shape.size();
+  return rank >= 2 && item_size(tensor.dtype) <= 8 && tensor.strides[rank - 2] == 1 &&
+         tensor.strides[rank - 1] > 1 && tensor.shape[rank - 2] > 1 && tensor.shape[rank - 1] > 1;
+}
+
+// Calls `visit` with the offset of each index of the first `count` dimensions, in row-major order.
+template <class Visit>
+void for_each_offset(const TensorData& tensor, size_t count, const Visit& visit) {
+  std::vector<int64_t> at(count, 0);
+  int64_t offset = 0;
+  while (true) {
+    visit(offset);
+    size_t i = count;
+    for (; i > 0; --i) {
+      offset += tensor.strides[i - 1];
+      if (++at[i - 1] < tensor.shape[i - 1]) break;
+      offset -= at[i - 1] * tensor.strides[i - 1];
+      at[i - 1] = 0;
+    }
+    if (i == 0) return;
+  }
+}
+
 }  // namespace
 
 int64_t TensorData::numel() const { return product(shape); }
@@ -293,36 +319,32 @@ void TensorData::stream_gathered(void (*sink)(void*, std::span<const std::byte>)
 }
 
 void TensorData::stream_strided(void (*sink)(void*, std::span<const std::byte>), void* to) const {
-  const int64_t total = numel();
-  if (total == 0) return;
+  if (numel() == 0) return;
   const int64_t size = item_size(dtype);
   const std::byte* from = start_of(*this);
+  const size_t rank = shape.size();
+  if (is_transposed(*this)) {
+    for_each_offset(*this, rank - 2, [&](int64_t offset) {
+      stream_transposed(from + offset * size, shape[rank - 2], shape[rank - 1], strides[rank - 1],
+                        size, [&](std::span<const std::byte> piece) { sink(to, piece); });
+    });
+    return;
+  }
   // Copies dense trailing dimensions as one run.
-  size_t outer = shape.size();
+  size_t outer = rank;
   int64_t run = 1;
   while (outer > 0 && (shape[outer - 1] == 1 || strides[outer - 1] == run)) run *= shape[--outer];
   const auto run_bytes = static_cast<size_t>(run * size);
   std::vector<std::byte> buffer;
-  std::vector<int64_t> at(outer, 0);
-  int64_t offset = 0;
-  for (int64_t done = 0; done < total; done += run) {
+  for_each_offset(*this, outer, [&](int64_t offset) {
     const std::span piece(from + offset * size, run_bytes);
-    if (run_bytes >= kPieceBytes) {
-      sink(to, piece);
-    } else {
-      if (buffer.size() + run_bytes > kPieceBytes) {
-        sink(to, buffer);
-        buffer.clear();
-      }
-      buffer.insert(buffer.end(), piece.begin(), piece.end());
+    if (run_bytes >= kPieceBytes) return sink(to, piece);
+    if (buffer.size() + run_bytes > kPieceBytes) {
+      sink(to, buffer);
+      buffer.clear();
     }
-    for (size_t i = outer; i-- > 0;) {
-      offset += strides[i];
-      if (++at[i] < shape[i]) break;
-      offset -= at[i] * strides[i];
-      at[i] = 0;
-    }
-  }
+    buffer.insert(buffer.end(), piece.begin(), piece.end());
+  });
   if (!buffer.empty()) sink(to, buffer);
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -104,6 +106,41 @@ TEST(TensorData, StreamsStridedElementsInOrder) {
   EXPECT_EQ(streamed(tensor), (std::vector<int64_t>{0, 1, 0, 1, 0, 1}));
   tensor.shape = {0, 2};
   EXPECT_EQ(streamed(tensor), std::vector<int64_t>{});
+}
+
+TEST(TensorData, StreamsTransposedMatricesInOrder) {
+  for (const DType dtype : {DType::u8, DType::i16, DType::f32, DType::i64, DType::c128}) {
+    for (const auto& [batch, rows, columns] : std::vector<std::array<int64_t, 3>>{{1, 2, 2},
+                                                                                  {1, 64, 16},
+                                                                                  {2, 33, 71},
+                                                                                  {3, 300, 5},
+                                                                                  {1, 5, 300},
+                                                                                  {1, 1, 40},
+                                                                                  {2, 40, 1},
+                                                                                  {1, 0, 3}}) {
+      const int64_t pitch = rows + 3;  // the matrix is a part of a larger one
+      std::vector<int64_t> values(static_cast<size_t>(batch * columns * pitch));
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int64_t>(i * 7 % 113);
+      TensorData tensor = make_tensor(dtype, {batch, columns, pitch}, values);
+      tensor.shape = {batch, rows, columns};
+      tensor.strides = {columns * pitch, 1, pitch};
+      std::vector<std::byte> bytes;
+      tensor.stream([&](std::span<const std::byte> piece) {
+        bytes.insert(bytes.end(), piece.begin(), piece.end());
+      });
+      std::vector<int64_t> expected;
+      for (int64_t b = 0; b < batch; ++b) {
+        for (int64_t r = 0; r < rows; ++r) {
+          for (int64_t c = 0; c < columns; ++c) {
+            expected.push_back(values[static_cast<size_t>((b * columns + c) * pitch + r)]);
+          }
+        }
+      }
+      const TensorData result = make_tensor(dtype, tensor.shape, expected);
+      const auto wanted = result.bytes();
+      ASSERT_TRUE(std::ranges::equal(bytes, wanted)) << name(dtype) << rows << "x" << columns;
+    }
+  }
 }
 
 TEST(TensorData, StreamsBigTensorsInPieces) {
