@@ -3,7 +3,8 @@
     python benchmarks/export_time.py time     seconds after capture, and node counts, per model
     python benchmarks/export_time.py scaling  seconds after capture of a Llama with 4 to 32 layers
     python benchmarks/export_time.py whole    a whole export compared to its capture
-    python benchmarks/export_time.py save     saving BERT-base compared to `cat`, and memory growth
+    python benchmarks/export_time.py save     saving BERT-base compared to `cat`, and memory growth;
+                                              most of its weights are transposed
 
 "After capture": torch.onnx.export on an ExportedProgram captured before the clock starts.
 """

@@ -15,6 +15,7 @@ constexpr std::array kPasses = {
     Pass{"rotary_embedding", fuse_rotary_embedding},
     Pass{"gemm", fuse},
     Pass{"batch_normalization", fold_batch_norm},
+    Pass{"weight_layout", lay_out_weights},
     Pass{"constants", fold_constants},
     Pass{"subexpressions", eliminate_common_subexpressions},
     Pass{"dead_code", eliminate_dead_code},

@@ -118,7 +118,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         normalization, are recomputed.
 
         Args:
-            state_dict: The new values, by the weights' names in the module.
+            state_dict: The new values, by the weights' names in the module. The model may store
+                them transposed, as ``<name>.T``.
 
         Raises:
             ExportError: A new value has another dtype or shape, or the structure of the model
@@ -126,22 +127,35 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         """
         known = set(self._native.set_weights(self._untied(state_dict)))
         known |= self._tied.keys()
-        graph = None if self._model is None else self._model.graph
         for name, tensor in state_dict.items():
             if name in self.initial_state:
                 self.initial_state[name] = tensor.detach().clone()
-            value = None if graph is None else graph.initializers.get(name)
-            if value is not None and not isinstance(value.const_value, self._weight_type):
-                from onnx_ir.tensor_adapters import TorchTensor
-
-                value.const_value = TorchTensor(tensor, name)
-            elif name not in known and value is None:
+            if not self._replace_edited(name, tensor) and name not in known:
                 warnings.warn(
                     f"Weight '{name}' not found in the model. Skipped applying.",
                     category=torch.onnx.errors.OnnxExporterWarning,
                     stacklevel=2,
                 )
         self.release()
+
+    def _replace_edited(self, name: str, tensor: torch.Tensor) -> bool:
+        """Gives a weight of an edited model its value; whether the model has the weight."""
+        if self._model is None:
+            return False
+        stored = {name: tensor}
+        if tensor.dim() >= 2:
+            stored |= {f"{name}.T": tensor.mT, f"{name}.mT": tensor.mT}
+        found = False
+        for key, elements in stored.items():
+            value = self._model.graph.initializers.get(key)
+            if value is None:
+                continue
+            found = True
+            if not isinstance(value.const_value, self._weight_type):
+                from onnx_ir.tensor_adapters import TorchTensor
+
+                value.const_value = TorchTensor(elements, key)
+        return found
 
     @property
     def model_proto(self) -> "onnx.ModelProto":

@@ -39,9 +39,9 @@ struct FunctionOptions {
 
 // Options of an export; the defaults suit most programs.
 struct ExportOptions {
-  int64_t opset = 20;    // 12 or newer; an unsupported opset is an invalid_argument error
-  bool optimize = true;  // run the optimization passes
-  Target target = Target::onnx;                  // the runtime whose operators may be used
+  int64_t opset = 20;            // 12 or newer; an unsupported opset is an invalid_argument error
+  bool optimize = true;          // run the optimization passes
+  Target target = Target::onnx;  // the runtime whose operators may be used
   WeightLayout weights = WeightLayout::runtime;  // requires `optimize`
   // The inputs of a TorchScript program, in order, and the method to export. A `.pt2` file records
   // its own inputs; giving `inputs` for one is an invalid_argument error.

@@ -1,0 +1,298 @@
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/weight.h"
+#include "onnx/typing.h"
+#include "passes/passes.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using onnx::Graph;
+using onnx::Node;
+using onnx::Value;
+using Ints = std::vector<int64_t>;
+
+// Returns true for a matrix, or a stack of matrices, of elements that products take.
+bool may_be_weight(const Value& value) {
+  const DType dtype = value.dtype;
+  if (!is_floating(dtype) && dtype != DType::i8 && dtype != DType::u8) return false;
+  return value.rank() >= 2 && value.constant->numel() > 0 && !value.constant->scale;
+}
+
+bool is(const Node& node, std::string_view op_type) {
+  return node.op_type == op_type && node.domain.empty();
+}
+
+// Returns true for a Transpose of the last two axes.
+bool is_matrix_transpose(const Node& node) {
+  if (!is(node, "Transpose")) return false;
+  const auto perm = node.attribute_ints("perm");
+  const int64_t rank = node.inputs[0]->rank_or(-1);
+  if (!perm) return rank == 2;
+  Ints swapped(perm->size());
+  for (size_t i = 0; i < swapped.size(); ++i) swapped[i] = static_cast<int64_t>(i);
+  std::swap(swapped.end()[-1], swapped.end()[-2]);
+  return *perm == swapped;
+}
+
+// A node input, or an output of a graph (nullptr).
+struct Use {
+  Node* node;
+  size_t index;
+};
+
+// The uses of matrices, of what Cast or DequantizeLinear makes of them, and of their transposes.
+class MatrixUses {
+ public:
+  explicit MatrixUses(Graph& main) {
+    onnx::for_each_graph(main, [this](const Graph& graph) {
+      for (const Value* value : graph.initializers) {
+        if (may_be_weight(*value)) uses_[value];
+      }
+      for (Node* node : graph.nodes) add(*node);
+      for (const Value* output : graph.outputs) add(output, {nullptr, 0});
+    });
+  }
+
+  const std::vector<Use>& of(const Value* value) const { return uses_.at(value); }
+
+ private:
+  bool add(const Value* value, Use use) {
+    const auto found = uses_.find(value);
+    if (found == uses_.end()) return false;
+    found->second.push_back(use);
+    return true;
+  }
+  void add(Node& node) {
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const bool follows =
+          add(node.inputs[i], {&node, i}) && i == 0 &&
+          (is(node, "Cast") || is(node, "DequantizeLinear") || is_matrix_transpose(node));
+      if (follows) uses_[node.outputs[0]];
+    }
+  }
+
+  std::unordered_map<const Value*, std::vector<Use>> uses_;
+};
+
+// Returns the attribute `axis` of a DequantizeLinear with one scale per row or column, or nullopt.
+std::optional<int64_t> quantized_axis(const Node& node) {
+  if (node.inputs[1]->rank_or(-1) != 1 || node.inputs[0]->rank() != 2) return std::nullopt;
+  const int64_t axis = node.attribute_int("axis", 1);
+  return axis < 0 ? axis + 2 : axis;
+}
+
+// How the nodes of a model use a matrix.
+struct Roles {
+  std::vector<Node*> conversions;  // Cast, DequantizeLinear; their results have the other roles
+  std::vector<Node*> transposes;   // only products use the results
+  std::vector<Use> gemms;
+  std::vector<Node*> gathers;  // of rows
+  bool has_transposing_gemm = false;
+  bool has_others = false;
+};
+
+bool is_product(const Use& use) {
+  return use.node && (is(*use.node, "MatMul") || (is(*use.node, "Gemm") && use.index < 2));
+}
+
+bool is_convertible(const Node& node) {
+  if (is(node, "Cast")) return true;
+  if (!is(node, "DequantizeLinear") || node.attribute_int("block_size", 0) != 0) return false;
+  return node.inputs[1]->rank_or(-1) == 0 || quantized_axis(node);
+}
+
+bool gathers_rows(const Use& use) {
+  if (!is(*use.node, "Gather") || use.index != 0) return false;
+  const int64_t axis = use.node->attribute_int("axis", 0);
+  return (axis == 0 || axis == -2) && use.node->inputs[1]->rank_or(-1) >= 0;
+}
+
+// Looks through conversions, which do not depend on the order of the elements.
+bool only_products_use(const Value* value, const MatrixUses& uses) {
+  const auto serves_product = [&uses](const Use& use) {
+    if (is_product(use)) return true;
+    const bool converts =
+        use.node && use.index == 0 && (is(*use.node, "Cast") || is(*use.node, "DequantizeLinear"));
+    return converts && only_products_use(use.node->outputs[0], uses);
+  };
+  return !uses.of(value).empty() && std::ranges::all_of(uses.of(value), serves_product);
+}
+
+void add_roles(const Value& value, const MatrixUses& uses, Roles& roles) {
+  for (const Use& use : uses.of(&value)) {
+    Node* node = use.node;
+    if (!node) {
+      roles.has_others = true;
+    } else if (is_matrix_transpose(*node) && only_products_use(node->outputs[0], uses)) {
+      roles.transposes.push_back(node);
+    } else if (is(*node, "Gemm") && use.index < 2) {
+      roles.gemms.push_back(use);
+      roles.has_transposing_gemm |= use.index == 1 && node->attribute_int("transB", 0) != 0;
+    } else if (value.rank() == 2 && gathers_rows(use)) {
+      roles.gathers.push_back(node);
+    } else if (use.index == 0 && is_convertible(*node)) {
+      roles.conversions.push_back(node);
+      add_roles(*node->outputs[0], uses, roles);
+    } else {
+      roles.has_others = true;
+    }
+  }
+}
+
+// Returns true if the transposed matrix serves all uses better. ORT's quantizers transpose the
+// weight of a Gemm in place, so a Gemm with transB must not share it.
+bool is_better_transposed(const Roles& roles) {
+  if (roles.has_others) return false;
+  const bool is_shared = roles.gemms.size() + roles.gathers.size() > 1;
+  return !roles.transposes.empty() || (roles.has_transposing_gemm && is_shared);
+}
+
+template <class Sizes>
+Sizes swapped(Sizes sizes) {
+  std::swap(sizes.end()[-1], sizes.end()[-2]);
+  return sizes;
+}
+
+Ints row_major_strides(const Ints& shape) {
+  Ints strides(shape.size(), 1);
+  for (size_t i = shape.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * shape[i];
+  return strides;
+}
+
+// Returns a view of the same elements.
+TensorData transposed(const TensorData& data) {
+  TensorData view = data;
+  view.shape = swapped(data.shape);
+  view.strides = swapped(data.strides.empty() ? row_major_strides(data.shape) : data.strides);
+  if (view.strides == row_major_strides(view.shape)) view.strides.clear();
+  return view;
+}
+
+Value* add_transposed(const Value& weight) {
+  TensorData view = transposed(*weight.constant);
+  if (!weight_of(view)) {
+    derive(view,
+           {{*weight.constant}, [](std::span<const TensorData> now) -> std::optional<TensorData> {
+              return transposed(now[0]);
+            }});
+  }
+  const char* suffix = weight.rank() == 2 ? ".T" : ".mT";
+  const std::string name = weight.name.empty() ? "" : weight.name + suffix;
+  Value* added = weight.graph->add_initializer(name, std::move(view));
+  added->named = weight.named;
+  return added;
+}
+
+using Replacements = std::unordered_map<const Value*, Value*>;
+
+// Replaces the uses of matrices by uses of their transposes.
+class Turn {
+ public:
+  explicit Turn(Replacements& replacements) : replacements_(replacements) {}
+
+  void apply(const std::vector<const Value*>& weights, const Roles& roles) {
+    for (const Value* weight : weights) turned_[weight] = add_transposed(*weight);
+    for (Node* node : roles.conversions) convert(*node);
+    for (Node* node : roles.transposes) {
+      replacements_[node->outputs[0]] = turned_.at(node->inputs[0]);
+    }
+    for (const Use& use : roles.gemms) turn_gemm(*use.node, use.index);
+    for (Node* node : roles.gathers) gather(*node);
+  }
+
+ private:
+  void convert(const Node& node) {
+    Value* output = node.outputs[0];
+    std::vector<Value*> inputs = node.inputs;
+    inputs[0] = turned_.at(inputs[0]);
+    Node* made = output->graph->insert_node(node.position, node.op_type, std::move(inputs), 1,
+                                            node.attributes);
+    made->location = node.location;
+    if (const auto axis = is(node, "Cast") ? std::nullopt : quantized_axis(node)) {
+      std::erase_if(made->attributes, [](const auto& each) { return each.name == "axis"; });
+      made->attributes.push_back({"axis", 1 - *axis});
+    }
+    onnx::Typing::set(*made->outputs[0], output->dtype, swapped(output->known_shape()));
+    turned_[output] = made->outputs[0];
+  }
+
+  void turn_gemm(Node& node, size_t index) {
+    const char* name = index == 0 ? "transA" : "transB";
+    const bool was_set = node.attribute_int(name, 0) != 0;
+    std::erase_if(node.attributes, [&](const auto& each) { return each.name == name; });
+    if (!was_set) node.attributes.push_back({name, 1});
+    node.inputs[index] = turned_.at(node.inputs[index]);
+  }
+
+  // Turns the result instead: columns of the transpose are rows of the matrix.
+  void gather(Node& node) {
+    Value* output = node.outputs[0];
+    Value* indices = node.inputs[1];
+    Node* made = output->graph->insert_node(
+        node.position, "Gather", {turned_.at(node.inputs[0]), indices}, 1, {{"axis", 1}});
+    made->location = node.location;
+    Shape shape{output->known_shape().back()};
+    shape.insert(shape.end(), indices->known_shape().begin(), indices->known_shape().end());
+    onnx::Typing::set(*made->outputs[0], output->dtype, std::move(shape));
+    Ints perm;
+    for (int64_t axis = 1; axis <= indices->rank(); ++axis) perm.push_back(axis);
+    perm.push_back(0);
+    node.op_type = "Transpose";
+    node.inputs = {made->outputs[0]};
+    node.attributes = {{"perm", std::move(perm)}};
+  }
+
+  Replacements& replacements_;  // of results of Transpose nodes
+  Replacements turned_;         // of weights and what is converted from them
+};
+
+// Initializers over the same memory, which is stored once: tied weights may have several names.
+struct Matrix {
+  std::vector<const Value*> weights;
+  Roles roles;
+};
+
+std::vector<Matrix> find_matrices(Graph& main) {
+  const MatrixUses uses(main);
+  std::vector<Matrix> matrices;
+  std::unordered_map<const std::byte*, size_t> known;
+  onnx::for_each_graph(main, [&](const Graph& graph) {
+    for (const Value* value : graph.initializers) {
+      if (!may_be_weight(*value)) continue;
+      const auto [found, is_new] = known.emplace(value->constant->data, matrices.size());
+      if (is_new) matrices.emplace_back();
+      Matrix& matrix = matrices[found->second];
+      matrix.weights.push_back(value);
+      add_roles(*value, uses, matrix.roles);
+    }
+  });
+  return matrices;
+}
+
+}  // namespace
+
+// A matrix that the model only uses transposed, in products, is stored transposed: MatMul(x,
+// Transpose(w)) becomes MatMul(x, "w.T"). The initializer is a view of the same memory. An
+// embedding that shares the matrix with products gathers columns instead of rows. A matrix of
+// Gemm(transB=1) alone stays.
+int64_t lay_out_weights(onnx::Model& model) {
+  if (model.weights == WeightLayout::module) return 0;
+  const std::vector<Matrix> matrices = find_matrices(*model.graph);
+  Replacements replacements;
+  Turn turn(replacements);
+  int64_t changes = 0;
+  for (const Matrix& matrix : matrices) {
+    if (!is_better_transposed(matrix.roles)) continue;
+    turn.apply(matrix.weights, matrix.roles);
+    ++changes;
+  }
+  onnx::replace_uses(*model.graph, replacements);
+  return changes;
+}
+
+}  // namespace onnx_native::passes

@@ -1,0 +1,218 @@
+#include "passes/pass_test.h"
+
+namespace onnx_native::passes {
+namespace {
+
+class WeightLayoutTest : public PassTest {
+ protected:
+  Value* turned(Value* matrix, Shape shape, onnx::Graph* graph = nullptr) {
+    return op("Transpose", {matrix}, std::move(shape), {{"perm", Ints{1, 0}}}, matrix->dtype,
+              graph);
+  }
+  Value* numbered(std::string_view name, const Ints& shape, DType dtype = DType::f32) {
+    int64_t count = 1;
+    for (const int64_t size : shape) count *= size;
+    std::vector<double> numbers;
+    for (int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<double>(i));
+    return graph_.add_initializer(name, make_tensor(dtype, shape, numbers));
+  }
+  const TensorData& initializer(std::string_view name) const {
+    for (const Value* value : graph_.initializers) {
+      if (value->name == name) return *value->constant;
+    }
+    throw std::out_of_range(std::string(name));
+  }
+};
+
+TEST_F(WeightLayoutTest, AMatrixOfProductsIsStoredTransposed) {
+  Value* x = input("x", {batch_, 2, 3});
+  Value* w = numbered("fc.weight", {2, 3});
+  result(op("MatMul", {x, turned(w, {3, 2})}, {batch_, 2, 2}), "y");
+  EXPECT_EQ(after(lay_out_weights), "y = MatMul (x, \"fc.weight.T\")\n");
+  const TensorData& view = initializer("fc.weight.T");
+  EXPECT_EQ(view.shape, (Ints{3, 2}));
+  EXPECT_EQ(view.integers(), (Ints{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(lay_out_weights(model_), 0);
+}
+
+TEST_F(WeightLayoutTest, TheModulesLayoutStaysIfAskedFor) {
+  model_.weights = WeightLayout::module;
+  Value* x = input("x", {batch_, 2, 3});
+  result(op("MatMul", {x, turned(numbered("w", {2, 3}), {3, 2})}, {batch_, 2, 2}), "y");
+  after(lay_out_weights);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(WeightLayoutTest, AStackOfMatrices) {
+  Value* x = input("x", {4, batch_, 3});
+  Value* w = numbered("experts", {4, 2, 3});
+  Value* t = op("Transpose", {w}, {4, 3, 2}, {{"perm", Ints{0, 2, 1}}});
+  result(op("MatMul", {x, t}, {4, batch_, 2}), "y");
+  EXPECT_EQ(after(lay_out_weights), "y = MatMul (x, \"experts.mT\")\n");
+  EXPECT_EQ(initializer("experts.mT").integer(7), 9);
+}
+
+TEST_F(WeightLayoutTest, AnotherOrderOfAxesStays) {
+  Value* x = input("x", {2, batch_, 4});
+  Value* t = op("Transpose", {numbered("w", {4, 2, 3})}, {2, 4, 3}, {{"perm", Ints{1, 0, 2}}});
+  result(op("MatMul", {x, t}, {2, batch_, 3}), "y");
+  after(lay_out_weights);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(WeightLayoutTest, AGemmAloneKeepsTheMatrix) {
+  Value* x = input("x", {batch_, 3});
+  result(op("Gemm", {x, numbered("w", {2, 3})}, {batch_, 2}, {{"transB", 1}}), "y");
+  after(lay_out_weights);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(WeightLayoutTest, ProductsShareOneMatrix) {
+  Value* x = input("x", {batch_, 2, 2});
+  Value* flat = input("flat", {batch_, 2});
+  Value* w = numbered("w", {2, 2});
+  Value* once = op("MatMul", {x, turned(w, {2, 2})}, {batch_, 2, 2});
+  result(op("MatMul", {once, turned(w, {2, 2})}, {batch_, 2, 2}), "y");
+  result(op("Gemm", {flat, w}, {batch_, 2}, {{"transB", 1}, {"alpha", 2.0}}), "z");
+  result(op("Gemm", {w, flat}, {2, batch_}, {{"transB", 1}}), "u");
+  EXPECT_EQ(after(lay_out_weights),
+            "_0 = MatMul (x, \"w.T\")\ny = MatMul (_0, \"w.T\")\n"
+            "z = Gemm <alpha: float = 2.0> (flat, \"w.T\")\n"
+            "u = Gemm <transB: int = 1, transA: int = 1> (\"w.T\", flat)\n");
+  EXPECT_EQ(graph_.initializers.size(), 1u);
+}
+
+TEST_F(WeightLayoutTest, GemmsThatShareAMatrixDoNotTransposeIt) {
+  Value* x = input("x", {batch_, 2});
+  Value* w = numbered("w", {2, 2});
+  Value* once = op("Gemm", {x, w}, {batch_, 2}, {{"transB", 1}});
+  result(op("Gemm", {once, w}, {batch_, 2}, {{"transB", 1}}), "y");
+  EXPECT_EQ(after(lay_out_weights), "_0 = Gemm (x, \"w.T\")\ny = Gemm (_0, \"w.T\")\n");
+}
+
+TEST_F(WeightLayoutTest, AnEmbeddingThatSharesTheMatrixGathersColumns) {
+  Value* ids = input("ids", {batch_, seq_}, DType::i64);
+  Value* w = numbered("w", {5, 3});
+  Value* rows = op("Gather", {w, ids}, {batch_, seq_, 3}, {{"axis", 0}});
+  result(op("MatMul", {rows, turned(w, {3, 5})}, {batch_, seq_, 5}), "y");
+  EXPECT_EQ(after(lay_out_weights),
+            "_0 = Gather <axis: int = 1> (\"w.T\", ids)\n"
+            "_1 = Transpose <perm: ints = [1, 2, 0]> (_0)\n"
+            "y = MatMul (_1, \"w.T\")\n");
+}
+
+TEST_F(WeightLayoutTest, AnEmbeddingAloneStays) {
+  Value* ids = input("ids", {batch_, seq_}, DType::i64);
+  result(op("Gather", {numbered("w", {5, 3}), ids}, {batch_, seq_, 3}), "y");
+  after(lay_out_weights);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(WeightLayoutTest, TiedInitializersOverTheSameMemoryGoTogether) {
+  Value* ids = input("ids", {batch_, seq_}, DType::i64);
+  Value* a = numbered("a", {5, 3});
+  Value* b = graph_.add_initializer("b", *a->constant);
+  Value* rows = op("Gather", {a, ids}, {batch_, seq_, 3});
+  result(op("MatMul", {rows, turned(b, {3, 5})}, {batch_, seq_, 5}), "y");
+  EXPECT_EQ(after(lay_out_weights),
+            "_0 = Gather <axis: int = 1> (\"a.T\", ids)\n"
+            "_1 = Transpose <perm: ints = [1, 2, 0]> (_0)\n"
+            "y = MatMul (_1, \"b.T\")\n");
+}
+
+TEST_F(WeightLayoutTest, OtherUsesKeepTheMatrix) {
+  Value* x = input("x", {batch_, 3, 3});
+  Value* w = numbered("w", {3, 3});
+  Value* product = op("MatMul", {x, turned(w, {3, 3})}, {batch_, 3, 3});
+  result(op("Add", {product, w}, {batch_, 3, 3}), "y");
+  after(lay_out_weights);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(WeightLayoutTest, AProductWithTheMatrixAsItIsKeepsIt) {
+  Value* x = input("x", {batch_, 3, 3});
+  Value* w = numbered("w", {3, 3});
+  Value* product = op("MatMul", {x, turned(w, {3, 3})}, {batch_, 3, 3});
+  result(op("MatMul", {product, w}, {batch_, 3, 3}), "y");
+  after(lay_out_weights);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(WeightLayoutTest, ATransposeWithAnotherUseStays) {
+  Value* x = input("x", {batch_, 3, 3});
+  Value* t = turned(numbered("w", {3, 3}), {3, 3});
+  result(op("MatMul", {x, t}, {batch_, 3, 3}), "y");
+  result(op("Relu", {t}, {3, 3}), "z");
+  after(lay_out_weights);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(WeightLayoutTest, ATransposeThatIsAnOutputStays) {
+  Value* x = input("x", {batch_, 3, 3});
+  Value* t = turned(numbered("w", {3, 3}), {3, 3});
+  result(op("MatMul", {x, t}, {batch_, 3, 3}), "y");
+  result(t, "z");
+  after(lay_out_weights);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(WeightLayoutTest, ACastMatrix) {
+  Value* x = input("x", {batch_, 2, 3});
+  Value* w = numbered("w", {2, 3}, DType::bf16);
+  Value* wide = op("Cast", {w}, {2, 3}, {{"to", DType::f32}});
+  result(op("MatMul", {x, turned(wide, {3, 2})}, {batch_, 2, 2}), "y");
+  EXPECT_EQ(after(lay_out_weights), "_0 = Cast <to: int = 1> (\"w.T\")\ny = MatMul (x, _0)\n");
+}
+
+TEST_F(WeightLayoutTest, AMatrixThatIsCastAfterTheTranspose) {
+  Value* x = input("x", {batch_, 2, 3});
+  Value* t = turned(numbered("w", {2, 3}, DType::bf16), {3, 2});
+  Value* wide = op("Cast", {t}, {3, 2}, {{"to", DType::f32}});
+  result(op("MatMul", {x, wide}, {batch_, 2, 2}), "y");
+  EXPECT_EQ(after(lay_out_weights), "_0 = Cast <to: int = 1> (\"w.T\")\ny = MatMul (x, _0)\n");
+}
+
+TEST_F(WeightLayoutTest, AQuantizedMatrix) {
+  Value* x = input("x", {batch_, 2, 3});
+  Value* w = numbered("w", {2, 3}, DType::i8);
+  Value* scales = numbered("scales", {2});
+  Value* plain = op("DequantizeLinear", {w, scales}, {2, 3}, {{"axis", 0}});
+  result(op("MatMul", {x, turned(plain, {3, 2})}, {batch_, 2, 2}), "y");
+  EXPECT_EQ(after(lay_out_weights),
+            "_0 = DequantizeLinear <axis: int = 1> (\"w.T\", scales)\ny = MatMul (x, _0)\n");
+}
+
+TEST_F(WeightLayoutTest, AMatrixThatASubgraphUses) {
+  Value* x = input("x", {batch_, 2, 3});
+  Value* condition = input("condition", {}, DType::boolean);
+  Value* w = numbered("w", {3, 3});
+  auto then_body = std::make_shared<onnx::Graph>(&graph_);
+  auto else_body = std::make_shared<onnx::Graph>(&graph_);
+  Value* product = op("MatMul", {x, turned(w, {3, 3}, then_body.get())}, {batch_, 2, 3}, {},
+                      DType::f32, then_body.get());
+  then_body->outputs.push_back(product);
+  else_body->outputs.push_back(op("Relu", {x}, {batch_, 2, 3}, {}, DType::f32, else_body.get()));
+  result(op("If", {condition}, {batch_, 2, 3},
+            {{"then_branch", then_body}, {"else_branch", else_body}}),
+         "y");
+  EXPECT_NE(after(lay_out_weights).find("MatMul (x, \"w.T\")"), std::string::npos);
+  EXPECT_EQ(graph_.initializers.size(), 1u);
+}
+
+TEST_F(WeightLayoutTest, AMatrixThatASubgraphAlsoUsesOtherwiseStays) {
+  Value* x = input("x", {batch_, 3, 3});
+  Value* condition = input("condition", {}, DType::boolean);
+  Value* w = numbered("w", {3, 3});
+  result(op("MatMul", {x, turned(w, {3, 3})}, {batch_, 3, 3}), "y");
+  auto then_body = std::make_shared<onnx::Graph>(&graph_);
+  auto else_body = std::make_shared<onnx::Graph>(&graph_);
+  then_body->outputs.push_back(op("Neg", {w}, {3, 3}, {}, DType::f32, then_body.get()));
+  else_body->outputs.push_back(op("Relu", {w}, {3, 3}, {}, DType::f32, else_body.get()));
+  result(op("If", {condition}, {3, 3}, {{"then_branch", then_body}, {"else_branch", else_body}}),
+         "z");
+  after(lay_out_weights);
+  EXPECT_FALSE(changed_);
+}
+
+}  // namespace
+}  // namespace onnx_native::passes
