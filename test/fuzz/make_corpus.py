@@ -1,9 +1,9 @@
-"""Writes small programs for the fuzz targets to start from.
+"""Writes the initial corpus of the fuzz targets: small programs.
 
     PYTHONPATH=build/python:test/python python test/fuzz/make_corpus.py FOLDER [scenarios ...]
 
-Archives of the named scenarios, or of a choice of them, go to FOLDER/pt2, scripted programs of
-test/python/jit to FOLDER/jit; without the metadata that mutations would be wasted on.
+Archives of the named scenarios, or of a selection, go to FOLDER/pt2, and scripted programs of
+test/python/jit to FOLDER/jit, without metadata, on which mutations would be wasted.
 """
 
 import json
@@ -31,7 +31,7 @@ CHOICE = (
 
 
 class EveryKind(torch.nn.Module):
-    """Inputs and weights of many dtypes and ranks, for calls of any operator to choose from."""
+    """Inputs and weights of many dtypes and ranks, as arguments for calls of any operator."""
 
     inputs: tuple[torch.Tensor, ...] = (
         *(torch.ones(2, 3, 4), torch.ones(3, 4), torch.ones(2, 3, 4, 4), torch.ones(4)),
@@ -50,7 +50,7 @@ class EveryKind(torch.nn.Module):
 
 
 def stripped(value: Any) -> Any:
-    """Without stack traces and guards."""
+    """Removes stack traces and guards."""
     if isinstance(value, dict):
         return {
             key: {} if key == "metadata" else [] if key == "guards_code" else stripped(item)
@@ -74,14 +74,14 @@ def write_archive(program: torch.export.ExportedProgram, path: pathlib.Path) -> 
 
 
 def input_line(name: str, value: torch.Tensor | float, sizes: dict[int, str]) -> str:
-    """An input as the command line takes it: "x:float32[batch,4]"."""
+    """Returns an input spec for the command line: "x:float32[batch,4]"."""
     tensor = torch.as_tensor(value)
     shape = [sizes.get(axis, str(size)) for axis, size in enumerate(tensor.shape)]
     return f"{name}:{str(tensor.dtype).removeprefix('torch.')}[{','.join(shape)}]"
 
 
 def write_script(name: str, folder: pathlib.Path) -> None:
-    """The program with its inputs in the record extra/inputs."""
+    """Saves the program with its inputs in the record extra/inputs."""
     module, inputs, dynamic_shapes = PROGRAMS[name]
     script = torch.jit.script(module.eval())
     names = [argument.name for argument in script.forward.schema.arguments[1:]]
@@ -115,7 +115,7 @@ def main() -> None:
             assert program is not None
             try:
                 write_archive(program, folder / f"{scenario.name}.pt2")
-            except Exception as error:  # what torch.export.save refuses
+            except Exception as error:  # programs that torch.export.save cannot write
                 print(f"{scenario.name}: {type(error).__name__}", file=sys.stderr)
     batch = torch.export.Dim("batch", max=64)
     sizes = tuple({0: batch} if value.ndim > 2 else None for value in EveryKind.inputs)

@@ -1,6 +1,6 @@
-"""Every view times every write: the base or the view is written, and both are read after.
+"""Every combination of view and write: writes to the base or the view, then reads both.
 
-A program is right, at sizes of 1 too, or refused for the reason that is named here.
+A program is correct, also at sizes of 1, or fails with the error that is named here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import torch
 from models.running import assert_same
 from ops.checking import session
 
-# Of a tensor `y` of 3 dimensions (n, m, 4), in memory of its own.
+# Views of a 3-D tensor `y` (n, m, 4) that owns its memory.
 VIEWS = {
     "alias": "y.detach()",
     "as_strided": "y.as_strided([2, 2], [2, 1], 0)",
@@ -74,7 +74,7 @@ VIEWS = {
     "view": "y.view(-1, 4)",
     "view_as": "y.view_as(y)",
 }
-# Of a tensor `t` of any shape.
+# Writes to a tensor `t` of any shape.
 WRITES = {
     "add": "t.add_(1)",
     "where": "t.masked_fill_(t > 0, 2.0)",
@@ -84,7 +84,7 @@ WRITES = {
     "out": "torch.cos(t + 0.0, out=t)",
     "unsqueeze": "t = t.unsqueeze_(0)\nt.mul_(2)",
 }
-# PyTorch does not define these: an element is written twice.
+# PyTorch does not define these: they write an element twice.
 UNDEFINED = {
     (view, write)
     for view in ("expand", "as_strided_overlaps", "broadcast_tensors", "meshgrid")
@@ -94,12 +94,12 @@ UNDEFINED = {
 SIZES = ((3, 2, 4), (2, 5, 4), (1, 3, 4), (3, 1, 4), (1, 1, 4))
 
 
-# TorchScript knows no strides when it changes a shape in place: refused.
+# Errors: TorchScript does not know the strides when it changes a shape in place.
 RESHAPED_BY_STRIDES = {"broadcast_tensors", "contiguous", "sum_to_size"}
 
 
 def source(view: str) -> str:
-    """A program with each write, to the base and to the view."""
+    """Yields a program for each write, to the base and to the view."""
     lines = ["results: List[Tensor] = []"]
     for write, statement in WRITES.items():
         for target in ("y", "v"):
@@ -114,8 +114,8 @@ def source(view: str) -> str:
     return f"def program(x: Tensor) -> List[Tensor]:\n{body}\n"
 
 
-# The tensor itself or a copy, as sizes decide: an in-place change of its shape is refused. Or one
-# that torch.export takes for a copy.
+# Either the tensor itself or a copy, depending on sizes: an in-place change of its shape is an
+# error. Or an operator whose result torch.export treats as a copy.
 RESHAPED_BY_SIZES = {
     "contiguous_diagonal",
     "contiguous_expanded",
@@ -188,7 +188,7 @@ def test_torchscript(view: str, traced: bool) -> None:
     check(export(script, dynamic_shapes={"x": {0: "n", 1: "m"}}), model)
 
 
-# Of an integer tensor `y` and an int64 one `z` of its shape: the result is cast to y's dtype.
+# `y` is an integer tensor and `z` an int64 one of its shape: the result is cast to y's dtype.
 PROMOTING: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "cumsum": lambda y, z: y.cumsum_(0),
     "cumprod": lambda y, z: y.cumprod_(1),

@@ -1,4 +1,4 @@
-"""Many architectures with dynamic shapes: exported, checked, equal to eager at two sizes.
+"""Many architectures with dynamic shapes: exported, checked, compared with eager at two sizes.
 
 Their archives give the same models.
 """
@@ -12,7 +12,7 @@ from models import running, zoo
 from models.architectures import ARCHITECTURES
 from readers import archives
 
-# Their capture takes long, and they have no operators that others have not.
+# Their capture is slow, and other models cover their operators.
 LEFT_TO_THE_BENCHMARK = {
     *("conditional_detr", "diffusers_unet_condition", "dpt", "siglip", "timm_coatnet"),
     *("timm_convnextv2", "timm_edgenext", "timm_efficientformer", "timm_efficientnet_lite0"),
@@ -41,7 +41,7 @@ def test_export_equals_eager_at_two_sizes(name):
 
 
 class Folded(torch.nn.Module):
-    """Patches, as many as a rounded quotient of sizes says."""
+    """Splits an image into patches whose number is a rounded quotient of sizes."""
 
     def __init__(self, rounded) -> None:
         super().__init__()

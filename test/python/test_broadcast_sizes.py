@@ -11,7 +11,7 @@ from models import routes
 
 Function = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
-# Of x [n, 3] and y [m, 3]. Each asks for the shape of the result.
+# Programs of x [n, 3] and y [m, 3]. Each reads the shape of the result.
 
 
 def zeros(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -106,7 +106,7 @@ def test_sizes_of_two_inputs(name: str, route: str) -> None:
     routes.check(FUNCTIONS[name], pairs[0], route, *pairs[1:], dynamic=[{0: "n"}, {0: "m"}])
 
 
-# Of x [1, m, m] and y [4, m, m]: torch.export takes m - 1 and m for different sizes, unless one
+# x is [1, m, m] and y [4, m, m]: torch.export treats m - 1 and m as different sizes, unless one
 # of them is 1.
 
 
@@ -127,7 +127,7 @@ def test_a_size_and_one_less(function: Function, route: str) -> None:
     routes.check(function, (x, y), route, (x[:, :1, :1], y[:, :1, :1]), dynamic=[names, names])
 
 
-# Sizes that depend on data: torch.export takes them for sizes other than 1, so they are not 1 here.
+# Data-dependent sizes: torch.export assumes that they are not 1, so they are not 1 here.
 
 
 def counted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
@@ -150,7 +150,7 @@ def test_sizes_from_data(route: str) -> None:
     routes.check(counted, first, route, *others, dynamic=[{0: "n"}, {0: "m"}])
 
 
-# What torch.export records is one symbol for both inputs; the model runs where it is 1.
+# torch.export records one symbol for both inputs; the model also runs at size 1.
 
 
 @pytest.mark.parametrize("route", ["fx", "pt2"])

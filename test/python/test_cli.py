@@ -1,4 +1,4 @@
-"""The command onnx-native: what it writes, prints and refuses."""
+"""The command onnx-native: its files, output and errors."""
 
 import os
 import pathlib
@@ -18,7 +18,7 @@ COMMAND = pathlib.Path(onnx_native.__file__).parents[2] / "onnx-native"
 
 
 def run(*arguments, code=0, command=(COMMAND,)):
-    """Standard output and standard error of the command, which must end with that exit code."""
+    """Returns the command's standard output and standard error; asserts the exit code."""
     done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     return done.stdout, done.stderr
@@ -153,7 +153,7 @@ class Looping(torch.nn.Module):
 
 def test_torchscript_file(tmp_path):
     model = Looping().eval()
-    torch.jit.script(model).save(tmp_path / "m.renamed")  # its content tells what it is
+    torch.jit.script(model).save(tmp_path / "m.renamed")  # its content determines its type
     run(
         *(tmp_path / "m.renamed", "-o", tmp_path / "m.onnx", "--check"),
         *("--input", "x:float32[batch,4]", "--input", "scale:float32[]"),

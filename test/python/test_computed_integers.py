@@ -1,6 +1,6 @@
-"""Sizes of the input, and integers from data, as integer arguments of operators.
+"""Input sizes and data-dependent integers as integer arguments of operators.
 
-Torch.export makes constants of these arguments, TorchScript does not.
+torch.export makes these arguments constant; TorchScript does not.
 """
 
 import torch

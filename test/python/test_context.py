@@ -1,4 +1,4 @@
-"""Exports inside the caller's context managers: the same model as outside, or eager's numbers."""
+"""Exports inside context managers: the same model as outside, or eager's numbers."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_the_same_as_outside(context: str, route: str) -> None:
     outside = export(model, x)
     with CONTEXTS[context]():
         inside = export(model, x)
-        # The context is still there.
+        # The context is still active.
         assert torch.is_autocast_enabled("cpu") == ("autocast" in context and "off" not in context)
         assert torch.is_inference_mode_enabled() == (context == "inference_mode")
         assert (torch.get_default_device().type == "meta") == context.endswith("meta")

@@ -1,4 +1,4 @@
-"""The installed CMake package: examples/cpp_app against it, and what it refuses."""
+"""The installed CMake package: builds examples/cpp_app and tests its errors."""
 
 import pathlib
 import re
@@ -46,7 +46,7 @@ def run(*command, code=0):
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory):
-    """Where the package is installed: moved after the installation, as packages may be."""
+    """Returns the package's folder, which was moved after the installation."""
     folder = tmp_path_factory.mktemp("package")
     run("cmake", "--install", BUILD, "--prefix", folder / "installed")
     (folder / "installed").rename(folder / "moved")
@@ -64,7 +64,7 @@ def app(prefix):
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """A scripted module and an archive, and the modules in them."""
+    """Saves a scripted module and an archive; returns the modules too."""
     folder = tmp_path_factory.mktemp("files")
     scripted = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Sigmoid()).eval()
     torch.jit.script(scripted).save(folder / "scripted.pt")
@@ -135,7 +135,7 @@ def test_refuses_another_pytorch(prefix, tmp_path):
 
 
 def test_public_headers_need_only_the_package(prefix):
-    """Each by itself, and without PyTorch's headers, except the one for modules."""
+    """Each header compiles alone and, except for the one for modules, without PyTorch's headers."""
     folder = prefix / "include/onnx_native"
     for header in sorted(path for path in folder.glob("*.h") if path.name != "jit.h"):
         command = ["g++", "-std=c++20", "-fsyntax-only", "-x", "c++", f"-I{prefix}/include", header]

@@ -1,4 +1,4 @@
-"""Operators of the user's own: registered from Python and from C++, mutating ones, ONNX's own."""
+"""Custom operators: registered from Python and C++, mutating ones, and ONNX operators."""
 
 import pathlib
 import subprocess

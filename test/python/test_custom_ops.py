@@ -1,4 +1,4 @@
-"""The snippets of docs/custom-ops.md, as they stand there."""
+"""Runs the snippets of docs/custom-ops.md."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def snippets() -> list[str]:
 
 
 class Increased(torch.nn.Module):
-    """The page's operator that writes its argument."""
+    """The page's operator that writes to its argument."""
 
     def forward(self, x):
         y = x.clone()

@@ -1,4 +1,4 @@
-"""Programs whose sizes depend on data, at inputs that give other sizes."""
+"""Programs with data-dependent sizes, run with inputs that give other sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch.set_default_dtype: what programs mean where they name no dtype."""
+"""torch.set_default_dtype: the dtypes of programs that do not specify one."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -123,7 +123,7 @@ def test_results(function, route):
 @pytest.mark.usefixtures("default")
 @pytest.mark.parametrize("route", ["fx", "pt2", "trace"])
 def test_complex_results(route):
-    """Eager has few operators of complex32, so not for float16."""
+    """Not tested for float16, because eager supports few operators of complex32."""
     routes.check(of_complex_numbers, (X,), route)
 
 
@@ -145,7 +145,7 @@ def test_random_numbers(default, route):
 
 
 def test_an_archive_keeps_the_default_of_its_capture(tmp_path: Path):
-    """Recorded results say what the default was."""
+    """The recorded results determine the default dtype at capture."""
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:

@@ -1,4 +1,4 @@
-"""What dynamic_shapes and dynamic_axes say, read the same way for every kind of program."""
+"""dynamic_shapes and dynamic_axes have the same meaning for every kind of program."""
 
 from __future__ import annotations
 

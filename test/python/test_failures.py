@@ -1,4 +1,4 @@
-"""What users are told when an export fails."""
+"""Errors and warnings of failed exports."""
 
 import onnx_native
 import pytest
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Exporting a model while it is in
 
 
 def unknown_operator(name):
-    """An operator that has no lowering."""
+    """An operator without a lowering."""
 
     @torch.library.custom_op(f"failures::{name}", mutates_args=())
     def operator(x: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The fallbacks: operators that are missing in the op table, exported with PyTorch's help."""
+"""Fallbacks: operators without an entry in the op table, exported with PyTorch's help."""
 
 import onnx
 import onnx_native
@@ -64,7 +64,7 @@ def export(function):
 
 
 def check(program, function):
-    """At two sizes, with eager's numbers."""
+    """Runs at two sizes and compares with eager."""
     onnx.checker.check_model(program.model_proto, full_check=True)
     running = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
     for size in (3, 5):
@@ -100,7 +100,7 @@ def test_names_of_sizes_stay():
 
 @pytest.fixture
 def in_function_library():
-    """Registers functions for the operators above; takes them back."""
+    """Registers functions for the operators above and removes them afterwards."""
 
     def scaled(x, alpha: float = 1.0):
         return opset18.Mul(x, opset18.Constant(value_float=alpha))

@@ -1,4 +1,4 @@
-"""Programs that the storm found, reduced: right by every route at three sizes."""
+"""Reduced programs that the storm found: correct by every route at three sizes."""
 
 import pytest
 from storm.program import Input, Program
@@ -69,7 +69,7 @@ FOUND = {
         ["a = F.huber_loss(x, y)", "b = F.soft_margin_loss(x, y, reduction='none')"],
         ["a * 0", "b * 0"],
         SIZES,
-        routes=("traced", "scripted"),  # torch.export records another dtype than eager gives
+        routes=("traced", "scripted"),  # torch.export records another dtype than eager returns
     ),
     "transposed convolution into no elements": Program(
         [Input("x", "float32", [4, 16, 2])],

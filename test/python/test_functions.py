@@ -42,7 +42,7 @@ def run(model: bytes | str, args: Sequence[torch.Tensor], level: Any) -> list[to
 
 
 def check(program: torch.onnx.ONNXProgram, module: nn.Module, *samples: tuple[Any, ...]) -> None:
-    """Compares with eager PyTorch: ONNX Runtime with and without optimizations, and onnx itself."""
+    """Compares ONNX Runtime (with and without optimizations) and onnx itself with eager."""
     model = program.model_proto
     data = model.SerializeToString()
     evaluator = onnx.reference.ReferenceEvaluator(model)
@@ -57,7 +57,7 @@ def check(program: torch.onnx.ONNXProgram, module: nn.Module, *samples: tuple[An
 
 
 def functions(program: torch.onnx.ONNXProgram) -> dict[str, int]:
-    """Calls of each function, by name."""
+    """Returns the number of calls of each function, by name."""
     report = program.export_report["functions"]
     return {name.rpartition(".")[2]: calls for name, calls in report.items()}
 
@@ -190,7 +190,7 @@ def test_sequential_is_a_function() -> None:
 
 
 class Pair(nn.Module):
-    """Several results, one of them its argument; a dictionary in."""
+    """Takes a dict and returns several results, one of them its argument."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -269,7 +269,7 @@ def test_no_inputs_at_all() -> None:
 
 
 class Interleaved(nn.Module):
-    """A module that hands its work out and takes it up again."""
+    """A module whose nodes a call of another module splits into two parts."""
 
     def forward(self, x: torch.Tensor, other: Any) -> torch.Tensor:
         y = x.exp()
@@ -293,7 +293,7 @@ def test_calls_in_calls() -> None:
 
 
 def test_work_that_modules_share() -> None:
-    """Equal nodes of several modules are computed once, outside them."""
+    """Equal nodes of several modules are computed once, outside of them."""
 
     class Masked(nn.Module):
         def __init__(self) -> None:
@@ -322,7 +322,7 @@ def test_work_that_modules_share() -> None:
 
 
 class Branching(nn.Module):
-    """Branches and loops that use what is around them."""
+    """Branches and loops that use outer values."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -354,7 +354,7 @@ def test_control_flow(chosen: Any, strict: bool) -> None:
 
     module = Uses().eval()
     captured = capture(module, strict)
-    # What a capture that is not strict records of branches does not name their modules.
+    # A non-strict capture does not record the modules of nodes in branches.
     with onnx_native.options(functions=chosen if strict or chosen is True else chosen[:1]):
         program = torch.onnx.export(captured, dynamo=True, verbose=False)
     assert program is not None
@@ -466,7 +466,7 @@ def test_compiled_regions(chosen: bool, optimize: bool) -> None:
         program = torch.onnx.export(captured, dynamo=True, verbose=False, optimize=optimize)
     assert program is not None
     onnx.checker.check_model(program.model_proto, full_check=True)
-    # torch.export itself inlines the first call, of other constraints than the rest.
+    # torch.export itself inlines the first call, whose constraints differ from the others.
     assert program.export_report["functions"] == {"pkg.torch.__subgraph__.repeated_subgraph0": 3}
     check(program, module, (rows(2),), (rows(5),))
 

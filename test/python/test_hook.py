@@ -1,4 +1,4 @@
-"""torch.onnx.export, native."""
+"""torch.onnx.export with the native exporter."""
 
 import io
 import os

@@ -1,4 +1,4 @@
-"""Arguments of every kind: which are inputs of the model, under which names, with which sizes."""
+"""Arguments of every kind: which are inputs of the model, with which names and sizes."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def test_dynamic_cache() -> None:
 
 
 def check_caches(program: Any, module: torch.nn.Module, *examples: tuple[Any, ...]) -> None:
-    """As `check`; the caches that eager changes are compared too, they are results."""
+    """Like `check`, but also compares the caches that eager updates, which are results."""
     check(program, module, *examples)
     assert len(program.model_proto.graph.output) == len(
         torch.utils._pytree.tree_leaves(module(*copy.deepcopy(examples[0])))
@@ -330,7 +330,7 @@ def test_static_cache() -> None:
 class CrossAttended(torch.nn.Module):
     def forward(self, x: torch.Tensor, past: Any) -> Any:
         keys, _ = past.self_attention_cache.update(x, x + 1, 0)
-        # Sums of so many numbers around 0 would differ by what the order of additions rounds.
+        # Sums of that many numbers around 0 would differ by the rounding of the order of additions.
         return keys.mean() + past.cross_attention_cache.layers[0].keys.mean(), past
 
 
@@ -385,7 +385,7 @@ def test_snippet_of_the_page() -> None:
 
 
 def test_cache_that_only_the_model_makes() -> None:
-    """In a process of its own: that torch.export knows a cache holds for the whole process."""
+    """Runs in a separate process, because the registration of a cache is global."""
     code = """
 import transformers, torch, onnx_native
 from test_inputs import CONFIG, check, export

@@ -1,4 +1,4 @@
-"""Integers that programs read from data, which may be negative: they are not sizes."""
+"""Data-dependent integers, which may be negative: they are not sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ C = onnx_native._C
 VALUES = (-7, -3, -1, 0, 1, 2, 5)
 ROWS = 6
 
-# Numbers computed from an integer `n`, as Python and TorchScript both write them.
+# Numbers computed from an integer `n`, as expressions in both Python and TorchScript.
 NUMBERS = {
     "half": "n // 2",
     "third_of_negated": "-n // 3",
@@ -53,7 +53,7 @@ NUMBERS = {
     "times_size": "n * x.size(0) // 4",
 }
 
-# What tensors are asked for with it.
+# Tensor operations that take the integer.
 TENSORS = {
     "added": "x + n",
     "subtracted_from": "n - x",
@@ -82,7 +82,7 @@ TENSORS = {
     "repeated": "x.repeat(max(n, 1), 1)",
 }
 
-# TorchScript decides by them; torch.export cannot.
+# Conditions for branches in TorchScript; torch.export cannot capture them.
 DECISIONS = {
     "branch": "x + n if n >= 0 else x - n",
     "branch_of_quotient": "x * 2 if n // 2 < 0 else x * 3",
@@ -113,7 +113,7 @@ def from_tensor(expression: str) -> Any:
 
 
 class Model(torch.nn.Module):
-    """The expression of an integer read from `t`, in Python."""
+    """A program that evaluates an expression of an integer `n` that it reads from `t`."""
 
     def __init__(self, expression: str) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ def x_of(rows: int) -> torch.Tensor:
 
 
 def inputs(expression: str) -> list[tuple[torch.Tensor, torch.Tensor]]:
-    """Of all values for which eager computes something; the first one is exported with."""
+    """Runs all values that eager accepts; the first one is the example of the export."""
     all_inputs = [(x_of(ROWS - n % 3), torch.tensor(n)) for n in (5, *VALUES)]
     return [pair for pair in all_inputs if computes(Model(expression), pair)]
 

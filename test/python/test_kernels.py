@@ -1,4 +1,4 @@
-"""The table of ONNX Runtime's kernels promises nothing that the installed version lacks."""
+"""The installed ONNX Runtime has every kernel in the kernel table."""
 
 import importlib.util
 import pathlib
@@ -22,7 +22,7 @@ def generator() -> ModuleType:
 
 
 def test_installed_onnxruntime_has_every_kernel_of_the_table(generator: ModuleType) -> None:
-    """Else add the installed version: generate_kernels.py csrc/onnx/kernels.inc --add."""
+    """If this fails, add the installed version: generate_kernels.py csrc/onnx/kernels.inc --add."""
     table = generator.Table(ROOM / "kernels.inc")
     missing = [
         (op, opset, dtype)
@@ -61,7 +61,7 @@ class DrawnLike(torch.nn.Module):
 
 @pytest.mark.parametrize("operator", ["RandomUniform", "RandomNormal"])
 def test_generators_without_a_kernel_are_a_warning(operator: str) -> None:
-    """ONNX Runtime has no random operators from opset 22 on."""
+    """ONNX Runtime has no kernels of random operators from opset 22 on."""
     options: dict[str, Any] = {"dynamo": True, "verbose": False, "opset_version": 22}
     with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match=f"{operator} of f32"):
         torch.onnx.export(Drawn(), (torch.rand(2, 3),), **options)

@@ -26,7 +26,7 @@ def expected(name: str, sizes: zoo.Sizes) -> list[torch.Tensor]:
 def test_export_equals_eager(name, opset):
     model = zoo.ZOO[name]
     module, program = captured(name)
-    # Not tmp_path: pytest would keep gigabytes of weights.
+    # Not tmp_path, where pytest would keep gigabytes of weights.
     with zoo.scratch_folder() as folder:
         path = folder / "m.onnx"
         exported = torch.onnx.export(

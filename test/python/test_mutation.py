@@ -1,4 +1,4 @@
-"""Programs that write to tensors: in place, through views, into out=, in branches and loops."""
+"""Programs that write to tensors: in place, through views, with out=, in branches and loops."""
 
 from __future__ import annotations
 

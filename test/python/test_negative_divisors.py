@@ -1,7 +1,7 @@
-"""Divisions and remainders of integers from data, by negative numbers too, one inside another.
+"""Nested divisions and remainders of data-dependent integers, also by negative numbers.
 
-torch records some of them wrongly: its floor division joins (n//2)//-3 into n//-6. Where a program
-has both, torch takes the two for one number; such programs are captured wrong.
+torch records some of them incorrectly: it simplifies (n//2)//-3 to n//-6. If a program contains
+both, torch treats them as the same number, and the capture is wrong.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Numbers that the model computes, from sizes and from tensors, as arguments of operators."""
+"""Numbers computed from sizes and tensors, as arguments of operators."""
 
 import math
 import pathlib
@@ -24,7 +24,7 @@ def module(function: Program) -> torch.nn.Module:
 
 
 def check(function: Program, sets: list[tuple[torch.Tensor, ...]], shapes: Any = None) -> None:
-    """Through torch.export, at all of these inputs; the archive's program is the same."""
+    """Exports with torch.export and runs all inputs; the archive must give the same program."""
     captured = torch.export.export(
         module(function),
         sets[0],
@@ -62,7 +62,7 @@ OF_DATA = {
     "two numbers": "torch.add(x, x, alpha=n * 2 + 1)",
     "arange": "torch.arange(n, 4.0, 0.5) + x.sum()",
 }
-# Torch.export asks of these numbers what it cannot know.
+# torch.export needs properties of these numbers that it cannot know.
 OF_DATA_SCRIPTED = OF_DATA | {
     "sub": "torch.sub(x, x * x, alpha=n)",
     "rsub": "torch.rsub(x, x * x, alpha=n)",

@@ -1,4 +1,4 @@
-"""Results that are no tensors: numbers are outputs of the model, None and text are not."""
+"""Results that are not tensors: numbers become outputs of the model; None and strings do not."""
 
 import onnx
 import pytest

@@ -1,4 +1,4 @@
-"""Writes to elements that share a place in memory: one value for all of them, or refused."""
+"""Writes to elements that share memory: a single value for all of them, or an error."""
 
 from collections.abc import Callable
 
@@ -18,7 +18,7 @@ def written(write: Callable[[torch.Tensor], object]) -> Function:
     return function
 
 
-# Of x [n, 5]. Eager's result depends on the order in which it writes, or eager refuses.
+# Programs of x [n, 5]. Eager's result depends on the order of its writes, or eager raises an error.
 REFUSED: dict[str, Callable[[torch.Tensor], object]] = {
     "unfold": lambda t: t.unfold(-1, 3, 1).square_(),
     "unfold_rows": lambda t: t.unfold(0, 2, 1).mul_(2),

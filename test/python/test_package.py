@@ -1,4 +1,4 @@
-"""The package: versions, the library, the op table's face."""
+"""The package: versions, the library, access to the op table."""
 
 import os
 import pathlib

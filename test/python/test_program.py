@@ -1,4 +1,4 @@
-"""What torch.onnx.export returns."""
+"""The program that torch.onnx.export returns."""
 
 import onnx
 import onnx_ir as ir
@@ -138,7 +138,7 @@ def test_session_can_be_made_by_the_caller(program, net, x):
     assert isinstance(seen[0], bytes)
 
 
-def test_inputs_that_were_specialized_on_are_skipped():
+def test_specialized_inputs_are_skipped():
     class Model(torch.nn.Module):
         def forward(self, x, times, y=None, nothing=None):
             return x * times + y

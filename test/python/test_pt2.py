@@ -1,4 +1,4 @@
-"""Archives of torch.export.save: read as the captured program is, and bad ones refused."""
+"""Archives of torch.export.save: valid ones give the captured program, others an error."""
 
 import contextlib
 import json
@@ -115,7 +115,7 @@ def test_model_is_that_of_the_fx_reader(model, tmp_path):
 
 
 def rewritten(archive, path, change):
-    """A copy of the archive whose model.json has gone through `change`."""
+    """Returns a copy of the archive with `change` applied to model.json."""
     with zipfile.ZipFile(archive) as source, zipfile.ZipFile(path, "w") as copy:
         for item in source.infolist():
             content = source.read(item)
@@ -180,7 +180,7 @@ def test_weight_larger_than_its_record(archive, tmp_path):
 
 
 def test_truncated_and_flipped_archives(archive, tmp_path):
-    """They are read, or refused as every bad program is."""
+    """Damaged archives are read, or fail like every invalid program."""
     content = archive.read_bytes()
     path = tmp_path / "bad.pt2"
     generator = random.Random(0)

@@ -1,4 +1,4 @@
-"""Models as PyTorch's quantization flows leave them, exported and compared with eager."""
+"""Models from PyTorch's quantization flows, exported and compared with eager."""
 
 import copy
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def network() -> nn.Module:
 
 
 def decomposed(backend: str) -> nn.Module:
-    """After training: quantize and dequantize around each operator."""
+    """Post-training quantization: quantize and dequantize around each operator."""
     mapping = quantization.get_default_qconfig_mapping(backend)
     prepared = quantize_fx.prepare_fx(network().eval(), mapping, (X,))
     prepared(X)
@@ -36,7 +36,7 @@ def decomposed(backend: str) -> nn.Module:
 
 
 def trained() -> nn.Module:
-    """In training: fake quantization whose observers are off."""
+    """Quantization-aware training: fake quantization with observers off."""
     mapping = quantization.get_default_qat_qconfig_mapping("x86")
     prepared = quantize_fx.prepare_qat_fx(network().train(), mapping, (X,))
     prepared(X)
@@ -45,7 +45,7 @@ def trained() -> nn.Module:
 
 
 def observing() -> nn.Module:
-    """The same, with observers that move on at each call."""
+    """The same with observers on, which update their range at each call."""
     return trained().apply(quantization.enable_observer)
 
 
@@ -75,7 +75,7 @@ def test_model(build: Callable[[], nn.Module]) -> None:
     running = onnxruntime.InferenceSession(program.model_proto.SerializeToString())
     for images in (X, torch.cat([X, X.flip(3)])):
         (result,) = running.run(None, {running.get_inputs()[0].name: images.numpy()})
-        # A rounding at half may go the other way: a step of the last scale at most.
+        # Halves may round the other way: the difference is at most one step of the last scale.
         expected = copy.deepcopy(module)(images)
         step = expected.abs().max() / 32
         torch.testing.assert_close(torch.from_numpy(result), expected, atol=float(step), rtol=0)

@@ -1,6 +1,6 @@
-"""Each scenario exports, passes the checker, keeps the user's names, and gives eager's numbers.
+"""Each scenario exports, passes the checker, keeps the user's names, and matches eager.
 
-Its archive, where torch.export.save can write one, gives the same model.
+Its archive gives the same model, if torch.export.save can write one.
 """
 
 import pathlib

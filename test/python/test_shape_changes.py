@@ -1,4 +1,4 @@
-"""In-place changes of shape of what a dropout that is off returns: its argument itself."""
+"""In-place shape changes of the result of a disabled dropout, which is its argument."""
 
 from collections.abc import Callable
 
@@ -72,7 +72,7 @@ def test_torchscript(function: Callable[[torch.Tensor], object], route: str) -> 
     routes.check(function, (X,), route, *OTHERS, dynamic=DYNAMIC)
 
 
-# torch.export takes the result for another tensor, and records shapes that eager does not have.
+# torch.export treats the result as another tensor and records wrong shapes.
 @pytest.mark.parametrize("route", ["fx", "pt2"])
 @pytest.mark.parametrize("function", CAPTURED_WRONG)
 def test_captured_wrong(

@@ -1,4 +1,4 @@
-"""Programs that torch.export captured for sizes of at least 2 run where a size is 1."""
+"""Programs that torch.export captured for sizes of at least 2 also run at size 1."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Function = Callable[[torch.Tensor], object]
 
 SIZES = (7, 1, 2, 3)
 
-# Without a range: torch.export narrows it as it likes.
+# No range: torch.export may narrow it.
 ROWS = [{0: torch.export.Dim.DYNAMIC}]
 
 WEIGHT = torch.arange(6.0).reshape(2, 3) / 7
 
 
 def sized(x: torch.Tensor) -> torch.Tensor:
-    """A result that needs the size, not only the elements."""
+    """Makes the result depend on the size, not only on the elements."""
     return x.reshape(-1, 1) * torch.ones(1, 2)
 
 
-# Of x [n, 3]. torch.export records each first size as a number, or as what it is from 2 on.
+# x is [n, 3]. torch.export records each first size as a number, or as its value for n >= 2.
 FUNCTIONS: dict[str, Function] = {
     "first_two": lambda x: x[:2] + 1,
     "flattened": lambda x: x[:2].reshape(-1) * 2,
@@ -89,7 +89,7 @@ def test_captured(name: str, route: str) -> None:
     routes.check(FUNCTIONS[name], every[0], route, *every[1:], dynamic=ROWS)
 
 
-# What eager PyTorch refuses at 1 needs the number that is recorded.
+# Programs that eager rejects at size 1 need the recorded number.
 CONSTANTS: dict[str, Function] = {
     "unbind": lambda x: torch.add(*x[:2].unbind(0)),
     "split": lambda x: torch.sub(*x[:2].split(1)),
@@ -122,7 +122,7 @@ def test_constants_where_they_are_needed(name: str, route: str) -> None:
     routes.check(CONSTANTS[name], every[0], route, *every[1:], dynamic=ROWS)
 
 
-# torch.onnx.export captures min(2, n) for x[:2], and then does not know how many rows there are.
+# torch.onnx.export captures min(2, n) for x[:2], so the number of rows is not constant.
 UNCOUNTED = ("unbind", "tuple")
 
 

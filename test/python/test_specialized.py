@@ -1,4 +1,4 @@
-"""Dynamic sizes that the capture specialized to those of the example: right or refused."""
+"""Dynamic sizes on which the capture specialized: a correct model or an error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def export(function: Callable[..., Any], *args: torch.Tensor, shapes: Any) -> An
 
 
 def through_file(captured: torch.export.ExportedProgram, folder: pathlib.Path) -> tuple[int, str]:
-    """Exports a `.pt2` file with the command line, which has no Python: its exit code."""
+    """Exports a `.pt2` file with the command line, without Python; returns the exit code."""
     torch.export.save(captured, folder / "model.pt2")
     target = folder / "model.onnx"
     code = _library.extension().command_line([str(folder / "model.pt2"), "-o", str(target)])
@@ -76,7 +76,7 @@ def branch_of_a_minimum(x: torch.Tensor) -> torch.Tensor:
     return x * 2 if torch.sym_min(x.shape[0], 8) == x.shape[0] else x
 
 
-# The guard of the graph is SymPy's, that of an archive Python's: max(8, n) == 8.
+# The graph has a SymPy guard, the archive a Python guard: max(8, n) == 8.
 @pytest.mark.parametrize("function", [branch_of_a_maximum, branch_of_a_minimum])
 @pytest.mark.parametrize("route", ["fx", "pt2"])
 def test_a_bound_pins_no_dimension(function: Callable[..., Any], route: str) -> None:
@@ -117,7 +117,7 @@ def test_relations_leave_dimensions_dynamic(name: str, tmp_path: pathlib.Path) -
         x = torch.randn(n, 3)
         torch.testing.assert_close(program(x)[0], RELATIONS[name](x))
     if name == "rounded":
-        return  # torch.export.save does not know round
+        return  # torch.export.save does not support round
     captured = torch.export.export(
         Function(RELATIONS[name]), (torch.randn(4, 3),), dynamic_shapes=(({0: AUTO},),)
     )
@@ -217,7 +217,7 @@ def test_a_branch_on_a_size_of_one() -> None:
 
 
 def test_an_example_of_size_one() -> None:
-    """Nothing is refused where the size of 1 makes no difference."""
+    """There is no error if the size of 1 makes no difference."""
 
     class Network(torch.nn.Module):
         def __init__(self) -> None:

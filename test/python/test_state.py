@@ -29,7 +29,7 @@ def export(
 
 
 def follow(program: Any, module: torch.nn.Module, steps: Sequence[tuple[Any, ...]]) -> None:
-    """Runs both step by step, the model with what its step before returned."""
+    """Runs both step by step; the model takes the state from its previous step."""
     module = copy.deepcopy(module)
     for args in steps:
         expected = torch.utils._pytree.tree_leaves(module(*copy.deepcopy(args)))
@@ -41,7 +41,7 @@ def follow(program: Any, module: torch.nn.Module, steps: Sequence[tuple[Any, ...
 
 
 class Cache(torch.nn.Module):
-    """What transformers' StaticCache does in a layer."""
+    """Updates a cache like a layer of transformers' StaticCache."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The fuzzer of programs: its generator is deterministic, its reducer finds the cause."""
+"""The program fuzzer: its generator is deterministic, and its reducer finds the cause."""
 
 import os
 import pathlib
@@ -63,7 +63,7 @@ def test_reduction_keeps_what_fails():
     assert (reduced.inits, reduced.state, reduced.opset) == ([], False, 20)
 
 
-# Runs the storm with a route that is faulty: sinh becomes sin, and cosh ends the process.
+# Runs the storm with a faulty route: sinh becomes sin, and cosh crashes the process.
 FAULTY = """
 import os
 from storm import __main__, routes

@@ -1,4 +1,4 @@
-"""torch.onnx.ops.symbolic: results have the declared dtype, those that torch lacks included."""
+"""torch.onnx.ops.symbolic: results have the declared dtype, even if torch does not have it."""
 
 import onnx
 import pytest
@@ -51,7 +51,7 @@ def test_several_results():
 
 
 def test_int4_between_operators_of_onnx():
-    """Quantized to INT4 and back, by ONNX's own operators."""
+    """Quantizes to INT4 and back with ONNX operators."""
 
     def function(x):
         narrow = torch.onnx.ops.symbolic(
@@ -67,7 +67,7 @@ def test_int4_between_operators_of_onnx():
 
 
 def test_pairs_of_4_bit_floats_are_refused():
-    """PyTorch counts them as one element of two."""
+    """PyTorch treats a pair as one element."""
 
     def function(x):
         return torch.onnx.ops.symbolic(

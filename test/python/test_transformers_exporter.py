@@ -1,4 +1,4 @@
-"""transformers' OnnxExporter, a client that edits the returned model, on this exporter."""
+"""transformers' OnnxExporter, a client that edits the returned model."""
 
 import onnx
 import pytest

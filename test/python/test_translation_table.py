@@ -1,4 +1,4 @@
-"""torch.onnx.export(custom_translation_table=...), natively."""
+"""torch.onnx.export(custom_translation_table=...) with the native exporter."""
 
 import operator
 
@@ -55,7 +55,7 @@ def run(program, *args):
 
 
 def check(program, function, *args):
-    """At the captured size and at another."""
+    """Runs at the captured size and at another one."""
     assert program.model_proto.producer_name == "onnx_native"
     for size in (args[0].shape[0], 5):
         given = [torch.cat([x, x])[:size].clone() for x in args]
@@ -64,7 +64,7 @@ def check(program, function, *args):
 
 
 def check_same_choice(function, args, table, chosen):
-    """Whether the table's function is called is PyTorch's to say."""
+    """Calls the table's function if and only if PyTorch's exporter does."""
     called = []
 
     def counted(name, entry):
@@ -172,10 +172,10 @@ def test_arguments_that_are_defaults_are_not_given(alpha):
 @pytest.mark.parametrize(
     ("function", "table", "chosen"),
     [
-        # PyTorch's library has these as they are.
+        # PyTorch's library has functions for these operators.
         (torch.nn.Linear(4, 2), {aten.addmm.default: None}, False),
         (torch.nn.functional.silu, {aten.sigmoid.default: op.Sigmoid}, False),
-        # These it has not: what they decompose to is looked up.
+        # It has none for these; their decompositions are looked up.
         (torch.nn.functional.softsign, {aten.abs.default: op.Abs}, True),
         (
             lambda x: torch.square(x),

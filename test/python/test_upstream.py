@@ -1,4 +1,4 @@
-"""The private names of PyTorch that onnx_native uses. A failure says what breaks, and where."""
+"""The private names of PyTorch that onnx_native uses. A failure shows what breaks and where."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ HERE = f"torch {torch.__version__}: adapt torch_ext/onnx_native/_upstream.py"
 
 @pytest.mark.parametrize("name", _upstream.NAMES)
 def test_name_exists(name: str) -> None:
-    assert getattr(_upstream, name) is not None  # the error says what the name is for
+    assert getattr(_upstream, name) is not None  # the error states the purpose of the name
 
 
 @pytest.mark.parametrize("name", _upstream.NAMES)
 def test_name_is_used(name: str) -> None:
     use = re.compile(rf'\b_upstream\.{name}\b|__getattr__\("{name}"\)|import {name}\b')
-    assert use.search(SOURCE), f"nothing uses {name} anymore: remove it"
+    assert use.search(SOURCE), f"{name} is unused; remove it"
 
 
 PRIVATE = [
@@ -257,7 +257,7 @@ def test_running_a_program() -> None:
 
 
 def test_program_fields() -> None:
-    """The methods that onnx_native.ONNXProgram inherits read the fields that it sets itself."""
+    """The methods that onnx_native.ONNXProgram inherits read fields that it sets itself."""
     inherited = set(vars(torch.onnx.ONNXProgram)) - set(vars(onnx_native.ONNXProgram))
     names = {
         name

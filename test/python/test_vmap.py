@@ -10,7 +10,7 @@ from torch import nn
 
 
 class Mapped(nn.Module):
-    """Maps a layer over rows, and a product over all pairs."""
+    """Maps a layer over rows and a product over all pairs."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Weights that change between the export and the save: the model follows them, or says no."""
+"""Weights that change between export and save: the model follows them, or fails."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_a_view_of_a_smaller_storage() -> None:
 
 
 class Network(torch.nn.Module):
-    """Constants of the model that follow from weights in several ways."""
+    """A model with constants that depend on weights in several ways."""
 
     def __init__(self, bias: bool = True) -> None:
         super().__init__()
@@ -287,7 +287,7 @@ def test_an_unknown_name_is_a_warning() -> None:
 
 
 class Counted(torch.nn.Module):
-    """A buffer whose value decides a shape."""
+    """A buffer whose value determines a shape."""
 
     def __init__(self) -> None:
         super().__init__()

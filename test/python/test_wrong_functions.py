@@ -1,4 +1,4 @@
-"""Functions of PyTorch's ONNX function library that are wrong are not used as fallbacks."""
+"""Wrong functions of PyTorch's ONNX function library are not used as fallbacks."""
 
 import numpy as np
 import onnxruntime
@@ -13,7 +13,7 @@ from torch.onnx._internal.exporter import _dispatching
 functional = torch.nn.functional
 X = torch.arange(81.0).reshape(1, 1, 9, 9)
 EMPTY = torch.zeros(2, 0)
-# A call of each operator for which its function is wrong.
+# A call of each operator for which the function is wrong.
 CALLS = {
     "aten::_upsample_bilinear2d_aa": lambda x: torch.ops.aten._upsample_bilinear2d_aa(
         x.view(1, 1, 9, 9), [3, 3], True, 1.7, 0.9
@@ -46,7 +46,7 @@ def test_is_no_safety_net(key):
 
 @pytest.mark.parametrize("key", WRONG_FUNCTIONS)
 def test_is_still_wrong(key):
-    """What PyTorch mends may come back into the net."""
+    """Functions that PyTorch has fixed can be removed from the list."""
     program = captured(key)
     node = node_of(program, key)
     function, _ = _dispatching.dispatch(node, _onnxscript._function_library())

@@ -1,1 +1,1 @@
-"""A fuzzer of programs: random PyTorch programs, exported by every route and run against eager."""
+"""A program fuzzer: exports random PyTorch programs by every route and compares with eager."""

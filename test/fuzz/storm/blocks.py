@@ -1,4 +1,4 @@
-"""Modules with submodules, buffers and lists of layers, for generated programs to hold."""
+"""Modules with submodules, buffers and lists of layers, for use in generated programs."""
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ class MLP(nn.Module):
 
 
 class Residual(nn.Module):
-    """A block with a norm before and the input added after."""
+    """A residual block with a norm before it."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Layers(nn.Module):
 
 
 class Tied(nn.Module):
-    """An embedding whose weight is the last layer's, too."""
+    """An embedding that shares its weight with the last layer."""
 
     def __init__(self, count: int, size: int) -> None:
         super().__init__()
@@ -91,7 +91,7 @@ class Counter(nn.Module):
 
 
 class Cumulative(nn.Module):
-    """A running mean by a rate, as norms keep it."""
+    """A running mean with a rate, like that of norms."""
 
     mean: Tensor
 
@@ -106,7 +106,7 @@ class Cumulative(nn.Module):
 
 
 class Attention(nn.Module):
-    """Heads by view and transpose, with a causal mask of the input's length."""
+    """Attention with heads by view and transpose, and a causal mask of the input's length."""
 
     def __init__(self, size: int, heads: int) -> None:
         super().__init__()

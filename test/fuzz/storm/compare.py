@@ -1,4 +1,4 @@
-"""Runs a model and compares its results with eager's, and tells rounding from faults."""
+"""Runs a model, compares it with eager, and distinguishes rounding from faults."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-# Relative and absolute.
+# Relative and absolute tolerance.
 TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float16: (5e-3, 5e-3),
     torch.bfloat16: (3e-2, 3e-2),
@@ -20,7 +20,7 @@ TOLERANCES: dict[torch.dtype, tuple[float, float]] = {
     torch.float64: (1e-7, 1e-8),
 }
 
-# How far one operator may round: a few units in the last place.
+# The rounding error of one operator: a few units in the last place.
 ROUNDING: dict[torch.dtype, float] = {
     torch.float16: 2**-9,
     torch.bfloat16: 2**-6,
@@ -30,7 +30,7 @@ ROUNDING: dict[torch.dtype, float] = {
     torch.complex128: 2**-49,
 }
 
-# Operators that add many terms, so that a small result may come of large ones.
+# Operators that add many terms, so a small result may come from large terms.
 ADDING = (
     *("sum", "mean", "mm", "matmul", "conv", "linear", "norm", "var", "std", "lstm", "gru"),
     *("rnn", "attention", "cumprod", "prod", "dot", "addmv", "addr", "bilinear", "pool"),
@@ -39,7 +39,7 @@ ADDING = (
 
 
 def session(content: bytes) -> onnxruntime.InferenceSession:
-    """The model as it is written, in one thread."""
+    """Loads the model without optimizations, with one thread."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
@@ -49,7 +49,7 @@ def session(content: bytes) -> onnxruntime.InferenceSession:
 
 
 def real(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor as it is in ONNX: a complex one is real, with a last axis of 2."""
+    """Returns a tensor in its ONNX form: complex tensors become real, with a last axis of 2."""
     tensor = tensor.detach()
     if tensor.is_complex():
         return torch.view_as_real(tensor.resolve_conj())
@@ -68,7 +68,7 @@ def ort_value(value: Any) -> onnxruntime.OrtValue:
 
 
 def run(running: onnxruntime.InferenceSession, values: Sequence[Any]) -> list[torch.Tensor]:
-    """What the model gives for these inputs, in order."""
+    """Returns the model's results for these inputs, in order."""
     names = [argument.name for argument in running.get_inputs()]
     feeds = {name: ort_value(value) for name, value in zip(names, values, strict=True)}
     options = onnxruntime.RunOptions()
@@ -84,17 +84,17 @@ def run(running: onnxruntime.InferenceSession, values: Sequence[Any]) -> list[to
 
 
 def _from_numpy(array: np.ndarray) -> torch.Tensor:
-    """NumPy has two names for uint64, of which torch knows one."""
+    """Normalizes uint64: NumPy has two types for it, of which torch accepts one."""
     return torch.from_numpy(np.array(array.view(array.dtype.str)))
 
 
 def leaves(results: Any) -> list[Any]:
-    """Tensors and numbers among the results."""
+    """Returns the tensors and numbers among the results."""
     return [leaf for leaf in pytree.tree_leaves(results) if leaf is not None]
 
 
 def difference(got: torch.Tensor, want: Any) -> str:
-    """How a result differs from eager's; empty if it does not."""
+    """Describes how a result differs from eager's; empty if it does not."""
     number = not isinstance(want, torch.Tensor)
     wanted = real(torch.as_tensor(want))
     if number and wanted.dtype.is_floating_point and got.dtype.is_floating_point:
@@ -110,7 +110,7 @@ def difference(got: torch.Tensor, want: Any) -> str:
 
 
 def close(got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
-    """Where two tensors of one dtype and shape agree."""
+    """Returns the elements in which two tensors of equal dtype and shape agree."""
     if not want.dtype.is_floating_point:
         return got == want
     rtol, atol = TOLERANCES[want.dtype]
@@ -118,9 +118,9 @@ def close(got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
 
 
 class Rounding(TorchDispatchMode):
-    """Rounds what operators compute at random, by as much as another implementation might.
+    """Rounds operators' results randomly, by as much as another implementation might.
 
-    Multiples of 1/64 stay: small ones are exact everywhere.
+    Multiples of 1/64 are not changed: small ones are exact everywhere.
     """
 
     def __init__(self, seed: int) -> None:
@@ -154,13 +154,13 @@ class Rounding(TorchDispatchMode):
 
 
 def is_rounding(got: torch.Tensor, want: Any, again: Callable[[int], Any], runs: int = 6) -> bool:
-    """Whether eager's result moves as far when its operators round otherwise.
+    """Returns whether eager's result moves as far if its operators round differently.
 
     Args:
         got: The model's result.
         want: Eager's.
-        again: Gives eager's result with the rounding of a seed.
-        runs: How many seeds to try.
+        again: Returns eager's result with the rounding of a seed.
+        runs: The number of seeds to try.
     """
     wanted = real(torch.as_tensor(want))
     if isinstance(want, float):

@@ -1,4 +1,4 @@
-"""A random program from a seed."""
+"""Generates random programs from seeds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ROUTES_OF = {
     "fx": ("fx", "pt2", "decomposed", "strict"),
     "scripted": ("scripted",),
 }
-SHARES = {"decomposed": 0.15, "strict": 0.06}  # of the programs; the others are cheaper
+SHARES = {"decomposed": 0.15, "strict": 0.06}  # fraction of the programs; the others are cheaper
 SIZES = (1, 2, 3, 4, 5, 7)
 
 
 def generate(seed: int, flavor: str | None = None, newest: int = 26) -> Program:
-    """The program of a seed; the same seed gives the same program."""
+    """Returns the program of a seed; the same seed gives the same program."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return _generate(seed, flavor, newest)
@@ -60,7 +60,7 @@ def _generate(seed: int, flavor: str | None, newest: int) -> Program:
 
 
 def _structure(maker: Maker, program: Program) -> None:
-    """Containers of inputs and results, arguments by name."""
+    """Adds containers of inputs and results, and keyword arguments."""
     random = maker.random
     tensors = [each.name for each in program.inputs if each.dtype != "int"]
     if len(tensors) > 1 and maker.chance(0.2):
@@ -92,7 +92,7 @@ def _make_inputs(maker: Maker) -> None:
             shape[random.randrange(rank)] = 0
         dtype = "float32" if random.random() < 0.55 else random.choice((*DTYPES, "int64"))
         maker.inputs.append(Input(f"x{place}", dtype, shape))
-    if random.random() < 0.25:  # what layers take
+    if random.random() < 0.25:  # dtypes that layers accept
         wide: list[int | str] = [4, 4, 3, *dims]
         wide = [*dims[:1], 4, *random.choices(wide, k=random.choice((1, 2)))]
         maker.inputs[0] = Input("x0", "float32", wide)
@@ -105,7 +105,7 @@ def _make_inputs(maker: Maker) -> None:
 
 
 def _results(maker: Maker) -> list[str]:
-    """Most of the program's values: the later ones, and those that writes go to."""
+    """Returns most of the program's values: the later ones, and those that it writes to."""
     inputs = {each.name for each in maker.inputs}
     names = [name for name in maker.names if name not in inputs]
     chosen = [name for name in names[-10:] if maker.chance(0.8)] or names[-1:]

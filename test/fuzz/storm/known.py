@@ -1,6 +1,6 @@
-"""What differs from eager and is no fault, each with its reason. Keep it narrow.
+"""Differences from eager that are not faults, each with a reason. Keep the entries narrow.
 
-An entry applies to a program after its reduction, so that it holds the cause and little else.
+Entries apply to reduced programs, which contain the cause and little else.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ class Difference:
     """One known difference.
 
     Attributes:
-        reason: Why it is no fault.
+        reason: Why it is not a fault.
         source: A pattern that the program's statements match.
         verdict: The verdict that it explains.
         message: A pattern that the message matches.
-        longest: How many statements such a program has at most.
+        longest: The maximum number of statements of such a program.
     """
 
     reason: str
@@ -51,7 +51,7 @@ KNOWN = (
 
 
 def reason(program: Program, verdict: str, message: str) -> str:
-    """The reason of the first entry that fits; empty if none does."""
+    """Returns the reason of the first matching entry; empty if there is none."""
     text = "\n".join([*program.body, *program.results])
     for entry in KNOWN:
         if (

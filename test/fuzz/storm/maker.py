@@ -1,4 +1,4 @@
-"""Builds a program statement by statement, running eager at all sizes as it goes."""
+"""Builds a program statement by statement and runs each statement in eager at all sizes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ Predicate = Callable[[torch.Tensor], bool]
 
 
 class NothingError(Exception):
-    """A statement cannot be made of what there is."""
+    """The program's values do not allow this statement."""
 
 
 class Maker:
-    """A program in the making, and the values of its names for each set of inputs.
+    """A program under construction, and the values of its names for each set of inputs.
 
     Attributes:
-        random: Where choices come from.
-        route: Which flavor of program it is: "fx", "scripted" or "any".
+        random: The source of random choices.
+        route: The flavor of the program: "fx", "scripted" or "any".
         values: For each set of inputs, the values of the program's names.
     """
 
@@ -62,7 +62,7 @@ class Maker:
         )
 
     def start(self) -> None:
-        """Gives the inputs values."""
+        """Sets the values of the inputs."""
         program = self.program()
         self.values = []
         for which in range(SETS):
@@ -77,7 +77,7 @@ class Maker:
         self.names = [each.name for each in self.inputs]
 
     def init(self, name: str, text: str, *, buffer: bool = False) -> str:
-        """Adds a statement of ``__init__`` that makes an attribute."""
+        """Adds a statement of ``__init__`` that creates an attribute."""
         line = f"self.register_buffer({name!r}, {text})" if buffer else f"self.{name} = {text}"
         made = []
         for space in self.values:
@@ -103,14 +103,14 @@ class Maker:
             raise NothingError from None
 
     def with_layer(self, text: str, *names: str) -> bool:
-        """Adds a statement that calls the last layer, or takes the layer back."""
+        """Adds a statement that calls the last layer; removes the layer if that fails."""
         if self.add(text, *names):
             return True
         self.inits.pop()
         return False
 
     def assign(self, text: str, prefix: str = "t") -> bool:
-        """Adds a statement that gives a new name the value of an expression."""
+        """Adds a statement that assigns an expression to a new name."""
         name = self.fresh(prefix)
         return self.add(f"{name} = {text}", name)
 
@@ -119,7 +119,7 @@ class Maker:
         return f"{prefix}{self._count}"
 
     def add(self, text: str, *names: str) -> bool:
-        """Adds a statement if eager runs it at all sizes with sound results."""
+        """Adds a statement if eager runs it at all sizes with acceptable results."""
         code = compile(text, "<statement>", "exec")
         before = [dict(space) for space in self.values]
         try:
@@ -140,7 +140,7 @@ class Maker:
         return True
 
     def _writes(self, text: str) -> bool:
-        """Whether a statement may write to tensors that exist."""
+        """Returns whether a statement may write to existing tensors."""
         tree = ast.parse(text)
         for node in ast.walk(tree):
             if isinstance(node, (ast.AugAssign, ast.For, ast.While, ast.If)):
@@ -154,7 +154,7 @@ class Maker:
         return "self." in text
 
     def _again(self) -> None:
-        """Runs the program from its start: a refused statement may have written to tensors."""
+        """Reruns the program from its start: a rejected statement may have written to tensors."""
         names, program = self.names, self.program()
         self.start()
         self.names = names
@@ -167,7 +167,7 @@ class Maker:
                     exec(compile(text, "<statement>", "exec"), space)
 
     def _is_sound(self, space: dict[str, Any]) -> bool:
-        """No NaN, nothing large: what comes of those depends on the last bit."""
+        """Rejects NaN and large numbers, because later results would depend on the last bit."""
         for name in [*self.names, *(k for k in space if k[:1] in "tifb" and k[1:].isdigit())]:
             value = space.get(name)
             if isinstance(value, torch.Tensor):
@@ -182,7 +182,7 @@ class Maker:
         return True
 
     def _agrees(self, names: Sequence[str]) -> bool:
-        """Kind, dtype and rank are the same for all sets of inputs."""
+        """Checks that kind, dtype and rank are the same for all sets of inputs."""
         for name in names:
             kinds = set()
             for space in self.values:
@@ -203,11 +203,11 @@ class Maker:
         return self.random.choice(options)
 
     def value(self, name: str, which: int = 0) -> Any:
-        """The value of an expression."""
+        """Returns the value of an expression."""
         return eval(name, self.values[which])
 
     def tensors(self, predicate: Predicate | None = None) -> list[str]:
-        """Names of tensors of which the predicate holds for all sets."""
+        """Returns names of tensors that satisfy the predicate for all sets."""
         return [
             name
             for name in self.names
@@ -219,7 +219,7 @@ class Maker:
         ]
 
     def tensor(self, predicate: Predicate | None = None) -> str:
-        """One of them, the later the likelier."""
+        """Returns one of them; later ones are more likely."""
         names = self.tensors(predicate)
         if not names:
             raise NothingError
@@ -229,7 +229,7 @@ class Maker:
         return self.tensor(lambda x: x.dtype.is_floating_point and rank in (None, x.dim()))
 
     def real(self, rank: int | None = None) -> str:
-        """A tensor that is not complex."""
+        """Returns a tensor that is not complex."""
         return self.tensor(lambda x: not x.is_complex() and rank in (None, x.dim()))
 
     def integral(self) -> str:
@@ -238,7 +238,7 @@ class Maker:
         )
 
     def mate(self, name: str, predicate: Predicate | None = None) -> str:
-        """A tensor that broadcasts with another."""
+        """Returns a tensor that broadcasts with another."""
         others = [
             other
             for other in self.tensors(predicate)
@@ -249,7 +249,7 @@ class Maker:
         return others[max(self.random.randrange(len(others)) for _ in range(2))]
 
     def alike(self, name: str) -> str:
-        """A tensor of the same dtype and shape."""
+        """Returns a tensor of the same dtype and shape."""
         others = [
             other
             for other in self.tensors()
@@ -261,21 +261,21 @@ class Maker:
         return self.random.choice(others)
 
     def dim(self, name: str) -> int:
-        """An axis of the tensor."""
+        """Returns an axis of the tensor."""
         rank = self.value(name).dim()
         if not rank:
             raise NothingError
         return self.random.randrange(-rank, rank)
 
     def least(self, name: str, axis: int) -> int:
-        """The smallest size of an axis."""
+        """Returns the smallest size of an axis."""
         return min(space[name].shape[axis] for space in self.values)
 
     def is_static(self, name: str, axis: int) -> bool:
         return len({space[name].shape[axis] for space in self.values}) == 1
 
     def number(self, dtype: torch.dtype) -> str:
-        """A literal that suits a tensor of the dtype."""
+        """Returns a literal for a tensor of this dtype."""
         if dtype.is_floating_point and self.chance(0.7):
             return str(self.pick(0.5, -1.5, 2.0, 0.25, -0.125, 1.0, 3.7, -0.3))
         if dtype is torch.bool and self.chance(0.6):
@@ -285,7 +285,7 @@ class Maker:
         return str(self.pick(-3, -2, -1, 0, 1, 2, 3, 5, 7))
 
     def operand(self, name: str, predicate: Predicate | None = None) -> str:
-        """A tensor that broadcasts with it, a literal, or a number of the program."""
+        """Returns a tensor that broadcasts with it, a literal, or a number of the program."""
         roll = self.random.random()
         if roll < 0.6:
             return self.mate(name, predicate)
@@ -295,7 +295,7 @@ class Maker:
         return self.number(self.value(name).dtype)
 
     def numbers(self) -> list[str]:
-        """Names of ints and floats."""
+        """Returns names of ints and floats."""
         return [
             name
             for name in self.names
@@ -313,7 +313,7 @@ class Maker:
 
 
 def _is_tiny(value: torch.Tensor) -> bool:
-    """Whether there are numbers so small that they may be zero with other rounding."""
+    """Returns whether there are numbers so small that other rounding may give zero."""
     least = TINY.get(value.dtype)
     return least is not None and bool(((value != 0) & (value.abs() < least)).any())
 
@@ -323,7 +323,7 @@ def _is_moderate(value: float) -> bool:
 
 
 def exec_init(maker: Maker, line: str) -> None:
-    """Runs a statement of ``__init__`` again."""
+    """Reruns a statement of ``__init__``."""
     for space in maker.values:
         torch.default_generator.manual_seed(maker.seed)
         exec(line, space)

@@ -1,4 +1,4 @@
-"""Which opsets the installed ONNX Runtime runs."""
+"""The opsets that the installed ONNX Runtime runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import onnxruntime
 
 @functools.cache
 def newest_opset() -> int:
-    """The newest opset that both the installed onnx and ONNX Runtime accept."""
+    """Returns the newest opset that the installed onnx and ONNX Runtime both accept."""
     for opset in range(onnx.defs.onnx_opset_version(), 20, -1):
         x, y = (
             onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy"

@@ -1,4 +1,4 @@
-"""The operators of control flow as plain Python: what eager gives, without compiling anything."""
+"""Control flow operators in plain Python: eager's results without compilation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def while_loop(
 
 
 def scan(combine: Callable[..., Any], init: Any, xs: Any, *, dim: int = 0) -> tuple[Any, Any]:
-    """Of trees of carried tensors and of inputs."""
+    """Supports trees of carried tensors and of inputs."""
     results = []
     inputs, structure = pytree.tree_flatten(xs)
     for each in zip(*(x.unbind(dim) for x in inputs), strict=True):

@@ -1,4 +1,4 @@
-"""Workers that are started again when they crash or take too long."""
+"""Workers that are restarted if they crash or time out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from storm import routes, worker
 from storm.routes import Outcome
 from storm.worker import Answer, Job
 
-JOBS_OF_A_WORKER = 400  # then it is replaced: captures leave memory behind
+JOBS_OF_A_WORKER = 400  # then it is replaced: captures leak memory
 
 
 @dataclasses.dataclass
@@ -24,7 +24,7 @@ class _Worker:
     connection: Any
     job: Job | None = None
     since: float = 0
-    spent: float = 0  # the processor's time until `since`
+    spent: float = 0  # the CPU time until `since`
     served: int = 0
     program: str = ""
     route: str = ""
@@ -32,7 +32,7 @@ class _Worker:
 
 
 def processor_time(process: int) -> float:
-    """Seconds that a process has run."""
+    """Returns the CPU seconds of a process."""
     try:
         fields = pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:
@@ -43,7 +43,7 @@ def processor_time(process: int) -> float:
 class Pool:
     """Processes that judge programs.
 
-    The processes are forked, so that they share what is imported.
+    The processes are forked, so that they share imported modules.
     """
 
     def __init__(self, count: int, seconds: float = 60) -> None:
@@ -51,7 +51,7 @@ class Pool:
         worker.warm_up()
         self._context = multiprocessing.get_context("fork")
         self._seconds = seconds
-        self._left: list[Job] = []  # what programs that ended a worker leave to do
+        self._left: list[Job] = []  # follow-up jobs of programs that ended a worker
         self._workers = [self._start() for _ in range(count)]
 
     def _start(self) -> _Worker:
@@ -62,7 +62,7 @@ class Pool:
         return _Worker(process, mine)
 
     def run(self, jobs: Iterator[Job]) -> Iterator[tuple[Job, Answer]]:
-        """Does the jobs, in any order."""
+        """Runs the jobs in any order."""
         while True:
             for each in self._workers:
                 if each.job is None:
@@ -82,7 +82,7 @@ class Pool:
                     yield self._lost(each, routes.TIMEOUT, f"more than {self._seconds} s")
 
     def _is_late(self, each: _Worker) -> bool:
-        """By the processor's time, as a busy machine is slow; by the clock for what sleeps."""
+        """Limits CPU time, because machines may be busy, and wall time, for programs that sleep."""
         return (
             processor_time(each.process.pid) - each.spent > self._seconds
             or time.monotonic() - each.since > 20 * self._seconds

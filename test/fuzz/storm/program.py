@@ -1,4 +1,4 @@
-"""A program as source text: its inputs, statements and results, and how it is exported."""
+"""A program as source text: inputs, statements, results, and export settings."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import torch
 
 from storm import plain
 
-SETS = 3  # sets of inputs; the first is the one that the program is exported for
+SETS = 3  # sets of inputs; the first one is the example of the export
 
-# What the source of a program may name.
+# Names that the source of a program may use.
 PREAMBLE = """\
 import math
 import torch
@@ -38,14 +38,14 @@ _counter = itertools.count()
 
 @dataclasses.dataclass
 class Input:
-    """An argument of forward: a tensor, or an open int where ``dtype`` is "int".
+    """An argument of forward: a tensor, or an int input if ``dtype`` is "int".
 
     Attributes:
         name: Its name.
         dtype: The tensor's dtype without "torch.".
         dims: Sizes: numbers, or names of dynamic dimensions.
-        low: The least number in it.
-        high: The greatest number in it.
+        low: The smallest number in it.
+        high: The largest number in it.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Input:
         return "int" if self.dtype == "int" else "Tensor"
 
     def value(self, sizes: dict[str, int], seed: int) -> Any:
-        """A tensor of small numbers: those of floats are multiples of 1/8, zeros among them."""
+        """Returns a tensor of small numbers; floats are multiples of 1/8, some of them zeros."""
         generator = torch.Generator().manual_seed(seed)
         if self.dtype == "int":
             return int(torch.randint(self.low, self.high + 1, (), generator=generator))
@@ -78,10 +78,10 @@ class Input:
 
 @dataclasses.dataclass
 class Pack:
-    """Neighboring inputs that forward takes in one container.
+    """Adjacent inputs that forward takes in one container.
 
     Attributes:
-        kind: "tuple", "list" or "dict", the keys of which are the inputs' names.
+        kind: "tuple", "list" or "dict", whose keys are the inputs' names.
         names: The inputs' names.
     """
 
@@ -94,7 +94,7 @@ class Pack:
         return "List[Tensor]" if self.kind == "list" else "Dict[str, Tensor]"
 
     def unpacking(self, parameter: str) -> str:
-        """A statement that gives the inputs their names."""
+        """Returns the statement that unpacks the inputs."""
         keys = [
             repr(name) if self.kind == "dict" else place for place, name in enumerate(self.names)
         ]
@@ -129,22 +129,22 @@ def _dict(texts: dict[str, str]) -> str:
 
 @dataclasses.dataclass
 class Program:
-    """One random program and the choices of its export.
+    """A random program and its export settings.
 
     Attributes:
         inputs: The tensors and numbers that forward takes.
         inits: Statements of ``__init__``.
-        body: Statements of ``forward``; a statement may have several lines.
+        body: Statements of ``forward``, which may have several lines.
         results: Expressions that forward returns.
-        sizes: For each set of inputs, the dynamic dimensions' sizes.
+        sizes: The sizes of dynamic dimensions for each set of inputs.
         seed: Seed of inputs and weights.
-        routes: The routes that it is for.
+        routes: The routes that can export it.
         opset: The ONNX opset.
-        state: Whether buffers and inputs that it writes to are results of the model.
+        state: Whether buffers and inputs that it writes to become results of the model.
         functions: Whether modules become local functions.
-        packs: The inputs that come in containers.
-        keywords: How many of the last arguments the export passes by name.
-        form: The structure of what forward returns, one of FORMS.
+        packs: The inputs that are passed in containers.
+        keywords: The number of trailing arguments that the export passes by name.
+        form: The structure of forward's result, one of FORMS.
     """
 
     inputs: list[Input]
@@ -162,7 +162,7 @@ class Program:
     form: str = "tuple"
 
     def parameters(self) -> list[Pack | Input]:
-        """What forward takes: inputs, and containers of neighbors at the first one's place."""
+        """Returns forward's arguments: inputs, and containers at their first input's position."""
         by_name = {each.name: each for each in self.inputs}
         packs = [
             Pack(each.kind, [name for name in each.names if name in by_name]) for each in self.packs
@@ -176,7 +176,7 @@ class Program:
         ]
 
     def flat(self) -> list[Input]:
-        """The inputs in the order of the model's."""
+        """Returns the inputs in the order of the model's inputs."""
         by_name = {each.name: each for each in self.inputs}
         return [
             by_name[name]
@@ -185,7 +185,7 @@ class Program:
         ]
 
     def source(self) -> str:
-        """The module class, with all that it needs to be read alone."""
+        """Returns the module class as a self-contained source."""
         parameters = self.parameters()
         names = [
             f"p{i}" if isinstance(each, Pack) else each.name for i, each in enumerate(parameters)
@@ -209,17 +209,17 @@ class Program:
         return "\n".join(lines) + "\n"
 
     def module(self, *, is_plain: bool = False) -> torch.nn.Module:
-        """A module of the class, in evaluation mode unless a statement says otherwise.
+        """Returns a module of the class, in evaluation mode unless a statement changes that.
 
-        With ``is_plain`` the operators of control flow are Python's, to be run but not captured.
+        With ``is_plain``, control flow operators run in plain Python and cannot be captured.
 
-        The source is kept where `inspect` finds it, so that TorchScript can compile it.
+        The source is stored where `inspect` finds it, so that TorchScript can compile it.
         """
         source = self.source()
         name = f"<storm {next(_counter)}>"
         linecache.cache[name] = (len(source), None, source.splitlines(True), name)
         holder = types.ModuleType(f"storm_program_{next(_counter)}")
-        sys.modules[holder.__name__] = holder  # where torch's capture looks names up
+        sys.modules[holder.__name__] = holder  # where torch's capture looks up names
         namespace = holder.__dict__
         exec(compile(source, name, "exec"), namespace)
         if is_plain:
@@ -229,7 +229,7 @@ class Program:
         return module.eval()
 
     def values(self, which: int) -> dict[str, Any]:
-        """The inputs' values of one set, by name, in the order of the model's inputs."""
+        """Returns the values of one set of inputs by name, in the order of the model's inputs."""
         places = {each.name: place for place, each in enumerate(self.inputs)}
         return {
             each.name: each.value(
@@ -239,11 +239,11 @@ class Program:
         }
 
     def arguments(self, which: int) -> tuple[Any, ...]:
-        """What forward is called with."""
+        """Returns the arguments for forward."""
         return self.packed(self.values(which))
 
     def by_name(self, which: int) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The same arguments, the last ones as keyword arguments."""
+        """Returns the arguments, with the last ones as keyword arguments."""
         values = self.arguments(which)
         first = max(len(values) - self.keywords, 0)
         names = [
@@ -261,7 +261,7 @@ class Program:
         )
 
     def dynamic_shapes(self) -> tuple[Any, ...] | None:
-        """What torch.onnx.export takes, by position; None where all is static."""
+        """Returns dynamic_shapes by position; None if everything is static."""
         if not self.is_dynamic():
             return None
         return self.packed(
@@ -294,7 +294,7 @@ class Program:
         return Program(**fields)
 
     def operators(self) -> list[str]:
-        """Names of the functions and methods that the statements call, sorted."""
+        """Returns the sorted names of the functions and methods that the statements call."""
         found = set()
         for text in [*self.inits, *self.body, *self.results]:
             for node in ast.walk(ast.parse(text)):
@@ -319,7 +319,7 @@ def _name(called: ast.expr) -> str:
 
 
 def names_read(text: str) -> set[str]:
-    """Names that a statement reads, or writes through."""
+    """Returns names that a statement reads or writes through."""
     return {
         node.id
         for node in ast.walk(ast.parse(text))
@@ -328,7 +328,7 @@ def names_read(text: str) -> set[str]:
 
 
 def names_bound(text: str) -> set[str]:
-    """Names that a statement gives a value; `x += y` counts as reading x, too."""
+    """Returns names that a statement assigns; `x += y` also counts as reading x."""
     found = set()
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):

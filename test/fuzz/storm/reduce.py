@@ -1,4 +1,4 @@
-"""Makes a failing program small: fewer statements, simpler ones, fewer choices."""
+"""Reduces a failing program: fewer and simpler statements, fewer settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Fails = Callable[[Program], bool]
 
 
 def _seconds() -> float:
-    """The processor's time of this process and of those it has waited for."""
+    """Returns the CPU time of this process and of its finished children."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + children.ru_utime + children.ru_stime
 
@@ -40,7 +40,7 @@ class Reducer:
         self._seen: set[str] = {program.to_json()}
 
     def run(self) -> Program:
-        """The whole reduction."""
+        """Runs the whole reduction."""
         self.shortest_prefix()
         before = ""
         while before != self.program.to_json() and not self._is_over():
@@ -53,7 +53,7 @@ class Reducer:
         return self.program
 
     def shortest_prefix(self) -> Program:
-        """Cuts the statements after the first one with which the program fails, by bisection."""
+        """Finds the first failing statement by bisection and removes all later ones."""
         low, high = 0, len(self.program.body)
         best = self.program
         while low < high and not self._is_over():
@@ -107,7 +107,7 @@ class Reducer:
             self._with(sizes=sizes)
 
     def _fix_dimension(self, name: str) -> None:
-        """Makes a dynamic dimension static, and the sizes of all sets the same."""
+        """Makes a dynamic dimension static, with the same size in all sets."""
         candidate = self.program.copy()
         size = candidate.sizes[0][name]
         for each in candidate.inputs:
@@ -137,7 +137,7 @@ class Reducer:
             size //= 2
 
     def _lift(self) -> None:
-        """Makes inputs of what statements compute."""
+        """Turns results of statements into inputs."""
         for place in reversed(range(len(self.program.body))):
             if place >= len(self.program.body):
                 continue
@@ -146,7 +146,7 @@ class Reducer:
                 self._keep(candidate)
 
     def _drop_aliases(self) -> None:
-        """Leaves out statements such as `b = a`."""
+        """Removes statements such as `b = a`."""
         for place in reversed(range(len(self.program.body))):
             found = re.fullmatch(r"(\w+) = ([a-z]+\d+)", self.program.body[place])
             if found is None:
@@ -196,7 +196,7 @@ class Reducer:
 
 
 def is_valid(program: Program) -> bool:
-    """Whether eager runs it with all sets of inputs."""
+    """Returns whether eager runs the program with all sets of inputs."""
     try:
         with torch.no_grad():
             for which in range(SETS):
@@ -207,7 +207,7 @@ def is_valid(program: Program) -> bool:
 
 
 def prefix(program: Program, count: int) -> Program | None:
-    """The first statements, with all that they compute as results."""
+    """Returns the first statements, with all their values as results."""
     candidate = program.copy()
     candidate.body = candidate.body[:count]
     names: list[str] = []
@@ -225,7 +225,7 @@ def prefix(program: Program, count: int) -> Program | None:
 
 
 def final_values(program: Program, which: int) -> dict[str, object] | None:
-    """The values of the program's names at its end."""
+    """Returns the values of the program's names at its end."""
     probe = program.copy()
     probe.body = [*probe.body, "self._values = dict(locals())"]
     probe.results = ["0"]
@@ -240,7 +240,7 @@ def final_values(program: Program, which: int) -> dict[str, object] | None:
 
 
 def lifted(program: Program, place: int) -> Program | None:
-    """The program with the tensors that a statement computes as inputs in its stead."""
+    """Replaces a statement by inputs for the tensors that it computes."""
     start = program.copy()
     start.body = start.body[: place + 1]
     values = [final_values(start, which) for which in range(SETS)]
@@ -283,7 +283,7 @@ def _input_like(name: str, values: list[object], sizes: list[dict[str, int]]) ->
 
 
 def simpler(text: str) -> Iterator[str]:
-    """Statements with one expression replaced by a part of it, or left out."""
+    """Yields statements with one expression replaced by a part of it or removed."""
     tree = ast.parse(text)
     places = [node for node in ast.walk(tree) if isinstance(node, ast.expr)]
     for index, node in enumerate(places):
@@ -300,7 +300,7 @@ def simpler(text: str) -> Iterator[str]:
 
 
 def _parts(node: ast.expr) -> Iterator[ast.expr]:
-    """What may stand in place of an expression."""
+    """Yields possible replacements of an expression."""
     if isinstance(node, ast.Call):
         if isinstance(node.func, ast.Attribute) and not _is_module(node.func.value):
             yield node.func.value
@@ -341,12 +341,12 @@ def _is_module(node: ast.expr) -> bool:
 
 
 def _replaced(text: str, index: int, part: ast.expr) -> str:
-    """The text with the expression of this number, as `ast.walk` counts, replaced."""
+    """Returns the text with one expression replaced; `index` follows the order of `ast.walk`."""
     tree = ast.parse(text)
     target = [node for node in ast.walk(tree) if isinstance(node, ast.expr)][index]
 
     class Replacing(ast.NodeTransformer):
-        """Puts the part in the place of the target."""
+        """Replaces the target by the part."""
 
         def visit(self, node: ast.AST) -> ast.AST:
             return part if node is target else self.generic_visit(node)

@@ -1,4 +1,4 @@
-"""Counts what became of the programs, and writes it as Markdown."""
+"""Counts the outcomes of programs and writes them as Markdown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Report:
         return sum(count for (route, _), count in self.verdicts.items() if route != routes.NATIVE)
 
     def take(self, job: Job, answer: Answer) -> None:
-        """Counts the answer of one job."""
+        """Adds the answer of one job."""
         seed = job.seed
         self.programs += not job.follows
         if answer.error:
@@ -56,9 +56,9 @@ class Report:
                 self.findings[finding.signature] = finding
 
     def faults(self) -> int:
-        """How many runs of our routes ended in a fault that is not a known difference.
+        """Returns the number of runs of our routes that ended in a fault, known ones excluded.
 
-        A timeout is none: it may be the machine's.
+        A timeout does not count, because the machine may be the cause.
         """
         return sum(
             count
@@ -67,7 +67,7 @@ class Report:
         )
 
     def table(self) -> str:
-        """Verdicts by route."""
+        """Returns verdicts by route."""
         columns = [
             route
             for route in (*routes.ROUTES, routes.NATIVE)
@@ -86,7 +86,7 @@ class Report:
         return "\n".join(lines)
 
     def refusals(self, verdict: str = routes.REFUSED, most: int = 60) -> str:
-        """Causes with counts over all of our routes, the most frequent first."""
+        """Returns causes with counts over all of our routes, the most frequent first."""
         counts: collections.Counter[str] = collections.Counter()
         examples: dict[str, tuple[int, str]] = {}
         for (route, kind, cause), count in self.causes.items():
@@ -100,7 +100,7 @@ class Report:
         return "\n".join(lines) if counts else "none"
 
     def speed(self) -> str:
-        """Seconds of one processor per run."""
+        """Returns CPU seconds per run."""
         counts = collections.Counter({"generate": self.programs})
         for (route, _), count in self.verdicts.items():
             counts[route] += count
@@ -111,7 +111,7 @@ class Report:
         )
 
     def text(self) -> str:
-        """The whole report."""
+        """Returns the whole report."""
         parts = [
             f"{self.programs} programs, {self.runs} exports; per run: {self.speed()}.",
             self.table(),
@@ -149,7 +149,7 @@ class Report:
 
 
 def finding_text(finding: Finding, count: int) -> str:
-    """A finding for a person: the program and what each route gives."""
+    """Formats a finding: the program and the outcome of each route."""
     program = Program.from_json(finding.program)
     known = f"\nKnown: {finding.known}\n" if finding.known else ""
     inputs = ", ".join(f"{each.name}: {each.dtype}{each.dims}" for each in program.inputs)

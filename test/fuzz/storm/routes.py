@@ -1,4 +1,4 @@
-"""The ways from a program to a model, and the verdict on each."""
+"""The routes from a program to a model, and the verdict on each."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ FAULTS = (WRONG, FAILS, INVALID, NO_LOAD, INTERNAL, CRASH, TIMEOUT)
 
 @dataclasses.dataclass
 class Outcome:
-    """What became of a program by one route.
+    """The outcome of a program by one route.
 
     Attributes:
         route: The route.
         verdict: One of VERDICTS.
-        message: Why, in one line.
-        cause: The message without what differs from program to program.
-        place: Which result is wrong, where one is.
+        message: The reason in one line.
+        cause: The message without parts that differ between programs.
+        place: The index of the wrong result, if any.
     """
 
     route: str
@@ -69,7 +69,7 @@ class Outcome:
 
 @dataclasses.dataclass
 class Model:
-    """An exported model: its bytes, and the inputs that it gives back updated."""
+    """An exported model: its bytes, and the inputs that it returns updated."""
 
     content: bytes
     state: list[tuple[str, str, str, Any]]
@@ -77,13 +77,13 @@ class Model:
     reference: Callable[..., Any] | None = None  # the captured program
 
     def inputs(self) -> list[str]:
-        """The names of its inputs, in order."""
+        """Returns the names of its inputs, in order."""
         graph = onnx.ModelProto.FromString(self.content).graph
         return [each.name for each in graph.input]
 
 
 class JudgedError(Exception):
-    """Ends the judging of a route."""
+    """Ends the examination of a route with a verdict."""
 
     def __init__(self, verdict: str, error: object = "", place: int = -1) -> None:
         super().__init__(verdict)
@@ -93,7 +93,7 @@ class JudgedError(Exception):
 
 
 class Capture:
-    """torch.export's capture of a program, made once for the routes fx and pt2."""
+    """torch.export's capture of a program, shared by the routes fx and pt2."""
 
     program: torch.export.ExportedProgram | None = None
     _first = _capture_strategies.CAPTURE_STRATEGIES[0]
@@ -103,7 +103,7 @@ class Capture:
         first: Any = self._first
 
         class Keeping(first):
-            """The strategy that is tried first, keeping what it captured."""
+            """The first capture strategy; keeps its result."""
 
             def _capture(self, *args: Any, **kwargs: Any) -> torch.export.ExportedProgram:
                 if capture.program is None:
@@ -123,7 +123,7 @@ def clone(value: Any) -> Any:
 
 
 def judge(program: Program, route: str, capture: Capture) -> Outcome:
-    """Exports a program, checks the file and runs it with every set of inputs."""
+    """Exports a program, checks the model and runs it with every set of inputs."""
     try:
         with warnings.catch_warnings(), torch.no_grad():
             warnings.simplefilter("ignore")
@@ -191,7 +191,7 @@ def _of_program(exported: Any) -> Model:
 
 
 def _by_decomposing(program: Program, module: Any, args: Any, capture: Capture) -> Model:
-    """The captured program in core ATen operators."""
+    """Captures and decomposes to core ATen operators."""
     if capture.program is None:
         raise JudgedError(CAPTURE, "nothing captured")
     try:
@@ -202,7 +202,7 @@ def _by_decomposing(program: Program, module: Any, args: Any, capture: Capture) 
 
 
 def _by_strict(program: Program, module: Any, args: Any, capture: Capture) -> Model:
-    """Captured by Dynamo."""
+    """Captures with Dynamo."""
     shapes = torch.utils._pytree.tree_map_only(
         str, lambda _: torch.export.Dim.DYNAMIC, program.dynamic_shapes()
     )
@@ -260,7 +260,7 @@ def _by_trace(program: Program, module: Any, args: Any, capture: Capture) -> Mod
     try:
         script = torch.jit.trace(module, args, check_trace=False, strict=False)
         for name, value in module.state_dict(keep_vars=True).items():
-            value.copy_(before[name])  # tracing runs the program
+            value.copy_(before[name])  # tracing runs the module, which may write to buffers
     except Exception as error:
         raise JudgedError(CAPTURE, error) from None
     return _of_script(program, script)
@@ -294,13 +294,13 @@ def _of_script(program: Program, script: Any) -> Model:
 
 
 def _takes_names(script: Any, names: Iterable[str]) -> bool:
-    """Whether they are names of its arguments: a traced module's may differ."""
+    """Returns whether these are names of its arguments; those of a traced module may differ."""
     taken = [argument.name for argument in script.forward.schema.arguments]
     return all(name in taken for name in names)
 
 
 def _by_pytorch(program: Program, module: Any, args: Any, capture: Capture) -> Model:
-    """PyTorch's own exporter; it has no state, and starts at opset 18."""
+    """PyTorch's own exporter, which has no state and starts at opset 18."""
     with onnx_native.disabled():
         exported: Any = torch.onnx.export(
             *(module, args),
@@ -367,7 +367,7 @@ def _check_numbers(program: Program, route: str, model: Model) -> None:
 
 
 class Results:
-    """What eager gives for a set of inputs: results, then what is written to."""
+    """Returns eager's results for a set of inputs, then the values that it wrote to."""
 
     def __init__(self, program: Program, model: Model, which: int) -> None:
         self._program = program
@@ -392,13 +392,13 @@ class Results:
         ]
 
     def feeds(self) -> list[Any]:
-        """The model's inputs: the arguments, then the state."""
+        """Returns the model's inputs: the arguments, then the state."""
         values = list(self._program.values(self._which).values())
         state = [initial for *_, initial in self._model.state if initial is not None]
         return [*values, *state]
 
     def rounded(self, place: int, seed: int) -> Any:
-        """One of the results when each operator rounds otherwise."""
+        """Returns one of the results with different rounding in each operator."""
         module = self._program.module(is_plain=True)
         with compare.Rounding(seed):
             return self._run(module)[place]
@@ -411,7 +411,7 @@ def _attribute(module: Any, target: str) -> Any:
 
 
 def _captured_otherwise(program: Program, model: Model, which: int, wanted: list[Any]) -> bool:
-    """Whether the captured program itself gives something else than eager, or fails."""
+    """Returns whether the captured program itself differs from eager or fails."""
     return model.reference is not None and _differs(model.reference, program, which, wanted)
 
 
@@ -428,7 +428,7 @@ def _differs(captured: Any, program: Program, which: int, wanted: list[Any]) -> 
 
 
 def one_line(error: object) -> str:
-    """The error's text, shortened."""
+    """Returns the error's text, shortened."""
     text = " ".join(str(error).split())
     if isinstance(error, BaseException) and not isinstance(error, onnx_native.ExportError):
         text = f"{type(error).__name__}: {text}"
@@ -441,7 +441,7 @@ _NUMBERS = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?")
 
 
 def cause_of(error: object) -> str:
-    """The message without names and numbers, so that one cause has one text."""
+    """Returns the message without names and numbers, so that equal causes have equal texts."""
     if isinstance(error, onnx_native.ExportError):
         error = str(error).strip().splitlines()[0]
     text = _FROM_SOURCE.sub("", one_line(error))
@@ -450,5 +450,5 @@ def cause_of(error: object) -> str:
 
 
 def is_known(program: Program, outcome: Outcome) -> str:
-    """The reason why a reduced program's difference is a known one; empty if it is not."""
+    """Returns the reason if a reduced program's difference is known, else an empty string."""
     return known.reason(program, outcome.verdict, outcome.message)

@@ -1,4 +1,4 @@
-"""A process that judges programs, one after the other, and reduces those that fail."""
+"""A process that examines programs one after the other and reduces those that fail."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Finding:
     """A fault in its smallest form.
 
     Attributes:
-        signature: Verdict, operators and message: one text for one cause.
+        signature: Verdict, operators and message; equal for equal causes.
         verdict: The verdict.
         program: The reduced program, as JSON.
-        outcomes: What becomes of the reduced program by each route.
-        seed: The seed of the program that it comes from.
-        known: Why it is no fault, if it is none.
+        outcomes: The outcome of the reduced program by each route.
+        seed: The seed of the original program.
+        known: Why it is not a fault; empty if it is one.
         key: The verdict and the operators of the first statement that fails.
     """
 
@@ -48,7 +48,7 @@ class Finding:
 
 @dataclasses.dataclass
 class Job:
-    """A seed to generate a program from, or a program, and what to do with it."""
+    """A seed or a program, and the work to do on it."""
 
     seed: int = 0
     flavor: str | None = None
@@ -57,28 +57,28 @@ class Job:
     routes: tuple[str, ...] = ()
     pytorch: bool = False
     reduce: bool = True
-    done: tuple[str, ...] = ()  # routes to leave out
-    follows: bool = False  # the program has been counted
-    crashed: str = ""  # the route by which the program ends the process: reduce it
-    seen: dict[str, int] = dataclasses.field(default_factory=dict)  # findings by their keys
+    done: tuple[str, ...] = ()  # routes to skip
+    follows: bool = False  # the program is already counted
+    crashed: str = ""  # the route on which the program ends the process; reduce the program
+    seen: dict[str, int] = dataclasses.field(default_factory=dict)  # findings by key
     known: set[str] = dataclasses.field(default_factory=set)  # keys of known differences
 
 
 @dataclasses.dataclass
 class Answer:
-    """What came of a job."""
+    """The result of a job."""
 
     outcomes: list[Outcome] = dataclasses.field(default_factory=list)
     findings: list[Finding] = dataclasses.field(default_factory=list)
     keys: list[str] = dataclasses.field(default_factory=list)
     seconds: dict[str, float] = dataclasses.field(default_factory=dict)
     program: str = ""
-    error: str = ""  # the fuzzer's own
+    error: str = ""  # an error of the fuzzer itself
 
 
 def serve(connection: Connection) -> None:
-    """Answers jobs until None comes."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # it ends with its parent
+    """Answers jobs until it receives None."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # the process ends with its parent
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     os.dup2(silence, 2)
@@ -99,14 +99,14 @@ def serve(connection: Connection) -> None:
 
 
 def prepare() -> None:
-    """Settings of every process that judges."""
+    """Applies the settings of every worker process."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.ops.load_library(onnx_native.library_path())
 
 
 def warm_up() -> None:
-    """Imports what the first export imports, so that forked processes have it."""
+    """Imports the modules that the first export needs, so that forked processes share them."""
     program = Program(
         [Input("x", "float32", ["n"])],
         [],
@@ -156,12 +156,12 @@ def _answer(job: Job, answer: Answer, connection: Connection) -> None:
             find(job, program, outcome, answer)
 
 
-# The quickest first.
+# The fastest route first.
 _ORDER = {"traced": 0, "scripted": 1, "fx": 2, "pt2": 3}
 
 
 def find(job: Job, program: Program, outcome: Outcome, answer: Answer) -> None:
-    """Reduces a fault, unless its like has been seen often enough."""
+    """Reduces a fault, unless similar ones have been seen often enough."""
 
     def fails(candidate: Program) -> bool:
         if outcome.verdict == routes.CRASH:
@@ -208,14 +208,14 @@ def find(job: Job, program: Program, outcome: Outcome, answer: Answer) -> None:
 
 
 def same(outcome: Outcome, wanted: Outcome) -> bool:
-    """Whether a smaller program fails as the larger one does."""
+    """Returns whether a smaller program fails like the larger one."""
     if outcome.verdict != wanted.verdict:
         return False
     return wanted.verdict == routes.WRONG or outcome.cause == wanted.cause
 
 
 def judged(program: Program, route: str) -> Outcome:
-    """The verdict on one route, with the capture that it needs."""
+    """Returns the verdict on one route, with the capture that it needs."""
     with Capture() as capture:
         if route in ("pt2", "decomposed"):
             routes.judge(program, "fx", capture)
@@ -223,7 +223,7 @@ def judged(program: Program, route: str) -> Outcome:
 
 
 def isolated(program: Program, route: str, seconds: int = 60) -> Outcome:
-    """The verdict in a process of its own, which the program may end or keep busy."""
+    """Returns the verdict from a separate process, which the program may crash or block."""
     mine, theirs = multiprocessing.Pipe(duplex=False)
     child = os.fork()
     if child == 0:
@@ -243,6 +243,6 @@ def isolated(program: Program, route: str, seconds: int = 60) -> Outcome:
     late = os.WIFSIGNALED(status) and os.WTERMSIG(status) in (signal.SIGXCPU, signal.SIGKILL)
     verdict = routes.TIMEOUT if late else routes.CRASH
     if os.WIFEXITED(status):
-        verdict = routes.CAPTURE  # judging it raised
+        verdict = routes.CAPTURE  # the examination raised an exception
     cause = f"the process ended with status {status} in {route}"
     return Outcome(route, verdict, cause, cause)

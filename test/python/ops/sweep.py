@@ -1,11 +1,11 @@
-"""Exports the rows of the operators' test table in further dtypes and opsets.
+"""Exports the rows of the operators' test table in more dtypes and opsets.
 
     PYTHONPATH=build/python:test/python python -m ops.sweep --dtypes float64,bfloat16 --opsets 13,26
 
-A sample is taken where eager supports it in the dtype. Its model must pass the full checker, load
-in ONNX Runtime and give eager's numbers, or the export must refuse it, or warn that ONNX Runtime
-has no kernel. Samples are traced, which takes a tenth of the time of torch.export (`--route fx`).
-`--each 2` takes two of the opsets for each sample in turn; `--part 0/4` takes the first of four
+A sample is used if eager supports it in the dtype. Its model must pass the full checker, load
+in ONNX Runtime and match eager; or the export must report an error, or warn that ONNX Runtime
+has no kernel. Samples are traced, which is ten times faster than torch.export (`--route fx`).
+`--each 2` uses two of the opsets per sample, in turn; `--part 0/4` runs the first of four
 parts of the rows.
 """
 
@@ -46,7 +46,7 @@ DTYPES = {
         "complex128",
     )
 }
-# Float64 has to keep its digits: a detour over float32 would show.
+# float64 must keep its digits: an intermediate float32 would show.
 TIGHT = (1e-9, 1e-10)
 NARROW = (torch.float16, torch.bfloat16)
 OVERFLOW = "eager's float32 recurrence overflows or loses digits; ours is in float64"
@@ -55,7 +55,7 @@ POLYNOMIALS = (
     ("laguerre", "l"),
     ("legendre", "p"),
 )
-# Rows whose numbers differ for a reason that is not the exporter's.
+# Rows whose numbers differ for reasons outside of the exporter.
 TIES = "eager does not say which of equal elements it takes"
 TABLE = "the sample holds a float32 table"
 QUOTIENT = "ONNX Runtime does not round a float16 quotient that is cast to float32"
@@ -78,7 +78,7 @@ KNOWN = {
     "resize_": "torch.jit.trace records the result as a constant",
     **{f"{name}_polynomial_{kind} of uint8": OVERFLOW for name, kind in POLYNOMIALS},
 }
-# Eager itself has no more digits than this in float64; ours are compared with mpmath in
+# Eager itself is not more accurate than this in float64; ours is compared with mpmath in
 # test_float64.py.
 LOOSE = dict.fromkeys(
     (
@@ -91,13 +91,13 @@ LOOSE = dict.fromkeys(
     ),
     (1e-6, 1e-6),
 )
-# Of one row, in all dtypes and opsets.
+# Per row, for all dtypes and opsets.
 SECONDS_OF_A_ROW = 300
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What became of one sample in one dtype and opset."""
+    """The outcome of one sample in one dtype and opset."""
 
     row: str
     dtype: str
@@ -110,7 +110,7 @@ class Finding:
 
 
 def converted(case: Case, dtype: torch.dtype) -> Case | None:
-    """The case with inputs of its main dtype in another one; None where eager does not take it."""
+    """Converts inputs of the case's main dtype; returns None if eager rejects the result."""
     if dtype is torch.complex128:
         main = {torch.complex64: dtype, torch.float32: torch.float64}
         needed = torch.complex64
@@ -132,7 +132,7 @@ def converted(case: Case, dtype: torch.dtype) -> Case | None:
 
 
 def samples_of(row: Row, dtype: torch.dtype, count: int = 2) -> list[Case]:
-    """Calls of the row in the dtype: the first ones written out, the first and last of OpInfo."""
+    """Returns calls in the dtype: the first explicit cases, the first and last OpInfo samples."""
     if any("@quantized" in key for key in row.all_keys):
         return []  # quantized tensors have dtypes of their own
     chosen = [found for case in row.cases if (found := converted(case, dtype))][:count]
@@ -148,7 +148,7 @@ def samples_of(row: Row, dtype: torch.dtype, count: int = 2) -> list[Case]:
 
 @dataclass(frozen=True)
 class Plan:
-    """What to take of each row: dtypes, opsets and how many of them for each sample."""
+    """The dtypes, the opsets, and the number of opsets per sample."""
 
     dtypes: tuple[str, ...]
     opsets: tuple[int, ...]
@@ -156,7 +156,7 @@ class Plan:
     route: str
 
     def capture(self, case: Case) -> Callable[[int], torch.onnx.ONNXProgram | None]:
-        """The export to an opset."""
+        """Exports to an opset."""
         if self.route == "fx":
             captured = torch.export.export(checking.Calling(case).eval(), case.inputs)
             return lambda opset: checking.export_program(captured, opset)
@@ -168,7 +168,7 @@ class Plan:
 
 
 def examine(row: Row, name: str, plan: Plan) -> Iterator[Finding]:
-    """The outcome of the row's samples in a dtype."""
+    """Yields the outcomes of the row's samples in a dtype."""
     dtype = DTYPES[name]
     if dtype in (torch.float64, torch.complex128):
         row = replace(row, tolerance=dict(row.tolerance) | {name: LOOSE.get(row.title, TIGHT)})
@@ -187,7 +187,7 @@ def examine(row: Row, name: str, plan: Plan) -> Iterator[Finding]:
 
 
 def compare(row: Row, running: onnxruntime.InferenceSession, case: Case) -> None:
-    """With eager; of 16-bit floats, which eager may add up in 16 bits, with float64 as well."""
+    """Compares with eager; for 16-bit floats, which eager may sum in 16 bits, also with float64."""
     inputs = tuple(x.clone() for x in case.inputs)
     try:
         checking.compare(row, running, case, inputs)
@@ -196,7 +196,7 @@ def compare(row: Row, running: onnxruntime.InferenceSession, case: Case) -> None
             raise
         try:
             checking.eager_in_float64(case, inputs)
-        except Exception as error:  # not every operator takes float64
+        except Exception as error:  # not every operator supports float64
             raise failure from error
         exact = Case(lambda *xs: checking.eager_in_float64(case, xs), *inputs)
         checking.compare(row, running, exact, inputs)
@@ -209,7 +209,7 @@ def outcome(
     case: Case,
     opset: int,
 ) -> tuple[str, str]:
-    """The stage that failed, and why."""
+    """Returns the stage that failed, and the reason."""
     stage = "export"
     said: list[str] = []
     try:
@@ -243,7 +243,7 @@ def examine_row(row: Row, plan: Plan, out: Connection) -> None:
 
 
 def findings_of(row: Row, plan: Plan) -> Iterator[Finding]:
-    """By a process of its own, so that a crash of ONNX Runtime is a finding too."""
+    """Runs the row in a separate process, so that a crash of ONNX Runtime is a finding too."""
     receiving, sending = multiprocessing.Pipe(duplex=False)
     process = multiprocessing.get_context("fork").Process(
         target=examine_row, args=(row, plan, sending)
@@ -292,7 +292,7 @@ def main() -> None:
         options.json.write_text("")
     opsets = tuple(int(opset) for opset in options.opsets.split(","))
     plan = Plan(tuple(options.dtypes.split(",")), opsets, options.each, options.route)
-    # Loads the operator database, and what exports load, before processes fork.
+    # Loads the operator database and the modules that exports need before processes fork.
     warm = Case(torch.relu, torch.ones(2))
     opinfo("add")
     outcome(Row(""), "float32", plan.capture(warm), warm, OPSETS[-1])

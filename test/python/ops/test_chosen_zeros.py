@@ -1,4 +1,4 @@
-"""where and masked_fill keep the sign of a zero that a tensor has, beside constants."""
+"""where and masked_fill with constants keep the sign of a tensor's zeros."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ def test_signs(name: str, dtype: torch.dtype, route: str) -> None:
     )
 
 
-# Of x [n, 7]: beside a tensor that the program makes of one number, or of integers.
+# x is [n, 7]; the other operand is a filled tensor, or a tensor of integers.
 BESIDE_TENSORS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "zeros": lambda x: torch.where(x < 1, x, torch.zeros(7)),
     "zeros_like": lambda x: torch.where(x < 1, x, torch.zeros_like(x)),

@@ -1,4 +1,4 @@
-"""Sums and products of complex tensors with a real dtype: of the real parts."""
+"""Sums and products of complex tensors with a real dtype use the real parts."""
 
 import pytest
 import torch

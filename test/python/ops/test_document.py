@@ -1,4 +1,4 @@
-"""The page of operators, and that nothing of PyTorch's operator database is forgotten."""
+"""Tests the page of operators and its coverage of PyTorch's operator database."""
 
 import pathlib
 
@@ -6,7 +6,7 @@ from ops import document
 from ops.limits import LIMITS, NO_ENTRY
 from ops.test_ops import row_keys, table_keys
 
-# The call targets that PyTorch's operator database reaches before decomposition.
+# Call targets in PyTorch's operator database before decomposition.
 OVERLOADS = pathlib.Path(__file__).with_name("overloads.txt")
 
 

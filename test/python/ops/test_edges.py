@@ -34,7 +34,7 @@ WINDOWS = [(3, 2, 1), (2, 2, 0), (3, 3, 1), (1, 3, 0), (2, 3, 1)]
 
 @pytest.mark.parametrize(("kernel", "stride", "padding"), WINDOWS)
 def test_ceil_mode_with_a_static_and_a_dynamic_size(kernel: int, stride: int, padding: int) -> None:
-    """The static sizes are those that leave out a last window, and others."""
+    """The static sizes include those that drop the last window."""
 
     def pools(*images: torch.Tensor) -> list[object]:
         window = (kernel, stride, padding)
@@ -109,7 +109,7 @@ def test_circular_padding_crops(pads: tuple[int, ...]) -> None:
 
 
 def narrow(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
-    """Of every family: what each dtype and opset has to have a legal form for."""
+    """Samples of every family that need a legal form in each dtype and opset."""
     return (
         x.min(),
         x.isnan(),

@@ -1,4 +1,4 @@
-"""The dtypes of einsum: eager contracts pair by pair, and sums of integers are int64."""
+"""Dtypes of einsum: eager contracts pairwise, and integer sums are int64."""
 
 import itertools
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from models import routes
 
 NARROW = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-# Equations, and the sizes of their operands.
+# Equations and the sizes of their operands.
 SUMS: dict[str, tuple[tuple[int, ...], ...]] = {
     "ij->i": ((2, 3),),
     "ii->": ((3, 3),),
@@ -49,7 +49,7 @@ def operand(dtype: torch.dtype, sizes: tuple[int, ...], seed: int = 0) -> torch.
 
 
 def all_of(equations: dict[str, tuple[tuple[int, ...], ...]]) -> Callable[..., Any]:
-    """One program with the einsums of all these equations."""
+    """Returns one program with the einsums of all equations."""
 
     def function(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         left = list(tensors)
@@ -65,7 +65,7 @@ def all_of(equations: dict[str, tuple[tuple[int, ...], ...]]) -> Callable[..., A
 def operands(
     equations: dict[str, tuple[tuple[int, ...], ...]], *dtypes: torch.dtype
 ) -> tuple[torch.Tensor, ...]:
-    """For each equation, these dtypes in turn."""
+    """Cycles through the dtypes for each equation."""
     return tuple(
         operand(dtype, sizes, seed)
         for of_one in equations.values()
@@ -102,7 +102,7 @@ def test_mixed_dtypes(dtypes: tuple[torch.dtype, ...], route: str) -> None:
 
 @pytest.mark.parametrize("route", ["fx", "trace"])
 def test_pairs_of_different_dtypes(route: str) -> None:
-    """The dtype is that of the pairs, in their order or that of the path."""
+    """The dtype follows from the pairs, in their order or in that of the path."""
     i, j = (operand(dtype, (4,)) for dtype in (torch.int8, torch.int32))
 
     def function(i: torch.Tensor, j: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -118,7 +118,7 @@ def test_pairs_of_different_dtypes(route: str) -> None:
 
 
 def test_products_of_different_dtypes_are_refused() -> None:
-    """As in eager, which has no such kernel; TorchScript may hold it anyway."""
+    """As in eager, which has no such kernel; TorchScript can still contain the call."""
 
     def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return torch.einsum("ij,jk->ik", x, y)

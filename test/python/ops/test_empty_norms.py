@@ -1,4 +1,4 @@
-"""Normalization of tensors without elements, which crashes ONNX Runtime's InstanceNormalization."""
+"""Normalization of empty tensors, which crashes ONNX Runtime's InstanceNormalization."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Float64 keeps its digits: what ONNX Runtime has no kernel for is composed, not cast."""
+"""float64 keeps its digits: operators without a kernel are composed, not cast."""
 
 import itertools
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from ops.row import Case, Row
 
 TIGHT = Row("", tolerance={"float64": (1e-12, 1e-13)})
 OPSETS = (13, 17, 18, 19, 20, 22, 26)
-# Whole and fractional, tiny, large, infinite and not a number.
+# Whole and fractional numbers, tiny, large and infinite ones, and NaN.
 NUMBERS = torch.cat(
     [
         torch.linspace(-40, 40, 161, dtype=torch.float64),
@@ -68,7 +68,7 @@ OF_IMAGES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 class AllOf(torch.nn.Module):
-    """All functions of one tensor, so that one export covers them."""
+    """Combines all functions of one tensor, so that one export covers them."""
 
     def __init__(self, functions: dict[str, Callable[[torch.Tensor], torch.Tensor]]) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ def images(axes: int, channels: int = 4) -> torch.Tensor:
 
 @pytest.mark.parametrize("axes", [1, 2, 3])
 def test_convolutions(axes: int) -> None:
-    """Of all strides, paddings, dilations and groups, with and without a bias."""
+    """Convolutions with all strides, paddings, dilations and groups, with and without a bias."""
     x = images(axes)
     conv = (F.conv1d, F.conv2d, F.conv3d)[axes - 1]
     functions: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {}

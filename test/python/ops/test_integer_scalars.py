@@ -1,6 +1,6 @@
-"""Numbers that do or do not fit an integer dtype, in every operator that takes one, against eager.
+"""Numbers that fit or exceed an integer dtype, as arguments of every operator, against eager.
 
-Eager wraps the number, promotes, or refuses; what it refuses is left out.
+Eager wraps the number, promotes, or raises an error; cases with an error are left out.
 """
 
 from collections.abc import Callable
@@ -88,7 +88,7 @@ OPERATORS: dict[str, Operator] = {
     "threshold": lambda x, n: F.threshold(x, n, 1),
     "threshold value": lambda x, n: F.threshold(x, 1, n),
     "hardtanh": lambda x, n: F.hardtanh(x, -2, n),
-    # The number is a float in the schema, so that 2**63 - 1 becomes 2**63.
+    # The schema declares a float, so 2**63 - 1 becomes 2**63.
     "pad": lambda x, n: F.pad(x, (1, 2), value=min(n, 2**62)),
     "pad by nothing": lambda x, n: F.pad(x, (0, 0), value=n),
     "crop": lambda x, n: F.pad(x, (-1, 2), value=min(n, 2**62)),
@@ -137,7 +137,7 @@ OPERATORS: dict[str, Operator] = {
 
 
 def values_of(dtype: torch.dtype) -> torch.Tensor:
-    """Ordinary numbers, and those at the ends: not -2**31 and -2**63, whose `// -1` ends eager."""
+    """Ordinary and extreme numbers; without -2**31 and -2**63, whose `// -1` crashes eager."""
     if dtype is torch.bool:
         return torch.tensor([True, False, True, True])
     if dtype is torch.uint64:
@@ -148,7 +148,7 @@ def values_of(dtype: torch.dtype) -> torch.Tensor:
 
 
 def fits(x: torch.Tensor, n: Number) -> bool:
-    """A float beyond int64 has no value as one: what eager makes of it is undefined."""
+    """Floats beyond int64 are left out: eager's conversion is undefined."""
     return not isinstance(n, float) or abs(n) < 2**31 or x.dtype.is_floating_point
 
 
@@ -161,7 +161,7 @@ def takes(operator: Operator, x: torch.Tensor, n: Number) -> bool:
 
 
 def program(dtype: torch.dtype) -> tuple[list[str], Callable[..., Any]]:
-    """All operators with all numbers that eager takes, and what they are called."""
+    """Yields all operators with all numbers that eager accepts, and their names."""
     calls = [
         (name, operator, n)
         for name, operator in OPERATORS.items()

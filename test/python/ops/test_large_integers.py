@@ -129,7 +129,7 @@ LOSSES: dict[str, Callable[..., torch.Tensor]] = {
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int64], ids=str)
 @pytest.mark.parametrize("name", LOSSES)
 def test_losses(name: str, dtype: torch.dtype) -> None:
-    """Integers are subtracted and multiplied as such."""
+    """Integers are subtracted and multiplied without casts."""
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.randint(-128, 128, (5, 4), generator=generator).to(dtype) for _ in range(2))
     routes.check(LOSSES[name], (x, y), "trace")

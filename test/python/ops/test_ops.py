@@ -23,14 +23,14 @@ TESTS = [
     for test in row.tests()
 ]
 
-# Titles of the rows whose first sample opset 12 cannot express, one a line.
+# Titles of the rows whose first sample opset 12 cannot express, one per line.
 NOT_AT_OPSET_12 = set(
     pathlib.Path(__file__).with_name("not_at_opset_12.txt").read_text().splitlines()
 )
 
 
 def key_text(op: str, dispatch_key: str) -> str:
-    """A table key as rows write it."""
+    """Formats a table key like the rows."""
     return op if dispatch_key == "dense" else f"{op}@{dispatch_key}"
 
 
@@ -56,9 +56,9 @@ def test_operator(row: Row, test: str) -> None:
 
 
 def check_opsets(row: Row, case: Case, program: torch.onnx.ONNXProgram) -> None:
-    """The same at the lowest opset that the row names and at the newest; below it, an error.
+    """Checks the lowest opset of the row, the newest, and the error below the lowest.
 
-    Opset 12 expresses exactly the rows that `not_at_opset_12.txt` does not list.
+    Opset 12 can express exactly the rows that `not_at_opset_12.txt` does not list.
     """
     captured = program.exported_program
     assert captured is not None
@@ -74,7 +74,7 @@ def check_opsets(row: Row, case: Case, program: torch.onnx.ONNXProgram) -> None:
 
 
 def export_at_oldest(captured: torch.export.ExportedProgram) -> torch.onnx.ONNXProgram | None:
-    """The model at opset 12; None when an error says that the opset cannot express it."""
+    """Returns the model at opset 12, or None if an error says that the opset cannot express it."""
     try:
         return checking.export_program(captured, 12)
     except torch.onnx.OnnxExporterError as error:
@@ -84,7 +84,7 @@ def export_at_oldest(captured: torch.export.ExportedProgram) -> torch.onnx.ONNXP
 
 
 def check_dynamic(row: Row) -> None:
-    """One sample with a dynamic first dimension, at the size it has and at another one."""
+    """Runs one sample with a dynamic first dimension at two sizes."""
     reasons = []
     for case in row.samples("dynamic"):
         try:
@@ -125,5 +125,5 @@ def test_rows_of_newer_opsets_exist() -> None:
 
 
 def test_xfails_name_tests() -> None:
-    """An expected failure of a test that is never run would be forgotten."""
+    """Every expected failure belongs to a test that runs."""
     assert [row.title for row in ROWS if not set(row.xfails) <= set(row.tests())] == []

@@ -1,6 +1,6 @@
-"""Operators that eager computes in float32 for 16-bit floats, rounding once at the end.
+"""Operators that eager computes in float32 for 16-bit floats and rounds once at the end.
 
-Rounding every intermediate result loses whole digits where terms cancel. Each result must be within
+Rounding each intermediate result loses digits where terms cancel. Each result must be within
 one unit in the last place of the exact one.
 """
 
@@ -67,14 +67,14 @@ FORMULAS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
         ((1, 4, 6, 8), (1, 2, 5, 8), (1, 2, 5, 8)),
     ),
 }
-# Float16 Gemm and MatMul stay: casting weights each time would cost more than it gives.
+# float16 Gemm and MatMul stay: casting the weights at each run costs more than it gains.
 LINEAR = {"linear": (F.linear, ((3, 4, 6), (5, 6), (5,)))}
 
 
 def units_off(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """The greatest difference in units of the last place of `result`'s dtype.
+    """Returns the largest difference in units in the last place of `result`'s dtype.
 
-    Smaller results than 1e-4 have no more correct digits in float32.
+    Results below 1e-4 have no further correct digits in float32.
     """
     size = torch.maximum(result.double().abs(), exact.abs()).clamp(min=1e-4)
     unit = torch.exp2(torch.floor(torch.log2(size))) * torch.finfo(result.dtype).eps

@@ -1,10 +1,10 @@
-"""Each lowering's parameters fit the schema of its operator in the installed PyTorch."""
+"""Checks each lowering's parameters against the operator's schema in the installed PyTorch."""
 
 import onnx_native
 import pytest
 import torch
 
-# Kind of parameter -> types of schema arguments that it reads (csrc/ops/engine/binder.h).
+# Kind of parameter -> schema types that it reads (csrc/ops/engine/binder.h).
 ACCEPTED = {
     "Value": {"Tensor", "Scalar", "SymInt", "int", "float", "bool"},
     "Value?": {"Tensor?", "Scalar?", "int?", "float?", "SymInt?"},
@@ -41,7 +41,7 @@ PLACEMENT_NAMES = {"pin_memory", "non_blocking", "copy"}
 
 
 def schema_of(op: str) -> torch.FunctionSchema | None:
-    """The schema in the dispatcher; None for operators that are not in it."""
+    """Returns the schema in the dispatcher; None for operators that are not in it."""
     name, _, overload = op.partition(".")
     try:
         return torch._C._get_schema(name, overload)
@@ -50,7 +50,7 @@ def schema_of(op: str) -> torch.FunctionSchema | None:
 
 
 def argument_type(argument: torch.Argument) -> str:
-    """The type as native_functions.yaml writes it: "int[]?", "ScalarType"."""
+    """Returns the type in the format of native_functions.yaml: "int[]?", "ScalarType"."""
     text = argument.real_type.annotation_str if hasattr(argument, "real_type") else ""
     return _yaml_type(text or argument.type.annotation_str)
 
@@ -64,7 +64,7 @@ def _yaml_type(text: str) -> str:
 
 
 def problems(op: str, parameters: list[str]) -> list[str]:
-    """What does not fit, in words."""
+    """Returns descriptions of all mismatches."""
     schema = schema_of(op)
     if schema is None:
         return [] if not op.startswith("aten::") else [f"{op}: no such operator"]

@@ -1,4 +1,4 @@
-"""The sign of a zero, which eager keeps."""
+"""Tests that the sign of zeros matches eager."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ VALUES = torch.tensor(
     ]
 )
 BOUNDS = ((0.0, 1.0), (-1.0, 0.0), (0.0, None), (None, 0.0), (-0.0, None), (None, -0.0))
-# Eager's own answer to max(0.0, -0.0) depends on where in memory the elements are.
+# Eager's result of max(0.0, -0.0) depends on the alignment of the elements in memory.
 NO_TIES = torch.tensor([-0.0, 1.0, -1.0, 2.5, -0.5])
 
 UNARY: dict[str, Callable[[torch.Tensor], object]] = {
@@ -94,7 +94,7 @@ def test_greater_of_two(dtype: torch.dtype, route: str) -> None:
 @ROUTE
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int32, torch.int64], ids=str)
 def test_integers(dtype: torch.dtype, route: str) -> None:
-    """What has no negative zero is computed as before."""
+    """Dtypes without a negative zero get no extra nodes."""
     x = torch.tensor([-7, -1, 0, 1, 7, 12], dtype=dtype)
     routes.check(
         lambda x: (x // 2, x.clamp(min=0), x.clamp(max=0), x.clamp(-1, 3), x.trunc()), (x,), route

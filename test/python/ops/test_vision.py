@@ -1,4 +1,4 @@
-"""torchvision's operators at opsets that have other ONNX operators for them."""
+"""torchvision's operators at opsets with other ONNX operators for them."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""A captured program and its archive: both read and exported, what comes out compared."""
+"""Exports a captured program and its archive and compares the models."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ OPSET = 20
 
 @dataclass(frozen=True)
 class Comparison:
-    """What became of one program; reasons are empty where nothing went wrong."""
+    """The outcome of one program; a reason is empty if the step succeeded."""
 
-    captured: str = ""  # why it is no model of torch.onnx.export's
-    saved: str = ""  # why torch.export.save does not write it
+    captured: str = ""  # why torch.onnx.export cannot export it
+    saved: str = ""  # why torch.export.save cannot write it
     archive: str = ""  # how the archive's model differs from the captured program's
 
     @property
     def counts(self) -> bool:
-        """Whether there are a model and an archive to compare."""
+        """Returns whether there are a model and an archive to compare."""
         return not self.captured and not self.saved
 
 
 def model_of(source: torch.export.ExportedProgram | str) -> bytes:
-    """The model's bytes, without metadata and without PyTorch's help."""
+    """Returns the model's bytes, without metadata and fallbacks."""
     native = onnx_native._C.Program(source, opset=OPSET, metadata=False)
     return hashlib.sha256(native.serialize()).digest()
 
 
 def reason(error: Exception) -> str:
-    """The error in one line."""
+    """Returns the error in one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"[:240]
 
 
 def difference(program: torch.export.ExportedProgram, archive: pathlib.Path) -> str:
-    """How the programs that the two readers give differ: the first line that does."""
+    """Returns the first line in which the programs of the two readers differ."""
     lines = [
         text.splitlines()
         for text in (onnx_native._C.read(program), onnx_native._C.read_pt2(str(archive)))
@@ -51,7 +51,7 @@ def difference(program: torch.export.ExportedProgram, archive: pathlib.Path) -> 
 
 
 def compare(program: torch.export.ExportedProgram, folder: pathlib.Path) -> Comparison:
-    """Exports the program and its archive, which is written to the folder."""
+    """Exports the program and its archive, which is saved to the folder."""
     try:
         expected = model_of(program)
     except Exception as error:

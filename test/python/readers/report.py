@@ -1,9 +1,9 @@
-"""Saves every program of the tests by torch.export.save, and says which archives give its model.
+"""Saves every test program with torch.export.save and reports which archives give the same model.
 
     PYTHONPATH=build/python:test/python python -m readers.report [--only models,scenarios,...]
 
-A program counts when it exports from Python natively and torch.export.save writes it. Its archive
-is right when it reads as the same program, and exports to the same bytes (metadata off).
+A program counts if it exports natively from Python and torch.export.save can write it. Its archive
+is correct if the reader returns the same program and it exports to the same bytes (metadata off).
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ Capture = Callable[[], torch.export.ExportedProgram]
 
 
 def capture_scenario(scenario: Scenario) -> torch.export.ExportedProgram:
-    """The scenario's program, as torch.onnx.export captures it."""
+    """Captures the scenario's program like torch.onnx.export."""
     captured = export(scenario).exported_program
     assert captured is not None
     return captured
 
 
 def capture_row(number: int, test: str) -> torch.export.ExportedProgram:
-    """The first call of a row of the operators' table."""
+    """Captures the first call of a row of the operators' table."""
     case = ROWS[number].samples(test)[0]
     return torch.export.export(checking.Calling(case).eval(), case.inputs)
 
 
 def programs() -> Iterator[tuple[str, str, Capture]]:
-    """Set, name, and how to capture it."""
+    """Yields set, name and capture function of each program."""
     for name, model in {**zoo.ZOO, "bert_small": zoo.BERT_SMALL}.items():
         yield "zoo", name, model.capture
     for name, architecture in ARCHITECTURES.items():
@@ -94,7 +94,7 @@ _programs: list[tuple[str, str, Capture]] | None = None
 
 
 def main() -> int:
-    """Prints what differs and one table; fails when anything differs."""
+    """Prints the differences and one table; fails if there are differences."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

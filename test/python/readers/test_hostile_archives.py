@@ -1,4 +1,4 @@
-"""Archives that torch.export.save did not write: read, or refused with a clear error."""
+"""Archives that torch.export.save did not write: read correctly, or a clear error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WEIGHTS = "data/weights/model_weights_config.json"
 
 
 class Model(torch.nn.Module):
-    """A weight, a branch, a size that is computed, results in a list."""
+    """A weight, a branch, a computed size, and results in a list."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ Write = Callable[[zipfile.ZipFile, Content], None]
 
 
 def records(archive: pathlib.Path) -> Content:
-    """Every record by its name inside the archive's folder."""
+    """Returns every record by its name inside the archive's folder."""
     with zipfile.ZipFile(archive) as file:
         return {name.partition("/")[2]: file.read(name) for name in file.namelist()}
 
@@ -77,7 +77,7 @@ def with_model(archive: pathlib.Path, model: Any, path: pathlib.Path) -> str:
 
 
 def refused(path: str, match: str) -> None:
-    """It is refused when it is exported, with that message."""
+    """Asserts that the export fails with this message."""
     with pytest.raises(onnx_native.ExportError, match=match):
         C.Program(path, opset=OPSET)
 
@@ -190,7 +190,7 @@ def test_a_newer_minor_version_is_read(archive: pathlib.Path, text: str, tmp_pat
 
 
 def nested_graph(model: Any, depth: int) -> bytes:
-    """The branch inside itself, that often."""
+    """Nests the branch inside itself `depth` times."""
     node = next(n for n in model["graph_module"]["graph"]["nodes"] if n["target"].endswith("cond"))
     branch = next(i for i in node["inputs"] if "as_graph" in i["arg"])
     inside = copy.deepcopy(node)
@@ -248,7 +248,7 @@ def test_script_objects(archive: pathlib.Path, tmp_path: pathlib.Path):
 
 
 def serialized(value: Any) -> dict[str, Any]:
-    """An argument as .pt2 archives hold it; a string names a tensor of the program."""
+    """Serializes an argument like .pt2 archives; a string names a tensor of the program."""
     if value is None:
         return {"as_none": True}
     if isinstance(value, list):
@@ -379,7 +379,7 @@ def test_weights(archive: pathlib.Path, tmp_path: pathlib.Path, changes: Any, ma
 
 
 def places(at: Any) -> Iterator[tuple[Any, Any]]:
-    """Every container of a tree, with each of its keys or indices."""
+    """Yields every container of a tree with each of its keys or indices."""
     for key in at if isinstance(at, dict) else range(len(at)) if isinstance(at, list) else ():
         yield at, key
         yield from places(at[key])
@@ -387,7 +387,7 @@ def places(at: Any) -> Iterator[tuple[Any, Any]]:
 
 @pytest.mark.parametrize("record", [MODEL, WEIGHTS])
 def test_wrong_types_anywhere(archive: pathlib.Path, tmp_path: pathlib.Path, record: str):
-    """Whatever one value is replaced by, the program exports or is refused, and nothing else."""
+    """After replacing any value, the program exports or the export reports an error."""
     content = records(archive)
     tree = json.loads(content[record])
     path = tmp_path / "m.pt2"

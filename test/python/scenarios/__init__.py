@@ -1,4 +1,4 @@
-"""Programs that branch, loop, mutate and take all kinds of arguments: one registry for all."""
+"""The registry of programs that branch, loop, mutate and take arguments of all kinds."""
 
 from scenarios import attention, branches, loops, mutation, regions, scans, signatures
 from scenarios.scenario import Scenario

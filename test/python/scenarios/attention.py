@@ -16,7 +16,7 @@ def heads(batch: int, length: int, seed: int = 0, count: int = 2) -> torch.Tenso
 
 
 def three(batch: int, length: int) -> tuple[torch.Tensor, ...]:
-    """Query, key and value of one size."""
+    """Returns query, key and value of one size."""
     return tuple(heads(batch, length, seed) for seed in range(3))
 
 
@@ -53,7 +53,7 @@ def flex_distance_bias(q, k, v):
 
 @scenario(*SETS, dynamic=BATCH)
 class FlexLearnedBias(nn.Module):
-    """A table of biases, read by the positions' difference."""
+    """A table of biases, indexed by the difference of positions."""
 
     def __init__(self):
         super().__init__()

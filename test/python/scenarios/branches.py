@@ -161,7 +161,7 @@ def cond_predicate_is_input(x, flag):
 
 @scenario(*BOTH_WAYS, dynamic=BATCH)
 class CondWithWeights(nn.Module):
-    """Branches that are layers, and share one."""
+    """Branches that are modules with a shared layer."""
 
     def __init__(self):
         super().__init__()
@@ -181,7 +181,7 @@ class CondWithWeights(nn.Module):
 
 @scenario(*BOTH_WAYS, POSITIVE * 10, dynamic=BATCH)
 class CondInSubmodules(nn.Module):
-    """A module with a branch inside of a branch of another."""
+    """A module whose branch is nested in a branch of another module."""
 
     class Inner(nn.Module):
         def __init__(self):

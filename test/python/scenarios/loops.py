@@ -82,7 +82,7 @@ def while_writes_in_body(n, x):
 
 @scenario(*COUNTED, dynamic=COUNTED_SHAPES)
 class WhileWithWeights(nn.Module):
-    """A layer that is applied again and again."""
+    """A layer that is applied repeatedly."""
 
     def __init__(self):
         super().__init__()

@@ -114,7 +114,7 @@ def diagonal_write(x):
 
 @scenario(*SOME, dynamic=BATCH)
 class BufferedConstant(nn.Module):
-    """A buffer that is read, and a constant made new."""
+    """A buffer that is read, and a new constant."""
 
     def __init__(self):
         super().__init__()
@@ -143,7 +143,7 @@ def masked_and_scatter(x):
 
 @torch.library.custom_op("scenarios::increase_", mutates_args=("x",))
 def increase_(x: torch.Tensor, by: float) -> None:
-    """A custom operator that writes its argument."""
+    """A custom operator that writes to its argument."""
     x.add_(by)
 
 
@@ -158,13 +158,13 @@ doubled.register_fake(torch.empty_like)
 
 @onnx_native.lowering("scenarios::doubled")
 def lower_doubled(b, x):
-    """As ONNX has it."""
+    """Lowers it to ONNX."""
     return b.op("Mul", x, 2.0)
 
 
 @onnx_native.lowering("scenarios::increase_")
 def lower_increase_(b, x, by):
-    """Gives what the written argument holds afterward."""
+    """Returns the new value of the argument that it writes to."""
     return b.op("Add", x, by)
 
 

@@ -21,7 +21,7 @@ SOME = (floats(3, 4), floats(5, 4, seed=1), floats(1, 4, seed=2))
 
 @scenario(*SOME, dynamic=BATCH)
 class NoGradRegion(nn.Module):
-    """Part without gradients."""
+    """A program that runs partly without gradients."""
 
     def __init__(self):
         super().__init__()
@@ -71,7 +71,7 @@ class AutocastRegion(nn.Module):
 
 @scenario(*SOME, dynamic=BATCH)
 class AutocastNested(nn.Module):
-    """Autocast switched off inside."""
+    """Autocast that is disabled in an inner region."""
 
     def __init__(self):
         super().__init__()
@@ -96,7 +96,7 @@ def hinted(x):
 
 @scenario(*SOME, dynamic=BATCH)
 class Checkpointed(nn.Module):
-    """Activation checkpoints, which record nothing for inference."""
+    """Activation checkpoints, which have no effect in inference."""
 
     def __init__(self):
         super().__init__()
@@ -108,7 +108,7 @@ class Checkpointed(nn.Module):
 
 @torch.compiler.nested_compile_region
 def region(x, weight):
-    """A region of its own, with an operand."""
+    """A compiled region with an operand."""
     return (x * weight).sin() + x
 
 
@@ -129,7 +129,7 @@ def compile_region_other_shapes(x):
 
 @scenario(*SOME, dynamic=BATCH)
 class CompileRegionWithWeights(nn.Module):
-    """The same layers many times, with their own weights."""
+    """Repeated layers with separate weights."""
 
     class Block(nn.Module):
         def __init__(self):
@@ -182,7 +182,7 @@ def subgraph_called_thrice(x):
 
 @scenario(*SOME, dynamic=ANY_BATCH, strict=True)
 class SubgraphWithWeights(CompileRegionWithWeights):
-    """The layers as calls of one sub-graph."""
+    """The layers as calls of one subgraph."""
 
 
 @scenario(*SOME, dynamic=ANY_BATCH, strict=True)
@@ -192,7 +192,7 @@ def subgraph_in_branch(x):
 
 @torch.library.custom_op("scenarios::noted", mutates_args=())
 def noted(x: torch.Tensor) -> torch.Tensor:
-    """An operator with an effect: PyTorch keeps its calls in order."""
+    """An operator with a side effect; PyTorch keeps its calls in order."""
     return x * 2
 
 
@@ -202,7 +202,7 @@ _register_effectful_op(torch.ops.scenarios.noted.default, EffectType.ORDERED)
 
 @onnx_native.lowering("scenarios::noted")
 def lower_noted(b, x):
-    """Its value, without the effect."""
+    """Returns its value, without the side effect."""
     return b.op("Mul", x, 2.0)
 
 

@@ -1,4 +1,4 @@
-"""Exports every scenario here and by PyTorch's own exporter, and says what became of each.
+"""Exports every scenario natively and with PyTorch's exporter, and reports the outcomes.
 
 PYTHONPATH=build/python:test/python python -m scenarios.report [part of a name ...]
 """
@@ -23,7 +23,7 @@ from scenarios.scenario import check
 
 
 def outcome(run: Callable[[], Any]) -> str:
-    """Empty, or the reason of the failure in one line."""
+    """Returns the reason of the failure in one line, or an empty string."""
     silent = io.StringIO()
     try:
         with contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
@@ -37,7 +37,7 @@ def outcome(run: Callable[[], Any]) -> str:
 
 
 def compare(scenario: Scenario) -> tuple[str, str]:
-    """What fails here, and what fails in PyTorch's exporter."""
+    """Returns the failures of this exporter and of PyTorch's."""
     torch.manual_seed(0)
     ours = outcome(lambda: check(scenario))
     with onnx_native.disabled():
@@ -46,7 +46,7 @@ def compare(scenario: Scenario) -> tuple[str, str]:
 
 
 def main() -> int:
-    """Prints one table; fails when only PyTorch's exporter can do something."""
+    """Prints one table; fails if only PyTorch's exporter can export a scenario."""
     logging.disable(logging.CRITICAL)
     torch.ops.load_library(onnx_native.library_path())
     chosen = [s for s in SCENARIOS if not sys.argv[1:] or any(a in s.name for a in sys.argv[1:])]

@@ -12,7 +12,7 @@ from scenarios.scenario import Registry, floats
 
 SCENARIOS = Registry()
 scenario = SCENARIOS
-map_over: Any = torch_map  # its types know tuples of operands only
+map_over: Any = torch_map  # its type annotations allow only tuples of operands
 
 ROWS = ({0: "rows"},)
 SOME = (floats(5, 4), floats(3, 4, seed=1), floats(1, 4, seed=2))
@@ -150,7 +150,7 @@ class ScanRecurrentCell(nn.Module):
     dynamic=({0: "steps", 1: "batch"},),
 )
 class ScanWithBatch(nn.Module):
-    """Two dynamic sizes, one of them in the state."""
+    """Two dynamic sizes, one of them in the loop-carried state."""
 
     def __init__(self):
         super().__init__()

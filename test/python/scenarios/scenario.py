@@ -1,4 +1,4 @@
-"""One program with several sets of inputs: exported once, run at each of them."""
+"""A program with several sets of inputs: exported once, run with each set."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Arguments = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class Scenario:
-    """A program and its inputs; a last element of an input set which is a dict has keywords."""
+    """A program and its inputs; a dict at the end of an input set holds keyword arguments."""
 
     name: str
     program: Callable[[], nn.Module]
     inputs: Sequence[Arguments]
     dynamic_shapes: Any = None
-    strict: bool = False  # captured by TorchDynamo, which keeps regions as sub-graphs
-    decomposed: bool = False  # as ExportedProgram.run_decompositions leaves it
+    strict: bool = False  # captured by TorchDynamo, which keeps regions as subgraphs
+    decomposed: bool = False  # after ExportedProgram.run_decompositions
     tolerance: float = 1e-5
 
 
 class FunctionModule(nn.Module):
-    """A function as a module with the function's signature."""
+    """Wraps a function in a module with the same signature."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -70,19 +70,19 @@ class Registry:
 
 
 def floats(*shape: int, seed: int = 0) -> torch.Tensor:
-    """Normally distributed numbers."""
+    """Returns normally distributed numbers."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def split(arguments: Arguments) -> tuple[Arguments, dict[str, Any]]:
-    """Positional and keyword arguments."""
+    """Returns positional and keyword arguments."""
     if arguments and isinstance(arguments[-1], dict):
         return arguments[:-1], arguments[-1]
     return arguments, {}
 
 
 def export(scenario: Scenario) -> torch.onnx.ONNXProgram:
-    """Exports with the first set of inputs, by whichever exporter is on."""
+    """Exports for the first set of inputs with the active exporter."""
     args, kwargs = copy.deepcopy(split(scenario.inputs[0]))
     shapes = scenario.dynamic_shapes
     model: Any = scenario.program()
@@ -103,7 +103,7 @@ def export(scenario: Scenario) -> torch.onnx.ONNXProgram:
 
 
 def feeds(running: onnxruntime.InferenceSession, arguments: Arguments) -> dict[str, Any]:
-    """What the model's inputs are given; numbers are inputs where the export made them so."""
+    """Returns the values of the model's inputs; numbers count if the export made them inputs."""
     names = [argument.name for argument in running.get_inputs()]
     leaves = [leaf for leaf in pytree.tree_leaves(split(arguments)) if leaf is not None]
     tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -118,7 +118,7 @@ def feeds(running: onnxruntime.InferenceSession, arguments: Arguments) -> dict[s
 
 @torch.no_grad()
 def eager(scenario: Scenario, arguments: Arguments) -> list[torch.Tensor]:
-    """What PyTorch computes."""
+    """Returns PyTorch's results."""
     args, kwargs = copy.deepcopy(split(arguments))
     results = scenario.program()(*args, **kwargs)
     return [
@@ -129,7 +129,7 @@ def eager(scenario: Scenario, arguments: Arguments) -> list[torch.Tensor]:
 
 
 def check_numbers(scenario: Scenario, running: onnxruntime.InferenceSession) -> None:
-    """Each set of inputs gives what eager gives: dtype, shape, values."""
+    """Compares each set of inputs with eager: dtype, shape, values."""
     outputs = [output.name for output in running.get_outputs()]
     for arguments in scenario.inputs:
         wanted = eager(scenario, arguments)
@@ -147,7 +147,7 @@ def check_numbers(scenario: Scenario, running: onnxruntime.InferenceSession) -> 
 
 
 def named_dimensions(scenario: Scenario) -> Iterator[tuple[int, int, str]]:
-    """The user's names: position of the tensor, axis, name."""
+    """Yields the user's names: position of the tensor, axis, name."""
     if scenario.dynamic_shapes is None:
         return
     args, kwargs = split(scenario.inputs[0])
@@ -180,7 +180,7 @@ def _leaves(value: Any, shapes: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def check_names(scenario: Scenario, running: onnxruntime.InferenceSession) -> None:
-    """Each dynamic dimension of an input has the name that the user gave it."""
+    """Checks that each dynamic dimension of an input has the user's name."""
     inputs = running.get_inputs()
     for position, axis, name in named_dimensions(scenario):
         got = inputs[position].shape[axis]
@@ -188,7 +188,7 @@ def check_names(scenario: Scenario, running: onnxruntime.InferenceSession) -> No
 
 
 def check(scenario: Scenario, *, names: bool = True) -> torch.onnx.ONNXProgram:
-    """Exports and checks all there is to check."""
+    """Exports and runs all checks."""
     program = export(scenario)
     running = checking.session(program)
     check_numbers(scenario, running)

@@ -88,7 +88,7 @@ def takes_list_with_none(x, xs):
 
 
 class Pair(NamedTuple):
-    """A pair with names."""
+    """A named tuple."""
 
     first: torch.Tensor
     second: torch.Tensor
@@ -232,7 +232,7 @@ def grown_cache(cache, new):
 
 @scenario(*SOME, dynamic=BATCH)
 class Submodules(nn.Module):
-    """Modules in modules, one used twice, one as a list."""
+    """Nested modules; one is used twice, one is in a list."""
 
     def __init__(self):
         super().__init__()

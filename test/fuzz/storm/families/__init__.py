@@ -1,4 +1,4 @@
-"""The kinds of statements; a family adds one statement, or a few that belong together."""
+"""The kinds of statements; a family adds one statement or a few related ones."""
 
 import importlib
 

@@ -1,4 +1,4 @@
-"""Control flow: of Python over constants, of torch for FX, on data for scripted programs."""
+"""Control flow: Python's over constants, torch's for FX, data-dependent in scripts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from storm.maker import Maker, NothingError
 
 
 def step_of(maker: Maker, name: str, loop: str = "") -> str:
-    """An expression of the shape of a tensor, and most often of its dtype."""
+    """Returns an expression with the shape of a tensor, and usually its dtype."""
     other = maker.alike(name)
     number = maker.number(maker.value(name).dtype)
     options = [
@@ -29,7 +29,7 @@ def _carried(maker: Maker) -> str:
 
 
 def condition_of(maker: Maker) -> str:
-    """An expression for a tensor of one bool."""
+    """Returns an expression for a tensor with one bool."""
     name = maker.real()
     return str(
         maker.pick(
@@ -43,7 +43,7 @@ def condition_of(maker: Maker) -> str:
 
 @family(1)
 def python_loop(maker: Maker) -> bool:
-    """Over constants; writes rows, or carries a value."""
+    """A loop over constants that writes rows or carries a value."""
     name = _carried(maker)
     fresh = maker.fresh()
     count = maker.pick(2, 3)
@@ -107,7 +107,7 @@ def mapped(maker: Maker) -> bool:
 
 @family(3, flavors=("scripted",))
 def branch(maker: Maker) -> bool:
-    """On data, on a size or on an integer."""
+    """A branch on data, on a size or on an integer."""
     name = _carried(maker)
     fresh = maker.fresh()
     integers = maker.integers()
@@ -137,7 +137,7 @@ def branch(maker: Maker) -> bool:
 
 @family(3, flavors=("scripted",))
 def data_loop(maker: Maker) -> bool:
-    """A loop as long as a size or as data say."""
+    """A loop whose length is a size or data-dependent."""
     name = _carried(maker)
     if not maker.value(name).dim():
         raise NothingError

@@ -1,4 +1,4 @@
-"""Functions that the other families leave out: linear algebra, losses, statistics, sequences."""
+"""Functions beyond the other families: linear algebra, losses, statistics, sequences."""
 
 from __future__ import annotations
 
@@ -328,7 +328,7 @@ torch.index_select({x}, {axis}, {index}, out={out})
 
 @family(1.5)
 def out_argument(maker: Maker) -> bool:
-    """out= of a fresh tensor of the result's dtype, some of another shape, used afterward."""
+    """out= with a new tensor of the result's dtype, sometimes of another shape, used later."""
     name = maker.tensor()
     fresh = maker.fresh()
     call = filled(maker, maker.pick(*OUT).replace("{out}", fresh), name)

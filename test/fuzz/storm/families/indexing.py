@@ -1,4 +1,4 @@
-"""Indexing of all kinds, gather, scatter and shapes that depend on data."""
+"""Indexing of all kinds, gather, scatter, and data-dependent shapes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from storm.maker import Maker, NothingError
 
 
 def index_tensor(maker: Maker, size: int) -> str:
-    """An expression for a tensor of indices below a size, negative ones among them."""
+    """Returns an expression for a tensor of indices below a size, some of them negative."""
     if size < 1:
         raise NothingError
     roll = maker.random.random()
@@ -26,7 +26,7 @@ def index_tensor(maker: Maker, size: int) -> str:
 
 
 def slice_text(maker: Maker) -> str:
-    """A slice, with negative starts, symbolic ends and steps."""
+    """Returns a slice, with negative starts, symbolic ends and steps."""
     integer = maker.pick(*maker.integers(), 1, 2)
     start = maker.pick("", "", "1", "-2", "-1", "0", f"{integer}", f"-{integer}")
     stop = maker.pick("", "", "2", "-1", "3", "100", f"{integer}", f"{integer} - 1")
@@ -35,7 +35,7 @@ def slice_text(maker: Maker) -> str:
 
 
 def index_item(maker: Maker, name: str, axis: int) -> str:
-    """An index of one axis."""
+    """Returns an index for one axis."""
     size = maker.least(name, axis)
     roll = maker.random.random()
     if roll < 0.45:
@@ -50,7 +50,7 @@ def index_item(maker: Maker, name: str, axis: int) -> str:
 
 
 def index_text(maker: Maker, name: str) -> str:
-    """An index of a tensor, without brackets."""
+    """Returns an index for a tensor, without brackets."""
     rank = maker.value(name).dim()
     items = [index_item(maker, name, axis) for axis in range(rank)]
     items = items[: maker.random.randrange(rank + 1)] if maker.chance(0.4) else items
@@ -70,7 +70,7 @@ def get_item(maker: Maker) -> bool:
 
 
 def mask_of(maker: Maker, name: str) -> str:
-    """A mask over a tensor, or over its first axes."""
+    """Returns a mask over a tensor or over its first axes."""
     if maker.chance(0.4):
         return maker.tensor(lambda x: x.dtype is torch.bool and x.dim() > 0)
     real = maker.value(name)

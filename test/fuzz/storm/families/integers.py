@@ -105,5 +105,5 @@ def integer(maker: Maker) -> bool:
 def integer_write(maker: Maker) -> bool:
     template = maker.pick(*WRITES)
     if maker.flavor != "fx" and template.split(" ")[1][:2] in ("<<", ">>", "&=", "|=", "^="):
-        return False  # TorchScript has none of them
+        return False  # TorchScript does not support them
     return write(maker, maker.integral(), template)

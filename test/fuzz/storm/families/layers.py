@@ -1,4 +1,4 @@
-"""Layers of networks, with weights."""
+"""Network layers with weights."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from storm.maker import Maker, NothingError
 
 
 def apply(maker: Maker, layer: str, call: str, *, results: int = 1) -> bool:
-    """Adds a layer and a call of it; `{}` in the call stands for the layer."""
+    """Adds a layer and a call of it; `{}` in the call is replaced by the layer."""
     reference = maker.layer(layer)
     names = [maker.fresh() for _ in range(results)]
     return maker.with_layer(f"{', '.join(names)} = {call.format(reference)}", *names)
 
 
 def features(maker: Maker, name: str, axis: int) -> int:
-    """A size that weights may have."""
+    """Returns a static size, which weights may have."""
     if not maker.is_static(name, axis) or not maker.value(name).shape[axis]:
         raise NothingError
     return int(maker.value(name).shape[axis])
 
 
 def single(maker: Maker, *ranks: int) -> str:
-    """A tensor of float32, of a float64 at times, of one of these ranks."""
+    """Returns a float32 (sometimes float64) tensor of one of these ranks."""
     dtype = torch.float64 if maker.chance(0.1) else torch.float32
     return maker.tensor(lambda x: x.dtype is dtype and x.dim() in ranks)
 
 
 def suffix(maker: Maker, name: str) -> str:
-    """Makes a layer's weights of the input's dtype."""
+    """Casts a layer's weights to the input's dtype."""
     return ".double()" if maker.value(name).dtype is torch.float64 else ""
 
 

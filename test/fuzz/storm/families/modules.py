@@ -40,7 +40,7 @@ def tied(maker: Maker) -> bool:
 
 @family(1.5)
 def recurrent(maker: Maker) -> bool:
-    """Layers over time, with given states and all results named."""
+    """Recurrent layers, with explicit states and all results named."""
     name = single(maker, 2, 3)
     size = features(maker, name, -1)
     kind, hidden = maker.pick("LSTM", "GRU", "RNN"), maker.pick(1, 2, 3)
@@ -85,7 +85,7 @@ def cell(maker: Maker) -> bool:
 
 @family(1.5)
 def functional(maker: Maker) -> bool:
-    """Pools, convolutions and norms as functions, with settings of each axis."""
+    """Pools, convolutions and norms as functions, with settings per axis."""
     dims = maker.pick(1, 2, 2)
     name = single(maker, dims + 1, dims + 2)
     channels = features(maker, name, -dims - 1)

@@ -1,4 +1,4 @@
-"""Numbers of the program: sizes, integers and floats from data, arithmetic with them."""
+"""Numbers: sizes, data-dependent integers and floats, and arithmetic with them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def arithmetic(maker: Maker) -> bool:
 
 @family(1.5, flavors=("fx", "scripted"))
 def item(maker: Maker) -> bool:
-    """An integer from data, sometimes with what torch.export must know of it."""
+    """A data-dependent integer, sometimes with the checks that torch.export requires."""
     name = maker.integral()
     rank = maker.value(name).dim()
     element = name if rank == 0 else maker.pick(f"{name}.max()", f"{name}.min()", f"{name}.sum()")
@@ -80,7 +80,7 @@ def float_item(maker: Maker) -> bool:
 
 @family(3)
 def used(maker: Maker) -> bool:
-    """A number as a scalar argument, an index or a size."""
+    """A number used as a scalar argument, an index or a size."""
     numbers = maker.numbers()
     if not numbers:
         raise NothingError

@@ -1,4 +1,4 @@
-"""Control flow by torch's operators with several operands, nested, and TorchScript's own forms."""
+"""Control flow operators with several operands, nested, and TorchScript's own forms."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _floats(maker: Maker, least: int = 0) -> str:
 
 @family(1, flavors=("fx",))
 def cond_of_several(maker: Maker) -> bool:
-    """Branches with several results, other shapes of operands, and branches within."""
+    """Branches with several results, operands of different shapes, and nested branches."""
     name, other = _floats(maker), maker.tensor()
     one, two = maker.fresh(), maker.fresh()
     inner = f"cond({name}.sum() > 1, lambda v: v + 1, lambda v: v * 2, ({name},))"
@@ -37,7 +37,7 @@ def cond_of_several(maker: Maker) -> bool:
 
 @family(1, flavors=("fx",))
 def loop_of_several(maker: Maker) -> bool:
-    """Loops that carry several tensors."""
+    """Loops with several loop-carried tensors."""
     name, other = _floats(maker), _floats(maker)
     first, second = maker.fresh(), maker.fresh()
     bound = maker.pick("k < 3", "(k < 4) & (v.sum() < 50)", f"k < {maker.pick(0, 1, 2)}")
@@ -226,7 +226,7 @@ def lists(maker: Maker) -> bool:
 
 @family(1, flavors=("scripted",))
 def branches_of_several(maker: Maker) -> bool:
-    """Branches that bind several names, nested, with early ends of loops."""
+    """Branches with elif that bind several names."""
     name = _floats(maker)
     one, two = maker.fresh(), maker.fresh()
     first, second = f"bool({condition_of(maker)})", f"bool({condition_of(maker)})"

@@ -106,7 +106,7 @@ def cast(maker: Maker) -> bool:
 
 
 def _cast_range(maker: Maker, name: str) -> bool:
-    """What lies outside of an integer's range is undefined in eager."""
+    """Values outside of an integer's range are undefined in eager."""
     for space in maker.values:
         value = space[name]
         if value.is_complex() or (

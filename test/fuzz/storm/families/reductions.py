@@ -59,7 +59,7 @@ def ordered(maker: Maker) -> bool:
     )
     if maker.chance(0.3):
         return assign(maker, f"{how}[0]")
-    # Which of equal elements it is differs, so those indices are not computed with.
+    # The index among ties differs, so the program does not compute with these indices.
     tied = any(word in how for word in ("topk", "median", "kthvalue"))
     return maker.add(f"{', '.join(names)} = {how}", *names[: 1 if tied else 2])
 

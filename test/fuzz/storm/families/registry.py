@@ -15,9 +15,9 @@ class Family:
     """One kind of statement.
 
     Attributes:
-        make: Adds a statement; False, or NothingError raised, if it could not.
-        weight: How often it comes.
-        flavors: The flavors of programs that it is for.
+        make: Adds a statement; returns False or raises NothingError if it cannot.
+        weight: Its relative frequency.
+        flavors: The flavors of programs that may use it.
     """
 
     make: Make
@@ -41,5 +41,5 @@ def family(
 
 
 def assign(maker: Maker, text: str, prefix: str = "t") -> bool:
-    """Adds a statement that gives a new name the value of an expression."""
+    """Adds a statement that assigns an expression to a new name."""
     return maker.assign(text, prefix)

@@ -1,4 +1,4 @@
-"""Statements from templates, whose placeholders are drawn as they are met."""
+"""Statements from templates with random placeholders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from storm.maker import FLOATS, INTEGERS, Maker, NothingError
 
 
 class Slots(dict[str, str]):
-    """What a template's placeholders stand for; each is drawn once for a statement.
+    """The values of a template's placeholders; each is drawn once per statement.
 
     `{x}` is the operand; `{y}` and `{z}` broadcast with it, `{same}` has its dtype and shape,
     `{like}` its rank and dtype, `{out}` is one of the program's own tensors. `{axis}` and `{axis2}`
@@ -26,7 +26,7 @@ class Slots(dict[str, str]):
         self._maker = maker
 
     def filled(self, template: str) -> str:
-        """The template with what is drawn for its placeholders."""
+        """Returns the template with its placeholders filled in."""
         return string.Formatter().vformat(template, (), self)
 
     def __missing__(self, name: str) -> str:
@@ -111,27 +111,27 @@ def _indexes(maker: Maker, name: str) -> str:
 
 
 def lines(text: str) -> tuple[str, ...]:
-    """Templates, one a line."""
+    """Returns templates, one per line."""
     return tuple(text.strip().splitlines())
 
 
 def blocks(text: str) -> tuple[str, ...]:
-    """Templates of several lines, with an empty line between."""
+    """Returns templates of several lines, separated by empty lines."""
     return tuple(block.strip("\n") for block in text.split("\n\n"))
 
 
 def filled(maker: Maker, template: str, x: str) -> str:
-    """The template with an operand and what is drawn for its other placeholders."""
+    """Returns the template with an operand and its other placeholders filled in."""
     return Slots(maker, x).filled(template)
 
 
 def choose(maker: Maker, x: str, *templates: str) -> bool:
-    """Adds a statement of one of the templates: a value, or what is written."""
+    """Adds a statement from one of the templates, which computes a value or writes to a tensor."""
     return assign(maker, filled(maker, maker.random.choice(templates), x))
 
 
 def write(maker: Maker, x: str, *templates: str) -> bool:
-    """Adds a statement that writes: its value, if it has any, is not named."""
+    """Adds a statement that writes; its value, if any, gets no name."""
     return maker.add(filled(maker, maker.random.choice(templates), x))
 
 
@@ -142,6 +142,6 @@ def pair(maker: Maker, x: str, template: str, count: int = 2) -> bool:
 
 
 def need(is_right: bool) -> None:
-    """Gives the statement up unless this holds."""
+    """Abandons the statement unless the condition holds."""
     if not is_right:
         raise NothingError

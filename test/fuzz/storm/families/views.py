@@ -1,4 +1,4 @@
-"""Views, shapes, and operators that join and take apart."""
+"""Views, shapes, and operators that join and split."""
 
 from __future__ import annotations
 

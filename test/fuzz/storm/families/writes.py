@@ -19,7 +19,7 @@ WITH_OTHER = (
 
 
 def owned(maker: Maker) -> str:
-    """A tensor that may be written to: inputs come seldom, as the program's own are written to."""
+    """Returns a tensor to write to; seldom an input, usually one of the program's own."""
     name = maker.tensor()
     if maker.inputs and name in [each.name for each in maker.inputs] and maker.chance(0.8):
         raise NothingError
@@ -27,7 +27,7 @@ def owned(maker: Maker) -> str:
 
 
 def _view(maker: Maker, name: str) -> str:
-    """The tensor, or an expression for a view of it."""
+    """Returns the tensor or an expression for a view of it."""
     rank = maker.value(name).dim()
     roll = maker.random.random()
     if roll < 0.5 or not rank:
@@ -81,7 +81,7 @@ def augmented(maker: Maker) -> bool:
     name = owned(maker)
     op = maker.pick("+=", "-=", "*=", "/=", "|=", "**=", "+=")
     if maker.flavor == "fx" and maker.chance(0.3):
-        op = maker.pick("//=", "%=", "&=", "^=")  # TorchScript has others or none
+        op = maker.pick("//=", "%=", "&=", "^=")  # TorchScript has other overloads or none
     target = name
     if maker.chance(0.5):
         target = f"{name}[{index_text(maker, name)}]"
@@ -157,7 +157,7 @@ def number_tensor(maker: Maker, dtype: torch.dtype) -> str:
 
 @family(1)
 def into(maker: Maker) -> bool:
-    """out= of a fresh tensor or of one that exists."""
+    """out= with a new or an existing tensor."""
     name = maker.tensor()
     other = maker.mate(name)
     op = maker.pick("add", "mul", "sub", "maximum", "div", "where")
