@@ -149,9 +149,8 @@ def test_grouped_heads(name: str, opset: int) -> None:
         dynamic=[*DYNAMIC, {0: "batch", 2: "rows", 3: "columns"}],
         opset=opset,
     )
-    if opset >= 23:
-        assert counts(model)["Attention"] == 1
-        assert "Expand" not in counts(model)  # of keys
+    assert counts(model)["Attention"] == (opset >= 23)
+    assert "Expand" not in counts(model)  # of keys
 
 
 def multi_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -246,6 +245,35 @@ def test_rows(name: str, opset: int) -> None:
     model = routes.check(function, sets[0], "fx", *sets[1:], dynamic=DYNAMIC, opset=opset)
     if opset < 23:
         assert counts(model)["ReduceSum"] == (name in CLOSED)
+
+
+def sees(q: torch.Tensor, k: torch.Tensor, bound: int) -> torch.Tensor:
+    """As transformers makes the mask of an encoder: of positions, which are not negative."""
+    positions = (torch.arange(q.shape[2]) + 0)[None, None, :, None]
+    return (positions >= bound).expand(q.shape[0], -1, q.shape[2], k.shape[2])
+
+
+NOTHING_MASKED: dict[str, Function] = {
+    "compared": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, sees(q, k, 0)),
+    "ones": lambda q, k, v: F.scaled_dot_product_attention(
+        q, k, v, torch.ones(q.shape[2], k.shape[2], dtype=torch.bool) & sees(q, k, -1)
+    ),
+}
+SOMETHING_MASKED: dict[str, Function] = {
+    "compared_with_one": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, sees(q, k, 1)),
+    "zeros": lambda q, k, v: F.scaled_dot_product_attention(
+        q, k, v, torch.zeros(q.shape[2], k.shape[2], dtype=torch.bool) | sees(q, k, 1)
+    ),
+}
+
+
+@pytest.mark.parametrize("opset", [20, 23])
+@pytest.mark.parametrize("name", [*NOTHING_MASKED, *SOMETHING_MASKED])
+def test_masks_without_effect(name: str, opset: int) -> None:
+    sets = [tensors(*s) for s in ((2, 3, 7), *SIZES)]
+    function = (NOTHING_MASKED | SOMETHING_MASKED)[name]
+    model = routes.check(function, sets[0], "fx", *sets[1:], dynamic=DYNAMIC, opset=opset)
+    assert ("Range" in counts(model)) == (name in SOMETHING_MASKED)
 
 
 @pytest.mark.parametrize("opset", [18, 20])

@@ -95,25 +95,6 @@ Value merged_attention(Builder& b, const Values& inputs, Attributes attributes) 
   return b.transpose(b.reshape(y, {q->dim(0), q->dim(2), *heads, v->dim(-1)}), {0, 2, 1, 3});
 }
 
-// Returns the input of Unsqueeze, Expand and Reshape that repeat each key head for several query
-// heads; `repeated` itself otherwise.
-Value without_repeats(Value repeated) {
-  const auto producer = [](Value v, std::string_view op_type) {
-    const onnx::Node* node = v ? v->producer : nullptr;
-    return node && node->op_type == op_type && node->domain.empty() ? node->inputs[0] : nullptr;
-  };
-  const Value grouped = producer(repeated, "Reshape");
-  const Value single = producer(grouped, "Expand");
-  const Value heads = producer(single, "Unsqueeze");
-  if (!heads || heads->rank_or(-1) != 4 || grouped->rank_or(-1) != 5) return repeated;
-  const Shape& from = heads->known_shape();
-  const Dim group = grouped->dim(2);
-  const bool repeats = grouped->known_shape() == Shape{from[0], from[1], group, from[2], from[3]} &&
-                       single->known_shape() == Shape{from[0], from[1], 1, from[2], from[3]} &&
-                       repeated->known_shape() == Shape{from[0], from[1] * group, from[2], from[3]};
-  return repeats ? heads : repeated;
-}
-
 Attributes attributes_of(Builder& b, const AttentionCall& call, Value& query) {
   Attributes attributes;
   if (call.is_causal) attributes.push_back({"is_causal", int64_t{1}});
@@ -122,7 +103,9 @@ Attributes attributes_of(Builder& b, const AttentionCall& call, Value& query) {
   if (!fits) query = b.Mul(query, b.like(query, *call.scale));
   const double scale = fits ? call.scale->to_double() : 1.0;
   const auto width = query->dim(-1).constant();
-  if (!width || scale != 1 / std::sqrt(static_cast<double>(*width)))
+  // Float attributes are float32.
+  const auto single = [](double x) { return static_cast<float>(x); };
+  if (!width || single(scale) != single(1 / std::sqrt(static_cast<double>(*width))))
     attributes.push_back({"scale", scale});
   return attributes;
 }
@@ -136,14 +119,6 @@ Value fused_attention(Builder& b, const AttentionCall& given) {
   if (rank < 3 || rank > 4 || call.key->rank() != rank || call.value->rank() != rank)
     return nullptr;
   if (!is_fast(b, call)) return nullptr;
-  if (rank == 4) {
-    const Value key = without_repeats(call.key), value = without_repeats(call.value);
-    if (key->dim(1) == value->dim(1)) {
-      call.enable_gqa |= key != call.key;
-      call.key = key;
-      call.value = value;
-    }
-  }
   const Dim heads = rank == 4 ? call.query->dim(1) : Dim(1);
   const Sizes sizes{call.query->dim(0), heads, call.query->dim(-2), call.key->dim(-2)};
   if (!fits(call, sizes)) return nullptr;

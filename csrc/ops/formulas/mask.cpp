@@ -129,6 +129,25 @@ bool first_column_compares(const Node& node, bool truth) {
          never_negative(node.inputs[columns_first ? 1 : 0]);
 }
 
+// Returns true if comparing non-negative positions with zeros or negative numbers gives true.
+bool compares_with_zero(const Node& node) {
+  const bool positions_first = node.op_type == "GreaterOrEqual";
+  if (!positions_first && node.op_type != "LessOrEqual") return false;
+  return never_negative(node.inputs[positions_first ? 0 : 1]) &&
+         filled_with(node.inputs[positions_first ? 1 : 0], [](double x) { return x <= 0; });
+}
+
+bool all_true(const onnx::Value* v) {
+  if (never_zero(v)) return true;
+  const Node* node = standard_producer(v);
+  if (!node) return false;
+  if (is_one_of(*node, {"Cast", "Expand", "Identity", "Reshape", "Unsqueeze"}))
+    return all_true(node->inputs[0]);
+  if (node->op_type == "And") return all_true(node->inputs[0]) && all_true(node->inputs[1]);
+  if (node->op_type == "Or") return all_true(node->inputs[0]) || all_true(node->inputs[1]);
+  return compares_with_zero(*node);
+}
+
 // Returns true if every row of a tensor, read as bools, holds an element that is `truth`.
 bool rows_hold(const onnx::Value* v, bool truth) {
   if (v->constant)
@@ -140,6 +159,10 @@ bool rows_hold(const onnx::Value* v, bool truth) {
   if (node->op_type == "Not") return rows_hold(node->inputs[0], !truth);
   if (node->op_type == (truth ? "Or" : "And"))
     return rows_hold(node->inputs[0], truth) || rows_hold(node->inputs[1], truth);
+  if (node->op_type == "And") {
+    const onnx::Value *a = node->inputs[0], *b = node->inputs[1];
+    return (all_true(a) && rows_hold(b, true)) || (all_true(b) && rows_hold(a, true));
+  }
   if (node->op_type == "Trilu")
     return first_of_row(*node, truth) && (!truth || never_zero(node->inputs[0]));
   return first_column_compares(*node, truth);
@@ -166,6 +189,10 @@ bool float_rows_open(const onnx::Value* v) {
 }
 
 }  // namespace
+
+bool never_masks(const onnx::Value* mask) {
+  return mask->dtype == DType::boolean && all_true(mask);
+}
 
 bool every_row_open(const onnx::Value* mask) {
   return mask->dtype == DType::boolean ? rows_hold(mask, true) : float_rows_open(mask);

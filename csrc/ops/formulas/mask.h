@@ -6,6 +6,8 @@
 
 namespace onnx_native::ops {
 
+// Returns true if no element of a bool mask can be masked.
+bool never_masks(const onnx::Value* mask);
 // Returns true if no row can be masked entirely. A row without elements does not count.
 bool every_row_open(const onnx::Value* mask);
 // Returns true if no element of a float32 mask can be the lowest finite number.

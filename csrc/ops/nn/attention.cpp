@@ -1,5 +1,6 @@
 #include <array>
 #include <cmath>
+#include <cstdint>
 
 #include "onnx/builder.h"
 #include "ops/families.h"
@@ -117,10 +118,47 @@ Attended attention(Builder& b, Value query, Value key, Value value, std::optiona
   return {b.cast(y.output, query->dtype), b.cast(y.weights, query->dtype), y.scores};
 }
 
+// Returns the input of Unsqueeze, Expand and Reshape that repeat each key head for several query
+// heads; `repeated` itself otherwise.
+Value without_repeats(Value repeated) {
+  const auto producer = [](Value v, std::string_view op_type) {
+    const onnx::Node* node = v ? v->producer : nullptr;
+    return node && node->op_type == op_type && node->domain.empty() ? node->inputs[0] : nullptr;
+  };
+  const Value grouped = producer(repeated, "Reshape");
+  const Value single = producer(grouped, "Expand");
+  const Value heads = producer(single, "Unsqueeze");
+  if (!heads || heads->rank_or(-1) != 4 || grouped->rank_or(-1) != 5) return repeated;
+  const Shape& from = heads->known_shape();
+  const Dim group = grouped->dim(2);
+  const bool repeats = grouped->known_shape() == Shape{from[0], from[1], group, from[2], from[3]} &&
+                       single->known_shape() == Shape{from[0], from[1], 1, from[2], from[3]} &&
+                       repeated->known_shape() == Shape{from[0], from[1] * group, from[2], from[3]};
+  return repeats ? heads : repeated;
+}
+
+// Returns true for a mask that changes neither the numbers nor the shape of the result.
+bool has_no_effect(Value mask, Value query, Value key) {
+  if (!never_masks(mask) || mask->rank_or(INT64_MAX) > query->rank()) return false;
+  Shape scores = query->known_shape();
+  scores.back() = key->dim(-2);
+  for (int64_t axis = 1; axis <= mask->rank(); ++axis)
+    if (!mask->dim(-axis).equals(1) && mask->dim(-axis) != scores.end()[-axis]) return false;
+  return true;
+}
+
 Value scaled_dot_product_attention(Builder& b, Value query, Value key, Value value,
                                    std::optional<Value> attn_mask, const Number& dropout_p,
                                    bool is_causal, std::optional<Number> scale, bool enable_gqa) {
   b.check(!(attn_mask && is_causal), "attn_mask together with is_causal");
+  const Value own_key = without_repeats(key), own_value = without_repeats(value);
+  // In a decoder's step, most of the time goes into the copies.
+  if (own_key != key && own_key->dim(1) == own_value->dim(1) && query->rank() == 4) {
+    key = own_key;
+    value = own_value;
+    enable_gqa = true;
+  }
+  if (attn_mask && has_no_effect(*attn_mask, query, key)) attn_mask = std::nullopt;
   if (is_zero(dropout_p)) {
     const AttentionCall call{query,     key,   value,     attn_mask.value_or(nullptr),
                              is_causal, scale, enable_gqa};
