@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -508,33 +509,31 @@ class Functionalizer {
   }
 
   void record_mutations() {
-    // Buffers that end as another tensor or with another shape.
-    std::unordered_set<std::string_view> rebound;
-    for (const Constant& constant : graph_.constants) {
-      for (const Mutation& mutation : graph_.mutations) {
-        const Tensor& tensor = tensor_of(constant.value);
-        const bool same = &tensor_of(mutation.value) == &tensor && !tensor.view;
-        if (mutation.target == constant.value->name && !same) rebound.insert(mutation.target);
-      }
-    }
+    std::unordered_map<std::string_view, const Tensor*> assigned;  // by name of the buffer
     for (Mutation& mutation : graph_.mutations) {
+      assigned[mutation.target] = &tensor_of(mutation.value);
       Argument value = mutation.value;
       resolve(value);
       mutation.value = value.as_value();
     }
-    const auto record = [&](Value* root, bool is_buffer) {
+    std::vector<Mutation> found;
+    std::unordered_set<std::string_view> replaced;
+    const auto record = [&](const Value* root, bool is_buffer) {
       const auto at = tensors_.find(root);
       if (at == tensors_.end()) return;
       Tensor* tensor = at->second;
+      // Skip a buffer that ends as another tensor or with another shape.
+      const auto end = assigned.find(root->name);
+      if (is_buffer && end != assigned.end() && (end->second != tensor || tensor->view)) return;
       while (tensor->view) tensor = tensor->view->base;
       if (tensor->storage->version == 0 && !tensor->storage->writer) return;
-      if (rebound.contains(root->name)) return;
-      std::erase_if(graph_.mutations,
-                    [&](const Mutation& mutation) { return mutation.target == root->name; });
-      graph_.mutations.push_back({root->name, is_buffer, current(*tensor)});
+      replaced.insert(root->name);
+      found.push_back({root->name, is_buffer, current(*tensor)});
     };
     for (const Constant& constant : graph_.constants) record(constant.value, true);
-    for (Value* input : graph_.inputs) record(input, false);
+    for (const Value* input : graph_.inputs) record(input, false);
+    std::erase_if(graph_.mutations, [&](const Mutation& m) { return replaced.contains(m.target); });
+    std::ranges::move(found, std::back_inserter(graph_.mutations));
   }
 
   Graph& graph_;

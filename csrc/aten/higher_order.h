@@ -25,7 +25,7 @@ struct HigherOrder {
   std::string_view op;  // "higher_order::wrap"
   Use use = Use::inlined;
   Operands operands = Operands::each;
-  bool is_region = false;      // the body becomes a function of the model if the user asks for it
+  bool is_region = false;      // the body becomes a function of the model
   bool sets_autocast = false;  // the arguments before the body are (device, dtype, enabled, ...)
 };
 
