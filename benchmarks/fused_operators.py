@@ -1,0 +1,303 @@
+"""Measures single ONNX operators against the separate operators that compute the same.
+
+    python benchmarks/fused_operators.py [--seconds 0.3] [--only Attention]
+
+Prints a Markdown table: microseconds in ONNX Runtime's CPU provider with one thread, the least of
+many interleaved runs, with its default optimizations and without. The lowerings and passes emit the
+single operator only where this table shows that it is not slower.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import time
+
+import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime as ort
+
+Feeds = dict[str, np.ndarray]
+TYPES = {"float32": "float", "float16": "float16", "bool": "bool", "int64": "int64"}
+LEVELS = (ort.GraphOptimizationLevel.ORT_ENABLE_ALL, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """Two node lists in ONNX text, which compute y from the same inputs and constants."""
+
+    name: str
+    size: str
+    inputs: Feeds
+    constants: Feeds
+    separate: str
+    fused: str
+    opset: int  # of the fused form; the separate one is of 18
+    rank: int = 4
+
+
+def declared(tensors: Feeds) -> str:
+    return ", ".join(
+        f"{TYPES[str(x.dtype)]}[{','.join(map(str, x.shape))}] {name}"
+        for name, x in tensors.items()
+    )
+
+
+def model(case: Case, body: str, opset: int) -> onnx.ModelProto:
+    dtype = TYPES[str(next(iter(case.inputs.values())).dtype)]
+    axes = ",".join("abcdef"[: case.rank])
+    parsed = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": {opset}]>'
+        f"g ({declared(case.inputs)}) => ({dtype}[{axes}] y) {{ {body} }}"
+    )
+    for name, value in case.constants.items():
+        parsed.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
+    return parsed
+
+
+def session(case: Case, body: str, opset: int, level: object) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 3
+    options.graph_optimization_level = level
+    text = model(case, body, opset).SerializeToString()
+    return ort.InferenceSession(text, options, providers=["CPUExecutionProvider"])
+
+
+def measure(case: Case, seconds: float) -> list[float]:
+    """Microseconds: separate and fused, with default optimizations, then without."""
+    result: list[float] = []
+    for level in LEVELS:
+        both = [
+            session(case, case.separate, 18, level),
+            session(case, case.fused, case.opset, level),
+        ]
+        wanted, got = (each.run(None, case.inputs)[0] for each in both)
+        tolerance = 1e-4 if wanted.dtype == np.float32 else 1e-2
+        np.testing.assert_allclose(got, wanted, atol=tolerance, rtol=tolerance)
+        least = [math.inf, math.inf]
+        end = time.perf_counter() + seconds
+        while time.perf_counter() < end:
+            for i, each in enumerate(both):
+                start = time.perf_counter()
+                each.run(None, case.inputs)
+                least[i] = min(least[i], time.perf_counter() - start)
+        result += [1e6 * x for x in least]
+    return result
+
+
+RANDOM = np.random.default_rng(0)
+
+
+def numbers(*shape: int, dtype: type = np.float32) -> np.ndarray:
+    return RANDOM.standard_normal(shape).astype(dtype)
+
+
+def single(value: float) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
+def integers(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def attention(size: tuple[int, ...], kind: str, dtype: type, merged: bool) -> Case:
+    """From (batch, length, heads * size) projections, the splitting of the heads included."""
+    batch, heads, key_heads, rows, columns, width = size
+    inputs = {
+        "q": numbers(batch, rows, heads * width, dtype=dtype),
+        "k": numbers(batch, columns, key_heads * width, dtype=dtype),
+        "v": numbers(batch, columns, key_heads * width, dtype=dtype),
+    }
+    constants = {
+        "by_heads": integers(0, 0, heads, width),
+        "by_key_heads": integers(0, 0, key_heads, width),
+        "joined": integers(0, 0, heads * width),
+        "groups": integers(batch, key_heads, heads // key_heads, rows, width),
+        "whole": integers(batch, heads, rows, width),
+        "two": integers(2),
+        "scale": single(width**-0.5),
+        "zero": single(0),
+        "infinity": single(-math.inf),
+        "causal": np.where(np.tri(rows, columns), 0, -math.inf).astype(np.float32),
+        "last": integers(-1),
+    }
+    if kind == "masked":
+        inputs["m"] = RANDOM.random((batch, 1, rows, columns)) > 0.2
+    half, grouped, masked = dtype is np.float16, heads > key_heads, kind == "masked"
+    split = """q1 = Reshape(q, by_heads) k1 = Reshape(k, by_key_heads) v1 = Reshape(v, by_key_heads)
+      q2 = Transpose <perm = [0, 2, 1, 3]> (q1) v2 = Transpose <perm = [0, 2, 1, 3]> (v1)"""
+    join = "o2 = Transpose <perm = [0, 2, 1, 3]> (o1) y = Reshape(o2, joined)"
+    steps = [split, "k2 = Transpose <perm = [0, 2, 3, 1]> (k1)"]
+    q, k, v, scores, output = "q2", "k2", "v2", "s1", "w1"
+    if half:
+        steps += [f"{x}3 = Cast <to = 1> ({x}2)" for x in "qkv"]
+        q, k, v = "q3", "k3", "v3"
+    steps.append(f"q4 = Mul({q}, scale)")
+    q = "q4"
+    if grouped:
+        steps.append(f"q5 = Reshape(q4, groups) k5 = Unsqueeze({k}, two) v5 = Unsqueeze({v}, two)")
+        q, k, v = "q5", "k5", "v5"
+    steps.append(f"s1 = MatMul({q}, {k})")
+    if masked:
+        steps.append("m1 = Where(m, zero, infinity) seen = Cast <to = 1> (m)")
+        steps.append("count = ReduceSum(seen, last) open = Cast <to = 9> (count)")
+        steps.append("m2 = Unsqueeze(m1, two) s2 = Add(s1, m2)" if grouped else "s2 = Add(s1, m1)")
+    elif kind == "causal":
+        steps.append("s2 = Add(s1, causal)")
+    if kind != "plain":
+        scores = "s2"
+    steps.append(f"p = Softmax <axis = -1> ({scores}) w1 = MatMul(p, {v})")
+    if grouped:
+        steps.append("w2 = Reshape(w1, whole)")
+        output = "w2"
+    if masked:
+        steps.append(f"w3 = Where(open, {output}, zero)")
+        output = "w3"
+    if half:
+        steps.append(f"w4 = Cast <to = 10> ({output})")
+        output = "w4"
+    join_separate = join.replace("o1", output)
+    given = ", m" if masked else ""
+    is_causal = int(kind == "causal")
+    if merged:
+        attributes = f"q_num_heads = {heads}, kv_num_heads = {key_heads}, is_causal = {is_causal}"
+        fused = f"y = Attention <{attributes}> (q, k, v{given})"
+    else:
+        key = "k2 = Transpose <perm = [0, 2, 1, 3]> (k1)"
+        call = f"o1 = Attention <is_causal = {is_causal}> (q2, k2, v2{given})"
+        fused = " ".join((split, key, call, join))
+    name = f"Attention, {3 if merged else 4}-D, {kind}, {np.dtype(dtype).name}"
+    return Case(
+        name,
+        "x".join(map(str, size)),
+        inputs,
+        constants,
+        " ".join([*steps, join_separate]),
+        fused,
+        23,
+        3,
+    )
+
+
+def rms_norm(shape: tuple[int, ...], dtype: type) -> Case:
+    half = dtype is np.float16
+    constants = {
+        "w": numbers(shape[-1], dtype=dtype),
+        "last": integers(-1),
+        "epsilon": single(1e-6),
+        "two": single(2),
+    }
+    separate = """s = Pow(x, two) m = ReduceMean(s, last) e = Add(m, epsilon) r = Sqrt(e)
+      d = Div(x, r) y = Mul(d, w)"""
+    if half:
+        wide = separate.replace("(x,", "(x1,").replace("w)", "w1)").replace("y =", "n =")
+        separate = f"x1 = Cast <to = 1> (x) w1 = Cast <to = 1> (w) {wide} y = Cast <to = 10> (n)"
+    return Case(
+        f"RMSNormalization, {np.dtype(dtype).name}",
+        "x".join(map(str, shape)),
+        {"x": numbers(*shape, dtype=dtype)},
+        constants,
+        separate,
+        "y = RMSNormalization <axis = -1, epsilon = 1e-6> (x, w)",
+        23,
+        3,
+    )
+
+
+def group_norm(shape: tuple[int, ...], groups: int) -> Case:
+    channels = shape[1]
+    constants = {
+        "one": np.ones(groups, np.float32),
+        "none": np.zeros(groups, np.float32),
+        "by_group": integers(0, groups, -1),
+        "whole": integers(*shape),
+        "w": numbers(channels),
+        "b": numbers(channels),
+    }
+    constants |= {"w1": constants["w"].reshape(-1, 1, 1), "b1": constants["b"].reshape(-1, 1, 1)}
+    return Case(
+        "GroupNormalization",
+        "x".join(map(str, shape)),
+        {"x": numbers(*shape)},
+        constants,
+        """g = Reshape(x, by_group) n = InstanceNormalization <epsilon = 1e-5> (g, one, none)
+        z = Reshape(n, whole) m = Mul(z, w1) y = Add(m, b1)""",
+        f"y = GroupNormalization <num_groups = {groups}, epsilon = 1e-5> (x, w, b)",
+        21,
+    )
+
+
+def activation(name: str, separate: str, opset: int, shape: tuple[int, ...]) -> Case:
+    constants = {
+        "half": single(0.5),
+        "one": single(1),
+        "root": single(0.5**0.5),
+        "cubic": single(0.044715),
+        "factor": single((2 / math.pi) ** 0.5),
+    }
+    operator = name.replace(", tanh", ' <approximate = "tanh">')
+    return Case(
+        name,
+        "x".join(map(str, shape)),
+        {"x": numbers(*shape)},
+        constants,
+        separate,
+        f"y = {operator} (x)",
+        opset,
+        3,
+    )
+
+
+ACTIVATIONS = (
+    ("Gelu", "h = Mul(x, half) r = Mul(x, root) e = Erf(r) p = Add(e, one) y = Mul(h, p)", 20),
+    (
+        "Gelu, tanh",
+        """h = Mul(x, half) a = Mul(x, x) b = Mul(a, x) c = Mul(b, cubic) d = Add(x, c)
+        e = Mul(d, factor) t = Tanh(e) p = Add(t, one) y = Mul(h, p)""",
+        20,
+    ),
+    ("HardSwish", "s = HardSigmoid <alpha = 0.16666667> (x) y = Mul(x, s)", 18),
+    ("Mish", "s = Softplus(x) t = Tanh(s) y = Mul(x, t)", 18),
+    ("Swish", "s = Sigmoid(x) y = Mul(x, s)", 24),
+)
+
+
+def cases() -> list[Case]:
+    result = []
+    for merged in (True, False):
+        for dtype in (np.float32, np.float16):
+            for kind in ("plain", "causal", "masked"):
+                for size in ((1, 12, 12, 16, 16, 64), (1, 12, 12, 128, 128, 64)):
+                    result.append(attention(size, kind, dtype, merged))
+            result.append(attention((1, 32, 8, 1, 1024, 64), "masked", dtype, merged))
+    shapes = ((1, 16, 64), (1, 128, 768), (8, 128, 1024))
+    result += [rms_norm(shape, dtype) for dtype in (np.float32, np.float16) for shape in shapes]
+    result += [group_norm((1, 64, 16, 16), 8), group_norm((1, 320, 32, 32), 32)]
+    result += [activation(*each, shape) for each in ACTIVATIONS for shape in shapes[:2]]
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seconds", type=float, default=0.3, help="for each case and level")
+    parser.add_argument("--only", default="", help="a part of the operator's name")
+    arguments = parser.parse_args()
+    print(f"ONNX Runtime {ort.__version__}, one thread, microseconds\n")
+    print("| operator | size | separate | fused | ratio | unoptimized: separate | fused | ratio |")
+    print("| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    for case in cases():
+        if arguments.only not in case.name:
+            continue
+        a, b, c, d = measure(case, arguments.seconds)
+        print(
+            f"| {case.name} | {case.size} | {a:.0f} | {b:.0f} | {b / a:.2f}"
+            f" | {c:.0f} | {d:.0f} | {d / c:.2f} |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
