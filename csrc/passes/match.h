@@ -244,25 +244,6 @@ inline auto integers(std::vector<int64_t> wanted) {
   });
 }
 
-// Matches the mean over the last axis, which stays with size 1.
-template <class P>
-auto mean_of_last_axis(P&& inner) {
-  return where(op("ReduceMean", std::forward<P>(inner), any).with("keepdims", 1, 1),
-               [](const Value& value) {
-                 const Node* node = value.producer;
-                 const Value* axes = node ? node->input(1) : nullptr;
-                 if (!axes || !axes->contents || !value.shape) return false;
-                 const auto numbers = constant_shape(*axes->contents);
-                 return numbers && numbers->size() == 1 &&
-                        (numbers->front() == -1 || numbers->front() == value.rank() - 1);
-               });
-}
-
-// Returns true if the tensor has one element for each index of the last axis of `x`.
-inline bool is_vector_of_last_axis(const Value& tensor, const Value& x) {
-  return tensor.rank_or(-1) == 1 && x.rank_or(0) > 0 && tensor.dim(0) == x.dim(-1);
-}
-
 // Returns true if the value matches. Then all Vars of the pattern that took part are bound.
 template <class P>
 bool matches(Value* value, const P& wanted) {

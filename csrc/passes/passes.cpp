@@ -11,8 +11,13 @@ constexpr std::array kPasses = {
     Pass{"shapes", simplify_shapes},
     Pass{"casts_and_transposes", clean_casts_and_transposes},
     Pass{"dead_code", eliminate_dead_code},
+    Pass{"layer_normalization", fuse_layer_normalization},  // else rms_normalization matches a part
     Pass{"rms_normalization", fuse_rms_normalization},
     Pass{"rotary_embedding", fuse_rotary_embedding},
+    Pass{"gelu", fuse_gelu},
+    Pass{"hard_swish", fuse_hard_swish},
+    Pass{"mish", fuse_mish},
+    Pass{"merged_heads", merge_attention_heads},
     Pass{"gemm", fuse},
     Pass{"batch_normalization", fold_batch_norm},
     Pass{"weight_layout", lay_out_weights},

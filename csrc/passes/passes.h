@@ -27,7 +27,12 @@ int64_t fuse(onnx::Model& model);
 int64_t fold_batch_norm(onnx::Model& model);
 int64_t lay_out_weights(onnx::Model& model);
 int64_t fuse_rms_normalization(onnx::Model& model);
+int64_t fuse_layer_normalization(onnx::Model& model);
 int64_t fuse_rotary_embedding(onnx::Model& model);
+int64_t fuse_gelu(onnx::Model& model);
+int64_t fuse_hard_swish(onnx::Model& model);
+int64_t fuse_mish(onnx::Model& model);
+int64_t merge_attention_heads(onnx::Model& model);
 
 // Rewrites a model of opset 18 or newer into an older opset. Throws ExportError(unsupported) with
 // the node and the user's source line if that opset cannot express it.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import onnx
@@ -17,7 +18,15 @@ from torch import nn
 from torch.export import Dim
 
 ARCHITECTURES = {each.name: each for each in TEXT}
-FUSED = ["rms_normalization", "rotary_embedding"]
+FUSED = [
+    "gelu",
+    "hard_swish",
+    "layer_normalization",
+    "merged_heads",
+    "mish",
+    "rms_normalization",
+    "rotary_embedding",
+]
 SIZES = [(1, 1), (2, 7), (3, 12)]  # batch, sequence
 
 
@@ -40,6 +49,54 @@ class RmsNorm(nn.Module):
         return self.weight * normal.to(x.dtype)
 
 
+class LayerNorm(nn.Module):
+    """Spelled out with a variance or with a power."""
+
+    def __init__(self, spelling: str, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.spelling = spelling
+        self.weight = nn.Parameter(torch.linspace(-1, 2, 16).to(dtype))
+        self.bias = nn.Parameter(torch.linspace(2, -1, 16).to(dtype))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = x.float()
+        centered = wide - wide.mean(-1, keepdim=True)
+        if self.spelling == "inverse":
+            normal = centered * torch.rsqrt((centered * centered).mean(-1, keepdim=True) + 1e-5)
+        else:
+            normal = centered / (centered.pow(2).mean(-1, keepdim=True) + 1e-5).sqrt()
+        return self.weight * normal.to(x.dtype) + self.bias
+
+
+ACTIVATIONS: dict[str, tuple[str, int, Callable[[torch.Tensor], torch.Tensor]]] = {
+    "erf": ("Gelu", 20, lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))),
+    "tanh": (
+        "Gelu",
+        20,
+        lambda x: (
+            0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))))
+        ),
+    ),
+    "tanh of a product": (
+        "Gelu",
+        20,
+        lambda x: 0.5 * x * (1 + torch.tanh(x * 0.7978845608 * (1 + 0.044715 * x * x))),
+    ),
+    "hard swish": ("HardSwish", 14, lambda x: x * nn.functional.relu6(x + 3) / 6),
+    "hard sigmoid": ("HardSwish", 14, lambda x: x * nn.functional.hardsigmoid(x)),
+    "mish": ("Mish", 18, lambda x: x * torch.tanh(nn.functional.softplus(x))),
+}
+
+
+class Activation(nn.Module):
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.function = ACTIVATIONS[name][2]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function(x)
+
+
 class Rotary(nn.Module):
     """Rotates queries of 2 heads of 8 elements, all of them or the first ones."""
 
@@ -52,8 +109,11 @@ class Rotary(nn.Module):
         self.register_buffer("inverse", 0.1 ** torch.linspace(0, 1, rotated // 2))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        batch, length, _ = x.shape
-        heads = x.view(batch, length, 2, 8).transpose(1, 2)
+        heads = x.view(*x.shape[:2], 2, 8).transpose(1, 2)
+        return self.rotate(heads, x)
+
+    def rotate(self, heads: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        length = x.shape[1]
         positions = torch.arange(length)[None]
         if self.per_sequence:
             positions = positions + x[:, :, 0].long()
@@ -65,6 +125,17 @@ class Rotary(nn.Module):
         turned = torch.cat((-first[..., half:], first[..., :half]), -1)
         result = first * cos + turned * sin
         return result if self.rotated == 8 else torch.cat((result, rest), -1)
+
+
+class Attention(Rotary):
+    """ONNX's Attention of rotated heads."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = (
+            (factor * x).view(*x.shape[:2], 2, 8).transpose(1, 2) for factor in (2, 3, 1)
+        )
+        result, *_ = torch.onnx.ops.attention(self.rotate(query, x), self.rotate(key, x), value)
+        return result.transpose(1, 2).reshape(x.shape)
 
 
 def export(
@@ -99,12 +170,12 @@ def run(program: torch.onnx.ONNXProgram, args: Sequence[torch.Tensor]) -> list[t
     return [torch.from_numpy(result) for result in session.run(None, feeds)]
 
 
-def check(module: nn.Module, dtype: torch.dtype, opset: int, operator: str) -> None:
+def check(module: nn.Module, dtype: torch.dtype, opset: int, operator: str, count: int = 1) -> None:
     """Compares the model with eager and with the model without fusions."""
     example = (torch.randn(2, 5, 16).to(dtype),)
     fused = export(module, example, opset)
     plain = export(module, example, opset, disabled_passes=FUSED)
-    assert operators(fused)[operator] == (1 if opset >= 23 else 0)
+    assert operators(fused)[operator] == count
     assert operators(plain)[operator] == 0
     for batch, length in SIZES:
         x = (3 * torch.randn(batch, length, 16)).to(dtype)
@@ -124,7 +195,7 @@ DTYPES = [torch.float32, torch.float16]
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("spelling", ["llama", "gemma", "quotient"])
 def test_rms_normalization(spelling, dtype, opset):
-    check(RmsNorm(spelling, dtype), dtype, opset, "RMSNormalization")
+    check(RmsNorm(spelling, dtype), dtype, opset, "RMSNormalization", int(opset >= 23))
 
 
 @pytest.mark.parametrize("opset", OPSETS)
@@ -132,7 +203,35 @@ def test_rms_normalization(spelling, dtype, opset):
 @pytest.mark.parametrize("per_sequence", [False, True])
 @pytest.mark.parametrize("rotated", [8, 4])
 def test_rotary_embedding(rotated, per_sequence, dtype, opset):
-    check(Rotary(rotated, per_sequence), dtype, opset, "RotaryEmbedding")
+    check(Rotary(rotated, per_sequence), dtype, opset, "RotaryEmbedding", int(opset >= 23))
+
+
+@pytest.mark.parametrize("opset", [17, *OPSETS])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("spelling", ["inverse", "quotient"])
+def test_layer_normalization(spelling, dtype, opset):
+    check(LayerNorm(spelling, dtype), dtype, opset, "LayerNormalization")
+
+
+@pytest.mark.parametrize("opset", [18, *OPSETS])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activations(name, opset):
+    operator, since, _ = ACTIVATIONS[name]
+    check(Activation(name), torch.float32, opset, operator, int(opset >= since))
+
+
+def test_heads_are_not_transposed_for_attention():
+    module, args = Attention(8, True), (torch.randn(2, 5, 16),)
+    program = export(module, args, 23)
+    assert operators(program)["Attention"] == 1
+    assert operators(program)["Transpose"] == 0
+    plain = export(module, args, 23, disabled_passes=FUSED)
+    assert operators(plain)["Transpose"] > 0
+    for batch, length in SIZES:
+        x = torch.randn(batch, length, 16)
+        [result], [without] = run(program, [x]), run(plain, [x])
+        torch.testing.assert_close(result, module(x))
+        torch.testing.assert_close(result, without)
 
 
 def test_the_report_counts_what_a_pass_changed_and_a_pass_is_switched_off():

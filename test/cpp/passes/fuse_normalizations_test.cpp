@@ -132,6 +132,57 @@ TEST_F(RmsNormalizationTest, AnOlderOpsetStays) {
   EXPECT_FALSE(changed_);
 }
 
+class LayerNormalizationTest : public RmsNormalizationTest {
+ protected:
+  Value* centered(Value* x, const Ints& axes = {-1}) {
+    Value* mean = op("ReduceMean", {x, ints(axes)}, {batch_, seq_, 1}, {{"keepdims", 1}});
+    return op("Sub", {x, mean}, shape_);
+  }
+  // Returns weight * (x - mean(x)) / sqrt(variance(x) + epsilon).
+  Value* scaled(Value* x) {
+    Value* difference = centered(x);
+    return op("Mul", {normal(difference, squared(difference)), weight("w", {4})}, shape_);
+  }
+};
+
+TEST_F(LayerNormalizationTest, AWeightAndABias) {
+  Value* y = op("Add", {weight("b", {4}), scaled(input("x", shape_))}, shape_);
+  result(y, "y");
+  EXPECT_EQ(after(fuse_layer_normalization),
+            "y = LayerNormalization <axis: int = -1, epsilon: float = 0.25> (x, w, b)\n");
+}
+
+TEST_F(LayerNormalizationTest, AWeightAlone) {
+  result(scaled(input("x", shape_)), "y");
+  EXPECT_EQ(after(fuse_layer_normalization),
+            "y = LayerNormalization <axis: int = -1, epsilon: float = 0.25> (x, w)\n");
+}
+
+TEST_F(LayerNormalizationTest, AResidualIsNoBias) {
+  Value* x = input("x", shape_);
+  result(op("Add", {scaled(x), x}, shape_), "y");
+  EXPECT_EQ(after(fuse_layer_normalization),
+            "_0 = LayerNormalization <axis: int = -1, epsilon: float = 0.25> (x, w)\n"
+            "y = Add (_0, x)\n");
+}
+
+TEST_F(LayerNormalizationTest, TheMeanOfAnotherValueStays) {
+  Value* x = input("x", shape_);
+  Value* mean = op("ReduceMean", {input("z", shape_), ints({-1})}, {batch_, seq_, 1});
+  Value* difference = op("Sub", {x, mean}, shape_);
+  Value* y = op("Mul", {normal(difference, squared(difference)), weight("w", {4})}, shape_);
+  result(y, "y");
+  after(fuse_layer_normalization);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(LayerNormalizationTest, AnOlderOpsetStays) {
+  model_.final_opset = 16;
+  result(scaled(input("x", shape_)), "y");
+  after(fuse_layer_normalization);
+  EXPECT_FALSE(changed_);
+}
+
 TEST_F(RmsNormalizationTest, APassIsSwitchedOffByItsName) {
   Value* x = input("x", shape_);
   result(op("Mul", {weight("w", {4}), normal(x, squared(x))}, shape_), "y");

@@ -1,0 +1,86 @@
+#include "passes/pass_test.h"
+
+namespace onnx_native::passes {
+namespace {
+
+class MergedHeadsTest : public PassTest {
+ protected:
+  MergedHeadsTest() { model_.opset = 23; }
+
+  // Returns a (batch, seq, heads * 8) input as (batch, heads, seq, 8).
+  Value* split(std::string_view name, int64_t heads, const Ints& order = {0, 2, 1, 3}) {
+    Value* whole = input(name, {batch_, seq_, 8 * heads});
+    Value* apart = op("Reshape", {whole, ints({0, 0, heads, 8})}, {batch_, seq_, heads, 8});
+    return op("Transpose", {apart}, {batch_, heads, seq_, 8}, {{"perm", order}});
+  }
+  Value* rotated(Value* x) {
+    return op("RotaryEmbedding", {x, cos_, sin_}, *x->shape, {{"rotary_embedding_dim", 4}});
+  }
+  void attend(Value* q, Value* k, Value* v) {
+    Value* y = op("Attention", {q, k, v}, *q->shape, {{"scale", 0.5}});
+    Value* back = op("Transpose", {y}, {batch_, seq_, q->dim(1), 8}, {{"perm", Ints{0, 2, 1, 3}}});
+    result(back, "y");
+  }
+
+  Value* cos_ = input("cos", {batch_, seq_, 2});
+  Value* sin_ = input("sin", {batch_, seq_, 2});
+};
+
+TEST_F(MergedHeadsTest, QueryKeyAndValueAreTakenBeforeTheirTransposition) {
+  attend(split("q", 4), split("k", 2), split("v", 2));
+  after(merge_attention_heads);
+  clean_casts_and_transposes(model_);
+  eliminate_dead_code(model_);
+  EXPECT_EQ(nodes(),
+            "_0 = Attention <scale: float = 0.5, q_num_heads: int = 4, kv_num_heads: int = 2> "
+            "(q, k, v)\n"
+            "y = Reshape (_0, _1)\n");
+}
+
+TEST_F(MergedHeadsTest, RotationsMoveBeforeTheTransposition) {
+  attend(rotated(split("q", 4)), rotated(split("k", 2)), split("v", 2));
+  after(merge_attention_heads);
+  clean_casts_and_transposes(model_);
+  eliminate_dead_code(model_);
+  EXPECT_EQ(nodes(),
+            "_0 = RotaryEmbedding <rotary_embedding_dim: int = 4, num_heads: int = 4> "
+            "(q, cos, sin)\n"
+            "_1 = RotaryEmbedding <rotary_embedding_dim: int = 4, num_heads: int = 2> "
+            "(k, cos, sin)\n"
+            "_2 = Attention <scale: float = 0.5, q_num_heads: int = 4, kv_num_heads: int = 2> "
+            "(_0, _1, v)\n"
+            "y = Reshape (_2, _3)\n");
+}
+
+TEST_F(MergedHeadsTest, HeadsThatNoReshapeMadeAreMerged) {
+  Value* apart = input("q", {batch_, seq_, 4, 8});
+  Value* q = op("Transpose", {apart}, {batch_, 4, seq_, 8}, {{"perm", Ints{0, 2, 1, 3}}});
+  attend(q, split("k", 4), split("v", 4));
+  EXPECT_EQ(after(merge_attention_heads).substr(0, 40),
+            "_0 = Reshape (q, _1)\n_2 = Attention <sca");
+}
+
+TEST_F(MergedHeadsTest, AKeyThatIsNotTransposedStays) {
+  attend(split("q", 4), input("k", {batch_, 4, seq_, 8}), split("v", 4));
+  after(merge_attention_heads);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(MergedHeadsTest, AnotherTranspositionStays) {
+  Value* apart = input("k", {batch_, 4, 8, seq_});
+  Value* k = op("Transpose", {apart}, {batch_, 4, seq_, 8}, {{"perm", Ints{0, 1, 3, 2}}});
+  attend(split("q", 4), k, split("v", 4));
+  after(merge_attention_heads);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(MergedHeadsTest, ARotatedKeyWithAnotherUseStays) {
+  Value* k = rotated(split("k", 2));
+  attend(rotated(split("q", 4)), k, split("v", 2));
+  result(k, "present");
+  after(merge_attention_heads);
+  EXPECT_FALSE(changed_);
+}
+
+}  // namespace
+}  // namespace onnx_native::passes
