@@ -187,6 +187,22 @@ def test_empty(empty: str, opset: int) -> None:
 
 
 @pytest.mark.parametrize("opset", [20, 23])
+def test_keys_and_values_named_apart(opset: int) -> None:
+    """As torch.export names the past lengths of a cache."""
+
+    def step(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        mask = (torch.arange(v.shape[2] + 1) % 3 > 0)[None, None, None]
+        key, value = torch.cat([k, k[:, :, :1]], 2), torch.cat([v, v[:, :, :1]], 2)
+        return F.scaled_dot_product_attention(q, key, value, mask)
+
+    sets = [tensors(b, 1, c) for b, _, c in ((2, 1, 7), *SIZES)]
+    auto = torch.export.Dim.AUTO
+    dynamic = [{0: "b"}, {0: "b", 2: auto}, {0: "b", 2: auto}]
+    model = routes.check(step, sets[0], "fx", *sets[1:], dynamic=dynamic, opset=opset)
+    assert counts(model)["Attention"] == (opset >= 23)
+
+
+@pytest.mark.parametrize("opset", [20, 23])
 def test_sizes_from_data(opset: int) -> None:
     """The number of keys depends on data, so that it may be 0."""
 

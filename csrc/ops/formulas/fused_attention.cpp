@@ -32,8 +32,7 @@ struct Sizes {
 // The operator broadcasts only the key heads.
 bool fits(const AttentionCall& call, const Sizes& sizes) {
   const Value k = call.key, v = call.value;
-  if (k->dim(0) != sizes.batch || v->dim(0) != sizes.batch || v->dim(-2) != sizes.columns)
-    return false;
+  if (k->dim(0) != sizes.batch || v->dim(0) != sizes.batch) return false;
   if (k->rank() == 3) return true;
   return k->dim(1) == v->dim(1) &&
          (call.enable_gqa || k->dim(1) == sizes.heads || k->dim(1).equals(1));
@@ -120,7 +119,11 @@ Value fused_attention(Builder& b, const AttentionCall& given) {
     return nullptr;
   if (!is_fast(b, call)) return nullptr;
   const Dim heads = rank == 4 ? call.query->dim(1) : Dim(1);
-  const Sizes sizes{call.query->dim(0), heads, call.query->dim(-2), call.key->dim(-2)};
+  Sizes sizes{call.query->dim(0), heads, call.query->dim(-2), call.key->dim(-2)};
+  // Keys and values are equal in number, but torch.export may name the number twice.
+  const Dim& values = call.value->dim(-2);
+  if (call.mask && call.mask->rank_or(0) > 0 && call.mask->dim(-1) == values)
+    sizes.columns = values;
   if (!fits(call, sizes)) return nullptr;
   Value mask = nullptr;
   if (call.mask) {
