@@ -18,6 +18,8 @@ constexpr std::array kPasses = {
     Pass{"hard_swish", fuse_hard_swish},
     Pass{"mish", fuse_mish},
     Pass{"merged_heads", merge_attention_heads},
+    Pass{"neutral_arithmetic", remove_neutral_arithmetic},
+    Pass{"slices", clean_slices},
     Pass{"gemm", fuse},
     Pass{"batch_normalization", fold_batch_norm},
     Pass{"weight_layout", lay_out_weights},

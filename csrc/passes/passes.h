@@ -22,6 +22,8 @@ int64_t eliminate_dead_code(onnx::Model& model);
 int64_t eliminate_common_subexpressions(onnx::Model& model);
 int64_t fold_constants(onnx::Model& model);
 int64_t simplify_shapes(onnx::Model& model);
+int64_t clean_slices(onnx::Model& model);
+int64_t remove_neutral_arithmetic(onnx::Model& model);
 int64_t clean_casts_and_transposes(onnx::Model& model);
 int64_t fuse(onnx::Model& model);
 int64_t fold_batch_norm(onnx::Model& model);

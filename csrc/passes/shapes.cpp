@@ -10,6 +10,7 @@ using onnx::Graph;
 using onnx::Node;
 using onnx::Value;
 using Ints = std::vector<int64_t>;
+using Uses = std::unordered_map<const Value*, int64_t>;
 
 bool is_one_of(const Node& node, std::initializer_list<std::string_view> op_types) {
   return node.domain.empty() && std::ranges::find(op_types, node.op_type) != op_types.end();
@@ -60,22 +61,29 @@ std::optional<Ints> constant_target(const Shape& from, const Shape& to) {
   return sizes;
 }
 
+bool keeps_elements(const Node* node) {
+  return node && is_one_of(*node, {"Reshape", "Squeeze", "Unsqueeze", "Flatten"});
+}
+
+// Returns the value at the start of the chain of reshapes that this node ends.
+Value* start_of_chain(const Node& node) {
+  Value* source = node.inputs[0];
+  while (keeps_elements(source->producer)) source = source->producer->inputs[0];
+  return source;
+}
+
 void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
   const auto& to = node.outputs[0]->shape;
-  Value* source = node.inputs[0];
   // In a chain of reshapes, only the last one matters.
-  while (source->producer &&
-         is_one_of(*source->producer, {"Reshape", "Squeeze", "Unsqueeze", "Flatten"})) {
-    source = source->producer->inputs[0];
-  }
+  Value* source = start_of_chain(node);
   if (to && source->shape && *source->shape == *to && rewrite.replace(node.outputs[0], source)) {
     return;
   }
   Value* target = node.inputs[1];
   bool is_new = false;
-  if (to && !target->is_constant()) {
+  if (to && (!target->is_constant() || source != node.inputs[0])) {
     auto sizes = source->shape ? constant_target(*source->shape, *to) : std::nullopt;
-    if (!sizes && node.inputs[0]->shape && source != node.inputs[0]) {
+    if (!sizes && !target->is_constant() && node.inputs[0]->shape && source != node.inputs[0]) {
       source = node.inputs[0];
       sizes = constant_target(*source->shape, *to);
     }
@@ -92,6 +100,54 @@ void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
   if (!is_new && copies) source = node.inputs[0];
   if (source == node.inputs[0] && target == node.inputs[1]) return;
   node.inputs = {source, target};
+  rewrite.set_changed();
+}
+
+// Returns the axes of an Unsqueeze, counted from 0 and sorted, if they are constant.
+std::optional<Ints> added_axes(const Node& node) {
+  const Value* given = node.input(1);
+  const auto& shape = node.outputs[0]->shape;
+  auto axes = given && given->contents ? constant_shape(*given->contents) : std::nullopt;
+  if (!axes || !shape) return std::nullopt;
+  for (int64_t& axis : *axes) axis += axis < 0 ? static_cast<int64_t>(shape->size()) : 0;
+  std::ranges::sort(*axes);
+  return axes;
+}
+
+// Merges an Unsqueeze of an Unsqueeze.
+bool merge_unsqueezes(Rewrite& rewrite, Graph& graph, Node& node) {
+  const Node& inner = *node.inputs[0]->producer;
+  if (!is_one_of(node, {"Unsqueeze"}) || !is_one_of(inner, {"Unsqueeze"})) return false;
+  const auto outer_axes = added_axes(node);
+  const auto inner_axes = added_axes(inner);
+  if (!outer_axes || !inner_axes) return false;
+  Ints axes = *outer_axes;
+  int64_t place = 0;  // in the inner result
+  for (int64_t axis = 0; axis < node.outputs[0]->rank(); ++axis) {
+    if (std::ranges::find(*outer_axes, axis) != outer_axes->end()) continue;
+    if (std::ranges::find(*inner_axes, place++) != inner_axes->end()) axes.push_back(axis);
+  }
+  std::ranges::sort(axes);
+  node.inputs = {inner.inputs[0], add_target(graph, axes)};
+  rewrite.set_changed();
+  return true;
+}
+
+// Ends a chain of reshapes that is not a Reshape itself: removes it if it restores the shape, else
+// makes it one Reshape if a constant target can express it.
+void simplify_chain(Rewrite& rewrite, Graph& graph, Node& node, const Uses& uses) {
+  Value* inner = node.inputs[0];
+  const auto& to = node.outputs[0]->shape;
+  if (!keeps_elements(inner->producer) || !to) return;
+  Value* source = start_of_chain(node);
+  if (source->shape && *source->shape == *to && rewrite.replace(node.outputs[0], source)) return;
+  if (merge_unsqueezes(rewrite, graph, node)) return;
+  if (!source->shape || inner->graph != node.outputs[0]->graph || uses.at(inner) != 1) return;
+  const auto sizes = constant_target(*source->shape, *to);
+  if (!sizes) return;
+  node.op_type = "Reshape";
+  node.attributes.clear();
+  node.inputs = {source, add_target(graph, *sizes)};
   rewrite.set_changed();
 }
 
@@ -130,9 +186,14 @@ void choose_branch(Rewrite& rewrite, Node& node) {
 // target if 0, -1 or 1 can stand for the unknown sizes. Replaces an If whose condition is constant
 // with its branch.
 int64_t simplify_shapes(onnx::Model& model) {
-  return sweep(model, [](Rewrite& rewrite, Graph& graph, Node& node) {
+  const Uses uses = onnx::count_uses(*model.graph);
+  return sweep(model, [&uses](Rewrite& rewrite, Graph& graph, Node& node) {
     if (changes_nothing(node) && rewrite.replace(node.outputs[0], node.inputs[0])) return;
-    if (is_one_of(node, {"Reshape"})) simplify_reshape(rewrite, graph, node);
+    if (is_one_of(node, {"Reshape"})) {
+      simplify_reshape(rewrite, graph, node);
+    } else if (keeps_elements(&node)) {
+      simplify_chain(rewrite, graph, node, uses);
+    }
     if (is_one_of(node, {"Expand"})) simplify_expand(rewrite, graph, node);
     if (is_one_of(node, {"If"})) choose_branch(rewrite, node);
   });

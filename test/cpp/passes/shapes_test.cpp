@@ -38,10 +38,50 @@ TEST_F(ShapesTest, ReshapesJoin) {
   EXPECT_EQ(constant_input(graph_.nodes.front()->outputs[0], 1), (Ints{2, 12}));
 }
 
+TEST_F(ShapesTest, ACopiedSizeOfAnotherInputIsStated) {
+  Value* x = input("x", {2, 3, batch_});
+  Value* a = op("Reshape", {x, ints({6, -1})}, {6, batch_});
+  result(op("Reshape", {a, ints({0, 0, 1})}, {6, batch_, 1}), "y");
+  EXPECT_EQ(after(simplify_shapes), "y = Reshape (x, _0)\n");
+  EXPECT_EQ(constant_input(graph_.outputs[0], 1), (Ints{6, -1, 1}));
+}
+
 TEST_F(ShapesTest, ACopiedSizeKeepsItsReshape) {
-  Value* x = input("x", {2, 3, 4});
-  Value* a = op("Reshape", {x, ints({6, 4})}, {6, 4});
-  result(relu(op("Reshape", {a, ints({0, 2, 2})}, {6, 2, 2})), "y");
+  Value* x = input("x", {batch_, seq_, 4});
+  Value* a = op("Reshape", {x, computed(2)}, {seq_, Dim(4) * batch_});
+  result(relu(op("Reshape", {a, ints({0, 0, 1})}, {seq_, Dim(4) * batch_, 1})), "y");
+  after(simplify_shapes);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(ShapesTest, UnsqueezesJoin) {
+  Value* x = input("x", {batch_, seq_});
+  Value* a = op("Unsqueeze", {x, ints({-1})}, {batch_, seq_, 1});
+  result(op("Unsqueeze", {a, ints({1})}, {batch_, 1, seq_, 1}), "y");
+  EXPECT_EQ(after(simplify_shapes), "y = Unsqueeze (x, _0)\n");
+  EXPECT_EQ(constant_input(graph_.outputs[0], 1), (Ints{1, 3}));
+}
+
+TEST_F(ShapesTest, ASqueezeThatRestoresTheShapeGoes) {
+  Value* x = input("x", {batch_, 4});
+  Value* a = op("Unsqueeze", {x, ints({1})}, {batch_, 1, 4});
+  result(relu(op("Squeeze", {a, ints({1})}, {batch_, 4})), "y");
+  EXPECT_EQ(after(simplify_shapes), "y = Relu (x)\n");
+}
+
+TEST_F(ShapesTest, AReshapeThenUnsqueezeIsOneReshape) {
+  Value* x = input("x", {batch_, 8});
+  Value* a = op("Reshape", {x, ints({0, 4, 2})}, {batch_, 4, 2});
+  result(op("Unsqueeze", {a, ints({0})}, {1, batch_, 4, 2}), "y");
+  EXPECT_EQ(after(simplify_shapes), "y = Reshape (x, _0)\n");
+  EXPECT_EQ(constant_input(graph_.outputs[0], 1), (Ints{1, -1, 4, 2}));
+}
+
+TEST_F(ShapesTest, AnUnsqueezeOfAUsedReshapeStays) {
+  Value* x = input("x", {batch_, 8});
+  Value* a = op("Reshape", {x, ints({0, 4, 2})}, {batch_, 4, 2});
+  result(relu(a), "y");
+  result(op("Unsqueeze", {a, ints({0})}, {1, batch_, 4, 2}), "z");
   after(simplify_shapes);
   EXPECT_FALSE(changed_);
 }

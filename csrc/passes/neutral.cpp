@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cmath>
+
+#include "base/weight.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using onnx::Node;
+using onnx::Value;
+using Uses = std::unordered_map<const Value*, int64_t>;
+
+constexpr int64_t kMostElements = 64;
+
+// Returns true if all elements are this number. A -0.0 is not 0.0.
+bool consists_of(const Value* value, double number) {
+  if (!value || !value->is_constant() || can_change(*value->constant)) return false;
+  const TensorData& data = *value->constant;
+  const int64_t size = data.numel();
+  if (size == 0 || size > kMostElements || data.dtype == DType::string) return false;
+  for (int64_t i = 0; i < size; ++i) {
+    const double element =
+        is_floating(data.dtype) ? data.number(i) : static_cast<double>(data.integer(i));
+    if (element != number || std::signbit(element) != std::signbit(number)) return false;
+  }
+  return true;
+}
+
+bool is_any_of(const Node& node, std::initializer_list<std::string_view> op_types) {
+  return std::ranges::find(op_types, node.op_type) != op_types.end();
+}
+
+// Returns true if the operand has no effect at this side of the node.
+bool is_neutral(const Node& node, size_t side) {
+  const Value* operand = node.input(side);
+  const bool right = side == 1;
+  if (is_any_of(node, {"Mul"})) return consists_of(operand, 1);
+  if (is_any_of(node, {"Div", "Pow"})) return right && consists_of(operand, 1);
+  if (is_any_of(node, {"Sub"})) return right && consists_of(operand, 0);
+  // -0.0 + 0.0 is 0.0.
+  if (is_any_of(node, {"Add"})) {
+    return consists_of(operand, is_floating(operand->dtype) ? -0.0 : 0);
+  }
+  if (is_any_of(node, {"And"})) return consists_of(operand, 1);
+  return is_any_of(node, {"Or", "Xor"}) && consists_of(operand, 0);
+}
+
+// Returns the operand that the node's result equals, or nullptr.
+Value* passed_operand(const Node& node) {
+  if (is_any_of(node, {"Where"})) {
+    if (consists_of(node.input(0), 1)) return node.inputs[1];
+    return consists_of(node.input(0), 0) ? node.inputs[2] : nullptr;
+  }
+  if (node.inputs.size() != 2) return nullptr;
+  for (const size_t side : {1, 0}) {
+    if (is_neutral(node, side)) return node.inputs[1 - side];
+  }
+  return nullptr;
+}
+
+// Mul(x, Reciprocal(y)) becomes Div(x, y).
+void divide(Rewrite& rewrite, Node& node, const Uses& uses) {
+  const DType dtype = node.outputs[0]->dtype;
+  if (!uses.contains(node.outputs[0]) || (dtype != DType::f32 && dtype != DType::f64)) return;
+  for (const size_t side : {1, 0}) {
+    const Value* factor = node.inputs[side];
+    const Node* reciprocal = factor->producer;
+    if (!reciprocal || reciprocal->op_type != "Reciprocal" || !reciprocal->domain.empty()) continue;
+    if (factor->graph != node.outputs[0]->graph || uses.at(factor) != 1) continue;
+    node.op_type = "Div";
+    node.inputs = {node.inputs[1 - side], reciprocal->inputs[0]};
+    rewrite.set_changed();
+    return;
+  }
+}
+
+}  // namespace
+
+// Removes arithmetic that has no effect: x * 1, x / 1, x ** 1, x + 0, x - 0, And(x, true),
+// Or(x, false), Xor(x, false) and Where with a constant condition, if the result has the shape of
+// x. Keeps x + 0.0, which changes -0.0. Replaces x * Reciprocal(y) by x / y.
+int64_t remove_neutral_arithmetic(onnx::Model& model) {
+  const Uses uses = onnx::count_uses(*model.graph);
+  return sweep(model, [&uses](Rewrite& rewrite, onnx::Graph&, Node& node) {
+    if (!node.domain.empty()) return;
+    Value* operand = passed_operand(node);
+    const Value& result = operand ? *node.outputs[0] : Value();
+    if (operand && result.shape && operand->shape == result.shape &&
+        rewrite.replace(node.outputs[0], operand)) {
+      return;
+    }
+    if (node.op_type == "Mul") divide(rewrite, node, uses);
+  });
+}
+
+}  // namespace onnx_native::passes
