@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -39,13 +40,21 @@ bool is_matrix_transpose(const Node& node) {
   return *perm == swapped;
 }
 
+bool converts(const Node& node) { return is(node, "Cast") || is(node, "DequantizeLinear"); }
+
+// Returns true if the results are matrices, or parts of them, of the stack that is the first input.
+bool selects(const Node& node) {
+  return is(node, "Gather") || is(node, "Slice") || is(node, "Split") || is(node, "Squeeze") ||
+         is(node, "Unsqueeze");
+}
+
 // A node input, or an output of a graph (nullptr).
 struct Use {
   Node* node;
   size_t index;
 };
 
-// The uses of matrices, of what Cast or DequantizeLinear makes of them, and of their transposes.
+// The uses of matrices, of their transposes, and of what nodes convert or select from these.
 class MatrixUses {
  public:
   explicit MatrixUses(Graph& main) {
@@ -69,14 +78,20 @@ class MatrixUses {
   }
   void add(Node& node) {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const bool follows =
-          add(node.inputs[i], {&node, i}) && i == 0 &&
-          (is(node, "Cast") || is(node, "DequantizeLinear") || is_matrix_transpose(node));
-      if (follows) uses_[node.outputs[0]];
+      if (!add(node.inputs[i], {&node, i}) || i != 0) continue;
+      const bool is_turned = turned_.contains(node.inputs[0]);
+      const bool turns = !is_turned && is_matrix_transpose(node);
+      if (!turns && !converts(node) && !(is_turned && selects(node))) continue;
+      for (const Value* output : node.outputs) {
+        if (!output) continue;
+        uses_[output];
+        if (turns || is_turned) turned_.insert(output);
+      }
     }
   }
 
   std::unordered_map<const Value*, std::vector<Use>> uses_;
+  std::unordered_set<const Value*> turned_;  // transposes, and what follows from them
 };
 
 // Returns the attribute `axis` of a DequantizeLinear with one scale per row or column, or nullopt.
@@ -112,15 +127,16 @@ bool gathers_rows(const Use& use) {
   return (axis == 0 || axis == -2) && use.node->inputs[1]->rank_or(-1) >= 0;
 }
 
-// Looks through conversions, which do not depend on the order of the elements.
-bool only_products_use(const Value* value, const MatrixUses& uses) {
+// Returns true if products use the transpose, converted or in parts, and nothing else does.
+bool only_products_use(const Value* turned, const MatrixUses& uses) {
   const auto serves_product = [&uses](const Use& use) {
     if (is_product(use)) return true;
-    const bool converts =
-        use.node && use.index == 0 && (is(*use.node, "Cast") || is(*use.node, "DequantizeLinear"));
-    return converts && only_products_use(use.node->outputs[0], uses);
+    if (!use.node || use.index != 0 || !(converts(*use.node) || selects(*use.node))) return false;
+    return std::ranges::all_of(use.node->outputs, [&uses](const Value* output) {
+      return !output || only_products_use(output, uses);
+    });
   };
-  return !uses.of(value).empty() && std::ranges::all_of(uses.of(value), serves_product);
+  return !uses.of(turned).empty() && std::ranges::all_of(uses.of(turned), serves_product);
 }
 
 void add_roles(const Value& value, const MatrixUses& uses, Roles& roles) {

@@ -52,6 +52,29 @@ TEST_F(WeightLayoutTest, AStackOfMatrices) {
   EXPECT_EQ(initializer("experts.mT").integer(7), 9);
 }
 
+TEST_F(WeightLayoutTest, AStackOfWhichAProductSelectsOneMatrix) {
+  Value* x = input("x", {batch_, 3});
+  Value* which = input("which", {1}, DType::i64);
+  Value* w = numbered("experts", {4, 2, 3});
+  Value* t = op("Transpose", {w}, {4, 3, 2}, {{"perm", Ints{0, 2, 1}}});
+  Value* one = op("Gather", {t, which}, {1, 3, 2});
+  result(op("MatMul", {x, op("Squeeze", {one, ints({0})}, {3, 2})}, {batch_, 2}), "y");
+  EXPECT_EQ(after(lay_out_weights),
+            "_0 = Gather (\"experts.mT\", which)\n_1 = Squeeze (_0, _2)\ny = MatMul (x, _1)\n");
+}
+
+TEST_F(WeightLayoutTest, ASelectedMatrixWithAnotherUseStays) {
+  Value* x = input("x", {batch_, 3});
+  Value* which = input("which", {}, DType::i64);
+  Value* t =
+      op("Transpose", {numbered("experts", {4, 2, 3})}, {4, 3, 2}, {{"perm", Ints{0, 2, 1}}});
+  Value* one = op("Gather", {t, which}, {3, 2});
+  result(op("MatMul", {x, one}, {batch_, 2}), "y");
+  result(op("Neg", {one}, {3, 2}), "z");
+  after(lay_out_weights);
+  EXPECT_FALSE(changed_);
+}
+
 TEST_F(WeightLayoutTest, AnotherOrderOfAxesStays) {
   Value* x = input("x", {2, batch_, 4});
   Value* t = op("Transpose", {numbered("w", {4, 2, 3})}, {2, 4, 3}, {{"perm", Ints{1, 0, 2}}});
