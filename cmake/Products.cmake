@@ -73,7 +73,7 @@ if(ONNX_NATIVE_PYTHON AND plugin_sources)
   onnx_native_python_room(onnx_native_fx_objects "${fx_includes}")
   target_link_libraries(onnx_native_fx_objects PRIVATE onnx_native_fmt torch::headers)
   onnx_native_include_folder(plugin plugin_includes
-    base aten onnx ops/engine api onnx_native fx cli plugin)
+    base aten onnx ops/engine readers capture api onnx_native fx cli plugin)
   add_library(onnx_native_plugin MODULE ${plugin_sources}
     $<TARGET_OBJECTS:onnx_native_fx_objects> $<TARGET_OBJECTS:onnx_native_cli_objects>)
   onnx_native_python_room(onnx_native_plugin "${plugin_includes}")
@@ -97,7 +97,7 @@ if(ONNX_NATIVE_TESTS AND test_sources)
   # The rooms' objects themselves: a test reaches what the shared library does not export.
   add_executable(onnx_native_test ${test_sources} ${room_objects})
   onnx_native_include_folder(test test_includes
-    base aten onnx ops passes writer readers api onnx_native)
+    base aten onnx ops passes writer readers capture api onnx_native)
   target_include_directories(onnx_native_test PRIVATE "${test_includes}" "${PROJECT_SOURCE_DIR}/test/cpp")
   target_compile_options(onnx_native_test PRIVATE ${onnx_native_warnings} -O0)
   target_compile_definitions(onnx_native_test PRIVATE

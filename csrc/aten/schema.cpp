@@ -13,6 +13,7 @@
 
 #include "aten/functional_schema.h"
 #include "aten/graph.h"
+#include "aten/torch_literal.h"
 #include "aten/torch_types.h"
 
 namespace onnx_native::aten {
@@ -111,13 +112,33 @@ SchemaArgument convert(const c10::Argument& argument) {
   return result;
 }
 
-Argument convert(const c10::IValue& value, const SchemaType& type) {
+std::unique_ptr<StoredSchema> convert(const c10::FunctionSchema& source, std::string_view key) {
+  auto result = std::make_unique<StoredSchema>();
+  result->key = key;
+  result->name = source.name();
+  result->overload = source.overload_name();
+  result->varargs = source.is_vararg();
+  for (const c10::Argument& argument : source.arguments()) {
+    result->arguments.push_back(convert(argument));
+    result->defaults.push_back(
+        argument.default_value()
+            ? literal_argument(*argument.default_value(), result->arguments.back().type)
+            : Argument());
+  }
+  for (const c10::Argument& value : source.returns()) result->returns.push_back(convert(value));
+  return result;
+}
+
+}  // namespace
+
+Argument literal_argument(const c10::IValue& value, const SchemaType& type) {
   if (value.isNone()) return {};
   if (value.isList()) {
     Argument::List list;
     SchemaType element = type;
     element.list = false;
-    for (const c10::IValue& item : value.toListRef()) list.push_back(convert(item, element));
+    for (const c10::IValue& item : value.toListRef())
+      list.push_back(literal_argument(item, element));
     return list;
   }
   if (value.isBool()) return value.toBool();
@@ -143,24 +164,6 @@ Argument convert(const c10::IValue& value, const SchemaType& type) {
   if (value.isDevice()) return value.toDevice().str();
   return {};
 }
-
-std::unique_ptr<StoredSchema> convert(const c10::FunctionSchema& source, std::string_view key) {
-  auto result = std::make_unique<StoredSchema>();
-  result->key = key;
-  result->name = source.name();
-  result->overload = source.overload_name();
-  result->varargs = source.is_vararg();
-  for (const c10::Argument& argument : source.arguments()) {
-    result->arguments.push_back(convert(argument));
-    result->defaults.push_back(
-        argument.default_value() ? convert(*argument.default_value(), result->arguments.back().type)
-                                 : Argument());
-  }
-  for (const c10::Argument& value : source.returns()) result->returns.push_back(convert(value));
-  return result;
-}
-
-}  // namespace
 
 int Schema::index(std::string_view argument) const {
   for (size_t i = 0; i < arguments.size(); ++i) {

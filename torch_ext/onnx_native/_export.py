@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from onnx_native import (
+    _capture,
     _fallbacks,
     _inputs,
     _jit,
@@ -160,6 +161,10 @@ class _Exporter:
         self, model: Any, inputs: _request.AnyInputs, *, verify: bool, **options: Any
     ) -> ONNXProgram:
         """Exports the program; `options` are passed on to the native program."""
+        program, reason = self._export_natively(model, inputs, verify=verify, **options)
+        if program is not None:
+            self._finish(program, None, verify)
+            return program
         start = time.perf_counter()
         captured, strategy = self._captured(model, inputs)
         capture_seconds = time.perf_counter() - start
@@ -175,9 +180,34 @@ class _Exporter:
             hints = self._example_sizes(captured, names)
             native = self._convert(captured, captured, symbol_names=names, hints=hints, **options)
             program = ONNXProgram(native, captured)
-        program.captured_with(strategy, capture_seconds)
+        program.captured_with(strategy, capture_seconds, reason)
         self._finish(program, captured, verify)
         return program
+
+    def _export_natively(
+        self, model: Any, inputs: _request.AnyInputs, **options: Any
+    ) -> tuple[ONNXProgram | None, str | None]:
+        """Returns the program of a native capture, or why there is none although asked for."""
+        if _options.current().capture != "native" or isinstance(inputs, _jit.Inputs):
+            return None, None
+        if isinstance(model, torch.export.ExportedProgram):
+            return None, None
+        start = time.perf_counter()
+        try:
+            if self._dump or self._report is not None:
+                raise _capture.StepAsideError("the export writes an ExportedProgram")
+            recorded = _capture.capture(model, inputs)
+            seconds = time.perf_counter() - start
+            native = self._convert(None, recorded.native, hints=recorded.hints, **options)
+        except (_capture.StepAsideError, _upstream.ConversionError) as error:
+            self._print(f"The native capture leaves the program to torch.export: {error}")
+            return None, str(error)
+        program = ONNXProgram(native, None, recorded.flatten, recorded.tied)
+        program.captured_with("native", seconds)
+        program.export_report["guards"] = recorded.guards
+        for condition, holds, source in recorded.guards:
+            self._print(f"The model is valid for sizes with ({condition}) == {holds}: {source}")
+        return program, None
 
     def _captured(self, model: Any, inputs: _request.AnyInputs) -> tuple[Any, str | None]:
         """Returns the captured program (None for TorchScript) and the capture strategy."""

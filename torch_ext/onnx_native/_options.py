@@ -21,10 +21,12 @@ class Options:
     disabled_passes: tuple[str, ...] = ()
     target: str = "onnx"
     weights: str = "runtime"
+    capture: str = "torch.export"
 
 
 TARGETS = ("onnx", "onnxruntime-cpu")
 LAYOUTS = ("runtime", "module")
+CAPTURES = ("torch.export", "native")
 
 _DEFAULT = Options()
 _current: ContextVar[Options] = ContextVar("onnx_native_options", default=_DEFAULT)
@@ -64,6 +66,7 @@ def options(
     disabled_passes: Sequence[str] | None = None,
     target: str | None = None,
     weights: str | None = None,
+    capture: str | None = None,
 ) -> Iterator[None]:
     """Sets options for the exports in the block. None keeps the surrounding value.
 
@@ -83,9 +86,12 @@ def options(
         weights: How the model stores a matrix that only products use: ``"runtime"`` transposed, as
             runtimes and quantizers expect it, under the name ``"<name>.T"``; ``"module"`` as the
             module does, under its name, with a Transpose node.
+        capture: How a module is captured: by ``"torch.export"``, or by the ``"native"`` recorder,
+            which leaves programs that it cannot record to torch.export.
+            ``export_report["capture"]`` says which one captured the program, and why.
 
     Raises:
-        ValueError: There is no such target or layout.
+        ValueError: There is no such target, layout or capture.
     """
     changes: dict[str, Any] = {}
     if state is not None:
@@ -102,6 +108,8 @@ def options(
         changes["target"] = _choice("target", target, TARGETS)
     if weights is not None:
         changes["weights"] = _choice("weights", weights, LAYOUTS)
+    if capture is not None:
+        changes["capture"] = _choice("capture", capture, CAPTURES)
     token = _current.set(dataclasses.replace(_current.get(), **changes))
     try:
         yield

@@ -49,6 +49,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         native: Any,
         exported_program: torch.export.ExportedProgram | None,
         flatten: Callable[[Any, Any], Sequence[Any]] | None = None,
+        tied: dict[str, str] | None = None,
     ) -> None:
         # Not super().__init__(): it takes a model.
         self._native = native
@@ -64,14 +65,20 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             if initial is not None:
                 self.initial_state[name] = initial.detach().clone()
         self.state: dict[str, torch.Tensor] = self.initial_state
-        self._tied = {} if exported_program is None else _tied(exported_program)
+        self._tied = (tied or {}) if exported_program is None else _tied(exported_program)
         self._inference_session: ort.InferenceSession | None = None
         self._tempdir: tempfile.TemporaryDirectory | None = None
         self._capture_strategy: str | None = None
 
-    def captured_with(self, strategy: str | None, seconds: float) -> None:
-        """Records how the program was captured and how long that took."""
+    def captured_with(
+        self, strategy: str | None, seconds: float, reason: str | None = None
+    ) -> None:
+        """Records how the program was captured, how long that took, and why not natively."""
         self._capture_strategy = strategy
+        self.export_report["capture"] = {
+            "by": strategy if strategy in ("native", "TorchScript") else "torch.export",
+            "reason": reason,
+        }
         self.export_report["seconds"] = {"capture": seconds, **self.export_report["seconds"]}
 
     @property

@@ -58,6 +58,9 @@ NAMES = {
         "torch.export.dynamic_shapes", "_DimHint", "to recognize Dim.DYNAMIC and similar hints"
     ),
     "DimHintType": Name("torch.export.dynamic_shapes", "_DimHintType", "to recognize Dim.STATIC"),
+    "compiling_state": Name(
+        "torch._export.utils", "_compiling_state_context", "to capture as torch.export does"
+    ),
     # Decompositions of single operators.
     "detect_fake_mode": Name("torch._guards", "detect_fake_mode", "to trace a captured call again"),
     "enable_python_dispatcher": Name(

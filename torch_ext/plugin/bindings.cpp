@@ -9,6 +9,7 @@
 #include "fx/reader.h"
 #include "onnx_native/inspect.h"
 #include "ops/engine/op_table.h"
+#include "plugin/py_capture.h"
 #include "plugin/py_error.h"
 #include "plugin/py_lowering.h"
 #include "plugin/py_program.h"
@@ -50,6 +51,7 @@ PYBIND11_MODULE(_C, module) {
   module.doc() = "The C++ functions that onnx_native's Python package calls.";
   bind_errors(module);
   bind_program(module);
+  bind_capture(module);
   bind_lowerings(module);
   module.def(
       "read",

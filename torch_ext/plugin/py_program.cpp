@@ -12,6 +12,7 @@
 #include "aten/example_sizes.h"
 #include "aten/torch_tensor.h"
 #include "fx/reader.h"
+#include "plugin/py_capture.h"
 #include "plugin/py_fallback.h"
 #include "plugin/py_script.h"
 
@@ -106,10 +107,12 @@ py::tuple PyProgram::serialize_without_weights() {
   return py::make_tuple(py::bytes(separate.model), names);
 }
 
-// Reads `source`: a torch.export.ExportedProgram, a file path, or a tuple for read_script.
+// Reads `source`: a torch.export.ExportedProgram, a file path, a tuple for read_script, or a native
+// capture.
 std::unique_ptr<aten::Graph> read(py::handle source, fx::ProgramReader& reader,
                                   const ExportOptions& options) {
   if (py::isinstance<py::str>(source)) return read_file(source.cast<std::string>(), options);
+  if (is_capture(source)) return take_graph(source);
   if (py::isinstance<py::tuple>(source)) return read_script(source.cast<py::tuple>(), options);
   return fx::read_exported_program(source, reader);
 }

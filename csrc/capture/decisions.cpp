@@ -1,0 +1,164 @@
+#include "capture/decisions.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace onnx_native::capture {
+namespace {
+
+thread_local Decisions* active = nullptr;
+
+bool is_true(int64_t difference, Relation relation) {
+  switch (relation) {
+    case Relation::equal:
+      return difference == 0;
+    case Relation::less:
+      return difference < 0;
+    case Relation::less_equal:
+      return difference <= 0;
+  }
+  return false;
+}
+
+bool mentions(const Dim& dim, const std::string& symbol) {
+  const std::vector<std::string> names = dim.symbols();
+  return std::ranges::find(names, symbol) != names.end();
+}
+
+}  // namespace
+
+Decisions* active_decisions() { return active; }
+void set_active_decisions(Decisions* decisions) { active = decisions; }
+
+Dim Decisions::symbol(const std::string& name) const {
+  return Dim::symbol(name, DimRange::captured_size(symbols_.at(name).range));
+}
+
+std::optional<int64_t> Decisions::example(const Dim& dim) const {
+  return dim.evaluate([this](std::string_view name) -> std::optional<int64_t> {
+    const auto at = symbols_.find(std::string(name));
+    return at == symbols_.end() ? std::nullopt : std::optional(at->second.example);
+  });
+}
+
+std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) const {
+  if (const auto number = difference.constant()) return is_true(*number, relation);
+  const Dim declared = difference.substitute([this](std::string_view name) -> std::optional<Dim> {
+    const auto at = symbols_.find(std::string(name));
+    if (at == symbols_.end()) return std::nullopt;
+    DimRange range = at->second.range;
+    range.low = std::max<int64_t>(range.low.value_or(1), 1);  // inputs are not empty
+    range.is_input_size = true;
+    return Dim::symbol(name, range);
+  });
+  const DimRange range = declared.range();
+  switch (relation) {
+    case Relation::equal:
+      if ((range.low && *range.low > 0) || (range.high && *range.high < 0)) return false;
+      break;
+    case Relation::less:
+      if (range.high && *range.high < 0) return true;
+      if (range.low && *range.low >= 0) return false;
+      break;
+    case Relation::less_equal:
+      if (range.high && *range.high <= 0) return true;
+      if (range.low && *range.low > 0) return false;
+      break;
+  }
+  return std::nullopt;
+}
+
+Dim Decisions::resolved(const Dim::Factor& factor) {
+  if (factor.operands.empty()) return Dim::of(factor);
+  const Dim a = resolved(factor.operands[0]);
+  const Dim b = resolved(factor.operands[1]);
+  // Decides in the direction that holds for the example, so that equal sizes stay possible.
+  const auto a_is_least = [&] {
+    if (example(a) <= example(b))
+      return decide(a - b, Relation::less_equal, concat(a.str(), " <= ", b.str()));
+    return !decide(b - a, Relation::less_equal, concat(b.str(), " <= ", a.str()));
+  };
+  switch (factor.kind) {
+    case Dim::Atom::floor_div:
+      return Dim::floor_div(a, b);
+    case Dim::Atom::mod:
+      return Dim::mod(a, b);
+    case Dim::Atom::min:
+      return a_is_least() ? a : b;
+    case Dim::Atom::max:
+      return a_is_least() ? b : a;
+    default:
+      return Dim::broadcast(a, b);
+  }
+}
+
+Dim Decisions::resolved(const Dim& dim) {
+  Dim sum = 0;
+  for (const Dim::Term& term : dim.terms()) {
+    Dim product = term.coefficient;
+    for (const Dim::Factor& factor : term.factors) product = product * resolved(factor);
+    sum = sum + product;
+  }
+  return sum;
+}
+
+bool Decisions::decide(const Dim& given, Relation relation, const std::string& text) {
+  if (const auto known = proven(given, relation)) return *known;
+  const Dim difference = resolved(given);
+  if (const auto known = proven(difference, relation)) return *known;
+  const std::optional<int64_t> value = example(difference);
+  if (!value) refuse("the program branches on a size that depends on data: " + text);
+  const bool holds = is_true(*value, relation);
+  if (relation == Relation::equal && holds)
+    refuse("the program depends on " + text + ", which holds for the example");
+  const bool known = std::ranges::any_of(guards_, [&](const Guard& guard) {
+    return guard.relation == relation && guard.difference == difference;
+  });
+  if (!known) guards_.push_back({difference, relation, holds, text, line_()});
+  return holds;
+}
+
+int64_t Decisions::pinned(const Dim& dim, const std::string& use) {
+  if (const auto number = dim.constant()) return *number;
+  refuse(use + " needs the number " + dim.str());
+}
+
+bool Decisions::satisfied(const std::string& symbol, int64_t value) const {
+  return std::ranges::all_of(guards_, [&](const Guard& guard) {
+    if (!mentions(guard.difference, symbol)) return true;
+    const std::optional<int64_t> difference =
+        guard.difference.evaluate([&](std::string_view name) -> std::optional<int64_t> {
+          const auto at = symbols_.find(std::string(name));
+          if (at == symbols_.end()) return std::nullopt;
+          return name == symbol ? value : at->second.example;
+        });
+    return difference && is_true(*difference, guard.relation) == guard.holds;
+  });
+}
+
+void Decisions::check_narrowing() {
+  for (const auto& [name, symbol] : symbols_) {
+    const int64_t low = std::max<int64_t>(symbol.range.low.value_or(1), 1);
+    const bool smaller = symbol.example > low && satisfied(name, symbol.example - 1);
+    const bool larger = (!symbol.range.high || symbol.example < *symbol.range.high) &&
+                        satisfied(name, symbol.example + 1);
+    if (!smaller && !larger)
+      refuse(concat("the conditions of the program leave only ", name, " == ", symbol.example));
+  }
+}
+
+void Decisions::note_refusal(const std::string& reason) {
+  if (!reason_.empty()) return;
+  const std::string line = line_();
+  reason_ = line.empty() ? reason : concat(reason, " (", line, ")");
+}
+
+void Decisions::refuse(const std::string& reason) {
+  note_refusal(reason);
+  TORCH_CHECK(false, "onnx_native cannot record this program: ", reason_);
+}
+
+}  // namespace onnx_native::capture

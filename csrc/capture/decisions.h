@@ -1,0 +1,87 @@
+// What a recording takes for granted about sizes: the guards of its decisions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dim.h"
+
+namespace onnx_native::capture {
+
+enum class Relation { equal, less, less_equal };
+
+// A condition on sizes that the program decided by the example: `difference` is less than 0, for
+// example, or is not.
+struct Guard {
+  Dim difference;
+  Relation relation;
+  bool holds;
+  std::string text;    // "n <= 512"
+  std::string source;  // user's source line
+};
+
+// A symbol of a recording: its size in the example, and the range that the user declared.
+struct Symbol {
+  int64_t example = 0;
+  DimRange range;
+};
+
+// Decides conditions on symbolic sizes by the example and records a guard for each decision that
+// the ranges of the symbols do not prove. A recording that must not continue is refused: the first
+// reason is kept, because the program may catch the exception.
+class Decisions {
+ public:
+  explicit Decisions(std::map<std::string, Symbol> symbols, std::function<std::string()> line)
+      : symbols_(std::move(symbols)), line_(std::move(line)) {}
+  Decisions(const Decisions&) = delete;
+  Decisions& operator=(const Decisions&) = delete;
+
+  // Every tensor and size of the recording holds the token, which tells recordings apart and counts
+  // what is still alive.
+  const std::shared_ptr<const int>& token() const { return token_; }
+
+  // Returns the symbol of an input's size.
+  Dim symbol(const std::string& name) const;
+  bool has_symbol(const std::string& name) const { return symbols_.contains(name); }
+  // Returns the size in the example; nullopt for a symbol that no input declares.
+  std::optional<int64_t> example(const Dim& dim) const;
+  // Decides a condition. Refuses the recording if it is an equation that the ranges do not prove,
+  // because it pins a dynamic size. `text` prints the condition.
+  bool decide(const Dim& difference, Relation relation, const std::string& text);
+  // Returns the truth of a condition if the ranges of the symbols prove it.
+  std::optional<bool> proven(const Dim& difference, Relation relation) const;
+  // Returns the expression with minima and maxima decided, each with a guard: min(512, n) becomes
+  // n.
+  Dim resolved(const Dim& dim);
+  // Returns a size as a number; refuses the recording if it is symbolic. `use` says what needs it.
+  int64_t pinned(const Dim& dim, const std::string& use);
+  // Refuses the recording if the guards leave only one value for a symbol.
+  void check_narrowing();
+
+  [[noreturn]] void refuse(const std::string& reason);
+  // Notes a reason without an exception, where none can be thrown.
+  void note_refusal(const std::string& reason);
+  const std::string& reason() const { return reason_; }
+  const std::vector<Guard>& guards() const { return guards_; }
+
+ private:
+  Dim resolved(const Dim::Factor& factor);
+  bool satisfied(const std::string& symbol, int64_t value) const;
+
+  std::map<std::string, Symbol> symbols_;
+  std::function<std::string()> line_;
+  std::shared_ptr<const int> token_ = std::make_shared<const int>();
+  std::vector<Guard> guards_;
+  std::string reason_;
+};
+
+// The decisions of the recording that is active on this thread; nullptr outside.
+Decisions* active_decisions();
+void set_active_decisions(Decisions* decisions);
+
+}  // namespace onnx_native::capture

@@ -1,0 +1,425 @@
+#include "capture/recorded_call.h"
+
+#include <ATen/ScalarOps.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <utility>
+
+#include "aten/op_facts.h"
+#include "aten/torch_literal.h"
+#include "aten/torch_types.h"
+#include "capture/symbolic_size.h"
+
+namespace onnx_native::capture {
+namespace {
+
+using aten::Argument;
+using aten::TypeKind;
+
+std::string key_of(const c10::OperatorHandle& op) {
+  const c10::OperatorName& name = op.operator_name();
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+bool contains(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// Calls visit(tensor) for each defined tensor of an argument.
+template <class Visit>
+void for_each_tensor(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) visit(value.toTensor());
+  } else if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) for_each_tensor(item, visit);
+  }
+}
+
+bool is_wrapped_number(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() && !recorded(value.toTensor()) &&
+         value.toTensor().unsafeGetTensorImpl()->is_wrapped_number();
+}
+
+// Returns the number that PyTorch wrapped in a tensor.
+Argument number_in(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case c10::kBool:
+      return *tensor.const_data_ptr<bool>();
+    case c10::kLong:
+      return *tensor.const_data_ptr<int64_t>();
+    case c10::kDouble:
+      return *tensor.const_data_ptr<double>();
+    case c10::kComplexDouble: {
+      const auto number = *tensor.const_data_ptr<c10::complex<double>>();
+      return std::complex<double>(number.real(), number.imag());
+    }
+    default:
+      return {};
+  }
+}
+
+// Operators whose results are decided by the elements of a tensor, beyond those that PyTorch tags.
+constexpr std::array<std::string_view, 1> kReadsElements{"aten::is_nonzero"};
+
+// Returns true if an index is a mask: how many elements it selects depends on the data.
+bool has_mask(const std::vector<c10::IValue>& arguments) {
+  bool found = false;
+  for_each_tensor(arguments[1], [&](const at::Tensor& index) {
+    found = found || index.scalar_type() == c10::kBool || index.scalar_type() == c10::kByte;
+  });
+  return found;
+}
+
+bool reads_elements(const c10::OperatorHandle& op, const std::vector<c10::IValue>& arguments) {
+  if (op.operator_name().name == "aten::index") return has_mask(arguments);
+  return op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape) ||
+         contains(kReadsElements, op.operator_name().name);
+}
+
+bool mentions_broadcast(const Dim& dim) {
+  return std::ranges::any_of(dim.terms(), [](const Dim::Term& term) {
+    return std::ranges::any_of(term.factors, [](const Dim::Factor& factor) {
+      return factor.kind == Dim::Atom::broadcast ||
+             std::ranges::any_of(factor.operands, mentions_broadcast);
+    });
+  });
+}
+
+// Operators that answer questions about dtypes.
+constexpr std::array<std::string_view, 6> kAboutDtypes{
+    "aten::is_floating_point", "aten::is_complex", "aten::is_signed",
+    "aten::result_type",       "aten::can_cast",   "aten::promote_types"};
+
+// Operators that return as many tensors as they get, or as a list argument says.
+constexpr std::array<std::string_view, 3> kFixedLists{"aten::split_with_sizes", "aten::meshgrid",
+                                                      "aten::broadcast_tensors"};
+
+// Returns the dimension that an operator cuts into pieces, whose number follows from its size.
+int64_t cut_axis(const aten::Schema& schema, const std::vector<c10::IValue>& arguments) {
+  const int index = schema.index("dim");
+  return index >= 0 && arguments[static_cast<size_t>(index)].isInt()
+             ? arguments[static_cast<size_t>(index)].toInt()
+             : 0;
+}
+
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
+}
+
+bool is_autocast() {
+  return at::autocast::is_autocast_enabled(c10::kCPU) ||
+         at::autocast::is_autocast_enabled(c10::kCUDA);
+}
+
+}  // namespace
+
+RecordedCall::RecordedCall(Recording& recording, const c10::OperatorHandle& op,
+                           torch::jit::Stack& stack)
+    : recording_(recording),
+      decisions_(recording.decisions_),
+      op_(op),
+      stack_(stack),
+      key_(key_of(op)),
+      schema_(aten::find_schema(key_)) {
+  const size_t count = op.schema().arguments().size();
+  arguments_.assign(stack.end() - static_cast<int64_t>(count), stack.end());
+  for (c10::IValue& argument : arguments_) {
+    for_each_tensor(argument, [this](const at::Tensor&) { has_tensors_ = true; });
+    if (!is_wrapped_number(argument)) continue;
+    c10::IValue symbol = recording_.host_.symbol_behind(argument.toTensor());
+    if (!symbol.isNone()) argument = std::move(symbol);
+  }
+}
+
+void RecordedCall::refuse(const std::string& reason) { decisions_.refuse(key_ + ": " + reason); }
+
+bool RecordedCall::has_recorded() const {
+  bool found = false;
+  for (const c10::IValue& argument : arguments_)
+    for_each_tensor(argument, [&](const at::Tensor& tensor) { found = found || recorded(tensor); });
+  return found;
+}
+
+// Returns true for calls that only touch constants of the program and run as they are.
+bool RecordedCall::passes_through() const {
+  if (key_.starts_with("profiler::")) return true;
+  if (has_recorded()) return false;
+  if (key_ == "aten::lift_fresh") return true;
+  if (key_ == "aten::detach_") return !recording_.find_state(arguments_[0].toTensor());
+  // torch.tensor() builds its result with dispatch to Python switched off.
+  if (c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::Python)) return true;
+  if (!reads_elements(op_, arguments_)) return false;
+  bool of_module = false;
+  for (const c10::IValue& argument : arguments_)
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      of_module = of_module || recording_.find_state(tensor);
+    });
+  return !of_module;
+}
+
+void RecordedCall::refuse_unknown() {
+  const auto& tls = c10::impl::tls_local_dispatch_key_set().included_;
+  if (tls.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode))
+    refuse("the program uses torch.func");
+  if (is_autocast()) refuse("the program uses torch.autocast");
+  if (!schema_) refuse("the operator has no schema");
+  if (reads_elements(op_, arguments_)) refuse("the program depends on the elements of a tensor");
+  if (op_.hasTag(at::Tag::inplace_view)) refuse("the call changes the shape of its argument");
+}
+
+void RecordedCall::check_writes() {
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (!schema_->arguments[i].writes || arguments_[i].isNone()) continue;
+    if (!arguments_[i].isTensor()) refuse("the call writes to a list of tensors");
+    const at::Tensor& target = arguments_[i].toTensor();
+    const at::Tensor meta = recording_.meta_of(target);
+    if (recording_.protected_.contains(meta.storage().unsafeGetStorageImpl()))
+      refuse("the program writes to an input or to a tensor of the module");
+    written_sizes_.push_back(meta.sizes().vec());
+  }
+}
+
+void RecordedCall::check_written_sizes() {
+  size_t next = 0;
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (!schema_->arguments[i].writes || arguments_[i].isNone()) continue;
+    if (recording_.meta_of(arguments_[i].toTensor()).sizes() != written_sizes_[next++])
+      refuse("the call changes the shape of its argument");
+  }
+}
+
+// A squeeze keeps a dynamic dimension only if its size is not 1.
+void RecordedCall::note_squeezed() {
+  if (!key_.starts_with("aten::squeeze")) return;
+  const RecordedTensor* self = recorded(arguments_[0].toTensor());
+  if (!self) return;
+  std::vector<int64_t> axes;
+  if (arguments_.size() > 1 && arguments_[1].isInt()) axes = {arguments_[1].toInt()};
+  if (arguments_.size() > 1 && arguments_[1].isIntList()) axes = arguments_[1].toIntVector();
+  const auto rank = static_cast<int64_t>(self->shape().size());
+  for (int64_t axis = 0; axis < rank; ++axis) {
+    const bool named =
+        std::ranges::any_of(axes, [&](int64_t a) { return (a + rank) % rank == axis; });
+    if (arguments_.size() > 1 && !named) continue;
+    const Dim& size = self->shape()[static_cast<size_t>(axis)];
+    decisions_.decide(size - Dim(1), Relation::equal, size.str() + " == 1");
+  }
+}
+
+void RecordedCall::note_size(const Dim& dim) { symbolic_ = symbolic_ || !dim.is_constant(); }
+
+Argument RecordedCall::tensor_argument(const at::Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  if (const RecordedTensor* known = recorded(tensor)) {
+    symbolic_ = symbolic_ || known->is_symbolic();
+  } else if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
+    Argument number = number_in(tensor);
+    if (number.is_none()) refuse("a number of an unknown type");
+    return number;
+  }
+  return recording_.value_of(tensor);
+}
+
+Argument RecordedCall::argument(const c10::IValue& value, const aten::SchemaType& type) {
+  if (value.isTensor()) return tensor_argument(value.toTensor());
+  if (value.isSymInt()) {
+    const Dim dim = to_dim(value.toSymInt(), decisions_);
+    note_size(dim);
+    return recording_.size_argument(dim);
+  }
+  if (value.isList()) {
+    Argument::List list;
+    aten::SchemaType element = type;
+    element.list = false;
+    for (const c10::IValue& item : value.toListRef()) list.push_back(argument(item, element));
+    return list;
+  }
+  if (value.isDevice() && !value.toDevice().is_cpu())
+    refuse("the program uses the device " + value.toDevice().str());
+  Argument result = aten::literal_argument(value, type);
+  if (result.is_none() && !value.isNone()) refuse("an argument of an unknown type");
+  return result;
+}
+
+// Returns the argument that the meta kernel gets.
+c10::IValue RecordedCall::meta(const c10::IValue& value, const aten::SchemaType& type) {
+  if (type.kind == TypeKind::device && !type.list && (!has_tensors_ || !value.isNone()))
+    return c10::Device(c10::kMeta);
+  if (value.isTensor()) {
+    const at::Tensor& tensor = value.toTensor();
+    if (!tensor.defined() || is_wrapped_number(value)) return value;
+    return recording_.meta_of(tensor);
+  }
+  if (value.isSymInt()) {
+    const auto size = decisions_.example(to_dim(value.toSymInt(), decisions_));
+    if (!size) refuse("a size depends on data");
+    if (type.kind == TypeKind::tensor) return at::native::wrapped_scalar_tensor(*size);
+    return *size;
+  }
+  if (!value.isList()) return value;
+  aten::SchemaType element = type;
+  element.list = false;
+  if (type.kind == TypeKind::sym_int) {
+    c10::List<int64_t> list;
+    for (const c10::IValue& item : value.toListRef()) list.push_back(meta(item, element).toInt());
+    return list;
+  }
+  if (type.kind != TypeKind::tensor) return value;
+  c10::impl::GenericList list(value.toList().elementType());
+  for (const c10::IValue& item : value.toListRef()) list.push_back(meta(item, element));
+  return list;
+}
+
+std::vector<c10::IValue> RecordedCall::run_meta() {
+  torch::jit::Stack stack;
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    stack.push_back(meta(arguments_[i], schema_->arguments[i].type));
+  try {
+    op_.callBoxed(stack);
+  } catch (const c10::Error& error) {
+    refuse(first_line(error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    refuse(first_line(error.what()));
+  }
+  return stack;
+}
+
+// Returns the types of the results: dtypes of the meta kernel, symbolic sizes of the inference,
+// which must agree with the meta kernel's sizes for the example.
+std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>& metas) {
+  std::vector<aten::Type> types;
+  for (const at::Tensor& meta : metas) {
+    const auto dtype = aten::to_dtype(meta.scalar_type());
+    if (!dtype || c10::isQIntType(meta.scalar_type()) || !meta.is_meta())
+      refuse("a result that is not a plain tensor");
+    types.push_back(aten::Type::tensor(*dtype, Shape(meta.sizes().begin(), meta.sizes().end())));
+  }
+  if (!recording_.types_) return types;
+  std::vector<aten::Type> inferred;
+  try {
+    inferred = recording_.types_->infer(*node_);
+  } catch (const ExportError& error) {
+    if (symbolic_) refuse(error.cause());
+  }
+  if (!symbolic_) return types;
+  if (inferred.size() < metas.size()) refuse("the sizes of the results are not known");
+  for (size_t i = 0; i < metas.size(); ++i) {
+    std::optional<Shape>& shape = inferred[i].shape;
+    if (!inferred[i].is_tensor() || !shape || shape->size() != types[i].shape->size())
+      refuse("the sizes of the results are not known");
+    for (size_t axis = 0; axis < shape->size(); ++axis) {
+      Dim& size = (*shape)[axis];
+      if (mentions_broadcast(size)) size = decisions_.resolved(size);
+      if (decisions_.example(size) != metas[i].size(static_cast<int64_t>(axis)))
+        refuse("the size " + size.str() + " of a result is not eager's");
+    }
+    types[i].shape = shape;
+  }
+  return types;
+}
+
+const c10::IValue* RecordedCall::written_argument(const aten::SchemaArgument& value) const {
+  if (value.alias_sets.empty()) return nullptr;
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const aten::SchemaArgument& argument = schema_->arguments[i];
+    if (argument.writes && argument.alias_sets == value.alias_sets) return &arguments_[i];
+  }
+  return nullptr;
+}
+
+at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) {
+  const size_t dot = key_.find('.');
+  const size_t start = key_.rfind(':', dot) + 1;
+  const std::string name = schema_->returns.size() > 1 || schema_->returns[0].type.list
+                               ? "getitem"
+                               : key_.substr(start, dot == key_.npos ? dot : dot - start);
+  aten::Value* value = recording_.graph_->add_output(node_, name, type);
+  return recording_.new_tensor(meta, *type.shape, value);
+}
+
+// Adds the results to the node and puts them on the stack.
+void RecordedCall::record(std::vector<c10::IValue> metas) {
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue& value : metas) {
+    if (!value.isTensor() && !value.isTensorList()) refuse("a result that is not a tensor");
+    if (value.isTensor() && !value.toTensor().defined()) refuse("an undefined result");
+    for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+  }
+  const std::vector<aten::Type> types = result_types(tensors);
+  size_t next = 0;
+  for (size_t i = 0; i < metas.size(); ++i) {
+    if (metas[i].isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& meta : metas[i].toTensorVector())
+        list.push_back(result(meta, types[next++]));
+      stack_.emplace_back(std::move(list));
+      continue;
+    }
+    at::Tensor made = result(metas[i].toTensor(), types[next++]);
+    if (const c10::IValue* written = written_argument(schema_->returns[i])) {
+      // The same tensor, whose elements the node's result now has.
+      const at::Tensor& target = written->toTensor();
+      recording_.values_[recorded(target)->id()] = recording_.values_[recorded(made)->id()];
+      made = target;
+    }
+    stack_.emplace_back(std::move(made));
+  }
+}
+
+// Refuses operators that cut a dynamic size into as many tensors as the size says.
+void RecordedCall::check_number_of_results() {
+  if (!symbolic_ || !schema_->returns[0].type.list ||
+      contains(kFixedLists, op_.operator_name().name))
+    return;
+  const RecordedTensor* self =
+      arguments_[0].isTensor() ? recorded(arguments_[0].toTensor()) : nullptr;
+  if (!self || self->shape().empty()) refuse("the number of results depends on sizes");
+  const auto rank = static_cast<int64_t>(self->shape().size());
+  const int64_t axis = (cut_axis(*schema_, arguments_) + rank) % rank;
+  const Dim& size = self->shape()[static_cast<size_t>(axis)];
+  if (!size.is_constant()) refuse("the number of results depends on the size " + size.str());
+}
+
+void RecordedCall::run() {
+  if (passes_through()) {
+    op_.callBoxed(stack_);
+    return;
+  }
+  if (key_ == "aten::detach_" && has_recorded()) return;  // nothing to do without autograd
+  refuse_unknown();
+  torch::jit::drop(stack_, arguments_.size());
+  if (schema_->returns.empty()) {
+    if (!aten::is_check(*schema_)) refuse("the call has no results");
+    return;
+  }
+  check_writes();
+  recording_.location_ = recording_.graph_->add_location(recording_.host_.location());
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    arguments.push_back(argument(arguments_[i], schema_->arguments[i].type));
+  note_squeezed();
+  std::vector<c10::IValue> metas = run_meta();
+  check_written_sizes();
+  if (contains(kAboutDtypes, op_.operator_name().name)) {
+    stack_.insert(stack_.end(), metas.begin(), metas.end());
+    return;
+  }
+  check_number_of_results();
+  node_ = recording_.graph_->add_node(key_, std::move(arguments), recording_.location_);
+  record(std::move(metas));
+}
+
+void Recording::call(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
+                     torch::jit::Stack& stack) {
+  try {
+    RecordedCall(*this, op, stack).run();
+  } catch (const ExportError& error) {
+    decisions_.refuse(error.cause());
+  }
+}
+
+}  // namespace onnx_native::capture

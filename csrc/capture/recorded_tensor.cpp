@@ -1,0 +1,164 @@
+#include "capture/recorded_tensor.h"
+
+#include <c10/core/SymBool.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "capture/symbolic_size.h"
+
+namespace onnx_native::capture {
+namespace {
+
+constexpr c10::DispatchKeySet kKeys({c10::DispatchKey::CPU,
+                                     c10::DispatchKey::TESTING_ONLY_GenericWrapper});
+
+Decisions& decisions_of(const std::shared_ptr<const int>& token) {
+  Decisions* decisions = active_decisions();
+  TORCH_CHECK(decisions && decisions->token() == token,
+              "a tensor that onnx_native recorded during a capture is used outside of that "
+              "capture; it has no elements");
+  return *decisions;
+}
+
+// Returns true if the strides are exactly those of a contiguous tensor, sizes of 1 included.
+bool is_row_major(const at::Tensor& tensor) {
+  int64_t expected = 1;
+  for (int64_t axis = tensor.dim(); axis-- > 0;) {
+    if (tensor.stride(axis) != expected) return false;
+    expected *= std::max<int64_t>(tensor.size(axis), 1);
+  }
+  return true;
+}
+
+}  // namespace
+
+RecordedTensor::RecordedTensor(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions)
+    : c10::TensorImpl(kKeys, meta.dtype(), c10::Device(c10::kCPU)),
+      id_(id),
+      meta_(std::move(meta)),
+      shape_(std::move(shape)),
+      token_(decisions.token()) {
+  for (const Dim& size : shape_) {
+    is_symbolic_ = is_symbolic_ || !size.is_constant();
+    sym_sizes_.push_back(to_sym_int(size, decisions));
+  }
+  set_custom_sizes_strides(SizesStridesPolicy::CustomSizes);
+  set_storage_access_should_throw();
+}
+
+void RecordedTensor::note_numbers(const char* what) const {
+  Decisions* decisions = is_symbolic_ ? active_decisions() : nullptr;
+  if (decisions && decisions->token() == token_)
+    decisions->note_refusal(std::string("code in C++ reads the ") + what +
+                            " of a tensor with dynamic dimensions");
+}
+
+bool RecordedTensor::has_small_size() const {
+  for (size_t axis = 0; axis < shape_.size(); ++axis) {
+    if (!shape_[axis].is_constant() && meta_.size(static_cast<int64_t>(axis)) < 2) return true;
+  }
+  return false;
+}
+
+at::IntArrayRef RecordedTensor::sizes_custom() const {
+  note_numbers("sizes");
+  return meta_.sizes();
+}
+
+at::IntArrayRef RecordedTensor::strides_custom() const {
+  note_numbers("strides");
+  return meta_.strides();
+}
+
+int64_t RecordedTensor::numel_custom() const {
+  note_numbers("number of elements");
+  return meta_.numel();
+}
+
+int64_t RecordedTensor::dim_custom() const { return meta_.dim(); }
+
+int64_t RecordedTensor::storage_offset_custom() const {
+  if (meta_.storage_offset() != 0) note_numbers("storage offset");
+  return meta_.storage_offset();
+}
+
+c10::SymInt RecordedTensor::sym_storage_offset_custom() const {
+  return c10::SymInt(storage_offset_custom());
+}
+
+c10::SymInt RecordedTensor::sym_numel_custom() const {
+  c10::SymInt result = 1;
+  for (const c10::SymInt& size : sym_sizes_) result = result * size;
+  return result;
+}
+
+void RecordedTensor::compute_strides(Decisions& decisions) const {
+  const auto rank = shape_.size();
+  std::vector<size_t> order(rank);
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::reverse(order);  // from the innermost axis of a contiguous tensor
+  if (!is_row_major(meta_)) {
+    if (has_small_size()) decisions.refuse("the strides of a size of 1 are ambiguous");
+    std::ranges::stable_sort(order, {}, [this](size_t axis) {
+      const auto at = static_cast<int64_t>(axis);
+      return std::pair(meta_.stride(at), meta_.size(at));
+    });
+  }
+  std::vector<c10::SymInt> strides(rank, c10::SymInt(0));
+  Dim next = 1;
+  for (const size_t axis : order) {
+    const int64_t stride = meta_.stride(static_cast<int64_t>(axis));
+    if (stride == 0) continue;  // expanded
+    if (decisions.example(next) != stride)
+      decisions.refuse("the strides of a tensor with dynamic dimensions are not dense");
+    strides[axis] = to_sym_int(next, decisions);
+    next = next * shape_[axis];
+  }
+  sym_strides_ = std::move(strides);
+}
+
+c10::SymIntArrayRef RecordedTensor::sym_strides_custom() const {
+  if (!is_symbolic_) return c10::fromIntArrayRefKnownNonNegative(meta_.strides());
+  if (sym_strides_.empty()) compute_strides(decisions_of(token_));
+  return sym_strides_;
+}
+
+c10::SymBool RecordedTensor::sym_is_contiguous_custom(at::MemoryFormat format) const {
+  const bool contiguous = meta_.is_contiguous(format);
+  if (contiguous && is_symbolic_ && has_small_size() &&
+      !(format == at::MemoryFormat::Contiguous && is_row_major(meta_)))
+    decisions_of(token_).refuse("a tensor is contiguous only because a dynamic size is 1");
+  return c10::SymBool(contiguous);
+}
+
+c10::SymBool RecordedTensor::sym_is_non_overlapping_and_dense_custom() const {
+  return c10::SymBool(meta_.is_non_overlapping_and_dense());
+}
+
+bool RecordedTensor::is_strides_like_custom(at::MemoryFormat format) const {
+  return meta_.unsafeGetTensorImpl()->is_strides_like(format);
+}
+
+c10::intrusive_ptr<c10::TensorImpl> RecordedTensor::shallow_copy_and_detach(
+    const c10::VariableVersion& /*version*/, bool /*allow_change*/) const {
+  return c10::make_intrusive<RecordedTensor>(id_, meta_, shape_, decisions_of(token_));
+}
+
+c10::intrusive_ptr<c10::TensorImpl> RecordedTensor::shallow_copy_and_detach(
+    c10::VariableVersion&& /*version*/, bool /*allow_change*/) const {
+  return c10::make_intrusive<RecordedTensor>(id_, meta_, shape_, decisions_of(token_));
+}
+
+void RecordedTensor::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& /*impl*/) {
+  decisions_of(token_).refuse("the program gives a tensor other contents (tensor.data = ...)");
+}
+
+RecordedTensor* recorded(const at::Tensor& tensor) {
+  return tensor.defined() ? dynamic_cast<RecordedTensor*>(tensor.unsafeGetTensorImpl()) : nullptr;
+}
+
+}  // namespace onnx_native::capture

@@ -1,0 +1,67 @@
+// The tensors on which a recorded program runs.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/TensorImpl.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "base/dim.h"
+#include "capture/decisions.h"
+
+namespace onnx_native::capture {
+
+// A tensor without memory. A meta tensor knows its dtype, the sizes in the example and the strides;
+// `shape` has the symbolic sizes. Copies that PyTorch makes of the TensorImpl keep the id. Outside
+// of its recording an operator on it raises.
+class RecordedTensor final : public c10::TensorImpl {
+ public:
+  RecordedTensor(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions);
+
+  int64_t id() const { return id_; }
+  const at::Tensor& meta() const { return meta_; }
+  const Shape& shape() const { return shape_; }
+  bool is_symbolic() const { return is_symbolic_; }
+  const std::shared_ptr<const int>& token() const { return token_; }
+
+  at::IntArrayRef sizes_custom() const override;
+  at::IntArrayRef strides_custom() const override;
+  int64_t numel_custom() const override;
+  int64_t dim_custom() const override;
+  int64_t storage_offset_custom() const override;
+  c10::SymIntArrayRef sym_sizes_custom() const override { return sym_sizes_; }
+  c10::SymIntArrayRef sym_strides_custom() const override;
+  c10::SymInt sym_numel_custom() const override;
+  c10::SymInt sym_storage_offset_custom() const override;
+  c10::SymBool sym_is_contiguous_custom(at::MemoryFormat format) const override;
+  c10::SymBool sym_is_non_overlapping_and_dense_custom() const override;
+  bool is_strides_like_custom(at::MemoryFormat format) const override;
+
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(const c10::VariableVersion& version,
+                                                              bool allow_change) const override;
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(c10::VariableVersion&& version,
+                                                              bool allow_change) const override;
+  void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& impl) override;
+
+ private:
+  // Notes that C++ code outside the recorder reads numbers where sizes are symbolic.
+  void note_numbers(const char* what) const;
+  void compute_strides(Decisions& decisions) const;
+  // Returns true if a symbolic size is 0 or 1 in the example, so that strides tell little.
+  bool has_small_size() const;
+
+  int64_t id_;
+  at::Tensor meta_;
+  Shape shape_;
+  bool is_symbolic_ = false;
+  std::shared_ptr<const int> token_;
+  std::vector<c10::SymInt> sym_sizes_;
+  mutable std::vector<c10::SymInt> sym_strides_;
+};
+
+// Returns the recorded tensor behind a tensor; nullptr for any other tensor.
+RecordedTensor* recorded(const at::Tensor& tensor);
+
+}  // namespace onnx_native::capture

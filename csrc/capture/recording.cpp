@@ -1,0 +1,279 @@
+#include "capture/recording.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/library.h>
+
+#include <mutex>
+#include <utility>
+
+#include "aten/torch_tensor.h"
+#include "aten/torch_types.h"
+#include "base/error.h"
+#include "capture/symbolic_size.h"
+
+namespace onnx_native::capture {
+namespace {
+
+constexpr auto kRecorderKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+constexpr auto kTensorKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
+
+thread_local Recording* active = nullptr;
+
+void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard below(kRecorderKey);
+  if (active) {
+    active->call(op, keys, *stack);
+  } else {
+    op.callBoxed(stack);
+  }
+}
+
+void refuse_outside(const c10::OperatorHandle& op, torch::jit::Stack* /*stack*/) {
+  TORCH_CHECK(false, op.operator_name(),
+              " got a tensor that onnx_native recorded during a capture; it has no elements. The "
+              "program kept it, in a cache for example, or used it in another thread");
+}
+
+// Registers the recorder with the dispatcher, once per process.
+void register_recorder() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    static auto& recorder =
+        *new torch::Library(torch::Library::IMPL, "_", kRecorderKey, __FILE__, __LINE__);
+    recorder.fallback(torch::CppFunction::makeFromBoxedFunction<&record>());
+    static auto& outside =
+        *new torch::Library(torch::Library::IMPL, "_", kTensorKey, __FILE__, __LINE__);
+    outside.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_outside>());
+  });
+}
+
+bool same_view(const at::Tensor& a, const at::Tensor& b) {
+  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
+const void* address_of(const at::Tensor& tensor) {
+  return tensor.has_storage() && tensor.numel() != 0 ? tensor.const_data_ptr() : nullptr;
+}
+
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.layout() == c10::Layout::Strided && !tensor.is_nested() &&
+         !tensor.unsafeGetTensorImpl()->is_python_dispatch() && !tensor.is_conj() &&
+         !tensor.is_neg() && !tensor.is_quantized() && tensor.has_storage();
+}
+
+}  // namespace
+
+Recording::Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTensor> state,
+                     std::unique_ptr<readers::jit::TypeInference> types, Host& host)
+    : host_(host),
+      decisions_(std::move(symbols), [&host] { return host.location().source; }),
+      types_(std::move(types)),
+      state_(std::move(state)) {
+  register_recorder();
+  Dim::restart_fresh();
+  for (size_t i = 0; i < state_.size(); ++i) {
+    const at::Tensor& tensor = state_[i].tensor;
+    state_of_.try_emplace(tensor.unsafeGetTensorImpl(), i);
+    if (!is_plain(tensor)) continue;
+    if (const void* address = address_of(tensor)) state_at_[address].push_back(i);
+  }
+}
+
+Recording::~Recording() = default;
+
+int64_t Recording::alive() const { return decisions_.token().use_count() - 1; }
+
+const ModuleTensor* Recording::find_state(const at::Tensor& tensor) const {
+  if (const auto at = state_of_.find(tensor.unsafeGetTensorImpl()); at != state_of_.end())
+    return &state_[at->second];
+  const auto same_memory = state_at_.find(address_of(tensor));
+  if (same_memory == state_at_.end() || !same_memory->first) return nullptr;
+  for (const size_t i : same_memory->second) {
+    if (same_view(state_[i].tensor, tensor)) return &state_[i];
+  }
+  return nullptr;
+}
+
+at::Tensor Recording::meta_of(const at::Tensor& tensor) {
+  if (const RecordedTensor* known = recorded(tensor)) {
+    if (known->token() != decisions_.token()) decisions_.refuse("a tensor is from another capture");
+    return known->meta();
+  }
+  Constant& constant = constants_[tensor.unsafeGetTensorImpl()];
+  if (!constant.meta.defined()) {
+    if (!is_plain(tensor))
+      decisions_.refuse("the program uses a tensor that is not a plain CPU tensor");
+    constant.tensor = tensor;
+    constant.meta =
+        at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
+    protected_.insert(constant.meta.storage().unsafeGetStorageImpl());
+  }
+  return constant.meta;
+}
+
+aten::Value* Recording::constant_of(const at::Tensor& tensor) {
+  meta_of(tensor);
+  Constant& constant = constants_[tensor.unsafeGetTensorImpl()];
+  if (constant.value) return constant.value;
+  const ModuleTensor* held = find_state(tensor);
+  if (held && held->tensor.unsafeGetTensorImpl() != tensor.unsafeGetTensorImpl() &&
+      is_plain(held->tensor))
+    return constant.value = constant_of(held->tensor);
+  const std::string name = held ? held->name : "lifted_tensor";
+  const bool literal = !held || held->kind == ModuleTensor::Kind::constant;
+  TensorData data = literal ? aten::literal_data(tensor, name) : aten::tensor_data(tensor, name);
+  constant.value = graph_->add_constant(name, std::move(data),
+                                        held && held->kind == ModuleTensor::Kind::parameter);
+  if (types_) types_->define(graph_->constants.back());
+  return constant.value;
+}
+
+aten::Value* Recording::value_of(const at::Tensor& tensor) {
+  const RecordedTensor* known = recorded(tensor);
+  if (!known) return constant_of(tensor);
+  if (known->token() != decisions_.token()) decisions_.refuse("a tensor is from another capture");
+  return values_.at(known->id());
+}
+
+at::Tensor Recording::new_tensor(at::Tensor meta, Shape shape, aten::Value* value) {
+  const int64_t id = next_id_++;
+  values_[id] = value;
+  return at::Tensor(
+      c10::make_intrusive<RecordedTensor>(id, std::move(meta), std::move(shape), decisions_));
+}
+
+at::Tensor Recording::add_input(const at::Tensor& example, std::string_view name, Shape shape) {
+  const auto dtype = aten::to_dtype(example.scalar_type());
+  if (!dtype || !is_plain(example))
+    decisions_.refuse(concat("the input ", name, " is not a plain CPU tensor"));
+  at::Tensor meta =
+      at::empty_strided(example.sizes(), example.strides(), example.options().device(c10::kMeta));
+  protected_.insert(meta.storage().unsafeGetStorageImpl());
+  aten::Value* value = graph_->add_input(name, aten::Type::tensor(*dtype, shape));
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis].is_constant()) continue;
+    input_axes_.try_emplace(shape[axis].str(), value, static_cast<int64_t>(axis));
+    const std::vector<Dim::Term>& terms = shape[axis].terms();
+    if (terms.size() == 1 && terms[0].factors.size() == 1)
+      multiples_.try_emplace(Dim::of(terms[0].factors[0]).str(), shape[axis]);
+  }
+  if (types_) types_->define(*value);
+  return new_tensor(std::move(meta), std::move(shape), value);
+}
+
+void Recording::add_output(const c10::IValue& value) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    graph_->outputs.emplace_back(value_of(value.toTensor()));
+  } else if (value.isSymInt()) {
+    graph_->outputs.push_back(size_argument(to_dim(value.toSymInt(), decisions_)));
+  } else if (value.isInt()) {
+    graph_->outputs.emplace_back(value.toInt());
+  } else if (value.isDouble()) {
+    graph_->outputs.emplace_back(value.toDouble());
+  } else if (value.isBool()) {
+    graph_->outputs.emplace_back(value.toBool());
+  } else if (value.isNone()) {
+    graph_->outputs.emplace_back();
+  } else {
+    decisions_.refuse("a result of the program is not a tensor or a number");
+  }
+}
+
+std::unique_ptr<aten::Graph> Recording::finish() {
+  if (decisions_.reason().empty()) decisions_.check_narrowing();
+  if (alive() != 0) decisions_.note_refusal("the program keeps tensors or sizes of the capture");
+  if (!decisions_.reason().empty()) return nullptr;
+  types_.reset();
+  return std::move(graph_);
+}
+
+aten::Value* Recording::size_node(std::string op, std::vector<aten::Argument> arguments,
+                                  const Dim& result) {
+  const auto [at, inserted] = sizes_.try_emplace(result.str());
+  if (!inserted) return at->second;
+  std::string name = op.substr(op.rfind(':') + 1);
+  if (name == "sym_size.int") name = "sym_size_int";
+  aten::Node* node = graph_->add_node(std::move(op), std::move(arguments), location_);
+  return at->second = graph_->add_output(node, name, aten::Type::sym_int(result));
+}
+
+// Returns a size that is already computed, or that an input has.
+std::optional<aten::Argument> Recording::read_size(const Dim& dim) {
+  const std::string text = dim.str();
+  if (const auto at = sizes_.find(text); at != sizes_.end()) return at->second;
+  const auto at = input_axes_.find(text);
+  if (at == input_axes_.end()) return std::nullopt;
+  return size_node("aten::sym_size.int", {at->second.first, at->second.second}, dim);
+}
+
+aten::Argument Recording::computed(std::string_view op, const Dim& result, const Dim& a,
+                                   const Dim& b) {
+  return size_node(std::string(op), {size_argument(a), size_argument(b)}, result);
+}
+
+aten::Argument Recording::factor_argument(const Dim::Factor& factor) {
+  const auto& operands = factor.operands;
+  const Dim dim = Dim::of(factor);
+  if (auto known = read_size(dim)) return std::move(*known);
+  switch (factor.kind) {
+    case Dim::Atom::symbol: {
+      const auto at = multiples_.find(factor.name);
+      if (at == multiples_.end()) decisions_.refuse("no input has the size " + factor.name);
+      return computed("python::floordiv", dim, at->second, at->second.terms()[0].coefficient);
+    }
+    case Dim::Atom::floor_div:
+      return computed("python::floordiv", dim, operands[0], operands[1]);
+    case Dim::Atom::mod:
+      return computed("python::mod", dim, operands[0], operands[1]);
+    case Dim::Atom::max:
+      return computed("python::sym_max", dim, operands[0], operands[1]);
+    case Dim::Atom::min:
+      return computed("python::sym_min", dim, operands[0], operands[1]);
+    case Dim::Atom::broadcast:
+      break;
+  }
+  decisions_.refuse("a size is that of a broadcast of two dynamic sizes");
+}
+
+aten::Argument Recording::term_argument(const Dim::Term& term) {
+  if (term.factors.empty()) return term.coefficient;
+  Dim product = Dim::of(term.factors[0]);
+  aten::Argument result = factor_argument(term.factors[0]);
+  for (size_t i = 1; i < term.factors.size(); ++i) {
+    product = product * Dim::of(term.factors[i]);
+    result = size_node("python::mul", {result, factor_argument(term.factors[i])}, product);
+  }
+  if (term.coefficient == 1) return result;
+  return size_node("python::mul", {result, term.coefficient}, product * term.coefficient);
+}
+
+// Returns an argument for a size: a number, or the result of nodes that compute the expression.
+aten::Argument Recording::size_argument(const Dim& dim) {
+  if (const auto number = dim.constant()) return *number;
+  if (auto known = read_size(dim)) return std::move(*known);
+  const std::vector<Dim::Term>& terms = dim.terms();
+  aten::Argument result = term_argument(terms[0]);
+  Dim sum = Dim::from_terms({terms[0]});
+  for (size_t i = 1; i < terms.size(); ++i) {
+    const aten::Argument term = term_argument(terms[i]);
+    sum = sum + Dim::from_terms({terms[i]});
+    result = size_node("python::add", {result, term}, sum);
+  }
+  return result;
+}
+
+ActiveRecording::ActiveRecording(Recording& recording) {
+  TORCH_CHECK(!active, "onnx_native records another program on this thread");
+  active = &recording;
+  set_active_decisions(&recording.decisions());
+  c10::impl::tls_set_dispatch_key_included(kRecorderKey, true);
+}
+
+ActiveRecording::~ActiveRecording() {
+  c10::impl::tls_set_dispatch_key_included(kRecorderKey, false);
+  set_active_decisions(nullptr);
+  active = nullptr;
+}
+
+}  // namespace onnx_native::capture

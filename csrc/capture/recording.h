@@ -1,0 +1,116 @@
+// Records a program at PyTorch's dispatcher, while it runs on tensors without memory.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "aten/graph.h"
+#include "capture/decisions.h"
+#include "capture/recorded_tensor.h"
+#include "readers/jit/reader.h"
+
+namespace onnx_native::capture {
+
+// What a recording asks of the language that runs the program.
+class Host {
+ public:
+  virtual ~Host() = default;
+  // Returns the user's source line and the modules around the current call.
+  virtual Location location() = 0;
+  // Returns the symbolic number that a tensor made of a number stands for; None if it is the
+  // number itself.
+  virtual c10::IValue symbol_behind(const at::Tensor& wrapped_number) = 0;
+};
+
+// A tensor of the module: a parameter, a buffer, or a tensor that the program holds.
+struct ModuleTensor {
+  enum class Kind { parameter, buffer, constant };
+  std::string name;
+  at::Tensor tensor;
+  Kind kind;
+};
+
+// One capture. The program runs while an ActiveRecording is in scope. Every operator that it calls
+// becomes a node; composite operators stay whole, because the recorder sits above autograd.
+// PyTorch's meta kernels compute dtypes and the sizes of the example; `types` computes symbolic
+// sizes, which must agree with them. What the recorder does not know it refuses: it throws, keeps
+// the reason, and finish() returns no graph. Used by one thread.
+class Recording {
+ public:
+  Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTensor> state,
+            std::unique_ptr<readers::jit::TypeInference> types, Host& host);
+  ~Recording();
+
+  // Returns the tensor that stands for an input. A size is a number or the name of a symbol.
+  at::Tensor add_input(const at::Tensor& example, std::string_view name, Shape shape);
+  // Adds a result of the program.
+  void add_output(const c10::IValue& value);
+  // Records a call, whose arguments are on the stack, and replaces them by the results.
+  void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+  // Returns the graph once all outputs are added and no recorded tensor is alive; nullptr if the
+  // recording was refused.
+  std::unique_ptr<aten::Graph> finish();
+  // Returns the number of recorded tensors and sizes that are alive.
+  int64_t alive() const;
+
+  Decisions& decisions() { return decisions_; }
+  const Decisions& decisions() const { return decisions_; }
+
+ private:
+  friend class RecordedCall;
+
+  aten::Value* value_of(const at::Tensor& tensor);
+  aten::Value* constant_of(const at::Tensor& tensor);
+  aten::Argument size_argument(const Dim& dim);
+  std::optional<aten::Argument> read_size(const Dim& dim);
+  aten::Argument computed(std::string_view op, const Dim& result, const Dim& a, const Dim& b);
+  aten::Argument term_argument(const Dim::Term& term);
+  aten::Argument factor_argument(const Dim::Factor& factor);
+  aten::Value* size_node(std::string op, std::vector<aten::Argument> arguments, const Dim& result);
+  at::Tensor meta_of(const at::Tensor& tensor);
+  at::Tensor new_tensor(at::Tensor meta, Shape shape, aten::Value* value);
+  const ModuleTensor* find_state(const at::Tensor& tensor) const;
+
+  Host& host_;
+  Decisions decisions_;
+  std::unique_ptr<aten::Graph> graph_ = std::make_unique<aten::Graph>();
+  std::unique_ptr<readers::jit::TypeInference> types_;
+  std::vector<ModuleTensor> state_;
+  std::unordered_map<const c10::TensorImpl*, size_t> state_of_;    // index in state_
+  std::unordered_map<const void*, std::vector<size_t>> state_at_;  // by address of the elements
+  int64_t next_id_ = 0;
+  std::unordered_map<int64_t, aten::Value*> values_;  // by the id of a recorded tensor
+  struct Constant {
+    at::Tensor tensor;  // keeps the key alive
+    at::Tensor meta;
+    aten::Value* value = nullptr;
+  };
+  std::unordered_map<const c10::TensorImpl*, Constant> constants_;
+  // Storages of inputs and of the module's tensors, which the program must not write.
+  std::unordered_set<const c10::StorageImpl*> protected_;
+  // Inputs and axes by the text of their sizes, and for a symbol s the size k*s of an input.
+  std::unordered_map<std::string, std::pair<aten::Value*, int64_t>> input_axes_;
+  std::unordered_map<std::string, Dim> multiples_;
+  std::unordered_map<std::string, aten::Value*> sizes_;  // by the text of the expression
+  const Location* location_ = nullptr;                   // of the current call
+};
+
+// Makes a recording the active one of this thread.
+class ActiveRecording {
+ public:
+  explicit ActiveRecording(Recording& recording);
+  ActiveRecording(const ActiveRecording&) = delete;
+  ActiveRecording& operator=(const ActiveRecording&) = delete;
+  ~ActiveRecording();
+};
+
+}  // namespace onnx_native::capture

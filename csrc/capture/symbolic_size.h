@@ -1,0 +1,16 @@
+// Symbolic sizes as PyTorch sees them: SymInt over Dim.
+#pragma once
+
+#include <c10/core/SymInt.h>
+
+#include "base/dim.h"
+#include "capture/decisions.h"
+
+namespace onnx_native::capture {
+
+// Returns the size as a SymInt of this recording; a plain number if it is constant.
+c10::SymInt to_sym_int(const Dim& dim, const Decisions& decisions);
+// Returns the expression of a size. Refuses the recording if the size is not from it.
+Dim to_dim(const c10::SymInt& size, Decisions& decisions);
+
+}  // namespace onnx_native::capture

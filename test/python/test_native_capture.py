@@ -1,0 +1,487 @@
+"""Programs recorded natively: right at every size, or captured by torch.export with a reason."""
+
+from __future__ import annotations
+
+import copy
+import re
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import onnx
+import onnx_native
+import pytest
+import torch
+import torch.nn.functional as F
+from models import running, zoo
+from models.architecture import SIZES, Architecture
+from models.architectures import ARCHITECTURES
+from models.calling import Calling
+from torch import nn
+from torch.export import Dim
+
+Example = tuple[Any, ...]
+
+
+def exported(module: nn.Module, args: Example, dynamic_shapes: Any = None, **kwargs: Any) -> Any:
+    with onnx_native.options(capture="native"):
+        program = torch.onnx.export(
+            module, args, kwargs=kwargs, dynamo=True, dynamic_shapes=dynamic_shapes, verbose=False
+        )
+    assert program is not None
+    return program
+
+
+def assert_native(program: Any) -> None:
+    assert program.export_report["capture"] == {"by": "native", "reason": None}
+
+
+def assert_equal_to_eager(program: Any, module: nn.Module, *examples: Example) -> None:
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    for example in examples:
+        with torch.no_grad():
+            expected = torch.utils._pytree.tree_leaves(module(*copy.deepcopy(example)))
+        got = program(*example)
+        running.assert_same(got, [torch.as_tensor(value) for value in expected])
+
+
+def nodes(program: Any) -> list[str]:
+    """The nodes of a program as text, without the names of values."""
+    return sorted(
+        re.sub(r"\([^()]*\)$", "", line.split(" = ", 1)[1].strip())
+        for line in program.text().splitlines()
+        if " = " in line and line.startswith("  ")
+    )
+
+
+# Real architectures.
+
+RECORDED = [
+    "bert",
+    "deberta_v2",
+    "llama",
+    "gpt2",
+    "t5",
+    "whisper",
+    "mamba",
+    "vit",
+    "swin",
+    "convnext",
+    "segformer",
+    "detr",
+    "clip",
+    "timm_resnet10t",
+    "timm_coatnet",
+    "tv_densenet",
+    "diffusers_unet",
+    "nn_lstm",
+    "nn_transformer",
+]
+
+
+def sized(model: Architecture, **sizes: int) -> dict[str, torch.Tensor]:
+    torch.manual_seed(2)
+    all_sizes = {name: both[0] for name, both in {**SIZES, **model.sizes}.items()} | sizes
+    return {name: one.value(all_sizes) for name, one in model.inputs.items()}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_architecture(name: str) -> None:
+    model = ARCHITECTURES[name]
+    module = model.module()
+    program = exported(module, (), model.dynamic_shapes(), **model.example())
+    assert_native(program)
+    with zoo.scratch_folder() as folder:
+        program.save(folder / "m.onnx")
+        onnx.checker.check_model(str(folder / "m.onnx"), full_check=True)
+        session = running.session(folder / "m.onnx", optimized=False)
+        for example in (model.example(0), model.example(1), sized(model, batch=1)):
+            running.assert_same(running.run(session, example), running.eager(module, example))
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2", "vit", "convnext", "timm_resnet10t", "nn_lstm"])
+def test_same_nodes_as_through_torch_export(name: str) -> None:
+    model = ARCHITECTURES[name]
+    module = model.module()
+    program = exported(module, (), model.dynamic_shapes(), **model.example())
+    assert_native(program)
+    through = torch.onnx.export(
+        module,
+        (),
+        kwargs=model.example(),
+        dynamo=True,
+        dynamic_shapes=model.dynamic_shapes(),
+        verbose=False,
+    )
+    assert through is not None
+    assert through.export_report["capture"] == {"by": "torch.export", "reason": None}
+    assert nodes(program) == nodes(through)
+
+
+# Small programs.
+
+X = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(0))
+LARGER = torch.randn(3, 7, 4, generator=torch.Generator().manual_seed(1))
+SINGLE = torch.randn(1, 6, 4, generator=torch.Generator().manual_seed(2))
+DYNAMIC = ({0: "batch", 1: "n"},)
+
+Function = Callable[[torch.Tensor], Any]
+
+
+def ones_of_size(x: torch.Tensor) -> Any:
+    return x + torch.ones(x.shape[1], x.shape[0] * 2 - x.shape[0] + 3)[:, :4]
+
+
+def in_place_through_a_view(x: torch.Tensor) -> Any:
+    y = x * 2
+    y[:, 0] += 1
+    y.view(-1).mul_(3)
+    return y
+
+
+def size_times_tensor(x: torch.Tensor) -> Any:
+    return x * x.shape[1] + x.shape[0], torch.arange(x.shape[1]) * 2.5
+
+
+def with_constants(x: torch.Tensor) -> Any:
+    scale = torch.tensor([1.0, 2.0, 3.0, 4.0])
+    if torch.tensor([3]).item() == 3:
+        scale = scale + 1
+    return x * scale
+
+
+def several_results(x: torch.Tensor) -> Any:
+    values, indices = x.max(dim=-1)
+    first, second = x.chunk(2, dim=-1)
+    return {"values": values, "indices": indices, "parts": (first, second), "n": x.shape[1]}
+
+
+def reshaped(x: torch.Tensor) -> Any:
+    b, n, c = x.shape
+    heads = x.view(b, n, 2, c // 2).transpose(1, 2)
+    return heads.reshape(b, -1), heads.contiguous(), heads.is_contiguous()
+
+
+def attention(x: torch.Tensor) -> Any:
+    mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+    return F.scaled_dot_product_attention(x, x, x, attn_mask=mask)
+
+
+def deep_copied_result(x: torch.Tensor) -> Any:
+    return (x * 2).clone()
+
+
+RIGHT: list[Function] = [
+    ones_of_size,
+    in_place_through_a_view,
+    size_times_tensor,
+    with_constants,
+    several_results,
+    reshaped,
+    attention,
+    deep_copied_result,
+]
+
+
+@pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
+def test_small_program(function: Function) -> None:
+    module = Calling(function)
+    program = exported(module, (X,), (DYNAMIC,))
+    assert_native(program)
+    assert_equal_to_eager(program, module, (X,), (LARGER,), (SINGLE,))
+
+
+@pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
+def test_small_program_with_static_sizes(function: Function) -> None:
+    module = Calling(function)
+    program = exported(module, (X,))
+    assert_native(program)
+    assert_equal_to_eager(program, module, (X,))
+
+
+def test_a_batch_of_one_in_the_example_stays_dynamic() -> None:
+    module = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).eval()
+    program = exported(module, (SINGLE,), (DYNAMIC[0],))
+    assert_native(program)
+    assert_equal_to_eager(program, module, (SINGLE,), (X,), (LARGER,))
+    dims = program.model_proto.graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_param for dim in dims] == ["batch", "n", ""]
+
+
+def test_weights_share_memory_and_keep_their_names() -> None:
+    module = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(5)).eval()
+    module[0].weight.data.fill_(1.0)
+    program = exported(module, (X,), ({0: "batch"},))
+    assert_native(program)
+    module[0].weight.data.fill_(2.0)
+    assert_equal_to_eager(program, module, (X,))
+    program.apply_weights({"0.bias": torch.zeros(4)})
+    module[0].bias.data.zero_()
+    assert_equal_to_eager(program, module, (LARGER[:, :5],))
+
+
+def test_tied_weights_are_stored_once() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(10, 4)
+            self.head = nn.Linear(4, 10, bias=False)
+            self.head.weight = self.embedding.weight
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            return self.head(self.embedding(ids))
+
+    module = Tied()
+    program = exported(module, (torch.tensor([[1, 2]]),), ({1: "n"},))
+    assert_native(program)
+    assert_equal_to_eager(program, module, (torch.tensor([[1, 2]]),), (torch.tensor([[3, 9, 4]]),))
+    program.apply_weights({"head.weight": torch.ones(10, 4)})
+    module.head.weight.data.fill_(1.0)
+    assert_equal_to_eager(program, module, (torch.tensor([[1, 2]]),))
+
+
+def test_a_branch_on_a_size_is_a_guard_with_its_line() -> None:
+    def branch(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[1] > 100 else x + 1
+
+    module = Calling(branch)
+    program = exported(module, (X,), (DYNAMIC,))
+    assert_native(program)
+    ((condition, holds, source),) = program.export_report["guards"]
+    assert (condition, holds) == ("n <= 100", True)
+    assert source.startswith("test_native_capture.py:")
+    assert_equal_to_eager(program, module, (X,), (LARGER,))
+
+
+def test_nodes_name_their_module_and_line() -> None:
+    module = nn.Sequential(nn.Linear(4, 4), Calling(lambda x: x * 2))
+    proto = exported(module, (X,)).model_proto
+    scopes = [
+        next(p.value for p in node.metadata_props if p.key == "pkg.torch.onnx.name_scopes")
+        for node in proto.graph.node
+    ]
+    assert "['', '0']" in scopes[0] or "'0'" in scopes[0]
+    assert "'1'" in scopes[-1]
+
+
+# Programs at which the recorder steps aside.
+
+
+class Replacing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = torch.zeros(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x * 2
+        return self.last + 1
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        return x + self.calls
+
+
+def size_as_text(x: torch.Tensor) -> Any:
+    return x * len(str(x.shape[1]))
+
+
+def size_in_format(x: torch.Tensor) -> Any:
+    return x * int(f"{x.shape[1]:d}")
+
+
+def loop_over_a_size(x: torch.Tensor) -> Any:
+    for _ in range(x.shape[1]):
+        x = x + 1
+    return x
+
+
+def pieces_of_a_size(x: torch.Tensor) -> Any:
+    return torch.cat(x.unbind(1))
+
+
+def equal_size(x: torch.Tensor) -> Any:
+    return x * 2 if x.shape[1] == 5 else x
+
+
+def under_autocast(x: torch.Tensor) -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return (x @ x.transpose(1, 2)).float()
+
+
+def as_numpy(x: torch.Tensor) -> Any:
+    try:
+        scale = float(x.numpy().shape[0])
+    except Exception:
+        scale = 1.0
+    return x * scale
+
+
+def deep_copy(x: torch.Tensor) -> Any:
+    return copy.deepcopy(x) * 2
+
+
+def mapped(x: torch.Tensor) -> Any:
+    return torch.vmap(lambda row: row * 2)(x)
+
+
+def float_of_a_size(x: torch.Tensor) -> Any:
+    return x * (x.shape[1] / 2)
+
+
+def masked(x: torch.Tensor) -> Any:
+    return x[x > 0].sum()
+
+
+STEPS_ASIDE: list[tuple[nn.Module, str]] = [
+    (Calling(loop_over_a_size), "a Python int or a loop needs the number n"),
+    (Calling(pieces_of_a_size), "the number of results depends on the size n"),
+    (Calling(equal_size), "the program depends on n == 5"),
+    (Calling(size_as_text), "text made of a size needs the number n"),
+    (Calling(size_in_format), ""),
+    (Calling(under_autocast), "the program uses torch.autocast"),
+    (Calling(as_numpy), ""),
+    (Calling(deep_copy), ""),
+    (Calling(mapped), "torch.func"),
+    (Calling(float_of_a_size), "a float is computed from a dynamic size"),
+    (Calling(masked), "the program depends on the elements of a tensor"),
+    (Replacing(), "the program replaces last of a Replacing"),
+    (Counting(), "the program writes to an input or to a tensor of the module"),
+]
+
+
+def reason_of(module: nn.Module, args: Example, dynamic_shapes: Any) -> str:
+    """Why the recorder steps aside; fails if it does not."""
+    from onnx_native import _capture, _request
+
+    inputs = _request.Request(module, args, None, dynamic_shapes, None, None, None).inputs()
+    with pytest.raises(_capture.StepAsideError) as caught:
+        _capture.capture(module, inputs)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    STEPS_ASIDE,
+    ids=[getattr(m, "function", type(m)).__name__ for m, _ in STEPS_ASIDE],
+)
+def test_steps_aside(module: nn.Module, reason: str) -> None:
+    before = copy.deepcopy(module.state_dict())
+    dynamic_shapes = (DYNAMIC,) if isinstance(module, Calling) else DYNAMIC
+    found = reason_of(module, (X,), dynamic_shapes)
+    assert reason in found
+    assert found
+    after = module.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    with torch.no_grad():
+        module(X)  # still runs
+
+
+def test_torch_export_takes_over_and_the_report_says_why() -> None:
+    module = Calling(under_autocast)
+    program = exported(module, (X,))
+    found = program.export_report["capture"]
+    assert found["by"] == "torch.export"
+    assert "torch.autocast" in found["reason"]
+    got = program(X)[0]
+    torch.testing.assert_close(got, module(X), atol=0.1, rtol=0.1)
+
+
+def test_inputs_that_are_not_plain() -> None:
+    module = Calling(lambda x: x * 2)
+    sparse = torch.eye(3).to_sparse()
+    assert reason_of(module, (sparse,), None).startswith("the input ")
+    assert "is not a torch.nn.Module" in reason_of(lambda x: x, (X,), None)
+
+
+# What is recorded must not be used later.
+
+
+def test_a_recorded_tensor_in_a_cache_raises_later() -> None:
+    cache: list[torch.Tensor] = []
+
+    def remember(x: torch.Tensor) -> torch.Tensor:
+        cache.append(x * 2)
+        return cache[-1] + 1
+
+    reason = reason_of(Calling(remember), (X,), (DYNAMIC,))
+    assert reason.startswith("the program keeps tensors or sizes of the capture")
+    with pytest.raises(RuntimeError, match="recorded during a capture"):
+        cache[0] + 1
+    with pytest.raises(RuntimeError, match="capture"):
+        cache[0].numpy()
+    with pytest.raises(RuntimeError, match="outside of that capture"):
+        int(cache[0].shape[1])
+
+
+def test_a_recorded_tensor_in_another_thread_raises() -> None:
+    errors: list[str] = []
+
+    def elsewhere(x: torch.Tensor) -> torch.Tensor:
+        def work() -> None:
+            try:
+                x + 1
+            except RuntimeError as error:
+                errors.append(str(error))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return x * 2
+
+    module = Calling(elsewhere)
+    program = exported(module, (X,))
+    assert "recorded during a capture" in errors[0]
+    assert_equal_to_eager(program, module, (X,))
+
+
+def test_eager_runs_as_before_after_a_capture() -> None:
+    module = nn.TransformerEncoderLayer(8, 2, batch_first=True).eval()
+    x = torch.randn(2, 3, 8)
+    with torch.no_grad():
+        expected = module(x)
+    program = exported(module, (x,), ({0: "batch", 1: "n"},))
+    assert_native(program)
+    assert not torch.compiler.is_exporting()
+    with torch.no_grad():
+        torch.testing.assert_close(module(x), expected)
+    assert_equal_to_eager(program, module, (x,), (torch.randn(1, 5, 8),))
+
+
+# dynamic_shapes in all forms.
+
+
+class TwoInputs(nn.Module):
+    def forward(self, x: torch.Tensor, pair: list[torch.Tensor]) -> torch.Tensor:
+        return x @ pair[0] + pair[1]
+
+
+PAIR = [torch.randn(4, 3), torch.randn(3)]
+FORMS: Sequence[Any] = [
+    ({0: "n"}, None),
+    ({0: Dim("n", min=1, max=64)}, [None, None]),
+    ({0: Dim.DYNAMIC}, None),
+    ({0: Dim.AUTO, 1: Dim.STATIC}, None),
+    {"x": {0: "n"}, "pair": None},
+    ([2 * Dim("half", min=1), None], None),
+    None,
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_dynamic_shapes(form: Any) -> None:
+    x = torch.randn(6, 4)
+    program = exported(TwoInputs(), (x, PAIR), form)
+    assert_native(program)
+    examples = [(x, PAIR)] if form is None else [(x, PAIR), (torch.randn(2, 4), PAIR)]
+    assert_equal_to_eager(program, TwoInputs(), *examples)
+
+
+def test_the_option_is_checked() -> None:
+    with pytest.raises(ValueError, match="capture="), onnx_native.options(capture="jit"):
+        pass

@@ -1,0 +1,333 @@
+"""Native capture: the user's module runs once, and the C++ recorder writes down what it calls.
+
+The module runs on tensors without elements that know their sizes as expressions. Where the recorder
+is not sure of a program, it steps aside with a reason, and torch.export captures the program.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import inspect
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+
+from onnx_native import _inputs, _library, _options, _shapes, _upstream
+
+
+class StepAsideError(Exception):
+    """The program is not for the native capture; the message is the reason."""
+
+
+@dataclasses.dataclass
+class Captured:
+    """A recorded program.
+
+    Attributes:
+        native: The recording, which the native program takes its graph from.
+        flatten: Maps (args, kwargs) to the inputs of the model.
+        hints: The sizes of the example by the names of their symbols.
+        guards: What the program decided by the example: (condition, whether it holds, source line).
+        tied: Names of weights that are other weights under a second name.
+    """
+
+    native: Any
+    flatten: Callable[[Any, Any], Sequence[Any]]
+    hints: dict[str, int]
+    guards: list[tuple[str, bool, str]]
+    tied: dict[str, str]
+
+
+def capture(model: Any, inputs: _inputs.Inputs) -> Captured:
+    """Records a module.
+
+    Raises:
+        StepAsideError: The recorder is not sure of the program, or the program fails.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise StepAsideError("the program is not a torch.nn.Module")
+    if inputs.scalars:
+        raise StepAsideError("a number is an input")
+    leaves, structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
+    names = _leaf_names(model, inputs)
+    if len(names) != len(leaves):
+        raise StepAsideError("the arguments have no names")
+    for name, leaf in zip(names, leaves, strict=True):
+        if not _is_plain(leaf):
+            raise StepAsideError(f"the input {name} is a {type(leaf).__name__}")
+    sizes, symbols = _sizes(leaves, inputs)
+    state, tied = _state(model)
+    native = _library.extension().Capture(state, symbols)
+    try:
+        _record(native, model, leaves, structure, names, sizes)
+    except Exception as error:
+        raise StepAsideError(native.reason() or _first_line(error)) from None
+    if native.alive():
+        gc.collect()
+    if not native.finish():
+        raise StepAsideError(native.reason())
+    return Captured(
+        native=native,
+        flatten=_flattener(leaves),
+        hints={name: symbol[0] for name, symbol in symbols.items()},
+        guards=native.guards(),
+        tied=tied,
+    )
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).splitlines()
+    return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+def _is_plain(leaf: Any) -> bool:
+    """Whether the recorder takes an input: a plain tensor, or a constant."""
+    if isinstance(leaf, torch.Tensor):
+        return (
+            type(leaf) in (torch.Tensor, torch.nn.Parameter)
+            and leaf.layout is torch.strided
+            and leaf.device.type == "cpu"
+            and not (leaf.is_quantized or leaf.is_nested or leaf.is_conj() or leaf.is_neg())
+        )
+    return leaf is None or isinstance(leaf, (bool, int, float, str))
+
+
+# Names of inputs.
+
+
+def _leaf_names(model: torch.nn.Module, inputs: _inputs.Inputs) -> list[str]:
+    """The names that torch.export gives the leaves of (args, kwargs)."""
+    try:
+        parameters = list(inspect.signature(model.forward).parameters.values())
+    except (TypeError, ValueError):
+        return []
+    arguments: list[tuple[str, Any]] = []
+    for i, value in enumerate(inputs.args):
+        rest = next((p for p in parameters[: i + 1] if p.kind is p.VAR_POSITIONAL), None)
+        if rest is not None:
+            index = i - parameters.index(rest)
+            arguments.append((f"{rest.name}_{index}", value))
+        elif i < len(parameters):
+            arguments.append((parameters[i].name, value))
+    arguments += (inputs.kwargs or {}).items()
+    names = []
+    for prefix, value in arguments:
+        for path, _ in _upstream.pytree.tree_flatten_with_path(value)[0]:
+            words = [prefix, *(str(_key(entry)) for entry in path)]
+            names.append(re.sub(r"[^a-zA-Z0-9]", "_", "_".join(words).lower()))
+    return names
+
+
+def _key(entry: Any) -> Any:
+    """The index, key or attribute in an entry of a pytree path."""
+    for field in ("idx", "key", "name"):
+        if hasattr(entry, field):
+            return getattr(entry, field)
+    return entry
+
+
+# Symbols of dynamic sizes.
+
+Symbol = tuple[int, int | None, int | None]  # size in the example, smallest and largest size
+
+
+def _sizes(
+    leaves: Sequence[Any], inputs: _inputs.Inputs
+) -> tuple[list[list[int | str]], dict[str, Symbol]]:
+    """Each leaf's sizes, as numbers and names of symbols, and the symbols."""
+    specs = inputs.specs
+    if not inputs.dynamic_shapes:
+        specs = [None] * len(leaves)
+    elif len(specs) != len(leaves):
+        raise StepAsideError("dynamic_shapes does not fit the arguments")
+    symbols: dict[str, Symbol] = {}
+    sizes: list[list[int | str]] = []
+    for leaf, spec in zip(leaves, specs, strict=True):
+        shape: list[int | str] = []
+        if isinstance(leaf, torch.Tensor):
+            shape = list(leaf.shape)
+            for axis, entry in _shapes.axes_of(spec).items():
+                if _shapes.varies(entry):
+                    shape[axis] = _declare(symbols, entry, leaf.shape[axis])
+        elif _shapes.varies(spec):
+            raise StepAsideError("a number is an input")
+        sizes.append(shape)
+    return sizes, symbols
+
+
+def _declare(symbols: dict[str, Symbol], entry: Any, size: int) -> str:
+    """Adds the symbol of a size; returns its name, or the expression of a derived Dim."""
+    if hasattr(entry, "root"):  # a*root + b
+        offset = int(entry.fn(0))
+        factor = int(entry.fn(1)) - offset
+        root, rest = divmod(size - offset, factor)
+        if rest != 0:
+            raise StepAsideError(f"the size {size} is not {entry.__name__}")
+        return f"{factor}*{_declare(symbols, entry.root, root)} + {offset}"
+    name = _shapes.name_of(entry)
+    if name is None:
+        name = next(f"s{i}" for i in range(len(symbols) + 1) if f"s{i}" not in symbols)
+    low, high = (_bound(getattr(entry, field, None)) for field in ("min", "max"))
+    symbol = (size, low, high)
+    if symbols.setdefault(name, symbol) != symbol:
+        raise StepAsideError(f"the name {name} stands for different sizes")
+    if size < max(low or 1, 1) or (high is not None and size > high):
+        raise StepAsideError(f"the size {size} of {name} is not in its range")
+    return name
+
+
+def _bound(bound: Any) -> int | None:
+    """A bound of a Dim; None where there is none."""
+    return bound if isinstance(bound, int) and abs(bound) < 1 << 62 else None
+
+
+# The module.
+
+
+def _state(model: torch.nn.Module) -> tuple[list[tuple[str, torch.Tensor, str]], dict[str, str]]:
+    """The module's tensors as (name, tensor, kind), and the second names of tied ones."""
+    names: dict[int, str] = {}
+    tied: dict[str, str] = {}
+    state = []
+    found: Iterator[tuple[str, str, Any]] = (
+        (kind, name, tensor)
+        for kind, pairs in (
+            ("parameter", model.named_parameters(remove_duplicate=False)),
+            ("buffer", model.named_buffers(remove_duplicate=False)),
+            ("constant", _attributes(model)),
+        )
+        for name, tensor in pairs
+    )
+    for kind, name, tensor in found:
+        first = names.setdefault(id(tensor), name)
+        if first == name:
+            state.append((name, tensor, kind))
+        elif kind != "constant":
+            tied[name] = first
+    return state, tied
+
+
+def _attributes(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Tensors that are plain attributes of modules."""
+    for path, module in model.named_modules():
+        for name, value in vars(module).items():
+            if isinstance(value, torch.Tensor):
+                yield (f"{path}.{name}" if path else name), value
+
+
+def _record(
+    native: Any,
+    model: torch.nn.Module,
+    leaves: Sequence[Any],
+    structure: Any,
+    names: Sequence[str],
+    sizes: Sequence[list[int | str]],
+) -> None:
+    """Runs the module on recorded tensors."""
+    recorded = [
+        native.add_input(leaf, name, shape) if isinstance(leaf, torch.Tensor) else leaf
+        for leaf, name, shape in zip(leaves, names, sizes, strict=True)
+    ]
+    args, kwargs = _upstream.pytree.tree_unflatten(recorded, structure)
+    with _unchanged(native, model), _as_for_export(), _module_paths(native, model):
+        native.start()
+        try:
+            results = model(*args, **kwargs)
+        finally:
+            native.stop()
+        native.add_outputs(_upstream.pytree.tree_leaves(results))
+
+
+@contextmanager
+def _as_for_export() -> Iterator[None]:
+    """Makes PyTorch do what it does while torch.export captures."""
+    fast_path = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        with torch.no_grad(), _upstream.compiling_state():
+            yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(fast_path)
+
+
+@contextmanager
+def _module_paths(native: Any, model: torch.nn.Module) -> Iterator[None]:
+    """Tells the recorder which modules run, if the model is to say so."""
+    options = _options.current()
+    if not options.metadata and not options.functions:
+        yield
+        return
+    paths = {id(module): name for name, module in model.named_modules()}
+
+    def enter(module: torch.nn.Module, _: Any) -> None:
+        kind = type(module)
+        native.enter(paths.get(id(module), ""), f"{kind.__module__}.{kind.__qualname__}")
+
+    def leave(*_: Any) -> None:
+        native.leave()
+
+    hooks = [
+        register_module_forward_pre_hook(enter),
+        register_module_forward_hook(leave, always_call=True),
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def _unchanged(native: Any, model: torch.nn.Module) -> Iterator[None]:
+    """Restores tensors and modules that the program replaces, and refuses the program.
+
+    Other attributes stay as the program leaves them, as after any call: a flag that hooks are
+    installed, for example, belongs to the hooks.
+    """
+    before = [(module, _contents(module)) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for module, contents in before:
+            for held, was in contents:
+                for key in [key for key in {**was, **held} if held.get(key) is not was.get(key)]:
+                    if not (_holds_tensor(held.get(key)) or _holds_tensor(was.get(key))):
+                        continue
+                    native.refuse(f"the program replaces {key} of a {type(module).__name__}")
+                    if key in was:
+                        held[key] = was[key]
+                    else:
+                        del held[key]
+
+
+def _contents(module: torch.nn.Module) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The dicts of a module, each with a copy."""
+    own = vars(module)
+    parts = [own, *(own[name] for name in ("_parameters", "_buffers", "_modules"))]
+    return [(part, dict(part)) for part in parts]
+
+
+def _holds_tensor(value: Any) -> bool:
+    leaves = _upstream.pytree.tree_leaves(value)
+    return any(isinstance(leaf, (torch.Tensor, torch.nn.Module, torch.SymInt)) for leaf in leaves)
+
+
+def _flattener(example: Sequence[Any]) -> Callable[[Any, Any], Sequence[Any]]:
+    """A function from (args, kwargs) to the tensors among their leaves, which are inputs."""
+    tensors = [i for i, leaf in enumerate(example) if isinstance(leaf, torch.Tensor)]
+
+    def flatten(args: Any, kwargs: Any) -> Sequence[Any]:
+        leaves = _upstream.pytree.tree_leaves((args, kwargs))
+        if len(leaves) == len(example):
+            return [leaves[i] for i in tensors]
+        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+    return flatten

@@ -1,0 +1,281 @@
+#include "plugin/py_capture.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/python_symnode.h>
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "api/export.h"
+#include "api/type_inference.h"
+#include "aten/scopes.h"
+#include "capture/recording.h"
+#include "ops/engine/op_table.h"
+
+namespace onnx_native::plugin {
+namespace {
+
+std::string text_of(py::handle object) { return object.cast<std::string>(); }
+
+// The user's source lines, by code object and line number. Holds the code objects, so that no
+// address is reused.
+class SourceLines {
+ public:
+  SourceLines() : torch_folder_(folder_of("torch")), own_folder_(folder_of("onnx_native")) {}
+
+  // Sets source and code to those of the innermost frame outside PyTorch, or else of the innermost
+  // frame. The frames of this package end the search.
+  void locate(Location& location) {
+    const Line* innermost = nullptr;
+    PyFrameObject* frame = PyEval_GetFrame();
+    Py_XINCREF(frame);
+    while (frame) {
+      const Line& line = line_of(frame);
+      if (line.kind == Kind::own) break;
+      if (!innermost) innermost = &line;
+      if (line.kind == Kind::user) {
+        innermost = &line;
+        break;
+      }
+      PyFrameObject* back = PyFrame_GetBack(frame);
+      Py_DECREF(frame);
+      frame = back;
+    }
+    Py_XDECREF(frame);
+    if (!innermost) return;
+    location.source = innermost->source;
+    location.code = innermost->code;
+  }
+
+ private:
+  enum class Kind { user, torch, own };
+  struct Line {
+    Kind kind = Kind::user;
+    std::string source;
+    std::string code;
+  };
+
+  static std::string folder_of(const char* package) {
+    const std::string file = text_of(py::module_::import(package).attr("__file__"));
+    return file.substr(0, file.rfind('/') + 1);
+  }
+
+  const Line& line_of(PyFrameObject* frame) {
+    const auto code =
+        py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    const int number = PyFrame_GetLineNumber(frame);
+    const auto [at, inserted] = lines_.try_emplace({code.ptr(), number});
+    if (inserted) {
+      kept_.push_back(code);
+      at->second = read(text_of(code.attr("co_filename")), number);
+    }
+    return at->second;
+  }
+
+  Line read(const std::string& file, int number) const {
+    Line line;
+    if (file.starts_with(own_folder_)) {
+      line.kind = Kind::own;
+    } else if (file.starts_with(torch_folder_) || file.starts_with("<")) {
+      line.kind = Kind::torch;
+    }
+    line.source = concat(file.substr(file.rfind('/') + 1), ":", number);
+    const py::object code = py::module_::import("linecache").attr("getline")(file, number);
+    line.code = text_of(code.attr("strip")());
+    return line;
+  }
+
+  std::string torch_folder_;
+  std::string own_folder_;
+  std::map<std::pair<PyObject*, int>, Line> lines_;
+  std::vector<py::object> kept_;
+};
+
+class PythonHost final : public capture::Host {
+ public:
+  Location location() override {
+    const py::gil_scoped_acquire gil;
+    Location result = scopes_.empty() ? Location() : scopes_.back();
+    lines_.locate(result);
+    return result;
+  }
+
+  c10::IValue symbol_behind(const at::Tensor& number) override {
+    if (!may_be_placeholder(number)) return {};
+    const py::gil_scoped_acquire gil;
+    const auto object = py::reinterpret_steal<py::object>(THPVariable_Wrap(number));
+    const py::object symbol = py::getattr(object, "_wrapped_number", py::none());
+    if (torch::is_symint(symbol)) return symbol.cast<c10::SymInt>();
+    if (torch::is_symfloat(symbol)) return symbol.cast<c10::SymFloat>();
+    if (torch::is_symbool(symbol)) return symbol.cast<c10::SymBool>();
+    return {};
+  }
+
+  void enter(const std::string& path, const std::string& class_name) {
+    Location inner = scopes_.empty() ? Location() : scopes_.back();
+    const int64_t call = calls_[path]++;
+    aten::add_scope(inner, call == 0 ? path : concat(path, "@", call), path, class_name);
+    aten::set_module_path(inner);
+    scopes_.push_back(std::move(inner));
+  }
+  void leave() {
+    if (!scopes_.empty()) scopes_.pop_back();
+  }
+
+ private:
+  // PyTorch's argument parser puts this number, or NaN, in the place of a symbolic number.
+  static bool may_be_placeholder(const at::Tensor& number) {
+    constexpr int64_t kPlaceholder = 7777777;
+    switch (number.scalar_type()) {
+      case c10::kLong:
+        return *number.const_data_ptr<int64_t>() == kPlaceholder;
+      case c10::kDouble: {
+        const double value = *number.const_data_ptr<double>();
+        return std::isnan(value) || value == static_cast<double>(kPlaceholder);
+      }
+      default:
+        return number.scalar_type() == c10::kBool;
+    }
+  }
+
+  SourceLines lines_;
+  std::vector<Location> scopes_;  // of the modules that are running, each with all around it
+  std::map<std::string, int64_t> calls_;
+};
+
+// Returns a symbol of `symbols`: (size in the example, low or None, high or None).
+capture::Symbol symbol_of(py::handle object) {
+  const auto fields = object.cast<py::tuple>();
+  capture::Symbol symbol;
+  symbol.example = fields[0].cast<int64_t>();
+  symbol.range = DimRange::input_size(fields[1].cast<std::optional<int64_t>>().value_or(0),
+                                      fields[2].cast<std::optional<int64_t>>());
+  return symbol;
+}
+
+class PyCapture {
+ public:
+  // `state` holds (name, tensor, kind) of the module's tensors.
+  PyCapture(const py::list& state, const py::dict& symbols) {
+    std::vector<capture::ModuleTensor> tensors;
+    for (const py::handle item : state) {
+      const auto fields = item.cast<py::tuple>();
+      using Kind = capture::ModuleTensor::Kind;
+      const std::string kind = text_of(fields[2]);
+      tensors.push_back({.name = text_of(fields[0]),
+                         .tensor = fields[1].cast<at::Tensor>(),
+                         .kind = kind == "parameter" ? Kind::parameter
+                                 : kind == "buffer"  ? Kind::buffer
+                                                     : Kind::constant});
+    }
+    std::map<std::string, capture::Symbol> known;
+    for (const auto& [name, symbol] : symbols) known.emplace(text_of(name), symbol_of(symbol));
+    std::unique_ptr<readers::jit::TypeInference> types;
+    if (!known.empty())
+      types = std::make_unique<LoweringTypes>(ops::Lowerings(ops::op_table()), kMinLoweringOpset);
+    recording_.emplace(std::move(known), std::move(tensors), std::move(types), host_);
+  }
+
+  at::Tensor add_input(const at::Tensor& example, const std::string& name, const py::list& sizes) {
+    Shape shape;
+    for (const py::handle size : sizes) {
+      shape.push_back(py::isinstance<py::str>(size) ? dim_of(text_of(size))
+                                                    : Dim(size.cast<int64_t>()));
+    }
+    return recording_->add_input(example, name, std::move(shape));
+  }
+  void start() { active_.emplace(*recording_); }
+  void stop() { active_.reset(); }
+  void enter(const std::string& path, const std::string& class_name) {
+    host_.enter(path, class_name);
+  }
+  void leave() { host_.leave(); }
+
+  // Adds the flattened results of the program.
+  void add_outputs(const py::list& outputs) {
+    for (const py::handle output : outputs) recording_->add_output(value_of(output));
+  }
+  int64_t alive() const { return recording_->alive(); }
+  // Ends the recording; returns false if it was refused.
+  bool finish() {
+    try {
+      graph_ = recording_->finish();
+    } catch (const c10::Error&) {  // the reason is noted
+    }
+    return graph_ != nullptr;
+  }
+  void refuse(const std::string& reason) { recording_->decisions().note_refusal(reason); }
+  std::string reason() const { return recording_->decisions().reason(); }
+  // Returns (condition, whether it holds, source line) of each guard.
+  py::list guards() const {
+    py::list result;
+    for (const capture::Guard& guard : recording_->decisions().guards())
+      result.append(py::make_tuple(guard.text, guard.holds, guard.source));
+    return result;
+  }
+  std::string text() const { return graph_ ? aten::print(*graph_) : ""; }
+  std::unique_ptr<aten::Graph> take() {
+    if (!graph_) fail(ErrorKind::invalid_argument, "the native capture has no graph");
+    return std::move(graph_);
+  }
+
+ private:
+  // Returns a symbol, or an expression over symbols.
+  Dim dim_of(const std::string& text) const {
+    const capture::Decisions& decisions = recording_->decisions();
+    if (decisions.has_symbol(text)) return decisions.symbol(text);
+    const auto dim = parse_dim(text, [&](std::string_view name) -> std::optional<Dim> {
+      if (!decisions.has_symbol(std::string(name))) return std::nullopt;
+      return decisions.symbol(std::string(name));
+    });
+    if (!dim) fail(ErrorKind::invalid_argument, text, " is not a size");
+    return *dim;
+  }
+  static c10::IValue value_of(py::handle output) {
+    if (output.is_none()) return {};
+    if (THPVariable_Check(output.ptr())) return THPVariable_Unpack(output.ptr());
+    if (torch::is_symint(output)) return output.cast<c10::SymInt>();
+    if (py::isinstance<py::bool_>(output)) return output.cast<bool>();
+    if (py::isinstance<py::int_>(output)) return output.cast<int64_t>();
+    if (py::isinstance<py::float_>(output)) return output.cast<double>();
+    return c10::IValue(std::string());  // refused: not a tensor or a number
+  }
+
+  PythonHost host_;
+  std::optional<capture::Recording> recording_;
+  std::optional<capture::ActiveRecording> active_;
+  std::unique_ptr<aten::Graph> graph_;
+};
+
+}  // namespace
+
+bool is_capture(py::handle source) { return py::isinstance<PyCapture>(source); }
+
+std::unique_ptr<aten::Graph> take_graph(py::handle capture) {
+  return capture.cast<PyCapture&>().take();
+}
+
+void bind_capture(py::module_& module) {
+  py::class_<PyCapture>(module, "Capture")
+      .def(py::init<const py::list&, const py::dict&>(), py::arg("state"), py::arg("symbols"))
+      .def("add_input", &PyCapture::add_input, py::arg("example"), py::arg("name"),
+           py::arg("sizes"))
+      .def("start", &PyCapture::start)
+      .def("stop", &PyCapture::stop)
+      .def("enter", &PyCapture::enter, py::arg("path"), py::arg("class_name"))
+      .def("leave", &PyCapture::leave)
+      .def("add_outputs", &PyCapture::add_outputs, py::arg("outputs"))
+      .def("alive", &PyCapture::alive)
+      .def("finish", &PyCapture::finish)
+      .def("refuse", &PyCapture::refuse, py::arg("reason"))
+      .def("reason", &PyCapture::reason)
+      .def("guards", &PyCapture::guards)
+      .def("text", &PyCapture::text);
+}
+
+}  // namespace onnx_native::plugin
