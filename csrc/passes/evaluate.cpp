@@ -141,6 +141,7 @@ std::optional<double> arithmetic(std::string_view op, double a, double b) {
   if (op == "Sub") return a - b;
   if (op == "Mul") return a * b;
   if (op == "Div") return a / b;
+  if (op == "Pow") return std::pow(a, b);
   if (std::isnan(a) || std::isnan(b)) return std::nullopt;
   if (op == "Min") return std::min(a, b);
   if (op == "Max") return std::max(a, b);
@@ -211,6 +212,11 @@ Result fold_unary(const Node& node, const Inputs& inputs, int64_t) {
     if (node.op_type == "Sqrt") value = std::sqrt(value);
     if (node.op_type == "Floor") value = std::floor(value);
     if (node.op_type == "Ceil") value = std::ceil(value);
+    if (node.op_type == "Reciprocal") value = 1 / value;
+    if (node.op_type == "Exp") value = std::exp(value);
+    if (node.op_type == "Log") value = std::log(value);
+    if (node.op_type == "Sin") value = std::sin(value);
+    if (node.op_type == "Cos") value = std::cos(value);
   }
   for (int64_t& value : x.integers) {
     if (node.op_type == "Neg") value = static_cast<int64_t>(-bits(value));
@@ -467,11 +473,14 @@ Fold find_fold(std::string_view op_type) {
         {"Range", fold_range},
         {"ConstantOfShape", fold_constant_of_shape},
     };
-    for (const auto op : {"Add", "Sub", "Mul", "Div", "Min", "Max", "And", "Or", "Xor", "Equal",
-                          "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}) {
+    for (const auto op : {"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor",
+                          "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}) {
       folds[op] = fold_binary;
     }
-    for (const auto op : {"Neg", "Abs", "Sqrt", "Floor", "Ceil", "Not"}) folds[op] = fold_unary;
+    for (const auto op :
+         {"Neg", "Abs", "Sqrt", "Floor", "Ceil", "Not", "Reciprocal", "Exp", "Log", "Sin", "Cos"}) {
+      folds[op] = fold_unary;
+    }
     for (const auto op : {"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}) {
       folds[op] = fold_reshape;
     }

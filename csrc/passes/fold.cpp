@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
 #include "base/weight.h"
 #include "onnx/typing.h"
 #include "passes/evaluate.h"
@@ -11,7 +15,12 @@ using onnx::Graph;
 using onnx::Node;
 using onnx::Value;
 
-constexpr int64_t kLargestFolded = 1024;  // elements
+constexpr int64_t kSmall = 1024;       // elements of inputs or results that may always be folded
+constexpr int64_t kLargest = 1 << 18;  // elements of a result
+constexpr int64_t kLargestWeight = 1 << 14;
+constexpr int64_t kLargestGrowth = 64;  // elements of a result per element of the inputs
+constexpr int64_t kShareOfWeights =
+    8;  // large results together take an eighth of the weights' memory
 
 // Returns the contents that shape inference found, if all are constants.
 std::optional<TensorData> known_contents(const Value& value) {
@@ -31,11 +40,6 @@ std::optional<TensorData> constant_operator(const Node& node) {
   return **std::get_if<std::shared_ptr<TensorData>>(value);
 }
 
-std::optional<TensorData> evaluated(const Node& node,
-                                    const std::vector<const TensorData*>& inputs) {
-  return evaluate(node, inputs, kLargestFolded);
-}
-
 // A copy of a node that recomputes a constant from the current weights.
 class Computation {
  public:
@@ -53,7 +57,7 @@ class Computation {
     for (const TensorData& input : inputs) {
       present.push_back(input.dtype == DType::undefined ? nullptr : &input);
     }
-    return evaluated(*node_, present);
+    return evaluate(*node_, present, kLargest);
   }
 
  private:
@@ -61,9 +65,10 @@ class Computation {
   Node* node_;
 };
 
-std::optional<TensorData> derived(const Node& node, const std::vector<const TensorData*>& inputs) {
+std::optional<TensorData> derived(const Node& node, const std::vector<const TensorData*>& inputs,
+                                  int64_t limit) {
   const ReadScope unrecorded(nullptr);
-  std::optional<TensorData> data = evaluated(node, inputs);
+  std::optional<TensorData> data = evaluate(node, inputs, limit);
   if (!data) return std::nullopt;
   Derivation derivation;
   for (const TensorData* input : inputs) {
@@ -77,7 +82,70 @@ std::optional<TensorData> derived(const Node& node, const std::vector<const Tens
   return data;
 }
 
-std::optional<TensorData> evaluated(const Node& node) {
+// Returns true for operators whose large results runtimes make faster than they load them.
+bool repeats(const Node& node) {
+  constexpr std::array kOperators{"ConstantOfShape", "Expand", "Range"};
+  return std::ranges::find(kOperators, node.op_type) != kOperators.end();
+}
+
+bool is_large(const Value& value) { return value.constant->numel() > kSmall; }
+
+// The memory that large results may take.
+class Memory {
+ public:
+  explicit Memory(onnx::Model& model) : uses_(onnx::count_uses(*model.graph)) {
+    onnx::for_each_graph(*model.graph, [this](const Graph& graph) {
+      for (const Value* value : graph.initializers) {
+        const int64_t bytes = value->constant->nbytes();
+        if (value->named) bytes_ += bytes / kShareOfWeights;
+        if (!value->named && is_large(*value)) bytes_ -= bytes;
+      }
+    });
+  }
+
+  // Returns the number of elements that the result of a node may have, whose inputs are constants
+  // with this many elements; 0 if the node stays.
+  int64_t limit(const Node& node, int64_t elements) const {
+    const auto& shape = node.outputs[0]->shape;
+    const auto sizes = shape ? constant_shape(*shape) : std::nullopt;
+    int64_t result = sizes ? 1 : 0;
+    for (const int64_t size : sizes.value_or(std::vector<int64_t>())) {
+      if (__builtin_mul_overflow(result, size, &result)) return 0;
+    }
+    if (elements <= kSmall && result <= kSmall) return kSmall;
+    if (!sizes || elements > kLargest || result > kLargest) return 0;
+    if (result / kLargestGrowth > elements || repeats(node) || has_large_weight(node)) return 0;
+    return result * item_size(node.outputs[0]->dtype) <= bytes_ ? kLargest : 0;
+  }
+
+  // Notes that a constant replaces the result of the node.
+  void note(const Node& node, const Value& constant) {
+    const auto uses = uses_.find(node.outputs[0]);
+    const int64_t count = uses == uses_.end() ? 0 : uses->second;
+    uses_[&constant] = count;
+    if (is_large(constant)) bytes_ -= constant.constant->nbytes();
+    for (const Value* input : node.inputs) {
+      if (input && --uses_[input] == 0 && !input->named && input->is_constant() &&
+          is_large(*input)) {
+        bytes_ += input->constant->nbytes();
+      }
+    }
+  }
+
+ private:
+  static bool has_large_weight(const Node& node) {
+    const bool copies =
+        node.op_type == "Transpose" || node.op_type == "Cast" || node.op_type == "Identity";
+    return std::ranges::any_of(node.inputs, [copies](const Value* input) {
+      return input && input->named && input->constant->numel() > (copies ? kSmall : kLargestWeight);
+    });
+  }
+
+  std::unordered_map<const Value*, int64_t> uses_;
+  int64_t bytes_ = 0;
+};
+
+std::optional<TensorData> evaluated(const Node& node, const Memory& memory) {
   std::vector<const TensorData*> inputs;
   int64_t elements = 0;
   bool changes = false;
@@ -87,27 +155,33 @@ std::optional<TensorData> evaluated(const Node& node) {
     if (!input) continue;
     changes |= can_change(*input->constant);
     elements += input->constant->numel();
-    if (elements > kLargestFolded) return std::nullopt;
   }
-  return changes ? derived(node, inputs) : evaluated(node, inputs);
+  const int64_t limit = memory.limit(node, elements);
+  if (limit == 0) return std::nullopt;
+  return changes ? derived(node, inputs, limit) : evaluate(node, inputs, limit);
 }
 
 }  // namespace
 
 // Replaces a result with an initializer if it depends only on constants, or if inference knows its
-// contents. Keeps graph outputs, and computations with more than 1024 elements in their inputs or
-// result. Results that depend on live weights are recomputed when the model is written.
+// contents. Keeps graph outputs. Folds computations with up to 1024 elements in their inputs and
+// result always; larger ones if they do not copy a large weight and if the memory of all such
+// results stays below an eighth of the weights'. Results that depend on live weights are recomputed
+// when the model is written.
 int64_t fold_constants(onnx::Model& model) {
-  return sweep(model, [](Rewrite& rewrite, Graph& graph, Node& node) {
+  Memory memory(model);
+  return sweep(model, [&memory](Rewrite& rewrite, Graph& graph, Node& node) {
     if (node.outputs.size() != 1 || !node.outputs[0]) return;
     Value* output = node.outputs[0];
+    if (rewrite.is_result(output)) return;
     std::optional<TensorData> data = known_contents(*output);
     if (!data) data = constant_operator(node);
-    if (!data) data = evaluated(node);
-    if (!data || data->dtype != output->dtype || rewrite.is_result(output)) return;
+    if (!data) data = evaluated(node, memory);
+    if (!data || data->dtype != output->dtype) return;
     const Shape shape(data->shape.begin(), data->shape.end());
     if (output->shape && constant_shape(*output->shape) && *output->shape != shape) return;
-    rewrite.replace(output, graph.add_initializer("", std::move(*data)));
+    Value* constant = graph.add_initializer("", std::move(*data));
+    if (rewrite.replace(output, constant)) memory.note(node, *constant);
   });
 }
 

@@ -43,6 +43,39 @@ TEST_F(PassTest, BigWeightsAreNotFolded) {
   EXPECT_FALSE(changed_);
 }
 
+TEST_F(PassTest, ALargeResultFoldsBesideLargerWeights) {
+  result(weight("other", {200, 1000}), "kept");
+  Value* table = weight("table", {30, 4});
+  Value* bias = op("Gather", {table, ints(Ints(900, 7))}, {900, 4}, {{"axis", 0}});
+  Value* turned = op("Transpose", {bias}, {4, 900}, {{"perm", Ints{1, 0}}});
+  result(op("Add", {input("x", {4, 900}), turned}, {4, 900}), "y");
+  EXPECT_EQ(after(fold_constants), "y = Add (x, _0)\n");
+}
+
+TEST_F(PassTest, ALargeResultBesideSmallWeightsStays) {
+  Value* table = weight("table", {30, 4});
+  Value* bias = op("Gather", {table, ints(Ints(900, 7))}, {900, 4}, {{"axis", 0}});
+  result(op("Add", {input("x", {900, 4}), bias}, {900, 4}), "y");
+  after(fold_constants);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(PassTest, ALargeRepetitionStays) {
+  result(weight("other", {200, 1000}), "kept");
+  Value* wide = op("Expand", {weight("w", {64}), ints({64, 64})}, {64, 64});
+  result(op("Add", {input("x", {64, 64}), wide}, {64, 64}), "y");
+  after(fold_constants);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(PassTest, ALargeWeightIsNotCopied) {
+  result(weight("other", {2000, 1000}), "kept");
+  Value* shifted = op("Add", {weight("w", {200, 100}), number(1)}, {200, 100});
+  result(op("Add", {input("x", {200, 100}), shifted}, {200, 100}), "y");
+  after(fold_constants);
+  EXPECT_FALSE(changed_);
+}
+
 TEST_F(PassTest, AConstantOperatorBecomesAnInitializer) {
   const Ints two{2};
   Value* two_tensor =
@@ -86,6 +119,12 @@ TEST_F(EvaluateTest, Arithmetic) {
   EXPECT_EQ(run("Div", {number(1), number(3)})[0], static_cast<double>(1.0F / 3.0F));
   EXPECT_EQ(run("Sqrt", {number(2)})[0], static_cast<double>(std::sqrt(2.0F)));
   EXPECT_EQ(run("Neg", {ints({3})}), Numbers{-3});
+  EXPECT_EQ(run("Reciprocal", {number(4)}), Numbers{0.25});
+  EXPECT_EQ(run("Exp", {number(0)}), Numbers{1});
+  EXPECT_EQ(run("Log", {number(1)}), Numbers{0});
+  EXPECT_EQ(run("Sin", {number(0)}), Numbers{0});
+  EXPECT_EQ(run("Cos", {number(0)}), Numbers{1});
+  EXPECT_EQ(run("Pow", {number(3), number(2)}), Numbers{9});
 }
 
 TEST_F(EvaluateTest, ComparisonsAndLogic) {
