@@ -57,6 +57,29 @@ void fuse_rms(Rewrite& rewrite, Uses& uses, Node& node) {
   normalize(rewrite, node, "RMSNormalization", kRmsOpset, x, weight, to_number(*epsilon));
 }
 
+// Replaces x * x by Pow(x, 2), and x * (1 / root) by Div(x, root).
+void spell_rms(Rewrite& rewrite, Uses& uses, onnx::Model& model, Node& node) {
+  Var x, weight, epsilon, square, root, normal;
+  const auto mean = mean_of_last_axis(both(square, squared(pattern(x))));
+  const auto divisor = both(root, op("Sqrt", add(mean, constant(epsilon))));
+  const auto inverse = any_of(op("Reciprocal", divisor), op("Div", number(1), divisor));
+  const auto quotient = any_of(mul(x, once(uses, inverse)), op("Div", x, once(uses, divisor)));
+  const auto whole = mul(weight, maybe_cast(uses, both(normal, quotient)));
+  if (!matches(node.outputs[0], whole) || x->dtype != DType::f32) return;
+  if (!is_vector_of_last_axis(*weight, *x)) return;
+  Node &power = *square->producer, &division = *normal->producer;
+  if (power.op_type == "Pow" && division.op_type == "Div") return;
+  if (power.op_type != "Pow") {
+    const double two = 2;
+    power.op_type = "Pow";
+    power.inputs = {x, model.graph->add_initializer(
+                           "", make_tensor(DType::f32, {}, std::span<const double>(&two, 1)))};
+  }
+  division.op_type = "Div";
+  division.inputs = {x, root};
+  rewrite.set_changed();
+}
+
 void fuse_layer(Rewrite& rewrite, Uses& uses, Node& node) {
   Var x, weight, epsilon;
   const auto centered = op("Sub", x, mean_of_last_axis(x));
@@ -68,16 +91,12 @@ void fuse_layer(Rewrite& rewrite, Uses& uses, Node& node) {
 // A bias after a LayerNormalization without one becomes its third input.
 void absorb_bias(Rewrite& rewrite, Uses& uses, Node& node) {
   Var x, weight, bias, normal;
-  const auto unbiased = where(normal, [](const Value& value) {
-    Var any_x, any_weight;
-    return matches(const_cast<Value*>(&value), op("LayerNormalization", any_x, any_weight));
-  });
+  const auto unbiased = both(normal, op("LayerNormalization", x, weight));
   if (!matches(node.outputs[0], add(once(uses, unbiased), bias))) return;
   if (normal->producer->outputs.size() != 1 || !is_vector_of_last_axis(*bias, *normal)) return;
-  const Node& without = *normal->producer;
   node.op_type = "LayerNormalization";
-  node.inputs = {without.inputs[0], without.inputs[1], bias};
-  node.attributes = without.attributes;
+  node.attributes = normal->producer->attributes;
+  node.inputs = {x, weight, bias};
   rewrite.set_changed();
 }
 
@@ -85,12 +104,17 @@ void absorb_bias(Rewrite& rewrite, Uses& uses, Node& node) {
 
 // weight * x / sqrt(mean(x * x) + epsilon) over the last axis becomes RMSNormalization, from opset
 // 23 on. The mean must be computed in float32, as RMSNormalization does; x may be a Cast from the
-// result's dtype, and the quotient a Cast back to it.
+// result's dtype, and the quotient a Cast back to it. Before opset 23 it becomes Pow, ReduceMean,
+// Add, Sqrt, Div and Mul, the only form that ONNX Runtime fuses.
 int64_t fuse_rms_normalization(onnx::Model& model) {
-  if (model.opset < kRmsOpset) return 0;
   Uses uses(model);
-  return sweep(model, [&uses](Rewrite& rewrite, onnx::Graph&, Node& node) {
-    if (node.op_type == "Mul" && node.domain.empty()) fuse_rms(rewrite, uses, node);
+  return sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {
+    if (node.op_type != "Mul" || !node.domain.empty()) return;
+    if (model.opset >= kRmsOpset) {
+      fuse_rms(rewrite, uses, node);
+    } else {
+      spell_rms(rewrite, uses, model, node);
+    }
   });
 }
 

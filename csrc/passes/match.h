@@ -182,6 +182,21 @@ auto any_of(Ps&&... spellings) {
   return AnyOf<PatternOf<Ps>...>{{pattern(std::forward<Ps>(spellings))...}};
 }
 
+// Matches what both patterns match: both(var, p) captures what p matches.
+template <class P, class Q>
+struct Both {
+  P first;
+  Q second;
+  bool match(Value* value, Next next) const {
+    return first.match(value, [&] { return second.match(value, next); });
+  }
+};
+template <class P, class Q>
+auto both(P&& first, Q&& second) {
+  return Both<PatternOf<P>, PatternOf<Q>>{pattern(std::forward<P>(first)),
+                                          pattern(std::forward<Q>(second))};
+}
+
 // Matches a product of three factors, in any order and association.
 template <class P, class Q, class R>
 auto product(P&& a, Q&& b, R&& c) {

@@ -198,6 +198,17 @@ def test_rms_normalization(spelling, dtype, opset):
     check(RmsNorm(spelling, dtype), dtype, opset, "RMSNormalization", int(opset >= 23))
 
 
+def test_before_opset_23_the_norm_has_the_form_that_onnx_runtime_fuses(tmp_path):
+    program = export(RmsNorm("llama", torch.float32), (torch.randn(2, 3, 16),), 20)
+    found = operators(program)
+    assert (found["Pow"], found["Div"], found["Reciprocal"]) == (1, 1, 0)
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    onnxruntime.InferenceSession(program.model_proto.SerializeToString(), options)
+    optimized = onnx.load(options.optimized_model_filepath)
+    assert [node.op_type for node in optimized.graph.node] == ["SimplifiedLayerNormalization"]
+
+
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("per_sequence", [False, True])
