@@ -19,6 +19,23 @@ using onnx::Graph;
 constexpr int64_t kOpset = 23;
 constexpr int64_t kRank = 4;  // batch, heads, sequence, size of a head
 
+// Which elements rotate together: an element of the first half and one of the second, or neighbors.
+enum class Layout { halves, neighbors };
+
+// Returns true if `twice` has the shape of `once` with a last axis of twice the size.
+bool is_twice(const Value& once, const Value& twice) {
+  if (once.rank_or(0) == 0 || !twice.shape) return false;
+  Shape shape = *once.shape;
+  shape.back() = shape.back() * 2;
+  return *twice.shape == shape;
+}
+
+// Matches a table that holds each angle twice: concat(angles, angles), or each one repeated.
+auto doubled_halves(Var& angles) { return join(angles, angles); }
+auto doubled_neighbors(Var& angles) {
+  return op("Reshape", op("Expand", new_last_axis(angles), any), any);
+}
+
 // Makes the caches of RotaryEmbedding, of shape (batch, sequence, half the size of a head), from
 // the cosines and sines that the model computes for each element of a head. All layers share them.
 class Caches {
@@ -26,15 +43,15 @@ class Caches {
   explicit Caches(onnx::Model& model) : model_(model) {}
 
   // Returns the cache for x and table (batch or 1, 1, sequence, size of a head); nullptr if it is
-  // not known that both halves of the table are equal, or that the sizes are those of x. Inserts
+  // not known that the table holds each angle twice, or that the sizes are those of x. Inserts
   // nodes before `at`.
-  Value* of_whole(Node& at, Value* table, Value& x) {
+  Value* of_whole(Node& at, Value* table, Value& x, Layout layout) {
     Var flat;
     if (!matches(table, op("Unsqueeze", flat, integers({1}))) || flat->rank_or(0) != kRank - 1) {
       return nullptr;
     }
     if (flat->dim(-1) != x.dim(-1)) return nullptr;
-    return of_half(at, half_of(flat), x);
+    return of_half(at, half_of(flat, layout), x);
   }
   // The same for a table (batch or 1, sequence, half the size of a head).
   Value* of_half(Node& at, Value* table, Value& x) {
@@ -44,20 +61,21 @@ class Caches {
   }
 
  private:
-  // Returns the first half of a tensor's last axis, if its halves are equal; nullptr otherwise.
-  Value* half_of(Value* whole) {
-    const bool is_new = halves_.try_emplace(whole, nullptr).second;
-    if (is_new) halves_[whole] = compute_half_of(*whole);
-    return halves_[whole];
+  // Returns the tensor with each angle once; nullptr if the last axis does not hold each one twice.
+  Value* half_of(Value* whole, Layout layout) {
+    const std::pair key(whole, layout);
+    const bool is_new = halves_.try_emplace(key, nullptr).second;
+    if (is_new) halves_[key] = compute_half_of(*whole, layout);
+    return halves_[key];
   }
 
-  Value* compute_half_of(const Value& whole) {
+  Value* compute_half_of(Value& whole, Layout layout) {
+    Var angles;
+    const bool doubles = layout == Layout::halves ? matches(&whole, doubled_halves(angles))
+                                                  : matches(&whole, doubled_neighbors(angles));
+    if (doubles && is_twice(*angles, whole)) return angles;
     const Node* node = whole.producer;
     if (!node || !node->domain.empty() || node->outputs.size() != 1) return nullptr;
-    if (node->op_type == "Concat") {
-      const bool doubles = node->inputs.size() == 2 && node->inputs[0] == node->inputs[1];
-      return doubles && joins_last_axis(*node) ? node->inputs[0] : nullptr;
-    }
     std::vector<Value*> inputs = node->inputs;
     size_t varying = 0;
     if (node->op_type == "Mul") {
@@ -66,7 +84,7 @@ class Caches {
     } else if (node->op_type != "Cos" && node->op_type != "Sin" && node->op_type != "Cast") {
       return nullptr;
     }
-    inputs[varying] = half_of(inputs[varying]);
+    inputs[varying] = half_of(inputs[varying], layout);
     if (!inputs[varying]) return nullptr;
     Node* half = whole.graph->insert_node(std::next(node->position), node->op_type,
                                           std::move(inputs), 1, node->attributes);
@@ -100,7 +118,7 @@ class Caches {
   }
 
   onnx::Model& model_;
-  std::unordered_map<const Value*, Value*> halves_;
+  std::map<std::pair<const Value*, Layout>, Value*> halves_;
   // By table and graph; then by batch.
   std::map<std::pair<const Value*, const Graph*>, std::unordered_map<Dim, Value*>> expanded_;
 };
@@ -120,15 +138,24 @@ bool can_rotate(const Value& x) {
   return x.rank_or(0) == kRank && onnx::has_kernel("RotaryEmbedding", x.dtype, kOpset);
 }
 
-// x * cos + concat(-x2, x1) * sin, where x1 and x2 are the halves of x.
-void fuse_halves(Rewrite& rewrite, Uses& uses, Caches& caches, Node& node) {
-  Var x, cos, sin;
-  const auto turned = join(op("Neg", half(x, 1)), half(x, 0));
-  const auto rotated = add(once(uses, mul(x, cos)), once(uses, mul(turned, sin)));
-  if (!matches(node.outputs[0], rotated) || !can_rotate(*x)) return;
-  Value* cosines = caches.of_whole(node, cos, *x);
-  Value* sines = cosines ? caches.of_whole(node, sin, *x) : nullptr;
-  rotate(rewrite, node, x, cosines, sines, false);
+// x * cos + turned * sin, where turned is concat(-x2, x1) of the halves of x, or (-x2, x1) of each
+// two neighbors.
+void fuse_turned(Rewrite& rewrite, Uses& uses, Caches& caches, Node& node, Layout layout) {
+  Var x, cos, sin, turned;
+  const auto halves = join(op("Neg", half(x, 1)), half(x, 0));
+  const auto neighbors = op(
+      "Reshape",
+      join(new_last_axis(op("Neg", every_second(x, 1))), new_last_axis(every_second(x, 0))), any);
+  const auto rotated = [&](const auto& turn) {
+    return add(once(uses, mul(x, cos)), once(uses, mul(both(turned, turn), sin)));
+  };
+  Value* y = node.outputs[0];
+  const bool found =
+      layout == Layout::halves ? matches(y, rotated(halves)) : matches(y, rotated(neighbors));
+  if (!found || !can_rotate(*x) || turned->shape != x->shape) return;
+  Value* cosines = caches.of_whole(node, cos, *x, layout);
+  Value* sines = cosines ? caches.of_whole(node, sin, *x, layout) : nullptr;
+  rotate(rewrite, node, x, cosines, sines, layout == Layout::neighbors);
 }
 
 // concat(x1 * cos - x2 * sin, x2 * cos + x1 * sin), with caches of half the size.
@@ -147,8 +174,14 @@ void fuse_parts(Rewrite& rewrite, Uses& uses, Caches& caches, Node& node) {
   rotate(rewrite, node, x, cosines, sines, false);
 }
 
-// concat(RotaryEmbedding(the first elements of x), the others).
+// concat(RotaryEmbedding(the first elements of x), the others), of which there may be none.
 void absorb_partial(Rewrite& rewrite, Uses& uses, Node& node) {
+  Var whole;
+  const auto none = part(any, [](const Part& p) { return p.start >= p.end; });
+  if (matches(node.outputs[0], join(both(whole, op("RotaryEmbedding", any, any, any)), none))) {
+    rewrite.replace(node.outputs[0], whole);
+    return;
+  }
   Var x, cos, sin;
   int64_t rotated = 0;
   const auto first = part(x, [&rotated](const Part& p) {
@@ -175,7 +208,8 @@ void absorb_partial(Rewrite& rewrite, Uses& uses, Node& node) {
 
 // Rotary position embedding becomes RotaryEmbedding, from opset 23 on: x * cos + rotate_half(x) *
 // sin, where x has the shape (batch, heads, sequence, size) and cos and sin hold each angle twice;
-// the same with halves of cos and sin; and the rotation of only the first elements of each head.
+// the same for neighbors instead of halves; the same with halves of cos and sin; and the rotation
+// of only the first elements of each head.
 // The caches are expanded to the batch of x.
 int64_t fuse_rotary_embedding(onnx::Model& model) {
   if (model.opset < kOpset) return 0;
@@ -183,7 +217,9 @@ int64_t fuse_rotary_embedding(onnx::Model& model) {
   Caches caches(model);
   return sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {
     if (!node.domain.empty()) return;
-    if (node.op_type == "Add") fuse_halves(rewrite, uses, caches, node);
+    for (const Layout layout : {Layout::halves, Layout::neighbors}) {
+      if (node.op_type == "Add") fuse_turned(rewrite, uses, caches, node, layout);
+    }
     if (node.op_type != "Concat") return;
     absorb_partial(rewrite, uses, node);
     if (node.op_type == "Concat") fuse_parts(rewrite, uses, caches, node);

@@ -55,6 +55,11 @@ std::optional<Part> part_of(const Value& value) {
   return std::nullopt;
 }
 
+bool has_last_axis(const Value& value) {
+  const auto axis = value.producer ? only_integer(value.producer->input(1)) : std::nullopt;
+  return axis && is_last(*axis, value);
+}
+
 bool joins_last_axis(const Node& node) {
   return node.op_type == "Concat" && node.domain.empty() && node.outputs[0]->rank_or(0) > 0 &&
          is_last(node.attribute_int("axis", 0), *node.outputs[0]);

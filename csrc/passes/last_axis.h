@@ -21,6 +21,9 @@ struct Part {
 
 // Returns the part that a Slice or Split takes; nullopt if it is not known.
 std::optional<Part> part_of(const Value& value);
+// Returns true if the axes that the producer takes as its second input are the last axis of
+// `value`.
+bool has_last_axis(const Value& value);
 // Returns true for a Concat along the last axis.
 bool joins_last_axis(const Node& node);
 
@@ -65,15 +68,12 @@ auto join(P&& a, Q&& b) {
 // Matches the mean over the last axis, which stays with size 1.
 template <class P>
 auto mean_of_last_axis(P&& inner) {
-  return where(op("ReduceMean", std::forward<P>(inner), any).with("keepdims", 1, 1),
-               [](const Value& value) {
-                 const Node* node = value.producer;
-                 const Value* axes = node ? node->input(1) : nullptr;
-                 if (!axes || !axes->contents || !value.shape) return false;
-                 const auto numbers = constant_shape(*axes->contents);
-                 return numbers && numbers->size() == 1 &&
-                        (numbers->front() == -1 || numbers->front() == value.rank() - 1);
-               });
+  return where(op("ReduceMean", std::forward<P>(inner), any).with("keepdims", 1, 1), has_last_axis);
+}
+// Matches a tensor with a new last axis of size 1.
+template <class P>
+auto new_last_axis(P&& inner) {
+  return where(op("Unsqueeze", std::forward<P>(inner), any), has_last_axis);
 }
 
 // Returns true if the tensor has one element for each index of the last axis of `x`.

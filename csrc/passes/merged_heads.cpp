@@ -12,9 +12,11 @@ using namespace match;  // NOLINT(google-build-using-namespace)
 using Ints = std::vector<int64_t>;
 using Attributes = std::vector<onnx::Attribute>;
 
-// One of query, key and value: (batch, length, heads, size), transposed and perhaps rotated.
+// One of query, key and value: (batch, length, heads, size), transposed, perhaps normalized and
+// perhaps rotated.
 struct Heads {
   Value* split = nullptr;    // before the Transpose
+  Node* norm = nullptr;      // an RMSNormalization of each head; nullptr: none
   Node* rotation = nullptr;  // a RotaryEmbedding after the Transpose; nullptr: none
   int64_t count = 0;
   int64_t size = 0;
@@ -26,14 +28,24 @@ auto swapped_axes(Var& split) {
   });
 }
 
+bool is_of_last_axis(const Node& norm) {
+  const int64_t axis = norm.attribute_int("axis", -1);
+  return axis == -1 || axis == 3;
+}
+
 std::optional<Heads> heads_of(Uses& uses, Value* value) {
-  Var split, cos, sin;
-  const auto rotated = once(uses, op("RotaryEmbedding", swapped_axes(split), cos, sin));
-  if (!value || !matches(value, any_of(swapped_axes(split), rotated))) return std::nullopt;
+  Var split, weight, normal, cos, sin, rotated;
+  const auto norm = where(op("RMSNormalization", swapped_axes(split), weight), [](const Value& v) {
+    return v.producer && is_of_last_axis(*v.producer);
+  });
+  const auto straight = any_of(swapped_axes(split), both(normal, once(uses, norm)));
+  const auto rotation = once(uses, op("RotaryEmbedding", straight, cos, sin));
+  if (!value || !matches(value, any_of(straight, both(rotated, rotation)))) return std::nullopt;
   if (split->rank_or(0) != 4) return std::nullopt;
   const auto count = split->dim(2).constant(), size = split->dim(3).constant();
   if (!count || !size || *count * *size == 0) return std::nullopt;
-  return Heads{split, cos ? value->producer : nullptr, *count, *size};
+  return Heads{split, normal ? normal->producer : nullptr, rotated ? rotated->producer : nullptr,
+               *count, *size};
 }
 
 // Inserts nodes before one node, at its location.
@@ -55,12 +67,7 @@ class Inserter {
   // Returns the tensor as (batch, length, heads * size).
   Value* merged(const Heads& heads) {
     const Shape shape{heads.split->dim(0), heads.split->dim(1), heads.count * heads.size};
-    Var whole;
-    const bool is_reshaped = matches(heads.split, match::op("Reshape", whole, any)) &&
-                             whole->shape && *whole->shape == shape;
-    Value* result = is_reshaped
-                        ? static_cast<Value*>(whole)
-                        : op("Reshape", {heads.split, integers({0, 0, heads.count * heads.size})});
+    Value* result = joined(heads);
     if (!heads.rotation) return result;
     Attributes attributes = heads.rotation->attributes;
     std::erase_if(attributes, [](const auto& each) { return each.name == "num_heads"; });
@@ -70,6 +77,18 @@ class Inserter {
   }
 
  private:
+  Value* joined(const Heads& heads) {
+    const Shape shape{heads.split->dim(0), heads.split->dim(1), heads.count * heads.size};
+    Var whole;
+    const bool is_reshaped = matches(heads.split, match::op("Reshape", whole, any));
+    if (is_reshaped && !heads.norm && whole->shape && *whole->shape == shape) return whole;
+    Value* split = heads.split;
+    if (heads.norm) {
+      split = op("RMSNormalization", {split, heads.norm->inputs[1]}, heads.norm->attributes);
+    }
+    return op("Reshape", {split, integers({0, 0, heads.count * heads.size})});
+  }
+
   onnx::Model& model_;
   Node& at_;
 };
@@ -108,9 +127,9 @@ void merge_heads(Rewrite& rewrite, Uses& uses, onnx::Model& model, Node& node) {
 }  // namespace
 
 // An Attention whose query, key and value are (batch, length, heads, size) tensors transposed to
-// (batch, heads, length, size), with or without RotaryEmbedding, takes them as (batch, length,
-// heads * size) instead. Its result is transposed, which the model usually reverts. ONNX Runtime
-// takes 0.75 to 0.95 of the time (benchmarks/fused_operators.py).
+// (batch, heads, length, size), with or without RMSNormalization and RotaryEmbedding, takes them as
+// (batch, length, heads * size) instead. Its result is transposed, which the model usually reverts.
+// ONNX Runtime takes 0.75 to 0.95 of the time (benchmarks/fused_operators.py).
 int64_t merge_attention_heads(onnx::Model& model) {
   if (model.opset < 23) return 0;
   Uses uses(model);

@@ -13,11 +13,28 @@ import onnxruntime
 import pytest
 import torch
 from models import running
-from models.architectures.text import TEXT
+from models.architecture import Architecture
+from models.architectures.text import DECODED, FEW_HEADS, SMALL, TEXT, build
 from torch import nn
 from torch.export import Dim
 
-ARCHITECTURES = {each.name: each for each in TEXT}
+MORE = [
+    Architecture("cohere", build("CohereForCausalLM", **SMALL, use_cache=False), DECODED),
+    Architecture("phi", build("PhiForCausalLM", **SMALL, use_cache=False), DECODED),
+    Architecture("olmo2", build("Olmo2ForCausalLM", **FEW_HEADS, use_cache=False), DECODED),
+    Architecture(
+        "gemma3",
+        build(
+            "Gemma3ForCausalLM",
+            config="Gemma3Text",
+            sliding_window=8,
+            **FEW_HEADS,
+            use_cache=False,
+        ),
+        DECODED,
+    ),
+]
+ARCHITECTURES = {each.name: each for each in [*TEXT, *MORE]}
 FUSED = [
     "gelu",
     "hard_swish",
@@ -98,12 +115,13 @@ class Activation(nn.Module):
 
 
 class Rotary(nn.Module):
-    """Rotates queries of 2 heads of 8 elements, all of them or the first ones."""
+    """Rotates 2 heads of 8 elements: all elements or the first ones, by halves or by neighbors."""
 
     inverse: torch.Tensor
 
-    def __init__(self, rotated: int, per_sequence: bool) -> None:
+    def __init__(self, rotated: int, per_sequence: bool, neighbors: bool = False) -> None:
         super().__init__()
+        self.neighbors = neighbors
         self.rotated = rotated
         self.per_sequence = per_sequence
         self.register_buffer("inverse", 0.1 ** torch.linspace(0, 1, rotated // 2))
@@ -118,11 +136,17 @@ class Rotary(nn.Module):
         if self.per_sequence:
             positions = positions + x[:, :, 0].long()
         angles = positions[..., None].float() * self.inverse
-        angles = torch.cat((angles, angles), -1)
+        if self.neighbors:
+            angles = torch.repeat_interleave(angles, 2, dim=-1)
+        else:
+            angles = torch.cat((angles, angles), -1)
         cos, sin = angles.cos().to(x.dtype)[:, None], angles.sin().to(x.dtype)[:, None]
         first, rest = heads[..., : self.rotated], heads[..., self.rotated :]
         half = self.rotated // 2
-        turned = torch.cat((-first[..., half:], first[..., :half]), -1)
+        if self.neighbors:
+            turned = torch.stack((-first[..., 1::2], first[..., ::2]), -1).flatten(-2)
+        else:
+            turned = torch.cat((-first[..., half:], first[..., :half]), -1)
         result = first * cos + turned * sin
         return result if self.rotated == 8 else torch.cat((result, rest), -1)
 
@@ -212,9 +236,12 @@ def test_before_opset_23_the_norm_has_the_form_that_onnx_runtime_fuses(tmp_path)
 @pytest.mark.parametrize("opset", OPSETS)
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("per_sequence", [False, True])
+@pytest.mark.parametrize("neighbors", [False, True])
 @pytest.mark.parametrize("rotated", [8, 4])
-def test_rotary_embedding(rotated, per_sequence, dtype, opset):
-    check(Rotary(rotated, per_sequence), dtype, opset, "RotaryEmbedding", int(opset >= 23))
+def test_rotary_embedding(rotated, neighbors, per_sequence, dtype, opset):
+    check(
+        Rotary(rotated, per_sequence, neighbors), dtype, opset, "RotaryEmbedding", int(opset >= 23)
+    )
 
 
 @pytest.mark.parametrize("opset", [17, *OPSETS])
@@ -267,6 +294,10 @@ def test_the_report_counts_what_a_pass_changed_and_a_pass_is_switched_off():
         ("phi3", 5, 4),
         ("gpt_neox", 0, 4),
         ("t5", 12, 0),
+        ("cohere", 0, 4),
+        ("phi", 0, 4),
+        ("olmo2", 9, 4),
+        ("gemma3", 13, 4),
     ],
 )
 def test_transformers(name, norms, rotations):

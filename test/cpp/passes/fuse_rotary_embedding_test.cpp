@@ -40,6 +40,31 @@ class RotaryEmbeddingTest : public PassTest {
     return op("Add", {real, op("Mul", {turned, table.sin}, shape)}, shape);
   }
 
+  // Returns the cosines and sines of angles (batch, seq, 4), each angle `times` times in a row.
+  Table tables_of_neighbors(int64_t times) {
+    Value* angles = input("angles", {batch_, seq_, 4});
+    Value* single = op("Unsqueeze", {angles, ints({3})}, {batch_, seq_, 4, 1});
+    Value* each = op("Expand", {single, ints({1, 1, 1, times})}, {batch_, seq_, 4, times});
+    Value* both = op("Reshape", {each, ints({0, 0, -1})}, {batch_, seq_, 4 * times});
+    const auto table = [&](std::string_view function) {
+      Value* value = op(function, {both}, *both->shape);
+      return op("Unsqueeze", {value, ints({1})}, {batch_, 1, seq_, 4 * times});
+    };
+    return {table("Cos"), table("Sin")};
+  }
+  // Fuses x * cos + (-x2, x1 of neighbors) * sin.
+  std::string neighbors(Value* x, Table table) {
+    const Shape half{batch_, 3, seq_, 4}, single{batch_, 3, seq_, 4, 1};
+    Value* negative = op("Neg", {slice(x, 1, 8, 2)}, half);
+    Value* odd = op("Unsqueeze", {negative, ints({-1})}, single);
+    Value* even = op("Unsqueeze", {slice(x, 0, 8, 2), ints({4})}, single);
+    Value* pairs = op("Concat", {odd, even}, {batch_, 3, seq_, 4, 2}, {{"axis", 4}});
+    Value* turned = op("Reshape", {pairs, ints({0, 0, 0, 8})}, shape_);
+    Value* real = op("Mul", {x, table.cos}, shape_);
+    result(op("Add", {real, op("Mul", {turned, table.sin}, shape_)}, shape_), "y");
+    return after(fuse_rotary_embedding);
+  }
+
   const Shape shape_{batch_, 3, seq_, 8};
 };
 
@@ -71,6 +96,27 @@ TEST_F(RotaryEmbeddingTest, TheFirstElementsOfAHead) {
   EXPECT_EQ(after(fuse_rotary_embedding),
             "_0 = Cos (angles)\n_1 = Mul (_0, _2)\n_3 = Sin (angles)\n_4 = Mul (_3, _5)\n"
             "y = RotaryEmbedding <rotary_embedding_dim: int = 4> (x, _1, _4)\n");
+}
+
+TEST_F(RotaryEmbeddingTest, NoElementsAfterTheRotatedOnes) {
+  Value* x = input("x", shape_);
+  Value* all = rotated(x, tables(input("angles", {batch_, seq_, 4})));
+  result(op("Concat", {all, slice(x, 8, 8)}, shape_, {{"axis", -1}}), "y");
+  const std::string text = after(fuse_rotary_embedding);
+  EXPECT_NE(text.find("y = RotaryEmbedding (x, "), std::string::npos) << text;
+}
+
+TEST_F(RotaryEmbeddingTest, Neighbors) {
+  Value* x = input("x", shape_);
+  EXPECT_EQ(neighbors(x, tables_of_neighbors(2)),
+            "_0 = Cos (angles)\n_1 = Sin (angles)\n"
+            "y = RotaryEmbedding <interleaved: int = 1> (x, _0, _1)\n");
+}
+
+TEST_F(RotaryEmbeddingTest, NeighborsWithTheTablesOfHalvesStay) {
+  Value* x = input("x", shape_);
+  neighbors(x, tables(input("angles", {batch_, seq_, 4})));
+  EXPECT_FALSE(changed_);
 }
 
 TEST_F(RotaryEmbeddingTest, OtherElementsThanTheFirstStay) {

@@ -52,6 +52,27 @@ TEST_F(MergedHeadsTest, RotationsMoveBeforeTheTransposition) {
             "y = Reshape (_2, _3)\n");
 }
 
+TEST_F(MergedHeadsTest, ANormOfEachHeadMovesBeforeTheTransposition) {
+  Value* q = split("q", 4);
+  q = op("RMSNormalization", {q, weight("w", {8})}, *q->shape, {{"axis", -1}});
+  attend(rotated(q), split("k", 4), split("v", 4));
+  after(merge_attention_heads);
+  clean_casts_and_transposes(model_);
+  eliminate_dead_code(model_);
+  const std::string text = nodes();
+  EXPECT_EQ(text.find("Transpose"), std::string::npos) << text;
+  EXPECT_NE(text.find("= RMSNormalization <axis: int = -1> (_0, w)"), std::string::npos) << text;
+}
+
+TEST_F(MergedHeadsTest, ANormOverTheSequenceStays) {
+  Value* q = input("q", {batch_, 2, 4, 8});
+  q = op("Transpose", {q}, {batch_, 4, 2, 8}, {{"perm", Ints{0, 2, 1, 3}}});
+  q = op("RMSNormalization", {q, weight("w", {2, 8})}, *q->shape, {{"axis", 2}});
+  attend(q, split("k", 4), split("v", 4));
+  after(merge_attention_heads);
+  EXPECT_FALSE(changed_);
+}
+
 TEST_F(MergedHeadsTest, HeadsThatNoReshapeMadeAreMerged) {
   Value* apart = input("q", {batch_, seq_, 4, 8});
   Value* q = op("Transpose", {apart}, {batch_, 4, seq_, 8}, {{"perm", Ints{0, 2, 1, 3}}});
