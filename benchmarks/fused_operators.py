@@ -207,6 +207,57 @@ def rms_norm(shape: tuple[int, ...], dtype: type) -> Case:
     )
 
 
+def rotary(shape: tuple[int, ...], rotated: int, neighbors: bool, dtype: type) -> Case:
+    """Of (batch, heads, length, size) heads; the tables hold each angle twice, or once."""
+    batch, _, length, size = shape
+    angles = RANDOM.uniform(0, 6, (batch, length, rotated // 2))
+    twice = np.repeat(angles, 2, -1) if neighbors else np.concatenate([angles, angles], -1)
+    inputs = {"x": numbers(*shape, dtype=dtype)}
+    constants = {
+        "cos": np.cos(angles).astype(dtype),
+        "sin": np.sin(angles).astype(dtype),
+        "cos2": np.cos(twice).astype(dtype)[:, None],
+        "sin2": np.sin(twice).astype(dtype)[:, None],
+        "zero": integers(0),
+        "one": integers(1),
+        "two": integers(2),
+        "half": integers(rotated // 2),
+        "end": integers(rotated),
+        "size": integers(size),
+        "last": integers(3),
+        "pair": integers(4),
+        "whole": integers(0, 0, 0, rotated),
+    }
+    steps = "r = Slice(x, zero, end, last) rest = Slice(x, end, size, last) "
+    f = "x" if rotated == size else "r"
+    if neighbors:
+        steps += f"""a = Slice({f}, zero, end, last, two) b = Slice({f}, one, end, last, two)
+          n = Neg(b) n1 = Unsqueeze(n, pair) a1 = Unsqueeze(a, pair)
+          p = Concat <axis = 4> (n1, a1) t = Reshape(p, whole)"""
+    else:
+        steps += f"""a = Slice({f}, zero, half, last) b = Slice({f}, half, end, last) n = Neg(b)
+          t = Concat <axis = 3> (n, a)"""
+    result = "y" if rotated == size else "z"
+    steps += f" c = Mul({f}, cos2) s = Mul(t, sin2) {result} = Add(c, s)"
+    if rotated != size:
+        steps += " y = Concat <axis = 3> (z, rest)"
+    else:
+        steps = steps.replace("r = Slice(x, zero, end, last) rest = Slice(x, end, size, last) ", "")
+    attributes = f"interleaved = {int(neighbors)}"
+    if rotated != size:
+        attributes += f", rotary_embedding_dim = {rotated}"
+    form = ("neighbors" if neighbors else "halves") + ("" if rotated == size else f" of {rotated}")
+    return Case(
+        f"RotaryEmbedding, {form}, {np.dtype(dtype).name}",
+        "x".join(map(str, shape)),
+        inputs,
+        constants,
+        steps,
+        f"y = RotaryEmbedding <{attributes}> (x, cos, sin)",
+        23,
+    )
+
+
 def group_norm(shape: tuple[int, ...], groups: int) -> Case:
     channels = shape[1]
     constants = {
@@ -275,6 +326,10 @@ def cases() -> list[Case]:
             result.append(attention((1, 32, 8, 1, 1024, 64), "masked", dtype, merged))
     shapes = ((1, 16, 64), (1, 128, 768), (8, 128, 1024))
     result += [rms_norm(shape, dtype) for dtype in (np.float32, np.float16) for shape in shapes]
+    for dtype in (np.float32, np.float16):
+        for size in ((1, 32, 1, 64), (1, 12, 128, 64)):
+            result += [rotary(size, 64, neighbors, dtype) for neighbors in (False, True)]
+            result.append(rotary(size, 32, False, dtype))
     result += [group_norm((1, 64, 16, 16), 8), group_norm((1, 320, 32, 32), 32)]
     result += [activation(*each, shape) for each in ACTIVATIONS for shape in shapes[:2]]
     return result
