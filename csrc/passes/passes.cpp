@@ -26,6 +26,7 @@ constexpr std::array kPasses = {
     Pass{"constants", fold_constants},
     Pass{"subexpressions", eliminate_common_subexpressions},
     Pass{"dead_code", eliminate_dead_code},
+    Pass{"means_of_squares", spell_means_of_squares},  // no fusion found a use for the square
 };
 constexpr int kMostRounds = 4;
 
