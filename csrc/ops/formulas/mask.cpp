@@ -40,6 +40,12 @@ bool is_one_of(const Node& node, std::initializer_list<std::string_view> op_type
   return std::ranges::find(op_types, node.op_type) != op_types.end();
 }
 
+// Returns true if the result has only elements of the first input.
+bool moves_elements(const Node& node) {
+  return is_one_of(node, {"Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze",
+                          "Transpose", "Unsqueeze"});
+}
+
 // Returns the producer if it is a standard operator.
 const Node* standard_producer(const onnx::Value* v) {
   return v->producer && v->producer->domain.empty() ? v->producer : nullptr;
@@ -96,8 +102,7 @@ bool filled_with(const onnx::Value* v, const Predicate& holds) {
   if (v->constant) return all_elements(*v->constant, holds);
   const Node* node = standard_producer(v);
   if (!node) return false;
-  if (is_one_of(*node, {"Expand", "Reshape", "Unsqueeze"}))
-    return filled_with(node->inputs[0], holds);
+  if (moves_elements(*node)) return filled_with(node->inputs[0], holds);
   const onnx::AttributeValue* value =
       node->op_type == "ConstantOfShape" ? node->attribute("value") : nullptr;
   const auto* data = value ? std::get_if<std::shared_ptr<TensorData>>(value) : nullptr;
@@ -188,6 +193,11 @@ bool float_rows_open(const onnx::Value* v) {
          (other && rows_hold(node->inputs[0], false));
 }
 
+// ReduceMax would do, but ONNX Runtime's symbolic shape inference loses its rank at opset 18.
+Value count_open(Builder& b, Value mask) {
+  return b.reduce("ReduceSum", b.cast(mask, DType::f32), {-1}, true);
+}
+
 }  // namespace
 
 bool never_masks(const onnx::Value* mask) {
@@ -206,15 +216,17 @@ bool never_lowest(const onnx::Value* mask) {
   if (node->op_type == "Cast") return node->inputs[0]->dtype != DType::f64;
   if (node->op_type == "Where")
     return never_lowest(node->inputs[1]) && never_lowest(node->inputs[2]);
-  return is_one_of(*node, {"Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze",
-                           "Transpose", "Unsqueeze"}) &&
-         never_lowest(node->inputs[0]);
+  return moves_elements(*node) && never_lowest(node->inputs[0]);
 }
 
-// Counts, because ONNX Runtime's symbolic shape inference loses the rank of ReduceMax at opset 18.
 Value open_rows(Builder& b, Value mask) {
   if (mask->dtype != DType::boolean) mask = b.Greater(mask, b.like(mask, -kInfinity));
-  return b.cast(b.reduce("ReduceSum", b.cast(mask, DType::f32), {-1}, true), DType::boolean);
+  return b.cast(count_open(b, mask), DType::boolean);
+}
+
+Value open_rows_as(Builder& b, Value mask, DType dtype) {
+  const Value count = count_open(b, mask);
+  return b.cast(b.Min(count, b.like(count, 1)), dtype);
 }
 
 }  // namespace onnx_native::ops

@@ -15,5 +15,7 @@ bool never_lowest(const onnx::Value* mask);
 
 // Returns, per row, true if an element is not masked; the last axis keeps size 1.
 Value open_rows(Builder& b, Value mask);
+// The same of a bool mask as 1 and 0 of a floating-point dtype.
+Value open_rows_as(Builder& b, Value mask, DType dtype);
 
 }  // namespace onnx_native::ops
