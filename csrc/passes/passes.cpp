@@ -22,6 +22,7 @@ constexpr std::array kPasses = {
     Pass{"slices", clean_slices},
     Pass{"gemm", fuse},
     Pass{"batch_normalization", fold_batch_norm},
+    Pass{"weight_parts", split_weights},
     Pass{"weight_layout", lay_out_weights},
     Pass{"constants", fold_constants},
     Pass{"subexpressions", eliminate_common_subexpressions},

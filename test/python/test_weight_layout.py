@@ -222,6 +222,35 @@ def test_a_matrix_of_two_products_is_stored_once(x: torch.Tensor) -> None:
     torch.testing.assert_close(program(x)[0], module(x), rtol=1e-4, atol=1e-5)
 
 
+class Cross(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(48, 4, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        memory = x.flip(1)[:, :2]
+        return self.attention(x, memory, memory, need_weights=False)[0]
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_packed_matrices_are_stored_in_parts(x: torch.Tensor, edited: bool, tmp_path: Any) -> None:
+    module = Cross().eval()
+    program = export(module, x)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    parts = {"attention.in_proj_weight[0:48].T", "attention.in_proj_weight[48:144].T"}
+    assert parts <= set(names(program))
+    torch.testing.assert_close(program(x)[0], module(x), rtol=1e-4, atol=1e-5)
+    if edited:
+        from onnx_ir.tensor_adapters import TorchTensor
+
+        for name, value in program.model.graph.initializers.items():
+            if name.startswith("attention"):
+                value.const_value = TorchTensor(torch.zeros(tuple(value.shape)), name)
+    other = Cross().eval()
+    program.apply_weights(other.state_dict())
+    torch.testing.assert_close(saved(program, tmp_path, "save", x), other(x), rtol=1e-4, atol=1e-5)
+
+
 class Branches(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()

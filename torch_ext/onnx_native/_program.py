@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import tempfile
 import textwrap
 import warnings
@@ -27,6 +28,10 @@ _ONNX_TYPES = {
     torch.float8_e5m2: 19,
     torch.float8_e5m2fnuz: 20,
 }
+
+
+# What the name of a weight in the model adds to its name in the module: a part, transposed.
+_STORED = re.compile(r"(?:\[(\d+):(\d+)\])?(\.m?T)?")
 
 
 class ONNXProgram(torch.onnx.ONNXProgram):
@@ -149,20 +154,19 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         """Gives a weight of an edited model its value; whether the model has the weight."""
         if self._model is None:
             return False
-        stored = {name: tensor}
-        if tensor.dim() >= 2:
-            stored |= {f"{name}.T": tensor.mT, f"{name}.mT": tensor.mT}
-        found = False
-        for key, elements in stored.items():
-            value = self._model.graph.initializers.get(key)
-            if value is None:
+        initializers = self._model.graph.initializers
+        stored = [
+            key
+            for key in initializers
+            if key.startswith(name) and _STORED.fullmatch(key[len(name) :])
+        ]
+        for key in stored:
+            if isinstance(initializers[key].const_value, self._weight_type):
                 continue
-            found = True
-            if not isinstance(value.const_value, self._weight_type):
-                from onnx_ir.tensor_adapters import TorchTensor
+            from onnx_ir.tensor_adapters import TorchTensor
 
-                value.const_value = TorchTensor(elements, key)
-        return found
+            initializers[key].const_value = TorchTensor(_stored(tensor, key[len(name) :]), key)
+        return bool(stored)
 
     @property
     def model_proto(self) -> "onnx.ModelProto":
@@ -314,6 +318,15 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                 ir.save(model, path, external_data=f"{path.name}.data")
             else:
                 ir.save(model, path)
+
+
+def _stored(tensor: torch.Tensor, suffix: str) -> torch.Tensor:
+    """The elements that the model stores under a weight's name with this suffix."""
+    match = _STORED.fullmatch(suffix)
+    assert match is not None
+    if match[1]:
+        tensor = tensor[int(match[1]) : int(match[2])]
+    return tensor.mT if match[3] else tensor
 
 
 def _tied(program: torch.export.ExportedProgram) -> dict[str, str]:
