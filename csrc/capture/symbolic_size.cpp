@@ -212,6 +212,10 @@ c10::SymInt to_sym_int(const Dim& dim, const Decisions& decisions) {
   return c10::SymInt(c10::SymNode(c10::make_intrusive<Size>(decisions.token(), dim)));
 }
 
+bool is_recorded(const c10::SymInt& size) {
+  return size.is_heap_allocated() && dynamic_cast<const Size*>(size.toSymNodeImplUnowned());
+}
+
 Dim to_dim(const c10::SymInt& size, Decisions& decisions) {
   if (const auto number = size.maybe_as_int()) return *number;
   const auto* known = dynamic_cast<const Size*>(size.toSymNodeImplUnowned());

@@ -10,6 +10,8 @@ namespace onnx_native::capture {
 
 // Returns the size as a SymInt of this recording; a plain number if it is constant.
 c10::SymInt to_sym_int(const Dim& dim, const Decisions& decisions);
+// Returns true for a size of any recording.
+bool is_recorded(const c10::SymInt& size);
 // Returns the expression of a size. Refuses the recording if the size is not from it.
 Dim to_dim(const c10::SymInt& size, Decisions& decisions);
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_native
 import pytest
@@ -326,6 +328,41 @@ def deep_copy(x: torch.Tensor) -> Any:
     return copy.deepcopy(x) * 2
 
 
+def hashed_size(x: torch.Tensor) -> Any:
+    try:
+        return x * {5: 2.0}.get(x.shape[1], 1.0)
+    except TypeError:
+        return x * 7
+
+
+def caught(read: Callable[[torch.Tensor], Any]) -> Function:
+    """A program that does something else where a read of elements fails."""
+
+    def program(x: torch.Tensor) -> Any:
+        try:
+            read(x)
+        except Exception:
+            return x * 9
+        return x * 2
+
+    return program
+
+
+READS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "numpy": lambda x: x.numpy(),
+    "tolist": lambda x: x.tolist(),
+    "item": lambda x: x.sum().item(),
+    "branch": lambda x: bool(x.sum() > 0),
+    "data_ptr": lambda x: x.data_ptr(),
+    "storage": lambda x: x.untyped_storage(),
+    "pickle": lambda x: pickle.dumps(x),
+    "array": lambda x: np.asarray(x),
+    "dlpack": lambda x: torch.utils.dlpack.to_dlpack(x),
+    "deepcopy": lambda x: copy.deepcopy(x),
+    "text": lambda x: str(x),
+}
+
+
 def mapped(x: torch.Tensor) -> Any:
     return torch.vmap(lambda row: row * 2)(x)
 
@@ -347,6 +384,7 @@ STEPS_ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(under_autocast), "the program uses torch.autocast"),
     (Calling(as_numpy), ""),
     (Calling(deep_copy), ""),
+    (Calling(hashed_size), "the program calls __hash__ of a SymInt"),
     (Calling(mapped), "torch.func"),
     (Calling(float_of_a_size), "a float is computed from a dynamic size"),
     (Calling(masked), "the program depends on the elements of a tensor"),
@@ -380,6 +418,12 @@ def test_steps_aside(module: nn.Module, reason: str) -> None:
     assert all(torch.equal(after[name], value) for name, value in before.items())
     with torch.no_grad():
         module(X)  # still runs
+
+
+@pytest.mark.parametrize("dynamic_shapes", [None, (DYNAMIC,)], ids=["static", "dynamic"])
+@pytest.mark.parametrize("read", READS)
+def test_a_read_whose_failure_the_program_catches(read: str, dynamic_shapes: Any) -> None:
+    assert reason_of(Calling(caught(READS[read])), (X,), dynamic_shapes)
 
 
 def test_torch_export_takes_over_and_the_report_says_why() -> None:

@@ -7,14 +7,17 @@ is not sure of a program, it steps aside with a reason, and torch.export capture
 from __future__ import annotations
 
 import dataclasses
+import functools
 import gc
 import inspect
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+import torch.utils.dlpack
 from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -237,7 +240,12 @@ def _record(
         for leaf, name, shape in zip(leaves, names, sizes, strict=True)
     ]
     args, kwargs = _upstream.pytree.tree_unflatten(recorded, structure)
-    with _unchanged(native, model), _as_for_export(), _module_paths(native, model):
+    with (
+        _unchanged(native, model),
+        _as_for_export(),
+        _module_paths(native, model),
+        _noted_reads(native),
+    ):
         native.start()
         try:
             results = model(*args, **kwargs)
@@ -256,6 +264,46 @@ def _as_for_export() -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
+
+
+# What reads the memory of a tensor, or the number behind a size, outside of the dispatcher.
+_READS: tuple[tuple[Any, str], ...] = (
+    (
+        torch.Tensor,
+        "__array__ __deepcopy__ __dlpack__ __reduce_ex__ data_ptr numpy storage tolist "
+        "untyped_storage",
+    ),
+    (torch.SymInt, "__hash__"),
+    (torch.utils.dlpack, "to_dlpack"),
+)
+
+
+@contextmanager
+def _noted_reads(native: Any) -> Iterator[None]:
+    """Refuses programs that try to read elements. The program may catch the exception."""
+    is_recorded = _library.extension().is_recorded
+    thread = threading.get_ident()
+
+    def noting(method: Any, name: str) -> Any:
+        @functools.wraps(method)
+        def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+            if threading.get_ident() == thread and is_recorded(self):
+                native.refuse(f"the program calls {name} of a {type(self).__name__}")
+            return method(self, *args, **kwargs)
+
+        return read
+
+    own = [(kind, name, vars(kind).get(name)) for kind, names in _READS for name in names.split()]
+    for kind, name, _ in own:
+        setattr(kind, name, noting(getattr(kind, name), name))
+    try:
+        yield
+    finally:
+        for kind, name, method in own:
+            if method is None:
+                delattr(kind, name)
+            else:
+                setattr(kind, name, method)
 
 
 @contextmanager

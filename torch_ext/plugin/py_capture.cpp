@@ -15,6 +15,7 @@
 #include "api/type_inference.h"
 #include "aten/scopes.h"
 #include "capture/recording.h"
+#include "capture/symbolic_size.h"
 #include "ops/engine/op_table.h"
 
 namespace onnx_native::plugin {
@@ -261,6 +262,14 @@ std::unique_ptr<aten::Graph> take_graph(py::handle capture) {
 }
 
 void bind_capture(py::module_& module) {
+  module.def(
+      "is_recorded",
+      [](py::handle object) {
+        if (THPVariable_Check(object.ptr()))
+          return capture::recorded(THPVariable_Unpack(object.ptr())) != nullptr;
+        return torch::is_symint(object) && capture::is_recorded(object.cast<c10::SymInt>());
+      },
+      py::arg("object"), "Whether a tensor or a size is one of a native capture.");
   py::class_<PyCapture>(module, "Capture")
       .def(py::init<const py::list&, const py::dict&>(), py::arg("state"), py::arg("symbols"))
       .def("add_input", &PyCapture::add_input, py::arg("example"), py::arg("name"),
