@@ -17,6 +17,7 @@ constexpr std::array kPasses = {
     Pass{"gelu", fuse_gelu},
     Pass{"hard_swish", fuse_hard_swish},
     Pass{"mish", fuse_mish},
+    Pass{"attention", fuse_attention},
     Pass{"merged_heads", merge_attention_heads},
     Pass{"neutral_arithmetic", remove_neutral_arithmetic},
     Pass{"slices", clean_slices},

@@ -36,6 +36,7 @@ int64_t fuse_rotary_embedding(onnx::Model& model);
 int64_t fuse_gelu(onnx::Model& model);
 int64_t fuse_hard_swish(onnx::Model& model);
 int64_t fuse_mish(onnx::Model& model);
+int64_t fuse_attention(onnx::Model& model);
 int64_t merge_attention_heads(onnx::Model& model);
 
 // Rewrites a model of opset 18 or newer into an older opset. Throws ExportError(unsupported) with

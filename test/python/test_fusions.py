@@ -36,6 +36,7 @@ MORE = [
 ]
 ARCHITECTURES = {each.name: each for each in [*TEXT, *MORE]}
 FUSED = [
+    "attention",
     "gelu",
     "hard_swish",
     "layer_normalization",
@@ -162,6 +163,24 @@ class Attention(Rotary):
         return result.transpose(1, 2).reshape(x.shape)
 
 
+class SpelledAttention(nn.Module):
+    """Of 2 heads of 8 elements, the scale at the scores or at the query."""
+
+    def __init__(self, at_query: bool) -> None:
+        super().__init__()
+        self.at_query = at_query
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = (
+            (factor * x).view(*x.shape[:2], 2, 8).transpose(1, 2) for factor in (2, 3, 1)
+        )
+        if self.at_query:
+            scores = (query * 8**-0.5) @ key.transpose(-1, -2)
+        else:
+            scores = query @ key.transpose(-1, -2) / math.sqrt(8)
+        return (scores.softmax(-1) @ value).transpose(1, 2).reshape(x.shape)
+
+
 def export(
     module: nn.Module, args: tuple[Any, ...], opset: int, **options: Any
 ) -> torch.onnx.ONNXProgram:
@@ -256,6 +275,18 @@ def test_layer_normalization(spelling, dtype, opset):
 def test_activations(name, opset):
     operator, since, _ = ACTIVATIONS[name]
     check(Activation(name), torch.float32, opset, operator, int(opset >= since))
+
+
+# ONNX Runtime has no kernel of Attention after opset 24.
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("at_query", [False, True])
+def test_attention(at_query, opset):
+    check(SpelledAttention(at_query), torch.float32, opset, "Attention", int(opset == 23))
+
+
+def test_attention_in_float16_stays_spelled_out():
+    program = export(SpelledAttention(False), (torch.randn(2, 5, 16).half(),), 23)
+    assert operators(program)["Attention"] == 0
 
 
 def test_heads_are_not_transposed_for_attention():
