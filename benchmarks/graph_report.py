@@ -173,8 +173,10 @@ def page(results: list[Result], plots: list[str]) -> Iterator[str]:
     yield "# Exported graphs against those of PyTorch's exporter"
     yield ""
     yield "Written by `python benchmarks/graphs.py`. Both exporters export the same captured"
-    yield "program. A ratio below 1 means that ours is smaller or faster. Latencies are the least"
-    yield "of many runs in one thread; the exporters take turns. `!`: see the errors at the end."
+    yield "program. A ratio below 1 means that ours is smaller or faster. `!`: see the errors at"
+    yield "the end."
+    if {"default", "off"} & set(measures(results)):
+        yield "Latencies are the least of many runs in one thread; the exporters take turns."
     yield ""
     for plot in plots:
         yield f"![{plot.removesuffix('.svg')}]({plot})"
