@@ -154,6 +154,13 @@ def test_dispatch_cache() -> None:
     assert "key" not in operator._dispatch_cache, HERE
 
 
+def test_keeping_copies() -> None:
+    before = _upstream.exported_program._remove_unnecessary_copy_op_pass
+    with _upstream.keeping_copies():
+        assert _upstream.exported_program._remove_unnecessary_copy_op_pass is not before, HERE
+    assert _upstream.exported_program._remove_unnecessary_copy_op_pass is before, HERE
+
+
 def test_forward_of_a_script() -> None:
     script = torch.jit.script(torch.nn.ReLU())
     names = [argument.name for argument in _upstream.forward_schema(script).arguments]

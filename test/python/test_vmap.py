@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import onnx_native
 import pytest
 import torch
 from ops import checking
@@ -136,3 +137,30 @@ def test_other_writes_are_kept() -> None:
     assert exported is not None
     x = torch.randn(4, 3)
     torch.testing.assert_close(list(exported(x)), list(program(x)))
+
+
+class Filled(nn.Module):
+    """Copies a number of another dtype into a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kept", torch.ones(3))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        self.kept.copy_(x)
+        return self.kept * 2, torch.vmap(torch.sin)(self.kept)
+
+
+def test_copies_into_buffers_convert() -> None:
+    """PyTorch drops the copy when it inlines mapped functions."""
+    x = torch.tensor(1.5, dtype=torch.float16)
+    with onnx_native.options(state=True):
+        program = torch.onnx.export(Filled(), (x,), dynamo=True, verbose=False)
+    assert program is not None
+    running = checking.session(program)
+    feeds = {"x": x.numpy(), "kept": torch.ones(3).numpy()}
+    doubled, sines, kept = (torch.from_numpy(each) for each in running.run(None, feeds))
+    wanted = Filled()
+    for result, expected in zip((doubled, sines), wanted(x), strict=True):
+        torch.testing.assert_close(result, expected)
+    torch.testing.assert_close(kept, wanted.kept)

@@ -9,7 +9,8 @@ which a native export must not do. A use starts with "to" and completes the erro
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -48,6 +49,9 @@ NAMES = {
     "pytree": Name("torch.utils._pytree", "", "to flatten arguments as torch.export does"),
     "disable_current_modes": Name(
         "torch.utils._python_dispatch", "_disable_current_modes", "to capture outside of modes"
+    ),
+    "exported_program": Name(
+        "torch.export.exported_program", "", "to keep copies into buffers when it traces again"
     ),
     "ShapeEnv": Name(_SHAPES, "ShapeEnv", "to find what a capture assumes about sizes"),
     "free_symbols": Name(_SHAPES, "free_symbols", "to find the symbols of a size"),
@@ -216,6 +220,21 @@ def loaded_guards(program: torch.export.ExportedProgram) -> Iterable[str]:
 def clear_dispatch_cache(op: Any) -> None:
     """Clears an operator's cache of decompositions."""
     op._dispatch_cache.clear()
+
+
+@contextmanager
+def keeping_copies() -> Iterator[None]:
+    """Keeps copies into buffers when PyTorch traces a captured program again.
+
+    PyTorch replaces ``copy(buffer, source)`` by ``source``, which may have another dtype or shape.
+    """
+    module = __getattr__("exported_program")
+    remove = module._remove_unnecessary_copy_op_pass
+    module._remove_unnecessary_copy_op_pass = lambda graph, signature: (graph, signature)
+    try:
+        yield
+    finally:
+        module._remove_unnecessary_copy_op_pass = remove
 
 
 def forward_schema(module: Any) -> Any:

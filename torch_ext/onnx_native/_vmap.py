@@ -32,7 +32,8 @@ def unfold(program: torch.export.ExportedProgram) -> torch.export.ExportedProgra
     # Traces the program again, which runs the mapping; an empty table keeps other decompositions to
     # a minimum.
     try:
-        return program.run_decompositions({})
+        with _upstream.keeping_copies():
+            return program.run_decompositions({})
     except Exception:
         # torch.export records derivatives (torch.func.grad) incorrectly; the lowering reports those
         # that it cannot express.
