@@ -529,3 +529,24 @@ def test_dynamic_shapes(form: Any) -> None:
 def test_the_option_is_checked() -> None:
     with pytest.raises(ValueError, match="capture="), onnx_native.options(capture="jit"):
         pass
+
+
+# Known gaps, the same as through torch.export: Python can see that a size is not an int, and a
+# branch on contiguity has no guard.
+
+
+def branch_on_the_type_of_a_size(x: torch.Tensor) -> torch.Tensor:
+    return x * (2 if isinstance(x.shape[1], int) else 3)
+
+
+def branch_on_contiguity(x: torch.Tensor) -> torch.Tensor:
+    y = x.transpose(0, 1)
+    return y * 5 if y.is_contiguous() else y + 1
+
+
+@pytest.mark.parametrize("function", [branch_on_the_type_of_a_size, branch_on_contiguity])
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="no guard, as in torch.export")
+def test_branches_without_guard(function: Function) -> None:
+    module = Calling(function)
+    program = exported(module, (X,), (DYNAMIC,))
+    assert_equal_to_eager(program, module, (X,), (SINGLE,))
