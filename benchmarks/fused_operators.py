@@ -327,9 +327,9 @@ def cases() -> list[Case]:
     shapes = ((1, 16, 64), (1, 128, 768), (8, 128, 1024))
     result += [rms_norm(shape, dtype) for dtype in (np.float32, np.float16) for shape in shapes]
     for dtype in (np.float32, np.float16):
-        for size in ((1, 32, 1, 64), (1, 12, 128, 64)):
-            result += [rotary(size, 64, neighbors, dtype) for neighbors in (False, True)]
-            result.append(rotary(size, 32, False, dtype))
+        for heads in ((1, 32, 1, 64), (1, 12, 128, 64)):
+            result += [rotary(heads, 64, neighbors, dtype) for neighbors in (False, True)]
+            result.append(rotary(heads, 32, False, dtype))
     result += [group_norm((1, 64, 16, 16), 8), group_norm((1, 320, 32, 32), 32)]
     result += [activation(*each, shape) for each in ACTIVATIONS for shape in shapes[:2]]
     return result
