@@ -279,6 +279,17 @@ class Replacing(nn.Module):
         return self.last + 1
 
 
+class Caching(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache: dict[str, torch.Tensor] = {}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if "x" not in self.cache:
+            self.cache["x"] = torch.ones(4) * 2
+        return x + self.cache["x"]
+
+
 class Counting(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -389,6 +400,7 @@ STEPS_ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(float_of_a_size), "a float is computed from a dynamic size"),
     (Calling(masked), "the program depends on the elements of a tensor"),
     (Replacing(), "the program replaces last of a Replacing"),
+    (Caching(), "the program replaces x of a Caching"),
     (Counting(), "the program writes to an input or to a tensor of the module"),
 ]
 

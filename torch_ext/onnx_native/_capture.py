@@ -359,7 +359,8 @@ def _unchanged(native: Any, model: torch.nn.Module) -> Iterator[None]:
 def _contents(module: torch.nn.Module) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The dicts of a module, each with a copy."""
     own = vars(module)
-    parts = [own, *(own[name] for name in ("_parameters", "_buffers", "_modules"))]
+    # Dicts among the attributes, such as a cache, are parts too; so are parameters and buffers.
+    parts = [own, *(value for value in own.values() if type(value) is dict)]
     return [(part, dict(part)) for part in parts]
 
 
