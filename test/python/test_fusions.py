@@ -172,7 +172,7 @@ class SpelledAttention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         query, key, value = (
-            (factor * x).view(*x.shape[:2], 2, 8).transpose(1, 2) for factor in (2, 3, 1)
+            (factor * x).view(*x.shape[:2], 2, 8).transpose(1, 2) for factor in (0.2, 0.3, 1)
         )
         if self.at_query:
             scores = (query * 8**-0.5) @ key.transpose(-1, -2)
