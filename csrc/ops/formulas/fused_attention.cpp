@@ -17,11 +17,12 @@ using Attributes = std::vector<onnx::Attribute>;
 // between casts. It rejects empty tensors.
 bool is_fast(Builder& b, const AttentionCall& call) {
   if (b.opset() != 23 && b.opset() != 24) return false;
-  return std::ranges::all_of(std::initializer_list<Value>{call.query, call.key, call.value}, [](Value v) {
-    return v->dtype == DType::f32 && std::ranges::all_of(v->known_shape(), [](const Dim& size) {
-             return size.known_positive();
-           });
-  });
+  return std::ranges::all_of(
+      std::initializer_list<Value>{call.query, call.key, call.value}, [](Value v) {
+        return v->dtype == DType::f32 && std::ranges::all_of(v->known_shape(), [](const Dim& size) {
+                 return size.known_positive();
+               });
+      });
 }
 
 // The sizes of (batch, heads, length, size) inputs.
