@@ -448,6 +448,38 @@ def test_torch_export_takes_over_and_the_report_says_why() -> None:
     torch.testing.assert_close(got, module(X), atol=0.1, rtol=0.1)
 
 
+def test_auto_captures_natively_where_possible() -> None:
+    with onnx_native.options(capture="auto"):
+        recorded = torch.onnx.export(
+            Calling(ones_of_size), (X,), dynamic_shapes=(DYNAMIC,), dynamo=True, verbose=False
+        )
+        left = torch.onnx.export(Calling(under_autocast), (X,), dynamo=True, verbose=False)
+    assert recorded is not None
+    assert left is not None
+    assert_native(recorded)
+    assert left.export_report["capture"]["by"] == "torch.export"
+    assert "torch.autocast" in left.export_report["capture"]["reason"]
+
+
+def test_the_exported_program_is_made_on_demand() -> None:
+    module = nn.Sequential(nn.Linear(4, 3), nn.ReLU())
+    program = exported(module, (X,), ({0: "batch"},))
+    assert_native(program)
+    assert "exported_program=\n        None" in repr(program)
+    captured = program.exported_program
+    assert isinstance(captured, torch.export.ExportedProgram)
+    assert program.exported_program is captured
+    torch.testing.assert_close(captured.module()(LARGER[:, :5]), module(LARGER[:, :5]))
+    assert_equal_to_eager(program, module, (X,), (LARGER[:, :5],))
+
+
+def test_verification_of_a_recorded_program(capsys: pytest.CaptureFixture[str]) -> None:
+    with onnx_native.options(capture="native"):
+        program = torch.onnx.export(nn.Linear(4, 3), (X,), dynamo=True, verbose=True, verify=True)
+    assert_native(program)
+    assert "Verify output accuracy... ✅" in capsys.readouterr().out
+
+
 def test_inputs_that_are_not_plain() -> None:
     module = Calling(lambda x: x * 2)
     sparse = torch.eye(3).to_sparse()

@@ -1,6 +1,7 @@
 """Implements torch.onnx.export: arguments, capture, native export, saving."""
 
 import datetime
+import functools
 import io
 import os
 import pathlib
@@ -14,6 +15,7 @@ import torch
 
 from onnx_native import (
     _capture,
+    _context,
     _fallbacks,
     _inputs,
     _jit,
@@ -188,7 +190,7 @@ class _Exporter:
         self, model: Any, inputs: _request.AnyInputs, **options: Any
     ) -> tuple[ONNXProgram | None, str | None]:
         """Returns the program of a native capture, or why there is none although asked for."""
-        if _options.current().capture != "native" or isinstance(inputs, _jit.Inputs):
+        if _options.current().capture == "torch.export" or isinstance(inputs, _jit.Inputs):
             return None, None
         if isinstance(model, torch.export.ExportedProgram):
             return None, None
@@ -202,12 +204,27 @@ class _Exporter:
         except (_capture.StepAsideError, _upstream.ConversionError) as error:
             self._print(f"The native capture leaves the program to torch.export: {error}")
             return None, str(error)
-        program = ONNXProgram(native, None, recorded.flatten, recorded.tied)
+        program = ONNXProgram(
+            native,
+            None,
+            recorded.flatten,
+            recorded.tied,
+            capture=functools.partial(self._exported_program, model, inputs),
+        )
         program.captured_with("native", seconds)
         program.export_report["guards"] = recorded.guards
         for condition, holds, source in recorded.guards:
             self._print(f"The model is valid for sizes with ({condition}) == {holds}: {source}")
         return program, None
+
+    @_upstream.exporting
+    def _exported_program(
+        self, model: Any, inputs: _request.AnyInputs
+    ) -> torch.export.ExportedProgram:
+        """Captures a program by torch.export that was captured natively before."""
+        with _context.neutral():
+            captured: torch.export.ExportedProgram = self._captured(model, inputs)[0]
+        return captured
 
     def _captured(self, model: Any, inputs: _request.AnyInputs) -> tuple[Any, str | None]:
         """Returns the captured program (None for TorchScript) and the capture strategy."""

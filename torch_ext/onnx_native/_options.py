@@ -26,7 +26,7 @@ class Options:
 
 TARGETS = ("onnx", "onnxruntime-cpu")
 LAYOUTS = ("runtime", "module")
-CAPTURES = ("torch.export", "native")
+CAPTURES = ("torch.export", "native", "auto")
 
 _DEFAULT = Options()
 _current: ContextVar[Options] = ContextVar("onnx_native_options", default=_DEFAULT)
@@ -87,7 +87,7 @@ def options(
             runtimes and quantizers expect it, under the name ``"<name>.T"``; ``"module"`` as the
             module does, under its name, with a Transpose node.
         capture: How a module is captured: by ``"torch.export"``, or by the ``"native"`` recorder,
-            which leaves programs that it cannot record to torch.export.
+            which leaves programs that it cannot record to torch.export, as does ``"auto"``.
             ``export_report["capture"]`` says which one captured the program, and why.
 
     Raises:

@@ -41,7 +41,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
     saves and runs ``model``, so edits to it take effect.
 
     Attributes:
-        exported_program: The captured program; None for TorchScript.
+        exported_program: The program as torch.export captures it, on demand if it was captured
+            natively; None for TorchScript.
         export_report: Seconds per stage, counts of ATen operators and nodes, warnings.
         initial_state: The values that the state buffers had at the export, by the names of their
             inputs. See docs/state.md.
@@ -55,12 +56,14 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         exported_program: torch.export.ExportedProgram | None,
         flatten: Callable[[Any, Any], Sequence[Any]] | None = None,
         tied: dict[str, str] | None = None,
+        capture: Callable[[], torch.export.ExportedProgram] | None = None,
     ) -> None:
         # Not super().__init__(): it takes a model.
         self._native = native
         self._model: ir.Model | None = None
         self._weight_type: type = type(None)
-        self.exported_program: torch.export.ExportedProgram | None = exported_program
+        self._exported_program = exported_program
+        self._capture = capture  # makes the exported program on demand
         self._flatten = flatten  # maps (args, kwargs) to the inputs if there is no captured program
         self.export_report: dict[str, Any] = native.report()
         self.initial_state: dict[str, torch.Tensor] = {}
@@ -85,6 +88,17 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             "reason": reason,
         }
         self.export_report["seconds"] = {"capture": seconds, **self.export_report["seconds"]}
+
+    @property
+    def exported_program(self) -> torch.export.ExportedProgram | None:  # type: ignore[override]
+        if self._exported_program is None and self._capture is not None:
+            self._exported_program = self._capture()
+            self._capture = None
+        return self._exported_program
+
+    @exported_program.setter
+    def exported_program(self, program: torch.export.ExportedProgram | None) -> None:
+        self._exported_program = program
 
     @property
     def model(self) -> "ir.Model":
@@ -184,9 +198,10 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         return self._native.text() if self._model is None else str(self._model)
 
     def __repr__(self) -> str:
+        captured = str(self._exported_program)
         return (
             f"ONNXProgram(\n    model=\n{textwrap.indent(self.text(), ' ' * 8)}\n    ,\n"
-            f"    exported_program=\n{textwrap.indent(str(self.exported_program), ' ' * 8)}\n)\n"
+            f"    exported_program=\n{textwrap.indent(captured, ' ' * 8)}\n)\n"
         )
 
     def _input_names(self) -> list[str]:
@@ -219,10 +234,10 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         if self._flatten is not None:
             return _upstream.process_args(tuple(self._flatten(args, kwargs)), {})
         flat, _ = _upstream.pytree.tree_flatten((args, kwargs))
-        if self.exported_program is not None:
+        if self._exported_program is not None:
             specs = [
                 spec
-                for spec in self.exported_program.graph_signature.input_specs
+                for spec in self._exported_program.graph_signature.input_specs
                 if spec.kind is InputKind.USER_INPUT
             ]
             if len(specs) == len(flat):
