@@ -112,8 +112,10 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
   const std::optional<int64_t> value = example(difference);
   if (!value) refuse("the program branches on a size that depends on data: " + text);
   const bool holds = is_true(*value, relation);
-  if (relation == Relation::equal && holds)
+  if (relation == Relation::equal && holds) {
+    note_equation(difference);
     refuse("the program depends on " + text + ", which holds for the example");
+  }
   const bool known = std::ranges::any_of(guards_, [&](const Guard& guard) {
     return guard.relation == relation && guard.difference == difference;
   });
@@ -139,14 +141,55 @@ bool Decisions::satisfied(const std::string& symbol, int64_t value) const {
   });
 }
 
+// Solves difference == 0 for the symbol of a term; nullopt if the capture may not choose its value.
+std::optional<Dim> Decisions::solved(const Dim& difference, const Dim::Term& term) const {
+  if (term.factors.size() != 1 || term.factors[0].kind != Dim::Atom::symbol) return std::nullopt;
+  const std::string& name = term.factors[0].name;
+  const auto at = symbols_.find(name);
+  if (at == symbols_.end() || at->second.origin == Symbol::Origin::declared) return std::nullopt;
+  if (term.coefficient != 1 && term.coefficient != -1) return std::nullopt;
+  const Dim rest = difference - Dim::from_terms({term});
+  if (rest.is_constant() || mentions(rest, name)) return std::nullopt;
+  const Dim value = term.coefficient == 1 ? -rest : rest;
+  // Two names for one size contradict the user.
+  if (at->second.origin == Symbol::Origin::named && value.terms().size() < 2) return std::nullopt;
+  return value;
+}
+
+// Prefers a symbol that the user did not name, and a sum to a difference.
+void Decisions::note_equation(const Dim& difference) {
+  int best = -1;
+  for (const Dim::Term& term : difference.terms()) {
+    const std::optional<Dim> value = solved(difference, term);
+    if (!value) continue;
+    const std::string& name = term.factors[0].name;
+    const bool is_sum = std::ranges::all_of(
+        value->terms(), [](const Dim::Term& part) { return part.coefficient > 0; });
+    const bool is_inferred = symbols_.at(name).origin == Symbol::Origin::inferred;
+    const int rank = (is_inferred ? 2 : 0) + (is_sum ? 1 : 0);
+    if (rank <= best) continue;
+    best = rank;
+    equation_ = {name, *value};
+  }
+}
+
 void Decisions::check_narrowing() {
   for (const auto& [name, symbol] : symbols_) {
     const int64_t low = std::max<int64_t>(symbol.range.low.value_or(1), 1);
     const bool smaller = symbol.example > low && satisfied(name, symbol.example - 1);
     const bool larger = (!symbol.range.high || symbol.example < *symbol.range.high) &&
                         satisfied(name, symbol.example + 1);
-    if (!smaller && !larger)
-      refuse(concat("the conditions of the program leave only ", name, " == ", symbol.example));
+    if (smaller || larger) continue;
+    for (const Guard& guard : guards_) {
+      // a <= b and b <= a
+      const bool both = std::ranges::any_of(guards_, [&](const Guard& other) {
+        return other.holds && other.relation == Relation::less_equal &&
+               other.difference == -guard.difference;
+      });
+      if (both && guard.holds && guard.relation == Relation::less_equal)
+        note_equation(guard.difference);
+    }
+    refuse(concat("the conditions of the program leave only ", name, " == ", symbol.example));
   }
 }
 

@@ -27,8 +27,17 @@ struct Guard {
 
 // A symbol of a recording: its size in the example, and the range that the user declared.
 struct Symbol {
+  // Declared as a Dim, only named, or left to the capture to find.
+  enum class Origin { declared, named, inferred };
   int64_t example = 0;
   DimRange range;
+  Origin origin = Origin::declared;
+};
+
+// An equation that the program demands: the size `symbol` is `value`.
+struct Equation {
+  std::string symbol;
+  Dim value;
 };
 
 // Decides conditions on symbolic sizes by the example and records a guard for each decision that
@@ -68,8 +77,13 @@ class Decisions {
   void note_refusal(const std::string& reason);
   const std::string& reason() const { return reason_; }
   const std::vector<Guard>& guards() const { return guards_; }
+  // Returns an equation because of which the recording was refused. A recording in which the size
+  // of the input is `value` instead of the symbol meets it.
+  const std::optional<Equation>& equation() const { return equation_; }
 
  private:
+  void note_equation(const Dim& difference);
+  std::optional<Dim> solved(const Dim& difference, const Dim::Term& term) const;
   Dim resolved(const Dim::Factor& factor);
   bool satisfied(const std::string& symbol, int64_t value) const;
 
@@ -77,6 +91,7 @@ class Decisions {
   std::function<std::string()> line_;
   std::shared_ptr<const int> token_ = std::make_shared<const int>();
   std::vector<Guard> guards_;
+  std::optional<Equation> equation_;
   std::string reason_;
 };
 

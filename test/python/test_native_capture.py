@@ -62,7 +62,10 @@ RECORDED = [
     "bert",
     "deberta_v2",
     "llama",
+    "llama_cache",
     "gpt2",
+    "gpt2_cache",
+    "qwen3_cache",
     "t5",
     "whisper",
     "mamba",
@@ -568,6 +571,41 @@ def test_dynamic_shapes(form: Any) -> None:
     assert_native(program)
     examples = [(x, PAIR)] if form is None else [(x, PAIR), (torch.randn(2, 4), PAIR)]
     assert_equal_to_eager(program, TwoInputs(), *examples)
+
+
+class Cached(nn.Module):
+    """Appends to a cache and uses a mask over all of it."""
+
+    def forward(self, past: torch.Tensor, new: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        whole = torch.cat((past, new), dim=1)
+        assert whole.shape[1] == mask.shape[1]
+        return whole * mask[:, : whole.shape[1], None] + mask.shape[1]
+
+
+@pytest.mark.parametrize("kind", ["hint", "name"])
+def test_a_size_that_is_the_sum_of_two_others(kind: str) -> None:
+    def example(past: int, new: int) -> Example:
+        return torch.randn(2, past, 4), torch.randn(2, new, 4), torch.randn(2, past + new)
+
+    total = {"hint": Dim.AUTO, "name": "total"}[kind]
+    shapes = ({1: Dim("past", min=1)}, {1: Dim("new", min=1)}, {1: total})
+    program = exported(Cached(), example(3, 2), shapes)
+    assert_native(program)
+    dims = program.model_proto.graph.input[2].type.tensor_type.shape.dim
+    assert dims[1].dim_param in ("past + new", "new + past")
+    assert_equal_to_eager(program, Cached(), example(3, 2), example(1, 1), example(2, 7))
+
+
+def test_hints_for_equal_sizes() -> None:
+    def add(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[0] == x.shape[1] else x + 1
+
+    square = torch.randn(3, 3)
+    program = exported(Calling(add), (square,), (({0: Dim.AUTO, 1: Dim.AUTO},),))
+    assert_native(program)
+    assert_equal_to_eager(program, Calling(add), (square,), (torch.randn(5, 5),))
+    reason = reason_of(Calling(add), (square,), (({0: "rows", 1: "columns"},),))
+    assert "the program depends on rows == columns" in reason
 
 
 def test_the_option_is_checked() -> None:

@@ -67,16 +67,15 @@ def capture(model: Any, inputs: _inputs.Inputs) -> Captured:
         if not _is_plain(leaf):
             raise StepAsideError(f"the input {name} is a {type(leaf).__name__}")
     sizes, symbols = _sizes(leaves, inputs)
-    state, tied = _state(model)
-    native = _library.extension().Capture(state, symbols)
-    try:
-        _record(native, model, leaves, structure, names, sizes)
-    except Exception as error:
-        raise StepAsideError(native.reason() or _first_line(error)) from None
-    if native.alive():
-        gc.collect()
-    if not native.finish():
-        raise StepAsideError(native.reason())
+    while True:
+        state, tied = _state(model)
+        native = _library.extension().Capture(state, symbols)
+        reason = _run(native, model, leaves, structure, names, sizes)
+        if reason is None:
+            break
+        if (equation := native.equation()) is None:
+            raise StepAsideError(reason)
+        sizes, symbols = _related(sizes, symbols, *equation)
     return Captured(
         native=native,
         flatten=_flattener(leaves),
@@ -84,6 +83,17 @@ def capture(model: Any, inputs: _inputs.Inputs) -> Captured:
         guards=native.guards(),
         tied=tied,
     )
+
+
+def _run(native: Any, *arguments: Any) -> str | None:
+    """Records the program; returns why not."""
+    try:
+        _record(native, *arguments)
+    except Exception as error:
+        return native.reason() or _first_line(error)
+    if native.alive():
+        gc.collect()
+    return None if native.finish() else native.reason()
 
 
 def _first_line(error: Exception) -> str:
@@ -139,20 +149,20 @@ def _key(entry: Any) -> Any:
 
 # Symbols of dynamic sizes.
 
-Symbol = tuple[int, int | None, int | None]  # size in the example, smallest and largest size
+# Size in the example, smallest and largest size, and "declared", "named" or "inferred".
+Symbol = tuple[int, int | None, int | None, str]
+Sizes = list[list[int | str]]  # each leaf's sizes: numbers, names of symbols, or expressions
 
 
-def _sizes(
-    leaves: Sequence[Any], inputs: _inputs.Inputs
-) -> tuple[list[list[int | str]], dict[str, Symbol]]:
-    """Each leaf's sizes, as numbers and names of symbols, and the symbols."""
+def _sizes(leaves: Sequence[Any], inputs: _inputs.Inputs) -> tuple[Sizes, dict[str, Symbol]]:
+    """Each leaf's sizes, and the symbols in them."""
     specs = inputs.specs
     if not inputs.dynamic_shapes:
         specs = [None] * len(leaves)
     elif len(specs) != len(leaves):
         raise StepAsideError("dynamic_shapes does not fit the arguments")
     symbols: dict[str, Symbol] = {}
-    sizes: list[list[int | str]] = []
+    sizes: Sizes = []
     for leaf, spec in zip(leaves, specs, strict=True):
         shape: list[int | str] = []
         if isinstance(leaf, torch.Tensor):
@@ -176,15 +186,30 @@ def _declare(symbols: dict[str, Symbol], entry: Any, size: int) -> str:
             raise StepAsideError(f"the size {size} is not {entry.__name__}")
         return f"{factor}*{_declare(symbols, entry.root, root)} + {offset}"
     name = _shapes.name_of(entry)
+    origin = "inferred" if name is None else "named" if isinstance(entry, str) else "declared"
     if name is None:
         name = next(f"s{i}" for i in range(len(symbols) + 1) if f"s{i}" not in symbols)
     low, high = (_bound(getattr(entry, field, None)) for field in ("min", "max"))
-    symbol = (size, low, high)
+    symbol = (size, low, high, origin)
     if symbols.setdefault(name, symbol) != symbol:
         raise StepAsideError(f"the name {name} stands for different sizes")
     if size < max(low or 1, 1) or (high is not None and size > high):
         raise StepAsideError(f"the size {size} of {name} is not in its range")
     return name
+
+
+def _related(
+    sizes: Sizes, symbols: dict[str, Symbol], symbol: str, value: str
+) -> tuple[Sizes, dict[str, Symbol]]:
+    """The sizes with an expression in place of a symbol, which the program demands."""
+    if not all(name.isidentifier() for name in symbols):
+        raise StepAsideError(f"the program demands {symbol} == {value}")
+    pattern = rf"\b{symbol}\b"
+    related: Sizes = [
+        [re.sub(pattern, f"({value})", size) if isinstance(size, str) else size for size in shape]
+        for shape in sizes
+    ]
+    return related, {name: known for name, known in symbols.items() if name != symbol}
 
 
 def _bound(bound: Any) -> int | None:
@@ -232,7 +257,7 @@ def _record(
     leaves: Sequence[Any],
     structure: Any,
     names: Sequence[str],
-    sizes: Sequence[list[int | str]],
+    sizes: Sizes,
 ) -> None:
     """Runs the module on recorded tensors."""
     recorded = [

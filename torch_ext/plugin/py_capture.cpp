@@ -149,13 +149,18 @@ class PythonHost final : public capture::Host {
   std::map<std::string, int64_t> calls_;
 };
 
-// Returns a symbol of `symbols`: (size in the example, low or None, high or None).
+// Returns a symbol of `symbols`: (size in the example, low or None, high or None, origin).
 capture::Symbol symbol_of(py::handle object) {
   const auto fields = object.cast<py::tuple>();
   capture::Symbol symbol;
   symbol.example = fields[0].cast<int64_t>();
   symbol.range = DimRange::input_size(fields[1].cast<std::optional<int64_t>>().value_or(0),
                                       fields[2].cast<std::optional<int64_t>>());
+  using Origin = capture::Symbol::Origin;
+  const std::string origin = text_of(fields[3]);
+  symbol.origin = origin == "inferred" ? Origin::inferred
+                  : origin == "named"  ? Origin::named
+                                       : Origin::declared;
   return symbol;
 }
 
@@ -218,6 +223,12 @@ class PyCapture {
     for (const capture::Guard& guard : recording_->decisions().guards())
       result.append(py::make_tuple(guard.text, guard.holds, guard.source));
     return result;
+  }
+  // Returns (symbol, expression) of an equation that the program demands, or None.
+  py::object equation() const {
+    const std::optional<capture::Equation>& equation = recording_->decisions().equation();
+    if (!equation) return py::none();
+    return py::make_tuple(equation->symbol, equation->value.str());
   }
   std::string text() const { return graph_ ? aten::print(*graph_) : ""; }
   std::unique_ptr<aten::Graph> take() {
@@ -284,6 +295,7 @@ void bind_capture(py::module_& module) {
       .def("refuse", &PyCapture::refuse, py::arg("reason"))
       .def("reason", &PyCapture::reason)
       .def("guards", &PyCapture::guards)
+      .def("equation", &PyCapture::equation)
       .def("text", &PyCapture::text);
 }
 
