@@ -182,7 +182,9 @@ def attention(size: tuple[int, ...], kind: str, dtype: type, merged: bool) -> Ca
     )
 
 
-def rms_norm(shape: tuple[int, ...], dtype: type) -> Case:
+def rms_norm(shape: tuple[int, ...], dtype: type, contrib: bool = False) -> Case:
+    """Standard, or ONNX Runtime's contrib operator."""
+    operator = "SimplifiedLayerNormalization" if contrib else "RMSNormalization"
     half = dtype is np.float16
     constants = {
         "w": numbers(shape[-1], dtype=dtype),
@@ -196,13 +198,13 @@ def rms_norm(shape: tuple[int, ...], dtype: type) -> Case:
         wide = separate.replace("(x,", "(x1,").replace("w)", "w1)").replace("y =", "n =")
         separate = f"x1 = Cast <to = 1> (x) w1 = Cast <to = 1> (w) {wide} y = Cast <to = 10> (n)"
     return Case(
-        f"RMSNormalization, {np.dtype(dtype).name}",
+        f"{operator}, {np.dtype(dtype).name}",
         "x".join(map(str, shape)),
         {"x": numbers(*shape, dtype=dtype)},
         constants,
         separate,
-        "y = RMSNormalization <axis = -1, epsilon = 1e-6> (x, w)",
-        23,
+        f"y = {operator} <axis = -1, epsilon = 1e-6> (x, w)",
+        18 if contrib else 23,
         3,
     )
 
@@ -325,7 +327,9 @@ def cases() -> list[Case]:
                     result.append(attention(size, kind, dtype, merged))
             result.append(attention((1, 32, 8, 1, 1024, 64), "masked", dtype, merged))
     shapes = ((1, 16, 64), (1, 128, 768), (8, 128, 1024))
-    result += [rms_norm(shape, dtype) for dtype in (np.float32, np.float16) for shape in shapes]
+    for contrib in (False, True):
+        for dtype in (np.float32, np.float16):
+            result += [rms_norm(shape, dtype, contrib) for shape in shapes]
     for dtype in (np.float32, np.float16):
         for heads in ((1, 32, 1, 64), (1, 12, 128, 64)):
             result += [rotary(heads, 64, neighbors, dtype) for neighbors in (False, True)]

@@ -119,6 +119,7 @@ void add_reduction_rules(Rules& rules) {
   rules["LayerNormalization"] = layer_normalization;
   rules["NegativeLogLikelihoodLoss"] = negative_log_likelihood;
   rules["RMSNormalization"] = rms_normalization;
+  rules["SimplifiedLayerNormalization"] = rms_normalization;  // ONNX Runtime's
   rules["SoftmaxCrossEntropyLoss"] = negative_log_likelihood;
 }
 

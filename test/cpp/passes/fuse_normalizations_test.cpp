@@ -144,6 +144,71 @@ TEST_F(RmsNormalizationTest, AnOlderOpsetWithAnotherUseOfTheInverseStays) {
   EXPECT_FALSE(changed_);
 }
 
+class ContribRmsNormalizationTest : public RmsNormalizationTest {
+ protected:
+  ContribRmsNormalizationTest() {
+    model_.opset = 20;
+    model_.target = Target::onnxruntime_cpu;
+  }
+};
+
+constexpr const char* kContribFused =
+    "y = SimplifiedLayerNormalization <axis: int = -1, epsilon: float = 0.25> (x, w)\n";
+
+TEST_F(ContribRmsNormalizationTest, AnOlderOpset) {
+  Value* x = input("x", shape_);
+  result(op("Mul", {weight("w", {4}), normal(x, squared(x))}, shape_), "y");
+  EXPECT_EQ(after(fuse_rms_normalization), kContribFused);
+}
+
+TEST_F(ContribRmsNormalizationTest, Float16ComputedInFloat32) {
+  Value* x = input("x", shape_, DType::f16);
+  Value* wide = op("Cast", {x}, shape_, {{"to", 1}});
+  Value* narrow = op("Cast", {normal(wide, squared(wide))}, shape_, {{"to", 10}}, DType::f16);
+  result(op("Mul", {half_weight(), narrow}, shape_, {}, DType::f16), "y");
+  EXPECT_EQ(after(fuse_rms_normalization), kContribFused);
+}
+
+TEST_F(ContribRmsNormalizationTest, TheStandardOperatorFromOpset23On) {
+  model_.opset = 23;
+  Value* x = input("x", shape_);
+  result(op("Mul", {weight("w", {4}), normal(x, squared(x))}, shape_), "y");
+  EXPECT_EQ(after(fuse_rms_normalization), kFused);
+}
+
+TEST_F(ContribRmsNormalizationTest, AnOpsetToRewriteForTakesStandardOperators) {
+  model_.final_opset = 17;
+  Value* x = input("x", shape_);
+  result(op("Mul", {weight("w", {4}), normal(x, squared(x))}, shape_), "y");
+  EXPECT_EQ(after(fuse_rms_normalization).find("SimplifiedLayerNormalization"), std::string::npos);
+}
+
+TEST_F(ContribRmsNormalizationTest, BFloat16HasNoKernel) {
+  Value* x = input("x", shape_, DType::bf16);
+  Value* wide = op("Cast", {x}, shape_, {{"to", 1}});
+  Value* narrow = op("Cast", {normal(wide, squared(wide))}, shape_, {{"to", 16}}, DType::bf16);
+  Value* w =
+      graph_.add_initializer("w", make_tensor(DType::bf16, {4}, std::vector<double>(4, 0.5)));
+  result(op("Mul", {w, narrow}, shape_, {}, DType::bf16), "y");
+  EXPECT_EQ(after(fuse_rms_normalization).find("SimplifiedLayerNormalization"), std::string::npos);
+}
+
+TEST_F(ContribRmsNormalizationTest, AnotherUseOfTheInverseStays) {
+  Value* x = input("x", shape_);
+  result(op("Mul", {weight("w", {4}), normal(x, squared(x))}, shape_), "y");
+  result(inverse_, "z");
+  after(fuse_rms_normalization);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(ContribRmsNormalizationTest, TheSquareOfAnotherValueStays) {
+  Value* x = input("x", shape_);
+  Value* other = input("other", shape_);
+  result(op("Mul", {weight("w", {4}), normal(x, squared(other))}, shape_), "y");
+  after(fuse_rms_normalization);
+  EXPECT_FALSE(changed_);
+}
+
 class LayerNormalizationTest : public RmsNormalizationTest {
  protected:
   Value* centered(Value* x, const Ints& axes = {-1}) {
