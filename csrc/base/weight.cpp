@@ -25,6 +25,11 @@ const Derivation* derivation_of(const TensorData& data) {
   return owner ? owner->derivation.get() : nullptr;
 }
 
+bool is_on_demand(const TensorData& data) {
+  const auto* owner = std::get_deleter<DerivedOwner>(data.owner);
+  return owner && owner->derivation.get() == static_cast<const void*>(data.data);
+}
+
 uint64_t hash_of(const TensorData& data) {
   const ReadScope unrecorded(nullptr);
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
@@ -59,6 +64,17 @@ void derive(TensorData& data, Derivation derivation) {
   data.owner = std::shared_ptr<const void>(data.data, std::move(owner));
 }
 
+TensorData on_demand(DType dtype, std::vector<int64_t> shape, Derivation derivation) {
+  TensorData data;
+  data.dtype = dtype;
+  data.shape = std::move(shape);
+  DerivedOwner owner{std::make_shared<const Derivation>(std::move(derivation)), nullptr};
+  // A unique address, which start_of() refuses.
+  data.data = reinterpret_cast<const std::byte*>(owner.derivation.get());
+  data.owner = std::shared_ptr<const void>(data.data, std::move(owner));
+  return data;
+}
+
 bool can_change(const TensorData& data) { return weight_of(data) || derivation_of(data); }
 
 TensorData current(const TensorData& data) {
@@ -77,6 +93,7 @@ TensorData current(const TensorData& data) {
 }
 
 const std::byte* start_of(const TensorData& data) {
+  require(!is_on_demand(data), "a constant that is computed on demand holds no elements");
   const Weight* weight = weight_of(data);
   return weight ? weight->data() + (data.data - weight->origin()) : data.data;
 }

@@ -24,6 +24,7 @@ constexpr std::array kPasses = {
     Pass{"gemm", fuse},
     Pass{"batch_normalization", fold_batch_norm},
     Pass{"weight_parts", split_weights},
+    Pass{"joined_weights", join_weights},
     Pass{"weight_layout", lay_out_weights},
     Pass{"constants", fold_constants},
     Pass{"subexpressions", eliminate_common_subexpressions},

@@ -1,6 +1,7 @@
 // Rewrites of the ONNX graph. Each pass runs in linear time, keeps the names of inputs, outputs and
 // named initializers, and visits sub-graphs. Each has its own file, with its rule in one comment.
-// An initializer that is stored transposed is named "<name>.T", a part "<name>[start:end]".
+// An initializer that is stored transposed is named "<name>.T", a part "<name>[start:end]",
+// parts together "<name>[start:end,start:end]+<name>[start:end]".
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@ int64_t clean_casts_and_transposes(onnx::Model& model);
 int64_t fuse(onnx::Model& model);
 int64_t fold_batch_norm(onnx::Model& model);
 int64_t split_weights(onnx::Model& model);
+int64_t join_weights(onnx::Model& model);
 int64_t lay_out_weights(onnx::Model& model);
 int64_t fuse_rms_normalization(onnx::Model& model);
 int64_t fuse_layer_normalization(onnx::Model& model);

@@ -42,7 +42,7 @@ class DataFile {
       const int64_t length = data.nbytes();
       if (length == 0 || length < options.inline_below) continue;
       // The shape of contiguous data does not matter.
-      const Memory memory{start_of(data), length,
+      const Memory memory{weight_of(data) ? start_of(data) : data.data, length,
                           data.is_contiguous() ? std::vector<int64_t>() : data.shape, data.strides,
                           data.scale.get()};
       const int64_t aligned =

@@ -32,6 +32,8 @@ _ONNX_TYPES = {
 
 # What the name of a weight in the model adds to its name in the module: a part, transposed.
 _STORED = re.compile(r"(?:\[(\d+):(\d+)\])?(\.m?T)?")
+# A name of weights whose rows the model stores together: "a[0:2,4:6,2:4]+b[0:6]".
+_JOINED = re.compile(r"([^+]+?)\[(\d+:\d+(?:,\d+:\d+)*)\](?:\+|$)")
 
 
 class ONNXProgram(torch.onnx.ONNXProgram):
@@ -179,8 +181,32 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                 continue
             from onnx_ir.tensor_adapters import TorchTensor
 
-            initializers[key].const_value = TorchTensor(_stored(tensor, key[len(name) :]), key)
-        return bool(stored)
+            new = _stored(tensor, key[len(name) :]).reshape(initializers[key].shape.numpy())
+            initializers[key].const_value = TorchTensor(new, key)
+        return bool(stored) | self._replace_rows(name, tensor)
+
+    def _replace_rows(self, name: str, tensor: torch.Tensor) -> bool:
+        """Gives rows of joined weights their values; whether there are any."""
+        assert self._model is not None
+        found = False
+        for key, value in self._model.graph.initializers.items():
+            rows = _joined_rows(key)
+            if name not in (row[0] for row in rows) or _STORED.fullmatch(key.removeprefix(name)):
+                continue
+            found = True
+            if value.const_value is None or isinstance(value.const_value, self._weight_type):
+                continue
+            from onnx_ir.tensor_adapters import TorchTensor
+
+            new = torch.tensor(value.const_value.numpy())
+            each = new.view(sum(end - start for _, start, end in rows), -1).split(
+                [end - start for _, start, end in rows]
+            )
+            for part, (weight, start, end) in zip(each, rows, strict=True):
+                if weight == name:
+                    part.copy_(tensor.detach()[start:end].reshape(part.shape))
+            value.const_value = TorchTensor(new, key)
+        return found
 
     @property
     def model_proto(self) -> "onnx.ModelProto":
@@ -342,6 +368,16 @@ def _stored(tensor: torch.Tensor, suffix: str) -> torch.Tensor:
     if match[1]:
         tensor = tensor[int(match[1]) : int(match[2])]
     return tensor.mT if match[3] else tensor
+
+
+def _joined_rows(key: str) -> list[tuple[str, int, int]]:
+    """The weights and rows that the initializer with this name consists of."""
+    rows = []
+    for match in _JOINED.finditer(key):
+        for limits in match[2].split(","):
+            start, end = limits.split(":")
+            rows.append((match[1], int(start), int(end)))
+    return rows
 
 
 def _tied(program: torch.export.ExportedProgram) -> dict[str, str]:
