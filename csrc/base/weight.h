@@ -50,8 +50,8 @@ Weight* weight_of(const TensorData& data);
 
 // Attaches the derivation to a computed tensor if one of the sources can change.
 void derive(TensorData& data, Derivation derivation);
-// Returns a constant that is computed whenever it is written, and never held. Only current() may read
-// its elements.
+// Returns a constant that is computed whenever it is written, and never held. Only current() may
+// read its elements.
 TensorData on_demand(DType dtype, std::vector<int64_t> shape, Derivation derivation);
 // Returns true if the elements may change after the export.
 bool can_change(const TensorData& data);
