@@ -231,6 +231,7 @@ Argument RecordedCall::argument(const c10::IValue& value, const aten::SchemaType
     note_size(dim);
     return recording_.size_argument(dim);
   }
+  if (value.isSymFloat()) refuse("a float is computed from a dynamic size");
   if (value.isList()) {
     Argument::List list;
     aten::SchemaType element = type;

@@ -4,6 +4,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -60,6 +61,25 @@ bool is_plain(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.layout() == c10::Layout::Strided && !tensor.is_nested() &&
          !tensor.unsafeGetTensorImpl()->is_python_dispatch() && !tensor.is_conj() &&
          !tensor.is_neg() && !tensor.is_quantized() && tensor.has_storage();
+}
+
+bool is_random(const std::string& op) {
+  const size_t dot = op.find('.');
+  const std::string overload = dot == op.npos ? "" : op.substr(dot + 1);
+  const auto found = c10::Dispatcher::singleton().findSchema({op.substr(0, dot), overload});
+  return found && found->hasTag(at::Tag::nondeterministic_seeded);
+}
+
+bool writes(const aten::Schema& schema) {
+  return std::ranges::any_of(schema.arguments,
+                             [](const aten::SchemaArgument& a) { return a.writes; });
+}
+
+bool mentions(const aten::Argument& argument,
+              const std::unordered_set<const aten::Value*>& values) {
+  if (const auto* list = argument.get<aten::Argument::List>())
+    return std::ranges::any_of(*list, [&](const auto& item) { return mentions(item, values); });
+  return values.contains(argument.as_value());
 }
 
 }  // namespace
@@ -178,6 +198,23 @@ void Recording::add_output(const c10::IValue& value) {
   } else {
     decisions_.refuse("a result of the program is not a tensor or a number");
   }
+}
+
+bool Recording::varies(const at::Tensor& tensor) const {
+  const RecordedTensor* known = recorded(tensor);
+  if (!known) return false;
+  std::unordered_set<const aten::Value*> varying(graph_->inputs.begin(), graph_->inputs.end());
+  for (const aten::Node* node : graph_->nodes) {
+    bool found = is_random(node->op);
+    for (const aten::Argument& argument : node->arguments)
+      found = found || mentions(argument, varying);
+    if (!found) continue;
+    // It may write through a view of the tensor.
+    if (!node->schema || writes(*node->schema)) return true;
+    varying.insert(node->outputs.begin(), node->outputs.end());
+  }
+  const auto value = values_.find(known->id());
+  return value == values_.end() || varying.contains(value->second);
 }
 
 std::unique_ptr<aten::Graph> Recording::finish() {

@@ -59,6 +59,8 @@ class Recording {
   // Returns the graph once all outputs are added and no recorded tensor is alive; nullptr if the
   // recording was refused.
   std::unique_ptr<aten::Graph> finish();
+  // Returns true unless a tensor is computed from constants and the module's tensors alone.
+  bool varies(const at::Tensor& tensor) const;
   // Returns the number of recorded tensors and sizes that are alive.
   int64_t alive() const;
 

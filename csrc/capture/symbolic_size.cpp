@@ -3,6 +3,7 @@
 #include <c10/core/SymNodeImpl.h>
 #include <c10/util/Exception.h>
 
+#include <cmath>
 #include <utility>
 
 #include "base/error.h"
@@ -30,7 +31,7 @@ class RecordedNode : public c10::SymNodeImpl {
 
   c10::SymNode wrap_int(int64_t number) override;
   c10::SymNode wrap_bool(bool value) override;
-  c10::SymNode wrap_float(double /*value*/) override { refuse_float(); }
+  c10::SymNode wrap_float(double value) override;
   c10::SymNode clone() override { return self(); }
   bool has_hint() override { return true; }
   bool is_int() override { return false; }
@@ -141,11 +142,11 @@ class Size final : public RecordedNode {
   }
   c10::SymNode ceil() override { return self(); }
   c10::SymNode floor() override { return self(); }
-  c10::SymNode truediv(const c10::SymNode& /*other*/) override { refuse_float(); }
-  c10::SymNode int_truediv(const c10::SymNode& /*other*/) override { refuse_float(); }
+  c10::SymNode truediv(const c10::SymNode& other) override { return int_truediv(other); }
+  c10::SymNode int_truediv(const c10::SymNode& other) override;
   c10::SymNode float_truediv(const c10::SymNode& /*other*/) override { refuse_float(); }
   c10::SymNode float_pow(const c10::SymNode& /*other*/) override { refuse_float(); }
-  c10::SymNode sym_float() override { refuse_float(); }
+  c10::SymNode sym_float() override;
 
   c10::SymNode eq(const c10::SymNode& other) override {
     return compare(dim_, of(other), Relation::equal, " == ");
@@ -196,6 +197,113 @@ class Size final : public RecordedNode {
   Dim dim_;
 };
 
+// The float that is nearest to numerator / denominator. Only what needs no rounding, or rounds
+// once, is recorded: up to 2**53 the rounding moves no quotient of integers to or past an integer.
+class Quotient final : public RecordedNode {
+ public:
+  Quotient(Token token, Dim numerator, int64_t denominator)
+      : RecordedNode(std::move(token)),
+        numerator_(std::move(numerator)),
+        denominator_(denominator) {}
+
+  bool is_float() override { return true; }
+
+  c10::SymNode add(const c10::SymNode& other) override { return sum(of(other), 1); }
+  c10::SymNode sub(const c10::SymNode& other) override { return sum(of(other), -1); }
+  c10::SymNode mul(const c10::SymNode& other) override {
+    const Quotient& factor = of(other);
+    require_exact(factor);
+    return made(numerator_ * factor.numerator_, denominator_ * factor.denominator_);
+  }
+  c10::SymNode neg() override { return made(-numerator_, denominator_); }
+  c10::SymNode truediv(const c10::SymNode& other) override { return float_truediv(other); }
+  c10::SymNode float_truediv(const c10::SymNode& other) override {
+    const Quotient& divisor = of(other);
+    require_exact(divisor);
+    const std::optional<int64_t> by = divisor.numerator_.constant();
+    if (!by || *by <= 0) refuse_float();
+    return made(numerator_ * Dim(divisor.denominator_), denominator_ * *by);
+  }
+  c10::SymNode ceil() override { return size(Dim::ceil_div(numerator_, denominator_)); }
+  c10::SymNode floor() override { return size(Dim::floor_div(numerator_, denominator_)); }
+  c10::SymNode sym_float() override { return self(); }
+
+  c10::SymNode eq(const c10::SymNode& other) override { return compare(other, Relation::equal); }
+  c10::SymNode ne(const c10::SymNode& other) override { return eq(other)->sym_not(); }
+  c10::SymNode lt(const c10::SymNode& other) override { return compare(other, Relation::less); }
+  c10::SymNode le(const c10::SymNode& other) override {
+    return compare(other, Relation::less_equal);
+  }
+  c10::SymNode gt(const c10::SymNode& other) override { return le(other)->sym_not(); }
+  c10::SymNode ge(const c10::SymNode& other) override { return lt(other)->sym_not(); }
+
+  double guard_float(const char* /*file*/, int64_t /*line*/) override { refuse_float(); }
+  bool bool_() override { return ne(wrap_int(0)->sym_float())->bool_(); }
+  bool is_symbolic() override { return !numerator_.is_constant(); }
+  std::string str() override { refuse_float(); }
+
+ private:
+  static constexpr int64_t kLargestDenominator = int64_t{1} << 20;
+
+  c10::SymNode made(Dim numerator, int64_t denominator) const {
+    if (denominator > kLargestDenominator) refuse_float();
+    return c10::make_intrusive<Quotient>(token(), std::move(numerator), denominator);
+  }
+  c10::SymNode size(Dim dim) const { return c10::make_intrusive<Size>(token(), std::move(dim)); }
+  const Quotient& of(const c10::SymNode& other) const {
+    const auto* quotient = dynamic_cast<const Quotient*>(other.get());
+    if (!quotient) refuse_float();
+    return *quotient;
+  }
+  bool is_exact() const { return (denominator_ & (denominator_ - 1)) == 0; }
+  bool is_integer() const { return denominator_ == 1; }
+  void require_exact(const Quotient& other) const {
+    if (!is_exact() || !other.is_exact()) refuse_float();
+  }
+  c10::SymNode sum(const Quotient& other, int64_t sign) const {
+    require_exact(other);
+    return made(numerator_ * Dim(other.denominator_) + other.numerator_ * Dim(sign * denominator_),
+                denominator_ * other.denominator_);
+  }
+  c10::SymNode compare(const c10::SymNode& with, Relation relation) const {
+    const Quotient& other = of(with);
+    if (!is_integer() && !other.is_integer()) require_exact(other);
+    const Dim left = numerator_ * Dim(other.denominator_);
+    const Dim right = other.numerator_ * Dim(denominator_);
+    const char* word = relation == Relation::equal  ? " == "
+                       : relation == Relation::less ? " < "
+                                                    : " <= ";
+    return c10::make_intrusive<Condition>(token(), left - right, relation, /*negated=*/false,
+                                          left.str() + word + right.str());
+  }
+
+  Dim numerator_;
+  int64_t denominator_;  // positive
+};
+
+c10::SymNode Size::int_truediv(const c10::SymNode& other) {
+  const std::optional<int64_t> by = of(other).constant();
+  constexpr int64_t kLargestDivisor = int64_t{1} << 20;
+  if (!by || *by <= 0 || *by > kLargestDivisor) refuse_float();
+  return c10::make_intrusive<Quotient>(token(), dim_, *by);
+}
+
+c10::SymNode Size::sym_float() { return c10::make_intrusive<Quotient>(token(), dim_, 1); }
+
+// Takes numbers with few binary digits, such as 0.5 or 1.75.
+c10::SymNode RecordedNode::wrap_float(double value) {
+  constexpr int kDigits = 16;
+  const double scaled = std::ldexp(value, kDigits);
+  if (!(std::abs(value) < (1 << kDigits)) || scaled != std::floor(scaled)) refuse_float();
+  auto numerator = static_cast<int64_t>(scaled);
+  int64_t denominator = int64_t{1} << kDigits;
+  while (denominator > 1 && numerator % 2 == 0) {
+    numerator /= 2;
+    denominator /= 2;
+  }
+  return c10::make_intrusive<Quotient>(token_, Dim(numerator), denominator);
+}
+
 c10::SymNode RecordedNode::wrap_int(int64_t number) {
   return c10::make_intrusive<Size>(token_, Dim(number));
 }
@@ -214,6 +322,11 @@ c10::SymInt to_sym_int(const Dim& dim, const Decisions& decisions) {
 
 bool is_recorded(const c10::SymInt& size) {
   return size.is_heap_allocated() && dynamic_cast<const Size*>(size.toSymNodeImplUnowned());
+}
+
+std::string text_of(const c10::SymInt& size) {
+  const auto* known = dynamic_cast<const Size*>(size.toSymNodeImplUnowned());
+  return known ? known->dim().str() : "";
 }
 
 Dim to_dim(const c10::SymInt& size, Decisions& decisions) {

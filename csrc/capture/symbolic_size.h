@@ -3,6 +3,8 @@
 
 #include <c10/core/SymInt.h>
 
+#include <string>
+
 #include "base/dim.h"
 #include "capture/decisions.h"
 
@@ -12,6 +14,8 @@ namespace onnx_native::capture {
 c10::SymInt to_sym_int(const Dim& dim, const Decisions& decisions);
 // Returns true for a size of any recording.
 bool is_recorded(const c10::SymInt& size);
+// Returns the text of a recorded size, for messages.
+std::string text_of(const c10::SymInt& size);
 // Returns the expression of a size. Refuses the recording if the size is not from it.
 Dim to_dim(const c10::SymInt& size, Decisions& decisions);
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import pickle
+import math
 import re
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import onnx
 import onnx_native
 import pytest
@@ -19,32 +16,22 @@ from models import running, zoo
 from models.architecture import SIZES, Architecture
 from models.architectures import ARCHITECTURES
 from models.calling import Calling
-from torch import nn
+from models.recording import (
+    DYNAMIC,
+    LARGER,
+    SINGLE,
+    Caching,
+    Example,
+    Function,
+    X,
+    assert_equal_to_eager,
+    assert_native,
+    exported,
+    reason_of,
+    under_autocast,
+)
+from torch import _assert, nn
 from torch.export import Dim
-
-Example = tuple[Any, ...]
-
-
-def exported(module: nn.Module, args: Example, dynamic_shapes: Any = None, **kwargs: Any) -> Any:
-    with onnx_native.options(capture="native"):
-        program = torch.onnx.export(
-            module, args, kwargs=kwargs, dynamo=True, dynamic_shapes=dynamic_shapes, verbose=False
-        )
-    assert program is not None
-    return program
-
-
-def assert_native(program: Any) -> None:
-    assert program.export_report["capture"] == {"by": "native", "reason": None}
-
-
-def assert_equal_to_eager(program: Any, module: nn.Module, *examples: Example) -> None:
-    onnx.checker.check_model(program.model_proto, full_check=True)
-    for example in examples:
-        with torch.no_grad():
-            expected = torch.utils._pytree.tree_leaves(module(*copy.deepcopy(example)))
-        got = program(*example)
-        running.assert_same(got, [torch.as_tensor(value) for value in expected])
 
 
 def nodes(program: Any) -> list[str]:
@@ -77,6 +64,11 @@ RECORDED = [
     "clip",
     "timm_resnet10t",
     "timm_coatnet",
+    "timm_efficientformer",
+    "timm_levit",
+    "timm_mobilevit",
+    "timm_vit_dynamic",
+    "tv_vit",
     "tv_densenet",
     "diffusers_unet",
     "nn_lstm",
@@ -125,13 +117,6 @@ def test_same_nodes_as_through_torch_export(name: str) -> None:
 
 # Small programs.
 
-X = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(0))
-LARGER = torch.randn(3, 7, 4, generator=torch.Generator().manual_seed(1))
-SINGLE = torch.randn(1, 6, 4, generator=torch.Generator().manual_seed(2))
-DYNAMIC = ({0: "batch", 1: "n"},)
-
-Function = Callable[[torch.Tensor], Any]
-
 
 def ones_of_size(x: torch.Tensor) -> Any:
     return x + torch.ones(x.shape[1], x.shape[0] * 2 - x.shape[0] + 3)[:, :4]
@@ -176,7 +161,24 @@ def deep_copied_result(x: torch.Tensor) -> Any:
     return (x * 2).clone()
 
 
+def text_for_an_assertion(x: torch.Tensor) -> Any:
+    _assert(x.dim() == 3, f"expected three dimensions, got {x.shape}")
+    torch._assert(
+        x.shape[1] > 0,
+        f"expected elements, got {x.shape[1]} and {x.shape[0] * 2}",
+    )
+    return x + 1
+
+
+def ceil_of_a_quotient(x: torch.Tensor) -> Any:
+    n = math.ceil(x.shape[1] / 3)
+    m = math.floor(x.shape[1] * 0.5 + 0.25) + math.ceil((x.shape[0] + 1) / 4 * 1.5)
+    return x * n, torch.ones(n, m), x * (2 if x.shape[1] / 2 >= 0.5 else 3)
+
+
 RIGHT: list[Function] = [
+    text_for_an_assertion,
+    ceil_of_a_quotient,
     ones_of_size,
     in_place_through_a_view,
     size_times_tensor,
@@ -211,6 +213,17 @@ def test_a_batch_of_one_in_the_example_stays_dynamic() -> None:
     assert_equal_to_eager(program, module, (SINGLE,), (X,), (LARGER,))
     dims = program.model_proto.graph.input[0].type.tensor_type.shape.dim
     assert [dim.dim_param for dim in dims] == ["batch", "n", ""]
+
+
+def test_a_cache_of_what_follows_from_weights() -> None:
+    module = Caching(lambda x: torch.arange(4) + 1)
+    program = exported(module, (X,), (DYNAMIC[0],))
+    assert_native(program)
+    assert not module.cache
+    assert_equal_to_eager(program, module, (X,), (LARGER,), (SINGLE,))
+    assert list(module.cache) == ["x"]
+    again = exported(module, (X,), (DYNAMIC[0],))
+    assert_equal_to_eager(again, module, (X,), (LARGER,), (SINGLE,))
 
 
 def test_weights_share_memory_and_keep_their_names() -> None:
@@ -269,178 +282,6 @@ def test_nodes_name_their_module_and_line() -> None:
     assert "'1'" in scopes[-1]
 
 
-# Programs at which the recorder steps aside.
-
-
-class Replacing(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.last = torch.zeros(1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.last = x * 2
-        return self.last + 1
-
-
-class Caching(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.cache: dict[str, torch.Tensor] = {}
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if "x" not in self.cache:
-            self.cache["x"] = torch.ones(4) * 2
-        return x + self.cache["x"]
-
-
-class Counting(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("calls", torch.zeros(1))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.calls.add_(1)
-        return x + self.calls
-
-
-def size_as_text(x: torch.Tensor) -> Any:
-    return x * len(str(x.shape[1]))
-
-
-def size_in_format(x: torch.Tensor) -> Any:
-    return x * int(f"{x.shape[1]:d}")
-
-
-def loop_over_a_size(x: torch.Tensor) -> Any:
-    for _ in range(x.shape[1]):
-        x = x + 1
-    return x
-
-
-def pieces_of_a_size(x: torch.Tensor) -> Any:
-    return torch.cat(x.unbind(1))
-
-
-def equal_size(x: torch.Tensor) -> Any:
-    return x * 2 if x.shape[1] == 5 else x
-
-
-def under_autocast(x: torch.Tensor) -> Any:
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        return (x @ x.transpose(1, 2)).float()
-
-
-def as_numpy(x: torch.Tensor) -> Any:
-    try:
-        scale = float(x.numpy().shape[0])
-    except Exception:
-        scale = 1.0
-    return x * scale
-
-
-def deep_copy(x: torch.Tensor) -> Any:
-    return copy.deepcopy(x) * 2
-
-
-def hashed_size(x: torch.Tensor) -> Any:
-    try:
-        return x * {5: 2.0}.get(x.shape[1], 1.0)
-    except TypeError:
-        return x * 7
-
-
-def caught(read: Callable[[torch.Tensor], Any]) -> Function:
-    """A program that does something else where a read of elements fails."""
-
-    def program(x: torch.Tensor) -> Any:
-        try:
-            read(x)
-        except Exception:
-            return x * 9
-        return x * 2
-
-    return program
-
-
-READS: dict[str, Callable[[torch.Tensor], Any]] = {
-    "numpy": lambda x: x.numpy(),
-    "tolist": lambda x: x.tolist(),
-    "item": lambda x: x.sum().item(),
-    "branch": lambda x: bool(x.sum() > 0),
-    "data_ptr": lambda x: x.data_ptr(),
-    "storage": lambda x: x.untyped_storage(),
-    "pickle": lambda x: pickle.dumps(x),
-    "array": lambda x: np.asarray(x),
-    "dlpack": lambda x: torch.utils.dlpack.to_dlpack(x),
-    "deepcopy": lambda x: copy.deepcopy(x),
-    "text": lambda x: str(x),
-}
-
-
-def mapped(x: torch.Tensor) -> Any:
-    return torch.vmap(lambda row: row * 2)(x)
-
-
-def float_of_a_size(x: torch.Tensor) -> Any:
-    return x * (x.shape[1] / 2)
-
-
-def masked(x: torch.Tensor) -> Any:
-    return x[x > 0].sum()
-
-
-STEPS_ASIDE: list[tuple[nn.Module, str]] = [
-    (Calling(loop_over_a_size), "a Python int or a loop needs the number n"),
-    (Calling(pieces_of_a_size), "the number of results depends on the size n"),
-    (Calling(equal_size), "the program depends on n == 5"),
-    (Calling(size_as_text), "text made of a size needs the number n"),
-    (Calling(size_in_format), ""),
-    (Calling(under_autocast), "the program uses torch.autocast"),
-    (Calling(as_numpy), ""),
-    (Calling(deep_copy), ""),
-    (Calling(hashed_size), "the program calls __hash__ of a SymInt"),
-    (Calling(mapped), "torch.func"),
-    (Calling(float_of_a_size), "a float is computed from a dynamic size"),
-    (Calling(masked), "the program depends on the elements of a tensor"),
-    (Replacing(), "the program replaces last of a Replacing"),
-    (Caching(), "the program replaces x of a Caching"),
-    (Counting(), "the program writes to an input or to a tensor of the module"),
-]
-
-
-def reason_of(module: nn.Module, args: Example, dynamic_shapes: Any) -> str:
-    """Why the recorder steps aside; fails if it does not."""
-    from onnx_native import _capture, _request
-
-    inputs = _request.Request(module, args, None, dynamic_shapes, None, None, None).inputs()
-    with pytest.raises(_capture.StepAsideError) as caught:
-        _capture.capture(module, inputs)
-    return str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("module", "reason"),
-    STEPS_ASIDE,
-    ids=[getattr(m, "function", type(m)).__name__ for m, _ in STEPS_ASIDE],
-)
-def test_steps_aside(module: nn.Module, reason: str) -> None:
-    before = copy.deepcopy(module.state_dict())
-    dynamic_shapes = (DYNAMIC,) if isinstance(module, Calling) else DYNAMIC
-    found = reason_of(module, (X,), dynamic_shapes)
-    assert reason in found
-    assert found
-    after = module.state_dict()
-    assert all(torch.equal(after[name], value) for name, value in before.items())
-    with torch.no_grad():
-        module(X)  # still runs
-
-
-@pytest.mark.parametrize("dynamic_shapes", [None, (DYNAMIC,)], ids=["static", "dynamic"])
-@pytest.mark.parametrize("read", READS)
-def test_a_read_whose_failure_the_program_catches(read: str, dynamic_shapes: Any) -> None:
-    assert reason_of(Calling(caught(READS[read])), (X,), dynamic_shapes)
-
-
 def test_torch_export_takes_over_and_the_report_says_why() -> None:
     module = Calling(under_autocast)
     program = exported(module, (X,))
@@ -488,60 +329,6 @@ def test_inputs_that_are_not_plain() -> None:
     sparse = torch.eye(3).to_sparse()
     assert reason_of(module, (sparse,), None).startswith("the input ")
     assert "is not a torch.nn.Module" in reason_of(lambda x: x, (X,), None)
-
-
-# What is recorded must not be used later.
-
-
-def test_a_recorded_tensor_in_a_cache_raises_later() -> None:
-    cache: list[torch.Tensor] = []
-
-    def remember(x: torch.Tensor) -> torch.Tensor:
-        cache.append(x * 2)
-        return cache[-1] + 1
-
-    reason = reason_of(Calling(remember), (X,), (DYNAMIC,))
-    assert reason.startswith("the program keeps tensors or sizes of the capture")
-    with pytest.raises(RuntimeError, match="recorded during a capture"):
-        cache[0] + 1
-    with pytest.raises(RuntimeError, match="capture"):
-        cache[0].numpy()
-    with pytest.raises(RuntimeError, match="outside of that capture"):
-        int(cache[0].shape[1])
-
-
-def test_a_recorded_tensor_in_another_thread_raises() -> None:
-    errors: list[str] = []
-
-    def elsewhere(x: torch.Tensor) -> torch.Tensor:
-        def work() -> None:
-            try:
-                x + 1
-            except RuntimeError as error:
-                errors.append(str(error))
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
-        return x * 2
-
-    module = Calling(elsewhere)
-    program = exported(module, (X,))
-    assert "recorded during a capture" in errors[0]
-    assert_equal_to_eager(program, module, (X,))
-
-
-def test_eager_runs_as_before_after_a_capture() -> None:
-    module = nn.TransformerEncoderLayer(8, 2, batch_first=True).eval()
-    x = torch.randn(2, 3, 8)
-    with torch.no_grad():
-        expected = module(x)
-    program = exported(module, (x,), ({0: "batch", 1: "n"},))
-    assert_native(program)
-    assert not torch.compiler.is_exporting()
-    with torch.no_grad():
-        torch.testing.assert_close(module(x), expected)
-    assert_equal_to_eager(program, module, (x,), (torch.randn(1, 5, 8),))
 
 
 # dynamic_shapes in all forms.

@@ -23,7 +23,7 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
-from onnx_native import _inputs, _library, _options, _shapes, _upstream
+from onnx_native import _inputs, _library, _messages, _options, _shapes, _upstream
 
 
 class StepAsideError(Exception):
@@ -306,7 +306,8 @@ _READS: tuple[tuple[Any, str], ...] = (
 @contextmanager
 def _noted_reads(native: Any) -> Iterator[None]:
     """Refuses programs that try to read elements. The program may catch the exception."""
-    is_recorded = _library.extension().is_recorded
+    extension = _library.extension()
+    is_recorded = extension.is_recorded
     thread = threading.get_ident()
 
     def noting(method: Any, name: str) -> Any:
@@ -318,12 +319,23 @@ def _noted_reads(native: Any) -> Iterator[None]:
 
         return read
 
+    def printed(self: Any) -> str:
+        frame = inspect.currentframe()
+        caller = frame.f_back if frame else None
+        if caller and is_recorded(self) and _messages.is_of_assertion(caller):
+            text: str = extension.text_of_size(self)
+            return text
+        return plain(self)
+
+    plain = torch.SymInt.__repr__
     own = [(kind, name, vars(kind).get(name)) for kind, names in _READS for name in names.split()]
     for kind, name, _ in own:
         setattr(kind, name, noting(getattr(kind, name), name))
+    torch.SymInt.__repr__ = printed  # type: ignore[method-assign]
     try:
         yield
     finally:
+        torch.SymInt.__repr__ = plain  # type: ignore[method-assign]
         for kind, name, method in own:
             if method is None:
                 delattr(kind, name)
@@ -362,6 +374,8 @@ def _module_paths(native: Any, model: torch.nn.Module) -> Iterator[None]:
 def _unchanged(native: Any, model: torch.nn.Module) -> Iterator[None]:
     """Restores tensors and modules that the program replaces, and refuses the program.
 
+    A new entry of a dict is allowed if it follows from weights alone: it is a cache.
+
     Other attributes stay as the program leaves them, as after any call: a flag that hooks are
     installed, for example, belongs to the hooks.
     """
@@ -374,7 +388,9 @@ def _unchanged(native: Any, model: torch.nn.Module) -> Iterator[None]:
                 for key in [key for key in {**was, **held} if held.get(key) is not was.get(key)]:
                     if not (_holds_tensor(held.get(key)) or _holds_tensor(was.get(key))):
                         continue
-                    native.refuse(f"the program replaces {key} of a {type(module).__name__}")
+                    cached = held is not vars(module) and key not in was
+                    if not (cached and _is_constant(native, held[key])):
+                        native.refuse(f"the program replaces {key} of a {type(module).__name__}")
                     if key in was:
                         held[key] = was[key]
                     else:
@@ -387,6 +403,14 @@ def _contents(module: torch.nn.Module) -> list[tuple[dict[str, Any], dict[str, A
     # Dicts among the attributes, such as a cache, are parts too; so are parameters and buffers.
     parts = [own, *(value for value in own.values() if type(value) is dict)]
     return [(part, dict(part)) for part in parts]
+
+
+def _is_constant(native: Any, value: Any) -> bool:
+    """Whether a value is tensors that are the same in every call."""
+    return all(
+        isinstance(leaf, torch.Tensor) and not native.varies(leaf)
+        for leaf in _upstream.pytree.tree_leaves(value)
+    )
 
 
 def _holds_tensor(value: Any) -> bool:

@@ -66,6 +66,7 @@ NAMES = {
         "torch._export.utils", "_compiling_state_context", "to capture as torch.export does"
     ),
     # Decompositions of single operators.
+    "torch_assert": Name("torch", "_assert", "to recognize the messages of assertions"),
     "detect_fake_mode": Name("torch._guards", "detect_fake_mode", "to trace a captured call again"),
     "enable_python_dispatcher": Name(
         "torch._dispatch.python", "enable_python_dispatcher", "to trace with symbolic sizes"

@@ -206,6 +206,7 @@ class PyCapture {
   void add_outputs(const py::list& outputs) {
     for (const py::handle output : outputs) recording_->add_output(value_of(output));
   }
+  bool varies(const at::Tensor& tensor) const { return recording_->varies(tensor); }
   int64_t alive() const { return recording_->alive(); }
   // Ends the recording; returns false if it was refused.
   bool finish() {
@@ -281,6 +282,9 @@ void bind_capture(py::module_& module) {
         return torch::is_symint(object) && capture::is_recorded(object.cast<c10::SymInt>());
       },
       py::arg("object"), "Whether a tensor or a size is one of a native capture.");
+  module.def(
+      "text_of_size", [](py::handle size) { return capture::text_of(size.cast<c10::SymInt>()); },
+      py::arg("size"), "Returns the expression of a size of a native capture.");
   py::class_<PyCapture>(module, "Capture")
       .def(py::init<const py::list&, const py::dict&>(), py::arg("state"), py::arg("symbols"))
       .def("add_input", &PyCapture::add_input, py::arg("example"), py::arg("name"),
@@ -290,6 +294,7 @@ void bind_capture(py::module_& module) {
       .def("enter", &PyCapture::enter, py::arg("path"), py::arg("class_name"))
       .def("leave", &PyCapture::leave)
       .def("add_outputs", &PyCapture::add_outputs, py::arg("outputs"))
+      .def("varies", &PyCapture::varies, py::arg("tensor"))
       .def("alive", &PyCapture::alive)
       .def("finish", &PyCapture::finish)
       .def("refuse", &PyCapture::refuse, py::arg("reason"))

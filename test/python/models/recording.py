@@ -1,0 +1,77 @@
+"""Exports through the native capture, and what its tests share."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+import onnx_native
+import pytest
+import torch
+from torch import nn
+
+from models import running
+
+Example = tuple[Any, ...]
+
+
+def exported(module: nn.Module, args: Example, dynamic_shapes: Any = None, **kwargs: Any) -> Any:
+    with onnx_native.options(capture="native"):
+        program = torch.onnx.export(
+            module, args, kwargs=kwargs, dynamo=True, dynamic_shapes=dynamic_shapes, verbose=False
+        )
+    assert program is not None
+    return program
+
+
+def assert_native(program: Any) -> None:
+    assert program.export_report["capture"] == {"by": "native", "reason": None}
+
+
+def assert_equal_to_eager(program: Any, module: nn.Module, *examples: Example) -> None:
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    for example in examples:
+        with torch.no_grad():
+            expected = torch.utils._pytree.tree_leaves(module(*copy.deepcopy(example)))
+        got = program(*example)
+        running.assert_same(got, [torch.as_tensor(value) for value in expected])
+
+
+X = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(0))
+LARGER = torch.randn(3, 7, 4, generator=torch.Generator().manual_seed(1))
+SINGLE = torch.randn(1, 6, 4, generator=torch.Generator().manual_seed(2))
+DYNAMIC = ({0: "batch", 1: "n"},)
+
+Function = Callable[[torch.Tensor], Any]
+
+
+def reason_of(module: nn.Module, args: Example, dynamic_shapes: Any) -> str:
+    """Why the recorder steps aside; fails if it does not."""
+    from onnx_native import _capture, _request
+
+    inputs = _request.Request(module, args, None, dynamic_shapes, None, None, None).inputs()
+    with pytest.raises(_capture.StepAsideError) as caught:
+        _capture.capture(module, inputs)
+    return str(caught.value)
+
+
+class Caching(nn.Module):
+    """Caches something in the first call."""
+
+    def __init__(self, make: Function) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4) * 2)
+        self.make = make
+        self.cache: dict[str, torch.Tensor] = {}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if "x" not in self.cache:
+            self.cache["x"] = self.weight * self.make(x)
+        return x + self.cache["x"]
+
+
+def under_autocast(x: torch.Tensor) -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return (x @ x.transpose(1, 2)).float()

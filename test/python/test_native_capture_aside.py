@@ -1,0 +1,280 @@
+"""Programs at which the native capture steps aside, and what it leaves behind."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from models.calling import Calling
+from models.recording import (
+    DYNAMIC,
+    Caching,
+    Function,
+    X,
+    assert_equal_to_eager,
+    assert_native,
+    exported,
+    reason_of,
+    under_autocast,
+)
+from torch import nn
+
+
+class Replacing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = torch.zeros(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.last = x * 2
+        return self.last + 1
+
+
+class ReplacingInDict(nn.Module):
+    """Counts calls in a tensor of a dict."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = {"calls": torch.zeros(1)}
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.cache["calls"] = self.cache["calls"] + 1
+        return x + self.cache["calls"]
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls.add_(1)
+        return x + self.calls
+
+
+def size_as_text(x: torch.Tensor) -> Any:
+    return x * len(str(x.shape[1]))
+
+
+def size_in_format(x: torch.Tensor) -> Any:
+    return x * int(f"{x.shape[1]:d}")
+
+
+def loop_over_a_size(x: torch.Tensor) -> Any:
+    for _ in range(x.shape[1]):
+        x = x + 1
+    return x
+
+
+def pieces_of_a_size(x: torch.Tensor) -> Any:
+    return torch.cat(x.unbind(1))
+
+
+def equal_size(x: torch.Tensor) -> Any:
+    return x * 2 if x.shape[1] == 5 else x
+
+
+def as_numpy(x: torch.Tensor) -> Any:
+    try:
+        scale = float(x.numpy().shape[0])
+    except Exception:
+        scale = 1.0
+    return x * scale
+
+
+def deep_copy(x: torch.Tensor) -> Any:
+    return copy.deepcopy(x) * 2
+
+
+def hashed_size(x: torch.Tensor) -> Any:
+    try:
+        return x * {5: 2.0}.get(x.shape[1], 1.0)
+    except TypeError:
+        return x * 7
+
+
+def caught(read: Callable[[torch.Tensor], Any]) -> Function:
+    """A program that does something else where a read of elements fails."""
+
+    def program(x: torch.Tensor) -> Any:
+        try:
+            read(x)
+        except Exception:
+            return x * 9
+        return x * 2
+
+    return program
+
+
+READS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "numpy": lambda x: x.numpy(),
+    "tolist": lambda x: x.tolist(),
+    "item": lambda x: x.sum().item(),
+    "branch": lambda x: bool(x.sum() > 0),
+    "data_ptr": lambda x: x.data_ptr(),
+    "storage": lambda x: x.untyped_storage(),
+    "pickle": lambda x: pickle.dumps(x),
+    "array": lambda x: np.asarray(x),
+    "dlpack": lambda x: torch.utils.dlpack.to_dlpack(x),
+    "deepcopy": lambda x: copy.deepcopy(x),
+    "text": lambda x: str(x),
+}
+
+
+def mapped(x: torch.Tensor) -> Any:
+    return torch.vmap(lambda row: row * 2)(x)
+
+
+def float_of_a_size(x: torch.Tensor) -> Any:
+    return x * (x.shape[1] / 2)
+
+
+def masked(x: torch.Tensor) -> Any:
+    return x[x > 0].sum()
+
+
+def written_through_a_view(x: torch.Tensor) -> torch.Tensor:
+    made = torch.zeros(4)
+    made[:2].add_(x[0, 0, :2])
+    return made
+
+
+def kept_text(x: torch.Tensor) -> Any:
+    torch._assert(x.dim() == 3, text := f"{x.shape[1]}")
+    return x * len(text)
+
+
+def text_from_a_call(x: torch.Tensor) -> Any:
+    kept: list[str] = []
+    torch._assert(x.dim() == 3, f"{kept.__iadd__([str(x.shape[1])])}")
+    return x * len(kept[0])
+
+
+def text_for_another_assertion(x: torch.Tensor) -> Any:
+    kept: list[str] = []
+
+    def _assert(_: bool, text: str) -> None:
+        kept.append(text)
+
+    _assert(x.dim() == 3, f"{x.shape[1]}")
+    return x * len(kept[0])
+
+
+def rounded_twice(x: torch.Tensor) -> Any:
+    return x * math.floor(x.shape[1] / 3 * 3)
+
+
+def inexact_factor(x: torch.Tensor) -> Any:
+    return x * math.floor(x.shape[1] * 0.1)
+
+
+STEPS_ASIDE: list[tuple[nn.Module, str]] = [
+    (Calling(loop_over_a_size), "a Python int or a loop needs the number n"),
+    (Calling(pieces_of_a_size), "the number of results depends on the size n"),
+    (Calling(equal_size), "the program depends on n == 5"),
+    (Calling(size_as_text), "text made of a size needs the number n"),
+    (Calling(size_in_format), ""),
+    (Calling(kept_text), "text made of a size needs the number n"),
+    (Calling(text_from_a_call), "text made of a size needs the number n"),
+    (Calling(text_for_another_assertion), "text made of a size needs the number n"),
+    (Calling(rounded_twice), "a float is computed from a dynamic size"),
+    (Calling(inexact_factor), "a float is computed from a dynamic size"),
+    (Calling(under_autocast), "the program uses torch.autocast"),
+    (Calling(as_numpy), ""),
+    (Calling(deep_copy), ""),
+    (Calling(hashed_size), "the program calls __hash__ of a SymInt"),
+    (Calling(mapped), "torch.func"),
+    (Calling(float_of_a_size), "a float is computed from a dynamic size"),
+    (Calling(masked), "the program depends on the elements of a tensor"),
+    (Replacing(), "the program replaces last of a Replacing"),
+    (Caching(lambda x: x[0, 0]), "the program replaces x of a Caching"),
+    (Caching(lambda x: torch.ones(x.shape[1]).sum()), "the program replaces x of a Caching"),
+    (Caching(lambda x: torch.rand(4)), "the program replaces x of a Caching"),
+    (Caching(written_through_a_view), "the program replaces x of a Caching"),
+    (ReplacingInDict(), "the program replaces calls of a ReplacingInDict"),
+    (Counting(), "the program writes to an input or to a tensor of the module"),
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    STEPS_ASIDE,
+    ids=[getattr(m, "function", type(m)).__name__ for m, _ in STEPS_ASIDE],
+)
+def test_steps_aside(module: nn.Module, reason: str) -> None:
+    before = copy.deepcopy(module.state_dict())
+    dynamic_shapes = (DYNAMIC,) if isinstance(module, Calling) else DYNAMIC
+    found = reason_of(module, (X,), dynamic_shapes)
+    assert reason in found
+    assert found
+    after = module.state_dict()
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    with torch.no_grad():
+        module(X)  # still runs
+
+
+@pytest.mark.parametrize("dynamic_shapes", [None, (DYNAMIC,)], ids=["static", "dynamic"])
+@pytest.mark.parametrize("read", READS)
+def test_a_read_whose_failure_the_program_catches(read: str, dynamic_shapes: Any) -> None:
+    assert reason_of(Calling(caught(READS[read])), (X,), dynamic_shapes)
+
+
+# What is recorded must not be used later.
+
+
+def test_a_recorded_tensor_in_a_cache_raises_later() -> None:
+    cache: list[torch.Tensor] = []
+
+    def remember(x: torch.Tensor) -> torch.Tensor:
+        cache.append(x * 2)
+        return cache[-1] + 1
+
+    reason = reason_of(Calling(remember), (X,), (DYNAMIC,))
+    assert reason.startswith("the program keeps tensors or sizes of the capture")
+    with pytest.raises(RuntimeError, match="recorded during a capture"):
+        cache[0] + 1
+    with pytest.raises(RuntimeError, match="capture"):
+        cache[0].numpy()
+    with pytest.raises(RuntimeError, match="outside of that capture"):
+        int(cache[0].shape[1])
+
+
+def test_a_recorded_tensor_in_another_thread_raises() -> None:
+    errors: list[str] = []
+
+    def elsewhere(x: torch.Tensor) -> torch.Tensor:
+        def work() -> None:
+            try:
+                x + 1
+            except RuntimeError as error:
+                errors.append(str(error))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+        return x * 2
+
+    module = Calling(elsewhere)
+    program = exported(module, (X,))
+    assert "recorded during a capture" in errors[0]
+    assert_equal_to_eager(program, module, (X,))
+
+
+def test_eager_runs_as_before_after_a_capture() -> None:
+    module = nn.TransformerEncoderLayer(8, 2, batch_first=True).eval()
+    x = torch.randn(2, 3, 8)
+    with torch.no_grad():
+        expected = module(x)
+    program = exported(module, (x,), ({0: "batch", 1: "n"},))
+    assert_native(program)
+    assert not torch.compiler.is_exporting()
+    with torch.no_grad():
+        torch.testing.assert_close(module(x), expected)
+    assert_equal_to_eager(program, module, (x,), (torch.randn(1, 5, 8),))
