@@ -49,7 +49,7 @@ def model(case: Case, body: str, opset: int) -> onnx.ModelProto:
     dtype = TYPES[str(next(iter(case.inputs.values())).dtype)]
     axes = ",".join("abcdef"[: case.rank])
     parsed = onnx.parser.parse_model(
-        f'<ir_version: 10, opset_import: ["": {opset}]>'
+        f'<ir_version: 10, opset_import: ["": {opset}, "com.microsoft": 1]>'
         f"g ({declared(case.inputs)}) => ({dtype}[{axes}] y) {{ {body} }}"
     )
     for name, value in case.constants.items():
@@ -209,9 +209,14 @@ def rms_norm(shape: tuple[int, ...], dtype: type, contrib: bool = False) -> Case
     )
 
 
-def rotary(shape: tuple[int, ...], rotated: int, neighbors: bool, dtype: type) -> Case:
-    """Of (batch, heads, length, size) heads; the tables hold each angle twice, or once."""
-    batch, _, length, size = shape
+def rotary(
+    shape: tuple[int, ...], rotated: int, neighbors: bool, dtype: type, contrib: bool = False
+) -> Case:
+    """Of (batch, heads, length, size) heads; the tables hold each angle twice, or once.
+
+    The fused operator is standard, or ONNX Runtime's contrib operator.
+    """
+    batch, heads, length, size = shape
     angles = RANDOM.uniform(0, 6, (batch, length, rotated // 2))
     twice = np.repeat(angles, 2, -1) if neighbors else np.concatenate([angles, angles], -1)
     inputs = {"x": numbers(*shape, dtype=dtype)}
@@ -229,6 +234,8 @@ def rotary(shape: tuple[int, ...], rotated: int, neighbors: bool, dtype: type) -
         "last": integers(3),
         "pair": integers(4),
         "whole": integers(0, 0, 0, rotated),
+        "rows": integers(-1, rotated // 2),
+        "ids": np.arange(batch * length).reshape(batch, length),
     }
     steps = "r = Slice(x, zero, end, last) rest = Slice(x, end, size, last) "
     f = "x" if rotated == size else "r"
@@ -248,15 +255,19 @@ def rotary(shape: tuple[int, ...], rotated: int, neighbors: bool, dtype: type) -
     attributes = f"interleaved = {int(neighbors)}"
     if rotated != size:
         attributes += f", rotary_embedding_dim = {rotated}"
+    fused = f"y = RotaryEmbedding <{attributes}> (x, cos, sin)"
+    if contrib:
+        fused = f"""c1 = Reshape(cos, rows) s1 = Reshape(sin, rows)
+          y = com.microsoft.RotaryEmbedding <{attributes}, num_heads = {heads}> (x, ids, c1, s1)"""
     form = ("neighbors" if neighbors else "halves") + ("" if rotated == size else f" of {rotated}")
     return Case(
-        f"RotaryEmbedding, {form}, {np.dtype(dtype).name}",
+        f"{'com.microsoft.' * contrib}RotaryEmbedding, {form}, {np.dtype(dtype).name}",
         "x".join(map(str, shape)),
         inputs,
         constants,
         steps,
-        f"y = RotaryEmbedding <{attributes}> (x, cos, sin)",
-        23,
+        fused,
+        18 if contrib else 23,
     )
 
 
@@ -330,10 +341,11 @@ def cases() -> list[Case]:
     for contrib in (False, True):
         for dtype in (np.float32, np.float16):
             result += [rms_norm(shape, dtype, contrib) for shape in shapes]
-    for dtype in (np.float32, np.float16):
-        for heads in ((1, 32, 1, 64), (1, 12, 128, 64)):
-            result += [rotary(heads, 64, neighbors, dtype) for neighbors in (False, True)]
-            result.append(rotary(heads, 32, False, dtype))
+    for contrib in (False, True):
+        for dtype in (np.float32, np.float16):
+            for heads in ((1, 32, 1, 64), (1, 12, 128, 64)):
+                for rotated, neighbors in ((64, False), (64, True), (32, False)):
+                    result.append(rotary(heads, rotated, neighbors, dtype, contrib))
     result += [group_norm((1, 64, 16, 16), 8), group_norm((1, 320, 32, 32), 32)]
     result += [activation(*each, shape) for each in ACTIVATIONS for shape in shapes[:2]]
     return result

@@ -275,6 +275,7 @@ def test_without_a_target_all_operators_are_standard(opset):
     for node in program.model_proto.graph.node:
         assert node.domain == ""
         assert onnx.defs.has(node.op_type)
+    assert [each.domain for each in program.model_proto.opset_import] == [""]
 
 
 @pytest.mark.parametrize("opset", OPSETS)
@@ -286,6 +287,16 @@ def test_rotary_embedding(rotated, neighbors, per_sequence, dtype, opset):
     check(
         Rotary(rotated, per_sequence, neighbors), dtype, opset, "RotaryEmbedding", int(opset >= 23)
     )
+
+
+@pytest.mark.parametrize("opset", [17, *OPSETS])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("per_sequence", [False, True])
+@pytest.mark.parametrize("neighbors", [False, True])
+@pytest.mark.parametrize("rotated", [8, 4])
+def test_rotary_embedding_for_onnx_runtime(rotated, neighbors, per_sequence, dtype, opset):
+    module = Rotary(rotated, per_sequence, neighbors)
+    check(module, dtype, opset, "RotaryEmbedding", target="onnxruntime-cpu")
 
 
 @pytest.mark.parametrize("opset", [17, *OPSETS])
@@ -338,37 +349,45 @@ def test_the_report_counts_what_a_pass_changed_and_a_pass_is_switched_off():
 
 
 # Norms and rotations in 2 layers of each model.
+IN_TRANSFORMERS = [
+    ("llama", 5, 4),
+    ("llama_cache", 5, 4),
+    ("mistral", 5, 4),
+    ("qwen2", 5, 4),
+    ("qwen3_cache", 9, 4),
+    ("gemma2", 9, 4),
+    ("phi3", 5, 4),
+    ("gpt_neox", 0, 4),
+    ("t5", 12, 0),
+    ("cohere", 0, 4),
+    ("phi", 0, 4),
+    ("olmo2", 9, 4),
+    ("gemma3", 13, 4),
+]
+
+
+@pytest.mark.parametrize(("name", "norms", "rotations"), IN_TRANSFORMERS)
 @pytest.mark.parametrize(
-    ("name", "norms", "rotations"),
+    ("opset", "target", "norm"),
     [
-        ("llama", 5, 4),
-        ("llama_cache", 5, 4),
-        ("mistral", 5, 4),
-        ("qwen2", 5, 4),
-        ("qwen3_cache", 9, 4),
-        ("gemma2", 9, 4),
-        ("phi3", 5, 4),
-        ("gpt_neox", 0, 4),
-        ("t5", 12, 0),
-        ("cohere", 0, 4),
-        ("phi", 0, 4),
-        ("olmo2", 9, 4),
-        ("gemma3", 13, 4),
+        (23, "onnx", "RMSNormalization"),
+        (20, "onnxruntime-cpu", "SimplifiedLayerNormalization"),
     ],
 )
-def test_transformers(name, norms, rotations):
+def test_transformers(name, norms, rotations, opset, target, norm):
     architecture = ARCHITECTURES[name]
     module = architecture.module()
-    program = torch.onnx.export(
-        architecture.capture(module),
-        dynamo=True,
-        verbose=False,
-        opset_version=23,
-        dynamic_shapes=architecture.dynamic_shapes(),
-    )
+    with onnx_native.options(target=target):
+        program = torch.onnx.export(
+            architecture.capture(module),
+            dynamo=True,
+            verbose=False,
+            opset_version=opset,
+            dynamic_shapes=architecture.dynamic_shapes(),
+        )
     assert program is not None
     found = operators(program)
-    assert (found["RMSNormalization"], found["RotaryEmbedding"]) == (norms, rotations)
+    assert (found[norm], found["RotaryEmbedding"]) == (norms, rotations)
     for which in (0, 1):
         example = architecture.example(which)
         expected = running.eager(module, example)

@@ -186,5 +186,88 @@ TEST_F(RotaryEmbeddingTest, AnOlderOpsetStays) {
   EXPECT_FALSE(changed_);
 }
 
+class ContribRotaryEmbeddingTest : public RotaryEmbeddingTest {
+ protected:
+  ContribRotaryEmbeddingTest() {
+    model_.opset = 20;
+    model_.target = Target::onnxruntime_cpu;
+  }
+};
+
+TEST_F(ContribRotaryEmbeddingTest, EachSequenceHasItsRowsOfTheCache) {
+  const Table table = tables(input("angles", {batch_, seq_, 4}));
+  result(rotated(input("q", shape_), table), "y");
+  result(rotated(input("k", {batch_, 1, seq_, 8}), table), "z");
+  EXPECT_EQ(after(fuse_rotary_embedding),
+            "_0 = Cos (angles)\n_1 = Mul (_0, _2)\n_3 = Sin (angles)\n_4 = Mul (_3, _5)\n"
+            "_6 = Shape <start: int = 0, end: int = 2> (_1)\n"
+            "_7 = ReduceProd <keepdims: int = 0> (_6)\n_8 = Range (_9, _7, _10)\n"
+            "_11 = Reshape (_8, _6)\n_12 = Reshape (_1, _13)\n_14 = Reshape (_4, _15)\n"
+            "y = com.microsoft.RotaryEmbedding <num_heads: int = 3> (q, _11, _12, _14)\n"
+            "z = com.microsoft.RotaryEmbedding <num_heads: int = 1> (k, _11, _12, _14)\n");
+  EXPECT_EQ(model_.domains.at("com.microsoft"), 1);
+}
+
+TEST_F(ContribRotaryEmbeddingTest, ACacheForAllSequencesIsNotExpanded) {
+  result(rotated(input("x", shape_), tables(input("angles", {1, seq_, 4}))), "y");
+  EXPECT_EQ(after(fuse_rotary_embedding),
+            "_0 = Cos (angles)\n_1 = Mul (_0, _2)\n_3 = Sin (angles)\n_4 = Mul (_3, _5)\n"
+            "_6 = Reshape (_1, _7)\n_8 = Reshape (_4, _9)\n"
+            "y = com.microsoft.RotaryEmbedding <num_heads: int = 3> (x, _10, _6, _8)\n");
+}
+
+TEST_F(ContribRotaryEmbeddingTest, TheFirstElementsOfAHead) {
+  Value* x = input("x", shape_);
+  Value* first = rotated(slice(x, 0, 4), tables(input("angles", {1, seq_, 2})));
+  result(op("Concat", {first, slice(x, 4, 8)}, shape_, {{"axis", -1}}), "y");
+  const std::string text = after(fuse_rotary_embedding);
+  EXPECT_NE(text.find("y = com.microsoft.RotaryEmbedding <rotary_embedding_dim: int = 4, "
+                      "num_heads: int = 3> (x, "),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(ContribRotaryEmbeddingTest, Neighbors) {
+  const std::string text = neighbors(input("x", shape_), tables_of_neighbors(2));
+  EXPECT_NE(text.find("y = com.microsoft.RotaryEmbedding <interleaved: int = 1, "),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(ContribRotaryEmbeddingTest, TheStandardOperatorFromOpset23On) {
+  model_.opset = 23;
+  result(rotated(input("x", shape_), tables(input("angles", {batch_, seq_, 4}))), "y");
+  EXPECT_NE(after(fuse_rotary_embedding).find("y = RotaryEmbedding (x, "), std::string::npos);
+  EXPECT_TRUE(model_.domains.empty());
+}
+
+TEST_F(ContribRotaryEmbeddingTest, AnUnknownNumberOfHeadsStays) {
+  Value* x = input("x", {batch_, Dim::symbol("heads"), seq_, 8});
+  result(rotated(x, tables(input("angles", {batch_, seq_, 4}))), "y");
+  EXPECT_EQ(after(fuse_rotary_embedding).find("RotaryEmbedding"), std::string::npos);
+  EXPECT_TRUE(model_.domains.empty());
+}
+
+TEST_F(ContribRotaryEmbeddingTest, ABatchThatMayBeEmptyStays) {
+  const Dim batch = Dim::fresh();
+  Value* x = input("x", {batch, 3, seq_, 8});
+  result(rotated(x, tables(input("angles", {batch, seq_, 4}))), "y");
+  EXPECT_EQ(after(fuse_rotary_embedding).find("RotaryEmbedding"), std::string::npos);
+}
+
+TEST_F(ContribRotaryEmbeddingTest, AnglesThatDifferBetweenTheHalvesStay) {
+  Value* angles = input("angles", {batch_, seq_, 4});
+  Value* others = input("others", {batch_, seq_, 4});
+  result(rotated(input("x", shape_), tables(angles, others)), "y");
+  after(fuse_rotary_embedding);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(ContribRotaryEmbeddingTest, TablesOfAnotherBatchStay) {
+  Value* angles = input("angles", {Dim::symbol("other"), seq_, 4});
+  result(rotated(input("x", shape_), tables(angles)), "y");
+  EXPECT_EQ(after(fuse_rotary_embedding).find("RotaryEmbedding"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace onnx_native::passes
