@@ -2,6 +2,7 @@
 
 import functools
 import pathlib
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -31,16 +32,22 @@ def expected(name: str, which: int) -> list[torch.Tensor]:
     return running.eager(captured(name)[0], ARCHITECTURES[name].example(which))
 
 
-def exported(name: str, folder: pathlib.Path, opset: int = 20) -> pathlib.Path:
-    path = folder / "model.onnx"
-    torch.onnx.export(
+@functools.cache
+def serialized(name: str, opset: int) -> bytes:
+    program = torch.onnx.export(
         captured(name)[1],
-        f=path,
         dynamo=True,
         opset_version=opset,
         dynamic_shapes=ARCHITECTURES[name].dynamic_shapes(),
         verbose=False,
     )
+    assert program is not None
+    return program.model_proto.SerializeToString()
+
+
+def exported(name: str, folder: pathlib.Path, opset: int = 20) -> pathlib.Path:
+    path = folder / "model.onnx"
+    path.write_bytes(serialized(name, opset))
     return path
 
 
@@ -82,10 +89,20 @@ def test_symbolic_shape_inference_finds_every_rank(name, tmp_path):
     }
 
 
+@functools.cache
+def serialized_for_quantization(name: str) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "prepared.onnx")
+        # It merges sizes that it cannot compare, such as min(128, sequence) and sequence.
+        quantization.shape_inference.quant_pre_process(
+            exported(name, path.parent), path, auto_merge=True
+        )
+        return path.read_bytes()
+
+
 def prepared_for_quantization(name: str, folder: pathlib.Path) -> pathlib.Path:
     path = folder / "prepared.onnx"
-    # It merges sizes that it cannot compare, such as min(128, sequence) and sequence.
-    quantization.shape_inference.quant_pre_process(exported(name, folder), path, auto_merge=True)
+    path.write_bytes(serialized_for_quantization(name))
     return path
 
 
