@@ -1,6 +1,10 @@
 """transformers' OnnxExporter, a client that edits the returned model."""
 
+import collections
+
 import onnx
+import onnx_native
+import onnxruntime
 import pytest
 import torch
 from models.torchvision_kernels import load_torchvision_kernels
@@ -91,3 +95,35 @@ def test_export_for_generation(make):
     assert "decode" in exported.components
     for component in exported.components.values():
         assert component.program.producer_name == "onnx_native"
+
+
+# transformers' fusions take the norms in the target's form and join two of the three with the
+# residual before them.
+@pytest.mark.parametrize(
+    ("target", "rotations", "norms"), [("onnx", 0, 0), ("onnxruntime-cpu", 2, 3)]
+)
+def test_decode_fused_for_onnx_runtime(target, rotations, norms, tmp_path):
+    torch.manual_seed(0)
+    model = decoder().eval()
+    config = OnnxConfig(dynamic=True, ort_fusions="cpu")
+    with onnx_native.options(target=target):
+        exported = OnnxExporter().export_for_generation(model, inputs(2, 7, model), config=config)
+    exported.save_pretrained(tmp_path)
+    nodes = onnx.load(tmp_path / "decode.onnx").graph.node
+    found = collections.Counter(node.op_type for node in nodes)
+    assert found["RotaryEmbedding"] == rotations
+    norm = "SimplifiedLayerNormalization"
+    assert found[norm] + found[f"Skip{norm}"] == norms
+    session = onnxruntime.InferenceSession(tmp_path / "decode.onnx")
+    for batch, length in ((2, 7), (3, 4), (1, 1)):
+        ids = torch.randint(1, 64, (batch, length + 1))
+        with torch.no_grad():
+            past = model(ids[:, :-1]).past_key_values
+            feeds = {"input_ids": ids[:, -1:], "position_ids": torch.full((batch, 1), length)}
+            for i, layer in enumerate(past.layers):
+                name = f"input.past_key_values.layers.{i}"
+                feeds |= {f"{name}.keys": layer.keys, f"{name}.values": layer.values}
+            expected = model(ids).logits[:, -1:]
+        feeds = {name: each.numpy() for name, each in feeds.items()}
+        [logits] = session.run(["logits"], feeds)
+        torch.testing.assert_close(torch.from_numpy(logits), expected, atol=1e-5, rtol=1e-4)
