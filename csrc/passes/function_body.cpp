@@ -109,6 +109,16 @@ void generalize(Graph& body, Graph& other) {
   }
 }
 
+// Drops the module's name from the name of its weight, or of each of its weights that are joined.
+std::string own_name(std::string name, const std::string& module) {
+  name.erase(0, module.size() + 1);
+  const std::string next = concat("+", module, ".");
+  for (size_t at = name.find(next); at != std::string::npos; at = name.find(next, at + 1)) {
+    name.erase(at + 1, next.size() - 1);
+  }
+  return name;
+}
+
 // Splits "package.module.Class" at the last dot. Drops "<locals>." from classes inside functions.
 std::pair<std::string, std::string> split_class(std::string_view text) {
   std::string path(text);
@@ -187,7 +197,7 @@ std::vector<Value*> Functions::add_inputs(const std::vector<Node*>& nodes,
     const bool is_own = inputs[i]->named && name.starts_with(module + ".");
     Value* input = body.add_input("", inputs[i]->dtype, inputs[i]->shape);
     input->kind = inputs[i]->kind;
-    input->name = is_own ? name.substr(module.size() + 1) : concat("input_", i);
+    input->name = is_own ? own_name(name, module) : concat("input_", i);
     inside[inputs[i]] = input;
   }
   return inputs;

@@ -146,6 +146,9 @@ TensorData join(const std::vector<Rows>& rows, const std::vector<int64_t>& shape
   const auto compute = [dtype, shape, ranges = std::move(ranges)](
                            std::span<const TensorData> now) -> std::optional<TensorData> {
     std::vector<std::byte> bytes;
+    size_t size = static_cast<size_t>(item_size(dtype));
+    for (const int64_t length : shape) size *= static_cast<size_t>(length);
+    bytes.reserve(size);
     for (const Range& range : ranges) append(bytes, now[range.source], range.start, range.count);
     return make_tensor(dtype, shape, std::move(bytes));
   };
@@ -176,7 +179,7 @@ std::unordered_map<const Value*, int64_t> weights_of_recurrences(onnx::Graph& ma
 
 // A weight of LSTM, GRU or RNN that puts together all rows of parameters that nothing else uses, in
 // the order of ONNX's gates and directions, becomes one initializer. Its rows are gathered while it
-// is written, so no second copy is held. Its name tells the rows:
+// is written, so that one weight at a time is in memory twice. Its name tells the rows:
 // "<name>[0:2,6:8,2:6]+<name>_reverse[0:2,6:8,2:6]".
 int64_t join_weights(onnx::Model& model) {
   if (model.weights == WeightLayout::module) return 0;

@@ -138,6 +138,28 @@ def test_shared_parameters_are_stored_once() -> None:
     torch.testing.assert_close(program(x)[0], module(x), rtol=1e-4, atol=1e-5)
 
 
+class Pair(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = Net("gru", bidirectional=True)
+        self.b = Net("gru", bidirectional=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.a(x) + self.b(x)
+
+
+def test_modules_that_are_functions_take_joined_weights() -> None:
+    torch.manual_seed(0)
+    module, x = Pair().eval(), example(2, 3)
+    with onnx_native.options(functions=True):
+        program = export(module, x)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    (function,) = (one for one in program.model_proto.functions if one.name == "Net")
+    rows = "[36:72,0:36,72:108]"
+    assert f"layer.weight_ih_l0{rows}+layer.weight_ih_l0_reverse{rows}" in function.input
+    torch.testing.assert_close(program(x)[0], module(x), rtol=1e-4, atol=1e-5)
+
+
 class Penalty(torch.nn.Module):
     """A parameter has another use."""
 
