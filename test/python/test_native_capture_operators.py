@@ -1,0 +1,60 @@
+"""Samples of the operators' table through the native capture: right, or left to torch.export."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import onnx_native
+import pytest
+import torch
+from ops import checking
+from ops.row import Case, Row
+from ops.rows import ROWS
+
+EACH = 10
+
+
+def sampled() -> Iterator[tuple[Row, str]]:
+    for row in ROWS[::EACH]:
+        for test in row.tests():
+            if test in ("float32", "cases", "dynamic") and test not in row.xfails:
+                yield row, test
+
+
+def dynamic(row: Row) -> tuple[Case, list[bool], tuple[torch.Tensor, ...]] | None:
+    """The first sample that takes a larger first dimension, its inputs that grow, larger inputs."""
+    for case in row.samples("dynamic"):
+        try:
+            return (case, *case.grown())
+        except ValueError:
+            continue
+    return None
+
+
+def exported(row: Row, case: Case, grows: list[bool]) -> tuple[torch.onnx.ONNXProgram, bool]:
+    """The exported sample, and whether it was captured natively."""
+    with onnx_native.options(capture="native"):
+        program = checking.export(case, grows, max(20, row.opset))
+    report: Any = program.export_report  # type: ignore[attr-defined]
+    return program, report["capture"]["by"] == "native"
+
+
+@pytest.mark.parametrize(
+    ("row", "test"), sampled(), ids=lambda value: value.title if isinstance(value, Row) else value
+)
+def test_row(row: Row, test: str) -> None:
+    if test == "dynamic":
+        found = dynamic(row)
+        assert found is not None
+        case, grows, larger = found
+        samples, inputs = [case], [case.inputs, larger]
+    else:
+        samples, grows, inputs = row.samples(test), [], []
+    for case in samples:
+        program, native = exported(row, case, grows)
+        if not native:
+            continue
+        running = checking.session(program)
+        for values in inputs or [case.inputs]:
+            checking.compare(row, running, case, values)
