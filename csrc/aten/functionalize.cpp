@@ -486,6 +486,7 @@ class Functionalizer {
           node, "the out= tensor is resized, but is a view or has views; pass one that fits");
     if (!result) target.result = graph_.add_value(target.tensor->names.front()->name, type);
     target.result->type = type;
+    if (resizes) target.tensor->names.insert(target.tensor->names.begin(), target.result);
     target.computed = target.result;
     if (const auto dtype = unconverted_dtype(node, functional, type)) {
       type.dtype = *dtype;

@@ -78,6 +78,23 @@ FOUND = {
         ["self.layer(x)"],
         SIZES,
     ),
+    "softmax of no integers": program("torch.softmax(x, dim=0)", Input("x", "int64", [0])),
+    "running sum of a size that is hard to bound": Program(
+        [Input("x", "float32", [4, "n"])],
+        [],
+        ["a = torch.kron(x[2, -2:], x)"],
+        ["torch.logcumsumexp(a, 1)"],
+        SIZES,
+        routes=("traced", "scripted"),  # torch.export makes the size static
+    ),
+    "reshape of a resized tensor": Program(
+        [Input("x", "float32", []), Input("y", "float32", [1, 5, 1])],
+        [],
+        ["a = torch.empty(x.shape)", "torch.add(x, y, out=a)"],
+        ["a.reshape(a.size(0), 1, a.size(1) * a.size(2))"],
+        SIZES,
+        routes=("fx", "pt2", "traced"),
+    ),
     "real tensors like complex ones": program(
         "torch.ones_like(x, dtype=torch.float32) + x.new_zeros(2, dtype=torch.float32)", COMPLEX
     ),

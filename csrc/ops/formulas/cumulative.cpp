@@ -5,16 +5,11 @@
 
 namespace onnx_native::ops {
 
-Values running(Builder& b, Value x, int64_t axis, const Values& initial, const RunningStep& step) {
+namespace {
+
+// Requires the axis to have at least one element.
+Values scanned(Builder& b, Value x, int64_t axis, const Values& initial, const RunningStep& step) {
   Shape slice = x->known_shape();
-  const Dim length = slice[axis];
-  if (!length.known_positive()) {  // ONNX Runtime does not scan an empty axis
-    slice[axis] = 1;
-    Values results =
-        running(b, b.concat({x, b.full(x->dtype, 0, slice)}, axis), axis, initial, step);
-    for (Value& result : results) result = b.slice(result, axis, 0, length);
-    return results;
-  }
   slice.erase(slice.begin() + axis);
   // ONNX Runtime crashes when it stacks empty slices along any axis but the first.
   const bool transposes = !numel(slice).known_positive(/*inputs_positive=*/false);
@@ -32,6 +27,19 @@ Values running(Builder& b, Value x, int64_t axis, const Values& initial, const R
   if (transposes)
     for (Value& result : stacked) result = move_axis(b, result, 0, axis);
   return stacked;
+}
+
+}  // namespace
+
+Values running(Builder& b, Value x, int64_t axis, const Values& initial, const RunningStep& step) {
+  Shape slice = x->known_shape();
+  const Dim length = slice[axis];
+  if (length.known_positive()) return scanned(b, x, axis, initial, step);
+  // ONNX Runtime does not scan an empty axis, so add an element.
+  slice[axis] = 1;
+  Values results = scanned(b, b.concat({x, b.full(x->dtype, 0, slice)}, axis), axis, initial, step);
+  for (Value& result : results) result = b.slice(result, axis, 0, length);
+  return results;
 }
 
 Value running_product(Builder& b, Value x, int64_t axis) {

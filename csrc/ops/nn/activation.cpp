@@ -113,8 +113,10 @@ Value glu(Builder& b, Value self, int64_t dim) {
   return b.Mul(parts[0], b.Sigmoid(parts[1]));
 }
 
-// Emits Softmax or LogSoftmax, which ONNX defines for floats of rank 1 or more.
+// Emits Softmax or LogSoftmax, which ONNX defines for floats of rank 1 or more. Eager accepts
+// integers only without elements, and then keeps their dtype.
 Value softmax(Builder& b, Value self, int64_t dim, const char* onnx_op) {
+  if (!is_floating(self->dtype) && is_empty(self->known_shape())) return self;
   self = b.cast(self, float_dtype(self->dtype));
   if (self->rank() == 0) {
     return b.squeeze(b.op(onnx_op, {b.unsqueeze(self, {0})}, {{"axis", 0}}), {0});
