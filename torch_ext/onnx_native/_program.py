@@ -181,7 +181,9 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                 continue
             from onnx_ir.tensor_adapters import TorchTensor
 
-            new = _stored(tensor, key[len(name) :]).reshape(initializers[key].shape.numpy())
+            shape = initializers[key].shape
+            assert shape is not None
+            new = _stored(tensor, key[len(name) :]).reshape(shape.numpy())
             initializers[key].const_value = TorchTensor(new, key)
         return bool(stored) | self._replace_rows(name, tensor)
 

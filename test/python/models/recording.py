@@ -49,9 +49,10 @@ Function = Callable[[torch.Tensor], Any]
 
 def reason_of(module: nn.Module, args: Example, dynamic_shapes: Any) -> str:
     """Why the recorder steps aside; fails if it does not."""
-    from onnx_native import _capture, _request
+    from onnx_native import _capture, _inputs, _request
 
     inputs = _request.Request(module, args, None, dynamic_shapes, None, None, None).inputs()
+    assert isinstance(inputs, _inputs.Inputs)
     with pytest.raises(_capture.StepAsideError) as caught:
         _capture.capture(module, inputs)
     return str(caught.value)
