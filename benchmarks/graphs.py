@@ -178,7 +178,9 @@ class Graphs:
         result = self.results[who] = {}
 
         def check() -> None:
-            onnx.checker.check_model(str(path), full_check=True)
+            # ONNX's checker does not know this operator, which ONNX Runtime has in ONNX's domain.
+            if "SimplifiedLayerNormalization" not in result["operators"]:
+                onnx.checker.check_model(str(path), full_check=True)
             plain = session(path, "off")
             self.checked.compare(lambda inputs: running.run(plain, inputs))
 
