@@ -1,4 +1,4 @@
-// What the exported model is written for.
+// The runtime that a model is written for, and the layout of its weights.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// What a recording takes for granted about sizes: the guards of its decisions.
+// The decisions that a recording makes about sizes, with their guards.
 #pragma once
 
 #include <cstdint>

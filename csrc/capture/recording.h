@@ -20,7 +20,7 @@
 
 namespace onnx_native::capture {
 
-// What a recording asks of the language that runs the program.
+// The services that a recording needs from the language that runs the program.
 class Host {
  public:
   virtual ~Host() = default;
