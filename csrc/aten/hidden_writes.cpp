@@ -7,17 +7,8 @@ namespace {
 
 // Argument positions, shared by both schemas: input, weight, bias, running_mean, running_var,
 // training or use_input_stats, momentum, eps, cudnn_enabled.
-constexpr size_t kMean = 3, kVariance = 4, kByBatch = 5, kMomentum = 6, kEps = 7;
-
-bool updates_statistics(const Node& node) {
-  if (node.op != "aten::batch_norm" && node.op != "aten::native_batch_norm" &&
-      node.op != "aten::instance_norm") {
-    return false;
-  }
-  const auto* by_batch = node.arguments[kByBatch].get<bool>();
-  return by_batch && *by_batch && node.arguments[kMean].as_value() &&
-         node.arguments[kVariance].as_value() && node.arguments[kMomentum].get<double>();
-}
+constexpr size_t kMean = kStatistics[0], kVariance = kStatistics[1];
+constexpr size_t kByBatch = 5, kMomentum = 6, kEps = 7;
 
 void reveal_batch_norm(Node& node) {
   node.op = "aten::_native_batch_norm_legit";
@@ -52,6 +43,16 @@ void reveal_instance_norm(Graph& graph, const Node& node) {
 }
 
 }  // namespace
+
+bool updates_statistics(const Node& node) {
+  if (node.op != "aten::batch_norm" && node.op != "aten::native_batch_norm" &&
+      node.op != "aten::instance_norm") {
+    return false;
+  }
+  const auto* by_batch = node.arguments[kByBatch].get<bool>();
+  return by_batch && *by_batch && node.arguments[kMean].as_value() &&
+         node.arguments[kVariance].as_value() && node.arguments[kMomentum].get<double>();
+}
 
 void reveal_hidden_writes(Graph& graph) {
   if (std::ranges::none_of(graph.nodes, [](const Node* node) { return updates_statistics(*node); }))

@@ -9,9 +9,11 @@
 #include <exception>
 #include <utility>
 
+#include "aten/hidden_writes.h"
 #include "aten/op_facts.h"
 #include "aten/torch_literal.h"
 #include "aten/torch_types.h"
+#include "aten/visit.h"
 #include "capture/symbolic_size.h"
 
 namespace onnx_native::capture {
@@ -94,6 +96,12 @@ constexpr std::array<std::string_view, 6> kAboutDtypes{
     "aten::is_floating_point", "aten::is_complex", "aten::is_signed",
     "aten::result_type",       "aten::can_cast",   "aten::promote_types"};
 
+// Operators that give a tensor another shape in place, with the same elements in another order of
+// its dimensions, or with more or fewer dimensions of size 1.
+constexpr std::array<std::string_view, 6> kReshapes{"aten::t_",         "aten::transpose_",
+                                                    "aten::swapaxes_",  "aten::swapdims_",
+                                                    "aten::unsqueeze_", "aten::squeeze_"};
+
 // Operators that return as many tensors as they get, or as a list argument says.
 constexpr std::array<std::string_view, 3> kFixedLists{"aten::split_with_sizes", "aten::meshgrid",
                                                       "aten::broadcast_tensors"};
@@ -168,27 +176,37 @@ void RecordedCall::refuse_unknown() {
   if (is_autocast()) refuse("the program uses torch.autocast");
   if (!schema_) refuse("the operator has no schema");
   if (reads_elements(op_, arguments_)) refuse("the program depends on the elements of a tensor");
-  if (op_.hasTag(at::Tag::inplace_view)) refuse("the call changes the shape of its argument");
+  if (op_.hasTag(at::Tag::inplace_view) && !reshapes())
+    refuse("the call changes the shape of its argument");
+}
+
+bool RecordedCall::reshapes() const { return contains(kReshapes, op_.operator_name().name); }
+
+void RecordedCall::check_reshape() {
+  const RecordedTensor* self = recorded(arguments_[0].toTensor());
+  if (!self || self->id() <= recording_.last_input_)
+    refuse("the call changes the shape of a tensor that the program did not compute");
+  if (self->is_copied()) refuse("the call changes the shape of a tensor that has a copy");
 }
 
 void RecordedCall::check_writes() {
   for (size_t i = 0; i < arguments_.size(); ++i) {
-    if (!schema_->arguments[i].writes || arguments_[i].isNone()) continue;
-    if (!arguments_[i].isTensor()) refuse("the call writes to a list of tensors");
-    const at::Tensor& target = arguments_[i].toTensor();
-    const at::Tensor meta = recording_.meta_of(target);
-    if (recording_.protected_.contains(meta.storage().unsafeGetStorageImpl()))
-      refuse("the program writes to an input or to a tensor of the module");
-    written_sizes_.push_back(meta.sizes().vec());
+    if (!schema_->arguments[i].writes) continue;
+    for_each_tensor(arguments_[i], [&](const at::Tensor& target) {
+      recording_.note_write(target);
+      written_sizes_.push_back(recording_.meta_of(target).sizes().vec());
+    });
   }
 }
 
 void RecordedCall::check_written_sizes() {
   size_t next = 0;
   for (size_t i = 0; i < arguments_.size(); ++i) {
-    if (!schema_->arguments[i].writes || arguments_[i].isNone()) continue;
-    if (recording_.meta_of(arguments_[i].toTensor()).sizes() != written_sizes_[next++])
-      refuse("the call changes the shape of its argument");
+    if (!schema_->arguments[i].writes) continue;
+    for_each_tensor(arguments_[i], [&](const at::Tensor& target) {
+      if (recording_.meta_of(target).sizes() != written_sizes_[next++])
+        refuse("the call changes the shape of its argument");
+    });
   }
 }
 
@@ -279,6 +297,7 @@ std::vector<c10::IValue> RecordedCall::run_meta() {
   torch::jit::Stack stack;
   for (size_t i = 0; i < arguments_.size(); ++i)
     stack.push_back(meta(arguments_[i], schema_->arguments[i].type));
+  if (reshapes()) stack[0] = stack[0].toTensor().alias();
   try {
     op_.callBoxed(stack);
   } catch (const c10::Error& error) {
@@ -305,6 +324,7 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
     inferred = recording_.types_->infer(*node_);
   } catch (const ExportError& error) {
     if (symbolic_) refuse(error.cause());
+    forget_written();
   }
   if (!symbolic_) return types;
   if (inferred.size() < metas.size()) refuse("the sizes of the results are not known");
@@ -323,13 +343,34 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
   return types;
 }
 
-const c10::IValue* RecordedCall::written_argument(const aten::SchemaArgument& value) const {
-  if (value.alias_sets.empty()) return nullptr;
+// Makes the inference forget the contents of the written tensors.
+void RecordedCall::forget_written() {
+  for (size_t i = 0; i < schema_->arguments.size(); ++i) {
+    if (!schema_->arguments[i].writes) continue;
+    aten::for_each_value(node_->arguments[i],
+                         [this](const aten::Value* value) { recording_.types_->forget(*value); });
+  }
+}
+
+// Returns the argument if the call returns the argument itself: a tensor that it writes to, or
+// that contiguous() does not have to copy. The argument then has the elements of the node's result.
+std::optional<at::Tensor> RecordedCall::same_tensor(const aten::SchemaArgument& value,
+                                                    const at::Tensor& meta,
+                                                    const aten::Type& type) const {
+  std::optional<at::Tensor> same;
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const aten::SchemaArgument& argument = schema_->arguments[i];
-    if (argument.writes && argument.alias_sets == value.alias_sets) return &arguments_[i];
+    const bool written = argument.writes && argument.alias_sets == value.alias_sets;
+    for_each_tensor(arguments_[i], [&](const at::Tensor& tensor) {
+      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
+      if (!written && !recording_.meta_of(tensor).is_same(meta)) return;
+      const RecordedTensor* known = recorded(tensor);
+      const bool fits = !known || known->shape() == *type.shape;
+      if (written && !fits) decisions_.refuse("the call changes the shape of its argument");
+      if (fits && !same) same = tensor;
+    });
   }
-  return nullptr;
+  return same;
 }
 
 at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) {
@@ -360,20 +401,30 @@ void RecordedCall::record(std::vector<c10::IValue> metas) {
       stack_.emplace_back(std::move(list));
       continue;
     }
-    at::Tensor made = result(metas[i].toTensor(), types[next++]);
-    if (const c10::IValue* written = written_argument(schema_->returns[i])) {
-      // The same tensor, whose elements the node's result now has.
-      const at::Tensor& target = written->toTensor();
-      recording_.values_[recorded(target)->id()] = recording_.values_[recorded(made)->id()];
-      made = target;
+    const at::Tensor& meta = metas[i].toTensor();
+    at::Tensor made = result(meta, types[next]);
+    if (std::optional<at::Tensor> same = same_tensor(schema_->returns[i], meta, types[next])) {
+      if (const RecordedTensor* known = recorded(*same))
+        recording_.values_[known->id()] = recording_.values_[recorded(made)->id()];
+      made = std::move(*same);
     }
+    ++next;
     stack_.emplace_back(std::move(made));
   }
 }
 
+// Adds the result of an operator that reshapes its argument in place.
+void RecordedCall::record_reshape(const at::Tensor& meta) {
+  const aten::Type type = result_types({meta})[0];
+  const at::Tensor& self = arguments_[0].toTensor();
+  const at::Tensor made = result(meta, type);
+  recorded(self)->reshape(recorded(made)->id(), meta, *type.shape, decisions_);
+  stack_.emplace_back(self);
+}
+
 // Refuses operators that cut a dynamic size into as many tensors as the size says.
 void RecordedCall::check_number_of_results() {
-  if (!symbolic_ || !schema_->returns[0].type.list ||
+  if (!symbolic_ || schema_->returns.empty() || !schema_->returns[0].type.list ||
       contains(kFixedLists, op_.operator_name().name))
     return;
   const RecordedTensor* self =
@@ -385,32 +436,51 @@ void RecordedCall::check_number_of_results() {
   if (!size.is_constant()) refuse("the number of results depends on the size " + size.str());
 }
 
+// Records the calls of which PyTorch composes the operator.
+void RecordedCall::decompose() {
+  constexpr auto kComposed = c10::DispatchKey::CompositeExplicitAutograd;
+  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  const c10::impl::ForceDispatchKeyGuard recording(
+      keys.included_, keys.excluded_ - c10::DispatchKeySet(kRecorderKey));
+  op_.callBoxedForDispatchKey(kComposed, stack_);
+}
+
 void RecordedCall::run() {
   if (passes_through()) {
     op_.callBoxed(stack_);
+    if (key_ == "aten::lift_fresh") recording_.add_literal(stack_.back().toTensor());
     return;
   }
   if (key_ == "aten::detach_" && has_recorded()) return;  // nothing to do without autograd
   refuse_unknown();
+  if (key_.starts_with("aten::_foreach_")) return decompose();
   torch::jit::drop(stack_, arguments_.size());
-  if (schema_->returns.empty()) {
+  if (schema_->returns.empty() && !schema_->is_mutable()) {
     if (!aten::is_check(*schema_)) refuse("the call has no results");
     return;
   }
-  check_writes();
+  if (reshapes()) {
+    check_reshape();
+  } else {
+    check_writes();
+  }
   recording_.location_ = recording_.graph_->add_location(recording_.host_.location());
   std::vector<Argument> arguments;
   for (size_t i = 0; i < arguments_.size(); ++i)
     arguments.push_back(argument(arguments_[i], schema_->arguments[i].type));
   note_squeezed();
   std::vector<c10::IValue> metas = run_meta();
-  check_written_sizes();
+  if (!reshapes()) check_written_sizes();
   if (contains(kAboutDtypes, op_.operator_name().name)) {
     stack_.insert(stack_.end(), metas.begin(), metas.end());
     return;
   }
   check_number_of_results();
   node_ = recording_.graph_->add_node(key_, std::move(arguments), recording_.location_);
+  if (reshapes()) return record_reshape(metas[0].toTensor());
+  if (aten::updates_statistics(*node_)) {
+    for (const size_t i : aten::kStatistics) recording_.note_write(arguments_[i].toTensor());
+  }
   record(std::move(metas));
 }
 

@@ -1,7 +1,9 @@
 // One call of a recorded program: checks, the meta kernel, the node and its results.
 #pragma once
 
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "capture/recording.h"
@@ -19,8 +21,11 @@ class RecordedCall {
   bool has_recorded() const;
   bool passes_through() const;
   void refuse_unknown();
+  void decompose();
   void check_writes();
   void check_written_sizes();
+  bool reshapes() const;
+  void check_reshape();
   void note_squeezed();
   void check_number_of_results();
   aten::Argument argument(const c10::IValue& value, const aten::SchemaType& type);
@@ -30,7 +35,10 @@ class RecordedCall {
   std::vector<c10::IValue> run_meta();
   std::vector<aten::Type> result_types(const std::vector<at::Tensor>& metas);
   at::Tensor result(const at::Tensor& meta, const aten::Type& type);
-  const c10::IValue* written_argument(const aten::SchemaArgument& value) const;
+  void forget_written();
+  std::optional<at::Tensor> same_tensor(const aten::SchemaArgument& value, const at::Tensor& meta,
+                                        const aten::Type& type) const;
+  void record_reshape(const at::Tensor& meta);
   void record(std::vector<c10::IValue> metas);
   [[noreturn]] void refuse(const std::string& reason);
 

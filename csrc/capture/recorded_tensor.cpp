@@ -40,14 +40,24 @@ RecordedTensor::RecordedTensor(int64_t id, at::Tensor meta, Shape shape, const D
     : c10::TensorImpl(kKeys, meta.dtype(), c10::Device(c10::kCPU)),
       id_(id),
       meta_(std::move(meta)),
-      shape_(std::move(shape)),
       token_(decisions.token()) {
-  for (const Dim& size : shape_) {
-    is_symbolic_ = is_symbolic_ || !size.is_constant();
-    sym_sizes_.push_back(to_sym_int(size, decisions));
-  }
+  set_shape(std::move(shape), decisions);
   set_custom_sizes_strides(SizesStridesPolicy::CustomSizes);
   set_storage_access_should_throw();
+}
+
+void RecordedTensor::set_shape(Shape shape, const Decisions& decisions) {
+  shape_ = std::move(shape);
+  is_symbolic_ = std::ranges::any_of(shape_, [](const Dim& size) { return !size.is_constant(); });
+  sym_sizes_.clear();
+  for (const Dim& size : shape_) sym_sizes_.push_back(to_sym_int(size, decisions));
+  sym_strides_.clear();
+}
+
+void RecordedTensor::reshape(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions) {
+  id_ = id;
+  meta_ = std::move(meta);
+  set_shape(std::move(shape), decisions);
 }
 
 void RecordedTensor::note_numbers(const char* what) const {
@@ -145,12 +155,18 @@ bool RecordedTensor::is_strides_like_custom(at::MemoryFormat format) const {
 
 c10::intrusive_ptr<c10::TensorImpl> RecordedTensor::shallow_copy_and_detach(
     const c10::VariableVersion& /*version*/, bool /*allow_change*/) const {
-  return c10::make_intrusive<RecordedTensor>(id_, meta_, shape_, decisions_of(token_));
+  return copied();
 }
 
 c10::intrusive_ptr<c10::TensorImpl> RecordedTensor::shallow_copy_and_detach(
     c10::VariableVersion&& /*version*/, bool /*allow_change*/) const {
-  return c10::make_intrusive<RecordedTensor>(id_, meta_, shape_, decisions_of(token_));
+  return copied();
+}
+
+c10::intrusive_ptr<c10::TensorImpl> RecordedTensor::copied() const {
+  auto copy = c10::make_intrusive<RecordedTensor>(id_, meta_, shape_, decisions_of(token_));
+  is_copied_ = copy->is_copied_ = true;
+  return copy;
 }
 
 void RecordedTensor::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& /*impl*/) {

@@ -25,6 +25,10 @@ class RecordedTensor final : public c10::TensorImpl {
   const Shape& shape() const { return shape_; }
   bool is_symbolic() const { return is_symbolic_; }
   const std::shared_ptr<const int>& token() const { return token_; }
+  // Returns true if PyTorch copied the TensorImpl, so that another tensor has this id.
+  bool is_copied() const { return is_copied_; }
+  // Gives the tensor another shape, in place. `id` is that of its new value.
+  void reshape(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions);
 
   at::IntArrayRef sizes_custom() const override;
   at::IntArrayRef strides_custom() const override;
@@ -48,6 +52,8 @@ class RecordedTensor final : public c10::TensorImpl {
  private:
   // Notes that C++ code outside the recorder reads numbers where sizes are symbolic.
   void note_numbers(const char* what) const;
+  void set_shape(Shape shape, const Decisions& decisions);
+  c10::intrusive_ptr<c10::TensorImpl> copied() const;
   void compute_strides(Decisions& decisions) const;
   // Returns true if a symbolic size is 0 or 1 in the example, so that strides tell little.
   bool has_small_size() const;
@@ -56,6 +62,7 @@ class RecordedTensor final : public c10::TensorImpl {
   at::Tensor meta_;
   Shape shape_;
   bool is_symbolic_ = false;
+  mutable bool is_copied_ = false;
   std::shared_ptr<const int> token_;
   std::vector<c10::SymInt> sym_sizes_;
   mutable std::vector<c10::SymInt> sym_strides_;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "aten/shape_changes.h"
 #include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
 #include "base/error.h"
@@ -16,7 +17,6 @@
 namespace onnx_native::capture {
 namespace {
 
-constexpr auto kRecorderKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 constexpr auto kTensorKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
 thread_local Recording* active = nullptr;
@@ -53,8 +53,16 @@ bool same_view(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides();
 }
 
+const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+
 const void* address_of(const at::Tensor& tensor) {
   return tensor.has_storage() && tensor.numel() != 0 ? tensor.const_data_ptr() : nullptr;
+}
+
+bool same_elements(const at::Tensor& a, const at::Tensor& b) {
+  return same_view(a, b) && a.storage_offset() == b.storage_offset();
 }
 
 bool is_plain(const at::Tensor& tensor) {
@@ -97,6 +105,8 @@ Recording::Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTe
     state_of_.try_emplace(tensor.unsafeGetTensorImpl(), i);
     if (!is_plain(tensor)) continue;
     if (const void* address = address_of(tensor)) state_at_[address].push_back(i);
+    const auto [first, inserted] = first_in_.try_emplace(storage_of(tensor), tensor);
+    if (!inserted && !same_elements(first->second, tensor)) shared_.insert(storage_of(tensor));
   }
 }
 
@@ -125,11 +135,37 @@ at::Tensor Recording::meta_of(const at::Tensor& tensor) {
     if (!is_plain(tensor))
       decisions_.refuse("the program uses a tensor that is not a plain CPU tensor");
     constant.tensor = tensor;
+    const ModuleTensor* held = find_state(tensor);
+    if (held && held->tensor.unsafeGetTensorImpl() != tensor.unsafeGetTensorImpl() &&
+        is_plain(held->tensor))
+      return constant.meta = meta_of(held->tensor).alias();
     constant.meta =
         at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
-    protected_.insert(constant.meta.storage().unsafeGetStorageImpl());
+    memories_[storage_of(constant.meta)] = memory_of(tensor);
   }
   return constant.meta;
+}
+
+Recording::Memory Recording::memory_of(const at::Tensor& tensor) const {
+  const ModuleTensor* held = find_state(tensor);
+  const bool is_state = held && held->kind != ModuleTensor::Kind::constant;
+  const bool is_literal = literals_.contains(tensor.unsafeGetTensorImpl());
+  return {.owner = is_state     ? Memory::Owner::module
+                   : is_literal ? Memory::Owner::literal
+                                : Memory::Owner::unknown,
+          .elements = storage_of(tensor)};
+}
+
+void Recording::note_write(const at::Tensor& tensor) {
+  const c10::StorageImpl* storage = storage_of(meta_of(tensor));
+  written_.insert(storage);
+  const auto at = memories_.find(storage);
+  if (at == memories_.end()) return;
+  writes_state_ = true;
+  if (at->second.owner == Memory::Owner::unknown)
+    decisions_.refuse("the program writes to a tensor that is neither an input nor a buffer");
+  if (shared_.contains(at->second.elements))
+    decisions_.refuse("the program writes to a tensor that shares memory with another one");
 }
 
 aten::Value* Recording::constant_of(const at::Tensor& tensor) {
@@ -140,13 +176,27 @@ aten::Value* Recording::constant_of(const at::Tensor& tensor) {
   if (held && held->tensor.unsafeGetTensorImpl() != tensor.unsafeGetTensorImpl() &&
       is_plain(held->tensor))
     return constant.value = constant_of(held->tensor);
+  const auto [first, inserted] = first_in_.try_emplace(storage_of(tensor), tensor);
+  if (!inserted && !same_elements(first->second, tensor)) {
+    shared_.insert(storage_of(tensor));
+    if (writes_state_) decisions_.refuse("the program writes to tensors that may share memory");
+  }
   const std::string name = held ? held->name : "lifted_tensor";
   const bool literal = !held || held->kind == ModuleTensor::Kind::constant;
   TensorData data = literal ? aten::literal_data(tensor, name) : aten::tensor_data(tensor, name);
   constant.value = graph_->add_constant(name, std::move(data),
                                         held && held->kind == ModuleTensor::Kind::parameter);
   if (types_) types_->define(graph_->constants.back());
+  if (literals_.contains(tensor.unsafeGetTensorImpl()))
+    constant.value = copy_of_literal(constant.value);
   return constant.value;
+}
+
+// Returns the tensor that each run of the program makes of a literal.
+aten::Value* Recording::copy_of_literal(aten::Value* literal) {
+  aten::Node* node = graph_->add_node("aten::lift_fresh_copy", {literal}, location_);
+  if (types_) types_->infer(*node);
+  return graph_->add_output(node, "lift_fresh_copy", literal->type);
 }
 
 aten::Value* Recording::value_of(const at::Tensor& tensor) {
@@ -169,7 +219,7 @@ at::Tensor Recording::add_input(const at::Tensor& example, std::string_view name
     decisions_.refuse(concat("the input ", name, " is not a plain CPU tensor"));
   at::Tensor meta =
       at::empty_strided(example.sizes(), example.strides(), example.options().device(c10::kMeta));
-  protected_.insert(meta.storage().unsafeGetStorageImpl());
+  memories_[storage_of(meta)] = {.owner = Memory::Owner::input};
   aten::Value* value = graph_->add_input(name, aten::Type::tensor(*dtype, shape));
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     if (shape[axis].is_constant()) continue;
@@ -179,6 +229,7 @@ at::Tensor Recording::add_input(const at::Tensor& example, std::string_view name
       multiples_.try_emplace(Dim::of(terms[0].factors[0]).str(), shape[axis]);
   }
   if (types_) types_->define(*value);
+  last_input_ = next_id_;
   return new_tensor(std::move(meta), std::move(shape), value);
 }
 
@@ -200,7 +251,17 @@ void Recording::add_output(const c10::IValue& value) {
   }
 }
 
+void Recording::add_mutation(const at::Tensor& buffer, const at::Tensor& value) {
+  const ModuleTensor* held = find_state(buffer);
+  if (!held || held->kind != ModuleTensor::Kind::buffer)
+    decisions_.refuse("the program replaces a tensor that is not a buffer");
+  writes_state_ = true;
+  constant_of(buffer);
+  graph_->mutations.push_back({.target = held->name, .is_buffer = true, .value = value_of(value)});
+}
+
 bool Recording::varies(const at::Tensor& tensor) const {
+  if (writes_state_) return true;
   const RecordedTensor* known = recorded(tensor);
   if (!known) return false;
   std::unordered_set<const aten::Value*> varying(graph_->inputs.begin(), graph_->inputs.end());
@@ -219,6 +280,11 @@ bool Recording::varies(const at::Tensor& tensor) const {
 
 std::unique_ptr<aten::Graph> Recording::finish() {
   if (decisions_.reason().empty()) decisions_.check_narrowing();
+  try {
+    aten::check_shape_changes(*graph_);
+  } catch (const ExportError& error) {
+    decisions_.note_refusal(error.cause());
+  }
   if (alive() != 0) decisions_.note_refusal("the program keeps tensors or sizes of the capture");
   if (!decisions_.reason().empty()) return nullptr;
   types_.reset();

@@ -20,6 +20,9 @@
 
 namespace onnx_native::capture {
 
+// The dispatch key of the recorder.
+constexpr auto kRecorderKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
 // The services that a recording needs from the language that runs the program.
 class Host {
  public:
@@ -54,6 +57,8 @@ class Recording {
   at::Tensor add_input(const at::Tensor& example, std::string_view name, Shape shape);
   // Adds a result of the program.
   void add_output(const c10::IValue& value);
+  // Records that the program assigns another tensor to a buffer of the module.
+  void add_mutation(const at::Tensor& buffer, const at::Tensor& value);
   // Records a call, whose arguments are on the stack, and replaces them by the results.
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
   // Returns the graph once all outputs are added and no recorded tensor is alive; nullptr if the
@@ -70,8 +75,24 @@ class Recording {
  private:
   friend class RecordedCall;
 
+  // The memory of a tensor that the program did not compute.
+  struct Memory {
+    enum class Owner { input, module, literal, unknown };
+    Owner owner = Owner::unknown;
+    const c10::StorageImpl* elements = nullptr;  // nullptr for an input
+  };
+
   aten::Value* value_of(const at::Tensor& tensor);
   aten::Value* constant_of(const at::Tensor& tensor);
+  aten::Value* copy_of_literal(aten::Value* literal);
+  // Marks a tensor as made by the program out of numbers, so that it may write to it.
+  void add_literal(const at::Tensor& tensor) {
+    literals_.try_emplace(tensor.unsafeGetTensorImpl(), tensor);
+  }
+  // Notes that the program writes to a tensor. Refuses the recording if the tensor is neither
+  // computed, nor an input, nor a tensor of the module that shares no memory with another one.
+  void note_write(const at::Tensor& tensor);
+  Memory memory_of(const at::Tensor& tensor) const;
   aten::Argument size_argument(const Dim& dim);
   std::optional<aten::Argument> read_size(const Dim& dim);
   aten::Argument computed(std::string_view op, const Dim& result, const Dim& a, const Dim& b);
@@ -90,6 +111,7 @@ class Recording {
   std::unordered_map<const c10::TensorImpl*, size_t> state_of_;    // index in state_
   std::unordered_map<const void*, std::vector<size_t>> state_at_;  // by address of the elements
   int64_t next_id_ = 0;
+  int64_t last_input_ = -1;                           // inputs have the first ids
   std::unordered_map<int64_t, aten::Value*> values_;  // by the id of a recorded tensor
   struct Constant {
     at::Tensor tensor;  // keeps the key alive
@@ -97,8 +119,15 @@ class Recording {
     aten::Value* value = nullptr;
   };
   std::unordered_map<const c10::TensorImpl*, Constant> constants_;
-  // Storages of inputs and of the module's tensors, which the program must not write.
-  std::unordered_set<const c10::StorageImpl*> protected_;
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> literals_;
+  // By the storage of the meta tensors.
+  std::unordered_map<const c10::StorageImpl*, Memory> memories_;
+  // Storages with several tensors that are not the same view.
+  std::unordered_set<const c10::StorageImpl*> shared_;
+  std::unordered_map<const c10::StorageImpl*, at::Tensor> first_in_;  // a tensor of each storage
+  // Storages of meta tensors that the program writes to.
+  std::unordered_set<const c10::StorageImpl*> written_;
+  bool writes_state_ = false;  // the program writes to an input, the module or a literal
   // Inputs and axes by the text of their sizes, and for a symbol s the size k*s of an input.
   std::unordered_map<std::string, std::pair<aten::Value*, int64_t>> input_axes_;
   std::unordered_map<std::string, Dim> multiples_;

@@ -49,16 +49,6 @@ class ReplacingInDict(nn.Module):
         return x + self.cache["calls"]
 
 
-class Counting(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("calls", torch.zeros(1))
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.calls.add_(1)
-        return x + self.calls
-
-
 def size_as_text(x: torch.Tensor) -> Any:
     return x * len(str(x.shape[1]))
 
@@ -199,7 +189,6 @@ STEPS_ASIDE: list[tuple[nn.Module, str]] = [
     (Caching(lambda x: torch.rand(4)), "the program replaces x of a Caching"),
     (Caching(written_through_a_view), "the program replaces x of a Caching"),
     (ReplacingInDict(), "the program replaces calls of a ReplacingInDict"),
-    (Counting(), "the program writes to an input or to a tensor of the module"),
 ]
 
 

@@ -12,6 +12,7 @@ import gc
 import inspect
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -327,14 +328,23 @@ def _noted_reads(native: Any) -> Iterator[None]:
             return text
         return plain(self)
 
+    def replace_data(self: Any, data: Any) -> None:
+        if threading.get_ident() == thread:
+            native.refuse("the program gives a tensor other contents (tensor.data = ...)")
+            raise RuntimeError("the program gives a tensor other contents")
+        elements.__set__(self, data)
+
+    elements: Any = torch.Tensor.data
     plain = torch.SymInt.__repr__
     own = [(kind, name, vars(kind).get(name)) for kind, names in _READS for name in names.split()]
     for kind, name, _ in own:
         setattr(kind, name, noting(getattr(kind, name), name))
     torch.SymInt.__repr__ = printed  # type: ignore[method-assign]
+    torch.Tensor.data = property(elements.__get__, replace_data)  # type: ignore[assignment]
     try:
         yield
     finally:
+        del torch.Tensor.data
         torch.SymInt.__repr__ = plain  # type: ignore[method-assign]
         for kind, name, method in own:
             if method is None:
@@ -374,27 +384,63 @@ def _module_paths(native: Any, model: torch.nn.Module) -> Iterator[None]:
 def _unchanged(native: Any, model: torch.nn.Module) -> Iterator[None]:
     """Restores tensors and modules that the program replaces, and refuses the program.
 
-    A new entry of a dict is allowed if it follows from weights alone: it is a cache.
+    The new tensor of a buffer is a mutation. A new entry of a dict is allowed if it follows from
+    weights alone: it is a cache.
 
     Other attributes stay as the program leaves them, as after any call: a flag that hooks are
     installed, for example, belongs to the hooks.
     """
-    before = [(module, _contents(module)) for module in model.modules()]
+    before = [(module, *parts) for module in model.modules() for parts in _contents(module)]
+    times = Counter(id(tensor) for _, tensor in model.named_buffers(remove_duplicate=False))
+    changes: list[_Change] = []
     try:
         yield
     finally:
-        for module, contents in before:
-            for held, was in contents:
-                for key in [key for key in {**was, **held} if held.get(key) is not was.get(key)]:
-                    if not (_holds_tensor(held.get(key)) or _holds_tensor(was.get(key))):
-                        continue
-                    cached = held is not vars(module) and key not in was
-                    if not (cached and _is_constant(native, held[key])):
-                        native.refuse(f"the program replaces {key} of a {type(module).__name__}")
-                    if key in was:
-                        held[key] = was[key]
-                    else:
-                        del held[key]
+        for module, held, was in before:
+            changes += [
+                _Change(module, held, key, was.get(key), held.get(key), is_new=key not in was)
+                for key in {**was, **held}
+                if held.get(key) is not was.get(key)
+            ]
+        for change in changes:
+            if not change.holds_tensor():
+                continue
+            if change.is_new:
+                del change.held[change.key]
+            else:
+                change.held[change.key] = change.old
+    changes = [change for change in changes if change.holds_tensor()]
+    mutations = [c for c in changes if c.is_of_buffer() and times[id(c.old)] == 1]
+    for change in mutations:
+        native.add_mutation(change.old, change.new)
+    for change in changes:
+        if change not in mutations and not (
+            change.is_in_cache() and _is_constant(native, change.new)
+        ):
+            kind = type(change.module).__name__
+            native.refuse(f"the program replaces {change.key} of a {kind}")
+
+
+@dataclasses.dataclass(eq=False)
+class _Change:
+    """An entry of a dict of a module that the program replaced."""
+
+    module: torch.nn.Module
+    held: dict[str, Any]
+    key: str
+    old: Any
+    new: Any
+    is_new: bool
+
+    def holds_tensor(self) -> bool:
+        return _holds_tensor(self.new) or _holds_tensor(self.old)
+
+    def is_in_cache(self) -> bool:
+        return self.is_new and self.held is not vars(self.module)
+
+    def is_of_buffer(self) -> bool:
+        of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)
+        return of_tensors and self.held is vars(self.module)["_buffers"]
 
 
 def _contents(module: torch.nn.Module) -> list[tuple[dict[str, Any], dict[str, Any]]]:

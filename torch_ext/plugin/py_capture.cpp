@@ -206,6 +206,9 @@ class PyCapture {
   void add_outputs(const py::list& outputs) {
     for (const py::handle output : outputs) recording_->add_output(value_of(output));
   }
+  void add_mutation(const at::Tensor& buffer, const at::Tensor& value) {
+    recording_->add_mutation(buffer, value);
+  }
   bool varies(const at::Tensor& tensor) const { return recording_->varies(tensor); }
   int64_t alive() const { return recording_->alive(); }
   // Ends the recording; returns false if it was refused.
@@ -294,6 +297,7 @@ void bind_capture(py::module_& module) {
       .def("enter", &PyCapture::enter, py::arg("path"), py::arg("class_name"))
       .def("leave", &PyCapture::leave)
       .def("add_outputs", &PyCapture::add_outputs, py::arg("outputs"))
+      .def("add_mutation", &PyCapture::add_mutation, py::arg("buffer"), py::arg("value"))
       .def("varies", &PyCapture::varies, py::arg("tensor"))
       .def("alive", &PyCapture::alive)
       .def("finish", &PyCapture::finish)
