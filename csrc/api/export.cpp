@@ -37,10 +37,14 @@ void check_opset(int64_t opset) {
          " to ", onnx::newest_opset());
 }
 
+struct Lowered {
+  std::unique_ptr<onnx::Model> model;
+  std::vector<Fault> contradictions;  // between the inferred and the recorded sizes
+};
+
 // Lowers a functional program to an ONNX model, without any pass.
-std::unique_ptr<onnx::Model> lower(aten::Graph& graph, const ExportOptions& options,
-                                   const ops::Lowerings& lowerings, State& state,
-                                   std::vector<Fault>& contradictions) {
+Lowered lower(aten::Graph& graph, const ExportOptions& options, const ops::Lowerings& lowerings,
+              State& state) {
   const std::vector<aten::Argument> results = graph.outputs;
   for (const aten::Mutation* mutation : state.kept()) graph.outputs.emplace_back(mutation->value);
   ops::check_operators(graph, lowerings);
@@ -59,8 +63,7 @@ std::unique_ptr<onnx::Model> lower(aten::Graph& graph, const ExportOptions& opti
   Outputs outputs(builder, options.output_names);
   for (const aten::Argument& result : results) outputs.add(lowerer, result);
   state.add_outputs(builder, lowerer, outputs);
-  contradictions = lowerer.contradictions();
-  return model;
+  return {std::move(model), lowerer.contradictions()};
 }
 
 // Optimizes the model, rewrites it for its opset and names its values. Returns the module classes
@@ -99,9 +102,8 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   watch.lap("verify");
   State state(graph, options.state);
   const ReadScope recorded(report ? &report->reads : nullptr);
-  std::vector<Fault> contradictions;
-  auto model = lower(graph, options, ops::Lowerings(ops::op_table(), pipeline.foreign), state,
-                     contradictions);
+  auto [model, contradictions] =
+      lower(graph, options, ops::Lowerings(ops::op_table(), pipeline.foreign), state);
   watch.lap("lower");
   if (pipeline.verify) {
     if (!contradictions.empty()) throw ExportError(ErrorKind::internal, contradictions);
@@ -110,12 +112,8 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   const std::vector<std::string> unseen = run_passes(*model, options, pipeline.verify, report);
   watch.lap("passes");
   if (pipeline.verify) onnx::verify(*model, "passes");
-  if (report) {
-    describe(*report, graph, *model, state, unseen);
-    for (const Fault& fault : contradictions)
-      report->contradictions.push_back(fault.op + ": " + fault.cause + where(&fault.location));
-  }
-  return model;
+  if (report) describe(*report, graph, *model, state, {unseen, contradictions});
+  return std::move(model);
 }
 
 }  // namespace onnx_native

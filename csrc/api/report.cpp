@@ -79,13 +79,15 @@ std::vector<OperatorUse> used_operators(aten::Graph& graph) {
 }
 
 void describe(ExportReport& report, const aten::Graph& graph, onnx::Model& model, State& state,
-              const std::vector<std::string>& unseen) {
+              const Findings& findings) {
   report.operators = count_operators(graph);
   report.aten_nodes = static_cast<int64_t>(ops::live_nodes(graph).size());
   report.onnx_nodes = static_cast<int64_t>(model.graph->nodes.size());
   report.functions = count_calls(model);
   report.state = state.take();
-  warn(report.warnings, model, state, unseen);
+  for (const Fault& fault : findings.contradictions)
+    report.contradictions.push_back(fault.op + ": " + fault.cause + where(&fault.location));
+  warn(report.warnings, model, state, findings.unseen);
 }
 
 }  // namespace onnx_native

@@ -9,9 +9,15 @@
 
 namespace onnx_native {
 
-// Describes a finished export. `unseen`: the module classes that the user asked to turn into
-// functions, but that no node comes from.
+// What the stages of an export found.
+struct Findings {
+  // The module classes that the user asked to turn into functions, but that no node comes from.
+  const std::vector<std::string>& unseen;
+  const std::vector<Fault>& contradictions;  // between the inferred and the recorded sizes
+};
+
+// Describes a finished export.
 void describe(ExportReport& report, const aten::Graph& graph, onnx::Model& model, State& state,
-              const std::vector<std::string>& unseen);
+              const Findings& findings);
 
 }  // namespace onnx_native

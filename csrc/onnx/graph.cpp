@@ -22,6 +22,10 @@ const AttributeValue* Node::attribute(std::string_view name) const {
   return nullptr;
 }
 
+bool Node::is_any(std::initializer_list<std::string_view> standard_ops) const {
+  return domain.empty() && std::ranges::find(standard_ops, op_type) != standard_ops.end();
+}
+
 int64_t Node::attribute_int(std::string_view name, int64_t otherwise) const {
   const AttributeValue* value = attribute(name);
   if (!value) return otherwise;
@@ -91,6 +95,11 @@ Value* Graph::add_initializer(std::string_view name, TensorData data) {
   }
   initializers.push_back(value);
   return value;
+}
+
+Value* Graph::add_integers(std::span<const int64_t> elements) {
+  return add_initializer(
+      "", make_tensor(DType::i64, {static_cast<int64_t>(elements.size())}, elements));
 }
 
 Node* Graph::add_node(std::string_view op_type, std::vector<Value*> inputs, size_t outputs,

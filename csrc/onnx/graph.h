@@ -4,10 +4,13 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <list>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -66,6 +69,10 @@ struct Value {
   bool named = false;  // has a state_dict name or a user's input/output name; passes keep it
 
   bool is_constant() const { return constant != nullptr; }
+  // Returns the elements of a small integer tensor if all of them are known numbers.
+  std::optional<std::vector<int64_t>> known_integers() const {
+    return contents ? constant_shape(*contents) : std::nullopt;
+  }
   int64_t rank_or(int64_t otherwise) const {
     return shape ? static_cast<int64_t>(shape->size()) : otherwise;
   }
@@ -115,6 +122,9 @@ struct Node {
   double attribute_float(std::string_view name, double otherwise) const;
   std::optional<std::vector<int64_t>> attribute_ints(std::string_view name) const;
   Value* input(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
+  // Returns true for an operator (one of the operators) of the standard domain.
+  bool is(std::string_view standard_op) const { return op_type == standard_op && domain.empty(); }
+  bool is_any(std::initializer_list<std::string_view> standard_ops) const;
 };
 
 // Owns its values and nodes; their addresses are stable until erase(). A subgraph (attribute of If,
@@ -138,6 +148,8 @@ class Graph {
   // A non-empty name makes inputs and initializers of an outermost graph `named`.
   Value* add_input(std::string_view name, DType dtype, std::optional<Shape> shape);
   Value* add_initializer(std::string_view name, TensorData data);
+  // Adds a 1-D int64 constant: sizes, axes, a permutation.
+  Value* add_integers(std::span<const int64_t> elements);
   // Inserts a node before `before` (default: the end) with `outputs` values of unknown type.
   Node* add_node(std::string_view op_type, std::vector<Value*> inputs, size_t outputs,
                  std::vector<Attribute> attributes = {}, std::string_view domain = "");
@@ -180,6 +192,9 @@ struct Model {
   Target target = Target::onnx;
   WeightLayout weights = WeightLayout::runtime;
   std::map<std::string, int64_t> domains;  // further operator sets in use: domain -> version
+  // Operators without a domain that no opset defines: the program names them
+  // (torch.onnx.ops.symbolic), or the target's runtime has them.
+  std::set<std::string, std::less<>> undefined_operators;
   std::unique_ptr<Graph> graph = std::make_unique<Graph>();
   std::vector<Function> functions;  // callees before callers
   std::deque<Location> locations;   // locations of nodes that moved to another scope

@@ -23,7 +23,7 @@ Node* folded_conv(const Node& node, const Uses& uses) {
   }
   Value* x = node.inputs[0];
   Node* conv = x->producer;
-  if (!conv || conv->op_type != "Conv" || !conv->domain.empty()) return nullptr;
+  if (!conv || !conv->is("Conv")) return nullptr;
   if (uses.at(x) != 1 || x->graph != node.outputs[0]->graph) return nullptr;
   for (size_t i = 1; i <= 4; ++i) {
     if (!is_plain_vector(node.input(i)) || node.inputs[i]->dtype != x->dtype) return nullptr;

@@ -43,7 +43,7 @@ void clean_cast(Rewrite& rewrite, Node& node) {
   Value* output = node.outputs[0];
   if (rewrite.replace(output, node.inputs[0])) return;
   const Node* inner = node.inputs[0]->producer;
-  if (!inner || inner->op_type != "Cast" || !inner->domain.empty()) return;
+  if (!inner || !inner->is("Cast")) return;
   Value* source = inner->inputs[0];
   const DType between = node.inputs[0]->dtype;
   if (!is_lossless(source->dtype, between)) return;
@@ -78,7 +78,7 @@ void clean_transpose(Rewrite& rewrite, Node& node) {
   if (!order) return;
   if (is_identity(*order) && rewrite.replace(node.outputs[0], node.inputs[0])) return;
   const Node* inner = node.inputs[0]->producer;
-  if (!inner || inner->op_type != "Transpose" || !inner->domain.empty()) return;
+  if (!inner || !inner->is("Transpose")) return;
   const auto first = permutation(*inner);
   if (!first || first->size() != order->size()) return;
   for (int64_t& axis : *order) axis = (*first)[static_cast<size_t>(axis)];

@@ -24,8 +24,8 @@ constexpr int64_t kShareOfWeights =
 
 // Returns the contents that shape inference found, if all are constants.
 std::optional<TensorData> known_contents(const Value& value) {
-  if (!value.contents || !is_integral(value.dtype) || !value.shape) return std::nullopt;
-  const auto numbers = constant_shape(*value.contents);
+  if (!is_integral(value.dtype) || !value.shape) return std::nullopt;
+  const auto numbers = value.known_integers();
   const auto shape = constant_shape(*value.shape);
   if (!numbers || !shape || shape->size() > 1) return std::nullopt;
   if (static_cast<int64_t>(numbers->size()) != (shape->empty() ? 1 : shape->front())) {
@@ -36,7 +36,7 @@ std::optional<TensorData> known_contents(const Value& value) {
 
 std::optional<TensorData> constant_operator(const Node& node) {
   const auto* value = node.attribute("value");
-  if (node.op_type != "Constant" || !node.domain.empty() || !value) return std::nullopt;
+  if (!node.is("Constant") || !value) return std::nullopt;
   return **std::get_if<std::shared_ptr<TensorData>>(value);
 }
 

@@ -19,7 +19,7 @@ bool has_gemm_kernel(DType dtype) {
 // Returns the matrix that the value is the transpose of, or nullptr.
 Value* transposed_matrix(const Value* value) {
   const Node* node = value->producer;
-  if (!node || node->op_type != "Transpose" || !node->domain.empty()) return nullptr;
+  if (!node || !node->is("Transpose")) return nullptr;
   if (!is_matrix(node->inputs[0])) return nullptr;
   const auto order = node->attribute_ints("perm");
   if (order && *order != std::vector<int64_t>{1, 0}) return nullptr;
@@ -52,13 +52,13 @@ void absorb_transposes(Rewrite& rewrite, Node& gemm) {
 }
 
 bool is_plain_matmul(const Node* node) {
-  return node && node->op_type == "MatMul" && node->domain.empty() && is_matrix(node->inputs[0]) &&
-         is_matrix(node->inputs[1]) && has_gemm_kernel(node->inputs[0]->dtype);
+  return node && node->is("MatMul") && is_matrix(node->inputs[0]) && is_matrix(node->inputs[1]) &&
+         has_gemm_kernel(node->inputs[0]->dtype);
 }
 
 // Returns true for a Gemm without bias, alpha and beta.
 bool is_product(const Node* node) {
-  return node && node->op_type == "Gemm" && node->domain.empty() && !node->input(2) &&
+  return node && node->is("Gemm") && !node->input(2) &&
          std::ranges::all_of(node->attributes, [](const auto& attribute) {
            return attribute.name == "transA" || attribute.name == "transB";
          });

@@ -40,7 +40,7 @@ std::optional<double> scale_of(const Parts& p) {
 // length, size); nullopt if the keys are not a transposition.
 std::optional<Ints> order_of_keys(const Value& keys) {
   const Node* node = keys.producer;
-  if (!node || node->op_type != "Transpose" || !node->domain.empty()) return std::nullopt;
+  if (!node || !node->is("Transpose")) return std::nullopt;
   auto order = node->attribute_ints("perm");
   if (!order || order->size() != kRank) return std::nullopt;
   std::swap((*order)[2], (*order)[3]);
@@ -103,7 +103,7 @@ int64_t fuse_attention(onnx::Model& model) {
   if (model.opset != 23 && model.opset != 24) return 0;
   Uses uses(model);
   return sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {
-    if (node.op_type == "MatMul" && node.domain.empty()) fuse_node(rewrite, uses, model, node);
+    if (node.is("MatMul")) fuse_node(rewrite, uses, model, node);
   });
 }
 

@@ -67,24 +67,18 @@ bool has_contrib_rms(const onnx::Model& model, DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16;
 }
 
-// Replaces x * x by Pow(x, 2), and x * (1 / root) by Div(x, root).
-void spell_rms(Rewrite& rewrite, Uses& uses, onnx::Model& model, Node& node) {
-  Var x, weight, epsilon, square, root, normal;
-  const auto mean = mean_of_last_axis(both(square, squared(pattern(x))));
+// Replaces x * (1 / root) by Div(x, root).
+void divide_by_root(Rewrite& rewrite, Uses& uses, Node& node) {
+  Var x, weight, epsilon, root, normal;
+  const auto mean = mean_of_last_axis(squared(pattern(x)));
   const auto divisor = both(root, op("Sqrt", add(mean, constant(epsilon))));
   const auto inverse = any_of(op("Reciprocal", divisor), op("Div", number(1), divisor));
   const auto quotient = any_of(mul(x, once(uses, inverse)), op("Div", x, once(uses, divisor)));
   const auto whole = mul(weight, maybe_cast(uses, both(normal, quotient)));
   if (!matches(node.outputs[0], whole) || x->dtype != DType::f32) return;
   if (!is_vector_of_last_axis(*weight, *x)) return;
-  Node &power = *square->producer, &division = *normal->producer;
-  if (power.op_type == "Pow" && division.op_type == "Div") return;
-  if (power.op_type != "Pow") {
-    const double two = 2;
-    power.op_type = "Pow";
-    power.inputs = {x, model.graph->add_initializer(
-                           "", make_tensor(DType::f32, {}, std::span<const double>(&two, 1)))};
-  }
+  Node& division = *normal->producer;
+  if (division.op_type == "Div") return;
   division.op_type = "Div";
   division.inputs = {x, root};
   rewrite.set_changed();
@@ -116,18 +110,19 @@ void absorb_bias(Rewrite& rewrite, Uses& uses, Node& node) {
 // 23 on. The mean must be computed in float32, as RMSNormalization does; x may be a Cast from the
 // result's dtype, and the quotient a Cast back to it. Before opset 23 it becomes
 // SimplifiedLayerNormalization for ONNX Runtime's CPU provider (0.7 of the time in float16, 0.3 if
-// graph optimizations are off: benchmarks/fused_operators.py). For other targets it becomes Pow,
-// ReduceMean, Add, Sqrt, Div and Mul, the only form that ONNX Runtime fuses.
+// graph optimizations are off: benchmarks/fused_operators.py). For other targets it becomes Pow
+// (by means_of_squares), ReduceMean, Add, Sqrt, Div and Mul, the only form that ONNX Runtime fuses.
 int64_t fuse_rms_normalization(onnx::Model& model) {
   Uses uses(model);
   return sweep(model, [&](Rewrite& rewrite, onnx::Graph&, Node& node) {
-    if (node.op_type != "Mul" || !node.domain.empty()) return;
+    if (!node.is("Mul")) return;
     if (model.opset >= kRmsOpset) {
       fuse_rms(rewrite, uses, node, "RMSNormalization", kRmsOpset);
     } else if (has_contrib_rms(model, node.outputs[0]->dtype)) {
+      model.undefined_operators.emplace(kContribRms);
       fuse_rms(rewrite, uses, node, kContribRms, model.opset);
     } else {
-      spell_rms(rewrite, uses, model, node);
+      divide_by_root(rewrite, uses, node);
     }
   });
 }
@@ -138,8 +133,8 @@ int64_t fuse_layer_normalization(onnx::Model& model) {
   if (model.final_opset.value_or(model.opset) < kLayerOpset) return 0;
   Uses uses(model);
   return sweep(model, [&uses](Rewrite& rewrite, onnx::Graph&, Node& node) {
-    if (node.op_type == "Mul" && node.domain.empty()) fuse_layer(rewrite, uses, node);
-    if (node.op_type == "Add" && node.domain.empty()) absorb_bias(rewrite, uses, node);
+    if (node.is("Mul")) fuse_layer(rewrite, uses, node);
+    if (node.is("Add")) absorb_bias(rewrite, uses, node);
   });
 }
 

@@ -123,8 +123,7 @@ class Caches {
     Value* sized = &x;  // not the first elements of x, which absorb_partial makes unnecessary
     while (const auto part = part_of(*sized)) sized = part->source;
     Value* batch = insert(at, "Shape", {sized}, {{"start", int64_t{0}}, {"end", int64_t{1}}});
-    const std::vector<int64_t> ones{1, 1};
-    Value* rest = model_.graph->add_initializer("", make_tensor(DType::i64, {2}, ones));
+    Value* rest = model_.graph->add_integers(std::vector<int64_t>{1, 1});
     Value* sizes = insert(at, "Concat", {batch, rest}, {{"axis", int64_t{0}}});
     result = insert(at, "Expand", {table, sizes}, {});
     return result;
@@ -300,7 +299,7 @@ int64_t fuse_rotary_embedding(onnx::Model& model) {
   if (!contrib) return fused;
   ContribRotation rotation(model);
   sweep(model, [&rotation](Rewrite& rewrite, onnx::Graph&, Node& node) {
-    const bool standard = node.op_type == "RotaryEmbedding" && node.domain.empty();
+    const bool standard = node.is("RotaryEmbedding");
     if (standard) rotation.replace(rewrite, node);
   });
   return fused;

@@ -39,8 +39,7 @@ bool is_on_first_axis(const Node& node) {
 }
 
 bool adds_first_axis(const Node& node) {
-  return node.op_type == "Unsqueeze" && node.inputs[1]->contents &&
-         constant_shape(*node.inputs[1]->contents) == std::vector<int64_t>{0};
+  return node.is("Unsqueeze") && node.inputs[1]->known_integers() == std::vector<int64_t>{0};
 }
 
 // Finds the rows of weights that a value consists of, each used only for it.
@@ -155,10 +154,7 @@ TensorData join(const std::vector<Rows>& rows, const std::vector<int64_t>& shape
   return on_demand(dtype, shape, {std::move(sources), compute});
 }
 
-bool is_recurrent(const Node& node) {
-  return node.domain.empty() &&
-         (node.op_type == "LSTM" || node.op_type == "GRU" || node.op_type == "RNN");
-}
+bool is_recurrent(const Node& node) { return node.is_any({"LSTM", "GRU", "RNN"}); }
 
 constexpr size_t kFirstWeight = 1;  // X, W, R, B
 constexpr size_t kLastWeight = 3;

@@ -61,7 +61,7 @@ bool has_last_axis(const Value& value) {
 }
 
 bool joins_last_axis(const Node& node) {
-  return node.op_type == "Concat" && node.domain.empty() && node.outputs[0]->rank_or(0) > 0 &&
+  return node.is("Concat") && node.outputs[0]->rank_or(0) > 0 &&
          is_last(node.attribute_int("axis", 0), *node.outputs[0]);
 }
 

@@ -121,7 +121,7 @@ struct Operator {
 
   bool match(Value* value, Next next) const {
     const Node* node = value->producer;
-    if (!node || node->op_type != op_type || !node->domain.empty()) return false;
+    if (!node || !node->is(op_type)) return false;
     if (node->inputs.size() != sizeof...(Ps) || node->outputs[0] != value) return false;
     if (match_from<0>(*node, false, next)) return true;
     return commutes && match_from<0>(*node, true, next);
@@ -255,7 +255,7 @@ inline auto constant(Var& number) {
 // Matches integers whose elements are these.
 inline auto integers(std::vector<int64_t> wanted) {
   return where(any, [wanted = std::move(wanted)](const Value& value) {
-    return value.contents && constant_shape(*value.contents) == wanted;
+    return value.known_integers() == wanted;
   });
 }
 

@@ -10,7 +10,7 @@ namespace onnx_native::passes {
 int64_t spell_means_of_squares(onnx::Model& model) {
   match::Uses uses(model);
   return sweep(model, [&uses](Rewrite& rewrite, onnx::Graph& graph, onnx::Node& node) {
-    if (node.op_type != "ReduceMean" || !node.domain.empty()) return;
+    if (!node.is("ReduceMean")) return;
     const DType dtype = node.inputs[0]->dtype;
     if (dtype != DType::f32 && dtype != DType::f64) return;
     match::Var x;

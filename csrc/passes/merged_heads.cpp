@@ -60,10 +60,7 @@ class Inserter {
     onnx::infer(*node, model_.opset);
     return node->outputs[0];
   }
-  Value* integers(const Ints& values) {
-    const auto count = static_cast<int64_t>(values.size());
-    return model_.graph->add_initializer("", make_tensor(DType::i64, {count}, values));
-  }
+  Value* integers(const Ints& values) { return model_.graph->add_integers(values); }
   // Returns the tensor as (batch, length, heads * size).
   Value* merged(const Heads& heads) {
     const Shape shape{heads.split->dim(0), heads.split->dim(1), heads.count * heads.size};
@@ -96,7 +93,7 @@ class Inserter {
 // Returns true for an Attention of three 4-D tensors, perhaps with a mask, whose other results are
 // unused.
 bool is_plain(Uses& uses, const Node& node) {
-  if (node.op_type != "Attention" || !node.domain.empty()) return false;
+  if (!node.is("Attention")) return false;
   for (size_t i = 1; i < node.outputs.size(); ++i) {
     if (node.outputs[i] && uses.of(node.outputs[i]) != 0) return false;
   }

@@ -67,7 +67,7 @@ void divide(Rewrite& rewrite, Node& node, const Uses& uses) {
   for (const size_t side : {1, 0}) {
     const Value* factor = node.inputs[side];
     const Node* reciprocal = factor->producer;
-    if (!reciprocal || reciprocal->op_type != "Reciprocal" || !reciprocal->domain.empty()) continue;
+    if (!reciprocal || !reciprocal->is("Reciprocal")) continue;
     if (factor->graph != node.outputs[0]->graph || uses.at(factor) != 1) continue;
     node.op_type = "Div";
     node.inputs = {node.inputs[1 - side], reciprocal->inputs[0]};

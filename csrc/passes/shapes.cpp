@@ -12,10 +12,6 @@ using onnx::Value;
 using Ints = std::vector<int64_t>;
 using Uses = std::unordered_map<const Value*, int64_t>;
 
-bool is_one_of(const Node& node, std::initializer_list<std::string_view> op_types) {
-  return node.domain.empty() && std::ranges::find(op_types, node.op_type) != op_types.end();
-}
-
 // A slice with a negative step can keep the shape and reverse the elements.
 bool steps_forward(const Node& node) {
   const Value* steps = node.input(4);
@@ -26,19 +22,14 @@ bool steps_forward(const Node& node) {
 }
 
 bool changes_nothing(const Node& node) {
-  if (is_one_of(node, {"Concat"})) return node.inputs.size() == 1;
-  if (!is_one_of(node, {"Reshape", "Expand", "Slice", "Squeeze", "Unsqueeze", "Flatten"})) {
+  if (node.is("Concat")) return node.inputs.size() == 1;
+  if (!node.is_any({"Reshape", "Expand", "Slice", "Squeeze", "Unsqueeze", "Flatten"})) {
     return false;
   }
   const auto& from = node.inputs[0]->shape;
   const auto& to = node.outputs[0]->shape;
   if (!from || !to || *from != *to) return false;
   return node.op_type != "Slice" || steps_forward(node);
-}
-
-Value* add_target(Graph& graph, const Ints& sizes) {
-  return graph.add_initializer(
-      "", make_tensor(DType::i64, {static_cast<int64_t>(sizes.size())}, sizes));
 }
 
 // Returns a constant target with which Reshape(from) gives the shape `to`: -1 for one unknown size,
@@ -62,7 +53,7 @@ std::optional<Ints> constant_target(const Shape& from, const Shape& to) {
 }
 
 bool keeps_elements(const Node* node) {
-  return node && is_one_of(*node, {"Reshape", "Squeeze", "Unsqueeze", "Flatten"});
+  return node && node->is_any({"Reshape", "Squeeze", "Unsqueeze", "Flatten"});
 }
 
 // Returns the value at the start of the chain of reshapes that this node ends.
@@ -88,7 +79,7 @@ void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
       sizes = constant_target(*source->shape, *to);
     }
     if (sizes) {
-      target = add_target(graph, *sizes);
+      target = graph.add_integers(*sizes);
       is_new = true;
       std::erase_if(node.attributes, [](const auto& each) { return each.name == "allowzero"; });
     }
@@ -107,7 +98,7 @@ void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
 std::optional<Ints> added_axes(const Node& node) {
   const Value* given = node.input(1);
   const auto& shape = node.outputs[0]->shape;
-  auto axes = given && given->contents ? constant_shape(*given->contents) : std::nullopt;
+  auto axes = given ? given->known_integers() : std::nullopt;
   if (!axes || !shape) return std::nullopt;
   for (int64_t& axis : *axes) axis += axis < 0 ? static_cast<int64_t>(shape->size()) : 0;
   std::ranges::sort(*axes);
@@ -117,7 +108,7 @@ std::optional<Ints> added_axes(const Node& node) {
 // Merges an Unsqueeze of an Unsqueeze.
 bool merge_unsqueezes(Rewrite& rewrite, Graph& graph, Node& node) {
   const Node& inner = *node.inputs[0]->producer;
-  if (!is_one_of(node, {"Unsqueeze"}) || !is_one_of(inner, {"Unsqueeze"})) return false;
+  if (!node.is("Unsqueeze") || !inner.is("Unsqueeze")) return false;
   const auto outer_axes = added_axes(node);
   const auto inner_axes = added_axes(inner);
   if (!outer_axes || !inner_axes) return false;
@@ -128,7 +119,7 @@ bool merge_unsqueezes(Rewrite& rewrite, Graph& graph, Node& node) {
     if (std::ranges::find(*inner_axes, place++) != inner_axes->end()) axes.push_back(axis);
   }
   std::ranges::sort(axes);
-  node.inputs = {inner.inputs[0], add_target(graph, axes)};
+  node.inputs = {inner.inputs[0], graph.add_integers(axes)};
   rewrite.set_changed();
   return true;
 }
@@ -147,7 +138,7 @@ void simplify_chain(Rewrite& rewrite, Graph& graph, Node& node, const Uses& uses
   if (!sizes) return;
   node.op_type = "Reshape";
   node.attributes.clear();
-  node.inputs = {source, add_target(graph, *sizes)};
+  node.inputs = {source, graph.add_integers(*sizes)};
   rewrite.set_changed();
 }
 
@@ -167,7 +158,7 @@ void simplify_expand(Rewrite& rewrite, Graph& graph, Node& node) {
       return;
     }
   }
-  node.inputs[1] = add_target(graph, sizes);
+  node.inputs[1] = graph.add_integers(sizes);
   rewrite.set_changed();
 }
 
@@ -189,13 +180,13 @@ int64_t simplify_shapes(onnx::Model& model) {
   const Uses uses = onnx::count_uses(*model.graph);
   return sweep(model, [&uses](Rewrite& rewrite, Graph& graph, Node& node) {
     if (changes_nothing(node) && rewrite.replace(node.outputs[0], node.inputs[0])) return;
-    if (is_one_of(node, {"Reshape"})) {
+    if (node.is("Reshape")) {
       simplify_reshape(rewrite, graph, node);
     } else if (keeps_elements(&node)) {
       simplify_chain(rewrite, graph, node, uses);
     }
-    if (is_one_of(node, {"Expand"})) simplify_expand(rewrite, graph, node);
-    if (is_one_of(node, {"If"})) choose_branch(rewrite, node);
+    if (node.is("Expand")) simplify_expand(rewrite, graph, node);
+    if (node.is("If")) choose_branch(rewrite, node);
   });
 }
 

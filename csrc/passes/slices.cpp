@@ -13,8 +13,8 @@ using onnx::Node;
 using onnx::Value;
 using Ints = std::vector<int64_t>;
 
-std::optional<Ints> constants(const Value* value) {
-  return value && value->contents ? constant_shape(*value->contents) : std::nullopt;
+std::optional<Ints> integers(const Value* value) {
+  return value ? value->known_integers() : std::nullopt;
 }
 
 // The constant parameters of a Slice, by axis.
@@ -26,15 +26,15 @@ struct Bounds {
 using Cuts = std::map<int64_t, Bounds>;
 
 std::optional<Cuts> cuts_of(const Node& node) {
-  if (node.op_type != "Slice" || !node.domain.empty() || !node.inputs[0]->shape) {
+  if (!node.is("Slice") || !node.inputs[0]->shape) {
     return std::nullopt;
   }
-  const auto starts = constants(node.input(1));
-  const auto ends = constants(node.input(2));
-  const auto axes = constants(node.input(3));
+  const auto starts = integers(node.input(1));
+  const auto ends = integers(node.input(2));
+  const auto axes = integers(node.input(3));
   if (!starts || !ends || !axes || starts->size() != axes->size()) return std::nullopt;
   const auto steps =
-      node.input(4) ? constants(node.inputs[4]) : std::optional(Ints(axes->size(), 1));
+      node.input(4) ? integers(node.inputs[4]) : std::optional(Ints(axes->size(), 1));
   if (!steps || steps->size() != axes->size()) return std::nullopt;
   const int64_t rank = node.inputs[0]->rank();
   Cuts cuts;
@@ -100,7 +100,7 @@ class SliceRules {
   }
 
   void apply(Rewrite& rewrite, Graph& graph, Node& node) {
-    if (node.op_type != "Slice" || !node.domain.empty()) return;
+    if (!node.is("Slice")) return;
     if (take_operand(rewrite, node) || split(rewrite, graph, node)) return;
     merge(rewrite, graph, node);
   }
@@ -109,7 +109,7 @@ class SliceRules {
   // A slice of a Concat that is one of its operands becomes that operand.
   static bool take_operand(Rewrite& rewrite, const Node& node) {
     const Node* concat = node.inputs[0]->producer;
-    if (!concat || concat->op_type != "Concat" || !concat->domain.empty()) return false;
+    if (!concat || !concat->is("Concat")) return false;
     const auto piece = piece_of(node);
     if (!piece) return false;
     const int64_t axis = concat->attribute_int("axis", 0);
@@ -141,8 +141,7 @@ class SliceRules {
   static void add_split(Graph& graph, Node& node, int64_t axis, Tiling& tiling) {
     Ints sizes;
     for (const auto& [start, end] : tiling.ends) sizes.push_back(end - start);
-    Value* lengths = graph.add_initializer(
-        "", make_tensor(DType::i64, {static_cast<int64_t>(sizes.size())}, sizes));
+    Value* lengths = graph.add_integers(sizes);
     Node* split = graph.insert_node(node.position, "Split", {node.inputs[0], lengths}, sizes.size(),
                                     {{"axis", axis}});
     split->location = node.location;
@@ -173,10 +172,8 @@ class SliceRules {
       steps.push_back(bounds.step);
     }
     node.inputs = {inner->inputs[0]};
-    for (const Ints& values : {starts, ends, axes, steps}) {
-      node.inputs.push_back(graph.add_initializer(
-          "", make_tensor(DType::i64, {static_cast<int64_t>(values.size())}, values)));
-    }
+    for (const Ints& values : {starts, ends, axes, steps})
+      node.inputs.push_back(graph.add_integers(values));
     rewrite.set_changed();
   }
 

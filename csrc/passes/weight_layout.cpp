@@ -24,13 +24,9 @@ bool may_be_weight(const Value& value) {
   return value.rank() >= 2 && value.constant->numel() > 0 && !value.constant->scale;
 }
 
-bool is(const Node& node, std::string_view op_type) {
-  return node.op_type == op_type && node.domain.empty();
-}
-
 // Returns true for a Transpose of the last two axes.
 bool is_matrix_transpose(const Node& node) {
-  if (!is(node, "Transpose")) return false;
+  if (!node.is("Transpose")) return false;
   const auto perm = node.attribute_ints("perm");
   const int64_t rank = node.inputs[0]->rank_or(-1);
   if (!perm) return rank == 2;
@@ -40,12 +36,12 @@ bool is_matrix_transpose(const Node& node) {
   return *perm == swapped;
 }
 
-bool converts(const Node& node) { return is(node, "Cast") || is(node, "DequantizeLinear"); }
+bool converts(const Node& node) { return node.is("Cast") || node.is("DequantizeLinear"); }
 
 // Returns true if the results are matrices, or parts of them, of the stack that is the first input.
 bool selects(const Node& node) {
-  return is(node, "Gather") || is(node, "Slice") || is(node, "Split") || is(node, "Squeeze") ||
-         is(node, "Unsqueeze");
+  return node.is("Gather") || node.is("Slice") || node.is("Split") || node.is("Squeeze") ||
+         node.is("Unsqueeze");
 }
 
 // A node input, or an output of a graph (nullptr).
@@ -112,17 +108,17 @@ struct Roles {
 };
 
 bool is_product(const Use& use) {
-  return use.node && (is(*use.node, "MatMul") || (is(*use.node, "Gemm") && use.index < 2));
+  return use.node && (use.node->is("MatMul") || (use.node->is("Gemm") && use.index < 2));
 }
 
 bool is_convertible(const Node& node) {
-  if (is(node, "Cast")) return true;
-  if (!is(node, "DequantizeLinear") || node.attribute_int("block_size", 0) != 0) return false;
+  if (node.is("Cast")) return true;
+  if (!node.is("DequantizeLinear") || node.attribute_int("block_size", 0) != 0) return false;
   return node.inputs[1]->rank_or(-1) == 0 || quantized_axis(node);
 }
 
 bool gathers_rows(const Use& use) {
-  if (!is(*use.node, "Gather") || use.index != 0) return false;
+  if (!use.node->is("Gather") || use.index != 0) return false;
   const int64_t axis = use.node->attribute_int("axis", 0);
   return (axis == 0 || axis == -2) && use.node->inputs[1]->rank_or(-1) >= 0;
 }
@@ -146,7 +142,7 @@ void add_roles(const Value& value, const MatrixUses& uses, Roles& roles) {
       roles.has_others = true;
     } else if (is_matrix_transpose(*node) && only_products_use(node->outputs[0], uses)) {
       roles.transposes.push_back(node);
-    } else if (is(*node, "Gemm") && use.index < 2) {
+    } else if (node->is("Gemm") && use.index < 2) {
       roles.gemms.push_back(use);
       roles.has_transposing_gemm |= use.index == 1 && node->attribute_int("transB", 0) != 0;
     } else if (value.rank() == 2 && gathers_rows(use)) {
@@ -229,7 +225,7 @@ class Turn {
     Node* made = output->graph->insert_node(node.position, node.op_type, std::move(inputs), 1,
                                             node.attributes);
     made->location = node.location;
-    if (const auto axis = is(node, "Cast") ? std::nullopt : quantized_axis(node)) {
+    if (const auto axis = node.is("Cast") ? std::nullopt : quantized_axis(node)) {
       std::erase_if(made->attributes, [](const auto& each) { return each.name == "axis"; });
       made->attributes.push_back({"axis", 1 - *axis});
     }

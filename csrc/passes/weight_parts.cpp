@@ -36,7 +36,7 @@ Value* add_part(const Value& weight, int64_t start, int64_t count) {
 }
 
 bool is_split_of_weight(const Node& node) {
-  if (node.op_type != "Split" || !node.domain.empty()) return false;
+  if (!node.is("Split")) return false;
   const Value& weight = *node.inputs[0];
   return weight.is_constant() && is_floating(weight.dtype) && weight.rank() >= 1 &&
          !weight.constant->scale && node.attribute_int("axis", 0) == 0;
@@ -45,12 +45,10 @@ bool is_split_of_weight(const Node& node) {
 // Returns the values that something else than products and what leads to them uses. The gates of a
 // recurrent network, for example, are put together again.
 std::unordered_set<const Value*> used_otherwise(onnx::Graph& main) {
-  static const std::unordered_set<std::string_view> kProducts{"Add", "Cast", "Gemm", "MatMul",
-                                                              "Transpose"};
   std::unordered_set<const Value*> values;
   onnx::for_each_graph(main, [&values](const onnx::Graph& graph) {
     for (const Node* node : graph.nodes) {
-      if (node->domain.empty() && kProducts.contains(node->op_type)) continue;
+      if (node->is_any({"Add", "Cast", "Gemm", "MatMul", "Transpose"})) continue;
       values.insert(node->inputs.begin(), node->inputs.end());
     }
     values.insert(graph.outputs.begin(), graph.outputs.end());

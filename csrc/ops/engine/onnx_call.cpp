@@ -79,6 +79,7 @@ Results emit(const Call& call, std::string_view op_type, std::string_view domain
   Values values;
   if (domain.empty() && !onnx::find_schema(op_type, b.opset())) {
     // ONNX does not define this operator (yet): only the program knows its results.
+    b.model().undefined_operators.emplace(op_type);
     onnx::Node* node = b.graph().add_node(op_type, std::move(inputs), count, std::move(attributes));
     node->location = call.node().location;
     values = node->outputs;

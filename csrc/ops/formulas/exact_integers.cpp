@@ -40,21 +40,19 @@ bool is_small(Value x, int depth = 4) {
     return std::ranges::all_of(*x->contents, [](const Dim& dim) { return is_small(dim); });
   if (!x->producer || depth == 0) return false;
   const Node& node = *x->producer;
-  const auto is = [&](std::initializer_list<std::string_view> names) {
-    return node.domain.empty() && std::ranges::find(names, node.op_type) != names.end();
-  };
-  if (is({"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})) return true;
-  if (is({"Cast"})) {
+  if (node.is_any({"Shape", "Size", "ArgMax", "ArgMin", "NonZero"})) return true;
+  if (node.is("Cast")) {
     const DType from = node.inputs[0]->dtype;
     return from == DType::boolean ||
            (is_integral(from) && item_size(from) <= 4 && from != DType::u32);
   }
-  const bool moves = is({"Identity", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Expand",
-                         "Slice", "Gather", "GatherElements", "GatherND", "Split"});
+  const bool moves =
+      node.is_any({"Identity", "Unsqueeze", "Squeeze", "Reshape", "Transpose", "Expand", "Slice",
+                   "Gather", "GatherElements", "GatherND", "Split"});
   if (moves) return is_small(node.inputs[0], depth - 1);
-  if (is({"Where"}))
+  if (node.is("Where"))
     return is_small(node.inputs[1], depth - 1) && is_small(node.inputs[2], depth - 1);
-  if (!is({"Concat", "Min", "Max"})) return false;
+  if (!node.is_any({"Concat", "Min", "Max"})) return false;
   return std::ranges::all_of(node.inputs, [&](Value v) { return is_small(v, depth - 1); });
 }
 

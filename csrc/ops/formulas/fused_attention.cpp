@@ -66,13 +66,13 @@ Value fitted_mask(Builder& b, Value mask, const Sizes& sizes, bool has_heads) {
 // view of; nullptr if there is none.
 Value merged_heads(Builder& b, Value v) {
   const onnx::Node* transpose = v->producer;
-  if (!transpose || transpose->op_type != "Transpose" || !transpose->domain.empty()) return nullptr;
+  if (!transpose || !transpose->is("Transpose")) return nullptr;
   if (transpose->attribute_ints("perm") != std::vector<int64_t>{0, 2, 1, 3}) return nullptr;
   const Value split = transpose->inputs[0];
   const Shape merged{split->dim(0), split->dim(1), split->dim(2) * split->dim(3)};
   const onnx::Node* reshape = split->producer;
-  if (reshape && reshape->op_type == "Reshape" && reshape->domain.empty() &&
-      reshape->inputs[0]->shape && *reshape->inputs[0]->shape == merged)
+  if (reshape && reshape->is("Reshape") && reshape->inputs[0]->shape &&
+      *reshape->inputs[0]->shape == merged)
     return reshape->inputs[0];
   return b.reshape(split, merged);
 }

@@ -36,14 +36,10 @@ bool some_of_each_row(const TensorData& data, const Predicate& holds) {
   return true;
 }
 
-bool is_one_of(const Node& node, std::initializer_list<std::string_view> op_types) {
-  return std::ranges::find(op_types, node.op_type) != op_types.end();
-}
-
 // Returns true if the result has only elements of the first input.
 bool moves_elements(const Node& node) {
-  return is_one_of(node, {"Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze",
-                          "Transpose", "Unsqueeze"});
+  return node.is_any(
+      {"Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"});
 }
 
 // Returns the producer if it is a standard operator.
@@ -53,7 +49,7 @@ const Node* standard_producer(const onnx::Value* v) {
 
 // Returns the input of a node that only repeats rows or moves the leading axes; nullptr otherwise.
 const onnx::Value* same_rows(const Node& node) {
-  if (!is_one_of(node, {"Expand", "Identity", "Reshape", "Unsqueeze"})) return nullptr;
+  if (!node.is_any({"Expand", "Identity", "Reshape", "Unsqueeze"})) return nullptr;
   const onnx::Value* input = node.inputs[0];
   if (node.op_type == "Identity") return input;
   if (input->rank_or(0) == 0 || node.outputs[0]->rank_or(0) == 0) return nullptr;
@@ -90,7 +86,7 @@ bool never_negative(const onnx::Value* v) {
   if (v->constant) return all_elements(*v->constant, [](double x) { return x >= 0; });
   const Node* node = standard_producer(v);
   if (!node) return false;
-  if (is_one_of(*node, {"Expand", "Identity", "Reshape", "Unsqueeze"}))
+  if (node->is_any({"Expand", "Identity", "Reshape", "Unsqueeze"}))
     return never_negative(node->inputs[0]);
   if (node->op_type == "Add")
     return never_negative(node->inputs[0]) && never_negative(node->inputs[1]);
@@ -127,9 +123,9 @@ bool first_of_row(const Node& trilu, bool kept) {
 // Returns true if comparing column numbers from 0 with non-negative row numbers gives `truth` in
 // the first element of every row.
 bool first_column_compares(const Node& node, bool truth) {
-  const bool or_equal = is_one_of(node, {"LessOrEqual", "GreaterOrEqual"});
-  if (or_equal != truth || !(or_equal || is_one_of(node, {"Less", "Greater"}))) return false;
-  const bool columns_first = is_one_of(node, {"LessOrEqual", "Greater"});
+  const bool or_equal = node.is_any({"LessOrEqual", "GreaterOrEqual"});
+  if (or_equal != truth || !(or_equal || node.is_any({"Less", "Greater"}))) return false;
+  const bool columns_first = node.is_any({"LessOrEqual", "Greater"});
   return counts_columns(node.inputs[columns_first ? 0 : 1]) &&
          never_negative(node.inputs[columns_first ? 1 : 0]);
 }
@@ -146,7 +142,7 @@ bool all_true(const onnx::Value* v) {
   if (never_zero(v)) return true;
   const Node* node = standard_producer(v);
   if (!node) return false;
-  if (is_one_of(*node, {"Cast", "Expand", "Identity", "Reshape", "Unsqueeze"}))
+  if (node->is_any({"Cast", "Expand", "Identity", "Reshape", "Unsqueeze"}))
     return all_true(node->inputs[0]);
   if (node->op_type == "And") return all_true(node->inputs[0]) && all_true(node->inputs[1]);
   if (node->op_type == "Or") return all_true(node->inputs[0]) || all_true(node->inputs[1]);

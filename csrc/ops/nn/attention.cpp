@@ -135,7 +135,7 @@ Value attention_with_bool_mask(Builder& b, Value query, Value key, Value value, 
 Value without_repeats(Value repeated) {
   const auto producer = [](Value v, std::string_view op_type) {
     const onnx::Node* node = v ? v->producer : nullptr;
-    return node && node->op_type == op_type && node->domain.empty() ? node->inputs[0] : nullptr;
+    return node && node->is(op_type) ? node->inputs[0] : nullptr;
   };
   const Value grouped = producer(repeated, "Reshape");
   const Value single = producer(grouped, "Expand");
