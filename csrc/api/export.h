@@ -34,6 +34,7 @@ struct ExportReport {
   std::vector<std::string> contradictions;  // sizes that inference and the record disagree on
   int64_t aten_nodes = 0;
   int64_t onnx_nodes = 0;
+  std::vector<std::string> conditions;  // on sizes, of a recorded program
   std::vector<StateTensor> state;
   std::vector<std::pair<std::string, int64_t>> passes;     // pass -> number of changes
   std::vector<std::pair<std::string, int64_t>> functions;  // name in the model -> number of calls

@@ -49,6 +49,7 @@ std::vector<TensorInfo> Program::inputs() const { return infos(contents_->model-
 std::vector<TensorInfo> Program::outputs() const { return infos(contents_->model->graph->outputs); }
 const std::vector<StateTensor>& Program::state() const { return contents_->report.state; }
 const std::vector<std::string>& Program::warnings() const { return contents_->report.warnings; }
+const std::vector<std::string>& Program::conditions() const { return contents_->report.conditions; }
 
 void Program::save(const std::filesystem::path& path, const SaveOptions& options) const {
   entry([&] {

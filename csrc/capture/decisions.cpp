@@ -11,6 +11,13 @@ namespace {
 
 thread_local Decisions* active = nullptr;
 
+bool mentions(const Dim& dim, const std::string& symbol) {
+  const std::vector<std::string> names = dim.symbols();
+  return std::ranges::find(names, symbol) != names.end();
+}
+
+}  // namespace
+
 bool is_true(int64_t difference, Relation relation) {
   switch (relation) {
     case Relation::equal:
@@ -22,13 +29,6 @@ bool is_true(int64_t difference, Relation relation) {
   }
   return false;
 }
-
-bool mentions(const Dim& dim, const std::string& symbol) {
-  const std::vector<std::string> names = dim.symbols();
-  return std::ranges::find(names, symbol) != names.end();
-}
-
-}  // namespace
 
 Decisions* active_decisions() { return active; }
 void set_active_decisions(Decisions* decisions) { active = decisions; }
@@ -191,6 +191,16 @@ void Decisions::check_narrowing() {
     }
     refuse(concat("the conditions of the program leave only ", name, " == ", symbol.example));
   }
+}
+
+std::optional<Dim> Decisions::recognized(int64_t number) const {
+  if (!recognizes_numbers_ || number == 0) return std::nullopt;
+  Dim product = 1;
+  for (const auto& [name, known] : symbols_) {
+    for (; number % known.example == 0; number /= known.example) product = product * symbol(name);
+  }
+  if (product.is_constant()) return std::nullopt;
+  return product * Dim(number);
 }
 
 void Decisions::note_refusal(const std::string& reason) {

@@ -14,6 +14,8 @@
 namespace onnx_native::capture {
 
 enum class Relation { equal, less, less_equal };
+// Compares a difference with 0.
+bool is_true(int64_t difference, Relation relation);
 
 // A condition on sizes that the program decided by the example: `difference` is less than 0, for
 // example, or is not.
@@ -72,6 +74,20 @@ class Decisions {
   // Refuses the recording if the guards leave only one value for a symbol.
   void check_narrowing();
 
+  // The code of torch::nn reads sizes as numbers. It may if the recording recognizes them: the
+  // example then has a different prime for each symbol, and a multiple of primes stands for the
+  // same multiple of the symbols. Whoever chose the primes compares two recordings.
+  void note_number_read() { number_read_ = true; }
+  bool has_unrecognized_numbers() const { return number_read_ && !recognizes_numbers_; }
+  void recognize_numbers() { recognizes_numbers_ = true; }
+  bool recognizes_numbers() const { return recognizes_numbers_; }
+  // Returns the symbolic size that a number stands for.
+  std::optional<Dim> recognized(int64_t number) const;
+
+  // The strides of results are guesses where PyTorch has no meta kernel.
+  void guess_strides() { guesses_strides_ = true; }
+  bool guesses_strides() const { return guesses_strides_; }
+
   [[noreturn]] void refuse(const std::string& reason);
   // Notes a reason without an exception, where none can be thrown.
   void note_refusal(const std::string& reason);
@@ -93,6 +109,9 @@ class Decisions {
   std::vector<Guard> guards_;
   std::optional<Equation> equation_;
   std::string reason_;
+  bool number_read_ = false;
+  bool recognizes_numbers_ = false;
+  bool guesses_strides_ = false;
 };
 
 // The decisions of the recording that is active on this thread; nullptr outside.

@@ -2,6 +2,7 @@
 
 #include <ATen/ScalarOps.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include "aten/torch_types.h"
 #include "aten/visit.h"
 #include "capture/symbolic_size.h"
+#include "capture/torch_code.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -135,11 +137,31 @@ RecordedCall::RecordedCall(Recording& recording, const c10::OperatorHandle& op,
       schema_(aten::find_schema(key_)) {
   const size_t count = op.schema().arguments().size();
   arguments_.assign(stack.end() - static_cast<int64_t>(count), stack.end());
+  recognize_sizes();
   for (c10::IValue& argument : arguments_) {
     for_each_tensor(argument, [this](const at::Tensor&) { has_tensors_ = true; });
     if (!is_wrapped_number(argument)) continue;
     c10::IValue symbol = recording_.host_.symbol_behind(argument.toTensor());
     if (!symbol.isNone()) argument = std::move(symbol);
+  }
+}
+
+// Replaces numbers that stand for dynamic sizes.
+void RecordedCall::recognize_sizes() {
+  if (!schema_ || !decisions_.recognizes_numbers()) return;
+  const auto size_of = [this](int64_t number) {
+    const std::optional<Dim> size = decisions_.recognized(number);
+    return size ? to_sym_int(*size, decisions_) : c10::SymInt(number);
+  };
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    if (schema_->arguments[i].type.kind != TypeKind::sym_int) continue;
+    if (arguments_[i].isInt()) {
+      arguments_[i] = size_of(arguments_[i].toInt());
+    } else if (arguments_[i].isIntList()) {
+      std::vector<c10::SymInt> sizes;
+      for (const int64_t number : arguments_[i].toIntVector()) sizes.push_back(size_of(number));
+      arguments_[i] = c10::IValue(c10::SymIntArrayRef(sizes));
+    }
   }
 }
 
@@ -176,6 +198,8 @@ void RecordedCall::refuse_unknown() {
   if (is_autocast()) refuse("the program uses torch.autocast");
   if (!schema_) refuse("the operator has no schema");
   if (reads_elements(op_, arguments_)) refuse("the program depends on the elements of a tensor");
+  if (decisions_.guesses_strides() && op_.operator_name().name == "aten::as_strided")
+    refuse("the program depends on strides");
   if (op_.hasTag(at::Tag::inplace_view) && !reshapes())
     refuse("the call changes the shape of its argument");
 }
@@ -293,19 +317,57 @@ c10::IValue RecordedCall::meta(const c10::IValue& value, const aten::SchemaType&
   return list;
 }
 
-std::vector<c10::IValue> RecordedCall::run_meta() {
+// Returns the results of the meta kernel; nullopt if PyTorch has none outside of Python.
+std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
   torch::jit::Stack stack;
   for (size_t i = 0; i < arguments_.size(); ++i)
     stack.push_back(meta(arguments_[i], schema_->arguments[i].type));
   if (reshapes()) stack[0] = stack[0].toTensor().alias();
   try {
     op_.callBoxed(stack);
+  } catch (const c10::NotImplementedError& error) {
+    if (recording_.host_.has_meta_kernels() || !key_.starts_with("aten::"))
+      refuse(first_line(error.what_without_backtrace()));
+    return std::nullopt;
   } catch (const c10::Error& error) {
     refuse(first_line(error.what_without_backtrace()));
   } catch (const std::exception& error) {
     refuse(first_line(error.what()));
   }
   return stack;
+}
+
+// Returns meta tensors of the types that the inference knows. Their strides are a guess.
+std::vector<c10::IValue> RecordedCall::inferred_metas() {
+  decisions_.guess_strides();
+  try {
+    inferred_ = recording_.types_->infer(*node_);
+  } catch (const ExportError& error) {
+    refuse(error.cause());
+  }
+  std::vector<c10::IValue> metas;
+  for (size_t i = 0; i < schema_->returns.size(); ++i) {
+    const auto written = std::ranges::find_if(schema_->arguments, [&](const auto& argument) {
+      return argument.writes && argument.alias_sets == schema_->returns[i].alias_sets;
+    });
+    if (written != schema_->arguments.end()) {
+      const auto at = static_cast<size_t>(written - schema_->arguments.begin());
+      metas.emplace_back(meta(arguments_[at], written->type));
+      continue;
+    }
+    const aten::Type type = i < inferred_->size() ? (*inferred_)[i] : aten::Type();
+    const bool known = type.is_tensor() && type.shape && type.dtype != DType::undefined &&
+                       !schema_->returns[i].type.list;
+    std::vector<int64_t> sizes;
+    for (const Dim& size : known ? *type.shape : Shape()) {
+      if (const auto example = decisions_.example(size)) sizes.push_back(*example);
+    }
+    if (!known || sizes.size() != type.shape->size())
+      refuse("PyTorch computes the sizes of the results only in Python");
+    metas.emplace_back(
+        at::empty(sizes, at::TensorOptions(aten::to_scalar_type(type.dtype)).device(c10::kMeta)));
+  }
+  return metas;
 }
 
 // Returns the types of the results: dtypes of the meta kernel, symbolic sizes of the inference,
@@ -321,7 +383,7 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
   if (!recording_.types_) return types;
   std::vector<aten::Type> inferred;
   try {
-    inferred = recording_.types_->infer(*node_);
+    inferred = inferred_ ? *inferred_ : recording_.types_->infer(*node_);
   } catch (const ExportError& error) {
     if (symbolic_) refuse(error.cause());
     forget_written();
@@ -452,6 +514,13 @@ void RecordedCall::run() {
     return;
   }
   if (key_ == "aten::detach_" && has_recorded()) return;  // nothing to do without autograd
+  if (key_ == "aten::equal" && is_torch_nn()) {
+    // Attention asks which of its arguments are the same, to compute their projections together.
+    const bool same = arguments_[0].toTensor().is_same(arguments_[1].toTensor());
+    torch::jit::drop(stack_, arguments_.size());
+    stack_.emplace_back(same);
+    return;
+  }
   refuse_unknown();
   if (key_.starts_with("aten::_foreach_")) return decompose();
   torch::jit::drop(stack_, arguments_.size());
@@ -469,19 +538,20 @@ void RecordedCall::run() {
   for (size_t i = 0; i < arguments_.size(); ++i)
     arguments.push_back(argument(arguments_[i], schema_->arguments[i].type));
   note_squeezed();
-  std::vector<c10::IValue> metas = run_meta();
+  std::optional<std::vector<c10::IValue>> metas = run_meta();
   if (!reshapes()) check_written_sizes();
-  if (contains(kAboutDtypes, op_.operator_name().name)) {
-    stack_.insert(stack_.end(), metas.begin(), metas.end());
+  if (metas && contains(kAboutDtypes, op_.operator_name().name)) {
+    stack_.insert(stack_.end(), metas->begin(), metas->end());
     return;
   }
   check_number_of_results();
   node_ = recording_.graph_->add_node(key_, std::move(arguments), recording_.location_);
-  if (reshapes()) return record_reshape(metas[0].toTensor());
+  if (!metas) metas = inferred_metas();
+  if (reshapes()) return record_reshape(metas->front().toTensor());
   if (aten::updates_statistics(*node_)) {
     for (const size_t i : aten::kStatistics) recording_.note_write(arguments_[i].toTensor());
   }
-  record(std::move(metas));
+  record(std::move(*metas));
 }
 
 void Recording::call(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,

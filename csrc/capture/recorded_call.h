@@ -18,6 +18,7 @@ class RecordedCall {
   void run();
 
  private:
+  void recognize_sizes();
   bool has_recorded() const;
   bool passes_through() const;
   void refuse_unknown();
@@ -32,7 +33,8 @@ class RecordedCall {
   aten::Argument tensor_argument(const at::Tensor& tensor);
   void note_size(const Dim& dim);
   c10::IValue meta(const c10::IValue& value, const aten::SchemaType& type);
-  std::vector<c10::IValue> run_meta();
+  std::optional<std::vector<c10::IValue>> run_meta();
+  std::vector<c10::IValue> inferred_metas();
   std::vector<aten::Type> result_types(const std::vector<at::Tensor>& metas);
   at::Tensor result(const at::Tensor& meta, const aten::Type& type);
   void forget_written();
@@ -50,6 +52,7 @@ class RecordedCall {
   const aten::Schema* schema_;
   std::vector<c10::IValue> arguments_;
   std::vector<std::vector<int64_t>> written_sizes_;
+  std::optional<std::vector<aten::Type>> inferred_;  // without a meta kernel
   aten::Node* node_ = nullptr;
   bool has_tensors_ = false;
   bool symbolic_ = false;  // an argument has a symbolic size

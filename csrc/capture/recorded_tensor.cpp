@@ -1,6 +1,7 @@
 #include "capture/recorded_tensor.h"
 
 #include <c10/core/SymBool.h>
+#include <c10/core/WrapDimMinimal.h>
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -8,7 +9,9 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "capture/symbolic_size.h"
+#include "capture/torch_code.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -60,11 +63,27 @@ void RecordedTensor::reshape(int64_t id, at::Tensor meta, Shape shape, const Dec
   set_shape(std::move(shape), decisions);
 }
 
-void RecordedTensor::note_numbers(const char* what) const {
-  Decisions* decisions = is_symbolic_ ? active_decisions() : nullptr;
-  if (decisions && decisions->token() == token_)
-    decisions->note_refusal(std::string("code in C++ reads the ") + what +
-                            " of a tensor with dynamic dimensions");
+Decisions* RecordedTensor::noting(const void* reader) const {
+  Decisions* decisions = active_decisions();
+  if (!decisions || decisions->token() != token_) return nullptr;
+  if (!is_torch_nn(reader)) return decisions;
+  decisions->note_number_read();
+  return nullptr;
+}
+
+void RecordedTensor::note_numbers(const void* reader, const char* what, const char* instead) const {
+  if (!is_symbolic_) return;
+  if (Decisions* decisions = noting(reader))
+    decisions->note_refusal(concat("code in C++ reads the ", what, " of a tensor with the sizes ",
+                                   str(shape_), " as numbers; read ", instead));
+}
+
+void RecordedTensor::check_strides() const {
+  Decisions* decisions = active_decisions();
+  if (decisions && decisions->token() == token_ && decisions->guesses_strides())
+    decisions->note_refusal(
+        "the program reads strides, which PyTorch computes only in Python for "
+        "some of the operators before");
 }
 
 bool RecordedTensor::has_small_size() const {
@@ -75,24 +94,37 @@ bool RecordedTensor::has_small_size() const {
 }
 
 at::IntArrayRef RecordedTensor::sizes_custom() const {
-  note_numbers("sizes");
+  note_numbers(__builtin_return_address(0), "sizes", "sym_sizes() or sym_size(dim)");
   return meta_.sizes();
 }
 
+int64_t RecordedTensor::size_custom(int64_t axis) const {
+  axis = c10::maybe_wrap_dim(axis, dim_custom(), /*wrap_scalar=*/false);
+  const Dim& size = shape_[static_cast<size_t>(axis)];
+  Decisions* decisions = size.is_constant() ? nullptr : noting(__builtin_return_address(0));
+  if (decisions)
+    decisions->note_refusal(concat("code in C++ reads the dynamic size ", size.str(),
+                                   " as a number, by x.size(", axis, "); read x.sym_size(", axis,
+                                   ")"));
+  return meta_.size(axis);
+}
+
 at::IntArrayRef RecordedTensor::strides_custom() const {
-  note_numbers("strides");
+  check_strides();
+  note_numbers(__builtin_return_address(0), "strides", "sym_strides() or sym_stride(dim)");
   return meta_.strides();
 }
 
 int64_t RecordedTensor::numel_custom() const {
-  note_numbers("number of elements");
+  note_numbers(__builtin_return_address(0), "number of elements", "sym_numel()");
   return meta_.numel();
 }
 
 int64_t RecordedTensor::dim_custom() const { return meta_.dim(); }
 
 int64_t RecordedTensor::storage_offset_custom() const {
-  if (meta_.storage_offset() != 0) note_numbers("storage offset");
+  if (meta_.storage_offset() != 0)
+    note_numbers(__builtin_return_address(0), "storage offset", "sym_storage_offset()");
   return meta_.storage_offset();
 }
 
@@ -132,6 +164,7 @@ void RecordedTensor::compute_strides(Decisions& decisions) const {
 }
 
 c10::SymIntArrayRef RecordedTensor::sym_strides_custom() const {
+  check_strides();
   if (!is_symbolic_) return c10::fromIntArrayRefKnownNonNegative(meta_.strides());
   if (sym_strides_.empty()) compute_strides(decisions_of(token_));
   return sym_strides_;

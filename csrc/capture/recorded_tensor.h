@@ -31,6 +31,7 @@ class RecordedTensor final : public c10::TensorImpl {
   void reshape(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions);
 
   at::IntArrayRef sizes_custom() const override;
+  int64_t size_custom(int64_t axis) const override;
   at::IntArrayRef strides_custom() const override;
   int64_t numel_custom() const override;
   int64_t dim_custom() const override;
@@ -50,8 +51,12 @@ class RecordedTensor final : public c10::TensorImpl {
   void shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& impl) override;
 
  private:
-  // Notes that C++ code outside the recorder reads numbers where sizes are symbolic.
-  void note_numbers(const char* what) const;
+  // Notes that C++ code outside the recorder, at the address `reader`, reads numbers where sizes
+  // are symbolic.
+  void note_numbers(const void* reader, const char* what, const char* instead) const;
+  // Returns the decisions that must refuse such a read; nullptr if there are none.
+  Decisions* noting(const void* reader) const;
+  void check_strides() const;
   void set_shape(Shape shape, const Decisions& decisions);
   c10::intrusive_ptr<c10::TensorImpl> copied() const;
   void compute_strides(Decisions& decisions) const;

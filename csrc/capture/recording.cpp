@@ -1,5 +1,6 @@
 #include "capture/recording.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/library.h>
@@ -213,12 +214,24 @@ at::Tensor Recording::new_tensor(at::Tensor meta, Shape shape, aten::Value* valu
       c10::make_intrusive<RecordedTensor>(id, std::move(meta), std::move(shape), decisions_));
 }
 
+// Returns a tensor with the sizes that the shape has in this recording's example.
+at::Tensor Recording::input_meta(const at::Tensor& example, const Shape& shape) {
+  std::vector<int64_t> sizes;
+  for (const Dim& size : shape)
+    sizes.push_back(
+        decisions_.example(size).value_or(example.size(static_cast<int64_t>(sizes.size()))));
+  const at::TensorOptions options = example.options().device(c10::kMeta);
+  if (sizes == example.sizes()) return at::empty_strided(sizes, example.strides(), options);
+  const at::MemoryFormat format = example.suggest_memory_format();
+  if (!example.is_contiguous(format)) decisions_.refuse("an input is not contiguous");
+  return at::empty(sizes, options, format);
+}
+
 at::Tensor Recording::add_input(const at::Tensor& example, std::string_view name, Shape shape) {
   const auto dtype = aten::to_dtype(example.scalar_type());
   if (!dtype || !is_plain(example))
     decisions_.refuse(concat("the input ", name, " is not a plain CPU tensor"));
-  at::Tensor meta =
-      at::empty_strided(example.sizes(), example.strides(), example.options().device(c10::kMeta));
+  at::Tensor meta = input_meta(example, shape);
   memories_[storage_of(meta)] = {.owner = Memory::Owner::input};
   aten::Value* value = graph_->add_input(name, aten::Type::tensor(*dtype, shape));
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -286,6 +299,8 @@ std::unique_ptr<aten::Graph> Recording::finish() {
     decisions_.note_refusal(error.cause());
   }
   if (alive() != 0) decisions_.note_refusal("the program keeps tensors or sizes of the capture");
+  if (decisions_.has_unrecognized_numbers())
+    decisions_.note_refusal("code of torch::nn reads dynamic sizes as numbers");
   if (!decisions_.reason().empty()) return nullptr;
   types_.reset();
   return std::move(graph_);

@@ -32,6 +32,8 @@ class Host {
   // Returns the symbolic number that a tensor made of a number stands for; None if it is the
   // number itself.
   virtual c10::IValue symbol_behind(const at::Tensor& wrapped_number) = 0;
+  // Returns false if PyTorch has meta kernels for some of its operators only; most are in Python.
+  virtual bool has_meta_kernels() const { return true; }
 };
 
 // A tensor of the module: a parameter, a buffer, or a tensor that the program holds.
@@ -82,6 +84,7 @@ class Recording {
     const c10::StorageImpl* elements = nullptr;  // nullptr for an input
   };
 
+  at::Tensor input_meta(const at::Tensor& example, const Shape& shape);
   aten::Value* value_of(const at::Tensor& tensor);
   aten::Value* constant_of(const at::Tensor& tensor);
   aten::Value* copy_of_literal(aten::Value* literal);

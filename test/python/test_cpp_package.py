@@ -1,4 +1,4 @@
-"""The installed CMake package: builds examples/cpp_app and tests its errors."""
+"""The installed CMake package: builds the examples in C++ and tests their models and errors."""
 
 import pathlib
 import re
@@ -53,13 +53,17 @@ def prefix(tmp_path_factory):
     return folder / "moved"
 
 
-@pytest.fixture(scope="module")
-def app(prefix):
-    build = prefix.parent / "app"
-    configured = ["cmake", "-S", ROOT / "examples/cpp_app", "-B", build, "-G", "Ninja"]
+def built(prefix, name):
+    build = prefix.parent / name
+    configured = ["cmake", "-S", ROOT / "examples" / name, "-B", build, "-G", "Ninja"]
     run(*configured, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DTORCH_ROOT={TORCH_ROOT}")
     run("cmake", "--build", build)
-    return build / "cpp_app"
+    return build / name
+
+
+@pytest.fixture(scope="module")
+def app(prefix):
+    return built(prefix, "cpp_app")
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +94,20 @@ def test_application_exports_and_checks(app, files, tmp_path):
             x = torch.randn(rows, 4)
             (got,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
             np.testing.assert_allclose(got, model(x).detach(), atol=1e-5, rtol=1e-5)
+
+
+def test_modules_in_cpp_are_exported_as_they_run(prefix, tmp_path):
+    run(built(prefix, "torch_nn_app"), tmp_path)
+    for name, inputs in (("block", 1), ("tagger", 1), ("encoder", 2)):
+        onnx.checker.check_model(str(tmp_path / f"{name}.onnx"), full_check=True)
+        tensors = torch.load(tmp_path / f"{name}.pt")
+        session = onnxruntime.InferenceSession(tmp_path / f"{name}.onnx")
+        feeds = zip(session.get_inputs(), tensors[:inputs], strict=True)
+        results = session.run(None, {put.name: tensor.numpy() for put, tensor in feeds})
+        for got, expected in zip(results, tensors[inputs:], strict=True):
+            np.testing.assert_allclose(got, expected, atol=1e-5, rtol=1e-5)
+    weights = {weight.name for weight in onnx.load(tmp_path / "encoder.onnx").graph.initializer}
+    assert {"layers.0.norm1.weight", "layers.1.linear2.weight.T"} <= weights
 
 
 def test_application_says_what_is_wrong(app, files, tmp_path):
@@ -135,16 +153,16 @@ def test_refuses_another_pytorch(prefix, tmp_path):
 
 
 def test_public_headers_need_only_the_package(prefix):
-    """Each header compiles alone and, except for the one for modules, without PyTorch's headers."""
+    """Each header compiles alone and, except for those for modules, without PyTorch's headers."""
     folder = prefix / "include/onnx_native"
-    for header in sorted(path for path in folder.glob("*.h") if path.name != "jit.h"):
+    for header in sorted(set(folder.glob("*.h")) - {folder / "jit.h", folder / "callable.h"}):
         command = ["g++", "-std=c++20", "-fsyntax-only", "-x", "c++", f"-I{prefix}/include", header]
         run(*command)
 
 
 def test_snippets_of_the_page_are_those_of_the_example():
     page = (ROOT / "docs/cpp.md").read_text()
-    files = sorted((ROOT / "examples/cpp_app").iterdir())
+    files = sorted((ROOT / "examples").glob("*_app/*"))
     example = " ".join("\n".join(file.read_text() for file in files).split())
     snippets = re.findall(r"```(?:cpp|cmake)\n(.*?)```", page, re.DOTALL)
     assert len(snippets) >= 4

@@ -62,6 +62,9 @@ class Program {
   const std::vector<StateTensor>& state() const;
   // Messages for the user, for example that a buffer update is not part of the model.
   const std::vector<std::string>& warnings() const;
+  // The conditions on dynamic sizes under which a recorded callable takes the path that it took for
+  // the example: "n <= 512". The model is valid only where all of them hold.
+  const std::vector<std::string>& conditions() const;
 
   // Writes the model atomically: the model file and its data file appear complete or not at all.
   // Throws io on a write error, and invalid_argument when the model file would exceed 2 GiB or when
@@ -80,6 +83,7 @@ class Program {
 
   // Internal to onnx_native.
   const ProgramContents& contents() const { return *contents_; }
+  ProgramContents& contents() { return *contents_; }
 
  private:
   std::unique_ptr<ProgramContents> contents_;
