@@ -53,6 +53,21 @@ Shape joint_shape(Builder& b, const Shape& x, const Shape& y) {
   return result;
 }
 
+// Returns true if the index is 0, 1 ... for an axis of this size.
+bool counts_all(const onnx::Value* index, const Dim& size) {
+  const onnx::Node* node = index->producer;
+  while (node && node->domain.empty() &&
+         (node->op_type == "Reshape" || node->op_type == "Unsqueeze")) {
+    node = node->inputs[0]->producer;
+  }
+  if (!node || node->op_type != "Range" || !node->domain.empty()) return false;
+  const auto is_number = [node](size_t i, int64_t wanted) {
+    const auto& contents = node->inputs[i]->contents;
+    return contents && contents->size() == 1 && contents->front().equals(wanted);
+  };
+  return is_number(0, 0) && is_number(2, 1) && numel(index->known_shape()) == size;
+}
+
 }  // namespace
 
 IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
@@ -122,10 +137,62 @@ Ints IndexPlan::result_to_front() const {
   return moving(rank, from, front);
 }
 
+// Returns, for each index, the only dimension of the joint shape along which it varies (-1: none);
+// nullopt if an index varies along several or two along the same one. Then the result consists of
+// whole rows and columns, like that of numpy.ix_. All sizes must be positive: eager ignores an
+// index out of range if another one is empty.
+std::optional<Ints> IndexPlan::mesh() const {
+  const bool never_empty =
+      std::ranges::all_of(index_shape_, [](const Dim& size) { return size.known_positive(); });
+  if (!never_empty) return std::nullopt;
+  Ints mesh;
+  for (const Source& source : sources_) {
+    if (source.row >= 0) return std::nullopt;
+    const Shape& shape = source.tensor->known_shape();
+    int64_t varying = -1;
+    for (size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i].equals(1)) continue;
+      if (varying >= 0) return std::nullopt;
+      varying = static_cast<int64_t>(index_shape_.size() - shape.size() + i);
+    }
+    if (varying >= 0 && std::ranges::find(mesh, varying) != mesh.end()) return std::nullopt;
+    mesh.push_back(varying);
+  }
+  return mesh;
+}
+
+// Selects along one axis after the other, and puts the axes in order.
+Value IndexPlan::read_mesh(Builder& b, Value self, const Ints& mesh) const {
+  for (size_t i = 0; i < mesh.size(); ++i) {
+    Value index = sources_[i].tensor;
+    index = b.reshape(index, {numel(index->known_shape())});
+    if (!counts_all(index, self->dim(axes_[i]))) self = b.gather(self, index, axes_[i]);
+  }
+  Ints order, added, single;
+  for (int64_t dim = 0; dim < index_rank(); ++dim) {
+    const auto found = std::ranges::find(mesh, dim);
+    if (found == mesh.end()) {
+      added.push_back(place_ + dim);
+    } else {
+      order.push_back(axes_[static_cast<size_t>(found - mesh.begin())]);
+    }
+  }
+  for (size_t i = 0; i < mesh.size(); ++i) {
+    if (mesh[i] >= 0) continue;
+    single.push_back(place_ + static_cast<int64_t>(order.size()));
+    order.push_back(axes_[i]);
+  }
+  Ints places(order.size());
+  std::iota(places.begin(), places.end(), place_);
+  self = b.transpose(self, moving(self->rank(), order, places));
+  return b.unsqueeze(b.squeeze(self, single), added);
+}
+
 // Eager ignores the indices if the result is empty.
 Value IndexPlan::read(Builder& b, Value self) const {
   if (numel(result_shape_).equals(0)) return b.full(self->dtype, 0, result_shape_);
   if (sources_.size() == 1) return b.gather(self, coordinate(b, 0), axes_[0]);
+  if (const auto found = mesh()) return read_mesh(b, self, *found);
   Value result = b.op("GatherND", {b.transpose(self, to_front_), coordinates(b)});
   return b.transpose(result, inverse(result_to_front()));
 }

@@ -45,6 +45,8 @@ class IndexPlan {
   Value coordinate(Builder& b, size_t i) const;
   Value coordinates(Builder& b) const;
   Ints result_to_front() const;
+  std::optional<Ints> mesh() const;
+  Value read_mesh(Builder& b, Value self, const Ints& mesh) const;
 
   std::vector<Source> sources_;
   Ints axes_;      // the indexed dimensions
