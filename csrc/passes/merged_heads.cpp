@@ -1,6 +1,7 @@
 #include <array>
 
 #include "onnx/infer.h"
+#include "onnx/typing.h"
 #include "passes/match.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -53,12 +54,16 @@ class Inserter {
  public:
   Inserter(onnx::Model& model, Node& at) : model_(model), at_(at) {}
 
-  Value* op(std::string_view op_type, std::vector<Value*> inputs, Attributes attributes = {}) {
-    Node* node = at_.outputs[0]->graph->insert_node(at_.position, op_type, std::move(inputs), 1,
-                                                    std::move(attributes));
+  Node* node(std::string_view op_type, std::vector<Value*> inputs, Attributes attributes,
+             size_t outputs) {
+    Node* node = at_.outputs[0]->graph->insert_node(at_.position, op_type, std::move(inputs),
+                                                    outputs, std::move(attributes));
     node->location = at_.location;
     onnx::infer(*node, model_.opset);
-    return node->outputs[0];
+    return node;
+  }
+  Value* op(std::string_view op_type, std::vector<Value*> inputs, Attributes attributes = {}) {
+    return node(op_type, std::move(inputs), std::move(attributes), 1)->outputs[0];
   }
   Value* integers(const Ints& values) { return model_.graph->add_integers(values); }
   // Returns the tensor as (batch, length, heads * size).
@@ -90,19 +95,15 @@ class Inserter {
   Node& at_;
 };
 
-// Returns true for an Attention of three 4-D tensors, perhaps with a mask, whose other results are
-// unused.
-bool is_plain(Uses& uses, const Node& node) {
+// Returns true for an Attention of three 4-D tensors, perhaps with a mask and a cache.
+bool is_split(const Node& node) {
   if (!node.is("Attention")) return false;
-  for (size_t i = 1; i < node.outputs.size(); ++i) {
-    if (node.outputs[i] && uses.of(node.outputs[i]) != 0) return false;
-  }
-  if (node.inputs.size() < 3 || node.inputs.size() > 4) return false;
+  if (node.inputs.size() < 3 || node.outputs.size() > 3) return false;
   return node.inputs[0] && node.inputs[0]->rank_or(0) == 4;
 }
 
 void merge_heads(Rewrite& rewrite, Uses& uses, onnx::Model& model, Node& node) {
-  if (!is_plain(uses, node)) return;
+  if (!is_split(node)) return;
   std::array<Heads, 3> heads;
   for (size_t i = 0; i < heads.size(); ++i) {
     const auto found = heads_of(uses, node.inputs[i]);
@@ -115,8 +116,14 @@ void merge_heads(Rewrite& rewrite, Uses& uses, onnx::Model& model, Node& node) {
   Attributes attributes = node.attributes;
   attributes.push_back({"q_num_heads", heads[0].count});
   attributes.push_back({"kv_num_heads", heads[1].count});
-  Value* merged = at.op("Attention", std::move(inputs), std::move(attributes));
-  Value* split = at.op("Reshape", {merged, at.integers({0, 0, heads[0].count, heads[2].size})});
+  const Node& merged =
+      *at.node("Attention", std::move(inputs), std::move(attributes), node.outputs.size());
+  for (size_t i = 1; i < node.outputs.size(); ++i) {
+    onnx::Typing::copy(*node.outputs[i], *merged.outputs[i]);
+    rewrite.replace_all(node, node.outputs[i], merged.outputs[i]);
+  }
+  Value* split =
+      at.op("Reshape", {merged.outputs[0], at.integers({0, 0, heads[0].count, heads[2].size})});
   Value* swapped = at.op("Transpose", {split}, {{"perm", Ints{0, 2, 1, 3}}});
   rewrite.replace_all(node, node.outputs[0], swapped);
 }

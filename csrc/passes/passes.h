@@ -39,7 +39,9 @@ int64_t fuse_gelu(onnx::Model& model);
 int64_t fuse_hard_swish(onnx::Model& model);
 int64_t fuse_mish(onnx::Model& model);
 int64_t fuse_attention(onnx::Model& model);
+int64_t absorb_attention_caches(onnx::Model& model);
 int64_t merge_attention_heads(onnx::Model& model);
+int64_t reshape_single_axes(onnx::Model& model);
 
 // Rewrites a model of opset 18 or newer into an older opset. Throws ExportError(unsupported) with
 // the node and the user's source line if that opset cannot express it.

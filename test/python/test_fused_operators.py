@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import onnx
+import onnx_native
 import pytest
 import torch
 from models import routes
@@ -151,6 +152,46 @@ def test_grouped_heads(name: str, opset: int) -> None:
     )
     assert counts(model)["Attention"] == (opset >= 23)
     assert "Expand" not in counts(model)  # of keys
+
+
+class Cache(torch.nn.Module):
+    """A decoder's step: the new keys and values join those of the past."""
+
+    def forward(
+        self,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        past_k: torch.Tensor,
+        past_v: torch.Tensor,
+        mask: torch.Tensor,
+    ) -> tuple[torch.Tensor, ...]:
+        keys, values = torch.cat((past_k, k), 2), torch.cat((past_v, v), 2)
+        y = F.scaled_dot_product_attention(q, keys, values, mask, enable_gqa=True)
+        return y, keys, values
+
+
+def step(batch: int, rows: int, past: int, key_heads: int, mask: str) -> tuple[torch.Tensor, ...]:
+    q, k, v = tensors(batch, rows, rows, key_heads=key_heads)
+    _, past_k, past_v = tensors(batch, rows, past, key_heads=key_heads)
+    return q, k, v, past_k, past_v, MASKS[mask](batch, rows, past + rows)
+
+
+@pytest.mark.parametrize("opset", [20, 23, 24])
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("key_heads", [4, 2])
+@pytest.mark.parametrize("mask", ["left", "heads", "infinity"])
+def test_caches(mask: str, key_heads: int, rows: int, target: str, opset: int) -> None:
+    sizes = ((2, 6), (1, 1), (3, 9))  # batch, past
+    sets = [step(batch, rows, past, key_heads, mask) for batch, past in sizes]
+    past = {0: "batch", 2: "past"}
+    dynamic = [{0: "batch"}] * 3 + [past, past, {0: "batch", 3: "total"}]
+    with onnx_native.options(target=target):
+        model = routes.check(Cache(), sets[0], "fx", *sets[1:], dynamic=dynamic, opset=opset)
+    assert counts(model)["Attention"] == (opset >= 23)
+    if opset >= 23:
+        assert "Concat" not in counts(model)
 
 
 def multi_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:

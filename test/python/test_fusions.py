@@ -37,6 +37,7 @@ MORE = [
 ARCHITECTURES = {each.name: each for each in [*TEXT, *MORE]}
 FUSED = [
     "attention",
+    "attention_cache",
     "gelu",
     "hard_swish",
     "layer_normalization",

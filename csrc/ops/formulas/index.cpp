@@ -56,11 +56,10 @@ Shape joint_shape(Builder& b, const Shape& x, const Shape& y) {
 // Returns true if the index is 0, 1 ... for an axis of this size.
 bool counts_all(const onnx::Value* index, const Dim& size) {
   const onnx::Node* node = index->producer;
-  while (node && node->domain.empty() &&
-         (node->op_type == "Reshape" || node->op_type == "Unsqueeze")) {
+  while (node && (node->is("Reshape") || node->is("Unsqueeze"))) {
     node = node->inputs[0]->producer;
   }
-  if (!node || node->op_type != "Range" || !node->domain.empty()) return false;
+  if (!node || !node->is("Range")) return false;
   const auto is_number = [node](size_t i, int64_t wanted) {
     const auto& contents = node->inputs[i]->contents;
     return contents && contents->size() == 1 && contents->front().equals(wanted);

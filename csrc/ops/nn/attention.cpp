@@ -66,20 +66,35 @@ Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mas
           zero_masked_rows(b, weights, mask.open_rows), scores};
 }
 
-// Groups query heads by key head: (..., heads, L, E) -> (..., key heads, group, L, E).
-Value grouped(Builder& b, Value query, const Dim& key_heads, const Dim& group) {
+// The heads of queries and keys whose keys serve `group` query heads each.
+struct Groups {
+  Dim key_heads;
+  Dim group;
+  // One query per head: the heads of a group take the place of the queries, so that the products
+  // need no further axis.
+  bool is_single_query;
+};
+
+// Groups query heads by key head: (..., heads, L, E) -> (..., key heads, group, L, E), or without
+// the axis L of a single query.
+Value grouped(Builder& b, Value query, const Groups& groups) {
   Shape shape = query->known_shape();
   b.check(shape.size() >= 3, "enable_gqa requires at least 3 dimensions, got ", shape.size());
   const auto heads = shape.end() - 3;
-  *heads = key_heads;
-  shape.insert(heads + 1, group);
+  *heads = groups.key_heads;
+  if (groups.is_single_query) {
+    *(heads + 1) = groups.group;
+  } else {
+    shape.insert(heads + 1, groups.group);
+  }
   return b.reshape(query, shape);
 }
 
-// Reshapes a mask for (..., heads, L, S) scores to broadcast to (..., key heads, group, L, S).
-Value grouped_mask(Builder& b, Value mask, const Dim& key_heads, const Dim& group) {
-  if (mask->rank() < 3) return mask;
-  return mask->dim(-3).equals(1) ? b.unsqueeze(mask, {-4}) : grouped(b, mask, key_heads, group);
+// Reshapes a mask for (..., heads, L, S) scores to broadcast to grouped ones.
+Value grouped_mask(Builder& b, Value mask, const Groups& groups) {
+  if (!mask || mask->rank() < 3) return mask;
+  if (!mask->dim(-3).equals(1)) return grouped(b, mask, groups);
+  return groups.is_single_query ? mask : b.unsqueeze(mask, {-4});
 }
 
 Attended grouped_attention(Builder& b, Value query, Value key, Value value,
@@ -93,12 +108,15 @@ Attended grouped_attention(Builder& b, Value query, Value key, Value value,
     return attend(b, query, key, value, mask, scale, dropout_p);
 
   const Dim& key_heads = key->dim(-3);
-  const Dim group = Dim::floor_div(query->dim(-3), key_heads);
   b.check(key_heads == value->dim(-3), "key and value must have the same number of heads");
-  if (mask.addend) mask.addend = grouped_mask(b, mask.addend, key_heads, group);
-  if (mask.open_rows) mask.open_rows = grouped_mask(b, mask.open_rows, key_heads, group);
-  const Attended result = attend(b, grouped(b, query, key_heads, group), b.unsqueeze(key, {-3}),
-                                 b.unsqueeze(value, {-3}), mask, scale, dropout_p);
+  const Groups groups{key_heads, Dim::floor_div(query->dim(-3), key_heads),
+                      query->dim(-2).equals(1)};
+  const auto for_groups = [&](Value v) {
+    return groups.is_single_query ? v : b.unsqueeze(v, {-3});
+  };
+  mask = {grouped_mask(b, mask.addend, groups), grouped_mask(b, mask.open_rows, groups)};
+  const Attended result = attend(b, grouped(b, query, groups), for_groups(key), for_groups(value),
+                                 mask, scale, dropout_p);
   const auto ungrouped = [&](Value v) {
     Shape shape = query->known_shape();
     shape.back() = v->dim(-1);
