@@ -35,11 +35,15 @@ def neutral() -> Iterator[None]:
 def _fresh_recurrences() -> Iterator[None]:
     """Makes a capture independent of earlier captures in the process.
 
-    With dynamic dimensions, torch.onnx registers other decompositions of recurrent layers during
-    a capture. The operators' dispatch caches do not notice this, so the decomposition that ran
-    first in the process would stay in use.
+    With dynamic dimensions, other decompositions of recurrent layers are registered during a
+    capture (`_recurrent`). The operators' dispatch caches do not notice this, so the
+    decomposition that ran first in the process would stay in use.
     """
-    operators = (torch.ops.aten.lstm.input, torch.ops.aten.gru.input)
+    aten = torch.ops.aten
+    operators = (
+        *(aten.lstm.input, aten.gru.input),
+        *(aten.rnn_tanh.input, aten.rnn_relu.input),
+    )
     for operator in operators:
         _upstream.clear_dispatch_cache(operator)
     try:

@@ -9,6 +9,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from onnx_native import (
     _jit,
     _library,
     _options,
+    _recurrent,
     _report,
     _request,
     _shapes,
@@ -232,7 +234,11 @@ class _Exporter:
             return None, "TorchScript"
         if isinstance(model, torch.export.ExportedProgram):
             return model, None
-        with _inputs.elements_of(model, inputs.scalars), _specialized.recorded_lines():
+        with ExitStack() as stack:
+            stack.enter_context(_inputs.elements_of(model, inputs.scalars))
+            stack.enter_context(_specialized.recorded_lines())
+            if inputs.dynamic_shapes:
+                stack.enter_context(_recurrent.loops())
             return self._capture(model, inputs)
 
     def _finish(

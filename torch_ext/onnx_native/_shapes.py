@@ -156,10 +156,17 @@ def symbol_names(program: torch.export.ExportedProgram, specs: list[Any]) -> dic
         return {}
     names: dict[str, str] = {}
     for node, spec in zip(inputs, specs, strict=True):
-        for size, name in _named_sizes(node.meta.get("val"), spec):
-            if not isinstance(size, torch.SymInt):
+        for place, size, name in _named_sizes(node.meta.get("val"), spec):
+            symbol = str(_upstream.expression(size) if isinstance(size, torch.SymInt) else size)
+            if symbol.isdigit():
+                warnings.warn(
+                    f"{place} of the input {node.name} is always {symbol} in the model, although "
+                    f"dynamic_shapes names it {name!r}: torch.export specialized it. To learn why, "
+                    "declare it by a string or as Dim.DYNAMIC.",
+                    torch.onnx.errors.OnnxExporterWarning,
+                    stacklevel=4,
+                )
                 continue
-            symbol = str(_upstream.expression(size))
             if not symbol.isidentifier():
                 continue  # an expression over other inputs' symbols
             if names.setdefault(symbol, name) != name:
@@ -186,13 +193,19 @@ def _user_placeholders(
     ]
 
 
-def _named_sizes(value: Any, spec: Any) -> Iterator[tuple[Any, str]]:
-    """Yields the sizes of an input (or an int input itself) that the user named."""
-    named: list[tuple[Any, str | None]] = []
+def _named_sizes(value: Any, spec: Any) -> Iterator[tuple[str, Any, str]]:
+    """Yields the sizes of an input (or an int input itself) that the user named.
+
+    Each comes with its place in the input ("dimension 0") and its name.
+    """
+    named: list[tuple[str, Any, str | None]] = []
     if isinstance(value, torch.Tensor):
-        named = [(value.shape[axis], name_of(entry)) for axis, entry in axes_of(spec).items()]
+        named = [
+            (f"dimension {axis}", value.shape[axis], name_of(entry))
+            for axis, entry in axes_of(spec).items()
+        ]
     elif isinstance(value, torch.SymInt):
-        named = [(value, name_of(spec))]
-    for size, name in named:
+        named = [("the value", value, name_of(spec))]
+    for place, size, name in named:
         if name is not None:
-            yield size, name
+            yield place, size, name

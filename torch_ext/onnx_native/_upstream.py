@@ -66,6 +66,27 @@ NAMES = {
         "torch._export.utils", "_compiling_state_context", "to capture as torch.export does"
     ),
     # Decompositions of single operators.
+    "lstm_loop": Name(
+        "torch.export._patches", "lstm_while_loop_impl", "to keep the length of a sequence dynamic"
+    ),
+    "gru_loop": Name(
+        "torch.export._patches", "gru_while_loop_impl", "to keep the length of a sequence dynamic"
+    ),
+    "recurrence_as": Name(
+        "torch.export._patches",
+        "_register_rnn_while_loop_decomposition",
+        "to keep the length of a sequence dynamic",
+    ),
+    "recurrent_layers": Name(
+        "torch._decomp.decompositions", "_rnn_helper", "to decompose recurrent layers"
+    ),
+    "layer_weights": Name(
+        "torch._decomp.decompositions", "gather_params", "to decompose recurrent layers"
+    ),
+    "while_loop": Name(
+        "torch._higher_order_ops", "while_loop", "to keep the length of a sequence dynamic"
+    ),
+    "check": Name("torch", "_check", "to bound the steps of a loop"),
     "torch_assert": Name("torch", "_assert", "to recognize the messages of assertions"),
     "detect_fake_mode": Name("torch._guards", "detect_fake_mode", "to trace a captured call again"),
     "enable_python_dispatcher": Name(

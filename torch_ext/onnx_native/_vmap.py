@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _upstream
+from onnx_native import _recurrent, _upstream
 
 # Views that may contain an element more than once; PyTorch sums the writes to it.
 _REPEATING = {"expand", "expand_as", "broadcast_to", "broadcast_tensors", "meshgrid", "unfold"}
@@ -32,7 +32,7 @@ def unfold(program: torch.export.ExportedProgram) -> torch.export.ExportedProgra
     # Traces the program again, which runs the mapping; an empty table keeps other decompositions to
     # a minimum.
     try:
-        with _upstream.keeping_copies():
+        with _upstream.keeping_copies(), _recurrent.loops():
             return program.run_decompositions({})
     except Exception:
         # torch.export records derivatives (torch.func.grad) incorrectly; the lowering reports those
