@@ -120,7 +120,7 @@ class GraphEncoder {
     for (const onnx::Node* node : graph.nodes) write_node(*node, *to.add_node());
     for (const onnx::Value* input : graph.inputs) write_value_info(*input, *to.add_input());
     for (const onnx::Value* output : graph.outputs) write_value_info(*output, *to.add_output());
-    write_intermediates(graph, *to.mutable_value_info());
+    if (intermediates_) write_intermediates(graph, *to.mutable_value_info());
   }
 
   void write_function(const onnx::Function& function, bool typed, pb::FunctionProto& to) const {
@@ -139,7 +139,11 @@ class GraphEncoder {
       value->set_type(pb::AttributeProto::TENSOR);
       write_tensor(*constant->constant, "", nullptr, *value->mutable_t());
     }
-    for (const onnx::Node* node : function.body->nodes) write_node(*node, *to.add_node());
+    // ONNX Runtime renames values when it inlines functions, but not in the value_info of their
+    // subgraphs, so that types would apply to other values of the model.
+    GraphEncoder within = *this;
+    within.intermediates_ = false;
+    for (const onnx::Node* node : function.body->nodes) within.write_node(*node, *to.add_node());
     if (typed) write_intermediates(*function.body, *to.mutable_value_info());
   }
 
@@ -232,6 +236,7 @@ class GraphEncoder {
   }
 
   bool metadata_;
+  bool intermediates_ = true;  // whether graphs list the types of their intermediate values
   const Place& place_;
 };
 

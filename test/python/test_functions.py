@@ -368,6 +368,35 @@ def test_control_flow(chosen: Any, strict: bool) -> None:
     check(program, module, (rows(2),), (-rows(4).abs() * 2,), (rows(3) + 4,))
 
 
+class Steps(nn.Module):
+    """A cell over the steps of a sequence, which has no name in the program."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(3, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(9):
+            x = nn.functional.avg_pool1d(x, 2, 1)
+        state = torch.zeros(x.size(1), 2)
+        for step in range(x.size(0)):
+            state = self.cell(x[step], state)
+        return state
+
+
+def test_loops_in_functions() -> None:
+    """ONNX Runtime takes the types of a function's loop for those of the graph's values."""
+    torch.manual_seed(0)
+    module = Steps().eval()
+    script = torch.jit.script(module)
+    program = export(script, (torch.randn(3, 2, 12),), dynamic_shapes=({0: "n", 1: "m"},))
+    assert "GRUCell" in functions(program)
+    check(program, module, (torch.randn(3, 2, 12),), (torch.randn(1, 4, 12),))
+    for function in program.model_proto.functions:
+        for node in function.node:
+            assert not any(attribute.g.value_info for attribute in node.attribute)
+
+
 @pytest.mark.parametrize("opset", range(12, 27))
 def test_opsets(opset: int) -> None:
     module = Stack(Block(), Block())
