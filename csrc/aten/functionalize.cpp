@@ -16,6 +16,7 @@
 #include "aten/overlapping_writes.h"
 #include "aten/resize.h"
 #include "aten/separate_views.h"
+#include "aten/unwritable.h"
 #include "aten/views.h"
 #include "aten/visit.h"
 #include "aten/written_operands.h"
@@ -43,6 +44,8 @@ class Functionalizer {
       node_ = node;
       if (node->op == kHoldsCopies) {
         hold(*node);
+      } else if (node->op == kUnwritable) {
+        tensor_of(node->arguments[0].as_value()).storage->unwritable = node;
       } else if (!node->schema) {
         call(*node);
       } else if (node->schema->is_mutable()) {
@@ -139,10 +142,7 @@ class Functionalizer {
 
   // Gives a tensor a new value, updates its bases and makes all other aliases stale.
   void assign(Tensor& tensor, Value* value) {
-    if (tensor.storage->holds_twice)
-      fail_unsupported(*node_,
-                       "cannot write to an element of a list that may hold the tensor more than "
-                       "once; write to a clone() instead");
+    check_writable(*node_, *tensor.storage);
     std::vector<std::pair<Tensor*, Value*>> updated{{&tensor, value}};
     size_t stale = 0;  // the first `stale` entries are views of overlapping elements
     for (Tensor* at = &tensor; at->view; at = at->view->base) {

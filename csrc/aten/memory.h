@@ -19,11 +19,12 @@ struct Storage {
     bool is_copy = false;  // one is a list's copy of the other
   };
   int version = 0;
-  std::vector<Link> maybe_shared;  // aliasing that cannot be decided at export time
-  const Node* writer = nullptr;    // a write to other memory that may alias this one
-  std::string cause;               // the reason why aliasing is unknown
-  bool held = false;               // a list holds a copy
-  bool holds_twice = false;        // belongs to a list that may hold one tensor twice
+  std::vector<Link> maybe_shared;    // aliasing that cannot be decided at export time
+  const Node* writer = nullptr;      // a write to other memory that may alias this one
+  std::string cause;                 // the reason why aliasing is unknown
+  bool held = false;                 // a list holds a copy
+  bool holds_twice = false;          // belongs to a list that may hold one tensor twice
+  const Node* unwritable = nullptr;  // the kUnwritable that marks it
 };
 
 struct View;

@@ -5,6 +5,7 @@
 #include "aten/fault.h"
 #include "aten/functional_schema.h"
 #include "aten/op_facts.h"
+#include "aten/unwritable.h"
 #include "aten/view_kinds.h"
 #include "aten/views.h"
 
@@ -60,6 +61,16 @@ void check_overlapping_write(const Node& node, const Tensor& written,
                    concat("cannot write to %", written.names.front()->name,
                           ": several of its elements share one memory location, so the result "
                           "depends on the order of the writes; write to a clone() instead"));
+}
+
+void check_writable(const Node& node, const Storage& written) {
+  if (written.holds_twice)
+    fail_unsupported(node,
+                     "cannot write to an element of a list that may hold the tensor more than "
+                     "once; write to a clone() instead");
+  if (written.unwritable)
+    fail_unsupported(node, concat("the program writes to ",
+                                  *written.unwritable->arguments[1].get<std::string>()));
 }
 
 }  // namespace onnx_native::aten

@@ -1,4 +1,4 @@
-// Writes to tensors whose elements overlap in memory.
+// Writes that cannot be exported.
 #pragma once
 
 #include <functional>
@@ -15,5 +15,9 @@ namespace onnx_native::aten {
 // tensor.
 void check_overlapping_write(const Node& node, const Tensor& written,
                              const std::function<std::optional<Layout>()>& layout);
+
+// Throws ExportError(unsupported) if the memory is marked as unwritable, or belongs to elements of
+// a list that may be one tensor.
+void check_writable(const Node& node, const Storage& written);
 
 }  // namespace onnx_native::aten

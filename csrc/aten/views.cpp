@@ -201,12 +201,20 @@ bool is_idle_dropout(const Node& node) {
 
 bool may_share(const Schema& schema) { return kind_of(schema) != ViewKind::none; }
 
+// Returns true if the result is the argument itself, not another tensor with its memory.
+static bool returns_argument(const Schema& schema) {
+  return schema.name == "aten::lift" || schema.name == "aten::lift_fresh" ||
+         schema.name == "aten::positive";
+}
+
 Sharing sharing(const Node& node, const std::function<std::optional<Layout>()>& layout) {
   switch (kind_of(*node.schema)) {
     case ViewKind::none:
       return fresh();
     case ViewKind::to:
       return of_to(node);
+    case ViewKind::identity:
+      return returns_argument(*node.schema) ? same() : view();
     case ViewKind::dropout:
       return is_idle_dropout(node) ? same() : fresh();
     case ViewKind::contiguous:

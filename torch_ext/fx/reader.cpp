@@ -141,6 +141,7 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
   Argument outputs = body.read(graph_module.ptr(), placeholder);
   signature.place_outputs(std::move(outputs), *graph);
   aten::check_shape_changes(*graph);
+  aten::mark_false_aliases(*graph);
   return graph;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "aten/unwritable.h"
 #include "readers/jit/interpreter.h"
 
 namespace onnx_native::readers::jit {
@@ -12,6 +13,17 @@ using torch::jit::Symbol;
 
 std::string name_of(const JitNode& node) { return node.s(Symbol::attr("name")); }
 
+// A trace holds the tensor itself, which has its value after the program's writes. Scripts do not
+// hold tensors.
+void refuse_writes(Recorder& recorder, aten::Value* constant) {
+  if (&recorder.graph() != &recorder.root()) return;
+  recorder.graph().add_node(
+      std::string(aten::kUnwritable),
+      {constant, std::string("a tensor that the trace recorded as a constant, with its value after "
+                             "the write; write to a clone() instead, or use torch.export or "
+                             "torch.jit.script")});
+}
+
 std::optional<Items> constant(const Call& call) {
   const torch::jit::Value* output = call.node.output();
   if (output->type()->kind() == c10::TypeKind::FunctionType) return one(Item::none());
@@ -20,7 +32,9 @@ std::optional<Items> constant(const Call& call) {
   // A trace stores a Python number as a wrapped tensor, which does not promote as other tensors do.
   if (value->isTensor() && value->toTensor().unsafeGetTensorImpl()->is_wrapped_number())
     value = value->toTensor().item();
-  return one(call.run.item(*value, "constant"));
+  Item item = call.run.item(*value, "constant");
+  if (item.tensor()) refuse_writes(call.run.recorder(), item.tensor());
+  return one(std::move(item));
 }
 
 const ContainerPtr& object_of(const Call& call, size_t i) {

@@ -102,6 +102,7 @@ class ProgramReader {
     body_.read_nodes();
     read_outputs();
     aten::check_shape_changes(*graph_);
+    aten::mark_false_aliases(*graph_);
     aten::check_squeezes(*graph_, types_.hints());
     return std::move(graph_);
   }
