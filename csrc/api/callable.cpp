@@ -97,9 +97,9 @@ Symbols symbols_of(const std::vector<ExampleInput>& inputs) {
 std::vector<ModuleTensor> state_of(const NamedTensors& weights) {
   std::vector<ModuleTensor> state;
   for (const auto& [name, tensor] : weights.parameters)
-    state.push_back({name, tensor, ModuleTensor::Kind::parameter});
+    state.push_back({name, tensor, ModuleTensor::Kind::parameter, /*is_kept=*/true});
   for (const auto& [name, tensor] : weights.buffers)
-    state.push_back({name, tensor, ModuleTensor::Kind::buffer});
+    state.push_back({name, tensor, ModuleTensor::Kind::buffer, /*is_kept=*/true});
   return state;
 }
 
@@ -183,18 +183,26 @@ class CallableReader {
   }
 
   bool holds_for_example(const capture::Guard& guard) const {
-    const auto difference =
-        guard.difference.evaluate([this](std::string_view name) -> std::optional<int64_t> {
-          const auto at = symbols_.find(std::string(name));
-          return at == symbols_.end() ? std::nullopt : std::optional(at->second.example);
-        });
+    const auto value_of = [this](std::string_view name) -> std::optional<int64_t> {
+      const auto at = symbols_.find(std::string(name));
+      return at == symbols_.end() ? std::nullopt : std::optional(at->second.example);
+    };
+    if (guard.condition) {
+      const std::optional<double> value = capture::evaluate(*guard.condition, value_of);
+      return value && (*value != 0) == guard.holds;
+    }
+    const auto difference = guard.difference.evaluate(value_of);
     return difference && capture::is_true(*difference, guard.relation) == guard.holds;
   }
 
   Recorded record(const Symbols& symbols, bool recognizes_numbers) {
     capture::Recording recording(
         symbols, state_of(weights_),
-        std::make_unique<LoweringTypes>(ops::Lowerings(ops::op_table()), kMinLoweringOpset), host_);
+        [] {
+          return std::make_unique<LoweringTypes>(ops::Lowerings(ops::op_table()),
+                                                 kMinLoweringOpset);
+        },
+        host_);
     if (recognizes_numbers) recording.decisions().recognize_numbers();
     Recorded recorded{.graph = run(recording)};
     const capture::Decisions& decisions = recording.decisions();

@@ -3,6 +3,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -34,14 +35,71 @@ Decisions* active_decisions() { return active; }
 void set_active_decisions(Decisions* decisions) { active = decisions; }
 
 Dim Decisions::symbol(const std::string& name) const {
-  return Dim::symbol(name, DimRange::captured_size(symbols_.at(name).range));
+  const Symbol& known = symbols_.at(name);
+  return Dim::symbol(name, known.is_size ? DimRange::captured_size(known.range) : known.range);
 }
 
 std::optional<int64_t> Decisions::example(const Dim& dim) const {
   return dim.evaluate([this](std::string_view name) -> std::optional<int64_t> {
     const auto at = symbols_.find(std::string(name));
+    const bool known = at != symbols_.end() && at->second.origin != Symbol::Origin::data;
+    return known ? std::optional(at->second.example) : std::nullopt;
+  });
+}
+
+std::optional<double> Decisions::example(const Number& number) const {
+  return evaluate(number,
+                  [this](std::string_view name) { return example(symbol(std::string(name))); });
+}
+
+bool Decisions::follows_from_sizes(const Dim& dim) const {
+  return std::ranges::all_of(dim.symbols(), [this](const std::string& name) {
+    const auto at = symbols_.find(name);
+    return at != symbols_.end() && at->second.is_size;
+  });
+}
+
+std::optional<int64_t> Decisions::stand_in(const Dim& dim) const {
+  return dim.evaluate([this](std::string_view name) -> std::optional<int64_t> {
+    const auto at = symbols_.find(std::string(name));
     return at == symbols_.end() ? std::nullopt : std::optional(at->second.example);
   });
+}
+
+std::optional<bool> Decisions::at_stand_in(const Dim& difference, Relation relation) const {
+  const std::optional<int64_t> value = stand_in(difference);
+  return value ? std::optional(is_true(*value, relation)) : std::nullopt;
+}
+
+void Decisions::declare_data(const std::string& name, const DimRange& range,
+                             std::optional<int64_t> stand_in) {
+  constexpr int64_t kStep = 14;
+  if (!stand_in) stand_in = std::exchange(next_stand_in_, next_stand_in_ + kStep);
+  symbols_[name] = {
+      .example = *stand_in, .range = range, .origin = Symbol::Origin::data, .is_size = false};
+}
+
+Dim Decisions::define(const NumberPtr& number) {
+  const auto [at, inserted] = defined_.try_emplace(str(*number));
+  if (!inserted) return at->second;
+  const Dim result = Dim::fresh(DimRange::integer());
+  at->second = result;
+  const std::string name = result.str();
+  const std::optional<double> value = example(*number);
+  declare_data(name, DimRange::integer());
+  Symbol& symbol = symbols_.at(name);
+  symbol.definition = number;
+  if (!value) return result;
+  constexpr double kLargest = 1LL << 53;
+  if (*value < -kLargest || *value > kLargest) refuse("a large integer is computed from a size");
+  symbol.origin = Symbol::Origin::computed;
+  symbol.example = static_cast<int64_t>(*value);
+  return result;
+}
+
+NumberPtr Decisions::definition(const std::string& symbol) const {
+  const auto at = symbols_.find(symbol);
+  return at == symbols_.end() ? nullptr : at->second.definition;
 }
 
 std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) const {
@@ -50,6 +108,7 @@ std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) 
     const auto at = symbols_.find(std::string(name));
     if (at == symbols_.end()) return std::nullopt;
     DimRange range = at->second.range;
+    if (!at->second.is_size) return Dim::symbol(name, range);
     range.low = std::max<int64_t>(range.low.value_or(1), 1);  // inputs are not empty
     range.is_input_size = true;
     return Dim::symbol(name, range);
@@ -58,6 +117,7 @@ std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) 
   switch (relation) {
     case Relation::equal:
       if ((range.low && *range.low > 0) || (range.high && *range.high < 0)) return false;
+      if (range.low == 0 && range.high == 0) return true;
       break;
     case Relation::less:
       if (range.high && *range.high < 0) return true;
@@ -110,17 +170,82 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
   const Dim difference = resolved(given);
   if (const auto known = proven(difference, relation)) return *known;
   const std::optional<int64_t> value = example(difference);
-  if (!value) refuse("the program branches on a size that depends on data: " + text);
+  if (!value) refuse("the program branches on a number that depends on data: " + text);
   const bool holds = is_true(*value, relation);
   if (relation == Relation::equal && holds) {
     note_equation(difference);
     refuse("the program depends on " + text + ", which holds for the example");
   }
-  const bool known = std::ranges::any_of(guards_, [&](const Guard& guard) {
-    return guard.relation == relation && guard.difference == difference;
-  });
-  if (!known) guards_.push_back({difference, relation, holds, text, line_()});
+  note_guard({difference, relation, holds, text, {}});
   return holds;
+}
+
+bool Decisions::decide(const NumberPtr& condition) {
+  const std::string text = str(*condition);
+  const std::optional<double> value = example(*condition);
+  if (!value) refuse("the program branches on a number that depends on data: " + text);
+  const auto* call = std::get_if<Number::Call>(&condition->is);
+  if (call && call->op == "python::eq" && *value != 0)
+    refuse("the program depends on " + text + ", which holds for the example");
+  note_guard({0, Relation::equal, *value != 0, text, {}, condition});
+  return *value != 0;
+}
+
+void Decisions::note_guard(Guard guard) {
+  const bool known = std::ranges::any_of(guards_, [&](const Guard& other) {
+    if (guard.condition || other.condition) return guard.text == other.text;
+    return guard.relation == other.relation && guard.difference == other.difference;
+  });
+  if (known) return;
+  guard.source = line_();
+  guards_.push_back(std::move(guard));
+}
+
+bool Decisions::assume(const Dim& difference, Relation relation, bool truth,
+                       const std::string& text) {
+  if (const auto known = proven(difference, relation)) return *known == truth;
+  if (example(difference)) return decide(difference, relation, text) == truth;
+  // Narrows the range of a symbol s for k*s + c.
+  const Dim rest = difference - Dim(difference.substitute([](std::string_view) { return Dim(0); }));
+  const std::vector<Dim::Term>& terms = rest.terms();
+  const std::optional<int64_t> offset = (difference - rest).constant();
+  if (terms.size() != 1 || terms[0].factors.size() != 1 || !offset ||
+      terms[0].factors[0].kind != Dim::Atom::symbol)
+    return true;
+  const int64_t factor = terms[0].coefficient;
+  if (factor != 1 && factor != -1) return true;
+  const auto at = symbols_.find(terms[0].factors[0].name);
+  if (at == symbols_.end() || at->second.origin != Symbol::Origin::data) return true;
+  // k*s <= bound, or k*s >= bound
+  const int64_t slack = relation == Relation::less ? 1 : 0;
+  const int64_t bound = truth ? -*offset - slack : -*offset + (relation == Relation::less ? 0 : 1);
+  DimRange& range = at->second.range;
+  const auto at_most = [&](int64_t value) {
+    range.high = std::min(range.high.value_or(value), value);
+  };
+  const auto at_least = [&](int64_t value) {
+    range.low = std::max(range.low.value_or(value), value);
+  };
+  if (relation == Relation::equal) {
+    if (!truth) return true;
+    at_most(factor * bound);
+    at_least(factor * bound);
+  } else if (truth == (factor > 0)) {
+    at_most(factor * bound);
+  } else {
+    at_least(factor * bound);
+  }
+  has_assumptions_ = true;
+  return true;
+}
+
+Dim Decisions::narrowed(const Dim& dim) const {
+  if (!has_assumptions_ || dim.is_constant()) return dim;
+  return dim.substitute([this](std::string_view name) -> std::optional<Dim> {
+    const auto at = symbols_.find(std::string(name));
+    if (at == symbols_.end() || at->second.origin != Symbol::Origin::data) return std::nullopt;
+    return symbol(at->first);
+  });
 }
 
 int64_t Decisions::pinned(const Dim& dim, const std::string& use) {
@@ -128,15 +253,22 @@ int64_t Decisions::pinned(const Dim& dim, const std::string& use) {
   refuse(use + " needs the number " + dim.str());
 }
 
+// Returns true if all guards hold with this value for a symbol of an input.
 bool Decisions::satisfied(const std::string& symbol, int64_t value) const {
+  const SymbolValue value_of = [&](std::string_view name) -> std::optional<int64_t> {
+    const auto at = symbols_.find(std::string(name));
+    if (at == symbols_.end()) return std::nullopt;
+    if (name == symbol) return value;
+    if (at->second.origin != Symbol::Origin::computed) return at->second.example;
+    const std::optional<double> computed = evaluate(*at->second.definition, value_of);
+    return computed ? std::optional(static_cast<int64_t>(*computed)) : std::nullopt;
+  };
   return std::ranges::all_of(guards_, [&](const Guard& guard) {
-    if (!mentions(guard.difference, symbol)) return true;
-    const std::optional<int64_t> difference =
-        guard.difference.evaluate([&](std::string_view name) -> std::optional<int64_t> {
-          const auto at = symbols_.find(std::string(name));
-          if (at == symbols_.end()) return std::nullopt;
-          return name == symbol ? value : at->second.example;
-        });
+    if (guard.condition) {
+      const std::optional<double> now = evaluate(*guard.condition, value_of);
+      return now && (*now != 0) == guard.holds;
+    }
+    const std::optional<int64_t> difference = guard.difference.evaluate(value_of);
     return difference && is_true(*difference, guard.relation) == guard.holds;
   });
 }
@@ -146,7 +278,9 @@ std::optional<Dim> Decisions::solved(const Dim& difference, const Dim::Term& ter
   if (term.factors.size() != 1 || term.factors[0].kind != Dim::Atom::symbol) return std::nullopt;
   const std::string& name = term.factors[0].name;
   const auto at = symbols_.find(name);
-  if (at == symbols_.end() || at->second.origin == Symbol::Origin::declared) return std::nullopt;
+  if (at == symbols_.end() || at->second.origin == Symbol::Origin::declared ||
+      !at->second.is_of_input())
+    return std::nullopt;
   if (term.coefficient != 1 && term.coefficient != -1) return std::nullopt;
   const Dim rest = difference - Dim::from_terms({term});
   if (rest.is_constant() || mentions(rest, name)) return std::nullopt;
@@ -175,8 +309,10 @@ void Decisions::note_equation(const Dim& difference) {
 
 void Decisions::check_narrowing() {
   for (const auto& [name, symbol] : symbols_) {
-    const int64_t low = std::max<int64_t>(symbol.range.low.value_or(1), 1);
-    const bool smaller = symbol.example > low && satisfied(name, symbol.example - 1);
+    if (!symbol.is_of_input()) continue;
+    const std::optional<int64_t> low =
+        symbol.is_size ? std::max<int64_t>(symbol.range.low.value_or(1), 1) : symbol.range.low;
+    const bool smaller = (!low || symbol.example > *low) && satisfied(name, symbol.example - 1);
     const bool larger = (!symbol.range.high || symbol.example < *symbol.range.high) &&
                         satisfied(name, symbol.example + 1);
     if (smaller || larger) continue;

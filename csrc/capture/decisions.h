@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/dim.h"
+#include "capture/number.h"
 
 namespace onnx_native::capture {
 
@@ -23,17 +24,23 @@ struct Guard {
   Dim difference;
   Relation relation;
   bool holds;
-  std::string text;    // "n <= 512"
-  std::string source;  // user's source line
+  std::string text;               // "n <= 512"
+  std::string source;             // user's source line
+  NumberPtr condition = nullptr;  // of floats; then `difference` means nothing
 };
 
-// A symbol of a recording: its size in the example, and the range that the user declared.
+// A symbol of a recording: its value in the example, and its range.
 struct Symbol {
-  // Declared as a Dim, only named, or left to the capture to find.
-  enum class Origin { declared, named, inferred };
+  // Of an input: declared as a Dim, only named, or left to the capture to find. Or computed from
+  // such symbols, or dependent on data; `example` is then a stand-in for the meta kernels.
+  enum class Origin { declared, named, inferred, computed, data };
   int64_t example = 0;
   DimRange range;
   Origin origin = Origin::declared;
+  bool is_size = true;             // the size of an input, which is not empty
+  NumberPtr definition = nullptr;  // of a symbol that stands for the result of a computation
+
+  bool is_of_input() const { return origin != Origin::computed && origin != Origin::data; }
 };
 
 // An equation that the program demands: the size `symbol` is `value`.
@@ -58,12 +65,34 @@ class Decisions {
 
   // Returns the symbol of an input's size.
   Dim symbol(const std::string& name) const;
+  bool has_symbols() const { return !symbols_.empty(); }
   bool has_symbol(const std::string& name) const { return symbols_.contains(name); }
-  // Returns the size in the example; nullopt for a symbol that no input declares.
+  // Returns the value in the example; nullopt if it depends on data.
   std::optional<int64_t> example(const Dim& dim) const;
+  std::optional<double> example(const Number& number) const;
+  // Returns true if all symbols are sizes of inputs.
+  bool follows_from_sizes(const Dim& dim) const;
+  // Returns the value for the meta kernels, in which a number stands for each symbol that depends
+  // on data; nullopt for a symbol that the recording does not know.
+  std::optional<int64_t> stand_in(const Dim& dim) const;
+  // Returns the truth of a condition at the stand-ins.
+  std::optional<bool> at_stand_in(const Dim& difference, Relation relation) const;
+  // Declares a symbol that depends on data. The default stand-in is unlike any size.
+  void declare_data(const std::string& name, const DimRange& range,
+                    std::optional<int64_t> stand_in = std::nullopt);
+  // Returns the integer that a computation results in, as a symbol.
+  Dim define(const NumberPtr& number);
+  // Returns what define() got; nullptr for other symbols.
+  NumberPtr definition(const std::string& symbol) const;
   // Decides a condition. Refuses the recording if it is an equation that the ranges do not prove,
   // because it pins a dynamic size. `text` prints the condition.
   bool decide(const Dim& difference, Relation relation, const std::string& text);
+  // Decides a condition on floats or on bools.
+  bool decide(const NumberPtr& condition);
+  // Takes it for granted that a condition has this truth, because the program asserts it.
+  bool assume(const Dim& difference, Relation relation, bool truth, const std::string& text);
+  // Returns the expression with the ranges that the program's assertions leave.
+  Dim narrowed(const Dim& dim) const;
   // Returns the truth of a condition if the ranges of the symbols prove it.
   std::optional<bool> proven(const Dim& difference, Relation relation) const;
   // Returns the expression with minima and maxima decided, each with a guard: min(512, n) becomes
@@ -102,8 +131,12 @@ class Decisions {
   std::optional<Dim> solved(const Dim& difference, const Dim::Term& term) const;
   Dim resolved(const Dim::Factor& factor);
   bool satisfied(const std::string& symbol, int64_t value) const;
+  void note_guard(Guard guard);
 
   std::map<std::string, Symbol> symbols_;
+  std::map<std::string, Dim> defined_;  // by the text of the computation
+  int64_t next_stand_in_ = 4099;
+  bool has_assumptions_ = false;
   std::function<std::string()> line_;
   std::shared_ptr<const int> token_ = std::make_shared<const int>();
   std::vector<Guard> guards_;

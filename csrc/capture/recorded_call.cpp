@@ -33,16 +33,6 @@ bool contains(std::span<const std::string_view> names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Calls visit(tensor) for each defined tensor of an argument.
-template <class Visit>
-void for_each_tensor(const c10::IValue& value, const Visit& visit) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined()) visit(value.toTensor());
-  } else if (value.isList()) {
-    for (const c10::IValue& item : value.toListRef()) for_each_tensor(item, visit);
-  }
-}
-
 bool is_wrapped_number(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && !recorded(value.toTensor()) &&
          value.toTensor().unsafeGetTensorImpl()->is_wrapped_number();
@@ -64,24 +54,6 @@ Argument number_in(const at::Tensor& tensor) {
     default:
       return {};
   }
-}
-
-// Operators whose results are decided by the elements of a tensor, beyond those that PyTorch tags.
-constexpr std::array<std::string_view, 1> kReadsElements{"aten::is_nonzero"};
-
-// Returns true if an index is a mask: how many elements it selects depends on the data.
-bool has_mask(const std::vector<c10::IValue>& arguments) {
-  bool found = false;
-  for_each_tensor(arguments[1], [&](const at::Tensor& index) {
-    found = found || index.scalar_type() == c10::kBool || index.scalar_type() == c10::kByte;
-  });
-  return found;
-}
-
-bool reads_elements(const c10::OperatorHandle& op, const std::vector<c10::IValue>& arguments) {
-  if (op.operator_name().name == "aten::index") return has_mask(arguments);
-  return op.hasTag(at::Tag::data_dependent_output) || op.hasTag(at::Tag::dynamic_output_shape) ||
-         contains(kReadsElements, op.operator_name().name);
 }
 
 bool mentions_broadcast(const Dim& dim) {
@@ -182,13 +154,13 @@ bool RecordedCall::passes_through() const {
   if (key_ == "aten::detach_") return !recording_.find_state(arguments_[0].toTensor());
   // torch.tensor() builds its result with dispatch to Python switched off.
   if (c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::Python)) return true;
-  if (!reads_elements(op_, arguments_)) return false;
-  bool of_module = false;
+  if (!reads_elements()) return false;
+  bool literal = true;
   for (const c10::IValue& argument : arguments_)
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
-      of_module = of_module || recording_.find_state(tensor);
+      literal = literal && !recording_.find_state(tensor) && recording_.known(tensor);
     });
-  return !of_module;
+  return literal;
 }
 
 void RecordedCall::refuse_unknown() {
@@ -197,7 +169,6 @@ void RecordedCall::refuse_unknown() {
     refuse("the program uses torch.func");
   if (is_autocast()) refuse("the program uses torch.autocast");
   if (!schema_) refuse("the operator has no schema");
-  if (reads_elements(op_, arguments_)) refuse("the program depends on the elements of a tensor");
   if (decisions_.guesses_strides() && op_.operator_name().name == "aten::as_strided")
     refuse("the program depends on strides");
   if (op_.hasTag(at::Tag::inplace_view) && !reshapes())
@@ -211,6 +182,7 @@ void RecordedCall::check_reshape() {
   if (!self || self->id() <= recording_.last_input_)
     refuse("the call changes the shape of a tensor that the program did not compute");
   if (self->is_copied()) refuse("the call changes the shape of a tensor that has a copy");
+  recording_.compute_sizes();  // before the axes move
 }
 
 void RecordedCall::check_writes() {
@@ -252,12 +224,27 @@ void RecordedCall::note_squeezed() {
   }
 }
 
-void RecordedCall::note_size(const Dim& dim) { symbolic_ = symbolic_ || !dim.is_constant(); }
+void RecordedCall::note_size(const Dim& dim) {
+  symbolic_ = symbolic_ || !dim.is_constant();
+  data_ = data_ || !decisions_.follows_from_sizes(dim);
+}
+
+// Returns the number for the meta kernels.
+double RecordedCall::number_in_example(const c10::SymNode& node) {
+  const NumberPtr number = to_number(recording_.host_.unwrapped(node), decisions_);
+  return decisions_.example(*number).value_or(1);
+}
+
+Argument RecordedCall::number_argument(const c10::SymNode& node) {
+  const NumberPtr number = to_number(recording_.host_.unwrapped(node), decisions_);
+  symbolic_ = data_ = true;
+  return recording_.number_argument(*number);
+}
 
 Argument RecordedCall::tensor_argument(const at::Tensor& tensor) {
   if (!tensor.defined()) return {};
   if (const RecordedTensor* known = recorded(tensor)) {
-    symbolic_ = symbolic_ || known->is_symbolic();
+    for (const Dim& size : known->shape()) note_size(size);
   } else if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) {
     Argument number = number_in(tensor);
     if (number.is_none()) refuse("a number of an unknown type");
@@ -273,7 +260,8 @@ Argument RecordedCall::argument(const c10::IValue& value, const aten::SchemaType
     note_size(dim);
     return recording_.size_argument(dim);
   }
-  if (value.isSymFloat()) refuse("a float is computed from a dynamic size");
+  if (value.isSymFloat()) return number_argument(value.toSymFloat().toSymNodeImpl());
+  if (value.isSymBool()) return number_argument(value.toSymBool().toSymNodeImpl());
   if (value.isList()) {
     Argument::List list;
     aten::SchemaType element = type;
@@ -298,10 +286,20 @@ c10::IValue RecordedCall::meta(const c10::IValue& value, const aten::SchemaType&
     return recording_.meta_of(tensor);
   }
   if (value.isSymInt()) {
-    const auto size = decisions_.example(to_dim(value.toSymInt(), decisions_));
-    if (!size) refuse("a size depends on data");
+    const Dim dim = to_dim(value.toSymInt(), decisions_);
+    const auto size = small_data_ && !decisions_.example(dim) ? 0 : decisions_.stand_in(dim);
+    if (!size) refuse("a size is not known");
     if (type.kind == TypeKind::tensor) return at::native::wrapped_scalar_tensor(*size);
     return *size;
+  }
+  if (value.isSymFloat() || value.isSymBool()) {
+    const bool is_float = value.isSymFloat();
+    const c10::SymNode node =
+        is_float ? value.toSymFloat().toSymNodeImpl() : value.toSymBool().toSymNodeImpl();
+    const double number = number_in_example(node);
+    const c10::Scalar scalar = is_float ? c10::Scalar(number) : c10::Scalar(number != 0);
+    if (type.kind == TypeKind::tensor) return at::native::wrapped_scalar_tensor(scalar);
+    return scalar;
   }
   if (!value.isList()) return value;
   aten::SchemaType element = type;
@@ -319,29 +317,39 @@ c10::IValue RecordedCall::meta(const c10::IValue& value, const aten::SchemaType&
 
 // Returns the results of the meta kernel; nullopt if PyTorch has none outside of Python.
 std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
-  torch::jit::Stack stack;
-  for (size_t i = 0; i < arguments_.size(); ++i)
-    stack.push_back(meta(arguments_[i], schema_->arguments[i].type));
-  if (reshapes()) stack[0] = stack[0].toTensor().alias();
-  try {
+  const auto run = [this] {
+    torch::jit::Stack stack;
+    for (size_t i = 0; i < arguments_.size(); ++i)
+      stack.push_back(meta(arguments_[i], schema_->arguments[i].type));
+    if (reshapes()) stack[0] = stack[0].toTensor().alias();
     op_.callBoxed(stack);
-  } catch (const c10::NotImplementedError& error) {
-    if (recording_.host_.has_meta_kernels() || !key_.starts_with("aten::"))
-      refuse(first_line(error.what_without_backtrace()));
-    return std::nullopt;
-  } catch (const c10::Error& error) {
-    refuse(first_line(error.what_without_backtrace()));
-  } catch (const std::exception& error) {
-    refuse(first_line(error.what()));
+    return stack;
+  };
+  std::string reason;
+  for (const bool small : {false, true}) {
+    if (small && !data_) break;
+    small_data_ = small;  // an index that depends on data may have to be small
+    try {
+      return run();
+    } catch (const c10::NotImplementedError& error) {
+      if (recording_.host_.has_meta_kernels() || !key_.starts_with("aten::"))
+        refuse(first_line(error.what_without_backtrace()));
+      return std::nullopt;
+    } catch (const c10::Error& error) {
+      if (!small) reason = first_line(error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      if (!small) reason = first_line(error.what());
+    }
+    if (!decisions_.reason().empty()) break;
   }
-  return stack;
+  refuse(reason);
 }
 
 // Returns meta tensors of the types that the inference knows. Their strides are a guess.
 std::vector<c10::IValue> RecordedCall::inferred_metas() {
   decisions_.guess_strides();
   try {
-    inferred_ = recording_.types_->infer(*node_);
+    inferred_ = recording_.types().infer(*node_);
   } catch (const ExportError& error) {
     refuse(error.cause());
   }
@@ -380,10 +388,10 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
       refuse("a result that is not a plain tensor");
     types.push_back(aten::Type::tensor(*dtype, Shape(meta.sizes().begin(), meta.sizes().end())));
   }
-  if (!recording_.types_) return types;
+  if (!recording_.types_ && !symbolic_) return types;
   std::vector<aten::Type> inferred;
   try {
-    inferred = inferred_ ? *inferred_ : recording_.types_->infer(*node_);
+    inferred = inferred_ ? *inferred_ : recording_.types().infer(*node_);
   } catch (const ExportError& error) {
     if (symbolic_) refuse(error.cause());
     forget_written();
@@ -397,7 +405,8 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
     for (size_t axis = 0; axis < shape->size(); ++axis) {
       Dim& size = (*shape)[axis];
       if (mentions_broadcast(size)) size = decisions_.resolved(size);
-      if (decisions_.example(size) != metas[i].size(static_cast<int64_t>(axis)))
+      if (data_) declare_size(size, metas[i].size(static_cast<int64_t>(axis)));
+      if (decisions_.stand_in(size) != metas[i].size(static_cast<int64_t>(axis)))
         refuse("the size " + size.str() + " of a result is not eager's");
     }
     types[i].shape = shape;
@@ -442,6 +451,11 @@ at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) 
                                ? "getitem"
                                : key_.substr(start, dot == key_.npos ? dot : dot - start);
   aten::Value* value = recording_.graph_->add_output(node_, name, type);
+  for (size_t axis = 0; data_ && axis < type.shape->size(); ++axis) {
+    const Dim& size = (*type.shape)[axis];
+    if (size.is_symbol() && !decisions_.example(size))
+      recording_.input_axes_.try_emplace(size.str(), value, static_cast<int64_t>(axis));
+  }
   return recording_.new_tensor(meta, *type.shape, value);
 }
 
@@ -454,6 +468,7 @@ void RecordedCall::record(std::vector<c10::IValue> metas) {
     for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
   }
   const std::vector<aten::Type> types = result_types(tensors);
+  if (follows_from_constants()) note_recipes(tensors);
   size_t next = 0;
   for (size_t i = 0; i < metas.size(); ++i) {
     if (metas[i].isTensorList()) {
@@ -507,10 +522,21 @@ void RecordedCall::decompose() {
   op_.callBoxedForDispatchKey(kComposed, stack_);
 }
 
+std::vector<Argument> RecordedCall::read_arguments() {
+  recording_.location_ = recording_.graph_->add_location(recording_.host_.location());
+  std::vector<Argument> arguments;
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    arguments.push_back(argument(arguments_[i], schema_->arguments[i].type));
+  return arguments;
+}
+
 void RecordedCall::run() {
   if (passes_through()) {
     op_.callBoxed(stack_);
-    if (key_ == "aten::lift_fresh") recording_.add_literal(stack_.back().toTensor());
+    if (key_ == "aten::lift_fresh" || reads_elements()) {
+      for (const c10::IValue& result : stack_)
+        for_each_tensor(result, [this](const at::Tensor& made) { recording_.add_literal(made); });
+    }
     return;
   }
   if (key_ == "aten::detach_" && has_recorded()) return;  // nothing to do without autograd
@@ -524,6 +550,7 @@ void RecordedCall::run() {
   refuse_unknown();
   if (key_.starts_with("aten::_foreach_")) return decompose();
   torch::jit::drop(stack_, arguments_.size());
+  if (reads_elements()) return read_elements();
   if (schema_->returns.empty() && !schema_->is_mutable()) {
     if (!aten::is_check(*schema_)) refuse("the call has no results");
     return;
@@ -533,10 +560,7 @@ void RecordedCall::run() {
   } else {
     check_writes();
   }
-  recording_.location_ = recording_.graph_->add_location(recording_.host_.location());
-  std::vector<Argument> arguments;
-  for (size_t i = 0; i < arguments_.size(); ++i)
-    arguments.push_back(argument(arguments_[i], schema_->arguments[i].type));
+  std::vector<Argument> arguments = read_arguments();
   note_squeezed();
   std::optional<std::vector<c10::IValue>> metas = run_meta();
   if (!reshapes()) check_written_sizes();

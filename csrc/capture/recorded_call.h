@@ -32,6 +32,9 @@ class RecordedCall {
   aten::Argument argument(const c10::IValue& value, const aten::SchemaType& type);
   aten::Argument tensor_argument(const at::Tensor& tensor);
   void note_size(const Dim& dim);
+  double number_in_example(const c10::SymNode& node);
+  aten::Argument number_argument(const c10::SymNode& node);
+  std::vector<aten::Argument> read_arguments();
   c10::IValue meta(const c10::IValue& value, const aten::SchemaType& type);
   std::optional<std::vector<c10::IValue>> run_meta();
   std::vector<c10::IValue> inferred_metas();
@@ -42,6 +45,18 @@ class RecordedCall {
                                         const aten::Type& type) const;
   void record_reshape(const at::Tensor& meta);
   void record(std::vector<c10::IValue> metas);
+  // Calls that depend on the elements of a tensor.
+  bool reads_elements() const;
+  void read_elements();
+  bool run_on_known();
+  void record_item();
+  void record_selection();
+  void record_selection(const std::vector<at::Tensor>& metas, const std::vector<aten::Type>& types);
+  void declare_size(const Dim& size, std::optional<int64_t> stand_in);
+  at::Tensor selected(const aten::Type& type) const;
+  at::Tensor indexed(const Dim& count);
+  bool follows_from_constants() const;
+  void note_recipes(const std::vector<at::Tensor>& metas);
   [[noreturn]] void refuse(const std::string& reason);
 
   Recording& recording_;
@@ -55,7 +70,19 @@ class RecordedCall {
   std::optional<std::vector<aten::Type>> inferred_;  // without a meta kernel
   aten::Node* node_ = nullptr;
   bool has_tensors_ = false;
-  bool symbolic_ = false;  // an argument has a symbolic size
+  bool symbolic_ = false;    // an argument is, or has a size that is, a symbolic number
+  bool data_ = false;        // such a number may not follow from sizes of inputs
+  bool small_data_ = false;  // 0 stands for integers that depend on data
 };
+
+// Calls visit(tensor) for each defined tensor of an argument.
+template <class Visit>
+void for_each_tensor(const c10::IValue& value, const Visit& visit) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) visit(value.toTensor());
+  } else if (value.isList()) {
+    for (const c10::IValue& item : value.toListRef()) for_each_tensor(item, visit);
+  }
+}
 
 }  // namespace onnx_native::capture

@@ -94,13 +94,14 @@ bool mentions(const aten::Argument& argument,
 }  // namespace
 
 Recording::Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTensor> state,
-                     std::unique_ptr<readers::jit::TypeInference> types, Host& host)
+                     MakeTypes make_types, Host& host)
     : host_(host),
       decisions_(std::move(symbols), [&host] { return host.location().source; }),
-      types_(std::move(types)),
+      make_types_(std::move(make_types)),
       state_(std::move(state)) {
   register_recorder();
   Dim::restart_fresh();
+  if (decisions_.has_symbols()) types_ = make_types_();
   for (size_t i = 0; i < state_.size(); ++i) {
     const at::Tensor& tensor = state_[i].tensor;
     state_of_.try_emplace(tensor.unsafeGetTensorImpl(), i);
@@ -108,7 +109,13 @@ Recording::Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTe
     if (const void* address = address_of(tensor)) state_at_[address].push_back(i);
     const auto [first, inserted] = first_in_.try_emplace(storage_of(tensor), tensor);
     if (!inserted && !same_elements(first->second, tensor)) shared_.insert(storage_of(tensor));
+    if (state_[i].is_kept) kept_.insert(storage_of(tensor));
   }
+}
+
+readers::jit::TypeInference& Recording::types() {
+  if (!types_) types_ = make_types_();
+  return *types_;
 }
 
 Recording::~Recording() = default;
@@ -163,6 +170,10 @@ void Recording::note_write(const at::Tensor& tensor) {
   const auto at = memories_.find(storage);
   if (at == memories_.end()) return;
   writes_state_ = true;
+  const c10::StorageImpl* elements = at->second.elements;
+  if (elements) written_elements_.insert(elements);
+  if (read_elements_.contains(elements) && kept_.contains(elements))
+    decisions_.refuse("the program decides by the elements of a tensor that is an input");
   if (at->second.owner == Memory::Owner::unknown)
     decisions_.refuse("the program writes to a tensor that is neither an input nor a buffer");
   if (shared_.contains(at->second.elements))
@@ -246,11 +257,24 @@ at::Tensor Recording::add_input(const at::Tensor& example, std::string_view name
   return new_tensor(std::move(meta), std::move(shape), value);
 }
 
+c10::SymInt Recording::add_integer(std::string_view name, const Dim& symbol) {
+  aten::Value* value = graph_->add_input(name, aten::Type::sym_int(symbol));
+  sizes_.try_emplace(symbol.str(), value);
+  if (types_) types_->define(*value);
+  return to_sym_int(symbol, decisions_);
+}
+
 void Recording::add_output(const c10::IValue& value) {
   if (value.isTensor() && value.toTensor().defined()) {
     graph_->outputs.emplace_back(value_of(value.toTensor()));
   } else if (value.isSymInt()) {
     graph_->outputs.push_back(size_argument(to_dim(value.toSymInt(), decisions_)));
+  } else if (value.isSymFloat()) {
+    const c10::SymNode node = host_.unwrapped(value.toSymFloat().toSymNodeImpl());
+    graph_->outputs.push_back(number_argument(*to_number(node, decisions_)));
+  } else if (value.isSymBool()) {
+    const c10::SymNode node = host_.unwrapped(value.toSymBool().toSymNodeImpl());
+    graph_->outputs.push_back(number_argument(*to_number(node, decisions_)));
   } else if (value.isInt()) {
     graph_->outputs.emplace_back(value.toInt());
   } else if (value.isDouble()) {
@@ -269,6 +293,8 @@ void Recording::add_mutation(const at::Tensor& buffer, const at::Tensor& value) 
   if (!held || held->kind != ModuleTensor::Kind::buffer)
     decisions_.refuse("the program replaces a tensor that is not a buffer");
   writes_state_ = true;
+  if (read_elements_.contains(storage_of(buffer)) && kept_.contains(storage_of(buffer)))
+    decisions_.refuse("the program decides by the elements of a tensor that is an input");
   constant_of(buffer);
   graph_->mutations.push_back({.target = held->name, .is_buffer = true, .value = value_of(value)});
 }
@@ -302,6 +328,14 @@ std::unique_ptr<aten::Graph> Recording::finish() {
   if (decisions_.has_unrecognized_numbers())
     decisions_.note_refusal("code of torch::nn reads dynamic sizes as numbers");
   if (!decisions_.reason().empty()) return nullptr;
+  for (const aten::Node* node : graph_->nodes) {
+    for (aten::Value* output : node->outputs) {
+      if (output->type.dim) output->type.dim = decisions_.narrowed(*output->type.dim);
+      if (!output->type.shape) continue;
+      for (Dim& size : *output->type.shape) size = decisions_.narrowed(size);
+    }
+  }
+  recipes_.clear();
   types_.reset();
   return std::move(graph_);
 }
@@ -336,6 +370,15 @@ aten::Argument Recording::factor_argument(const Dim::Factor& factor) {
   if (auto known = read_size(dim)) return std::move(*known);
   switch (factor.kind) {
     case Dim::Atom::symbol: {
+      if (const NumberPtr computed = decisions_.definition(factor.name)) {
+        const auto& call = std::get<Number::Call>(computed->is);
+        std::vector<aten::Argument> arguments;
+        for (const NumberPtr& operand : call.operands)
+          arguments.push_back(number_argument(*operand));
+        aten::Value* value = size_node(call.op, std::move(arguments), dim);
+        if (types_) types_->define(*value);
+        return value;
+      }
       const auto at = multiples_.find(factor.name);
       if (at == multiples_.end()) decisions_.refuse("no input has the size " + factor.name);
       return computed("python::floordiv", dim, at->second, at->second.terms()[0].coefficient);

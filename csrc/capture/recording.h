@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -34,6 +35,8 @@ class Host {
   virtual c10::IValue symbol_behind(const at::Tensor& wrapped_number) = 0;
   // Returns false if PyTorch has meta kernels for some of its operators only; most are in Python.
   virtual bool has_meta_kernels() const { return true; }
+  // Returns the recording's node behind the node of a float or bool.
+  virtual c10::SymNode unwrapped(const c10::SymNode& node) { return node; }
 };
 
 // A tensor of the module: a parameter, a buffer, or a tensor that the program holds.
@@ -42,21 +45,34 @@ struct ModuleTensor {
   std::string name;
   at::Tensor tensor;
   Kind kind;
+  bool is_kept = false;  // the model has it as an input if the program writes to it
 };
+
+// Elements of the module's tensors by which the program decided something.
+struct KnownElements {
+  std::string name;
+  std::string source;  // user's source line
+  TensorData data;
+};
+
+using MakeTypes = std::function<std::unique_ptr<readers::jit::TypeInference>()>;
 
 // One capture. The program runs while an ActiveRecording is in scope. Every operator that it calls
 // becomes a node; composite operators stay whole, because the recorder sits above autograd.
 // PyTorch's meta kernels compute dtypes and the sizes of the example; `types` computes symbolic
-// sizes, which must agree with them. What the recorder does not know it refuses: it throws, keeps
-// the reason, and finish() returns no graph. Used by one thread.
+// sizes, which must agree with them. A number that the program reads from a tensor is a symbol, or
+// its value if it follows from weights and constants alone. What the recorder does not know it
+// refuses: it throws, keeps the reason, and finish() returns no graph. Used by one thread.
 class Recording {
  public:
   Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTensor> state,
-            std::unique_ptr<readers::jit::TypeInference> types, Host& host);
+            MakeTypes make_types, Host& host);
   ~Recording();
 
   // Returns the tensor that stands for an input. A size is a number or the name of a symbol.
   at::Tensor add_input(const at::Tensor& example, std::string_view name, Shape shape);
+  // Returns the integer that stands for an input: its symbol.
+  c10::SymInt add_integer(std::string_view name, const Dim& symbol);
   // Adds a result of the program.
   void add_output(const c10::IValue& value);
   // Records that the program assigns another tensor to a buffer of the module.
@@ -70,6 +86,13 @@ class Recording {
   bool varies(const at::Tensor& tensor) const;
   // Returns the number of recorded tensors and sizes that are alive.
   int64_t alive() const;
+
+  // Whether the caller of aten::item takes floats and bools that are symbols.
+  void set_takes_symbols(bool takes) { takes_symbols_ = takes; }
+  // Notes that the program reads elements outside of the dispatcher. Refuses the recording if the
+  // tensor has no elements that are known.
+  void read(const at::Tensor& tensor);
+  const std::vector<KnownElements>& known_elements() const { return known_elements_; }
 
   Decisions& decisions() { return decisions_; }
   const Decisions& decisions() const { return decisions_; }
@@ -85,6 +108,23 @@ class Recording {
   };
 
   at::Tensor input_meta(const at::Tensor& example, const Shape& shape);
+  // A call on constants and weights alone, which can run.
+  struct Recipe {
+    c10::OperatorHandle op;
+    std::vector<c10::IValue> arguments;  // with meta tensors in place of recorded ones
+    size_t result;
+    at::Tensor meta;
+    at::Tensor value;
+  };
+
+  // Returns the elements of a tensor that follows from constants and weights to which the program
+  // does not write; nullopt for any other tensor.
+  std::optional<at::Tensor> known(const at::Tensor& tensor);
+  std::optional<at::Tensor> known_result(const at::Tensor& meta);
+  readers::jit::TypeInference& types();
+  aten::Argument number_argument(const Number& number);
+  // Adds nodes that compute the sizes of results that depend on data.
+  void compute_sizes();
   aten::Value* value_of(const at::Tensor& tensor);
   aten::Value* constant_of(const at::Tensor& tensor);
   aten::Value* copy_of_literal(aten::Value* literal);
@@ -109,7 +149,8 @@ class Recording {
   Host& host_;
   Decisions decisions_;
   std::unique_ptr<aten::Graph> graph_ = std::make_unique<aten::Graph>();
-  std::unique_ptr<readers::jit::TypeInference> types_;
+  MakeTypes make_types_;
+  std::unique_ptr<readers::jit::TypeInference> types_;  // nullptr while all sizes are numbers
   std::vector<ModuleTensor> state_;
   std::unordered_map<const c10::TensorImpl*, size_t> state_of_;    // index in state_
   std::unordered_map<const void*, std::vector<size_t>> state_at_;  // by address of the elements
@@ -130,12 +171,20 @@ class Recording {
   std::unordered_map<const c10::StorageImpl*, at::Tensor> first_in_;  // a tensor of each storage
   // Storages of meta tensors that the program writes to.
   std::unordered_set<const c10::StorageImpl*> written_;
+  // Storages of real tensors that it writes to, whose elements it reads, and that are kept.
+  std::unordered_set<const c10::StorageImpl*> written_elements_;
+  std::unordered_set<const c10::StorageImpl*> read_elements_;
+  std::unordered_set<const c10::StorageImpl*> kept_;
+  std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
+  std::vector<KnownElements> known_elements_;
+  bool takes_symbols_ = false;
   bool writes_state_ = false;  // the program writes to an input, the module or a literal
-  // Inputs and axes by the text of their sizes, and for a symbol s the size k*s of an input.
+  // Tensors and axes by the text of their sizes, and for a symbol s the size k*s of an input.
   std::unordered_map<std::string, std::pair<aten::Value*, int64_t>> input_axes_;
   std::unordered_map<std::string, Dim> multiples_;
-  std::unordered_map<std::string, aten::Value*> sizes_;  // by the text of the expression
-  const Location* location_ = nullptr;                   // of the current call
+  std::unordered_map<std::string, aten::Value*> sizes_;    // by the text of the expression
+  std::unordered_map<std::string, aten::Value*> numbers_;  // floats and bools, likewise
+  const Location* location_ = nullptr;                     // of the current call
 };
 
 // Makes a recording the active one of this thread.

@@ -21,11 +21,13 @@ Decisions& decisions_of(const Token& token) {
   return *decisions;
 }
 
-// A node of a recording: a size or a condition.
+// A node of a recording: an integer, a float or a condition.
 class RecordedNode : public c10::SymNodeImpl {
  public:
   explicit RecordedNode(Token token) : token_(std::move(token)) {}
 
+  // Returns the expression of the node.
+  virtual NumberPtr number() const = 0;
   Decisions& decisions() const { return decisions_of(token_); }
   const Token& token() const { return token_; }
 
@@ -41,70 +43,133 @@ class RecordedNode : public c10::SymNodeImpl {
 
  protected:
   c10::SymNode self() { return c10::SymNode::reclaim_copy(this); }
-  [[noreturn]] void refuse_float() const {
-    decisions().refuse("a float is computed from a dynamic size");
+  // Returns the expression of another node.
+  NumberPtr number_of(const c10::SymNode& other) const {
+    const auto* node = dynamic_cast<const RecordedNode*>(other.get());
+    if (!node) decisions().refuse("a number is not from this recording");
+    return node->number();
   }
+  c10::SymNode made_float(std::string_view op, std::vector<NumberPtr> operands) const;
+  c10::SymNode made_condition(std::string_view op, std::vector<NumberPtr> operands) const;
 
  private:
   Token token_;
 };
 
-// A condition on sizes. `relation` compares `difference` with 0.
-class Condition final : public RecordedNode {
+// A bool.
+class Truth : public RecordedNode {
+ public:
+  using RecordedNode::RecordedNode;
+
+  virtual bool decide() = 0;
+  // Returns true if the bool depends on data, so that it cannot be decided.
+  virtual bool is_data() const = 0;
+  // Returns true if the bool is known to be this at all values of the symbols.
+  virtual bool is_proven(bool truth) const = 0;
+
+  bool is_bool() override { return true; }
+  bool guard_bool(const char* /*file*/, int64_t /*line*/) override { return decide(); }
+  bool guard_size_oblivious(const char* /*file*/, int64_t /*line*/) override { return decide(); }
+  // PyTorch asks these where both answers are right, and this one is more general.
+  bool guard_or_false(const char* /*file*/, int64_t /*line*/) override {
+    return is_data() ? is_proven(true) : decide();
+  }
+  bool guard_or_true(const char* /*file*/, int64_t /*line*/) override {
+    return is_data() ? !is_proven(false) : decide();
+  }
+  bool expect_true(const char* /*file*/, int64_t /*line*/) override { return decide(); }
+  bool statically_known_true(const char* /*file*/, int64_t /*line*/) override {
+    return is_proven(true);
+  }
+  bool bool_() override { return decide(); }
+  // Operands that do not depend on data are decided one by one: stricter than need be, and simple.
+  c10::SymNode sym_and(const c10::SymNode& other) override { return both("python::and_", other); }
+  c10::SymNode sym_or(const c10::SymNode& other) override { return both("python::or_", other); }
+  c10::SymNode sym_not() override { return made_condition("python::sym_not", {number()}); }
+  c10::SymNode sym_ite(const c10::SymNode& yes, const c10::SymNode& no) override {
+    if (is_data() && yes->is_float() && no->is_float())
+      return made_float("python::sym_ite", {number(), number_of(yes), number_of(no)});
+    return decide() ? yes : no;
+  }
+  std::string str() override { return decide() ? "True" : "False"; }
+
+ private:
+  c10::SymNode both(std::string_view op, const c10::SymNode& given) {
+    const auto* other = dynamic_cast<const Truth*>(given.get());
+    if (is_data() || (other && other->is_data()))
+      return made_condition(op, {number(), number_of(given)});
+    const bool left = decide();
+    const bool right = given->guard_bool(__FILE__, __LINE__);
+    return wrap_bool(op == "python::and_" ? left && right : left || right);
+  }
+};
+
+// A condition on integers. `relation` compares `difference` with 0.
+class Condition final : public Truth {
  public:
   Condition(Token token, Dim difference, Relation relation, bool negated, std::string text)
-      : RecordedNode(std::move(token)),
+      : Truth(std::move(token)),
         difference_(std::move(difference)),
         relation_(relation),
         negated_(negated),
         text_(std::move(text)) {}
 
-  bool is_bool() override { return true; }
-  bool decide() {
-    const bool holds = decisions().decide(difference_, relation_, text_);
-    return holds != negated_;
+  NumberPtr number() const override {
+    if (const auto known = constant()) return make_number(*known);
+    const std::string_view op = relation_ == Relation::equal  ? "python::eq"
+                                : relation_ == Relation::less ? "python::lt"
+                                                              : "python::le";
+    NumberPtr holds = make_call(op, {make_number(difference_), make_number(Dim(0))});
+    return negated_ ? make_call("python::sym_not", {std::move(holds)}) : holds;
   }
-  bool guard_bool(const char* /*file*/, int64_t /*line*/) override { return decide(); }
-  bool guard_size_oblivious(const char* /*file*/, int64_t /*line*/) override { return decide(); }
-  bool guard_or_false(const char* /*file*/, int64_t /*line*/) override { return decide(); }
-  bool guard_or_true(const char* /*file*/, int64_t /*line*/) override { return decide(); }
-  bool expect_true(const char* /*file*/, int64_t /*line*/) override { return decide(); }
-  bool bool_() override { return decide(); }
-  bool statically_known_true(const char* /*file*/, int64_t /*line*/) override {
+  bool decide() override { return decisions().decide(difference_, relation_, text_) != negated_; }
+  bool is_data() const override { return !decisions().example(difference_); }
+  // PyTorch asks this where its code for any size is right for a size of 0 or 1 too.
+  bool guard_size_oblivious(const char* /*file*/, int64_t /*line*/) override {
+    const std::optional<bool> large = decisions().at_stand_in(difference_, relation_);
+    return is_data() && large ? *large != negated_ : decide();
+  }
+  bool expect_true(const char* /*file*/, int64_t /*line*/) override {
+    return decisions().assume(difference_, relation_, !negated_, text_);
+  }
+  bool is_proven(bool truth) const override {
     const std::optional<bool> holds = decisions().proven(difference_, relation_);
-    return holds && *holds != negated_;
+    return holds && (*holds != negated_) == truth;
   }
-  std::optional<bool> constant_bool() override {
-    const auto number = difference_.constant();
-    return number ? std::optional(decide()) : std::nullopt;
-  }
+  std::optional<bool> constant_bool() override { return constant(); }
   bool is_constant() override { return difference_.is_constant(); }
   bool is_symbolic() override { return !difference_.is_constant(); }
   c10::SymNode sym_not() override {
     return c10::make_intrusive<Condition>(token(), difference_, relation_, !negated_, text_);
   }
-  // The operands are decided one by one: stricter than need be, and simple.
-  c10::SymNode sym_and(const c10::SymNode& other) override {
-    const bool left = decide();
-    const bool right = other->guard_bool(__FILE__, __LINE__);
-    return wrap_bool(left && right);
-  }
-  c10::SymNode sym_or(const c10::SymNode& other) override {
-    const bool left = decide();
-    const bool right = other->guard_bool(__FILE__, __LINE__);
-    return wrap_bool(left || right);
-  }
-  c10::SymNode sym_ite(const c10::SymNode& yes, const c10::SymNode& no) override {
-    return decide() ? yes : no;
-  }
-  c10::SymNode sym_float() override { refuse_float(); }
-  std::string str() override { return decide() ? "True" : "False"; }
 
  private:
+  std::optional<bool> constant() const {
+    if (!difference_.is_constant()) return std::nullopt;
+    return decisions().decide(difference_, relation_, text_) != negated_;
+  }
+
   Dim difference_;
   Relation relation_;
   bool negated_;
   std::string text_;
+};
+
+// Any other bool: a comparison of floats, or one that the program reads from a tensor.
+class Computed final : public Truth {
+ public:
+  Computed(Token token, NumberPtr number) : Truth(std::move(token)), number_(std::move(number)) {}
+
+  NumberPtr number() const override { return number_; }
+  bool decide() override { return decisions().decide(number_); }
+  bool is_data() const override { return !decisions().example(*number_); }
+  bool expect_true(const char* /*file*/, int64_t /*line*/) override {
+    return is_data() || decide();
+  }
+  bool is_proven(bool /*truth*/) const override { return false; }
+
+ private:
+  NumberPtr number_;
 };
 
 class Size final : public RecordedNode {
@@ -112,6 +177,7 @@ class Size final : public RecordedNode {
   Size(Token token, Dim dim) : RecordedNode(std::move(token)), dim_(std::move(dim)) {}
 
   const Dim& dim() const { return dim_; }
+  NumberPtr number() const override { return make_number(dim_); }
   bool is_int() override { return true; }
 
   c10::SymNode add(const c10::SymNode& other) override { return made(dim_ + of(other)); }
@@ -144,8 +210,10 @@ class Size final : public RecordedNode {
   c10::SymNode floor() override { return self(); }
   c10::SymNode truediv(const c10::SymNode& other) override { return int_truediv(other); }
   c10::SymNode int_truediv(const c10::SymNode& other) override;
-  c10::SymNode float_truediv(const c10::SymNode& /*other*/) override { refuse_float(); }
-  c10::SymNode float_pow(const c10::SymNode& /*other*/) override { refuse_float(); }
+  c10::SymNode float_truediv(const c10::SymNode& other) override { return int_truediv(other); }
+  c10::SymNode float_pow(const c10::SymNode& other) override {
+    return made_float("python::pow", {number(), number_of(other)});
+  }
   c10::SymNode sym_float() override;
 
   c10::SymNode eq(const c10::SymNode& other) override {
@@ -197,35 +265,35 @@ class Size final : public RecordedNode {
   Dim dim_;
 };
 
-// The float that is nearest to numerator / denominator. Only what needs no rounding, or rounds
-// once, is recorded: up to 2**53 the rounding moves no quotient of integers to or past an integer.
-class Quotient final : public RecordedNode {
+// A float.
+class Float : public RecordedNode {
  public:
-  Quotient(Token token, Dim numerator, int64_t denominator)
-      : RecordedNode(std::move(token)),
-        numerator_(std::move(numerator)),
-        denominator_(denominator) {}
+  Float(Token token, NumberPtr number)
+      : RecordedNode(std::move(token)), number_(std::move(number)) {}
 
+  NumberPtr number() const override { return number_; }
   bool is_float() override { return true; }
 
-  c10::SymNode add(const c10::SymNode& other) override { return sum(of(other), 1); }
-  c10::SymNode sub(const c10::SymNode& other) override { return sum(of(other), -1); }
-  c10::SymNode mul(const c10::SymNode& other) override {
-    const Quotient& factor = of(other);
-    require_exact(factor);
-    return made(numerator_ * factor.numerator_, denominator_ * factor.denominator_);
-  }
-  c10::SymNode neg() override { return made(-numerator_, denominator_); }
+  c10::SymNode add(const c10::SymNode& other) override { return binary("python::add", other); }
+  c10::SymNode sub(const c10::SymNode& other) override { return binary("python::sub", other); }
+  c10::SymNode mul(const c10::SymNode& other) override { return binary("python::mul", other); }
   c10::SymNode truediv(const c10::SymNode& other) override { return float_truediv(other); }
   c10::SymNode float_truediv(const c10::SymNode& other) override {
-    const Quotient& divisor = of(other);
-    require_exact(divisor);
-    const std::optional<int64_t> by = divisor.numerator_.constant();
-    if (!by || *by <= 0) refuse_float();
-    return made(numerator_ * Dim(divisor.denominator_), denominator_ * *by);
+    return binary("python::truediv", other);
   }
-  c10::SymNode ceil() override { return size(Dim::ceil_div(numerator_, denominator_)); }
-  c10::SymNode floor() override { return size(Dim::floor_div(numerator_, denominator_)); }
+  c10::SymNode pow(const c10::SymNode& other) override { return float_pow(other); }
+  c10::SymNode float_pow(const c10::SymNode& other) override {
+    return binary("python::pow", other);
+  }
+  c10::SymNode sym_min(const c10::SymNode& other) override {
+    return binary("python::sym_min", other);
+  }
+  c10::SymNode sym_max(const c10::SymNode& other) override {
+    return binary("python::sym_max", other);
+  }
+  c10::SymNode neg() override { return made_float("python::neg", {number_}); }
+  c10::SymNode ceil() override { return integer("python::ceil"); }
+  c10::SymNode floor() override { return integer("python::floor"); }
   c10::SymNode sym_float() override { return self(); }
 
   c10::SymNode eq(const c10::SymNode& other) override { return compare(other, Relation::equal); }
@@ -234,42 +302,73 @@ class Quotient final : public RecordedNode {
   c10::SymNode le(const c10::SymNode& other) override {
     return compare(other, Relation::less_equal);
   }
-  c10::SymNode gt(const c10::SymNode& other) override { return le(other)->sym_not(); }
-  c10::SymNode ge(const c10::SymNode& other) override { return lt(other)->sym_not(); }
+  // Not the negation of `le`: no comparison with NaN holds.
+  c10::SymNode gt(const c10::SymNode& other) override { return other->lt(self()); }
+  c10::SymNode ge(const c10::SymNode& other) override { return other->le(self()); }
 
   double guard_float(const char* /*file*/, int64_t /*line*/) override { refuse_float(); }
   bool bool_() override { return ne(wrap_int(0)->sym_float())->bool_(); }
-  bool is_symbolic() override { return !numerator_.is_constant(); }
   std::string str() override { refuse_float(); }
 
- private:
-  static constexpr int64_t kLargestDenominator = int64_t{1} << 20;
+ protected:
+  virtual c10::SymNode compare(const c10::SymNode& other, Relation relation) const {
+    const std::string_view op = relation == Relation::equal  ? "python::eq"
+                                : relation == Relation::less ? "python::lt"
+                                                             : "python::le";
+    return made_condition(op, {number_, number_of(other)});
+  }
+  c10::SymNode binary(std::string_view op, const c10::SymNode& other) const {
+    return made_float(op, {number_, number_of(other)});
+  }
+  c10::SymNode integer(std::string_view op) const {
+    return c10::make_intrusive<Size>(token(), decisions().define(make_call(op, {number_})));
+  }
+  [[noreturn]] void refuse_float() const {
+    decisions().refuse("a Python float needs the number " + capture::str(*number_));
+  }
 
-  c10::SymNode made(Dim numerator, int64_t denominator) const {
-    if (denominator > kLargestDenominator) refuse_float();
-    return c10::make_intrusive<Quotient>(token(), std::move(numerator), denominator);
+ private:
+  NumberPtr number_;
+};
+
+// The float that is nearest to numerator / denominator. Arithmetic that needs no rounding, or
+// rounds once, stays a quotient: up to 2**53 the rounding moves no quotient of integers to or past
+// an integer, so that floor() and comparisons are those of integers.
+class Quotient final : public Float {
+ public:
+  Quotient(Token token, Dim numerator, int64_t denominator)
+      : Float(std::move(token), number_of(numerator, denominator)),
+        numerator_(std::move(numerator)),
+        denominator_(denominator) {}
+
+  c10::SymNode add(const c10::SymNode& other) override { return sum("python::add", other, 1); }
+  c10::SymNode sub(const c10::SymNode& other) override { return sum("python::sub", other, -1); }
+  c10::SymNode mul(const c10::SymNode& other) override {
+    const Quotient* factor = exact(other);
+    if (!factor) return binary("python::mul", other);
+    return made(numerator_ * factor->numerator_, denominator_ * factor->denominator_);
   }
-  c10::SymNode size(Dim dim) const { return c10::make_intrusive<Size>(token(), std::move(dim)); }
-  const Quotient& of(const c10::SymNode& other) const {
-    const auto* quotient = dynamic_cast<const Quotient*>(other.get());
-    if (!quotient) refuse_float();
-    return *quotient;
+  c10::SymNode neg() override { return made(-numerator_, denominator_); }
+  c10::SymNode float_truediv(const c10::SymNode& other) override {
+    const Quotient* divisor = exact(other);
+    const std::optional<int64_t> by = divisor ? divisor->numerator_.constant() : std::nullopt;
+    if (!by || *by <= 0 || denominator_ * *by > kLargestDenominator)
+      return binary("python::truediv", other);
+    return made(numerator_ * Dim(divisor->denominator_), denominator_ * *by);
   }
-  bool is_exact() const { return (denominator_ & (denominator_ - 1)) == 0; }
-  bool is_integer() const { return denominator_ == 1; }
-  void require_exact(const Quotient& other) const {
-    if (!is_exact() || !other.is_exact()) refuse_float();
-  }
-  c10::SymNode sum(const Quotient& other, int64_t sign) const {
-    require_exact(other);
-    return made(numerator_ * Dim(other.denominator_) + other.numerator_ * Dim(sign * denominator_),
-                denominator_ * other.denominator_);
-  }
-  c10::SymNode compare(const c10::SymNode& with, Relation relation) const {
-    const Quotient& other = of(with);
-    if (!is_integer() && !other.is_integer()) require_exact(other);
-    const Dim left = numerator_ * Dim(other.denominator_);
-    const Dim right = other.numerator_ * Dim(denominator_);
+  c10::SymNode ceil() override { return size(Dim::ceil_div(numerator_, denominator_)); }
+  c10::SymNode floor() override { return size(Dim::floor_div(numerator_, denominator_)); }
+  c10::SymNode gt(const c10::SymNode& other) override { return le(other)->sym_not(); }
+  c10::SymNode ge(const c10::SymNode& other) override { return lt(other)->sym_not(); }
+  bool is_symbolic() override { return !numerator_.is_constant(); }
+
+ protected:
+  c10::SymNode compare(const c10::SymNode& with, Relation relation) const override {
+    const auto* other = dynamic_cast<const Quotient*>(with.get());
+    if (!other || (!is_integer() && !other->is_integer() && !exact(with)))
+      return Float::compare(with, relation);
+    const Dim left = numerator_ * Dim(other->denominator_);
+    const Dim right = other->numerator_ * Dim(denominator_);
     const char* word = relation == Relation::equal  ? " == "
                        : relation == Relation::less ? " < "
                                                     : " <= ";
@@ -277,24 +376,69 @@ class Quotient final : public RecordedNode {
                                           left.str() + word + right.str());
   }
 
+ private:
+  static constexpr int64_t kLargestDenominator = int64_t{1} << 20;
+
+  static NumberPtr number_of(const Dim& numerator, int64_t denominator) {
+    if (const auto number = numerator.constant())
+      return make_number(static_cast<double>(*number) / static_cast<double>(denominator));
+    NumberPtr result = make_number(numerator);
+    if (denominator == 1) return make_call("python::sym_float", {std::move(result)});
+    return make_call("python::truediv", {std::move(result), make_number(Dim(denominator))});
+  }
+  c10::SymNode made(Dim numerator, int64_t denominator) const {
+    return c10::make_intrusive<Quotient>(token(), std::move(numerator), denominator);
+  }
+  c10::SymNode size(Dim dim) const { return c10::make_intrusive<Size>(token(), std::move(dim)); }
+  bool is_exact() const { return (denominator_ & (denominator_ - 1)) == 0; }
+  bool is_integer() const { return denominator_ == 1; }
+  // Returns the other float if it and this one are exact quotients with a small product of
+  // denominators.
+  const Quotient* exact(const c10::SymNode& other) const {
+    const auto* quotient = dynamic_cast<const Quotient*>(other.get());
+    const bool both = quotient && is_exact() && quotient->is_exact() &&
+                      denominator_ * quotient->denominator_ <= kLargestDenominator;
+    return both ? quotient : nullptr;
+  }
+  c10::SymNode sum(std::string_view op, const c10::SymNode& given, int64_t sign) const {
+    const Quotient* other = exact(given);
+    if (!other) return binary(op, given);
+    return made(
+        numerator_ * Dim(other->denominator_) + other->numerator_ * Dim(sign * denominator_),
+        denominator_ * other->denominator_);
+  }
+
   Dim numerator_;
   int64_t denominator_;  // positive
 };
 
 c10::SymNode Size::int_truediv(const c10::SymNode& other) {
-  const std::optional<int64_t> by = of(other).constant();
+  const auto* size = dynamic_cast<const Size*>(other.get());
+  const std::optional<int64_t> by = size ? size->dim().constant() : std::nullopt;
   constexpr int64_t kLargestDivisor = int64_t{1} << 20;
-  if (!by || *by <= 0 || *by > kLargestDivisor) refuse_float();
+  TORCH_CHECK_VALUE(by != 0, "division by zero");
+  if (!by || *by < 0 || *by > kLargestDivisor)
+    return made_float("python::truediv", {number(), number_of(other)});
   return c10::make_intrusive<Quotient>(token(), dim_, *by);
 }
 
 c10::SymNode Size::sym_float() { return c10::make_intrusive<Quotient>(token(), dim_, 1); }
 
-// Takes numbers with few binary digits, such as 0.5 or 1.75.
+c10::SymNode RecordedNode::made_float(std::string_view op, std::vector<NumberPtr> operands) const {
+  return c10::make_intrusive<Float>(token_, make_call(op, std::move(operands)));
+}
+
+c10::SymNode RecordedNode::made_condition(std::string_view op,
+                                          std::vector<NumberPtr> operands) const {
+  return c10::make_intrusive<Computed>(token_, make_call(op, std::move(operands)));
+}
+
 c10::SymNode RecordedNode::wrap_float(double value) {
+  // A number with few binary digits, such as 0.5 or 1.75, is an exact quotient.
   constexpr int kDigits = 16;
   const double scaled = std::ldexp(value, kDigits);
-  if (!(std::abs(value) < (1 << kDigits)) || scaled != std::floor(scaled)) refuse_float();
+  if (!(std::abs(value) < (1 << kDigits)) || scaled != std::floor(scaled))
+    return c10::make_intrusive<Float>(token_, make_number(value));
   auto numerator = static_cast<int64_t>(scaled);
   int64_t denominator = int64_t{1} << kDigits;
   while (denominator > 1 && numerator % 2 == 0) {
@@ -318,6 +462,21 @@ c10::SymNode RecordedNode::wrap_bool(bool value) {
 c10::SymInt to_sym_int(const Dim& dim, const Decisions& decisions) {
   if (const auto number = dim.constant()) return c10::SymInt(*number);
   return c10::SymInt(c10::SymNode(c10::make_intrusive<Size>(decisions.token(), dim)));
+}
+
+c10::SymFloat to_sym_float(const NumberPtr& number, const Decisions& decisions) {
+  return c10::SymFloat(c10::SymNode(c10::make_intrusive<Float>(decisions.token(), number)));
+}
+
+c10::SymBool to_sym_bool(const NumberPtr& number, const Decisions& decisions) {
+  return c10::SymBool(c10::SymNode(c10::make_intrusive<Computed>(decisions.token(), number)));
+}
+
+NumberPtr to_number(const c10::SymNode& node, Decisions& decisions) {
+  const auto* known = dynamic_cast<const RecordedNode*>(node.get());
+  if (!known || known->token() != decisions.token())
+    decisions.refuse("a number is not from this recording");
+  return known->number();
 }
 
 bool is_recorded(const c10::SymInt& size) {

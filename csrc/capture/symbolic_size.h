@@ -1,6 +1,8 @@
-// Symbolic sizes as PyTorch sees them: SymInt over Dim.
+// Symbolic numbers as PyTorch sees them: SymInt over Dim, SymFloat and SymBool over Number.
 #pragma once
 
+#include <c10/core/SymBool.h>
+#include <c10/core/SymFloat.h>
 #include <c10/core/SymInt.h>
 
 #include <string>
@@ -12,6 +14,10 @@ namespace onnx_native::capture {
 
 // Returns the size as a SymInt of this recording; a plain number if it is constant.
 c10::SymInt to_sym_int(const Dim& dim, const Decisions& decisions);
+c10::SymFloat to_sym_float(const NumberPtr& number, const Decisions& decisions);
+c10::SymBool to_sym_bool(const NumberPtr& number, const Decisions& decisions);
+// Returns the expression of a float or bool. Refuses the recording if it is not from it.
+NumberPtr to_number(const c10::SymNode& node, Decisions& decisions);
 // Returns true for a size of any recording.
 bool is_recorded(const c10::SymInt& size);
 // Returns the text of a recorded size, for messages.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import pickle
 import threading
 from collections.abc import Callable
@@ -106,7 +105,7 @@ def caught(read: Callable[[torch.Tensor], Any]) -> Function:
 READS: dict[str, Callable[[torch.Tensor], Any]] = {
     "numpy": lambda x: x.numpy(),
     "tolist": lambda x: x.tolist(),
-    "item": lambda x: x.sum().item(),
+    "float": lambda x: float(x.sum()),
     "branch": lambda x: bool(x.sum() > 0),
     "data_ptr": lambda x: x.data_ptr(),
     "storage": lambda x: x.untyped_storage(),
@@ -120,14 +119,6 @@ READS: dict[str, Callable[[torch.Tensor], Any]] = {
 
 def mapped(x: torch.Tensor) -> Any:
     return torch.vmap(lambda row: row * 2)(x)
-
-
-def float_of_a_size(x: torch.Tensor) -> Any:
-    return x * (x.shape[1] / 2)
-
-
-def masked(x: torch.Tensor) -> Any:
-    return x[x > 0].sum()
 
 
 def written_through_a_view(x: torch.Tensor) -> torch.Tensor:
@@ -157,14 +148,6 @@ def text_for_another_assertion(x: torch.Tensor) -> Any:
     return x * len(kept[0])
 
 
-def rounded_twice(x: torch.Tensor) -> Any:
-    return x * math.floor(x.shape[1] / 3 * 3)
-
-
-def inexact_factor(x: torch.Tensor) -> Any:
-    return x * math.floor(x.shape[1] * 0.1)
-
-
 STEPS_ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(loop_over_a_size), "a Python int or a loop needs the number n"),
     (Calling(pieces_of_a_size), "the number of results depends on the size n"),
@@ -174,15 +157,11 @@ STEPS_ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(kept_text), "text made of a size needs the number n"),
     (Calling(text_from_a_call), "text made of a size needs the number n"),
     (Calling(text_for_another_assertion), "text made of a size needs the number n"),
-    (Calling(rounded_twice), "a float is computed from a dynamic size"),
-    (Calling(inexact_factor), "a float is computed from a dynamic size"),
     (Calling(under_autocast), "the program uses torch.autocast"),
     (Calling(as_numpy), ""),
     (Calling(deep_copy), ""),
     (Calling(hashed_size), "the program calls __hash__ of a SymInt"),
     (Calling(mapped), "torch.func"),
-    (Calling(float_of_a_size), "a float is computed from a dynamic size"),
-    (Calling(masked), "the program depends on the elements of a tensor"),
     (Replacing(), "the program replaces last of a Replacing"),
     (Caching(lambda x: x[0, 0]), "the program replaces x of a Caching"),
     (Caching(lambda x: torch.ones(x.shape[1]).sum()), "the program replaces x of a Caching"),

@@ -7,24 +7,21 @@ is not sure of a program, it steps aside with a reason, and torch.export capture
 from __future__ import annotations
 
 import dataclasses
-import functools
 import gc
 import inspect
 import re
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
-import torch.utils.dlpack
 from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
 
-from onnx_native import _inputs, _library, _messages, _options, _shapes, _upstream
+from onnx_native import _inputs, _library, _options, _reads, _shapes, _upstream
 
 
 class StepAsideError(Exception):
@@ -40,6 +37,7 @@ class Captured:
         flatten: Maps (args, kwargs) to the inputs of the model.
         hints: The sizes of the example by the names of their symbols.
         guards: What the program decided by the example: (condition, whether it holds, source line).
+        known: Tensors of the module by whose elements it decided something: (name, source line).
         tied: Names of weights that are other weights under a second name.
     """
 
@@ -47,6 +45,7 @@ class Captured:
     flatten: Callable[[Any, Any], Sequence[Any]]
     hints: dict[str, int]
     guards: list[tuple[str, bool, str]]
+    known: list[tuple[str, str]]
     tied: dict[str, str]
 
 
@@ -58,8 +57,6 @@ def capture(model: Any, inputs: _inputs.Inputs) -> Captured:
     """
     if not isinstance(model, torch.nn.Module):
         raise StepAsideError("the program is not a torch.nn.Module")
-    if inputs.scalars:
-        raise StepAsideError("a number is an input")
     leaves, structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
     names = _leaf_names(model, inputs)
     if len(names) != len(leaves):
@@ -71,7 +68,8 @@ def capture(model: Any, inputs: _inputs.Inputs) -> Captured:
     while True:
         state, tied = _state(model)
         native = _library.extension().Capture(state, symbols)
-        reason = _run(native, model, leaves, structure, names, sizes)
+        with _inputs.elements_of(model, inputs.scalars):
+            reason = _run(native, model, leaves, structure, names, sizes)
         if reason is None:
             break
         if (equation := native.equation()) is None:
@@ -79,9 +77,10 @@ def capture(model: Any, inputs: _inputs.Inputs) -> Captured:
         sizes, symbols = _related(sizes, symbols, *equation)
     return Captured(
         native=native,
-        flatten=_flattener(leaves),
+        flatten=_flattener(leaves, sizes),
         hints={name: symbol[0] for name, symbol in symbols.items()},
         guards=native.guards(),
+        known=native.known_elements(),
         tied=tied,
     )
 
@@ -150,9 +149,11 @@ def _key(entry: Any) -> Any:
 
 # Symbols of dynamic sizes.
 
-# Size in the example, smallest and largest size, and "declared", "named" or "inferred".
-Symbol = tuple[int, int | None, int | None, str]
-Sizes = list[list[int | str]]  # each leaf's sizes: numbers, names of symbols, or expressions
+# Value in the example, smallest and largest value, "declared", "named" or "inferred", and whether
+# it is the size of an input.
+Symbol = tuple[int, int | None, int | None, str, bool]
+# Each leaf's sizes: numbers, names of symbols, or expressions. The name of an integer's symbol.
+Sizes = list[list[int | str] | str]
 
 
 def _sizes(leaves: Sequence[Any], inputs: _inputs.Inputs) -> tuple[Sizes, dict[str, Symbol]]:
@@ -171,15 +172,20 @@ def _sizes(leaves: Sequence[Any], inputs: _inputs.Inputs) -> tuple[Sizes, dict[s
             for axis, entry in _shapes.axes_of(spec).items():
                 if _shapes.varies(entry):
                     shape[axis] = _declare(symbols, entry, leaf.shape[axis])
+        elif isinstance(leaf, int) and not isinstance(leaf, bool) and _shapes.varies(spec):
+            sizes.append(_declare(symbols, spec, leaf, is_size=False))
+            continue
         elif _shapes.varies(spec):
-            raise StepAsideError("a number is an input")
+            raise StepAsideError(f"the input {leaf!r} is not a number")
         sizes.append(shape)
     return sizes, symbols
 
 
-def _declare(symbols: dict[str, Symbol], entry: Any, size: int) -> str:
+def _declare(symbols: dict[str, Symbol], entry: Any, size: int, *, is_size: bool = True) -> str:
     """Adds the symbol of a size; returns its name, or the expression of a derived Dim."""
     if hasattr(entry, "root"):  # a*root + b
+        if not is_size:
+            raise StepAsideError("an integer is declared by a derived Dim")
         offset = int(entry.fn(0))
         factor = int(entry.fn(1)) - offset
         root, rest = divmod(size - offset, factor)
@@ -191,10 +197,11 @@ def _declare(symbols: dict[str, Symbol], entry: Any, size: int) -> str:
     if name is None:
         name = next(f"s{i}" for i in range(len(symbols) + 1) if f"s{i}" not in symbols)
     low, high = (_bound(getattr(entry, field, None)) for field in ("min", "max"))
-    symbol = (size, low, high, origin)
+    symbol = (size, low, high, origin, is_size)
     if symbols.setdefault(name, symbol) != symbol:
         raise StepAsideError(f"the name {name} stands for different sizes")
-    if size < max(low or 1, 1) or (high is not None and size > high):
+    smallest = max(low or 1, 1) if is_size else low
+    if (smallest is not None and size < smallest) or (high is not None and size > high):
         raise StepAsideError(f"the size {size} of {name} is not in its range")
     return name
 
@@ -207,7 +214,9 @@ def _related(
         raise StepAsideError(f"the program demands {symbol} == {value}")
     pattern = rf"\b{symbol}\b"
     related: Sizes = [
-        [re.sub(pattern, f"({value})", size) if isinstance(size, str) else size for size in shape]
+        shape
+        if isinstance(shape, str)
+        else [re.sub(pattern, f"({value})", s) if isinstance(s, str) else s for s in shape]
         for shape in sizes
     ]
     return related, {name: known for name, known in symbols.items() if name != symbol}
@@ -221,8 +230,14 @@ def _bound(bound: Any) -> int | None:
 # The module.
 
 
-def _state(model: torch.nn.Module) -> tuple[list[tuple[str, torch.Tensor, str]], dict[str, str]]:
-    """The module's tensors as (name, tensor, kind), and the second names of tied ones."""
+def _state(
+    model: torch.nn.Module,
+) -> tuple[list[tuple[str, torch.Tensor, str, bool]], dict[str, str]]:
+    """The module's tensors, and the second names of tied ones.
+
+    A tensor is (name, tensor, kind, whether the model keeps its updates).
+    """
+    kept = _options.current().state
     names: dict[int, str] = {}
     tied: dict[str, str] = {}
     state = []
@@ -238,7 +253,7 @@ def _state(model: torch.nn.Module) -> tuple[list[tuple[str, torch.Tensor, str]],
     for kind, name, tensor in found:
         first = names.setdefault(id(tensor), name)
         if first == name:
-            state.append((name, tensor, kind))
+            state.append((name, tensor, kind, kept if isinstance(kept, bool) else name in kept))
         elif kind != "constant":
             tied[name] = first
     return state, tied
@@ -262,7 +277,11 @@ def _record(
 ) -> None:
     """Runs the module on recorded tensors."""
     recorded = [
-        native.add_input(leaf, name, shape) if isinstance(leaf, torch.Tensor) else leaf
+        native.add_integer(name, shape)
+        if isinstance(shape, str)
+        else native.add_input(leaf, name, shape)
+        if isinstance(leaf, torch.Tensor)
+        else leaf
         for leaf, name, shape in zip(leaves, names, sizes, strict=True)
     ]
     args, kwargs = _upstream.pytree.tree_unflatten(recorded, structure)
@@ -270,7 +289,7 @@ def _record(
         _unchanged(native, model),
         _as_for_export(),
         _module_paths(native, model),
-        _noted_reads(native),
+        _reads.watched(native),
     ):
         native.start()
         try:
@@ -290,67 +309,6 @@ def _as_for_export() -> Iterator[None]:
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
-
-
-# What reads the memory of a tensor, or the number behind a size, outside of the dispatcher.
-_READS: tuple[tuple[Any, str], ...] = (
-    (
-        torch.Tensor,
-        "__array__ __deepcopy__ __dlpack__ __reduce_ex__ data_ptr numpy storage tolist "
-        "untyped_storage",
-    ),
-    (torch.SymInt, "__hash__"),
-    (torch.utils.dlpack, "to_dlpack"),
-)
-
-
-@contextmanager
-def _noted_reads(native: Any) -> Iterator[None]:
-    """Refuses programs that try to read elements. The program may catch the exception."""
-    extension = _library.extension()
-    is_recorded = extension.is_recorded
-    thread = threading.get_ident()
-
-    def noting(method: Any, name: str) -> Any:
-        @functools.wraps(method)
-        def read(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if threading.get_ident() == thread and is_recorded(self):
-                native.refuse(f"the program calls {name} of a {type(self).__name__}")
-            return method(self, *args, **kwargs)
-
-        return read
-
-    def printed(self: Any) -> str:
-        frame = inspect.currentframe()
-        caller = frame.f_back if frame else None
-        if caller and is_recorded(self) and _messages.is_of_assertion(caller):
-            text: str = extension.text_of_size(self)
-            return text
-        return plain(self)
-
-    def replace_data(self: Any, data: Any) -> None:
-        if threading.get_ident() == thread:
-            native.refuse("the program gives a tensor other contents (tensor.data = ...)")
-            raise RuntimeError("the program gives a tensor other contents")
-        elements.__set__(self, data)
-
-    elements: Any = torch.Tensor.data
-    plain = torch.SymInt.__repr__
-    own = [(kind, name, vars(kind).get(name)) for kind, names in _READS for name in names.split()]
-    for kind, name, _ in own:
-        setattr(kind, name, noting(getattr(kind, name), name))
-    torch.SymInt.__repr__ = printed  # type: ignore[method-assign]
-    torch.Tensor.data = property(elements.__get__, replace_data)  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        del torch.Tensor.data
-        torch.SymInt.__repr__ = plain  # type: ignore[method-assign]
-        for kind, name, method in own:
-            if method is None:
-                delattr(kind, name)
-            else:
-                setattr(kind, name, method)
 
 
 @contextmanager
@@ -464,14 +422,18 @@ def _holds_tensor(value: Any) -> bool:
     return any(isinstance(leaf, (torch.Tensor, torch.nn.Module, torch.SymInt)) for leaf in leaves)
 
 
-def _flattener(example: Sequence[Any]) -> Callable[[Any, Any], Sequence[Any]]:
-    """A function from (args, kwargs) to the tensors among their leaves, which are inputs."""
-    tensors = [i for i, leaf in enumerate(example) if isinstance(leaf, torch.Tensor)]
+def _flattener(example: Sequence[Any], sizes: Sizes) -> Callable[[Any, Any], Sequence[Any]]:
+    """A function from (args, kwargs) to the inputs among their leaves: tensors and numbers."""
+    inputs = [
+        i
+        for i, (leaf, shape) in enumerate(zip(example, sizes, strict=True))
+        if isinstance(leaf, torch.Tensor) or isinstance(shape, str)
+    ]
 
     def flatten(args: Any, kwargs: Any) -> Sequence[Any]:
         leaves = _upstream.pytree.tree_leaves((args, kwargs))
         if len(leaves) == len(example):
-            return [leaves[i] for i in tensors]
+            return [leaves[i] for i in inputs]
         return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
 
     return flatten

@@ -217,6 +217,9 @@ class _Exporter:
         program.export_report["guards"] = recorded.guards
         for condition, holds, source in recorded.guards:
             self._print(f"The model is valid for sizes with ({condition}) == {holds}: {source}")
+        program.export_report["known_elements"] = recorded.known
+        for name, source in recorded.known:
+            self._print(f"The model is valid for the present elements of {name}: {source}")
         return program, None
 
     @_upstream.exporting

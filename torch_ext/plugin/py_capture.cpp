@@ -14,6 +14,7 @@
 #include "api/export.h"
 #include "api/type_inference.h"
 #include "aten/scopes.h"
+#include "base/weight.h"
 #include "capture/recording.h"
 #include "capture/symbolic_size.h"
 #include "ops/engine/op_table.h"
@@ -37,8 +38,9 @@ class SourceLines {
     Py_XINCREF(frame);
     while (frame) {
       const Line& line = line_of(frame);
-      if (line.kind == Kind::own) break;
-      if (!innermost) innermost = &line;
+      // This package may also stand between the program and PyTorch.
+      if (line.kind == Kind::own && innermost) break;
+      if (!innermost && line.kind != Kind::own) innermost = &line;
       if (line.kind == Kind::user) {
         innermost = &line;
         break;
@@ -117,6 +119,15 @@ class PythonHost final : public capture::Host {
     return {};
   }
 
+  // PyTorch wraps the nodes of floats and bools that come from Python once more.
+  c10::SymNode unwrapped(const c10::SymNode& node) override {
+    auto* wrapper = dynamic_cast<torch::impl::PythonSymNodeImpl*>(node.get());
+    if (!wrapper) return node;
+    const py::gil_scoped_acquire gil;
+    const py::handle inner = wrapper->getPyObj();
+    return py::isinstance<c10::SymNodeImpl>(inner) ? inner.cast<c10::SymNode>() : node;
+  }
+
   void enter(const std::string& path, const std::string& class_name) {
     Location inner = scopes_.empty() ? Location() : scopes_.back();
     const int64_t call = calls_[path]++;
@@ -149,13 +160,17 @@ class PythonHost final : public capture::Host {
   std::map<std::string, int64_t> calls_;
 };
 
-// Returns a symbol of `symbols`: (size in the example, low or None, high or None, origin).
+// Returns a symbol of `symbols`: (value in the example, low or None, high or None, origin, whether
+// it is the size of an input).
 capture::Symbol symbol_of(py::handle object) {
   const auto fields = object.cast<py::tuple>();
   capture::Symbol symbol;
   symbol.example = fields[0].cast<int64_t>();
-  symbol.range = DimRange::input_size(fields[1].cast<std::optional<int64_t>>().value_or(0),
-                                      fields[2].cast<std::optional<int64_t>>());
+  const auto low = fields[1].cast<std::optional<int64_t>>();
+  const auto high = fields[2].cast<std::optional<int64_t>>();
+  symbol.is_size = fields[4].cast<bool>();
+  symbol.range =
+      symbol.is_size ? DimRange::input_size(low.value_or(0), high) : DimRange::integer(low, high);
   using Origin = capture::Symbol::Origin;
   const std::string origin = text_of(fields[3]);
   symbol.origin = origin == "inferred" ? Origin::inferred
@@ -166,7 +181,8 @@ capture::Symbol symbol_of(py::handle object) {
 
 class PyCapture {
  public:
-  // `state` holds (name, tensor, kind) of the module's tensors.
+  // `state` holds (name, tensor, kind, whether the model keeps its updates) of the module's
+  // tensors.
   PyCapture(const py::list& state, const py::dict& symbols) {
     std::vector<capture::ModuleTensor> tensors;
     for (const py::handle item : state) {
@@ -177,14 +193,15 @@ class PyCapture {
                          .tensor = fields[1].cast<at::Tensor>(),
                          .kind = kind == "parameter" ? Kind::parameter
                                  : kind == "buffer"  ? Kind::buffer
-                                                     : Kind::constant});
+                                                     : Kind::constant,
+                         .is_kept = fields[3].cast<bool>()});
     }
     std::map<std::string, capture::Symbol> known;
     for (const auto& [name, symbol] : symbols) known.emplace(text_of(name), symbol_of(symbol));
-    std::unique_ptr<readers::jit::TypeInference> types;
-    if (!known.empty())
-      types = std::make_unique<LoweringTypes>(ops::Lowerings(ops::op_table()), kMinLoweringOpset);
-    recording_.emplace(std::move(known), std::move(tensors), std::move(types), host_);
+    const auto make_types = [] {
+      return std::make_unique<LoweringTypes>(ops::Lowerings(ops::op_table()), kMinLoweringOpset);
+    };
+    recording_.emplace(std::move(known), std::move(tensors), make_types, host_);
   }
 
   at::Tensor add_input(const at::Tensor& example, const std::string& name, const py::list& sizes) {
@@ -194,6 +211,9 @@ class PyCapture {
                                                     : Dim(size.cast<int64_t>()));
     }
     return recording_->add_input(example, name, std::move(shape));
+  }
+  c10::SymInt add_integer(const std::string& name, const std::string& symbol) {
+    return recording_->add_integer(name, dim_of(symbol));
   }
   void start() { active_.emplace(*recording_); }
   void stop() { active_.reset(); }
@@ -210,6 +230,27 @@ class PyCapture {
     recording_->add_mutation(buffer, value);
   }
   bool varies(const at::Tensor& tensor) const { return recording_->varies(tensor); }
+  // Returns the number in a tensor. PyTorch's own conversion of floats and bools to Python takes
+  // only symbols that Python made.
+  py::object item(const at::Tensor& tensor) {
+    recording_->set_takes_symbols(true);
+    c10::Scalar number;
+    try {
+      number = tensor.item();
+    } catch (...) {
+      recording_->set_takes_symbols(false);
+      throw;
+    }
+    recording_->set_takes_symbols(false);
+    if (!number.isSymbolic()) return py::cast(number);
+    const py::module_ torch = py::module_::import("torch");
+    if (number.isFloatingPoint())
+      return torch.attr("SymFloat")(py::cast(number.toSymFloat().toSymNodeImpl()));
+    if (number.isBoolean())
+      return torch.attr("SymBool")(py::cast(number.toSymBool().toSymNodeImpl()));
+    return py::cast(number.toSymInt());
+  }
+  void read(const at::Tensor& tensor) { recording_->read(tensor); }
   int64_t alive() const { return recording_->alive(); }
   // Ends the recording; returns false if it was refused.
   bool finish() {
@@ -234,9 +275,17 @@ class PyCapture {
     if (!equation) return py::none();
     return py::make_tuple(equation->symbol, equation->value.str());
   }
+  // Returns (name, source line) of the module's tensors by whose elements the program decided.
+  py::list known_elements() const {
+    py::list result;
+    for (const capture::KnownElements& known : recording_->known_elements())
+      result.append(py::make_tuple(known.name, known.source));
+    return result;
+  }
   std::string text() const { return graph_ ? aten::print(*graph_) : ""; }
   std::unique_ptr<aten::Graph> take() {
     if (!graph_) fail(ErrorKind::invalid_argument, "the native capture has no graph");
+    for (const capture::KnownElements& known : recording_->known_elements()) note_read(known.data);
     return std::move(graph_);
   }
 
@@ -256,6 +305,8 @@ class PyCapture {
     if (output.is_none()) return {};
     if (THPVariable_Check(output.ptr())) return THPVariable_Unpack(output.ptr());
     if (torch::is_symint(output)) return output.cast<c10::SymInt>();
+    if (torch::is_symfloat(output)) return output.cast<c10::SymFloat>();
+    if (torch::is_symbool(output)) return output.cast<c10::SymBool>();
     if (py::isinstance<py::bool_>(output)) return output.cast<bool>();
     if (py::isinstance<py::int_>(output)) return output.cast<int64_t>();
     if (py::isinstance<py::float_>(output)) return output.cast<double>();
@@ -292,6 +343,10 @@ void bind_capture(py::module_& module) {
       .def(py::init<const py::list&, const py::dict&>(), py::arg("state"), py::arg("symbols"))
       .def("add_input", &PyCapture::add_input, py::arg("example"), py::arg("name"),
            py::arg("sizes"))
+      .def("add_integer", &PyCapture::add_integer, py::arg("name"), py::arg("symbol"))
+      .def("item", &PyCapture::item, py::arg("tensor"))
+      .def("read", &PyCapture::read, py::arg("tensor"))
+      .def("known_elements", &PyCapture::known_elements)
       .def("start", &PyCapture::start)
       .def("stop", &PyCapture::stop)
       .def("enter", &PyCapture::enter, py::arg("path"), py::arg("class_name"))

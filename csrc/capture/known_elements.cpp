@@ -1,0 +1,112 @@
+// Numbers and elements of tensors in a recording: those that the model computes, and those that
+// follow from constants and weights.
+#include <utility>
+
+#include "aten/torch_tensor.h"
+#include "base/weight.h"
+#include "capture/recording.h"
+
+namespace onnx_native::capture {
+namespace {
+
+const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+
+// Returns the value with other tensors; nullopt if there is none for one of them.
+template <class Replacement>
+std::optional<c10::IValue> replaced(const c10::IValue& value, const Replacement& replacement) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    std::optional<at::Tensor> tensor = replacement(value.toTensor());
+    return tensor ? std::optional(c10::IValue(std::move(*tensor))) : std::nullopt;
+  }
+  if (!value.isList()) return value;
+  c10::impl::GenericList list(value.toList().elementType());
+  for (const c10::IValue& item : value.toListRef()) {
+    std::optional<c10::IValue> other = replaced(item, replacement);
+    if (!other) return std::nullopt;
+    list.push_back(std::move(*other));
+  }
+  return list;
+}
+
+// Returns the tensor number `index` among the results on a stack.
+std::optional<at::Tensor> result_at(const torch::jit::Stack& stack, size_t index) {
+  for (const c10::IValue& value : stack) {
+    if (value.isTensor()) {
+      if (index-- == 0) return value.toTensor();
+    } else if (value.isTensorList()) {
+      for (const at::Tensor& tensor : value.toTensorVector())
+        if (index-- == 0) return tensor;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<at::Tensor> Recording::known(const at::Tensor& tensor) {
+  if (const RecordedTensor* result = recorded(tensor)) return known_result(result->meta());
+  const c10::StorageImpl* storage = storage_of(tensor);
+  if (written_elements_.contains(storage)) return std::nullopt;
+  const ModuleTensor* held = find_state(tensor);
+  if (held && read_elements_.insert(storage).second) {
+    known_elements_.push_back({.name = held->name,
+                               .source = host_.location().source,
+                               .data = aten::tensor_data(tensor, held->name)});
+    note_read(known_elements_.back().data);
+  }
+  return tensor;
+}
+
+std::optional<at::Tensor> Recording::known_result(const at::Tensor& meta) {
+  const auto at = recipes_.find(meta.unsafeGetTensorImpl());
+  if (at == recipes_.end() || written_.contains(storage_of(meta))) return std::nullopt;
+  Recipe& recipe = at->second;
+  if (recipe.value.defined()) return recipe.value;
+  torch::jit::Stack stack;
+  for (const c10::IValue& argument : recipe.arguments) {
+    std::optional<c10::IValue> elements = replaced(argument, [this](const at::Tensor& tensor) {
+      return tensor.is_meta() ? known_result(tensor) : known(tensor);
+    });
+    if (!elements) return std::nullopt;
+    stack.push_back(std::move(*elements));
+  }
+  recipe.op.callBoxed(stack);
+  const std::optional<at::Tensor> value = result_at(stack, recipe.result);
+  if (value) recipe.value = *value;
+  return value;
+}
+
+void Recording::read(const at::Tensor& tensor) {
+  if (recorded(tensor) || !known(tensor))
+    decisions_.refuse("the program reads elements that depend on data");
+}
+
+aten::Argument Recording::number_argument(const Number& number) {
+  if (const auto* known = std::get_if<double>(&number.is)) return *known;
+  if (const auto* known = std::get_if<bool>(&number.is)) return *known;
+  if (const auto* dim = std::get_if<Dim>(&number.is)) return size_argument(*dim);
+  if (const auto* value = std::get_if<aten::Value*>(&number.is)) return *value;
+  const auto [at, inserted] = numbers_.try_emplace(str(number), nullptr);
+  if (!inserted) return at->second;
+  const auto& call = std::get<Number::Call>(number.is);
+  std::vector<aten::Argument> operands;
+  for (const NumberPtr& operand : call.operands) operands.push_back(number_argument(*operand));
+  aten::Node* node = graph_->add_node(call.op, std::move(operands), location_);
+  aten::Type type;
+  type.kind = is_condition(call.op) ? aten::Type::Kind::sym_bool : aten::Type::Kind::sym_float;
+  const std::string name = call.op.substr(call.op.rfind(':') + 1);
+  return numbers_[str(number)] = graph_->add_output(node, name, std::move(type));
+}
+
+void Recording::compute_sizes() {
+  std::vector<Dim> sizes;
+  for (const auto& [text, place] : input_axes_) {
+    const auto& [value, axis] = place;
+    if (value->producer) sizes.push_back((*value->type.shape)[static_cast<size_t>(axis)]);
+  }
+  for (const Dim& size : sizes) read_size(size);
+}
+
+}  // namespace onnx_native::capture

@@ -1,0 +1,241 @@
+// Calls that depend on the elements of tensors: numbers, and sizes that depend on data.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "aten/hidden_writes.h"
+#include "aten/torch_types.h"
+#include "capture/recorded_call.h"
+#include "capture/symbolic_size.h"
+
+namespace onnx_native::capture {
+namespace {
+
+bool contains(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+// Operators that depend on elements, beyond those that PyTorch tags.
+constexpr std::array<std::string_view, 3> kReadsElements{"aten::is_nonzero", "aten::where",
+                                                         "aten::nonzero_numpy"};
+
+constexpr std::array<std::string_view, 2> kItems{"aten::item", "aten::_local_scalar_dense"};
+
+// Operators that return tensors of data-dependent sizes and whose inference knows the dtypes.
+constexpr std::array<std::string_view, 11> kSelections{
+    "aten::nonzero",    "aten::argwhere",      "aten::nonzero_numpy",    "aten::where",
+    "aten::index",      "aten::_unique",       "aten::_unique2",         "aten::unique_consecutive",
+    "aten::unique_dim", "aten::masked_select", "aten::repeat_interleave"};
+
+constexpr std::string_view kInterleave = "aten::repeat_interleave.self_Tensor";
+
+bool is_mask(const at::Tensor& index) {
+  return index.scalar_type() == c10::kBool || index.scalar_type() == c10::kByte;
+}
+
+// Operators whose results have no particular elements.
+constexpr std::array<std::string_view, 5> kUninitialized{"aten::empty", "aten::empty_like",
+                                                         "aten::new_empty", "aten::empty_strided",
+                                                         "aten::new_empty_strided"};
+
+}  // namespace
+
+bool RecordedCall::reads_elements() const {
+  const std::string& name = op_.operator_name().name;
+  if (name == "aten::index") {
+    bool found = false;
+    for_each_tensor(arguments_[1],
+                    [&](const at::Tensor& index) { found = found || is_mask(index); });
+    return found;
+  }
+  // where(condition), not where(condition, self, other)
+  if (name == "aten::where") return arguments_.size() == 1;
+  if (key_ == kInterleave) return arguments_[3].isNone();  // output_size
+  return op_.hasTag(at::Tag::data_dependent_output) || op_.hasTag(at::Tag::dynamic_output_shape) ||
+         contains(kReadsElements, name);
+}
+
+void RecordedCall::read_elements() {
+  const std::string& name = op_.operator_name().name;
+  if (run_on_known()) return;
+  if (contains(kItems, name)) return record_item();
+  if (name == "aten::is_nonzero") refuse("the program branches on the elements of a tensor");
+  if (contains(kSelections, name)) return record_selection();
+  refuse("the program depends on the elements of a tensor");
+}
+
+// Runs a call that returns a number, if its operands are known.
+bool RecordedCall::run_on_known() {
+  const auto is_tensor = [](const aten::SchemaArgument& result) {
+    return result.type.kind == aten::TypeKind::tensor;
+  };
+  if (symbolic_ || std::ranges::any_of(schema_->returns, is_tensor)) return false;
+  torch::jit::Stack stack;
+  for (const c10::IValue& argument : arguments_) {
+    if (!argument.isTensor()) {
+      stack.push_back(argument);
+      continue;
+    }
+    const std::optional<at::Tensor> known = recording_.known(argument.toTensor());
+    if (!known) return false;
+    stack.emplace_back(*known);
+  }
+  op_.callBoxed(stack);
+  stack_.insert(stack_.end(), stack.begin(), stack.end());
+  return true;
+}
+
+// Records a number that the model reads from a tensor.
+void RecordedCall::record_item() {
+  const at::Tensor& self = arguments_[0].toTensor();
+  const at::Tensor meta = recording_.meta_of(self);
+  const RecordedTensor* known = recorded(self);
+  if (meta.numel() != 1 || (known && known->is_symbolic()))
+    refuse("the tensor does not have one element at all sizes");
+  if (meta.is_complex()) refuse("the program reads a complex number");
+  if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false) && !recording_.takes_symbols_)
+    refuse("the program depends on the elements of a tensor");
+  node_ = recording_.graph_->add_node(key_, read_arguments(), recording_.location_);
+  if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false)) {
+    const bool is_bool = meta.scalar_type() == c10::kBool;
+    aten::Type type;
+    type.kind = is_bool ? aten::Type::Kind::sym_bool : aten::Type::Kind::sym_float;
+    const NumberPtr number = make_number(recording_.graph_->add_output(node_, "item", type));
+    if (is_bool) {
+      stack_.emplace_back(to_sym_bool(number, decisions_));
+    } else {
+      stack_.emplace_back(to_sym_float(number, decisions_));
+    }
+    return;
+  }
+  const std::vector<aten::Type> types = recording_.types().infer(*node_);
+  if (types.size() != 1 || !types[0].dim) refuse("the program depends on the elements of a tensor");
+  const Dim& dim = *types[0].dim;
+  data_ = true;
+  declare_size(dim, std::nullopt);
+  aten::Value* value = recording_.graph_->add_output(node_, "item", types[0]);
+  if (dim.is_symbol()) recording_.sizes_.try_emplace(dim.str(), value);
+  stack_.emplace_back(to_sym_int(dim, decisions_));
+}
+
+// Declares the symbol of a size or number that depends on data.
+void RecordedCall::declare_size(const Dim& size, std::optional<int64_t> stand_in) {
+  for (const std::string& name : size.symbols()) {
+    if (decisions_.has_symbol(name)) continue;
+    if (!size.is_symbol()) refuse("the sizes of the results are not known");
+    decisions_.declare_data(name, size.range(), stand_in);
+  }
+}
+
+// Returns the meta tensor of a result of data-dependent size.
+at::Tensor RecordedCall::selected(const aten::Type& type) const {
+  std::vector<int64_t> sizes;
+  for (const Dim& size : *type.shape) sizes.push_back(*decisions_.stand_in(size));
+  const auto options =
+      at::TensorOptions().dtype(aten::to_scalar_type(type.dtype)).device(c10::kMeta);
+  const std::string& name = op_.operator_name().name;
+  if (name == "aten::nonzero" || name == "aten::argwhere")  // one column after the other
+    return at::empty_strided(sizes, {1, sizes[0]}, options);
+  return at::empty(sizes, options);
+}
+
+// Returns the meta tensor of a tensor indexed by a mask that selects `count` elements.
+at::Tensor RecordedCall::indexed(const Dim& count) {
+  const std::optional<int64_t> elements = decisions_.stand_in(count);
+  const at::Tensor positions =
+      at::empty({*elements}, at::TensorOptions().dtype(c10::kLong).device(c10::kMeta));
+  c10::List<std::optional<at::Tensor>> indices;
+  int masks = 0;
+  for (const c10::IValue& item : arguments_[1].toListRef()) {
+    if (item.isNone() || !item.toTensor().defined()) {
+      indices.push_back(std::nullopt);
+    } else if (is_mask(item.toTensor())) {
+      ++masks;
+      for (int64_t axis = item.toTensor().dim(); axis-- > 0;) indices.push_back(positions);
+    } else {
+      indices.push_back(recording_.meta_of(item.toTensor()));
+    }
+  }
+  if (masks != 1) refuse("the program indexes with several masks");
+  torch::jit::Stack stack{recording_.meta_of(arguments_[0].toTensor()), std::move(indices)};
+  op_.callBoxed(stack);
+  return stack.back().toTensor();
+}
+
+// Records a call whose results have sizes that depend on data.
+void RecordedCall::record_selection() {
+  node_ = recording_.graph_->add_node(key_, read_arguments(), recording_.location_);
+  symbolic_ = data_ = true;
+  const std::vector<aten::Type> types = recording_.types().infer(*node_);
+  std::vector<at::Tensor> metas;
+  for (const aten::Type& type : types) {
+    if (!type.is_tensor() || !type.shape) refuse("the sizes of the results are not known");
+    std::optional<Dim> count;
+    for (const Dim& size : *type.shape) {
+      const std::vector<std::string> names = size.symbols();
+      const bool is_new = std::ranges::any_of(
+          names, [this](const std::string& name) { return !decisions_.has_symbol(name); });
+      if (!is_new) continue;
+      declare_size(size, std::nullopt);
+      count = size;
+    }
+    const bool indexes = op_.operator_name().name == "aten::index";
+    if (indexes && !count) refuse("the program indexes with a constant mask");
+    metas.push_back(indexes ? indexed(*count) : selected(type));
+  }
+  record_selection(metas, types);
+}
+
+void RecordedCall::record_selection(const std::vector<at::Tensor>& metas,
+                                    const std::vector<aten::Type>& types) {
+  c10::List<at::Tensor> list;
+  for (size_t i = 0; i < metas.size(); ++i) {
+    for (size_t axis = 0; axis < types[i].shape->size(); ++axis) {
+      if (decisions_.stand_in((*types[i].shape)[axis]) != metas[i].size(static_cast<int64_t>(axis)))
+        refuse("the sizes of the results are not eager's");
+    }
+    if (aten::to_dtype(metas[i].scalar_type()) != types[i].dtype)
+      refuse("the dtype of a result is not eager's");
+    at::Tensor made = result(metas[i], types[i]);
+    if (schema_->returns[0].type.list) {
+      list.push_back(std::move(made));
+    } else {
+      stack_.emplace_back(std::move(made));
+    }
+  }
+  if (schema_->returns[0].type.list) stack_.emplace_back(std::move(list));
+}
+
+// Returns true if the results follow from constants and weights.
+bool RecordedCall::follows_from_constants() const {
+  if (symbolic_ || schema_->is_mutable() || op_.hasTag(at::Tag::nondeterministic_seeded) ||
+      contains(kUninitialized, op_.operator_name().name) || aten::updates_statistics(*node_))
+    return false;
+  bool constant = true;
+  for (const c10::IValue& argument : arguments_)
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      const RecordedTensor* result = recorded(tensor);
+      constant = constant &&
+                 (!result || recording_.recipes_.contains(result->meta().unsafeGetTensorImpl()));
+    });
+  return constant;
+}
+
+void RecordedCall::note_recipes(const std::vector<at::Tensor>& metas) {
+  std::vector<c10::IValue> arguments;
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const c10::IValue& given = arguments_[i];
+    bool has_result = false;
+    for_each_tensor(given, [&](const at::Tensor& t) { has_result = has_result || recorded(t); });
+    arguments.push_back(has_result ? meta(given, schema_->arguments[i].type) : given);
+  }
+  for (size_t i = 0; i < metas.size(); ++i)
+    recording_.recipes_.try_emplace(
+        metas[i].unsafeGetTensorImpl(),
+        Recording::Recipe{.op = op_, .arguments = arguments, .result = i, .meta = metas[i]});
+}
+
+}  // namespace onnx_native::capture

@@ -1,0 +1,113 @@
+"""Watches what a recorded program does to tensors and sizes outside of PyTorch's dispatcher."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import torch.utils.dlpack
+
+from onnx_native import _indexing, _library, _messages
+
+# What reads the memory of a tensor, or the number behind a size.
+_READS: tuple[tuple[Any, str], ...] = (
+    (
+        torch.Tensor,
+        "__array__ __deepcopy__ __dlpack__ __reduce_ex__ data_ptr numpy storage tolist "
+        "untyped_storage",
+    ),
+    (torch.SymInt, "__hash__"),
+    (torch.utils.dlpack, "to_dlpack"),
+)
+# Those that read the elements of other tensors.
+_READS_ELEMENTS = ("__array__", "__dlpack__", "numpy", "to_dlpack", "tolist")
+
+
+@contextmanager
+def watched(native: Any) -> Iterator[None]:
+    """Refuses programs that try to read elements. The program may catch the exception.
+
+    Numbers that the program reads from tensors become symbols of the recording.
+    """
+    new: list[tuple[Any, str, Any]] = []
+    for kind, names in _READS:
+        for name in names.split():
+            new.append((kind, name, _noting(native, getattr(kind, name), name)))
+    tensor: Any = torch.Tensor
+    getitem, setitem, item, data = (
+        *(tensor.__getitem__, tensor.__setitem__, tensor.item, tensor.data),
+    )
+    thread = threading.get_ident()
+
+    def replace_data(self: Any, to: Any) -> None:
+        if threading.get_ident() == thread:
+            native.refuse("the program gives a tensor other contents (tensor.data = ...)")
+            raise RuntimeError("the program gives a tensor other contents")
+        data.__set__(self, to)
+
+    def read_item(self: Any) -> Any:
+        plain = type(self) in (torch.Tensor, torch.nn.Parameter)
+        return native.item(self) if plain and threading.get_ident() == thread else item(self)
+
+    def get(self: Any, index: Any) -> Any:
+        return _indexing.get(getitem, self, index)
+
+    def put(self: Any, index: Any, to: Any) -> None:
+        _indexing.put(getitem, setitem, self, index, to)
+
+    new += [
+        (torch.SymInt, "__repr__", _printing(torch.SymInt.__repr__)),
+        (tensor, "data", property(data.__get__, replace_data)),
+        (tensor, "item", functools.wraps(item)(read_item)),
+        (tensor, "__getitem__", functools.wraps(getitem)(get)),
+        (tensor, "__setitem__", functools.wraps(setitem)(put)),
+    ]
+    old = [(kind, name, vars(kind).get(name)) for kind, name, _ in new]
+    for kind, name, function in new:
+        setattr(kind, name, function)
+    try:
+        yield
+    finally:
+        for kind, name, function in old:
+            if function is None:
+                delattr(kind, name)
+            else:
+                setattr(kind, name, function)
+
+
+def _noting(native: Any, method: Any, name: str) -> Callable[..., Any]:
+    """The method, which refuses the recording if it is called in this thread."""
+    is_recorded = _library.extension().is_recorded
+    thread = threading.get_ident()
+
+    @functools.wraps(method)
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() == thread:
+            if is_recorded(self):
+                native.refuse(f"the program calls {name} of a {type(self).__name__}")
+            elif name in _READS_ELEMENTS and isinstance(self, torch.Tensor):
+                native.read(self)
+        return method(self, *args, **kwargs)
+
+    return read
+
+
+def _printing(plain: Any) -> Callable[[Any], str]:
+    """The text of a size, which is an expression in the message of an assertion."""
+    extension = _library.extension()
+
+    def printed(self: Any) -> str:
+        frame = inspect.currentframe()
+        caller = frame.f_back if frame else None
+        if caller and extension.is_recorded(self) and _messages.is_of_assertion(caller):
+            text: str = extension.text_of_size(self)
+            return text
+        result: str = plain(self)
+        return result
+
+    return printed
