@@ -40,9 +40,52 @@ class RecordedNode : public c10::SymNodeImpl {
   bool is_bool() override { return false; }
   bool is_float() override { return false; }
   std::string _graph_repr() override { return str(); }
+  // What a kind of number does not have. The program may catch the exception.
+  c10::SymNode ceil() override { refuse_call("ceil"); }
+  c10::SymNode floor() override { refuse_call("floor"); }
+  c10::SymNode neg() override { refuse_call("neg"); }
+  c10::SymNode sym_not() override { refuse_call("sym_not"); }
+  c10::SymNode sym_float() override { refuse_call("sym_float"); }
+  c10::SymNode add(const c10::SymNode& /*other*/) override { refuse_call("add"); }
+  c10::SymNode sub(const c10::SymNode& /*other*/) override { refuse_call("sub"); }
+  c10::SymNode mul(const c10::SymNode& /*other*/) override { refuse_call("mul"); }
+  c10::SymNode truediv(const c10::SymNode& /*other*/) override { refuse_call("truediv"); }
+  c10::SymNode float_truediv(const c10::SymNode& /*other*/) override {
+    refuse_call("float_truediv");
+  }
+  c10::SymNode int_truediv(const c10::SymNode& /*other*/) override { refuse_call("int_truediv"); }
+  c10::SymNode pow(const c10::SymNode& /*other*/) override { refuse_call("pow"); }
+  c10::SymNode float_pow(const c10::SymNode& /*other*/) override { refuse_call("float_pow"); }
+  c10::SymNode pow_by_natural(const c10::SymNode& /*other*/) override {
+    refuse_call("pow_by_natural");
+  }
+  c10::SymNode floordiv(const c10::SymNode& /*other*/) override { refuse_call("floordiv"); }
+  c10::SymNode int_floordiv(const c10::SymNode& /*other*/) override { refuse_call("int_floordiv"); }
+  c10::SymNode mod(const c10::SymNode& /*other*/) override { refuse_call("mod"); }
+  c10::SymNode eq(const c10::SymNode& /*other*/) override { refuse_call("eq"); }
+  c10::SymNode ne(const c10::SymNode& /*other*/) override { refuse_call("ne"); }
+  c10::SymNode gt(const c10::SymNode& /*other*/) override { refuse_call("gt"); }
+  c10::SymNode lt(const c10::SymNode& /*other*/) override { refuse_call("lt"); }
+  c10::SymNode le(const c10::SymNode& /*other*/) override { refuse_call("le"); }
+  c10::SymNode ge(const c10::SymNode& /*other*/) override { refuse_call("ge"); }
+  c10::SymNode sym_min(const c10::SymNode& /*other*/) override { refuse_call("sym_min"); }
+  c10::SymNode sym_max(const c10::SymNode& /*other*/) override { refuse_call("sym_max"); }
+  c10::SymNode sym_or(const c10::SymNode& /*other*/) override { refuse_call("sym_or"); }
+  c10::SymNode sym_and(const c10::SymNode& /*other*/) override { refuse_call("sym_and"); }
+  c10::SymNode sym_ite(const c10::SymNode& /*yes*/, const c10::SymNode& /*no*/) override {
+    refuse_call("sym_ite");
+  }
+  int64_t guard_int(const char* /*file*/, int64_t /*line*/) override { refuse_call("int"); }
+  bool guard_bool(const char* /*file*/, int64_t /*line*/) override { refuse_call("bool"); }
+  double guard_float(const char* /*file*/, int64_t /*line*/) override { refuse_call("float"); }
+  int64_t int_() override { refuse_call("int"); }
+  bool bool_() override { refuse_call("bool"); }
 
  protected:
   c10::SymNode self() { return c10::SymNode::reclaim_copy(this); }
+  [[noreturn]] void refuse_call(const char* name) const {
+    decisions().refuse(std::string("the program calls ") + name + " of a symbolic number");
+  }
   // Returns the expression of another node.
   NumberPtr number_of(const c10::SymNode& other) const {
     const auto* node = dynamic_cast<const RecordedNode*>(other.get());
@@ -86,6 +129,10 @@ class Truth : public RecordedNode {
   c10::SymNode sym_and(const c10::SymNode& other) override { return both("python::and_", other); }
   c10::SymNode sym_or(const c10::SymNode& other) override { return both("python::or_", other); }
   c10::SymNode sym_not() override { return made_condition("python::sym_not", {number()}); }
+  c10::SymNode eq(const c10::SymNode& other) override {
+    return wrap_bool(decide() == other->guard_bool(__FILE__, __LINE__));
+  }
+  c10::SymNode ne(const c10::SymNode& other) override { return eq(other)->sym_not(); }
   c10::SymNode sym_ite(const c10::SymNode& yes, const c10::SymNode& no) override {
     if (is_data() && yes->is_float() && no->is_float())
       return made_float("python::sym_ite", {number(), number_of(yes), number_of(no)});

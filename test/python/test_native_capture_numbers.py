@@ -220,12 +220,33 @@ class Repeats(nn.Module):
         return made, x.repeat(k, 1, 1), x[:, :k], torch.arange(k) * 2
 
 
+class Positions(nn.Module):
+    def forward(self, x: torch.Tensor, k: int) -> Any:
+        return (
+            *(x[:, :k], x[:, k:], x[..., k], x.select(2, k), torch.roll(x, k, 1)),
+            *(x.narrow(2, 1, 2) * (k // 2), x + k % 3, torch.ones(4) * max(k, -2), k - x.shape[1]),
+        )
+
+
+def test_integer_of_any_sign() -> None:
+    for first, others in ((3, (-2, 0, 1)), (-2, (3, 0, -1))):
+        program = exported(Positions(), (X, first), (DYNAMIC[0], "k"))
+        assert_native(program)
+        examples = [(x, k) for x in (X, LARGER, SINGLE) for k in (first, *others)]
+        holds = [_meets(program.export_report["guards"], k) for _, k in examples]
+        met = [example for example, fits in zip(examples, holds, strict=True) if fits]
+        assert len(met) >= 3
+        assert_equal_to_eager(program, Positions(), *met)
+
+
+def _meets(guards: list[tuple[str, bool, str]], k: int) -> bool:
+    return all(bool(eval(text, {"k": k})) == holds for text, holds, _ in guards)
+
+
 def test_integer_that_is_a_size() -> None:
     program = exported(Repeats(), (X, 3), (DYNAMIC[0], "k"))
     assert_native(program)
-    assert ("0 <= k", True) in [guard[:2] for guard in program.export_report["guards"]] or [
-        guard for guard in program.export_report["guards"] if "k" in guard[0]
-    ]
+    assert any("k" in text for text, _, _ in program.export_report["guards"])
     assert_equal_to_eager(program, Repeats(), (X, 3), (LARGER, 1), (SINGLE, 5))
 
 
@@ -360,6 +381,27 @@ def caught_branch(x: torch.Tensor) -> Any:
         return x * 9
 
 
+def caught_rounding(x: torch.Tensor) -> Any:
+    try:
+        return x * math.trunc(x.mean().item())
+    except Exception:
+        return x * 9
+
+
+def caught_arithmetic(x: torch.Tensor) -> Any:
+    try:
+        return x * (x.mean().item() % 2)
+    except Exception:
+        return x * 9
+
+
+def caught_bits(x: torch.Tensor) -> Any:
+    try:
+        return x * (x.long().sum().item() & 3)
+    except Exception:
+        return x * 9
+
+
 def random_decision(x: torch.Tensor) -> Any:
     return x * 2 if torch.rand(4).sum() > 2 else x
 
@@ -379,6 +421,9 @@ ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(square_root), "needs the number n"),
     (Calling(pinned_by_a_float), "which holds for the example"),
     (Calling(integer_of_a_float), ""),
+    (Calling(caught_rounding), "the program calls trunc of a symbolic number"),
+    (Calling(caught_arithmetic), "the program calls"),
+    (Calling(caught_bits), "the program calls"),
     (Calling(caught_branch), "branches on a number that depends on data"),
     (Calling(random_decision), "branches on the elements of a tensor"),
 ]

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 
-from onnx_native import _indexing, _library, _messages
+from onnx_native import _indexing, _library, _messages, _upstream
 
 # What reads the memory of a tensor, or the number behind a size.
 _READS: tuple[tuple[Any, str], ...] = (
@@ -26,6 +26,8 @@ _READS: tuple[tuple[Any, str], ...] = (
 )
 # Those that read the elements of other tensors.
 _READS_ELEMENTS = ("__array__", "__dlpack__", "numpy", "to_dlpack", "tolist")
+# What PyTorch looks for to tell its own symbolic numbers from others.
+_FIELDS_OF_TORCH_EXPORT = ("constant", "expr", "fx_node", "hint", "pytype", "shape_env")
 
 
 @contextmanager
@@ -60,7 +62,13 @@ def watched(native: Any) -> Iterator[None]:
     def put(self: Any, index: Any, to: Any) -> None:
         _indexing.put(getitem, setitem, self, index, to)
 
+    def missing(self: Any, name: str) -> Any:
+        if not name.startswith("_") and name not in _FIELDS_OF_TORCH_EXPORT:
+            native.refuse(f"the program calls {name} of a symbolic number")
+        raise AttributeError(f"a number of a native capture has no attribute {name!r}")
+
     new += [
+        (_upstream.SymNode, "__getattr__", missing),
         (torch.SymInt, "__repr__", _printing(torch.SymInt.__repr__)),
         (tensor, "data", property(data.__get__, replace_data)),
         (tensor, "item", functools.wraps(item)(read_item)),

@@ -55,6 +55,7 @@ NAMES = {
     ),
     "ShapeEnv": Name(_SHAPES, "ShapeEnv", "to find what a capture assumes about sizes"),
     "free_symbols": Name(_SHAPES, "free_symbols", "to find the symbols of a size"),
+    "SymNode": Name("torch._C", "_SymNode", "to notice what a recorded number does not have"),
     "FakeTensorMode": Name(
         "torch._subclasses.fake_tensor", "FakeTensorMode", "to compute eager's shapes again"
     ),
