@@ -159,3 +159,21 @@ def test_an_archive_keeps_the_default_of_its_capture(tmp_path: Path):
     results = routes.run(routes.session(onnx.load(path)), (X,))
     for result, wanted in zip(results, expected, strict=True):
         routes.assert_same(result, wanted)
+
+
+@pytest.mark.parametrize("route", routes.ROUTES)
+def test_ldexp_of_integers(
+    default: torch.dtype, route: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its meta function, and so torch.export, ignores the default dtype."""
+    x = torch.tensor([3, -5, 7])
+
+    def program(x: torch.Tensor) -> torch.Tensor:
+        return torch.ldexp(x, x.abs() % 4)
+
+    if route in ("trace", "script"):
+        routes.check(program, (x,), route, (x[:1],), dynamic=[{0: "n"}])
+        return
+    with pytest.raises((torch.onnx.errors.OnnxExporterError, AssertionError)) as error:
+        routes.export(program, (x,), route, [{0: "n"}])
+    assert "ldexp of integers is f32" in f"{error.value}{capfd.readouterr()}"

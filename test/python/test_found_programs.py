@@ -30,6 +30,21 @@ FOUND = {
     "inverse of unique of what may be empty": program(
         "torch.unique(x[:-1].transpose(0, 1), return_inverse=True)[1]", MATRIX
     ),
+    "log gamma at its zeros": program(
+        "torch.lgamma(x.round()) == 0", Input("x", "float64", ["n", 9], 1, 2)
+    ),
+    "log gamma around its zeros": program(
+        "torch.lgamma(1 + 1e-9 * x) * 1e9, torch.lgamma(2 - 1e-9 * x) * 1e9",
+        Input("x", "float64", ["n", 9]),
+    ),
+    "log gamma": program("torch.lgamma(x * 4)", Input("x", "float64", ["n", 99], -9, 9)),
+    "product with an empty vector": Program(
+        [MATRIX],
+        [],
+        ["i = (x[0] > 99).nonzero().squeeze(1)", "y = x[:, i]"],
+        ["y @ x[0, i]", "torch.mv(y, y[0])", "torch.addmv(x[:, 0], y, y[0])"],
+        SIZES,
+    ),
     "reshape of what may be empty": program(
         "(x[1:] * 2).transpose(0, 1).reshape(2, x.size(0) - 1, 2)", MATRIX
     ),

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 from storm.generate import generate
+from storm.maker import Maker
 from storm.program import Input, Pack, Program
 from storm.reduce import Reducer
 from storm.report import Report
@@ -20,6 +21,17 @@ def test_a_seed_gives_one_program(flavor):
     assert first.to_json() == second.to_json()
     assert Program.from_json(first.to_json()).source() == first.source()
     assert generate(4, flavor).to_json() != first.to_json()
+
+
+def test_statements_keep_the_rank_of_earlier_values():
+    maker = Maker(1, "any")
+    maker.inputs = [Input("x", "float32", ["n", 4])]
+    maker.sizes = [{"n": 3}, {"n": 1}, {"n": 5}]
+    maker.start()
+    assert maker.assign("x * 1")
+    assert not maker.add("t1.squeeze_()")
+    assert maker.value("t1", 1).dim() == 2
+    assert maker.add("t1.unsqueeze_(0)")
 
 
 def test_right_programs_are_judged_right():

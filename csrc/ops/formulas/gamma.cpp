@@ -31,6 +31,27 @@ Value lanczos(Builder& b, Value x) {
   return b.where(infinite, b.Abs(x), result);
 }
 
+// Returns log(gamma(x)) for 0.5 <= x < 3, accurate around its zeros 1 and 2, where Lanczos' sum
+// cancels: by a rational function for arguments around 2 to 3 (Cephes, lgam), from which the
+// recurrence leads to smaller ones.
+Value around_zeros(Builder& b, Value x) {
+  static constexpr std::array<double, 6> kTop = {-853555.66424576542, -1721737.0082083966,
+                                                 -1162370.9749276231, -331612.99273887117,
+                                                 -38801.631513463784, -1378.2515256912086};
+  static constexpr std::array<double, 7> kBottom = {-2018891.4143353277,
+                                                    -2532523.0717758294,
+                                                    -1139334.4436798252,
+                                                    -220528.59055385445,
+                                                    -17064.210665188115,
+                                                    -351.81570143652345,
+                                                    1};
+  const Value two_steps = b.Less(x, f64(b, 0.9)), one_step = b.Less(x, f64(b, 1.9));
+  const Value z = b.where(two_steps, x, b.Sub(x, b.where(one_step, f64(b, 1), f64(b, 2))));
+  const Value product =
+      b.where(two_steps, b.Mul(x, b.Add(x, f64(b, 1))), b.where(one_step, x, f64(b, 1)));
+  return b.Sub(b.Mul(z, ratio(b, z, kTop, kBottom)), b.Log(product));
+}
+
 // Returns sin(pi x) with the argument reduced to [-0.5, 0.5]; exact zeros at integers.
 Value sin_pi(Builder& b, Value x) {
   const Value nearest = b.Round(x);
@@ -45,7 +66,8 @@ Value sin_pi(Builder& b, Value x) {
 Value log_gamma(Builder& b, Value x) {
   const Value low = b.Less(x, f64(b, 0.5));
   const Value mirrored = b.where(low, b.Sub(f64(b, 1), x), x);
-  const Value upper = lanczos(b, mirrored);
+  const Value upper =
+      b.where(b.Less(mirrored, f64(b, 3)), around_zeros(b, mirrored), lanczos(b, mirrored));
   // Reflection: log(pi / |sin(pi x)|) - log(gamma(1 - x)); infinite at the poles.
   const Value reflected = b.Sub(b.Log(b.Div(f64(b, std::numbers::pi), b.Abs(sin_pi(b, x)))), upper);
   const Value result = b.where(low, reflected, upper);

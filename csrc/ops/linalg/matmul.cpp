@@ -41,6 +41,12 @@ Value mm(Builder& b, Value self, Value mat2) {
   return b.matmul(self, mat2);
 }
 
+// ONNX Runtime's MatMul leaves rows of a product with a vector of length 0 uninitialized.
+Value product(Builder& b, Value x, Value y) {
+  if (y->rank_or(-1) != 1 || y->dim(0).known_positive()) return b.matmul(x, y);
+  return b.squeeze(b.matmul(x, b.unsqueeze(y, {-1})), {-1});
+}
+
 Value scaled(Builder& b, Value x, const Number& factor) {
   return is_one(factor) ? x : b.Mul(x, b.like(x, factor));
 }
@@ -220,11 +226,11 @@ void register_matmul(OpTable& ops) {
   ops.def("aten::mm", mm);
   ops.def(
       {"aten::bmm", "aten::matmul", "aten::linalg_matmul", "aten::mv", "aten::dot", "aten::vdot"},
-      [](Builder& b, Value self, Value other) { return b.matmul(self, other); });
+      product);
   ops.def("aten::addmm", addmm);
   ops.def("aten::addmv",
           [](Builder& b, Value self, Value mat, Value vec, Number beta, Number alpha) {
-            return add_product(b, self, b.matmul(mat, vec), beta, alpha);
+            return add_product(b, self, product(b, mat, vec), beta, alpha);
           });
   ops.def("aten::_int_mm", [](Builder& b, Value self, Value mat2) {
     return b.op("MatMulInteger", {self, mat2});

@@ -128,8 +128,8 @@ class Maker:
                     exec(code, space)
             if not all(self._is_sound(space) for space in self.values):
                 raise NothingError
-            if not self._agrees(names):
-                raise NothingError
+            if not self._agrees([*names, *(name for name in self.names if name not in names)]):
+                raise NothingError  # also if a statement changes the rank of an earlier tensor
         except Exception:
             self.values = before
             if self._writes(text):

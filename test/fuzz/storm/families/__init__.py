@@ -7,7 +7,17 @@ from storm.families.registry import FAMILIES, Family
 __all__ = ["FAMILIES", "Family"]
 
 for _name in (
-    *("control", "functions", "indexing", "integers", "layers", "modules", "numbers", "operators"),
+    *(
+        "composite",
+        "control",
+        "functions",
+        "indexing",
+        "integers",
+        "layers",
+        "modules",
+        "numbers",
+        "operators",
+    ),
     *("pointwise", "reductions", "views", "writes"),
 ):
     importlib.import_module(f"storm.families.{_name}")
