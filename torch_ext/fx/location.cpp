@@ -6,14 +6,6 @@
 namespace onnx_native::fx {
 namespace {
 
-const std::string& torch_folder() {
-  static const std::string folder = [] {
-    const std::string file = py::module_::import("torch").attr("__file__").cast<std::string>();
-    return file.substr(0, file.rfind('/') + 1);
-  }();
-  return folder;
-}
-
 void read_modules(PyObject* stack, Location& location) {
   PyObject* key = nullptr;
   PyObject* value = nullptr;
@@ -43,7 +35,7 @@ Location read_location(PyObject* meta, std::string_view node_name) {
   Location location;
   location.node = node_name;
   if (PyObject* trace = entry(meta, fx.stack_trace); trace && PyUnicode_Check(trace)) {
-    aten::read_stack_trace(text(trace), location, torch_folder());
+    aten::read_stack_trace(text(trace), location, fx.torch_folder);
   }
   if (PyObject* stack = entry(meta, fx.nn_module_stack); stack && PyDict_Check(stack)) {
     read_modules(stack, location);

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include <string>
 #include <string_view>
 
 namespace onnx_native::fx {
@@ -47,6 +48,8 @@ struct FxObjects {
   PyTypeObject* sym_bool = type("torch", "SymBool");
   PyTypeObject* constant_argument = type("torch.export.graph_signature", "ConstantArgument");
   PyObject* getitem = find("operator", "getitem");
+  // The folder of PyTorch's Python files, with a trailing slash.
+  std::string torch_folder = folder_of("torch");
 
   static const FxObjects& get();
 
@@ -54,6 +57,10 @@ struct FxObjects {
   static PyObject* intern(const char* text) { return PyUnicode_InternFromString(text); }
   static PyObject* find(const char* module, const char* name) {
     return py::object(py::module_::import(module).attr(name)).release().ptr();
+  }
+  static std::string folder_of(const char* module) {
+    const auto file = py::module_::import(module).attr("__file__").cast<std::string>();
+    return file.substr(0, file.rfind('/') + 1);
   }
   static PyTypeObject* type(const char* module, const char* name) {
     return reinterpret_cast<PyTypeObject*>(find(module, name));

@@ -1,5 +1,6 @@
 #include "fx/types.h"
 
+#include <pybind11/gil_safe_call_once.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_symnode.h>
 
@@ -11,8 +12,10 @@
 namespace onnx_native::fx {
 
 const FxObjects& FxObjects::get() {
-  static const FxObjects& objects = *new FxObjects();
-  return objects;
+  // Not a static reference: its initializer runs Python, so that another thread may get the GIL and
+  // wait here for the initialization.
+  PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<const FxObjects*> objects;
+  return *objects.call_once_and_store_result([] { return new FxObjects(); }).get_stored();
 }
 
 namespace {

@@ -10,6 +10,7 @@ import dataclasses
 import gc
 import inspect
 import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -319,13 +320,16 @@ def _module_paths(native: Any, model: torch.nn.Module) -> Iterator[None]:
         yield
         return
     paths = {id(module): name for name, module in model.named_modules()}
+    thread = threading.get_ident()
 
     def enter(module: torch.nn.Module, _: Any) -> None:
-        kind = type(module)
-        native.enter(paths.get(id(module), ""), f"{kind.__module__}.{kind.__qualname__}")
+        if threading.get_ident() == thread:
+            kind = type(module)
+            native.enter(paths.get(id(module), ""), f"{kind.__module__}.{kind.__qualname__}")
 
     def leave(*_: Any) -> None:
-        native.leave()
+        if threading.get_ident() == thread:
+            native.leave()
 
     hooks = [
         register_module_forward_pre_hook(enter),

@@ -1,13 +1,36 @@
-"""Isolates an export from the caller's context managers."""
+"""Isolates an export from the caller's context managers and from exports in other threads."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
 
 import torch
 
 from onnx_native import _upstream
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Captures and traces change the state of the process: PyTorch's flags and caches, and methods that
+# this package replaces meanwhile. Reentrant, because a capture may need a trace.
+_lock = threading.RLock()
+
+
+def one_at_a_time(function: Function) -> Function:
+    """Makes a function that captures or traces programs run in one thread at a time.
+
+    It runs with torch.onnx.is_in_onnx_export() set.
+    """
+
+    @functools.wraps(function)
+    def locked(*args: Any, **kwargs: Any) -> Any:
+        with _lock, _neutral_process():
+            return _upstream.exporting(function)(*args, **kwargs)
+
+    return locked  # type: ignore[return-value]
 
 
 @contextmanager
@@ -16,17 +39,24 @@ def neutral() -> Iterator[None]:
 
     torch.export would partly capture autocast, inference mode, anomaly detection, a default device
     and dispatch modes such as FakeTensorMode, or fail under them. The default dtype stays, because
-    it determines what the program computes.
+    it determines what the program computes. Functions that run one at a time also have the state of
+    the process neutral.
     """
     with ExitStack() as stack:
         stack.enter_context(_upstream.disable_current_modes())
         if torch.is_inference_mode_enabled():
             stack.enter_context(torch.inference_mode(False))
-        if torch.is_anomaly_enabled():
-            stack.enter_context(torch.autograd.set_detect_anomaly(False))
         if torch.get_default_device().type != "cpu":
             stack.enter_context(torch.device("cpu"))
         stack.enter_context(_no_autocast())
+        yield
+
+
+@contextmanager
+def _neutral_process() -> Iterator[None]:
+    with ExitStack() as stack:
+        if torch.is_anomaly_enabled():
+            stack.enter_context(torch.autograd.set_detect_anomaly(False))
         stack.enter_context(_fresh_recurrences())
         yield
 

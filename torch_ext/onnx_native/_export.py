@@ -160,7 +160,6 @@ class _Exporter:
         self._report = _report.Report(artifacts_dir, timestamp) if report else None
         self._profiler = _report.start_profiler() if profile else None
 
-    @_upstream.exporting
     def export(
         self, model: Any, inputs: _request.AnyInputs, *, verify: bool, **options: Any
     ) -> ONNXProgram:
@@ -169,24 +168,28 @@ class _Exporter:
         if program is not None:
             self._finish(program, None, verify)
             return program
+        program, captured = self._export_captured(model, inputs, reason, verify=verify, **options)
+        self._finish(program, captured, verify)
+        return program
+
+    def _export_captured(
+        self, model: Any, inputs: _request.AnyInputs, reason: str | None, **options: Any
+    ) -> tuple[ONNXProgram, torch.export.ExportedProgram | None]:
+        """Exports what torch.export captures, or TorchScript; returns the captured program too."""
         start = time.perf_counter()
         captured, strategy = self._captured(model, inputs)
         capture_seconds = time.perf_counter() - start
-        options["verify"] = verify
         if isinstance(inputs, _jit.Inputs):
             source = (model, inputs.specs, "forward")
             native = self._convert(None, source, hints=inputs.hints, **options)
             program = ONNXProgram(native, None, inputs.flat)
         else:
             self._dump_program(captured)
-            captured = _vmap.unfold(captured)
-            names = _shapes.symbol_names(captured, inputs.specs) if inputs.specs else {}
-            hints = self._example_sizes(captured, names)
+            captured, names, hints = self._prepared(captured, inputs)
             native = self._convert(captured, captured, symbol_names=names, hints=hints, **options)
             program = ONNXProgram(native, captured)
         program.captured_with(strategy, capture_seconds, reason)
-        self._finish(program, captured, verify)
-        return program
+        return program, captured
 
     def _export_natively(
         self, model: Any, inputs: _request.AnyInputs, **options: Any
@@ -200,7 +203,7 @@ class _Exporter:
         try:
             if self._dump or self._report is not None:
                 raise _capture.StepAsideError("the export writes an ExportedProgram")
-            recorded = _capture.capture(model, inputs)
+            recorded = _context.one_at_a_time(_capture.capture)(model, inputs)
             seconds = time.perf_counter() - start
             native = self._convert(None, recorded.native, hints=recorded.hints, **options)
         except (_capture.StepAsideError, _upstream.ConversionError) as error:
@@ -222,7 +225,6 @@ class _Exporter:
             self._print(f"The model is valid for the present elements of {name}: {source}")
         return program, None
 
-    @_upstream.exporting
     def _exported_program(
         self, model: Any, inputs: _request.AnyInputs
     ) -> torch.export.ExportedProgram:
@@ -231,6 +233,7 @@ class _Exporter:
             captured: torch.export.ExportedProgram = self._captured(model, inputs)[0]
         return captured
 
+    @_context.one_at_a_time
     def _captured(self, model: Any, inputs: _request.AnyInputs) -> tuple[Any, str | None]:
         """Returns the captured program (None for TorchScript) and the capture strategy."""
         if isinstance(inputs, _jit.Inputs):
@@ -243,6 +246,15 @@ class _Exporter:
             if inputs.dynamic_shapes:
                 stack.enter_context(_recurrent.loops())
             return self._capture(model, inputs)
+
+    @_context.one_at_a_time
+    def _prepared(
+        self, captured: torch.export.ExportedProgram, inputs: _inputs.Inputs
+    ) -> tuple[torch.export.ExportedProgram, dict[str, str], dict[str, int]]:
+        """Returns the program without torch.vmap, its names for symbols and the example's sizes."""
+        captured = _vmap.unfold(captured)
+        names = _shapes.symbol_names(captured, inputs.specs) if inputs.specs else {}
+        return captured, names, self._example_sizes(captured, names)
 
     def _finish(
         self, program: ONNXProgram, captured: torch.export.ExportedProgram | None, verify: bool

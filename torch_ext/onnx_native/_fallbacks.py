@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _upstream
+from onnx_native import _context, _upstream
 
 _enabled = os.environ.get("ONNX_NATIVE_FALLBACKS", "1") != "0"
 
@@ -142,6 +142,7 @@ def decompose(
         return None
 
 
+@_context.one_at_a_time
 def trace(
     op: Any, call: Call, values: int, decompositions: dict[Any, Any]
 ) -> torch.fx.GraphModule | None:

@@ -5,6 +5,7 @@ import importlib.machinery
 import importlib.util
 import pathlib
 import sys
+import threading
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 
 from onnx_native import _build_info
 
+_lock = threading.RLock()
 _PATH = pathlib.Path(__file__).absolute().with_name("libonnx_native.so")
 
 
@@ -37,10 +39,15 @@ def library_path() -> str:
     return str(_PATH)
 
 
-# The extension module is the file that torch.ops.load_library loads.
-@functools.cache
 def extension() -> Any:
     """Returns the extension module; the first call loads it."""
+    with _lock:
+        return _extension()
+
+
+# The extension module is the file that torch.ops.load_library loads.
+@functools.cache
+def _extension() -> Any:
     name = "onnx_native._C"
     loader = importlib.machinery.ExtensionFileLoader(name, library_path())
     spec = importlib.util.spec_from_loader(name, loader, origin=str(_PATH))

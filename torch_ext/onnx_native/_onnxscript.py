@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_native import _library, _upstream
+from onnx_native import _context, _library, _upstream
 from onnx_native._wrong_functions import WRONG_FUNCTIONS
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def library_function(node: torch.fx.Node) -> Callable[..., Any] | None:
     return function
 
 
+@_context.one_at_a_time
 def replay_call(
     builder: Any,
     function: Callable[..., Any],

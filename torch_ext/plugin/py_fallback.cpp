@@ -74,6 +74,7 @@ const ops::Lowering* PyLowerings::preferred(const aten::Node& node) {
 }
 
 std::optional<ops::Lowering> PyLowerings::translate(const aten::Node& node) {
+  const py::gil_scoped_acquire acquired;
   PyObject* origin = reader_.origin(node);
   if (!origin) return std::nullopt;
   return decomposed(
@@ -93,6 +94,7 @@ const ops::Lowering* PyLowerings::fallback(const aten::Node& node) {
 }
 
 std::optional<ops::Lowering> PyLowerings::make(const aten::Node& node) {
+  const py::gil_scoped_acquire acquired;
   PyObject* origin = reader_.origin(node);
   if (!origin || !node.schema) return std::nullopt;
   py::object module = fallbacks().attr("decompose")(py::handle(origin), node.op, count_values(node),

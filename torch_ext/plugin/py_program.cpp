@@ -37,7 +37,13 @@ class PyProgram {
     const py::gil_scoped_release released;
     program_.save(path, {.external_data = external_data, .metadata = metadata_, .progress = {}});
   }
-  py::bytes serialize() const { return program_.serialize(metadata_); }
+  py::bytes serialize() const {
+    const auto bytes = [this] {
+      const py::gil_scoped_release released;
+      return program_.serialize(metadata_);
+    };
+    return bytes();
+  }
   // Returns the bytes of the model without its weights, and a list of (name, number) of the
   // weights, in the order in which the model refers to them. `number` is the argument of weight().
   py::tuple serialize_without_weights();
@@ -150,14 +156,17 @@ std::unique_ptr<PyProgram> export_source(py::handle source, int64_t opset, bool 
   fx::ProgramReader reader(std::move(symbol_names));
   PyLowerings foreign(reader, opset, fallbacks, std::move(translations));
   const auto read_and_check = [&] {
+    const py::gil_scoped_acquire acquired;
     std::unique_ptr<aten::Graph> graph = read(source, reader, options);
     aten::check_squeezes(*graph, hints);
     return graph;
   };
-  return std::make_unique<PyProgram>(
-      export_program(read_and_check, options,
-                     {.verify = verify || verifies_by_default(), .foreign = &foreign}),
-      metadata);
+  const auto convert = [&] {
+    const py::gil_scoped_release released;
+    return export_program(read_and_check, options,
+                          {.verify = verify || verifies_by_default(), .foreign = &foreign});
+  };
+  return std::make_unique<PyProgram>(convert(), metadata);
 }
 
 }  // namespace

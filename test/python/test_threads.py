@@ -1,0 +1,173 @@
+"""Several threads export at once."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import onnx_native
+import pytest
+import torch
+from torch._decomp import register_decomposition
+
+THREADS = 4
+
+
+class Attention(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.heads = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.heads(x, x, x)[0]
+
+
+class Branch(torch.nn.Module):
+    """Decides by a size, reads a buffer, and computes a size."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.tensor(3.0))
+
+    def forward(self, x):
+        if x.shape[0] > 100:
+            return x
+        return x.repeat(2, 1, 1) * self.scale + x.shape[0]
+
+
+class Recurrent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(8, 4, batch_first=True, bidirectional=True)
+
+    def forward(self, x):
+        return self.lstm(x)[0]
+
+
+library = torch.library.Library("onnx_native_threads", "DEF")
+
+
+def define(name, function):
+    library.define(f"{name}(Tensor x) -> Tensor")
+    library.impl(name, function, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"onnx_native_threads::{name}", function, lib=library)
+    return getattr(torch.ops.onnx_native_threads, name).default
+
+
+doubled = define("doubled", lambda x: x * 2)
+halved = define("halved", lambda x: x / 2)
+
+
+@register_decomposition([doubled])
+def decomposed(x):
+    return x * 2
+
+
+class Calls(torch.nn.Module):
+    """Calls an operator that PyTorch decomposes, and one with a lowering in Python."""
+
+    def forward(self, x):
+        return doubled(x + 1) * halved(x)
+
+
+MODELS = {
+    "linear": lambda: torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU()),
+    "attention": Attention,
+    "branch": Branch,
+    "recurrent": Recurrent,
+}
+
+
+def check(name, capture, barrier=None):
+    torch.manual_seed(0)
+    model = MODELS[name]().eval()
+    example = torch.randn(3, 5, 8)
+    shapes = ({0: "batch", 1: "length"},)
+    if barrier:
+        barrier.wait()
+    with onnx_native.options(capture=capture):
+        program = torch.onnx.export(model, (example,), dynamo=True, dynamic_shapes=shapes)
+    assert program.export_report["capture"]["by"] == capture
+    for batch, length in ((3, 5), (4, 7)):
+        x = torch.randn(batch, length, 8)
+        np.testing.assert_allclose(program(x)[0], model(x).detach(), atol=1e-5, rtol=1e-5)
+    return program
+
+
+def in_threads(jobs):
+    """Runs the jobs (name, capture), as many at once as there are threads."""
+    barrier = threading.Barrier(THREADS)
+    with ThreadPoolExecutor(THREADS) as pool:
+        first = [pool.submit(check, *job, barrier) for job in jobs[:THREADS]]
+        rest = [pool.submit(check, *job) for job in jobs[THREADS:]]
+        return [future.result() for future in first + rest]
+
+
+@pytest.mark.parametrize("capture", ["native", "torch.export"])
+def test_threads_export_at_once(capture):
+    in_threads([(name, capture) for name in MODELS])
+
+
+def test_both_captures_at_once():
+    in_threads([(name, capture) for name in MODELS for capture in ("native", "torch.export")])
+
+
+def test_conversions_that_call_python(monkeypatch):
+    monkeypatch.setitem(MODELS, "calls", Calls)
+    onnx_native.lowering("onnx_native_threads::halved")(lambda b, x: b.op("Mul", x, 0.5))
+    try:
+        with onnx_native.fallbacks(True):
+            programs = in_threads([("calls", "torch.export")] * 6)
+    finally:
+        onnx_native.remove_lowering("onnx_native_threads::halved")
+    for program in programs:
+        assert program.export_report["fallbacks"] == {
+            "onnx_native_threads::doubled": "decomposition"
+        }
+
+
+def test_a_model_is_exported_by_several_threads():
+    model = MODELS["attention"]().eval()
+    x = torch.randn(3, 5, 8)
+    state = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+
+    def export(capture):
+        with onnx_native.options(capture=capture, metadata=False):
+            program = torch.onnx.export(model, (x,), dynamo=True, dynamic_shapes=({0: "batch"},))
+        return program.model_proto.SerializeToString()
+
+    with ThreadPoolExecutor(THREADS) as pool:
+        models = list(pool.map(export, ["native"] * THREADS))
+    assert len(set(models)) == 1
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(tensor, state[name], rtol=0, atol=0)
+
+
+def test_other_threads_run_models_meanwhile():
+    model = MODELS["linear"]().eval()
+    x = torch.randn(3, 5, 8)
+    expected = model(x).detach().numpy()
+    stop = threading.Event()
+
+    def run():
+        count = 0
+        while not stop.is_set():
+            np.testing.assert_array_equal(model(x).detach().numpy(), expected)
+            assert str(x.shape[0]) == "3"
+            count += 1
+        return count
+
+    with ThreadPoolExecutor(1) as pool:
+        runs = pool.submit(run)
+        for name in MODELS:
+            check(name, "native")
+        stop.set()
+        assert runs.result() > 0
+
+
+def test_pytorch_is_as_before():
+    methods = {name: getattr(torch.Tensor, name) for name in ("numpy", "tolist", "data_ptr")}
+    in_threads([(name, "native") for name in MODELS])
+    assert methods == {name: getattr(torch.Tensor, name) for name in methods}
+    assert not torch.onnx.is_in_onnx_export()
+    assert not torch.compiler.is_exporting()
+    assert not torch.compiler.is_compiling()
