@@ -24,11 +24,11 @@ from transformers.exporters.exporter_onnx import OnnxConfig, OnnxExporter  # noq
 SIZES = {"vocab_size": 64, "max_position_embeddings": 64}
 
 
-def decoder():
+def decoder(head_size=4, layers=1):
     config = LlamaConfig(
-        hidden_size=16,
+        hidden_size=4 * head_size,
         intermediate_size=32,
-        num_hidden_layers=1,
+        num_hidden_layers=layers,
         num_attention_heads=4,
         num_key_value_heads=2,
         **SIZES,
@@ -97,20 +97,30 @@ def test_export_for_generation(make):
         assert component.program.producer_name == "onnx_native"
 
 
-# transformers' fusions take the norms in the target's form and join two of the three with the
-# residual before them.
+# transformers' fusions take the norms in the target's form and join all but the first with the
+# residual before them. They find an attention with its cache if the head size is a multiple of 8,
+# and with it a rotation in the target's form if it is one of 16.
 @pytest.mark.parametrize(
-    ("target", "rotations", "norms"), [("onnx", 0, 0), ("onnxruntime-cpu", 2, 3)]
+    ("target", "head_size", "layers", "rotations", "norms", "attentions"),
+    [
+        ("onnx", 4, 1, 0, 0, 0),
+        ("onnx", 16, 2, 0, 0, 2),
+        ("onnxruntime-cpu", 4, 1, 2, 3, 0),
+        ("onnxruntime-cpu", 16, 2, 0, 5, 2),
+    ],
 )
-def test_decode_fused_for_onnx_runtime(target, rotations, norms, tmp_path):
+def test_decode_fused_for_onnx_runtime(
+    target, head_size, layers, rotations, norms, attentions, tmp_path
+):
     torch.manual_seed(0)
-    model = decoder().eval()
+    model = decoder(head_size, layers).eval()
     config = OnnxConfig(dynamic=True, ort_fusions="cpu")
     with onnx_native.options(target=target):
         exported = OnnxExporter().export_for_generation(model, inputs(2, 7, model), config=config)
     exported.save_pretrained(tmp_path)
     nodes = onnx.load(tmp_path / "decode.onnx").graph.node
     found = collections.Counter(node.op_type for node in nodes)
+    assert found["GroupQueryAttention"] == attentions
     assert found["RotaryEmbedding"] == rotations
     norm = "SimplifiedLayerNormalization"
     assert found[norm] + found[f"Skip{norm}"] == norms
