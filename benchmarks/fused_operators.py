@@ -13,6 +13,7 @@ import argparse
 import dataclasses
 import math
 import time
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -36,6 +37,8 @@ class Case:
     fused: str
     opset: int  # of the fused form; the separate one is of 18
     rank: int = 4
+    caches: dict[str, str] = dataclasses.field(default_factory=dict)  # a past and its present
+    shared: bool = False  # the fused form writes them in place, into buffers of twice the length
 
 
 def declared(tensors: Feeds) -> str:
@@ -48,9 +51,16 @@ def declared(tensors: Feeds) -> str:
 def model(case: Case, body: str, opset: int) -> onnx.ModelProto:
     dtype = TYPES[str(next(iter(case.inputs.values())).dtype)]
     axes = ",".join("abcdef"[: case.rank])
+    results = [f"{dtype}[{axes}] y"] + [f"{dtype}[g,h,i,j] {name}" for name in case.caches.values()]
+    inputs = declared(case.inputs)
+    for name in case.caches:  # of any length
+        shape = list(map(str, case.inputs[name].shape))
+        inputs = inputs.replace(
+            f"[{','.join(shape)}] {name}", f"[{','.join([*shape[:2], 'past', *shape[3:]])}] {name}"
+        )
     parsed = onnx.parser.parse_model(
         f'<ir_version: 10, opset_import: ["": {opset}, "com.microsoft": 1]>'
-        f"g ({declared(case.inputs)}) => ({dtype}[{axes}] y) {{ {body} }}"
+        f"g ({inputs}) => ({', '.join(results)}) {{ {body} }}"
     )
     for name, value in case.constants.items():
         parsed.graph.initializer.append(onnx.numpy_helper.from_array(value, name))
@@ -66,23 +76,48 @@ def session(case: Case, body: str, opset: int, level: object) -> ort.InferenceSe
     return ort.InferenceSession(text, options, providers=["CPUExecutionProvider"])
 
 
+def run_in_place(case: Case, loaded: ort.InferenceSession) -> Callable[[], np.ndarray]:
+    """Runs with the memory of each past as that of its present."""
+    binding = loaded.io_binding()
+    for name, value in case.inputs.items():
+        if name not in case.caches:
+            binding.bind_cpu_input(name, value)
+            continue
+        buffer = ort.OrtValue.ortvalue_from_numpy(np.concatenate([value, 0 * value], axis=2))
+        binding.bind_ortvalue_input(name, buffer)
+        binding.bind_ortvalue_output(case.caches[name], buffer)
+    binding.bind_output("y")
+
+    def run() -> np.ndarray:
+        loaded.run_with_iobinding(binding)
+        return binding.get_outputs()[-1].numpy()
+
+    return run
+
+
+def runs(case: Case, level: object) -> list[Callable[[], np.ndarray]]:
+    """The separate and the fused form."""
+    separate = session(case, case.separate, 18, level)
+    fused = session(case, case.fused, case.opset, level)
+    if case.shared:
+        return [lambda: separate.run(None, case.inputs)[0], run_in_place(case, fused)]
+    return [lambda each=each: each.run(None, case.inputs)[0] for each in (separate, fused)]  # type: ignore[misc]
+
+
 def measure(case: Case, seconds: float) -> list[float]:
     """Microseconds: separate and fused, with default optimizations, then without."""
     result: list[float] = []
     for level in LEVELS:
-        both = [
-            session(case, case.separate, 18, level),
-            session(case, case.fused, case.opset, level),
-        ]
-        wanted, got = (each.run(None, case.inputs)[0] for each in both)
+        both = runs(case, level)
+        wanted, got = (run() for run in both)
         tolerance = 1e-4 if wanted.dtype == np.float32 else 1e-2
         np.testing.assert_allclose(got, wanted, atol=tolerance, rtol=tolerance)
         least = [math.inf, math.inf]
         end = time.perf_counter() + seconds
         while time.perf_counter() < end:
-            for i, each in enumerate(both):
+            for i, run in enumerate(both):
                 start = time.perf_counter()
-                each.run(None, case.inputs)
+                run()
                 least[i] = min(least[i], time.perf_counter() - start)
         result += [1e6 * x for x in least]
     return result
@@ -179,6 +214,53 @@ def attention(size: tuple[int, ...], kind: str, dtype: type, merged: bool) -> Ca
         fused,
         23,
         3,
+    )
+
+
+def cache_step(size: tuple[int, ...], operator: str, shared: bool = False) -> Case:
+    """One query after a past, whose keys and values grow by one: the step of a decoder."""
+    batch, heads, key_heads, past, width = size
+    inputs = {
+        "q": numbers(batch, 1, heads * width),
+        "k": numbers(batch, 1, key_heads * width),
+        "v": numbers(batch, 1, key_heads * width),
+        "past_k": numbers(batch, key_heads, past, width),
+        "past_v": numbers(batch, key_heads, past, width),
+        "m": np.where(RANDOM.random((batch, 1, 1, past + 1)) > 0.2, 0, -math.inf).astype(
+            np.float32
+        ),
+    }
+    constants = {
+        "grouped": integers(0, key_heads, heads // key_heads, width),
+        "by_key_heads": integers(0, key_heads, 1, width),
+        "joined": integers(0, 1, heads * width),
+        "scale": single(width**-0.5),
+        "last": np.full(batch, past, np.int32),
+        "total": np.array(past + 1, np.int32),
+    }
+    separate = """q1 = Reshape(q, grouped) k1 = Reshape(k, by_key_heads)
+      v1 = Reshape(v, by_key_heads)
+      all_k = Concat <axis = 2> (past_k, k1) all_v = Concat <axis = 2> (past_v, v1)
+      q2 = Mul(q1, scale) k2 = Transpose <perm = [0, 1, 3, 2]> (all_k) s1 = MatMul(q2, k2)
+      s2 = Add(s1, m) p = Softmax <axis = -1> (s2) w = MatMul(p, all_v) y = Reshape(w, joined)"""
+    if operator == "Attention":
+        fused = f"""y, all_k, all_v = Attention <q_num_heads = {heads}, kv_num_heads = {key_heads}>
+          (q, k, v, m, past_k, past_v)"""
+    else:  # seqlens_k holds the last index of each sequence
+        fused = f"""y, all_k, all_v = com.microsoft.GroupQueryAttention
+          <num_heads = {heads}, kv_num_heads = {key_heads}>
+          (q, k, v, past_k, past_v, last, total, , , , m)"""
+    return Case(
+        f"{operator}, {'shared' if shared else 'growing'} cache",
+        "x".join(map(str, size)),
+        inputs,
+        constants,
+        separate,
+        fused,
+        23 if operator == "Attention" else 18,
+        3,
+        {"past_k": "all_k", "past_v": "all_v"},
+        shared,
     )
 
 
@@ -337,6 +419,10 @@ def cases() -> list[Case]:
                 for size in ((1, 12, 12, 16, 16, 64), (1, 12, 12, 128, 128, 64)):
                     result.append(attention(size, kind, dtype, merged))
             result.append(attention((1, 32, 8, 1, 1024, 64), "masked", dtype, merged))
+    steps = ((1, 8, 2, 1024, 32), (1, 32, 8, 128, 64), (1, 32, 8, 1024, 64), (1, 12, 12, 1024, 64))
+    result += [cache_step(size, "Attention") for size in steps]
+    for shared in (False, True):
+        result += [cache_step(size, "GroupQueryAttention", shared) for size in steps]
     shapes = ((1, 16, 64), (1, 128, 768), (8, 128, 1024))
     for contrib in (False, True):
         for dtype in (np.float32, np.float16):
