@@ -95,15 +95,24 @@ class Inserter {
   Node& at_;
 };
 
+// Query, key, value, mask, past key and value; the output, present key and value.
+constexpr size_t kMostInputs = 6;
+constexpr size_t kMostOutputs = 3;
+
+bool is_used(Uses& uses, const Node& node, size_t output) {
+  return output < node.outputs.size() && node.outputs[output] && uses.of(node.outputs[output]) > 0;
+}
+
 // Returns true for an Attention of three 4-D tensors, perhaps with a mask and a cache.
-bool is_split(const Node& node) {
-  if (!node.is("Attention")) return false;
-  if (node.inputs.size() < 3 || node.outputs.size() > 3) return false;
-  return node.inputs[0] && node.inputs[0]->rank_or(0) == 4;
+bool is_split(Uses& uses, const Node& node) {
+  if (!node.is("Attention") || node.inputs.size() < 3 || node.inputs.size() > kMostInputs) {
+    return false;
+  }
+  return !is_used(uses, node, kMostOutputs) && node.inputs[0] && node.inputs[0]->rank_or(0) == 4;
 }
 
 void merge_heads(Rewrite& rewrite, Uses& uses, onnx::Model& model, Node& node) {
-  if (!is_split(node)) return;
+  if (!is_split(uses, node)) return;
   std::array<Heads, 3> heads;
   for (size_t i = 0; i < heads.size(); ++i) {
     const auto found = heads_of(uses, node.inputs[i]);
@@ -116,9 +125,11 @@ void merge_heads(Rewrite& rewrite, Uses& uses, onnx::Model& model, Node& node) {
   Attributes attributes = node.attributes;
   attributes.push_back({"q_num_heads", heads[0].count});
   attributes.push_back({"kv_num_heads", heads[1].count});
+  const bool has_cache = is_used(uses, node, 1) || is_used(uses, node, 2);
   const Node& merged =
-      *at.node("Attention", std::move(inputs), std::move(attributes), node.outputs.size());
-  for (size_t i = 1; i < node.outputs.size(); ++i) {
+      *at.node("Attention", std::move(inputs), std::move(attributes), has_cache ? kMostOutputs : 1);
+  for (size_t i = 1; i < merged.outputs.size(); ++i) {
+    if (i >= node.outputs.size() || !node.outputs[i]) continue;
     onnx::Typing::copy(*node.outputs[i], *merged.outputs[i]);
     rewrite.replace_all(node, node.outputs[i], merged.outputs[i]);
   }

@@ -37,6 +37,39 @@ TEST_F(MergedHeadsTest, QueryKeyAndValueAreTakenBeforeTheirTransposition) {
             "y = Reshape (_0, _1)\n");
 }
 
+TEST_F(MergedHeadsTest, CachesStay) {
+  const Shape past{batch_, 2, Dim::symbol("past"), 8};
+  Value* q = split("q", 4);
+  onnx::Node* node = graph_.add_node(
+      "Attention", {q, split("k", 2), split("v", 2), nullptr, input("pk", past), input("pv", past)},
+      3);
+  const Shape present{batch_, 2, Dim::symbol("past") + seq_, 8};
+  onnx::Typing::set(*node->outputs[0], DType::f32, *q->shape);
+  result(op("Transpose", {node->outputs[0]}, {batch_, seq_, 4, 8}, {{"perm", Ints{0, 2, 1, 3}}}),
+         "y");
+  for (const size_t i : {1, 2}) {
+    onnx::Typing::set(*node->outputs[i], DType::f32, present);
+    result(node->outputs[i], i == 1 ? "keys" : "values");
+  }
+  after(merge_attention_heads);
+  clean_casts_and_transposes(model_);
+  eliminate_dead_code(model_);
+  EXPECT_EQ(nodes(),
+            "_0, keys, values = Attention <q_num_heads: int = 4, kv_num_heads: int = 2> "
+            "(q, k, v, \"\", pk, pv)\n"
+            "y = Reshape (_0, _1)\n");
+}
+
+TEST_F(MergedHeadsTest, ScoresAreNotReturned) {
+  Value* q = split("q", 4);
+  onnx::Node* node = graph_.add_node("Attention", {q, split("k", 4), split("v", 4)}, 4);
+  for (Value* output : node->outputs) onnx::Typing::set(*output, DType::f32, *q->shape);
+  result(node->outputs[0], "y");
+  result(node->outputs[3], "scores");
+  after(merge_attention_heads);
+  EXPECT_FALSE(changed_);
+}
+
 TEST_F(MergedHeadsTest, RotationsMoveBeforeTheTransposition) {
   attend(rotated(split("q", 4)), rotated(split("k", 2)), split("v", 2));
   after(merge_attention_heads);
