@@ -87,7 +87,10 @@ aten::Argument Recording::number_argument(const Number& number) {
   if (const auto* known = std::get_if<double>(&number.is)) return *known;
   if (const auto* known = std::get_if<bool>(&number.is)) return *known;
   if (const auto* dim = std::get_if<Dim>(&number.is)) return size_argument(*dim);
-  if (const auto* value = std::get_if<aten::Value*>(&number.is)) return *value;
+  if (const auto* value = std::get_if<aten::Value*>(&number.is)) {
+    if (region_) decisions_.refuse("a branch or loop uses a float that is read from a tensor");
+    return *value;
+  }
   const auto [at, inserted] = numbers_.try_emplace(str(number), nullptr);
   if (!inserted) return at->second;
   const auto& call = std::get<Number::Call>(number.is);

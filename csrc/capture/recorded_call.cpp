@@ -1,7 +1,6 @@
 #include "capture/recorded_call.h"
 
 #include <ATen/ScalarOps.h>
-#include <ATen/autocast_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -15,8 +14,10 @@
 #include "aten/torch_literal.h"
 #include "aten/torch_types.h"
 #include "aten/visit.h"
+#include "capture/region.h"
 #include "capture/symbolic_size.h"
 #include "capture/torch_code.h"
+#include "capture/transformed_call.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -92,18 +93,14 @@ std::string first_line(std::string_view text) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
-bool is_autocast() {
-  return at::autocast::is_autocast_enabled(c10::kCPU) ||
-         at::autocast::is_autocast_enabled(c10::kCUDA);
-}
-
 }  // namespace
 
 RecordedCall::RecordedCall(Recording& recording, const c10::OperatorHandle& op,
-                           torch::jit::Stack& stack)
+                           c10::DispatchKeySet keys, torch::jit::Stack& stack)
     : recording_(recording),
       decisions_(recording.decisions_),
       op_(op),
+      keys_(keys),
       stack_(stack),
       key_(key_of(op)),
       schema_(aten::find_schema(key_)) {
@@ -150,7 +147,7 @@ bool RecordedCall::has_recorded() const {
 bool RecordedCall::passes_through() const {
   if (key_.starts_with("profiler::")) return true;
   if (has_recorded()) return false;
-  if (key_ == "aten::lift_fresh") return true;
+  if (key_ == "aten::lift_fresh" || has_numbers_only(op_, arguments_)) return true;
   if (key_ == "aten::detach_") return !recording_.find_state(arguments_[0].toTensor());
   // torch.tensor() builds its result with dispatch to Python switched off.
   if (c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::Python)) return true;
@@ -164,10 +161,6 @@ bool RecordedCall::passes_through() const {
 }
 
 void RecordedCall::refuse_unknown() {
-  const auto& tls = c10::impl::tls_local_dispatch_key_set().included_;
-  if (tls.has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode))
-    refuse("the program uses torch.func");
-  if (is_autocast()) refuse("the program uses torch.autocast");
   if (!schema_) refuse("the operator has no schema");
   if (decisions_.guesses_strides() && op_.operator_name().name == "aten::as_strided")
     refuse("the program depends on strides");
@@ -181,6 +174,8 @@ void RecordedCall::check_reshape() {
   const RecordedTensor* self = recorded(arguments_[0].toTensor());
   if (!self || self->id() <= recording_.last_input_)
     refuse("the call changes the shape of a tensor that the program did not compute");
+  if (recording_.region_ && !recording_.region_->owns(self->meta()))
+    refuse("a branch or loop changes the shape of a tensor from outside");
   if (self->is_copied()) refuse("the call changes the shape of a tensor that has a copy");
   recording_.compute_sizes();  // before the axes move
 }
@@ -315,13 +310,18 @@ c10::IValue RecordedCall::meta(const c10::IValue& value, const aten::SchemaType&
   return list;
 }
 
+torch::jit::Stack RecordedCall::meta_arguments() {
+  torch::jit::Stack stack;
+  for (size_t i = 0; i < arguments_.size(); ++i)
+    stack.push_back(meta(arguments_[i], schema_->arguments[i].type));
+  if (reshapes()) stack[0] = stack[0].toTensor().alias();
+  return stack;
+}
+
 // Returns the results of the meta kernel; nullopt if PyTorch has none outside of Python.
 std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
   const auto run = [this] {
-    torch::jit::Stack stack;
-    for (size_t i = 0; i < arguments_.size(); ++i)
-      stack.push_back(meta(arguments_[i], schema_->arguments[i].type));
-    if (reshapes()) stack[0] = stack[0].toTensor().alias();
+    torch::jit::Stack stack = meta_arguments();
     op_.callBoxed(stack);
     return stack;
   };
@@ -456,6 +456,7 @@ at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) 
     if (size.is_symbol() && !decisions_.example(size))
       recording_.input_axes_.try_emplace(size.str(), value, static_cast<int64_t>(axis));
   }
+  if (recording_.region_) recording_.region_->own_result(meta, arguments_);
   return recording_.new_tensor(meta, *type.shape, value);
 }
 
@@ -549,6 +550,10 @@ void RecordedCall::run() {
   }
   refuse_unknown();
   if (key_.starts_with("aten::_foreach_")) return decompose();
+  if (may_cast_inside(op_) && casts_inside(op_, meta_arguments())) {
+    run_below(op_, keys_, stack_);
+    return;
+  }
   torch::jit::drop(stack_, arguments_.size());
   if (reads_elements()) return read_elements();
   if (schema_->returns.empty() && !schema_->is_mutable()) {
@@ -578,10 +583,10 @@ void RecordedCall::run() {
   record(std::move(*metas));
 }
 
-void Recording::call(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
+void Recording::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                      torch::jit::Stack& stack) {
   try {
-    RecordedCall(*this, op, stack).run();
+    RecordedCall(*this, op, keys, stack).run();
   } catch (const ExportError& error) {
     decisions_.refuse(error.cause());
   }

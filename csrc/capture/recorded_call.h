@@ -12,7 +12,8 @@ namespace onnx_native::capture {
 
 class RecordedCall {
  public:
-  RecordedCall(Recording& recording, const c10::OperatorHandle& op, torch::jit::Stack& stack);
+  RecordedCall(Recording& recording, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+               torch::jit::Stack& stack);
 
   // Records the call and replaces its arguments on the stack by its results.
   void run();
@@ -36,6 +37,7 @@ class RecordedCall {
   aten::Argument number_argument(const c10::SymNode& node);
   std::vector<aten::Argument> read_arguments();
   c10::IValue meta(const c10::IValue& value, const aten::SchemaType& type);
+  torch::jit::Stack meta_arguments();
   std::optional<std::vector<c10::IValue>> run_meta();
   std::vector<c10::IValue> inferred_metas();
   std::vector<aten::Type> result_types(const std::vector<at::Tensor>& metas);
@@ -62,6 +64,7 @@ class RecordedCall {
   Recording& recording_;
   Decisions& decisions_;
   const c10::OperatorHandle& op_;
+  c10::DispatchKeySet keys_;
   torch::jit::Stack& stack_;
   std::string key_;
   const aten::Schema* schema_;

@@ -52,6 +52,7 @@ RecordedTensor::RecordedTensor(int64_t id, at::Tensor meta, Shape shape, const D
 void RecordedTensor::set_shape(Shape shape, const Decisions& decisions) {
   shape_ = std::move(shape);
   is_symbolic_ = std::ranges::any_of(shape_, [](const Dim& size) { return !size.is_constant(); });
+  has_symbolic_sizes_strides_ = is_symbolic_;  // functorch asks
   sym_sizes_.clear();
   for (const Dim& size : shape_) sym_sizes_.push_back(to_sym_int(size, decisions));
   sym_strides_.clear();
@@ -129,6 +130,9 @@ int64_t RecordedTensor::storage_offset_custom() const {
 }
 
 c10::SymInt RecordedTensor::sym_storage_offset_custom() const {
+  if (is_symbolic_ && meta_.storage_offset() != 0)
+    return unknown_stride("the storage offset of a tensor with dynamic dimensions is not known",
+                          decisions_of(token_));
   return c10::SymInt(storage_offset_custom());
 }
 
@@ -140,11 +144,14 @@ c10::SymInt RecordedTensor::sym_numel_custom() const {
 
 void RecordedTensor::compute_strides(Decisions& decisions) const {
   const auto rank = shape_.size();
+  const auto unknown = [&](const char* reason) {
+    sym_strides_.assign(rank, unknown_stride(reason, decisions));
+  };
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::reverse(order);  // from the innermost axis of a contiguous tensor
   if (!is_row_major(meta_)) {
-    if (has_small_size()) decisions.refuse("the strides of a size of 1 are ambiguous");
+    if (has_small_size()) return unknown("the strides of a size of 1 are ambiguous");
     std::ranges::stable_sort(order, {}, [this](size_t axis) {
       const auto at = static_cast<int64_t>(axis);
       return std::pair(meta_.stride(at), meta_.size(at));
@@ -156,7 +163,7 @@ void RecordedTensor::compute_strides(Decisions& decisions) const {
     const int64_t stride = meta_.stride(static_cast<int64_t>(axis));
     if (stride == 0) continue;  // expanded
     if (decisions.example(next) != stride)
-      decisions.refuse("the strides of a tensor with dynamic dimensions are not dense");
+      return unknown("the strides of a tensor with dynamic dimensions are not dense");
     strides[axis] = to_sym_int(next, decisions);
     next = next * shape_[axis];
   }

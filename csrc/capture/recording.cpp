@@ -13,7 +13,9 @@
 #include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
 #include "base/error.h"
+#include "capture/region.h"
 #include "capture/symbolic_size.h"
+#include "capture/transformed_call.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -23,6 +25,7 @@ constexpr auto kTensorKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 thread_local Recording* active = nullptr;
 
 void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (active && run_transformed(active->decisions(), op, keys, *stack)) return;
   const c10::impl::ExcludeDispatchKeyGuard below(kRecorderKey);
   if (active) {
     active->call(op, keys, *stack);
@@ -166,6 +169,8 @@ Recording::Memory Recording::memory_of(const at::Tensor& tensor) const {
 
 void Recording::note_write(const at::Tensor& tensor) {
   const c10::StorageImpl* storage = storage_of(meta_of(tensor));
+  if (region_ && !region_->owns(meta_of(tensor)))
+    decisions_.refuse("a branch or loop writes to a tensor from outside");
   written_.insert(storage);
   const auto at = memories_.find(storage);
   if (at == memories_.end()) return;
@@ -181,6 +186,7 @@ void Recording::note_write(const at::Tensor& tensor) {
 }
 
 aten::Value* Recording::constant_of(const at::Tensor& tensor) {
+  if (region_) return region_->capture(region_->in_enclosing([&] { return constant_of(tensor); }));
   meta_of(tensor);
   Constant& constant = constants_[tensor.unsafeGetTensorImpl()];
   if (constant.value) return constant.value;
@@ -215,7 +221,15 @@ aten::Value* Recording::value_of(const at::Tensor& tensor) {
   const RecordedTensor* known = recorded(tensor);
   if (!known) return constant_of(tensor);
   if (known->token() != decisions_.token()) decisions_.refuse("a tensor is from another capture");
-  return values_.at(known->id());
+  return value_of(known->id());
+}
+
+// Returns the value of a recorded tensor in the current region.
+aten::Value* Recording::value_of(int64_t id) {
+  if (const auto at = values_.find(id); at != values_.end()) return at->second;
+  if (!region_) decisions_.refuse("a tensor that a branch or loop computes is used outside of it");
+  aten::Value* outer = region_->in_enclosing([&] { return value_of(id); });
+  return values_[id] = region_->capture(outer);
 }
 
 at::Tensor Recording::new_tensor(at::Tensor meta, Shape shape, aten::Value* value) {
@@ -355,8 +369,15 @@ std::optional<aten::Argument> Recording::read_size(const Dim& dim) {
   const std::string text = dim.str();
   if (const auto at = sizes_.find(text); at != sizes_.end()) return at->second;
   const auto at = input_axes_.find(text);
-  if (at == input_axes_.end()) return std::nullopt;
-  return size_node("aten::sym_size.int", {at->second.first, at->second.second}, dim);
+  if (at != input_axes_.end())
+    return size_node("aten::sym_size.int", {at->second.first, at->second.second}, dim);
+  // A symbol that the region knows is computed in it.
+  const auto is_known = [this](const std::string& name) {
+    return sizes_.contains(name) || input_axes_.contains(name);
+  };
+  if (!region_ || std::ranges::any_of(dim.symbols(), is_known)) return std::nullopt;
+  const aten::Argument outer = region_->in_enclosing([&] { return size_argument(dim); });
+  return sizes_[text] = region_->capture(outer.as_value());
 }
 
 aten::Argument Recording::computed(std::string_view op, const Dim& result, const Dim& a,

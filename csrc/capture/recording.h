@@ -21,6 +21,8 @@
 
 namespace onnx_native::capture {
 
+class Region;
+
 // The dispatch key of the recorder.
 constexpr auto kRecorderKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
@@ -99,6 +101,8 @@ class Recording {
 
  private:
   friend class RecordedCall;
+  friend class Region;
+  friend class ControlFlow;
 
   // The memory of a tensor that the program did not compute.
   struct Memory {
@@ -126,6 +130,7 @@ class Recording {
   // Adds nodes that compute the sizes of results that depend on data.
   void compute_sizes();
   aten::Value* value_of(const at::Tensor& tensor);
+  aten::Value* value_of(int64_t id);
   aten::Value* constant_of(const at::Tensor& tensor);
   aten::Value* copy_of_literal(aten::Value* literal);
   // Marks a tensor as made by the program out of numbers, so that it may write to it.
@@ -185,6 +190,9 @@ class Recording {
   std::unordered_map<std::string, aten::Value*> sizes_;    // by the text of the expression
   std::unordered_map<std::string, aten::Value*> numbers_;  // floats and bools, likewise
   const Location* location_ = nullptr;                     // of the current call
+  Region* region_ = nullptr;                               // the innermost one
+  // Graphs of regions that failed.
+  std::vector<std::unique_ptr<aten::Graph>> dropped_;
 };
 
 // Makes a recording the active one of this thread.

@@ -459,6 +459,28 @@ class Quotient final : public Float {
   int64_t denominator_;  // positive
 };
 
+// A stride that refuses the recording where it is read.
+class UnknownStride final : public RecordedNode {
+ public:
+  UnknownStride(Token token, std::string reason)
+      : RecordedNode(std::move(token)), reason_(std::move(reason)) {}
+
+  NumberPtr number() const override { refuse(); }
+  bool is_int() override { return true; }
+  int64_t guard_int(const char* /*file*/, int64_t /*line*/) override { refuse(); }
+  int64_t int_() override { refuse(); }
+  bool bool_() override { refuse(); }
+  std::optional<int64_t> constant_int() override { return std::nullopt; }
+  std::optional<int64_t> maybe_as_int() override { return std::nullopt; }
+  bool is_symbolic() override { return true; }
+  std::string str() override { refuse(); }
+
+ private:
+  [[noreturn]] void refuse() const { decisions().refuse(reason_); }
+
+  std::string reason_;
+};
+
 c10::SymNode Size::int_truediv(const c10::SymNode& other) {
   const auto* size = dynamic_cast<const Size*>(other.get());
   const std::optional<int64_t> by = size ? size->dim().constant() : std::nullopt;
@@ -526,8 +548,13 @@ NumberPtr to_number(const c10::SymNode& node, Decisions& decisions) {
   return known->number();
 }
 
+c10::SymInt unknown_stride(std::string reason, const Decisions& decisions) {
+  return c10::SymInt(
+      c10::SymNode(c10::make_intrusive<UnknownStride>(decisions.token(), std::move(reason))));
+}
+
 bool is_recorded(const c10::SymInt& size) {
-  return size.is_heap_allocated() && dynamic_cast<const Size*>(size.toSymNodeImplUnowned());
+  return size.is_heap_allocated() && dynamic_cast<const RecordedNode*>(size.toSymNodeImplUnowned());
 }
 
 std::string text_of(const c10::SymInt& size) {

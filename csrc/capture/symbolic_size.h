@@ -18,6 +18,8 @@ c10::SymFloat to_sym_float(const NumberPtr& number, const Decisions& decisions);
 c10::SymBool to_sym_bool(const NumberPtr& number, const Decisions& decisions);
 // Returns the expression of a float or bool. Refuses the recording if it is not from it.
 NumberPtr to_number(const c10::SymNode& node, Decisions& decisions);
+// Returns a stride that is not known: whatever reads it refuses the recording with the reason.
+c10::SymInt unknown_stride(std::string reason, const Decisions& decisions);
 // Returns true for a size of any recording.
 bool is_recorded(const c10::SymInt& size);
 // Returns the text of a recorded size, for messages.

@@ -26,9 +26,9 @@ from models.recording import (
     X,
     assert_equal_to_eager,
     assert_native,
+    branches_of_different_sizes,
     exported,
     reason_of,
-    under_autocast,
 )
 from torch import _assert, nn
 from torch.export import Dim
@@ -283,11 +283,11 @@ def test_nodes_name_their_module_and_line() -> None:
 
 
 def test_torch_export_takes_over_and_the_report_says_why() -> None:
-    module = Calling(under_autocast)
+    module = Calling(branches_of_different_sizes)
     program = exported(module, (X,))
     found = program.export_report["capture"]
     assert found["by"] == "torch.export"
-    assert "torch.autocast" in found["reason"]
+    assert "the branches return" in found["reason"]
     got = program(X)[0]
     torch.testing.assert_close(got, module(X), atol=0.1, rtol=0.1)
 
@@ -297,12 +297,14 @@ def test_auto_captures_natively_where_possible() -> None:
         recorded = torch.onnx.export(
             Calling(ones_of_size), (X,), dynamic_shapes=(DYNAMIC,), dynamo=True, verbose=False
         )
-        left = torch.onnx.export(Calling(under_autocast), (X,), dynamo=True, verbose=False)
+        left = torch.onnx.export(
+            Calling(branches_of_different_sizes), (X,), dynamo=True, verbose=False
+        )
     assert recorded is not None
     assert left is not None
     assert_native(recorded)
     assert left.export_report["capture"]["by"] == "torch.export"
-    assert "torch.autocast" in left.export_report["capture"]["reason"]
+    assert "the branches return" in left.export_report["capture"]["reason"]
 
 
 def test_the_exported_program_is_made_on_demand() -> None:

@@ -21,7 +21,6 @@ from models.recording import (
     assert_native,
     exported,
     reason_of,
-    under_autocast,
 )
 from torch import nn
 
@@ -117,10 +116,6 @@ READS: dict[str, Callable[[torch.Tensor], Any]] = {
 }
 
 
-def mapped(x: torch.Tensor) -> Any:
-    return torch.vmap(lambda row: row * 2)(x)
-
-
 def written_through_a_view(x: torch.Tensor) -> torch.Tensor:
     made = torch.zeros(4)
     made[:2].add_(x[0, 0, :2])
@@ -157,11 +152,9 @@ STEPS_ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(kept_text), "text made of a size needs the number n"),
     (Calling(text_from_a_call), "text made of a size needs the number n"),
     (Calling(text_for_another_assertion), "text made of a size needs the number n"),
-    (Calling(under_autocast), "the program uses torch.autocast"),
     (Calling(as_numpy), ""),
     (Calling(deep_copy), ""),
     (Calling(hashed_size), "the program calls __hash__ of a SymInt"),
-    (Calling(mapped), "torch.func"),
     (Replacing(), "the program replaces last of a Replacing"),
     (Caching(lambda x: x[0, 0]), "the program replaces x of a Caching"),
     (Caching(lambda x: torch.ones(x.shape[1]).sum()), "the program replaces x of a Caching"),

@@ -22,7 +22,15 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
-from onnx_native import _inputs, _library, _options, _reads, _shapes, _upstream
+from onnx_native import (
+    _control_flow,
+    _inputs,
+    _library,
+    _options,
+    _reads,
+    _shapes,
+    _upstream,
+)
 
 
 class StepAsideError(Exception):
@@ -291,12 +299,15 @@ def _record(
         _as_for_export(),
         _module_paths(native, model),
         _reads.watched(native),
+        _control_flow.recorded(native),
     ):
+        torch.clear_autocast_cache()  # of the caller: its tensors are not of this recording
         native.start()
         try:
             results = model(*args, **kwargs)
         finally:
             native.stop()
+            torch.clear_autocast_cache()
         native.add_outputs(_upstream.pytree.tree_leaves(results))
 
 

@@ -66,6 +66,19 @@ NAMES = {
     "compiling_state": Name(
         "torch._export.utils", "_compiling_state_context", "to capture as torch.export does"
     ),
+    # Higher-order operators in a native capture.
+    "parse_dispatch_key": Name(
+        "torch._C", "_parse_dispatch_key", "to record higher-order operators"
+    ),
+    "higher_order_utils": Name(
+        "torch._higher_order_ops.utils", "", "to call higher-order operators without compiling"
+    ),
+    "cond_op": Name("torch._higher_order_ops.cond", "cond_op", "to record torch.cond"),
+    "while_loop_op": Name(
+        "torch._higher_order_ops.while_loop", "while_loop_op", "to record while_loop"
+    ),
+    "scan_op": Name("torch._higher_order_ops.scan", "scan_op", "to record scan"),
+    "map_impl": Name("torch._higher_order_ops.map", "map_impl", "to record map"),
     # Decompositions of single operators.
     "lstm_loop": Name(
         "torch.export._patches", "lstm_while_loop_impl", "to keep the length of a sequence dynamic"
@@ -258,6 +271,24 @@ def keeping_copies() -> Iterator[None]:
         yield
     finally:
         module._remove_unnecessary_copy_op_pass = remove
+
+
+@contextmanager
+def without_compiling(is_recorded: Callable[[], bool]) -> Iterator[None]:
+    """Calls higher-order operators without compiling them first, where `is_recorded` says so."""
+    module = __getattr__("higher_order_utils")
+    compile_and_call = module._hop_compile_and_call
+
+    def call(function: Callable[..., Any], args: Any, kwargs: Any = None) -> Any:
+        if is_recorded():
+            return function(*args, **(kwargs or {}))
+        return compile_and_call(function, args, kwargs)
+
+    module._hop_compile_and_call = call
+    try:
+        yield
+    finally:
+        module._hop_compile_and_call = compile_and_call
 
 
 def forward_schema(module: Any) -> Any:

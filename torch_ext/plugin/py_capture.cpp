@@ -15,7 +15,9 @@
 #include "api/type_inference.h"
 #include "aten/scopes.h"
 #include "base/weight.h"
+#include "capture/control_flow.h"
 #include "capture/recording.h"
+#include "capture/region.h"
 #include "capture/symbolic_size.h"
 #include "ops/engine/op_table.h"
 
@@ -180,6 +182,8 @@ capture::Symbol symbol_of(py::handle object) {
 }
 
 class PyCapture {
+  using Tensors = std::vector<at::Tensor>;
+
  public:
   // `state` holds (name, tensor, kind, whether the model keeps its updates) of the module's
   // tensors.
@@ -221,6 +225,38 @@ class PyCapture {
     host_.enter(path, class_name);
   }
   void leave() { host_.leave(); }
+
+  // Regions, which begin and end in pairs. end_region returns the region's number.
+  void begin_region() { open_.push_back(std::make_unique<capture::Region>(*recording_)); }
+  at::Tensor add_region_input(const at::Tensor& like, bool is_slice) {
+    return open_.back()->add_input(like, is_slice);
+  }
+  size_t end_region(const py::list& results) {
+    open_.back()->end(values_of(results));
+    return close_region();
+  }
+  size_t end_condition(py::handle condition) {
+    open_.back()->end_with_condition(value_of(condition));
+    return close_region();
+  }
+  void drop_region(const std::string& reason) {
+    refuse(reason);
+    open_.pop_back();
+  }
+  Tensors cond(py::handle condition, size_t yes, size_t no) {
+    return capture::ControlFlow(*recording_)
+        .cond(value_of(condition), *closed_.at(yes), *closed_.at(no));
+  }
+  Tensors while_loop(const Tensors& carried, size_t condition, size_t body) {
+    return capture::ControlFlow(*recording_)
+        .while_loop(carried, *closed_.at(condition), *closed_.at(body));
+  }
+  Tensors scan(const Tensors& init, const Tensors& xs, size_t body) {
+    return capture::ControlFlow(*recording_).scan(init, xs, *closed_.at(body));
+  }
+  Tensors map(const Tensors& xs, size_t body) {
+    return capture::ControlFlow(*recording_).map(xs, *closed_.at(body));
+  }
 
   // Adds the flattened results of the program.
   void add_outputs(const py::list& outputs) {
@@ -301,12 +337,28 @@ class PyCapture {
     if (!dim) fail(ErrorKind::invalid_argument, text, " is not a size");
     return *dim;
   }
+  // PyTorch's own conversion wraps the node.
+  static c10::SymBool condition_of(py::handle object) {
+    const py::object node = object.attr("node");
+    return py::isinstance<c10::SymNodeImpl>(node) ? c10::SymBool(node.cast<c10::SymNode>())
+                                                  : object.cast<c10::SymBool>();
+  }
+  size_t close_region() {
+    closed_.push_back(std::move(open_.back()));
+    open_.pop_back();
+    return closed_.size() - 1;
+  }
+  static std::vector<c10::IValue> values_of(const py::list& objects) {
+    std::vector<c10::IValue> values;
+    for (const py::handle object : objects) values.push_back(value_of(object));
+    return values;
+  }
   static c10::IValue value_of(py::handle output) {
     if (output.is_none()) return {};
     if (THPVariable_Check(output.ptr())) return THPVariable_Unpack(output.ptr());
     if (torch::is_symint(output)) return output.cast<c10::SymInt>();
     if (torch::is_symfloat(output)) return output.cast<c10::SymFloat>();
-    if (torch::is_symbool(output)) return output.cast<c10::SymBool>();
+    if (torch::is_symbool(output)) return condition_of(output);
     if (py::isinstance<py::bool_>(output)) return output.cast<bool>();
     if (py::isinstance<py::int_>(output)) return output.cast<int64_t>();
     if (py::isinstance<py::float_>(output)) return output.cast<double>();
@@ -316,6 +368,8 @@ class PyCapture {
   PythonHost host_;
   std::optional<capture::Recording> recording_;
   std::optional<capture::ActiveRecording> active_;
+  std::vector<std::unique_ptr<capture::Region>> open_;
+  std::vector<std::unique_ptr<capture::Region>> closed_;
   std::unique_ptr<aten::Graph> graph_;
 };
 
@@ -351,6 +405,16 @@ void bind_capture(py::module_& module) {
       .def("stop", &PyCapture::stop)
       .def("enter", &PyCapture::enter, py::arg("path"), py::arg("class_name"))
       .def("leave", &PyCapture::leave)
+      .def("begin_region", &PyCapture::begin_region)
+      .def("add_region_input", &PyCapture::add_region_input, py::arg("like"), py::arg("is_slice"))
+      .def("end_region", &PyCapture::end_region, py::arg("results"))
+      .def("end_condition", &PyCapture::end_condition, py::arg("condition"))
+      .def("drop_region", &PyCapture::drop_region, py::arg("reason"))
+      .def("cond", &PyCapture::cond, py::arg("condition"), py::arg("yes"), py::arg("no"))
+      .def("while_loop", &PyCapture::while_loop, py::arg("carried"), py::arg("condition"),
+           py::arg("body"))
+      .def("scan", &PyCapture::scan, py::arg("init"), py::arg("xs"), py::arg("body"))
+      .def("map", &PyCapture::map, py::arg("xs"), py::arg("body"))
       .def("add_outputs", &PyCapture::add_outputs, py::arg("outputs"))
       .def("add_mutation", &PyCapture::add_mutation, py::arg("buffer"), py::arg("value"))
       .def("varies", &PyCapture::varies, py::arg("tensor"))

@@ -1,0 +1,174 @@
+#include "capture/control_flow.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/empty_strided.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <algorithm>
+
+#include "capture/symbolic_size.h"
+
+namespace onnx_native::capture {
+namespace {
+
+using aten::Argument;
+using Unrecorded = c10::impl::ExcludeDispatchKeyGuard;
+
+// Returns the values that one of the regions captures, each once.
+std::vector<aten::Value*> captured_by(std::initializer_list<const Region*> regions) {
+  std::vector<aten::Value*> result;
+  std::unordered_set<const aten::Value*> seen;
+  for (const Region* region : regions) {
+    for (aten::Value* value : region->captured()) {
+      if (seen.insert(value).second) result.push_back(value);
+    }
+  }
+  return result;
+}
+
+Argument::List list_of(const std::vector<aten::Value*>& values) {
+  Argument::List list;
+  for (aten::Value* value : values) list.emplace_back(value);
+  return list;
+}
+
+// Returns true if the tensors have equal strides where they tell something.
+bool same_layout(const at::Tensor& a, const at::Tensor& b) {
+  for (int64_t axis = 0; axis < a.dim(); ++axis) {
+    if (a.size(axis) > 1 && a.stride(axis) != b.stride(axis)) return false;
+  }
+  return true;
+}
+
+bool same_type(const aten::Value& a, const aten::Value& b) {
+  return a.type.dtype == b.type.dtype && a.type.shape == b.type.shape;
+}
+
+}  // namespace
+
+Argument ControlFlow::condition_argument(const c10::IValue& condition) {
+  if (condition.isTensor()) {
+    const at::Tensor meta = recording_.meta_of(condition.toTensor());
+    if (meta.numel() != 1) refuse("a condition of a branch or loop has several elements");
+    return recording_.value_of(condition.toTensor());
+  }
+  if (!condition.isSymBool()) refuse("a condition of a branch or loop is constant");
+  Argument flag = recording_.number_argument(
+      *to_number(condition.toSymBool().toSymNodeImpl(), recording_.decisions_));
+  if (!flag.as_value()) refuse("a condition of a branch or loop is constant");
+  return flag;
+}
+
+Argument::List ControlFlow::values(const Tensors& tensors) {
+  Argument::List list;
+  for (const at::Tensor& tensor : tensors) list.emplace_back(recording_.value_of(tensor));
+  return list;
+}
+
+aten::Node* ControlFlow::add(const char* op, std::vector<Argument> arguments) {
+  return recording_.graph_->add_node(op, std::move(arguments), recording_.location_);
+}
+
+at::Tensor ControlFlow::made(aten::Node* node, at::Tensor meta, aten::Type type) {
+  aten::Value* value = recording_.graph_->add_output(node, "getitem", std::move(type));
+  if (recording_.types_) recording_.types_->define(*value);
+  if (recording_.region_) recording_.region_->own(meta);
+  return recording_.new_tensor(std::move(meta), *value->type.shape, value);
+}
+
+at::Tensor ControlFlow::result(aten::Node* node, const Region::Result& of) {
+  at::Tensor meta = at::empty_strided(of.meta.sizes(), of.meta.strides(), of.meta.options());
+  return made(node, std::move(meta), of.value->type);
+}
+
+at::Tensor ControlFlow::stacked(aten::Node* node, const Region::Result& of, const Dim& length) {
+  std::vector<int64_t> sizes = of.meta.sizes().vec();
+  sizes.insert(sizes.begin(), *recording_.decisions_.example(length));
+  Shape shape = *of.value->type.shape;
+  shape.insert(shape.begin(), length);
+  return made(node, at::empty(sizes, of.meta.options()),
+              aten::Type::tensor(of.value->type.dtype, std::move(shape)));
+}
+
+// Returns the number of slices along the first dimension.
+Dim ControlFlow::length(const Tensors& xs) {
+  if (xs.empty()) refuse("a loop over no tensors");
+  const Dim result = recording_.value_of(xs[0])->type.shape->front();
+  for (const at::Tensor& x : xs) {
+    if (recording_.value_of(x)->type.shape->front() != result)
+      refuse("a loop over tensors of different lengths");
+  }
+  return result;
+}
+
+void ControlFlow::check_carried(const Tensors& carried, const Region& body) {
+  if (body.results().size() < carried.size()) refuse("a loop returns too few results");
+  for (size_t i = 0; i < carried.size(); ++i) {
+    const Region::Result& next = body.results()[i];
+    if (!same_type(*recording_.value_of(carried[i]), *next.value))
+      refuse("an iteration changes the type of a loop-carried tensor");
+    if (!same_layout(at::empty_like(recording_.meta_of(carried[i])), next.meta))
+      refuse("an iteration changes the strides of a loop-carried tensor");
+  }
+}
+
+ControlFlow::Tensors ControlFlow::cond(const c10::IValue& condition, Region& yes, Region& no) {
+  const Unrecorded unrecorded(kRecorderKey);
+  if (yes.results().size() != no.results().size())
+    refuse("the branches return different numbers of tensors");
+  for (size_t i = 0; i < yes.results().size(); ++i) {
+    const Region::Result &a = yes.results()[i], &b = no.results()[i];
+    if (!same_type(*a.value, *b.value)) refuse("the branches return tensors of different types");
+    if (!same_layout(a.meta, b.meta)) refuse("the branches return tensors of different strides");
+  }
+  const std::vector<aten::Value*> captured = captured_by({&yes, &no});
+  Argument flag = condition_argument(condition);
+  aten::Node* node = add("higher_order::cond", {std::move(flag), yes.take(captured),
+                                                no.take(captured), list_of(captured)});
+  Tensors results;
+  for (const Region::Result& of : yes.results()) results.push_back(result(node, of));
+  return results;
+}
+
+ControlFlow::Tensors ControlFlow::while_loop(const Tensors& carried, Region& condition,
+                                             Region& body) {
+  const Unrecorded unrecorded(kRecorderKey);
+  if (body.results().size() != carried.size())
+    refuse("a loop returns another number of tensors than it carries");
+  check_carried(carried, body);
+  const std::vector<aten::Value*> captured = captured_by({&condition, &body});
+  aten::Node* node = add("higher_order::while_loop", {condition.take(captured), body.take(captured),
+                                                      values(carried), list_of(captured)});
+  Tensors results;
+  for (const Region::Result& of : body.results()) results.push_back(result(node, of));
+  return results;
+}
+
+ControlFlow::Tensors ControlFlow::scan(const Tensors& init, const Tensors& xs, Region& body) {
+  const Unrecorded unrecorded(kRecorderKey);
+  check_carried(init, body);
+  const Dim steps = length(xs);
+  const std::vector<aten::Value*> captured = captured_by({&body});
+  aten::Node* node =
+      add("higher_order::scan", {body.take(captured), values(init), values(xs), list_of(captured)});
+  Tensors results;
+  for (size_t i = 0; i < body.results().size(); ++i) {
+    const Region::Result& of = body.results()[i];
+    results.push_back(i < init.size() ? result(node, of) : stacked(node, of, steps));
+  }
+  return results;
+}
+
+ControlFlow::Tensors ControlFlow::map(const Tensors& xs, Region& body) {
+  const Unrecorded unrecorded(kRecorderKey);
+  const Dim steps = length(xs);
+  const std::vector<aten::Value*> captured = captured_by({&body});
+  aten::Node* node =
+      add("higher_order::map_impl", {body.take(captured), values(xs), list_of(captured)});
+  Tensors results;
+  for (const Region::Result& of : body.results()) results.push_back(stacked(node, of, steps));
+  return results;
+}
+
+}  // namespace onnx_native::capture

@@ -1,0 +1,50 @@
+// Branches and loops that a program states as higher-order operators: cond, while_loop, scan, map.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capture/region.h"
+
+namespace onnx_native::capture {
+
+// Records the calls of higher-order operators, whose regions have ended. What differs between
+// branches, or between one iteration and the next, is refused.
+class ControlFlow {
+ public:
+  using Tensors = std::vector<at::Tensor>;
+
+  explicit ControlFlow(Recording& recording) : recording_(recording) {
+    recording_.location_ = recording_.graph_->add_location(recording_.host_.location());
+  }
+
+  // The condition is a tensor with one element or a condition on sizes.
+  Tensors cond(const c10::IValue& condition, Region& yes, Region& no);
+  // `condition` and `body` have an input for each of the carried tensors.
+  Tensors while_loop(const Tensors& carried, Region& condition, Region& body);
+  // `body` has an input for each of `init` and `xs`; its first results are the next `init`.
+  Tensors scan(const Tensors& init, const Tensors& xs, Region& body);
+  // `body` has an input for each of `xs`.
+  Tensors map(const Tensors& xs, Region& body);
+
+  // Returns an argument for a condition; adds nodes to the current graph that compute it.
+  aten::Argument condition_argument(const c10::IValue& condition);
+
+ private:
+  aten::Argument::List values(const Tensors& tensors);
+  aten::Node* add(const char* op, std::vector<aten::Argument> arguments);
+  Dim length(const Tensors& xs);
+  at::Tensor result(aten::Node* node, const Region::Result& of);
+  at::Tensor stacked(aten::Node* node, const Region::Result& of, const Dim& length);
+  at::Tensor made(aten::Node* node, at::Tensor meta, aten::Type type);
+  void check_carried(const Tensors& carried, const Region& body);
+  [[noreturn]] void refuse(const std::string& reason) { recording_.decisions_.refuse(reason); }
+
+  Recording& recording_;
+};
+
+}  // namespace onnx_native::capture

@@ -1,0 +1,127 @@
+#include "capture/transformed_call.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/functorch/DynamicLayer.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <exception>
+#include <string>
+#include <string_view>
+
+#include "capture/recording.h"
+
+namespace onnx_native::capture {
+namespace {
+
+using c10::DispatchKey;
+
+// Set while casts_inside() watches a call.
+thread_local bool* sees_cast = nullptr;
+
+bool has_cast(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(DispatchKey::AutocastCPU);
+}
+
+// Returns true if the kernel of an operator calls operators that autocast casts, out of sight of
+// casts_inside(): it is not made of other operators.
+bool may_hide_casts(const c10::OperatorHandle& op) {
+  const std::string_view name = op.operator_name().name;
+  return name.starts_with("aten::linalg_") && name != "aten::linalg_vector_norm" &&
+         name != "aten::linalg_cross";
+}
+
+void check_layers(Decisions& decisions, const c10::OperatorHandle& op) {
+  for (const auto& layer : at::functorch::getDynamicLayerStack()) {
+    if (layer.key() != at::functorch::TransformType::Vmap)
+      decisions.refuse("the program uses torch.func for derivatives");
+    // Random numbers raise by default.
+    if (layer.randomness() != at::functorch::RandomnessType::Error &&
+        op.hasTag(at::Tag::nondeterministic_seeded))
+      decisions.refuse("random numbers in a function that torch.vmap maps");
+  }
+}
+
+bool run_by_functorch(Decisions& decisions, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                      torch::jit::Stack& stack) {
+  if (!at::functorch::maybeCurrentDynamicLayer()) return false;
+  check_layers(decisions, op);
+  // The program may catch an exception that it would not get without the recorder.
+  try {
+    run_below(op, keys, stack);
+  } catch (const c10::Error& error) {
+    const std::string_view text = error.what_without_backtrace();
+    decisions.note_refusal(std::string(text.substr(0, text.find('\n'))));
+    throw;
+  } catch (const std::exception& error) {
+    decisions.note_refusal(error.what());
+    throw;
+  }
+  return true;
+}
+
+// Returns this thread's keys, with the recorder on.
+c10::impl::LocalDispatchKeySet with_recorder() {
+  c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  keys.excluded_ = keys.excluded_.remove(kRecorderKey);
+  return keys;
+}
+
+}  // namespace
+
+void run_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
+  constexpr c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER,
+                                       DispatchKey::TESTING_ONLY_GenericWrapper);
+  const c10::impl::ForceDispatchKeyGuard recording(with_recorder());
+  op.redispatchBoxed(keys & kBelow, &stack);
+}
+
+bool run_transformed(Decisions& decisions, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                     torch::jit::Stack& stack) {
+  if (sees_cast) {
+    *sees_cast = *sees_cast || has_cast(op);
+    run_below(op, keys, stack);
+    return true;
+  }
+  if (run_by_functorch(decisions, op, keys, stack)) return true;
+  if (!at::autocast::is_autocast_enabled(c10::kCPU)) return false;
+  if (keys.has(DispatchKey::AutocastCPU) && has_cast(op)) {
+    run_below(op, keys, stack);
+    return true;
+  }
+  if (op.hasKernelForDispatchKey(DispatchKey::CPU) && may_hide_casts(op))
+    decisions.refuse(op.operator_name().name + " in a region of torch.autocast");
+  return false;
+}
+
+bool has_numbers_only(const c10::OperatorHandle& op, const std::vector<c10::IValue>& arguments) {
+  bool found = false;
+  for (const c10::IValue& argument : arguments) {
+    if (argument.isSymInt() || argument.isSymFloat() || argument.isSymBool()) return false;
+    if (argument.isTensorList() || argument.isOptionalTensorList()) return false;
+    if (!argument.isTensor() || !argument.toTensor().defined()) continue;
+    const at::Tensor& tensor = argument.toTensor();
+    if (recorded(tensor) || !tensor.unsafeGetTensorImpl()->is_wrapped_number()) return false;
+    found = true;
+  }
+  return found && !op.hasTag(at::Tag::nondeterministic_seeded);
+}
+
+bool may_cast_inside(const c10::OperatorHandle& op) {
+  return at::autocast::is_autocast_enabled(c10::kCPU) && !has_cast(op) &&
+         !op.hasKernelForDispatchKey(DispatchKey::CPU);
+}
+
+bool casts_inside(const c10::OperatorHandle& op, torch::jit::Stack stack) {
+  bool found = false;
+  const c10::impl::ForceDispatchKeyGuard watched(with_recorder());
+  sees_cast = &found;
+  try {
+    op.callBoxed(stack);
+  } catch (const std::exception&) {  // the meta kernel will fail again, with a reason
+    found = false;
+  }
+  sees_cast = nullptr;
+  return found;
+}
+
+}  // namespace onnx_native::capture

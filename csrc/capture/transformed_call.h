@@ -1,0 +1,32 @@
+// Calls that PyTorch's transforms rewrite before the recorder sees them: torch.vmap and autocast.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <vector>
+
+#include "capture/decisions.h"
+
+namespace onnx_native::capture {
+
+// Runs the call by the keys below the recorder's if a transform is active that rewrites it. The
+// recorder stays on, so that it records the calls that the transform makes. Returns false for a
+// call to record.
+bool run_transformed(Decisions& decisions, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                     torch::jit::Stack& stack);
+
+// Returns true if the tensors of a call are numbers that PyTorch wrapped; functorch casts them.
+bool has_numbers_only(const c10::OperatorHandle& op, const std::vector<c10::IValue>& arguments);
+
+// Returns true if autocast is on and the operator, which autocast does not cast, consists of other
+// operators.
+bool may_cast_inside(const c10::OperatorHandle& op);
+// Returns true if autocast casts an operator that this one consists of. `stack` holds the arguments
+// as meta tensors.
+bool casts_inside(const c10::OperatorHandle& op, torch::jit::Stack stack);
+
+// Runs a call by the keys below the recorder's, and records the calls that it makes.
+void run_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+
+}  // namespace onnx_native::capture

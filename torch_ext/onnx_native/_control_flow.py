@@ -1,0 +1,147 @@
+"""Higher-order operators in a native capture: torch.cond, while_loop, scan and map.
+
+PyTorch dispatches these operators in Python. The recorder's kernels for them run the branches and
+bodies of loops once each, as regions of the recording.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from onnx_native import _upstream
+
+_active = threading.local()
+
+
+@contextmanager
+def recorded(native: Any) -> Iterator[None]:
+    """Records the higher-order operators that this thread calls."""
+    _register()
+    _active.native = native
+    try:
+        with _upstream.without_compiling(lambda: _current() is not None):
+            yield
+    finally:
+        _active.native = None
+
+
+def _current() -> Any:
+    return getattr(_active, "native", None)
+
+
+@functools.cache
+def _register() -> None:
+    """Gives the operators kernels for the key of the recorder."""
+    key = _upstream.parse_dispatch_key("TESTING_ONLY_GenericMode")
+    _upstream.cond_op.py_impl(key)(_cond)
+    _upstream.while_loop_op.py_impl(key)(_while_loop)
+    _upstream.scan_op.py_impl(key)(_scan)
+    _upstream.map_impl.py_impl(key)(_map)
+
+
+def _region(native: Any, run: Callable[[], Any], end: Callable[[Any], Any]) -> Any:
+    """Runs a part of the program in a region of the recording; returns what `end` returns."""
+    native.begin_region()
+    try:
+        return end(run())
+    except Exception as error:
+        lines = str(error).splitlines()
+        native.drop_region(f"{type(error).__name__} in a branch or loop: {(lines or [''])[0]}")
+        raise
+
+
+def _cond(
+    condition: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any
+) -> Any:
+    native = _current()
+    if isinstance(condition, (bool, int, float)):
+        return true_fn(*operands) if condition else false_fn(*operands)
+    structures: list[Any] = []
+
+    def end(results: Any) -> Any:
+        leaves, structure = _upstream.pytree.tree_flatten(results)
+        structures.append(structure)
+        return native.end_region(leaves)
+
+    yes = _region(native, lambda: true_fn(*operands), end)
+    no = _region(native, lambda: false_fn(*operands), end)
+    if structures[0] != structures[1]:
+        _refuse(native, "the branches return different structures")
+    return _upstream.pytree.tree_unflatten(native.cond(condition, yes, no), structures[0])
+
+
+def _while_loop(
+    condition: Callable[..., Any],
+    body: Callable[..., Any],
+    carried: Sequence[Any],
+    additional: Sequence[Any],
+    **_: Any,
+) -> Any:
+    native = _current()
+    _check_tensors(native, carried)
+
+    def run(function: Callable[..., Any], end: Callable[[Any], Any]) -> Any:
+        def call() -> Any:
+            inputs = [native.add_region_input(value, False) for value in carried]
+            return function(*inputs, *additional)
+
+        return _region(native, call, end)
+
+    conditional = run(condition, native.end_condition)
+    results = run(body, lambda results: native.end_region(list(results)))
+    return tuple(native.while_loop(list(carried), conditional, results))
+
+
+def _scan(
+    combine: Callable[..., Any], init: Sequence[Any], xs: Sequence[Any], additional: Sequence[Any]
+) -> Any:
+    native = _current()
+    _check_tensors(native, [*init, *xs])
+    structures: list[Any] = []
+
+    def run() -> Any:
+        inputs = [native.add_region_input(value, False) for value in init]
+        inputs += [native.add_region_input(value, True) for value in xs]
+        return combine(*inputs, *additional)
+
+    def end(results: Any) -> Any:
+        leaves, structure = _upstream.pytree.tree_flatten(results)
+        structures.append(structure)
+        return native.end_region(leaves)
+
+    number = _region(native, run, end)
+    results = native.scan(list(init), list(xs), number)
+    return _upstream.pytree.tree_unflatten(results, structures[0])
+
+
+def _map(function: Callable[..., Any], xs: Sequence[Any], additional: Sequence[Any]) -> Any:
+    native = _current()
+    _check_tensors(native, xs)
+    structures: list[Any] = []
+
+    def run() -> Any:
+        return function(*(native.add_region_input(x, True) for x in xs), *additional)
+
+    def end(results: Any) -> Any:
+        leaves, structure = _upstream.pytree.tree_flatten(results)
+        structures.append(structure)
+        return native.end_region(leaves)
+
+    number = _region(native, run, end)
+    return _upstream.pytree.tree_unflatten(native.map(list(xs), number), structures[0])
+
+
+def _check_tensors(native: Any, values: Sequence[Any]) -> None:
+    if not all(isinstance(value, torch.Tensor) for value in values):
+        _refuse(native, "a loop over a value that is not a tensor")
+
+
+def _refuse(native: Any, reason: str) -> None:
+    native.refuse(reason)
+    raise RuntimeError(reason)
