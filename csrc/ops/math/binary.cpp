@@ -210,8 +210,8 @@ void register_binary(OpTable& ops) {
   ops.def({"aten::remainder.Tensor", "aten::remainder.Scalar", "aten::remainder.Scalar_Tensor"},
           standard, remainder);
   ops.def({"aten::fmod.Tensor", "aten::fmod.Scalar"}, standard, fmod);
-  ops.def("aten::atan2", to_float, atan2);
-  ops.def("aten::hypot", standard, hypot);
+  ops.def("aten::atan2", to_float, rounded_once(atan2));
+  ops.def("aten::hypot", standard, rounded_once(hypot));
   ops.def("aten::maximum", standard, larger);
   ops.def("aten::minimum", standard, smaller);
   ops.def("aten::fmax", standard, [](Builder& b, Value self, Value other) {

@@ -128,12 +128,12 @@ void register_unary(OpTable& ops) {
           [](Builder& b, Value self) { return b.Reciprocal(b.Sqrt(self)); });
   ops.def({"aten::exp2", "aten::special_exp2"}, to_float,
           [](Builder& b, Value self) { return b.Pow(b.like(self, 2), self); });
-  ops.def("aten::log2", to_float, [](Builder& b, Value self) {
-    return b.Div(b.Log(self), b.like(self, std::numbers::ln2));
-  });
-  ops.def("aten::log10", to_float, [](Builder& b, Value self) {
-    return b.Div(b.Log(self), b.like(self, std::numbers::ln10));
-  });
+  ops.def("aten::log2", to_float, rounded_once([](Builder& b, Value self) {
+            return b.Div(b.Log(self), b.like(self, std::numbers::ln2));
+          }));
+  ops.def("aten::log10", to_float, rounded_once([](Builder& b, Value self) {
+            return b.Div(b.Log(self), b.like(self, std::numbers::ln10));
+          }));
   ops.def({"aten::log1p", "aten::special_log1p"}, to_float,
           rounded_once([](Builder& b, Value self) { return log1p(b, self); }));
   ops.def({"aten::expm1", "aten::special_expm1"}, to_float,

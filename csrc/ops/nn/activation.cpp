@@ -95,6 +95,13 @@ Value hardswish(Builder& b, Value self) {
   return b.Mul(self, hardsigmoid(b, self));
 }
 
+// x * sigmoid(gate). Eager rounds once; in float16 runtimes fuse the two operators and round once
+// themselves, for bfloat16 the Builder would cast around each.
+Value gated(Builder& b, Value x, Value gate) {
+  const DType dtype = x->dtype, wide = dtype == DType::bf16 ? DType::f32 : dtype;
+  return b.cast(b.Mul(b.cast(x, wide), b.Sigmoid(b.cast(gate, wide))), dtype);
+}
+
 Value softplus(Builder& b, Value self, Number beta, Number threshold) {
   const Value x = scaled(b, self, beta);
   const Value soft = b.op("Softplus", {x});
@@ -110,7 +117,7 @@ Value glu(Builder& b, Value self, int64_t dim) {
   const int64_t axis = normalize_axis(dim, self->rank());
   const Dim half = Dim::floor_div(self->dim(axis), 2);
   const Values parts = b.split(self, axis, {half, half});
-  return b.Mul(parts[0], b.Sigmoid(parts[1]));
+  return gated(b, parts[0], parts[1]);
 }
 
 // Emits Softmax or LogSoftmax, which ONNX defines for floats of rank 1 or more. Eager accepts
@@ -170,7 +177,7 @@ void register_activation(OpTable& ops) {
   ops.def("aten::relu", relu);
   ops.def("aten::relu6", [](Builder& b, Value self) { return clamped(b, self, 0, 6); });
   ops.def("aten::gelu", gelu);
-  ops.def("aten::silu", [](Builder& b, Value self) { return b.Mul(self, b.Sigmoid(self)); });
+  ops.def("aten::silu", [](Builder& b, Value self) { return gated(b, self, self); });
   ops.unary("aten::mish", "Mish");
   ops.def("aten::elu", elu);
   ops.def("aten::selu", [](Builder& b, Value self) {
