@@ -299,6 +299,7 @@ def _record(
         _as_for_export(),
         _module_paths(native, model),
         _reads.watched(native),
+        _scripted_modules(model),
         _control_flow.recorded(native),
     ):
         torch.clear_autocast_cache()  # of the caller: its tensors are not of this recording
@@ -317,7 +318,7 @@ def _as_for_export() -> Iterator[None]:
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.no_grad(), _upstream.compiling_state():
+        with torch.no_grad(), _upstream.compiling_state(), _upstream.as_written():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
@@ -354,11 +355,38 @@ def _module_paths(native: Any, model: torch.nn.Module) -> Iterator[None]:
 
 
 @contextmanager
+def _scripted_modules(model: torch.nn.Module) -> Iterator[None]:
+    """Runs scripted modules as in eager; PyTorch calls them with wrong arguments in an export."""
+    if not any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        yield
+        return
+    outside: list[bool] = []
+
+    def enter(module: torch.nn.Module, _: Any) -> None:
+        if isinstance(module, torch.jit.ScriptModule):
+            outside.append(_upstream.set_exporting(False))
+
+    def leave(module: torch.nn.Module, *_: Any) -> None:
+        if isinstance(module, torch.jit.ScriptModule):
+            _upstream.set_exporting(outside.pop())
+
+    hooks = [
+        register_module_forward_pre_hook(enter),
+        register_module_forward_hook(leave, always_call=True),
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
 def _unchanged(native: Any, model: torch.nn.Module) -> Iterator[None]:
     """Restores tensors and modules that the program replaces, and refuses the program.
 
     The new tensor of a buffer is a mutation. A new entry of a dict is allowed if it follows from
-    weights alone: it is a cache.
+    weights alone: it is a cache. So is a weight that a hook computes before each call.
 
     Other attributes stay as the program leaves them, as after any call: a flag that hooks are
     installed, for example, belongs to the hooks.
@@ -387,9 +415,9 @@ def _unchanged(native: Any, model: torch.nn.Module) -> Iterator[None]:
     for change in mutations:
         native.add_mutation(change.old, change.new)
     for change in changes:
-        if change not in mutations and not (
-            change.is_in_cache() and _is_constant(native, change.new)
-        ):
+        if change in mutations or change.is_recomputed():
+            continue
+        if not (change.is_in_cache() and _is_constant(native, change.new)):
             kind = type(change.module).__name__
             native.refuse(f"the program replaces {change.key} of a {kind}")
 
@@ -410,6 +438,11 @@ class _Change:
 
     def is_in_cache(self) -> bool:
         return self.is_new and self.held is not vars(self.module)
+
+    def is_recomputed(self) -> bool:
+        """Whether a hook of weight_norm or the like sets the attribute before each call."""
+        own = self.held is vars(self.module)
+        return own and not self.is_new and self.key in _upstream.recomputed(self.module)
 
     def is_of_buffer(self) -> bool:
         of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)

@@ -274,6 +274,39 @@ def keeping_copies() -> Iterator[None]:
 
 
 @contextmanager
+def as_written() -> Iterator[None]:
+    """Runs functions and modules of torch.compile as they are, without compiling them."""
+    if "torch._dynamo" not in sys.modules:  # nothing is compiled
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+def set_exporting(value: bool) -> bool:
+    """Sets what torch.compiler.is_exporting() returns; returns what it was."""
+    compiler: Any = torch.compiler
+    was: bool = compiler._is_exporting_flag
+    compiler._is_exporting_flag = value
+    return was
+
+
+def recomputed(module: torch.nn.Module) -> set[str]:
+    """Returns the attributes that hooks of weight_norm and the like set before each call."""
+    from torch.nn.utils.prune import BasePruningMethod
+    from torch.nn.utils.spectral_norm import SpectralNorm
+    from torch.nn.utils.weight_norm import WeightNorm
+
+    names = set()
+    for hook in module._forward_pre_hooks.values():
+        if isinstance(hook, BasePruningMethod):
+            names.add(hook._tensor_name)
+        elif isinstance(hook, (SpectralNorm, WeightNorm)):
+            names.add(hook.name)
+    return names
+
+
+@contextmanager
 def without_compiling(is_recorded: Callable[[], bool]) -> Iterator[None]:
     """Calls higher-order operators without compiling them first, where `is_recorded` says so."""
     module = __getattr__("higher_order_utils")
