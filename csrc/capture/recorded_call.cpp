@@ -450,6 +450,7 @@ at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) 
   const std::string name = schema_->returns.size() > 1 || schema_->returns[0].type.list
                                ? "getitem"
                                : key_.substr(start, dot == key_.npos ? dot : dot - start);
+  recording_.avoid_name(name);
   aten::Value* value = recording_.graph_->add_output(node_, name, type);
   for (size_t axis = 0; data_ && axis < type.shape->size(); ++axis) {
     const Dim& size = (*type.shape)[axis];

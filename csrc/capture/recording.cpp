@@ -445,6 +445,15 @@ aten::Argument Recording::size_argument(const Dim& dim) {
   return result;
 }
 
+void Recording::avoid_name(const std::string& name) {
+  static const std::unordered_set<std::string_view> kPython{
+      "abs",  "all",  "any", "bin",   "bool", "complex", "filter", "float", "hash",
+      "hex",  "id",   "int", "iter",  "len",  "list",    "map",    "max",   "min",
+      "next", "oct",  "pow", "range", "repr", "round",   "set",    "slice", "sorted",
+      "sum",  "type", "zip", "not",   "and",  "or"};
+  if (kPython.contains(name) && avoided_names_.insert(name).second) graph_->add_value(name, {});
+}
+
 ActiveRecording::ActiveRecording(Recording& recording) {
   TORCH_CHECK(!active, "onnx_native records another program on this thread");
   active = &recording;

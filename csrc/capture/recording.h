@@ -129,6 +129,9 @@ class Recording {
   aten::Argument number_argument(const Number& number);
   // Adds nodes that compute the sizes of results that depend on data.
   void compute_sizes();
+  // Reserves the names of Python's functions, so that results have the names that torch.export
+  // gives them: "sum_1".
+  void avoid_name(const std::string& name);
   aten::Value* value_of(const at::Tensor& tensor);
   aten::Value* value_of(int64_t id);
   aten::Value* constant_of(const at::Tensor& tensor);
@@ -182,6 +185,7 @@ class Recording {
   std::unordered_set<const c10::StorageImpl*> kept_;
   std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
   std::vector<KnownElements> known_elements_;
+  std::unordered_set<std::string> avoided_names_;
   bool takes_symbols_ = false;
   bool writes_state_ = false;  // the program writes to an input, the module or a literal
   // Tensors and axes by the text of their sizes, and for a symbol s the size k*s of an input.

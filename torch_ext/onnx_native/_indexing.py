@@ -41,6 +41,16 @@ def _is_mask(index: Any) -> bool:
     return isinstance(index, torch.Tensor) and index.dtype is torch.bool
 
 
+def _is_basic(index: Any) -> bool:
+    entries = index if isinstance(index, tuple) else (index,)
+    return all(
+        entry is None
+        or entry is Ellipsis
+        or (isinstance(entry, (int, slice)) and not isinstance(entry, bool))
+        for entry in entries
+    )
+
+
 def _is_dynamic(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in value.shape)
 
@@ -60,10 +70,15 @@ def get(plain_getitem: Any, tensor: torch.Tensor, index: Any) -> torch.Tensor:
 
 def put(plain_getitem: Any, plain_setitem: Any, tensor: torch.Tensor, index: Any, to: Any) -> None:
     """``tensor[index] = to``"""
-    separated = _separated(tensor, index)
-    if separated is None and _is_mask(index) and _is_dynamic(to):
+    if _is_dynamic(to) and _is_mask(index):
         tensor.index_put_((index,), to)
-    elif separated is None:
+        return
+    separated = _separated(tensor, index)
+    if separated is None and not (_is_dynamic(to) and _is_basic(index)):
         plain_setitem(tensor, index, to)
+        return
+    place = get(plain_getitem, tensor, index)
+    if _is_dynamic(to) and to.dim() <= place.dim():
+        place.copy_(to)
     else:
-        plain_setitem(get(plain_getitem, tensor, index), Ellipsis, to)
+        plain_setitem(place, Ellipsis, to)

@@ -63,6 +63,8 @@ def watched(native: Any) -> Iterator[None]:
         _indexing.put(getitem, setitem, self, index, to)
 
     def missing(self: Any, name: str) -> Any:
+        if name == "abs":
+            return lambda: self.sym_max(self.neg())
         if not name.startswith("_") and name not in _FIELDS_OF_TORCH_EXPORT:
             native.refuse(f"the program calls {name} of a symbolic number")
         raise AttributeError(f"a number of a native capture has no attribute {name!r}")
