@@ -137,6 +137,7 @@ def checkpointed(reentrant: bool) -> nn.Module:
 
 MODULES: dict[str, Callable[[], nn.Module]] = {
     "scripted function": lambda: Calling(lambda x: scripted(x, 2) + scripted(x, 1).sum()),
+    "scripted module": lambda: Outer(torch.jit.script(Inner())),
     "traced module": lambda: Outer(torch.jit.trace(Inner(), X)),
     "parametrized": Parametrized,
     "recomputed": Recomputed,
@@ -157,13 +158,6 @@ def test_module(name: str, dynamic: bool) -> None:
     assert_native(program)
     examples = [(X,), (LARGER,), (SINGLE,)] if dynamic else [(X,)]
     assert_equal_to_eager(program, module, *examples)
-
-
-def test_scripted_module() -> None:
-    module = Outer(torch.jit.script(Inner())).eval()
-    program = exported(module, (X,))
-    assert_native(program)
-    assert_equal_to_eager(program, module, (X,))
 
 
 def test_scripted_code_that_was_optimized_for_other_sizes() -> None:

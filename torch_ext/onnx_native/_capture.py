@@ -318,7 +318,12 @@ def _as_for_export() -> Iterator[None]:
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with torch.no_grad(), _upstream.compiling_state(), _upstream.as_written():
+        with (
+            torch.no_grad(),
+            _upstream.compiling_state(),
+            _upstream.as_written(),
+            torch.jit.optimized_execution(False),  # TorchScript's profiler would read sizes
+        ):
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)
