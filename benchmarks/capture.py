@@ -1,12 +1,16 @@
 """Times the native capture against torch.export, with dynamic dimensions.
 
     python benchmarks/capture.py [--models bert,llama] [--runs 3] [--all]
+    python benchmarks/capture.py --whole     torch.onnx.export, ours against PyTorch's
+    python benchmarks/capture.py --growth    the capture of a Llama with 4 to 64 layers
+    python benchmarks/capture.py --check     each architecture runs at three sizes; no times
 
 Each architecture is captured by both. A cell of the native column is empty if the recorder leaves
 the program to torch.export; the reason follows the table. Seconds are the median of some runs.
 """
 
 import argparse
+import math
 import pathlib
 import statistics
 import sys
@@ -19,9 +23,11 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "build" / "python"), str(ROOT / "test" / "python")]
 warnings.filterwarnings("ignore")
 
+import onnx  # noqa: E402
 import onnx_native  # noqa: E402
 import torch  # noqa: E402
-from models.architecture import Architecture  # noqa: E402
+from models import running, zoo  # noqa: E402
+from models.architecture import SIZES, Architecture  # noqa: E402
 from models.architectures import ARCHITECTURES  # noqa: E402
 from onnx_native import _capture, _inputs, _request  # noqa: E402
 
@@ -39,7 +45,7 @@ def median_seconds(runs: int, work: Callable[..., Any], *arguments: Any) -> floa
     return statistics.median(seconds)
 
 
-def native(model: Architecture, module: torch.nn.Module) -> _capture.Captured:
+def native(model: Any, module: torch.nn.Module) -> _capture.Captured:
     request = _request.Request(
         module, (), model.example(), model.dynamic_shapes(), None, None, None
     )
@@ -48,15 +54,18 @@ def native(model: Architecture, module: torch.nn.Module) -> _capture.Captured:
     return _capture.capture(module, inputs)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", default=DEFAULT)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--all", action="store_true", help="every architecture of the tests")
-    arguments = parser.parse_args()
-    names = list(ARCHITECTURES) if arguments.all else arguments.models.split(",")
-    torch.ops.load_library(onnx_native.library_path())
-    torch.set_num_threads(1)
+def export(model: Any, module: torch.nn.Module) -> Any:
+    return torch.onnx.export(
+        module,
+        (),
+        kwargs=model.example(),
+        dynamo=True,
+        dynamic_shapes=model.dynamic_shapes(),
+        verbose=False,
+    )
+
+
+def compare(names: list[str], runs: int) -> None:
     ratios, asides = [], []
     print("| model | native (s) | torch.export (s) | times faster | guards |")
     print("| --- | --- | --- | --- | --- |")
@@ -69,10 +78,10 @@ def main() -> None:
             asides.append(f"{name}: {error}")
             print(f"| {name} | | | | |", flush=True)
             continue
-        seconds = median_seconds(arguments.runs, native, model, module)
+        seconds = median_seconds(runs, native, model, module)
         try:
             model.capture(module)
-            through = median_seconds(arguments.runs, model.capture, module)
+            through = median_seconds(runs, model.capture, module)
         except Exception as error:
             asides.append(f"{name}: torch.export: {str(error).splitlines()[0]}")
             print(f"| {name} | {seconds:.3f} | | | {guards} |", flush=True)
@@ -84,6 +93,87 @@ def main() -> None:
         print(f"\nMedian: {statistics.median(ratios):.0f} times faster ({len(ratios)} models).")
     for aside in asides:
         print(f"- {aside}")
+
+
+def sized(model: Architecture, **sizes: int) -> dict[str, torch.Tensor]:
+    torch.manual_seed(2)
+    all_sizes = {name: both[0] for name, both in {**SIZES, **model.sizes}.items()} | sizes
+    return {name: one.value(all_sizes) for name, one in model.inputs.items()}
+
+
+def check(names: list[str]) -> None:
+    """Exports natively, checks, and compares with eager at the example's and two other sizes."""
+    right = 0
+    for name in names:
+        model = ARCHITECTURES[name]
+        module = model.module()
+        try:
+            native(model, module)
+        except _capture.StepAsideError as error:
+            print(f"- {name} is left to torch.export: {error}", flush=True)
+            continue
+        try:
+            with zoo.scratch_folder() as folder:
+                export(model, module).save(folder / "m.onnx")
+                onnx.checker.check_model(str(folder / "m.onnx"), full_check=True)
+                session = running.session(folder / "m.onnx", optimized=False)
+                for example in (model.example(0), model.example(1), sized(model, batch=1)):
+                    running.assert_same(
+                        running.run(session, example), running.eager(module, example)
+                    )
+            right += 1
+        except Exception as error:
+            print(f"- {name} is wrong or refused: {str(error).splitlines()[0]}", flush=True)
+    print(f"Captured natively and right at three sizes: {right} of {len(names)}.")
+
+
+def whole(runs: int) -> None:
+    """Times torch.onnx.export for BERT-base and a Llama of 32 layers and hidden size 512."""
+    print("| model | PyTorch's exporter (s) | ours (s) | times faster | captured by |")
+    print("| --- | --- | --- | --- | --- |")
+    for model in (zoo.ZOO["bert_base"], zoo.llama(32)):
+        module = model.module()
+        by = export(model, module).export_report["capture"]["by"]
+        ours = median_seconds(runs, export, model, module)
+        with onnx_native.disabled():
+            export(zoo.BERT_SMALL, zoo.BERT_SMALL.module())  # its one-time work
+            theirs = median_seconds(1, export, model, module)
+        row = f"| {model.name} | {theirs:.1f} | {ours:.3f} | {theirs / ours:.0f} | {by} |"
+        print(row, flush=True)
+
+
+def growth(runs: int) -> None:
+    """Prints the exponent with which the seconds of a capture grow with the layers."""
+    seconds = {}
+    for layers in (4, 8, 16, 32, 64):
+        model = zoo.llama(layers)
+        module = model.module()
+        native(model, module)
+        seconds[layers] = median_seconds(runs, native, model, module)
+        print(f"{layers} layers: {seconds[layers]:.3f} s", flush=True)
+    print(f"Exponent: {math.log(seconds[64] / seconds[4]) / math.log(16):.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--models", default=DEFAULT)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--all", action="store_true", help="every architecture of the tests")
+    parser.add_argument("--whole", action="store_true", help="time whole exports")
+    parser.add_argument("--growth", action="store_true", help="time captures of a growing model")
+    parser.add_argument("--check", action="store_true", help="compare with eager, without times")
+    arguments = parser.parse_args()
+    names = list(ARCHITECTURES) if arguments.all else arguments.models.split(",")
+    torch.ops.load_library(onnx_native.library_path())
+    torch.set_num_threads(1)
+    if arguments.whole:
+        whole(arguments.runs)
+    elif arguments.growth:
+        growth(arguments.runs)
+    elif arguments.check:
+        check(names)
+    else:
+        compare(names, arguments.runs)
 
 
 if __name__ == "__main__":

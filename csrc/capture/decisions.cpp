@@ -3,6 +3,8 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <utility>
 
 #include "base/error.h"
@@ -11,6 +13,7 @@ namespace onnx_native::capture {
 namespace {
 
 thread_local Decisions* active = nullptr;
+std::atomic<int64_t> used_outside{0};
 
 bool mentions(const Dim& dim, const std::string& symbol) {
   const std::vector<std::string> names = dim.symbols();
@@ -33,6 +36,20 @@ bool is_true(int64_t difference, Relation relation) {
 
 Decisions* active_decisions() { return active; }
 void set_active_decisions(Decisions* decisions) { active = decisions; }
+
+void note_use_outside() { ++used_outside; }
+int64_t uses_outside() { return used_outside; }
+
+std::string Guard::statement() const {
+  if (holds) return text;
+  constexpr std::array<std::array<std::string_view, 2>, 3> kOpposites{
+      {{" == ", " != "}, {" <= ", " > "}, {" < ", " >= "}}};
+  for (const auto& [relation, opposite] : kOpposites) {
+    if (const size_t at = text.find(relation); at != text.npos)
+      return concat(text.substr(0, at), opposite, text.substr(at + relation.size()));
+  }
+  return concat("not (", text, ")");
+}
 
 Dim Decisions::symbol(const std::string& name) const {
   const Symbol& known = symbols_.at(name);
@@ -305,6 +322,12 @@ void Decisions::note_equation(const Dim& difference) {
     best = rank;
     equation_ = {name, *value};
   }
+}
+
+void Decisions::check() {
+  check_narrowing();
+  if (uses_outside() != uses_before_)
+    refuse("the program uses a tensor or a size of the capture outside of it, in a thread perhaps");
 }
 
 void Decisions::check_narrowing() {

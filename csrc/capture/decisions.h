@@ -27,6 +27,9 @@ struct Guard {
   std::string text;               // "n <= 512"
   std::string source;             // user's source line
   NumberPtr condition = nullptr;  // of floats; then `difference` means nothing
+
+  // Returns the text of what is true: "n > 512" if the guard does not hold.
+  std::string statement() const;
 };
 
 // A symbol of a recording: its value in the example, and its range.
@@ -48,6 +51,12 @@ struct Equation {
   std::string symbol;
   Dim value;
 };
+
+// Notes that something uses a tensor or a size of a recording outside of it, for example in another
+// thread. The program may catch the exception that follows.
+void note_use_outside();
+// Returns how often that happened in this process.
+int64_t uses_outside();
 
 // Decides conditions on symbolic sizes by the example and records a guard for each decision that
 // the ranges of the symbols do not prove. A recording that must not continue is refused: the first
@@ -100,8 +109,9 @@ class Decisions {
   Dim resolved(const Dim& dim);
   // Returns a size as a number; refuses the recording if it is symbolic. `use` says what needs it.
   int64_t pinned(const Dim& dim, const std::string& use);
-  // Refuses the recording if the guards leave only one value for a symbol.
-  void check_narrowing();
+  // Refuses the recording if the guards leave only one value for a symbol, or if the program used
+  // something of it in another thread.
+  void check();
 
   // The code of torch::nn reads sizes as numbers. It may if the recording recognizes them: the
   // example then has a different prime for each symbol, and a multiple of primes stands for the
@@ -122,6 +132,9 @@ class Decisions {
   void note_refusal(const std::string& reason);
   const std::string& reason() const { return reason_; }
   const std::vector<Guard>& guards() const { return guards_; }
+  // Notes that the program runs with gradients. Recorded tensors have none.
+  void note_gradients() { with_gradients_ = true; }
+  bool with_gradients() const { return with_gradients_; }
   // Returns an equation because of which the recording was refused. A recording in which the size
   // of the input is `value` instead of the symbol meets it.
   const std::optional<Equation>& equation() const { return equation_; }
@@ -132,6 +145,7 @@ class Decisions {
   Dim resolved(const Dim::Factor& factor);
   bool satisfied(const std::string& symbol, int64_t value) const;
   void note_guard(Guard guard);
+  void check_narrowing();
 
   std::map<std::string, Symbol> symbols_;
   std::map<std::string, Dim> defined_;  // by the text of the computation
@@ -139,6 +153,8 @@ class Decisions {
   bool has_assumptions_ = false;
   std::function<std::string()> line_;
   std::shared_ptr<const int> token_ = std::make_shared<const int>();
+  bool with_gradients_ = false;
+  int64_t uses_before_ = uses_outside();
   std::vector<Guard> guards_;
   std::optional<Equation> equation_;
   std::string reason_;

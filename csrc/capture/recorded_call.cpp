@@ -1,8 +1,10 @@
 #include "capture/recorded_call.h"
 
 #include <ATen/ScalarOps.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <algorithm>
 #include <array>
@@ -161,6 +163,7 @@ bool RecordedCall::passes_through() const {
 }
 
 void RecordedCall::refuse_unknown() {
+  if (c10::impl::dispatch_mode_enabled()) refuse("the program uses a TorchDispatchMode");
   if (!schema_) refuse("the operator has no schema");
   if (decisions_.guesses_strides() && op_.operator_name().name == "aten::as_strided")
     refuse("the program depends on strides");
@@ -541,6 +544,7 @@ void RecordedCall::run() {
     }
     return;
   }
+  if (at::GradMode::is_enabled()) decisions_.note_gradients();
   if (key_ == "aten::detach_" && has_recorded()) return;  // nothing to do without autograd
   if (key_ == "aten::equal" && is_torch_nn()) {
     // Attention asks which of its arguments are the same, to compute their projections together.

@@ -21,6 +21,7 @@ constexpr c10::DispatchKeySet kKeys({c10::DispatchKey::CPU,
 
 Decisions& decisions_of(const std::shared_ptr<const int>& token) {
   Decisions* decisions = active_decisions();
+  if (!decisions || decisions->token() != token) note_use_outside();
   TORCH_CHECK(decisions && decisions->token() == token,
               "a tensor that onnx_native recorded during a capture is used outside of that "
               "capture; it has no elements");
@@ -87,11 +88,12 @@ void RecordedTensor::check_strides() const {
         "some of the operators before");
 }
 
-bool RecordedTensor::has_small_size() const {
+int RecordedTensor::small_sizes() const {
+  int count = 0;
   for (size_t axis = 0; axis < shape_.size(); ++axis) {
-    if (!shape_[axis].is_constant() && meta_.size(static_cast<int64_t>(axis)) < 2) return true;
+    if (!shape_[axis].is_constant() && meta_.size(static_cast<int64_t>(axis)) < 2) ++count;
   }
-  return false;
+  return count;
 }
 
 at::IntArrayRef RecordedTensor::sizes_custom() const {
@@ -150,8 +152,8 @@ void RecordedTensor::compute_strides(Decisions& decisions) const {
   std::vector<size_t> order(rank);
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::reverse(order);  // from the innermost axis of a contiguous tensor
-  if (!is_row_major(meta_)) {
-    if (has_small_size()) return unknown("the strides of a size of 1 are ambiguous");
+  if (!is_row_major(meta_) || small_sizes() > 1) {
+    if (small_sizes() > 0) return unknown("the strides of a size of 1 are ambiguous");
     std::ranges::stable_sort(order, {}, [this](size_t axis) {
       const auto at = static_cast<int64_t>(axis);
       return std::pair(meta_.stride(at), meta_.size(at));
@@ -179,10 +181,44 @@ c10::SymIntArrayRef RecordedTensor::sym_strides_custom() const {
 
 c10::SymBool RecordedTensor::sym_is_contiguous_custom(at::MemoryFormat format) const {
   const bool contiguous = meta_.is_contiguous(format);
-  if (contiguous && is_symbolic_ && has_small_size() &&
+  if (contiguous && is_symbolic_ && small_sizes() > 0 &&
       !(format == at::MemoryFormat::Contiguous && is_row_major(meta_)))
     decisions_of(token_).refuse("a tensor is contiguous only because a dynamic size is 1");
   return c10::SymBool(contiguous);
+}
+
+void RecordedTensor::decide_contiguity() const {
+  if (!is_symbolic_) return;
+  if (!meta_.is_contiguous()) {
+    note_not_contiguous();
+  } else if (small_sizes() > 1) {
+    decisions_of(token_).refuse("a tensor is contiguous only because a dynamic size is 1");
+  }
+}
+
+// The tensor may be contiguous where a dynamic size is 1: guards say that none is.
+void RecordedTensor::note_not_contiguous() const {
+  Decisions& decisions = decisions_of(token_);
+  const c10::SymIntArrayRef strides = sym_strides_custom();
+  Dim expected = 1;
+  std::vector<size_t> wrong;  // axes whose stride contradicts contiguity
+  for (size_t axis = shape_.size(); axis-- > 0;) {
+    const auto at = static_cast<int64_t>(axis);
+    if (meta_.size(at) != 1 && decisions.example(expected) != meta_.stride(at))
+      wrong.push_back(axis);
+    expected = expected * shape_[axis];
+  }
+  if (wrong.empty()) return;
+  // One axis is enough, best one of a static size.
+  const auto fixed =
+      std::ranges::find_if(wrong, [this](size_t axis) { return shape_[axis].is_constant(); });
+  const size_t axis = fixed != wrong.end() ? *fixed : wrong.front();
+  const Dim& size = shape_[axis];
+  expected = 1;
+  for (size_t inner = axis + 1; inner < shape_.size(); ++inner) expected = expected * shape_[inner];
+  const Dim stride = to_dim(strides[axis], decisions);
+  decisions.decide(size - Dim(1), Relation::equal, size.str() + " == 1");
+  decisions.decide(stride - expected, Relation::equal, stride.str() + " == " + expected.str());
 }
 
 c10::SymBool RecordedTensor::sym_is_non_overlapping_and_dense_custom() const {

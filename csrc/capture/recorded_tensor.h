@@ -24,7 +24,11 @@ class RecordedTensor final : public c10::TensorImpl {
   const at::Tensor& meta() const { return meta_; }
   const Shape& shape() const { return shape_; }
   bool is_symbolic() const { return is_symbolic_; }
+  // Returns how many symbolic sizes are 0 or 1 in the example, so that strides tell little.
+  int small_sizes() const;
   const std::shared_ptr<const int>& token() const { return token_; }
+  // Notes guards for the program's question whether the tensor is contiguous.
+  void decide_contiguity() const;
   // Returns true if PyTorch copied the TensorImpl, so that another tensor has this id.
   bool is_copied() const { return is_copied_; }
   // Gives the tensor another shape, in place. `id` is that of its new value.
@@ -60,8 +64,7 @@ class RecordedTensor final : public c10::TensorImpl {
   void set_shape(Shape shape, const Decisions& decisions);
   c10::intrusive_ptr<c10::TensorImpl> copied() const;
   void compute_strides(Decisions& decisions) const;
-  // Returns true if a symbolic size is 0 or 1 in the example, so that strides tell little.
-  bool has_small_size() const;
+  void note_not_contiguous() const;
 
   int64_t id_;
   at::Tensor meta_;

@@ -35,6 +35,7 @@ void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
 }
 
 void refuse_outside(const c10::OperatorHandle& op, torch::jit::Stack* /*stack*/) {
+  note_use_outside();
   TORCH_CHECK(false, op.operator_name(),
               " got a tensor that onnx_native recorded during a capture; it has no elements. The "
               "program kept it, in a cache for example, or used it in another thread");
@@ -332,7 +333,7 @@ bool Recording::varies(const at::Tensor& tensor) const {
 }
 
 std::unique_ptr<aten::Graph> Recording::finish() {
-  if (decisions_.reason().empty()) decisions_.check_narrowing();
+  if (decisions_.reason().empty()) decisions_.check();
   try {
     aten::check_shape_changes(*graph_);
   } catch (const ExportError& error) {

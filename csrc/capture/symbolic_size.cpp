@@ -16,6 +16,7 @@ using Token = std::shared_ptr<const int>;
 // Returns the decisions of the active recording, which must be the one that made the size.
 Decisions& decisions_of(const Token& token) {
   Decisions* decisions = active_decisions();
+  if (!decisions || decisions->token() != token) note_use_outside();
   TORCH_CHECK(decisions && decisions->token() == token,
               "a size that onnx_native recorded during a capture is used outside of that capture");
   return *decisions;
@@ -555,6 +556,10 @@ c10::SymInt unknown_stride(std::string reason, const Decisions& decisions) {
 
 bool is_recorded(const c10::SymInt& size) {
   return size.is_heap_allocated() && dynamic_cast<const RecordedNode*>(size.toSymNodeImplUnowned());
+}
+
+bool is_recorded(const c10::SymNode& node) {
+  return dynamic_cast<const RecordedNode*>(node.get()) != nullptr;
 }
 
 std::string text_of(const c10::SymInt& size) {

@@ -22,6 +22,8 @@ NumberPtr to_number(const c10::SymNode& node, Decisions& decisions);
 c10::SymInt unknown_stride(std::string reason, const Decisions& decisions);
 // Returns true for a size of any recording.
 bool is_recorded(const c10::SymInt& size);
+// Returns true for a number or a condition of any recording.
+bool is_recorded(const c10::SymNode& node);
 // Returns the text of a recorded size, for messages.
 std::string text_of(const c10::SymInt& size);
 // Returns the expression of a size. Refuses the recording if the size is not from it.

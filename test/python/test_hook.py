@@ -94,10 +94,17 @@ def test_opset_is_the_requested_one(net, opset):
     assert versions[""] == (opset or 20)
 
 
-def test_messages(net, capsys):
-    torch.onnx.export(net, (X,))
+@pytest.mark.parametrize("capture", ["native", "torch.export"])
+def test_messages(net, capsys, capture):
+    with onnx_native.options(capture=capture):
+        torch.onnx.export(net, (X,))
     printed = capsys.readouterr().out
-    assert "[torch.onnx] Obtain model graph for `Net([...]` with `torch.export.export(" in printed
+    if capture == "native":
+        assert "[torch.onnx] Obtain model graph with the native capture... ✅" in printed
+    else:
+        assert (
+            "[torch.onnx] Obtain model graph for `Net([...]` with `torch.export.export(" in printed
+        )
     assert "[torch.onnx] Translate the graph into ONNX... ✅" in printed
     torch.onnx.export(net, (X,), verbose=False)
     assert capsys.readouterr().out == ""

@@ -30,6 +30,7 @@ from models.recording import (
     exported,
     reason_of,
 )
+from onnx_native import _capture
 from torch import _assert, nn
 from torch.export import Dim
 
@@ -102,16 +103,17 @@ def test_same_nodes_as_through_torch_export(name: str) -> None:
     module = model.module()
     program = exported(module, (), model.dynamic_shapes(), **model.example())
     assert_native(program)
-    through = torch.onnx.export(
-        module,
-        (),
-        kwargs=model.example(),
-        dynamo=True,
-        dynamic_shapes=model.dynamic_shapes(),
-        verbose=False,
-    )
+    with onnx_native.options(capture="torch.export"):
+        through = torch.onnx.export(
+            module,
+            (),
+            kwargs=model.example(),
+            dynamo=True,
+            dynamic_shapes=model.dynamic_shapes(),
+            verbose=False,
+        )
     assert through is not None
-    assert through.export_report["capture"] == {"by": "torch.export", "reason": None}
+    assert through.export_report["capture"]["by"] == "torch.export"
     assert nodes(program) == nodes(through)
 
 
@@ -263,11 +265,13 @@ def test_a_branch_on_a_size_is_a_guard_with_its_line() -> None:
         return x * 2 if x.shape[1] > 100 else x + 1
 
     module = Calling(branch)
-    program = exported(module, (X,), (DYNAMIC,))
+    message = r"valid only where\n  n <= 100 \(test_native_capture.py:\d+\)"
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match=message):
+        program = exported(module, (X,), (DYNAMIC,))
     assert_native(program)
-    ((condition, holds, source),) = program.export_report["guards"]
-    assert (condition, holds) == ("n <= 100", True)
-    assert source.startswith("test_native_capture.py:")
+    (guard,) = program.export_report["capture"]["guards"]
+    assert guard["condition"] == "n <= 100"
+    assert guard["source"].startswith("test_native_capture.py:")
     assert_equal_to_eager(program, module, (X,), (LARGER,))
 
 
@@ -402,22 +406,57 @@ def test_the_option_is_checked() -> None:
         pass
 
 
-# Known gaps, the same as through torch.export: Python can see that a size is not an int, and a
-# branch on contiguity has no guard.
+# Known gap, the same as through torch.export.
 
 
 def branch_on_the_type_of_a_size(x: torch.Tensor) -> torch.Tensor:
-    return x * (2 if isinstance(x.shape[1], int) else 3)
+    return x * (2 if type(x.shape[1]) is int else 3)
 
 
-def branch_on_contiguity(x: torch.Tensor) -> torch.Tensor:
-    y = x.transpose(0, 1)
-    return y * 5 if y.is_contiguous() else y + 1
-
-
-@pytest.mark.parametrize("function", [branch_on_the_type_of_a_size, branch_on_contiguity])
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="no guard, as in torch.export")
-def test_branches_without_guard(function: Function) -> None:
-    module = Calling(function)
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="type() sees that a size is no int")
+def test_the_type_of_a_size() -> None:
+    module = Calling(branch_on_the_type_of_a_size)
     program = exported(module, (X,), (DYNAMIC,))
-    assert_equal_to_eager(program, module, (X,), (SINGLE,))
+    assert_equal_to_eager(program, module, (X,))
+
+
+@pytest.mark.parametrize(("limit", "guards"), [(None, ["n <= 100"]), (100, [])])
+def test_a_branch_on_a_declared_size(limit: int | None, guards: list[str]) -> None:
+    def branch(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.shape[1] > 100 else x + 1
+
+    program = exported(Calling(branch), (X,), (({1: Dim("n", max=limit)},),))
+    assert_native(program)
+    found = program.export_report["capture"]["guards"]
+    assert [guard["condition"] for guard in found] == guards
+
+
+def test_the_environment_sets_the_capture(monkeypatch: pytest.MonkeyPatch) -> None:
+    for capture, by in {"torch.export": "torch.export", "auto": "native"}.items():
+        monkeypatch.setenv("ONNX_NATIVE_CAPTURE", capture)
+        program = torch.onnx.export(nn.Linear(4, 3), (X,), dynamo=True, verbose=False)
+        assert program is not None
+        assert program.export_report["capture"]["by"] == by  # type: ignore[attr-defined]
+    monkeypatch.setenv("ONNX_NATIVE_CAPTURE", "jit")
+    with pytest.raises(ValueError, match="ONNX_NATIVE_CAPTURE"):
+        torch.onnx.export(nn.Linear(4, 3), (X,), dynamo=True, verbose=False)
+
+
+def test_numbers_of_a_module_that_the_recorder_leaves() -> None:
+    class Counting(nn.Module):
+        calls = 0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.calls = self.calls + 1
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                (x @ x.mT).sum()
+            return x * self.calls
+
+    module = Counting()
+    module.calls = 5
+    restore = _capture.restore_numbers(module)
+    module(X)
+    assert module.calls == 6
+    restore()
+    program = exported(module, (X,), (DYNAMIC[0],))
+    torch.testing.assert_close(program(X)[0], X * 6)

@@ -23,6 +23,7 @@ from torch.nn.modules.module import (
 )
 
 from onnx_native import (
+    _attributes,
     _control_flow,
     _inputs,
     _library,
@@ -45,7 +46,8 @@ class Captured:
         native: The recording, which the native program takes its graph from.
         flatten: Maps (args, kwargs) to the inputs of the model.
         hints: The sizes of the example by the names of their symbols.
-        guards: What the program decided by the example: (condition, whether it holds, source line).
+        guards: Where the program is valid, by its decisions on the example: a condition on the
+            sizes and the source line of each.
         known: Tensors of the module by whose elements it decided something: (name, source line).
         tied: Names of weights that are other weights under a second name.
     """
@@ -53,7 +55,7 @@ class Captured:
     native: Any
     flatten: Callable[[Any, Any], Sequence[Any]]
     hints: dict[str, int]
-    guards: list[tuple[str, bool, str]]
+    guards: list[dict[str, str]]
     known: list[tuple[str, str]]
     tied: dict[str, str]
 
@@ -74,6 +76,7 @@ def capture(model: Any, inputs: _inputs.Inputs) -> Captured:
         if not _is_plain(leaf):
             raise StepAsideError(f"the input {name} is a {type(leaf).__name__}")
     sizes, symbols = _sizes(leaves, inputs)
+    restore = restore_numbers(model)
     while True:
         state, tied = _state(model)
         native = _library.extension().Capture(state, symbols)
@@ -83,12 +86,13 @@ def capture(model: Any, inputs: _inputs.Inputs) -> Captured:
             break
         if (equation := native.equation()) is None:
             raise StepAsideError(reason)
+        restore()
         sizes, symbols = _related(sizes, symbols, *equation)
     return Captured(
         native=native,
         flatten=_flattener(leaves, sizes),
         hints={name: symbol[0] for name, symbol in symbols.items()},
-        guards=native.guards(),
+        guards=[{"condition": text, "source": source} for text, source in native.guards()],
         known=native.known_elements(),
         tied=tied,
     )
@@ -255,7 +259,7 @@ def _state(
         for kind, pairs in (
             ("parameter", model.named_parameters(remove_duplicate=False)),
             ("buffer", model.named_buffers(remove_duplicate=False)),
-            ("constant", _attributes(model)),
+            ("constant", _tensor_attributes(model)),
         )
         for name, tensor in pairs
     )
@@ -268,7 +272,7 @@ def _state(
     return state, tied
 
 
-def _attributes(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+def _tensor_attributes(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """Tensors that are plain attributes of modules."""
     for path, module in model.named_modules():
         for name, value in vars(module).items():
@@ -300,6 +304,7 @@ def _record(
         _module_paths(native, model),
         _reads.watched(native),
         _scripted_modules(model),
+        _attributes.watched(native),
         _control_flow.recorded(native),
     ):
         torch.clear_autocast_cache()  # of the caller: its tensors are not of this recording
@@ -452,6 +457,30 @@ class _Change:
     def is_of_buffer(self) -> bool:
         of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)
         return of_tensors and self.held is vars(self.module)["_buffers"]
+
+
+def restore_numbers(model: Any) -> Callable[[], None]:
+    """Returns a function that gives attributes of modules their numbers back.
+
+    A program may count its calls; a capture that fails is not a call.
+    """
+
+    def is_number(value: Any) -> bool:
+        return type(value) in (int, float)
+
+    modules = model.modules() if isinstance(model, torch.nn.Module) else ()
+    before = [
+        (vars(module), {key: value for key, value in vars(module).items() if is_number(value)})
+        for module in modules
+    ]
+
+    def restore() -> None:
+        for attributes, numbers in before:
+            for key, number in numbers.items():
+                if is_number(attributes.get(key)):
+                    attributes[key] = number
+
+    return restore
 
 
 def _contents(module: torch.nn.Module) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -200,14 +200,19 @@ class _Exporter:
         if isinstance(model, torch.export.ExportedProgram):
             return None, None
         start = time.perf_counter()
+        restore_numbers = _capture.restore_numbers(model)
         try:
             if self._dump or self._report is not None:
                 raise _capture.StepAsideError("the export writes an ExportedProgram")
+            if options["translations"] is not None:
+                raise _capture.StepAsideError("a translation table needs PyTorch's decompositions")
             recorded = _context.one_at_a_time(_capture.capture)(model, inputs)
+            self._print("Obtain model graph with the native capture... ✅")
             seconds = time.perf_counter() - start
             native = self._convert(None, recorded.native, hints=recorded.hints, **options)
         except (_capture.StepAsideError, _upstream.ConversionError) as error:
-            self._print(f"The native capture leaves the program to torch.export: {error}")
+            self._print(f"Obtain model graph with the native capture... ❌: {error}")
+            restore_numbers()
             return None, str(error)
         program = ONNXProgram(
             native,
@@ -216,10 +221,7 @@ class _Exporter:
             recorded.tied,
             capture=functools.partial(self._exported_program, model, inputs),
         )
-        program.captured_with("native", seconds)
-        program.export_report["guards"] = recorded.guards
-        for condition, holds, source in recorded.guards:
-            self._print(f"The model is valid for sizes with ({condition}) == {holds}: {source}")
+        program.captured_with("native", seconds, guards=recorded.guards)
         program.export_report["known_elements"] = recorded.known
         for name, source in recorded.known:
             self._print(f"The model is valid for the present elements of {name}: {source}")
@@ -259,6 +261,9 @@ class _Exporter:
     def _finish(
         self, program: ONNXProgram, captured: torch.export.ExportedProgram | None, verify: bool
     ) -> None:
+        messages = [*program.export_report["warnings"], *_narrowing(program)]
+        if messages:
+            warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=7)
         profile = _report.stop_profiler(self._profiler)
         if verify:
             self._verify(program)
@@ -335,8 +340,6 @@ class _Exporter:
         report = native.report()
         for op, net in report["fallbacks"].items():
             self._print(f"{op} has no native lowering; it was exported by PyTorch's {net}.")
-        if messages := report["warnings"]:
-            warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=7)
         return native
 
     def _failure_report(self, postfix: str, captured: torch.export.ExportedProgram | None) -> str:
@@ -363,6 +366,19 @@ class _Exporter:
         if self._report is not None:
             self._report.verified(steps)
         program.release()
+
+
+def _narrowing(program: ONNXProgram) -> list[str]:
+    """Says for which sizes the model is valid, if the program decided that by the example."""
+    guards = program.export_report["capture"]["guards"]
+    if not guards:
+        return []
+    conditions = [f"  {guard['condition']} ({guard['source']})" for guard in guards]
+    return [
+        "\n".join(
+            ("The program makes decisions by sizes. The model is valid only where", *conditions)
+        )
+    ]
 
 
 def _conversion_error(error: Exception, report: str) -> _upstream.ConversionError:

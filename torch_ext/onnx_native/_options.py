@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -28,13 +29,20 @@ TARGETS = ("onnx", "onnxruntime-cpu")
 LAYOUTS = ("runtime", "module")
 CAPTURES = ("torch.export", "native", "auto")
 
-_DEFAULT = Options()
-_current: ContextVar[Options] = ContextVar("onnx_native_options", default=_DEFAULT)
+_current: ContextVar[Options | None] = ContextVar("onnx_native_options", default=None)
 
 
 def current() -> Options:
     """Returns the options that apply to exports in the current context."""
-    return _current.get()
+    return _current.get() or _from_environment()
+
+
+def _from_environment() -> Options:
+    """The options outside of all blocks. ONNX_NATIVE_CAPTURE sets another capture."""
+    capture = os.environ.get("ONNX_NATIVE_CAPTURE")
+    if not capture:
+        return Options()
+    return Options(capture=_choice("ONNX_NATIVE_CAPTURE", capture, CAPTURES))
 
 
 def _names(classes: Iterable[type[torch.nn.Module] | str]) -> tuple[str, ...]:
@@ -86,9 +94,10 @@ def options(
         weights: How the model stores a matrix that only products use: ``"runtime"`` transposed, as
             runtimes and quantizers expect it, under the name ``"<name>.T"``; ``"module"`` as the
             module does, under its name, with a Transpose node.
-        capture: How a module is captured: by ``"torch.export"``, or by the ``"native"`` recorder,
-            which leaves programs that it cannot record to torch.export, as does ``"auto"``.
-            ``export_report["capture"]`` says which one captured the program, and why.
+        capture: How a module is captured: with ``"auto"`` and ``"native"`` by the native recorder,
+            which leaves programs that it cannot record to torch.export, or by ``"torch.export"``.
+            ``export_report["capture"]`` says which one captured the program, and why. See
+            docs/capture.md.
 
     Raises:
         ValueError: There is no such target, layout or capture.
@@ -110,7 +119,7 @@ def options(
         changes["weights"] = _choice("weights", weights, LAYOUTS)
     if capture is not None:
         changes["capture"] = _choice("capture", capture, CAPTURES)
-    token = _current.set(dataclasses.replace(_current.get(), **changes))
+    token = _current.set(dataclasses.replace(current(), **changes))
     try:
         yield
     finally:

@@ -81,13 +81,25 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self._capture_strategy: str | None = None
 
     def captured_with(
-        self, strategy: str | None, seconds: float, reason: str | None = None
+        self,
+        strategy: str | None,
+        seconds: float,
+        reason: str | None = None,
+        guards: Sequence[dict[str, str]] = (),
     ) -> None:
-        """Records how the program was captured, how long that took, and why not natively."""
+        """Records how the program was captured, how long that took, and why not natively.
+
+        Args:
+            strategy: What captured the program.
+            seconds: How long that took.
+            reason: Why the native capture did not.
+            guards: Conditions on sizes by which the program decides, and their source lines.
+        """
         self._capture_strategy = strategy
         self.export_report["capture"] = {
             "by": strategy if strategy in ("native", "TorchScript") else "torch.export",
             "reason": reason,
+            "guards": list(guards),
         }
         self.export_report["seconds"] = {"capture": seconds, **self.export_report["seconds"]}
 

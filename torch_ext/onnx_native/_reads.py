@@ -18,8 +18,8 @@ from onnx_native import _indexing, _library, _messages, _upstream
 _READS: tuple[tuple[Any, str], ...] = (
     (
         torch.Tensor,
-        "__array__ __deepcopy__ __dlpack__ __reduce_ex__ data_ptr numpy storage tolist "
-        "untyped_storage",
+        "__array__ __deepcopy__ __dlpack__ __reduce_ex__ _is_view data_ptr is_conj is_neg "
+        "is_set_to numpy storage tolist untyped_storage",
     ),
     (torch.SymInt, "__hash__"),
     (torch.utils.dlpack, "to_dlpack"),

@@ -298,13 +298,14 @@ class PyCapture {
   }
   void refuse(const std::string& reason) { recording_->decisions().note_refusal(reason); }
   std::string reason() const { return recording_->decisions().reason(); }
-  // Returns (condition, whether it holds, source line) of each guard.
+  // Returns the condition under which the program is valid and the source line of each guard.
   py::list guards() const {
     py::list result;
     for (const capture::Guard& guard : recording_->decisions().guards())
-      result.append(py::make_tuple(guard.text, guard.holds, guard.source));
+      result.append(py::make_tuple(guard.statement(), guard.source));
     return result;
   }
+  bool with_gradients() const { return recording_->decisions().with_gradients(); }
   // Returns (symbol, expression) of an equation that the program demands, or None.
   py::object equation() const {
     const std::optional<capture::Equation>& equation = recording_->decisions().equation();
@@ -391,6 +392,20 @@ void bind_capture(py::module_& module) {
       },
       py::arg("object"), "Whether a tensor or a size is one of a native capture.");
   module.def(
+      "decide_contiguity",
+      [](const at::Tensor& tensor) {
+        if (const capture::RecordedTensor* known = capture::recorded(tensor))
+          known->decide_contiguity();
+      },
+      py::arg("tensor"), "Notes guards for a question whether a recorded tensor is contiguous.");
+  module.def(
+      "is_recorded_node",
+      [](py::handle node) {
+        return py::isinstance<c10::SymNodeImpl>(node) &&
+               capture::is_recorded(node.cast<c10::SymNode>());
+      },
+      py::arg("node"), "Whether the node of a symbolic number is one of a native capture.");
+  module.def(
       "text_of_size", [](py::handle size) { return capture::text_of(size.cast<c10::SymInt>()); },
       py::arg("size"), "Returns the expression of a size of a native capture.");
   py::class_<PyCapture>(module, "Capture")
@@ -422,6 +437,7 @@ void bind_capture(py::module_& module) {
       .def("finish", &PyCapture::finish)
       .def("refuse", &PyCapture::refuse, py::arg("reason"))
       .def("reason", &PyCapture::reason)
+      .def("with_gradients", &PyCapture::with_gradients)
       .def("guards", &PyCapture::guards)
       .def("equation", &PyCapture::equation)
       .def("text", &PyCapture::text);

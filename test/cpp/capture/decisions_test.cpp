@@ -32,6 +32,13 @@ TEST_F(DecisionsTest, ABranchRecordsItsConditionAndLine) {
   EXPECT_EQ(decisions.guards()[0].text, "n < 3");
   EXPECT_FALSE(decisions.guards()[0].holds);
   EXPECT_EQ(decisions.guards()[0].source, "model.py:7");
+  EXPECT_EQ(decisions.guards()[0].statement(), "n >= 3");
+}
+
+TEST_F(DecisionsTest, AUseInAnotherThreadIsRefused) {
+  note_use_outside();
+  EXPECT_THROW(decisions.check(), c10::Error);
+  EXPECT_TRUE(decisions.reason().starts_with("the program uses a tensor or a size of the capture"));
 }
 
 TEST_F(DecisionsTest, AnEquationThatTheExampleSatisfiesIsRefused) {
@@ -48,9 +55,9 @@ TEST_F(DecisionsTest, TheFirstReasonIsKept) {
 
 TEST_F(DecisionsTest, GuardsThatLeaveOneValueAreRefused) {
   decisions.decide(n - 6, Relation::less, "n < 6");
-  decisions.check_narrowing();
+  decisions.check();
   decisions.decide(n - 5, Relation::less, "n < 5");
-  EXPECT_THROW(decisions.check_narrowing(), c10::Error);
+  EXPECT_THROW(decisions.check(), c10::Error);
   EXPECT_TRUE(decisions.reason().starts_with("the conditions of the program leave only n == 5"));
 }
 

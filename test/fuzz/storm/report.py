@@ -119,6 +119,8 @@ class Report:
             self.refusals(),
             "## Not captured, by cause",
             self.refusals(routes.CAPTURE, 40),
+            "## Left to torch.export by the native capture, by cause",
+            self.refusals(routes.ASIDE, 40),
             "## Wrong as captured",
             self.refusals(routes.CAPTURED_WRONG, 40),
         ]

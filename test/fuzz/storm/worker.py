@@ -129,6 +129,8 @@ def _answer(job: Job, answer: Answer, connection: Connection) -> None:
     answer.seconds["generate"] = time.process_time() - start
     answer.program = program.to_json()
     chosen = [route for route in program.routes if not job.routes or route in job.routes]
+    if "fx" in program.routes and (not job.routes or "native" in job.routes):
+        chosen.append("native")
     if job.pytorch and "fx" in program.routes:
         chosen.append(routes.NATIVE)
     chosen = [route for route in chosen if route not in job.done]
@@ -157,7 +159,7 @@ def _answer(job: Job, answer: Answer, connection: Connection) -> None:
 
 
 # The fastest route first.
-_ORDER = {"traced": 0, "scripted": 1, "fx": 2, "pt2": 3}
+_ORDER = {"native": 0, "traced": 1, "scripted": 2, "fx": 3, "pt2": 4}
 
 
 def find(job: Job, program: Program, outcome: Outcome, answer: Answer) -> None:
@@ -183,7 +185,8 @@ def find(job: Job, program: Program, outcome: Outcome, answer: Answer) -> None:
     ):
         return
     reduced = reducer.run()
-    outcomes = [isolated(reduced, route) for route in program.routes]
+    every = dict.fromkeys((*program.routes, outcome.route))
+    outcomes = [isolated(reduced, route) for route in every]
     final = next((each for each in outcomes if each.route == outcome.route), outcome)
     reason = routes.is_known(reduced, final)
     if reason:

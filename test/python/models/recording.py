@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
 import onnx
 import onnx_native
 import pytest
 import torch
+from onnx_native import _export
 from torch import nn
 
 from models import running
@@ -26,8 +29,23 @@ def exported(module: nn.Module, args: Example, dynamic_shapes: Any = None, **kwa
     return program
 
 
+class LeftToTorchExport(Exception):  # noqa: N818
+    """The native capture leaves the program to torch.export."""
+
+
+@contextmanager
+def only_native() -> Iterator[None]:
+    """Captures natively, or raises LeftToTorchExport."""
+    with (
+        onnx_native.options(capture="native"),
+        mock.patch.object(_export._Exporter, "_captured", side_effect=LeftToTorchExport),
+    ):
+        yield
+
+
 def assert_native(program: Any) -> None:
-    assert program.export_report["capture"] == {"by": "native", "reason": None}
+    found = program.export_report["capture"]
+    assert (found["by"], found["reason"]) == ("native", None)
 
 
 def assert_equal_to_eager(program: Any, module: nn.Module, *examples: Example) -> None:

@@ -14,7 +14,7 @@ from torch.utils import _pytree as pytree
 
 from models.calling import Calling
 
-ROUTES = ("fx", "pt2", "trace", "script")
+ROUTES = ("native", "fx", "pt2", "trace", "script")
 Inputs = tuple[torch.Tensor, ...]
 # For each input, the names of its dynamic dimensions or torch.export's hints.
 Dynamic = Sequence[Mapping[int, Any]]
@@ -55,8 +55,9 @@ def export(
             ),
         )
     module = Calling(function).eval()
-    if route == "fx":
-        return _exported(module, inputs, dynamic_shapes=shapes, opset_version=opset)
+    if route in ("native", "fx"):
+        with onnx_native.options(capture="torch.export" if route == "fx" else route):
+            return _exported(module, inputs, dynamic_shapes=shapes, opset_version=opset)
     with tempfile.TemporaryDirectory() as folder:
         archive, path = Path(folder, "program.pt2"), Path(folder, "model.onnx")
         torch.export.save(torch.export.export(module, inputs, dynamic_shapes=shapes), archive)

@@ -1,0 +1,120 @@
+"""Watches what a recorded program asks about tensors and sizes besides their elements.
+
+A recorded tensor has no memory, gradients or legacy class, and a size is not an int. The program
+gets the answers of eager where there are some; else it is refused.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+
+from onnx_native import _library
+
+# Attributes that a recorded tensor does not have as eager does.
+_ATTRIBUTES = "_base _version"
+# Attributes that it does not have once the program computes with gradients.
+_OF_GRADIENTS = "grad_fn is_leaf requires_grad"
+# What isinstance() outside of PyTorch sees as the class of a size: isinstance(size, int) is true.
+_CLASSES = ((torch.SymInt, int), (torch.SymBool, bool), (torch.SymFloat, float))
+# Classes that do not know recorded tensors: isinstance(x, torch.FloatTensor).
+_LEGACY = "BFloat16 Bool Byte Char Double Float Half Int Long Short"
+_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+
+
+def _is_torch(frame: FrameType | None) -> bool:
+    """Whether PyTorch's own code calls the function of a frame."""
+    caller = frame.f_back if frame else None
+    return caller is not None and caller.f_code.co_filename.startswith(_TORCH)
+
+
+@contextmanager
+def watched(native: Any) -> Iterator[None]:
+    """Answers like eager, or refuses the program."""
+    extension = _library.extension()
+    is_recorded, is_node = extension.is_recorded, extension.is_recorded_node
+
+    def is_contiguous(
+        self: Any, memory_format: torch.memory_format = torch.contiguous_format
+    ) -> bool:
+        if is_recorded(self):
+            if memory_format is not torch.contiguous_format:
+                native.refuse("the program asks for the memory format of a tensor")
+            extension.decide_contiguity(self)
+        answer: bool = plain(self, memory_format=memory_format)
+        return answer
+
+    def attribute(name: str, is_wrong: Callable[[], bool]) -> Any:
+        descriptor = getattr(torch.Tensor, name)
+
+        def read(self: Any) -> Any:
+            if is_wrong() and is_recorded(self):
+                native.refuse(f"the program reads {name} of a Tensor")
+            return descriptor.__get__(self)
+
+        return property(read, getattr(descriptor, "__set__", None))
+
+    def getattribute(eager: type) -> Any:
+        def read(self: Any, name: str) -> Any:
+            if (
+                name == "__class__"
+                and is_node(object.__getattribute__(self, "node"))
+                and not _is_torch(inspect.currentframe())
+            ):
+                return eager
+            return object.__getattribute__(self, name)
+
+        return read
+
+    plain = torch.Tensor.is_contiguous
+    changed: list[tuple[Any, str, Any]] = [
+        (torch.Tensor, "is_contiguous", is_contiguous),
+        *((torch.Tensor, name, attribute(name, lambda: True)) for name in _ATTRIBUTES.split()),
+        *(
+            (torch.Tensor, name, attribute(name, native.with_gradients))
+            for name in _OF_GRADIENTS.split()
+        ),
+        *((kind, "__getattribute__", getattribute(eager)) for kind, eager in _CLASSES),
+    ]
+    old = [(kind, name, vars(kind).get(name)) for kind, name, _ in changed]
+    try:
+        for kind, name, value in changed:
+            setattr(kind, name, value)
+        with _watched_classes(native):
+            yield
+    finally:
+        for kind, name, value in old:
+            if value is not None:
+                setattr(kind, name, value)
+            elif name in vars(kind):
+                delattr(kind, name)
+
+
+@contextmanager
+def _watched_classes(native: Any) -> Iterator[None]:
+    """Refuses programs that use ``torch.FloatTensor`` and the like."""
+    names = vars(torch)
+    classes = {f"{kind}Tensor": names[f"{kind}Tensor"] for kind in _LEGACY.split()}
+    lookup = names["__getattr__"]
+
+    def noting(name: str) -> Any:
+        if name not in classes:
+            return lookup(name)
+        if not _is_torch(inspect.currentframe()):
+            native.refuse(f"the program uses torch.{name}")
+        return classes[name]
+
+    names["__getattr__"] = noting
+    for name in classes:
+        del names[name]
+    try:
+        yield
+    finally:
+        names.update(classes)
+        names["__getattr__"] = lookup
