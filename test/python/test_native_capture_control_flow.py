@@ -204,7 +204,7 @@ def test_modules_in_branches_and_loops() -> None:
 def test_both_branches_stay_if_the_condition_is_a_size() -> None:
     module = Calling(branch_on_a_size)
     program = exported(module, (X,), (DYNAMIC,))
-    assert program.export_report["guards"] == []
+    assert program.export_report["capture"]["guards"] == []
     assert "If" in [node.op_type for node in program.model_proto.graph.node]
 
 

@@ -241,20 +241,20 @@ def test_integer_of_any_sign() -> None:
         program = exported(Positions(), (X, first), (DYNAMIC[0], "k"))
         assert_native(program)
         examples = [(x, k) for x in (X, LARGER, SINGLE) for k in (first, *others)]
-        holds = [_meets(program.export_report["guards"], k) for _, k in examples]
+        holds = [_meets(program.export_report["capture"]["guards"], k) for _, k in examples]
         met = [example for example, fits in zip(examples, holds, strict=True) if fits]
         assert len(met) >= 3
         assert_equal_to_eager(program, Positions(), *met)
 
 
-def _meets(guards: list[tuple[str, bool, str]], k: int) -> bool:
-    return all(bool(eval(text, {"k": k})) == holds for text, holds, _ in guards)
+def _meets(guards: list[dict[str, str]], k: int) -> bool:
+    return all(eval(guard["condition"], {"k": k}) for guard in guards)
 
 
 def test_integer_that_is_a_size() -> None:
     program = exported(Repeats(), (X, 3), (DYNAMIC[0], "k"))
     assert_native(program)
-    assert any("k" in text for text, _, _ in program.export_report["guards"])
+    assert any("k" in guard["condition"] for guard in program.export_report["capture"]["guards"])
     assert_equal_to_eager(program, Repeats(), (X, 3), (LARGER, 1), (SINGLE, 5))
 
 

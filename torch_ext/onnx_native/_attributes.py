@@ -21,17 +21,18 @@ from onnx_native import _library
 _ATTRIBUTES = "_base _version"
 # Attributes that it does not have once the program computes with gradients.
 _OF_GRADIENTS = "grad_fn is_leaf requires_grad"
-# What isinstance() outside of PyTorch sees as the class of a size: isinstance(size, int) is true.
+# What isinstance() in the user's code sees as the class of a size: isinstance(size, int) is true.
 _CLASSES = ((torch.SymInt, int), (torch.SymBool, bool), (torch.SymFloat, float))
 # Classes that do not know recorded tensors: isinstance(x, torch.FloatTensor).
 _LEGACY = "BFloat16 Bool Byte Char Double Float Half Int Long Short"
-_TORCH = os.path.join(os.path.dirname(torch.__file__), "")
+# PyTorch and this package tell sizes from ints.
+_NOT_OF_USER = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__))
 
 
-def _is_torch(frame: FrameType | None) -> bool:
-    """Whether PyTorch's own code calls the function of a frame."""
+def _is_of_user(frame: FrameType | None) -> bool:
+    """Whether the user's code calls the function of a frame."""
     caller = frame.f_back if frame else None
-    return caller is not None and caller.f_code.co_filename.startswith(_TORCH)
+    return caller is None or not caller.f_code.co_filename.startswith(_NOT_OF_USER)
 
 
 @contextmanager
@@ -65,7 +66,7 @@ def watched(native: Any) -> Iterator[None]:
             if (
                 name == "__class__"
                 and is_node(object.__getattribute__(self, "node"))
-                and not _is_torch(inspect.currentframe())
+                and _is_of_user(inspect.currentframe())
             ):
                 return eager
             return object.__getattribute__(self, name)
@@ -106,7 +107,7 @@ def _watched_classes(native: Any) -> Iterator[None]:
     def noting(name: str) -> Any:
         if name not in classes:
             return lookup(name)
-        if not _is_torch(inspect.currentframe()):
+        if _is_of_user(inspect.currentframe()):
             native.refuse(f"the program uses torch.{name}")
         return classes[name]
 

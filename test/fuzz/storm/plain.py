@@ -29,7 +29,7 @@ def scan(combine: Callable[..., Any], init: Any, xs: Any, *, dim: int = 0) -> tu
     for each in zip(*(x.unbind(dim) for x in inputs), strict=True):
         init, result = combine(init, pytree.tree_unflatten(each, structure))
         results.append(result)
-    return init, pytree.tree_map(lambda *rows: torch.stack(rows), *results)
+    return init, pytree.tree_map(lambda *rows: torch.stack(rows, dim), *results)
 
 
 def map_(body: Callable[..., Any], xs: Any, *args: Any) -> Any:

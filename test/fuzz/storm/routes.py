@@ -79,10 +79,11 @@ class Model:
     reference: Callable[..., Any] | None = None  # the captured program
     guards: list[dict[str, str]] = dataclasses.field(default_factory=list)
 
-    def is_valid(self, sizes: dict[str, int]) -> bool:
-        """Returns whether the model says that it is valid for these sizes."""
-        known = {"max": max, "min": min}
-        return all(eval(guard["condition"], known, sizes) for guard in self.guards)
+    def is_valid(self, program: Program, which: int) -> bool:
+        """Returns whether the model says that it is valid for a set of inputs."""
+        numbers = {f"{name}_value": value for name, value in program.values(which).items()}
+        known = {"max": max, "min": min, **program.sizes[which], **numbers}
+        return all(eval(guard["condition"], known) for guard in self.guards)
 
     def inputs(self) -> list[str]:
         """Returns the names of its inputs, in order."""
@@ -386,7 +387,7 @@ def _check_numbers(program: Program, route: str, model: Model) -> None:
         raise JudgedError(NO_LOAD, error) from None
     rounded = False
     for which in range(SETS):
-        if not model.is_valid(program.sizes[which]):
+        if not model.is_valid(program, which):
             continue
         wanted = Results(program, model, which)
         try:
