@@ -190,9 +190,10 @@ def find(job: Job, program: Program, outcome: Outcome, answer: Answer) -> None:
     final = next((each for each in outcomes if each.route == outcome.route), outcome)
     reason = routes.is_known(reduced, final)
     if reason:
-        alike = {each.route for each in outcomes if each.verdict == outcome.verdict}
+        verdict = outcome.verdict  # of one of answer.outcomes, which changes below
+        alike = {each.route for each in outcomes if each.verdict == verdict}
         for each in answer.outcomes:
-            if each.route in alike and each.verdict == outcome.verdict:
+            if each.route in alike and each.verdict == verdict:
                 each.verdict = routes.KNOWN
     signature = f"{outcome.verdict}: {' '.join(reduced.operators())}"
     if outcome.verdict != routes.WRONG:
