@@ -60,17 +60,21 @@ class Decides(nn.Module):
         return x * 2 if x.shape[0] == 4 else x + y
 
 
-@pytest.mark.parametrize("shapes", [({0: Dim("n")}, None), {"x": {0: Dim("n"), 1: "m"}, "y": None}])
+def export_specialized(shapes: Any) -> None:
+    inputs = (torch.randn(4, 2), torch.randn(1, 2))
+    torch.onnx.export(Decides().eval(), inputs, dynamo=True, dynamic_shapes=shapes, verbose=False)
+
+
+@pytest.mark.parametrize("shapes", [({0: Dim("n")}, None), {"x": {0: Dim("n")}, "y": None}])
 def test_a_named_size_that_becomes_static_is_a_warning(shapes: Any) -> None:
     with pytest.warns(
         torch.onnx.errors.OnnxExporterWarning,
         match="dimension 0 of the input x is always 4 in the model, although dynamic_shapes names "
         "it 'n': torch.export specialized it",
     ):
-        torch.onnx.export(
-            Decides().eval(),
-            (torch.randn(4, 2), torch.randn(1, 2)),
-            dynamo=True,
-            dynamic_shapes=shapes,
-            verbose=False,
-        )
+        export_specialized(shapes)
+
+
+def test_beside_a_string_torch_export_refuses_a_dim_that_becomes_static() -> None:
+    with pytest.raises(torch.onnx.OnnxExporterError, match="Constraints violated"):
+        export_specialized({"x": {0: Dim("n"), 1: "m"}, "y": None})
