@@ -27,7 +27,9 @@ UNTRACEABLE = {
 }
 PIECES = "TorchScript does not know how many pieces a tensor of indices asks for"
 TWO = "a tensor and a list of tensors as results"
+WRITTEN = "the trace records the result of resize_ as a constant; the export refuses a write to it"
 XFAILS = {
+    "resize_-cases": WRITTEN,
     "tensor_split.tensor_indices_or_sections-cases": PIECES,
     "tensor_split.tensor_indices_or_sections-dynamic": PIECES,
     "histogramdd-float32": TWO,
