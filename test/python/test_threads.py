@@ -7,6 +7,7 @@ import numpy as np
 import onnx_native
 import pytest
 import torch
+from onnx_native import _context
 from torch._decomp import register_decomposition
 
 THREADS = 4
@@ -100,6 +101,33 @@ def in_threads(jobs):
         first = [pool.submit(check, *job, barrier) for job in jobs[:THREADS]]
         rest = [pool.submit(check, *job) for job in jobs[THREADS:]]
         return [future.result() for future in first + rest]
+
+
+class Waits(torch.nn.Module):
+    """Gives another thread time, in the middle of its own capture."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_running = threading.Event()
+        self.others = threading.Event()
+
+    def forward(self, x):
+        self.is_running.set()
+        self.others.wait(1)
+        return x * 2 + x.shape[0]
+
+
+def test_an_export_begins_while_another_thread_captures(monkeypatch):
+    """PyTorch's modes before dispatch belong to the process, those of a capture included."""
+    waits = Waits()
+    monkeypatch.setitem(MODELS, "waits", lambda: waits)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(check, "waits", "torch.export")
+        waits.is_running.wait()
+        with _context.neutral():
+            waits.others.set()
+            other.result()
+    check("linear", "torch.export")
 
 
 @pytest.mark.parametrize("capture", ["native", "torch.export"])

@@ -43,13 +43,29 @@ def neutral() -> Iterator[None]:
     the process neutral.
     """
     with ExitStack() as stack:
-        stack.enter_context(_upstream.disable_current_modes())
+        stack.enter_context(_without_modes())
         if torch.is_inference_mode_enabled():
             stack.enter_context(torch.inference_mode(False))
         if torch.get_default_device().type != "cpu":
             stack.enter_context(torch.device("cpu"))
         stack.enter_context(_no_autocast())
         yield
+
+
+@contextmanager
+def _without_modes() -> Iterator[None]:
+    """Disables dispatch modes.
+
+    Some belong to the process. Waits for captures in other threads to end, so as to leave theirs.
+    """
+    modes = _upstream.disable_current_modes()
+    with _lock:
+        modes.__enter__()
+    try:
+        yield
+    finally:
+        with _lock:
+            modes.__exit__(None, None, None)
 
 
 @contextmanager
@@ -70,10 +86,8 @@ def _fresh_recurrences() -> Iterator[None]:
     decomposition that ran first in the process would stay in use.
     """
     aten = torch.ops.aten
-    operators = (
-        *(aten.lstm.input, aten.gru.input),
-        *(aten.rnn_tanh.input, aten.rnn_relu.input),
-    )
+    layers = (aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu)
+    operators = [layer.input for layer in layers]
     for operator in operators:
         _upstream.clear_dispatch_cache(operator)
     try:
