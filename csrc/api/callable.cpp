@@ -10,7 +10,6 @@
 #include "api/program_contents.h"
 #include "api/type_inference.h"
 #include "capture/recording.h"
-#include "ops/engine/op_table.h"
 
 namespace onnx_native {
 namespace {
@@ -103,7 +102,7 @@ std::vector<ModuleTensor> state_of(const NamedTensors& weights) {
   return state;
 }
 
-// What a recording found out.
+// The outcome of one recording.
 struct Recorded {
   std::unique_ptr<aten::Graph> graph;  // nullptr: refused
   std::string reason;
@@ -183,26 +182,14 @@ class CallableReader {
   }
 
   bool holds_for_example(const capture::Guard& guard) const {
-    const auto value_of = [this](std::string_view name) -> std::optional<int64_t> {
+    return guard.allows([this](std::string_view name) -> std::optional<int64_t> {
       const auto at = symbols_.find(std::string(name));
       return at == symbols_.end() ? std::nullopt : std::optional(at->second.example);
-    };
-    if (guard.condition) {
-      const std::optional<double> value = capture::evaluate(*guard.condition, value_of);
-      return value && (*value != 0) == guard.holds;
-    }
-    const auto difference = guard.difference.evaluate(value_of);
-    return difference && capture::is_true(*difference, guard.relation) == guard.holds;
+    });
   }
 
   Recorded record(const Symbols& symbols, bool recognizes_numbers) {
-    capture::Recording recording(
-        symbols, state_of(weights_),
-        [] {
-          return std::make_unique<LoweringTypes>(ops::Lowerings(ops::op_table()),
-                                                 kMinLoweringOpset);
-        },
-        host_);
+    capture::Recording recording(symbols, state_of(weights_), builtin_types, host_);
     if (recognizes_numbers) recording.decisions().recognize_numbers();
     Recorded recorded{.graph = run(recording)};
     const capture::Decisions& decisions = recording.decisions();

@@ -9,7 +9,7 @@
 
 namespace onnx_native {
 
-// What the stages of an export found.
+// Results of the stages of an export that only its report tells.
 struct Findings {
   // The module classes that the user asked to turn into functions, but that no node comes from.
   const std::vector<std::string>& unseen;

@@ -7,9 +7,11 @@
 #include <utility>
 
 #include "api/complex_types.h"
+#include "api/export.h"
 #include "aten/functional_schema.h"
 #include "aten/visit.h"
 #include "base/weight.h"
+#include "ops/engine/op_table.h"
 
 namespace onnx_native {
 namespace {
@@ -392,6 +394,10 @@ std::optional<double> LoweringTypes::element(const aten::Value& tensor) {
 void LoweringTypes::forget(const aten::Value& value) {
   state_->note_shared();
   state_->forget(&value);
+}
+
+std::unique_ptr<LoweringTypes> builtin_types() {
+  return std::make_unique<LoweringTypes>(ops::Lowerings(ops::op_table()), kMinLoweringOpset);
 }
 
 }  // namespace onnx_native

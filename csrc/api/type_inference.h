@@ -28,4 +28,7 @@ class LoweringTypes : public readers::jit::TypeInference {
   std::unique_ptr<State> state_;
 };
 
+// Returns the inference of the built-in lowerings at the oldest opset that they support.
+std::unique_ptr<LoweringTypes> builtin_types();
+
 }  // namespace onnx_native

@@ -7,8 +7,6 @@
 
 #include <algorithm>
 
-#include "capture/symbolic_size.h"
-
 namespace onnx_native::capture {
 namespace {
 
@@ -54,8 +52,8 @@ Argument ControlFlow::condition_argument(const c10::IValue& condition) {
     return recording_.value_of(condition.toTensor());
   }
   if (!condition.isSymBool()) refuse("a condition of a branch or loop is constant");
-  Argument flag = recording_.number_argument(
-      *to_number(condition.toSymBool().toSymNodeImpl(), recording_.decisions_));
+  Argument flag =
+      recording_.number_argument(*recording_.number_of(condition.toSymBool().toSymNodeImpl()));
   if (!flag.as_value()) refuse("a condition of a branch or loop is constant");
   return flag;
 }
@@ -94,7 +92,7 @@ at::Tensor ControlFlow::stacked(aten::Node* node, const Region::Result& of, cons
 // Returns the number of slices along the first dimension.
 Dim ControlFlow::length(const Tensors& xs) {
   if (xs.empty()) refuse("a loop over no tensors");
-  const Dim result = recording_.value_of(xs[0])->type.shape->front();
+  Dim result = recording_.value_of(xs[0])->type.shape->front();
   for (const at::Tensor& x : xs) {
     if (recording_.value_of(x)->type.shape->front() != result)
       refuse("a loop over tensors of different lengths");

@@ -20,8 +20,6 @@ bool mentions(const Dim& dim, const std::string& symbol) {
   return std::ranges::find(names, symbol) != names.end();
 }
 
-}  // namespace
-
 bool is_true(int64_t difference, Relation relation) {
   switch (relation) {
     case Relation::equal:
@@ -34,6 +32,8 @@ bool is_true(int64_t difference, Relation relation) {
   return false;
 }
 
+}  // namespace
+
 Decisions* active_decisions() { return active; }
 void set_active_decisions(Decisions* decisions) { active = decisions; }
 
@@ -45,10 +45,23 @@ std::string Guard::statement() const {
   constexpr std::array<std::array<std::string_view, 2>, 3> kOpposites{
       {{" == ", " != "}, {" <= ", " > "}, {" < ", " >= "}}};
   for (const auto& [relation, opposite] : kOpposites) {
-    if (const size_t at = text.find(relation); at != text.npos)
+    if (const size_t at = text.find(relation); at != std::string::npos)
       return concat(text.substr(0, at), opposite, text.substr(at + relation.size()));
   }
   return concat("not (", text, ")");
+}
+
+bool Guard::allows(const SymbolValue& value) const {
+  if (condition) {
+    const std::optional<double> now = evaluate(*condition, value);
+    return now && (*now != 0) == holds;
+  }
+  const std::optional<int64_t> now = difference.evaluate(value);
+  return now && is_true(*now, relation) == holds;
+}
+
+std::string first_line(std::string_view text) {
+  return std::string(text.substr(0, text.find('\n')));
 }
 
 Dim Decisions::symbol(const std::string& name) const {
@@ -99,7 +112,7 @@ void Decisions::declare_data(const std::string& name, const DimRange& range,
 Dim Decisions::define(const NumberPtr& number) {
   const auto [at, inserted] = defined_.try_emplace(str(*number));
   if (!inserted) return at->second;
-  const Dim result = Dim::fresh(DimRange::integer());
+  Dim result = Dim::fresh(DimRange::integer());
   at->second = result;
   const std::string name = result.str();
   const std::optional<double> value = example(*number);
@@ -280,14 +293,7 @@ bool Decisions::satisfied(const std::string& symbol, int64_t value) const {
     const std::optional<double> computed = evaluate(*at->second.definition, value_of);
     return computed ? std::optional(static_cast<int64_t>(*computed)) : std::nullopt;
   };
-  return std::ranges::all_of(guards_, [&](const Guard& guard) {
-    if (guard.condition) {
-      const std::optional<double> now = evaluate(*guard.condition, value_of);
-      return now && (*now != 0) == guard.holds;
-    }
-    const std::optional<int64_t> difference = guard.difference.evaluate(value_of);
-    return difference && is_true(*difference, guard.relation) == guard.holds;
-  });
+  return std::ranges::all_of(guards_, [&](const Guard& guard) { return guard.allows(value_of); });
 }
 
 // Solves difference == 0 for the symbol of a term; nullopt if the capture may not choose its value.

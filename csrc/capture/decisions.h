@@ -15,8 +15,6 @@
 namespace onnx_native::capture {
 
 enum class Relation { equal, less, less_equal };
-// Compares a difference with 0.
-bool is_true(int64_t difference, Relation relation);
 
 // A condition on sizes that the program decided by the example: `difference` is less than 0, for
 // example, or is not.
@@ -30,6 +28,8 @@ struct Guard {
 
   // Returns the text of what is true: "n > 512" if the guard does not hold.
   std::string statement() const;
+  // Returns true if the program decides in the same way at these values.
+  bool allows(const SymbolValue& value) const;
 };
 
 // A symbol of a recording: its value in the example, and its range.
@@ -51,6 +51,9 @@ struct Equation {
   std::string symbol;
   Dim value;
 };
+
+// Returns the first line of a message, which is enough for a reason.
+std::string first_line(std::string_view text);
 
 // Notes that something uses a tensor or a size of a recording outside of it, for example in another
 // thread. The program may catch the exception that follows.

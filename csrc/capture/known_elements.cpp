@@ -9,10 +9,6 @@
 namespace onnx_native::capture {
 namespace {
 
-const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
-  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
-}
-
 // Returns the value with other tensors; nullopt if there is none for one of them.
 template <class Replacement>
 std::optional<c10::IValue> replaced(const c10::IValue& value, const Replacement& replacement) {
@@ -73,7 +69,7 @@ std::optional<at::Tensor> Recording::known_result(const at::Tensor& meta) {
     stack.push_back(std::move(*elements));
   }
   recipe.op.callBoxed(stack);
-  const std::optional<at::Tensor> value = result_at(stack, recipe.result);
+  std::optional<at::Tensor> value = result_at(stack, recipe.result);
   if (value) recipe.value = *value;
   return value;
 }

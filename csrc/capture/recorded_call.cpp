@@ -32,10 +32,6 @@ std::string key_of(const c10::OperatorHandle& op) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-bool contains(std::span<const std::string_view> names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 bool is_wrapped_number(const c10::IValue& value) {
   return value.isTensor() && value.toTensor().defined() && !recorded(value.toTensor()) &&
          value.toTensor().unsafeGetTensorImpl()->is_wrapped_number();
@@ -89,10 +85,6 @@ int64_t cut_axis(const aten::Schema& schema, const std::vector<c10::IValue>& arg
   return index >= 0 && arguments[static_cast<size_t>(index)].isInt()
              ? arguments[static_cast<size_t>(index)].toInt()
              : 0;
-}
-
-std::string first_line(std::string_view text) {
-  return std::string(text.substr(0, text.find('\n')));
 }
 
 }  // namespace
@@ -229,14 +221,12 @@ void RecordedCall::note_size(const Dim& dim) {
 
 // Returns the number for the meta kernels.
 double RecordedCall::number_in_example(const c10::SymNode& node) {
-  const NumberPtr number = to_number(recording_.host_.unwrapped(node), decisions_);
-  return decisions_.example(*number).value_or(1);
+  return decisions_.example(*recording_.number_of(node)).value_or(1);
 }
 
 Argument RecordedCall::number_argument(const c10::SymNode& node) {
-  const NumberPtr number = to_number(recording_.host_.unwrapped(node), decisions_);
   symbolic_ = data_ = true;
-  return recording_.number_argument(*number);
+  return recording_.number_argument(*recording_.number_of(node));
 }
 
 Argument RecordedCall::tensor_argument(const at::Tensor& tensor) {
@@ -452,7 +442,7 @@ at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) 
   const size_t start = key_.rfind(':', dot) + 1;
   const std::string name = schema_->returns.size() > 1 || schema_->returns[0].type.list
                                ? "getitem"
-                               : key_.substr(start, dot == key_.npos ? dot : dot - start);
+                               : key_.substr(start, dot == std::string::npos ? dot : dot - start);
   recording_.avoid_name(name);
   aten::Value* value = recording_.graph_->add_output(node_, name, type);
   for (size_t axis = 0; data_ && axis < type.shape->size(); ++axis) {

@@ -1,9 +1,11 @@
 // One call of a recorded program: checks, the meta kernel, the node and its results.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "capture/recording.h"
@@ -77,6 +79,10 @@ class RecordedCall {
   bool data_ = false;        // such a number may not follow from sizes of inputs
   bool small_data_ = false;  // 0 stands for integers that depend on data
 };
+
+inline bool contains(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
 
 // Calls visit(tensor) for each defined tensor of an argument.
 template <class Visit>

@@ -14,10 +14,6 @@
 namespace onnx_native::capture {
 namespace {
 
-bool contains(std::span<const std::string_view> names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 // Operators that depend on elements, beyond those that PyTorch tags.
 constexpr std::array<std::string_view, 3> kReadsElements{"aten::is_nonzero", "aten::where",
                                                          "aten::nonzero_numpy"};

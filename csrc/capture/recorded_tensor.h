@@ -76,6 +76,11 @@ class RecordedTensor final : public c10::TensorImpl {
   mutable std::vector<c10::SymInt> sym_strides_;
 };
 
+// Returns the memory of a tensor; nullptr if it has none.
+inline const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
+  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+
 // Returns the recorded tensor behind a tensor; nullptr for any other tensor.
 RecordedTensor* recorded(const at::Tensor& tensor);
 

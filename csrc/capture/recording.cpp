@@ -58,10 +58,6 @@ bool same_view(const at::Tensor& a, const at::Tensor& b) {
   return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides();
 }
 
-const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
-  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
-}
-
 const void* address_of(const at::Tensor& tensor) {
   return tensor.has_storage() && tensor.numel() != 0 ? tensor.const_data_ptr() : nullptr;
 }
@@ -78,7 +74,7 @@ bool is_plain(const at::Tensor& tensor) {
 
 bool is_random(const std::string& op) {
   const size_t dot = op.find('.');
-  const std::string overload = dot == op.npos ? "" : op.substr(dot + 1);
+  const std::string overload = dot == std::string::npos ? "" : op.substr(dot + 1);
   const auto found = c10::Dispatcher::singleton().findSchema({op.substr(0, dot), overload});
   return found && found->hasTag(at::Tag::nondeterministic_seeded);
 }
@@ -137,6 +133,12 @@ const ModuleTensor* Recording::find_state(const at::Tensor& tensor) const {
   return nullptr;
 }
 
+const at::Tensor* Recording::original_of(const at::Tensor& tensor) const {
+  const ModuleTensor* held = find_state(tensor);
+  const bool is_other = held && !held->tensor.is_same(tensor) && is_plain(held->tensor);
+  return is_other ? &held->tensor : nullptr;
+}
+
 at::Tensor Recording::meta_of(const at::Tensor& tensor) {
   if (const RecordedTensor* known = recorded(tensor)) {
     if (known->token() != decisions_.token()) decisions_.refuse("a tensor is from another capture");
@@ -147,10 +149,8 @@ at::Tensor Recording::meta_of(const at::Tensor& tensor) {
     if (!is_plain(tensor))
       decisions_.refuse("the program uses a tensor that is not a plain CPU tensor");
     constant.tensor = tensor;
-    const ModuleTensor* held = find_state(tensor);
-    if (held && held->tensor.unsafeGetTensorImpl() != tensor.unsafeGetTensorImpl() &&
-        is_plain(held->tensor))
-      return constant.meta = meta_of(held->tensor).alias();
+    if (const at::Tensor* original = original_of(tensor))
+      return constant.meta = meta_of(*original).alias();
     constant.meta =
         at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
     memories_[storage_of(constant.meta)] = memory_of(tensor);
@@ -168,6 +168,13 @@ Recording::Memory Recording::memory_of(const at::Tensor& tensor) const {
           .elements = storage_of(tensor)};
 }
 
+// Refuses the recording if it writes to elements by which the program decided something and which
+// the model therefore takes as an input.
+void Recording::check_unread(const c10::StorageImpl* elements) {
+  if (read_elements_.contains(elements) && kept_.contains(elements))
+    decisions_.refuse("the program decides by the elements of a tensor that is an input");
+}
+
 void Recording::note_write(const at::Tensor& tensor) {
   const c10::StorageImpl* storage = storage_of(meta_of(tensor));
   if (region_ && !region_->owns(meta_of(tensor)))
@@ -178,8 +185,7 @@ void Recording::note_write(const at::Tensor& tensor) {
   writes_state_ = true;
   const c10::StorageImpl* elements = at->second.elements;
   if (elements) written_elements_.insert(elements);
-  if (read_elements_.contains(elements) && kept_.contains(elements))
-    decisions_.refuse("the program decides by the elements of a tensor that is an input");
+  check_unread(elements);
   if (at->second.owner == Memory::Owner::unknown)
     decisions_.refuse("the program writes to a tensor that is neither an input nor a buffer");
   if (shared_.contains(at->second.elements))
@@ -191,10 +197,9 @@ aten::Value* Recording::constant_of(const at::Tensor& tensor) {
   meta_of(tensor);
   Constant& constant = constants_[tensor.unsafeGetTensorImpl()];
   if (constant.value) return constant.value;
+  if (const at::Tensor* original = original_of(tensor))
+    return constant.value = constant_of(*original);
   const ModuleTensor* held = find_state(tensor);
-  if (held && held->tensor.unsafeGetTensorImpl() != tensor.unsafeGetTensorImpl() &&
-      is_plain(held->tensor))
-    return constant.value = constant_of(held->tensor);
   const auto [first, inserted] = first_in_.try_emplace(storage_of(tensor), tensor);
   if (!inserted && !same_elements(first->second, tensor)) {
     shared_.insert(storage_of(tensor));
@@ -279,17 +284,19 @@ c10::SymInt Recording::add_integer(std::string_view name, const Dim& symbol) {
   return to_sym_int(symbol, decisions_);
 }
 
+NumberPtr Recording::number_of(const c10::SymNode& node) {
+  return to_number(host_.unwrapped(node), decisions_);
+}
+
 void Recording::add_output(const c10::IValue& value) {
   if (value.isTensor() && value.toTensor().defined()) {
     graph_->outputs.emplace_back(value_of(value.toTensor()));
   } else if (value.isSymInt()) {
     graph_->outputs.push_back(size_argument(to_dim(value.toSymInt(), decisions_)));
   } else if (value.isSymFloat()) {
-    const c10::SymNode node = host_.unwrapped(value.toSymFloat().toSymNodeImpl());
-    graph_->outputs.push_back(number_argument(*to_number(node, decisions_)));
+    graph_->outputs.push_back(number_argument(*number_of(value.toSymFloat().toSymNodeImpl())));
   } else if (value.isSymBool()) {
-    const c10::SymNode node = host_.unwrapped(value.toSymBool().toSymNodeImpl());
-    graph_->outputs.push_back(number_argument(*to_number(node, decisions_)));
+    graph_->outputs.push_back(number_argument(*number_of(value.toSymBool().toSymNodeImpl())));
   } else if (value.isInt()) {
     graph_->outputs.emplace_back(value.toInt());
   } else if (value.isDouble()) {
@@ -308,8 +315,7 @@ void Recording::add_mutation(const at::Tensor& buffer, const at::Tensor& value) 
   if (!held || held->kind != ModuleTensor::Kind::buffer)
     decisions_.refuse("the program replaces a tensor that is not a buffer");
   writes_state_ = true;
-  if (read_elements_.contains(storage_of(buffer)) && kept_.contains(storage_of(buffer)))
-    decisions_.refuse("the program decides by the elements of a tensor that is an input");
+  check_unread(storage_of(buffer));
   constant_of(buffer);
   graph_->mutations.push_back({.target = held->name, .is_buffer = true, .value = value_of(value)});
 }

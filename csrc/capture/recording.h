@@ -89,7 +89,7 @@ class Recording {
   // Returns the number of recorded tensors and sizes that are alive.
   int64_t alive() const;
 
-  // Whether the caller of aten::item takes floats and bools that are symbols.
+  // Allows aten::item to return symbolic floats and bools. Not every caller takes them.
   void set_takes_symbols(bool takes) { takes_symbols_ = takes; }
   // Notes that the program reads elements outside of the dispatcher. Refuses the recording if the
   // tensor has no elements that are known.
@@ -126,6 +126,8 @@ class Recording {
   std::optional<at::Tensor> known(const at::Tensor& tensor);
   std::optional<at::Tensor> known_result(const at::Tensor& meta);
   readers::jit::TypeInference& types();
+  // Returns the expression of a float or bool that the program uses.
+  NumberPtr number_of(const c10::SymNode& node);
   aten::Argument number_argument(const Number& number);
   // Adds nodes that compute the sizes of results that depend on data.
   void compute_sizes();
@@ -143,6 +145,7 @@ class Recording {
   // Notes that the program writes to a tensor. Refuses the recording if the tensor is neither
   // computed, nor an input, nor a tensor of the module that shares no memory with another one.
   void note_write(const at::Tensor& tensor);
+  void check_unread(const c10::StorageImpl* elements);
   Memory memory_of(const at::Tensor& tensor) const;
   aten::Argument size_argument(const Dim& dim);
   std::optional<aten::Argument> read_size(const Dim& dim);
@@ -153,6 +156,8 @@ class Recording {
   at::Tensor meta_of(const at::Tensor& tensor);
   at::Tensor new_tensor(at::Tensor meta, Shape shape, aten::Value* value);
   const ModuleTensor* find_state(const at::Tensor& tensor) const;
+  // Returns the module's tensor of which this one is another object; nullptr if there is none.
+  const at::Tensor* original_of(const at::Tensor& tensor) const;
 
   Host& host_;
   Decisions decisions_;

@@ -6,6 +6,7 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include "capture/control_flow.h"
+#include "capture/recorded_call.h"
 
 namespace onnx_native::capture {
 
@@ -64,18 +65,13 @@ aten::Value* Region::capture(aten::Value* outer) {
 }
 
 void Region::own_result(const at::Tensor& meta, const std::vector<c10::IValue>& arguments) {
-  const auto is_view_of = [&](const at::Tensor& tensor) {
-    return tensor.defined() && !tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
-           recording_.meta_of(tensor).is_alias_of(meta);
-  };
-  for (const c10::IValue& argument : arguments) {
-    if (argument.isTensor() && is_view_of(argument.toTensor())) return;
-    if (!argument.isList()) continue;
-    for (const c10::IValue& item : argument.toListRef()) {
-      if (item.isTensor() && is_view_of(item.toTensor())) return;
-    }
-  }
-  own(meta);
+  bool is_view = false;
+  for (const c10::IValue& argument : arguments)
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      is_view = is_view || (!tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
+                            recording_.meta_of(tensor).is_alias_of(meta));
+    });
+  if (!is_view) own(meta);
 }
 
 void Region::end(const std::vector<c10::IValue>& results) {

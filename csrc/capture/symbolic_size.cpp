@@ -22,6 +22,18 @@ Decisions& decisions_of(const Token& token) {
   return *decisions;
 }
 
+std::string_view operator_of(Relation relation) {
+  switch (relation) {
+    case Relation::equal:
+      return "python::eq";
+    case Relation::less:
+      return "python::lt";
+    case Relation::less_equal:
+      break;
+  }
+  return "python::le";
+}
+
 // A node of a recording: an integer, a float or a condition.
 class RecordedNode : public c10::SymNodeImpl {
  public:
@@ -41,7 +53,8 @@ class RecordedNode : public c10::SymNodeImpl {
   bool is_bool() override { return false; }
   bool is_float() override { return false; }
   std::string _graph_repr() override { return str(); }
-  // What a kind of number does not have. The program may catch the exception.
+  // Each kind of number overrides the operators that it has. The others refuse the recording,
+  // because the program may catch an exception.
   c10::SymNode ceil() override { refuse_call("ceil"); }
   c10::SymNode floor() override { refuse_call("floor"); }
   c10::SymNode neg() override { refuse_call("neg"); }
@@ -164,10 +177,8 @@ class Condition final : public Truth {
 
   NumberPtr number() const override {
     if (const auto known = constant()) return make_number(*known);
-    const std::string_view op = relation_ == Relation::equal  ? "python::eq"
-                                : relation_ == Relation::less ? "python::lt"
-                                                              : "python::le";
-    NumberPtr holds = make_call(op, {make_number(difference_), make_number(Dim(0))});
+    NumberPtr holds =
+        make_call(operator_of(relation_), {make_number(difference_), make_number(Dim(0))});
     return negated_ ? make_call("python::sym_not", {std::move(holds)}) : holds;
   }
   bool decide() override { return decisions().decide(difference_, relation_, text_) != negated_; }
@@ -360,10 +371,7 @@ class Float : public RecordedNode {
 
  protected:
   virtual c10::SymNode compare(const c10::SymNode& other, Relation relation) const {
-    const std::string_view op = relation == Relation::equal  ? "python::eq"
-                                : relation == Relation::less ? "python::lt"
-                                                             : "python::le";
-    return made_condition(op, {number_, number_of(other)});
+    return made_condition(operator_of(relation), {number_, number_of(other)});
   }
   c10::SymNode binary(std::string_view op, const c10::SymNode& other) const {
     return made_float(op, {number_, number_of(other)});

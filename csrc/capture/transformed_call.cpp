@@ -49,8 +49,7 @@ bool run_by_functorch(Decisions& decisions, const c10::OperatorHandle& op, c10::
   try {
     run_below(op, keys, stack);
   } catch (const c10::Error& error) {
-    const std::string_view text = error.what_without_backtrace();
-    decisions.note_refusal(std::string(text.substr(0, text.find('\n'))));
+    decisions.note_refusal(first_line(error.what_without_backtrace()));
     throw;
   } catch (const std::exception& error) {
     decisions.note_refusal(error.what());

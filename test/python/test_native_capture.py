@@ -18,6 +18,7 @@ from models.architectures import ARCHITECTURES
 from models.calling import Calling
 from models.recording import (
     DYNAMIC,
+    EXAMPLES,
     LARGER,
     SINGLE,
     Caching,
@@ -26,6 +27,7 @@ from models.recording import (
     X,
     assert_equal_to_eager,
     assert_native,
+    assert_recorded,
     branches_of_different_sizes,
     exported,
     reason_of,
@@ -194,18 +196,12 @@ RIGHT: list[Function] = [
 
 @pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
 def test_small_program(function: Function) -> None:
-    module = Calling(function)
-    program = exported(module, (X,), (DYNAMIC,))
-    assert_native(program)
-    assert_equal_to_eager(program, module, (X,), (LARGER,), (SINGLE,))
+    assert_recorded(Calling(function), (DYNAMIC,), *EXAMPLES)
 
 
 @pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
 def test_small_program_with_static_sizes(function: Function) -> None:
-    module = Calling(function)
-    program = exported(module, (X,))
-    assert_native(program)
-    assert_equal_to_eager(program, module, (X,))
+    assert_recorded(Calling(function), None, (X,))
 
 
 def test_a_batch_of_one_in_the_example_stays_dynamic() -> None:

@@ -10,21 +10,9 @@ import torch
 from adversarial import PROGRAMS
 from adversarial.program import BOTH, Program
 from models import running
-from onnx_native import _capture, _inputs, _request
+from models.recording import reason_or_none
 
 SIZES = ((2, 5), (3, 7), (1, 6), (2, 1), (1, 1))  # (batch, n); the first is recorded
-
-
-def reason_of(program: Program, inputs: Any, shapes: Any) -> str | None:
-    """Why the recorder leaves the program to torch.export; None if it does not."""
-    request = _request.Request(program.module(), inputs, None, shapes, None, None, None)
-    prepared = request.inputs()
-    assert isinstance(prepared, _inputs.Inputs)
-    try:
-        _capture.capture(request.model, prepared)
-    except _capture.StepAsideError as error:
-        return str(error)
-    return None
 
 
 def holds(guards: list[dict[str, str]], sizes: dict[str, int]) -> bool:
@@ -44,7 +32,7 @@ def shapes_of(program: Program, inputs: Any) -> Any:
 
 
 def check(program: Program, shapes: Any) -> str:
-    reason = reason_of(program, program.inputs(*SIZES[0]), shapes)
+    reason = reason_or_none(program.module(), program.inputs(*SIZES[0]), shapes)
     if reason is not None:
         assert reason
         return f"aside: {reason}"

@@ -9,23 +9,18 @@ import torch
 from models.calling import Calling
 from models.recording import (
     DYNAMIC,
-    LARGER,
-    SINGLE,
+    EXAMPLES,
     Function,
     X,
-    assert_equal_to_eager,
-    assert_native,
+    assert_recorded,
     exported,
+    function_id,
     reason_of,
 )
 from torch import nn
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
-
-
-def function_id(function: Function) -> str:
-    return function.__name__
 
 
 def branch(x: torch.Tensor) -> Any:
@@ -173,30 +168,21 @@ RIGHT: list[Function] = [
     constants_inside,
     random_in_a_branch,
 ]
-EXAMPLES = [(X,), (LARGER,), (SINGLE,), (-X.abs(),), (X.abs() + 1,)]
 
 
 @pytest.mark.parametrize("function", RIGHT, ids=function_id)
 def test_control_flow(function: Function) -> None:
-    module = Calling(function)
-    program = exported(module, (X,), (DYNAMIC,))
-    assert_native(program)
-    assert_equal_to_eager(program, module, *EXAMPLES)
+    assert_recorded(Calling(function), (DYNAMIC,), *EXAMPLES)
 
 
 @pytest.mark.parametrize("function", RIGHT, ids=function_id)
 def test_control_flow_with_static_sizes(function: Function) -> None:
-    module = Calling(function)
-    program = exported(module, (X,))
-    assert_native(program)
-    assert_equal_to_eager(program, module, (X,), (-X.abs(),), (X.abs() + 1,))
+    assert_recorded(Calling(function), None, (X,), (-X.abs(),), (X.abs() + 1,))
 
 
 def test_modules_in_branches_and_loops() -> None:
     module = Experts().eval()
-    program = exported(module, (X,), DYNAMIC)
-    assert_native(program)
-    assert_equal_to_eager(program, module, *EXAMPLES)
+    program = assert_recorded(module, DYNAMIC, *EXAMPLES)
     names = {initializer.name for initializer in program.model_proto.graph.initializer}
     assert {"small.bias", "threshold"} <= names
 

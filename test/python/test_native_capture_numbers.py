@@ -12,12 +12,14 @@ import torch
 from models.calling import Calling
 from models.recording import (
     DYNAMIC,
+    EXAMPLES,
     LARGER,
     SINGLE,
     Function,
     X,
     assert_equal_to_eager,
     assert_native,
+    assert_recorded,
     exported,
     reason_of,
 )
@@ -186,18 +188,12 @@ RIGHT: list[Function] = [
 
 @pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
 def test_dynamic(function: Function) -> None:
-    module = Calling(function)
-    program = exported(module, (X,), (DYNAMIC,))
-    assert_native(program)
-    assert_equal_to_eager(program, module, (X,), (LARGER,), (SINGLE,), (-X,))
+    assert_recorded(Calling(function), (DYNAMIC,), *EXAMPLES, (-X,))
 
 
 @pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
 def test_static(function: Function) -> None:
-    module = Calling(function)
-    program = exported(module, (X,))
-    assert_native(program)
-    assert_equal_to_eager(program, module, (X,), (-X,))
+    assert_recorded(Calling(function), None, (X,), (-X,))
 
 
 # Numbers as inputs.

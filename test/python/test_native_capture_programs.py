@@ -10,12 +10,14 @@ import torch
 from models.calling import Calling
 from models.recording import (
     DYNAMIC,
+    EXAMPLES,
     LARGER,
     SINGLE,
     Function,
     X,
     assert_equal_to_eager,
     assert_native,
+    assert_recorded,
     exported,
     reason_of,
 )
@@ -164,9 +166,7 @@ def test_scripted_code_that_was_optimized_for_other_sizes() -> None:
     module = Calling(lambda x: scripted(x, 2))
     for _ in range(5):
         scripted(LARGER, 2)
-    program = exported(module, (X,), (DYNAMIC,))
-    assert_native(program)
-    assert_equal_to_eager(program, module, (X,), (LARGER,), (SINGLE,))
+    assert_recorded(module, (DYNAMIC,), *EXAMPLES)
 
 
 def test_recomputed_weights_are_restored() -> None:

@@ -10,21 +10,18 @@ import torch.nn.functional as F
 from models.calling import Calling
 from models.recording import (
     DYNAMIC,
+    EXAMPLES,
     LARGER,
     SINGLE,
     Function,
     X,
-    assert_equal_to_eager,
     assert_native,
+    assert_recorded,
     exported,
+    function_id,
     reason_of,
 )
 from torch import nn
-
-
-def function_id(function: Function) -> str:
-    return function.__name__
-
 
 # torch.vmap.
 
@@ -129,26 +126,18 @@ MAPPED: list[Function] = [
 
 @pytest.mark.parametrize("function", MAPPED, ids=function_id)
 def test_vmap(function: Function) -> None:
-    module = Calling(function)
-    program = exported(module, (X,), (DYNAMIC,))
-    assert_native(program)
-    assert_equal_to_eager(program, module, (X,), (LARGER,), (SINGLE,))
+    assert_recorded(Calling(function), (DYNAMIC,), *EXAMPLES)
 
 
 @pytest.mark.parametrize("function", MAPPED, ids=function_id)
 def test_vmap_with_static_sizes(function: Function) -> None:
-    module = Calling(function)
-    program = exported(module, (X,))
-    assert_native(program)
-    assert_equal_to_eager(program, module, (X,))
+    assert_recorded(Calling(function), None, (X,))
 
 
 @pytest.mark.parametrize("kind", [OfModule, Replaced])
 def test_modules_as_functions(kind: type[nn.Module]) -> None:
     module = kind().eval()
-    program = exported(module, (X,), DYNAMIC)
-    assert_native(program)
-    assert_equal_to_eager(program, module, (X,), (LARGER,), (SINGLE,))
+    assert_recorded(module, DYNAMIC, *EXAMPLES)
 
 
 # torch.autocast.

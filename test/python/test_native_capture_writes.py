@@ -13,6 +13,7 @@ import torch
 from models.calling import Calling
 from models.recording import (
     DYNAMIC,
+    EXAMPLES,
     LARGER,
     SINGLE,
     Example,
@@ -20,6 +21,7 @@ from models.recording import (
     X,
     assert_equal_to_eager,
     assert_native,
+    assert_recorded,
     exported,
     reason_of,
 )
@@ -441,6 +443,4 @@ def test_steps_aside(module: nn.Module, reason: str) -> None:
 
 def test_a_dropout_that_is_off_is_its_argument() -> None:
     module = Calling(reshapes_idle_dropout)
-    program = exported(module, (X,), (DYNAMIC,))
-    assert_native(program)
-    assert_equal_to_eager(program, module, (X,), (LARGER,), (SINGLE,))
+    assert_recorded(module, (DYNAMIC,), *EXAMPLES)

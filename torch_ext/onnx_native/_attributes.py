@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _library
+from onnx_native import _library, _replaced
 
 # Attributes that a recorded tensor does not have as eager does.
 _ATTRIBUTES = "_base _version"
@@ -83,18 +83,8 @@ def watched(native: Any) -> Iterator[None]:
         ),
         *((kind, "__getattribute__", getattribute(eager)) for kind, eager in _CLASSES),
     ]
-    old = [(kind, name, vars(kind).get(name)) for kind, name, _ in changed]
-    try:
-        for kind, name, value in changed:
-            setattr(kind, name, value)
-        with _watched_classes(native):
-            yield
-    finally:
-        for kind, name, value in old:
-            if value is not None:
-                setattr(kind, name, value)
-            elif name in vars(kind):
-                delattr(kind, name)
+    with _replaced.attributes(changed), _watched_classes(native):
+        yield
 
 
 @contextmanager

@@ -335,6 +335,20 @@ def _as_for_export() -> Iterator[None]:
 
 
 @contextmanager
+def _hooked(enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[None]:
+    """Calls functions before and after the forward of each module, also after an exception."""
+    hooks = [
+        register_module_forward_pre_hook(enter),
+        register_module_forward_hook(leave, always_call=True),
+    ]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
 def _module_paths(native: Any, model: torch.nn.Module) -> Iterator[None]:
     """Tells the recorder which modules run, if the model is to say so."""
     options = _options.current()
@@ -353,15 +367,8 @@ def _module_paths(native: Any, model: torch.nn.Module) -> Iterator[None]:
         if threading.get_ident() == thread:
             native.leave()
 
-    hooks = [
-        register_module_forward_pre_hook(enter),
-        register_module_forward_hook(leave, always_call=True),
-    ]
-    try:
+    with _hooked(enter, leave):
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @contextmanager
@@ -380,15 +387,8 @@ def _scripted_modules(model: torch.nn.Module) -> Iterator[None]:
         if isinstance(module, torch.jit.ScriptModule):
             _upstream.set_exporting(outside.pop())
 
-    hooks = [
-        register_module_forward_pre_hook(enter),
-        register_module_forward_hook(leave, always_call=True),
-    ]
-    try:
+    with _hooked(enter, leave):
         yield
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 @contextmanager
@@ -413,14 +413,12 @@ def _unchanged(native: Any, model: torch.nn.Module) -> Iterator[None]:
                 for key in {**was, **held}
                 if held.get(key) is not was.get(key)
             ]
+        changes = [change for change in changes if change.holds_tensor()]
         for change in changes:
-            if not change.holds_tensor():
-                continue
             if change.is_new:
                 del change.held[change.key]
             else:
                 change.held[change.key] = change.old
-    changes = [change for change in changes if change.holds_tensor()]
     mutations = [c for c in changes if c.is_of_buffer() and times[id(c.old)] == 1]
     for change in mutations:
         native.add_mutation(change.old, change.new)

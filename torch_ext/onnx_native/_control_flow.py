@@ -56,24 +56,28 @@ def _region(native: Any, run: Callable[[], Any], end: Callable[[Any], Any]) -> A
         raise
 
 
+def _region_of_structure(native: Any, run: Callable[[], Any]) -> tuple[int, Any]:
+    """Runs a part of the program in a region; returns its number and its results' structure."""
+
+    def end(results: Any) -> tuple[int, Any]:
+        leaves, structure = _upstream.pytree.tree_flatten(results)
+        return native.end_region(leaves), structure
+
+    number, structure = _region(native, run, end)
+    return number, structure
+
+
 def _cond(
     condition: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any
 ) -> Any:
     native = _current()
     if isinstance(condition, (bool, int, float)):
         return true_fn(*operands) if condition else false_fn(*operands)
-    structures: list[Any] = []
-
-    def end(results: Any) -> Any:
-        leaves, structure = _upstream.pytree.tree_flatten(results)
-        structures.append(structure)
-        return native.end_region(leaves)
-
-    yes = _region(native, lambda: true_fn(*operands), end)
-    no = _region(native, lambda: false_fn(*operands), end)
-    if structures[0] != structures[1]:
+    yes, structure = _region_of_structure(native, lambda: true_fn(*operands))
+    no, other = _region_of_structure(native, lambda: false_fn(*operands))
+    if structure != other:
         _refuse(native, "the branches return different structures")
-    return _upstream.pytree.tree_unflatten(native.cond(condition, yes, no), structures[0])
+    return _upstream.pytree.tree_unflatten(native.cond(condition, yes, no), structure)
 
 
 def _while_loop(
@@ -103,38 +107,26 @@ def _scan(
 ) -> Any:
     native = _current()
     _check_tensors(native, [*init, *xs])
-    structures: list[Any] = []
 
     def run() -> Any:
         inputs = [native.add_region_input(value, False) for value in init]
         inputs += [native.add_region_input(value, True) for value in xs]
         return combine(*inputs, *additional)
 
-    def end(results: Any) -> Any:
-        leaves, structure = _upstream.pytree.tree_flatten(results)
-        structures.append(structure)
-        return native.end_region(leaves)
-
-    number = _region(native, run, end)
-    results = native.scan(list(init), list(xs), number)
-    return _upstream.pytree.tree_unflatten(results, structures[0])
+    body, structure = _region_of_structure(native, run)
+    results = native.scan(list(init), list(xs), body)
+    return _upstream.pytree.tree_unflatten(results, structure)
 
 
 def _map(function: Callable[..., Any], xs: Sequence[Any], additional: Sequence[Any]) -> Any:
     native = _current()
     _check_tensors(native, xs)
-    structures: list[Any] = []
 
     def run() -> Any:
         return function(*(native.add_region_input(x, True) for x in xs), *additional)
 
-    def end(results: Any) -> Any:
-        leaves, structure = _upstream.pytree.tree_flatten(results)
-        structures.append(structure)
-        return native.end_region(leaves)
-
-    number = _region(native, run, end)
-    return _upstream.pytree.tree_unflatten(native.map(list(xs), number), structures[0])
+    body, structure = _region_of_structure(native, run)
+    return _upstream.pytree.tree_unflatten(native.map(list(xs), body), structure)
 
 
 def _check_tensors(native: Any, values: Sequence[Any]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.utils.dlpack
 
-from onnx_native import _indexing, _library, _messages, _upstream
+from onnx_native import _indexing, _library, _messages, _replaced, _upstream
 
 # What reads the memory of a tensor, or the number behind a size.
 _READS: tuple[tuple[Any, str], ...] = (
@@ -41,9 +41,8 @@ def watched(native: Any) -> Iterator[None]:
         for name in names.split():
             new.append((kind, name, _noting(native, getattr(kind, name), name)))
     tensor: Any = torch.Tensor
-    getitem, setitem, item, data = (
-        *(tensor.__getitem__, tensor.__setitem__, tensor.item, tensor.data),
-    )
+    getitem, setitem = tensor.__getitem__, tensor.__setitem__
+    item, data = tensor.item, tensor.data
     thread = threading.get_ident()
 
     def replace_data(self: Any, to: Any) -> None:
@@ -77,17 +76,8 @@ def watched(native: Any) -> Iterator[None]:
         (tensor, "__getitem__", functools.wraps(getitem)(get)),
         (tensor, "__setitem__", functools.wraps(setitem)(put)),
     ]
-    old = [(kind, name, vars(kind).get(name)) for kind, name, _ in new]
-    for kind, name, function in new:
-        setattr(kind, name, function)
-    try:
+    with _replaced.attributes(new):
         yield
-    finally:
-        for kind, name, function in old:
-            if function is None:
-                delattr(kind, name)
-            else:
-                setattr(kind, name, function)
 
 
 def _noting(native: Any, method: Any, name: str) -> Callable[..., Any]:

@@ -1,5 +1,6 @@
 #include "plugin/py_capture.h"
 
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_symnode.h>
 
@@ -19,7 +20,6 @@
 #include "capture/recording.h"
 #include "capture/region.h"
 #include "capture/symbolic_size.h"
-#include "ops/engine/op_table.h"
 
 namespace onnx_native::plugin {
 namespace {
@@ -202,10 +202,7 @@ class PyCapture {
     }
     std::map<std::string, capture::Symbol> known;
     for (const auto& [name, symbol] : symbols) known.emplace(text_of(name), symbol_of(symbol));
-    const auto make_types = [] {
-      return std::make_unique<LoweringTypes>(ops::Lowerings(ops::op_table()), kMinLoweringOpset);
-    };
-    recording_.emplace(std::move(known), std::move(tensors), make_types, host_);
+    recording_.emplace(std::move(known), std::move(tensors), builtin_types, host_);
   }
 
   at::Tensor add_input(const at::Tensor& example, const std::string& name, const py::list& sizes) {
@@ -269,15 +266,11 @@ class PyCapture {
   // Returns the number in a tensor. PyTorch's own conversion of floats and bools to Python takes
   // only symbols that Python made.
   py::object item(const at::Tensor& tensor) {
-    recording_->set_takes_symbols(true);
-    c10::Scalar number;
-    try {
-      number = tensor.item();
-    } catch (...) {
-      recording_->set_takes_symbols(false);
-      throw;
-    }
-    recording_->set_takes_symbols(false);
+    const c10::Scalar number = [&] {
+      recording_->set_takes_symbols(true);
+      const auto after = c10::make_scope_exit([this] { recording_->set_takes_symbols(false); });
+      return tensor.item();
+    }();
     if (!number.isSymbolic()) return py::cast(number);
     const py::module_ torch = py::module_::import("torch");
     if (number.isFloatingPoint())
@@ -338,12 +331,6 @@ class PyCapture {
     if (!dim) fail(ErrorKind::invalid_argument, text, " is not a size");
     return *dim;
   }
-  // PyTorch's own conversion wraps the node.
-  static c10::SymBool condition_of(py::handle object) {
-    const py::object node = object.attr("node");
-    return py::isinstance<c10::SymNodeImpl>(node) ? c10::SymBool(node.cast<c10::SymNode>())
-                                                  : object.cast<c10::SymBool>();
-  }
   size_t close_region() {
     closed_.push_back(std::move(open_.back()));
     open_.pop_back();
@@ -359,7 +346,7 @@ class PyCapture {
     if (THPVariable_Check(output.ptr())) return THPVariable_Unpack(output.ptr());
     if (torch::is_symint(output)) return output.cast<c10::SymInt>();
     if (torch::is_symfloat(output)) return output.cast<c10::SymFloat>();
-    if (torch::is_symbool(output)) return condition_of(output);
+    if (torch::is_symbool(output)) return output.cast<c10::SymBool>();
     if (py::isinstance<py::bool_>(output)) return output.cast<bool>();
     if (py::isinstance<py::int_>(output)) return output.cast<int64_t>();
     if (py::isinstance<py::float_>(output)) return output.cast<double>();

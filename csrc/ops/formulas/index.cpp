@@ -60,11 +60,8 @@ bool counts_all(const onnx::Value* index, const Dim& size) {
     node = node->inputs[0]->producer;
   }
   if (!node || !node->is("Range")) return false;
-  const auto is_number = [node](size_t i, int64_t wanted) {
-    const auto& contents = node->inputs[i]->contents;
-    return contents && contents->size() == 1 && contents->front().equals(wanted);
-  };
-  return is_number(0, 0) && is_number(2, 1) && numel(index->known_shape()) == size;
+  return node->inputs[0]->known_integers() == Ints{0} &&
+         node->inputs[2]->known_integers() == Ints{1} && numel(index->known_shape()) == size;
 }
 
 }  // namespace

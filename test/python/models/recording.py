@@ -10,9 +10,8 @@ from unittest import mock
 
 import onnx
 import onnx_native
-import pytest
 import torch
-from onnx_native import _export
+from onnx_native import _capture, _export, _inputs, _request
 from torch import nn
 
 from models import running
@@ -57,23 +56,43 @@ def assert_equal_to_eager(program: Any, module: nn.Module, *examples: Example) -
         running.assert_same(got, [torch.as_tensor(value) for value in expected])
 
 
+def assert_recorded(module: nn.Module, dynamic_shapes: Any, *examples: Example) -> Any:
+    """Exports the first example natively, and compares all with eager; returns the program."""
+    program = exported(module, examples[0], dynamic_shapes)
+    assert_native(program)
+    assert_equal_to_eager(program, module, *examples)
+    return program
+
+
 X = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(0))
 LARGER = torch.randn(3, 7, 4, generator=torch.Generator().manual_seed(1))
 SINGLE = torch.randn(1, 6, 4, generator=torch.Generator().manual_seed(2))
 DYNAMIC = ({0: "batch", 1: "n"},)
+EXAMPLES = ((X,), (LARGER,), (SINGLE,))
 
 Function = Callable[[torch.Tensor], Any]
 
 
-def reason_of(module: nn.Module, args: Example, dynamic_shapes: Any) -> str:
-    """Why the recorder steps aside; fails if it does not."""
-    from onnx_native import _capture, _inputs, _request
+def function_id(function: Function) -> str:
+    return function.__name__
 
+
+def reason_or_none(module: nn.Module, args: Any, dynamic_shapes: Any) -> str | None:
+    """Why the recorder steps aside; None if it does not."""
     inputs = _request.Request(module, args, None, dynamic_shapes, None, None, None).inputs()
     assert isinstance(inputs, _inputs.Inputs)
-    with pytest.raises(_capture.StepAsideError) as caught:
+    try:
         _capture.capture(module, inputs)
-    return str(caught.value)
+    except _capture.StepAsideError as error:
+        return str(error)
+    return None
+
+
+def reason_of(module: nn.Module, args: Example, dynamic_shapes: Any) -> str:
+    """Why the recorder steps aside; fails if it does not."""
+    reason = reason_or_none(module, args, dynamic_shapes)
+    assert reason is not None
+    return reason
 
 
 class Caching(nn.Module):
