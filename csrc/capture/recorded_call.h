@@ -94,4 +94,10 @@ void for_each_tensor(const c10::IValue& value, const Visit& visit) {
   }
 }
 
+// Returns true for a tensor that PyTorch made of a number, such as the 2 of x * 2.
+inline bool is_wrapped_number(const c10::IValue& value) {
+  return value.isTensor() && value.toTensor().defined() && !recorded(value.toTensor()) &&
+         value.toTensor().unsafeGetTensorImpl()->is_wrapped_number();
+}
+
 }  // namespace onnx_native::capture

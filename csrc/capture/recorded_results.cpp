@@ -1,0 +1,237 @@
+// Results of a recorded call: their types and tensors.
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <utility>
+
+#include "aten/torch_types.h"
+#include "aten/visit.h"
+#include "capture/recorded_call.h"
+#include "capture/region.h"
+
+namespace onnx_native::capture {
+namespace {
+
+bool mentions_broadcast(const Dim& dim) {
+  return std::ranges::any_of(dim.terms(), [](const Dim::Term& term) {
+    return std::ranges::any_of(term.factors, [](const Dim::Factor& factor) {
+      return factor.kind == Dim::Atom::broadcast ||
+             std::ranges::any_of(factor.operands, mentions_broadcast);
+    });
+  });
+}
+
+// Operators that return as many tensors as they get, or as a list argument says.
+constexpr std::array<std::string_view, 3> kFixedLists{"aten::split_with_sizes", "aten::meshgrid",
+                                                      "aten::broadcast_tensors"};
+
+// Returns the dimension that an operator cuts into pieces, whose number follows from its size.
+int64_t cut_axis(const aten::Schema& schema, const std::vector<c10::IValue>& arguments) {
+  const int index = schema.index("dim");
+  return index >= 0 && arguments[static_cast<size_t>(index)].isInt()
+             ? arguments[static_cast<size_t>(index)].toInt()
+             : 0;
+}
+
+}  // namespace
+
+// Returns the results of the meta kernel; nullopt if PyTorch has none outside of Python.
+std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
+  const auto run = [this] {
+    torch::jit::Stack stack = meta_arguments();
+    op_.callBoxed(stack);
+    return stack;
+  };
+  std::string reason;
+  for (const bool small : {false, true}) {
+    if (small && !data_) break;
+    small_data_ = small;  // an index that depends on data may have to be small
+    try {
+      return run();
+    } catch (const c10::NotImplementedError& error) {
+      if (recording_.host_.has_meta_kernels() || !key_.starts_with("aten::"))
+        refuse(first_line(error.what_without_backtrace()));
+      return std::nullopt;
+    } catch (const c10::Error& error) {
+      if (!small) reason = first_line(error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      if (!small) reason = first_line(error.what());
+    }
+    if (!decisions_.reason().empty()) break;
+  }
+  refuse(reason);
+}
+
+// Returns meta tensors of the types that the inference knows. Their strides are a guess.
+std::vector<c10::IValue> RecordedCall::inferred_metas() {
+  decisions_.guess_strides();
+  try {
+    inferred_ = recording_.types().infer(*node_);
+  } catch (const ExportError& error) {
+    refuse(error.cause());
+  }
+  std::vector<c10::IValue> metas;
+  for (size_t i = 0; i < schema_->returns.size(); ++i) {
+    const auto written = std::ranges::find_if(schema_->arguments, [&](const auto& argument) {
+      return argument.writes && argument.alias_sets == schema_->returns[i].alias_sets;
+    });
+    if (written != schema_->arguments.end()) {
+      const auto at = static_cast<size_t>(written - schema_->arguments.begin());
+      metas.emplace_back(meta(arguments_[at], written->type));
+      continue;
+    }
+    const aten::Type type = i < inferred_->size() ? (*inferred_)[i] : aten::Type();
+    const bool known = type.is_tensor() && type.shape && type.dtype != DType::undefined &&
+                       !schema_->returns[i].type.list;
+    std::vector<int64_t> sizes;
+    for (const Dim& size : known ? *type.shape : Shape()) {
+      if (const auto example = decisions_.example(size)) sizes.push_back(*example);
+    }
+    if (!known || sizes.size() != type.shape->size())
+      refuse("PyTorch computes the sizes of the results only in Python");
+    metas.emplace_back(
+        at::empty(sizes, at::TensorOptions(aten::to_scalar_type(type.dtype)).device(c10::kMeta)));
+  }
+  return metas;
+}
+
+// Returns the types of the results: dtypes of the meta kernel, symbolic sizes of the inference,
+// which must agree with the meta kernel's sizes for the example.
+std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>& metas) {
+  std::vector<aten::Type> types;
+  for (const at::Tensor& meta : metas) {
+    const auto dtype = aten::to_dtype(meta.scalar_type());
+    if (!dtype || c10::isQIntType(meta.scalar_type()) || !meta.is_meta())
+      refuse("a result that is not a plain tensor");
+    types.push_back(aten::Type::tensor(*dtype, Shape(meta.sizes().begin(), meta.sizes().end())));
+  }
+  if (!recording_.types_ && !symbolic_) return types;
+  std::vector<aten::Type> inferred;
+  try {
+    inferred = inferred_ ? *inferred_ : recording_.types().infer(*node_);
+  } catch (const ExportError& error) {
+    if (symbolic_) refuse(error.cause());
+    forget_written();
+  }
+  if (!symbolic_) return types;
+  if (inferred.size() < metas.size()) refuse("the sizes of the results are not known");
+  for (size_t i = 0; i < metas.size(); ++i) {
+    std::optional<Shape>& shape = inferred[i].shape;
+    if (!inferred[i].is_tensor() || !shape || shape->size() != types[i].shape->size())
+      refuse("the sizes of the results are not known");
+    for (size_t axis = 0; axis < shape->size(); ++axis) {
+      Dim& size = (*shape)[axis];
+      if (mentions_broadcast(size)) size = decisions_.resolved(size);
+      if (data_) declare_size(size, metas[i].size(static_cast<int64_t>(axis)));
+      if (decisions_.stand_in(size) != metas[i].size(static_cast<int64_t>(axis)))
+        refuse("the size " + size.str() + " of a result is not eager's");
+    }
+    types[i].shape = shape;
+  }
+  return types;
+}
+
+// Makes the inference forget the contents of the written tensors.
+void RecordedCall::forget_written() {
+  for (size_t i = 0; i < schema_->arguments.size(); ++i) {
+    if (!schema_->arguments[i].writes) continue;
+    aten::for_each_value(node_->arguments[i],
+                         [this](const aten::Value* value) { recording_.types_->forget(*value); });
+  }
+}
+
+// Returns the argument if the call returns the argument itself: a tensor that it writes to, or
+// that contiguous() does not have to copy. The argument then has the elements of the node's result.
+std::optional<at::Tensor> RecordedCall::same_tensor(const aten::SchemaArgument& value,
+                                                    const at::Tensor& meta,
+                                                    const aten::Type& type) const {
+  std::optional<at::Tensor> same;
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const aten::SchemaArgument& argument = schema_->arguments[i];
+    const bool written = argument.writes && argument.alias_sets == value.alias_sets;
+    for_each_tensor(arguments_[i], [&](const at::Tensor& tensor) {
+      if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
+      if (!written && !recording_.meta_of(tensor).is_same(meta)) return;
+      const RecordedTensor* known = recorded(tensor);
+      const bool fits = !known || known->shape() == *type.shape;
+      if (written && !fits) decisions_.refuse("the call changes the shape of its argument");
+      if (fits && !same) same = tensor;
+    });
+  }
+  return same;
+}
+
+at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) {
+  const size_t dot = key_.find('.');
+  const size_t start = key_.rfind(':', dot) + 1;
+  const std::string name = schema_->returns.size() > 1 || schema_->returns[0].type.list
+                               ? "getitem"
+                               : key_.substr(start, dot == std::string::npos ? dot : dot - start);
+  recording_.avoid_name(name);
+  aten::Value* value = recording_.graph_->add_output(node_, name, type);
+  for (size_t axis = 0; data_ && axis < type.shape->size(); ++axis) {
+    const Dim& size = (*type.shape)[axis];
+    if (size.is_symbol() && !decisions_.example(size))
+      recording_.input_axes_.try_emplace(size.str(), value, static_cast<int64_t>(axis));
+  }
+  if (recording_.region_) recording_.region_->own_result(meta, arguments_);
+  return recording_.new_tensor(meta, *type.shape, value);
+}
+
+// Adds the results to the node and puts them on the stack.
+void RecordedCall::record(std::vector<c10::IValue> metas) {
+  std::vector<at::Tensor> tensors;
+  for (const c10::IValue& value : metas) {
+    if (!value.isTensor() && !value.isTensorList()) refuse("a result that is not a tensor");
+    if (value.isTensor() && !value.toTensor().defined()) refuse("an undefined result");
+    for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+  }
+  const std::vector<aten::Type> types = result_types(tensors);
+  if (follows_from_constants()) note_recipes(tensors);
+  size_t next = 0;
+  for (size_t i = 0; i < metas.size(); ++i) {
+    if (metas[i].isTensorList()) {
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& meta : metas[i].toTensorVector())
+        list.push_back(result(meta, types[next++]));
+      stack_.emplace_back(std::move(list));
+      continue;
+    }
+    const at::Tensor& meta = metas[i].toTensor();
+    at::Tensor made = result(meta, types[next]);
+    if (std::optional<at::Tensor> same = same_tensor(schema_->returns[i], meta, types[next])) {
+      if (const RecordedTensor* known = recorded(*same))
+        recording_.values_[known->id()] = recording_.values_[recorded(made)->id()];
+      made = std::move(*same);
+    }
+    ++next;
+    stack_.emplace_back(std::move(made));
+  }
+}
+
+// Adds the result of an operator that reshapes its argument in place.
+void RecordedCall::record_reshape(const at::Tensor& meta) {
+  const aten::Type type = result_types({meta})[0];
+  const at::Tensor& self = arguments_[0].toTensor();
+  const at::Tensor made = result(meta, type);
+  recorded(self)->reshape(recorded(made)->id(), meta, *type.shape, decisions_);
+  stack_.emplace_back(self);
+}
+
+// Refuses operators that cut a dynamic size into as many tensors as the size says.
+void RecordedCall::check_number_of_results() {
+  if (!symbolic_ || schema_->returns.empty() || !schema_->returns[0].type.list ||
+      contains(kFixedLists, op_.operator_name().name))
+    return;
+  const RecordedTensor* self =
+      arguments_[0].isTensor() ? recorded(arguments_[0].toTensor()) : nullptr;
+  if (!self || self->shape().empty()) refuse("the number of results depends on sizes");
+  const auto rank = static_cast<int64_t>(self->shape().size());
+  const int64_t axis = (cut_axis(*schema_, arguments_) + rank) % rank;
+  const Dim& size = self->shape()[static_cast<size_t>(axis)];
+  if (!size.is_constant()) refuse("the number of results depends on the size " + size.str());
+}
+
+}  // namespace onnx_native::capture
