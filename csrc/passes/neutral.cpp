@@ -76,11 +76,20 @@ void divide(Rewrite& rewrite, Node& node, const Uses& uses) {
   }
 }
 
+// Where(Not(c), a, b) becomes Where(c, b, a).
+void take_not(Rewrite& rewrite, Node& where) {
+  const Node* negation = where.inputs[0]->producer;
+  if (!negation || !negation->is("Not")) return;
+  where.inputs = {negation->inputs[0], where.inputs[2], where.inputs[1]};
+  rewrite.set_changed();
+}
+
 }  // namespace
 
 // Removes arithmetic that has no effect: x * 1, x / 1, x ** 1, x + 0, x - 0, And(x, true),
 // Or(x, false), Xor(x, false) and Where with a constant condition, if the result has the shape of
-// x. Keeps x + 0.0, which changes -0.0. Replaces x * Reciprocal(y) by x / y.
+// x. Keeps x + 0.0, which changes -0.0. Replaces x * Reciprocal(y) by x / y, and Where(Not(c), a,
+// b) by Where(c, b, a).
 int64_t remove_neutral_arithmetic(onnx::Model& model) {
   const Uses uses = onnx::count_uses(*model.graph);
   return sweep(model, [&uses](Rewrite& rewrite, onnx::Graph&, Node& node) {
@@ -92,6 +101,7 @@ int64_t remove_neutral_arithmetic(onnx::Model& model) {
       return;
     }
     if (node.op_type == "Mul") divide(rewrite, node, uses);
+    if (node.op_type == "Where") take_not(rewrite, node);
   });
 }
 

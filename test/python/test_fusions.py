@@ -182,6 +182,36 @@ class SpelledAttention(nn.Module):
         return (scores.softmax(-1) @ value).transpose(1, 2).reshape(x.shape)
 
 
+LOWEST = torch.finfo(torch.float32).min
+
+
+class MaskedAttention(nn.Module):
+    """Of 2 heads of 8 elements, with a learned bias of each distance, a mask that closes all rows
+    of the first sequence, both, or a number in the place of masked scores."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.bias = nn.Embedding(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        length = x.shape[1]
+        query, key, value = (
+            (factor * x).view(*x.shape[:2], 2, 8).transpose(1, 2) for factor in (0.2, 0.3, 1)
+        )
+        scores = query @ key.transpose(-1, -2) / math.sqrt(8)
+        distance = torch.arange(length) - torch.arange(length)[:, None]
+        if "bias" in self.kind:
+            scores = scores + self.bias(distance.clamp(0, 3)).permute(2, 0, 1)[None]
+        open_keys = x[:, None, None, :, 0] > x[:1, None, None, :, 0]
+        open_keys = open_keys.expand(-1, 1, length, -1)
+        if "mask" in self.kind:
+            scores = scores + torch.where(open_keys, 0.0, LOWEST)
+        if self.kind == "where":
+            scores = torch.where(open_keys, scores, LOWEST)
+        return (scores.softmax(-1) @ value).transpose(1, 2).reshape(x.shape)
+
+
 def export(
     module: nn.Module, args: tuple[Any, ...], opset: int, **options: Any
 ) -> torch.onnx.ONNXProgram:
@@ -320,6 +350,22 @@ def test_activations(name, opset):
 @pytest.mark.parametrize("at_query", [False, True])
 def test_attention(at_query, opset):
     check(SpelledAttention(at_query), torch.float32, opset, "Attention", int(opset == 23))
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("kind", ["bias", "mask", "bias and mask", "where"])
+def test_masked_attention(kind, opset):
+    check(MaskedAttention(kind), torch.float32, opset, "Attention", int(opset == 23))
+
+
+def test_attention_takes_finite_weights_only(tmp_path):
+    program = export(MaskedAttention("bias"), (torch.randn(2, 5, 16),), 23)
+    other, x = MaskedAttention("bias").eval(), torch.randn(2, 5, 16)
+    program.apply_weights(other.state_dict())
+    torch.testing.assert_close(run(program, [x])[0], other(x))
+    program.apply_weights({"bias.weight": torch.full((4, 2), -torch.inf)})
+    with pytest.raises(onnx_native.ExportError, match="numbers of at most 1e.30 in bias.weight"):
+        program.save(tmp_path / "model.onnx")
 
 
 def test_attention_in_float16_stays_spelled_out():

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "passes/pass_test.h"
 
 namespace onnx_native::passes {
@@ -18,6 +20,17 @@ class AttentionTest : public PassTest {
   Value* attended(Value* scores, int64_t axis = -1) {
     Value* weights = op("Softmax", {scores}, {2, 3, 5, 7}, {{"axis", axis}});
     return op("MatMul", {weights, v_}, {2, 3, 5, 8});
+  }
+  Value* plus(Value* scores, Value* addend) { return op("Add", {scores, addend}, {2, 3, 5, 7}); }
+  Value* plain() { return scaled(scores(q_, transposed(k_))); }
+  Value* mask(double closed, Shape shape = {2, 1, 5, 7}) {
+    Value* open = input("open", shape, DType::boolean);
+    return op("Where", {open, number(0), number(closed)}, std::move(shape));
+  }
+  void expect_unchanged(Value* y) {
+    result(y, "y");
+    after(fuse_attention);
+    EXPECT_FALSE(changed_);
   }
 
   Value* q_ = input("q", {2, 3, 5, 8});
@@ -53,12 +66,75 @@ TEST_F(AttentionTest, KeysFromAnotherOrderOfAxes) {
             "y = Attention <scale: float = 1.0> (q, _0, v)\n");
 }
 
-TEST_F(AttentionTest, AMaskStays) {
-  Value* mask = input("mask", {2, 1, 5, 7});
-  Value* masked = op("Add", {scaled(scores(q_, transposed(k_))), mask}, {2, 3, 5, 7});
+constexpr double kLowest = -0x1.fffffep127;
+
+TEST_F(AttentionTest, AMaskOfTheLowestNumber) {
+  result(attended(plus(plain(), mask(kLowest))), "y");
+  EXPECT_EQ(after(fuse_attention),
+            "_0 = Where (open, _1, _2)\n"
+            "y = Attention <scale: float = 0.5> (q, k, v, _0)\n");
+}
+
+TEST_F(AttentionTest, ANumberInThePlaceOfScores) {
+  Value* open = input("open", {2, 1, 5, 7}, DType::boolean);
+  Value* masked = op("Where", {open, plain(), number(kLowest)}, {2, 3, 5, 7});
   result(attended(masked), "y");
-  after(fuse_attention);
-  EXPECT_FALSE(changed_);
+  EXPECT_EQ(after(fuse_attention),
+            "_0 = Where (open, _1, _2)\n"
+            "y = Attention <scale: float = 0.5> (q, k, v, _0)\n");
+}
+
+TEST_F(AttentionTest, ANumberInThePlaceOfScoresWhereAMaskIsTrue) {
+  Value* closed = input("closed", {2, 1, 5, 7}, DType::boolean);
+  Value* masked = op("Where", {closed, number(kLowest), plain()}, {2, 3, 5, 7});
+  result(attended(masked), "y");
+  EXPECT_EQ(after(fuse_attention),
+            "_0 = Where (closed, _1, _2)\n"
+            "y = Attention <scale: float = 0.5> (q, k, v, _0)\n");
+}
+
+TEST_F(AttentionTest, LayersShareTheSumOfABiasAndAMask) {
+  Value* closed = mask(kLowest);
+  Value* bias = weight("bias", {3, 5, 7});
+  for (const char* name : {"y", "z"}) result(attended(plus(plus(plain(), bias), closed)), name);
+  EXPECT_EQ(after(fuse_attention),
+            "_0 = Where (open, _1, _2)\n"
+            "_3 = Add (bias, _0)\n"
+            "y = Attention <scale: float = 0.5> (q, k, v, _3)\n"
+            "z = Attention <scale: float = 0.5> (q, k, v, _3)\n");
+}
+
+TEST_F(AttentionTest, ABiasOfZerosIsLeftOut) {
+  const std::vector<double> zeros(105, 0.0);
+  Value* bias = graph_.add_initializer("", make_tensor(DType::f32, {3, 5, 7}, zeros));
+  result(attended(plus(plain(), bias)), "y");
+  EXPECT_EQ(after(fuse_attention), kFused);
+}
+
+TEST_F(AttentionTest, AnUnknownMaskStays) {
+  expect_unchanged(attended(plus(plain(), input("mask", {2, 1, 5, 7}))));
+}
+
+TEST_F(AttentionTest, AMaskOfInfinityStays) {
+  expect_unchanged(attended(plus(plain(), mask(-INFINITY))));
+}
+
+TEST_F(AttentionTest, AMaskThatIsTheSameForAllQueries) {
+  result(attended(plus(plain(), mask(kLowest, {2, 1, 1, 7}))), "y");
+  EXPECT_EQ(after(fuse_attention),
+            "_0 = Where (open, _1, _2)\n"
+            "_3 = Concat <axis: int = 0> (_4, _5)\n"
+            "_6 = Expand (_0, _3)\n"
+            "y = Attention <scale: float = 0.5> (q, k, v, _6)\n");
+}
+
+TEST_F(AttentionTest, AMaskThatIsTheSameForAllKeysStays) {
+  expect_unchanged(attended(plus(plain(), mask(kLowest, {2, 1, 5, 1}))));
+}
+
+TEST_F(AttentionTest, ASmallNumberInThePlaceOfScoresStays) {
+  Value* open = input("open", {2, 1, 5, 7}, DType::boolean);
+  expect_unchanged(attended(op("Where", {open, plain(), number(-1e4)}, {2, 3, 5, 7})));
 }
 
 TEST_F(AttentionTest, WeightsOverAnotherAxisStay) {

@@ -68,6 +68,13 @@ TEST_F(NeutralTest, WhereOfAConstantConditionIsOneOfThem) {
   EXPECT_EQ(after(remove_neutral_arithmetic), "y = Relu (a)\n");
 }
 
+TEST_F(NeutralTest, WhereOfANegationTakesTheOtherOneFirst) {
+  Value* condition = input("c", {4}, DType::boolean);
+  Value* negated = op("Not", {condition}, {4}, {}, DType::boolean);
+  result(op("Where", {negated, input("a", {4}), input("b", {4})}, {4}), "y");
+  EXPECT_EQ(after(remove_neutral_arithmetic), "y = Where (c, b, a)\n");
+}
+
 TEST_F(NeutralTest, WhereThatWidensItsResultStays) {
   Value* a = input("a", {1});
   Value* chosen = op("Where", {ints({1, 1}, DType::boolean), a, number(2)}, {2});
