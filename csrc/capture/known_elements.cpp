@@ -95,8 +95,7 @@ aten::Argument Recording::number_argument(const Number& number) {
   aten::Node* node = graph_->add_node(call.op, std::move(operands), location_);
   aten::Type type;
   type.kind = is_condition(call.op) ? aten::Type::Kind::sym_bool : aten::Type::Kind::sym_float;
-  const std::string name = call.op.substr(call.op.rfind(':') + 1);
-  return numbers_[str(number)] = graph_->add_output(node, name, std::move(type));
+  return numbers_[str(number)] = graph_->add_output(node, plain_name(call.op), std::move(type));
 }
 
 void Recording::compute_sizes() {

@@ -164,11 +164,8 @@ std::optional<at::Tensor> RecordedCall::same_tensor(const aten::SchemaArgument& 
 }
 
 at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) {
-  const size_t dot = key_.find('.');
-  const size_t start = key_.rfind(':', dot) + 1;
-  const std::string name = schema_->returns.size() > 1 || schema_->returns[0].type.list
-                               ? "getitem"
-                               : key_.substr(start, dot == std::string::npos ? dot : dot - start);
+  const std::string name =
+      schema_->returns.size() > 1 || schema_->returns[0].type.list ? "getitem" : plain_name(key_);
   recording_.avoid_name(name);
   aten::Value* value = recording_.graph_->add_output(node_, name, type);
   for (size_t axis = 0; data_ && axis < type.shape->size(); ++axis) {

@@ -84,6 +84,21 @@ bool writes(const aten::Schema& schema) {
                              [](const aten::SchemaArgument& a) { return a.writes; });
 }
 
+bool is_name_in_python(const std::string& name) {
+  static const std::unordered_set<std::string_view> kNames{
+      "abs",  "all",  "any", "bin",   "bool", "complex", "filter", "float", "hash",
+      "hex",  "id",   "int", "iter",  "len",  "list",    "map",    "max",   "min",
+      "next", "oct",  "pow", "range", "repr", "round",   "set",    "slice", "sorted",
+      "sum",  "type", "zip", "not",   "and",  "or"};
+  return kNames.contains(name);
+}
+
+// Returns an unused name, which is then used.
+std::string take_name(aten::Graph& graph, const std::string& name) {
+  const std::string unused = graph.add_value(name, {})->name;
+  return is_name_in_python(unused) ? take_name(graph, name) : unused;
+}
+
 bool mentions(const aten::Argument& argument,
               const std::unordered_set<const aten::Value*>& values) {
   if (const auto* list = argument.get<aten::Argument::List>())
@@ -338,6 +353,22 @@ bool Recording::varies(const at::Tensor& tensor) const {
   return value == values_.end() || varying.contains(value->second);
 }
 
+std::string plain_name(std::string_view op) {
+  op.remove_prefix(op.rfind(':') + 1);
+  return std::string(op.substr(0, op.find('.')));
+}
+
+void name_nodes(aten::Graph& graph) {
+  for (aten::Node* node : graph.nodes) {
+    if (!node->location) continue;
+    Location location = *node->location;
+    const bool has_one =
+        node->outputs.size() == 1 && !node->outputs[0]->name.starts_with("getitem");
+    location.node = has_one ? node->outputs[0]->name : take_name(graph, plain_name(node->op));
+    node->location = graph.add_location(std::move(location));
+  }
+}
+
 std::unique_ptr<aten::Graph> Recording::finish() {
   if (decisions_.reason().empty()) decisions_.check();
   try {
@@ -356,6 +387,7 @@ std::unique_ptr<aten::Graph> Recording::finish() {
       for (Dim& size : *output->type.shape) size = decisions_.narrowed(size);
     }
   }
+  name_nodes(*graph_);
   recipes_.clear();
   types_.reset();
   return std::move(graph_);
@@ -453,12 +485,7 @@ aten::Argument Recording::size_argument(const Dim& dim) {
 }
 
 void Recording::avoid_name(const std::string& name) {
-  static const std::unordered_set<std::string_view> kPython{
-      "abs",  "all",  "any", "bin",   "bool", "complex", "filter", "float", "hash",
-      "hex",  "id",   "int", "iter",  "len",  "list",    "map",    "max",   "min",
-      "next", "oct",  "pow", "range", "repr", "round",   "set",    "slice", "sorted",
-      "sum",  "type", "zip", "not",   "and",  "or"};
-  if (kPython.contains(name) && avoided_names_.insert(name).second) graph_->add_value(name, {});
+  if (is_name_in_python(name) && avoided_names_.insert(name).second) graph_->add_value(name, {});
 }
 
 ActiveRecording::ActiveRecording(Recording& recording) {

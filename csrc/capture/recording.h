@@ -57,6 +57,12 @@ struct KnownElements {
   TensorData data;
 };
 
+// Returns the name of an operator without its namespace and overload: "add" of "aten::add.Tensor".
+std::string plain_name(std::string_view op);
+// Gives each node the name that it has in torch.export's graphs: that of its result, or of its
+// operator if it has several.
+void name_nodes(aten::Graph& graph);
+
 using MakeTypes = std::function<std::unique_ptr<readers::jit::TypeInference>()>;
 
 // One capture. The program runs while an ActiveRecording is in scope. Every operator that it calls

@@ -111,6 +111,7 @@ std::shared_ptr<aten::Graph> Region::take(const std::vector<aten::Value*>& captu
                                             : at->second);
   }
   graph_->inputs = std::move(inputs);
+  name_nodes(*graph_);
   return std::move(graph_);
 }
 

@@ -271,15 +271,30 @@ def test_a_branch_on_a_size_is_a_guard_with_its_line() -> None:
     assert_equal_to_eager(program, module, (X,), (LARGER,))
 
 
-def test_nodes_name_their_module_and_line() -> None:
-    module = nn.Sequential(nn.Linear(4, 4), Calling(lambda x: x * 2))
-    proto = exported(module, (X,)).model_proto
-    scopes = [
-        next(p.value for p in node.metadata_props if p.key == "pkg.torch.onnx.name_scopes")
-        for node in proto.graph.node
-    ]
-    assert "['', '0']" in scopes[0] or "'0'" in scopes[0]
-    assert "'1'" in scopes[-1]
+class Named(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        values, indices = self.layer(self.layer(x)).max(dim=0)
+        first, second = values.chunk(2)
+        return first.sum() * second + second.sum(), indices
+
+
+def test_nodes_have_the_metadata_of_torch_export() -> None:
+    def metadata(program: Any) -> list[dict[str, str]]:
+        nodes = program.model_proto.graph.node
+        return [{prop.key: prop.value for prop in node.metadata_props} for node in nodes]
+
+    module = Named().eval()
+    program = exported(module, (X,))
+    assert_native(program)
+    with onnx_native.options(capture="torch.export"):
+        through = torch.onnx.export(module, (X,), dynamo=True, verbose=False)
+    found = metadata(program)
+    assert found == metadata(through)
+    assert found[0]["pkg.torch.onnx.name_scopes"] == "['', 'layer', 'linear']"
 
 
 def test_torch_export_takes_over_and_the_report_says_why() -> None:
