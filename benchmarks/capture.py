@@ -55,15 +55,14 @@ def native(model: Any, module: torch.nn.Module) -> _capture.Captured:
 
 
 def export(model: Any, module: torch.nn.Module) -> Any:
-    with onnx_native.options(capture="auto"):
-        return torch.onnx.export(
-            module,
-            (),
-            kwargs=model.example(),
-            dynamo=True,
-            dynamic_shapes=model.dynamic_shapes(),
-            verbose=False,
-        )
+    return torch.onnx.export(
+        module,
+        (),
+        kwargs=model.example(),
+        dynamo=True,
+        dynamic_shapes=model.dynamic_shapes(),
+        verbose=False,
+    )
 
 
 def compare(names: list[str], runs: int) -> None:

@@ -2,7 +2,8 @@
 
     python benchmarks/export_time.py time     seconds after capture, and node counts, per model
     python benchmarks/export_time.py scaling  seconds after capture of a Llama with 4 to 32 layers
-    python benchmarks/export_time.py whole    a whole export compared to its capture
+    python benchmarks/export_time.py whole    a whole export through torch.export compared to its
+                                              capture (benchmarks/capture.py: the native capture)
     python benchmarks/export_time.py save     saving BERT-base compared to `cat`, and memory growth;
                                               most of its weights are transposed
 
@@ -132,7 +133,8 @@ def compare_whole(names: list[str], runs: int) -> None:
             model.capture(module)  # noqa: B023
 
         capture()
-        alone, all_of_it = median_seconds(runs, capture), median_seconds(runs, whole)
+        with onnx_native.options(capture="torch.export"):
+            alone, all_of_it = median_seconds(runs, capture), median_seconds(runs, whole)
         table(name, f"{alone:.2f}", f"{all_of_it:.2f}", f"{all_of_it - alone:+.2f}")
 
 

@@ -14,6 +14,22 @@ torch.set_num_threads(1)
 torch.ops.load_library(onnx_native.library_path())
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Runs a test with each capture of its mark: `pytest.mark.captures("auto", "torch.export")`.
+
+    Without the mark, a test has the default capture.
+    """
+    mark = metafunc.definition.get_closest_marker("captures")
+    if mark is not None:
+        metafunc.parametrize("_capture", mark.args, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _capture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if hasattr(request, "param"):
+        monkeypatch.setenv("ONNX_NATIVE_CAPTURE", request.param)
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
     """Makes `-k aten::add.Tensor` select the tests of the row with this key."""
     call = getattr(item, "callspec", None)  # of a parametrized test

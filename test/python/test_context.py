@@ -77,6 +77,7 @@ CONTEXTS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "anomaly": lambda: torch.autograd.set_detect_anomaly(True),
 }
 ROUTES = ["module", "program", "script", "trace"]
+EACH_CAPTURE = pytest.mark.captures("auto", "torch.export")
 
 
 def model_of(module: torch.nn.Module, route: str, x: torch.Tensor) -> Any:
@@ -104,6 +105,7 @@ def without_origins(program: Any) -> list[str]:
     return [str(node) for node in graph.node] + [str(value) for value in graph.output]
 
 
+@EACH_CAPTURE
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -121,6 +123,7 @@ def test_the_same_as_outside(context: str, route: str) -> None:
     torch.testing.assert_close(inside(x)[0], module(x).detach(), rtol=1e-4, atol=1e-5)
 
 
+@EACH_CAPTURE
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_regions_of_the_module_stay(context: str) -> None:
@@ -153,6 +156,7 @@ def test_programs_captured_under_autocast(
     assert len(onnx.load(target).graph.node) > 0
 
 
+@EACH_CAPTURE
 def test_inference_tensors() -> None:
     with torch.inference_mode():
         module, x = Network().eval(), torch.randn(3, 4)
@@ -160,6 +164,7 @@ def test_inference_tensors() -> None:
         torch.testing.assert_close(program(x)[0], module(x), rtol=1e-4, atol=1e-5)
 
 
+@EACH_CAPTURE
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_an_export_in_the_middle_of_training(dtype: torch.dtype) -> None:
     module = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()).to(dtype)
@@ -183,6 +188,7 @@ class Recurrent(torch.nn.Module):
         return self.lstm(x)[0], self.gru(x)[0]
 
 
+@EACH_CAPTURE
 @pytest.mark.parametrize("order", [[True, False], [False, True]], ids=["dynamic first", "last"])
 def test_captures_before_do_not_matter(order: list[bool]) -> None:
     model = Recurrent().eval()

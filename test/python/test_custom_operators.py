@@ -12,6 +12,8 @@ import torch
 from models.calling import Calling
 from torch.utils import cpp_extension
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 
 def export(function, *args, dynamic=True, **options):
     shapes = (tuple({0: torch.export.Dim("batch", min=2)} for _ in args),) if dynamic else None
@@ -171,6 +173,7 @@ def test_kept_with_its_own_names(keep):
     assert domains == {("onnx_native_custom", "scale_")}
 
 
+@pytest.mark.captures("auto")  # a process loads the library once
 def test_a_library_in_cpp(lowering, tmp_path):
     source = tmp_path / "library.cpp"
     source.write_text("""

@@ -15,6 +15,8 @@ load_torchvision_kernels()
 
 import torchvision  # noqa: E402  needs the kernels
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 Program = Callable[..., Any]
 PROGRAMS: dict[str, Program] = {}
 

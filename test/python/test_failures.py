@@ -8,7 +8,10 @@ from torch.onnx._internal.exporter import _errors
 
 X = torch.ones(2, 3)
 
-pytestmark = pytest.mark.filterwarnings("ignore:Exporting a model while it is in training")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Exporting a model while it is in training"),
+    pytest.mark.captures("auto", "torch.export"),
+]
 
 
 def unknown_operator(name):

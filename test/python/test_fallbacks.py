@@ -9,6 +9,8 @@ from onnx_native import _onnxscript
 from onnxscript import FLOAT, opset18, script
 from torch._decomp import register_decomposition
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 library = torch.library.Library("onnx_native_fallbacks", "DEF")
 ops = torch.ops.onnx_native_fallbacks
 

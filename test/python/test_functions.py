@@ -18,6 +18,8 @@ from models.zoo import BERT_SMALL
 from torch import nn
 from torch.export import Dim
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 BATCH = Dim("batch")
 OFF = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
 ON = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL

@@ -9,6 +9,8 @@ import torch
 from models import running
 from torch.export import Dim
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 Index = Callable[[torch.Tensor], torch.Tensor]
 
 

@@ -24,6 +24,8 @@ load_torchvision_kernels()  # transformers imports torchvision
 
 import transformers  # noqa: E402
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "inputs.md"
 ROWS = {0: "rows"}
 Signature = list[tuple[str, list[str | int]]]

@@ -13,6 +13,8 @@ import torch
 from torch._higher_order_ops import scan, while_loop
 from torch._higher_order_ops.map import map as map_over
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 Program = Callable[[torch.Tensor], Any]
 PROGRAMS: dict[str, Program] = {}
 

@@ -7,6 +7,8 @@ import onnxruntime as ort
 import pytest
 import torch
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 
 class Net(torch.nn.Module):
     def __init__(self):

@@ -12,6 +12,8 @@ from ops import checking
 from torch import Tensor, nn
 from torch.export import Dim
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 LAYERS = {
     "tanh": lambda: nn.RNN(3, 2),
     "relu": lambda: nn.RNN(3, 2, nonlinearity="relu", bidirectional=True),

@@ -13,6 +13,8 @@ import torch
 from models import routes
 from onnx_native import _library
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 DYNAMIC = torch.export.Dim.DYNAMIC
 AUTO = torch.export.Dim.AUTO
 Error = torch.onnx.errors.OnnxExporterError

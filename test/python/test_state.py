@@ -14,6 +14,8 @@ import onnx_native
 import pytest
 import torch
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 PAGE = pathlib.Path(__file__).parents[2] / "docs" / "state.md"
 
 

@@ -6,6 +6,8 @@ import torch
 from models.calling import Calling
 from torch.onnx.ops._dtype_mappings import ONNX_DTYPE_TO_TORCH_DTYPE
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 X = torch.randn(2, 4)
 FLOAT4 = onnx.TensorProto.FLOAT4E2M1
 REAL = [

@@ -9,6 +9,8 @@ import torch
 from ops import checking
 from torch import nn
 
+pytestmark = pytest.mark.captures("auto", "torch.export")
+
 
 class Mapped(nn.Module):
     """Maps a layer over rows and a product over all pairs."""
@@ -65,15 +67,12 @@ class Calling(nn.Module):
         return self.function(x)
 
 
+@pytest.mark.captures("torch.export")  # the native capture records these writes
 @pytest.mark.parametrize("function", [_through_expand, _in_a_copy_but_for_one_row])
 def test_writes_that_torch_loses_are_refused(function: Callable[..., Any]) -> None:
     rows = 1 if function is _through_expand else 4
     shapes = ({0: torch.export.Dim("n"), 1: torch.export.Dim("m")},) if rows > 1 else None
-    # The native capture records these writes.
-    with (
-        onnx_native.options(capture="torch.export"),
-        pytest.raises(torch.onnx.OnnxExporterError, match=r"torch.vmap, .* writes to memory"),
-    ):
+    with pytest.raises(torch.onnx.OnnxExporterError, match=r"torch.vmap, .* writes to memory"):
         torch.onnx.export(
             Calling(function),
             (torch.randn(rows, 3),),

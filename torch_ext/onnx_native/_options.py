@@ -22,12 +22,12 @@ class Options:
     disabled_passes: tuple[str, ...] = ()
     target: str = "onnx"
     weights: str = "runtime"
-    capture: str = "torch.export"
+    capture: str = "auto"
 
 
 TARGETS = ("onnx", "onnxruntime-cpu")
 LAYOUTS = ("runtime", "module")
-CAPTURES = ("torch.export", "native", "auto")
+CAPTURES = ("auto", "native", "torch.export")
 
 _current: ContextVar[Options | None] = ContextVar("onnx_native_options", default=None)
 
@@ -94,8 +94,9 @@ def options(
         weights: How the model stores a matrix that only products use: ``"runtime"`` transposed, as
             runtimes and quantizers expect it, under the name ``"<name>.T"``; ``"module"`` as the
             module does, under its name, with a Transpose node.
-        capture: How a module is captured: with ``"auto"`` and ``"native"`` by the native recorder,
-            which leaves programs that it cannot record to torch.export, or by ``"torch.export"``.
+        capture: How a module is captured: with ``"auto"``, the default, and ``"native"`` by the
+            native recorder, which leaves programs that it cannot record to torch.export; with
+            ``"torch.export"`` by torch.export only.
             ``export_report["capture"]`` says which one captured the program, and why. See
             docs/capture.md.
 
