@@ -23,7 +23,8 @@ Value cumsum(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
 Value cumprod(Builder& b, Value self, int64_t dim, std::optional<DType> dtype) {
   const Value x = for_sum(b, self, dtype);
   if (x->rank() == 0 || is_empty(x->known_shape())) return x;
-  return running_product(b, x, normalize_axis(dim, x->rank()));
+  const Value wide = b.cast(x, accumulation_dtype(x->dtype));
+  return b.cast(running_product(b, wide, normalize_axis(dim, x->rank())), x->dtype);
 }
 
 Value log_cumsum_exp(Builder& b, Value self, int64_t dim) {

@@ -33,6 +33,7 @@ FORMULAS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...]]] = {
     "glu": (F.glu, ((20, 10),)),
     "softplus": (lambda x: F.softplus(x, 1.7), ((200,),)),
     "sinc": (torch.sinc, ((200,),)),
+    "cumprod": (lambda x: torch.cumprod(x, -1), ((20, 7),)),
     "log1p": (lambda x: torch.log1p(x.abs()), ((200,),)),
     "expm1": (torch.expm1, ((200,),)),
     "round to decimals": (lambda x: torch.round(x, decimals=1), ((200,),)),
