@@ -270,7 +270,7 @@ Program export_recorded(const RecordedProgram& program, const std::vector<Exampl
     check_options(options);
     check_inputs(inputs);
     CallableReader reader(program, inputs, weights);
-    Program result = export_program([&] { return reader.read(); }, options);
+    Program result = export_program([&] { return reader.read(); }, options, {.has_guards = true});
     ExportReport& report = result.contents().report;
     report.conditions = reader.take_conditions();
     if (weights.is_training)

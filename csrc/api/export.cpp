@@ -8,6 +8,7 @@
 #include "api/interface.h"
 #include "api/report.h"
 #include "api/state.h"
+#include "aten/example_sizes.h"
 #include "onnx/schema.h"
 #include "ops/engine/lower.h"
 #include "passes/passes.h"
@@ -112,7 +113,11 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   const std::vector<std::string> unseen = run_passes(*model, options, pipeline.verify, report);
   watch.lap("passes");
   if (pipeline.verify) onnx::verify(*model, "passes");
-  if (report) describe(*report, graph, *model, state, {unseen, contradictions});
+  if (report) {
+    const auto assumptions =
+        pipeline.has_guards ? std::vector<std::string>() : aten::kept_dimensions(graph);
+    describe(*report, graph, *model, state, {unseen, contradictions, assumptions});
+  }
   return std::move(model);
 }
 

@@ -25,6 +25,8 @@ struct PipelineOptions {
   // inferred and recorded sizes. On in debug builds and where ONNX_NATIVE_VERIFY is set to 1.
   bool verify = verifies_by_default();
   ops::ForeignLowerings* foreign = nullptr;
+  // The capture recorded each decision on a size as a guard, so the report need not warn of it.
+  bool has_guards = false;
 };
 
 // Data about a finished export, for the report.

@@ -88,6 +88,8 @@ void describe(ExportReport& report, const aten::Graph& graph, onnx::Model& model
   for (const Fault& fault : findings.contradictions)
     report.contradictions.push_back(fault.op + ": " + fault.cause + where(&fault.location));
   warn(report.warnings, model, state, findings.unseen);
+  report.warnings.insert(report.warnings.end(), findings.assumptions.begin(),
+                         findings.assumptions.end());
 }
 
 }  // namespace onnx_native

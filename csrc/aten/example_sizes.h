@@ -1,9 +1,10 @@
-// Checks that depend on the sizes of the example inputs.
+// Checks of what a program assumes about dynamic sizes.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "aten/graph.h"
 
@@ -15,5 +16,9 @@ using Hints = std::unordered_map<std::string, int64_t>;
 // Throws ExportError(unsupported) for a squeeze of a dynamic dimension whose size was 1 in the
 // example: the exported program would keep the dimension even for the example inputs.
 void check_squeezes(const Graph& graph, const Hints& hints);
+
+// Returns a message for each squeeze of a dimension whose size may be 1 at run time: the exported
+// program keeps the dimension, and eager then removes it.
+std::vector<std::string> kept_dimensions(const Graph& graph);
 
 }  // namespace onnx_native::aten

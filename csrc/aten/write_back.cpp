@@ -91,17 +91,22 @@ class WriteBack {
     if (!by_memory) all = call("aten::reshape", {all, sizes()}, DType::i64, *type.shape);
     Value* places = look(all, output);
     if (!may_overlap) return emit("aten::put", {base, places, written_});
-    Value* changed = differs(call("aten::take", {base, places}, type.dtype, *to.shape));
     // Unchanged elements are written to an extra slot in front of the first element.
-    Value* moved = call("aten::add.Scalar", {places, int64_t{1}}, DType::i64, *to.shape);
-    moved = call("aten::mul.Tensor", {moved, changed}, DType::i64, *to.shape);
+    Value* old = call("aten::take", {base, places}, type.dtype, *to.shape);
+    Value* next = call("aten::add.Scalar", {places, int64_t{1}}, DType::i64, *to.shape);
     const Argument::List flat{end};
     Value* elements = call("aten::reshape", {base, flat}, type.dtype, Shape{count});
     const Argument::List one{int64_t{1}};
     Value* before = call("aten::new_zeros", {base, one}, type.dtype, Shape{1});
     const Argument::List joined{before, elements};
     elements = call("aten::cat", {joined}, type.dtype, Shape{count + 1});
-    elements = call("aten::put", {elements, moved, written_}, type.dtype, Shape{count + 1});
+    const auto put = [&](Value* changed) {
+      Value* moved = call("aten::mul.Tensor", {next, changed}, DType::i64, *to.shape);
+      elements = call("aten::put", {elements, moved, written_}, type.dtype, Shape{count + 1});
+    };
+    // ONNX Runtime's Where makes 0 of -0, so a new sign alone is weaker than a new number.
+    if (is_floating(type.dtype)) put(differs_in_sign(old));
+    put(differs(old));
     elements =
         call("aten::slice.Tensor", {elements, int64_t{0}, int64_t{1}}, type.dtype, Shape{count});
     return emit("aten::reshape", {elements, sizes()});
@@ -170,7 +175,15 @@ class WriteBack {
     return node->outputs[static_cast<size_t>(output)];
   }
 
-  // Returns a mask of the elements that the write changed: NaN equals NaN, and 0 differs from -0.
+  // Returns a mask of the elements whose sign the write changed.
+  Value* differs_in_sign(Value* old) {
+    const auto sign = [&](Value* value) {
+      return call("aten::signbit", {value}, DType::boolean, *old->type.shape);
+    };
+    return call("aten::ne.Tensor", {sign(written_), sign(old)}, DType::boolean, *old->type.shape);
+  }
+
+  // Returns a mask of the elements that the write changed: NaN equals NaN, and 0 equals -0.
   Value* differs(Value* old) {
     const Shape& shape = *old->type.shape;
     const auto truth = [&](const char* op, std::vector<Argument> arguments) {
@@ -180,10 +193,7 @@ class WriteBack {
     if (!is_floating(old->type.dtype)) return differ;
     Value* number = truth("aten::logical_not", {truth("aten::isnan", {old})});
     Value* now = truth("aten::logical_not", {truth("aten::isnan", {written_})});
-    differ = truth("aten::logical_and", {differ, truth("aten::logical_or", {number, now})});
-    Value* signs = truth("aten::ne.Tensor",
-                         {truth("aten::signbit", {written_}), truth("aten::signbit", {old})});
-    return truth("aten::logical_or", {differ, signs});
+    return truth("aten::logical_and", {differ, truth("aten::logical_or", {number, now})});
   }
 
   Value* slice_scatter(Value* base, Argument dim, int64_t start, int64_t end) {

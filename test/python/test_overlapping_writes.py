@@ -74,6 +74,17 @@ def test_allowed(name: str, route: str) -> None:
     routes.check(written(ALLOWED[name]), (X,), route, *others, dynamic=dynamic)
 
 
+@ROUTE
+@pytest.mark.parametrize("number", [7.0, 0.0])
+def test_negative_zeros_beside_the_written_elements(number: float, route: str) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        base = x[:1, :1] * -0.0
+        base.expand(3, 5)[-1, ::5] = number
+        return base
+
+    routes.check(function, (X.abs(),), route)
+
+
 def expanded_in_branch(x: torch.Tensor) -> torch.Tensor:
     base = x.relu() + 1
     view = base.unfold(1, 3, 1)

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.captures("auto", "torch.export")
 DYNAMIC = torch.export.Dim.DYNAMIC
 AUTO = torch.export.Dim.AUTO
 Error = torch.onnx.errors.OnnxExporterError
+Warned = torch.onnx.errors.OnnxExporterWarning
 
 
 class Function(torch.nn.Module):
@@ -155,10 +156,29 @@ def test_squeeze_of_a_size_that_was_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", SQUEEZES)
 def test_squeeze_of_other_sizes(name: str) -> None:
-    program = export(SQUEEZES[name], torch.randn(2, 3), shapes=({0: "batch"},))
+    with pytest.warns(Warned, match="of size batch, also where the size is 1 and eager removes it"):
+        program = export(SQUEEZES[name], torch.randn(2, 3), shapes=({0: "batch"},))
     for n in (2, 5):
         x = torch.randn(n, 3)
         torch.testing.assert_close(program(x)[0], SQUEEZES[name](x))
+
+
+def test_squeeze_of_a_data_dependent_size() -> None:
+    def positive(x: torch.Tensor) -> torch.Tensor:
+        return (x > 0).nonzero().squeeze() * 2
+
+    with pytest.warns(Warned, match=r"keeps dimension 0 of size u\d+[\s\S]* test_specialized.py:"):
+        program = export(positive, torch.randn(7), shapes=(None,))
+    for x in (torch.ones(2), -torch.ones(3)):
+        x = torch.cat([x, -torch.ones(5)])[:7]
+        torch.testing.assert_close(program(x)[0], positive(x))
+
+
+def test_squeeze_of_a_size_that_is_never_one(recwarn: pytest.WarningsRecorder) -> None:
+    batch = torch.export.Dim("batch", min=3)
+    for function in (lambda x: x.squeeze(0) * 2, lambda x: x.unsqueeze(0).squeeze(0) * 2):
+        export(function, torch.randn(3, 4), shapes=({0: batch},))
+    assert not [str(each.message) for each in recwarn if issubclass(each.category, Warned)]
 
 
 @pytest.mark.parametrize("script", [False, True])

@@ -161,10 +161,13 @@ std::unique_ptr<PyProgram> export_source(py::handle source, int64_t opset, bool 
     aten::check_squeezes(*graph, hints);
     return graph;
   };
+  const bool from_capture = is_capture(source);
   const auto convert = [&] {
     const py::gil_scoped_release released;
     return export_program(read_and_check, options,
-                          {.verify = verify || verifies_by_default(), .foreign = &foreign});
+                          {.verify = verify || verifies_by_default(),
+                           .foreign = &foreign,
+                           .has_guards = from_capture});
   };
   return std::make_unique<PyProgram>(convert(), metadata);
 }

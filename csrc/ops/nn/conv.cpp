@@ -55,6 +55,18 @@ Value cut(Builder& b, Value y, const Convolution& given, const Convolution& c, i
   return y;
 }
 
+// Returns true if the padding of a transposed convolution may remove the whole result of a dynamic
+// size, which ONNX Runtime's ConvTranspose rejects.
+bool may_cut_all(Value input, Value weight, const Convolution& c) {
+  for (size_t i = 0; i < c.dilation.size(); ++i) {
+    const Dim& size = input->dim(static_cast<int64_t>(i) - static_cast<int64_t>(c.dilation.size()));
+    const Dim kernel = weight->dim(static_cast<int64_t>(i) + 2);
+    const Dim of_one = (kernel - 1) * c.dilation[i] + 1 + c.output_padding[i];
+    if (!size.is_constant() && !(of_one - c.begins[i] - c.ends[i]).known_positive()) return true;
+  }
+  return false;
+}
+
 // Emits one Conv or ConvTranspose; the stride and padding of `c` must be constant.
 Value plain(Builder& b, const Values& inputs, const Convolution& c, int64_t groups) {
   const auto attribute = [&](const Shape& sizes, std::string_view name) {
@@ -131,7 +143,8 @@ Value convolve(Builder& b, Value input, Value weight, std::optional<Value> bias,
     b.check(!c.transposed, "argument `stride` of a transposed convolution must be constant");
     c.stride = Shape(axes, 1);
   }
-  if (c.transposed && (!constant_shape(c.begins) || !constant_shape(c.ends))) {
+  if (c.transposed &&
+      (!constant_shape(c.begins) || !constant_shape(c.ends) || may_cut_all(input, weight, c))) {
     c.begins = c.ends = Shape(axes, 0);
   }
   const Value x = b.cast(batched ? input : b.unsqueeze(input, {0}), dtype);
