@@ -56,6 +56,8 @@ DType recorded_dtype(const aten::Node& node, size_t result) {
       if (value->type.is_tensor()) tensors.push_back(value);
     });
   }
+  if (of_complex && facts.view == aten::ViewKind::several)
+    return result < tensors.size() ? tensors[result]->type.dtype : DType::undefined;
   if (facts.complex_result == aten::ComplexResult::half) return DType::c32;
   if (makes_complex(node)) return complex_dtype(common_dtype(tensors));
   if (!of_complex && facts.dtype != aten::ResultDtype::floating) return DType::undefined;

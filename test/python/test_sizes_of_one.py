@@ -72,7 +72,9 @@ FUNCTIONS: dict[str, Function] = {
     "averaged": lambda x: F.adaptive_avg_pool1d(x[:2].unsqueeze(1), 1).flatten(),
     "resized": lambda x: F.interpolate(x[:2].unsqueeze(1), scale_factor=2.0).flatten(),
     "in_place": lambda x: x.clone().index_fill_(0, torch.tensor([0]), 2.0)[:2].flatten(),
-    "cut_to_nothing": lambda x: F.conv_transpose1d(x.t(), torch.ones(3, 2, 2), padding=1),
+    "cut_to_nothing": lambda x: F.conv_transpose2d(
+        (x @ x.t()).expand(2, 1, -1, -1), torch.ones(1, 4, 2, 2), padding=1
+    ),
     "written": lambda x: (x + 0).narrow(1, 0, 2).copy_(x[:, 1:]).flatten(),
 }
 

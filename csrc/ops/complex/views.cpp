@@ -213,6 +213,9 @@ void register_complex_views(OpTable& ops) {
                               "aten::atleast_1d",
                               "aten::atleast_2d",
                               "aten::atleast_3d",
+                              "aten::atleast_1d.Sequence",
+                              "aten::atleast_2d.Sequence",
+                              "aten::atleast_3d.Sequence",
                               "aten::block_diag"})
     define(ops, op, run_on_parts);
 

@@ -37,6 +37,9 @@ ADDING = (
     *("upsample", "loss", "dist", "softmax", "fft", "lerp", "addc", "trapez", "logaddexp"),
 )
 
+# ONNX Runtime approximates these by a ratio of polynomials: small results are as inexact as 1.
+SATURATING = ("aten::sigmoid", "aten::silu", "aten::glu")
+
 
 def session(content: bytes) -> onnxruntime.InferenceSession:
     """Loads the model without optimizations, with one thread."""
@@ -136,11 +139,17 @@ class Rounding(TorchDispatchMode):
         if is_fresh and any(word in name for word in ADDING):
             args = pytree.tree_map_only(torch.Tensor, lambda x: self._rounded(x, 0.25), args)
         results = func(*args, **(kwargs or {}))
+        if is_fresh and name in SATURATING:
+            results = self._moved(results)
         if is_fresh:
             return pytree.tree_map_only(torch.Tensor, lambda x: self._rounded(x), results)
         if func._schema.is_mutable and isinstance(results, torch.Tensor):
             results.copy_(self._rounded(results))
         return results
+
+    def _moved(self, value: torch.Tensor) -> torch.Tensor:
+        noise = torch.rand(value.shape, generator=self._generator) * 2 - 1
+        return (value + noise * ROUNDING.get(value.dtype, 0)).to(value.dtype)
 
     def _rounded(self, value: torch.Tensor, share: float = 1) -> torch.Tensor:
         unit = ROUNDING.get(value.dtype)

@@ -190,9 +190,9 @@ def _by_fx(program: Program, module: Any, args: Any, capture: Capture) -> Model:
 
 def _of_module(program: Program, module: Any) -> Any:
     args, keywords = program.by_name(0)
+    # torch.onnx.export takes a dict at the end of args for the keyword arguments.
     return torch.onnx.export(
-        *(module, args),
-        kwargs=keywords,
+        *(module, (*args, keywords)),
         dynamo=True,
         dynamic_shapes=program.dynamic_shapes(),
         opset_version=program.opset,

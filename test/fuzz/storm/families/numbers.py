@@ -59,7 +59,7 @@ def item(maker: Maker) -> bool:
     if maker.flavor == "scripted" or maker.chance(0.2):
         value = f"int({element})"
     bounded = maker.random.random()
-    if bounded < 0.3:
+    if bounded < 0.3 and all(space[name].numel() for space in maker.values):
         low = min(eval(value, dict(space)) for space in maker.values)
         check = f"\ntorch._check({fresh} >= {min(low, maker.pick(0, 1, -10))})"
         check += f"\ntorch._check({fresh} <= 20)" if maker.chance(0.5) else ""

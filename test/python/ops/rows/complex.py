@@ -96,7 +96,12 @@ VIEWS = [
     row("expand", Case(lambda x: x[:, None].expand(-1, 2, -1), Z)),
     row("broadcast_to", Case(lambda x: x[:, None].broadcast_to(x.shape[0], 2, 3), Z)),
     row("expand_as", Case(lambda x, y: x[:, :1].expand_as(y), Z, REAL)),
-    row("broadcast_tensors", Case(lambda x, y: torch.broadcast_tensors(x[:, :1], y), Z, W)),
+    row(
+        "broadcast_tensors",
+        Case(lambda x, y: torch.broadcast_tensors(x[:, :1], y), Z, W),
+        Case(lambda x, y: torch.broadcast_tensors(x, y >= 0), Z, REAL),
+        Case(lambda x, y: torch.broadcast_tensors(y[:1] * 2, x), Z, REAL),
+    ),
     row("repeat", Case(lambda x: x.repeat(2, 1, 2), Z)),
     row("tile", Case(lambda x: x.tile(2), Z)),
     row("select.int", Case(lambda x: x[:, -1], Z), Case(lambda x: x.select(-1, 0), VECTOR)),
@@ -132,6 +137,13 @@ VIEWS = [
     *(
         row(f"atleast_{rank}d", Case(getattr(torch, f"atleast_{rank}d"), VECTOR))
         for rank in (1, 2, 3)
+    ),
+    *(
+        row(
+            f"atleast_{rank}d.Sequence",
+            Case(lambda x, y, f=function: f(x, y > 0), VECTOR, REAL),
+        )
+        for rank, function in enumerate((torch.atleast_1d, torch.atleast_2d, torch.atleast_3d), 1)
     ),
     row("unfold", Case(lambda x: x.unfold(-1, 2, 1), Z)),
     row("as_strided", Case(lambda x: x.as_strided((2, 2), (1, 3), 2), Z), static="sizes are given"),
