@@ -60,6 +60,7 @@ class PyProgram {
  private:
   static std::vector<std::string> names(const std::vector<TensorInfo>& values) {
     std::vector<std::string> result;
+    result.reserve(values.size());
     for (const TensorInfo& value : values) result.push_back(value.name);
     return result;
   }

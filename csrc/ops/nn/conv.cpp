@@ -60,7 +60,7 @@ Value cut(Builder& b, Value y, const Convolution& given, const Convolution& c, i
 bool may_cut_all(Value input, Value weight, const Convolution& c) {
   for (size_t i = 0; i < c.dilation.size(); ++i) {
     const Dim& size = input->dim(static_cast<int64_t>(i) - static_cast<int64_t>(c.dilation.size()));
-    const Dim kernel = weight->dim(static_cast<int64_t>(i) + 2);
+    const Dim& kernel = weight->dim(static_cast<int64_t>(i) + 2);
     const Dim of_one = (kernel - 1) * c.dilation[i] + 1 + c.output_padding[i];
     if (!size.is_constant() && !(of_one - c.begins[i] - c.ends[i]).known_positive()) return true;
   }
@@ -70,7 +70,7 @@ bool may_cut_all(Value input, Value weight, const Convolution& c) {
 // Emits one Conv or ConvTranspose; the stride and padding of `c` must be constant.
 Value plain(Builder& b, const Values& inputs, const Convolution& c, int64_t groups) {
   const auto attribute = [&](const Shape& sizes, std::string_view name) {
-    const Ints numbers = *constant_shape(sizes);
+    Ints numbers = *constant_shape(sizes);
     b.check(std::ranges::all_of(numbers, [](int64_t n) { return n == static_cast<int32_t>(n); }),
             "argument `", name, "` must fit in 32 bits");
     return numbers;
