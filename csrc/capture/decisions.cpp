@@ -104,7 +104,11 @@ std::optional<bool> Decisions::at_stand_in(const Dim& difference, Relation relat
 void Decisions::declare_data(const std::string& name, const DimRange& range,
                              std::optional<int64_t> stand_in) {
   constexpr int64_t kStep = 14;
-  if (!stand_in) stand_in = std::exchange(next_stand_in_, next_stand_in_ + kStep);
+  if (!stand_in) {
+    stand_in = std::exchange(next_stand_in_, next_stand_in_ + kStep);
+    stand_in = std::max(*stand_in, range.low.value_or(*stand_in));
+    stand_in = std::min(*stand_in, range.high.value_or(*stand_in));
+  }
   symbols_[name] = {
       .example = *stand_in, .range = range, .origin = Symbol::Origin::data, .is_size = false};
 }
@@ -229,6 +233,22 @@ void Decisions::note_guard(Guard guard) {
   if (known) return;
   guard.source = line_();
   guards_.push_back(std::move(guard));
+}
+
+void Decisions::note_broadcast(const Dim& size, const Dim& to) {
+  const Dim from_one = size - Dim(1);
+  const Dim difference = size - to;
+  for (const Dim& zero : {from_one, difference}) {
+    if (proven(zero, Relation::equal).value_or(false)) return;
+  }
+  const std::string equal = concat(size.str(), " == ", to.str());
+  if (proven(from_one, Relation::equal) == false) {
+    decide(difference, Relation::equal, concat(to.str(), " == ", size.str()));
+    return;
+  }
+  // The program fails elsewhere: nothing is decided by the example.
+  note_guard(
+      {0, Relation::equal, true, concat(size.str(), " == 1 or ", equal), {}, make_number(true)});
 }
 
 bool Decisions::assume(const Dim& difference, Relation relation, bool truth,

@@ -101,6 +101,8 @@ class Decisions {
   bool decide(const Dim& difference, Relation relation, const std::string& text);
   // Decides a condition on floats or on bools.
   bool decide(const NumberPtr& condition);
+  // Notes that eager broadcasts a size to another one, and fails if it cannot.
+  void note_broadcast(const Dim& size, const Dim& to);
   // Takes it for granted that a condition has this truth, because the program asserts it.
   bool assume(const Dim& difference, Relation relation, bool truth, const std::string& text);
   // Returns the expression with the ranges that the program's assertions leave.

@@ -51,6 +51,9 @@ RecordedCall::RecordedCall(Recording& recording, const c10::OperatorHandle& op,
   recognize_sizes();
   for (c10::IValue& argument : arguments_) {
     for_each_tensor(argument, [this](const at::Tensor&) { has_tensors_ = true; });
+    // A fake kernel for meta tensors.
+    if (recording_.runs_fake_kernel() && argument.isDevice() && argument.toDevice().is_meta())
+      argument = c10::Device(c10::kCPU);
     if (!is_wrapped_number(argument)) continue;
     c10::IValue symbol = recording_.host_.symbol_behind(argument.toTensor());
     if (!symbol.isNone()) argument = std::move(symbol);
@@ -145,11 +148,7 @@ void RecordedCall::note_squeezed() {
 
 // Records the calls of which PyTorch composes the operator.
 void RecordedCall::decompose() {
-  constexpr auto kComposed = c10::DispatchKey::CompositeExplicitAutograd;
-  const c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
-  const c10::impl::ForceDispatchKeyGuard recording(
-      keys.included_, keys.excluded_ - c10::DispatchKeySet(kRecorderKey));
-  op_.callBoxedForDispatchKey(kComposed, stack_);
+  run_kernel(op_, c10::DispatchKey::CompositeExplicitAutograd, stack_);
 }
 
 void RecordedCall::run() {
@@ -189,8 +188,10 @@ void RecordedCall::run() {
   }
   std::vector<Argument> arguments = read_arguments();
   note_squeezed();
+  if (!key_.starts_with("aten::") && record_by_fake_kernel(arguments)) return;
   std::optional<std::vector<c10::IValue>> metas = run_meta();
   if (!reshapes()) check_written_sizes();
+  note_broadcast();
   if (metas && contains(kAboutDtypes, op_.operator_name().name)) {
     stack_.insert(stack_.end(), metas->begin(), metas->end());
     return;
@@ -202,7 +203,7 @@ void RecordedCall::run() {
   if (aten::updates_statistics(*node_)) {
     for (const size_t i : aten::kStatistics) recording_.note_write(arguments_[i].toTensor());
   }
-  record(std::move(*metas));
+  record(*metas);
 }
 
 void Recording::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,

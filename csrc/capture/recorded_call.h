@@ -28,6 +28,7 @@ class RecordedCall {
   void decompose();
   void check_writes();
   void check_written_sizes();
+  void note_broadcast();
   bool reshapes() const;
   void check_reshape();
   void note_squeezed();
@@ -48,7 +49,13 @@ class RecordedCall {
   std::optional<at::Tensor> same_tensor(const aten::SchemaArgument& value, const at::Tensor& meta,
                                         const aten::Type& type) const;
   void record_reshape(const at::Tensor& meta);
-  void record(std::vector<c10::IValue> metas);
+  void record(const std::vector<c10::IValue>& metas);
+  void record(const std::vector<c10::IValue>& metas, const std::vector<aten::Type>& types);
+  // Calls of operators that are not PyTorch's own.
+  bool record_by_fake_kernel(std::vector<aten::Argument>& arguments);
+  bool record_by_lowering();
+  std::vector<c10::IValue> run_fake_kernel(c10::DispatchKey kernel, std::vector<aten::Type>& types);
+  at::Tensor fake_result(const at::Tensor& tensor, aten::Type& type);
   // Calls that depend on the elements of a tensor.
   bool reads_elements() const;
   void read_elements();
@@ -60,7 +67,7 @@ class RecordedCall {
   at::Tensor selected(const aten::Type& type) const;
   at::Tensor indexed(const Dim& count);
   bool follows_from_constants() const;
-  void note_recipes(const std::vector<at::Tensor>& metas);
+  void note_recipes(const std::vector<c10::IValue>& results);
   [[noreturn]] void refuse(const std::string& reason);
 
   Recording& recording_;

@@ -220,7 +220,7 @@ bool RecordedCall::follows_from_constants() const {
   return constant;
 }
 
-void RecordedCall::note_recipes(const std::vector<at::Tensor>& metas) {
+void RecordedCall::note_recipes(const std::vector<c10::IValue>& results) {
   std::vector<c10::IValue> arguments;
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const c10::IValue& given = arguments_[i];
@@ -228,10 +228,13 @@ void RecordedCall::note_recipes(const std::vector<at::Tensor>& metas) {
     for_each_tensor(given, [&](const at::Tensor& t) { has_result = has_result || recorded(t); });
     arguments.push_back(has_result ? meta(given, schema_->arguments[i].type) : given);
   }
-  for (size_t i = 0; i < metas.size(); ++i)
-    recording_.recipes_.try_emplace(
-        metas[i].unsafeGetTensorImpl(),
-        Recording::Recipe{.op = op_, .arguments = arguments, .result = i, .meta = metas[i]});
+  size_t next = 0;
+  for (const c10::IValue& result : results)
+    for_each_tensor(result, [&](const at::Tensor& meta) {
+      recording_.recipes_.try_emplace(
+          meta.unsafeGetTensorImpl(),
+          Recording::Recipe{.op = op_, .arguments = arguments, .result = next++, .meta = meta});
+    });
 }
 
 }  // namespace onnx_native::capture

@@ -178,15 +178,19 @@ at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) 
 }
 
 // Adds the results to the node and puts them on the stack.
-void RecordedCall::record(std::vector<c10::IValue> metas) {
+void RecordedCall::record(const std::vector<c10::IValue>& metas) {
   std::vector<at::Tensor> tensors;
   for (const c10::IValue& value : metas) {
     if (!value.isTensor() && !value.isTensorList()) refuse("a result that is not a tensor");
     if (value.isTensor() && !value.toTensor().defined()) refuse("an undefined result");
     for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
   }
-  const std::vector<aten::Type> types = result_types(tensors);
-  if (follows_from_constants()) note_recipes(tensors);
+  record(metas, result_types(tensors));
+}
+
+void RecordedCall::record(const std::vector<c10::IValue>& metas,
+                          const std::vector<aten::Type>& types) {
+  if (follows_from_constants()) note_recipes(metas);
   size_t next = 0;
   for (size_t i = 0; i < metas.size(); ++i) {
     if (metas[i].isTensorList()) {

@@ -101,6 +101,10 @@ class Recording {
   // tensor has no elements that are known.
   void read(const at::Tensor& tensor);
   const std::vector<KnownElements>& known_elements() const { return known_elements_; }
+  // Returns true while the fake kernel of an operator runs; new_size() makes a size for it that
+  // depends on data.
+  bool runs_fake_kernel() const { return fake_kernels_ > 0; }
+  c10::SymInt new_size(int64_t low, std::optional<int64_t> high);
 
   Decisions& decisions() { return decisions_; }
   const Decisions& decisions() const { return decisions_; }
@@ -206,6 +210,7 @@ class Recording {
   std::unordered_map<std::string, aten::Value*> numbers_;  // floats and bools, likewise
   const Location* location_ = nullptr;                     // of the current call
   Region* region_ = nullptr;                               // the innermost one
+  int fake_kernels_ = 0;                                   // that are running
   // Graphs of regions that failed.
   std::vector<std::unique_ptr<aten::Graph>> dropped_;
 };

@@ -22,12 +22,17 @@ bool has_cast(const c10::OperatorHandle& op) {
   return op.hasKernelForDispatchKey(DispatchKey::AutocastCPU);
 }
 
-// Returns true if the kernel of an operator calls operators that autocast casts, out of sight of
-// casts_inside(): it is not made of other operators.
+// Returns true if the kernel of an operator may call operators that autocast casts, out of sight of
+// casts_inside(): the kernel for meta tensors is another one.
 bool may_hide_casts(const c10::OperatorHandle& op) {
   const std::string_view name = op.operator_name().name;
-  return name.starts_with("aten::linalg_") && name != "aten::linalg_vector_norm" &&
-         name != "aten::linalg_cross";
+  // torch.onnx.ops.symbolic: the program declares the dtypes.
+  if (name.starts_with("onnx_symbolic::")) return false;
+  if (!name.starts_with("aten::"))
+    return op.hasKernelForDispatchKey(DispatchKey::CPU) ||
+           op.hasKernelForDispatchKey(DispatchKey::Meta);
+  return op.hasKernelForDispatchKey(DispatchKey::CPU) && name.starts_with("aten::linalg_") &&
+         name != "aten::linalg_vector_norm" && name != "aten::linalg_cross";
 }
 
 void check_layers(Decisions& decisions, const c10::OperatorHandle& op) {
@@ -74,6 +79,11 @@ void run_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::j
   op.redispatchBoxed(keys & kBelow, &stack);
 }
 
+void run_kernel(const c10::OperatorHandle& op, c10::DispatchKey key, torch::jit::Stack& stack) {
+  const c10::impl::ForceDispatchKeyGuard recording(with_recorder());
+  op.callBoxedForDispatchKey(key, stack);
+}
+
 bool run_transformed(Decisions& decisions, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                      torch::jit::Stack& stack) {
   if (sees_cast) {
@@ -87,7 +97,7 @@ bool run_transformed(Decisions& decisions, const c10::OperatorHandle& op, c10::D
     run_below(op, keys, stack);
     return true;
   }
-  if (op.hasKernelForDispatchKey(DispatchKey::CPU) && may_hide_casts(op))
+  if (may_hide_casts(op))
     decisions.refuse(op.operator_name().name + " in a region of torch.autocast");
   return false;
 }

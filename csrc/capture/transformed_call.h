@@ -28,5 +28,7 @@ bool casts_inside(const c10::OperatorHandle& op, torch::jit::Stack stack);
 
 // Runs a call by the keys below the recorder's, and records the calls that it makes.
 void run_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+// Runs one kernel of an operator, and records the calls that it makes.
+void run_kernel(const c10::OperatorHandle& op, c10::DispatchKey key, torch::jit::Stack& stack);
 
 }  // namespace onnx_native::capture

@@ -25,6 +25,7 @@ from torch.nn.modules.module import (
 from onnx_native import (
     _attributes,
     _control_flow,
+    _fake_kernels,
     _inputs,
     _library,
     _options,
@@ -306,6 +307,7 @@ def _record(
         _scripted_modules(model),
         _attributes.watched(native),
         _control_flow.recorded(native),
+        _fake_kernels.recorded(native),
     ):
         torch.clear_autocast_cache()  # of the caller: its tensors are not of this recording
         native.start()

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from onnx_native import (
+    _autocast,
     _capture,
     _context,
     _fallbacks,
@@ -189,6 +190,8 @@ class _Exporter:
             native = self._convert(captured, captured, symbol_names=names, hints=hints, **options)
             program = ONNXProgram(native, captured)
         program.captured_with(strategy, capture_seconds, reason)
+        if captured is not None:
+            program.export_report["warnings"] += _autocast.warnings_of(captured)
         return program, captured
 
     def _export_natively(

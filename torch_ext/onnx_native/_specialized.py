@@ -197,6 +197,11 @@ def _node_line(node: torch.fx.Node) -> Place:
     return Place(f"{os.path.basename(found[1])}:{found[2]}", trace[-1]) if found else Place()
 
 
+def line_of(node: torch.fx.Node) -> str:
+    """Returns the user's source line of a captured call: "model.py:42"."""
+    return _node_line(node).source
+
+
 def _check_shapes(
     program: torch.export.ExportedProgram, names: Mapping[str, str], hints: Mapping[str, int]
 ) -> None:

@@ -79,6 +79,12 @@ NAMES = {
     ),
     "scan_op": Name("torch._higher_order_ops.scan", "scan_op", "to record scan"),
     "map_impl": Name("torch._higher_order_ops.map", "map_impl", "to record map"),
+    "has_kernel": Name(
+        "torch._C",
+        "_dispatch_has_kernel_for_dispatch_key",
+        "to know what autocast does to an operator",
+    ),
+    "fake_impl": Name("torch._library.fake_impl", "", "to run fake kernels in a native capture"),
     # Decompositions of single operators.
     "lstm_loop": Name(
         "torch.export._patches", "lstm_while_loop_impl", "to keep the length of a sequence dynamic"

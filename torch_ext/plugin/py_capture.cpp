@@ -280,6 +280,10 @@ class PyCapture {
     return py::cast(number.toSymInt());
   }
   void read(const at::Tensor& tensor) { recording_->read(tensor); }
+  bool runs_fake_kernel() const { return recording_->runs_fake_kernel(); }
+  c10::SymInt new_size(int64_t low, std::optional<int64_t> high) {
+    return recording_->new_size(low, high);
+  }
   int64_t alive() const { return recording_->alive(); }
   // Ends the recording; returns false if it was refused.
   bool finish() {
@@ -402,6 +406,8 @@ void bind_capture(py::module_& module) {
       .def("add_integer", &PyCapture::add_integer, py::arg("name"), py::arg("symbol"))
       .def("item", &PyCapture::item, py::arg("tensor"))
       .def("read", &PyCapture::read, py::arg("tensor"))
+      .def("runs_fake_kernel", &PyCapture::runs_fake_kernel)
+      .def("new_size", &PyCapture::new_size, py::arg("low"), py::arg("high"))
       .def("known_elements", &PyCapture::known_elements)
       .def("start", &PyCapture::start)
       .def("stop", &PyCapture::stop)

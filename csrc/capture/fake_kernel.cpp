@@ -1,0 +1,140 @@
+// Calls of operators that are not PyTorch's own: only their fake kernel knows the sizes of results.
+#include <ATen/ops/empty_strided.h>
+#include <c10/util/ScopeExit.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "aten/torch_types.h"
+#include "base/error.h"
+#include "capture/recorded_call.h"
+#include "capture/region.h"
+#include "capture/symbolic_size.h"
+#include "capture/transformed_call.h"
+
+namespace onnx_native::capture {
+namespace {
+
+// Returns the kernel that computes types: the fake kernel, or the operator itself if it is made of
+// other operators.
+std::optional<c10::DispatchKey> fake_kernel_of(const c10::OperatorHandle& op) {
+  using c10::DispatchKey;
+  for (const DispatchKey key : {DispatchKey::Meta, DispatchKey::CompositeExplicitAutograd,
+                                DispatchKey::CompositeImplicitAutograd}) {
+    if (op.hasKernelForDispatchKey(key)) return key;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// Records the call with the types that the fake kernel computes. Returns false if there is none.
+bool RecordedCall::record_by_fake_kernel(std::vector<aten::Argument>& arguments) {
+  const std::optional<c10::DispatchKey> kernel = fake_kernel_of(op_);
+  if (!kernel) return false;
+  node_ = recording_.graph_->add_node(key_, std::move(arguments), recording_.location_);
+  if (key_.starts_with("onnx_native::") && record_by_lowering()) return true;
+  std::vector<aten::Type> types;
+  const std::vector<c10::IValue> metas = run_fake_kernel(*kernel, types);
+  for (const aten::Type& type : types) {
+    for (const Dim& size : *type.shape) note_size(size);
+  }
+  if (schema_->is_mutable() && recording_.types_) forget_written();
+  record(metas, types);
+  // The lowering may have left results without types.
+  for (const aten::Value* result : node_->outputs) {
+    if (recording_.types_) recording_.types_->forget(*result);
+  }
+  return true;
+}
+
+// Records a call of an operator of this package: its lowering is all that is known of its results
+// for sure. Returns false if ONNX does not know their types.
+bool RecordedCall::record_by_lowering() {
+  std::vector<aten::Type> types;
+  try {
+    types = recording_.types().infer(*node_);
+  } catch (const ExportError&) {  // the model may have another opset
+    return false;
+  }
+  const bool known = std::ranges::all_of(types, [](const aten::Type& type) {
+    return type.is_tensor() && type.shape && type.dtype != DType::undefined;
+  });
+  if (!known || types.size() != schema_->returns.size()) return false;
+  std::vector<c10::IValue> metas;
+  for (const aten::Type& type : types) {
+    for (const Dim& size : *type.shape) {
+      declare_size(size, std::nullopt);
+      note_size(size);
+    }
+    metas.emplace_back(selected(type));
+  }
+  decisions_.guess_strides();
+  record(metas, types);
+  return true;
+}
+
+// Runs the kernel on the recorded tensors themselves, which know their symbolic sizes. What it
+// calls is recorded apart and dropped.
+std::vector<c10::IValue> RecordedCall::run_fake_kernel(c10::DispatchKey kernel,
+                                                       std::vector<aten::Type>& types) {
+  torch::jit::Stack stack = arguments_;
+  std::vector<c10::IValue> metas;
+  const std::unordered_set<std::string> avoided = recording_.avoided_names_;
+  ++recording_.fake_kernels_;
+  const auto after = c10::make_scope_exit([&] {
+    --recording_.fake_kernels_;
+    recording_.avoided_names_ = avoided;
+  });
+  try {
+    const Region dropped(recording_);
+    run_kernel(op_, kernel, stack);
+    for (const c10::IValue& result : stack) {
+      if (result.isTensor()) {
+        metas.emplace_back(fake_result(result.toTensor(), types.emplace_back()));
+        continue;
+      }
+      if (!result.isTensorList()) refuse("a result that is not a tensor");
+      c10::List<at::Tensor> list;
+      for (const at::Tensor& tensor : result.toTensorVector())
+        list.push_back(fake_result(tensor, types.emplace_back()));
+      metas.emplace_back(std::move(list));
+    }
+  } catch (const c10::Error& error) {
+    refuse(first_line(error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    refuse(first_line(error.what()));
+  }
+  return metas;
+}
+
+// Returns the meta tensor and the type of a result of the fake kernel.
+at::Tensor RecordedCall::fake_result(const at::Tensor& tensor, aten::Type& type) {
+  const RecordedTensor* made = recorded(tensor);
+  const auto dtype = made ? aten::to_dtype(tensor.scalar_type()) : std::nullopt;
+  if (!dtype) refuse("its fake kernel returns a tensor that it did not compute");
+  type = aten::Type::tensor(*dtype, made->shape());
+  const at::Tensor& meta = made->meta();
+  bool is_alias = false;
+  for (const c10::IValue& argument : arguments_)
+    for_each_tensor(argument, [&](const at::Tensor& given) {
+      is_alias = is_alias || (!given.unsafeGetTensorImpl()->is_wrapped_number() &&
+                              recording_.meta_of(given).is_alias_of(meta));
+    });
+  const bool may_alias = std::ranges::any_of(
+      schema_->returns, [](const aten::SchemaArgument& r) { return !r.alias_sets.empty(); });
+  if (is_alias != may_alias)
+    refuse(is_alias ? "its fake kernel returns an argument or a view of one, unlike its schema"
+                    : "its fake kernel returns no view of an argument, unlike its schema");
+  return is_alias ? meta : at::empty_strided(meta.sizes(), meta.strides(), meta.options());
+}
+
+c10::SymInt Recording::new_size(int64_t low, std::optional<int64_t> high) {
+  if (fake_kernels_ == 0) decisions_.refuse("a size is made outside of a fake kernel");
+  types();  // sizes are symbolic from here on
+  const Dim size = Dim::fresh(DimRange{.low = low, .high = high});
+  decisions_.declare_data(size.str(), size.range());
+  return add_integer(size.str(), size);  // an input of the region that is dropped
+}
+
+}  // namespace onnx_native::capture
