@@ -28,7 +28,7 @@ class Increased(torch.nn.Module):
 
 
 def test_snippets_of_the_page() -> None:
-    lower, write, keep, table = snippets()
+    lower, write, keep, symbolic, table = snippets()
     scope: dict[str, object] = {}
     try:
         exec(compile(lower, str(PAGE), "exec"), scope)
@@ -47,6 +47,7 @@ def test_snippets_of_the_page() -> None:
         assert [node.op_type for node in program.model_proto.graph.node] == ["Add", "Mul"]
 
         exec(compile(keep, str(PAGE), "exec"), scope)
+        exec(compile(symbolic, str(PAGE), "exec"), scope)
         exec(compile(table, str(PAGE), "exec"), scope)
     finally:
         onnx_native.remove_lowering("docs::scaled_gelu")

@@ -24,6 +24,7 @@ from torch.nn.modules.module import (
 
 from onnx_native import (
     _attributes,
+    _autograd_functions,
     _control_flow,
     _fake_kernels,
     _inputs,
@@ -61,8 +62,8 @@ class Captured:
     tied: dict[str, str]
 
 
-def capture(model: Any, inputs: _inputs.Inputs) -> Captured:
-    """Records a module.
+def capture(model: Any, inputs: _inputs.Inputs, opset: int | None = None) -> Captured:
+    """Records a module for a model of this opset.
 
     Raises:
         StepAsideError: The recorder is not sure of the program, or the program fails.
@@ -81,7 +82,10 @@ def capture(model: Any, inputs: _inputs.Inputs) -> Captured:
     while True:
         state, tied = _state(model)
         native = _library.extension().Capture(state, symbols)
-        with _inputs.elements_of(model, inputs.scalars):
+        with (
+            _inputs.elements_of(model, inputs.scalars),
+            _autograd_functions.recorded(opset or _upstream.DEFAULT_OPSET),
+        ):
             reason = _run(native, model, leaves, structure, names, sizes)
         if reason is None:
             break

@@ -16,6 +16,7 @@ import torch
 
 from onnx_native import (
     _autocast,
+    _autograd_functions,
     _capture,
     _context,
     _fallbacks,
@@ -28,6 +29,7 @@ from onnx_native import (
     _request,
     _shapes,
     _specialized,
+    _symbolics,
     _upstream,
     _vmap,
 )
@@ -110,7 +112,8 @@ def _check_folder(f: Any) -> None:
 
 def _translations(table: dict[Callable, Callable] | None, opset: int) -> Any:
     if table is None:
-        return None
+        symbolics = _symbolics.Table(opset)
+        return symbolics if symbolics.lowerings else None
     from onnx_native import _translation
 
     return _translation.Table(table, opset)
@@ -165,6 +168,7 @@ class _Exporter:
         self, model: Any, inputs: _request.AnyInputs, *, verify: bool, **options: Any
     ) -> ONNXProgram:
         """Exports the program; `options` are passed on to the native program."""
+        self._opset: int = options["opset"]
         program, reason = self._export_natively(model, inputs, verify=verify, **options)
         if program is not None:
             self._finish(program, None, verify)
@@ -207,9 +211,9 @@ class _Exporter:
         try:
             if self._dump or self._report is not None:
                 raise _capture.StepAsideError("the export writes an ExportedProgram")
-            if options["translations"] is not None:
+            if options["translations"] is not None and options["translations"].is_of_user:
                 raise _capture.StepAsideError("a translation table needs PyTorch's decompositions")
-            recorded = _context.one_at_a_time(_capture.capture)(model, inputs)
+            recorded = _context.one_at_a_time(_capture.capture)(model, inputs, self._opset)
             self._print("Obtain model graph with the native capture... ✅")
             seconds = time.perf_counter() - start
             native = self._convert(None, recorded.native, hints=recorded.hints, **options)
@@ -248,6 +252,7 @@ class _Exporter:
         with ExitStack() as stack:
             stack.enter_context(_inputs.elements_of(model, inputs.scalars))
             stack.enter_context(_specialized.recorded_lines())
+            stack.enter_context(_autograd_functions.recorded(self._opset, only_domains=True))
             if inputs.dynamic_shapes:
                 stack.enter_context(_recurrent.loops())
             return self._capture(model, inputs)

@@ -146,7 +146,8 @@ def _tensor(value: Any) -> torch.Tensor:
 
 
 @functools.cache
-def _torch_dtypes() -> dict[int, torch.dtype]:
+def torch_dtypes() -> dict[int, torch.dtype]:
+    """Maps ONNX's numbers of element types to PyTorch's dtypes."""
     return {int(onnx): dtype for dtype, onnx in _upstream.TORCH_DTYPE_TO_ONNX.items()}
 
 
@@ -163,6 +164,6 @@ def _attribute(builder: Any, attribute: "ir.Attr", values: Values) -> Any:
     if attribute.type is ir.AttributeType.TENSOR:
         return _tensor(attribute.value)
     if attribute.name in ("to", "dtype") and attribute.type is ir.AttributeType.INT:
-        return _torch_dtypes()[attribute.value]
+        return torch_dtypes()[attribute.value]
     value = attribute.value
     return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _fallbacks, _library, _upstream
+from onnx_native import _fallbacks, _library, _symbolics, _upstream
 
 
 @functools.cache
@@ -26,10 +26,13 @@ class Table:
     Attributes:
         lowerings: Maps keys of the op table to functions of a builder, a call's positional
             arguments and its keyword arguments.
+        is_of_user: Whether the user gave the table to the export.
 
     Raises:
         TypeError: An entry is a sequence of functions, or a key is an overload packet.
     """
+
+    is_of_user = True
 
     def __init__(self, entries: Mapping[Any, Any], opset: int) -> None:
         version = max(opset, _upstream.TORCHLIB_OPSET)
@@ -50,6 +53,7 @@ class Table:
             if not (key := _key(target)).startswith("onnx::"):
                 self.lowerings[key] = functools.partial(_translate, target, function, version)
         self._seen: dict[Any, bool] = {}
+        self.lowerings = _symbolics.Table(opset).lowerings | self.lowerings
 
     @functools.cached_property
     def _decompositions(self) -> dict[Any, Any]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _EXPORTER = "torch.onnx._internal.exporter"
+_TORCHSCRIPT = "torch.onnx._internal.torchscript_exporter"
 _SHAPES = "torch.fx.experimental.symbolic_shapes"
 # The module whose `export_compat` torch.onnx.export calls.
 COMPAT = f"{_EXPORTER}._compat"
@@ -79,10 +80,20 @@ NAMES = {
     ),
     "scan_op": Name("torch._higher_order_ops.scan", "scan_op", "to record scan"),
     "map_impl": Name("torch._higher_order_ops.map", "map_impl", "to record map"),
+    "SingleLevelFunction": Name(
+        "torch.autograd.function", "_SingleLevelFunction", "to use symbolic functions"
+    ),
+    "has_setup_context": Name(
+        "torch.autograd.function", "_is_setup_context_defined", "to use symbolic functions"
+    ),
     "has_kernel": Name(
         "torch._C",
         "_dispatch_has_kernel_for_dispatch_key",
         "to know what autocast does to an operator",
+    ),
+    "DispatchKeySet": Name("torch._C", "DispatchKeySet", "to call symbolic functions"),
+    "ExcludeDispatchKeys": Name(
+        "torch._C", "_ExcludeDispatchKeyGuard", "to call symbolic functions unrecorded"
     ),
     "fake_impl": Name("torch._library.fake_impl", "", "to run fake kernels in a native capture"),
     # Decompositions of single operators.
@@ -177,6 +188,21 @@ NAMES = {
     "from_ort_value": Name(f"{_EXPORTER}._onnx_program", "_from_ort_value", "to run a program"),
     "verify_onnx_program": Name(
         f"{_EXPORTER}._verification", "verify_onnx_program", "to export with verify=True"
+    ),
+    # Symbolic functions of the TorchScript exporter.
+    "JitGraph": Name("torch._C", "Graph", "to call symbolic functions"),
+    "JitValue": Name("torch._C", "Value", "to call symbolic functions"),
+    "JitNone": Name("torch._C", "NoneType", "to call symbolic functions"),
+    "jit_schemas": Name("torch._C", "_jit_get_schemas_for_operator", "to find symbolic functions"),
+    "GraphContext": Name(f"{_TORCHSCRIPT}.jit_utils", "GraphContext", "to call symbolic functions"),
+    "jit_scalar_type": Name(
+        f"{_TORCHSCRIPT}._type_utils", "JitScalarType", "to call symbolic functions"
+    ),
+    "symbolic_registry": Name(
+        f"{_TORCHSCRIPT}.registration", "registry", "to find symbolic functions"
+    ),
+    "torchscript_globals": Name(
+        f"{_TORCHSCRIPT}._globals", "GLOBALS", "to tell symbolic functions the opset"
     ),
     # PyTorch's ONNX function library and the user's translation table.
     "OpRecorder": Name(f"{_EXPORTER}._building", "OpRecorder", "to replay onnxscript functions"),
@@ -367,6 +393,33 @@ def empty_function_library(opset: int) -> Any:
 def op_recorder(opset: Any) -> Any:
     """Returns an onnxscript evaluator that records the nodes that a function creates."""
     return __getattr__("OpRecorder")(opset, {})
+
+
+def symbolic_functions(opset: int) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Returns the operators with symbolic functions that users registered."""
+    if f"{_TORCHSCRIPT}.registration" not in sys.modules:
+        return
+    registry = __getattr__("symbolic_registry")
+    for name in registry.all_functions():
+        group = registry.get_function_group(name)
+        own = group._functions._overrides.values()
+        if not own:
+            continue
+        function = group.get(opset)
+        if any(function is one for one in own):
+            yield name, function
+
+
+@contextmanager
+def torchscript_opset(opset: int) -> Iterator[None]:
+    """Tells symbolic functions the opset."""
+    known = __getattr__("torchscript_globals")
+    before = known.export_onnx_opset_version
+    known.export_onnx_opset_version = opset
+    try:
+        yield
+    finally:
+        known.export_onnx_opset_version = before
 
 
 def exporting(function: Function) -> Function:
