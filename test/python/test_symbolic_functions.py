@@ -292,10 +292,41 @@ def test_sizes_of_onnx_that_depend_on_data() -> None:
     assert_equal_to_eager(program, Calling(eager), *EXAMPLES)
 
 
+class Mapped(torch.autograd.Function):
+    """Has a rule for torch.vmap."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x: torch.Tensor, by: float) -> torch.Tensor:
+        return x * by + x.sum()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> Any:
+        return grad, None
+
+    @staticmethod
+    def symbolic(g: Any, x: Any, by: float) -> Any:
+        return g.op("mine::Mapped", x)
+
+
+def in_autocast(x: torch.Tensor) -> Any:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return clamp(x, 0.0, 1) + 1
+
+
 NOT_USED: list[tuple[Callable[..., Any], str, str]] = [
     (lambda x: Softplus.apply(x), "torch.export", "does not know the sizes"),
     (lambda x: Fails.apply(x), "native", "no such thing"),
     (lambda x: Fails.apply(x), "torch.export", "no such thing"),
+    (lambda x: torch.vmap(lambda row: Mapped.apply(row, 2.0))(x), "native", "torch.vmap maps"),
+    (lambda x: clamp(x, 0.0, x.shape[1]), "native", "a dynamic number"),
+    (in_autocast, "native", "torch.autocast"),
+    (in_autocast, "torch.export", "torch.autocast"),
 ]
 
 

@@ -105,7 +105,7 @@ def recorded(opset: int, *, only_domains: bool = False) -> Iterator[None]:
                     'program with onnx_native.options(capture="native")'
                 )
         except Exception as error:
-            _warn(cls, error)
+            warn(cls, str(error) if isinstance(error, _symbolics.SymbolicError) else repr(error))
             return plain(*args, **kwargs)
         call.results = len(results)
         number = next(_numbers)
@@ -133,11 +133,11 @@ def _call_of(
     return _Call(cls, arguments, places), [args[i] for i in places]
 
 
-def _warn(cls: Any, error: Exception) -> None:
-    why = str(error) if isinstance(error, _symbolics.SymbolicError) else repr(error)
+def warn(function: Any, why: str) -> None:
+    """Says that the model computes what the forward of an autograd function computes."""
     warnings.warn(
-        f"The symbolic function of {cls.__qualname__} is not used, and the model computes what its "
-        f"forward computes: {why}",
+        f"The symbolic function of {function.__qualname__} is not used, and the model computes "
+        f"what its forward computes: {why}",
         torch.onnx.errors.OnnxExporterWarning,
         stacklevel=4,
     )

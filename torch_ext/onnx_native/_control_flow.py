@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _upstream
+from onnx_native import _autograd_functions, _upstream
 
 _active = threading.local()
 
@@ -43,6 +43,7 @@ def _register() -> None:
     _upstream.while_loop_op.py_impl(key)(_while_loop)
     _upstream.scan_op.py_impl(key)(_scan)
     _upstream.map_impl.py_impl(key)(_map)
+    _upstream.custom_function_call.py_impl(key)(_mapped_function)
 
 
 def _region(native: Any, run: Callable[[], Any], end: Callable[[Any], Any]) -> Any:
@@ -127,6 +128,14 @@ def _map(function: Callable[..., Any], xs: Sequence[Any], additional: Sequence[A
 
     body, structure = _region_of_structure(native, run)
     return _upstream.pytree.tree_unflatten(native.map(list(xs), body), structure)
+
+
+def _mapped_function(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """Runs an autograd function that torch.vmap maps by its own rule, which is recorded."""
+    if _current() is not None and hasattr(function, "symbolic"):
+        _autograd_functions.warn(function, "torch.vmap maps the call")
+    call = _upstream.custom_function_call
+    return _upstream.dispatch_functorch(call, (function, *args), kwargs)
 
 
 def _check_tensors(native: Any, values: Sequence[Any]) -> None:

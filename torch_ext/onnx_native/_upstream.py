@@ -80,6 +80,16 @@ NAMES = {
     ),
     "scan_op": Name("torch._higher_order_ops.scan", "scan_op", "to record scan"),
     "map_impl": Name("torch._higher_order_ops.map", "map_impl", "to record map"),
+    "custom_function_call": Name(
+        "torch._functorch.autograd_function",
+        "custom_function_call",
+        "to record autograd functions in torch.vmap",
+    ),
+    "dispatch_functorch": Name(
+        "torch._functorch.pyfunctorch",
+        "dispatch_functorch",
+        "to record autograd functions in torch.vmap",
+    ),
     "SingleLevelFunction": Name(
         "torch.autograd.function", "_SingleLevelFunction", "to use symbolic functions"
     ),
