@@ -52,8 +52,17 @@ std::optional<Ints> constant_target(const Shape& from, const Shape& to) {
   return sizes;
 }
 
+// Returns true for a Reshape that fails unless a broadcast left the size of one operand unchanged.
+bool checks_broadcast(const Node& node) {
+  if (node.op_type != "Reshape") return false;
+  const auto& from = node.inputs[0]->shape;
+  const auto& to = node.outputs[0]->shape;
+  return from && to && std::ranges::any_of(*from, &Dim::is_broadcast) && numel(*from) != numel(*to);
+}
+
 bool keeps_elements(const Node* node) {
-  return node && node->is_any({"Reshape", "Squeeze", "Unsqueeze", "Flatten"});
+  return node && node->is_any({"Reshape", "Squeeze", "Unsqueeze", "Flatten"}) &&
+         !checks_broadcast(*node);
 }
 
 // Returns the value at the start of the chain of reshapes that this node ends.
@@ -64,6 +73,7 @@ Value* start_of_chain(const Node& node) {
 }
 
 void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
+  if (checks_broadcast(node)) return;
   const auto& to = node.outputs[0]->shape;
   // In a chain of reshapes, only the last one matters.
   Value* source = start_of_chain(node);

@@ -155,6 +155,30 @@ Lowered Lowerer::lowered(const aten::Argument& argument) {
   fail(ErrorKind::unsupported, "expected a tensor or a number");
 }
 
+namespace {
+
+// Returns the computed shape with the recorded sizes of axes that are broadcast to them. A tensor
+// to which a program writes keeps its size, and eager fails where the other tensor is larger.
+Shape kept_shape(const Shape& computed, const Shape& recorded) {
+  Shape shape = computed;
+  for (size_t axis = 0; computed.size() == recorded.size() && axis < shape.size(); ++axis) {
+    if (!computed[axis].is_broadcast() || computed[axis] == recorded[axis]) continue;
+    const std::vector<Dim>& operands = computed[axis].terms()[0].factors[0].operands;
+    if (std::ranges::find(operands, recorded[axis]) != operands.end()) shape[axis] = recorded[axis];
+  }
+  return shape;
+}
+
+// Returns the value with a shape that broadcasting leaves unchanged. The node fails where eager
+// fails; ONNX Runtime would replace sizes of a plain Reshape by -1.
+Value checked(Builder& b, Value value, const Shape& shape) {
+  std::vector<onnx::Attribute> attributes;
+  if (b.opset() >= 14) attributes.push_back({"allowzero", int64_t{1}});
+  return b.op("Reshape", {value, b.shape_value(shape)}, std::move(attributes));
+}
+
+}  // namespace
+
 void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   const aten::Type& recorded = node.outputs[i]->type;
   const bool pairs = recorded.is_tensor() && is_complex(recorded.dtype);
@@ -182,6 +206,8 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   if (!value->shape) {
     builder_.refine(value, *expected.shape);
   } else {
+    const Shape kept = kept_shape(*value->shape, *expected.shape);
+    if (kept != *value->shape) value = result.value = checked(builder_, value, kept);
     check_sizes(node, *expected.shape, value, i);
   }
   builder_.bind_sizes(value);
