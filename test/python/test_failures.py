@@ -185,6 +185,7 @@ def test_dropped_buffer_updates_warn_once():
     torch.testing.assert_close(program(X)[0], X)
 
 
+@pytest.mark.captures("auto")  # a process registers the operator once
 def test_error_in_a_python_lowering():
     library = torch.library.Library("onnx_native_broken", "DEF")
     library.define("op(Tensor x) -> Tensor")
