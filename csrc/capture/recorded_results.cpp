@@ -41,7 +41,11 @@ int64_t cut_axis(const aten::Schema& schema, const std::vector<c10::IValue>& arg
 std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
   const auto run = [this] {
     torch::jit::Stack stack = meta_arguments();
-    op_.callBoxed(stack);
+    if (key_.starts_with("aten::")) {
+      recording_.meta_results_.call(op_, stack);
+    } else {
+      op_.callBoxed(stack);
+    }
     return stack;
   };
   std::string reason;

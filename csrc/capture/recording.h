@@ -16,6 +16,7 @@
 
 #include "aten/graph.h"
 #include "capture/decisions.h"
+#include "capture/meta_results.h"
 #include "capture/recorded_tensor.h"
 #include "readers/jit/reader.h"
 
@@ -198,6 +199,7 @@ class Recording {
   std::unordered_set<const c10::StorageImpl*> written_elements_;
   std::unordered_set<const c10::StorageImpl*> read_elements_;
   std::unordered_set<const c10::StorageImpl*> kept_;
+  MetaResults meta_results_;
   std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
   std::vector<KnownElements> known_elements_;
   std::unordered_set<std::string> avoided_names_;

@@ -180,7 +180,16 @@ def ceil_of_a_quotient(x: torch.Tensor) -> Any:
     return x * n, torch.ones(n, m), x * (2 if x.shape[1] / 2 >= 0.5 else 3)
 
 
+def repeated_calls(x: torch.Tensor) -> Any:
+    first, second = (F.layer_norm(x, (4,)) for _ in range(2))
+    first += 1
+    third, fourth = (F.dropout(second, 0.5, False) for _ in range(2))
+    third *= 2
+    return first, second, third, fourth
+
+
 RIGHT: list[Function] = [
+    repeated_calls,
     text_for_an_assertion,
     ceil_of_a_quotient,
     ones_of_size,

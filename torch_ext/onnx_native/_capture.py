@@ -469,19 +469,19 @@ def restore_numbers(model: Any) -> Callable[[], None]:
     A program may count its calls; a capture that fails is not a call.
     """
 
-    def is_number(value: Any) -> bool:
-        return type(value) in (int, float)
-
     modules = model.modules() if isinstance(model, torch.nn.Module) else ()
     before = [
-        (vars(module), {key: value for key, value in vars(module).items() if is_number(value)})
+        (
+            vars(module),
+            {key: value for key, value in vars(module).items() if type(value) in (int, float)},
+        )
         for module in modules
     ]
 
     def restore() -> None:
         for attributes, numbers in before:
             for key, number in numbers.items():
-                if is_number(attributes.get(key)):
+                if type(attributes.get(key)) in (int, float):
                     attributes[key] = number
 
     return restore

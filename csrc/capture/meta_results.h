@@ -1,0 +1,40 @@
+// The results of PyTorch's meta kernels.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+namespace onnx_native::capture {
+
+// Calls operators on meta tensors, and remembers the types of their results: most meta kernels are
+// in Python, and models call the same layers many times. It remembers results that do not share
+// memory with other tensors, so that a remembered result is as good as a computed one.
+class MetaResults {
+ public:
+  // Replaces the arguments on the stack by the results. The operator must be PyTorch's: a kernel of
+  // a user may have side effects.
+  void call(const c10::OperatorHandle& op, torch::jit::Stack& stack);
+
+ private:
+  struct Type {
+    std::vector<int64_t> sizes;
+    std::vector<int64_t> strides;
+    c10::ScalarType dtype;
+  };
+  using Storages = std::unordered_set<const c10::StorageImpl*>;
+  static std::optional<std::vector<Type>> types_of(const torch::jit::Stack& results,
+                                                   Storages taken);
+  static at::Tensor tensor_of(const Type& type);
+
+  std::unordered_map<std::string, std::vector<Type>> types_;  // by operator, arguments and context
+};
+
+}  // namespace onnx_native::capture
