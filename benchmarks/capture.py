@@ -4,14 +4,17 @@
     python benchmarks/capture.py --whole     torch.onnx.export, ours against PyTorch's
     python benchmarks/capture.py --growth    the capture of a Llama with 4 to 64 layers
     python benchmarks/capture.py --check     each architecture runs at three sizes; no times
+    python benchmarks/capture.py --same      the calls of both captures, compared; no times
 
 Each architecture is captured by both. A cell of the native column is empty if the recorder leaves
 the program to torch.export; the reason follows the table. Seconds are the median of some runs.
 """
 
 import argparse
+import collections
 import math
 import pathlib
+import re
 import statistics
 import sys
 import time
@@ -29,7 +32,7 @@ import torch  # noqa: E402
 from models import running, zoo  # noqa: E402
 from models.architecture import SIZES, Architecture  # noqa: E402
 from models.architectures import ARCHITECTURES  # noqa: E402
-from onnx_native import _capture, _inputs, _request  # noqa: E402
+from onnx_native import _capture, _inputs, _request, _shapes  # noqa: E402
 
 DEFAULT = (
     "bert,deberta_v2,llama,gpt2,t5,whisper,mamba,vit,swin,convnext,detr,tv_densenet,diffusers_unet"
@@ -45,13 +48,17 @@ def median_seconds(runs: int, work: Callable[..., Any], *arguments: Any) -> floa
     return statistics.median(seconds)
 
 
-def native(model: Any, module: torch.nn.Module) -> _capture.Captured:
+def inputs_of(model: Any, module: torch.nn.Module) -> _inputs.Inputs:
     request = _request.Request(
         module, (), model.example(), model.dynamic_shapes(), None, None, None
     )
     inputs = request.inputs()
     assert isinstance(inputs, _inputs.Inputs)
-    return _capture.capture(module, inputs)
+    return inputs
+
+
+def native(model: Any, module: torch.nn.Module) -> _capture.Captured:
+    return _capture.capture(module, inputs_of(model, module))
 
 
 def export(model: Any, module: torch.nn.Module) -> Any:
@@ -127,19 +134,75 @@ def check(names: list[str]) -> None:
     print(f"Captured natively and right at three sizes: {right} of {len(names)}.")
 
 
-def whole(runs: int) -> None:
-    """Times torch.onnx.export for BERT-base and a Llama of 32 layers and hidden size 512."""
+# What only one of the captures writes down, and what has no effect on the model.
+LEFT_OUT = re.compile(
+    r"aten::(sym_size|contiguous\(|alias\()|aten::slice\.Tensor\(.*, 0, 9223372036854775807, 1\)$"
+)
+
+
+def calls(text: str) -> collections.Counter[str]:
+    """The calls of an ATen graph with their types, without the names of values.
+
+    Leaves out arithmetic on sizes, and whether cuDNN may normalize.
+    """
+    found = re.findall(r"^ +(%.* = (?:aten|higher_order|torch)\w*::.*)$", text, re.MULTILINE)
+    return collections.Counter(
+        re.sub(r"(aten::layer_norm.*), \w+\)$", r"\1)", re.sub(r"%[\w.]+", "%", call))
+        for call in found
+        if not LEFT_OUT.search(call)
+    )
+
+
+def same(names: list[str]) -> None:
+    """Compares the ATen graph of the native capture with that of torch.export's program."""
+    equal, compared = 0, 0
+    for name in names:
+        model = ARCHITECTURES[name]
+        module = model.module()
+        try:
+            recorded = native(model, module).native.text()
+        except _capture.StepAsideError as error:
+            print(f"- {name} is left to torch.export: {error}", flush=True)
+            continue
+        try:
+            program = model.capture(module)
+        except Exception as error:
+            print(f"- {name}: torch.export: {str(error).splitlines()[0]}", flush=True)
+            continue
+        symbols = _shapes.symbol_names(program, inputs_of(model, module).specs)
+        ours, theirs = calls(recorded), calls(onnx_native._C.read(program, symbols))
+        compared += 1
+        equal += ours == theirs
+        for which, more in (("the recorder", ours - theirs), ("torch.export", theirs - ours)):
+            operators = collections.Counter(re.sub(r".* = |\(.*", "", call) for call in more)
+            if operators:
+                print(f"- {name}, only {which}: {dict(operators)}", flush=True)
+    print(f"The same calls through both: {equal} of {compared}.")
+
+
+def whole(names: list[str], runs: int) -> None:
+    """Times torch.onnx.export, also for BERT-base and a Llama of 32 layers and hidden size 512."""
+    ratios = []
+    with onnx_native.disabled():
+        export(zoo.BERT_SMALL, zoo.BERT_SMALL.module())  # one-time work
     print("| model | PyTorch's exporter (s) | ours (s) | times faster | captured by |")
     print("| --- | --- | --- | --- | --- |")
-    for model in (zoo.ZOO["bert_base"], zoo.llama(32)):
+    models: list[Any] = [zoo.ZOO["bert_base"], zoo.llama(32)]
+    models += [ARCHITECTURES[name] for name in names]
+    for model in models:
         module = model.module()
         by = export(model, module).export_report["capture"]["by"]
         ours = median_seconds(runs, export, model, module)
-        with onnx_native.disabled():
-            export(zoo.BERT_SMALL, zoo.BERT_SMALL.module())  # its one-time work
-            theirs = median_seconds(1, export, model, module)
-        row = f"| {model.name} | {theirs:.1f} | {ours:.3f} | {theirs / ours:.0f} | {by} |"
+        try:
+            with onnx_native.disabled():
+                theirs = median_seconds(1, export, model, module)
+        except Exception:
+            print(f"| {model.name} | fails | {ours:.3f} | | {by} |", flush=True)
+            continue
+        ratios.append(theirs / ours)
+        row = f"| {model.name} | {theirs:.1f} | {ours:.3f} | {ratios[-1]:.0f} | {by} |"
         print(row, flush=True)
+    print(f"\nMedian: {statistics.median(ratios):.0f} times faster ({len(ratios)} models).")
 
 
 def growth(runs: int) -> None:
@@ -162,14 +225,17 @@ def main() -> None:
     parser.add_argument("--whole", action="store_true", help="time whole exports")
     parser.add_argument("--growth", action="store_true", help="time captures of a growing model")
     parser.add_argument("--check", action="store_true", help="compare with eager, without times")
+    parser.add_argument("--same", action="store_true", help="compare the graphs of both captures")
     arguments = parser.parse_args()
     names = list(ARCHITECTURES) if arguments.all else arguments.models.split(",")
     torch.ops.load_library(onnx_native.library_path())
     torch.set_num_threads(1)
     if arguments.whole:
-        whole(arguments.runs)
+        whole(names, arguments.runs)
     elif arguments.growth:
         growth(arguments.runs)
+    elif arguments.same:
+        same(names)
     elif arguments.check:
         check(names)
     else:
