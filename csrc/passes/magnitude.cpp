@@ -115,9 +115,10 @@ void check_weights(const Magnitude& magnitude) {
     TensorData data = *weight->constant;
     const auto check = [name = weight->name](std::span<const TensorData> now) {
       if (!is_small_enough(now[0])) {
-        fail(ErrorKind::invalid_argument, "the fused attention needs numbers of at most ",
-             kMostOfWeights, " in ", name,
-             "; export with these weights, or without the pass \"attention\"");
+        fail(ErrorKind::invalid_argument, "the model needs numbers of at most ", kMostOfWeights,
+             " in ", name,
+             ", because it adds them to the scores of an attention; disable the passes "
+             "\"attention\" and \"row_masks\" for other numbers");
       }
       return std::optional(now[0]);
     };

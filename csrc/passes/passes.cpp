@@ -17,6 +17,7 @@ constexpr std::array kPasses = {
     Pass{"gelu", fuse_gelu},
     Pass{"hard_swish", fuse_hard_swish},
     Pass{"mish", fuse_mish},
+    Pass{"row_masks", drop_row_masks},
     Pass{"attention", fuse_attention},
     Pass{"attention_cache", absorb_attention_caches},
     Pass{"merged_heads", merge_attention_heads},

@@ -39,6 +39,7 @@ int64_t fuse_gelu(onnx::Model& model);
 int64_t fuse_hard_swish(onnx::Model& model);
 int64_t fuse_mish(onnx::Model& model);
 int64_t fuse_attention(onnx::Model& model);
+int64_t drop_row_masks(onnx::Model& model);
 int64_t absorb_attention_caches(onnx::Model& model);
 int64_t merge_attention_heads(onnx::Model& model);
 int64_t reshape_single_axes(onnx::Model& model);

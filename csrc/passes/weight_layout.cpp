@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/weight.h"
+#include "onnx/infer.h"
 #include "onnx/typing.h"
 #include "passes/passes.h"
 
@@ -205,7 +206,8 @@ using Replacements = std::unordered_map<const Value*, Value*>;
 // Replaces the uses of matrices by uses of their transposes.
 class Turn {
  public:
-  explicit Turn(Replacements& replacements) : replacements_(replacements) {}
+  Turn(onnx::Model& model, Replacements& replacements)
+      : model_(model), replacements_(replacements) {}
 
   void apply(const std::vector<const Value*>& weights, const Roles& roles) {
     for (const Value* weight : weights) turned_[weight] = add_transposed(*weight);
@@ -241,24 +243,48 @@ class Turn {
     node.inputs[index] = turned_.at(node.inputs[index]);
   }
 
-  // Turns the result instead: columns of the transpose are rows of the matrix.
+  // Columns of the transpose are rows of the matrix. ONNX Runtime's Gather of columns takes up to
+  // 40 times as long as its GatherElements.
   void gather(Node& node) {
-    Value* output = node.outputs[0];
+    Value* table = turned_.at(node.inputs[0]);
     Value* indices = node.inputs[1];
-    Node* made = output->graph->insert_node(
-        node.position, "Gather", {turned_.at(node.inputs[0]), indices}, 1, {{"axis", 1}});
-    made->location = node.location;
-    Shape shape{output->known_shape().back()};
-    shape.insert(shape.end(), indices->known_shape().begin(), indices->known_shape().end());
-    onnx::Typing::set(*made->outputs[0], output->dtype, std::move(shape));
+    const auto size = table->dim(0).constant();
+    const bool has_allowzero = model_.final_opset.value_or(model_.opset) >= 14;
+    if (!size || !has_allowzero || indices->rank() == 0) return turn_result(node);
+    Value* flat = insert(node, "Reshape", {indices, integers({1, -1})});
+    Value* wide = insert(node, "Expand", {flat, integers({*size, 1})});
+    Value* columns = insert(node, "GatherElements", {table, wide}, {{"axis", int64_t{1}}});
+    Value* rows = insert(node, "Transpose", {columns}, {{"perm", Ints{1, 0}}});
+    Value* sizes = insert(node, "Shape", {indices});
+    sizes = insert(node, "Concat", {sizes, integers({*size})}, {{"axis", int64_t{0}}});
+    node.op_type = "Reshape";
+    node.inputs = {rows, sizes};
+    node.attributes = {{"allowzero", int64_t{1}}};
+  }
+
+  void turn_result(Node& node) {
+    Value* indices = node.inputs[1];
+    Value* columns =
+        insert(node, "Gather", {turned_.at(node.inputs[0]), indices}, {{"axis", int64_t{1}}});
     Ints perm;
     for (int64_t axis = 1; axis <= indices->rank(); ++axis) perm.push_back(axis);
     perm.push_back(0);
     node.op_type = "Transpose";
-    node.inputs = {made->outputs[0]};
+    node.inputs = {columns};
     node.attributes = {{"perm", std::move(perm)}};
   }
 
+  Value* integers(const Ints& values) { return model_.graph->add_integers(values); }
+  Value* insert(const Node& at, std::string_view op_type, std::vector<Value*> inputs,
+                std::vector<onnx::Attribute> attributes = {}) {
+    Node* made = at.outputs[0]->graph->insert_node(at.position, op_type, std::move(inputs), 1,
+                                                   std::move(attributes));
+    made->location = at.location;
+    onnx::infer(*made, model_.opset);
+    return made->outputs[0];
+  }
+
+  onnx::Model& model_;
   Replacements& replacements_;  // of results of Transpose nodes
   Replacements turned_;         // of weights and what is converted from them
 };
@@ -296,7 +322,7 @@ int64_t lay_out_weights(onnx::Model& model) {
   if (model.weights == WeightLayout::module) return 0;
   const std::vector<Matrix> matrices = find_matrices(*model.graph);
   Replacements replacements;
-  Turn turn(replacements);
+  Turn turn(model, replacements);
   int64_t changes = 0;
   for (const Matrix& matrix : matrices) {
     if (!is_better_transposed(matrix.roles)) continue;

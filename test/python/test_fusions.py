@@ -43,6 +43,7 @@ FUSED = [
     "layer_normalization",
     "merged_heads",
     "mish",
+    "row_masks",
     "rms_normalization",
     "rotary_embedding",
 ]

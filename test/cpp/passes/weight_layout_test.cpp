@@ -119,9 +119,26 @@ TEST_F(WeightLayoutTest, AnEmbeddingThatSharesTheMatrixGathersColumns) {
   Value* rows = op("Gather", {w, ids}, {batch_, seq_, 3}, {{"axis", 0}});
   result(op("MatMul", {rows, turned(w, {3, 5})}, {batch_, seq_, 5}), "y");
   EXPECT_EQ(after(lay_out_weights),
-            "_0 = Gather <axis: int = 1> (\"w.T\", ids)\n"
-            "_1 = Transpose <perm: ints = [1, 2, 0]> (_0)\n"
-            "y = MatMul (_1, \"w.T\")\n");
+            "_0 = Reshape (ids, _1)\n"
+            "_2 = Expand (_0, _3)\n"
+            "_4 = GatherElements <axis: int = 1> (\"w.T\", _2)\n"
+            "_5 = Transpose <perm: ints = [1, 0]> (_4)\n"
+            "_6 = Shape (ids)\n"
+            "_7 = Concat <axis: int = 0> (_6, _8)\n"
+            "_9 = Reshape <allowzero: int = 1> (_5, _7)\n"
+            "y = MatMul (_9, \"w.T\")\n");
+}
+
+TEST_F(WeightLayoutTest, OneRowAndOlderOpsetsGatherItWithGather) {
+  for (const bool is_one : {true, false}) {
+    if (!is_one) model_.final_opset = 13;
+    Value* ids = input("ids", is_one ? Shape{} : Shape{batch_}, DType::i64);
+    Value* w = numbered("w", {5, 3});
+    Value* rows = op("Gather", {w, ids}, is_one ? Shape{3} : Shape{batch_, 3}, {{"axis", 0}});
+    result(op("MatMul", {rows, turned(w, {3, 5})}, is_one ? Shape{5} : Shape{batch_, 5}), "y");
+    EXPECT_NE(after(lay_out_weights).find("Gather <axis: int = 1>"), std::string::npos);
+    graph_.outputs.clear();
+  }
 }
 
 TEST_F(WeightLayoutTest, AnEmbeddingAloneStays) {
@@ -138,9 +155,14 @@ TEST_F(WeightLayoutTest, TiedInitializersOverTheSameMemoryGoTogether) {
   Value* rows = op("Gather", {a, ids}, {batch_, seq_, 3});
   result(op("MatMul", {rows, turned(b, {3, 5})}, {batch_, seq_, 5}), "y");
   EXPECT_EQ(after(lay_out_weights),
-            "_0 = Gather <axis: int = 1> (\"a.T\", ids)\n"
-            "_1 = Transpose <perm: ints = [1, 2, 0]> (_0)\n"
-            "y = MatMul (_1, \"b.T\")\n");
+            "_0 = Reshape (ids, _1)\n"
+            "_2 = Expand (_0, _3)\n"
+            "_4 = GatherElements <axis: int = 1> (\"a.T\", _2)\n"
+            "_5 = Transpose <perm: ints = [1, 0]> (_4)\n"
+            "_6 = Shape (ids)\n"
+            "_7 = Concat <axis: int = 0> (_6, _8)\n"
+            "_9 = Reshape <allowzero: int = 1> (_5, _7)\n"
+            "y = MatMul (_9, \"b.T\")\n");
 }
 
 TEST_F(WeightLayoutTest, OtherUsesKeepTheMatrix) {
