@@ -110,6 +110,9 @@ TEST_F(WriterTest, WritesWeightsInside) {
   EXPECT_EQ(graph.input(0).type().tensor_type().shape().dim(0).dim_param(), "batch");
   EXPECT_EQ(graph.input(0).type().tensor_type().shape().dim(1).dim_value(), 64);
   EXPECT_EQ(graph.value_info_size(), 2);
+  for (const auto& size : graph.value_info(0).type().tensor_type().shape().dim()) {
+    EXPECT_FALSE(size.has_dim_param());
+  }
   EXPECT_EQ(graph.node_size(), 3);
 }
 
