@@ -51,9 +51,9 @@ class RowMasks {
 
   void take_mask(Rewrite& rewrite, Node& node) {
     Var mask;
-    const auto exactly =
-        where(number(kMoved), [](const Value& v) { return to_number(v) == kMoved; });
-    if (!matches(node.inputs[kMaskInput], mul(mask, exactly)) || mask->dtype != DType::f32) return;
+    const auto factor = where(
+        any, [](const Value& value) { return is_scalar(value) && to_number(value) == kMoved; });
+    if (!matches(node.inputs[kMaskInput], mul(mask, factor)) || mask->dtype != DType::f32) return;
     const auto& magnitude = magnitudes_.of(*mask);
     if (!magnitude || magnitude->most >= max_value(DType::f32)) return;
     check_weights(*magnitude);
