@@ -100,8 +100,24 @@ def t5(name: str, attention: str) -> Architecture:
     return Architecture(name, made, inputs, LENGTHS)
 
 
+def with_statistics(made: Any) -> Any:
+    """The model with batch normalizations like those of a trained one. In a new one they shift
+    nothing, and PyTorch's exporter leaves the biases out that they become."""
+
+    def model() -> torch.nn.Module:
+        module: torch.nn.Module = made()
+        for each in module.modules():
+            if isinstance(each, torch.nn.BatchNorm2d) and each.running_mean is not None:
+                torch.nn.init.uniform_(each.running_mean, -0.1, 0.1)
+                torch.nn.init.uniform_(each.bias, -0.1, 0.1)
+        return module
+
+    return model
+
+
 def image(name: str, made: Any, side: int = 224, argument: str = "x") -> Architecture:
-    return Architecture(name, made, {argument: floats("batch", 3, side, side)}, BATCHES)
+    inputs = {argument: floats("batch", 3, side, side)}
+    return Architecture(name, with_statistics(made), inputs, BATCHES)
 
 
 def _two_layers(settings: dict[str, Any]) -> dict[str, Any]:
