@@ -141,7 +141,9 @@ void add_roles(const Value& value, const MatrixUses& uses, Roles& roles) {
     Node* node = use.node;
     if (!node) {
       roles.has_others = true;
-    } else if (is_matrix_transpose(*node) && only_products_use(node->outputs[0], uses)) {
+      continue;
+    }
+    if (is_matrix_transpose(*node) && only_products_use(node->outputs[0], uses)) {
       roles.transposes.push_back(node);
     } else if (node->is("Gemm") && use.index < 2) {
       roles.gemms.push_back(use);
