@@ -89,7 +89,8 @@ Sharing of_sum_to_size(const Node& node) {
   const Type& to = node.outputs[0]->type;
   if (!type || !type->shape || !to.shape)
     return unknown("whether aten::sum_to_size sums depends on unknown sizes");
-  if (type->shape->size() != to.shape->size()) return fresh();
+  // Eager sums a number too.
+  if (to.shape->empty() || type->shape->size() != to.shape->size()) return fresh();
   return by(node, are_equal(*type->shape, *to.shape), same());
 }
 

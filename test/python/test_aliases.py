@@ -262,7 +262,16 @@ def loss_between(q: torch.Tensor, mask: torch.Tensor) -> Any:
     return y, loss, q
 
 
-@pytest.mark.parametrize("function", [attention, shapes_in_place, copies, loss_between])
+def summed(q: torch.Tensor, mask: torch.Tensor) -> Any:
+    number = q.sum()
+    copy = number.sum_to_size(())
+    number.mul_(2)
+    other = copy.sum_to_size([])
+    other.add_(1)
+    return number, copy, other, q
+
+
+@pytest.mark.parametrize("function", [attention, shapes_in_place, copies, loss_between, summed])
 def test_fresh_memory_is_written(function: Callable[..., Any]) -> None:
     class Calling(torch.nn.Module):
         def forward(self, q: torch.Tensor, mask: torch.Tensor) -> Any:

@@ -168,6 +168,18 @@ def test_dtypes_of_inputs_and_weights(dtype):
     assert torch.equal(got, Model()(x))
 
 
+def test_results_of_uint64():
+    """ONNX Runtime's NumPy type for them is another than torch's."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return x.to(torch.uint64)
+
+    x = torch.tensor([3, 2**40])
+    (got,) = torch.onnx.export(Model(), (x,), verbose=False)(x)
+    assert torch.equal(got, x.to(torch.uint64))
+
+
 def test_program_outlives_the_module(x):
     net = Net().eval()
     expected = net(x)

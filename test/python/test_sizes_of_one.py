@@ -20,6 +20,13 @@ ROWS = [{0: torch.export.Dim.DYNAMIC}]
 WEIGHT = torch.arange(6.0).reshape(2, 3) / 7
 
 
+def written_beside_vmap(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    torch.vmap(torch.relu)(x)
+    y[:3] /= -3
+    return y
+
+
 def sized(x: torch.Tensor) -> torch.Tensor:
     """Makes the result depend on the size, not only on the elements."""
     return x.reshape(-1, 1) * torch.ones(1, 2)
@@ -75,6 +82,7 @@ FUNCTIONS: dict[str, Function] = {
     "cut_to_nothing": lambda x: F.conv_transpose2d(
         (x @ x.t()).expand(2, 1, -1, -1), torch.ones(1, 4, 2, 2), padding=1
     ),
+    "written_beside_vmap": written_beside_vmap,
     "written": lambda x: (x + 0).narrow(1, 0, 2).copy_(x[:, 1:]).flatten(),
 }
 

@@ -267,7 +267,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         options = ort.RunOptions()
         options.log_severity_level = 3
         outputs = session.run_with_ort_values(None, inputs, run_options=options)
-        return tuple(_upstream.from_ort_value(output) for output in outputs)
+        return tuple(map(_to_tensor, outputs))
 
     def _flat_inputs(self, args: Any, kwargs: Any) -> Sequence[Any]:
         """Returns the values of the model's inputs, without None and specialized constants."""
@@ -432,6 +432,13 @@ def _initializers(graph: "ir.Graph", include: bool, as_inputs: bool) -> Iterator
         if as_inputs:
             graph.inputs.clear()
             graph.inputs.extend(inputs)
+
+
+def _to_tensor(value: "ort.OrtValue") -> torch.Tensor:
+    """Supports uint64: NumPy has two types for it, of which torch accepts one."""
+    if value.data_type() == "tensor(uint64)":
+        return torch.from_numpy(value.numpy().view("uint64"))
+    return _upstream.from_ort_value(value)
 
 
 def _to_ort_value(value: Any) -> "ort.OrtValue":

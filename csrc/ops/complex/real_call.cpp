@@ -111,8 +111,10 @@ Results run_on_part(const Call& call, const Lowering& dense, bool imaginary) {
 Results run_on_parts(const Call& call, const Lowering& dense) {
   Results results = run_on_part(call, dense, false);
   const Results imaginary = run_on_part(call, dense, true);
-  for (size_t i = 0; i < call.node().outputs.size(); ++i) {
-    if (is_complex(call.result_type(i).dtype))
+  const size_t recorded = call.node().outputs.size();  // 0 for a list of unknown length
+  const size_t count = recorded > 0 ? recorded : results.size();
+  for (size_t i = 0; i < count; ++i) {
+    if (recorded == 0 || is_complex(call.result_type(i).dtype))
       results[i] = join(call.builder(), {results[i].value, imaginary[i].value});
   }
   return results;

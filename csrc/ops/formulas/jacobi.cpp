@@ -173,6 +173,7 @@ Svd svd(Builder& b, Value a, bool full_matrices) {
 
 Eigen symmetric_eigen(Builder& b, Value a, bool with_vectors) {
   const Dim n = a->dim(-1);
+  if (is_empty(a->known_shape())) return {diagonals(b, a), with_vectors ? a : nullptr};
   const Tournament tournament(b, n);
   const Value rows = row_numbers(b, n), zero = f64(b, 0);
   const Value on_diagonal = b.Equal(rows, tournament.players());

@@ -148,6 +148,8 @@ Value slice_scatter(Builder& b, Value self, Value src, int64_t dim, std::optiona
   if (step == 1 && start.equals(0) && end == size) return b.expand(src, self->known_shape());
   Dim count = src->known_shape().at(dim);
   if (count.equals(0)) return self;
+  // The number of x[:3] is recorded as 3 even if x may have fewer rows at run time.
+  if (count.is_constant()) count = Dim::max(0, Dim::ceil_div(end - start, step));
   if (step == 1 && size.is_constant() && start.is_constant() && count.is_constant()) {
     return b.concat({b.slice(self, dim, 0, start), src, b.slice(self, dim, start + count, kToEnd)},
                     dim);

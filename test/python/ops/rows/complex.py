@@ -110,7 +110,11 @@ VIEWS = [
     row("unbind.int", Case(lambda x: x.unbind(-1), Z)),
     row("split.Tensor", Case(lambda x: x.split(2, -1), Z)),
     row("split.sizes", Case(lambda x: aten.split.sizes(x, [1, 2], -1), Z)),
-    row("split_with_sizes", Case(lambda x: x.split([1, 2], -1), Z)),
+    row(
+        "split_with_sizes",
+        Case(lambda x: x.split([1, 2], -1), Z),
+        Case(lambda x: (x.asinh() * 2).split([1]), VECTOR[:1]),
+    ),
     row("chunk", Case(lambda x: x.chunk(2, -1), Z)),
     row("tensor_split.sections", Case(lambda x: x.tensor_split(2, -1), Z)),
     row("tensor_split.indices", Case(lambda x: x.tensor_split([1], -1), Z)),

@@ -108,6 +108,7 @@ ROWS = [
             Case(eighs, WITH_TIES),
             Case(eighs, floats(3, 1, 1)),
             Case(eighs, torch.zeros(2, 0, 0)),
+            Case(eighs, torch.zeros(1, 1, 0, 0)),
             Case(eighs, torch.zeros(0, 3, 3)),
             Case(lambda x: eighs(x.double()), floats(5, 5)),
         ),
