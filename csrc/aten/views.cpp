@@ -103,11 +103,12 @@ Sharing of_einsum(const Node& node) {
   if (equation) {
     std::string inputs = *equation;
     const size_t arrow = inputs.find("->");
-    const std::string output = arrow == inputs.npos ? "" : inputs.substr(arrow + 2);
+    const std::string output = arrow == std::string::npos ? "" : inputs.substr(arrow + 2);
     inputs.resize(std::min(inputs.size(), arrow));
     for (const char label : inputs) {
       const bool is_label = (label >= 'a' && label <= 'z') || (label >= 'A' && label <= 'Z');
-      if (arrow != equation->npos && is_label && output.find(label) == output.npos) return fresh();
+      if (arrow != std::string::npos && is_label && output.find(label) == std::string::npos)
+        return fresh();
     }
   }
   return unknown("an einsum of one tensor without a sum returns a view of it");
@@ -128,7 +129,7 @@ void move(Stride& offset, const Stride& stride, const std::optional<Dim>& index,
 std::optional<Dim> first_of_slice(const Node& view, const Dim& size) {
   const Argument& start = *find_argument(view, "start");
   if (start.is_none()) return Dim(0);
-  const std::optional<Dim> first = size_of(start);
+  std::optional<Dim> first = size_of(start);
   if (!first) return first;
   return first->constant_or(0) < 0 ? Dim::max(*first + size, 0) : Dim::min(*first, size);
 }
@@ -240,7 +241,7 @@ std::optional<Layout> view_layout(const Node& view, int output, const std::optio
   const ViewKind kind = kind_of(*view.schema);
   const Type* from = base_type(view);
   const Type& to = view.outputs[static_cast<size_t>(output)]->type;
-  const std::optional<Layout> unknown = unknown_layout(to);
+  std::optional<Layout> unknown = unknown_layout(to);
   if (!unknown || !base || !from || !from->shape) return unknown;
   const Shape& shape = *from->shape;
   Layout layout = *base;
