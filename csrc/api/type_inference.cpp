@@ -11,6 +11,7 @@
 #include "aten/functional_schema.h"
 #include "aten/visit.h"
 #include "base/weight.h"
+#include "onnx/schema.h"
 #include "ops/engine/op_table.h"
 
 namespace onnx_native {
@@ -397,7 +398,7 @@ void LoweringTypes::forget(const aten::Value& value) {
 }
 
 std::unique_ptr<LoweringTypes> builtin_types() {
-  return std::make_unique<LoweringTypes>(ops::Lowerings(ops::op_table()), kMinLoweringOpset);
+  return std::make_unique<LoweringTypes>(ops::Lowerings(ops::op_table()), onnx::newest_opset());
 }
 
 }  // namespace onnx_native

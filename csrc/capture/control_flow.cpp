@@ -89,6 +89,35 @@ at::Tensor ControlFlow::stacked(aten::Node* node, const Region::Result& of, cons
               aten::Type::tensor(of.value->type.dtype, std::move(shape)));
 }
 
+// Returns the result of one of two branches. A size in which they differ depends on data.
+at::Tensor ControlFlow::either(aten::Node* node, const Region::Result& a, const Region::Result& b) {
+  if (same_type(*a.value, *b.value)) {
+    if (!same_layout(a.meta, b.meta)) refuse("the branches return tensors of different strides");
+    return result(node, a);
+  }
+  if (a.value->type.dtype != b.value->type.dtype || a.meta.dim() != b.meta.dim())
+    refuse("the branches return tensors of different types");
+  if (!a.meta.is_contiguous() || !b.meta.is_contiguous())
+    refuse("the branches return tensors of different sizes that are not contiguous");
+  Decisions& decisions = recording_.decisions_;
+  Shape shape = *a.value->type.shape;
+  std::vector<int64_t> sizes = a.meta.sizes().vec();
+  std::vector<size_t> axes;
+  for (size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] == (*b.value->type.shape)[axis]) continue;
+    axes.push_back(axis);
+    shape[axis] = Dim::fresh(DimRange::size());
+    decisions.declare_data(shape[axis].str(), DimRange::size());
+    sizes[axis] = *decisions.stand_in(shape[axis]);
+  }
+  at::Tensor made_tensor = made(node, at::empty(sizes, a.meta.options()),
+                                aten::Type::tensor(a.value->type.dtype, shape));
+  for (const size_t axis : axes)
+    recording_.input_axes_.try_emplace(shape[axis].str(), node->outputs.back(),
+                                       static_cast<int64_t>(axis));
+  return made_tensor;
+}
+
 // Returns the number of slices along the first dimension.
 Dim ControlFlow::length(const Tensors& xs) {
   if (xs.empty()) refuse("a loop over no tensors");
@@ -115,17 +144,13 @@ ControlFlow::Tensors ControlFlow::cond(const c10::IValue& condition, Region& yes
   const Unrecorded unrecorded(kRecorderKey);
   if (yes.results().size() != no.results().size())
     refuse("the branches return different numbers of tensors");
-  for (size_t i = 0; i < yes.results().size(); ++i) {
-    const Region::Result &a = yes.results()[i], &b = no.results()[i];
-    if (!same_type(*a.value, *b.value)) refuse("the branches return tensors of different types");
-    if (!same_layout(a.meta, b.meta)) refuse("the branches return tensors of different strides");
-  }
   const std::vector<aten::Value*> captured = captured_by({&yes, &no});
   Argument flag = condition_argument(condition);
   aten::Node* node = add("higher_order::cond", {std::move(flag), yes.take(captured),
                                                 no.take(captured), list_of(captured)});
   Tensors results;
-  for (const Region::Result& of : yes.results()) results.push_back(result(node, of));
+  for (size_t i = 0; i < yes.results().size(); ++i)
+    results.push_back(either(node, yes.results()[i], no.results()[i]));
   return results;
 }
 

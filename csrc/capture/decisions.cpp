@@ -113,6 +113,16 @@ void Decisions::declare_data(const std::string& name, const DimRange& range,
       .example = *stand_in, .range = range, .origin = Symbol::Origin::data, .is_size = false};
 }
 
+void Decisions::note_shape(const Shape& shape) {
+  for (const Dim& size : shape) {
+    if (size.is_constant()) continue;
+    for (const std::string& name : size.symbols()) {
+      if (const auto at = symbols_.find(name); at != symbols_.end())
+        at->second.is_size_of_tensor = true;
+    }
+  }
+}
+
 Dim Decisions::define(const NumberPtr& number) {
   const auto [at, inserted] = defined_.try_emplace(str(*number));
   if (!inserted) return at->second;
@@ -206,7 +216,7 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
   const std::optional<int64_t> value = example(difference);
   if (!value) refuse("the program branches on a number that depends on data: " + text);
   const bool holds = is_true(*value, relation);
-  if (relation == Relation::equal && holds) {
+  if (relation == Relation::equal && holds && !is_flexible(difference)) {
     note_equation(difference);
     refuse("the program depends on " + text + ", which holds for the example");
   }
@@ -286,6 +296,11 @@ bool Decisions::assume(const Dim& difference, Relation relation, bool truth,
     at_least(factor * bound);
   }
   has_assumptions_ = true;
+  // Kernels get a stand-in that the program's assertions allow.
+  Symbol& symbol = at->second;
+  if (symbol.is_size_of_tensor) return true;
+  if (range.high) symbol.example = std::min(symbol.example, *range.high);
+  if (range.low) symbol.example = std::max(symbol.example, *range.low);
   return true;
 }
 
@@ -301,6 +316,35 @@ Dim Decisions::narrowed(const Dim& dim) const {
 int64_t Decisions::pinned(const Dim& dim, const std::string& use) {
   if (const auto number = dim.constant()) return *number;
   refuse(use + " needs the number " + dim.str());
+}
+
+// Returns true if a condition holds at another value of a symbol than the example's. Tries small
+// changes, which reach the next multiple of the numbers that programs divide sizes by.
+template <class Condition>
+bool Decisions::holds_nearby(const Symbol& symbol, const Condition& condition) {
+  constexpr int64_t kFarthest = 64;
+  const std::optional<int64_t> low =
+      symbol.is_size ? std::max<int64_t>(symbol.range.low.value_or(1), 1) : symbol.range.low;
+  for (int64_t step = 1; step <= kFarthest; ++step) {
+    const int64_t smaller = symbol.example - step;
+    const int64_t larger = symbol.example + step;
+    if ((!low || smaller >= *low) && condition(smaller)) return true;
+    if ((!symbol.range.high || larger <= *symbol.range.high) && condition(larger)) return true;
+  }
+  return false;
+}
+
+bool Decisions::is_flexible(const Dim& difference) const {
+  const std::vector<std::string> names = difference.symbols();
+  return std::ranges::all_of(names, [&](const std::string& name) {
+    const auto at = symbols_.find(name);
+    if (at == symbols_.end() || !at->second.is_of_input()) return false;
+    return holds_nearby(at->second, [&](int64_t value) {
+      return difference.evaluate([&](std::string_view other) {
+        return other == name ? value : symbols_.at(std::string(other)).example;
+      }) == 0;
+    });
+  });
 }
 
 // Returns true if all guards hold with this value for a symbol of an input.
@@ -359,12 +403,7 @@ void Decisions::check() {
 void Decisions::check_narrowing() {
   for (const auto& [name, symbol] : symbols_) {
     if (!symbol.is_of_input()) continue;
-    const std::optional<int64_t> low =
-        symbol.is_size ? std::max<int64_t>(symbol.range.low.value_or(1), 1) : symbol.range.low;
-    const bool smaller = (!low || symbol.example > *low) && satisfied(name, symbol.example - 1);
-    const bool larger = (!symbol.range.high || symbol.example < *symbol.range.high) &&
-                        satisfied(name, symbol.example + 1);
-    if (smaller || larger) continue;
+    if (holds_nearby(symbol, [&](int64_t value) { return satisfied(name, value); })) continue;
     for (const Guard& guard : guards_) {
       // a <= b and b <= a
       const bool both = std::ranges::any_of(guards_, [&](const Guard& other) {

@@ -42,6 +42,7 @@ struct Symbol {
   Origin origin = Origin::declared;
   bool is_size = true;             // the size of an input, which is not empty
   NumberPtr definition = nullptr;  // of a symbol that stands for the result of a computation
+  bool is_size_of_tensor = false;  // of a recorded tensor, so that its stand-in may not change
 
   bool is_of_input() const { return origin != Origin::computed && origin != Origin::data; }
 };
@@ -92,13 +93,18 @@ class Decisions {
   // Declares a symbol that depends on data. The default stand-in is unlike any size.
   void declare_data(const std::string& name, const DimRange& range,
                     std::optional<int64_t> stand_in = std::nullopt);
+  // Notes that a recorded tensor has these sizes at the stand-ins.
+  void note_shape(const Shape& shape);
   // Returns the integer that a computation results in, as a symbol.
   Dim define(const NumberPtr& number);
   // Returns what define() got; nullptr for other symbols.
   NumberPtr definition(const std::string& symbol) const;
-  // Decides a condition. Refuses the recording if it is an equation that the ranges do not prove,
-  // because it pins a dynamic size. `text` prints the condition.
+  // Decides a condition. Refuses the recording if it is an equation that holds for the example and
+  // pins a dynamic size. `text` prints the condition.
   bool decide(const Dim& difference, Relation relation, const std::string& text);
+  // Returns true if an equation, difference == 0, leaves each of its symbols more than one value,
+  // such as n % 8 == 0. Deciding it notes a guard.
+  bool is_flexible(const Dim& difference) const;
   // Decides a condition on floats or on bools.
   bool decide(const NumberPtr& condition);
   // Notes that eager broadcasts a size to another one, and fails if it cannot.
@@ -149,6 +155,8 @@ class Decisions {
   std::optional<Dim> solved(const Dim& difference, const Dim::Term& term) const;
   Dim resolved(const Dim::Factor& factor);
   bool satisfied(const std::string& symbol, int64_t value) const;
+  template <class Condition>
+  static bool holds_nearby(const Symbol& symbol, const Condition& condition);
   void note_guard(Guard guard);
   void check_narrowing();
 

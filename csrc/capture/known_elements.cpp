@@ -1,5 +1,7 @@
 // Numbers and elements of tensors in a recording: those that the model computes, and those that
 // follow from constants and weights.
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
 #include <utility>
 
 #include "aten/torch_tensor.h"
@@ -74,9 +76,11 @@ std::optional<at::Tensor> Recording::known_result(const at::Tensor& meta) {
   return value;
 }
 
-void Recording::read(const at::Tensor& tensor) {
-  if (recorded(tensor) || !known(tensor))
-    decisions_.refuse("the program reads elements that depend on data");
+at::Tensor Recording::elements(const at::Tensor& tensor) {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
+  std::optional<at::Tensor> elements = known(tensor);
+  if (!elements) decisions_.refuse("the program reads elements that depend on data");
+  return *std::move(elements);
 }
 
 aten::Argument Recording::number_argument(const Number& number) {

@@ -43,6 +43,9 @@ Unary unary(std::string_view op) {
       {"python::neg", [](double a) { return -a; }},
       {"python::floor", [](double a) { return std::floor(a); }},
       {"python::ceil", [](double a) { return std::ceil(a); }},
+      {"python::trunc", [](double a) { return std::trunc(a); }},
+      {"python::round", [](double a) { return std::nearbyint(a); }},  // half to even
+      {"python::_sym_sqrt", [](double a) { return std::sqrt(a); }},
       {"python::sym_float", [](double a) { return a; }},
       {"python::sym_not", [](double a) { return a == 0 ? 1.0 : 0.0; }},
   };

@@ -24,10 +24,14 @@ std::string key_of(const c10::OperatorHandle& op) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-// Operators that answer questions about dtypes.
-constexpr std::array<std::string_view, 6> kAboutDtypes{
-    "aten::is_floating_point", "aten::is_complex", "aten::is_signed",
-    "aten::result_type",       "aten::can_cast",   "aten::promote_types"};
+// Operators that answer questions about dtypes and the like, whose answers meta tensors give too.
+constexpr std::array<std::string_view, 7> kAboutDtypes{"aten::is_floating_point",
+                                                       "aten::is_complex",
+                                                       "aten::is_signed",
+                                                       "aten::result_type",
+                                                       "aten::can_cast",
+                                                       "aten::promote_types",
+                                                       "aten::_has_compatible_shallow_copy_type"};
 
 // Operators that give a tensor another shape in place, with the same elements in another order of
 // its dimensions, or with more or fewer dimensions of size 1.
@@ -171,6 +175,7 @@ void RecordedCall::run() {
   }
   refuse_unknown();
   if (key_.starts_with("aten::_foreach_")) return decompose();
+  if (record_pieces()) return;
   if (may_cast_inside(op_) && casts_inside(op_, meta_arguments())) {
     run_below(op_, keys_, stack_);
     return;

@@ -33,6 +33,8 @@ class RecordedCall {
   void check_reshape();
   void note_squeezed();
   void check_number_of_results();
+  size_t cut_axis(const RecordedTensor& self) const;
+  bool record_pieces();
   aten::Argument argument(const c10::IValue& value, const aten::SchemaType& type);
   aten::Argument tensor_argument(const at::Tensor& tensor);
   void note_size(const Dim& dim);
@@ -79,6 +81,7 @@ class RecordedCall {
   const aten::Schema* schema_;
   std::vector<c10::IValue> arguments_;
   std::vector<std::vector<int64_t>> written_sizes_;
+  std::string missing_;                              // why there is no meta kernel
   std::optional<std::vector<aten::Type>> inferred_;  // without a meta kernel
   aten::Node* node_ = nullptr;
   bool has_tensors_ = false;

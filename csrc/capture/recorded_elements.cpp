@@ -15,16 +15,10 @@ namespace onnx_native::capture {
 namespace {
 
 // Operators that depend on elements, beyond those that PyTorch tags.
-constexpr std::array<std::string_view, 3> kReadsElements{"aten::is_nonzero", "aten::where",
-                                                         "aten::nonzero_numpy"};
+constexpr std::array<std::string_view, 4> kReadsElements{"aten::is_nonzero", "aten::where",
+                                                         "aten::nonzero_numpy", "torchvision::nms"};
 
 constexpr std::array<std::string_view, 2> kItems{"aten::item", "aten::_local_scalar_dense"};
-
-// Operators that return tensors of data-dependent sizes and whose inference knows the dtypes.
-constexpr std::array<std::string_view, 11> kSelections{
-    "aten::nonzero",    "aten::argwhere",      "aten::nonzero_numpy",    "aten::where",
-    "aten::index",      "aten::_unique",       "aten::_unique2",         "aten::unique_consecutive",
-    "aten::unique_dim", "aten::masked_select", "aten::repeat_interleave"};
 
 constexpr std::string_view kInterleave = "aten::repeat_interleave.self_Tensor";
 
@@ -59,8 +53,7 @@ void RecordedCall::read_elements() {
   if (run_on_known()) return;
   if (contains(kItems, name)) return record_item();
   if (name == "aten::is_nonzero") refuse("the program branches on the elements of a tensor");
-  if (contains(kSelections, name)) return record_selection();
-  refuse("the program depends on the elements of a tensor");
+  record_selection();
 }
 
 // Runs a call that returns a number, if its operands are known.
@@ -144,31 +137,31 @@ at::Tensor RecordedCall::indexed(const Dim& count) {
   const at::Tensor positions =
       at::empty({*elements}, at::TensorOptions().dtype(c10::kLong).device(c10::kMeta));
   c10::List<std::optional<at::Tensor>> indices;
-  int masks = 0;
   for (const c10::IValue& item : arguments_[1].toListRef()) {
     if (item.isNone() || !item.toTensor().defined()) {
       indices.push_back(std::nullopt);
     } else if (is_mask(item.toTensor())) {
-      ++masks;
       for (int64_t axis = item.toTensor().dim(); axis-- > 0;) indices.push_back(positions);
     } else {
       indices.push_back(recording_.meta_of(item.toTensor()));
     }
   }
-  if (masks != 1) refuse("the program indexes with several masks");
   torch::jit::Stack stack{recording_.meta_of(arguments_[0].toTensor()), std::move(indices)};
   op_.callBoxed(stack);
   return stack.back().toTensor();
 }
 
-// Records a call whose results have sizes that depend on data.
+// Records a call whose results have sizes that depend on data, and that the inference knows.
 void RecordedCall::record_selection() {
+  const bool returns_tensors = std::ranges::all_of(
+      schema_->returns, [](const auto& r) { return r.type.kind == aten::TypeKind::tensor; });
+  if (!returns_tensors) refuse("the program depends on the elements of a tensor");
   node_ = recording_.graph_->add_node(key_, read_arguments(), recording_.location_);
   symbolic_ = data_ = true;
   const std::vector<aten::Type> types = recording_.types().infer(*node_);
   std::vector<at::Tensor> metas;
   for (const aten::Type& type : types) {
-    if (!type.is_tensor() || !type.shape) refuse("the sizes of the results are not known");
+    if (!type.is_tensor() || !type.shape) refuse("the program depends on the elements of a tensor");
     std::optional<Dim> count;
     for (const Dim& size : *type.shape) {
       const std::vector<std::string> names = size.symbols();

@@ -1,5 +1,7 @@
 // Results of a recorded call: their types and tensors.
 #include <ATen/ops/empty.h>
+#include <c10/core/WrapDimMinimal.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 #include <array>
@@ -8,8 +10,11 @@
 
 #include "aten/torch_types.h"
 #include "aten/visit.h"
+#include "base/error.h"
 #include "capture/recorded_call.h"
 #include "capture/region.h"
+#include "capture/symbolic_size.h"
+#include "capture/transformed_call.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -23,21 +28,15 @@ bool mentions_broadcast(const Dim& dim) {
   });
 }
 
-// Operators that return as many tensors as they get, or as a list argument says.
-constexpr std::array<std::string_view, 3> kFixedLists{"aten::split_with_sizes", "aten::meshgrid",
-                                                      "aten::broadcast_tensors"};
-
-// Returns the dimension that an operator cuts into pieces, whose number follows from its size.
-int64_t cut_axis(const aten::Schema& schema, const std::vector<c10::IValue>& arguments) {
-  const int index = schema.index("dim");
-  return index >= 0 && arguments[static_cast<size_t>(index)].isInt()
-             ? arguments[static_cast<size_t>(index)].toInt()
-             : 0;
-}
+// Operators that return as many tensors as an argument says.
+constexpr std::array<std::string_view, 6> kFixedLists{
+    "aten::split_with_sizes", "aten::unsafe_split_with_sizes",
+    "aten::tensor_split",     "aten::hsplit",
+    "aten::vsplit",           "aten::dsplit"};
 
 }  // namespace
 
-// Returns the results of the meta kernel; nullopt if PyTorch has none outside of Python.
+// Returns the results of the meta kernel; nullopt if PyTorch has none.
 std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
   const auto run = [this] {
     torch::jit::Stack stack = meta_arguments();
@@ -55,8 +54,8 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     try {
       return run();
     } catch (const c10::NotImplementedError& error) {
-      if (recording_.host_.has_meta_kernels() || !key_.starts_with("aten::"))
-        refuse(first_line(error.what_without_backtrace()));
+      missing_ = first_line(error.what_without_backtrace());
+      if (!key_.starts_with("aten::")) refuse(missing_);
       return std::nullopt;
     } catch (const c10::Error& error) {
       if (!small) reason = first_line(error.what_without_backtrace());
@@ -94,7 +93,9 @@ std::vector<c10::IValue> RecordedCall::inferred_metas() {
       if (const auto example = decisions_.example(size)) sizes.push_back(*example);
     }
     if (!known || sizes.size() != type.shape->size())
-      refuse("PyTorch computes the sizes of the results only in Python");
+      refuse(recording_.host_.has_meta_kernels()
+                 ? missing_
+                 : "PyTorch computes the sizes of the results only in Python");
     metas.emplace_back(
         at::empty(sizes, at::TensorOptions(aten::to_scalar_type(type.dtype)).device(c10::kMeta)));
   }
@@ -225,18 +226,52 @@ void RecordedCall::record_reshape(const at::Tensor& meta) {
   stack_.emplace_back(self);
 }
 
-// Refuses operators that cut a dynamic size into as many tensors as the size says.
+// Refuses operators that return as many tensors as a dynamic size says.
 void RecordedCall::check_number_of_results() {
   if (!symbolic_ || schema_->returns.empty() || !schema_->returns[0].type.list ||
-      contains(kFixedLists, op_.operator_name().name))
+      arguments_[0].isTensorList() || contains(kFixedLists, op_.operator_name().name))
     return;
   const RecordedTensor* self =
       arguments_[0].isTensor() ? recorded(arguments_[0].toTensor()) : nullptr;
   if (!self || self->shape().empty()) refuse("the number of results depends on sizes");
-  const auto rank = static_cast<int64_t>(self->shape().size());
-  const int64_t axis = (cut_axis(*schema_, arguments_) + rank) % rank;
-  const Dim& size = self->shape()[static_cast<size_t>(axis)];
+  const Dim& size = self->shape()[cut_axis(*self)];
   if (!size.is_constant()) refuse("the number of results depends on the size " + size.str());
+}
+
+// Returns the dimension that the operator cuts into pieces.
+size_t RecordedCall::cut_axis(const RecordedTensor& self) const {
+  const auto rank = static_cast<int64_t>(self.shape().size());
+  const int index = schema_->index("dim");
+  const c10::IValue dim = index < 0 ? 0 : arguments_[static_cast<size_t>(index)];
+  return static_cast<size_t>(c10::maybe_wrap_dim(dim.isInt() ? dim.toInt() : 0, rank));
+}
+
+// Records split() and chunk() of a dynamic size as split_with_sizes() if the number of pieces is
+// the same at other sizes too, which a guard says. Returns false for other calls.
+bool RecordedCall::record_pieces() {
+  const bool chunks = key_ == "aten::chunk" || key_ == "aten::unsafe_chunk";
+  if (!chunks && key_ != "aten::split.Tensor" && key_ != "aten::unsafe_split.Tensor") return false;
+  const RecordedTensor* self = recorded(arguments_[0].toTensor());
+  if (!self || self->shape().empty()) return false;
+  const size_t axis = cut_axis(*self);
+  const Dim size = self->shape()[axis];
+  const Dim number =
+      chunks ? Dim(arguments_[1].toInt()) : to_dim(arguments_[1].toSymInt(), decisions_);
+  const Dim piece = chunks ? Dim::ceil_div(size, number) : number;
+  const std::optional<int64_t> example = decisions_.example(piece);
+  if (size.is_constant() || !decisions_.example(size) || !example || *example <= 0) return false;
+  const Dim pieces = Dim::ceil_div(size, piece);
+  const int64_t count = *decisions_.example(pieces);
+  const Dim difference = pieces - Dim(count);
+  if (count == 0 || !(difference.is_constant() || decisions_.is_flexible(difference))) return false;
+  decisions_.decide(difference, Relation::equal, concat(pieces.str(), " == ", count));
+  std::vector<c10::SymInt> sizes(static_cast<size_t>(count), to_sym_int(piece, decisions_));
+  sizes.back() = to_sym_int(size - piece * Dim(count - 1), decisions_);
+  const at::Tensor tensor = arguments_[0].toTensor();
+  torch::jit::drop(stack_, arguments_.size());
+  const c10::impl::ForceDispatchKeyGuard recording(with_recorder());
+  stack_.emplace_back(tensor.split_with_sizes_symint(sizes, static_cast<int64_t>(axis)));
+  return true;
 }
 
 }  // namespace onnx_native::capture

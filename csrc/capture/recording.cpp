@@ -256,6 +256,7 @@ aten::Value* Recording::value_of(int64_t id) {
 at::Tensor Recording::new_tensor(at::Tensor meta, Shape shape, aten::Value* value) {
   const int64_t id = next_id_++;
   values_[id] = value;
+  decisions_.note_shape(shape);
   return at::Tensor(
       c10::make_intrusive<RecordedTensor>(id, std::move(meta), std::move(shape), decisions_));
 }
@@ -436,7 +437,7 @@ aten::Argument Recording::factor_argument(const Dim::Factor& factor) {
         for (const NumberPtr& operand : call.operands)
           arguments.push_back(number_argument(*operand));
         aten::Value* value = size_node(call.op, std::move(arguments), dim);
-        if (types_) types_->define(*value);
+        types().define(*value);
         return value;
       }
       const auto at = multiples_.find(factor.name);

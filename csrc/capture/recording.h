@@ -98,9 +98,9 @@ class Recording {
 
   // Allows aten::item to return symbolic floats and bools. Not every caller takes them.
   void set_takes_symbols(bool takes) { takes_symbols_ = takes; }
-  // Notes that the program reads elements outside of the dispatcher. Refuses the recording if the
-  // tensor has no elements that are known.
-  void read(const at::Tensor& tensor);
+  // Returns the elements of a tensor, which the program reads outside of the dispatcher. Refuses
+  // the recording if they are not known.
+  at::Tensor elements(const at::Tensor& tensor);
   const std::vector<KnownElements>& known_elements() const { return known_elements_; }
   // Returns true while the fake kernel of an operator runs; new_size() makes a size for it that
   // depends on data.

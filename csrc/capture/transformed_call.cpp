@@ -2,7 +2,6 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/functorch/DynamicLayer.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <exception>
 #include <string>
@@ -63,14 +62,13 @@ bool run_by_functorch(Decisions& decisions, const c10::OperatorHandle& op, c10::
   return true;
 }
 
-// Returns this thread's keys, with the recorder on.
+}  // namespace
+
 c10::impl::LocalDispatchKeySet with_recorder() {
   c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
   keys.excluded_ = keys.excluded_.remove(kRecorderKey);
   return keys;
 }
-
-}  // namespace
 
 void run_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
   constexpr c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER,

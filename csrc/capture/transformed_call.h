@@ -3,6 +3,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <vector>
 
@@ -25,6 +26,9 @@ bool may_cast_inside(const c10::OperatorHandle& op);
 // Returns true if autocast casts an operator that this one consists of. `stack` holds the arguments
 // as meta tensors.
 bool casts_inside(const c10::OperatorHandle& op, torch::jit::Stack stack);
+
+// Returns this thread's keys, with the recorder on.
+c10::impl::LocalDispatchKeySet with_recorder();
 
 // Runs a call by the keys below the recorder's, and records the calls that it makes.
 void run_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);

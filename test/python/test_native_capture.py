@@ -28,7 +28,7 @@ from models.recording import (
     assert_equal_to_eager,
     assert_native,
     assert_recorded,
-    branches_of_different_sizes,
+    derivative,
     exported,
     reason_of,
 )
@@ -307,11 +307,11 @@ def test_nodes_have_the_metadata_of_torch_export() -> None:
 
 
 def test_torch_export_takes_over_and_the_report_says_why() -> None:
-    module = Calling(branches_of_different_sizes)
+    module = Calling(derivative)
     program = exported(module, (X,))
     found = program.export_report["capture"]
     assert found["by"] == "torch.export"
-    assert "the branches return" in found["reason"]
+    assert "torch.func for derivatives" in found["reason"]
     got = program(X)[0]
     torch.testing.assert_close(got, module(X), atol=0.1, rtol=0.1)
 
@@ -321,14 +321,12 @@ def test_auto_captures_natively_where_possible() -> None:
         recorded = torch.onnx.export(
             Calling(ones_of_size), (X,), dynamic_shapes=(DYNAMIC,), dynamo=True, verbose=False
         )
-        left = torch.onnx.export(
-            Calling(branches_of_different_sizes), (X,), dynamo=True, verbose=False
-        )
+        left = torch.onnx.export(Calling(derivative), (X,), dynamo=True, verbose=False)
     assert recorded is not None
     assert left is not None
     assert_native(recorded)
     assert left.export_report["capture"]["by"] == "torch.export"
-    assert "the branches return" in left.export_report["capture"]["reason"]
+    assert "torch.func for derivatives" in left.export_report["capture"]["reason"]
 
 
 def test_the_exported_program_is_made_on_demand() -> None:

@@ -25,14 +25,37 @@ from models.recording import (
 from torch import nn
 
 
-class Replacing(nn.Module):
+class Accumulating(nn.Module):
+    """Keeps a sum of all calls."""
+
     def __init__(self) -> None:
         super().__init__()
         self.last = torch.zeros(1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.last = x * 2
+        self.last = self.last + x.sum()
         return self.last + 1
+
+
+class AskingFirst(nn.Module):
+    """Writes an attribute, but decides by its old value."""
+
+    last: torch.Tensor | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale = 1 if getattr(self, "last", None) is None else 2
+        self.last = x * 2
+        return self.last * scale
+
+
+class WithDefault(AskingFirst):
+    """The class has a value for the attribute."""
+
+    last = None
 
 
 class ReplacingInDict(nn.Module):
@@ -155,7 +178,9 @@ STEPS_ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(as_numpy), ""),
     (Calling(deep_copy), ""),
     (Calling(hashed_size), "the program calls __hash__ of a SymInt"),
-    (Replacing(), "the program replaces last of a Replacing"),
+    (Accumulating(), "the program reads last of a Accumulating, which it replaces"),
+    (AskingFirst(), "the program reads last of a AskingFirst, which it replaces"),
+    (WithDefault(), "the program replaces last of a WithDefault"),
     (Caching(lambda x: x[0, 0]), "the program replaces x of a Caching"),
     (Caching(lambda x: torch.ones(x.shape[1]).sum()), "the program replaces x of a Caching"),
     (Caching(lambda x: torch.rand(4)), "the program replaces x of a Caching"),

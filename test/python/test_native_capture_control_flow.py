@@ -18,6 +18,7 @@ from models.recording import (
     reason_of,
 )
 from torch import nn
+from torch._higher_order_ops.associative_scan import associative_scan
 from torch._higher_order_ops.map import map as map_over
 from torch._higher_order_ops.scan import scan
 from torch._higher_order_ops.while_loop import while_loop
@@ -194,17 +195,85 @@ def test_both_branches_stay_if_the_condition_is_a_size() -> None:
     assert "If" in [node.op_type for node in program.model_proto.graph.node]
 
 
+def integer_state(x: torch.Tensor) -> Any:
+    return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2 + i), (0, x))
+
+
+def as_many_steps_as_a_size(x: torch.Tensor) -> Any:
+    steps, y = while_loop(
+        lambda i, y: i < x.shape[1],
+        lambda i, y: (i + 2, y + x[:, 0] * i),
+        (x.shape[0], x[:, 0] * 1),
+    )
+    return y, steps, torch.zeros(steps)
+
+
+def associative_sum(x: torch.Tensor) -> Any:
+    return associative_scan(torch.add, x, 1, combine_mode="generic")
+
+
+def associative_recurrence(x: torch.Tensor) -> Any:
+    def combine(a: Any, b: Any) -> Any:
+        return a[0] * b[0], a[1] * b[0] + b[1]
+
+    return associative_scan(combine, (x.sigmoid(), x), 0, combine_mode="generic")
+
+
+def associative_maximum_from_the_end(x: torch.Tensor) -> Any:
+    return associative_scan(torch.maximum, x, 1, reverse=True, combine_mode="generic")
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        integer_state,
+        as_many_steps_as_a_size,
+        associative_sum,
+        associative_recurrence,
+        associative_maximum_from_the_end,
+    ],
+    ids=function_id,
+)
+@pytest.mark.parametrize("dynamic_shapes", [None, (DYNAMIC,)], ids=["static", "dynamic"])
+def test_integers_and_associative_functions(function: Function, dynamic_shapes: Any) -> None:
+    assert_recorded(Calling(function), dynamic_shapes, *EXAMPLES[: 3 if dynamic_shapes else 1])
+
+
+# Branches whose results differ in size.
+
+
+def different_sizes(x: torch.Tensor) -> Any:
+    y = torch.cond(x.sum() > 0, lambda a: a[:, :1] * 2, lambda a: a * 3, (x,))
+    return y + 1, y.sum(1), torch.zeros(y.shape[1]), y.reshape(-1)
+
+
+def selected_elements(x: torch.Tensor) -> Any:
+    y = torch.cond(x.sum() > 0, lambda a: a[a > 0], lambda a: a[a < 0] * 2, (x,))
+    return y.sum(), torch.cat([y, y])
+
+
+@pytest.mark.parametrize("function", [different_sizes, selected_elements], ids=function_id)
+def test_branches_of_different_sizes(function: Function) -> None:
+    examples = [(sign * value.abs(),) for (value,) in EXAMPLES for sign in (1, -1)]
+    assert_recorded(Calling(function), (DYNAMIC,), *examples)
+    assert_recorded(Calling(function), None, *examples[:2])
+
+
 # What the recorder leaves to torch.export.
 
 KEPT: list[torch.Tensor] = []
 
 
-def different_sizes(x: torch.Tensor) -> Any:
-    return torch.cond(x.sum() > 0, lambda a: a[:, :1] * 2, lambda a: a * 2, (x,))
-
-
 def different_dtypes(x: torch.Tensor) -> Any:
     return torch.cond(x.sum() > 0, lambda a: a * 2, lambda a: a.double(), (x,))
+
+
+def different_ranks(x: torch.Tensor) -> Any:
+    return torch.cond(x.sum() > 0, lambda a: a * 2, lambda a: a.sum(0), (x,))
+
+
+def different_layouts(x: torch.Tensor) -> Any:
+    return torch.cond(x.sum() > 0, lambda a: a[:1] * 2, lambda a: (a * 2).transpose(0, 1), (x,))
 
 
 def different_structures(x: torch.Tensor) -> Any:
@@ -275,7 +344,8 @@ def mapped_control_flow(x: torch.Tensor) -> Any:
 
 
 ASIDE: list[tuple[Function, str]] = [
-    (different_sizes, "the branches return tensors of different types"),
+    (different_ranks, "the branches return tensors of different types"),
+    (different_layouts, "different sizes that are not contiguous"),
     (different_dtypes, "the branches return tensors of different types"),
     (different_structures, "the branches return different structures"),
     (returns_an_operand, "shares memory"),

@@ -146,8 +146,7 @@ def warn(function: Any, why: str) -> None:
 @contextmanager
 def _not_captured() -> Iterator[None]:
     """Hides what a symbolic function does from the captures."""
-    recorder = _upstream.DispatchKeySet(_upstream.parse_dispatch_key("TESTING_ONLY_GenericMode"))
-    with _upstream.disable_current_modes(), _upstream.ExcludeDispatchKeys(recorder):
+    with _upstream.disable_current_modes(), _upstream.unrecorded():
         yield
 
 

@@ -12,7 +12,7 @@ import inspect
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,12 +27,14 @@ from onnx_native import (
     _autograd_functions,
     _control_flow,
     _fake_kernels,
+    _functions_of_sizes,
     _inputs,
     _library,
     _options,
     _reads,
     _shapes,
     _upstream,
+    _written_attributes,
 )
 
 
@@ -79,6 +81,7 @@ def capture(model: Any, inputs: _inputs.Inputs, opset: int | None = None) -> Cap
             raise StepAsideError(f"the input {name} is a {type(leaf).__name__}")
     sizes, symbols = _sizes(leaves, inputs)
     restore = restore_numbers(model)
+    replaced: _Replaced = _Replaced()
     while True:
         state, tied = _state(model)
         native = _library.extension().Capture(state, symbols)
@@ -86,13 +89,15 @@ def capture(model: Any, inputs: _inputs.Inputs, opset: int | None = None) -> Cap
             _inputs.elements_of(model, inputs.scalars),
             _autograd_functions.recorded(opset or _upstream.DEFAULT_OPSET),
         ):
-            reason = _run(native, model, leaves, structure, names, sizes)
+            reason = _run(native, model, leaves, structure, names, sizes, replaced)
         if reason is None:
             break
-        if (equation := native.equation()) is None:
+        equation = native.equation()
+        if equation is None and not replaced.is_to_be_written_first():
             raise StepAsideError(reason)
         restore()
-        sizes, symbols = _related(sizes, symbols, *equation)
+        if equation is not None:
+            sizes, symbols = _related(sizes, symbols, *equation)
     return Captured(
         native=native,
         flatten=_flattener(leaves, sizes),
@@ -292,6 +297,7 @@ def _record(
     structure: Any,
     names: Sequence[str],
     sizes: Sizes,
+    replaced: _Replaced,
 ) -> None:
     """Runs the module on recorded tensors."""
     recorded = [
@@ -304,10 +310,12 @@ def _record(
     ]
     args, kwargs = _upstream.pytree.tree_unflatten(recorded, structure)
     with (
-        _unchanged(native, model),
+        _unchanged(native, model, replaced),
+        _written_attributes.missing(replaced.written_first, native.refuse),
         _as_for_export(),
         _module_paths(native, model),
         _reads.watched(native),
+        _functions_of_sizes.kept_symbolic(native, model),
         _scripted_modules(model),
         _attributes.watched(native),
         _control_flow.recorded(native),
@@ -320,7 +328,21 @@ def _record(
         finally:
             native.stop()
             torch.clear_autocast_cache()
-        native.add_outputs(_upstream.pytree.tree_leaves(results))
+        native.add_outputs(list(_leaves_of(results)))
+
+
+def _leaves_of(results: Any) -> Iterator[Any]:
+    """The tensors and numbers in the results, also in containers that pytree does not know."""
+    for leaf in _upstream.pytree.tree_leaves(results):
+        if isinstance(leaf, Mapping):
+            yield from _leaves_of(list(leaf.values()))
+        elif isinstance(leaf, (list, tuple)):
+            yield from _leaves_of(list(leaf))
+        elif dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
+            fields = dataclasses.fields(leaf)
+            yield from _leaves_of([getattr(leaf, field.name) for field in fields])
+        else:
+            yield leaf
 
 
 @contextmanager
@@ -397,8 +419,22 @@ def _scripted_modules(model: torch.nn.Module) -> Iterator[None]:
         yield
 
 
+class _Replaced:
+    """Attributes of modules that hold tensors and that the program replaces."""
+
+    def __init__(self) -> None:
+        self.found: list[tuple[torch.nn.Module, str]] = []
+        self.written_first: list[tuple[torch.nn.Module, str]] = []
+
+    def is_to_be_written_first(self) -> bool:
+        """Whether to record again, without the attributes that the last recording found."""
+        self.written_first += self.found
+        found, self.found = self.found, []
+        return bool(found)
+
+
 @contextmanager
-def _unchanged(native: Any, model: torch.nn.Module) -> Iterator[None]:
+def _unchanged(native: Any, model: torch.nn.Module, replaced: _Replaced) -> Iterator[None]:
     """Restores tensors and modules that the program replaces, and refuses the program.
 
     The new tensor of a buffer is a mutation. A new entry of a dict is allowed if it follows from
@@ -432,6 +468,8 @@ def _unchanged(native: Any, model: torch.nn.Module) -> Iterator[None]:
         if change in mutations or change.is_recomputed():
             continue
         if not (change.is_in_cache() and _is_constant(native, change.new)):
+            if change.is_of_attribute():
+                replaced.found.append((change.module, change.key))
             kind = type(change.module).__name__
             native.refuse(f"the program replaces {change.key} of a {kind}")
 
@@ -457,6 +495,11 @@ class _Change:
         """Whether a hook of weight_norm or the like sets the attribute before each call."""
         own = self.held is vars(self.module)
         return own and not self.is_new and self.key in _upstream.recomputed(self.module)
+
+    def is_of_attribute(self) -> bool:
+        """Whether the program may write the attribute before it reads it."""
+        own = self.held is vars(self.module)
+        return own and _written_attributes.may_be_written_first(self.module, self.key)
 
     def is_of_buffer(self) -> bool:
         of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)

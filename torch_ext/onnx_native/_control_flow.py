@@ -1,4 +1,4 @@
-"""Higher-order operators in a native capture: torch.cond, while_loop, scan and map.
+"""Higher-order operators in a native capture: torch.cond, while_loop, the scans and map.
 
 PyTorch dispatches these operators in Python. The recorder's kernels for them run the branches and
 bodies of loops once each, as regions of the recording.
@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _autograd_functions, _upstream
+from onnx_native import _autograd_functions, _replaced, _upstream
 
 _active = threading.local()
 
@@ -24,8 +24,14 @@ def recorded(native: Any) -> Iterator[None]:
     """Records the higher-order operators that this thread calls."""
     _register()
     _active.native = native
+    module = _upstream.associative_scan
+    name = "generic_associative_scan"
+    in_order = functools.partial(_associative_scan, getattr(module, name))
     try:
-        with _upstream.without_compiling(lambda: _current() is not None):
+        with (
+            _upstream.without_compiling(lambda: _current() is not None),
+            _replaced.attributes([(module, name, in_order)]),
+        ):
             yield
     finally:
         _active.native = None
@@ -89,18 +95,23 @@ def _while_loop(
     **_: Any,
 ) -> Any:
     native = _current()
-    _check_tensors(native, carried)
+    states = [_as_tensor(value) for value in carried]
+    _check_tensors(native, states)
 
     def run(function: Callable[..., Any], end: Callable[[Any], Any]) -> Any:
         def call() -> Any:
-            inputs = [native.add_region_input(value, False) for value in carried]
-            return function(*inputs, *additional)
+            inputs = [native.add_region_input(value, False) for value in states]
+            return function(*map(_as_given, carried, inputs), *additional)
 
         return _region(native, call, end)
 
+    def advance(*values: Any) -> list[Any]:
+        return [_as_tensor(result) for result in body(*values)]
+
     conditional = run(condition, native.end_condition)
-    results = run(body, lambda results: native.end_region(list(results)))
-    return tuple(native.while_loop(list(carried), conditional, results))
+    results = run(advance, native.end_region)
+    found = native.while_loop(states, conditional, results)
+    return tuple(map(_as_given, carried, found))
 
 
 def _scan(
@@ -136,6 +147,52 @@ def _mapped_function(function: Any, *args: Any, **kwargs: Any) -> Any:
         _autograd_functions.warn(function, "torch.vmap maps the call")
     call = _upstream.custom_function_call
     return _upstream.dispatch_functorch(call, (function, *args), kwargs)
+
+
+def _associative_scan(
+    plain: Callable[..., Any],
+    combine: Callable[..., Any],
+    xs: Sequence[Any],
+    dim: int = 0,
+    additional_inputs: Any = (),
+) -> Any:
+    """Combines from the first slice to the last, which is right for an associative function.
+
+    PyTorch's own function combines neighbors, so that its steps follow from the length. `combine`
+    takes batches of slices.
+    """
+    native = _current()
+    if native is None or dim != 0:
+        return plain(combine, xs, dim, additional_inputs)
+    _check_tensors(native, xs)
+    first = [x[0].clone() for x in xs]
+    slices = [*xs, torch.arange(xs[0].shape[0])]
+
+    def run() -> Any:
+        before = [native.add_region_input(value, False) for value in first]
+        *now, step = [native.add_region_input(x, True) for x in slices]
+        batches = [value.unsqueeze(0) for value in (*before, *now)]
+        combined = [value.squeeze(0) for value in combine(*batches, *additional_inputs)]
+        results = [torch.where(step == 0, a, b) for a, b in zip(now, combined, strict=True)]
+        return [value.clone() for value in (*results, *results)]
+
+    body, _ = _region_of_structure(native, run)
+    return native.scan(first, slices, body)[len(first) :]
+
+
+# Loops carry integers as tensors.
+
+
+def _as_tensor(value: Any) -> Any:
+    if isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool):
+        number: Any = value
+        return torch.scalar_tensor(number, dtype=torch.int64)
+    return value
+
+
+def _as_given(given: Any, tensor: Any) -> Any:
+    """The integer in a tensor that stands for one."""
+    return tensor if isinstance(given, torch.Tensor) else _current().item(tensor)
 
 
 def _check_tensors(native: Any, values: Sequence[Any]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 import torch.utils.dlpack
 
@@ -26,6 +28,10 @@ _READS: tuple[tuple[Any, str], ...] = (
 )
 # Those that read the elements of other tensors.
 _READS_ELEMENTS = ("__array__", "__dlpack__", "numpy", "to_dlpack", "tolist")
+# Those whose result is a copy, if the elements are known.
+_COPIES_ELEMENTS = ("__array__", "numpy", "tolist")
+_MOST_ITEMS = 16
+_MATH_FUNCTIONS = ("round", "sqrt", "sym_sqrt", "trunc")
 # What PyTorch looks for to tell its own symbolic numbers from others.
 _FIELDS_OF_TORCH_EXPORT = ("constant", "expr", "fx_node", "hint", "pytype", "shape_env")
 
@@ -43,10 +49,11 @@ def watched(native: Any) -> Iterator[None]:
     tensor: Any = torch.Tensor
     getitem, setitem = tensor.__getitem__, tensor.__setitem__
     item, data = tensor.item, tensor.data
+    is_recorded, plain_round = _library.extension().is_recorded, torch.SymInt.__round__
     thread = threading.get_ident()
 
     def replace_data(self: Any, to: Any) -> None:
-        if threading.get_ident() == thread:
+        if to is not self and threading.get_ident() == thread:
             native.refuse("the program gives a tensor other contents (tensor.data = ...)")
             raise RuntimeError("the program gives a tensor other contents")
         data.__set__(self, to)
@@ -61,9 +68,16 @@ def watched(native: Any) -> Iterator[None]:
     def put(self: Any, index: Any, to: Any) -> None:
         _indexing.put(getitem, setitem, self, index, to)
 
+    def rounded(self: Any, digits: Any = None) -> Any:
+        if digits is not None and digits < 0 and is_recorded(self):
+            native.refuse("the program rounds a size to tens")
+        return plain_round(self, digits)
+
     def missing(self: Any, name: str) -> Any:
         if name == "abs":
             return lambda: self.sym_max(self.neg())
+        if name in _MATH_FUNCTIONS:
+            return lambda digits=None: _computed(native, self, name, digits)
         if not name.startswith("_") and name not in _FIELDS_OF_TORCH_EXPORT:
             native.refuse(f"the program calls {name} of a symbolic number")
         raise AttributeError(f"a number of a native capture has no attribute {name!r}")
@@ -71,6 +85,7 @@ def watched(native: Any) -> Iterator[None]:
     new += [
         (_upstream.SymNode, "__getattr__", missing),
         (torch.SymInt, "__repr__", _printing(torch.SymInt.__repr__)),
+        (torch.SymInt, "__round__", rounded),
         (tensor, "data", property(data.__get__, replace_data)),
         (tensor, "item", functools.wraps(item)(read_item)),
         (tensor, "__getitem__", functools.wraps(getitem)(get)),
@@ -89,12 +104,44 @@ def _noting(native: Any, method: Any, name: str) -> Callable[..., Any]:
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() == thread:
             if is_recorded(self):
+                if name in _COPIES_ELEMENTS and not native.varies(self):
+                    with _upstream.unrecorded():
+                        return _read_only(method(native.elements(self), *args, **kwargs))
+                if name == "tolist" and _has_few_items(self):
+                    return _items(self)
                 native.refuse(f"the program calls {name} of a {type(self).__name__}")
             elif name in _READS_ELEMENTS and isinstance(self, torch.Tensor):
-                native.read(self)
+                native.elements(self)
         return method(self, *args, **kwargs)
 
     return read
+
+
+def _read_only(elements: Any) -> Any:
+    """The elements; writes to an array would be lost."""
+    if isinstance(elements, np.ndarray):
+        elements.flags.writeable = False
+    return elements
+
+
+def _has_few_items(tensor: Any) -> bool:
+    """Whether the tensor may be a list of sizes."""
+    sizes = tensor.shape
+    is_integer = tensor.dtype in (torch.int32, torch.int64)
+    is_static = all(isinstance(n, int) for n in sizes)
+    return is_integer and is_static and math.prod(sizes) <= _MOST_ITEMS
+
+
+def _items(tensor: Any) -> Any:
+    """Nested lists of the numbers in a tensor."""
+    return [_items(part) for part in tensor.unbind(0)] if tensor.dim() else tensor.item()
+
+
+def _computed(native: Any, node: Any, function: str, digits: Any) -> Any:
+    """A function of a symbolic number, as a node."""
+    if digits is not None:
+        native.refuse("the program rounds a symbolic number to digits")
+    return native.math_function(function.removeprefix("sym_"), node)
 
 
 def _printing(plain: Any) -> Callable[[Any], str]:

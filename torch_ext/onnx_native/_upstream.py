@@ -101,11 +101,14 @@ NAMES = {
         "_dispatch_has_kernel_for_dispatch_key",
         "to know what autocast does to an operator",
     ),
-    "DispatchKeySet": Name("torch._C", "DispatchKeySet", "to call symbolic functions"),
+    "DispatchKeySet": Name("torch._C", "DispatchKeySet", "to call functions unrecorded"),
     "ExcludeDispatchKeys": Name(
-        "torch._C", "_ExcludeDispatchKeyGuard", "to call symbolic functions unrecorded"
+        "torch._C", "_ExcludeDispatchKeyGuard", "to call functions unrecorded"
     ),
     "fake_impl": Name("torch._library.fake_impl", "", "to run fake kernels in a native capture"),
+    "associative_scan": Name(
+        "torch._higher_order_ops.associative_scan", "", "to record associative_scan"
+    ),
     # Decompositions of single operators.
     "lstm_loop": Name(
         "torch.export._patches", "lstm_while_loop_impl", "to keep the length of a sequence dynamic"
@@ -346,6 +349,17 @@ def recomputed(module: torch.nn.Module) -> set[str]:
         elif isinstance(hook, (SpectralNorm, WeightNorm)):
             names.add(hook.name)
     return names
+
+
+def import_compiler() -> None:
+    """Imports TorchDynamo, which makes tables of Python's and PyTorch's functions."""
+    import torch._dynamo  # noqa: F401
+
+
+def unrecorded() -> Any:
+    """A context in which the recorder of the native capture does not see what runs."""
+    key = __getattr__("parse_dispatch_key")("TESTING_ONLY_GenericMode")
+    return __getattr__("ExcludeDispatchKeys")(__getattr__("DispatchKeySet")(key))
 
 
 @contextmanager

@@ -17,6 +17,7 @@
 #include "aten/scopes.h"
 #include "base/weight.h"
 #include "capture/control_flow.h"
+#include "capture/math_function.h"
 #include "capture/recording.h"
 #include "capture/region.h"
 #include "capture/symbolic_size.h"
@@ -279,10 +280,28 @@ class PyCapture {
       return torch.attr("SymBool")(py::cast(number.toSymBool().toSymNodeImpl()));
     return py::cast(number.toSymInt());
   }
-  void read(const at::Tensor& tensor) { recording_->read(tensor); }
   bool runs_fake_kernel() const { return recording_->runs_fake_kernel(); }
   c10::SymInt new_size(int64_t low, std::optional<int64_t> high) {
     return recording_->new_size(low, high);
+  }
+  at::Tensor elements(const at::Tensor& tensor) { return recording_->elements(tensor); }
+  // Returns trunc, round or sqrt of the node of a number.
+  c10::SymNode math_function(const std::string& name, const c10::SymNode& number) {
+    return capture::math_function(name, number, recording_->decisions());
+  }
+  // Returns true if the condition "size == number" holds, which a guard then says.
+  bool is_guarded_to_be(const c10::SymInt& size, int64_t number) {
+    capture::Decisions& decisions = recording_->decisions();
+    const Dim dim = capture::to_dim(size, decisions);
+    const Dim difference = dim - Dim(number);
+    if (!difference.is_constant() && !decisions.is_flexible(difference)) return false;
+    return decisions.decide(difference, capture::Relation::equal,
+                            concat(dim.str(), " == ", number));
+  }
+  // Returns the number that a size is in the example; None if it depends on data.
+  std::optional<int64_t> example(const c10::SymInt& size) {
+    capture::Decisions& decisions = recording_->decisions();
+    return decisions.example(capture::to_dim(size, decisions));
   }
   int64_t alive() const { return recording_->alive(); }
   // Ends the recording; returns false if it was refused.
@@ -405,9 +424,12 @@ void bind_capture(py::module_& module) {
            py::arg("sizes"))
       .def("add_integer", &PyCapture::add_integer, py::arg("name"), py::arg("symbol"))
       .def("item", &PyCapture::item, py::arg("tensor"))
-      .def("read", &PyCapture::read, py::arg("tensor"))
       .def("runs_fake_kernel", &PyCapture::runs_fake_kernel)
       .def("new_size", &PyCapture::new_size, py::arg("low"), py::arg("high"))
+      .def("elements", &PyCapture::elements, py::arg("tensor"))
+      .def("math_function", &PyCapture::math_function, py::arg("name"), py::arg("number"))
+      .def("is_guarded_to_be", &PyCapture::is_guarded_to_be, py::arg("size"), py::arg("number"))
+      .def("example", &PyCapture::example, py::arg("size"))
       .def("known_elements", &PyCapture::known_elements)
       .def("start", &PyCapture::start)
       .def("stop", &PyCapture::stop)

@@ -10,7 +10,6 @@ import concurrent.futures
 import contextlib
 import contextvars
 import copy
-import dataclasses
 import functools
 import random
 import threading
@@ -671,9 +670,9 @@ class Point(NamedTuple):
     second: Any
 
 
-@dataclasses.dataclass
 class Result:
-    value: Tensor
+    def __init__(self, value: Tensor) -> None:
+        self.value = value
 
 
 @program

@@ -110,6 +110,6 @@ class Caching(nn.Module):
         return x + self.cache["x"]
 
 
-def branches_of_different_sizes(x: torch.Tensor) -> Any:
+def derivative(x: torch.Tensor) -> Any:
     """Steps aside; torch.export captures it."""
-    return torch.cond(x.sum() > 1e9, lambda: x[:, :1] * 2, lambda: x * 2)
+    return torch.func.jvp(torch.sin, (x,), (torch.ones_like(x),))[1]

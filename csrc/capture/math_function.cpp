@@ -1,0 +1,35 @@
+#include "capture/math_function.h"
+
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "base/error.h"
+#include "capture/symbolic_size.h"
+
+namespace onnx_native::capture {
+namespace {
+
+// Returns true for a quotient of a size by a positive number, whose floor is exact.
+bool is_non_negative_quotient(const Number& number, const Decisions& decisions) {
+  const auto* call = std::get_if<Number::Call>(&number.is);
+  if (!call || call->op != "python::truediv") return false;
+  const auto* numerator = std::get_if<Dim>(&call->operands[0]->is);
+  const auto* denominator = std::get_if<Dim>(&call->operands[1]->is);
+  return numerator && denominator && denominator->constant().value_or(0) > 0 &&
+         decisions.proven(*numerator, Relation::less) == false;
+}
+
+}  // namespace
+
+c10::SymNode math_function(std::string_view name, c10::SymNode number, Decisions& decisions) {
+  const NumberPtr operand = to_number(number, decisions);
+  if (name == "sqrt")
+    return to_sym_float(make_call("python::_sym_sqrt", {operand}), decisions).toSymNodeImpl();
+  if (number->is_int()) return number;
+  if (name == "trunc" && is_non_negative_quotient(*operand, decisions)) return number->floor();
+  const Dim result = decisions.define(make_call(concat("python::", name), {operand}));
+  return to_sym_int(result, decisions).toSymNode();
+}
+
+}  // namespace onnx_native::capture

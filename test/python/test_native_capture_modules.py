@@ -1,0 +1,162 @@
+"""Native capture of modules that keep tensors, and of results in containers of all kinds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict, UserList
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from models import running
+from models.calling import Calling
+from models.recording import (
+    DYNAMIC,
+    EXAMPLES,
+    Function,
+    X,
+    assert_equal_to_eager,
+    assert_native,
+    assert_recorded,
+    exported,
+    function_id,
+    reason_of,
+)
+from torch import nn
+
+
+class KeepingLast(nn.Module):
+    """Keeps a tensor, a size and a list of tensors of the last call."""
+
+    last: Any
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4), nn.Linear(4, 4)])
+        self.last = torch.zeros(1)
+        self.features: list[torch.Tensor] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.features = []
+        self.length = x.shape[1]
+        for layer in self.layers:
+            x = layer(x)
+            self.features.append(x)
+        self.last = x * self.length
+        return self.last + self.features[0]
+
+
+def test_attributes_that_the_program_writes_first() -> None:
+    module = KeepingLast()
+    last = module.last
+    assert_recorded(module, DYNAMIC, *EXAMPLES)
+    module = KeepingLast()
+    last = module.last
+    exported(module, (X,), DYNAMIC)
+    assert module.last is last
+    assert module.features == []
+    assert not hasattr(module, "length")
+
+
+class Decided(nn.Module):
+    """Decides by a buffer, and reads its elements as an array."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("initted", torch.tensor(True))
+        self.scale = nn.Parameter(torch.tensor([1.0, 4.0]))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.initted:
+            return x
+        steps = torch.arange(3).numpy()
+        scale = float(np.sqrt(self.scale.detach().numpy()).sum())
+        return x * scale + float(steps.sum()) + sum((self.scale * 2).tolist())
+
+
+def test_elements_of_weights_as_arrays() -> None:
+    program = assert_recorded(Decided(), DYNAMIC, *EXAMPLES)
+    assert {name for name, _ in program.export_report["known_elements"]} == {"initted", "scale"}
+
+
+def writes_to_an_array(x: torch.Tensor) -> Any:
+    scale = torch.ones(4) * 2
+    scale.numpy()[0] = 7
+    return x * scale
+
+
+def array_of_an_input(x: torch.Tensor) -> Any:
+    return x * float((x * 2).numpy().sum())
+
+
+@pytest.mark.parametrize("function", [writes_to_an_array, array_of_an_input], ids=function_id)
+def test_arrays_that_step_aside(function: Function) -> None:
+    assert reason_of(Calling(function), (X,), None)
+
+
+def test_a_list_of_numbers_from_a_tensor() -> None:
+    def pieces(x: torch.Tensor, sizes: torch.Tensor) -> Any:
+        first, second = sizes.tolist()
+        return x[:, :first], x[:, first : first + second], x[:, 0] * second
+
+    assert_recorded(
+        Calling(pieces),
+        (DYNAMIC, None),
+        *(
+            (x, torch.tensor(sizes))
+            for (x,), sizes in zip(EXAMPLES, ([2, 3], [1, 5], [4, 1]), strict=True)
+        ),
+    )
+
+
+@dataclasses.dataclass
+class Prediction:
+    logits: torch.Tensor
+    states: tuple[torch.Tensor, ...] = ()
+    loss: torch.Tensor | None = None
+
+
+class Output(OrderedDict[str, Any]):
+    """A dict that pytree does not know."""
+
+
+def results_in_containers(x: torch.Tensor) -> Any:
+    return Prediction(x * 2, (x + 1, x - 1)), Output(values=x * 3, more=[Prediction(x * 4)])
+
+
+def test_results_in_containers_that_pytree_does_not_know() -> None:
+    program = exported(Calling(results_in_containers), (X,), (DYNAMIC,))
+    assert_native(program)
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    for (x,) in EXAMPLES:
+        running.assert_same(program(x), [x * 2, x + 1, x - 1, x * 3, x * 4])
+
+
+def in_an_unknown_object(x: torch.Tensor) -> Any:
+    return UserList([x * 2])
+
+
+def test_a_result_in_an_unknown_object_steps_aside() -> None:
+    assert "is not a tensor or a number" in reason_of(Calling(in_an_unknown_object), (X,), None)
+
+
+class Recast(nn.Module):
+    """Casts its weights in each call, to the dtype that they have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        self.layer = self.layer.to(x.dtype)
+        return self.layer(x)
+
+
+def test_a_cast_of_weights_to_their_dtype() -> None:
+    module = Recast()
+    weight = module.layer.weight
+    assert_recorded(module, DYNAMIC, *EXAMPLES)
+    assert module.layer.weight is weight
+    assert_equal_to_eager(exported(module, (X,)), module, (X,))

@@ -1,0 +1,184 @@
+"""Functions of Python and PyTorch that would turn a symbolic number into a number.
+
+A recorded program calls them with sizes: ``len(x)``, ``math.sqrt(n)``, ``range(0, n, 64)``,
+``torch.tensor([h, w])``. The functions here keep the number symbolic, and are the plain functions
+for everything else.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FunctionType, ModuleType
+from typing import Any
+
+import torch
+
+from onnx_native import _library, _replaced, _upstream
+
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+_MOST_STEPS = 1024
+
+
+@contextmanager
+def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
+    """Replaces the functions while a program is recorded, for the thread that records it.
+
+    Functions without a module are replaced as globals of the user's modules: PyTorch's compiler
+    makes tables of ``builtins`` when it is imported.
+    """
+    is_recorded = _library.extension().is_recorded
+    thread = threading.get_ident()
+    plain_sqrt = math.sqrt
+    tensor: Any = torch.Tensor
+    plain_new_tensor = tensor.new_tensor
+
+    def length(value: Any, /) -> Any:
+        if isinstance(value, torch.Tensor) and is_recorded(value) and value.dim() > 0:
+            return value.shape[0]
+        return len(value)
+
+    def quotient_and_remainder(a: Any, b: Any, /) -> Any:
+        return (a // b, a % b) if _is_symbolic(a, b) else divmod(a, b)
+
+    def square_root(value: Any, /) -> Any:
+        if _is_symbolic(value):
+            return torch.SymFloat(native.math_function("sqrt", value.node))
+        return plain_sqrt(value)
+
+    def new_tensor(self: Any, data: Any, *, dtype: Any = None, **options: Any) -> Any:
+        if not is_recorded(self):
+            return plain_new_tensor(self, data, dtype=dtype, **options)
+        return torch.tensor(data, dtype=self.dtype if dtype is None else dtype, **options)
+
+    in_globals = {
+        "divmod": quotient_and_remainder,
+        "len": length,
+        "range": _range_class(native, thread),
+    }
+    _upstream.import_compiler()
+    with _replaced.attributes(
+        [
+            *(
+                (module, name, value)
+                for module in _modules_of_user(model)
+                for name, value in in_globals.items()
+                if name not in vars(module)
+            ),
+            (math, "sqrt", square_root),
+            (torch, "tensor", _tensor_of(torch.tensor, is_recorded)),
+            (torch, "as_tensor", _tensor_of(torch.as_tensor, is_recorded)),
+            (tensor, "new_tensor", functools.wraps(plain_new_tensor)(new_tensor)),
+        ]
+    ):
+        yield
+
+
+def _modules_of_user(model: torch.nn.Module) -> list[ModuleType]:
+    """The Python modules of all packages with code of the model."""
+    packages = {"__main__"}
+    for module in model.modules():
+        forward = inspect.getattr_static(type(module), "forward", None)
+        for function in (forward, *vars(module).values()):
+            if isinstance(function, FunctionType):
+                names = inspect.unwrap(function).__globals__
+                packages.add(str(names.get("__name__", "")).partition(".")[0])
+    packages -= {"", "builtins", "onnx_native", "torch"}
+    return [
+        module
+        for name, module in list(sys.modules.items())
+        if name.partition(".")[0] in packages and isinstance(module, ModuleType)
+    ]
+
+
+def _is_symbolic(*values: Any) -> bool:
+    return any(type(value) in _NUMBERS for value in values)
+
+
+def _range_class(native: Any, thread: int) -> Any:
+    """A ``range`` that counts the steps of the example if a guard can say that they are as many."""
+
+    class Meta(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, range)
+
+        def __subclasscheck__(cls, subclass: Any) -> bool:
+            return issubclass(subclass, range)
+
+    class Range(metaclass=Meta):
+        def __new__(cls, *bounds: Any) -> Any:
+            symbolic = [bound for bound in bounds if type(bound) is torch.SymInt]
+            if not symbolic or threading.get_ident() != thread:
+                return range(*bounds)
+            steps = _steps(native, *bounds) if len(bounds) < 4 else None
+            if steps is None:
+                size = _library.extension().text_of_size(symbolic[0])
+                native.refuse(f"a Python int or a loop needs the number {size}")
+                raise TypeError("a loop over a dynamic size")
+            return steps
+
+    return Range
+
+
+def _steps(native: Any, *bounds: Any) -> list[Any] | None:
+    """The numbers in a range; None if their count is a dynamic size."""
+    start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    if not isinstance(step, int) or step <= 0:
+        return None
+    count = (stop - start + step - 1) // step
+    if isinstance(count, int):
+        return [start + i * step for i in range(count)]
+    number = native.example(count)
+    if number is None or not 0 <= number <= _MOST_STEPS:
+        return None
+    if not native.is_guarded_to_be(count, number):
+        return None
+    return [start + i * step for i in range(number)]
+
+
+# Tensors of numbers.
+
+
+def _tensor_of(plain: Callable[..., Any], is_recorded: Callable[[Any], bool]) -> Callable[..., Any]:
+    """``torch.tensor`` or ``torch.as_tensor``, which makes tensors of symbolic numbers too."""
+
+    def holds_symbol(data: Any) -> bool:
+        if isinstance(data, (list, tuple)):
+            return any(map(holds_symbol, data))
+        return type(data) in _NUMBERS or (isinstance(data, torch.Tensor) and is_recorded(data))
+
+    @functools.wraps(plain)
+    def make(data: Any, *args: Any, dtype: torch.dtype | None = None, **options: Any) -> Any:
+        if args or isinstance(data, torch.Tensor) or not holds_symbol(data):
+            return plain(data, *args, dtype=dtype, **options)
+        return _stacked(data, dtype or _dtype_of(_upstream.pytree.tree_leaves(data)))
+
+    return make
+
+
+def _dtype_of(leaves: list[Any]) -> torch.dtype:
+    """The dtype of a tensor of these numbers and tensors."""
+    dtypes = []
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            dtypes.append(leaf.dtype)
+        elif isinstance(leaf, (bool, torch.SymBool)):
+            dtypes.append(torch.bool)
+        elif isinstance(leaf, (int, torch.SymInt)):
+            dtypes.append(torch.int64)
+        else:
+            dtypes.append(torch.get_default_dtype())
+    return functools.reduce(torch.promote_types, dtypes)
+
+
+def _stacked(data: Any, dtype: torch.dtype) -> torch.Tensor:
+    if isinstance(data, (list, tuple)):
+        return torch.stack([_stacked(item, dtype) for item in data])
+    if isinstance(data, torch.Tensor):
+        return data.reshape(()).to(dtype)
+    return torch.scalar_tensor(data, dtype=dtype)

@@ -1,0 +1,53 @@
+"""Attributes of modules that a recorded program writes before it reads them.
+
+``self.features = layer(x)`` keeps a tensor for whoever asks later. The value of an earlier call
+does not matter to the program if it writes the attribute first. To be sure of that, the program
+runs again without the attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from onnx_native import _replaced
+
+Attributes = Sequence[tuple[torch.nn.Module, str]]
+
+
+def may_be_written_first(module: torch.nn.Module, name: str) -> bool:
+    """Whether a read of the missing attribute would reach ``torch.nn.Module.__getattr__``."""
+    kind: Any = type(module)
+    return kind.__getattr__ is torch.nn.Module.__getattr__ and not hasattr(kind, name)
+
+
+@contextmanager
+def missing(attributes: Attributes, refuse: Callable[[str], None]) -> Iterator[None]:
+    """Takes attributes away, and refuses programs that read one before they write it.
+
+    Restores them at the end.
+    """
+    if not attributes:
+        yield
+        return
+    watched = {(id(module), name) for module, name in attributes}
+    before = [(vars(module), name, name in vars(module)) for module, name in attributes]
+    old = [held.pop(name, None) for held, name, _ in before]
+    plain: Any = torch.nn.Module.__getattr__
+
+    def lookup(self: torch.nn.Module, name: str) -> Any:
+        if (id(self), name) in watched:
+            refuse(f"the program reads {name} of a {type(self).__name__}, which it replaces")
+        return plain(self, name)
+
+    try:
+        with _replaced.attributes([(torch.nn.Module, "__getattr__", lookup)]):
+            yield
+    finally:
+        for (held, name, existed), value in zip(before, old, strict=True):
+            held.pop(name, None)
+            if existed:
+                held[name] = value
