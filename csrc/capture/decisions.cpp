@@ -403,7 +403,9 @@ void Decisions::check() {
 void Decisions::check_narrowing() {
   for (const auto& [name, symbol] : symbols_) {
     if (!symbol.is_of_input()) continue;
-    if (holds_nearby(symbol, [&](int64_t value) { return satisfied(name, value); })) continue;
+    if (holds_nearby(symbol,
+                     [this, &name = name](int64_t value) { return satisfied(name, value); }))
+      continue;
     for (const Guard& guard : guards_) {
       // a <= b and b <= a
       const bool both = std::ranges::any_of(guards_, [&](const Guard& other) {
