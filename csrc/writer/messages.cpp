@@ -41,23 +41,20 @@ int64_t ir_version(const onnx::Model& model) {
   return std::max<int64_t>(version, model.functions.empty() ? 4 : 8);
 }
 
-// Whether the sizes that are not constant have names.
-enum class Sizes { named, unnamed };
-
-void write_shape(const std::optional<Shape>& shape, Sizes sizes, pb::TypeProto_Tensor& type) {
+void write_shape(const std::optional<Shape>& shape, bool names, pb::TypeProto_Tensor& type) {
   if (!shape) return;
   pb::TensorShapeProto* to = type.mutable_shape();
   for (const Dim& dim : *shape) {
     pb::TensorShapeProto_Dimension* written = to->add_dim();
     if (const auto size = dim.constant()) {
       written->set_dim_value(*size);
-    } else if (sizes == Sizes::named) {
+    } else if (names) {
       written->set_dim_param(dim.str());
     }
   }
 }
 
-void write_type(const onnx::Value& value, Sizes sizes, pb::TypeProto& type) {
+void write_type(const onnx::Value& value, bool names, pb::TypeProto& type) {
   pb::TypeProto* element = &type;
   if (value.kind == onnx::ValueKind::sequence) {
     element = type.mutable_sequence_type()->mutable_elem_type();
@@ -65,13 +62,13 @@ void write_type(const onnx::Value& value, Sizes sizes, pb::TypeProto& type) {
     element = type.mutable_optional_type()->mutable_elem_type();
   }
   element->mutable_tensor_type()->set_elem_type(static_cast<int>(DType(value.dtype)));
-  write_shape(value.shape, sizes, *element->mutable_tensor_type());
+  write_shape(value.shape, names, *element->mutable_tensor_type());
 }
 
-void write_value_info(const onnx::Value& value, Sizes sizes, pb::ValueInfoProto& info) {
+void write_value_info(const onnx::Value& value, bool names, pb::ValueInfoProto& info) {
   require(!value.name.empty(), "cannot write a value without a name");
   info.set_name(value.name);
-  if (value.dtype != DType::undefined) write_type(value, sizes, *info.mutable_type());
+  if (value.dtype != DType::undefined) write_type(value, names, *info.mutable_type());
 }
 
 void write_raw(const TensorData& data, std::string& to) {
@@ -116,16 +113,16 @@ void write_tensor(const TensorData& data, std::string_view name, const Place& pl
 
 class GraphEncoder {
  public:
-  GraphEncoder(bool metadata, const Place& place) : metadata_(metadata), place_(place) {}
+  GraphEncoder(bool metadata, SizeNames names, const Place& place)
+      : metadata_(metadata), names_(names), place_(place) {}
 
   // Writes all fields except the initializers.
   void write_graph(const onnx::Graph& graph, pb::GraphProto& to) const {
     to.set_name(graph.name);
     for (const onnx::Node* node : graph.nodes) write_node(*node, *to.add_node());
-    for (const onnx::Value* input : graph.inputs)
-      write_value_info(*input, Sizes::named, *to.add_input());
+    for (const onnx::Value* input : graph.inputs) write_value_info(*input, true, *to.add_input());
     for (const onnx::Value* output : graph.outputs)
-      write_value_info(*output, Sizes::named, *to.add_output());
+      write_value_info(*output, true, *to.add_output());
     if (intermediates_) write_intermediates(graph, *to.mutable_value_info());
   }
 
@@ -154,16 +151,13 @@ class GraphEncoder {
   }
 
  private:
-  // Without the names of sizes: ONNX Runtime would reuse memory for all tensors of the same named
-  // sizes, which is not in the caches (Softmax takes 1.4 times as long), and fuse Add and
-  // LayerNormalization into an operator that takes 3 times as long.
   void write_intermediates(const onnx::Graph& graph, auto& to) const {
     const std::unordered_set<const onnx::Value*> results(graph.outputs.begin(),
                                                          graph.outputs.end());
     for (const onnx::Node* node : graph.nodes) {
       for (const onnx::Value* output : node->outputs) {
         if (!output || output->dtype == DType::undefined || results.contains(output)) continue;
-        write_value_info(*output, Sizes::unnamed, *to.Add());
+        write_value_info(*output, names_ == SizeNames::everywhere, *to.Add());
       }
     }
   }
@@ -245,6 +239,7 @@ class GraphEncoder {
   }
 
   bool metadata_;
+  SizeNames names_;            // of intermediate values
   bool intermediates_ = true;  // whether graphs list the types of their intermediate values
   const Place& place_;
 };
@@ -355,8 +350,8 @@ std::vector<const onnx::Value*> weights_of(const onnx::Model& model) {
   return weights;
 }
 
-Encoding encode(const onnx::Model& model, bool metadata, const Place& place) {
-  const GraphEncoder encoder(metadata, place);
+Encoding encode(const onnx::Model& model, bool metadata, SizeNames names, const Place& place) {
+  const GraphEncoder encoder(metadata, names, place);
   pb::GraphProto graph;
   encoder.write_graph(*model.graph, graph);
 

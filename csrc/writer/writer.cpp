@@ -74,6 +74,7 @@ class DataFile {
   int64_t size_ = 0;
 };
 
+constexpr SizeNames kInterface = SizeNames::inputs_and_outputs;
 const Place kInside = [](const TensorData&) { return std::nullopt; };
 
 void check_size(const Encoding& encoding) {
@@ -115,7 +116,7 @@ void save(const onnx::Model& model, const std::filesystem::path& path, const Opt
   OutputFile model_file(path, progress);
   const auto weights = weights_of(model);
   if (!options.external_data.value_or(total_bytes(weights) > kInlineLimit)) {
-    const Encoding encoding = encode(model, options.metadata, kInside);
+    const Encoding encoding = encode(model, options.metadata, kInterface, kInside);
     check_size(encoding);
     progress.total = encoding.bytes;
     write_model(encoding, model_file);
@@ -125,8 +126,9 @@ void save(const onnx::Model& model, const std::filesystem::path& path, const Opt
   std::filesystem::path data_path = path;
   data_path += ".data";
   const DataFile data(weights, data_path.filename().string(), options);
-  const Encoding encoding = encode(
-      model, options.metadata, [&data](const TensorData& tensor) { return data.place(tensor); });
+  const Encoding encoding =
+      encode(model, options.metadata, kInterface,
+             [&data](const TensorData& tensor) { return data.place(tensor); });
   check_size(encoding);
   progress.total = encoding.bytes + data.size();
   if (data.size() == 0) {
@@ -149,8 +151,9 @@ void save_without_weights(const onnx::Model& model, const std::filesystem::path&
   std::filesystem::path data_path = path;
   data_path += ".data";
   const DataFile data(weights_of(model), data_path.filename().string(), options);
-  const Encoding encoding = encode(
-      model, options.metadata, [&data](const TensorData& tensor) { return data.place(tensor); });
+  const Encoding encoding =
+      encode(model, options.metadata, kInterface,
+             [&data](const TensorData& tensor) { return data.place(tensor); });
   check_size(encoding);
   progress.total = encoding.bytes;
   OutputFile data_file(data_path, progress);
@@ -162,7 +165,7 @@ void save_without_weights(const onnx::Model& model, const std::filesystem::path&
 }
 
 std::string serialize(const onnx::Model& model, const Options& options) {
-  return join(encode(model, options.metadata, kInside));
+  return join(encode(model, options.metadata, kInterface, kInside));
 }
 
 std::string serialize_without_weights(const onnx::Model& model, std::vector<Weight>& weights,
@@ -176,10 +179,11 @@ std::string serialize_without_weights(const onnx::Model& model, std::vector<Weig
     places.emplace(value->constant, External{"onnx_native", index, length});
     weights.push_back({value->name, value->constant});
   }
-  return join(encode(model, options.metadata, [&places](const TensorData& data) {
-    const auto found = places.find(&data);
-    return found == places.end() ? std::nullopt : std::optional(found->second);
-  }));
+  return join(
+      encode(model, options.metadata, SizeNames::everywhere, [&places](const TensorData& data) {
+        const auto found = places.find(&data);
+        return found == places.end() ? std::nullopt : std::optional(found->second);
+      }));
 }
 
 }  // namespace onnx_native::writer

@@ -44,7 +44,8 @@ struct Weight {
 std::string serialize(const onnx::Model& model, const Options& options = {});
 // Returns the ModelProto's bytes for onnx_ir, which maps the weights without copies. Initializers
 // of at least `inline_below` bytes, and all that can change, are external: their location is
-// "onnx_native" and their offset is their index in `weights`.
+// "onnx_native" and their offset is their index in `weights`. Unlike in files, sizes of
+// intermediate values have names.
 std::string serialize_without_weights(const onnx::Model& model, std::vector<Weight>& weights,
                                       const Options& options = {});
 
