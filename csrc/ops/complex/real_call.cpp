@@ -71,6 +71,7 @@ aten::Argument number_part(const aten::Argument& argument, bool imaginary) {
   if (argument.get<int64_t>()) return int64_t{0};
   if (argument.get<double>()) return 0.0;
   if (argument.get<bool>()) return false;
+  if (argument.as_value()) return 0.0;  // a real number that the model computes
   return argument;
 }
 

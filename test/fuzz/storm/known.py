@@ -63,6 +63,11 @@ KNOWN = (
         message=r"^set \d+, result \d+: (False instead of True|\d+ instead of \d+)$",
     ),
     Difference(
+        "the truth of what rounding leaves of a difference",
+        r"(batch_norm|BatchNorm|layer_norm|LayerNorm)[\s\S]*\b(all|any|bool|logical_\w+)\(",
+        message=r"^set \d+, result \d+: (True instead of False|False instead of True)$",
+    ),
+    Difference(
         "a function at its branch cut: transforms give either zero as the imaginary part",
         r"fft[\s\S]*\b(acos|acosh|asin|atan|atanh|log|log2|log10|log1p|sqrt|rsqrt|pow)\(",
         message=r"^set \d+, result \d+: (?P<sign>-?)(?P<digits>\d+\.\d{4})\d* "
