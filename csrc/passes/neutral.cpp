@@ -14,8 +14,9 @@ using Uses = std::unordered_map<const Value*, int64_t>;
 
 constexpr int64_t kMostElements = 64;
 
-// Returns true if all elements are this number. A -0.0 is not 0.0.
-bool consists_of(const Value* value, double number) {
+// Returns true if the elements of a small constant are known and satisfy a condition.
+template <class Condition>
+bool all_elements(const Value* value, const Condition& condition) {
   if (!value || !value->is_constant() || can_change(*value->constant)) return false;
   const TensorData& data = *value->constant;
   const int64_t size = data.numel();
@@ -23,9 +24,16 @@ bool consists_of(const Value* value, double number) {
   for (int64_t i = 0; i < size; ++i) {
     const double element =
         is_floating(data.dtype) ? data.number(i) : static_cast<double>(data.integer(i));
-    if (element != number || std::signbit(element) != std::signbit(number)) return false;
+    if (!condition(element)) return false;
   }
   return true;
+}
+
+// Returns true if all elements are this number. A -0.0 is not 0.0.
+bool consists_of(const Value* value, double number) {
+  return all_elements(value, [number](double element) {
+    return element == number && std::signbit(element) == std::signbit(number);
+  });
 }
 
 bool is_any_of(const Node& node, std::initializer_list<std::string_view> op_types) {
@@ -76,10 +84,14 @@ void divide(Rewrite& rewrite, Node& node, const Uses& uses) {
   }
 }
 
-// Where(Not(c), a, b) becomes Where(c, b, a).
+// Where(Not(c), a, b) becomes Where(c, b, a), unless b may be -0.0, of which ONNX Runtime's Where
+// makes 0.0 if it comes first.
 void take_not(Rewrite& rewrite, Node& where) {
   const Node* negation = where.inputs[0]->producer;
   if (!negation || !negation->is("Not")) return;
+  const Value* other = where.inputs[2];
+  const auto is_no_negative_zero = [](double e) { return e != 0 || !std::signbit(e); };
+  if (is_floating(other->dtype) && !all_elements(other, is_no_negative_zero)) return;
   where.inputs = {negation->inputs[0], where.inputs[2], where.inputs[1]};
   rewrite.set_changed();
 }
@@ -89,7 +101,7 @@ void take_not(Rewrite& rewrite, Node& where) {
 // Removes arithmetic that has no effect: x * 1, x / 1, x ** 1, x + 0, x - 0, And(x, true),
 // Or(x, false), Xor(x, false) and Where with a constant condition, if the result has the shape of
 // x. Keeps x + 0.0, which changes -0.0. Replaces x * Reciprocal(y) by x / y, and Where(Not(c), a,
-// b) by Where(c, b, a).
+// 1) by Where(c, 1, a).
 int64_t remove_neutral_arithmetic(onnx::Model& model) {
   const Uses uses = onnx::count_uses(*model.graph);
   return sweep(model, [&uses](Rewrite& rewrite, onnx::Graph&, Node& node) {

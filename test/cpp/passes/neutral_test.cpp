@@ -71,8 +71,16 @@ TEST_F(NeutralTest, WhereOfAConstantConditionIsOneOfThem) {
 TEST_F(NeutralTest, WhereOfANegationTakesTheOtherOneFirst) {
   Value* condition = input("c", {4}, DType::boolean);
   Value* negated = op("Not", {condition}, {4}, {}, DType::boolean);
+  result(op("Where", {negated, input("a", {4}), number(2)}, {4}), "y");
+  EXPECT_EQ(after(remove_neutral_arithmetic), "y = Where (c, _0, a)\n");
+}
+
+TEST_F(NeutralTest, WhereOfANegationKeepsNegativeZeros) {
+  Value* condition = input("c", {4}, DType::boolean);
+  Value* negated = op("Not", {condition}, {4}, {}, DType::boolean);
   result(op("Where", {negated, input("a", {4}), input("b", {4})}, {4}), "y");
-  EXPECT_EQ(after(remove_neutral_arithmetic), "y = Where (c, b, a)\n");
+  after(remove_neutral_arithmetic);
+  EXPECT_FALSE(changed_);
 }
 
 TEST_F(NeutralTest, WhereThatWidensItsResultStays) {
