@@ -233,8 +233,8 @@ class Functionalizer {
 
   // as_strided of a view reads the storage, not the view.
   void look_at_storage(Node& node, Tensor& given) {
-    Tensor* tensor = &given;
-    while (tensor->view && !tensor->view->condition) tensor = tensor->view->base;
+    Tensor* tensor = whole_storage(given);
+    if (!tensor) fail_unknown_strides(node);
     if (tensor != &given) {
       const std::optional<Layout> from = layout(given);
       Argument& offset = node.arguments[3];
@@ -244,8 +244,7 @@ class Functionalizer {
     }
     const std::optional<Layout> whole = layout(*tensor);
     const Type& type = tensor->names.front()->type;
-    if (tensor->view || !whole ||
-        is_contiguous(type, *whole, "contiguous_format").truth != Condition::Truth::holds)
+    if (!whole || is_contiguous(type, *whole, "contiguous_format").truth != Condition::Truth::holds)
       fail_unknown_strides(node);
     node.arguments[0] = own_memory(graph_, current(*tensor), node.location);
     graph_.nodes.push_back(&node);

@@ -51,4 +51,15 @@ struct View {
   std::optional<Condition> condition;  // if it fails, the output is a copy
 };
 
+// Returns the tensor that views all of the storage as elements of this tensor's dtype, or nullptr.
+// Views such as view_as_real count the storage in other units than their base.
+inline Tensor* whole_storage(Tensor& part) {
+  const auto dtype = [](const Tensor& tensor) { return tensor.names.front()->type.dtype; };
+  Tensor* tensor = &part;
+  while (tensor->view && !tensor->view->condition && dtype(*tensor) == dtype(*tensor->view->base))
+    tensor = tensor->view->base;
+  const bool is_whole = !tensor->view || (!tensor->view->condition && !tensor->view->base->view);
+  return is_whole ? tensor : nullptr;
+}
+
 }  // namespace onnx_native::aten

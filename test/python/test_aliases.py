@@ -271,7 +271,16 @@ def summed(q: torch.Tensor, mask: torch.Tensor) -> Any:
     return number, copy, other, q
 
 
-@pytest.mark.parametrize("function", [attention, shapes_in_place, copies, loss_between, summed])
+def strided_parts(q: torch.Tensor, mask: torch.Tensor) -> Any:
+    parts = torch.view_as_real(torch.complex(q, q + 1))
+    few = parts.as_strided((3, 2), (2, 1), 1)
+    few.mul_(3)
+    return few, parts[:, 1:].as_strided((3,), (1,)), parts, q
+
+
+@pytest.mark.parametrize(
+    "function", [attention, shapes_in_place, copies, loss_between, summed, strided_parts]
+)
 def test_fresh_memory_is_written(function: Callable[..., Any]) -> None:
     class Calling(torch.nn.Module):
         def forward(self, q: torch.Tensor, mask: torch.Tensor) -> Any:
