@@ -178,7 +178,7 @@ class Functionalizer {
       return tensor.scattered ? unknown_layout(type) : contiguous_layout(type);
     }
     const View& view = *tensor.view;
-    const std::optional<Layout> seen = view_layout(*view.node, tensor.output, layout(*view.base));
+    std::optional<Layout> seen = view_layout(*view.node, tensor.output, layout(*view.base));
     if (!view.condition) return seen;
     const Type& type = view.node->outputs[static_cast<size_t>(tensor.output)]->type;
     const bool packs = kind_of(*view.node->schema) == ViewKind::contiguous;
