@@ -448,10 +448,6 @@ def in_autocast_without_fake(x: torch.Tensor) -> Any:
         return ops.without_fake(x)
 
 
-def number_of_results(x: torch.Tensor) -> Any:
-    return torch.stack(ops.halves(x.transpose(1, 2)), -1)
-
-
 ASIDE: list[tuple[Function, str]] = [
     (in_autocast, "product in a region of torch.autocast"),
     (in_autocast_without_fake, "without_fake in a region of torch.autocast"),
@@ -461,7 +457,6 @@ ASIDE: list[tuple[Function, str]] = [
     (lambda x: x * ops.count(x), "a result that is not a tensor"),
     (lambda x: ops.reading(x), "needs the number n"),
     (lambda x: ops.failing(x), ""),
-    (number_of_results, "the number of results depends on the size n"),
 ]
 
 

@@ -60,6 +60,10 @@ PINS = {
 @pytest.mark.parametrize("name", PINS)
 def test_a_pinned_dimension_is_an_error(name: str) -> None:
     shapes = ({0: "batch", 1: "length"},) if name == "product" else ({0: "batch"},)
+    if name == "branch" and onnx_native._options.current().capture == "auto":
+        with pytest.warns(Warned, match=r"valid only where\n  batch ?// ?2 == 2 \("):
+            export(PINS[name], torch.randn(4, 3), shapes=shapes)
+        return
     with pytest.raises(Error, match=r"dynamic dimension batch"):
         export(PINS[name], torch.randn(4, 3), shapes=shapes)
 
@@ -156,7 +160,8 @@ def test_squeeze_of_a_size_that_was_one(name: str) -> None:
 
 @pytest.mark.parametrize("name", SQUEEZES)
 def test_squeeze_of_other_sizes(name: str) -> None:
-    with pytest.warns(Warned, match="of size batch, also where the size is 1 and eager removes it"):
+    message = "of size batch, also where the size is 1 and eager removes it|  batch != 1 "
+    with pytest.warns(Warned, match=message):
         program = export(SQUEEZES[name], torch.randn(2, 3), shapes=({0: "batch"},))
     for n in (2, 5):
         x = torch.randn(n, 3)

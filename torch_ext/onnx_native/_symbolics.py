@@ -25,6 +25,7 @@ class Graph:
     """A TorchScript graph to which one symbolic function adds nodes."""
 
     def __init__(self, opset: int) -> None:
+        opset = min(opset, _upstream.torchscript_newest_opset)  # PyTorch rejects newer ones
         self._graph: Any = _upstream.JitGraph()
         self._context = _upstream.GraphContext(
             graph=self._graph,

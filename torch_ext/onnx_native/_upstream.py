@@ -217,6 +217,9 @@ NAMES = {
     "torchscript_globals": Name(
         f"{_TORCHSCRIPT}._globals", "GLOBALS", "to tell symbolic functions the opset"
     ),
+    "torchscript_newest_opset": Name(
+        "torch.onnx._constants", "ONNX_MAX_OPSET", "to tell symbolic functions the opset"
+    ),
     # PyTorch's ONNX function library and the user's translation table.
     "OpRecorder": Name(f"{_EXPORTER}._building", "OpRecorder", "to replay onnxscript functions"),
     "SymbolicTensor": Name(
