@@ -1,46 +1,61 @@
-# make demo   sets up, builds, exports two real models, checks them and runs them in ONNX Runtime
+# make help   lists the commands
+# make demo   sets up, builds what it needs, exports two real models and runs them in ONNX Runtime
+# make build  sets up, builds everything
 # make test   sets up, builds, runs all C++ and Python tests
 # make operators   writes docs/operators.md
 # make fuzz   builds the fuzz targets and runs each of them for some seconds
 # make storm  exports random programs until it is stopped: make storm STORM="--seconds 600"
 # make lint   every formatter, linter and rule of the house
+# make wheel  builds the wheel and tries it in an environment of its own
+# make format lets clang-format and ruff change the files
+# make clean  removes what was built
 PYTHON := .venv/bin/python
 BUILD := build
 # Python starts twice as fast with the byte code of the packages.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: setup build demo test operators fuzz storm lint wheel format clean
+# Says what a command does and how long it takes.
+TIMED := @.ci/timed
+
+.PHONY: help setup configure build demo test operators fuzz storm lint wheel format clean
+
+help:
+	@sed -n 's/^# make/make/p' $(firstword $(MAKEFILE_LIST))
 
 setup:
-	@.ci/setup
+	$(TIMED) "Setting up .venv" .ci/setup
 
-build: setup
-	@cmake -S . -B $(BUILD) -G Ninja -DPython3_EXECUTABLE="$(CURDIR)/$(PYTHON)" -DONNX_NATIVE_WHEEL=OFF \
-	  > $(BUILD).log || \
-	  { cat $(BUILD).log; exit 1; }
-	@cmake --build $(BUILD)
+configure: setup
+	@mkdir -p $(BUILD)
+	$(TIMED) "Configuring $(BUILD)" bash -c 'cmake -S . -B $(BUILD) -G Ninja \
+	  -DPython3_EXECUTABLE="$(CURDIR)/$(PYTHON)" -DONNX_NATIVE_WHEEL=OFF > $(BUILD).log || \
+	  { cat $(BUILD).log; exit 1; }'
 
-demo: build
-	@PYTHONPATH=$(BUILD)/python $(PYTHON) examples/demo.py
+build: configure
+	$(TIMED) "Building everything" cmake --build $(BUILD)
+
+demo: configure
+	$(TIMED) "Building the library that Python loads" cmake --build $(BUILD) --target onnx_native_plugin
+	$(TIMED) "Exporting two models" env PYTHONPATH=$(BUILD)/python $(PYTHON) examples/demo.py
 
 test: build
-	ctest --test-dir $(BUILD) --output-on-failure
-	PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -n 2 --dist loadgroup --durations=10
+	$(TIMED) "C++ tests" ctest --test-dir $(BUILD) --output-on-failure
+	$(TIMED) "Python tests" env PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -n 2 --dist loadgroup --durations=10
 
 operators: build
-	PYTHONPATH=$(BUILD)/python:test/python $(PYTHON) -m ops.document
+	$(TIMED) "Writing docs/operators.md" env PYTHONPATH=$(BUILD)/python:test/python $(PYTHON) -m ops.document
 
 fuzz: build
-	@.ci/fuzz
+	$(TIMED) "Fuzzing" .ci/fuzz
 
 storm: build
-	@PYTHONPATH=$(BUILD)/python:test/fuzz $(PYTHON) -m storm $(STORM)
+	$(TIMED) "Exporting random programs" env PYTHONPATH=$(BUILD)/python:test/fuzz $(PYTHON) -m storm $(STORM)
 
 lint: build
-	@.ci/lint
+	$(TIMED) "Linting" .ci/lint
 
 wheel: build
-	@.ci/wheel
+	$(TIMED) "Building and trying the wheel" .ci/wheel
 
 format: setup
 	clang-format -i $$(git ls-files '*.cpp' '*.h')

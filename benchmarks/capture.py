@@ -7,7 +7,8 @@
     python benchmarks/capture.py --same      the calls of both captures, compared; no times
 
 Each architecture is captured by both. A cell of the native column is empty if the recorder leaves
-the program to torch.export; the reason follows the table. Seconds are the median of some runs.
+the program to torch.export; the reason follows the table. Seconds are the median of some runs, of
+three times as many for the native capture.
 """
 
 import argparse
@@ -85,7 +86,7 @@ def compare(names: list[str], runs: int) -> None:
             asides.append(f"{name}: {error}")
             print(f"| {name} | | | | |", flush=True)
             continue
-        seconds = median_seconds(runs, native, model, module)
+        seconds = median_seconds(3 * runs, native, model, module)
         try:
             model.capture(module)
             through = median_seconds(runs, model.capture, module)
@@ -143,11 +144,27 @@ LEFT_OUT = re.compile(
 def calls(text: str) -> collections.Counter[str]:
     """The calls of an ATen graph with their types, without the names of values.
 
-    Leaves out arithmetic on sizes, and whether cuDNN may normalize.
+    Leaves out arithmetic on sizes, and whether cuDNN may normalize. Symbols are numbered in the
+    order of the inputs' sizes: torch.export names those of a derived size, 32*s89, by itself.
     """
     found = re.findall(r"^ +(%.* = (?:aten|higher_order|torch)\w*::.*)$", text, re.MULTILINE)
+    inputs = text[: text.find(") constants(")].partition("graph(")[2].splitlines()[:1]
+    sizes = re.findall(r"\w+\[([^\]]*)\]", "".join(inputs))
+    symbols = list(dict.fromkeys(re.findall(r"[A-Za-z_]\w*", ",".join(sizes))))
+
+    def numbered(types: re.Match[str]) -> str:
+        return re.sub(
+            r"[A-Za-z_]\w*",
+            lambda name: f"n{symbols.index(name[0])}" if name[0] in symbols else name[0],
+            types[0],
+        )
+
     return collections.Counter(
-        re.sub(r"(aten::layer_norm.*), \w+\)$", r"\1)", re.sub(r"%[\w.]+", "%", call))
+        re.sub(
+            r"(aten::(?:layer_norm|\w*batch_norm|instance_norm|group_norm)\(.*), \w+\)$",
+            r"\1)",
+            re.sub(r"%[\w.]+", "%", re.sub(r"\w+\[[^\]]*\]", numbered, call)),
+        )
         for call in found
         if not LEFT_OUT.search(call)
     )

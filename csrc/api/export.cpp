@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 
 #include "api/interface.h"
@@ -114,9 +115,13 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   watch.lap("passes");
   if (pipeline.verify) onnx::verify(*model, "passes");
   if (report) {
-    const auto assumptions =
-        pipeline.has_guards ? std::vector<std::string>() : aten::kept_dimensions(graph);
-    describe(*report, graph, *model, state, {unseen, contradictions, assumptions});
+    std::vector<std::string> assumptions;
+    if (!pipeline.has_guards) {
+      assumptions = aten::kept_dimensions(graph);
+      std::ranges::move(aten::fixed_dimensions(graph), std::back_inserter(assumptions));
+    }
+    describe(*report, graph, *model, state,
+             {unseen, contradictions, assumptions, options.output_names});
   }
   return std::move(model);
 }

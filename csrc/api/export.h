@@ -45,7 +45,7 @@ struct ExportReport {
   WeightReads reads;  // the weights whose elements affect the exported graph
 };
 
-inline constexpr int64_t kMinOpset = 12;
+inline constexpr int64_t kMinOpset = 11;
 // Lowerings and passes emit nodes of at least this opset; express_in_opset rewrites them for older
 // ones.
 inline constexpr int64_t kMinLoweringOpset = 18;

@@ -21,11 +21,7 @@ std::unique_ptr<aten::Graph> read_file(const std::filesystem::path& path,
     fail(ErrorKind::invalid_program, path.string(),
          " holds tensors or a pickled module (torch.save), not a program; save the program with "
          "torch.export.save or torch.jit.save");
-  if (!options.inputs.empty())
-    fail(ErrorKind::invalid_argument, path.string(),
-         " already records the dtypes and shapes of its inputs; specify inputs only for "
-         "TorchScript");
-  return readers::pt2::read(path);
+  return readers::pt2::read(path, options.inputs);
 }
 
 Program export_file(const std::filesystem::path& path, const ExportOptions& options) {

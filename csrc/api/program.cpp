@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "api/entry.h"
+#include "api/metadata.h"
 #include "api/program_contents.h"
 #include "writer/writer.h"
 
@@ -54,17 +55,19 @@ const std::vector<std::string>& Program::conditions() const { return contents_->
 void Program::save(const std::filesystem::path& path, const SaveOptions& options) const {
   entry([&] {
     contents_->report.reads.check();
-    writer::save(*contents_->model, path,
-                 {.external_data = options.external_data,
-                  .metadata = options.metadata,
-                  .progress = options.progress});
+    writer::Options how = metadata_options(*contents_, options.metadata);
+    how.external_data = options.external_data;
+    how.progress = options.progress;
+    for (const auto& [weight, place] : options.places)
+      how.places.emplace(weight, std::pair(place.file, place.offset));
+    writer::save(*contents_->model, path, how);
   });
 }
 
 std::string Program::serialize(bool metadata) const {
   return entry([&] {
     contents_->report.reads.check();
-    return writer::serialize(*contents_->model, {.metadata = metadata, .progress = {}});
+    return writer::serialize(*contents_->model, metadata_options(*contents_, metadata));
   });
 }
 

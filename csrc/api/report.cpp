@@ -1,5 +1,6 @@
 #include "api/report.h"
 
+#include <algorithm>
 #include <map>
 #include <unordered_set>
 #include <utility>
@@ -90,6 +91,13 @@ void describe(ExportReport& report, const aten::Graph& graph, onnx::Model& model
   warn(report.warnings, model, state, findings.unseen);
   report.warnings.insert(report.warnings.end(), findings.assumptions.begin(),
                          findings.assumptions.end());
+  const std::vector<onnx::Value*>& outputs = model.graph->outputs;
+  for (size_t i = 0; i < std::min(outputs.size(), findings.output_names.size()); ++i) {
+    const std::string& wanted = findings.output_names[i];
+    if (outputs[i]->name != wanted)
+      report.warnings.push_back(concat("the output ", wanted, " is named ", outputs[i]->name,
+                                       ", because an input or another output has its name"));
+  }
 }
 
 }  // namespace onnx_native

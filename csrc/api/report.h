@@ -13,8 +13,9 @@ namespace onnx_native {
 struct Findings {
   // The module classes that the user asked to turn into functions, but that no node comes from.
   const std::vector<std::string>& unseen;
-  const std::vector<Fault>& contradictions;     // between the inferred and the recorded sizes
-  const std::vector<std::string>& assumptions;  // about sizes, that are no guards
+  const std::vector<Fault>& contradictions;      // between the inferred and the recorded sizes
+  const std::vector<std::string>& assumptions;   // about sizes, that are no guards
+  const std::vector<std::string>& output_names;  // that the user gave
 };
 
 // Describes a finished export.

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "api/metadata.h"
 #include "api/program_contents.h"
 #include "aten/torch_tensor.h"
 #include "writer/writer.h"
@@ -22,7 +23,7 @@ SeparateWeights serialize_without_weights(const Program& program, bool metadata)
   std::vector<writer::Weight> weights;
   SeparateWeights result;
   result.model = writer::serialize_without_weights(*program.contents().model, weights,
-                                                   {.metadata = metadata, .progress = {}});
+                                                   metadata_options(program.contents(), metadata));
   for (const writer::Weight& weight : weights)
     result.weights.emplace_back(weight.name, weight.data);
   return result;

@@ -1,6 +1,9 @@
 #include "aten/autocast.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include <algorithm>
+#include <array>
 
 #include "aten/op_facts.h"
 #include "aten/visit.h"
@@ -14,6 +17,33 @@ bool chooses_dtype(const Schema& schema) {
 }
 
 bool is_float(const Type& type) { return type.is_tensor() && is_floating(type.dtype); }
+
+bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
+
+// Returns true if autocast changes the dtypes of an operator's tensors on a device.
+bool has_autocast_kernel(const Schema& schema, std::string_view device) {
+  c10::DispatchKey key = c10::DispatchKey::AutocastCPU;
+  if (device == "cuda") {
+    key = c10::DispatchKey::AutocastCUDA;
+  } else if (device != "cpu") {
+    return false;
+  }
+  const auto found = c10::Dispatcher::singleton().findSchema({schema.name, schema.overload});
+  return found && found->hasKernelForDispatchKey(key);
+}
+
+// Returns true if autocast gives tensors of different dtypes the widest of them; tensors of one
+// dtype keep it.
+bool widens(const Schema& schema, std::string_view device) {
+  constexpr std::array<std::string_view, 3> kEverywhere = {"aten::cat", "aten::index_copy",
+                                                           "aten::stack"};
+  constexpr std::array<std::string_view, 11> kOnCuda = {
+      "aten::addcdiv",     "aten::addcmul",   "aten::atan2",        "aten::bilinear",
+      "aten::cross",       "aten::dot",       "aten::grid_sampler", "aten::index_put",
+      "aten::scatter_add", "aten::tensordot", "aten::vdot"};
+  return std::ranges::find(kEverywhere, schema.name) != kEverywhere.end() ||
+         (device == "cuda" && std::ranges::find(kOnCuda, schema.name) != kOnCuda.end());
+}
 
 }  // namespace
 
@@ -62,6 +92,30 @@ void cast_for_autocast(Graph& graph, const Schema& schema, const Type& result,
       cast(arguments[i]);
     }
   }
+}
+
+void check_autocast(const Schema& schema, const Type& result,
+                    const std::vector<Argument>& arguments, std::string_view device) {
+  if (schema.is_mutable() || !is_float(result) || !has_autocast_kernel(schema, device)) return;
+  const bool chooses = std::ranges::any_of(
+      arguments, [](const Argument& argument) { return argument.get<DType>() != nullptr; });
+  bool wide = chooses, single = false, half = false;
+  const auto look = [&](const Value* value) {
+    if (!is_float(value->type)) return;
+    wide |= value->type.dtype == DType::f64;
+    single |= value->type.dtype == DType::f32;
+    half |= is_half(value->type.dtype);
+  };
+  for (const Argument& argument : arguments) for_each_value(argument, look);
+  if (wide) return;
+  const bool lost_half = runs_in_half(schema) && single && result.dtype == DType::f32;
+  const bool lost_single =
+      !runs_in_half(schema) && !widens(schema, device) && half && !single && is_half(result.dtype);
+  if (!lost_half && !lost_single) return;
+  fail(ErrorKind::unsupported, "torch.export recorded that ", schema.name, " gives ",
+       name(result.dtype), " inside torch.autocast, but autocast computes it in ",
+       lost_half ? "half precision" : "float32",
+       "; capture the program with strict=False, or pass program.run_decompositions({})");
 }
 
 }  // namespace onnx_native::aten

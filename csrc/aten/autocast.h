@@ -2,6 +2,7 @@
 // program is captured.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "aten/graph.h"
@@ -23,5 +24,11 @@ bool shows_autocast(const Schema& schema, const Type& result,
 // not given is set to the result's.
 void cast_for_autocast(Graph& graph, const Schema& schema, const Type& result,
                        std::vector<Argument>& arguments, const Location* location);
+
+// Throws if a region that torch.autocast covers records a dtype that autocast does not give.
+// torch.export's strict mode records the dtypes that the region's operators have outside of it.
+// `device`: the type of the region's device and of its tensors, such as "cpu".
+void check_autocast(const Schema& schema, const Type& result,
+                    const std::vector<Argument>& arguments, std::string_view device);
 
 }  // namespace onnx_native::aten

@@ -1,7 +1,12 @@
 #include "aten/example_sizes.h"
 
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
+#include <optional>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
 
 #include "aten/fault.h"
 
@@ -69,20 +74,100 @@ bool may_be_one(const Dim& size) {
   return !size.is_constant() && !at_least(size, 2) && !at_least(size.as_captured(), 3);
 }
 
-bool is_squeeze(std::string_view op) {
-  const std::string_view name = op.substr(0, op.find('.'));
-  return name == "aten::squeeze" || name == "aten::squeeze_" || name == "aten::squeeze_copy";
+bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
+  return std::ranges::find(names, op.substr(0, op.find('.'))) != names.end();
+}
+
+bool is_squeeze(const Node& node) {
+  return is_one_of(node.op, {"aten::squeeze", "aten::squeeze_", "aten::squeeze_copy"});
+}
+
+bool takes_sizes(const Node& node) {
+  return is_one_of(node.op, {"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::expand",
+                             "aten::view_copy", "aten::expand_copy"});
+}
+
+// Calls `visit` with each node, also of subgraphs.
+void for_each_node(const Graph& graph, const std::function<void(const Node&)>& visit) {
+  for (const Node* node : graph.nodes) {
+    visit(*node);
+    for (const Argument& argument : node->arguments) {
+      if (const auto* body = argument.get<std::shared_ptr<Graph>>()) for_each_node(**body, visit);
+    }
+  }
 }
 
 // Calls `visit` with each squeeze, also of subgraphs.
 void for_each_squeeze(const Graph& graph, const std::function<void(const Node&)>& visit) {
-  for (const Node* node : graph.nodes) {
-    if (is_squeeze(node->op)) visit(*node);
-    for (const Argument& argument : node->arguments) {
-      if (const auto* body = argument.get<std::shared_ptr<Graph>>())
-        for_each_squeeze(**body, visit);
-    }
+  for_each_node(graph, [&visit](const Node& node) {
+    if (is_squeeze(node)) visit(node);
+  });
+}
+
+Dim product(const Shape& shape) {
+  Dim result(1);
+  for (const Dim& size : shape) result = result * size;
+  return result;
+}
+
+// The symbols that the results of a program mention.
+std::unordered_set<std::string> symbols_of_results(const Graph& graph) {
+  std::unordered_set<std::string> symbols;
+  const auto add = [&symbols](const Dim& dim) {
+    for (std::string& symbol : dim.symbols()) symbols.insert(std::move(symbol));
+  };
+  for (const Argument& output : graph.outputs) {
+    const Value* value = output.as_value();
+    if (value && value->type.dim) add(*value->type.dim);
+    if (!value || !value->type.shape) continue;
+    for (const Dim& size : *value->type.shape) add(size);
   }
+  return symbols;
+}
+
+std::string fixed_message(const Node& node, const Dim& size, const std::string& condition) {
+  return concat(node.op, ": the program fixes the dynamic size ", size.str(),
+                ", so the model is valid only where ", condition,
+                "; compute the size from the input's shape instead of a number",
+                where(node.location));
+}
+
+// A call that takes sizes: its operand's shape, the sizes given, and the shape of its result.
+struct SizedCall {
+  const Shape& before;
+  const Argument::List& given;
+  const Shape& after;
+  bool expands;
+};
+
+std::optional<SizedCall> sized_call(const Node& node) {
+  if (!takes_sizes(node) || node.arguments.size() < 2 || node.outputs.empty()) return std::nullopt;
+  const Value* operand = node.arguments[0].as_value();
+  const auto* given = node.arguments[1].get<Argument::List>();
+  const std::optional<Shape>& result = node.outputs[0]->type.shape;
+  if (!operand || !operand->type.shape || !given || !result) return std::nullopt;
+  const bool expands = is_one_of(node.op, {"aten::expand", "aten::expand_copy"});
+  return SizedCall{*operand->type.shape, *given, *result, expands};
+}
+
+// Returns true for a reshape of a dynamic number of elements to a fixed one.
+bool fixes_elements(const SizedCall& call) {
+  return !call.expands && product(call.after).is_constant() && !product(call.before).is_constant();
+}
+
+// Returns the dynamic size of the operand in whose place the call has the number of the example.
+const Dim* size_of_example(const SizedCall& call, const Hints& hints,
+                           const std::unordered_set<std::string>& used) {
+  const size_t added = call.expands ? call.after.size() - call.before.size() : 0;
+  for (size_t axis = 0; axis < call.before.size(); ++axis) {
+    const Dim& size = call.before[axis];
+    const size_t place = axis + added;
+    if (!size.is_symbol() || used.contains(size.str()) || place >= call.given.size()) continue;
+    const auto hint = hints.find(size.str());
+    const auto* number = call.given[place].get<int64_t>();
+    if (hint != hints.end() && number && *number == hint->second) return &size;
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -101,6 +186,32 @@ std::vector<std::string> kept_dimensions(const Graph& graph) {
                                 size.str(), ", also where the size is 1 and eager removes it",
                                 where(node.location)));
     });
+  });
+  return messages;
+}
+
+std::vector<std::string> fixed_dimensions(const Graph& graph) {
+  std::vector<std::string> messages;
+  for_each_node(graph, [&](const Node& node) {
+    const auto call = sized_call(node);
+    if (!call || !fixes_elements(*call)) return;
+    const Dim before = product(call->before);
+    const std::string after = product(call->after).str();
+    messages.push_back(fixed_message(node, before, concat(before.str(), " == ", after)));
+  });
+  return messages;
+}
+
+std::vector<std::string> fixed_examples(const Graph& graph, const Hints& hints) {
+  if (hints.empty()) return {};
+  const std::unordered_set<std::string> used = symbols_of_results(graph);
+  std::vector<std::string> messages;
+  for_each_node(graph, [&](const Node& node) {
+    const auto call = sized_call(node);
+    if (!call || fixes_elements(*call)) return;
+    if (const Dim* size = size_of_example(*call, hints, used))
+      messages.push_back(
+          fixed_message(node, *size, concat(size->str(), " == ", hints.at(size->str()))));
   });
   return messages;
 }

@@ -21,4 +21,12 @@ void check_squeezes(const Graph& graph, const Hints& hints);
 // program keeps the dimension, and eager then removes it.
 std::vector<std::string> kept_dimensions(const Graph& graph);
 
+// Returns a message for each reshape that fixes a dynamic size: its result has a fixed number of
+// elements.
+std::vector<std::string> fixed_dimensions(const Graph& graph);
+
+// Returns a message for each reshape or expansion with a number in the place of a dynamic size that
+// had this value in the example, if the program's results no longer depend on the size.
+std::vector<std::string> fixed_examples(const Graph& graph, const Hints& hints);
+
 }  // namespace onnx_native::aten

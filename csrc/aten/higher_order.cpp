@@ -48,4 +48,13 @@ std::optional<bool> autocast_of(const HigherOrder& call, const std::vector<Argum
   return !enabled || *enabled;
 }
 
+std::string autocast_device(const HigherOrder& call, const std::vector<Argument>& settings) {
+  if (!autocast_of(call, settings).value_or(false) || settings.empty()) return "";
+  // A dtype that autocast does not support disables it.
+  const DType* dtype = settings.size() > 1 ? settings[1].get<DType>() : nullptr;
+  if (dtype && *dtype != DType::f16 && *dtype != DType::bf16) return "";
+  const std::string* device = settings[0].get<std::string>();
+  return device ? *device : "";
+}
+
 }  // namespace onnx_native::aten

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,5 +37,8 @@ std::vector<Argument> body_inputs(const HigherOrder& call, std::vector<Argument>
 // Returns true if the body runs under autocast; nullopt if it inherits the setting of its
 // surroundings. `settings` are the arguments before the body.
 std::optional<bool> autocast_of(const HigherOrder& call, const std::vector<Argument>& settings);
+// Returns the type of the device whose operators the body runs in half precision ("cpu"); empty if
+// there is none.
+std::string autocast_device(const HigherOrder& call, const std::vector<Argument>& settings);
 
 }  // namespace onnx_native::aten

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "aten/placeholder.h"
 #include "aten/torch_types.h"
 #include "base/error.h"
 
@@ -49,6 +50,11 @@ at::Tensor alias_of(const at::Tensor& tensor) {
       c10::VariableVersion(0), /*allow_tensor_metadata_change=*/false));
 }
 
+const std::byte* address_of(const at::Tensor& tensor) {
+  const std::byte* reserved = placeholder_address(tensor);
+  return reserved ? reserved : static_cast<const std::byte*>(tensor.const_data_ptr());
+}
+
 // Checks the sizes against the memory: files may be wrong, and torch does not check them.
 void check_memory(const at::Tensor& tensor, std::string_view name) {
   const size_t bytes = room_of(tensor.storage());
@@ -60,10 +66,16 @@ void check_memory(const at::Tensor& tensor, std::string_view name) {
 }  // namespace
 
 TensorWeight::TensorWeight(const at::Tensor& tensor, std::string name)
-    : Weight(std::move(name), static_cast<const std::byte*>(tensor.const_data_ptr())),
-      tensor_(alias_of(tensor)) {}
+    : Weight(std::move(name), address_of(tensor)), tensor_(alias_of(tensor)) {}
+
+bool TensorWeight::has_elements() const { return !placeholder_address(tensor_); }
 
 const std::byte* TensorWeight::data() const {
+  if (!has_elements())
+    fail(
+        ErrorKind::invalid_argument, name(),
+        " has no elements: the module was on the meta device or in fake mode; give the program its "
+        "weights by apply_weights(), or save it with a checkpoint or without weights");
   if (!has_room(tensor_, tensor_.storage().nbytes()))
     fail(ErrorKind::invalid_argument, "the memory of ", name(),
          " was released or resized after the export: the tensor needs ", tensor_.nbytes(),
@@ -73,16 +85,19 @@ const std::byte* TensorWeight::data() const {
 }
 
 at::Tensor TensorWeight::view(const TensorData& data) const {
-  const auto offset = static_cast<int64_t>(start_of(data) -
-                                           static_cast<const std::byte*>(tensor_.storage().data()));
+  if (has_elements()) this->data();  // checks the memory
+  const int64_t offset = tensor_.storage_offset() + (data.data - origin()) / item_size(data.dtype);
   std::vector<int64_t> strides = data.strides;
   if (strides.empty()) {
     strides.resize(data.shape.size(), 1);
     for (size_t i = strides.size(); i-- > 1;)
       strides[i - 1] = strides[i] * std::max<int64_t>(data.shape[i], 1);
   }
-  at::Tensor tensor = at::empty({0}, at::TensorOptions().dtype(to_scalar_type(data.dtype)));
-  return tensor.set_(tensor_.storage(), offset / item_size(data.dtype), data.shape, strides);
+  at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(tensor_.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::scalarTypeToTypeMeta(to_scalar_type(data.dtype)));
+  tensor.unsafeGetTensorImpl()->set_sizes_and_strides(data.shape, strides, offset);
+  return tensor;
 }
 
 void TensorWeight::assign(const at::Tensor& tensor) {
@@ -96,6 +111,8 @@ void TensorWeight::assign(const at::Tensor& tensor) {
     tensor_ = alias_of(tensor);
     return;
   }
+  if (lacks_elements(tensor))
+    fail(ErrorKind::invalid_argument, "the new value of ", name(), " has no elements either");
   at::Tensor copy = at::empty_strided(tensor_.sizes(), tensor_.strides(), tensor_.options());
   tensor_ = copy.copy_(tensor);
 }
@@ -107,11 +124,13 @@ TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
         ErrorKind::unsupported, "the constant tensor ", name,
         " uses oneDNN's private layout; export the module before torch.jit.optimize_for_inference");
   }
+  if (plain.is_meta()) plain = make_placeholder(plain);
   if (plain.layout() != c10::Layout::Strided || plain.unsafeGetTensorImpl()->is_python_dispatch()) {
     fail(ErrorKind::unsupported, "cannot read the elements of the constant tensor ", name,
-         ": it is sparse, a FakeTensor or another tensor subclass; use a dense tensor");
+         ": it is sparse, a FakeTensor or another tensor subclass; use a dense tensor, and "
+         "x.detach() in place of x.data, which torch.export does not record");
   }
-  check_memory(plain, name);
+  if (!placeholder_address(plain)) check_memory(plain, name);
   if (plain.is_conj()) plain = plain.resolve_conj();
   if (plain.is_neg()) plain = plain.resolve_neg();
   if (!plain.is_cpu()) plain = plain.cpu();
@@ -131,8 +150,8 @@ TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
 }
 
 TensorData literal_data(const at::Tensor& tensor, std::string_view name) {
-  const TensorData data = tensor_data(tensor, name);
-  if (data.nbytes() > kLargestLiteral) return data;
+  TensorData data = tensor_data(tensor, name);
+  if (data.nbytes() > kLargestLiteral || !onnx_native::has_elements(&data)) return data;
   std::vector<std::byte> bytes;
   data.stream([&bytes](std::span<const std::byte> piece) {
     bytes.insert(bytes.end(), piece.begin(), piece.end());
@@ -141,8 +160,10 @@ TensorData literal_data(const at::Tensor& tensor, std::string_view name) {
 }
 
 at::Tensor to_tensor(const TensorData& source) {
+  const auto options = at::TensorOptions().dtype(to_scalar_type(source.dtype));
+  if (!weight_of(source) && !onnx_native::has_elements(&source))
+    return make_placeholder(at::empty(source.shape, options.device(c10::kMeta)));
   const TensorData data = current(source);
-  const auto options = at::TensorOptions().dtype(to_scalar_type(data.dtype));
   if (data.scale) {  // the scaled elements are not in memory
     at::Tensor tensor = at::empty(data.shape, options);
     auto* to = static_cast<std::byte*>(tensor.mutable_data_ptr());

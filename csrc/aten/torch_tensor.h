@@ -17,6 +17,7 @@ class TensorWeight : public Weight {
   TensorWeight(const at::Tensor& tensor, std::string name);
 
   const std::byte* data() const override;
+  bool has_elements() const override;
   // Returns a tensor over the current memory, for a constant that lies in this weight.
   at::Tensor view(const TensorData& data) const;
   // Returns the current tensor.
@@ -30,15 +31,17 @@ class TensorWeight : public Weight {
 };
 
 // Returns a constant over the tensor's own storage, which it keeps alive; copies tensors that are
-// not plain CPU memory. Throws ExportError(unsupported) for tensors without plain memory and for
-// dtypes that ONNX lacks, and invalid_program if sizes and strides exceed the memory.
+// not plain CPU memory. A tensor on the meta device gives a weight without elements. Throws
+// ExportError(unsupported) for tensors without plain memory and for dtypes that ONNX lacks, and
+// invalid_program if sizes and strides exceed the memory.
 TensorData tensor_data(const at::Tensor& tensor, std::string_view name);
 // Like tensor_data, for a tensor that belongs to the program instead of a module. Small tensors are
 // copied, so that they cannot change.
 inline constexpr int64_t kLargestLiteral = 4096;  // bytes
 TensorData literal_data(const at::Tensor& tensor, std::string_view name);
 
-// Returns a tensor with the constant's current elements, over its memory if it has one.
+// Returns a tensor with the constant's current elements, over its memory if it has one; a
+// placeholder for a constant without elements.
 at::Tensor to_tensor(const TensorData& data);
 
 }  // namespace onnx_native::aten

@@ -25,11 +25,6 @@ const Derivation* derivation_of(const TensorData& data) {
   return owner ? owner->derivation.get() : nullptr;
 }
 
-bool is_on_demand(const TensorData& data) {
-  const auto* owner = std::get_deleter<DerivedOwner>(data.owner);
-  return owner && owner->derivation.get() == static_cast<const void*>(data.data);
-}
-
 uint64_t hash_of(const TensorData& data) {
   const ReadScope unrecorded(nullptr);
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
@@ -75,7 +70,33 @@ TensorData on_demand(DType dtype, std::vector<int64_t> shape, Derivation derivat
   return data;
 }
 
+bool is_on_demand(const TensorData& data) {
+  const auto* owner = std::get_deleter<DerivedOwner>(data.owner);
+  return owner && owner->derivation.get() == static_cast<const void*>(data.data);
+}
+
+TensorData derived(DType dtype, std::vector<int64_t> shape, Derivation derivation) {
+  const auto is_present = [](const TensorData& source) {
+    return source.dtype == DType::undefined || has_elements(&source);
+  };
+  if (!std::ranges::all_of(derivation.sources, is_present))
+    return on_demand(dtype, std::move(shape), std::move(derivation));
+  std::optional<TensorData> data = derivation.compute(derivation.sources);
+  require(data.has_value(), "a constant cannot be computed");
+  derive(*data, std::move(derivation));
+  return *std::move(data);
+}
+
 bool can_change(const TensorData& data) { return weight_of(data) || derivation_of(data); }
+
+bool has_elements(const TensorData* data) {
+  if (!data) return false;
+  if (const Weight* weight = weight_of(*data)) return weight->has_elements();
+  const Derivation* derivation = derivation_of(*data);
+  return !derivation || std::ranges::all_of(derivation->sources, [](const TensorData& source) {
+    return has_elements(&source);
+  });
+}
 
 TensorData current(const TensorData& data) {
   const Derivation* derivation = derivation_of(data);

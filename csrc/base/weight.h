@@ -31,6 +31,8 @@ class Weight {
   // Returns the current address of the first element. Throws ExportError(invalid_argument) with the
   // name if the memory no longer holds the tensor.
   virtual const std::byte* data() const = 0;
+  // Returns false while the tensor has no elements, as on the meta device; data() throws then.
+  virtual bool has_elements() const { return true; }
 
  private:
   std::string name_;
@@ -53,8 +55,15 @@ void derive(TensorData& data, Derivation derivation);
 // Returns a constant that is computed whenever it is written, and never held. Only current() may
 // read its elements.
 TensorData on_demand(DType dtype, std::vector<int64_t> shape, Derivation derivation);
+bool is_on_demand(const TensorData& data);
+// Returns a constant that is computed now, and again whenever it is written if one of the sources
+// can change; on demand if a source has no elements.
+TensorData derived(DType dtype, std::vector<int64_t> shape, Derivation derivation);
 // Returns true if the elements may change after the export.
 bool can_change(const TensorData& data);
+// Returns true if the elements can be read: false without a tensor, and if weights without elements
+// determine it.
+bool has_elements(const TensorData* data);
 // Returns the tensor with its current elements, recomputed if it is derived from weights. Throws
 // ExportError(invalid_argument) if that fails.
 TensorData current(const TensorData& data);

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "aten/placeholder.h"
 #include "aten/torch_tensor.h"
 #include "base/weight.h"
 #include "capture/recording.h"
@@ -47,6 +48,7 @@ std::optional<at::Tensor> Recording::known(const at::Tensor& tensor) {
   if (const RecordedTensor* result = recorded(tensor)) return known_result(result->meta());
   const c10::StorageImpl* storage = storage_of(tensor);
   if (written_elements_.contains(storage)) return std::nullopt;
+  if (aten::placeholder_address(tensor)) return std::nullopt;
   const ModuleTensor* held = find_state(tensor);
   if (held && read_elements_.insert(storage).second) {
     known_elements_.push_back({.name = held->name,

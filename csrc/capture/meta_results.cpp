@@ -7,7 +7,14 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <mutex>
+#include <string_view>
 #include <utility>
+
+#include "base/error.h"
+#include "capture/decisions.h"
+#include "capture/meta_kernels.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -92,6 +99,45 @@ class Key {
   std::unordered_set<const c10::StorageImpl*> storages_;
 };
 
+bool verifies() {
+  static const bool result = [] {
+    const char* setting = std::getenv("ONNX_NATIVE_VERIFY");
+    return setting && std::string_view(setting) == "1";
+  }();
+  return result;
+}
+
+std::mutex mutex;  // of the contradictions
+
+std::vector<std::string>& contradicted() {
+  static auto& found = *new std::vector<std::string>;  // for the process
+  return found;
+}
+
+// Returns the types of results as text, with the strides of axes that have several elements.
+std::string text_of(const torch::jit::Stack& results) {
+  std::string text;
+  const auto add = [&text](const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    text += concat(" ", c10::toString(tensor.scalar_type()), "[");
+    for (int64_t axis = 0; axis < tensor.dim(); ++axis) {
+      const bool strided = tensor.size(axis) > 1 && tensor.numel() > 0;
+      text += concat(" ", tensor.size(axis), ":", strided ? tensor.stride(axis) : 1);
+    }
+    text += "]";
+  };
+  for (const c10::IValue& result : results) {
+    if (result.isTensor()) {
+      add(result.toTensor());
+    } else if (result.isTensorList()) {
+      for (const at::Tensor& tensor : result.toTensorVector()) add(tensor);
+    } else {
+      text += concat(" ", result.tagKind());
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
 at::Tensor MetaResults::tensor_of(const Type& type) {
@@ -120,14 +166,18 @@ std::optional<std::vector<MetaResults::Type>> MetaResults::types_of(
   return types;
 }
 
-void MetaResults::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+// Calls an operator, and remembers the types of its results.
+void MetaResults::run(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  if (op.schema().is_mutable() || has_meta_kernel(op)) {
+    op.callBoxed(stack);
+    return;
+  }
   Key key;
   key.add(op.operator_name().name);
   key.add(op.operator_name().overload_name);
   key.add_context();
-  bool is_known = !op.schema().is_mutable();
-  for (const c10::IValue& argument : stack) is_known = is_known && key.add(argument);
-  if (!is_known) {
+  for (const c10::IValue& argument : stack) {
+    if (key.add(argument)) continue;
     op.callBoxed(stack);
     return;
   }
@@ -140,6 +190,35 @@ void MetaResults::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) 
   op.callBoxed(stack);
   if (auto types = types_of(stack, key.take_storages()))
     types_.emplace(std::move(text), std::move(*types));
+}
+
+void MetaResults::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  if (op.schema().is_mutable() || !verifies()) {
+    const MetaKernels kernels;
+    return run(op, stack);
+  }
+  torch::jit::Stack expected = stack;
+  {
+    const MetaKernels kernels;
+    run(op, stack);
+  }
+  std::string found;
+  try {
+    op.callBoxed(expected);
+    if (text_of(expected) != text_of(stack))
+      found = concat(text_of(stack), " instead of ", text_of(expected));
+  } catch (const std::exception& error) {
+    found = concat(text_of(stack), " instead of ", first_line(error.what()));
+  }
+  if (found.empty()) return;
+  const std::scoped_lock lock(mutex);
+  contradicted().push_back(
+      concat(op.operator_name().name, ".", op.operator_name().overload_name, ": ", found));
+}
+
+std::vector<std::string> MetaResults::contradictions() {
+  const std::scoped_lock lock(mutex);
+  return contradicted();
 }
 
 }  // namespace onnx_native::capture

@@ -23,7 +23,12 @@ class MetaResults {
   // a user may have side effects.
   void call(const c10::OperatorHandle& op, torch::jit::Stack& stack);
 
+  // Where ONNX_NATIVE_VERIFY is set to 1, calls run a second time by PyTorch's own kernels. Returns
+  // the calls with other types, of this process.
+  static std::vector<std::string> contradictions();
+
  private:
+  void run(const c10::OperatorHandle& op, torch::jit::Stack& stack);
   struct Type {
     std::vector<int64_t> sizes;
     std::vector<int64_t> strides;

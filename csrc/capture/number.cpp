@@ -107,6 +107,7 @@ std::string str(const Number& number) {
   const auto& call = std::get<Number::Call>(number.is);
   if (const BinaryOperator* found = binary(call.op); found && call.operands.size() == 2)
     return concat("(", str(*call.operands[0]), found->word, str(*call.operands[1]), ")");
+  if (call.op == "python::sym_not") return concat("(not ", str(*call.operands[0]), ")");
   return concat(call.op.substr(call.op.rfind(':') + 1), "(", str(*call.operands[0]), ")");
 }
 

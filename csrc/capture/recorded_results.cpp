@@ -34,6 +34,29 @@ constexpr std::array<std::string_view, 6> kFixedLists{
     "aten::tensor_split",     "aten::hsplit",
     "aten::vsplit",           "aten::dsplit"};
 
+// Operators that also return the statistics by which they normalize.
+constexpr std::array<std::string_view, 8> kSavesStatistics{
+    "aten::native_batch_norm",       "aten::_native_batch_norm_legit",
+    "aten::_batch_norm_with_update", "aten::_native_batch_norm_legit_functional",
+    "aten::native_layer_norm",       "aten::_native_batch_norm_legit_no_training",
+    "aten::native_group_norm",       "aten::_batch_norm_with_update_functional"};
+
+// Gives saved statistics the dtype that they have on the CPU: PyTorch's kernels in Python give them
+// float32 on other devices, such as meta tensors'.
+void correct_statistics(const std::string& op, const torch::jit::Stack& arguments,
+                        torch::jit::Stack& results) {
+  if (!contains(kSavesStatistics, op)) return;
+  const c10::ScalarType dtype = arguments[0].toTensor().scalar_type();
+  const size_t weight = op == "aten::native_layer_norm" ? 2 : 1;
+  const bool has_weight = arguments[weight].isTensor() && arguments[weight].toTensor().defined();
+  if (has_weight && arguments[weight].toTensor().scalar_type() != dtype) return;
+  for (size_t i = 1; i < std::min<size_t>(results.size(), 3); ++i) {
+    const at::Tensor& saved = results[i].toTensor();
+    if (saved.scalar_type() != dtype)
+      results[i] = at::empty(saved.sizes(), saved.options().dtype(dtype));
+  }
+}
+
 }  // namespace
 
 // Returns the results of the meta kernel; nullopt if PyTorch has none.
@@ -41,7 +64,9 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
   const auto run = [this] {
     torch::jit::Stack stack = meta_arguments();
     if (key_.starts_with("aten::")) {
+      const torch::jit::Stack arguments = stack;
       recording_.meta_results_.call(op_, stack);
+      correct_statistics(op_.operator_name().name, arguments, stack);
     } else {
       op_.callBoxed(stack);
     }
@@ -168,10 +193,24 @@ std::optional<at::Tensor> RecordedCall::same_tensor(const aten::SchemaArgument& 
   return same;
 }
 
+namespace {
+
+// Names a call with several results when it is recorded, so that later calls get the next names.
+void name_call(aten::Graph& graph, aten::Node& node, const std::string& op) {
+  if (!node.location) return;
+  Location location = *node.location;
+  location.node = graph.add_value(op, {})->name;
+  node.location = graph.add_location(std::move(location));
+}
+
+}  // namespace
+
 at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) {
-  const std::string name =
-      schema_->returns.size() > 1 || schema_->returns[0].type.list ? "getitem" : plain_name(key_);
-  recording_.avoid_name(name);
+  const bool several = schema_->returns.size() > 1 || schema_->returns[0].type.list;
+  const std::string call = plain_name(key_);
+  recording_.avoid_name(call);
+  if (several && node_->outputs.empty()) name_call(*recording_.graph_, *node_, call);
+  const std::string name = several ? "getitem" : call;
   aten::Value* value = recording_.graph_->add_output(node_, name, type);
   for (size_t axis = 0; data_ && axis < type.shape->size(); ++axis) {
     const Dim& size = (*type.shape)[axis];

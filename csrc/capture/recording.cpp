@@ -9,10 +9,12 @@
 #include <mutex>
 #include <utility>
 
+#include "aten/placeholder.h"
 #include "aten/shape_changes.h"
 #include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
 #include "base/error.h"
+#include "capture/meta_kernels.h"
 #include "capture/region.h"
 #include "capture/symbolic_size.h"
 #include "capture/transformed_call.h"
@@ -25,6 +27,7 @@ constexpr auto kTensorKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 thread_local Recording* active = nullptr;
 
 void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  if (MetaKernels::run(op, keys, *stack)) return;
   if (active && run_transformed(active->decisions(), op, keys, *stack)) return;
   const c10::impl::ExcludeDispatchKeyGuard below(kRecorderKey);
   if (active) {
@@ -59,7 +62,8 @@ bool same_view(const at::Tensor& a, const at::Tensor& b) {
 }
 
 const void* address_of(const at::Tensor& tensor) {
-  return tensor.has_storage() && tensor.numel() != 0 ? tensor.const_data_ptr() : nullptr;
+  const bool has_memory = tensor.has_storage() && tensor.numel() != 0;
+  return has_memory && !aten::placeholder_address(tensor) ? tensor.const_data_ptr() : nullptr;
 }
 
 bool same_elements(const at::Tensor& a, const at::Tensor& b) {
@@ -363,6 +367,7 @@ void name_nodes(aten::Graph& graph) {
   for (aten::Node* node : graph.nodes) {
     if (!node->location) continue;
     Location location = *node->location;
+    if (!location.node.empty()) continue;
     const bool has_one =
         node->outputs.size() == 1 && !node->outputs[0]->name.starts_with("getitem");
     location.node = has_one ? node->outputs[0]->name : take_name(graph, plain_name(node->op));

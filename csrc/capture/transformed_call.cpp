@@ -71,10 +71,8 @@ c10::impl::LocalDispatchKeySet with_recorder() {
 }
 
 void run_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack) {
-  constexpr c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER,
-                                       DispatchKey::TESTING_ONLY_GenericWrapper);
   const c10::impl::ForceDispatchKeyGuard recording(with_recorder());
-  op.redispatchBoxed(keys & kBelow, &stack);
+  op.redispatchBoxed(keys & kBelowRecorder, &stack);
 }
 
 void run_kernel(const c10::OperatorHandle& op, c10::DispatchKey key, torch::jit::Stack& stack) {

@@ -27,6 +27,10 @@ bool may_cast_inside(const c10::OperatorHandle& op);
 // as meta tensors.
 bool casts_inside(const c10::OperatorHandle& op, torch::jit::Stack stack);
 
+// The dispatch keys below the recorder's.
+constexpr c10::DispatchKeySet kBelowRecorder(c10::DispatchKeySet::FULL_AFTER,
+                                             c10::DispatchKey::TESTING_ONLY_GenericWrapper);
+
 // Returns this thread's keys, with the recorder on.
 c10::impl::LocalDispatchKeySet with_recorder();
 

@@ -54,7 +54,7 @@ void describe(CLI::App& app, Arguments& to) {
   app.add_option("-o,--output", to.output, "the ONNX file to write")->type_name("OUT.onnx");
   app.add_option("--input", to.inputs,
                  "dtype and shape of an argument of a TorchScript program; repeat it for each "
-                 "argument, in order")
+                 "argument, in order; for a .pt2 file, names of the dynamic sizes of an input")
       ->type_name("NAME:DTYPE[SIZES]")
       ->allow_extra_args(false);
   app.add_option("--opset", to.options.opset, "version of the ONNX operator set")

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/weight.h"
 #include "onnx/builder.h"
 #include "onnx/kernels.h"
 #include "onnx/schema.h"
@@ -34,6 +35,48 @@ bool is_inexact(std::string_view op_type, DType dtype) {
   return wide && std::ranges::find(kWide, op_type) != kWide.end();
 }
 
+bool is_integer_division(std::string_view op_type, const Values& inputs) {
+  return (op_type == "Div" || op_type == "Mod") && !is_floating(inputs[0]->dtype);
+}
+
+bool may_be_zero(Value divisor) {
+  if (has_elements(divisor->constant)) {
+    for (int64_t i = 0; i < divisor->constant->numel(); ++i) {
+      if (divisor->constant->integer(i) == 0) return true;
+    }
+    return false;
+  }
+  return !divisor->contents || !std::ranges::all_of(*divisor->contents, [](const Dim& number) {
+    return number.known_positive(false);
+  });
+}
+
+// Returns true if the dividend may be empty along an axis along which the divisor has elements.
+bool may_divide_nothing(const Shape& dividend, const Shape& divisor) {
+  for (size_t i = 0; i < dividend.size(); ++i) {
+    const Dim& size = dividend[dividend.size() - 1 - i];
+    if (size.known_positive(false)) continue;
+    if (i >= divisor.size() || divisor[divisor.size() - 1 - i] != size) return true;
+  }
+  return false;
+}
+
+// ONNX Runtime refuses all divisors that have a 0, although eager divides empty tensors by 0.
+std::optional<Values> empty_division(Builder& b, std::string_view op_type, const Values& inputs,
+                                     const std::vector<onnx::Attribute>& attributes) {
+  const Value dividend = inputs[0];
+  const Value divisor = inputs[1];
+  if (!dividend->shape || !divisor->shape) return std::nullopt;
+  // Any operator on no elements has the result's shape and dtype.
+  if (is_empty(*dividend->shape)) return Values{b.Add(dividend, divisor)};
+  if (!may_be_zero(divisor)) return std::nullopt;
+  if (!divisor->is_constant() && !may_divide_nothing(*dividend->shape, *divisor->shape))
+    return std::nullopt;
+  const Value expanded = b.op("Expand", {divisor, b.op("Shape", {dividend})});
+  if (expanded->is_constant() || *expanded->shape == *divisor->shape) return std::nullopt;
+  return b.ops(op_type, 1, {dividend, expanded}, attributes);
+}
+
 }  // namespace
 
 std::optional<Values> Builder::without_kernel(std::string_view op_type, size_t outputs,
@@ -42,6 +85,10 @@ std::optional<Values> Builder::without_kernel(std::string_view op_type, size_t o
   const std::optional<size_t> typed = onnx::typed_input(op_type, inputs, opset());
   if (!typed) return std::nullopt;
   const DType dtype = inputs[*typed]->dtype;
+  if (is_integer_division(op_type, inputs)) {
+    if (std::optional<Values> results = empty_division(*this, op_type, inputs, attributes))
+      return results;
+  }
   const DType compute = onnx::kernel_dtype(op_type, dtype, kernel_opset());
   if (compute != dtype) return cast_around(op_type, outputs, inputs, attributes, *typed, compute);
   if (is_inexact(op_type, dtype)) return composed(op_type, outputs, inputs, attributes);

@@ -23,7 +23,7 @@ import onnx
 import onnx.helper as oh
 import onnxruntime as ort
 
-OLDEST_OPSET = 12
+OLDEST_OPSET = 11
 NEWEST_OPSET = 26
 T = onnx.TensorProto
 DTYPES = [

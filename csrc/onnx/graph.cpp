@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "base/weight.h"
 #include "onnx/typing.h"
 
 namespace onnx_native::onnx {
@@ -86,7 +87,7 @@ Value* Graph::add_initializer(std::string_view name, TensorData data) {
   value->constant =
       constants_.emplace(value, std::make_unique<TensorData>(std::move(data))).first->second.get();
   if (is_integral(value->dtype) && value->rank() <= 1 &&
-      value->constant->numel() <= kLargestContents) {
+      value->constant->numel() <= kLargestContents && has_elements(value->constant)) {
     const std::vector<int64_t> elements = value->constant->integers();
     // A Dim cannot hold the upper half of uint64.
     const bool fit = value->dtype != DType::u64 ||
@@ -240,71 +241,6 @@ void replace_uses(Graph& graph, const std::unordered_map<const Value*, Value*>& 
     }
     for (Value*& output : part.outputs) resolve(output);
   });
-}
-
-namespace {
-
-// Assigns unique names.
-class Names {
- public:
-  // Returns the name itself if it is free, else with the first free number appended.
-  std::string claim(const std::string& wanted) {
-    if (taken_.insert(wanted).second) return wanted;
-    return numbered(wanted + "_");
-  }
-  std::string numbered(const std::string& stem) {
-    int64_t& next = next_[stem];
-    while (true) {
-      std::string name = stem + std::to_string(next++);
-      if (taken_.insert(name).second) return name;
-    }
-  }
-
- private:
-  std::unordered_set<std::string> taken_;
-  std::unordered_map<std::string, int64_t> next_;
-};
-
-void assign_names(Graph& graph) {
-  Names values;
-  std::unordered_set<const Value*> done;
-  const auto keep = [&](Value* value) {
-    if (value && value->named && done.insert(value).second) value->name = values.claim(value->name);
-  };
-  const auto give = [&](Value* value) {
-    if (!value || !done.insert(value).second) return;
-    value->name = value->name.empty() ? values.numbered("val_") : values.claim(value->name);
-  };
-  // Names given by the user are claimed before any others.
-  const auto for_each_value = [&graph](const auto& visit) {
-    for_each_graph(graph, [&visit](Graph& part) {
-      for (Value* value : part.inputs) visit(value);
-      for (Value* value : part.outputs) visit(value);
-      for (Value* value : part.initializers) visit(value);
-    });
-    for_each_graph(graph, [&visit](Graph& part) {
-      for (Node* node : part.nodes) {
-        for (Value* value : node->outputs) visit(value);
-      }
-    });
-  };
-  for_each_value(keep);
-  for_each_value(give);
-
-  Names nodes;
-  for_each_graph(graph, [&nodes](Graph& part) {
-    for (Node* node : part.nodes) {
-      node->name = node->name.empty() ? nodes.numbered("node_" + node->op_type + "_")
-                                      : nodes.claim(node->name);
-    }
-  });
-}
-
-}  // namespace
-
-void assign_names(Model& model) {
-  assign_names(*model.graph);
-  for (Function& function : model.functions) assign_names(*function.body);
 }
 
 }  // namespace onnx_native::onnx

@@ -7,7 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/scalar.h"
+#include "onnx/typing.h"
+#include "passes/elements.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -15,186 +16,16 @@ namespace {
 using onnx::Node;
 using Ints = std::vector<int64_t>;
 
-bool is_known(DType dtype) {
-  switch (dtype) {
-    case DType::f16:
-    case DType::bf16:
-    case DType::f32:
-    case DType::f64:
-    case DType::i8:
-    case DType::i16:
-    case DType::i32:
-    case DType::i64:
-    case DType::u8:
-    case DType::boolean:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Returns the number of elements, saturated at INT64_MAX.
-int64_t count(const Ints& shape) {
-  int64_t product = 1;
-  for (const int64_t size : shape) {
-    if (size == 0) return 0;
-    if (__builtin_mul_overflow(product, size, &product)) product = INT64_MAX;
-  }
-  return product;
-}
-
-// Elements in the widest type of their kind. Only the list of that kind is filled.
-struct Elements {
-  DType dtype = DType::undefined;
-  Ints shape;
-  std::vector<double> floats;
-  std::vector<int64_t> integers;  // and booleans
-
-  bool floating() const { return is_floating(dtype); }
-  int64_t size() const { return count(shape); }
-};
-using Inputs = std::vector<std::optional<Elements>>;
-using Result = std::optional<Elements>;
-
-Elements read(const TensorData& data) {
-  Elements elements{data.dtype, data.shape, {}, {}};
-  const int64_t size = data.numel();
-  for (int64_t i = 0; i < size; ++i) {
-    if (elements.floating()) {
-      elements.floats.push_back(data.number(i));
-    } else {
-      elements.integers.push_back(data.integer(i));
-    }
-  }
-  return elements;
-}
-
-TensorData write(Elements elements) {
-  if (elements.floating()) return make_tensor(elements.dtype, elements.shape, elements.floats);
-  for (int64_t& value : elements.integers) value = wrapped(value, elements.dtype);
-  return make_tensor(elements.dtype, elements.shape, elements.integers);
-}
-
-// Returns the elements at `indices`, in a new shape.
-Elements pick(const Elements& from, const Ints& indices, Ints shape) {
-  Elements to{from.dtype, std::move(shape), {}, {}};
-  for (const int64_t index : indices) {
-    if (from.floating()) {
-      to.floats.push_back(from.floats[static_cast<size_t>(index)]);
-    } else {
-      to.integers.push_back(from.integers[static_cast<size_t>(index)]);
-    }
-  }
-  return to;
-}
-
-Ints strides_of(const Ints& shape) {
-  Ints strides(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;) strides[i - 1] = strides[i] * shape[i];
-  return strides;
-}
-
-// Returns the memory offsets of a strided tensor in row-major order.
-Ints strided_indices(const Ints& shape, const Ints& strides, int64_t start = 0) {
-  Ints indices{start};
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    Ints next;
-    for (const int64_t index : indices) {
-      for (int64_t i = 0; i < shape[axis]; ++i) next.push_back(index + i * strides[axis]);
-    }
-    indices = std::move(next);
-  }
-  return indices;
-}
-
-std::optional<Ints> broadcast_shape(const Ints& a, const Ints& b) {
-  Ints shape(std::max(a.size(), b.size()));
-  for (size_t i = 0; i < shape.size(); ++i) {
-    const int64_t x = i < a.size() ? a[a.size() - 1 - i] : 1;
-    const int64_t y = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (x != y && x != 1 && y != 1) return std::nullopt;
-    shape[shape.size() - 1 - i] = x == 1 ? y : x;
-  }
-  return shape;
-}
-
-Elements expanded(const Elements& from, const Ints& shape) {
-  if (from.shape == shape) return from;
-  Ints strides(shape.size(), 0);
-  const Ints own = strides_of(from.shape);
-  const size_t lead = shape.size() - from.shape.size();
-  for (size_t i = 0; i < own.size(); ++i) strides[lead + i] = from.shape[i] == 1 ? 0 : own[i];
-  return pick(from, strided_indices(shape, strides), shape);
-}
-
 std::optional<size_t> axis_of(int64_t axis, size_t rank) {
   if (axis < 0) axis += static_cast<int64_t>(rank);
   if (axis < 0 || axis >= static_cast<int64_t>(rank)) return std::nullopt;
   return static_cast<size_t>(axis);
 }
 
+using Inputs = std::vector<std::optional<Elements>>;
+using Result = std::optional<Elements>;
+
 uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
-
-// Arithmetic and comparisons of two numbers. nullopt: unknown operator, or not defined by ONNX.
-std::optional<double> arithmetic(std::string_view op, double a, double b) {
-  if (op == "Add") return a + b;
-  if (op == "Sub") return a - b;
-  if (op == "Mul") return a * b;
-  if (op == "Div") return a / b;
-  if (op == "Pow") return std::pow(a, b);
-  if (std::isnan(a) || std::isnan(b)) return std::nullopt;
-  if (op == "Min") return std::min(a, b);
-  if (op == "Max") return std::max(a, b);
-  return std::nullopt;
-}
-
-std::optional<int64_t> arithmetic(std::string_view op, int64_t a, int64_t b) {
-  if (op == "Add") return static_cast<int64_t>(bits(a) + bits(b));
-  if (op == "Sub") return static_cast<int64_t>(bits(a) - bits(b));
-  if (op == "Mul") return static_cast<int64_t>(bits(a) * bits(b));
-  if (op == "Div" && b > 0) return a / b;
-  if (op == "Div" && b < -1) return a / b;
-  if (op == "Min") return std::min(a, b);
-  if (op == "Max") return std::max(a, b);
-  if (op == "And") return (a != 0) && (b != 0);
-  if (op == "Or") return (a != 0) || (b != 0);
-  if (op == "Xor") return (a != 0) != (b != 0);
-  return std::nullopt;
-}
-
-template <class T>
-std::optional<bool> comparison(std::string_view op, T a, T b) {
-  if (op == "Equal") return a == b;
-  if (op == "Less") return a < b;
-  if (op == "LessOrEqual") return a <= b;
-  if (op == "Greater") return a > b;
-  if (op == "GreaterOrEqual") return a >= b;
-  return std::nullopt;
-}
-
-Result binary(std::string_view op, const Elements& x, const Elements& y) {
-  const auto shape = broadcast_shape(x.shape, y.shape);
-  if (!shape || x.dtype != y.dtype) return std::nullopt;
-  const Elements a = expanded(x, *shape);
-  const Elements b = expanded(y, *shape);
-  Elements result{a.dtype, *shape, {}, {}};
-  const auto combine = [&](const auto& left, const auto& right, auto& values) {
-    for (size_t i = 0; i < left.size(); ++i) {
-      if (const auto truth = comparison(op, left[i], right[i])) {
-        result.dtype = DType::boolean;
-        result.integers.push_back(*truth);
-      } else if (const auto value = arithmetic(op, left[i], right[i])) {
-        values.push_back(*value);
-      } else {
-        return false;
-      }
-    }
-    return true;
-  };
-  const bool known = a.floating() ? combine(a.floats, b.floats, result.floats)
-                                  : combine(a.integers, b.integers, result.integers);
-  return known && result.size() > 0 ? Result(std::move(result)) : std::nullopt;
-}
 
 Result fold_binary(const Node& node, const Inputs& inputs, int64_t) {
   Result result = inputs[0];
@@ -204,32 +35,67 @@ Result fold_binary(const Node& node, const Inputs& inputs, int64_t) {
   return result;
 }
 
+using Function = double (*)(double);
+
+// Functions of floats. Integers have only some of them.
+const std::unordered_map<std::string_view, Function>& functions() {
+  static const std::unordered_map<std::string_view, Function> kFunctions{
+      {"Neg", [](double x) { return -x; }},
+      {"Abs", [](double x) { return std::abs(x); }},
+      {"Sqrt", [](double x) { return std::sqrt(x); }},
+      {"Floor", [](double x) { return std::floor(x); }},
+      {"Ceil", [](double x) { return std::ceil(x); }},
+      {"Round", [](double x) { return std::nearbyint(x); }},
+      {"Reciprocal", [](double x) { return 1 / x; }},
+      {"Exp", [](double x) { return std::exp(x); }},
+      {"Log", [](double x) { return std::log(x); }},
+      {"Sin", [](double x) { return std::sin(x); }},
+      {"Cos", [](double x) { return std::cos(x); }},
+      {"Tan", [](double x) { return std::tan(x); }},
+      {"Tanh", [](double x) { return std::tanh(x); }},
+      {"Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
+      {"Relu", [](double x) { return x < 0 ? 0 : x; }},
+      {"Not", nullptr},
+  };
+  return kFunctions;
+}
+
 Result fold_unary(const Node& node, const Inputs& inputs, int64_t) {
   Elements x = *inputs[0];
-  for (double& value : x.floats) {
-    if (node.op_type == "Neg") value = -value;
-    if (node.op_type == "Abs") value = std::abs(value);
-    if (node.op_type == "Sqrt") value = std::sqrt(value);
-    if (node.op_type == "Floor") value = std::floor(value);
-    if (node.op_type == "Ceil") value = std::ceil(value);
-    if (node.op_type == "Reciprocal") value = 1 / value;
-    if (node.op_type == "Exp") value = std::exp(value);
-    if (node.op_type == "Log") value = std::log(value);
-    if (node.op_type == "Sin") value = std::sin(value);
-    if (node.op_type == "Cos") value = std::cos(value);
-  }
+  const std::string_view op = node.op_type;
+  const Function function = functions().at(op);
+  if (x.floating() && !function) return std::nullopt;
+  for (double& value : x.floats) value = function(value);
+  if (!x.integers.empty() && op != "Neg" && op != "Abs" && op != "Not") return std::nullopt;
   for (int64_t& value : x.integers) {
-    if (node.op_type == "Neg") value = static_cast<int64_t>(-bits(value));
-    if (node.op_type == "Abs" && value < 0) value = static_cast<int64_t>(-bits(value));
-    if (node.op_type == "Not") value = value == 0;
+    if (op == "Not") {
+      value = value == 0;
+    } else if (op == "Neg" || value < 0) {
+      value = static_cast<int64_t>(-bits(value));
+    }
   }
+  return x;
+}
+
+Result fold_clip(const Node&, const Inputs& inputs, int64_t) {
+  Elements x = *inputs[0];
+  const auto clip = [&](auto& values, auto Elements::*of) {
+    for (const size_t side : {1, 2}) {
+      if (inputs.size() <= side || !inputs[side]) continue;
+      const auto bound = (*inputs[side].*of).at(0);
+      for (auto& value : values) {
+        if (side == 1 ? value < bound : value > bound) value = bound;
+      }
+    }
+  };
+  x.floating() ? clip(x.floats, &Elements::floats) : clip(x.integers, &Elements::integers);
   return x;
 }
 
 Result fold_cast(const Node& node, const Inputs& inputs, int64_t) {
   const Elements& x = *inputs[0];
   Elements result{static_cast<DType>(node.attribute_int("to", 0)), x.shape, {}, {}};
-  if (!is_known(result.dtype)) return std::nullopt;
+  if (!has_elements(result.dtype)) return std::nullopt;
   constexpr double kExact = 9007199254740992.0;  // 2**53: doubles hold integers up to here
   for (const double value : x.floats) {
     if (result.floating()) {
@@ -280,7 +146,7 @@ Result fold_where(const Node&, const Inputs& inputs, int64_t) {
 Result fold_reshape(const Node& node, const Inputs& inputs, int64_t) {
   const auto& inferred = node.outputs[0]->shape;
   const auto shape = inferred ? constant_shape(*inferred) : std::nullopt;
-  if (!shape || count(*shape) != inputs[0]->size()) return std::nullopt;
+  if (!shape || count_elements(*shape) != inputs[0]->size()) return std::nullopt;
   Elements result = *inputs[0];
   result.shape = *shape;
   return result;
@@ -288,7 +154,7 @@ Result fold_reshape(const Node& node, const Inputs& inputs, int64_t) {
 
 Result fold_expand(const Node&, const Inputs& inputs, int64_t limit) {
   const auto shape = broadcast_shape(inputs[0]->shape, inputs[1]->integers);
-  if (!shape || count(*shape) > limit) return std::nullopt;
+  if (!shape || count_elements(*shape) > limit) return std::nullopt;
   return expanded(*inputs[0], *shape);
 }
 
@@ -317,14 +183,14 @@ Result fold_gather(const Node& node, const Inputs& inputs, int64_t limit) {
   Ints shape = outer;
   shape.insert(shape.end(), inputs[1]->shape.begin(), inputs[1]->shape.end());
   shape.insert(shape.end(), inner.begin(), inner.end());
-  if (count(shape) > limit) return std::nullopt;
+  if (count_elements(shape) > limit) return std::nullopt;
   Ints indices;
-  for (int64_t i = 0; i < count(outer); ++i) {
+  for (int64_t i = 0; i < count_elements(outer); ++i) {
     for (int64_t index : inputs[1]->integers) {
       if (index < 0) index += x.shape[*axis];
       if (index < 0 || index >= x.shape[*axis]) return std::nullopt;
-      const int64_t start = (i * x.shape[*axis] + index) * count(inner);
-      for (int64_t j = 0; j < count(inner); ++j) indices.push_back(start + j);
+      const int64_t start = (i * x.shape[*axis] + index) * count_elements(inner);
+      for (int64_t j = 0; j < count_elements(inner); ++j) indices.push_back(start + j);
     }
   }
   return pick(x, indices, shape);
@@ -390,18 +256,19 @@ Result fold_slice(const Node&, const Inputs& inputs, int64_t) {
     origin += start * strides[*axis];
     strides[*axis] *= steps[i];
   }
-  return count(shape) == 0 ? std::nullopt
-                           : Result(pick(x, strided_indices(shape, strides, origin), shape));
+  return count_elements(shape) == 0
+             ? std::nullopt
+             : Result(pick(x, strided_indices(shape, strides, origin), shape));
 }
 
 Result fold_constant_of_shape(const Node& node, const Inputs& inputs, int64_t limit) {
   const Ints& shape = inputs[0]->integers;
-  if (count(shape) > limit) return std::nullopt;
+  if (count_elements(shape) > limit) return std::nullopt;
   Elements fill{DType::f32, {}, {0.0}, {}};
   if (const auto* value = node.attribute("value")) {
     const TensorData& data = **std::get_if<std::shared_ptr<TensorData>>(value);
-    if (!is_known(data.dtype)) return std::nullopt;
-    fill = read(data);
+    if (!has_elements(data.dtype)) return std::nullopt;
+    fill = read_elements(data);
     fill.shape = {};
   }
   return expanded(fill, shape);
@@ -421,20 +288,46 @@ Result fold_range(const Node&, const Inputs& inputs, int64_t limit) {
   return result;
 }
 
+// How an operator reduces elements: first `each`, then steps of two, then `whole`.
+struct Reduction {
+  std::string_view step;
+  bool squares = false;
+  bool is_mean = false;
+  bool is_root = false;
+};
+
+const std::unordered_map<std::string_view, Reduction>& reductions() {
+  static const std::unordered_map<std::string_view, Reduction> kReductions{
+      {"ReduceSum", {.step = "Add"}},
+      {"ReduceProd", {.step = "Mul"}},
+      {"ReduceMax", {.step = "Max"}},
+      {"ReduceMin", {.step = "Min"}},
+      {"ReduceMean", {.step = "Add", .is_mean = true}},
+      {"ReduceSumSquare", {.step = "Add", .squares = true}},
+      {"ReduceL2", {.step = "Add", .squares = true, .is_root = true}},
+  };
+  return kReductions;
+}
+
 Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
-  const Elements& x = *inputs[0];
-  // Sums and products of floats depend on the kernel's order.
-  const bool ordered = node.op_type == "ReduceSum" || node.op_type == "ReduceProd";
-  if ((ordered && x.floating()) || x.size() == 0) return std::nullopt;
+  Elements x = *inputs[0];
+  const Reduction& reduction = reductions().at(node.op_type);
+  const bool selects = reduction.step == "Max" || reduction.step == "Min";
+  // A sum in double has no rounding that narrower floats show; one of float64 depends on its order.
+  if ((x.dtype == DType::f64 && !selects) || x.size() == 0) return std::nullopt;
+  if (!x.floating() && (reduction.is_mean || reduction.squares)) return std::nullopt;
   Ints axes = node.attribute_ints("axes").value_or(Ints());
   if (inputs.size() > 1 && inputs[1]) axes = inputs[1]->integers;
-  if (axes.empty() && node.attribute_int("noop_with_empty_axes", 0) != 0) return x;
+  if (axes.empty() && node.attribute_int("noop_with_empty_axes", 0) != 0) {
+    return reduction.squares ? std::nullopt : Result(std::move(x));
+  }
   std::vector<bool> reduced(x.shape.size(), axes.empty());
   for (const int64_t given : axes) {
     const auto axis = axis_of(given, x.shape.size());
     if (!axis) return std::nullopt;
     reduced[*axis] = true;
   }
+  for (double& value : x.floats) value = reduction.squares ? value * value : value;
   const Ints strides = strides_of(x.shape);
   Ints kept_shape, kept_strides, shape, inner_shape, inner_strides;
   for (size_t i = 0; i < x.shape.size(); ++i) {
@@ -443,8 +336,6 @@ Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
     if (!reduced[i]) shape.push_back(x.shape[i]);
     if (reduced[i] && node.attribute_int("keepdims", 1) != 0) shape.push_back(1);
   }
-  static const std::unordered_map<std::string_view, std::string_view> kSteps{
-      {"ReduceSum", "Add"}, {"ReduceProd", "Mul"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
   const Ints starts = strided_indices(kept_shape, kept_strides);
   const Ints inner = strided_indices(inner_shape, inner_strides);
   Result total;
@@ -452,8 +343,12 @@ Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
     Ints indices = starts;
     for (int64_t& index : indices) index += offset;
     const Elements slice = pick(x, indices, shape);
-    total = total ? binary(kSteps.at(node.op_type), *total, slice) : slice;
+    total = total ? binary(reduction.step, *total, slice) : slice;
     if (!total) return std::nullopt;
+  }
+  for (double& value : total->floats) {
+    if (reduction.is_mean) value /= static_cast<double>(inner.size());
+    if (reduction.is_root) value = std::sqrt(value);
   }
   return total;
 }
@@ -463,30 +358,21 @@ using Fold = Result (*)(const Node&, const Inputs&, int64_t);
 Fold find_fold(std::string_view op_type) {
   static const std::unordered_map<std::string_view, Fold> kFolds = [] {
     std::unordered_map<std::string_view, Fold> folds{
-        {"Cast", fold_cast},
-        {"Where", fold_where},
-        {"Expand", fold_expand},
-        {"Transpose", fold_transpose},
-        {"Gather", fold_gather},
-        {"Concat", fold_concat},
-        {"Slice", fold_slice},
-        {"Range", fold_range},
-        {"ConstantOfShape", fold_constant_of_shape},
+        {"Cast", fold_cast},           {"Where", fold_where},
+        {"Clip", fold_clip},           {"Expand", fold_expand},
+        {"Transpose", fold_transpose}, {"Gather", fold_gather},
+        {"Concat", fold_concat},       {"Slice", fold_slice},
+        {"Range", fold_range},         {"ConstantOfShape", fold_constant_of_shape},
     };
     for (const auto op : {"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor",
                           "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}) {
       folds[op] = fold_binary;
     }
-    for (const auto op :
-         {"Neg", "Abs", "Sqrt", "Floor", "Ceil", "Not", "Reciprocal", "Exp", "Log", "Sin", "Cos"}) {
-      folds[op] = fold_unary;
-    }
+    for (const auto& [op, function] : functions()) folds[op] = fold_unary;
     for (const auto op : {"Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}) {
       folds[op] = fold_reshape;
     }
-    for (const auto op : {"ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin"}) {
-      folds[op] = fold_reduce;
-    }
+    for (const auto& [op, reduction] : reductions()) folds[op] = fold_reduce;
     return folds;
   }();
   const auto found = kFolds.find(op_type);
@@ -495,18 +381,67 @@ Fold find_fold(std::string_view op_type) {
 
 }  // namespace
 
+bool can_evaluate(const Node& node) {
+  if (!node.domain.empty() || !find_fold(node.op_type) || node.inputs.empty()) return false;
+  const auto is_known = [](const onnx::Value* value) {
+    return !value || has_elements(value->dtype);
+  };
+  return node.outputs.size() == 1 && std::ranges::all_of(node.inputs, is_known) &&
+         std::ranges::all_of(node.outputs, is_known);
+}
+
 std::optional<TensorData> evaluate(const Node& node, std::span<const TensorData* const> inputs,
                                    int64_t limit) {
   const Fold fold = node.domain.empty() ? find_fold(node.op_type) : nullptr;
   if (!fold || inputs.empty() || !inputs[0]) return std::nullopt;
   Inputs elements;
   for (const TensorData* input : inputs) {
-    if (input && !is_known(input->dtype)) return std::nullopt;
-    elements.push_back(input ? std::optional(read(*input)) : std::nullopt);
+    if (input && !has_elements(input->dtype)) return std::nullopt;
+    elements.push_back(input ? std::optional(read_elements(*input)) : std::nullopt);
   }
   Result result = fold(node, elements, limit);
   if (!result || result->size() > limit) return std::nullopt;
-  return write(std::move(*result));
+  return write_elements(std::move(*result));
+}
+
+Expression::Expression(std::span<Node* const> nodes, std::span<onnx::Value* const> leaves)
+    : graph_(std::make_unique<onnx::Graph>()) {
+  std::unordered_map<const onnx::Value*, onnx::Value*> copies;
+  for (const onnx::Value* leaf : leaves) {
+    copies[leaf] = graph_->add_value(leaf->dtype, leaf->shape);
+    leaves_.push_back(copies[leaf]);
+  }
+  for (const Node* node : nodes) {
+    std::vector<onnx::Value*> inputs;
+    for (const onnx::Value* input : node->inputs) {
+      inputs.push_back(input ? copies.at(input) : nullptr);
+    }
+    const Node* copy = graph_->add_node(node->op_type, std::move(inputs), 1, node->attributes);
+    onnx::Typing::copy(*node->outputs[0], *copy->outputs[0]);
+    copies[node->outputs[0]] = copy->outputs[0];
+  }
+  for (const Node* node : graph_->nodes) {
+    for (const onnx::Value* input : node->inputs) last_use_[input] = node;
+  }
+}
+
+std::optional<TensorData> Expression::run(std::span<const TensorData> sources,
+                                          int64_t limit) const {
+  std::unordered_map<const onnx::Value*, TensorData> known;
+  for (size_t i = 0; i < leaves_.size(); ++i) known[leaves_[i]] = sources[i];
+  for (const Node* node : graph_->nodes) {
+    std::vector<const TensorData*> inputs;
+    for (const onnx::Value* input : node->inputs) {
+      inputs.push_back(input ? &known.at(input) : nullptr);
+    }
+    std::optional<TensorData> result = evaluate(*node, inputs, limit);
+    if (!result) return std::nullopt;
+    for (const onnx::Value* input : node->inputs) {
+      if (last_use_.at(input) == node) known.erase(input);
+    }
+    known[node->outputs[0]] = std::move(*result);
+  }
+  return known.at(graph_->nodes.back()->outputs[0]);
 }
 
 }  // namespace onnx_native::passes

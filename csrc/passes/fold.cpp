@@ -3,7 +3,6 @@
 #include <unordered_map>
 
 #include "base/weight.h"
-#include "onnx/typing.h"
 #include "passes/evaluate.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -40,43 +39,24 @@ std::optional<TensorData> constant_operator(const Node& node) {
   return **std::get_if<std::shared_ptr<TensorData>>(value);
 }
 
-// A copy of a node that recomputes a constant from the current weights.
-class Computation {
- public:
-  explicit Computation(const Node& node) {
-    std::vector<Value*> inputs;
-    for (const Value* input : node.inputs) {
-      inputs.push_back(input ? graph_.add_value(input->dtype, input->shape) : nullptr);
-    }
-    node_ = graph_.add_node(node.op_type, std::move(inputs), 1, node.attributes, node.domain);
-    onnx::Typing::set(*node_->outputs[0], node.outputs[0]->dtype, node.outputs[0]->shape);
-  }
-
-  std::optional<TensorData> run(std::span<const TensorData> inputs) const {
-    std::vector<const TensorData*> present;
-    for (const TensorData& input : inputs) {
-      present.push_back(input.dtype == DType::undefined ? nullptr : &input);
-    }
-    return evaluate(*node_, present, kLargest);
-  }
-
- private:
-  Graph graph_;
-  Node* node_;
-};
-
 std::optional<TensorData> derived(const Node& node, const std::vector<const TensorData*>& inputs,
                                   int64_t limit) {
   const ReadScope unrecorded(nullptr);
+  if (!std::ranges::all_of(inputs, [](auto* input) { return !input || has_elements(input); }))
+    return std::nullopt;
   std::optional<TensorData> data = evaluate(node, inputs, limit);
   if (!data) return std::nullopt;
+  std::vector<Value*> leaves;
   Derivation derivation;
-  for (const TensorData* input : inputs) {
-    derivation.sources.push_back(input ? *input : TensorData());
+  for (Value* input : node.inputs) {
+    if (!input || std::ranges::find(leaves, input) != leaves.end()) continue;
+    leaves.push_back(input);
+    derivation.sources.push_back(*input->constant);
   }
-  derivation.compute = [computation = std::make_shared<const Computation>(node)](
-                           std::span<const TensorData> sources) {
-    return computation->run(sources);
+  const std::array nodes{node.outputs[0]->producer};
+  derivation.compute = [computation = std::make_shared<const Expression>(nodes, leaves)](
+                           std::span<const TensorData> now) {
+    return computation->run(now, kLargest);
   };
   derive(*data, std::move(derivation));
   return data;
@@ -150,7 +130,7 @@ std::optional<TensorData> evaluated(const Node& node, const Memory& memory) {
   int64_t elements = 0;
   bool changes = false;
   for (const Value* input : node.inputs) {
-    if (input && !input->is_constant()) return std::nullopt;
+    if (input && (!input->is_constant() || is_on_demand(*input->constant))) return std::nullopt;
     inputs.push_back(input ? input->constant : nullptr);
     if (!input) continue;
     changes |= can_change(*input->constant);

@@ -170,11 +170,7 @@ class Masks {
   }
   Value* insert(Node& at, std::string_view op_type, std::vector<Value*> inputs,
                 std::vector<onnx::Attribute> attributes = {}) {
-    Node* node = at.outputs[0]->graph->insert_node(at.position, op_type, std::move(inputs), 1,
-                                                   std::move(attributes));
-    node->location = at.location;
-    onnx::infer(*node, model_.opset);
-    return node->outputs[0];
+    return insert_before(model_, at, op_type, std::move(inputs), std::move(attributes));
   }
 
   onnx::Model& model_;

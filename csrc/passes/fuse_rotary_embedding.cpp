@@ -37,15 +37,6 @@ auto doubled_neighbors(Var& angles) {
   return op("Reshape", op("Expand", new_last_axis(angles), any), any);
 }
 
-Value* insert_before(onnx::Model& model, Node& at, std::string_view op_type,
-                     std::vector<Value*> inputs, std::vector<onnx::Attribute> attributes) {
-  Node* node = at.outputs[0]->graph->insert_node(at.position, op_type, std::move(inputs), 1,
-                                                 std::move(attributes));
-  node->location = at.location;
-  onnx::infer(*node, model.opset);
-  return node->outputs[0];
-}
-
 // Makes the caches of RotaryEmbedding, of shape (batch, sequence, half the size of a head), from
 // the cosines and sines that the model computes for each element of a head. All layers share them.
 class Caches {

@@ -1,6 +1,5 @@
 #include <array>
 
-#include "onnx/infer.h"
 #include "onnx/typing.h"
 #include "passes/match.h"
 #include "passes/passes.h"
@@ -56,11 +55,8 @@ class Inserter {
 
   Node* node(std::string_view op_type, std::vector<Value*> inputs, Attributes attributes,
              size_t outputs) {
-    Node* node = at_.outputs[0]->graph->insert_node(at_.position, op_type, std::move(inputs),
-                                                    outputs, std::move(attributes));
-    node->location = at_.location;
-    onnx::infer(*node, model_.opset);
-    return node;
+    return insert_node_before(model_, at_, op_type, std::move(inputs), std::move(attributes),
+                              outputs);
   }
   Value* op(std::string_view op_type, std::vector<Value*> inputs, Attributes attributes = {}) {
     return node(op_type, std::move(inputs), std::move(attributes), 1)->outputs[0];

@@ -6,6 +6,7 @@
 #include "onnx/infer.h"
 #include "onnx/schema.h"
 #include "onnx/typing.h"
+#include "passes/older_operators.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -62,91 +63,31 @@ class Older {
   int64_t opset_;
 };
 
-// --- Newer operators, composed as in the function bodies of their schemas.
-
-Values layer_normalization(Builder& b, const Node& node) {
-  const Value x = node.inputs[0];
-  const int64_t rank = x->rank();
-  const int64_t first = normalize_axis(node.attribute_int("axis", -1), rank);
-  Ints axes;
-  for (int64_t axis = first; axis < rank; ++axis) axes.push_back(axis);
-  const Value mean = b.reduce("ReduceMean", x, axes, true);
-  const Value centered = b.Sub(x, mean);
-  const Value variance = b.reduce("ReduceMean", b.Mul(centered, centered), axes, true);
-  const Value epsilon = b.like(x, node.attribute_float("epsilon", 1e-5));
-  const Value deviation = b.Sqrt(b.Add(variance, epsilon));
-  Value y = b.Mul(b.Div(centered, deviation), node.inputs[1]);
-  if (const Value bias = node.input(2)) y = b.Add(y, bias);
-  Values results{y, mean, node.outputs.size() > 2 ? b.Reciprocal(deviation) : nullptr};
-  results.resize(node.outputs.size());
-  return results;
-}
-
-Values mish(Builder& b, const Node& node) {
-  const Value x = node.inputs[0];
-  return {b.Mul(x, b.Tanh(b.op("Softplus", {x})))};
-}
-
-// Compares row and column indices: upper keeps column - row >= k, lower keeps column - row <= k.
-Values trilu(Builder& b, const Node& node) {
-  const Value x = node.inputs[0];
-  const Value zero = b.i64(0);
-  const Value one = b.i64(1);
-  const auto places = [&](int64_t axis) {
-    const Value size = b.squeeze(b.gather(b.op("Shape", {x}), b.i64s({axis}), 0), {0});
-    return b.op("Range", {zero, size, one});
-  };
-  const int64_t rank = x->rank();
-  const Value rows = b.unsqueeze(places(rank - 2), {1});
-  const Value k = node.input(1) ? node.inputs[1] : zero;
-  const Value diagonal = b.Sub(b.unsqueeze(places(rank - 1), {0}), rows);
-  const bool upper = node.attribute_int("upper", 1) != 0;
-  const Value kept = upper ? b.GreaterOrEqual(diagonal, k) : b.LessOrEqual(diagonal, k);
-  return {b.where(kept, x, b.like(x, 0))};
-}
-
-// Before opset 13, Softmax normalizes over all axes from `axis` on.
-Values softmax(Builder& b, const Node& node) {
-  const Value x = node.inputs[0];
-  const int64_t rank = x->rank();
-  const int64_t axis = normalize_axis(node.attribute_int("axis", -1), rank);
-  return {
-      b.swap_axes(b.op(node.op_type, {b.swap_axes(x, axis, -1)}, {{"axis", rank - 1}}), axis, -1)};
-}
-
-struct Composition {
-  std::string_view op_type;
-  int64_t before;
-  Values (*compose)(Builder& b, const Node& node);
-};
-constexpr Composition kCompositions[] = {{"LayerNormalization", 17, layer_normalization},
-                                         {"LogSoftmax", 13, softmax},
-                                         {"Mish", 18, mish},
-                                         {"Softmax", 13, softmax},
-                                         {"Trilu", 14, trilu}};
-
-bool is_last_axis(const Node& node) {
-  const int64_t axis = node.attribute_int("axis", -1);
-  return axis == -1 || axis == node.inputs[0]->rank_or(-1) - 1;
-}
-
+// Composes newer operators from older ones, until none is left: a composition may use operators
+// that are newer than the opset itself.
 void compose(onnx::Model& model, Older& older) {
   Builder& b = older.builder();
-  sweep(model, [&](Rewrite& rewrite, Graph& graph, Node& node) {
-    const auto* rule = std::ranges::find(kCompositions, node.op_type, &Composition::op_type);
-    if (rule == std::end(kCompositions) || older.opset() >= rule->before) return;
-    if (!node.domain.empty() || (rule->compose == softmax && is_last_axis(node))) return;
-    b.set_location(node.location);
-    Values results;
-    const auto body = b.subgraph("", [&] {
-      results = rule->compose(b, node);
-      return Values();
+  for (bool changed = true; changed;) {
+    changed = false;
+    sweep(model, [&](Rewrite& rewrite, Graph& graph, Node& node) {
+      const Composer composer = composition(node, older.opset());
+      if (!composer || std::ranges::none_of(node.outputs, [](Value v) { return v != nullptr; }))
+        return;
+      b.set_location(node.location);
+      Values results;
+      const auto body = b.subgraph("", [&] {
+        results = composer(b, node);
+        return Values();
+      });
+      if (results.empty()) return;  // check_legal says what the opset lacks
+      changed = true;
+      graph.take_over(*body, node.position);
+      for (size_t i = 0; i < node.outputs.size(); ++i) {
+        if (node.outputs[i]) rewrite.replace_all(node, node.outputs[i], results[i]);
+      }
     });
-    graph.take_over(*body, node.position);
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      if (node.outputs[i]) rewrite.replace_all(node, node.outputs[i], results[i]);
-    }
-  });
+    if (changed) eliminate_dead_code(model);
+  }
 }
 
 // --- Operators whose inputs or attributes changed.
@@ -225,6 +166,9 @@ void scatter(Node& node, Older& older) {
   if (older.opset() < 16) Older::drop(node, "reduction");
 }
 
+// drop_default() says what the opset lacks where a composition did not apply.
+void arg(Node& node, Older& older) { older.drop_default(node, "select_last_index", 0); }
+void gather_nd(Node& node, Older& older) { older.drop_default(node, "batch_dims", 0); }
 void training_mode(Node& node, Older& older) { older.drop_default(node, "training_mode", 0); }
 void layout(Node& node, Older& older) { older.drop_default(node, "layout", 0); }
 
@@ -248,9 +192,12 @@ struct Form {
 
 const std::unordered_map<std::string_view, Form>& forms() {
   static const auto& table = *new std::unordered_map<std::string_view, Form>{
+      {"ArgMax", {12, arg}},
+      {"ArgMin", {12, arg}},
       {"BatchNormalization", {14, training_mode}},
       {"DequantizeLinear", {13, quantization_axis}},
       {"GRU", {14, layout}},
+      {"GatherND", {12, gather_nd}},
       {"LSTM", {14, layout}},
       {"QuantizeLinear", {13, quantization_axis}},
       {"RNN", {14, layout}},
@@ -315,7 +262,6 @@ void express_in_opset(onnx::Model& model, int64_t opset) {
   if (opset >= model.opset) return;
   Older older(model, opset);
   compose(model, older);
-  eliminate_dead_code(model);
   const auto write = [&](Graph& graph) {
     for (Node* node : graph.nodes) {
       if (!node->domain.empty()) continue;

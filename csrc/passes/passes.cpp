@@ -26,9 +26,11 @@ constexpr std::array kPasses = {
     Pass{"slices", clean_slices},
     Pass{"gemm", fuse},
     Pass{"batch_normalization", fold_batch_norm},
+    Pass{"channel_scales", fold_channel_scales},
     Pass{"weight_parts", split_weights},
     Pass{"joined_weights", join_weights},
     Pass{"weight_layout", lay_out_weights},
+    Pass{"weight_expressions", fold_weight_expressions},  // else constants folds parts of them
     Pass{"constants", fold_constants},
     Pass{"subexpressions", eliminate_common_subexpressions},
     Pass{"dead_code", eliminate_dead_code},

@@ -29,6 +29,8 @@ int64_t spell_means_of_squares(onnx::Model& model);
 int64_t clean_casts_and_transposes(onnx::Model& model);
 int64_t fuse(onnx::Model& model);
 int64_t fold_batch_norm(onnx::Model& model);
+int64_t fold_channel_scales(onnx::Model& model);
+int64_t fold_weight_expressions(onnx::Model& model);
 int64_t split_weights(onnx::Model& model);
 int64_t join_weights(onnx::Model& model);
 int64_t lay_out_weights(onnx::Model& model);

@@ -1,7 +1,9 @@
 #include "passes/rewrite.h"
 
+#include <string>
 #include <utility>
 
+#include "onnx/infer.h"
 #include "onnx/typing.h"
 
 namespace onnx_native::passes {
@@ -9,6 +11,18 @@ namespace onnx_native::passes {
 using onnx::Graph;
 using onnx::Node;
 using onnx::Value;
+
+namespace {
+
+// Gives `to`, which takes the place of `from`, the program's name of it, unless `to` has one.
+void hand_over_name(Value& from, Value& to) {
+  if (from.named || !from.producer) return;
+  // `from` may live on and hold other elements.
+  std::string name = std::exchange(from.name, "");
+  if (to.name.empty()) to.name = std::move(name);
+}
+
+}  // namespace
 
 bool Rewrite::can_replace(const Value* from, const Value* to) const {
   if (from == to || from->dtype != to->dtype || from->kind != to->kind) return false;
@@ -25,6 +39,7 @@ bool Rewrite::replace(Value* from, Value* to) {
     if (!from->name.empty()) to->name = std::exchange(from->name, "");
     to->named = std::exchange(from->named, false);
   }
+  hand_over_name(*from, *to);
   if (!to->shape) onnx::Typing::set_shape(*to, from->shape);
   if (!to->contents) onnx::Typing::set_contents(*to, from->contents);
   replacements_[from] = to;
@@ -62,6 +77,22 @@ void Rewrite::update(std::vector<Value*>& values) const {
   for (Value*& value : values) {
     if (value) value = resolve(value);
   }
+}
+
+Node* insert_node_before(const onnx::Model& model, const Node& at, std::string_view op_type,
+                         std::vector<Value*> inputs, std::vector<onnx::Attribute> attributes,
+                         size_t outputs) {
+  Node* node = at.outputs[0]->graph->insert_node(at.position, op_type, std::move(inputs), outputs,
+                                                 std::move(attributes));
+  node->location = at.location;
+  onnx::infer(*node, model.opset);
+  return node;
+}
+
+Value* insert_before(const onnx::Model& model, const Node& at, std::string_view op_type,
+                     std::vector<Value*> inputs, std::vector<onnx::Attribute> attributes) {
+  return insert_node_before(model, at, op_type, std::move(inputs), std::move(attributes), 1)
+      ->outputs[0];
 }
 
 int64_t sweep(onnx::Model& model, const std::function<void(Rewrite&, Graph&, Node&)>& rule) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -42,6 +43,15 @@ class Rewrite {
   std::vector<std::pair<onnx::Node*, onnx::Graph*>> inlined_;  // erased when the sweep ends
   int64_t changes_ = 0;
 };
+
+// Inserts a node before another one, at its location, and infers the types of its results.
+onnx::Node* insert_node_before(const onnx::Model& model, const onnx::Node& at,
+                               std::string_view op_type, std::vector<onnx::Value*> inputs,
+                               std::vector<onnx::Attribute> attributes, size_t outputs);
+// Likewise a node with one result, which it returns.
+onnx::Value* insert_before(const onnx::Model& model, const onnx::Node& at, std::string_view op_type,
+                           std::vector<onnx::Value*> inputs,
+                           std::vector<onnx::Attribute> attributes = {});
 
 // Calls the rule for every node of the main graph and its sub-graphs; returns the number of
 // changes. Leaves unused nodes to dead code elimination.

@@ -172,6 +172,33 @@ void simplify_expand(Rewrite& rewrite, Graph& graph, Node& node) {
   rewrite.set_changed();
 }
 
+// Returns how many times larger the sizes are, if each is a whole multiple.
+std::optional<std::vector<double>> multiples(const Shape& from, const Shape& to) {
+  std::vector<double> factors;
+  for (size_t i = 0; i < from.size() && from.size() == to.size(); ++i) {
+    if (from[i].equals(0)) return std::nullopt;
+    const auto factor = from[i] == to[i] ? 1 : Dim::floor_div(to[i], from[i]).constant_or(0);
+    if (factor < 1 || from[i] * Dim(factor) != to[i]) return std::nullopt;
+    factors.push_back(static_cast<double>(factor));
+  }
+  return factors.size() == to.size() ? std::optional(factors) : std::nullopt;
+}
+
+// Computed sizes of a Resize that are whole multiples of the input's become constant scales. The
+// kernel rounds a scale times a size to the same size.
+void simplify_resize(Rewrite& rewrite, Graph& graph, Node& node) {
+  const Value* sizes = node.input(3);
+  const Value& x = *node.inputs[0];
+  if (!sizes || sizes->is_constant() || !sizes->contents || !x.shape || node.input(1)) return;
+  if (node.attribute("axes") || node.attribute("keep_aspect_ratio_policy")) return;
+  const auto factors = multiples(*x.shape, *sizes->contents);
+  if (!factors) return;
+  TensorData scales =
+      make_tensor(DType::f32, {static_cast<int64_t>(factors->size())}, std::span(*factors));
+  node.inputs = {node.inputs[0], nullptr, graph.add_initializer("", std::move(scales))};
+  rewrite.set_changed();
+}
+
 void choose_branch(Rewrite& rewrite, Node& node) {
   const TensorData* condition = node.inputs[0]->constant;
   if (!condition || condition->numel() != 1) return;
@@ -184,8 +211,8 @@ void choose_branch(Rewrite& rewrite, Node& node) {
 
 // Uses symbolic equality of shapes. Removes a Reshape, Expand, Slice, Squeeze, Unsqueeze, Flatten
 // or Concat that has no effect, and merges chains of reshapes. Gives Reshape and Expand a constant
-// target if 0, -1 or 1 can stand for the unknown sizes. Replaces an If whose condition is constant
-// with its branch.
+// target if 0, -1 or 1 can stand for the unknown sizes, and Resize constant scales if they are
+// whole numbers. Replaces an If whose condition is constant with its branch.
 int64_t simplify_shapes(onnx::Model& model) {
   const Uses uses = onnx::count_uses(*model.graph);
   return sweep(model, [&uses](Rewrite& rewrite, Graph& graph, Node& node) {
@@ -196,6 +223,7 @@ int64_t simplify_shapes(onnx::Model& model) {
       simplify_chain(rewrite, graph, node, uses);
     }
     if (node.is("Expand")) simplify_expand(rewrite, graph, node);
+    if (node.is("Resize")) simplify_resize(rewrite, graph, node);
     if (node.is("If")) choose_branch(rewrite, node);
   });
 }

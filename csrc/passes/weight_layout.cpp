@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "base/weight.h"
-#include "onnx/infer.h"
 #include "onnx/typing.h"
 #include "passes/passes.h"
+#include "passes/rewrite.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -22,7 +22,7 @@ using Ints = std::vector<int64_t>;
 bool may_be_weight(const Value& value) {
   const DType dtype = value.dtype;
   if (!is_floating(dtype) && dtype != DType::i8 && dtype != DType::u8) return false;
-  return value.rank() >= 2 && value.constant->numel() > 0 && !value.constant->scale;
+  return value.rank() >= 2 && value.constant->numel() > 0;
 }
 
 // Returns true for a Transpose of the last two axes.
@@ -188,17 +188,35 @@ TensorData transposed(const TensorData& data) {
   return view;
 }
 
-Value* add_transposed(const Value& weight) {
-  TensorData view = transposed(*weight.constant);
-  if (!weight_of(view)) {
-    derive(view,
-           {{*weight.constant}, [](std::span<const TensorData> now) -> std::optional<TensorData> {
-              return transposed(now[0]);
-            }});
+// Returns a copy whose elements are in memory, unscaled.
+TensorData copied(const TensorData& data) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(static_cast<size_t>(data.nbytes()));
+  data.stream([&bytes](std::span<const std::byte> piece) {
+    bytes.insert(bytes.end(), piece.begin(), piece.end());
+  });
+  return make_tensor(data.dtype, data.shape, std::move(bytes));
+}
+
+// Returns the transpose of a constant. Of elements that are not in memory, it is computed whenever
+// it is written.
+TensorData transposed_constant(const TensorData& data) {
+  Derivation derivation{{data}, [](std::span<const TensorData> now) -> std::optional<TensorData> {
+                          return transposed(now[0].scale ? copied(now[0]) : now[0]);
+                        }};
+  if (data.scale || is_on_demand(data)) {
+    return on_demand(data.dtype, swapped(data.shape), std::move(derivation));
   }
+  TensorData view = transposed(data);
+  if (!weight_of(view)) derive(view, std::move(derivation));
+  return view;
+}
+
+Value* add_transposed(const Value& weight) {
+  TensorData turned = transposed_constant(*weight.constant);
   const char* suffix = weight.rank() == 2 ? ".T" : ".mT";
   const std::string name = weight.name.empty() ? "" : weight.name + suffix;
-  Value* added = weight.graph->add_initializer(name, std::move(view));
+  Value* added = weight.graph->add_initializer(name, std::move(turned));
   added->named = weight.named;
   return added;
 }
@@ -279,11 +297,7 @@ class Turn {
   Value* integers(const Ints& values) { return model_.graph->add_integers(values); }
   Value* insert(const Node& at, std::string_view op_type, std::vector<Value*> inputs,
                 std::vector<onnx::Attribute> attributes = {}) {
-    Node* made = at.outputs[0]->graph->insert_node(at.position, op_type, std::move(inputs), 1,
-                                                   std::move(attributes));
-    made->location = at.location;
-    onnx::infer(*made, model_.opset);
-    return made->outputs[0];
+    return insert_before(model_, at, op_type, std::move(inputs), std::move(attributes));
   }
 
   onnx::Model& model_;

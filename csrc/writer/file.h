@@ -23,7 +23,8 @@ struct Progress {
 
 // A file with a temporary name in its target's folder. The destructor deletes it unless it was
 // renamed. Large pieces are written without a copy. If `target` is a device or a pipe, it is
-// written directly. Throws ExportError(io).
+// written directly; if it is a symbolic link, the file behind it is. A file that is replaced keeps
+// its mode and its hard links. Throws ExportError(io).
 class OutputFile {
  public:
   OutputFile(std::filesystem::path target, Progress& progress);
@@ -38,8 +39,10 @@ class OutputFile {
   int64_t offset() const { return offset_; }
   // Flushes the buffer and closes the file.
   void close();
-  // Renames the closed file to its target, replacing an existing file.
+  // Renames the closed file to its target, replacing an existing file. A target that has other
+  // hard links is overwritten instead.
   void rename();
+  bool has_links() const { return has_links_; }
 
   const std::filesystem::path& target() const { return target_; }
 
@@ -50,6 +53,7 @@ class OutputFile {
   std::filesystem::path target_;
   std::filesystem::path temporary_;  // empty if written directly, or already renamed
   Progress& progress_;
+  bool has_links_ = false;  // the target has other hard links
   int descriptor_ = -1;
   int64_t offset_ = 0;
   std::vector<std::byte> buffer_;

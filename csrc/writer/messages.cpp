@@ -113,17 +113,39 @@ void write_tensor(const TensorData& data, std::string_view name, const Place& pl
 
 class GraphEncoder {
  public:
-  GraphEncoder(bool metadata, SizeNames names, const Place& place)
-      : metadata_(metadata), names_(names), place_(place) {}
+  GraphEncoder(const Options& options, SizeNames names, const Place& place)
+      : options_(options), node_metadata_(options), names_(names), place_(place) {}
 
   // Writes all fields except the initializers.
   void write_graph(const onnx::Graph& graph, pb::GraphProto& to) const {
     to.set_name(graph.name);
     for (const onnx::Node* node : graph.nodes) write_node(*node, *to.add_node());
-    for (const onnx::Value* input : graph.inputs) write_value_info(*input, true, *to.add_input());
-    for (const onnx::Value* output : graph.outputs)
-      write_value_info(*output, true, *to.add_output());
+    for (const onnx::Value* input : graph.inputs) write_interface(*input, *to.add_input());
+    for (const onnx::Value* output : graph.outputs) write_interface(*output, *to.add_output());
     if (intermediates_) write_intermediates(graph, *to.mutable_value_info());
+  }
+
+  // Writes the main graph, and in value_info what the model says of its weights: initializers have
+  // no metadata of their own. The type stands at the initializer alone: ONNX Runtime's quantizers
+  // transpose initializers and keep value_info, and shape inference rejects types that differ.
+  void write_main_graph(const onnx::Graph& graph, pb::GraphProto& to) const {
+    write_graph(graph, to);
+    if (!options_.metadata || !options_.origin) return;
+    for (const onnx::Value* weight : graph.initializers) {
+      const auto found = options_.origin->values.find(weight);
+      if (found == options_.origin->values.end()) continue;
+      pb::ValueInfoProto& info = *to.add_value_info();
+      info.set_name(weight->name);
+      write_metadata(found->second, info);
+    }
+  }
+
+  static void write_metadata(const Properties& metadata, auto& to) {
+    for (const auto& [key, value] : metadata) {
+      pb::StringStringEntryProto* entry = to.add_metadata_props();
+      entry->set_key(key);
+      entry->set_value(value);
+    }
   }
 
   void write_function(const onnx::Function& function, bool typed, pb::FunctionProto& to) const {
@@ -172,16 +194,14 @@ class GraphEncoder {
       write_attribute(attribute, *to.add_attribute());
     }
     write_metadata(node.metadata, to);
-    if (metadata_ && node.location) write_metadata(node_metadata(*node.location), to);
+    if (options_.metadata && node.location) write_metadata(node_metadata_.of(*node.location), to);
   }
 
-  static void write_metadata(const std::vector<std::pair<std::string, std::string>>& metadata,
-                             pb::NodeProto& to) {
-    for (const auto& [key, value] : metadata) {
-      pb::StringStringEntryProto* entry = to.add_metadata_props();
-      entry->set_key(key);
-      entry->set_value(value);
-    }
+  void write_interface(const onnx::Value& value, pb::ValueInfoProto& to) const {
+    write_value_info(value, true, to);
+    if (!options_.metadata || !options_.origin) return;
+    const auto found = options_.origin->values.find(&value);
+    if (found != options_.origin->values.end()) write_metadata(found->second, to);
   }
 
   static void write_names(const std::vector<onnx::Value*>& values, auto& to) {
@@ -238,7 +258,8 @@ class GraphEncoder {
     }
   }
 
-  bool metadata_;
+  const Options& options_;
+  NodeMetadata node_metadata_;
   SizeNames names_;            // of intermediate values
   bool intermediates_ = true;  // whether graphs list the types of their intermediate values
   const Place& place_;
@@ -280,11 +301,7 @@ pb::ModelProto model_message(const onnx::Model& model, const GraphEncoder& encod
                                                          : model.producer_version);
   const auto imports = opset_imports(model);
   write_imports(imports, *to.mutable_opset_import());
-  for (const auto& [key, value] : model.metadata) {
-    pb::StringStringEntryProto* entry = to.add_metadata_props();
-    entry->set_key(key);
-    entry->set_value(value);
-  }
+  GraphEncoder::write_metadata(model.metadata, to);
   for (const onnx::Function& function : model.functions) {
     pb::FunctionProto* message = to.add_functions();
     encoder.write_function(function, to.ir_version() >= kTypedFunctions, *message);
@@ -350,10 +367,11 @@ std::vector<const onnx::Value*> weights_of(const onnx::Model& model) {
   return weights;
 }
 
-Encoding encode(const onnx::Model& model, bool metadata, SizeNames names, const Place& place) {
-  const GraphEncoder encoder(metadata, names, place);
+Encoding encode(const onnx::Model& model, const Options& options, SizeNames names,
+                const Place& place) {
+  const GraphEncoder encoder(options, names, place);
   pb::GraphProto graph;
-  encoder.write_graph(*model.graph, graph);
+  encoder.write_main_graph(*model.graph, graph);
 
   std::vector<Piece> graph_pieces;
   graph_pieces.push_back({serialized(graph)});

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "onnx/graph.h"
+#include "writer/writer.h"
 
 namespace onnx_native::writer {
 
@@ -41,6 +42,7 @@ enum class SizeNames { everywhere, inputs_and_outputs };
 
 // Serializes the model. `place` selects the external initializers. Large weights inside the model
 // are not copied: the pieces refer to them.
-Encoding encode(const onnx::Model& model, bool metadata, SizeNames names, const Place& place);
+Encoding encode(const onnx::Model& model, const Options& options, SizeNames names,
+                const Place& place);
 
 }  // namespace onnx_native::writer

@@ -44,23 +44,35 @@ std::string stack_trace(const Location& location) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> node_metadata(const Location& location) {
+const Properties& NodeMetadata::of(const Location& location) const {
+  if (&location != last_) {
+    made_ = make(location);
+    last_ = &location;
+  }
+  return made_;
+}
+
+Properties NodeMetadata::make(const Location& location) const {
+  const Origin* origin = options_.origin.get();
+  const CallText call =
+      origin && origin->describe_call ? origin->describe_call(location) : CallText();
   std::vector<std::string> names = location.module_names;
+  std::vector<std::string> classes = location.class_names;
   if (!location.node.empty()) names.push_back(location.node);
+  if (!location.node.empty() && !call.target.empty()) classes.push_back(call.target);
   std::string scopes;
   for (size_t i = 0; i < names.size(); ++i) {
     if (i > 0) scopes += '/';
     scopes += names[i];
-    if (i < location.class_names.size()) scopes += ": " + location.class_names[i];
+    if (i < classes.size()) scopes += ": " + classes[i];
   }
-  std::vector<std::pair<std::string, std::string>> metadata;
+  Properties metadata;
   const auto add = [&metadata](const char* key, std::string value) {
     metadata.emplace_back(key, std::move(value));
   };
   if (!names.empty()) add("namespace", scopes);
-  if (!location.class_names.empty()) {
-    add("pkg.torch.onnx.class_hierarchy", repr(location.class_names));
-  }
+  if (!classes.empty()) add("pkg.torch.onnx.class_hierarchy", repr(classes));
+  if (!call.fx_node.empty()) add("pkg.torch.onnx.fx_node", call.fx_node);
   if (!names.empty()) add("pkg.torch.onnx.name_scopes", repr(names));
   if (!location.source.empty()) add("pkg.torch.onnx.stack_trace", stack_trace(location));
   return metadata;

@@ -12,6 +12,7 @@
 #include "base/weight.h"
 #include "writer/file.h"
 #include "writer/messages.h"
+#include "writer/stale_data.h"
 
 namespace onnx_native::writer {
 namespace {
@@ -23,6 +24,23 @@ int64_t total_bytes(const std::vector<const onnx::Value*>& weights) {
   int64_t total = 0;
   for (const onnx::Value* weight : weights) total += weight->constant->nbytes();
   return total;
+}
+
+// Returns true if the elements are those of a weight, in its layout: not computed from weights, as
+// a folded convolution is.
+bool is_as_in_module(const TensorData& data) {
+  const onnx_native::Weight* weight = weight_of(data);
+  return weight && data.is_contiguous() && data.data == weight->origin();
+}
+
+using Places = std::unordered_map<const TensorData*, External>;
+
+// Finds a tensor in the map, which must outlive the result.
+Place place_in(const Places& places) {
+  return [&places](const TensorData& data) {
+    const auto found = places.find(&data);
+    return found == places.end() ? std::nullopt : std::optional(found->second);
+  };
 }
 
 // Assigns each large weight an offset in the data file. Weights that share the same memory share an
@@ -40,6 +58,11 @@ class DataFile {
     for (const onnx::Value* weight : weights) {
       const TensorData& data = *weight->constant;
       const int64_t length = data.nbytes();
+      const auto known = options.places.find(weight->name);
+      if (known != options.places.end() && is_as_in_module(data)) {
+        places_.emplace(&data, External{known->second.first, known->second.second, length});
+        continue;
+      }
       if (length == 0 || length < options.inline_below) continue;
       // The shape of contiguous data does not matter.
       const Memory memory{weight_of(data) ? start_of(data) : data.data, length,
@@ -56,10 +79,7 @@ class DataFile {
     }
   }
 
-  std::optional<External> place(const TensorData& data) const {
-    const auto found = places_.find(&data);
-    return found == places_.end() ? std::nullopt : std::optional(found->second);
-  }
+  Place place() const { return place_in(places_); }
   int64_t size() const { return size_; }
   void write(OutputFile& file) const {
     for (const auto& [data, offset] : tensors_) {
@@ -69,7 +89,7 @@ class DataFile {
   }
 
  private:
-  std::unordered_map<const TensorData*, External> places_;
+  Places places_;
   std::vector<std::pair<const TensorData*, int64_t>> tensors_;  // with their offsets
   int64_t size_ = 0;
 };
@@ -114,26 +134,27 @@ void save(const onnx::Model& model, const std::filesystem::path& path, const Opt
   }
   Progress progress{options.progress};
   OutputFile model_file(path, progress);
+  const StaleData stale(path);
   const auto weights = weights_of(model);
   if (!options.external_data.value_or(total_bytes(weights) > kInlineLimit)) {
-    const Encoding encoding = encode(model, options.metadata, kInterface, kInside);
+    const Encoding encoding = encode(model, options, kInterface, kInside);
     check_size(encoding);
     progress.total = encoding.bytes;
     write_model(encoding, model_file);
     model_file.rename();
+    stale.remove();
     return;
   }
   std::filesystem::path data_path = path;
   data_path += ".data";
   const DataFile data(weights, data_path.filename().string(), options);
-  const Encoding encoding =
-      encode(model, options.metadata, kInterface,
-             [&data](const TensorData& tensor) { return data.place(tensor); });
+  const Encoding encoding = encode(model, options, kInterface, data.place());
   check_size(encoding);
   progress.total = encoding.bytes + data.size();
   if (data.size() == 0) {
     write_model(encoding, model_file);
     model_file.rename();
+    stale.remove();
     return;
   }
   OutputFile data_file(data_path, progress);
@@ -151,9 +172,7 @@ void save_without_weights(const onnx::Model& model, const std::filesystem::path&
   std::filesystem::path data_path = path;
   data_path += ".data";
   const DataFile data(weights_of(model), data_path.filename().string(), options);
-  const Encoding encoding =
-      encode(model, options.metadata, kInterface,
-             [&data](const TensorData& tensor) { return data.place(tensor); });
+  const Encoding encoding = encode(model, options, kInterface, data.place());
   check_size(encoding);
   progress.total = encoding.bytes;
   OutputFile data_file(data_path, progress);
@@ -165,12 +184,12 @@ void save_without_weights(const onnx::Model& model, const std::filesystem::path&
 }
 
 std::string serialize(const onnx::Model& model, const Options& options) {
-  return join(encode(model, options.metadata, kInterface, kInside));
+  return join(encode(model, options, kInterface, kInside));
 }
 
 std::string serialize_without_weights(const onnx::Model& model, std::vector<Weight>& weights,
                                       const Options& options) {
-  std::unordered_map<const TensorData*, External> places;
+  Places places;
   for (const onnx::Value* value : weights_of(model)) {
     const int64_t length = value->constant->nbytes();
     const bool small = length < options.inline_below && !can_change(*value->constant);
@@ -179,11 +198,7 @@ std::string serialize_without_weights(const onnx::Model& model, std::vector<Weig
     places.emplace(value->constant, External{"onnx_native", index, length});
     weights.push_back({value->name, value->constant});
   }
-  return join(
-      encode(model, options.metadata, SizeNames::everywhere, [&places](const TensorData& data) {
-        const auto found = places.find(&data);
-        return found == places.end() ? std::nullopt : std::optional(found->second);
-      }));
+  return join(encode(model, options, SizeNames::everywhere, place_in(places)));
 }
 
 }  // namespace onnx_native::writer

@@ -4,23 +4,45 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
+#include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "onnx/graph.h"
 
 namespace onnx_native::writer {
 
+using Properties = std::vector<std::pair<std::string, std::string>>;  // keys and values
+
+// A call of the program, as torch.export prints it; empty if it is not known.
+struct CallText {
+  std::string target;   // "aten.linear.default"
+  std::string fx_node;  // "%linear : [num_users=1] = call_function[...](...)"
+};
+
+// Facts about the program that the model records beside the locations of its nodes.
+struct Origin {
+  std::function<CallText(const Location&)> describe_call;
+  std::unordered_map<const onnx::Value*, Properties> values;  // of inputs, outputs and weights
+};
+
 struct Options {
   // true: large weights go to `<file>.data` next to the model. false: all stay in the model.
   // nullopt: true if they exceed 1.5 GiB in total.
   std::optional<bool> external_data;
+  // Files, beside the model, and offsets in bytes where the elements of weights are already, by the
+  // names of the weights. Used with external data; the contents are not checked.
+  std::map<std::string, std::pair<std::string, int64_t>> places = {};
   // Tensors smaller than this, in bytes, stay in the model even with external data.
   int64_t inline_below = 1024;
   // Alignment of tensors in the data file, in bytes, for memory mapping.
   int64_t alignment = 4096;
-  bool metadata = true;  // node metadata_props, doc strings
+  bool metadata = true;                            // metadata_props
+  std::shared_ptr<const Origin> origin = nullptr;  // may be nullptr; written with `metadata`
   // Called with the bytes written so far and the total; may be empty.
   std::function<void(int64_t, int64_t)> progress;
 };

@@ -1,6 +1,7 @@
 """Runs tests natively, without fallbacks, verified after each pass, with one thread per worker."""
 
 import os
+from collections.abc import Iterator
 
 os.environ["ONNX_NATIVE_FALLBACKS"] = "0"
 os.environ["ONNX_NATIVE_VERIFY"] = "1"
@@ -28,6 +29,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def _capture(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if hasattr(request, "param"):
         monkeypatch.setenv("ONNX_NATIVE_CAPTURE", request.param)
+
+
+@pytest.fixture(autouse=True)
+def _kernels_that_agree() -> Iterator[None]:
+    """Fails a test in which a meta kernel in C++ gives another type than PyTorch's own."""
+    before = len(onnx_native._C.meta_contradictions())
+    yield
+    found = onnx_native._C.meta_contradictions()[before:]
+    assert not found, found
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -221,8 +221,8 @@ def test_file_of_tensors(tmp_path):
         (["--dump", "mlir"], "--dump"),
         (["-o", "m.onnx", "--input", "x:float33[2]"], "there is no dtype 'float33'"),
         (
-            ["-o", "m.onnx", "--input", "x:float32[2]"],
-            "already records the dtypes and shapes of its inputs",
+            ["-o", "m.onnx", "--input", "other:float32[2]"],
+            "has no tensor input other; its inputs are",
         ),
         (["-o", "m.onnx", "--state", "nobody"], "does not update nobody"),
     ],
@@ -259,3 +259,63 @@ def test_progress_of_big_weights_on_a_terminal(tmp_path):
     os.close(terminal)
     assert "m.onnx: 100 % of 93 MiB" in shown
     assert run(*arguments[1:]) == ("", "")  # no terminal, no progress
+
+
+class TestNamesOfSizes:
+    """`--input` names the dynamic sizes of a `.pt2` file."""
+
+    @pytest.fixture
+    def file(self, tmp_path):
+        class Net(torch.nn.Module):
+            def forward(self, x, y):
+                return (x @ y).relu()
+
+        dynamic = torch.export.Dim.DYNAMIC
+        program = torch.export.export(
+            Net(),
+            (torch.randn(3, 10), torch.randn(10, 5)),
+            dynamic_shapes=({0: dynamic}, {1: dynamic}),
+        )
+        torch.export.save(program, tmp_path / "m.pt2")
+        return tmp_path / "m.pt2"
+
+    def shapes(self, file, *inputs):
+        arguments = [part for text in inputs for part in ("--input", text)]
+        run(file, "-o", file.with_suffix(".onnx"), "--check", *arguments)
+        graph = onnx.load(file.with_suffix(".onnx")).graph
+        return [
+            [dim.dim_param or dim.dim_value for dim in value.type.tensor_type.shape.dim]
+            for value in [*graph.input, *graph.output]
+        ]
+
+    def test_names(self, file):
+        assert self.shapes(file, "x:float32[batch,10]", "y:float32[10,n]") == [
+            ["batch", 10],
+            [10, "n"],
+            ["batch", "n"],
+        ]
+        one = self.shapes(file, "y:float32[10,classes]")
+        assert one[0][1:] == [10]
+        assert one[1:] == [[10, "classes"], [one[0][0], "classes"]]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("x:float32[batch,11]", "has the fixed size 10 in dimension 1, not 11"),
+            ("x:float32[batch,m]", "has the fixed size 10 in dimension 1, not m"),
+            ("x:float32[4,10]", "in dimension 0, not 4"),
+            ("x:float32[batch]", "has 2 dimensions, not 1"),
+            ("x:int64[batch,10]", "has the dtype f32, not i64"),
+            ("x:3", "has a tensor, not a constant"),
+            ("z:float32[batch,10]", "has no tensor input z; its inputs are x, y"),
+        ],
+    )
+    def test_contradictions(self, file, text, message):
+        _, errors = run(file, "-o", file.with_suffix(".onnx"), "--input", text, code=2)
+        assert message in errors
+        assert not file.with_suffix(".onnx").exists()
+
+    def test_one_name_for_two_sizes(self, file):
+        inputs = ["--input", "x:float32[n,10]", "--input", "y:float32[10,n]"]
+        _, errors = run(file, "-o", file.with_suffix(".onnx"), *inputs, code=2)
+        assert "has another size in dimension 1 than the first n" in errors

@@ -204,3 +204,78 @@ def test_captures_before_do_not_matter(order: list[bool]) -> None:
         assert program is not None
         dims = program.model_proto.graph.input[0].type.tensor_type.shape.dim
         assert dims[0].dim_param == ("length" if is_dynamic else "")
+
+
+class Mixed(torch.nn.Module):
+    """Operators that autocast runs in half precision, in float32, or not at all."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+        self.dtype = dtype
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        with torch.autocast("cpu", dtype=self.dtype):
+            y = self.linear(x)
+            return y, (y + 1).softmax(-1), x @ x.t(), torch.cat([y, x])
+
+
+class InFloat32(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        half = x.bfloat16()
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return torch.cdist(half, half)
+
+
+class WithoutEffect(torch.nn.Module):
+    """Regions that leave the dtypes of CPU tensors as they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", enabled=False):
+            y = self.linear(x)
+        with torch.autocast("cuda", dtype=torch.bfloat16):
+            y = self.linear(y)
+        with torch.autocast("cpu", dtype=torch.float32):
+            return self.linear(y)
+
+
+WRONG_RECORDS = {
+    "bfloat16": Mixed(torch.bfloat16),
+    "float16": Mixed(torch.float16),
+    "float32": InFloat32(),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_RECORDS)
+def test_dtypes_that_a_strict_capture_records_wrongly(name: str, tmp_path: pathlib.Path) -> None:
+    module, x = WRONG_RECORDS[name].eval(), torch.randn(3, 4)
+    captured = torch.export.export(module, (x,), strict=True)
+    with pytest.raises(torch.onnx.errors.OnnxExporterError, match=r"inside torch\.autocast"):
+        torch.onnx.export(captured, dynamo=True, verbose=False)
+    torch.export.save(captured, tmp_path / "model.pt2")
+    archive, target = str(tmp_path / "model.pt2"), str(tmp_path / "model.onnx")
+    assert _library.extension().command_line([archive, "-o", target]) != 0
+    for remedy in (
+        torch.export.export(module, (x,), strict=False),
+        captured.run_decompositions({}),
+    ):
+        program: Any = torch.onnx.export(remedy, dynamo=True, verbose=False)
+        expected = module(x)
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        for result, wanted in zip(program(x), expected, strict=True):
+            assert result.dtype == wanted.dtype
+            torch.testing.assert_close(result, wanted, rtol=3e-2, atol=3e-2)
+
+
+@pytest.mark.filterwarnings("ignore:.*autocast")
+@pytest.mark.filterwarnings("ignore:User provided device_type")
+@pytest.mark.parametrize("strict", [True, False])
+def test_autocast_without_effect(strict: bool) -> None:
+    module, x = WithoutEffect().eval(), torch.randn(3, 4)
+    captured = torch.export.export(module, (x,), strict=strict)
+    program: Any = torch.onnx.export(captured, dynamo=True, verbose=False)
+    torch.testing.assert_close(program(x)[0], module(x), rtol=1e-4, atol=1e-5)

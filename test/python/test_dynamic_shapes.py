@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from onnx_native import _inputs, _jit, _shapes
+from onnx_native import _dynamic_axes, _inputs, _jit, _shapes
 from torch.export import Dim
 
 
@@ -96,7 +96,8 @@ def test_shapes_without_arguments() -> None:
 
 def test_axes_of_scripts() -> None:
     axes: Any = {"image": [0, 1], "y": {0: "n"}, "out": {0: "n"}}
-    assert _shapes.from_dynamic_axes(axes, ["image"], ["x", "y"]) == {
+    arguments = {"x": torch.ones(2, 3), "y": torch.ones(2)}
+    assert _dynamic_axes.of_script(axes, arguments, ["image"], ["out"]) == {
         "x": {0: "image_dim_0", 1: "image_dim_1"},
         "y": {0: "n"},
     }

@@ -113,7 +113,7 @@ class DataDependent(torch.nn.Module):
         return x + 1 if x.sum() > 0 else x - 1
 
 
-def test_capture_failure_tells_the_first_error(capsys):
+def test_capture_failure_tells_the_first_error(capsys, request):
     with pytest.raises(_errors.TorchExportError) as caught:
         torch.onnx.export(DataDependent(), (X,))
     printed = capsys.readouterr().out
@@ -125,7 +125,13 @@ def test_capture_failure_tells_the_first_error(capsys):
     assert "## Exception summary" in message
     with onnx_native.disabled(), pytest.raises(_errors.TorchExportError) as upstream:
         torch.onnx.export(DataDependent(), (X,), verbose=False)
-    assert message == str(upstream.value)
+    ours, _, aside = message.partition("\nThe native capture did not record the program either: ")
+    assert ours == str(upstream.value)
+    if "[auto]" in request.node.name:
+        assert aside.startswith(
+            "aten::is_nonzero: the program branches on the elements of a tensor"
+        )
+        assert "test_failures.py:" in aside
     assert type(caught.value.__cause__) is type(upstream.value.__cause__)
 
 
@@ -159,7 +165,7 @@ def test_destination_is_no_path():
         program.save(3, external_data=True)
 
 
-@pytest.mark.parametrize("opset", [5, 11, 999])
+@pytest.mark.parametrize("opset", [5, 10, 999])
 def test_opset_out_of_reach(opset):
     with pytest.raises(_errors.ConversionError, match=f"opset {opset} is not supported"):
         torch.onnx.export(torch.nn.ReLU(), (X,), opset_version=opset, verbose=False)

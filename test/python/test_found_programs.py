@@ -116,6 +116,32 @@ FOUND = {
     "integers like complex ones": program(
         "torch.full_like(x, 3, dtype=torch.int64) + torch.zeros_like(x, dtype=torch.int64)", COMPLEX
     ),
+    "empty integers divided by an integer of the program": program(
+        "y // k, y % k, torch.fmod(y, k)",
+        Input("y", "int64", [0, "n"]),
+        Input("k", "int64", [], 0, 0),
+    ),
+    "empty integers divided by one element": program(
+        "y // k, y % k, torch.fmod(k, y), y // k.sum()",
+        Input("y", "int64", [0, 2]),
+        Input("k", "int64", [1], 0, 0),
+    ),
+    "empty integers divided by more dimensions": program(
+        "y % k, torch.div(y, k, rounding_mode='trunc'), y // k[0], torch.fmod(k.int(), y.short())",
+        Input("y", "int64", [0]),
+        Input("k", "int64", [3, 1], 0, 0),
+    ),
+    "differences of several dtypes": program(
+        "torch.diff(x, prepend=y, dim=0), torch.diff(y, append=x, dim=0), "
+        "torch.diff(x, 2, 0, x, y), torch.diff(y.half(), prepend=y, dim=0)",
+        Input("x", "bool", ["n", 2]),
+        Input("y", "int64", [3, 2]),
+    ),
+    "empty integers divided by 0": program(
+        "torch.div(x.nonzero(), 0, rounding_mode='trunc'), x.nonzero() // 0, x.nonzero() % 0, "
+        "torch.fmod(x.nonzero().int(), torch.tensor([0, 2])), x.nonzero().to(torch.int8) // 0",
+        Input("x", "float32", ["n"], 0, 0),
+    ),
 }
 
 
@@ -185,3 +211,49 @@ def test_resized_out_argument_with_a_view():
             outcome = judge(made, route, capture)
             assert outcome.verdict == REFUSED, outcome
             assert "is resized" in outcome.message
+
+
+@pytest.mark.parametrize("route", ["fx", "pt2", "decomposed", "native", "traced", "scripted"])
+def test_written_view_of_another_shape(route):
+    """Decomposed programs record the view's shape for the written tensor."""
+    sizes = [{"n": 2}, {"n": 4}, {"n": 6}]
+    made = Program([MATRIX], [], ["y = x.reshape(2, -1)", "y.copy_(y * 2)"], ["x", "y"], sizes)
+    with Capture() as capture:
+        judge(made, "fx", capture)
+        assert judge(made, route, capture).verdict == RIGHT
+
+
+@pytest.mark.parametrize("rows", ["-2:3", "-3:2", ":3", "-3:", "1:4:2"])
+def test_written_slice_beside_vmap(rows):
+    """torch.export decomposes programs with vmap and simplifies the sizes of their slices."""
+    body = ["y = x * 2", "torch.vmap(torch.abs)(x)", f"y[{rows}] /= -3"]
+    made = Program([MATRIX], [], body, ["y"], [{"n": 4}, {"n": 5}, {"n": 3}])
+    with Capture() as capture:
+        outcome = judge(made, "fx", capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "int8"])
+@pytest.mark.parametrize("route", ["fx", "pt2", "native", "traced", "scripted"])
+def test_integers_that_are_empty_at_run_time(dtype, route):
+    """Divided by zeros, which ONNX Runtime refuses also if nothing is divided."""
+    inputs = [Input("x", dtype, ["n", 2], 1, 4), Input("y", dtype, ["n"], 1, 4)]
+    results = [
+        *("x % y.sum().to(x.dtype)", "x // y.sum()", "torch.fmod(x, x.sum(0).to(x.dtype))"),
+        *("x % x.sum(0, keepdim=True).unsqueeze(0)", "x % x.size(0)", "x // y[:, None]"),
+    ]
+    sizes = [{"n": 3}, {"n": 0}, {"n": 5}]
+    with Capture() as capture:
+        judge(Program(inputs, [], [], results, sizes), "fx", capture)
+        outcome = judge(Program(inputs, [], [], results, sizes), route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("power", ["x ** True", "torch.pow(x, True)", "x.pow(False)"])
+def test_powers_of_bools(power):
+    """torch.export records int64 for them."""
+    made = program(power, Input("x", "bool", ["n"]))
+    with Capture() as capture:
+        outcome = judge(made, "fx", capture)
+    assert outcome.verdict == REFUSED, outcome
+    assert "in eager it is bool" in outcome.message

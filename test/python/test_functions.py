@@ -82,7 +82,8 @@ class Block(nn.Module):
         self.scale = scale
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return x + self.scale * self.down(self.act(self.up(self.norm(x))))
+        # Behind a product, the scale would be part of its weights.
+        return x + self.down(self.scale * self.act(self.up(self.norm(x))))
 
 
 class Stack(nn.Module):
@@ -227,7 +228,7 @@ def test_no_tensor_inputs() -> None:
             self.weight = nn.Parameter(rows(8))
 
         def forward(self) -> torch.Tensor:
-            return self.weight.exp().sum(0)
+            return self.weight.cumsum(0)[-1]  # not part of the stored weights
 
     class Positions(nn.Module):
         def forward(self, n: int) -> torch.Tensor:
@@ -399,7 +400,7 @@ def test_loops_in_functions() -> None:
             assert not any(attribute.g.value_info for attribute in node.attribute)
 
 
-@pytest.mark.parametrize("opset", range(12, 27))
+@pytest.mark.parametrize("opset", range(11, 27))
 def test_opsets(opset: int) -> None:
     module = Stack(Block(), Block())
     program = export(module, (rows(2),), opset_version=opset)

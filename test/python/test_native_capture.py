@@ -431,7 +431,6 @@ def branch_on_the_type_of_a_size(x: torch.Tensor) -> torch.Tensor:
     return x * (2 if type(x.shape[1]) is int else 3)
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="type() sees that a size is no int")
 def test_the_type_of_a_size() -> None:
     module = Calling(branch_on_the_type_of_a_size)
     program = exported(module, (X,), (DYNAMIC,))

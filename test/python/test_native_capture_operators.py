@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterator
 
 import pytest
-import torch
 from models.recording import LeftToTorchExport, only_native
 from ops import checking
-from ops.row import Case, Row
+from ops.captured import dynamic
+from ops.row import Row
 from ops.rows import ROWS
 
 # 1 for all rows: ONNX_NATIVE_EACH_ROW=1
@@ -21,16 +21,6 @@ def sampled() -> Iterator[tuple[Row, str]]:
         for test in row.tests():
             if test in ("float32", "cases", "dynamic") and test not in row.xfails:
                 yield row, test
-
-
-def dynamic(row: Row) -> tuple[Case, list[bool], tuple[torch.Tensor, ...]] | None:
-    """The first sample that takes a larger first dimension, its inputs that grow, larger inputs."""
-    for case in row.samples("dynamic"):
-        try:
-            return (case, *case.grown())
-        except ValueError:
-            continue
-    return None
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import subprocess
 import sys
 
 import pytest
+import torch
+from storm.compare import Rounding, is_rounding
 from storm.generate import generate
 from storm.maker import Maker
 from storm.program import Input, Pack, Program
@@ -170,3 +172,22 @@ def test_containers_of_inputs_and_results(kind, form):
         for route in program.routes:
             outcome = judge(program, route, capture)
             assert outcome.verdict == RIGHT, f"{route}: {outcome.message}"
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_rounding_moves_sums_of_16_bits(dtype):
+    """Also those that are multiples of 1/64, and beside writes to expanded tensors."""
+    x, weight = torch.full((1, 3), 0.5, dtype=dtype), torch.full((2, 3), 0.25, dtype=dtype)
+
+    def run():
+        torch.zeros(1).expand(3)[torch.tensor([0, 1])] = 0.0
+        return torch.nn.functional.linear(x, weight).float()
+
+    def again(seed):
+        with Rounding(seed):
+            return run()
+
+    wanted = run()
+    assert (wanted == 0.375).all()
+    assert is_rounding(wanted + torch.finfo(dtype).eps / 4, wanted, again)
+    assert not is_rounding(wanted + 1, wanted, again)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -130,6 +131,8 @@ def test_several_results_and_absent_tensors(register: Register, capture: str) ->
 
 
 def test_an_operator_of_pytorch(register: Register, capture: str) -> None:
+    # PyTorch has a function of its own for opset 20.
+    importlib.import_module("torch.onnx._internal.torchscript_exporter.symbolic_opset20")
     register("aten::gelu", lambda g, x, approximate: g.op("mine::Gelu", x).setType(x.type()))
     program = exported(torch.nn.functional.gelu, capture)
     assert nodes_of(program) == [("mine", "Gelu")]

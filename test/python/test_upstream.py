@@ -213,7 +213,14 @@ def test_capture_strategies() -> None:
     assert result.exported_program is not None, HERE
     assert result.exception is None, HERE
     assert isinstance(result.strategy, str), HERE
-    assert callable(_upstream.verbose_printer(False)), HERE
+
+
+def test_messages_of_a_capture() -> None:
+    strategy = _upstream.CAPTURE_STRATEGIES[0](verbose=True)
+    said: list[str] = []
+    _upstream.print_by(strategy, said.append)
+    strategy(torch.nn.ReLU(), (torch.ones(2),), None, dynamic_shapes=None)
+    assert any("torch.export.export" in text for text in said), HERE
 
 
 def test_exporting_flag() -> None:
@@ -225,18 +232,15 @@ def test_dynamic_shapes() -> None:
     spec = {"x": {0: "n"}, "y": [None, torch.export.Dim.AUTO], "z": None}
     flat, _ = _upstream.flatten_dynamic_shapes(spec)
     assert flat[:2] == [spec["x"], spec["y"]], HERE
-    with pytest.warns(DeprecationWarning, match="deprecated"):
-        shapes, args, kwargs = _upstream.from_dynamic_axes(
-            torch.nn.ReLU(),
-            (torch.ones(2),),
-            None,
-            dynamic_axes={"input": {0: "n"}, "out": {0: "n"}},
-            input_names=None,
-            output_names={"out"},
-        )
-    assert list(shapes) == [{0: "n"}], HERE
-    assert len(args) == 1, HERE
-    assert kwargs == {}, HERE
+
+
+def test_compiled() -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+    for program in (torch.nn.ReLU(), function):
+        assert _upstream.compiled_from(torch.compile(program)) is program, HERE
+        assert _upstream.compiled_from(program) is None, HERE
 
 
 def test_errors() -> None:

@@ -347,13 +347,15 @@ class GraphReader::InlinedScope {
       : reader_(reader),
         environment_(std::exchange(reader.environment_, {})),
         region_(reader.program_.region),
-        autocast_(reader.autocast_) {}
+        autocast_(reader.autocast_),
+        autocast_device_(reader.autocast_device_) {}
   InlinedScope(const InlinedScope&) = delete;
   InlinedScope& operator=(const InlinedScope&) = delete;
   ~InlinedScope() {
     reader_.environment_ = std::move(environment_);
     reader_.program_.region = region_;
     reader_.autocast_ = autocast_;
+    reader_.autocast_device_ = autocast_device_;
   }
 
  private:
@@ -361,6 +363,7 @@ class GraphReader::InlinedScope {
   Environment environment_;
   const Location* region_;
   bool autocast_;
+  std::string autocast_device_;
 };
 
 Argument GraphReader::inline_call(std::string_view name, PyObject* meta, PyObject* args,
@@ -371,7 +374,10 @@ Argument GraphReader::inline_call(std::string_view name, PyObject* meta, PyObjec
     const auto subgraph = attribute(call.node, FxObjects::get().target).cast<std::string>();
     program_.region = graph_.add_location(aten::in_region(*locate(name, meta), subgraph));
   }
-  autocast_ = aten::autocast_of(*target.higher_order, call.settings).value_or(autocast_);
+  if (const auto enabled = aten::autocast_of(*target.higher_order, call.settings)) {
+    autocast_ = *enabled;
+    autocast_device_ = aten::autocast_device(*target.higher_order, call.settings);
+  }
   size_t next = 0;
   return read(call.body.ptr(), [&](PyObject*, std::string_view placeholder) {
     if (next >= call.operands.size()) {
@@ -501,7 +507,7 @@ Argument GraphReader::several_results(aten::Node* node, PyObject* fx_node, std::
   list.reserve(size);
   for (size_t i = 0; i < size; ++i) {
     const auto given = names.find(static_cast<int64_t>(i));
-    list.push_back(one_result(node, given == names.end() ? concat(name, "_", i) : given->second,
+    list.push_back(one_result(node, given == names.end() ? concat(name, "__", i) : given->second,
                               value ? Items(value)[i] : nullptr));
   }
   return list;
@@ -514,7 +520,8 @@ Argument GraphReader::one_result(aten::Node* node, std::string_view name, PyObje
   List list;
   const Items items(value);
   for (size_t i = 0; i < items.size(); ++i) {
-    list.push_back(graph_.add_output(node, concat(name, "_", i), program_.types.type_of(items[i])));
+    list.push_back(
+        graph_.add_output(node, concat(name, "__", i), program_.types.type_of(items[i])));
   }
   return list;
 }
@@ -527,6 +534,10 @@ void GraphReader::autocast(const CallTarget& target, PyObject* value,
     value = Items(value)[0];
   }
   const aten::Type result = program_.types.type_of(value);
+  if (!autocast_device_.empty() && THPVariable_Check(value) &&
+      py::handle(value).attr("device").attr("type").cast<std::string>() == autocast_device_) {
+    aten::check_autocast(*target.schema, result, arguments, autocast_device_);
+  }
   autocast_ = autocast_ || aten::shows_autocast(*target.schema, result, arguments);
   if (autocast_) aten::cast_for_autocast(graph_, *target.schema, result, arguments, location);
 }

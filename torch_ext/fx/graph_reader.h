@@ -105,6 +105,7 @@ class GraphReader {
   aten::Graph& graph_;
   Environment environment_;
   bool autocast_ = false;  // inside an autocast region whose casts the program does not record
+  std::string autocast_device_;  // the device of the region, if the program records it
 };
 
 // Reads a graph module into a graph of its own, whose inputs are the placeholders. `autocast` says

@@ -3,8 +3,10 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
+#include "aten/placeholder.h"
 #include "aten/shape_changes.h"
 #include "aten/torch_tensor.h"
 
@@ -101,6 +103,8 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
   const py::dict constants = program.attr("constants");
   GraphReader body(reader, *graph);
   size_t next = 0;
+  // So that tied weights without elements are one.
+  std::unordered_map<const c10::TensorImpl*, at::Tensor> placeholders;
 
   const auto constant = [&](const ProgramInput& spec, PyObject* node) -> Argument {
     const py::object users = attribute(node, fx.users);
@@ -111,7 +115,14 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
     if (!tensor || !THPVariable_Check(tensor)) {
       fail(ErrorKind::invalid_program, "the program holds no tensor for ", spec.target);
     }
-    const at::Tensor& held = THPVariable_Unpack(tensor);
+    at::Tensor held = THPVariable_Unpack(tensor);
+    // A fake tensor that the program made is a fault of the capture.
+    const bool is_made = spec.target.starts_with("lifted_tensor");
+    if (aten::lacks_elements(held) && !is_made) {
+      at::Tensor& made = placeholders[held.unsafeGetTensorImpl()];
+      if (!made.defined()) made = aten::make_placeholder(held);
+      held = made;
+    }
     TensorData data = spec.kind == ProgramInput::Kind::constant
                           ? aten::literal_data(held, spec.target)
                           : aten::tensor_data(held, spec.target);

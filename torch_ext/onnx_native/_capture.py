@@ -31,6 +31,7 @@ from onnx_native import (
     _inputs,
     _library,
     _options,
+    _placeholders,
     _reads,
     _shapes,
     _upstream,
@@ -54,6 +55,7 @@ class Captured:
             sizes and the source line of each.
         known: Tensors of the module by whose elements it decided something: (name, source line).
         tied: Names of weights that are other weights under a second name.
+        dimensions: The first dimension of an input that has each symbol: "dimension 0 of x".
     """
 
     native: Any
@@ -62,6 +64,7 @@ class Captured:
     guards: list[dict[str, str]]
     known: list[tuple[str, str]]
     tied: dict[str, str]
+    dimensions: dict[str, str]
 
 
 def capture(model: Any, inputs: _inputs.Inputs, opset: int | None = None) -> Captured:
@@ -72,7 +75,15 @@ def capture(model: Any, inputs: _inputs.Inputs, opset: int | None = None) -> Cap
     """
     if not isinstance(model, torch.nn.Module):
         raise StepAsideError("the program is not a torch.nn.Module")
+    with _placeholders.in_module(model):
+        return _captured(model, inputs, opset)
+
+
+def _captured(model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None) -> Captured:
     leaves, structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
+    leaves = [
+        _placeholders.of(leaf) if _placeholders.lacks_elements(leaf) else leaf for leaf in leaves
+    ]
     names = _leaf_names(model, inputs)
     if len(names) != len(leaves):
         raise StepAsideError("the arguments have no names")
@@ -86,7 +97,7 @@ def capture(model: Any, inputs: _inputs.Inputs, opset: int | None = None) -> Cap
         state, tied = _state(model)
         native = _library.extension().Capture(state, symbols)
         with (
-            _inputs.elements_of(model, inputs.scalars),
+            _inputs.elements_of(model, inputs),
             _autograd_functions.recorded(opset or _upstream.DEFAULT_OPSET),
         ):
             reason = _run(native, model, leaves, structure, names, sizes, replaced)
@@ -105,6 +116,7 @@ def capture(model: Any, inputs: _inputs.Inputs, opset: int | None = None) -> Cap
         guards=[{"condition": text, "source": source} for text, source in native.guards()],
         known=native.known_elements(),
         tied=tied,
+        dimensions=_dimensions(names, sizes),
     )
 
 
@@ -227,6 +239,16 @@ def _declare(symbols: dict[str, Symbol], entry: Any, size: int, *, is_size: bool
     if (smallest is not None and size < smallest) or (high is not None and size > high):
         raise StepAsideError(f"the size {size} of {name} is not in its range")
     return name
+
+
+def _dimensions(names: Sequence[str], sizes: Sizes) -> dict[str, str]:
+    """The first dimension of an input that has each symbol."""
+    found: dict[str, str] = {}
+    for name, shape in zip(names, sizes, strict=True):
+        for axis, size in enumerate(shape if isinstance(shape, list) else ()):
+            if isinstance(size, str):
+                found.setdefault(size, f"dimension {axis} of {name}")
+    return found
 
 
 def _related(

@@ -5,6 +5,7 @@ import functools
 import io
 import os
 import pathlib
+import re
 import time
 import traceback
 import warnings
@@ -15,15 +16,18 @@ from typing import Any
 import torch
 
 from onnx_native import (
+    _arguments,
     _autocast,
     _autograd_functions,
     _capture,
+    _checks,
     _context,
     _fallbacks,
     _inputs,
     _jit,
     _library,
     _options,
+    _progress,
     _recurrent,
     _report,
     _request,
@@ -60,13 +64,14 @@ def export_compat(
     artifacts_dir: str | os.PathLike = ".",
 ) -> torch.onnx.ONNXProgram:
     """Replaces PyTorch's function of the same name: same arguments, same result."""
-    _warn_of_training_mode(model)
-    _check_folder(f)
+    _checks.training_mode(model)
+    _checks.ignored_arguments(model)
+    _checks.destination(f)
+    opset = _checks.opset_of(opset_version)
     request = _request.Request(
         model, args, kwargs, dynamic_shapes, dynamic_axes, input_names, output_names
     )
     inputs = request.inputs()
-    opset = _upstream.DEFAULT_OPSET if opset_version is None else opset_version
     program = _Exporter(
         verbose=verbose,
         report=report,
@@ -74,15 +79,19 @@ def export_compat(
         dump_exported_program=dump_exported_program,
         artifacts_dir=pathlib.Path(artifacts_dir),
     ).export(
-        model,
+        request.model,
         inputs,
         verify=verify,
         opset=opset,
         optimize=optimize,
         translations=_translations(custom_translation_table, opset),
-        input_names=_unique_names("Input", request.input_names),
-        output_names=_unique_names("Output", request.output_names),
+        input_names=request.input_names,
+        output_names=request.output_names,
     )
+    if isinstance(inputs, _inputs.Inputs) and not isinstance(
+        request.model, torch.export.ExportedProgram
+    ):
+        program.called_like(_arguments.Arrangement(request.model, inputs.args, inputs.kwargs))
     _save(
         program,
         f,
@@ -93,44 +102,21 @@ def export_compat(
     return program
 
 
-def _warn_of_training_mode(model: Any) -> None:
-    if getattr(model, "training", False):  # frozen TorchScript has no such attribute
-        warnings.warn(
-            "Exporting a model while it is in training mode. "
-            "Please ensure that this is intended, as it may lead to "
-            "different behavior during inference. "
-            "Calling model.eval() before export is recommended.",
-            UserWarning,
-            stacklevel=5,
-        )
-
-
-def _check_folder(f: Any) -> None:
-    if isinstance(f, (str, os.PathLike)) and not pathlib.Path(f).absolute().parent.is_dir():
-        raise FileNotFoundError(f"the folder to save the ONNX model in does not exist: {str(f)!r}")
-
-
 def _translations(table: dict[Callable, Callable] | None, opset: int) -> Any:
     if table is None:
         symbolics = _symbolics.Table(opset)
+        _symbolics.warn_of_unused(symbolics)
         return symbolics if symbolics.lowerings else None
     from onnx_native import _translation
 
     return _translation.Table(table, opset)
 
 
-def _unique_names(kind: str, names: Sequence[str] | None) -> list[str]:
-    result = list(names or ())
-    duplicates = [name for i, name in enumerate(result) if name in result[:i]]
-    if duplicates:
-        raise ValueError(f"{kind} names cannot be duplicated: {duplicates}")
-    return result
-
-
-def _save(program: ONNXProgram, f: str | os.PathLike | io.BytesIO | None, **options: bool) -> None:
-    if isinstance(f, io.BytesIO):
+def _save(program: ONNXProgram, f: Any, **options: Any) -> None:
+    if f is not None and _checks.is_stream(f):
+        kind = "BytesIO" if isinstance(f, io.BytesIO) else "file"
         warnings.warn(
-            "Saving ONNX model to a BytesIO object is deprecated. Please use a file path instead.",
+            f"Saving ONNX model to a {kind} object is deprecated. Please use a file path instead.",
             DeprecationWarning,
             stacklevel=4,
         )
@@ -154,15 +140,17 @@ class _Exporter:
         artifacts_dir: pathlib.Path,
     ) -> None:
         self._verbose = verbose is not False
-        self._print = _upstream.verbose_printer(verbose)
+        self._print = _progress.printer(verbose)
         self._dump = dump_exported_program
         self._folder = artifacts_dir
         if report or profile or dump_exported_program:
             artifacts_dir.mkdir(parents=True, exist_ok=True)
         timestamp = datetime.datetime.now().strftime("%Y-%m-%d_%H-%M-%S-%f")
         self._timestamp = timestamp
+        self._guards: Mapping[Any, Any] = {}  # of torch.export's capture, with their lines
         self._report = _report.Report(artifacts_dir, timestamp) if report else None
         self._profiler = _report.start_profiler() if profile else None
+        self._aside: str | None = None  # why the native capture did not record the program
 
     def export(
         self, model: Any, inputs: _request.AnyInputs, *, verify: bool, **options: Any
@@ -173,6 +161,7 @@ class _Exporter:
         if program is not None:
             self._finish(program, None, verify)
             return program
+        self._aside = reason
         program, captured = self._export_captured(model, inputs, reason, verify=verify, **options)
         self._finish(program, captured, verify)
         return program
@@ -184,6 +173,7 @@ class _Exporter:
         start = time.perf_counter()
         captured, strategy = self._captured(model, inputs)
         capture_seconds = time.perf_counter() - start
+        names: dict[str, str] = {}
         if isinstance(inputs, _jit.Inputs):
             source = (model, inputs.specs, "forward")
             native = self._convert(None, source, hints=inputs.hints, **options)
@@ -193,7 +183,10 @@ class _Exporter:
             captured, names, hints = self._prepared(captured, inputs)
             native = self._convert(captured, captured, symbol_names=names, hints=hints, **options)
             program = ONNXProgram(native, captured)
-        program.captured_with(strategy, capture_seconds, reason)
+        guards = [] if captured is None else _specialized.narrowings(captured, names, self._guards)
+        dimensions = {} if captured is None else _specialized.dimensions(captured, names)
+        program.captured_with(strategy, capture_seconds, reason, guards, dimensions)
+        program.is_silent = not self._verbose
         if captured is not None:
             program.export_report["warnings"] += _autocast.warnings_of(captured)
         return program, captured
@@ -228,7 +221,10 @@ class _Exporter:
             recorded.tied,
             capture=functools.partial(self._exported_program, model, inputs),
         )
-        program.captured_with("native", seconds, guards=recorded.guards)
+        program.captured_with(
+            "native", seconds, guards=recorded.guards, dimensions=recorded.dimensions
+        )
+        program.is_silent = not self._verbose
         program.export_report["known_elements"] = recorded.known
         for name, source in recorded.known:
             self._print(f"The model is valid for the present elements of {name}: {source}")
@@ -250,8 +246,8 @@ class _Exporter:
         if isinstance(model, torch.export.ExportedProgram):
             return model, None
         with ExitStack() as stack:
-            stack.enter_context(_inputs.elements_of(model, inputs.scalars))
-            stack.enter_context(_specialized.recorded_lines())
+            stack.enter_context(_inputs.elements_of(model, inputs))
+            self._guards = stack.enter_context(_specialized.recorded_lines())
             stack.enter_context(_autograd_functions.recorded(self._opset, only_domains=True))
             if inputs.dynamic_shapes:
                 stack.enter_context(_recurrent.loops())
@@ -293,9 +289,11 @@ class _Exporter:
                 artifacts_dir=self._folder,
                 timestamp=self._timestamp,
             )
-            result = strategy(
-                model, inputs.args, inputs.kwargs, dynamic_shapes=inputs.dynamic_shapes
-            )
+            _upstream.print_by(strategy, self._print)
+            with _progress.stage("Capturing the program", shown=self._verbose):
+                result = strategy(
+                    model, inputs.args, inputs.kwargs, dynamic_shapes=inputs.dynamic_shapes
+                )
             if result.exception is not None:
                 failed.append(result)
             if self._report is not None:
@@ -308,7 +306,15 @@ class _Exporter:
             _upstream.STEP_ONE_ERROR_MESSAGE
             + self._failure_report("pt_export", None)
             + _upstream.summarize_exception_stack(first)
+            + _hint(first)
+            + self._aside_text()
         ) from first
+
+    def _aside_text(self) -> str:
+        """Says why the native capture left the program to torch.export, which failed."""
+        if self._aside is None:
+            return ""
+        return f"\nThe native capture did not record the program either: {self._aside}"
 
     def _example_sizes(
         self, captured: torch.export.ExportedProgram, names: dict[str, str]
@@ -341,7 +347,8 @@ class _Exporter:
             self._print("Translate the graph into ONNX... ❌")
             if self._report is not None:
                 self._report.errors.append("".join(traceback.format_exception(error)))
-            raise _conversion_error(error, self._failure_report("conversion", captured)) from error
+            report = self._failure_report("conversion", captured) + self._aside_text()
+            raise _conversion_error(error, report) from error
         self._print("Translate the graph into ONNX... ✅")
         if options["optimize"]:
             self._print("Optimize the ONNX graph... ✅")
@@ -376,17 +383,32 @@ class _Exporter:
         program.release()
 
 
+def _hint(error: BaseException) -> str:
+    """Explains errors of torch.export whose text does not name the cause."""
+    if "fake tensor in the exported program constant" not in str(error):
+        return ""
+    return (
+        "\nhint: torch.export does not record what a program reads or writes through x.data. Write "
+        "x.detach() for x.data, and in place of `x.data = y` assign y to the variable itself"
+    )
+
+
 def _narrowing(program: ONNXProgram) -> list[str]:
     """Says for which sizes the model is valid, if the program decided that by the example."""
     guards = program.export_report["capture"]["guards"]
     if not guards:
         return []
     conditions = [f"  {guard['condition']} ({guard['source']})" for guard in guards]
-    return [
-        "\n".join(
-            ("The program makes decisions by sizes. The model is valid only where", *conditions)
-        )
+    text = " ".join(guard["condition"] for guard in guards)
+    places = [
+        f"{name} is {place}"
+        for name, place in program.export_report["capture"]["dimensions"].items()
+        if re.search(rf"\b{re.escape(name)}\b", text)
     ]
+    lines = ["The program makes decisions by sizes. The model is valid only where", *conditions]
+    if places:
+        lines.append(f"  ({'; '.join(places)})")
+    return ["\n".join(lines)]
 
 
 def _conversion_error(error: Exception, report: str) -> _upstream.ConversionError:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+import operator
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType, ModuleType
 from typing import Any
@@ -22,6 +23,8 @@ import torch
 from onnx_native import _library, _replaced, _upstream
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
+# Their classes in eager.
+_EAGER: dict[Any, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 _MOST_STEPS = 1024
 
 
@@ -60,40 +63,81 @@ def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
         "divmod": quotient_and_remainder,
         "len": length,
         "range": _range_class(native, thread),
+        "type": _type_class(),
     }
     _upstream.import_compiler()
-    with _replaced.attributes(
-        [
-            *(
-                (module, name, value)
-                for module in _modules_of_user(model)
-                for name, value in in_globals.items()
-                if name not in vars(module)
-            ),
-            (math, "sqrt", square_root),
-            (torch, "tensor", _tensor_of(torch.tensor, is_recorded)),
-            (torch, "as_tensor", _tensor_of(torch.as_tensor, is_recorded)),
-            (tensor, "new_tensor", functools.wraps(plain_new_tensor)(new_tensor)),
-        ]
+    with (
+        _in_globals(_globals_of_user(model), in_globals),
+        _replaced.attributes(
+            [
+                (math, "sqrt", square_root),
+                (torch, "tensor", _tensor_of(torch.tensor, is_recorded)),
+                (torch, "as_tensor", _tensor_of(torch.as_tensor, is_recorded)),
+                (tensor, "new_tensor", functools.wraps(plain_new_tensor)(new_tensor)),
+            ]
+        ),
     ):
         yield
 
 
-def _modules_of_user(model: torch.nn.Module) -> list[ModuleType]:
-    """The Python modules of all packages with code of the model."""
+@contextmanager
+def _in_globals(namespaces: Iterable[dict[str, Any]], functions: dict[str, Any]) -> Iterator[None]:
+    """Adds functions to the globals of modules that do not define them. A model may have hundreds
+    of modules."""
+    changed = []
+    try:
+        for names in namespaces:
+            new = functions
+            if not names.keys().isdisjoint(functions):
+                new = {name: value for name, value in functions.items() if name not in names}
+            names.update(new)
+            changed.append((names, new))
+        yield
+    finally:
+        for names, new in changed:
+            for name in new:
+                names.pop(name, None)
+
+
+def _globals_of_user(model: torch.nn.Module) -> list[dict[str, Any]]:
+    """The globals of the Python modules of all packages with code of the model."""
     packages = {"__main__"}
+    kinds = set()
     for module in model.modules():
-        forward = inspect.getattr_static(type(module), "forward", None)
-        for function in (forward, *vars(module).values()):
-            if isinstance(function, FunctionType):
-                names = inspect.unwrap(function).__globals__
-                packages.add(str(names.get("__name__", "")).partition(".")[0])
+        if type(module) not in kinds:
+            kinds.add(type(module))
+            packages.add(_package_of(inspect.getattr_static(type(module), "forward", None)))
+        for value in vars(module).values():
+            if isinstance(value, FunctionType):
+                packages.add(_package_of(value))
     packages -= {"", "builtins", "onnx_native", "torch"}
-    return [
-        module
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] in packages and isinstance(module, ModuleType)
-    ]
+    return [names for package in packages for names in _by_package().get(package, ())]
+
+
+def _package_of(function: Any) -> str:
+    """The package of a function; an empty string for anything else."""
+    if not isinstance(function, FunctionType):
+        return ""
+    names = inspect.unwrap(function).__globals__
+    return str(names.get("__name__", "")).partition(".")[0]
+
+
+_seen: dict[str, Any] = {}
+_globals: dict[str, list[dict[str, Any]]] = {}
+
+
+def _by_package() -> dict[str, list[dict[str, Any]]]:
+    """The globals of the imported modules by their package."""
+    global _seen, _globals
+    modules = dict(sys.modules)
+    # Thousands of modules: the same objects as in the last capture are told by their identities.
+    if len(modules) != len(_seen) or any(map(operator.is_not, modules.values(), _seen.values())):
+        found: dict[str, list[dict[str, Any]]] = {}
+        for name, module in modules.items():
+            if isinstance(module, ModuleType):
+                found.setdefault(name.partition(".")[0], []).append(vars(module))
+        _seen, _globals = modules, found
+    return _globals
 
 
 def _is_symbolic(*values: Any) -> bool:
@@ -123,6 +167,29 @@ def _range_class(native: Any, thread: int) -> Any:
             return steps
 
     return Range
+
+
+def _type_class() -> Any:
+    """A ``type`` that says ``int`` of a size, as eager does: ``type(n) is int``."""
+
+    class Meta(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, type)
+
+        def __subclasscheck__(cls, subclass: Any) -> bool:
+            return issubclass(subclass, type)
+
+        def __getattribute__(cls, name: str) -> Any:
+            return getattr(type, name)
+
+        def __call__(cls, *arguments: Any, **options: Any) -> Any:
+            kind: Any = type(*arguments, **options)
+            return _EAGER.get(kind, kind) if len(arguments) == 1 else kind
+
+    class Type(metaclass=Meta):
+        pass
+
+    return Type
 
 
 def _steps(native: Any, *bounds: Any) -> list[Any] | None:

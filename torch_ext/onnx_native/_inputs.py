@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import enum
 import functools
 import importlib
 import inspect
@@ -32,19 +33,25 @@ class Inputs:
         dynamic_shapes: The shapes, with strings replaced.
         specs: The user's spec for each leaf of (args, kwargs).
         scalars: Indices of the leaves that were floats or bools.
+        constants: Leaves that torch.export does not accept, by their indices. Text stands in for
+            them.
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any] | None
     dynamic_shapes: Any
     specs: list[Any]
-    scalars: list[int]
+    scalars: list[int] = dataclasses.field(default_factory=list)
+    constants: dict[int, Any] = dataclasses.field(default_factory=dict)
 
 
 def prepare(
     model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any
 ) -> Inputs | None:
     """Returns None if ``dynamic_shapes`` does not match; torch.export then says why."""
+    args, kwargs, constants = _without_constants(args, kwargs)
+    if not dynamic_shapes:
+        return Inputs(args, kwargs, dynamic_shapes, [], constants=constants)
     forward = getattr(model, "forward", model)
     kwargs = kwargs or {}
     try:
@@ -88,7 +95,32 @@ def prepare(
         dynamic_shapes=shapes if isinstance(dynamic_shapes, dict) else tuple(shapes.values()),
         specs=specs,
         scalars=scalars,
+        constants=constants,
     )
+
+
+# Kinds of constants that torch.export does not accept, or that a recorded program cannot hold.
+_CONSTANTS = (enum.Enum, torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+def _without_constants(args: Any, kwargs: Any) -> tuple[Any, Any, dict[int, Any]]:
+    """Replaces constants by text; returns them by the indices of their leaves."""
+    leaves, structure = _upstream.pytree.tree_flatten((args, kwargs))
+    constants = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, _CONSTANTS)}
+    numbers = [i for i, leaf in enumerate(leaves) if _is_numpy_scalar(leaf)]
+    if not constants and not numbers:
+        return args, kwargs, {}
+    for i, constant in constants.items():
+        leaves[i] = str(constant)
+    for i in numbers:
+        leaves[i] = leaves[i].item()
+    args, kwargs = _upstream.pytree.tree_unflatten(leaves, structure)
+    return args, kwargs, constants
+
+
+def _is_numpy_scalar(leaf: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(leaf, numpy.generic)
 
 
 def _by_name(names: Sequence[str], dynamic_shapes: Any) -> dict[str, Any]:
@@ -104,6 +136,7 @@ def _convert(value: Any, spec: Any) -> tuple[Any, list[Any]]:
         return None, [None] * len(_upstream.pytree.tree_leaves(value))
     elements = _shapes.elements(value, spec, "an argument")
     if elements is None:
+        spec = _from_front(value, spec)
         return _leaf_for_torch(value, spec), [spec]
     if isinstance(value, dict) and set(spec) != set(value):
         raise _shapes.StructureError
@@ -115,6 +148,18 @@ def _convert(value: Any, spec: Any) -> tuple[Any, list[Any]]:
         return mapped, leaves
     items = [part for _, part, _ in converted]
     return type(spec)(*items) if hasattr(spec, "_fields") else type(spec)(items), leaves
+
+
+def _from_front(value: Any, spec: Any) -> Any:
+    """Returns a tensor's spec with all axes counted from the front, as torch.export counts them."""
+    if not isinstance(value, torch.Tensor) or not isinstance(spec, dict):
+        return spec
+    if not any(isinstance(axis, int) and axis < 0 for axis in spec):
+        return spec
+    return {
+        axis % value.dim() if isinstance(axis, int) and -value.dim() <= axis < 0 else axis: entry
+        for axis, entry in spec.items()
+    }
 
 
 def _leaf_for_torch(value: Any, spec: Any) -> Any:
@@ -155,9 +200,10 @@ def _returns_caches(model: Any) -> bool:
 
 
 @contextmanager
-def elements_of(model: Any, scalars: Sequence[int]) -> Iterator[None]:
-    """Makes a module accept tensors for these leaves, where its code expects numbers."""
-    if not scalars:
+def elements_of(model: Any, inputs: Inputs) -> Iterator[None]:
+    """Makes a module accept what the inputs have in place of numbers and constants."""
+    scalars, constants = inputs.scalars, inputs.constants
+    if not scalars and not constants:
         yield
         return
     forward = model.forward
@@ -168,6 +214,8 @@ def elements_of(model: Any, scalars: Sequence[int]) -> Iterator[None]:
         leaves, structure = _upstream.pytree.tree_flatten((args, kwargs))
         for i in scalars:
             leaves[i] = leaves[i].item()
+        for i, constant in constants.items():
+            leaves[i] = constant
         args, kwargs = _upstream.pytree.tree_unflatten(leaves, structure)
         return forward(*args, **kwargs)
 

@@ -38,6 +38,12 @@ def takes_dict(model: Any, count: int) -> bool:
     return count <= len(taken) and taken[count - 1].type.kind() == "DictType"
 
 
+def arguments(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """Returns the arguments of a call by the names of the parameters."""
+    names = [parameter.name for parameter in parameters(model)]
+    return {**dict(zip(names, args, strict=False)), **(kwargs or {})}
+
+
 class Inputs:
     """The arguments of a call in the form that the reader accepts.
 

@@ -6,14 +6,13 @@ import re
 import tempfile
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
 
-from onnx_native import _upstream
+from onnx_native import _checkpoint, _saving, _upstream
 
 if TYPE_CHECKING:
     import onnx
@@ -29,6 +28,9 @@ _ONNX_TYPES = {
     torch.float8_e5m2fnuz: 20,
 }
 
+
+_LARGEST_MESSAGE = 2**31 - 1  # protobuf's limit, in bytes
+_REST_OF_MESSAGE = 2**26  # enough for what is not weights
 
 # What the name of a weight in the model adds to its name in the module: a part, transposed.
 _STORED = re.compile(r"(?:\[(\d+):(\d+)\])?(\.m?T)?")
@@ -64,6 +66,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self._native = native
         self._model: ir.Model | None = None
         self._weight_type: type = type(None)
+        self._numbers: dict[str, int] = {}  # of weights, by the names of initializers
+        self._constants: set[str] = set()  # initializers of the model that are not weights
         self._exported_program = exported_program
         self._capture = capture  # makes the exported program on demand
         self._flatten = flatten  # maps (args, kwargs) to the inputs if there is no captured program
@@ -79,6 +83,31 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self._inference_session: ort.InferenceSession | None = None
         self._tempdir: tempfile.TemporaryDirectory | None = None
         self._capture_strategy: str | None = None
+        self._arrange: Callable[[Any, Any], tuple[Any, Any]] | None = None
+        self.is_silent = False
+
+    def __copy__(self) -> "ONNXProgram":
+        """Returns a program that shares this one's weights and model."""
+        copied = ONNXProgram.__new__(ONNXProgram)
+        own = {"_inference_session": None, "_tempdir": None}  # made again by the first call
+        copied.__dict__.update({**vars(self), **own})
+        return copied
+
+    def __deepcopy__(self, memo: Any) -> "ONNXProgram":
+        raise TypeError(
+            "an ONNXProgram cannot be copied deeply: it refers to the module's weights. Use "
+            "copy.copy(program), or program.model.clone() for a model to edit"
+        )
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            "an ONNXProgram cannot be pickled: it refers to the module's weights. Use "
+            "program.save(path) and onnx.load(path), or send program.model_proto"
+        )
+
+    def called_like(self, arrange: Callable[[Any, Any], tuple[Any, Any]]) -> None:
+        """Sets how calls pass the arguments that the export had."""
+        self._arrange = arrange
 
     def captured_with(
         self,
@@ -86,6 +115,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         seconds: float,
         reason: str | None = None,
         guards: Sequence[dict[str, str]] = (),
+        dimensions: Mapping[str, str] | None = None,
     ) -> None:
         """Records how the program was captured, how long that took, and why not natively.
 
@@ -94,12 +124,14 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             seconds: How long that took.
             reason: Why the native capture did not.
             guards: Conditions on sizes by which the program decides, and their source lines.
+            dimensions: The dimension of an input that each symbol of the conditions names.
         """
         self._capture_strategy = strategy
         self.export_report["capture"] = {
             "by": strategy if strategy in ("native", "TorchScript") else "torch.export",
             "reason": reason,
             "guards": list(guards),
+            "dimensions": dict(dimensions or {}),
         }
         self.export_report["seconds"] = {"capture": seconds, **self.export_report["seconds"]}
 
@@ -148,7 +180,9 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         model = ir.serde.deserialize_model(onnx.ModelProto.FromString(content))
         for name, number in weights:
             model.graph.initializers[name].const_value = Weight(number, name)
+        self._constants = model.graph.initializers.keys() - {name for name, _ in weights}
         self._weight_type = Weight
+        self._numbers = dict(weights)
         return model
 
     def apply_weights(self, state_dict: "dict[str, torch.Tensor]") -> None:
@@ -195,6 +229,12 @@ class ONNXProgram(torch.onnx.ONNXProgram):
 
             shape = initializers[key].shape
             assert shape is not None
+            if key in self._numbers:
+                # The model may store the weight scaled, not only in another layout.
+                native = self._weight_type(self._numbers[key], key)
+                if native.shape == shape:
+                    initializers[key].const_value = native
+                    continue
             new = _stored(tensor, key[len(name) :]).reshape(shape.numpy())
             initializers[key].const_value = TorchTensor(new, key)
         return bool(stored) | self._replace_rows(name, tensor)
@@ -227,11 +267,16 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         """The model as a ``ModelProto``, weights included."""
         import onnx
 
-        if self._model is not None:
+        if self._model is not None or self._is_too_large():
             import onnx_ir as ir
 
-            return ir.serde.serialize_model(self._model)
+            model = self._model if self._model is not None else self._make_model()
+            return ir.serde.serialize_model(model)
         return onnx.ModelProto.FromString(self._native.serialize())
+
+    def _is_too_large(self) -> bool:
+        """Whether the model with its weights exceeds the size of a protobuf message."""
+        return self._weight_bytes() > _LARGEST_MESSAGE - _REST_OF_MESSAGE
 
     def text(self) -> str:
         """Returns the model as text, with types instead of values for the weights."""
@@ -262,7 +307,14 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             self.initialize_inference_session()
         session: Any = self._inference_session
         names = self._input_names()
-        inputs = dict(zip(names, map(_to_ort_value, self._flat_inputs(args, kwargs)), strict=False))
+        values = self._flat_inputs(args, kwargs)
+        taken = len(names) - len(self.initial_state)
+        if len(values) > taken:
+            raise ValueError(
+                f"the model has {taken} inputs, {names[:taken]}, but the arguments have "
+                f"{len(values)} tensors and numbers"
+            )
+        inputs = dict(zip(names, map(_to_ort_value, values), strict=False))
         inputs |= {name: _to_ort_value(self.state[name]) for name in self.initial_state}
         options = ort.RunOptions()
         options.log_severity_level = 3
@@ -271,6 +323,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
 
     def _flat_inputs(self, args: Any, kwargs: Any) -> Sequence[Any]:
         """Returns the values of the model's inputs, without None and specialized constants."""
+        if self._arrange is not None:
+            args, kwargs = self._arrange(args, kwargs)
         if self._flatten is not None:
             return _upstream.process_args(tuple(self._flatten(args, kwargs)), {})
         flat, _ = _upstream.pytree.tree_flatten((args, kwargs))
@@ -330,6 +384,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         include_initializers: bool = True,
         keep_initializers_as_inputs: bool = False,
         external_data: bool | None = None,
+        checkpoint: _checkpoint.AnyPaths | None = None,
     ) -> None:
         """Saves the model; see ``torch.onnx.ONNXProgram.save``.
 
@@ -341,6 +396,10 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             keep_initializers_as_inputs: Whether to list the weights as inputs too.
             external_data: Whether to store large weights in ``<destination>.data``. None: only if
                 the model is too large for one file.
+            checkpoint: ``.safetensors`` files with the weights, or their ``.index.json``. The
+                model gets their values and refers to these files, which are linked into its folder
+                if they are elsewhere. Weights that the model stores in another layout, and those
+                that the checkpoint lacks, go to ``<destination>.data``. See docs/weights.md.
 
         Raises:
             TypeError: The destination is not a file path.
@@ -354,25 +413,68 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             raise FileNotFoundError(
                 f"the folder to save the ONNX model in does not exist: {str(destination)!r}"
             )
+        if external_data is False and include_initializers and self._is_too_large():
+            warnings.warn(
+                f"The weights have {self._weight_bytes()} bytes; protobuf allows at most 2 GiB, so "
+                f"they are saved as external data in {path.name}.data",
+                torch.onnx.errors.OnnxExporterWarning,
+                stacklevel=2,
+            )
+            external_data = True
+        places = {}
+        if checkpoint is not None:
+            if self._model is not None or not include_initializers or keep_initializers_as_inputs:
+                raise ValueError(
+                    "a checkpoint is for a model with weights that was not edited: save it before "
+                    "the first access to program.model, without other options"
+                )
+            places = self._places_in(_checkpoint.Checkpoint(checkpoint), path)
+            external_data = True
         if self._model is None and include_initializers and not keep_initializers_as_inputs:
-            from onnx_native import _library
-
-            try:
-                self._native.save(os.fspath(path), external_data=external_data)
-            except _library.extension().ExportError as error:
-                if error.kind == "io":
-                    raise OSError(error.cause) from error
-                raise
+            self._save_natively(path, external_data, places)
             return
-        import onnx_ir as ir
-
         model = self._model if self._model is not None else self._make_model()
-        with _initializers(model.graph, include_initializers, keep_initializers_as_inputs):
+        include, as_inputs = include_initializers, keep_initializers_as_inputs
+        with _saving.with_initializers(model.graph, include, as_inputs, kept=self._constants):
             size = _upstream.count_initializer_size(model.graph)
-            if external_data or size > _upstream.LARGE_MODEL_THRESHOLD:
-                ir.save(model, path, external_data=f"{path.name}.data")
-            else:
-                ir.save(model, path)
+            is_large = size > _upstream.LARGE_MODEL_THRESHOLD
+            # Without weights the few constants stay in the model.
+            _saving.save(model, path, is_large or bool(external_data and include))
+
+    def _places_in(
+        self, checkpoint: _checkpoint.Checkpoint, path: pathlib.Path
+    ) -> dict[str, tuple[str, int]]:
+        """Gives the program the weights of a checkpoint; returns the files and offsets of them."""
+        known = set(self._native.set_weights(self._untied(dict(checkpoint))))
+        if not known:
+            raise ValueError(
+                "the checkpoint has no weight of the program; the first of its names is "
+                f"{next(iter(checkpoint), None)!r}"
+            )
+        checkpoint.put_beside(path)
+        places = {self._tied.get(name, name): place for name, place in checkpoint.places.items()}
+        return {
+            name: (place.file.name, place.offset) for name, place in places.items() if name in known
+        }
+
+    def _save_natively(
+        self,
+        path: pathlib.Path,
+        external_data: bool | None,
+        places: dict[str, tuple[str, int]],
+    ) -> None:
+        from onnx_native import _library, _progress
+
+        size = self._native.weight_bytes
+        try:
+            with _progress.saving(path, size, shown=not self.is_silent) as progress:
+                self._native.save(
+                    os.fspath(path), external_data=external_data, progress=progress, places=places
+                )
+        except _library.extension().ExportError as error:
+            if error.kind == "io":
+                raise OSError(error.cause) from error
+            raise
 
 
 def _stored(tensor: torch.Tensor, suffix: str) -> torch.Tensor:
@@ -413,25 +515,6 @@ def _tied(program: torch.export.ExportedProgram) -> dict[str, str]:
         for name, tensor in program.state_dict.items()
         if name not in held and id(tensor) in names
     }
-
-
-@contextmanager
-def _initializers(graph: "ir.Graph", include: bool, as_inputs: bool) -> Iterator[None]:
-    """Removes initializers or adds them as inputs while the block runs."""
-    initializers = dict(graph.initializers)
-    inputs = list(graph.inputs)
-    if as_inputs:
-        graph.inputs.extend(initializers.values())
-    if not include:
-        graph.initializers.clear()
-    try:
-        yield
-    finally:
-        if not include:
-            graph.initializers.update(initializers)
-        if as_inputs:
-            graph.inputs.clear()
-            graph.inputs.extend(inputs)
 
 
 def _to_tensor(value: "ort.OrtValue") -> torch.Tensor:

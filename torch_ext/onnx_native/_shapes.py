@@ -1,4 +1,4 @@
-"""Reads ``dynamic_shapes`` and ``dynamic_axes``.
+"""Reads ``dynamic_shapes``.
 
 A spec describes one leaf of the arguments: the sizes of a tensor (a dict by axis, or a list), or a
 number. An entry for a dynamic size is a name, a ``torch.export.Dim`` or a hint such as
@@ -14,8 +14,6 @@ from torch.export import Dim
 from torch.export.graph_signature import ConstantArgument, InputKind
 
 from onnx_native import _upstream
-
-Axes = Mapping[str, Mapping[int, str]] | Mapping[str, Sequence[int]]
 
 
 class StructureError(ValueError):
@@ -116,23 +114,6 @@ def without_arguments(dynamic_shapes: Any) -> tuple[Any, list[Any]]:
     shapes = _upstream.pytree.tree_unflatten([for_torch(spec) for spec in specs], structure)
     named = any(name_of(entry) is not None for spec in specs for entry in axes_of(spec).values())
     return shapes, specs if named else []
-
-
-def from_dynamic_axes(
-    dynamic_axes: Axes, input_names: Sequence[str] | None, arguments: Sequence[str]
-) -> dict[str, Any]:
-    """Returns ``dynamic_axes`` by the names of the arguments, without entries for outputs."""
-    names = dict(zip(input_names or (), arguments, strict=False))
-    shapes: dict[str, Any] = {}
-    for name, axes in dynamic_axes.items():
-        argument = names.get(name, name)
-        if argument in arguments:
-            shapes[argument] = (
-                dict(axes)
-                if isinstance(axes, Mapping)
-                else {axis: f"{name}_dim_{axis}" for axis in axes}
-            )
-    return shapes
 
 
 def symbol_names(program: torch.export.ExportedProgram, specs: list[Any]) -> dict[str, str]:

@@ -7,6 +7,8 @@ for the example itself, the export fails with an error that names the dimension 
 
 from __future__ import annotations
 
+import inspect
+import linecache
 import os
 import re
 import traceback
@@ -32,30 +34,64 @@ class Place:
 
 
 _TORCH = os.path.dirname(torch.__file__)
+_OWN = os.path.dirname(__file__)
+_REMAINDER = re.compile(r"Mod\((\w+), (\w+)\)")
 
-# Source lines of deferred assertions, by expression; torch.export does not keep them.
+# Source lines of guards and of deferred assertions, by expression; torch.export does not keep them.
 _lines: weakref.WeakKeyDictionary[ShapeEnv, dict[str, Place]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
-def recorded_lines() -> Iterator[None]:
-    """Records the source lines of assertions during captures in the block."""
+def recorded_lines() -> Iterator[dict[Any, Place]]:
+    """Records the source lines of guards and assertions during captures in the block.
+
+    Yields:
+        The conditions by which the last capture narrowed a size, and where the program decided so;
+        torch.export's program does not have them.
+    """
+    found: dict[Any, Place] = {}
+    last: list[ShapeEnv] = []
     cleanup = ShapeEnv.cleanup
+    evaluate = ShapeEnv.evaluate_expr
 
     def keep_lines(env: ShapeEnv) -> None:
-        _lines[env] = {
-            str(each.expr): _stack_line(each.stack)
-            for asserts in env.deferred_runtime_asserts.values()
-            for each in asserts
-            if _library.extension().pinned_sizes(str(each.expr))
-        }
+        lines = _lines.setdefault(env, {})
+        for asserts in env.deferred_runtime_asserts.values():
+            for each in asserts:
+                if _library.extension().pinned_sizes(str(each.expr)):
+                    lines[str(each.expr)] = _stack_line(each.stack)
         cleanup(env)
 
+    def note_guards(env: ShapeEnv, condition: Any, *args: Any, **kwargs: Any) -> Any:
+        before, known = dict(env.var_to_range), len(env.guards)
+        result = evaluate(env, condition, *args, **kwargs)
+        for guard in env.guards[known:]:
+            _lines.setdefault(env, {})[str(guard.expr)] = _running_line()
+        if getattr(condition, "rel_op", None) is None:
+            return result
+        # PyTorch asks much that does not narrow a size.
+        is_narrower = any(before.get(s) not in (None, r) for s, r in env.var_to_range.items())
+        is_multiple = bool(result) and _is_multiple(condition)
+        if is_narrower or is_multiple:
+            if last != [env]:
+                last[:] = [env]
+                found.clear()
+            found.setdefault(condition if result else condition.negated, _running_line())
+        return result
+
+    _upstream.hide_frames_of(__file__)
     ShapeEnv.cleanup = keep_lines  # type: ignore[method-assign,assignment]
+    ShapeEnv.evaluate_expr = note_guards  # type: ignore[method-assign,assignment]
     try:
-        yield
+        yield found
     finally:
         ShapeEnv.cleanup = cleanup  # type: ignore[method-assign]
+        ShapeEnv.evaluate_expr = evaluate  # type: ignore[method-assign]
+
+
+def _is_multiple(condition: Any) -> bool:
+    """Whether the condition says that a size is a multiple of a number: Mod(n, 2) == 0."""
+    return condition.rel_op == "==" and _REMAINDER.fullmatch(str(condition.lhs)) is not None
 
 
 def check(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> dict[str, int]:
@@ -82,6 +118,49 @@ def check(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> di
     if any(hints.get(symbol, 2) < 2 for symbol in dynamic):
         _check_shapes(program, names, hints)
     return hints
+
+
+def narrowings(
+    program: torch.export.ExportedProgram, names: Mapping[str, str], recorded: Mapping[Any, Place]
+) -> list[dict[str, str]]:
+    """Returns the conditions on dynamic sizes under which torch.export's program is valid.
+
+    Args:
+        program: The captured program.
+        names: Maps torch.export's symbols to the user's names.
+        recorded: The conditions that recorded_lines() found.
+
+    Returns:
+        A condition and its source line for each guard: ``{"condition": "n <= 2068", "source":
+        "model.py:6"}``.
+    """
+    dynamic = _dynamic_symbols(program)
+    env = _shape_env(program)
+    if env is None or not dynamic:
+        return []
+    found: dict[str, str] = {}
+    for guard, place in recorded.items():
+        relation = env.replace(guard)
+        symbols = {str(symbol) for symbol in getattr(relation, "free_symbols", ())}
+        operator = getattr(relation, "rel_op", None)
+        if not symbols or not symbols <= dynamic or operator is None:
+            continue
+        text = _REMAINDER.sub(r"\1 % \2", f"{relation.lhs} {operator} {relation.rhs}")
+        found.setdefault(_renamed(text, names), place.source)
+    return [{"condition": text, "source": source} for text, source in found.items()]
+
+
+def dimensions(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> dict[str, str]:
+    """Returns the first dimension that has each symbol: ``{"s77": "dimension 0 of x"}``."""
+    found: dict[str, str] = {}
+    for node, value in _values(program):
+        if not isinstance(value, torch.Tensor):
+            continue
+        for axis, size in enumerate(value.shape):
+            symbol = str(size)
+            if isinstance(size, torch.SymInt):
+                found.setdefault(names.get(symbol, symbol), f"dimension {axis} of {node.name}")
+    return found
 
 
 def _fail_pinned(guard: str, size: str, names: Mapping[str, str], place: Place) -> NoReturn:
@@ -154,7 +233,8 @@ def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, Place]
     env = _shape_env(program)
     if env is not None:
         for guard in env.guards:
-            yield _simplified(env, guard.expr), _line(guard.sloc)
+            line = _lines.get(env, {}).get(str(guard.expr)) or _line(guard.sloc)
+            yield _simplified(env, guard.expr), line
         for asserts in env.deferred_runtime_asserts.values():
             for each in asserts:
                 yield _simplified(env, each.expr), _lines.get(env, {}).get(str(each.expr), Place())
@@ -187,8 +267,20 @@ def _stack_line(stack: Any) -> Place:
     return _place(frames[-1]) if frames else Place()
 
 
+def _running_line() -> Place:
+    """The user's line that runs: the innermost frame outside PyTorch and this package."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not _is_torch(path):
+            code = linecache.getline(path, frame.f_lineno).strip()
+            return Place(f"{os.path.basename(path)}:{frame.f_lineno}", code)
+        frame = frame.f_back
+    return Place()
+
+
 def _is_torch(path: str) -> bool:
-    return path.startswith((_TORCH, "<"))
+    return path.startswith((_TORCH, _OWN, "<"))
 
 
 def _node_line(node: torch.fx.Node) -> Place:

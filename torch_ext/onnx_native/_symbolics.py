@@ -6,6 +6,7 @@ runs on an empty graph here, and the nodes that it adds go to the native builder
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -185,8 +186,14 @@ class Table:
 
     def __init__(self, opset: int) -> None:
         self.lowerings: dict[str, Callable[..., Any]] = {}
-        for name, function in _registered(opset):
-            for schema in _upstream.jit_schemas(name):
+        self.unused: dict[str, str] = {}  # operators whose functions have no effect, and why
+        for name, function, is_chosen in _registered(opset):
+            schemas = _upstream.jit_schemas(name)
+            if not schemas:
+                self.unused[name] = "PyTorch has no operator of this name"
+            elif not is_chosen:
+                self.unused[name] = f"the function is for opsets newer than {opset}"
+            for schema in schemas if is_chosen else ():
                 key = f"{name}.{schema.overload_name}" if schema.overload_name else name
                 self.lowerings[key] = _lowering(key, schema, function)
 
@@ -194,11 +201,21 @@ class Table:
         """No other operator is decomposed for the sake of the entries."""
 
 
-def _registered(opset: int) -> Iterator[tuple[str, Callable[..., Any]]]:
-    for name, function in _upstream.symbolic_functions(opset):
+def _registered(opset: int) -> Iterator[tuple[str, Callable[..., Any], bool]]:
+    for name, function, is_chosen in _upstream.symbolic_functions(opset):
         package = getattr(function, "__module__", "").partition(".")[0]
         if package not in _PACKAGES:
-            yield name, function
+            yield name, function, is_chosen
+
+
+def warn_of_unused(table: Table) -> None:
+    """Warns of symbolic functions that cannot have an effect."""
+    messages = [
+        f"torch.onnx.register_custom_op_symbolic has no effect for {name}: {reason}"
+        for name, reason in table.unused.items()
+    ]
+    if messages:
+        warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=7)
 
 
 def _lowering(key: str, schema: Any, function: Callable[..., Any]) -> Callable[..., Any]:

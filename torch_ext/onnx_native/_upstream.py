@@ -31,6 +31,8 @@ _TORCHSCRIPT = "torch.onnx._internal.torchscript_exporter"
 _SHAPES = "torch.fx.experimental.symbolic_shapes"
 # The module whose `export_compat` torch.onnx.export calls.
 COMPAT = f"{_EXPORTER}._compat"
+# The attribute of a function of torch.compile that holds what it compiles.
+_COMPILED = "_torchdynamo_orig_callable"
 # The module of the functions that torch.export records for torch.vmap.
 VMAP = "torch._functorch.predispatch"
 
@@ -64,6 +66,9 @@ NAMES = {
         "torch.export.dynamic_shapes", "_DimHint", "to recognize Dim.DYNAMIC and similar hints"
     ),
     "DimHintType": Name("torch.export.dynamic_shapes", "_DimHintType", "to recognize Dim.STATIC"),
+    "OptimizedModule": Name(
+        "torch._dynamo.eval_frame", "OptimizedModule", "to export what torch.compile compiles"
+    ),
     "compiling_state": Name(
         "torch._export.utils", "_compiling_state_context", "to capture as torch.export does"
     ),
@@ -156,11 +161,6 @@ NAMES = {
     "ExportableModule": Name(
         f"{_EXPORTER}._exportable_module", "ExportableModule", "to take its example arguments"
     ),
-    "from_dynamic_axes": Name(
-        f"{_EXPORTER}._dynamic_shapes",
-        "from_dynamic_axes_to_dynamic_shapes",
-        "to convert dynamic_axes",
-    ),
     "flatten_dynamic_shapes": Name(
         f"{_EXPORTER}._dynamic_shapes",
         "_flatten_dynamic_shapes_to_axes",
@@ -168,9 +168,6 @@ NAMES = {
     ),
     "CAPTURE_STRATEGIES": Name(
         f"{_EXPORTER}._capture_strategies", "CAPTURE_STRATEGIES", "to capture as torch.onnx does"
-    ),
-    "verbose_printer": Name(
-        f"{_EXPORTER}._capture_strategies", "_verbose_printer", "to print progress"
     ),
     "TorchExportError": Name(
         f"{_EXPORTER}._errors", "TorchExportError", "to raise torch.onnx's errors"
@@ -331,6 +328,20 @@ def as_written() -> Iterator[None]:
         yield
 
 
+def print_by(strategy: Any, say: Callable[..., None]) -> None:
+    """Makes a capture strategy print its messages by a function."""
+    strategy._verbose_print = say
+
+
+def compiled_from(model: Any) -> Any:
+    """Returns the module or function that torch.compile compiled; None for others."""
+    if "torch._dynamo" not in sys.modules:  # nothing is compiled
+        return None
+    if isinstance(model, __getattr__("OptimizedModule")):
+        return model._orig_mod
+    return None if isinstance(model, torch.nn.Module) else vars(model).get(_COMPILED)
+
+
 def set_exporting(value: bool) -> bool:
     """Sets what torch.compiler.is_exporting() returns; returns what it was."""
     compiler: Any = torch.compiler
@@ -397,6 +408,19 @@ def children(value: Any) -> list[Any] | None:
     return list(pytree.SUPPORTED_NODES[kind].flatten_fn(value)[0])
 
 
+def is_fake(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is a FakeTensor."""
+    module = sys.modules.get("torch._subclasses.fake_tensor")
+    return module is not None and isinstance(tensor, module.FakeTensor)
+
+
+def hide_frames_of(file: str) -> None:
+    """Makes messages of torch.export leave out the frames of a file, as they do PyTorch's own."""
+    from torch.fx.experimental import symbolic_shapes
+
+    symbolic_shapes.uninteresting_files().add(file)
+
+
 def is_static_hint(dim: Any) -> bool:
     """Returns whether a size in dynamic_shapes is Dim.STATIC."""
     return isinstance(dim, __getattr__("DimHint")) and dim.type is __getattr__("DimHintType").STATIC
@@ -422,19 +446,24 @@ def op_recorder(opset: Any) -> Any:
     return __getattr__("OpRecorder")(opset, {})
 
 
-def symbolic_functions(opset: int) -> Iterator[tuple[str, Callable[..., Any]]]:
-    """Returns the operators with symbolic functions that users registered."""
+def symbolic_functions(opset: int) -> Iterator[tuple[str, Callable[..., Any], bool]]:
+    """Returns the operators with symbolic functions that users registered.
+
+    The bool says whether the function is for this opset.
+    """
     if f"{_TORCHSCRIPT}.registration" not in sys.modules:
         return
     registry = __getattr__("symbolic_registry")
     for name in registry.all_functions():
         group = registry.get_function_group(name)
-        own = group._functions._overrides.values()
-        if not own:
-            continue
-        function = group.get(opset)
-        if any(function is one for one in own):
-            yield name, function
+        own = dict(group._functions._overrides)
+        # Not group.get(): a function of PyTorch's own for a newer opset, which is there once
+        # something has imported it, would win over the user's.
+        fitting = [version for version in own if version <= opset]
+        if fitting:
+            yield name, own[max(fitting)], True
+        elif own:
+            yield name, own[min(own)], False
 
 
 @contextmanager

@@ -7,6 +7,7 @@
 #include "aten/guard.h"
 #include "cli/command_line.h"
 #include "fx/reader.h"
+#include "onnx/schema.h"
 #include "onnx_native/inspect.h"
 #include "ops/engine/op_table.h"
 #include "plugin/py_capture.h"
@@ -96,6 +97,9 @@ PYBIND11_MODULE(_C, module) {
       },
       py::arg("source"), py::arg("functionalized") = false,
       "The ATen graph of a TorchScript module, as text; see onnx_native._jit for `source`.");
+  module.def(
+      "opsets", [] { return std::pair(kMinOpset, onnx::newest_opset()); },
+      "The oldest and the newest opset of models.");
   module.def("table_keys", &table_keys, "(operator, dispatch key) of every native lowering.");
   module.def("table_parameters", &table_parameters, py::arg("op"), py::arg("key") = "dense",
              "The kinds of the parameters of a native lowering.");

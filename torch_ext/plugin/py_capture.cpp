@@ -14,6 +14,7 @@
 
 #include "api/export.h"
 #include "api/type_inference.h"
+#include "aten/placeholder.h"
 #include "aten/scopes.h"
 #include "base/weight.h"
 #include "capture/control_flow.h"
@@ -401,6 +402,8 @@ void bind_capture(py::module_& module) {
         return torch::is_symint(object) && capture::is_recorded(object.cast<c10::SymInt>());
       },
       py::arg("object"), "Whether a tensor or a size is one of a native capture.");
+  module.def("meta_contradictions", &capture::MetaResults::contradictions,
+             "Returns the calls whose types differ from those of PyTorch's own meta kernels.");
   module.def(
       "decide_contiguity",
       [](const at::Tensor& tensor) {
@@ -415,6 +418,8 @@ void bind_capture(py::module_& module) {
                capture::is_recorded(node.cast<c10::SymNode>());
       },
       py::arg("node"), "Whether the node of a symbolic number is one of a native capture.");
+  module.def("placeholder", &aten::make_placeholder, py::arg("like"),
+             "Returns a CPU tensor with the dtype, sizes and strides of another, and no memory.");
   module.def(
       "text_of_size", [](py::handle size) { return capture::text_of(size.cast<c10::SymInt>()); },
       py::arg("size"), "Returns the expression of a size of a native capture.");

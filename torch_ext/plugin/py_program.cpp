@@ -1,7 +1,9 @@
 #include "plugin/py_program.h"
 
+#include <exception>
 #include <map>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,9 +35,35 @@ class PyProgram {
   // Returns (target, input name, output name, initial value or None) for each state tensor.
   py::list state() const;
 
-  void save(const std::string& path, std::optional<bool> external_data) const {
-    const py::gil_scoped_release released;
-    program_.save(path, {.external_data = external_data, .metadata = metadata_, .progress = {}});
+  // Calls `progress` (may be None) with the bytes written and their total now and then. Python's
+  // signal handlers run meanwhile: an interrupted save leaves the old files.
+  void save(const std::string& path, std::optional<bool> external_data, const py::object& progress,
+            const std::map<std::string, std::pair<std::string, int64_t>>& places) const {
+    constexpr int64_t kStep = int64_t{4} << 20;
+    std::exception_ptr raised;  // by Python; the library would take it for a fault of its own
+    const auto report = [&, next = kStep](int64_t written, int64_t total) mutable {
+      if (written < next && written < total) return;
+      next = written + kStep;
+      const py::gil_scoped_acquire gil;
+      try {
+        if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+        if (!progress.is_none()) progress(written, total);
+      } catch (...) {
+        raised = std::current_exception();
+        throw std::runtime_error("interrupted");
+      }
+    };
+    try {
+      const py::gil_scoped_release released;
+      SaveOptions options{
+          .external_data = external_data, .metadata = metadata_, .progress = report};
+      for (const auto& [weight, place] : places)
+        options.places.emplace(weight, WeightPlace{place.first, place.second});
+      program_.save(path, options);
+    } catch (...) {
+      if (raised) std::rethrow_exception(raised);
+      throw;
+    }
   }
   py::bytes serialize() const {
     const auto bytes = [this] {
@@ -170,7 +198,11 @@ std::unique_ptr<PyProgram> export_source(py::handle source, int64_t opset, bool 
                            .foreign = &foreign,
                            .has_guards = from_capture});
   };
-  return std::make_unique<PyProgram>(convert(), metadata);
+  Program program = convert();
+  ProgramContents& contents = program.contents();
+  for (std::string& message : aten::fixed_examples(*contents.graph, hints))
+    contents.report.warnings.push_back(std::move(message));
+  return std::make_unique<PyProgram>(std::move(program), metadata);
 }
 
 }  // namespace
@@ -191,7 +223,9 @@ void bind_program(py::module_& module) {
       .def_property_readonly("opset", &PyProgram::opset)
       .def("report", &PyProgram::report)
       .def("state", &PyProgram::state)
-      .def("save", &PyProgram::save, py::arg("path"), py::arg("external_data") = py::none())
+      .def("save", &PyProgram::save, py::arg("path"), py::arg("external_data") = py::none(),
+           py::arg("progress") = py::none(),
+           py::arg("places") = std::map<std::string, std::pair<std::string, int64_t>>())
       .def("serialize", &PyProgram::serialize)
       .def("serialize_without_weights", &PyProgram::serialize_without_weights)
       .def("weight", &PyProgram::weight)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,11 +32,21 @@ struct StateTensor {
   size_t output = 0;                  // index into Program::outputs()
 };
 
+// Where the elements of a weight are already: a file in the model's folder, and the offset of the
+// first byte in it. They are contiguous there, little-endian, and not checked.
+struct WeightPlace {
+  std::string file;
+  int64_t offset = 0;
+};
+
 // Options of Program::save.
 struct SaveOptions {
   // True stores the weights in `<file>.data` beside the model, false stores them in the model, and
   // nullopt stores them outside if they exceed 1.5 GiB.
   std::optional<bool> external_data;
+  // By the names of weights in the model. The model refers to these files, such as a checkpoint in
+  // the safetensors format; needs external data. Other weights are stored as usual.
+  std::map<std::string, WeightPlace> places;
   // Records the module and source line of each node.
   bool metadata = true;
   // Called with the number of bytes written so far and in total; may be empty.

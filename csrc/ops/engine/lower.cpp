@@ -199,6 +199,11 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   Value value = result.value;
   // torch.onnx.ops.symbolic uses uint8 for ONNX's 4-bit integers.
   const bool stands_for_it = node.op.starts_with("onnx_symbolic::") && item_size(value->dtype) == 0;
+  if (value->dtype == DType::boolean && expected.dtype == DType::i64 &&
+      node.op.starts_with("aten::pow"))
+    fail(ErrorKind::unsupported,
+         "torch.export records that a power of bools is int64, but in eager it is bool; convert "
+         "the base or the exponent to int64 first");
   if (expected.dtype != DType::undefined && value->dtype != expected.dtype && !stands_for_it)
     fail(ErrorKind::internal, "result ", i, " is ", name(value->dtype),
          ", but the program recorded ", name(expected.dtype));
@@ -245,12 +250,31 @@ bool Lowerer::is_better(const Dim& computed, const Dim& recorded) const {
   return is_cheap && computed.as_captured() == recorded.as_captured();
 }
 
+namespace {
+
+// Returns true if a size that follows from the sizes of inputs alone is recorded as a number that
+// it need not have. Decomposed programs record such shapes for views of written tensors.
+bool is_misrecorded(const Shape& computed, const Shape& recorded) {
+  for (size_t axis = 0; axis < recorded.size(); ++axis) {
+    const Dim& size = computed[axis];
+    if (size.is_constant() || !recorded[axis].is_constant()) continue;
+    bool of_inputs = true;
+    size.for_each_symbol(
+        [&](const Dim::Factor& symbol) { of_inputs = of_inputs && symbol.range.is_input_size; });
+    if (of_inputs && !(size.as_captured() == recorded[axis])) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 void Lowerer::check_sizes(const aten::Node& node, const Shape& recorded, Value value, size_t i) {
   const auto differs = [&] {
     fail(ErrorKind::internal, "result ", i, " has shape ", str(*value->shape),
          ", but the program recorded ", str(recorded));
   };
   if (value->shape->size() != recorded.size()) differs();
+  const bool misrecorded = is_misrecorded(*value->shape, recorded);
   for (size_t axis = 0; axis < recorded.size(); ++axis) {
     const Dim& dim = (*value->shape)[axis];
     const Dim& known = recorded[axis];
@@ -262,7 +286,8 @@ void Lowerer::check_sizes(const aten::Node& node, const Shape& recorded, Value v
       contradictions_.push_back(
           aten::fault_at(node, concat("dimension ", axis, " of result ", i, " is computed as ",
                                       dim.str(), " but recorded as ", known.str())));
-    if (!dim.is_constant()) builder_.refine(value, static_cast<int64_t>(axis), known);
+    if (!dim.is_constant() && !misrecorded)
+      builder_.refine(value, static_cast<int64_t>(axis), known);
   }
 }
 
@@ -438,6 +463,27 @@ Results Lowerer::results_of(const aten::Node& node) {
   return located(node, [&] { return run(node); });
 }
 
+namespace {
+
+// Returns true if the user's program has this result under its name. Functionalization, autocast
+// and the decompositions of a call add nodes that have the location of a call of the program.
+bool is_named_by_program(const aten::Node& node, const aten::Value& output) {
+  if (!node.location) return true;
+  const std::string& call = node.location->node;
+  if (node.outputs.size() == 1) return call == output.name;
+  const std::string_view op = std::string_view(node.op).substr(node.op.rfind(':') + 1);
+  return call.starts_with(op.substr(0, op.find('.')));
+}
+
+// Names a result for the value of the program that it is, unless it is an earlier value too.
+void name_result(const aten::Node& node, const aten::Value& output, const Lowered& result) {
+  const Value value = result.value;
+  if (value && value->producer && value->name.empty() && is_named_by_program(node, output))
+    value->name = output.name;
+}
+
+}  // namespace
+
 void Lowerer::lower(const aten::Node& node) {
   located(node, [&] {
     if (is_known_size(node) && !lowerings_.preferred(node)) {
@@ -451,6 +497,7 @@ void Lowerer::lower(const aten::Node& node) {
            node.outputs.size(), " results");
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       if (results[i].value || results[i].dim) check_result(node, i, results[i]);
+      name_result(node, *node.outputs[i], results[i]);
       environment_[node.outputs[i]] = std::move(results[i]);
     }
   });

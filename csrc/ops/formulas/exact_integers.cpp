@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/weight.h"
 #include "ops/formulas/compositions.h"
 #include "ops/formulas/cumulative.h"
 
@@ -35,7 +36,7 @@ bool is_small(const Dim& dim) {
 // Returns true if all elements are known to fit in 32 bits: sizes, positions, casts of narrow
 // dtypes.
 bool is_small(Value x, int depth = 4) {
-  if (x->is_constant()) return constants_are_small(*x->constant);
+  if (has_elements(x->constant)) return constants_are_small(*x->constant);
   if (x->contents)
     return std::ranges::all_of(*x->contents, [](const Dim& dim) { return is_small(dim); });
   if (!x->producer || depth == 0) return false;

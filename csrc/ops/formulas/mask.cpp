@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <limits>
 
+#include "base/weight.h"
 #include "ops/formulas/numeric.h"
 
 namespace onnx_native::ops {
@@ -18,7 +19,7 @@ constexpr int64_t kMostElements = 1 << 20;
 
 bool all_elements(const TensorData& data, const Predicate& holds) {
   const int64_t count = data.numel();
-  if (count > kMostElements) return false;
+  if (count > kMostElements || !has_elements(&data)) return false;
   for (int64_t i = 0; i < count; ++i)
     if (!holds(data.number(i))) return false;
   return true;
@@ -27,7 +28,7 @@ bool all_elements(const TensorData& data, const Predicate& holds) {
 bool some_of_each_row(const TensorData& data, const Predicate& holds) {
   const int64_t count = data.numel();
   const int64_t row = data.shape.empty() ? 1 : data.shape.back();
-  if (count > kMostElements) return false;
+  if (count > kMostElements || !has_elements(&data)) return false;
   for (int64_t begin = 0; begin < count; begin += row) {
     int64_t i = begin;
     while (i < begin + row && !holds(data.number(i))) ++i;

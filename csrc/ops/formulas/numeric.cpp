@@ -4,6 +4,7 @@
 #include <limits>
 #include <numbers>
 
+#include "base/weight.h"
 #include "ops/formulas/loop.h"
 
 namespace onnx_native::ops {
@@ -28,7 +29,7 @@ namespace {
 
 // Returns the value of a 0-d constant; nullopt for others and for NaN.
 std::optional<double> literal(Value x) {
-  if (!x->is_constant() || x->rank() != 0) return std::nullopt;
+  if (!has_elements(x->constant) || x->rank() != 0) return std::nullopt;
   const double number = x->constant->number(0);
   return std::isnan(number) ? std::nullopt : std::optional(number);
 }
@@ -109,7 +110,7 @@ Value constant_power(Builder& b, Value base, int64_t power) {
 }  // namespace
 
 Value integer_power(Builder& b, Value base, Value power) {
-  if (power->is_constant() && power->rank() == 0)
+  if (has_elements(power->constant) && power->rank() == 0)
     return constant_power(b, base, power->constant->integer(0));
   const Shape shape = onnx::broadcast(base->known_shape(), power->known_shape());
   const auto step = [&](Value, const Values& states) {

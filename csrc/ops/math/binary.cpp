@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/weight.h"
 #include "ops/families.h"
 #include "ops/formulas/numeric.h"
 #include "ops/formulas/positions.h"
@@ -60,7 +61,8 @@ Value integer_pow(Builder& b, Value self, Value exponent) {
   const Value power = b.cast(exponent, DType::i64);
   const Value zero = b.i64(0);
   const Value one = b.i64(1);
-  if (exponent->is_constant() && exponent->rank() == 0 && exponent->constant->integer(0) >= 0) {
+  if (has_elements(exponent->constant) && exponent->rank() == 0 &&
+      exponent->constant->integer(0) >= 0) {
     return b.cast(integer_power(b, base, power), dtype);
   }
   const Value positive = integer_power(b, base, b.Max(power, zero));
@@ -72,7 +74,7 @@ Value integer_pow(Builder& b, Value self, Value exponent) {
 }
 
 Value pow(Builder& b, Value self, Value exponent) {
-  if (exponent->is_constant() && exponent->rank() == 0) {
+  if (has_elements(exponent->constant) && exponent->rank() == 0) {
     const double number = exponent->constant->number(0);
     if (number == 1) return self;
     if (number == 2) return b.Mul(self, self);

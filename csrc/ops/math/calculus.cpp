@@ -2,6 +2,7 @@
 #include <array>
 
 #include "ops/families.h"
+#include "ops/formulas/axes.h"
 #include "ops/formulas/numeric.h"
 #include "ops/formulas/view.h"
 
@@ -42,6 +43,9 @@ Value diff(Builder& b, Value self, int64_t n, int64_t dim, std::optional<Value> 
   if (prepend) parts.push_back(*prepend);
   parts.push_back(self);
   if (append) parts.push_back(*append);
+  DType dtype = self->dtype;
+  for (const Value part : parts) dtype = promote_types(dtype, part->dtype);
+  for (Value& part : parts) part = b.cast(part, dtype);
   Value x = b.concat(parts, dim);
   for (int64_t i = 0; i < n; ++i) {
     if (x->dim(dim).equals(0)) return x;
@@ -50,59 +54,95 @@ Value diff(Builder& b, Value self, int64_t n, int64_t dim, std::optional<Value> 
   return x;
 }
 
-// Returns the areas between neighbors: means of y times `steps`, which broadcasts along the axis.
-Value areas(Builder& b, Value y, Value steps, int64_t axis) {
-  const auto [next, previous] = neighbors(b, y, axis);
-  return b.Mul(b.Mul(b.Add(next, previous), b.like(y, 0.5)), steps);
-}
-
-// Returns the differences of x along the axis, aligned with y's dimensions.
+// Returns the differences of the points `x` along an axis of `y`: a list of points lies along that
+// axis, other points have leading dimensions of size 1.
 Value steps_of(Builder& b, Value y, Value x, int64_t axis) {
-  if (x->rank() == 1 && y->rank() > 1)
-    return steps_of(b, y,
-                    b.reshape(x,
-                              [&] {
-                                Shape shape(static_cast<size_t>(y->rank()), 1);
-                                shape[static_cast<size_t>(axis)] = x->dim(0);
-                                return shape;
-                              }()),
-                    axis);
-  return difference(b, x, axis - y->rank() + x->rank());
+  const auto rank = static_cast<size_t>(y->rank());
+  Shape shape = x->known_shape();
+  if (shape.size() == 1) {
+    shape.assign(rank, 1);
+    shape[static_cast<size_t>(axis)] = x->dim(0);
+  } else if (shape.size() < rank) {
+    shape.insert(shape.begin(), rank - shape.size(), 1);
+  }
+  return difference(b, b.reshape(x, shape), axis);
 }
 
-Value integral(Builder& b, Value pieces, int64_t axis) {
-  return b.reduce("ReduceSum", pieces, {axis}, false);
+// Sums of integers wrap in the dtype of `y`.
+Value sums_of_neighbors(Builder& b, Value y, int64_t axis) {
+  const auto [next, previous] = neighbors(b, y, axis);
+  return b.Add(next, previous);
 }
 
-Value running_integral(Builder& b, Value pieces, int64_t axis) {
-  return b.op("CumSum", {pieces, b.i64(axis)});
+// Returns x * factor, a float. 16-bit floats are rounded once.
+Value times(Builder& b, Value x, const Number& factor) {
+  const DType dtype = float_dtype(x->dtype);
+  const Value wide = b.cast(x, accumulation_dtype(dtype));
+  return b.cast(scaled(b, wide, factor), dtype);
 }
 
-// The integral over an empty axis is 0 in the dtype of `y`, without promotion.
+Value sum_along(Builder& b, Value x, int64_t axis) {
+  return sum_over(b, for_sum(b, x, std::nullopt), {axis}, false);
+}
+
+Value running_sum_along(Builder& b, Value x, int64_t axis) {
+  return b.op("CumSum", {for_sum(b, x, std::nullopt), b.i64(axis)});
+}
+
+void check_numbers(Builder& b, std::initializer_list<Value> tensors) {
+  for (const Value tensor : tensors) {
+    b.check(tensor->dtype != DType::boolean, "integrals of bools are not supported by PyTorch");
+  }
+}
+
+// Returns the products of the steps and of the sums of neighbors, in their common dtype.
+Value doubled_areas(Builder& b, Value y, Value x, int64_t axis) {
+  check_numbers(b, {y, x});
+  const Values factors = promote_all(b, {sums_of_neighbors(b, y, axis), steps_of(b, y, x, axis)});
+  return b.Mul(factors[0], factors[1]);
+}
+
+// The integral over an empty axis is 0 in the dtype of `y`.
 Value empty_integral(Builder& b, Value y, int64_t axis) {
   Shape shape = y->known_shape();
   shape.erase(shape.begin() + axis);
   return b.full(y->dtype, 0, shape);
 }
 
-Value empty_running_integral(Builder& b, Value y, int64_t) {
-  return b.cast(y, float_dtype(y->dtype));
+Value integral_over_points(Builder& b, Value y, Value x, int64_t dim) {
+  dim = normalize_axis(dim, y->rank());
+  if (y->dim(dim).equals(0)) return empty_integral(b, y, dim);
+  return times(b, sum_along(b, doubled_areas(b, y, x, dim), dim), 0.5);
 }
 
-template <class Integrate, class Empty>
-void register_integral(OpTable& ops, const std::string& name, Integrate integrate, Empty empty) {
-  ops.def(name + ".x", Promote::int_to_float,
-          [integrate, empty](Builder& b, Value y, Value x, int64_t dim, const Call& call) {
-            dim = normalize_axis(dim, y->rank());
-            if (y->dim(dim).equals(0)) return empty(b, call.tensor(0), dim);
-            return integrate(b, areas(b, y, steps_of(b, y, x, dim), dim), dim);
-          });
-  ops.def(name + ".dx", Promote::int_to_float,
-          [integrate, empty](Builder& b, Value y, Number dx, int64_t dim, const Call& call) {
-            dim = normalize_axis(dim, y->rank());
-            if (y->dim(dim).equals(0)) return empty(b, call.tensor(0), dim);
-            return integrate(b, areas(b, y, b.like(y, dx), dim), dim);
-          });
+// Like ATen: (sum - (first + last) / 2) * dx. The sums of one element remove the axis, and are 0 if
+// a dynamic axis is empty.
+Value uniform_integral(Builder& b, Value y, const Number& dx, int64_t dim) {
+  dim = normalize_axis(dim, y->rank());
+  if (y->dim(dim).equals(0)) return empty_integral(b, y, dim);
+  check_numbers(b, {y});
+  const Dim& size = y->dim(dim);
+  const Value ends = b.Add(b.slice(y, dim, 0, 1), b.slice(y, dim, size - 1, size));
+  const Value half = times(b, b.reduce("ReduceSum", ends, {dim}, false), 0.5);
+  return times(b, b.Sub(b.cast(sum_along(b, y, dim), half->dtype), half), dx);
+}
+
+Value running_integral_over_points(Builder& b, Value y, Value x, int64_t dim) {
+  dim = normalize_axis(dim, y->rank());
+  return times(b, running_sum_along(b, doubled_areas(b, y, x, dim), dim), 0.5);
+}
+
+Value uniform_running_integral(Builder& b, Value y, const Number& dx, int64_t dim) {
+  check_numbers(b, {y});
+  dim = normalize_axis(dim, y->rank());
+  return running_sum_along(b, times(b, sums_of_neighbors(b, y, dim), dx / 2.0), dim);
+}
+
+void register_integrals(OpTable& ops) {
+  ops.def({"aten::trapezoid.x", "aten::trapz.x"}, integral_over_points);
+  ops.def({"aten::trapezoid.dx", "aten::trapz.dx"}, uniform_integral);
+  ops.def("aten::cumulative_trapezoid.x", running_integral_over_points);
+  ops.def("aten::cumulative_trapezoid.dx", uniform_running_integral);
 }
 
 // Moves the first `shift` elements of an axis to its end.
@@ -190,10 +230,9 @@ Value gradient_at_points(Builder& b, Value x, int64_t axis, Value points, int64_
   const DType dtype = float_dtype(both[0]->dtype);
   x = b.cast(both[0], dtype);
   const Value steps = steps_of(b, x, b.cast(both[1], dtype), axis);
-  const int64_t step_axis = axis - x->rank() + steps->rank();
   const auto at = [&](int64_t start, int64_t end) { return elements(b, x, axis, start, end); };
   const auto step = [&](int64_t start, int64_t end) {
-    return elements(b, steps, step_axis, start, end);
+    return elements(b, steps, axis, start, end);
   };
   const Value inside =
       parabola_slope(b, step(0, -1), step(1, 0), {at(0, -2), at(1, -1), at(2, 0)}, 1);
@@ -278,9 +317,7 @@ void register_gradient(OpTable& ops) {
 void register_calculus(OpTable& ops) {
   ops.def("aten::diff", diff);
   register_gradient(ops);
-  register_integral(ops, "aten::trapezoid", integral, empty_integral);
-  register_integral(ops, "aten::trapz", integral, empty_integral);
-  register_integral(ops, "aten::cumulative_trapezoid", running_integral, empty_running_integral);
+  register_integrals(ops);
   // fftshift moves the zero frequency to the middle; ifftshift moves it back.
   ops.def("aten::fft_fftshift", [](Builder& b, Value self, std::optional<Ints> dim) {
     return shifted_spectrum(b, self, dim, [](const Dim& n) { return Dim::ceil_div(n, 2); });

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/weight.h"
 #include "ops/families.h"
 #include "ops/formulas/numeric.h"
 
@@ -118,7 +119,7 @@ bool has_no_negative_zero(const TensorData& data) {
 // Returns true if no element can be -0.0: the tensor consists of constants or integers.
 bool has_no_negative_zero(const onnx::Value* x) {
   if (!is_floating(x->dtype)) return true;
-  if (x->is_constant()) return has_no_negative_zero(*x->constant);
+  if (has_elements(x->constant)) return has_no_negative_zero(*x->constant);
   static const std::unordered_set<std::string_view> kKeep = {"Expand",  "Gather",    "Identity",
                                                              "Reshape", "Slice",     "Squeeze",
                                                              "Tile",    "Transpose", "Unsqueeze"};

@@ -1,6 +1,7 @@
 // Orthogonal polynomials by their three-term recurrences (DLMF 18.9.1), in float64.
 #include <limits>
 
+#include "base/weight.h"
 #include "ops/formulas/loop.h"
 #include "ops/formulas/series.h"
 #include "ops/formulas/view.h"
@@ -130,7 +131,7 @@ Value evaluate(Builder& b, const Family& family, Value x, Value n) {
   x = b.cast(x, DType::f64);
   if (family.variable) x = family.variable(b, x);
   Value result = nullptr;
-  if (n->is_constant() && n->rank() == 0) {
+  if (has_elements(n->constant) && n->rank() == 0) {
     result = of_degree(b, family, x, n->constant->integer(0));
   } else {
     result = of_degrees(b, family, x, n);

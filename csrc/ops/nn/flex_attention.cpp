@@ -103,7 +103,8 @@ class OverGrid {
             " returns more than one element; score_mod and mask_mod compute on single elements");
         type.shape = grid;
       }
-      aten::Value* result = graph_.add_output(made, output->name, std::move(type));
+      // Its name is not the program's, which may have the same one outside of the function.
+      aten::Value* result = graph_.add_output(made, output->name + "_grid", std::move(type));
       copies_[output] = result;
       if (grid) grids_[result] = *grid;
     }

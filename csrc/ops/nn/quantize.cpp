@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/weight.h"
 #include "ops/families.h"
 #include "ops/formulas/cumulative.h"
 #include "ops/formulas/numeric.h"
@@ -30,7 +31,7 @@ bool is_linear(const Builder& b, DType dtype) {
 }
 
 std::optional<int64_t> known(Value v) {
-  if (!v->is_constant() || v->constant->numel() != 1) return std::nullopt;
+  if (!has_elements(v->constant) || v->constant->numel() != 1) return std::nullopt;
   return v->constant->integer(0);
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/weight.h"
 #include "ops/families.h"
 #include "ops/formulas/index.h"
 #include "ops/formulas/numeric.h"
@@ -40,7 +41,7 @@ Value index_reduce(Builder& b, Value self, int64_t dim, Value index, Value sourc
 }
 
 Value index_add(Builder& b, Value self, int64_t dim, Value index, Value source, Value alpha) {
-  const bool one = alpha->is_constant() && alpha->constant->number(0) == 1;
+  const bool one = has_elements(alpha->constant) && alpha->constant->number(0) == 1;
   if (self->dtype == DType::boolean) {
     const Value added = b.cast(one ? source : b.And(source, alpha), DType::i32);
     return b.cast(scatter_slices(b, b.cast(self, DType::i32), dim, index, added, "add"),
@@ -148,8 +149,9 @@ Value slice_scatter(Builder& b, Value self, Value src, int64_t dim, std::optiona
   if (step == 1 && start.equals(0) && end == size) return b.expand(src, self->known_shape());
   Dim count = src->known_shape().at(dim);
   if (count.equals(0)) return self;
-  // The number of x[:3] is recorded as 3 even if x may have fewer rows at run time.
-  if (count.is_constant()) count = Dim::max(0, Dim::ceil_div(end - start, step));
+  // The number of x[:3] is recorded as 3, and that of x[-2:3] may be recorded as 5 - n, even if x
+  // may have fewer rows at run time.
+  if (!count.is_symbol()) count = Dim::max(0, Dim::ceil_div(end - start, step));
   if (step == 1 && size.is_constant() && start.is_constant() && count.is_constant()) {
     return b.concat({b.slice(self, dim, 0, start), src, b.slice(self, dim, start + count, kToEnd)},
                     dim);

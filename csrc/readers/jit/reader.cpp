@@ -207,6 +207,22 @@ void record_buffers(aten::Graph& graph, const Container& object) {
   }
 }
 
+// Gives each call its name: that of its result, or of its operator if it has several.
+void name_calls(aten::Graph& graph) {
+  for (aten::Node* node : graph.nodes) {
+    for (const aten::Argument& argument : node->arguments) {
+      if (const auto* body = argument.get<std::shared_ptr<aten::Graph>>()) name_calls(**body);
+    }
+    if (!node->location) continue;
+    Location location = *node->location;
+    const std::string op = node->op.substr(node->op.rfind(':') + 1);
+    location.node = node->outputs.size() == 1
+                        ? node->outputs[0]->name
+                        : graph.add_value(op.substr(0, op.find('.')), {})->name;
+    node->location = graph.add_location(std::move(location));
+  }
+}
+
 // `module` is the owner of a method, else nullptr.
 std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
                                   const torch::jit::Module* module, const ReadOptions& options,
@@ -221,6 +237,7 @@ std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
   for (const Item& result : run.run(function, std::move(given), self.get()))
     flatten(run, result, graph->outputs);
   if (self) record_buffers(*graph, *self);
+  name_calls(*graph);
   return owned;
 }
 

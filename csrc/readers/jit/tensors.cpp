@@ -3,6 +3,7 @@
 
 #include "aten/default_dtype.h"
 #include "aten/torch_types.h"
+#include "base/scalar.h"
 #include "readers/jit/interpreter.h"
 
 namespace onnx_native::readers::jit {
@@ -152,18 +153,26 @@ DType dtype_argument(const Call& call, const Item& item, DType otherwise) {
   return *dtype;
 }
 
+bool is_complex_number(const Item& item) {
+  const auto* value = item.get<c10::IValue>();
+  return value && value->isComplexDouble();
+}
+
 DType number_dtype(const Item& item) {
   if (const Container* list = item.container()) {
     DType dtype = list->items().empty() ? aten::default_dtype() : DType::boolean;
     for (const Item& element : list->items()) {
       const DType inner = number_dtype(element);
-      if (is_floating(inner) || (inner == DType::i64 && dtype == DType::boolean)) dtype = inner;
+      if (is_floating(inner) || is_complex(inner) ||
+          (inner == DType::i64 && dtype == DType::boolean))
+        dtype = inner;
     }
     return dtype;
   }
   if (item.tensor()) return item.tensor()->type.dtype;
   if (item.get<Dim>()) return DType::i64;
   if (item.boolean()) return DType::boolean;
+  if (is_complex_number(item)) return onnx_native::complex_dtype(aten::default_dtype());
   if (item.number() && item.number()->type.kind == Type::Kind::sym_bool) return DType::boolean;
   return aten::default_dtype();
 }
@@ -178,14 +187,58 @@ Argument tensor_of(const Call& call, const Item& item, DType dtype) {
   return call.run.record_one("aten::scalar_tensor", {call.run.argument(item), dtype}).tensor();
 }
 
-void flatten(const Item& item, std::vector<double>& numbers, std::vector<int64_t>& integers) {
-  if (const Container* list = item.container()) {
-    for (const Item& inner : list->items()) flatten(inner, numbers, integers);
-    return;
+using Numbers = std::vector<onnx_native::Scalar>;
+
+onnx_native::Scalar number_of(const Call& call, const Item& item) {
+  if (const auto truth = item.boolean()) return *truth;
+  if (const auto integer = item.integer()) return *integer;
+  if (const auto number = item.floating()) return *number;
+  if (is_complex_number(item)) {
+    const c10::complex<double> number = item.get<c10::IValue>()->toComplexDouble();
+    return std::complex<double>(number.real(), number.imag());
   }
-  const int64_t integer = item.boolean() ? *item.boolean() : item.integer().value_or(0);
-  integers.push_back(integer);
-  numbers.push_back(item.floating().value_or(static_cast<double>(integer)));
+  call.run.unsupported("cannot make a tensor of these elements");
+}
+
+void flatten(const Call& call, const Item& item, Numbers& numbers) {
+  if (const Container* list = item.container()) {
+    for (const Item& inner : list->items()) flatten(call, inner, numbers);
+  } else {
+    numbers.push_back(number_of(call, item));
+  }
+}
+
+// Returns a constant of a real dtype; integers are truncated, like in eager.
+aten::Value* constant_of(const Call& call, DType dtype, const std::vector<int64_t>& shape,
+                         const Numbers& numbers) {
+  TensorData data;
+  if (is_floating(dtype)) {
+    std::vector<double> values;
+    for (const onnx_native::Scalar& number : numbers) values.push_back(number.to_double());
+    data = make_tensor(dtype, shape, std::span<const double>(values));
+  } else {
+    std::vector<int64_t> values;
+    for (const onnx_native::Scalar& number : numbers)
+      values.push_back(dtype == DType::boolean ? number.to_double() != 0
+                                               : wrapped(number.to_int(), dtype));
+    data = make_tensor(dtype, shape, std::span<const int64_t>(values));
+  }
+  return call.run.recorder().add_constant("lifted_tensor", std::move(data), false);
+}
+
+Argument complex_constant(const Call& call, DType dtype, const std::vector<int64_t>& shape,
+                          const Numbers& numbers) {
+  Numbers real, imaginary;
+  for (const onnx_native::Scalar& number : numbers) {
+    const auto* both = std::get_if<std::complex<double>>(&number.value);
+    real.emplace_back(number.to_double());
+    imaginary.emplace_back(both ? both->imag() : 0.0);
+  }
+  const DType part = real_dtype(dtype);
+  return call.run
+      .record_one("aten::complex",
+                  {constant_of(call, part, shape, real), constant_of(call, part, shape, imaginary)})
+      .tensor();
 }
 
 // torch.tensor(data, dtype, device, requires_grad)
@@ -202,14 +255,13 @@ std::optional<Items> tensor(const Call& call) {
     if (list->items().empty()) break;
     at = &list->items()[0];
   }
-  std::vector<double> numbers;
-  std::vector<int64_t> integers;
-  flatten(data, numbers, integers);
-  const bool floating = onnx_native::is_floating(dtype);
-  TensorData constant = floating ? make_tensor(dtype, shape, std::span<const double>(numbers))
-                                 : make_tensor(dtype, shape, std::span<const int64_t>(integers));
-  aten::Value* value =
-      call.run.recorder().add_constant("lifted_tensor", std::move(constant), false);
+  Numbers numbers;
+  flatten(call, data, numbers);
+  if (onnx_native::is_complex(dtype))
+    return one(Item::Tensor{complex_constant(call, dtype, shape, numbers).as_value()});
+  if (std::ranges::any_of(numbers, &onnx_native::Scalar::is_complex))
+    call.run.unsupported("a complex number has no value of a real dtype");
+  aten::Value* value = constant_of(call, dtype, shape, numbers);
   return one(call.run.record_one("aten::lift_fresh_copy", {value}));
 }
 

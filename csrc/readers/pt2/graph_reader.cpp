@@ -191,7 +191,7 @@ Dim Types::symbol(std::string_view name) {
     range = DimRange::integer(bound("min_val"), bound("max_val"));
   }
   if (reads_input_) range = DimRange::captured_size(range);
-  return at->second = Dim::symbol(name, range);
+  return at->second = Dim::symbol(name_of(at->first), range);
 }
 
 Dim Types::dim(const Json& sym_int) { return sized(sym_int, DimRange::integer()); }
@@ -234,11 +234,14 @@ Argument GraphReader::named(const std::string& name) const {
   return at->second;
 }
 
+const Json& GraphReader::tensor_meta(const Json& value) const {
+  return field(field(source_, "tensor_values"), name_of("as_tensor", value).c_str());
+}
+
 aten::Type GraphReader::type_of(std::string_view kind, const Json& value) {
   aten::Type type;
   if (kind == "as_tensor") {
-    const std::string& name = name_of(kind, value);
-    return types_.tensor(field(field(source_, "tensor_values"), name.c_str()));
+    return types_.tensor(tensor_meta(value));
   }
   if (kind == "as_sym_int") {
     const auto [how, named] = choice(value, "a size");
@@ -437,8 +440,9 @@ void GraphReader::check_assertion(const Json& node, const std::string& op) const
   if (kind != "as_string" || !message.is_string()) return;
   const std::string guard = aten::asserted_guard(message.get_ref<const std::string&>());
   for (const std::string& size : aten::pinned_sizes(guard)) {
-    if (types_.hints().contains(size))
-      fail(ErrorKind::unsupported, aten::describe_pin(guard, size));
+    const std::string& name = types_.name_of(size);
+    if (types_.hints().contains(name))
+      fail(ErrorKind::unsupported, aten::describe_pin(guard, name));
   }
 }
 
@@ -452,6 +456,9 @@ void GraphReader::call(const std::string& op, const std::string& name, std::span
     for_each_result(outputs, [&](std::string_view kind, const Json& value) {
       if (!std::exchange(first, false)) return;
       const aten::Type result = type_of(kind, value);
+      if (kind == "as_tensor" && !autocast_device_.empty() &&
+          string(field(field(tensor_meta(value), "device"), "type"), "device") == autocast_device_)
+        aten::check_autocast(*schema, result, operands, autocast_device_);
       autocast_ = autocast_ || aten::shows_autocast(*schema, result, operands);
       if (autocast_) aten::cast_for_autocast(graph_, *schema, result, operands, location);
     });
@@ -502,7 +509,7 @@ std::vector<Argument> GraphReader::arguments(std::span<const Json> inputs,
 
 void GraphReader::add_result(aten::Node* node, std::string_view kind, const Json& value,
                              const std::string& name, size_t position) {
-  const std::string unnamed = concat(name, "_", position);
+  const std::string unnamed = concat(name, "__", position);
   if (kind == "as_none") {
     graph_.add_output(node, unnamed, type_of(kind, value));
     return;
@@ -531,7 +538,12 @@ void GraphReader::inline_body(const Json& node, const aten::HigherOrder& call) {
   operands = aten::body_inputs(call, std::move(operands));
   const Deeper deeper(depth_);
   GraphReader inner(types_, *body, graph_, depth_);
-  inner.autocast_ = aten::autocast_of(call, settings).value_or(autocast_);
+  inner.autocast_ = autocast_;
+  inner.autocast_device_ = autocast_device_;
+  if (const auto enabled = aten::autocast_of(call, settings)) {
+    inner.autocast_ = *enabled;
+    inner.autocast_device_ = aten::autocast_device(call, settings);
+  }
   inner.region_ = region_;
   if (call.is_region) {
     const Json* name = optional_field(node, "name");

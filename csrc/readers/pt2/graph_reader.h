@@ -21,6 +21,13 @@ class Types {
   // `ranges`: the program's "range_constraints", nullptr if it has none.
   explicit Types(const Json* ranges) : ranges_(ranges) {}
 
+  // Gives a symbol of the program another name. Call it before any type is read.
+  void rename(const std::string& symbol, const std::string& name) { names_[symbol] = name; }
+  // Returns the name of a symbol of the program in the graph.
+  const std::string& name_of(const std::string& symbol) const {
+    const auto at = names_.find(symbol);
+    return at == names_.end() ? symbol : at->second;
+  }
   // Set while reading a tensor input of the program: its symbols get the range of a captured size.
   void set_reads_input(bool reads_input) { reads_input_ = reads_input; }
   aten::Type tensor(const Json& meta);
@@ -38,6 +45,7 @@ class Types {
   std::unordered_map<std::string, Dim> dims_;
   std::unordered_map<std::string, Dim> symbols_;
   std::unordered_map<std::string, int64_t> hints_;
+  std::unordered_map<std::string, std::string> names_;  // given by the user
 };
 
 // Reads the nodes of a graph into an aten::Graph. A name maps to an Argument: a value, a list of
@@ -56,6 +64,8 @@ class GraphReader {
   std::vector<aten::Argument> outputs();
 
  private:
+  // Returns the entry of "tensor_values" for a tensor such as {"name": "x"}.
+  const Json& tensor_meta(const Json& value) const;
   void read_node(const Json& node);
   void check_assertion(const Json& node, const std::string& op) const;
   void inline_body(const Json& node, const aten::HigherOrder& call);
@@ -83,6 +93,7 @@ class GraphReader {
   aten::Graph& graph_;
   int depth_;
   bool autocast_ = false;             // inside a region whose casts the archive omits
+  std::string autocast_device_;       // the device of the region, if the archive records it
   const Location* region_ = nullptr;  // the enclosing compiled-region call
   std::unordered_map<std::string, aten::Argument> environment_;
 };

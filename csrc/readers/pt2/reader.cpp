@@ -94,7 +94,8 @@ class ProgramReader {
         graph_(std::make_unique<aten::Graph>()),
         body_(types_, source_, *graph_) {}
 
-  std::unique_ptr<aten::Graph> read() {
+  std::unique_ptr<aten::Graph> read(const std::vector<InputSpec>& inputs) {
+    for (const InputSpec& input : inputs) name_sizes(input);
     const std::unordered_set<std::string> used = used_names(source_);
     for (const Json& spec : list(field(signature_, "input_specs"), "input_specs"))
       read_input(spec, used);
@@ -108,6 +109,68 @@ class ProgramReader {
   }
 
  private:
+  // Gives the symbols in the sizes of an input their names in `wanted`.
+  void name_sizes(const InputSpec& wanted) {
+    std::string known;
+    for (const Json& spec : list(field(signature_, "input_specs"), "input_specs")) {
+      const auto [kind, value] = choice(spec, "an input");
+      if (kind != "user_input") continue;
+      const auto [what, argument] = choice(field(value, "arg"), "an input");
+      if (what != "as_tensor") continue;
+      const std::string& name = string(field(argument, "name"), "an input");
+      if (name == wanted.name)
+        return name_sizes(wanted, field(field(source_, "tensor_values"), name.c_str()));
+      known += (known.empty() ? "" : ", ") + name;
+    }
+    fail(ErrorKind::invalid_argument, archive_.path(), " has no tensor input ", wanted.name,
+         "; its inputs are ", known);
+  }
+
+  void name_sizes(const InputSpec& wanted, const Json& meta) {
+    const auto differs = [&](const auto&... what) {
+      fail(ErrorKind::invalid_argument, "the input ", wanted.name, " of ", archive_.path(), " has ",
+           what..., "; export the program again for other inputs");
+    };
+    if (wanted.constant || wanted.elements) differs("a tensor, not a constant or a list");
+    const DType dtype = dtype_of(field(meta, "dtype"));
+    if (wanted.dtype != dtype) differs("the dtype ", name(dtype), ", not ", name(wanted.dtype));
+    if (!wanted.shape) return;
+    const Json::array_t& sizes = list(field(meta, "sizes"), "sizes");
+    if (sizes.size() != wanted.shape->size())
+      differs(sizes.size(), " dimensions, not ", wanted.shape->size());
+    for (size_t axis = 0; axis < sizes.size(); ++axis)
+      name_size(wanted, axis, sizes[axis], differs);
+  }
+
+  void name_size(const InputSpec& wanted, size_t axis, const Json& size, const auto& differs) {
+    const Dim& given = (*wanted.shape)[axis];
+    const auto [kind, value] = choice(size, "a size");
+    if (kind == "as_int") {
+      if (!given.equals(integer(value, "a size")))
+        differs("the fixed size ", integer(value, "a size"), " in dimension ", axis, ", not ",
+                given.str());
+      return;
+    }
+    const std::optional<Dim> size_of_program =
+        parse_dim(string(field(value, "expr_str"), "expr_str"),
+                  [](std::string_view name) { return Dim::symbol(name, DimRange::integer()); });
+    const std::string text = size_of_program ? size_of_program->str() : "?";
+    if (given.is_constant())
+      differs("the dynamic size ", text, " in dimension ", axis, ", not ", given.str());
+    if (!size_of_program || !size_of_program->is_symbol())
+      differs("the size ", text, " in dimension ", axis, ", which has no name");
+    if (const auto [at, is_new] = symbols_.emplace(given.str(), text);
+        !is_new && at->second != text)
+      differs("another size in dimension ", axis, " than the first ", given.str());
+    if (types_.name_of(text) != text && types_.name_of(text) != given.str())
+      differs("the same size ", types_.name_of(text), " in dimension ", axis, ", not ",
+              given.str());
+    const Json* ranges = optional_field(model_, "range_constraints");
+    if (given.str() != text && ranges && ranges->is_object() && ranges->contains(given.str()))
+      differs("another size with the name ", given.str());
+    types_.rename(text, given.str());
+  }
+
   void read_input(const Json& spec, const std::unordered_set<std::string>& used) {
     const auto [kind, value] = choice(spec, "an input");
     if (kind == "user_input") {
@@ -145,9 +208,11 @@ class ProgramReader {
         const Json* least = range.is_object() ? optional_field(range, "min_val") : nullptr;
         const Json* most = range.is_object() ? optional_field(range, "max_val") : nullptr;
         if (least && most && least->is_number_integer() && *least == *most &&
-            types_.hints().contains(symbol))
+            types_.hints().contains(types_.name_of(symbol))) {
+          const std::string& name = types_.name_of(symbol);
           fail(ErrorKind::unsupported,
-               aten::describe_pin(concat(symbol, " == ", least->dump()), symbol));
+               aten::describe_pin(concat(name, " == ", least->dump()), name));
+        }
       }
     }
     const Json* guards = optional_field(model_, "guards_code");
@@ -190,13 +255,14 @@ class ProgramReader {
   Types types_;
   std::unique_ptr<aten::Graph> graph_;
   GraphReader body_;
+  std::unordered_map<std::string, std::string> symbols_;  // by their names
 };
 
 }  // namespace
 
-std::unique_ptr<aten::Graph> read(const std::string& path) {
+std::unique_ptr<aten::Graph> read(const std::string& path, const std::vector<InputSpec>& inputs) {
   Dim::restart_fresh();  // the same program gives the same names
-  return ProgramReader(path).read();
+  return ProgramReader(path).read(inputs);
 }
 
 }  // namespace onnx_native::readers::pt2

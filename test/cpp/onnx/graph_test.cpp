@@ -66,15 +66,58 @@ TEST_F(GraphTest, GivesUniqueNamesAndKeepsTheUsers) {
   b->named = true;
   Value* c = op(graph_, "Relu", {b});
   graph_.outputs = {b, c};
+  for (int round = 0; round < 2; ++round) {  // the names are stable
+    assign_names(model_);
+    EXPECT_EQ(x_->name, "x");
+    EXPECT_EQ(b->name, "out");
+    EXPECT_EQ(a->name, "out_1");
+    EXPECT_EQ(c->name, "val_Relu");
+    EXPECT_EQ(a->producer->name, "node_out_1");
+  }
+}
+
+TEST_F(GraphTest, NamesHelpersForTheirCallAndConstantsForTheirElements) {
+  const Location call{.node = "linear"};
+  Value* turned = op(graph_, "Relu", {x_});
+  Value* helper = op(graph_, "Relu", {turned});
+  Value* y = op(graph_, "Relu", {helper});
+  for (const Value* value : {turned, helper, y}) value->producer->location = &call;
+  y->name = "linear";
+  Value* other = op(graph_, "Relu", {y});
+  other->name = "linear_Relu";  // the program's name comes before a helper's
+  const std::vector<int64_t> two_numbers{2, -3};
+  Value* sizes = graph_.add_integers(two_numbers);
+  Value* again = graph_.add_integers(two_numbers);
+  const std::vector<double> number{0.5};
+  Value* half = graph_.add_initializer("", make_tensor(DType::f32, {}, number));
+  const std::vector<int64_t> many(5, 1);
+  Value* large = graph_.add_integers(many);
+  other->producer->inputs.push_back(large);
+  other->producer->location = &call;
+  graph_.outputs = {other};
   assign_names(model_);
-  EXPECT_EQ(x_->name, "x");
-  EXPECT_EQ(b->name, "out");
-  EXPECT_EQ(a->name, "out_0");
-  EXPECT_EQ(c->name, "val_0");
-  EXPECT_EQ(a->producer->name, "node_Relu_0");
+  EXPECT_EQ(turned->name, "linear_Relu_1");
+  EXPECT_EQ(helper->name, "linear_Relu_2");
+  EXPECT_EQ(y->name, "linear");
+  EXPECT_EQ(y->producer->name, "node_linear");
+  EXPECT_EQ(other->name, "linear_Relu");
+  EXPECT_EQ(sizes->name, "const_[2,-3]_i64");
+  EXPECT_EQ(again->name, "const_[2,-3]_i64_1");
+  EXPECT_EQ(half->name, "const_0.5_f32");
+  EXPECT_EQ(large->name, "linear_constant");
+}
+
+TEST_F(GraphTest, AClashDoesNotDisplaceOtherNames) {
+  Value* weight = graph_.add_initializer("add", make_tensor(DType::f32, {1}, std::vector{1.0}));
+  Value* first = op(graph_, "Relu", {x_});
+  first->name = "add";
+  Value* second = op(graph_, "Relu", {first});
+  second->name = "add_1";
+  graph_.outputs = {second};
   assign_names(model_);
-  EXPECT_EQ(a->name, "out_0");
-  EXPECT_EQ(c->name, "val_0");
+  EXPECT_EQ(weight->name, "add");
+  EXPECT_EQ(second->name, "add_1");
+  EXPECT_EQ(first->name, "add_2");
 }
 
 TEST_F(GraphTest, ReplacesThroughChainsSubGraphsAndOutputs) {

@@ -127,6 +127,18 @@ TEST_F(EvaluateTest, Arithmetic) {
   EXPECT_EQ(run("Pow", {number(3), number(2)}), Numbers{9});
 }
 
+TEST_F(EvaluateTest, Functions) {
+  EXPECT_EQ(run("Relu", {matrix()}), (Numbers{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(run("Relu", {number(-2)}), Numbers{0});
+  EXPECT_EQ(run("Relu", {ints({-2})}), Numbers());
+  EXPECT_EQ(run("Round", {number(2.5)}), Numbers{2});
+  EXPECT_EQ(run("Sigmoid", {number(0)}), Numbers{0.5});
+  EXPECT_EQ(run("Tanh", {number(0)}), Numbers{0});
+  EXPECT_EQ(run("Clip", {matrix(), number(1), number(3)}), (Numbers{1, 1, 2, 3, 3, 3}));
+  EXPECT_EQ(run("Clip", {matrix(), nullptr, number(3)}), (Numbers{0, 1, 2, 3, 3, 3}));
+  EXPECT_EQ(run("Clip", {ints({-7, 7}), ints({0})}), (Numbers{0, 7}));
+}
+
 TEST_F(EvaluateTest, ComparisonsAndLogic) {
   EXPECT_EQ(run("Less", {ints({1, 3}), ints({2})}), (Numbers{1, 0}));
   EXPECT_EQ(dtype_, DType::boolean);
@@ -182,7 +194,12 @@ TEST_F(EvaluateTest, Reductions) {
   EXPECT_EQ(shape_, (Ints{2}));
   EXPECT_EQ(run("ReduceMax", {table}), Numbers{6});
   EXPECT_EQ(run("ReduceMin", {matrix(), ints({1})}), (Numbers{0, 3}));
-  EXPECT_EQ(run("ReduceSum", {matrix()}), Numbers());
+  EXPECT_EQ(run("ReduceSum", {matrix()}), Numbers{15});
+  EXPECT_EQ(run("ReduceMean", {matrix(), ints({1})}), (Numbers{1, 4}));
+  EXPECT_EQ(run("ReduceSumSquare", {matrix(), ints({1})}), (Numbers{5, 50}));
+  EXPECT_EQ(run("ReduceL2", {number(-3)}), Numbers{3});
+  EXPECT_EQ(run("ReduceMean", {table}), Numbers());
+  EXPECT_EQ(run("ReduceSum", {number(3, DType::f64)}), Numbers());  // depends on the order
 }
 
 }  // namespace

@@ -66,6 +66,57 @@ TEST_F(OlderOpsetTest, ShapeOfSomeAxesIsSliced) {
   EXPECT_NE(text.find("y = Slice"), std::string::npos) << text;
 }
 
+TEST_F(OlderOpsetTest, ComparisonsAreTwoAtOpset11) {
+  Value* x = input("x", {batch_, 4});
+  result(op("GreaterOrEqual", {x, number(0)}, {batch_, 4}, {}, DType::boolean), "y");
+  EXPECT_NE(in(12).find("GreaterOrEqual"), std::string::npos);
+  model_.opset = 18;
+  const std::string text = in(11);
+  EXPECT_EQ(text.find("GreaterOrEqual"), std::string::npos) << text;
+  EXPECT_NE(text.find("Greater (x"), std::string::npos) << text;
+  EXPECT_NE(text.find("y = Or"), std::string::npos) << text;
+}
+
+TEST_F(OlderOpsetTest, ExtremaOfIntegersAreSelectedAtOpset11) {
+  Value* x = input("x", {batch_, 4}, DType::i8);
+  Value* y = input("y", {batch_, 4}, DType::i8);
+  result(op("Max", {x, y}, {batch_, 4}, {}, DType::i8), "z");
+  const std::string text = in(11);
+  EXPECT_EQ(text.find("Max"), std::string::npos) << text;
+  EXPECT_NE(text.find("Where"), std::string::npos) << text;
+  EXPECT_NE(text.find("z = Cast"), std::string::npos) << text;
+}
+
+TEST_F(OlderOpsetTest, ExtremaOfFloatsStayAtOpset11) {
+  Value* x = input("x", {batch_, 4});
+  result(op("Max", {x, number(0)}, {batch_, 4}), "y");
+  EXPECT_NE(in(11).find("y = Max"), std::string::npos);
+}
+
+TEST_F(OlderOpsetTest, EinsumIsAMatrixProductAtOpset11) {
+  Value* x = input("x", {batch_, 3, 4});
+  Value* y = input("y", {batch_, 4, 5});
+  const std::string equation = "abc,acd->abd";
+  result(op("Einsum", {x, y}, {batch_, 3, 5}, {{"equation", equation}}), "z");
+  const std::string text = in(11);
+  EXPECT_EQ(text.find("Einsum"), std::string::npos) << text;
+  EXPECT_NE(text.find("MatMul"), std::string::npos) << text;
+}
+
+TEST_F(OlderOpsetTest, CompositionsOfCompositions) {
+  Value* x = input("x", {batch_, 4});
+  result(op("Trilu", {x}, {batch_, 4}), "y");
+  const std::string text = in(11);  // by GreaterOrEqual, which opset 11 does not have either
+  EXPECT_EQ(text.find("GreaterOrEqual"), std::string::npos) << text;
+  EXPECT_NE(text.find("y = Where"), std::string::npos) << text;
+}
+
+TEST_F(OlderOpsetTest, VariablePowersOfIntegersAreAnErrorAtOpset11) {
+  Value* x = input("x", {batch_, 4}, DType::i64);
+  result(op("Pow", {x, x}, {batch_, 4}, {}, DType::i64), "y");
+  EXPECT_NE(error(11).find("Pow cannot take i64 at opset 11"), std::string::npos) << error(11);
+}
+
 TEST_F(OlderOpsetTest, WhatCannotBeExpressedIsAnErrorThatNamesTheOpset) {
   Value* x = input("x", {batch_, 4}, DType::i32);
   result(op("BitwiseAnd", {x, x}, {batch_, 4}, {}, DType::i32), "y");

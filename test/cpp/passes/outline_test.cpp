@@ -61,9 +61,9 @@ TEST_F(OutlineTest, OneBodyServesCallsOfOneStructure) {
   }
   result(at({}, unary("Relu", x)), "y");
   EXPECT_EQ(outlined({.all = false, .classes = {"my.Layer"}}),
-            "val_0 = my.Layer (x, \"layers.0.weight\")\n"
-            "val_1 = my.Layer (val_0, \"layers.1.weight\")\n"
-            "y = Relu (val_1)\n");
+            "val_Layer = my.Layer (x, \"layers.0.weight\")\n"
+            "val_Layer_1 = my.Layer (val_Layer, \"layers.1.weight\")\n"
+            "y = Relu (val_Layer_1)\n");
   EXPECT_EQ(functions(), Texts{"my.Layer( input_0 weight ): Add Mul => 1"});
   EXPECT_EQ(model_.functions[0].body->initializers.size(), 1u);
   EXPECT_TRUE(unseen_.empty());
@@ -94,7 +94,8 @@ TEST_F(OutlineTest, AnotherConstantIsAnotherBody) {
   x = at({{"c", "my.Scale"}}, op("Mul", {x, number(2.0)}, {4}));
   result(x, "y");
   EXPECT_EQ(outlined(kAll),
-            "val_0 = my.Scale (x)\nval_1 = my.Scale_1 (val_0)\ny = my.Scale (val_1)\n");
+            "val_Scale = my.Scale (x)\nval_Scale_1 = my.Scale_1 (val_Scale)\n"
+            "y = my.Scale (val_Scale_1)\n");
 }
 
 TEST_F(OutlineTest, CallsOfOneModuleAreApart) {
@@ -102,7 +103,7 @@ TEST_F(OutlineTest, CallsOfOneModuleAreApart) {
   x = at({{"a", "my.Layer"}}, unary("Exp", x));
   x = at({{"a", "my.Layer"}}, unary("Exp", x), 1);
   result(x, "y");
-  EXPECT_EQ(outlined(kAll), "val_0 = my.Layer (x)\ny = my.Layer (val_0)\n");
+  EXPECT_EQ(outlined(kAll), "val_Layer = my.Layer (x)\ny = my.Layer (val_Layer)\n");
 }
 
 TEST_F(OutlineTest, FunctionsCallFunctions) {
@@ -114,7 +115,7 @@ TEST_F(OutlineTest, FunctionsCallFunctions) {
     x = at({{outer, "my.Block"}}, unary("Neg", x));
   }
   result(x, "y");
-  EXPECT_EQ(outlined(kAll), "val_0 = my.Block (x)\ny = my.Block (val_0)\n");
+  EXPECT_EQ(outlined(kAll), "val_Block = my.Block (x)\ny = my.Block (val_Block)\n");
   EXPECT_EQ(functions(),
             (Texts{"my.Act( input_0 ): Exp => 1", "my.Block( input_0 ): Neg Act Neg => 1"}));
   const onnx::Node* call = *std::next(model_.functions[1].body->nodes.begin());
@@ -131,7 +132,8 @@ TEST_F(OutlineTest, NodesOfTheModelBetweenGoInside) {
   result(at({{"a", "my.Layer"}}, add(between, apart)), "y");
   result(later, "z");
   EXPECT_EQ(outlined(kAll),
-            "val_0 = Sin (x)\nval_1, y = my.Layer (x, val_0)\nz = Add (val_1, val_0)\n");
+            "val_Sin = Sin (x)\nval_Layer, y = my.Layer (x, val_Sin)\n"
+            "z = Add (val_Layer, val_Sin)\n");
   EXPECT_EQ(functions(), Texts{"my.Layer( input_0 input_1 ): Exp Neg Add => 2"});
 }
 
@@ -141,7 +143,8 @@ TEST_F(OutlineTest, AnotherCallBetweenMakesTwoParts) {
   Value* between = at({{"b", "my.Other"}}, unary("Neg", before));
   result(at({{"a", "my.Layer"}}, add(between, before)), "y");
   EXPECT_EQ(outlined(kAll),
-            "val_0 = my.Layer (x)\nval_1 = my.Other (val_0)\ny = my.Layer_1 (val_1, val_0)\n");
+            "val_Layer = my.Layer (x)\nval_Other = my.Other (val_Layer)\n"
+            "y = my.Layer_1 (val_Other, val_Layer)\n");
 }
 
 TEST_F(OutlineTest, InterleavedCallsComeApart) {
@@ -163,7 +166,7 @@ TEST_F(OutlineTest, SizesThatModulesShareAreOutside) {
   result(at({{"b", "my.Layer"}}, op("Expand", {weight("v", {4}), shape}, {batch_, 4})), "y");
   result(y, "z");
   EXPECT_EQ(outlined(kAll),
-            "val_0 = Shape (x)\nz = my.Layer (val_0, w)\ny = my.Layer (val_0, v)\n");
+            "val_Shape = Shape (x)\nz = my.Layer (val_Shape, w)\ny = my.Layer (val_Shape, v)\n");
 }
 
 TEST_F(OutlineTest, SubGraphsTakeTheirOuterValuesAlong) {
@@ -181,7 +184,7 @@ TEST_F(OutlineTest, SubGraphsTakeTheirOuterValuesAlong) {
               op("If", {c}, {4}, {{"then_branch", branch("Add")}, {"else_branch", branch("Mul")}}));
   };
   result(layer("b", layer("a", x)), "y");
-  EXPECT_EQ(outlined(kAll), "val_0 = my.Layer (x, c)\ny = my.Layer (val_0, c)\n");
+  EXPECT_EQ(outlined(kAll), "val_Layer = my.Layer (x, c)\ny = my.Layer (val_Layer, c)\n");
   EXPECT_EQ(functions(), Texts{"my.Layer( input_0 input_1 ): Exp If => 1"});
 }
 

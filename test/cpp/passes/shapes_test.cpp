@@ -175,5 +175,50 @@ TEST_F(IfTest, AnUnknownConditionStays) {
   EXPECT_FALSE(changed_);
 }
 
+// A Resize of (batch, 3, height, width) to computed sizes.
+class ResizeTest : public PassTest {
+ protected:
+  const Dim height_ = Dim::symbol("height");
+  const Dim width_ = Dim::symbol("width");
+
+  Value* resized(const Shape& sizes, Attributes attributes = {}) {
+    Value* x = input("x", {batch_, 3, height_, width_});
+    Value* lengths = input("lengths", {4}, DType::i64);
+    Value* computed = op("Abs", {lengths}, {4}, {}, DType::i64);
+    onnx::Typing::set_contents(*computed, sizes);
+    return op("Resize", {x, nullptr, nullptr, computed}, sizes, std::move(attributes));
+  }
+};
+
+TEST_F(ResizeTest, WholeMultiplesBecomeScales) {
+  Value* y = resized({batch_, 3, height_ * Dim(2), width_ * Dim(4)});
+  result(y, "y");
+  EXPECT_EQ(after(simplify_shapes), "y = Resize (x, \"\", _0)\n");
+  const TensorData& scales = *graph_.outputs[0]->producer->inputs[2]->constant;
+  EXPECT_EQ(scales.number(0), 1);
+  EXPECT_EQ(scales.number(2), 2);
+  EXPECT_EQ(scales.number(3), 4);
+}
+
+TEST_F(ResizeTest, OtherSizesStay) {
+  result(resized({batch_, 3, height_ * Dim(2) + Dim(1), width_}), "y");
+  after(simplify_shapes);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(ResizeTest, SmallerSizesStay) {
+  result(resized({batch_, 3, Dim::floor_div(height_, 2), width_}), "y");
+  after(simplify_shapes);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(ResizeTest, SizesWithAPolicyStay) {
+  result(resized({batch_, 3, height_ * Dim(2), width_ * Dim(2)},
+                 {{"keep_aspect_ratio_policy", "not_larger"}}),
+         "y");
+  after(simplify_shapes);
+  EXPECT_FALSE(changed_);
+}
+
 }  // namespace
 }  // namespace onnx_native::passes

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "base/weight.h"
 #include "onnx/onnx_onnx_native_pb-ml.pb.h"
 #include "onnx/typing.h"
 
@@ -21,6 +22,16 @@ using onnx::Value;
 TensorData scalar(double value, std::vector<int64_t> shape = {}) {
   return make_tensor(DType::f32, std::move(shape), std::span<const double>(&value, 1));
 }
+
+class LiveWeight final : public onnx_native::Weight {
+ public:
+  explicit LiveWeight(const TensorData& data)
+      : onnx_native::Weight("live", data.data), elements_(data) {}
+  const std::byte* data() const override { return elements_.data; }
+
+ private:
+  TensorData elements_;
+};
 
 class WriterTest : public testing::Test {
  protected:
@@ -153,6 +164,27 @@ TEST_F(WriterTest, WritesSharedExternalWeightsOnce) {
     EXPECT_FALSE(tensor.has_raw_data());
   }
   EXPECT_TRUE(graph.initializer(2).has_raw_data());
+}
+
+TEST_F(WriterTest, RefersToWeightsThatAFileHasAlready) {
+  TensorData live = weight_;
+  live.owner = as_owner(std::make_shared<LiveWeight>(weight_));
+  model_.graph->add_initializer("live", live);
+  TensorData transposed = live;
+  transposed.strides = {1, 64};
+  model_.graph->add_initializer("transposed", transposed);
+  const std::pair<std::string, int64_t> place("model.safetensors", 1234);
+  save(model_, folder_ / "m.onnx",
+       {.external_data = true,
+        .places = {{"live", place}, {"transposed", place}, {"layer.weight", place}},
+        .progress = {}});
+  const pb::GraphProto graph = parse(read(folder_ / "m.onnx")).graph();
+  EXPECT_EQ(external(graph.initializer(3), "location"), "model.safetensors");
+  EXPECT_EQ(external(graph.initializer(3), "offset"), "1234");
+  EXPECT_EQ(external(graph.initializer(3), "length"), "16384");
+  // In another layout, and not a weight of the module.
+  EXPECT_EQ(external(graph.initializer(4), "location"), "m.onnx.data");
+  EXPECT_EQ(external(graph.initializer(0), "location"), "m.onnx.data");
 }
 
 TEST_F(WriterTest, AlignsExternalWeights) {

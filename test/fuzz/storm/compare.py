@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,6 +30,8 @@ ROUNDING: dict[torch.dtype, float] = {
     torch.complex64: 2**-21,
     torch.complex128: 2**-49,
 }
+
+SHORT = (torch.float16, torch.bfloat16)
 
 # Operators that add many terms, so a small result may come from large terms.
 ADDING = (
@@ -123,7 +126,8 @@ def close(got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
 class Rounding(TorchDispatchMode):
     """Rounds operators' results randomly, by as much as another implementation might.
 
-    Multiples of 1/64 are not changed: small ones are exact everywhere.
+    Multiples of 1/64 are not changed: small ones are exact everywhere, except for sums in 16 bits,
+    where they are as frequent as other results.
     """
 
     def __init__(self, seed: int) -> None:
@@ -136,28 +140,34 @@ class Rounding(TorchDispatchMode):
         name = func._schema.name
         returns = func._schema.returns
         is_fresh = all(each.alias_info is None for each in returns)
-        if is_fresh and any(word in name for word in ADDING):
+        adds = any(word in name for word in ADDING)
+        if is_fresh and adds:
             args = pytree.tree_map_only(torch.Tensor, lambda x: self._rounded(x, 0.25), args)
         results = func(*args, **(kwargs or {}))
         if is_fresh and name in SATURATING:
             results = self._moved(results)
         if is_fresh:
-            return pytree.tree_map_only(torch.Tensor, lambda x: self._rounded(x), results)
+            return pytree.tree_map_only(
+                torch.Tensor, lambda x: self._rounded(x, is_sum=adds), results
+            )
         if func._schema.is_mutable and isinstance(results, torch.Tensor):
-            results.copy_(self._rounded(results))
+            with contextlib.suppress(RuntimeError):  # expanded tensors share memory
+                results.copy_(self._rounded(results))
         return results
 
     def _moved(self, value: torch.Tensor) -> torch.Tensor:
         noise = torch.rand(value.shape, generator=self._generator) * 2 - 1
         return (value + noise * ROUNDING.get(value.dtype, 0)).to(value.dtype)
 
-    def _rounded(self, value: torch.Tensor, share: float = 1) -> torch.Tensor:
+    def _rounded(
+        self, value: torch.Tensor, share: float = 1, *, is_sum: bool = False
+    ) -> torch.Tensor:
         unit = ROUNDING.get(value.dtype)
         if unit is None or value.requires_grad:
             return value
         noise = torch.rand(value.shape, generator=self._generator) * 2 - 1
         moved = (value * (1 + noise * unit * share)).to(value.dtype)
-        if value.is_complex() or share < 1:
+        if value.is_complex() or share < 1 or (is_sum and value.dtype in SHORT):
             return moved
         return torch.where(value * 64 == (value * 64).round(), value, moved)
 

@@ -10,7 +10,7 @@ from storm.families import FAMILIES
 from storm.maker import DTYPES, Maker, NothingError
 from storm.program import Input, Pack, Program
 
-OPSETS = (12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26)
+OPSETS = (11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26)
 ROUTES_OF = {
     "any": ("fx", "pt2", "decomposed", "strict", "traced", "scripted"),
     "fx": ("fx", "pt2", "decomposed", "strict"),

@@ -63,6 +63,11 @@ KNOWN = (
         message=r"^set \d+, result \d+: (False instead of True|\d+ instead of \d+)$",
     ),
     Difference(
+        "products of transforms: a rest of rounding in the place of 0, times the other factors",
+        r"\b(fft|stft)[\s\S]*\b(prod|cumprod)\(",
+        message=r"^set \d+, result \d+: -?0\.0\d+ instead of -?0\.0$",
+    ),
+    Difference(
         "the truth of what rounding leaves of a difference",
         r"(batch_norm|BatchNorm|layer_norm|LayerNorm)[\s\S]*\b(all|any|bool|logical_\w+)\(",
         message=r"^set \d+, result \d+: (True instead of False|False instead of True)$",

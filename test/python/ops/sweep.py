@@ -31,7 +31,7 @@ import torch
 from ops import checking
 from ops.row import TOLERANCES, Case, Row, case_of, opinfo
 
-OPSETS = (12, 13, 15, 18, 20, 23, 26)
+OPSETS = (11, 12, 13, 15, 18, 20, 23, 26)
 DTYPES = {
     name: getattr(torch, name)
     for name in (

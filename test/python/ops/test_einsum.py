@@ -136,7 +136,7 @@ def sums(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, 
     )
 
 
-@pytest.mark.parametrize("opset", [12, None])
+@pytest.mark.parametrize("opset", [11, 12, None])
 @pytest.mark.parametrize("route", routes.ROUTES)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.float32], ids=str)
 def test_dynamic_sizes(dtype: torch.dtype, route: str, opset: int | None) -> None:

@@ -80,7 +80,7 @@ def test_sums(route: str) -> None:
 
 
 @pytest.mark.parametrize("route", ["fx", "trace"])
-@pytest.mark.parametrize("opset", [12, 17, None])
+@pytest.mark.parametrize("opset", [11, 12, 17, None])
 def test_dynamic_sums(route: str, opset: int | None) -> None:
     def function(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
         return x.sum(0), x.sum(), x.sum(1), x.prod(0), x.prod(1), x.prod()

@@ -23,9 +23,9 @@ TESTS = [
     for test in row.tests()
 ]
 
-# Titles of the rows whose first sample opset 12 cannot express, one per line.
-NOT_AT_OPSET_12 = set(
-    pathlib.Path(__file__).with_name("not_at_opset_12.txt").read_text().splitlines()
+# Titles of the rows whose first sample opset 11 cannot express, one per line.
+NOT_AT_OPSET_11 = set(
+    pathlib.Path(__file__).with_name("not_at_opset_11.txt").read_text().splitlines()
 )
 
 
@@ -58,13 +58,13 @@ def test_operator(row: Row, test: str) -> None:
 def check_opsets(row: Row, case: Case, program: torch.onnx.ONNXProgram) -> None:
     """Checks the lowest opset of the row, the newest, and the error below the lowest.
 
-    Opset 12 can express exactly the rows that `not_at_opset_12.txt` does not list.
+    Opset 11 can express exactly the rows that `not_at_opset_11.txt` does not list.
     """
     captured = program.exported_program
     assert captured is not None
     if oldest := export_at_oldest(captured):
         checking.compare(row, checking.session(oldest), case, case.inputs)
-    assert (oldest is None) == (row.title in NOT_AT_OPSET_12)
+    assert (oldest is None) == (row.title in NOT_AT_OPSET_11)
     for opset in (row.opset, row.newest):
         other = checking.export_program(captured, opset)
         checking.compare(row, checking.session(other), case, case.inputs)
@@ -74,9 +74,9 @@ def check_opsets(row: Row, case: Case, program: torch.onnx.ONNXProgram) -> None:
 
 
 def export_at_oldest(captured: torch.export.ExportedProgram) -> torch.onnx.ONNXProgram | None:
-    """Returns the model at opset 12, or None if an error says that the opset cannot express it."""
+    """Returns the model at opset 11, or None if an error says that the opset cannot express it."""
     try:
-        return checking.export_program(captured, 12)
+        return checking.export_program(captured, 11)
     except torch.onnx.OnnxExporterError as error:
         if "opset" not in str(error):
             raise
@@ -121,7 +121,7 @@ def test_titles_are_unique() -> None:
 
 
 def test_rows_of_newer_opsets_exist() -> None:
-    assert {row.title for row in ROWS} >= NOT_AT_OPSET_12
+    assert {row.title for row in ROWS} >= NOT_AT_OPSET_11
 
 
 def test_xfails_name_tests() -> None:

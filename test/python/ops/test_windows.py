@@ -69,7 +69,7 @@ def of_input(x: torch.Tensor) -> list[torch.Tensor]:
     ]
 
 
-@pytest.mark.parametrize("opset", [12, None])
+@pytest.mark.parametrize("opset", [11, 12, None])
 @pytest.mark.parametrize("route", ["trace", "script"])
 def test_lengths_of_the_input(route: str, opset: int | None) -> None:
     others = [(torch.ones(n),) for n in (0, 1, 2, 3, 11)]

@@ -1,0 +1,125 @@
+#include "api/metadata.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "api/program_contents.h"
+#include "aten/fx_text.h"
+
+namespace onnx_native {
+namespace {
+
+using writer::Properties;
+
+constexpr const char* kInputKind = "pkg.torch.export.graph_signature.InputSpec.kind";
+constexpr const char* kPersistent = "pkg.torch.export.graph_signature.InputSpec.persistent";
+constexpr const char* kOutputKind = "pkg.torch.export.graph_signature.OutputSpec.kind";
+constexpr const char* kOriginalName = "pkg.torch.onnx.original_node_name";
+
+// The calls of a program by their locations.
+class Calls {
+ public:
+  explicit Calls(const aten::Graph& graph) : text_(graph) { add(graph); }
+
+  writer::CallText describe(const Location& location) const {
+    const aten::Node* call = find(location);
+    if (!call) return {};
+    return {.target = aten::python_name(*call), .fx_node = text_.of(*call)};
+  }
+
+ private:
+  void add(const aten::Graph& graph) {
+    for (const aten::Node* node : graph.nodes) {
+      for (const aten::Argument& argument : node->arguments) {
+        if (const auto* body = argument.get<std::shared_ptr<aten::Graph>>()) add(**body);
+      }
+      if (node->location && !node->location->node.empty()) add(*node);
+    }
+  }
+
+  void add(const aten::Node& node) {
+    const std::string& name = node.location->node;
+    const auto [at, is_new] = by_location_.try_emplace(node.location, &node);
+    // Of several calls at one place, the one that the place is named for.
+    const bool is_namesake = !node.outputs.empty() && node.outputs[0]->name == name;
+    if (!is_new && is_namesake) at->second = &node;
+    const auto [same, is_first] = by_name_.try_emplace(name, node.location);
+    // A branch may use the names of the graph around it.
+    if (!is_first && same->second != node.location) same->second = nullptr;
+  }
+
+  // Passes that merge calls of several modules give the result a location of its own.
+  const aten::Node* find(const Location& location) const {
+    auto at = by_location_.find(&location);
+    if (at == by_location_.end()) {
+      const auto named = by_name_.find(location.node);
+      if (named != by_name_.end()) at = by_location_.find(named->second);
+    }
+    return at == by_location_.end() ? nullptr : at->second;
+  }
+
+  aten::FxText text_;
+  std::unordered_map<const Location*, const aten::Node*> by_location_;
+  std::unordered_map<std::string_view, const Location*> by_name_;  // nullptr: ambiguous
+};
+
+Properties of_parameter(const aten::Constant& parameter) {
+  return {{kInputKind, "PARAMETER"},
+          {kPersistent, "None"},
+          {kOriginalName, aten::placeholder_name(parameter)}};
+}
+
+// Returns the name of a weight in the module: without what is added to that of a transposed matrix.
+std::string_view name_in_module(std::string_view name) {
+  for (const std::string_view suffix : {".T", ".mT"}) {
+    if (name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
+  }
+  return name;
+}
+
+void describe_weights(const ProgramContents& program, writer::Origin& origin) {
+  std::unordered_map<std::string_view, const aten::Constant*> parameters;
+  for (const aten::Constant& constant : program.graph->constants) {
+    if (constant.is_parameter) parameters.emplace(constant.value->name, &constant);
+  }
+  for (const onnx::Value* weight : program.model->graph->initializers) {
+    auto found = parameters.find(weight->name);
+    if (found == parameters.end()) found = parameters.find(name_in_module(weight->name));
+    if (weight->named && found != parameters.end())
+      origin.values[weight] = of_parameter(*found->second);
+  }
+}
+
+void describe_interface(const ProgramContents& program, writer::Origin& origin) {
+  const onnx::Graph& graph = *program.model->graph;
+  for (const onnx::Value* input : graph.inputs)
+    origin.values[input] = {{kInputKind, "USER_INPUT"}, {kPersistent, "None"}};
+  for (const onnx::Value* output : graph.outputs)
+    origin.values[output] = {{kOutputKind, "USER_OUTPUT"}};
+  for (const StateTensor& tensor : program.report.state) {
+    const bool is_buffer = tensor.initial.has_value();
+    if (is_buffer) origin.values[graph.inputs[tensor.input]] = {{kInputKind, "BUFFER"}};
+    origin.values[graph.outputs[tensor.output]] = {
+        {kOutputKind, is_buffer ? "BUFFER_MUTATION" : "USER_INPUT_MUTATION"}};
+  }
+}
+
+}  // namespace
+
+writer::Options metadata_options(const ProgramContents& program, bool wanted) {
+  writer::Options options;
+  options.metadata = wanted;
+  if (!wanted) return options;
+  const auto origin = std::make_shared<writer::Origin>();
+  const auto calls = std::make_shared<const Calls>(*program.graph);
+  origin->describe_call = [calls](const Location& location) { return calls->describe(location); };
+  describe_weights(program, *origin);
+  describe_interface(program, *origin);
+  options.origin = origin;
+  return options;
+}
+
+}  // namespace onnx_native

@@ -1,0 +1,13 @@
+// Metadata of a model that describe its program, in the form of PyTorch's exporter.
+#pragma once
+
+#include "writer/writer.h"
+
+namespace onnx_native {
+
+struct ProgramContents;
+
+// Returns options that write the program's metadata, if `wanted`. The program must outlive them.
+writer::Options metadata_options(const ProgramContents& program, bool wanted);
+
+}  // namespace onnx_native

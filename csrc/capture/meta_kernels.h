@@ -1,0 +1,32 @@
+// PyTorch's meta kernels in C++.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace onnx_native::capture {
+
+// While one is in scope, operators on meta tensors run in C++ where they can. When PyTorch is
+// imported in Python, it replaces most meta kernels by functions in Python, which take up to a
+// hundred times longer and give the same types.
+class MetaKernels {
+ public:
+  MetaKernels();
+  ~MetaKernels();
+  MetaKernels(const MetaKernels&) = delete;
+  MetaKernels& operator=(const MetaKernels&) = delete;
+
+  // Runs a call in C++ if a scope is active on this thread; else returns false.
+  static bool run(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                  torch::jit::Stack& stack);
+
+ private:
+  bool outer_;
+  c10::impl::ForceDispatchKeyGuard recorder_;
+};
+
+// Returns true if there is a kernel in C++ that replaces one in Python.
+bool has_meta_kernel(const c10::OperatorHandle& op);
+
+}  // namespace onnx_native::capture

@@ -1,0 +1,156 @@
+"""Opset 11, the oldest: what opset 12 changed is composed from older operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from models import routes
+from torch import Tensor
+
+INTEGERS = [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+def check(function: Callable[..., Any], *examples: tuple[Tensor, ...], dynamic: Any = None) -> None:
+    routes.check(function, examples[0], "fx", *examples[1:], dynamic=dynamic, opset=11)
+
+
+def integers(dtype: torch.dtype, *shape: int, seed: int = 0) -> Tensor:
+    low = 0 if dtype is torch.uint8 else -100
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(low, 100, shape, generator=generator).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_extrema_of_integers(dtype: torch.dtype) -> None:
+    def function(x: Tensor, y: Tensor) -> Any:
+        both = torch.maximum(x, y), torch.minimum(x, y), x.amax(1), x.amin(0), x.max(), x.min()
+        return *both, x.clamp(3, 50), x.clamp(max=7), x.clamp(min=y), x.clamp(x, y), x.relu()
+
+    examples = [(integers(dtype, n, 4), integers(dtype, n, 4, seed=1)) for n in (3, 5)]
+    check(function, *examples, dynamic=({0: "n"}, {0: "n"}))
+
+
+def test_extremes_of_int64() -> None:
+    limits = torch.iinfo(torch.int64)
+    x = torch.tensor([limits.min, limits.max, 2**53 + 1, -1, 0])
+
+    def function(x: Tensor, y: Tensor) -> Any:
+        return torch.maximum(x, y), torch.minimum(x, y), x.clamp(-1, 2**53)
+
+    check(function, (x, x.flip(0)))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
+def test_extrema_of_floats(dtype: torch.dtype) -> None:
+    x = torch.tensor([math.nan, -math.inf, -0.0, 0.5, 3.0, math.inf], dtype=dtype)
+
+    def function(x: Tensor) -> Any:
+        limits = x.clamp(-1, 2), x.clamp(min=0.25), x.clamp(max=0.25), x.clip(2, 1)
+        return *limits, torch.maximum(x, x.flip(0)), torch.minimum(x, x.flip(0))
+
+    check(function, (x,))
+
+
+def test_comparisons_of_nan() -> None:
+    x = torch.tensor([math.nan, 1.0, -math.inf, 0.0])
+    y = torch.tensor([0.0, 1.0, math.nan, -0.0])
+    check(lambda x, y: (x >= y, x <= y, y >= 0, x <= math.inf, x > y, x < y), (x, y))
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.float16, torch.bool], ids=str)
+def test_comparisons(dtype: torch.dtype) -> None:
+    x, y = integers(torch.int64, 3, 4).to(dtype), integers(torch.int64, 4, seed=1).to(dtype)
+    check(lambda x, y: (x >= y, x <= y, x >= 1), (x, y))
+
+
+def test_powers() -> None:
+    def function(x: Tensor, i: Tensor) -> Any:
+        return x**2, x**3.5, x**i, 2**x, x**-1, torch.pow(x.double(), i)
+
+    check(function, (torch.rand(3, 4) + 0.5, integers(torch.int32, 3, 4) % 4))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_powers_of_integers(dtype: torch.dtype) -> None:
+    check(lambda x: (x**2, x**3, x**7, x**1), (integers(dtype, 3, 4),))
+
+
+EQUATIONS = [
+    ("ij,jk->ik", (3, 4), (4, 5)),
+    ("bij,bjk->bik", (2, 3, 4), (2, 4, 5)),
+    ("bhqd,bhkd->bhqk", (2, 3, 4, 5), (2, 3, 6, 5)),
+    ("bqhd,bkhd->bhqk", (2, 4, 3, 5), (2, 6, 3, 5)),
+    ("ij,kl->", (3, 4), (5, 6)),
+    ("ij,kl->iljk", (3, 4), (5, 6)),
+    ("i,j->ij", (3,), (4,)),
+    ("i,i->", (3,), (3,)),
+    ("ii->i", (3, 3)),
+    ("ii->", (3, 3)),
+    ("ijij->ji", (3, 4, 3, 4)),
+    ("ijk->kj", (2, 3, 4)),
+    ("ij,jk,kl->il", (2, 3), (3, 4), (4, 5)),
+    ("ij,ik,il->jkl", (2, 3), (2, 4), (2, 5)),
+    ("abcd,cdef->abef", (2, 3, 4, 5), (4, 5, 3, 2)),
+    ("...ij,...jk->...ik", (2, 3, 4), (2, 4, 5)),
+    ("bi,oij,bj->bo", (2, 3), (5, 3, 4), (2, 4)),
+    ("iij,jk->ik", (3, 3, 4), (4, 2)),
+]
+
+
+@pytest.mark.parametrize("equation", EQUATIONS, ids=[equation[0] for equation in EQUATIONS])
+def test_einsum(equation: tuple[Any, ...]) -> None:
+    text, *shapes = equation
+    generator = torch.Generator().manual_seed(0)
+    operands = tuple(torch.randn(shape, generator=generator) for shape in shapes)
+    check(lambda *xs: torch.einsum(text, *xs), operands)
+
+
+def test_einsum_with_dynamic_sizes() -> None:
+    def function(x: Tensor, y: Tensor) -> Tensor:
+        return torch.einsum("bqhd,bkhd->bhqk", x, y)
+
+    examples = [(torch.randn(b, n, 2, 3), torch.randn(b, n + 1, 2, 3)) for b, n in ((2, 3), (4, 5))]
+    check(function, *examples, dynamic=({0: "b", 1: "q"}, {0: "b", 1: "k"}))
+
+
+def test_last_of_equal_elements() -> None:
+    x = torch.tensor([[1, 2, 2, 1, 0], [3, 3, 1, 1, 3], [5, 4, 3, 2, 1]])
+    check(lambda x: (*x.mode(1), *x.mode(0), x.argmax(1), x.argmin(0)), (x,))
+
+
+def test_pooling_of_bytes() -> None:
+    x = integers(torch.uint8, 1, 2, 6, 6)
+    check(lambda x: torch.nn.functional.max_pool2d(x, 2), (x,))
+
+
+def test_activations() -> None:
+    def function(x: Tensor) -> Any:
+        f = torch.nn.functional
+        return f.celu(x, 0.7), f.celu(x), f.relu6(x), f.hardtanh(x), f.gelu(x), f.mish(x)
+
+    check(function, (torch.randn(3, 4),))
+
+
+def test_triangles() -> None:
+    check(
+        lambda x: (x.tril(), x.triu(1), x.tril(-1)),
+        (torch.randn(3, 4),),
+        (torch.randn(5, 4),),
+        dynamic=({0: "n"},),
+    )
+
+
+def test_dropout_in_training() -> None:
+    program = torch.onnx.export(
+        lambda x: torch.nn.functional.dropout(x, 0.25, training=True),
+        (torch.ones(100, 100),),
+        opset_version=11,
+        verbose=False,
+    )
+    (result,) = program(torch.ones(100, 100))
+    assert set(result.unique().tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
+    assert abs((result == 0).float().mean().item() - 0.25) < 0.03

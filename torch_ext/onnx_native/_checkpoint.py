@@ -1,0 +1,104 @@
+"""Checkpoints in the safetensors format, whose elements a model can use where they are."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+
+AnyPaths = str | os.PathLike | Sequence[str | os.PathLike]
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where the elements of a tensor are: a file, and the offset of the first byte in it."""
+
+    file: pathlib.Path
+    offset: int
+
+
+class Checkpoint(Mapping[str, torch.Tensor]):
+    """The tensors of safetensors files by their names, over the memory-mapped files.
+
+    Args:
+        paths: One file or several, or a ``.safetensors.index.json`` that lists them.
+
+    Raises:
+        FileNotFoundError: A file does not exist.
+        ValueError: A file is not in the safetensors format, or two of them have the same tensor.
+    """
+
+    def __init__(self, paths: AnyPaths) -> None:
+        self.places: dict[str, Place] = {}
+        self._tensors: dict[str, torch.Tensor] = {}
+        for file in _files(paths):
+            self._add(file)
+
+    def _add(self, file: pathlib.Path) -> None:
+        import safetensors
+
+        try:
+            with safetensors.safe_open(file, framework="pt") as opened:
+                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        except safetensors.SafetensorError as error:
+            raise ValueError(f"{file} is not a safetensors file: {error}") from error
+        twice = sorted(tensors.keys() & self._tensors.keys())
+        if twice:
+            raise ValueError(f"{file} and another file of the checkpoint both have {twice[0]}")
+        self._tensors |= tensors
+        with file.open("rb") as stream:
+            length = int.from_bytes(stream.read(8), "little")
+            header = json.loads(stream.read(length))
+        for name in tensors:
+            self.places[name] = Place(file, 8 + length + header[name]["data_offsets"][0])
+
+    def __getitem__(self, name: str) -> torch.Tensor:
+        return self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def put_beside(self, model: pathlib.Path) -> None:
+        """Makes the files appear in the folder of a model.
+
+        They are hard-linked, or copied to another file system: ONNX Runtime reads no files outside
+        of the model's folder.
+
+        Raises:
+            FileExistsError: The folder has another file of the same name.
+        """
+        folder = model.absolute().parent
+        for file in sorted({place.file for place in self.places.values()}):
+            target = folder / file.name
+            if target.exists() and os.path.samefile(target, file):
+                continue
+            if target.exists():
+                raise FileExistsError(
+                    f"{target} is in the way: the model needs {file} under this name"
+                )
+            try:
+                os.link(file.resolve(), target)
+            except OSError:
+                shutil.copyfile(file, target)
+
+
+def _files(paths: AnyPaths) -> list[pathlib.Path]:
+    files = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
+    result = []
+    for file in map(pathlib.Path, files):
+        if not file.is_file():
+            raise FileNotFoundError(f"there is no checkpoint {str(file)!r}")
+        if file.suffix == ".json":
+            listed = json.loads(file.read_text())["weight_map"]
+            result += [file.parent / name for name in sorted(set(listed.values()))]
+        else:
+            result.append(file)
+    return result
