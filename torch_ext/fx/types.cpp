@@ -44,7 +44,10 @@ std::optional<Dim> TypeReader::declare(py::handle symbol, const std::string& nam
     range.low = bound(py::handle(known).attr("lower"));
     range.high = bound(py::handle(known).attr("upper"));
   }
-  if (reads_input_) range = DimRange::captured_size(range);
+  if (reads_ == Reads::tensor_input) range = DimRange::captured_size(range);
+  // torch.export records that an integer input is at least 0, and narrows the range by its own
+  // decisions, but checks neither.
+  if (reads_ == Reads::integer_input) range = DimRange::integer();
   const auto renamed = names_.find(name);
   return Dim::symbol(renamed == names_.end() ? name : renamed->second, range);
 }
@@ -84,11 +87,11 @@ Dim TypeReader::dim_of(PyObject* sym_int) {
 }
 
 aten::Type TypeReader::input_type(PyObject* value) {
-  reads_input_ = THPVariable_Check(value);
+  reads_ = THPVariable_Check(value) ? Reads::tensor_input : Reads::integer_input;
   struct Leave {
-    bool& flag;
-    ~Leave() { flag = false; }
-  } leave{reads_input_};
+    Reads& reads;
+    ~Leave() { reads = Reads::result; }
+  } leave{reads_};
   return type_of(value);
 }
 

@@ -24,7 +24,8 @@ class TypeReader {
 
   // Sets the ranges of the symbols, the program's `range_constraints`.
   void set_ranges(py::dict ranges) { constraints_ = std::move(ranges); }
-  // Returns the type of an input of the program. The symbols in its shape become input sizes.
+  // Returns the type of an input of the program. The symbols in its shape become input sizes; the
+  // symbol of an integer becomes an integer without bounds.
   aten::Type input_type(PyObject* value);
   // Returns the type of a tensor, a (symbolic) number, or None. Throws ExportError(unsupported) for
   // a dtype or layout that ONNX does not have.
@@ -33,6 +34,9 @@ class TypeReader {
   Dim dim_of(PyObject* sym_int);
 
  private:
+  // The value whose type is read; it determines the ranges of new symbols.
+  enum class Reads { result, tensor_input, integer_input };
+
   aten::Type tensor_type(const at::Tensor& tensor);
   Dim node_dim(PyObject* sym_node, const DimRange& otherwise);
   std::optional<Dim> resolve(std::string_view name, py::handle expr, PyObject* sym_node);
@@ -40,7 +44,7 @@ class TypeReader {
 
   SymbolNames names_;
   py::object constraints_ = py::dict();
-  bool reads_input_ = false;
+  Reads reads_ = Reads::result;
   std::unordered_map<std::string, std::optional<Dim>> symbols_;  // nullopt: not an integer
   std::unordered_map<PyObject*, Dim> dims_;                      // keyed by SymPy expression
   std::unordered_map<std::string, Dim> texts_;

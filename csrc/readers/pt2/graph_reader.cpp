@@ -190,7 +190,10 @@ Dim Types::symbol(std::string_view name) {
     };
     range = DimRange::integer(bound("min_val"), bound("max_val"));
   }
-  if (reads_input_) range = DimRange::captured_size(range);
+  if (reads_ == Reads::tensor_input) range = DimRange::captured_size(range);
+  // torch.export records that an integer input is at least 0, and narrows the range by its own
+  // decisions, but checks neither.
+  if (reads_ == Reads::integer_input) range = DimRange::integer();
   return at->second = Dim::symbol(name_of(at->first), range);
 }
 

@@ -28,8 +28,9 @@ class Types {
     const auto at = names_.find(symbol);
     return at == names_.end() ? symbol : at->second;
   }
-  // Set while reading a tensor input of the program: its symbols get the range of a captured size.
-  void set_reads_input(bool reads_input) { reads_input_ = reads_input; }
+  // The value whose type is read; it determines the ranges of new symbols.
+  enum class Reads { result, tensor_input, integer_input };
+  void set_reads(Reads reads) { reads_ = reads; }
   aten::Type tensor(const Json& meta);
   // Parses {"as_expr": ...} or {"as_int": ...}.
   Dim dim(const Json& sym_int);
@@ -41,7 +42,7 @@ class Types {
   Dim symbol(std::string_view name);
 
   const Json* ranges_;
-  bool reads_input_ = false;
+  Reads reads_ = Reads::result;
   std::unordered_map<std::string, Dim> dims_;
   std::unordered_map<std::string, Dim> symbols_;
   std::unordered_map<std::string, int64_t> hints_;

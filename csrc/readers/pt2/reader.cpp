@@ -179,9 +179,10 @@ class ProgramReader {
       if (what != "as_tensor" && !argument.contains("as_name")) return;  // a constant
       const std::string& name = string(
           what == "as_tensor" ? field(argument, "name") : field(argument, "as_name"), "an input");
-      types_.set_reads_input(what == "as_tensor");
+      types_.set_reads(what == "as_tensor" ? Types::Reads::tensor_input
+                                           : Types::Reads::integer_input);
       aten::Type type = body_.type_of(what, argument);
-      types_.set_reads_input(false);
+      types_.set_reads(Types::Reads::result);
       body_.define(name, graph_->add_input(name, std::move(type)));
       return;
     }
