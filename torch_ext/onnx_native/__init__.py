@@ -20,11 +20,13 @@ from onnx_native._lowerings import lowering, remove_lowering
 from onnx_native._options import options
 
 if TYPE_CHECKING:
+    from onnx_native._comparison import compare
     from onnx_native._program import ONNXProgram
 
 __all__ = [
     "ONNXProgram",
     "__version__",
+    "compare",
     "disable",
     "disabled",
     "enable",
@@ -76,4 +78,8 @@ def __getattr__(name: str) -> Any:
         from onnx_native._program import ONNXProgram
 
         return ONNXProgram
+    if name == "compare":
+        from onnx_native._comparison import compare
+
+        return compare
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -377,10 +377,13 @@ class _Exporter:
             self._print(f"ExportedProgram has been saved to '{path}'.")
 
     def _verify(self, program: ONNXProgram) -> None:
-        steps = _report.verify(program, self._print)
+        from onnx_native import _verification
+
+        verification = _verification.Verification(program, self._print)
+        verification.run()
+        program.export_report["verification"] = verification.outputs
         if self._report is not None:
-            self._report.verified(steps)
-        program.release()
+            self._report.verified(verification)
 
 
 def _hint(error: BaseException) -> str:

@@ -138,13 +138,28 @@ class ONNXProgram(torch.onnx.ONNXProgram):
     @property
     def exported_program(self) -> torch.export.ExportedProgram | None:  # type: ignore[override]
         if self._exported_program is None and self._capture is not None:
-            self._exported_program = self._capture()
+            self._exported_program = self._captured_again(self._capture)
             self._capture = None
         return self._exported_program
 
     @exported_program.setter
     def exported_program(self, program: torch.export.ExportedProgram | None) -> None:
         self._exported_program = program
+
+    def _captured_again(
+        self, capture: Callable[[], torch.export.ExportedProgram]
+    ) -> torch.export.ExportedProgram:
+        """Returns what torch.export captures, with the model's names."""
+        captured = capture()
+        try:
+            import onnx
+        except ImportError:
+            return captured
+        from onnx_native import _program_names
+
+        content, _ = self._native.serialize_without_weights()
+        _program_names.rename(captured, onnx.ModelProto.FromString(content).graph.node)
+        return captured
 
     @property
     def model(self) -> "ir.Model":
@@ -306,6 +321,14 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         if self._inference_session is None:
             self.initialize_inference_session()
         session: Any = self._inference_session
+        options = ort.RunOptions()
+        options.log_severity_level = 3
+        inputs = self.feeds(*self.arranged(args, kwargs))
+        outputs = session.run_with_ort_values(None, inputs, run_options=options)
+        return tuple(map(to_tensor, outputs))
+
+    def feeds(self, args: Any, kwargs: Any) -> "dict[str, ort.OrtValue]":
+        """Returns the values of the model's inputs for arguments arranged as the export's."""
         names = self._input_names()
         values = self._flat_inputs(args, kwargs)
         taken = len(names) - len(self.initial_state)
@@ -315,16 +338,14 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                 f"{len(values)} tensors and numbers"
             )
         inputs = dict(zip(names, map(_to_ort_value, values), strict=False))
-        inputs |= {name: _to_ort_value(self.state[name]) for name in self.initial_state}
-        options = ort.RunOptions()
-        options.log_severity_level = 3
-        outputs = session.run_with_ort_values(None, inputs, run_options=options)
-        return tuple(map(_to_tensor, outputs))
+        return inputs | {name: _to_ort_value(self.state[name]) for name in self.initial_state}
+
+    def arranged(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """Returns the arguments of a call in the form of the export's."""
+        return (args, kwargs) if self._arrange is None else self._arrange(args, kwargs)
 
     def _flat_inputs(self, args: Any, kwargs: Any) -> Sequence[Any]:
         """Returns the values of the model's inputs, without None and specialized constants."""
-        if self._arrange is not None:
-            args, kwargs = self._arrange(args, kwargs)
         if self._flatten is not None:
             return _upstream.process_args(tuple(self._flatten(args, kwargs)), {})
         flat, _ = _upstream.pytree.tree_flatten((args, kwargs))
@@ -517,7 +538,7 @@ def _tied(program: torch.export.ExportedProgram) -> dict[str, str]:
     }
 
 
-def _to_tensor(value: "ort.OrtValue") -> torch.Tensor:
+def to_tensor(value: "ort.OrtValue") -> torch.Tensor:
     """Supports uint64: NumPy has two types for it, of which torch accepts one."""
     if value.data_type() == "tensor(uint64)":
         return torch.from_numpy(value.numpy().view("uint64"))

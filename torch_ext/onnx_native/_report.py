@@ -1,22 +1,14 @@
-"""Implements verify=True, report=True and profile=True."""
+"""Implements report=True and profile=True."""
 
-import logging
 import pathlib
-import tempfile
 import traceback
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_native import _upstream
-
 if TYPE_CHECKING:
     from onnx_native._program import ONNXProgram
-
-logger = logging.getLogger(__name__)
-
-Steps = list[tuple[str, bool]]
+    from onnx_native._verification import Steps, Verification
 
 
 def start_profiler() -> Any:
@@ -40,54 +32,6 @@ def stop_profiler(profiler: Any) -> str | None:
     return profiler.output_text(unicode=True)
 
 
-def verify(program: "ONNXProgram", say: Callable[..., None]) -> Steps:
-    """Checks the model, runs it, and compares it with the captured program; returns the steps."""
-    import onnx
-
-    steps: Steps = []
-
-    def step(title: str, succeeded: bool) -> bool:
-        say(f"{title}... {'✅' if succeeded else '❌'}")
-        steps.append((title, succeeded))
-        return succeeded
-
-    say("Check the ONNX model...")
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "model.onnx"
-            program.save(path, external_data=True)
-            onnx.checker.check_model(str(path), full_check=True)
-    except Exception as error:
-        step("Check the ONNX model", False)
-        logger.warning("The ONNX model fails the ONNX checker.", exc_info=error)
-        return steps
-    step("Check the ONNX model", True)
-
-    say("Execute the model with ONNX Runtime...")
-    try:
-        results = _upstream.verify_onnx_program(program)
-    except Exception as error:
-        step("Execute the model with ONNX Runtime", False)
-        logger.warning("ONNX Runtime cannot run the model.", exc_info=error)
-        return steps
-    step("Execute the model with ONNX Runtime", True)
-
-    say("Verify output accuracy...")
-    accurate = True
-    for result in results:
-        for kind, difference, limit in (
-            ("absolute", result.max_abs_diff, 5e-3),
-            ("relative", result.max_rel_diff, 1e-1),
-        ):
-            if difference >= limit:
-                logger.warning(
-                    "Output '%s' has a large %s difference of %f.", result.name, kind, difference
-                )
-                accurate = False
-    step("Verify output accuracy", accurate)
-    return steps
-
-
 class Report:
     """Collects the steps and errors of an export and writes them as Markdown."""
 
@@ -95,6 +39,7 @@ class Report:
         self._folder = folder
         self._timestamp = timestamp
         self._steps: Steps = []
+        self._differences = ""
         self.errors: list[str] = []
 
     def captured(self, result: Any) -> None:
@@ -102,8 +47,9 @@ class Report:
         if result.exception is not None:
             self.errors.append("".join(traceback.format_exception(result.exception)))
 
-    def verified(self, steps: Steps) -> None:
-        self._steps += steps
+    def verified(self, verification: "Verification") -> None:
+        self._steps += verification.steps
+        self._differences = verification.table() if verification.outputs else ""
 
     def write(
         self,
@@ -122,6 +68,8 @@ class Report:
         sections.append("\n".join(f"- {'✅' if ok else '❌'} {title}" for title, ok in self._steps))
         sections.append("\n## Error messages\n")
         sections.append(_fenced("pytb", "\n\n".join(self.errors) or "No errors"))
+        if self._differences:
+            sections += ["\n## Differences from eager PyTorch\n", _fenced("", self._differences)]
         if program is not None:
             sections += _statistics(program.export_report)
         if captured is not None:

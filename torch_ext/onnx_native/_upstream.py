@@ -196,9 +196,6 @@ NAMES = {
     ),
     "process_args": Name(f"{_EXPORTER}._onnx_program", "_process_args", "to run a program"),
     "from_ort_value": Name(f"{_EXPORTER}._onnx_program", "_from_ort_value", "to run a program"),
-    "verify_onnx_program": Name(
-        f"{_EXPORTER}._verification", "verify_onnx_program", "to export with verify=True"
-    ),
     # Symbolic functions of the TorchScript exporter.
     "JitGraph": Name("torch._C", "Graph", "to call symbolic functions"),
     "JitValue": Name("torch._C", "Value", "to call symbolic functions"),
@@ -296,6 +293,11 @@ def shape_env(size: torch.SymInt) -> "ShapeEnv":
 def loaded_guards(program: torch.export.ExportedProgram) -> Iterable[str]:
     """Returns the guards of a program that torch.export.load read, as Python expressions."""
     return getattr(program, "_guards_code", None) or ()
+
+
+def flat_arguments(program: torch.export.ExportedProgram, args: Any, kwargs: Any) -> Any:
+    """Returns the arguments as the inputs of a captured program; raises if they do not fit."""
+    return program._get_flat_args_with_check(args, kwargs)[0]
 
 
 def clear_dispatch_cache(op: Any) -> None:
