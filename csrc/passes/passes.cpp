@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "passes/quantized_weights.h"
+
 namespace onnx_native::passes {
 namespace {
 
@@ -24,6 +26,7 @@ constexpr std::array kPasses = {
     Pass{"single_transposes", reshape_single_axes},
     Pass{"neutral_arithmetic", remove_neutral_arithmetic},
     Pass{"slices", clean_slices},
+    Pass{"quantized_weights", fuse_quantized_weights},
     Pass{"gemm", fuse},
     Pass{"batch_normalization", fold_batch_norm},
     Pass{"channel_scales", fold_channel_scales},

@@ -34,6 +34,7 @@ from onnx_native import (
     _placeholders,
     _reads,
     _shapes,
+    _subclasses,
     _upstream,
     _written_attributes,
 )
@@ -293,7 +294,8 @@ def _state(
             ("buffer", model.named_buffers(remove_duplicate=False)),
             ("constant", _tensor_attributes(model)),
         )
-        for name, tensor in pairs
+        for outer, subclass in pairs
+        for name, tensor in _subclasses.plain_tensors(outer, subclass)
     )
     for kind, name, tensor in found:
         first = names.setdefault(id(tensor), name)

@@ -69,6 +69,11 @@ NAMES = {
     "OptimizedModule": Name(
         "torch._dynamo.eval_frame", "OptimizedModule", "to export what torch.compile compiles"
     ),
+    "is_wrapper": Name(
+        "torch.utils._python_dispatch",
+        "is_traceable_wrapper_subclass",
+        "to find the tensors in quantized weights",
+    ),
     "compiling_state": Name(
         "torch._export.utils", "_compiling_state_context", "to capture as torch.export does"
     ),

@@ -7,6 +7,7 @@
 #include "ops/families.h"
 #include "ops/formulas/cumulative.h"
 #include "ops/formulas/numeric.h"
+#include "ops/nn/quantize_affine.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -545,6 +546,7 @@ void register_quantize(OpTable& ops) {
           [](Builder& b, Value input, DType dtype) { return b.cast(input, dtype); });
   register_fake(ops);
   register_tensors(ops);
+  register_quantize_affine(ops);
 }
 
 }  // namespace onnx_native::ops

@@ -1,0 +1,10 @@
+// The pass that dequantizes weights by DequantizeLinear.
+#pragma once
+
+#include "onnx/graph.h"
+
+namespace onnx_native::passes {
+
+int64_t fuse_quantized_weights(onnx::Model& model);
+
+}  // namespace onnx_native::passes

@@ -1,0 +1,59 @@
+#include "passes/quantized_weights.h"
+
+#include "passes/pass_test.h"
+
+namespace onnx_native::passes {
+namespace {
+
+class QuantizedWeightsTest : public PassTest {
+ protected:
+  Value* matrix() {
+    return graph_.add_initializer(
+        "w", make_tensor(DType::i8, {2, 3}, std::vector<int64_t>{1, -2, 3, -4, 5, 6}));
+  }
+  Value* scales(const Ints& shape) {
+    std::vector<double> numbers(static_cast<size_t>(shape.back()), 0.5);
+    return graph_.add_initializer("s", make_tensor(DType::f32, shape, numbers));
+  }
+};
+
+TEST_F(QuantizedWeightsTest, AScaledProductDequantizesItsMatrix) {
+  Value* product =
+      op("MatMul", {input("x", {batch_, 2}), op("Cast", {matrix()}, {2, 3}, {{"to", 1}})},
+         {batch_, 3});
+  result(op("Mul", {product, scales({3})}, {batch_, 3}), "y");
+  EXPECT_EQ(after(fuse_quantized_weights),
+            "_0 = DequantizeLinear <axis: int = 1> (w, s)\ny = MatMul (x, _0)\n");
+}
+
+TEST_F(QuantizedWeightsTest, AScaledMatrixIsDequantized) {
+  Value* weight = op("Mul", {op("Cast", {matrix()}, {2, 3}, {{"to", 1}}), scales({3})}, {2, 3});
+  result(op("MatMul", {input("x", {batch_, 2}), weight}, {batch_, 3}), "y");
+  EXPECT_EQ(after(fuse_quantized_weights),
+            "_0 = DequantizeLinear <axis: int = 1> (w, s)\ny = MatMul (x, _0)\n");
+}
+
+TEST_F(QuantizedWeightsTest, AProductWithAnotherUseStays) {
+  Value* product =
+      op("MatMul", {input("x", {batch_, 2}), op("Cast", {matrix()}, {2, 3}, {{"to", 1}})},
+         {batch_, 3});
+  result(op("Mul", {product, scales({3})}, {batch_, 3}), "y");
+  result(op("Relu", {product}, {batch_, 3}), "z");
+  after(fuse_quantized_weights);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(QuantizedWeightsTest, ScalesOfRowsOfTheProductStay) {
+  Value* product =
+      op("MatMul", {input("x", {3, 2}), op("Cast", {matrix()}, {2, 3}, {{"to", 1}})}, {3, 3});
+  result(op("Mul",
+            {product, graph_.add_initializer(
+                          "s", make_tensor(DType::f32, {3, 1}, std::vector<double>(3, 2)))},
+            {3, 3}),
+         "y");
+  after(fuse_quantized_weights);
+  EXPECT_FALSE(changed_);
+}
+
+}  // namespace
+}  // namespace onnx_native::passes

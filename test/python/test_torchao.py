@@ -1,0 +1,88 @@
+"""Models that torchao quantizes keep their weights quantized."""
+
+from __future__ import annotations
+
+import copy
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+import torch
+from torch import nn
+from torchao import quantization as ao
+from torchao.quantization.granularity import PerAxis, PerGroup
+
+CONFIGS: dict[str, Callable[[], Any]] = {
+    "int8": ao.Int8WeightOnlyConfig,
+    "intx4-groups": lambda: ao.IntxWeightOnlyConfig(
+        weight_dtype=torch.int4, granularity=PerGroup(32)
+    ),
+    "intx4-rows": lambda: ao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerAxis(0)),
+    "intx8-groups": lambda: ao.IntxWeightOnlyConfig(
+        weight_dtype=torch.int8, granularity=PerGroup(32)
+    ),
+    "int8-dynamic": ao.Int8DynamicActivationInt8WeightConfig,
+    "intx4-dynamic": lambda: ao.Int8DynamicActivationIntxWeightConfig(
+        weight_dtype=torch.int4, weight_granularity=PerGroup(32)
+    ),
+    "float8": ao.Float8WeightOnlyConfig,
+}
+BYTES = {onnx.TensorProto.INT8, onnx.TensorProto.FLOAT8E4M3FN}
+
+
+def quantized(config: str) -> nn.Module:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 32, bias=False)).eval()
+    model = copy.deepcopy(model)
+    ao.quantize_(model, CONFIGS[config]())
+    return model
+
+
+def run(path: pathlib.Path, x: torch.Tensor, level: Any, optimized: str = "") -> np.ndarray:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = level
+    options.log_severity_level = 3
+    if optimized:
+        options.optimized_model_filepath = optimized
+    session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    result: np.ndarray = session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+    return result
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("opset", [20, 21])
+def test_equals_eager_with_quantized_weights(
+    config: str, opset: int, tmp_path: pathlib.Path
+) -> None:
+    model, x = quantized(config), torch.randn(3, 64)
+    before = {name: type(weight) for name, weight in model.named_parameters()}
+    path = tmp_path / "model.onnx"
+    program = torch.onnx.export(model, (x,), dynamo=True, opset_version=opset, verbose=False)
+    assert program is not None
+    program.save(path)
+    assert {name: type(weight) for name, weight in model.named_parameters()} == before
+    proto = onnx.load(path)
+    onnx.checker.check_model(proto, full_check=True)
+    with torch.no_grad():
+        expected = model(x).numpy()
+    actual = run(path, x, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+    large = [weight for weight in proto.graph.initializer if np.prod(weight.dims) >= 32 * 128]
+    assert len(large) == 2
+    assert {weight.data_type for weight in large} <= BYTES
+
+
+def test_runtime_multiplies_by_the_quantized_weight(tmp_path: pathlib.Path) -> None:
+    torch.manual_seed(0)
+    model, x = nn.Linear(256, 128, bias=False).eval(), torch.randn(1, 256)
+    ao.quantize_(model, ao.Int8WeightOnlyConfig())
+    program = torch.onnx.export(model, (x,), dynamo=True, opset_version=21, verbose=False)
+    assert program is not None
+    program.save(tmp_path / "model.onnx")
+    optimized = str(tmp_path / "optimized.onnx")
+    run(tmp_path / "model.onnx", x, ort.GraphOptimizationLevel.ORT_ENABLE_ALL, optimized)
+    assert [node.op_type for node in onnx.load(optimized).graph.node] == ["MatMulNBits"]
