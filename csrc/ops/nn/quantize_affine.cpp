@@ -72,7 +72,7 @@ bool holds_all(Value constant, const Range& range) {
 // (x - zero_point) * scale.
 Value computed(Builder& b, Value x, const Blocks& blocks, Value scale, Value zero_point,
                DType dtype) {
-  const Shape shape = x->known_shape();
+  const Shape& shape = x->known_shape();
   Value y = b.cast(b.reshape(x, blocks.split), dtype);
   if (zero_point) y = b.Sub(y, b.cast(b.reshape(zero_point, blocks.parameters), dtype));
   const DType compute = promote_types(dtype, scale->dtype);
