@@ -24,8 +24,9 @@ bool is_non_negative_quotient(const Number& number, const Decisions& decisions) 
 
 c10::SymNode math_function(std::string_view name, c10::SymNode number, Decisions& decisions) {
   const NumberPtr operand = to_number(number, decisions);
-  if (name == "sqrt")
-    return to_sym_float(make_call("python::_sym_sqrt", {operand}), decisions).toSymNodeImpl();
+  const std::string op = concat("python::_sym_", name);
+  if (is_float_function(op))
+    return to_sym_float(make_call(op, {operand}), decisions).toSymNodeImpl();
   if (number->is_int()) return number;
   if (name == "trunc" && is_non_negative_quotient(*operand, decisions)) return number->floor();
   const Dim result = decisions.define(make_call(concat("python::", name), {operand}));

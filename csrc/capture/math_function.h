@@ -9,7 +9,8 @@
 
 namespace onnx_native::capture {
 
-// Returns trunc, round or sqrt of a number of a recording. round() rounds half to even.
+// Returns trunc, round or a function of Python's math module (sqrt, exp, log, log2, log10, sin,
+// cos, tanh) of a number of a recording. round() rounds half to even.
 c10::SymNode math_function(std::string_view name, c10::SymNode number, Decisions& decisions);
 
 }  // namespace onnx_native::capture

@@ -46,6 +46,13 @@ Unary unary(std::string_view op) {
       {"python::trunc", [](double a) { return std::trunc(a); }},
       {"python::round", [](double a) { return std::nearbyint(a); }},  // half to even
       {"python::_sym_sqrt", [](double a) { return std::sqrt(a); }},
+      {"python::_sym_exp", [](double a) { return std::exp(a); }},
+      {"python::_sym_log", [](double a) { return std::log(a); }},
+      {"python::_sym_log2", [](double a) { return std::log2(a); }},
+      {"python::_sym_log10", [](double a) { return std::log10(a); }},
+      {"python::_sym_sin", [](double a) { return std::sin(a); }},
+      {"python::_sym_cos", [](double a) { return std::cos(a); }},
+      {"python::_sym_tanh", [](double a) { return std::tanh(a); }},
       {"python::sym_float", [](double a) { return a; }},
       {"python::sym_not", [](double a) { return a == 0 ? 1.0 : 0.0; }},
   };
@@ -82,6 +89,10 @@ bool is_condition(std::string_view op) {
 
 NumberPtr make_number(decltype(Number::is) is) {
   return std::make_shared<const Number>(Number{std::move(is)});
+}
+
+bool is_float_function(std::string_view op) {
+  return op.starts_with("python::_sym_") && unary(op) != nullptr;
 }
 
 NumberPtr make_call(std::string_view op, std::vector<NumberPtr> operands) {

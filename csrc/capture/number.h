@@ -35,6 +35,9 @@ NumberPtr make_call(std::string_view op, std::vector<NumberPtr> operands);
 // Returns true for operators that return a bool.
 bool is_condition(std::string_view op);
 
+// Returns true for the functions of Python's math module whose results are floats.
+bool is_float_function(std::string_view op);
+
 // Returns the value of a symbol; nullopt if it depends on data.
 using SymbolValue = std::function<std::optional<int64_t>(std::string_view symbol)>;
 // Returns the value, as Python computes it; nullopt if it depends on data or does not exist.

@@ -127,7 +127,6 @@ def caught(read: Callable[[torch.Tensor], Any]) -> Function:
 READS: dict[str, Callable[[torch.Tensor], Any]] = {
     "numpy": lambda x: x.numpy(),
     "tolist": lambda x: x.tolist(),
-    "float": lambda x: float(x.sum()),
     "branch": lambda x: bool(x.sum() > 0),
     "data_ptr": lambda x: x.data_ptr(),
     "storage": lambda x: x.untyped_storage(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -426,7 +427,7 @@ define(
     "reading",
     "(Tensor x) -> Tensor",
     lambda x: x * x.shape[0],
-    lambda x: x.new_empty(int(x.shape[1]), 4),
+    lambda x: x.new_empty(operator.index(x.shape[1]), 4),
     lambda b, x: x,
 )
 define(

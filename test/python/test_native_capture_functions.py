@@ -6,6 +6,7 @@ import math
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from models.calling import Calling
@@ -30,6 +31,20 @@ def square_roots(x: torch.Tensor) -> Any:
     return x / math.sqrt(x.shape[1]), x * math.sqrt(x.shape[0] * 0.5), x * math.sqrt(2)
 
 
+def math_functions(x: torch.Tensor) -> Any:
+    n = x.shape[1]
+    numbers = [math.exp(-n / 10), math.log(n), math.log(n, 3), math.log10(n), math.tanh(n / 5)]
+    return [x * number for number in (*numbers, math.sin(n), math.cos(n))], x * math.log(2)
+
+
+def logarithms_of_powers(x: torch.Tensor) -> Any:
+    """Rounded, they are exact: log(1000) / log(10) is less than 3."""
+    n = x.shape[1] - x.shape[1]
+    powers = [math.floor(math.log10(10**k + n)) for k in range(1, 16)]
+    powers += [math.ceil(math.log2(2**k + n)) for k in range(1, 40)]
+    return [x * power for power in powers]
+
+
 def roundings(x: torch.Tensor) -> Any:
     n = x.shape[1]
     return x[:, : round(n * 0.5)], x[:, : round(n / 4) + 1], torch.zeros(math.trunc(n * 0.7))
@@ -38,6 +53,32 @@ def roundings(x: torch.Tensor) -> Any:
 def roundings_of_elements(x: torch.Tensor) -> Any:
     number = x.mean().item() * 7
     return x * math.trunc(number), x * round(number), x * math.floor(number)
+
+
+KINDS = {int: "int", float: "float"}
+
+
+def numbers(x: torch.Tensor) -> Any:
+    n = x.shape[1]
+    two = 2
+    assert isinstance(n, int)
+    assert isinstance(n / 2, (float, bool))
+    assert type(n) is int
+    assert type(n / 2) is float
+    assert (KINDS[type(n)], KINDS[type(two)], KINDS[type(n / 2)]) == ("int", "int", "float")
+    assert (type(two) is int, isinstance(two, int), int("7"), int("f", 16)) == (True, True, 7, 15)
+    assert (int.from_bytes(b"a", "big"), int.__name__, list(map(int, "12"))) == (97, "int", [1, 2])
+    assert np.array([1.7]).astype(int)[0] == 1
+    index = int(x.abs().amax()) % 2
+    return (
+        x[:, : int(n * 0.5)],
+        x[:, : int(math.sqrt(n))] * int(n),
+        x * float(n),
+        x / float(x.abs().sum()),
+        x[:, index],
+        F.interpolate(x[:, None], size=(int(n * 1.5), int(x.shape[2] / 2))),
+        x.to(torch.float64) * int(x[0, 0, 0] * -100),
+    )
 
 
 def quotients(x: torch.Tensor) -> Any:
@@ -67,6 +108,9 @@ def resized(x: torch.Tensor) -> Any:
 RIGHT = [
     lengths,
     square_roots,
+    math_functions,
+    logarithms_of_powers,
+    numbers,
     roundings,
     roundings_of_elements,
     quotients,
@@ -116,6 +160,14 @@ def test_steps_aside(function: Function) -> None:
     assert reason_of(Calling(function), (X,), (DYNAMIC,))
 
 
+def dtypes_of_python(x: torch.Tensor) -> Any:
+    return torch.zeros(2, dtype=int) + x.shape[1], x.to(float)
+
+
+def test_dtypes_of_python_step_aside() -> None:
+    assert reason_of(Calling(dtypes_of_python), (X,), (DYNAMIC,))
+
+
 def test_ranges_remain_ranges() -> None:
     found: list[Any] = []
 
@@ -133,4 +185,4 @@ def test_ranges_remain_ranges() -> None:
     assert_recorded(Calling(asking), (DYNAMIC,), *EXAMPLES)
     assert found[:2] == [(True, type(range(1)), [2, 1, 0]), [0, 1, 2]]
     assert before == (math.sqrt, torch.tensor)
-    assert not {"len", "range", "divmod"} & globals().keys()
+    assert not {"len", "range", "divmod", "int", "float"} & globals().keys()

@@ -57,10 +57,21 @@ PINS = {
 }
 
 
+def captures_natively() -> bool:
+    return onnx_native._options.current().capture == "auto"
+
+
 @pytest.mark.parametrize("name", PINS)
 def test_a_pinned_dimension_is_an_error(name: str) -> None:
+    """An integer of a size pins it in torch.export; the native capture keeps it symbolic."""
     shapes = ({0: "batch", 1: "length"},) if name == "product" else ({0: "batch"},)
-    if name == "branch" and onnx_native._options.current().capture == "auto":
+    if captures_natively() and name in ("int", "trunc", "slice", "full"):
+        program = export(PINS[name], torch.randn(4, 3), shapes=shapes)
+        for n in (1, 4, 9):
+            x = torch.randn(n, 3)
+            torch.testing.assert_close(program(x)[0], PINS[name](x))
+        return
+    if name == "branch" and captures_natively():
         with pytest.warns(Warned, match=r"valid only where\n  batch ?// ?2 == 2 \("):
             export(PINS[name], torch.randn(4, 3), shapes=shapes)
         return
@@ -69,7 +80,8 @@ def test_a_pinned_dimension_is_an_error(name: str) -> None:
 
 
 def test_the_error_names_the_line() -> None:
-    with pytest.raises(Error, match=r"test_specialized\.py:\d+") as caught:
+    by_torch = onnx_native.options(capture="torch.export")
+    with by_torch, pytest.raises(Error, match=r"test_specialized\.py:\d+") as caught:
         export(PINS["int"], torch.randn(4, 3), shapes=({0: "batch"},))
     assert "x.shape[0] * 0.5" in str(caught.value)
     assert "batch" in str(caught.value)

@@ -1,8 +1,8 @@
 """Functions of Python and PyTorch that would turn a symbolic number into a number.
 
-A recorded program calls them with sizes: ``len(x)``, ``math.sqrt(n)``, ``range(0, n, 64)``,
-``torch.tensor([h, w])``. The functions here keep the number symbolic, and are the plain functions
-for everything else.
+A recorded program calls them with sizes: ``len(x)``, ``int(n * 0.5)``, ``math.sqrt(n)``,
+``range(0, n, 64)``, ``torch.tensor([h, w])``. The functions here keep the number symbolic, and
+are the plain functions for everything else.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from contextlib import contextmanager
 from types import FunctionType, ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 
-from onnx_native import _library, _replaced, _upstream
+from onnx_native import _calls_with_sizes, _library, _replaced, _upstream
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 # Their classes in eager.
 _EAGER: dict[Any, type] = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
 _MOST_STEPS = 1024
+# Functions of Python's math module of one number, whose results are floats.
+_MATH_FUNCTIONS = ("cos", "exp", "log10", "log2", "sin", "sqrt", "tanh")
 
 
 @contextmanager
@@ -37,7 +40,6 @@ def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
     """
     is_recorded = _library.extension().is_recorded
     thread = threading.get_ident()
-    plain_sqrt = math.sqrt
     tensor: Any = torch.Tensor
     plain_new_tensor = tensor.new_tensor
 
@@ -49,31 +51,31 @@ def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
     def quotient_and_remainder(a: Any, b: Any, /) -> Any:
         return (a // b, a % b) if _is_symbolic(a, b) else divmod(a, b)
 
-    def square_root(value: Any, /) -> Any:
-        if _is_symbolic(value):
-            return torch.SymFloat(native.math_function("sqrt", value.node))
-        return plain_sqrt(value)
-
     def new_tensor(self: Any, data: Any, *, dtype: Any = None, **options: Any) -> Any:
         if not is_recorded(self):
             return plain_new_tensor(self, data, dtype=dtype, **options)
         return torch.tensor(data, dtype=self.dtype if dtype is None else dtype, **options)
 
+    classes = {int: _number_class(int, native), float: _number_class(float, native)}
     in_globals = {
         "divmod": quotient_and_remainder,
+        "float": classes[float],
+        "int": classes[int],
         "len": length,
         "range": _range_class(native, thread),
-        "type": _type_class(),
+        "type": _type_class(classes),
     }
     _upstream.import_compiler()
     with (
         _in_globals(_globals_of_user(model), in_globals),
         _replaced.attributes(
             [
-                (math, "sqrt", square_root),
+                *((math, name, _math_function(native, name)) for name in _MATH_FUNCTIONS),
+                (math, "log", _logarithm(native)),
                 (torch, "tensor", _tensor_of(torch.tensor, is_recorded)),
                 (torch, "as_tensor", _tensor_of(torch.as_tensor, is_recorded)),
                 (tensor, "new_tensor", functools.wraps(plain_new_tensor)(new_tensor)),
+                *_calls_with_sizes.replacements(),
             ]
         ),
     ):
@@ -144,6 +146,31 @@ def _is_symbolic(*values: Any) -> bool:
     return any(type(value) in _NUMBERS for value in values)
 
 
+def _math_function(native: Any, name: str) -> Callable[..., Any]:
+    plain = getattr(math, name)
+
+    @functools.wraps(plain)
+    def function(value: Any, /) -> Any:
+        if not _is_symbolic(value):
+            return plain(value)
+        return torch.SymFloat(native.math_function(name, value.node))
+
+    return function
+
+
+def _logarithm(native: Any) -> Callable[..., Any]:
+    natural = _math_function(native, "log")
+    plain = math.log
+
+    @functools.wraps(plain)
+    def log(value: Any, /, *base: Any) -> Any:
+        if len(base) != 1 or not _is_symbolic(value, *base):
+            return plain(value, *base) if base else natural(value)
+        return natural(value) / natural(*base)
+
+    return log
+
+
 def _range_class(native: Any, thread: int) -> Any:
     """A ``range`` that counts the steps of the example if a guard can say that they are as many."""
 
@@ -169,7 +196,50 @@ def _range_class(native: Any, thread: int) -> Any:
     return Range
 
 
-def _type_class() -> Any:
+def _number_class(plain: type, native: Any) -> Any:
+    """An ``int`` or ``float`` whose calls keep a number symbolic, and that sizes are instances of.
+
+    It equals the plain class in tables and as a dtype of NumPy. PyTorch does not take it for a
+    dtype: the capture steps aside.
+    """
+    is_recorded = _library.extension().is_recorded
+    instances = (plain, *(kind for kind, eager in _EAGER.items() if eager is plain))
+
+    class Meta(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, instances)
+
+        def __subclasscheck__(cls, subclass: Any) -> bool:
+            return issubclass(subclass, instances)
+
+        def __getattribute__(cls, name: str) -> Any:
+            return np.dtype(plain) if name == "dtype" else getattr(plain, name)
+
+        def __eq__(cls, other: Any) -> bool:
+            return other is cls or other is plain
+
+        def __hash__(cls) -> int:
+            return hash(plain)
+
+        def __call__(cls, *arguments: Any, **options: Any) -> Any:
+            value = arguments[0] if len(arguments) == 1 and not options else None
+            if isinstance(value, torch.Tensor) and is_recorded(value) and value.numel() == 1:
+                value = value.item()
+            if type(value) not in (torch.SymInt, torch.SymFloat):
+                return plain(*arguments, **options) if value is None else plain(value)
+            if plain is float:
+                return torch.sym_float(value)
+            if isinstance(value, torch.SymFloat):
+                return torch.SymInt(native.math_function("trunc", value.node))
+            return value
+
+    class Number(metaclass=Meta):
+        pass
+
+    return Number
+
+
+def _type_class(classes: dict[Any, Any]) -> Any:
     """A ``type`` that says ``int`` of a size, as eager does: ``type(n) is int``."""
 
     class Meta(type):
@@ -184,7 +254,10 @@ def _type_class() -> Any:
 
         def __call__(cls, *arguments: Any, **options: Any) -> Any:
             kind: Any = type(*arguments, **options)
-            return _EAGER.get(kind, kind) if len(arguments) == 1 else kind
+            if len(arguments) != 1:
+                return kind
+            kind = _EAGER.get(kind, kind)
+            return classes.get(kind, kind)
 
     class Type(metaclass=Meta):
         pass

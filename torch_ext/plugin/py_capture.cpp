@@ -286,7 +286,7 @@ class PyCapture {
     return recording_->new_size(low, high);
   }
   at::Tensor elements(const at::Tensor& tensor) { return recording_->elements(tensor); }
-  // Returns trunc, round or sqrt of the node of a number.
+  // Returns a function of the node of a number: see capture/math_function.h.
   c10::SymNode math_function(const std::string& name, const c10::SymNode& number) {
     return capture::math_function(name, number, recording_->decisions());
   }

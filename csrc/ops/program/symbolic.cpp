@@ -1,4 +1,6 @@
 // Numbers that the model computes: Python arithmetic on sizes and on numbers read from tensors.
+#include <cmath>
+
 #include "ops/families.h"
 #include "ops/formulas/view.h"
 
@@ -68,6 +70,24 @@ void rounding(OpTable& ops, std::string_view name, std::string_view onnx_op) {
   });
 }
 
+// Defines a function of Python's math module.
+void math_function(OpTable& ops, std::string_view name, std::string_view onnx_op) {
+  ops.def("python::_sym_" + std::string(name), [onnx_op](Builder& b, Ignored, const Call& call) {
+    return b.op(onnx_op, {call.tensor(0, DType::f64)});
+  });
+}
+
+// Defines a logarithm that is exact for powers of the base, as Python's are: programs round it.
+void logarithm(OpTable& ops, std::string_view name, double base) {
+  ops.def("python::_sym_" + std::string(name), [base](Builder& b, Ignored, const Call& call) {
+    const Value x = call.tensor(0, DType::f64);
+    const Value quotient = b.Div(b.Log(x), b.scalar(DType::f64, std::log(base)));
+    const Value whole = b.Round(quotient);
+    const Value power = b.Pow(b.scalar(DType::f64, base), whole);
+    return b.where(b.Equal(power, x), whole, quotient);
+  });
+}
+
 Value logical(const Call& call, size_t i) { return call.tensor(i, DType::boolean); }
 
 // Returns the number in a tensor of one element; integers become int64.
@@ -117,8 +137,14 @@ void register_symbolic(OpTable& ops) {
   ops.def("python::abs", [](Builder& b, Ignored, const Call& call) {
     return b.Abs(call.tensor(0, number_dtype(call, 0)));
   });
-  ops.def("python::_sym_sqrt",
-          [](Builder& b, Ignored, const Call& call) { return b.Sqrt(call.tensor(0, DType::f64)); });
+  math_function(ops, "sqrt", "Sqrt");
+  math_function(ops, "exp", "Exp");
+  math_function(ops, "log", "Log");
+  math_function(ops, "sin", "Sin");
+  math_function(ops, "cos", "Cos");
+  math_function(ops, "tanh", "Tanh");
+  logarithm(ops, "log2", 2);
+  logarithm(ops, "log10", 10);
   ops.def("python::sym_float",
           [](Builder&, Ignored, const Call& call) { return call.tensor(0, DType::f64); });
   ops.def("python::trunc", [](Builder& b, Ignored, const Call& call) {
