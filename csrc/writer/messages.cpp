@@ -111,6 +111,15 @@ void write_tensor(const TensorData& data, std::string_view name, const Place& pl
   }
 }
 
+// Returns what the Gemm nodes of the graph transpose on their right side.
+std::unordered_set<const onnx::Value*> transposed_by_gemm(const onnx::Graph& graph) {
+  std::unordered_set<const onnx::Value*> weights;
+  for (const onnx::Node* node : graph.nodes) {
+    if (node->is("Gemm") && node->attribute_int("transB", 0) != 0) weights.insert(node->inputs[1]);
+  }
+  return weights;
+}
+
 class GraphEncoder {
  public:
   GraphEncoder(const Options& options, SizeNames names, const Place& place)
@@ -126,17 +135,18 @@ class GraphEncoder {
   }
 
   // Writes the main graph, and in value_info what the model says of its weights: initializers have
-  // no metadata of their own. The type stands at the initializer alone: ONNX Runtime's quantizers
-  // transpose initializers and keep value_info, and shape inference rejects types that differ.
+  // no metadata of their own. In files, the shape of a weight that a Gemm transposes stands at the
+  // initializer alone: ONNX Runtime's quantizers turn such weights and keep value_info.
   void write_main_graph(const onnx::Graph& graph, pb::GraphProto& to) const {
     write_graph(graph, to);
     if (!options_.metadata || !options_.origin) return;
+    std::unordered_set<const onnx::Value*> turned;
+    if (names_ != SizeNames::everywhere) turned = transposed_by_gemm(graph);
     for (const onnx::Value* weight : graph.initializers) {
-      const auto found = options_.origin->values.find(weight);
-      if (found == options_.origin->values.end()) continue;
+      if (!options_.origin->values.contains(weight)) continue;
       pb::ValueInfoProto& info = *to.add_value_info();
-      info.set_name(weight->name);
-      write_metadata(found->second, info);
+      write_interface(*weight, info);
+      if (turned.contains(weight)) info.mutable_type()->mutable_tensor_type()->clear_shape();
     }
   }
 

@@ -1,5 +1,6 @@
 """What a model records of its program, compared with PyTorch's own exporter."""
 
+import pathlib
 from typing import Any
 
 import onnx
@@ -103,10 +104,29 @@ def test_inputs_outputs_and_parameters_are_those_of_pytorchs_exporter() -> None:
     assert ours == {name: theirs[name] for name in theirs if not name.startswith("b_")}
     assert ours["p_layers_0_0_weight"][_KIND + "InputSpec.kind"] == "PARAMETER"
     onnx.checker.check_model(program.model_proto, full_check=True)
-    # Tools that transpose initializers do not change the types that value_info repeats.
-    graph = program.model_proto.graph
-    weights = {weight.name for weight in graph.initializer}
-    assert not any(value.HasField("type") for value in graph.value_info if value.name in weights)
+
+
+def test_types_of_weights(tmp_path: pathlib.Path) -> None:
+    """As PyTorch's exporter writes them, but for shapes that ONNX Runtime's quantizers change."""
+    program = exported(Net())
+    assert all(value.type and value.shape for value in program.model.graph.initializers.values())
+    path = tmp_path / "model.onnx"
+    program = exported(Net())
+    program.save(path)
+    graph = onnx.load(path).graph
+    turned = {
+        node.input[1]
+        for node in graph.node
+        if node.op_type == "Gemm" and any(one.name == "transB" and one.i for one in node.attribute)
+    }
+    shapes = {weight.name: list(weight.dims) for weight in graph.initializer}
+    for value in graph.value_info:
+        if value.name not in shapes:
+            continue
+        tensor = value.type.tensor_type
+        assert tensor.HasField("shape") == (value.name not in turned)
+        if value.name not in turned:
+            assert [size.dim_value for size in tensor.shape.dim] == shapes[value.name]
 
 
 class Counts(nn.Module):
