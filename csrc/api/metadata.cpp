@@ -8,6 +8,7 @@
 
 #include "api/program_contents.h"
 #include "aten/fx_text.h"
+#include "aten/signature_text.h"
 
 namespace onnx_native {
 namespace {
@@ -17,12 +18,16 @@ using writer::Properties;
 constexpr const char* kInputKind = "pkg.torch.export.graph_signature.InputSpec.kind";
 constexpr const char* kPersistent = "pkg.torch.export.graph_signature.InputSpec.persistent";
 constexpr const char* kOutputKind = "pkg.torch.export.graph_signature.OutputSpec.kind";
+constexpr const char* kSignature = "pkg.torch.export.ExportedProgram.graph_signature";
+constexpr const char* kRanges = "pkg.torch.export.ExportedProgram.range_constraints";
 constexpr const char* kOriginalName = "pkg.torch.onnx.original_node_name";
 
 // The calls of a program by their locations.
 class Calls {
  public:
-  explicit Calls(const aten::Graph& graph) : text_(graph) { add(graph); }
+  explicit Calls(const ProgramContents& program) : text_(*program.graph, program.kinds) {
+    add(*program.graph);
+  }
 
   writer::CallText describe(const Location& location) const {
     const aten::Node* call = find(location);
@@ -66,10 +71,22 @@ class Calls {
   std::unordered_map<std::string_view, const Location*> by_name_;  // nullptr: ambiguous
 };
 
-Properties of_parameter(const aten::Constant& parameter) {
-  return {{kInputKind, "PARAMETER"},
-          {kPersistent, "None"},
-          {kOriginalName, aten::placeholder_name(parameter)}};
+using Constants = std::unordered_map<std::string_view, const aten::Constant*>;
+
+Constants constants_of(const aten::Graph& graph) {
+  Constants constants;
+  for (const aten::Constant& constant : graph.constants)
+    constants.emplace(constant.value->name, &constant);
+  return constants;
+}
+
+// Returns no metadata if the constant's kind is not known.
+Properties of_constant(const aten::Constant& constant, const aten::ConstantKinds& kinds) {
+  const auto kind = aten::kind_of(constant, kinds);
+  if (!kind) return {};
+  return {{kInputKind, aten::kind_name(*kind)},
+          {kPersistent, aten::persistent_text(*kind)},
+          {kOriginalName, aten::placeholder_name(constant, kind)}};
 }
 
 // Returns the name of a weight in the module: without what is added to that of a transposed matrix.
@@ -81,27 +98,29 @@ std::string_view name_in_module(std::string_view name) {
 }
 
 void describe_weights(const ProgramContents& program, writer::Origin& origin) {
-  std::unordered_map<std::string_view, const aten::Constant*> parameters;
-  for (const aten::Constant& constant : program.graph->constants) {
-    if (constant.is_parameter) parameters.emplace(constant.value->name, &constant);
-  }
+  const Constants constants = constants_of(*program.graph);
   for (const onnx::Value* weight : program.model->graph->initializers) {
-    auto found = parameters.find(weight->name);
-    if (found == parameters.end()) found = parameters.find(name_in_module(weight->name));
-    if (weight->named && found != parameters.end())
-      origin.values[weight] = of_parameter(*found->second);
+    auto found = constants.find(weight->name);
+    if (found == constants.end()) found = constants.find(name_in_module(weight->name));
+    if (!weight->named || found == constants.end()) continue;
+    if (Properties properties = of_constant(*found->second, program.kinds); !properties.empty())
+      origin.values[weight] = std::move(properties);
   }
 }
 
 void describe_interface(const ProgramContents& program, writer::Origin& origin) {
   const onnx::Graph& graph = *program.model->graph;
+  const Constants constants = constants_of(*program.graph);
   for (const onnx::Value* input : graph.inputs)
     origin.values[input] = {{kInputKind, "USER_INPUT"}, {kPersistent, "None"}};
   for (const onnx::Value* output : graph.outputs)
     origin.values[output] = {{kOutputKind, "USER_OUTPUT"}};
   for (const StateTensor& tensor : program.report.state) {
     const bool is_buffer = tensor.initial.has_value();
+    const auto constant = constants.find(tensor.target);
     if (is_buffer) origin.values[graph.inputs[tensor.input]] = {{kInputKind, "BUFFER"}};
+    if (is_buffer && program.kinds && constant != constants.end())
+      origin.values[graph.inputs[tensor.input]] = of_constant(*constant->second, program.kinds);
     origin.values[graph.outputs[tensor.output]] = {
         {kOutputKind, is_buffer ? "BUFFER_MUTATION" : "USER_INPUT_MUTATION"}};
   }
@@ -109,15 +128,20 @@ void describe_interface(const ProgramContents& program, writer::Origin& origin) 
 
 }  // namespace
 
-writer::Options metadata_options(const ProgramContents& program, bool wanted) {
+writer::Options metadata_options(const ProgramContents& program, Metadata level) {
   writer::Options options;
-  options.metadata = wanted;
-  if (!wanted) return options;
+  options.metadata = level;
+  if (level == Metadata::none) return options;
   const auto origin = std::make_shared<writer::Origin>();
-  const auto calls = std::make_shared<const Calls>(*program.graph);
+  const auto calls = std::make_shared<const Calls>(program);
   origin->describe_call = [calls](const Location& location) { return calls->describe(location); };
   describe_weights(program, *origin);
   describe_interface(program, *origin);
+  if (level == Metadata::full) {
+    if (program.kinds)
+      origin->graph.emplace_back(kSignature, aten::signature_text(*program.graph, program.kinds));
+    origin->graph.emplace_back(kRanges, aten::ranges_text(*program.graph));
+  }
   options.origin = origin;
   return options;
 }

@@ -7,7 +7,7 @@ namespace onnx_native {
 
 struct ProgramContents;
 
-// Returns options that write the program's metadata, if `wanted`. The program must outlive them.
-writer::Options metadata_options(const ProgramContents& program, bool wanted);
+// Returns options that write the program's metadata. The program must outlive them.
+writer::Options metadata_options(const ProgramContents& program, Metadata level);
 
 }  // namespace onnx_native

@@ -64,7 +64,7 @@ void Program::save(const std::filesystem::path& path, const SaveOptions& options
   });
 }
 
-std::string Program::serialize(bool metadata) const {
+std::string Program::serialize(Metadata metadata) const {
   return entry([&] {
     contents_->report.reads.check();
     return writer::serialize(*contents_->model, metadata_options(*contents_, metadata));

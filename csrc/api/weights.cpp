@@ -18,7 +18,7 @@ int64_t weight_bytes(const Program& program) {
 
 void check_reads(const Program& program) { program.contents().report.reads.check(); }
 
-SeparateWeights serialize_without_weights(const Program& program, bool metadata) {
+SeparateWeights serialize_without_weights(const Program& program, Metadata metadata) {
   check_reads(program);
   std::vector<writer::Weight> weights;
   SeparateWeights result;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/metadata.h"
 #include "base/tensor_data.h"
 
 namespace at {
@@ -26,7 +27,7 @@ struct SeparateWeights {
   std::string model;
   std::vector<std::pair<std::string, const TensorData*>> weights;
 };
-SeparateWeights serialize_without_weights(const Program& program, bool metadata);
+SeparateWeights serialize_without_weights(const Program& program, Metadata metadata);
 
 // Throws ExportError(invalid_argument) if a weight changed whose values affect the exported graph.
 void check_reads(const Program& program);

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cctype>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -57,28 +56,18 @@ std::string python_name(const Node& node) {
   return text;
 }
 
-std::string placeholder_name(const Constant& constant) {
-  if (!constant.is_parameter) return constant.value->name;
-  std::string name = "p_";
-  for (const char c : constant.value->name) {
-    const auto byte = static_cast<unsigned char>(c);
-    name += byte < 0x80 && std::isalnum(byte) ? static_cast<char>(std::tolower(byte)) : '_';
-  }
-  return name;
-}
-
-void FxText::count(const Argument& argument) {
+void FxText::count(const Argument& argument, const ConstantKinds& kinds) {
   for_each_value(argument, [this](const Value* value) { ++users_[value]; });
-  if (const auto* body = argument.get<std::shared_ptr<Graph>>()) add(**body);
+  if (const auto* body = argument.get<std::shared_ptr<Graph>>()) add(**body, kinds);
 }
 
-void FxText::add(const Graph& graph) {
+void FxText::add(const Graph& graph, const ConstantKinds& kinds) {
   for (const Constant& constant : graph.constants)
-    placeholders_.emplace(constant.value, placeholder_name(constant));
+    placeholders_.emplace(constant.value, placeholder_name(constant, kind_of(constant, kinds)));
   for (const Node* node : graph.nodes) {
-    for (const Argument& argument : node->arguments) count(argument);
+    for (const Argument& argument : node->arguments) count(argument, kinds);
   }
-  for (const Argument& output : graph.outputs) count(output);
+  for (const Argument& output : graph.outputs) count(output, kinds);
 }
 
 void FxText::print(const Argument& argument, std::string& to) const {

@@ -5,19 +5,16 @@
 #include <unordered_map>
 
 #include "aten/graph.h"
+#include "aten/signature_text.h"
 
 namespace onnx_native::aten {
 
 // Returns the name of an operator in Python: "aten.add.Tensor", "aten.linear.default".
 std::string python_name(const Node& node);
-// Returns the name of the placeholder of a parameter, "p_fc_weight", or the name of another
-// constant in the module.
-std::string placeholder_name(const Constant& constant);
-
 // Prints the calls of a graph and of its subgraphs, which must outlive this object.
 class FxText {
  public:
-  explicit FxText(const Graph& graph) { add(graph); }
+  FxText(const Graph& graph, const ConstantKinds& kinds) { add(graph, kinds); }
   // Returns the call as torch.fx prints it:
   //   %linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x,
   //   %p_fc_weight), kwargs = {})
@@ -26,8 +23,8 @@ class FxText {
 
  private:
   FxText() = default;
-  void add(const Graph& graph);
-  void count(const Argument& argument);
+  void add(const Graph& graph, const ConstantKinds& kinds);
+  void count(const Argument& argument, const ConstantKinds& kinds);
   void print(const Argument& argument, std::string& to) const;
 
   std::unordered_map<const Value*, int64_t> users_;

@@ -1,5 +1,11 @@
 #include "aten/stack_trace.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+
 namespace onnx_native::aten {
 namespace {
 
@@ -11,47 +17,112 @@ bool is_torch_file(std::string_view path, std::string_view torch_folder) {
                                : path.starts_with(torch_folder));
 }
 
-// Returns the file of a frame; empty if there is none.
-std::string_view path_of(std::string_view frame) {
-  const std::string_view rest = frame.substr(kFile.size());
-  const size_t quote = rest.find('"');
-  return quote == std::string_view::npos ? std::string_view() : rest.substr(0, quote);
-}
-
 std::string_view trimmed(std::string_view line) {
   const size_t first = line.find_first_not_of(" \t\r");
   if (first == std::string_view::npos) return {};
   return line.substr(first, line.find_last_not_of(" \t\r") - first + 1);
 }
 
-// Reads a frame, which starts with `File "`; returns false if it is malformed.
-bool read_frame(std::string_view frame, Location& location) {
-  const std::string_view path = path_of(frame);
+// A frame of a stack trace. `function` and `code` are empty if the trace does not have them.
+struct Frame {
+  std::string_view path;
+  std::string_view line;
+  std::string_view function;
+  std::string_view code;
+};
+
+// Reads a frame, which starts with `File "`; nullopt if it is malformed.
+std::optional<Frame> read_frame(std::string_view text) {
+  Frame frame;
+  std::string_view rest = text.substr(kFile.size());
+  const size_t quote = rest.find('"');
+  if (quote == std::string_view::npos) return std::nullopt;
+  frame.path = rest.substr(0, quote);
+  rest.remove_prefix(quote);
   constexpr std::string_view kLine = "\", line ";
-  std::string_view rest = frame.substr(kFile.size() + path.size());
-  if (!rest.starts_with(kLine)) return false;
+  if (!rest.starts_with(kLine)) return std::nullopt;
   rest.remove_prefix(kLine.size());
-  const std::string_view line = rest.substr(0, rest.find_first_not_of("0123456789"));
-  location.source = concat(path.substr(path.rfind('/') + 1), ":", line);
-  const size_t end = rest.find('\n');
-  if (end != std::string_view::npos) {
-    rest.remove_prefix(end + 1);
-    location.code = trimmed(rest.substr(0, rest.find('\n')));
+  frame.line = rest.substr(0, rest.find_first_not_of("0123456789"));
+  rest.remove_prefix(frame.line.size());
+  const size_t end = std::min(rest.find('\n'), rest.size());
+  constexpr std::string_view kIn = ", in ";
+  if (rest.starts_with(kIn)) frame.function = trimmed(rest.substr(kIn.size(), end - kIn.size()));
+  if (end == rest.size()) return frame;
+  const std::string_view code = trimmed(rest.substr(end + 1, rest.find('\n', end + 1) - end - 1));
+  if (!code.starts_with(kFile)) frame.code = code;
+  return frame;
+}
+
+std::string_view file_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+// Returns the path from the folder of installed packages on; empty if it is in none.
+std::string_view path_in_packages(std::string_view path) {
+  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
+    const size_t at = path.rfind(folder);
+    if (at != std::string_view::npos) return path.substr(at + folder.size());
   }
-  return true;
+  return {};
+}
+
+std::string path_in_package(const std::filesystem::path& path) {
+  std::filesystem::path root = path.parent_path();
+  std::error_code ignored;
+  while (root.has_relative_path() && std::filesystem::exists(root / "__init__.py", ignored))
+    root = root.parent_path();
+  return path.lexically_relative(root).generic_string();
 }
 
 }  // namespace
 
+std::string portable_path(std::string_view path) {
+  const std::string_view inside = path_in_packages(path);
+  return std::string(inside.empty() ? file_name(path) : inside);
+}
+
+std::string local_path(const std::string& path) {
+  if (!path_in_packages(path).empty() || !path.starts_with('/')) return portable_path(path);
+  static std::mutex mutex;
+  static std::map<std::string, std::string> known;
+  const std::lock_guard lock(mutex);
+  const auto [at, is_new] = known.try_emplace(path);
+  if (is_new) at->second = path_in_package(path);
+  return at->second;
+}
+
+std::string frame_text(std::string_view path, std::string_view line, std::string_view function,
+                       std::string_view code) {
+  std::string text = concat(kFile, path, "\", line ", line);
+  if (!function.empty()) text += concat(", in ", function);
+  if (!code.empty()) text += concat("\n    ", code);
+  return text;
+}
+
+void append_frame(std::string& stack, std::string_view frame) {
+  if (!stack.empty()) stack += "\n  ";
+  stack += frame;
+}
+
 void read_stack_trace(std::string_view trace, Location& location, std::string_view torch_folder) {
-  for (const bool any_file : {false, true}) {
-    for (size_t at = trace.rfind(kFile); at != std::string_view::npos;
-         at = at == 0 ? std::string_view::npos : trace.rfind(kFile, at - 1)) {
-      const std::string_view frame = trace.substr(at);
-      if (!any_file && is_torch_file(path_of(frame), torch_folder)) continue;
-      if (read_frame(frame, location)) return;
-    }
+  const bool is_local = !torch_folder.empty();
+  const auto text_of = [is_local](const Frame& frame) {
+    return frame_text(is_local ? local_path(std::string(frame.path)) : portable_path(frame.path),
+                      frame.line, frame.function, frame.code);
+  };
+  std::optional<Frame> innermost, innermost_of_user;
+  std::string stack;
+  for (size_t at = trace.find(kFile); at != std::string_view::npos;
+       at = trace.find(kFile, at + 1)) {
+    const auto frame = read_frame(trace.substr(at));
+    if (!frame) continue;
+    innermost = frame;
+    if (is_torch_file(frame->path, torch_folder)) continue;
+    innermost_of_user = frame;
+    append_frame(stack, text_of(*frame));
   }
+  if (!innermost) return;
+  const Frame& shown = innermost_of_user ? *innermost_of_user : *innermost;
+  location.source = concat(file_name(shown.path), ":", shown.line);
+  location.code = concat(shown.code, "\n", stack.empty() ? text_of(shown) : stack);
 }
 
 }  // namespace onnx_native::aten

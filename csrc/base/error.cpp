@@ -25,7 +25,9 @@ std::string where(const Location* location) {
   std::string text;
   if (!location) return text;
   if (!location->source.empty()) text += "\n  at " + location->source;
-  if (!location->source.empty() && !location->code.empty()) text += ": " + location->code;
+  // The frames of the stack may follow the text of the line.
+  const std::string line = location->code.substr(0, location->code.find('\n'));
+  if (!location->source.empty() && !line.empty()) text += ": " + line;
   if (!location->module_path.empty()) text += "\n  in " + location->module_path;
   return text;
 }

@@ -37,7 +37,7 @@ struct Arguments {
   std::string weights = "runtime";
   bool list = false;
   bool no_optimize = false;
-  bool no_metadata = false;
+  std::string metadata = "full";
   bool check = false;
   std::optional<bool> external_data;
   ExportOptions options;
@@ -95,8 +95,11 @@ void describe(CLI::App& app, Arguments& to) {
       ->type_name("PASS,...")
       ->delimiter(',')
       ->allow_extra_args(false);
-  app.add_flag("--no-metadata", to.no_metadata,
-               "do not record the module and source line of each node");
+  app.add_option("--metadata", to.metadata,
+                 "what the model records of the program: names of modules and operators, or also "
+                 "source lines (full)")
+      ->check(CLI::IsMember({"none", "names", "full"}))
+      ->capture_default_str();
   app.add_flag("--check", to.check, "run onnx's checker on the model before writing it");
   app.add_option("--dump", to.dump, "print the program (aten) or the model (onnx) as text")
       ->check(CLI::IsMember({"aten", "onnx"}));
@@ -138,7 +141,7 @@ void perform(Arguments& arguments) {
   if (arguments.check) program.check();
   if (arguments.output.empty()) return;
   program.save(arguments.output, {.external_data = arguments.external_data,
-                                  .metadata = !arguments.no_metadata,
+                                  .metadata = parse_metadata(arguments.metadata),
                                   .progress = progress_line("writing " + arguments.output)});
 }
 

@@ -139,7 +139,8 @@ class GraphEncoder {
   // initializer alone: ONNX Runtime's quantizers turn such weights and keep value_info.
   void write_main_graph(const onnx::Graph& graph, pb::GraphProto& to) const {
     write_graph(graph, to);
-    if (!options_.metadata || !options_.origin) return;
+    if (!options_.origin) return;
+    write_metadata(options_.origin->graph, to);
     std::unordered_set<const onnx::Value*> turned;
     if (names_ != SizeNames::everywhere) turned = transposed_by_gemm(graph);
     for (const onnx::Value* weight : graph.initializers) {
@@ -204,12 +205,13 @@ class GraphEncoder {
       write_attribute(attribute, *to.add_attribute());
     }
     write_metadata(node.metadata, to);
-    if (options_.metadata && node.location) write_metadata(node_metadata_.of(*node.location), to);
+    if (options_.metadata != Metadata::none && node.location)
+      write_metadata(node_metadata_.of(*node.location), to);
   }
 
   void write_interface(const onnx::Value& value, pb::ValueInfoProto& to) const {
     write_value_info(value, true, to);
-    if (!options_.metadata || !options_.origin) return;
+    if (!options_.origin) return;
     const auto found = options_.origin->values.find(&value);
     if (found != options_.origin->values.end()) write_metadata(found->second, to);
   }

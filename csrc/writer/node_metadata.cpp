@@ -32,8 +32,11 @@ std::string repr(const std::vector<std::string>& texts) {
   return out + "]";
 }
 
-// Converts "model.py:42" to the format of a Python traceback.
+// Returns the frames, which follow the text of the line. A location without them has a line:
+// "model.py:42".
 std::string stack_trace(const Location& location) {
+  const size_t end = location.code.find('\n');
+  if (end != std::string::npos) return location.code.substr(end + 1);
   const size_t colon = location.source.rfind(':');
   if (colon == std::string::npos) return location.source;
   std::string trace = "File \"" + location.source.substr(0, colon) + "\", line " +
@@ -72,9 +75,10 @@ Properties NodeMetadata::make(const Location& location) const {
   };
   if (!names.empty()) add("namespace", scopes);
   if (!classes.empty()) add("pkg.torch.onnx.class_hierarchy", repr(classes));
-  if (!call.fx_node.empty()) add("pkg.torch.onnx.fx_node", call.fx_node);
+  const bool full = options_.metadata == Metadata::full;
+  if (full && !call.fx_node.empty()) add("pkg.torch.onnx.fx_node", call.fx_node);
   if (!names.empty()) add("pkg.torch.onnx.name_scopes", repr(names));
-  if (!location.source.empty()) add("pkg.torch.onnx.stack_trace", stack_trace(location));
+  if (full && !location.source.empty()) add("pkg.torch.onnx.stack_trace", stack_trace(location));
   return metadata;
 }
 

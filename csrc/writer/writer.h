@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/metadata.h"
 #include "onnx/graph.h"
 
 namespace onnx_native::writer {
@@ -28,6 +29,7 @@ struct CallText {
 struct Origin {
   std::function<CallText(const Location&)> describe_call;
   std::unordered_map<const onnx::Value*, Properties> values;  // of inputs, outputs and weights
+  Properties graph;                                           // of the main graph
 };
 
 struct Options {
@@ -41,7 +43,7 @@ struct Options {
   int64_t inline_below = 1024;
   // Alignment of tensors in the data file, in bytes, for memory mapping.
   int64_t alignment = 4096;
-  bool metadata = true;                            // metadata_props
+  Metadata metadata = Metadata::full;              // metadata_props
   std::shared_ptr<const Origin> origin = nullptr;  // may be nullptr; written with `metadata`
   // Called with the bytes written so far and the total; may be empty.
   std::function<void(int64_t, int64_t)> progress;

@@ -88,8 +88,8 @@ def test_model_runs(archive, program, tmp_path):
 @pytest.mark.parametrize("opset", [18, 20])
 def test_bytes_are_those_of_the_python_route(folder, tmp_path, opset):
     captured, path = saved(BERT_SMALL, folder)
-    run(path, "-o", tmp_path / "m.onnx", "--no-metadata", "--opset", str(opset))
-    ours = onnx_native._C.Program(captured, opset=opset, metadata=False)
+    run(path, "-o", tmp_path / "m.onnx", "--metadata", "none", "--opset", str(opset))
+    ours = onnx_native._C.Program(captured, opset=opset, metadata="none")
     assert (tmp_path / "m.onnx").read_bytes() == ours.serialize()
 
 

@@ -518,7 +518,7 @@ def test_archives_give_the_same(
     path = str(tmp_path / "program.pt2")
     torch.export.save(captured, path)
     program, read = (
-        onnx_native._C.Program(source, opset=20, functions=True, metadata=False)
+        onnx_native._C.Program(source, opset=20, functions=True, metadata="none")
         for source in (captured, path)
     )
     assert program.report()["functions"] == read.report()["functions"]

@@ -1,6 +1,8 @@
 """What a model records of its program, compared with PyTorch's own exporter."""
 
+import importlib
 import pathlib
+import re
 from typing import Any
 
 import onnx
@@ -86,8 +88,8 @@ def test_nodes_have_the_metadata_of_pytorchs_exporter() -> None:
         compared += 1
         assert {key: ours[name].get(key) for key in keys} == {key: expected[key] for key in keys}
         arguments, keywords = ours[name][_FX + "fx_node"].split("), kwargs")
-        # A buffer has the module's name for it, and PyTorch's decompositions fill in defaults.
-        wanted = expected[_FX + "fx_node"].replace("b_inner_", "inner.")
+        # PyTorch's decompositions fill in defaults.
+        wanted = expected[_FX + "fx_node"]
         assert wanted.startswith(arguments)
         assert wanted.endswith(keywords)
     assert compared >= 8
@@ -98,10 +100,12 @@ def test_nodes_have_the_metadata_of_pytorchs_exporter() -> None:
 def test_inputs_outputs_and_parameters_are_those_of_pytorchs_exporter() -> None:
     module = Net()
     with onnx_native.disabled():
-        theirs = interface(exported(module))
-    program = exported(module)
+        theirs = interface(exported(module, optimize=False))
+    program = exported(module, optimize=False)
     ours = interface(program)
-    assert ours == {name: theirs[name] for name in theirs if not name.startswith("b_")}
+    assert ours == theirs
+    assert ours["b_inner_scale"][_KIND + "InputSpec.persistent"] == "True"
+    assert ours["b_inner_shift"][_KIND + "InputSpec.persistent"] == "False"
     assert ours["p_layers_0_0_weight"][_KIND + "InputSpec.kind"] == "PARAMETER"
     onnx.checker.check_model(program.model_proto, full_check=True)
 
@@ -147,7 +151,11 @@ def test_state_has_the_kind_of_a_mutation() -> None:
         graph = exported(Counts(), (torch.randn(2),)).model_proto.graph
     inputs = {value.name: properties(value) for value in graph.input}
     outputs = {value.name: properties(value) for value in graph.output}
-    assert inputs["calls"] == {_KIND + "InputSpec.kind": "BUFFER"}
+    assert inputs["calls"] == {
+        _KIND + "InputSpec.kind": "BUFFER",
+        _KIND + "InputSpec.persistent": "True",
+        _FX + "original_node_name": "b_calls",
+    }
     assert outputs["calls_out"] == {_KIND + "OutputSpec.kind": "BUFFER_MUTATION"}
 
 
@@ -160,6 +168,142 @@ class Branches(nn.Module):
             return x.cos() - 1
 
         return torch.cond(x.sum() > 0, more, less, (x.sin() * 2,)) + 3
+
+
+class Holds(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(Inner(), nn.Tanh())
+        self.held = torch.rand(4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x) * self.held
+
+
+def signature(program: Any) -> tuple[set[str], str]:
+    """The lines of the signature, and the ranges."""
+    found = properties(program.model_proto.graph)
+    prefix = "pkg.torch.export.ExportedProgram."
+    return (
+        set(found[prefix + "graph_signature"].splitlines()),
+        found[prefix + "range_constraints"],
+    )
+
+
+@EACH_CAPTURE
+def test_the_graph_has_the_signature_of_the_program() -> None:
+    module, args = Holds(), (torch.randn(3, 4),)
+    shapes = {"dynamic_shapes": ({0: torch.export.Dim("batch", min=2, max=100)},)}
+    with onnx_native.disabled():
+        theirs, _ = signature(exported(module, args, **shapes))
+    ours, ranges = signature(exported(module, args, **shapes))
+    # PyTorch numbers the names of results by the calls of its decompositions.
+    assert {line for line in ours if "USER_OUTPUT" not in line} < theirs
+    assert len(ours) == len(theirs)
+    assert "c_held: CONSTANT_TENSOR target='held'" in ours
+    assert "b_layers_0_shift: BUFFER target='layers.0.shift' persistent=False" in ours
+    # The model also runs at sizes for which the program was not captured.
+    assert ranges == "{batch: VR[0, int_oo]}"
+
+
+@EACH_CAPTURE
+def test_the_signature_names_mutations() -> None:
+    module = Counts()
+    with onnx_native.disabled():
+        theirs, _ = signature(exported(module, (torch.randn(2),)))
+    with onnx_native.options(state=True):
+        ours, ranges = signature(exported(module, (torch.randn(2),)))
+    assert "b_calls: BUFFER target='calls' persistent=True" in ours & theirs
+    assert any(line.endswith(": BUFFER_MUTATION target='calls'") for line in ours)
+    assert ranges == "{}"
+
+
+def frames(trace: str) -> list[tuple[str, str]]:
+    """The file names and functions of a stack trace's frames outside of PyTorch."""
+    found = re.findall(r'File "([^"]*)", line (\d+), in (\w+)', trace)
+    return [
+        (f"{pathlib.PurePath(path).name}:{line}", function)
+        for path, line, function in found
+        if "torch/nn/" not in path
+    ]
+
+
+@EACH_CAPTURE
+def test_stack_traces_have_all_frames_of_the_user() -> None:
+    module = Net()
+    key = _FX + "stack_trace"
+    with onnx_native.disabled():
+        theirs = by_output(exported(module, optimize=False))
+    ours = by_output(exported(module, optimize=False))
+    compared = [name for name in ours if name in theirs and "Net" in theirs[name]["namespace"]]
+    assert {"linear", "layer_norm", "gelu"} <= set(compared)
+    for name in compared:
+        found = frames(ours[name][key])
+        # torch.export leaves out the frames of other functions than forward.
+        kept = [frame for frame in found if frame[1] == "forward"]
+        assert kept == frames(theirs[name][key])
+        assert "/" not in ours[name][key].split('"')[1]
+
+
+def test_the_native_capture_has_the_frames_of_all_functions() -> None:
+    trace = by_output(exported(Net(), optimize=False))["layer_norm"][_FX + "stack_trace"]
+    assert [function for _, function in frames(trace)] == ["forward", "forward", "normalized"]
+
+
+def test_frames_in_a_package_have_its_path(tmp_path: Any, monkeypatch: Any) -> None:
+    folder = tmp_path / "models_of_the_test" / "layers"
+    folder.mkdir(parents=True)
+    for part in (folder.parent, folder):
+        (part / "__init__.py").touch()
+    (folder / "scale.py").write_text(
+        "import torch\n\n\n"
+        "class Scale(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x * 2\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    scale = importlib.import_module("models_of_the_test.layers.scale").Scale()
+    (node,) = by_output(exported(scale, (torch.randn(2),))).values()
+    assert node[_FX + "stack_trace"] == (
+        'File "models_of_the_test/layers/scale.py", line 6, in forward\n    return x * 2'
+    )
+
+
+@pytest.mark.parametrize("level", ["none", "names", "full"])
+def test_levels(level: str) -> None:
+    with onnx_native.options(metadata=level):
+        program = exported(Net())
+    graph = program.model_proto.graph
+    keys = {
+        prop.key
+        for entry in (graph, *graph.node, *graph.input, *graph.output, *graph.value_info)
+        for prop in entry.metadata_props
+    }
+    names = {
+        "namespace",
+        _FX + "class_hierarchy",
+        _FX + "name_scopes",
+        _FX + "original_node_name",
+        _KIND + "InputSpec.kind",
+        _KIND + "InputSpec.persistent",
+        _KIND + "OutputSpec.kind",
+    }
+    prefix = "pkg.torch.export.ExportedProgram."
+    everything = names | {
+        _FX + "fx_node",
+        _FX + "stack_trace",
+        prefix + "graph_signature",
+        prefix + "range_constraints",
+    }
+    assert keys == {"none": set(), "names": names, "full": everything}[level]
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with (
+        pytest.raises(ValueError, match="metadata= takes one of 'none', 'names', 'full'"),
+        onnx_native.options(metadata="some"),
+    ):
+        pass
 
 
 @EACH_CAPTURE

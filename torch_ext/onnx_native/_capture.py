@@ -404,7 +404,7 @@ def _hooked(enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[
 def _module_paths(native: Any, model: torch.nn.Module) -> Iterator[None]:
     """Tells the recorder which modules run, if the model is to say so."""
     options = _options.current()
-    if not options.metadata and not options.functions:
+    if options.metadata == "none" and not options.functions:
         yield
         return
     paths = {id(module): name for name, module in model.named_modules()}

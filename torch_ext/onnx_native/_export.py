@@ -181,7 +181,10 @@ class _Exporter:
         else:
             self._dump_program(captured)
             captured, names, hints = self._prepared(captured, inputs)
-            native = self._convert(captured, captured, symbol_names=names, hints=hints, **options)
+            buffers = _buffers_of_program(captured)
+            native = self._convert(
+                captured, captured, symbol_names=names, hints=hints, buffers=buffers, **options
+            )
             program = ONNXProgram(native, captured)
         guards = [] if captured is None else _specialized.narrowings(captured, names, self._guards)
         dimensions = {} if captured is None else _specialized.dimensions(captured, names)
@@ -209,7 +212,9 @@ class _Exporter:
             recorded = _context.one_at_a_time(_capture.capture)(model, inputs, self._opset)
             self._print("Obtain model graph with the native capture... ✅")
             seconds = time.perf_counter() - start
-            native = self._convert(None, recorded.native, hints=recorded.hints, **options)
+            native = self._convert(
+                None, recorded.native, hints=recorded.hints, buffers=_buffers(model), **options
+            )
         except (_capture.StepAsideError, _upstream.ConversionError) as error:
             self._print(f"Obtain model graph with the native capture... ❌: {error}")
             restore_numbers()
@@ -384,6 +389,21 @@ class _Exporter:
         program.export_report["verification"] = verification.outputs
         if self._report is not None:
             self._report.verified(verification)
+
+
+def _buffers(model: Any) -> dict[str, bool] | None:
+    """Returns whether each buffer of a module is in its state_dict."""
+    if not isinstance(model, torch.nn.Module):
+        return None
+    temporary = set(_upstream.temporary_buffers(model))
+    names = (name for name, _ in model.named_buffers(remove_duplicate=False))
+    return {name: name not in temporary for name in names}
+
+
+def _buffers_of_program(captured: torch.export.ExportedProgram) -> dict[str, bool]:
+    signature = captured.graph_signature
+    temporary = set(signature.non_persistent_buffers)
+    return {name: name not in temporary for name in signature.buffers}
 
 
 def _hint(error: BaseException) -> str:

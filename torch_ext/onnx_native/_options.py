@@ -17,7 +17,7 @@ class Options:
     """The options of an export."""
 
     state: bool | tuple[str, ...] = False
-    metadata: bool = True
+    metadata: str = "full"
     functions: bool | tuple[str, ...] = False
     disabled_passes: tuple[str, ...] = ()
     target: str = "onnx"
@@ -27,6 +27,7 @@ class Options:
 
 TARGETS = ("onnx", "onnxruntime-cpu")
 LAYOUTS = ("runtime", "module")
+METADATA = ("none", "names", "full")
 CAPTURES = ("auto", "native", "torch.export")
 
 _current: ContextVar[Options | None] = ContextVar("onnx_native_options", default=None)
@@ -69,7 +70,7 @@ def _choice(name: str, given: str, known: tuple[str, ...]) -> str:
 def options(
     *,
     state: bool | str | Sequence[str] | None = None,
-    metadata: bool | None = None,
+    metadata: str | bool | None = None,
     functions: bool | Iterable[type[torch.nn.Module] | str] | None = None,
     disabled_passes: Sequence[str] | None = None,
     target: str | None = None,
@@ -83,8 +84,10 @@ def options(
             True for all that the program writes to. A buffer ``k`` becomes an input ``k`` and an
             output ``k_out``; an input gets an output. With False, a warning names the buffers and
             inputs that the program writes to.
-        metadata: Whether nodes record their source locations in the user's program. Without them,
-            the file does not depend on the path of the source.
+        metadata: What the model records of the program: with ``"names"`` the names of modules,
+            calls and operators; with ``"full"``, the default, also source lines, the calls and the
+            signature, as PyTorch's exporter does; with ``"none"`` nothing. True and False are
+            ``"full"`` and ``"none"``. See docs/names.md.
         functions: The modules that become local functions of the ONNX model: True for all, or
             classes or their names, ``"package.module.Class"`` or ``"Class"``.
         disabled_passes: Names of optimization passes that do not run, for example
@@ -101,14 +104,15 @@ def options(
             docs/capture.md.
 
     Raises:
-        ValueError: There is no such target, layout or capture.
+        ValueError: There is no such level of metadata, target, layout or capture.
     """
     changes: dict[str, Any] = {}
     if state is not None:
         names = (state,) if isinstance(state, str) else state
         changes["state"] = names if isinstance(names, bool) else tuple(names)
     if metadata is not None:
-        changes["metadata"] = metadata
+        level = metadata if isinstance(metadata, str) else "full" if metadata else "none"
+        changes["metadata"] = _choice("metadata", level, METADATA)
     if functions is not None:
         changes["functions"] = functions if isinstance(functions, bool) else _names(functions)
     if disabled_passes is not None:

@@ -491,6 +491,13 @@ def exporting(function: Function) -> Function:
     return decorated
 
 
+def temporary_buffers(module: torch.nn.Module) -> Iterator[str]:
+    """The names of the buffers that are not in the module's state_dict."""
+    for path, part in module.named_modules(remove_duplicate=False):
+        for name in part._non_persistent_buffers_set:
+            yield f"{path}.{name}" if path else name
+
+
 def loaded_compat() -> ModuleType | None:
     """Returns the entry of PyTorch's ``_compat`` in ``sys.modules``."""
     return sys.modules.get(COMPAT)

@@ -16,6 +16,7 @@
 #include "api/type_inference.h"
 #include "aten/placeholder.h"
 #include "aten/scopes.h"
+#include "aten/stack_trace.h"
 #include "base/weight.h"
 #include "capture/control_flow.h"
 #include "capture/math_function.h"
@@ -34,29 +35,33 @@ class SourceLines {
  public:
   SourceLines() : torch_folder_(folder_of("torch")), own_folder_(folder_of("onnx_native")) {}
 
-  // Sets source and code to those of the innermost frame outside PyTorch, or else of the innermost
-  // frame. The frames of this package end the search.
+  // Makes the current frame the one that runs the program. It and those around it are not part of
+  // the program.
+  void start() { outer_ = code_of(PyEval_GetFrame()); }
+
+  // Sets source and code as aten::read_stack_trace does.
   void locate(Location& location) {
     const Line* innermost = nullptr;
+    std::vector<const Line*> frames;  // of the user, from the innermost out
     PyFrameObject* frame = PyEval_GetFrame();
     Py_XINCREF(frame);
-    while (frame) {
+    while (frame && code_of(frame).ptr() != outer_.ptr()) {
       const Line& line = line_of(frame);
       // This package may also stand between the program and PyTorch.
-      if (line.kind == Kind::own && innermost) break;
       if (!innermost && line.kind != Kind::own) innermost = &line;
-      if (line.kind == Kind::user) {
-        innermost = &line;
-        break;
-      }
+      if (line.kind == Kind::user) frames.push_back(&line);
       PyFrameObject* back = PyFrame_GetBack(frame);
       Py_DECREF(frame);
       frame = back;
     }
     Py_XDECREF(frame);
+    if (!frames.empty()) innermost = frames.front();
     if (!innermost) return;
     location.source = innermost->source;
-    location.code = innermost->code;
+    std::string stack;
+    for (auto line = frames.rbegin(); line != frames.rend(); ++line)
+      aten::append_frame(stack, (*line)->frame);
+    location.code = concat(innermost->code, "\n", stack.empty() ? innermost->frame : stack);
   }
 
  private:
@@ -65,7 +70,12 @@ class SourceLines {
     Kind kind = Kind::user;
     std::string source;
     std::string code;
+    std::string frame;  // as in a stack trace
   };
+
+  static py::object code_of(PyFrameObject* frame) {
+    return py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+  }
 
   static std::string folder_of(const char* package) {
     const std::string file = text_of(py::module_::import(package).attr("__file__"));
@@ -73,18 +83,17 @@ class SourceLines {
   }
 
   const Line& line_of(PyFrameObject* frame) {
-    const auto code =
-        py::reinterpret_steal<py::object>(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+    const py::object code = code_of(frame);
     const int number = PyFrame_GetLineNumber(frame);
     const auto [at, inserted] = lines_.try_emplace({code.ptr(), number});
     if (inserted) {
       kept_.push_back(code);
-      at->second = read(text_of(code.attr("co_filename")), number);
+      at->second = read(text_of(code.attr("co_filename")), number, text_of(code.attr("co_name")));
     }
     return at->second;
   }
 
-  Line read(const std::string& file, int number) const {
+  Line read(const std::string& file, int number, const std::string& function) const {
     Line line;
     if (file.starts_with(own_folder_)) {
       line.kind = Kind::own;
@@ -94,11 +103,14 @@ class SourceLines {
     line.source = concat(file.substr(file.rfind('/') + 1), ":", number);
     const py::object code = py::module_::import("linecache").attr("getline")(file, number);
     line.code = text_of(code.attr("strip")());
+    line.frame =
+        aten::frame_text(aten::local_path(file), std::to_string(number), function, line.code);
     return line;
   }
 
   std::string torch_folder_;
   std::string own_folder_;
+  py::object outer_;  // the code that runs the program
   std::map<std::pair<PyObject*, int>, Line> lines_;
   std::vector<py::object> kept_;
 };
@@ -132,6 +144,7 @@ class PythonHost final : public capture::Host {
     return py::isinstance<c10::SymNodeImpl>(inner) ? inner.cast<c10::SymNode>() : node;
   }
 
+  void start() { lines_.start(); }
   void enter(const std::string& path, const std::string& class_name) {
     Location inner = scopes_.empty() ? Location() : scopes_.back();
     const int64_t call = calls_[path]++;
@@ -218,7 +231,10 @@ class PyCapture {
   c10::SymInt add_integer(const std::string& name, const std::string& symbol) {
     return recording_->add_integer(name, dim_of(symbol));
   }
-  void start() { active_.emplace(*recording_); }
+  void start() {
+    host_.start();
+    active_.emplace(*recording_);
+  }
   void stop() { active_.reset(); }
   void enter(const std::string& path, const std::string& class_name) {
     host_.enter(path, class_name);

@@ -16,6 +16,8 @@ Attributes:
     cause: What is wrong, and what to do about it.
     operator: The operator that the error is about, such as "aten::relu"; or None.
     operators: All such operators: one export reports every operator without a lowering.
+    faults: The faults that one export found, each a dict with the keys operator, cause, node,
+        location, code (the text of the source line) and module_path.
     node: The call with the types of its arguments, or None.
     location: The user's source line as "model.py:42", or None.
     module_path: The module that the line belongs to, or None.
@@ -29,14 +31,24 @@ py::object or_none(const std::string& text) {
 py::object python_error(py::handle type, const ExportError& error) {
   py::object result = type(error.what());
   const Fault& fault = error.faults().front();
-  py::list operators;
+  py::list operators, faults;
   for (const Fault& each : error.faults()) {
     if (!each.op.empty()) operators.append(each.op);
+    const std::string& code = each.location.code;
+    py::dict entry;
+    entry["operator"] = or_none(each.op);
+    entry["cause"] = or_none(each.cause);
+    entry["node"] = or_none(each.node);
+    entry["location"] = or_none(each.location.source);
+    entry["code"] = or_none(code.substr(0, code.find('\n')));
+    entry["module_path"] = or_none(each.location.module_path);
+    faults.append(std::move(entry));
   }
   result.attr("kind") = std::string(name(error.kind()));
   result.attr("cause") = fault.cause;
   result.attr("operator") = or_none(fault.op);
   result.attr("operators") = py::tuple(operators);
+  result.attr("faults") = faults;
   result.attr("node") = or_none(fault.node);
   result.attr("location") = or_none(fault.location.source);
   result.attr("module_path") = or_none(fault.location.module_path);

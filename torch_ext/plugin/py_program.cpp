@@ -21,10 +21,11 @@
 namespace onnx_native::plugin {
 namespace {
 
-// An exported program, and the option to record the nodes' modules and source lines.
+// An exported program, and what its model records of it.
 class PyProgram {
  public:
-  PyProgram(Program program, bool metadata) : program_(std::move(program)), metadata_(metadata) {}
+  PyProgram(Program program, Metadata metadata)
+      : program_(std::move(program)), metadata_(metadata) {}
 
   std::vector<std::string> input_names() const { return names(program_.inputs()); }
   std::vector<std::string> output_names() const { return names(program_.outputs()); }
@@ -94,7 +95,7 @@ class PyProgram {
   }
 
   Program program_;
-  bool metadata_;
+  Metadata metadata_;
   std::vector<std::pair<std::string, const TensorData*>> weights_;  // indexed by weight()
 };
 
@@ -163,20 +164,21 @@ void select(const py::object& selection, bool& all, std::vector<std::string>& na
 
 // Exports a program. `fallbacks` lets PyTorch decompose operators without a lowering.
 // `translations` is the user's onnx_native._translation.Table or None. `hints` maps the names of
-// symbols to the sizes of the example inputs.
-std::unique_ptr<PyProgram> export_source(py::handle source, int64_t opset, bool optimize,
-                                         std::vector<std::string> input_names,
-                                         std::vector<std::string> output_names,
-                                         fx::SymbolNames symbol_names, const aten::Hints& hints,
-                                         const py::object& state, const py::object& functions,
-                                         std::vector<std::string> disabled_passes, bool verify,
-                                         bool fallbacks, py::object translations, bool metadata,
-                                         const std::string& target, const std::string& weights) {
+// symbols to the sizes of the example inputs. `buffers` maps the names of buffers to whether they
+// are in state_dict, or is None if buffers are not known.
+std::unique_ptr<PyProgram> export_source(
+    py::handle source, int64_t opset, bool optimize, std::vector<std::string> input_names,
+    std::vector<std::string> output_names, fx::SymbolNames symbol_names, const aten::Hints& hints,
+    const py::object& state, const py::object& functions, std::vector<std::string> disabled_passes,
+    bool verify, bool fallbacks, py::object translations, const std::string& metadata,
+    const std::string& target, const std::string& weights,
+    const std::optional<std::map<std::string, bool>>& buffers) {
   ExportOptions options;
   options.opset = opset;
   options.optimize = optimize;
   options.target = parse_target(target);
   options.weights = parse_weight_layout(weights);
+  const Metadata level = parse_metadata(metadata);
   options.input_names = std::move(input_names);
   options.output_names = std::move(output_names);
   select(state, options.state.all, options.state.names);
@@ -202,7 +204,12 @@ std::unique_ptr<PyProgram> export_source(py::handle source, int64_t opset, bool 
   ProgramContents& contents = program.contents();
   for (std::string& message : aten::fixed_examples(*contents.graph, hints))
     contents.report.warnings.push_back(std::move(message));
-  return std::make_unique<PyProgram>(std::move(program), metadata);
+  if (buffers) contents.kinds.emplace();
+  for (const auto& [name, is_persistent] : buffers.value_or(std::map<std::string, bool>())) {
+    contents.kinds->emplace(
+        name, is_persistent ? aten::ConstantKind::buffer : aten::ConstantKind::temporary_buffer);
+  }
+  return std::make_unique<PyProgram>(std::move(program), level);
 }
 
 }  // namespace
@@ -216,7 +223,8 @@ void bind_program(py::module_& module) {
            py::arg("state") = false, py::arg("functions") = false,
            py::arg("disabled_passes") = std::vector<std::string>(), py::arg("verify") = false,
            py::arg("fallbacks") = false, py::arg("translations") = py::none(),
-           py::arg("metadata") = true, py::arg("target") = "onnx", py::arg("weights") = "runtime")
+           py::arg("metadata") = "full", py::arg("target") = "onnx", py::arg("weights") = "runtime",
+           py::arg("buffers") = py::none())
       .def_property_readonly("input_names", &PyProgram::input_names)
       .def_property_readonly("output_names", &PyProgram::output_names)
       .def_property_readonly("weight_bytes", &PyProgram::weight_bytes)

@@ -13,6 +13,7 @@
 
 #include "base/dim.h"
 #include "base/dtype.h"
+#include "base/metadata.h"
 #include "base/tensor_data.h"
 
 namespace onnx_native {
@@ -47,8 +48,7 @@ struct SaveOptions {
   // By the names of weights in the model. The model refers to these files, such as a checkpoint in
   // the safetensors format; needs external data. Other weights are stored as usual.
   std::map<std::string, WeightPlace> places;
-  // Records the module and source line of each node.
-  bool metadata = true;
+  Metadata metadata = Metadata::full;
   // Called with the number of bytes written so far and in total; may be empty.
   std::function<void(int64_t, int64_t)> progress;
 };
@@ -82,9 +82,8 @@ class Program {
   // a weight changed after the export in a way that invalidates the model. Otherwise writes the
   // current values of the weights.
   void save(const std::filesystem::path& path, const SaveOptions& options = {}) const;
-  // Returns the bytes of the model with all weights inside. `metadata` records the module and
-  // source line of each node. Throws invalid_argument like save().
-  std::string serialize(bool metadata = true) const;
+  // Returns the bytes of the model with all weights inside. Throws invalid_argument like save().
+  std::string serialize(Metadata metadata = Metadata::full) const;
   // Runs onnx's own checker on the model, including shape inference (full_check). Throws internal
   // with the checker's message, unsupported when this build has no checker, and io when it cannot
   // write the temporary file that the checker reads.

@@ -191,9 +191,9 @@ TEST(Module, IsTheSameFromAFile) {
   const auto path = std::filesystem::path(testing::TempDir()) / "onnx_native_module_test.pt";
   make_module().save(path.string());
   const ExportOptions options{.inputs = {parse_input("x:float32[batch,3]")}};
-  const std::string from_file = export_file(path, options).serialize(/*metadata=*/false);
+  const std::string from_file = export_file(path, options).serialize(Metadata::none);
   std::filesystem::remove(path);
-  EXPECT_EQ(from_file, export_module(make_module(), options).serialize(/*metadata=*/false));
+  EXPECT_EQ(from_file, export_module(make_module(), options).serialize(Metadata::none));
 }
 
 TEST(Module, KeepsWeightsThatAreReplacedAfterTheExport) {

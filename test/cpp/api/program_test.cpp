@@ -89,13 +89,14 @@ TEST(Program, SavesWhatItSerializes) {
   Program program = export_file(kLinear);
   const Program moved = std::move(program);
   int64_t written = 0;
-  moved.save(folder / "m.onnx", {.metadata = false, .progress = [&](int64_t bytes, int64_t total) {
-                                   EXPECT_LE(bytes, total);
-                                   written = bytes;
-                                 }});
-  EXPECT_EQ(content(folder / "m.onnx"), moved.serialize(/*metadata=*/false));
+  moved.save(folder / "m.onnx",
+             {.metadata = Metadata::none, .progress = [&](int64_t bytes, int64_t total) {
+                EXPECT_LE(bytes, total);
+                written = bytes;
+              }});
+  EXPECT_EQ(content(folder / "m.onnx"), moved.serialize(Metadata::none));
   EXPECT_EQ(written, static_cast<int64_t>(fs::file_size(folder / "m.onnx")));
-  EXPECT_LT(moved.serialize(false).size(), moved.serialize(true).size());
+  EXPECT_LT(moved.serialize(Metadata::none).size(), moved.serialize(Metadata::full).size());
   EXPECT_NE(moved.text().find("Gemm"), std::string::npos);
 }
 

@@ -139,7 +139,9 @@ TEST_F(WriterTest, WritesNodesOriginUnderPyTorchsKeys) {
       {"pkg.torch.onnx.name_scopes", "['', 'layer', 'linear']"},
       {"pkg.torch.onnx.stack_trace", "File \"model.py\", line 42\n    x = self.layer(x)"}};
   EXPECT_EQ(metadata, expected);
-  EXPECT_EQ(parse(serialize(model_, {.metadata = false})).graph().node(0).metadata_props_size(), 0);
+  EXPECT_EQ(
+      parse(serialize(model_, {.metadata = Metadata::none})).graph().node(0).metadata_props_size(),
+      0);
 }
 
 TEST_F(WriterTest, WritesSharedExternalWeightsOnce) {

@@ -29,7 +29,7 @@ class Comparison:
 
 def model_of(source: torch.export.ExportedProgram | str) -> bytes:
     """Returns the model's bytes, without metadata and fallbacks."""
-    native = onnx_native._C.Program(source, opset=OPSET, metadata=False)
+    native = onnx_native._C.Program(source, opset=OPSET, metadata="none")
     return hashlib.sha256(native.serialize()).digest()
 
 

@@ -103,8 +103,8 @@ def test_zip_files_of_other_writers(archive: pathlib.Path, text: str, tmp_path: 
     with zipfile.ZipFile(path, "a") as file:
         file.comment = b"PK\x05\x06 a comment" * 99
     assert C.read_pt2(str(path)) == text
-    expected = C.Program(str(archive), opset=OPSET, metadata=False).serialize()
-    assert C.Program(str(path), opset=OPSET, metadata=False).serialize() == expected
+    expected = C.Program(str(archive), opset=OPSET, metadata="none").serialize()
+    assert C.Program(str(path), opset=OPSET, metadata="none").serialize() == expected
     with path.open("wb") as raw, zipfile.ZipFile(Unseekable(raw), "w") as file:
         for name, data in content.items():
             file.writestr(f"model/{name}", data)
