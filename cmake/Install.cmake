@@ -16,6 +16,7 @@ if(ONNX_NATIVE_WHEEL)
   install(TARGETS ${libraries} LIBRARY DESTINATION onnx_native COMPONENT python)
   install(FILES ${python_files} "${package_folder}/_build_info.py" DESTINATION onnx_native
           COMPONENT python)
+  install(DIRECTORY torch_ext/onnx_native/page DESTINATION onnx_native COMPONENT python)
   # From bin to the packages: of a virtual environment, of Debian's own Python, of pip --target.
   set(command_rpath)
   set(python "python${Python3_VERSION_MAJOR}.${Python3_VERSION_MINOR}")

@@ -54,6 +54,7 @@ if(ONNX_NATIVE_PYTHON)
     get_filename_component(name "${file}" NAME)
     file(CREATE_LINK "${file}" "${package_folder}/${name}" SYMBOLIC)
   endforeach()
+  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/torch_ext/onnx_native/page" "${package_folder}/page" SYMBOLIC)
   # The version of PyTorch this build is for: the package refuses any other before loading it.
   file(WRITE "${package_folder}/_build_info.py"
     "VERSION = \"${PROJECT_VERSION}\"\nTORCH_VERSION = \"${TORCH_VERSION}\"\n")

@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -351,7 +350,7 @@ class _Exporter:
         except Exception as error:
             self._print("Translate the graph into ONNX... ❌")
             if self._report is not None:
-                self._report.errors.append("".join(traceback.format_exception(error)))
+                self._report.failed(error)
             report = self._failure_report("conversion", captured) + self._aside_text()
             raise _conversion_error(error, report) from error
         self._print("Translate the graph into ONNX... ✅")

@@ -293,6 +293,13 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         """Whether the model with its weights exceeds the size of a protobuf message."""
         return self._weight_bytes() > _LARGEST_MESSAGE - _REST_OF_MESSAGE
 
+    def without_weights(self) -> tuple["onnx.ModelProto", int]:
+        """The model without its weights, and the bytes of the weights."""
+        import onnx
+
+        text, _ = self._native.serialize_without_weights()
+        return onnx.ModelProto.FromString(text), self._native.weight_bytes
+
     def text(self) -> str:
         """Returns the model as text, with types instead of values for the weights."""
         return self._native.text() if self._model is None else str(self._model)

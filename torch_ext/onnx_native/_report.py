@@ -1,14 +1,20 @@
 """Implements report=True and profile=True."""
 
+import logging
 import pathlib
+import re
 import traceback
 from typing import TYPE_CHECKING, Any
 
 import torch
 
+from onnx_native import _page, _upstream
+
 if TYPE_CHECKING:
     from onnx_native._program import ONNXProgram
     from onnx_native._verification import Steps, Verification
+
+logger = logging.getLogger(__name__)
 
 
 def start_profiler() -> Any:
@@ -41,11 +47,18 @@ class Report:
         self._steps: Steps = []
         self._differences = ""
         self.errors: list[str] = []
+        self.faults: list[dict[str, Any]] = []  # of an ExportError
+        self.comparison: Any = None  # a table of intermediate values, for the page
 
     def captured(self, result: Any) -> None:
         self._steps.append((f"Capture with {result.strategy}", result.exported_program is not None))
         if result.exception is not None:
             self.errors.append("".join(traceback.format_exception(result.exception)))
+
+    def failed(self, error: Exception) -> None:
+        """Notes the error of a conversion."""
+        self.errors.append("".join(traceback.format_exception(error)))
+        self.faults += getattr(error, "faults", [])
 
     def verified(self, verification: "Verification") -> None:
         self._steps += verification.steps
@@ -66,6 +79,7 @@ class Report:
             postfix = "success" if all(succeeded for _, succeeded in self._steps) else "strategies"
         sections = ["# PyTorch ONNX Conversion Report (onnx_native)\n"]
         sections.append("\n".join(f"- {'✅' if ok else '❌'} {title}" for title, ok in self._steps))
+        sections += _faults(self.faults)
         sections.append("\n## Error messages\n")
         sections.append(_fenced("pytb", "\n\n".join(self.errors) or "No errors"))
         if self._differences:
@@ -80,11 +94,154 @@ class Report:
             sections += ["\n## Profiling result\n", _fenced("", profile)]
         path = self._folder / f"onnx_export_{self._timestamp}_{postfix}.md"
         path.write_text("\n".join(sections) + "\n", encoding="utf-8")
+        self._write_page(path.with_suffix(".html"), program)
         return path
+
+    def _write_page(self, path: pathlib.Path, program: "ONNXProgram | None") -> None:
+        try:
+            text = _page.page(self._page_data(path.stem, program))
+        except Exception as error:  # the export itself does not fail by it
+            logger.warning("The HTML page of the report was not written.", exc_info=error)
+            return
+        path.write_text(text, encoding="utf-8")
+
+    def _page_data(self, title: str, program: "ONNXProgram | None") -> dict[str, Any]:
+        problems = [
+            {
+                "kind": "error",
+                "title": fault["operator"] or "Error",
+                "text": _place(fault),
+                "code": _stub(fault["operator"]) if _is_missing(fault) else "",
+            }
+            for fault in self.faults
+        ]
+        problems += [
+            {"kind": "error", "title": "Error message", "text": text, "code": ""}
+            for text in self.errors
+        ]
+        errors = len(problems)
+        if program is None:
+            return _page.report_data(title, problems=problems, errors=errors)
+        report = program.export_report
+        problems += [
+            {"kind": "warning", "title": "Warning", "text": text, "code": ""}
+            for text in report["warnings"]
+        ]
+        problems += [
+            {"kind": "note", "title": f"{op} has no native lowering", "text": net, "code": ""}
+            for op, net in report["fallbacks"].items()
+        ]
+        model, weight_bytes = program.without_weights()
+        opset = next(each.version for each in model.opset_import if not each.domain)
+        guards = report["capture"]["guards"]
+        problems += [
+            {"kind": "note", "title": f"Valid only where {each['condition']}",
+             "text": str(each["source"]), "code": ""}
+            for each in guards
+        ]  # fmt: skip
+        return _page.report_data(
+            title,
+            model=model,
+            summary=[
+                ("nodes", str(report["onnx_nodes"])),
+                ("opset", str(opset)),
+                ("of weights", _size(weight_bytes)),
+                ("capture", str(report["capture"]["by"])),
+                ("export", f"{sum(report['seconds'].values()):.2f} s"),
+            ],
+            facts=[
+                *_capture_facts(report),
+                *((title, "✅" if ok else "❌") for title, ok in self._steps),
+            ],
+            seconds=report["seconds"],
+            operators=report["operators"],
+            passes=report["passes"],
+            problems=problems,
+            errors=errors,
+            comparison=self.comparison,
+        )
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} GB"
+
+
+def _is_missing(fault: dict[str, Any]) -> bool:
+    return bool(fault["operator"]) and "no ONNX lowering" in str(fault["cause"])
+
+
+def _place(fault: dict[str, Any]) -> str:
+    """Returns what a fault is and where, a line each."""
+    code = f": {fault['code']}" if fault["code"] else ""
+    lines = [
+        fault["cause"],
+        fault["node"],
+        fault["location"] and f"at {fault['location']}{code}",
+        fault["module_path"] and f"in {fault['module_path']}",
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _stub(operator: str) -> str:
+    """Returns a lowering of an operator without its nodes."""
+    name = operator.split("@")[0]
+    return (
+        f'@onnx_native.lowering("{name}")\n'
+        f"def lower_{re.sub('[^0-9a-zA-Z]+', '_', name)}({', '.join(_parameters(name))}):\n"
+        '    return b.op("...", ...)  # the ONNX nodes that compute the results\n'
+    )
+
+
+def _parameters(name: str) -> list[str]:
+    """Returns the builder and the arguments of an operator's schema."""
+    try:
+        space, rest = name.split("::")
+        packet, _, overload = rest.partition(".")
+        function = getattr(getattr(getattr(torch.ops, space), packet), overload or "default")
+        return ["b", *_upstream.argument_names(function)]
+    except (AttributeError, RuntimeError, ValueError):
+        return ["b", "*args"]
+
+
+def _faults(faults: list[dict[str, Any]]) -> list[str]:
+    missing = {fault["operator"]: fault for fault in faults if _is_missing(fault)}
+    if not missing:
+        return []
+    lines = [
+        "\n## Operators without a lowering\n",
+        "Fill in a lowering for each (docs/custom-ops.md):",
+    ]
+    for operator, first in missing.items():
+        calls = [fault for fault in faults if fault["operator"] == operator]
+        places = [fault["location"] for fault in calls if fault["location"]]
+        lines += [f"\n### `{operator}` ({len(calls)} call{'s' * (len(calls) != 1)})\n"]
+        lines += [_fenced("", _place(first))]
+        if len(places) > 1:
+            lines += [f"\nAlso at {', '.join(dict.fromkeys(places[1:]))}."]
+        lines += ["", _fenced("python", _stub(operator).rstrip())]
+    return lines
+
+
+def _capture_facts(report: dict[str, Any]) -> list[tuple[str, str]]:
+    capture = report["capture"]
+    facts = [("Captured by", str(capture["by"]))]
+    if capture["reason"]:
+        facts.append(("The native capture did not record it", str(capture["reason"])))
+    facts += [(f"Size {name}", str(place)) for name, place in capture["dimensions"].items()]
+    return facts
 
 
 def _statistics(report: dict[str, Any]) -> list[str]:
-    lines = ["\n## Seconds\n", "| stage | seconds |", "| --- | ---: |"]
+    lines = ["\n## Capture\n", *(f"- {name}: {text}" for name, text in _capture_facts(report))]
+    guards = report["capture"]["guards"]
+    if guards:
+        lines += ["\nThe model is valid only where\n"]
+        lines += [f"- `{guard['condition']}` ({guard['source']})" for guard in guards]
+    lines += ["\n## Seconds\n", "| stage | seconds |", "| --- | ---: |"]
     lines += [f"| {stage} | {seconds:.4f} |" for stage, seconds in report["seconds"].items()]
     lines += [
         "\n## Operators\n",

@@ -498,6 +498,11 @@ def temporary_buffers(module: torch.nn.Module) -> Iterator[str]:
             yield f"{path}.{name}" if path else name
 
 
+def argument_names(operator: Any) -> list[str]:
+    """The names of an operator's arguments, as its schema has them."""
+    return [argument.name for argument in operator._schema.arguments]
+
+
 def loaded_compat() -> ModuleType | None:
     """Returns the entry of PyTorch's ``_compat`` in ``sys.modules``."""
     return sys.modules.get(COMPAT)
