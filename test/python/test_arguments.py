@@ -274,7 +274,7 @@ def test_all_at_once(tmp_path: pathlib.Path) -> None:
     names = (["left", "right"], ["sum", "product"])
     examples = [(x, y), (torch.randn(5, 3), torch.randn(5, 3))]
     check(Given(path, Pair(), examples, names, opset=13))
-    assert len(list((tmp_path / "artifacts").iterdir())) == 2
+    assert len(list((tmp_path / "artifacts").iterdir())) == 3  # the program, the report, its page
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import re
 import shutil
 import subprocess
 import time
-import types
 from typing import Any
 
 import onnx
@@ -158,16 +157,43 @@ def test_a_failure_names_all_missing_operators_with_stubs(tmp_path: pathlib.Path
 
 
 def test_a_comparison_is_a_table(tmp_path: pathlib.Path) -> None:
-    table = types.SimpleNamespace(
-        rows=[
-            {"value": "a", "largest difference": 1e-7, "is_bad": False},
-            {"value": "b", "largest difference": float("inf"), "is_bad": True},
-        ]
-    )
+    table = [
+        {"value": "a", "largest difference": 1e-7, "is_bad": False},
+        {"value": "b", "largest difference": float("inf"), "is_bad": True},
+    ]
     page = tmp_path / "page.html"
     page.write_text(_page.page(_page.report_data("Compared", comparison=table)), encoding="utf-8")
     document = opened(page, "#tab=comparison")
     assert '<tr class="bad"><td>b</td>' in document
+
+
+class Rectified(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x + 1).sin()
+
+
+@pytest.mark.parametrize("is_wrong", [True, False])
+def test_a_verified_export_shows_its_comparison(tmp_path: pathlib.Path, is_wrong: bool) -> None:
+    """Values where a difference begins are named; the outputs if there is none."""
+    if is_wrong:
+        onnx_native.lowering("aten::relu")(lambda b, x: b.op("Abs", x))
+    try:
+        torch.onnx.export(
+            Rectified().eval(),
+            (torch.randn(2, 3) - 2,),
+            dynamo=True,
+            verbose=False,
+            report=True,
+            verify=True,
+            artifacts_dir=tmp_path,
+        )
+    finally:
+        if is_wrong:
+            onnx_native.remove_lowering("aten::relu")
+    (page,) = tmp_path.glob("*.html")
+    document = opened(page, "#tab=comparison")
+    assert ('<tr class="bad"><td>relu</td>' in document) == is_wrong
+    assert ("<td>as in the example</td>" in document) != is_wrong
 
 
 def made(count: int, modules: bool) -> onnx.ModelProto:

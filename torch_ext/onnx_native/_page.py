@@ -49,7 +49,7 @@ def report_data(
     passes: Mapping[str, int] | None = None,
     problems: Sequence[Mapping[str, str]] = (),
     errors: int = 0,
-    comparison: Any = None,
+    comparison: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Returns what the page shows.
 
@@ -64,8 +64,8 @@ def report_data(
         problems: Messages: dicts with the keys kind ("error", "warning" or "note"), title, text
             and code.
         errors: The number of errors among them.
-        comparison: A table of intermediate values: an object with `rows`, each a mapping or a
-            dataclass; rows with a true `is_bad` are highlighted.
+        comparison: The rows of a table that compares values with eager's, by column; rows with a
+            true `is_bad` are highlighted.
     """
     return {
         "title": title,
@@ -77,13 +77,12 @@ def report_data(
         "passes": list((passes or {}).items()),
         "problems": list(problems),
         "errors": errors,
-        "comparison": None if comparison is None else _table(comparison),
+        "comparison": _table(comparison) if comparison else None,
     }
 
 
-def _table(comparison: Any) -> dict[str, Any]:
-    rows = [row if isinstance(row, Mapping) else vars(row) for row in comparison.rows]
-    columns = [name for name in (rows[0] if rows else {}) if name != "is_bad"]
+def _table(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    columns = [name for name in rows[0] if name != "is_bad"]
     cells = [
         [cell if isinstance(cell := row[name], (int, float)) else str(cell) for name in columns]
         for row in rows

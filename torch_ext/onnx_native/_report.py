@@ -48,7 +48,7 @@ class Report:
         self._differences = ""
         self.errors: list[str] = []
         self.faults: list[dict[str, Any]] = []  # of an ExportError
-        self.comparison: Any = None  # a table of intermediate values, for the page
+        self._comparison: list[dict[str, Any]] = []
 
     def captured(self, result: Any) -> None:
         self._steps.append((f"Capture with {result.strategy}", result.exported_program is not None))
@@ -63,6 +63,7 @@ class Report:
     def verified(self, verification: "Verification") -> None:
         self._steps += verification.steps
         self._differences = verification.table() if verification.outputs else ""
+        self._comparison = verification.rows()
 
     def write(
         self,
@@ -158,7 +159,7 @@ class Report:
             passes=report["passes"],
             problems=problems,
             errors=errors,
-            comparison=self.comparison,
+            comparison=self._comparison,
         )
 
 

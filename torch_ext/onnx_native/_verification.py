@@ -74,6 +74,24 @@ class Verification:
             ]
         )
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Returns the outputs to show, or all values if an output differs.
+
+        The rows where a difference begins have a true ``is_bad``.
+        """
+        wrong = [row for row in self.outputs if not row["is_accurate"]]
+        if wrong:
+            try:
+                compared = _comparison.compare(self._program, sizes=wrong[0]["arguments"] or None)
+                return [_value(row) for row in compared]
+            except Exception as error:  # the outputs are known nevertheless
+                logger.warning("The intermediate values were not compared.", exc_info=error)
+        columns = ("output", "sizes", "shape", "absolute", "relative", "note")
+        return [
+            {**{name: row[name] for name in columns}, "is_bad": not row["is_accurate"]}
+            for row in self.outputs
+        ]
+
     def _step(self, title: str, succeeded: bool) -> None:
         self._say(f"{title}... {'✅' if succeeded else '❌'}")
         self.steps.append((title, succeeded))
@@ -181,3 +199,16 @@ def _warn(row: dict[str, Any]) -> None:
             logger.warning(
                 "Output '%s' has a large %s difference of %f%s.", row["output"], kind, row[kind], at
             )
+
+
+def _value(row: _differences.Row) -> dict[str, Any]:
+    shown: dict[str, Any] = {
+        "value": row.name,
+        "operator": row.operator,
+        "source": row.source,
+        "module": row.module,
+        "status": row.status,
+    }
+    for kind, found in (("own", row.own), ("total", row.total)):
+        shown[f"{kind} difference"] = "" if found is None else found.absolute
+    return {**shown, "is_bad": row.status == "begins"}

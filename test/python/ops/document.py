@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import onnx_native
 import torch
 
-from ops.limits import LEFT_OUT, LIMITS, ONLY_IN_TORCHSCRIPT
+from ops.limits import LEFT_OUT, LIMITS, ONLY_IN_NATIVE_CAPTURE, ONLY_IN_TORCHSCRIPT
 from ops.row import DTYPES, OLDEST_OPSET, Row
 from ops.rows import FAMILIES
 
@@ -104,8 +104,12 @@ def document() -> str:
     lines = [f"| {operator} | {reason} |" for operator, reason in LEFT_OUT.items()]
     for family, rows in FAMILIES.items():
         lines += ["", f"## {family.replace('_', ' ').capitalize()}", "", *family_table(rows)]
-    lines += ["", "## Only in TorchScript", "", "| operator | tests |", "| --- | --- |"]
-    lines += [f"| `{key}` | {tests} |" for key, tests in sorted(ONLY_IN_TORCHSCRIPT.items())]
+    for title, keys_and_tests in (
+        ("Only in TorchScript", ONLY_IN_TORCHSCRIPT),
+        ("Only in native capture", ONLY_IN_NATIVE_CAPTURE),
+    ):
+        lines += ["", f"## {title}", "", "| operator | tests |", "| --- | --- |"]
+        lines += [f"| `{key}` | {tests} |" for key, tests in sorted(keys_and_tests.items())]
     return text + "\n".join(lines) + "\n"
 
 
