@@ -119,6 +119,7 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
     if (!pipeline.has_guards) {
       assumptions = aten::kept_dimensions(graph);
       std::ranges::move(aten::fixed_dimensions(graph), std::back_inserter(assumptions));
+      std::ranges::move(aten::fixed_counts(graph), std::back_inserter(assumptions));
     }
     describe(*report, graph, *model, state,
              {unseen, contradictions, assumptions, options.output_names});

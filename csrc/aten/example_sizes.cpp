@@ -170,6 +170,18 @@ const Dim* size_of_example(const SizedCall& call, const Hints& hints,
   return nullptr;
 }
 
+// Returns the dynamic size that a chunk divides; nullptr if it is constant or unknown.
+const Dim* chunked_size(const Node& node) {
+  if (node.arguments.size() < 2) return nullptr;
+  const Value* operand = node.arguments[0].as_value();
+  if (!operand || !operand->type.shape || operand->type.shape->empty()) return nullptr;
+  const auto* given = node.arguments.size() > 2 ? node.arguments[2].get<int64_t>() : nullptr;
+  const auto rank = static_cast<int64_t>(operand->type.shape->size());
+  const int64_t dim = given ? *given : 0;
+  const Dim& size = operand->type.shape->at(dim < 0 ? dim + rank : dim);
+  return size.is_constant() ? nullptr : &size;
+}
+
 }  // namespace
 
 void check_squeezes(const Graph& graph, const Hints& hints) {
@@ -198,6 +210,24 @@ std::vector<std::string> fixed_dimensions(const Graph& graph) {
     const Dim before = product(call->before);
     const std::string after = product(call->after).str();
     messages.push_back(fixed_message(node, before, concat(before.str(), " == ", after)));
+  });
+  return messages;
+}
+
+std::vector<std::string> fixed_counts(const Graph& graph) {
+  std::vector<std::string> messages;
+  for_each_node(graph, [&](const Node& node) {
+    if (!is_one_of(node.op, {"aten::chunk", "aten::unsafe_chunk"}) || node.outputs.empty()) return;
+    const Dim* size = chunked_size(node);
+    const auto* chunks = node.arguments[1].get<int64_t>();
+    // Two chunks of two or more elements are always two.
+    if (!size || !chunks || *chunks <= 2) return;
+    const Dim count = Dim::ceil_div(*size, Dim::ceil_div(*size, *chunks));
+    if (count.is_constant()) return;
+    messages.push_back(concat(
+        node.op, ": the model makes ", node.outputs.size(), " pieces, so it is valid only where ",
+        count.str(), " == ", node.outputs.size(), "; torch.split_with_sizes and ",
+        "torch.tensor_split make the same number of pieces at every size", where(node.location)));
   });
   return messages;
 }

@@ -29,4 +29,8 @@ std::vector<std::string> fixed_dimensions(const Graph& graph);
 // had this value in the example, if the program's results no longer depend on the size.
 std::vector<std::string> fixed_examples(const Graph& graph, const Hints& hints);
 
+// Returns a message for each chunk of a dynamic size whose number of pieces depends on the size:
+// the exported program has the number of the example.
+std::vector<std::string> fixed_counts(const Graph& graph);
+
 }  // namespace onnx_native::aten

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import onnx_native
 import pytest
 import torch
 from onnx_native import _dynamic_axes, _inputs, _jit, _shapes
@@ -101,3 +102,39 @@ def test_axes_of_scripts() -> None:
         "x": {0: "image_dim_0", 1: "image_dim_1"},
         "y": {0: "n"},
     }
+
+
+class Plus(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + 1
+
+
+@pytest.mark.parametrize("capture", ["native", "torch.export"])
+@pytest.mark.parametrize(
+    ("shapes", "said"),
+    [
+        (({5: "n"},), "axis 5 of a tensor with the shape"),
+        (({"0": "n"},), "Unexpected dimension mapped to index 0"),
+        (({0: 5},), "Static shape constraint of 5 does not match input size of 2"),
+        (({0: 2.5},), "Unexpected dimension mapped to index 0"),
+        ((["n"],), "expected 2, but got 1"),
+        ((({0: "n", 1: "m"},),), "expected 2, but got 1"),
+        (([{0: "n"}, None],), "Unexpected dimension #0"),
+        (("n",), "expected either a list/tuple of dimensions, or a dict"),
+        ({"y": {0: "n"}}, r"must be the arg names \['x'\]"),
+        (({0: "n"}, {0: "k"}), "`inputs` has 1 elements, but `dynamic_shapes` has 2 elements"),
+    ],
+)
+def test_shapes_that_do_not_describe_the_tensor(shapes: Any, said: str, capture: str) -> None:
+    """No capture leaves a size static in silence because an entry is malformed."""
+    with (
+        onnx_native.options(capture=capture),
+        pytest.raises((torch.onnx.OnnxExporterError, IndexError), match=said),
+    ):
+        torch.onnx.export(
+            Plus().eval(),
+            (torch.ones(2, 3),),
+            dynamo=True,
+            verbose=False,
+            dynamic_shapes=shapes,
+        )

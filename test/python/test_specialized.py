@@ -191,6 +191,25 @@ def test_squeeze_of_a_data_dependent_size() -> None:
         torch.testing.assert_close(program(x)[0], positive(x))
 
 
+def test_chunks_of_a_dynamic_size() -> None:
+    """The number of pieces is that of the example, with a warning where it depends on the size."""
+
+    def chunks(x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return x.chunk(4)
+
+    message = r"makes 3 pieces, so it is valid only where [\s\S]* test_specialized.py:"
+    with onnx_native.options(capture="torch.export"), pytest.warns(Warned, match=message):
+        program = export(chunks, torch.randn(5), shapes=({0: "batch"},))
+    x = torch.randn(6)
+    torch.testing.assert_close(list(program(x)), list(chunks(x)))
+
+
+def test_two_chunks(recwarn: pytest.WarningsRecorder) -> None:
+    with onnx_native.options(capture="torch.export"):
+        export(lambda x: x.chunk(2), torch.randn(4), shapes=({0: "batch"},))
+    assert not [str(each.message) for each in recwarn if issubclass(each.category, Warned)]
+
+
 def test_squeeze_of_a_size_that_is_never_one(recwarn: pytest.WarningsRecorder) -> None:
     batch = torch.export.Dim("batch", min=3)
     for function in (lambda x: x.squeeze(0) * 2, lambda x: x.unsqueeze(0).squeeze(0) * 2):

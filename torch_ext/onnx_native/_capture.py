@@ -197,7 +197,7 @@ def _sizes(leaves: Sequence[Any], inputs: _inputs.Inputs) -> tuple[Sizes, dict[s
     specs = inputs.specs
     if not inputs.dynamic_shapes:
         specs = [None] * len(leaves)
-    elif len(specs) != len(leaves):
+    elif len(specs) != len(leaves) or not inputs.fit:
         raise StepAsideError("dynamic_shapes does not fit the arguments")
     symbols: dict[str, Symbol] = {}
     sizes: Sizes = []

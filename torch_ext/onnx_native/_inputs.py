@@ -35,6 +35,7 @@ class Inputs:
         scalars: Indices of the leaves that were floats or bools.
         constants: Leaves that torch.export does not accept, by their indices. Text stands in for
             them.
+        fit: Whether the dynamic shapes are known to fit the arguments.
     """
 
     args: tuple[Any, ...]
@@ -43,12 +44,17 @@ class Inputs:
     specs: list[Any]
     scalars: list[int] = dataclasses.field(default_factory=list)
     constants: dict[int, Any] = dataclasses.field(default_factory=dict)
+    fit: bool = True
 
 
 def prepare(
     model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any
 ) -> Inputs | None:
-    """Returns None if ``dynamic_shapes`` does not match; torch.export then says why."""
+    """Returns None if ``dynamic_shapes`` does not match; torch.export then says why.
+
+    Raises:
+        IndexError: A tensor has no such axis.
+    """
     args, kwargs, constants = _without_constants(args, kwargs)
     if not dynamic_shapes:
         return Inputs(args, kwargs, dynamic_shapes, [], constants=constants)
@@ -136,6 +142,8 @@ def _convert(value: Any, spec: Any) -> tuple[Any, list[Any]]:
         return None, [None] * len(_upstream.pytree.tree_leaves(value))
     elements = _shapes.elements(value, spec, "an argument")
     if elements is None:
+        if isinstance(value, torch.Tensor):
+            _shapes.check_spec(value, spec)
         spec = _from_front(value, spec)
         return _leaf_for_torch(value, spec), [spec]
     if isinstance(value, dict) and set(spec) != set(value):

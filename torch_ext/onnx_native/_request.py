@@ -39,7 +39,7 @@ class Request:
             if inputs is not None:
                 return inputs
         shapes, specs = _shapes.without_arguments(self.dynamic_shapes)
-        return _inputs.Inputs(self.args, self.kwargs, shapes, specs)
+        return _inputs.Inputs(self.args, self.kwargs, shapes, specs, fit=False)
 
     def _take_examples(self) -> None:
         """Fills in the arguments that an ExportableModule provides."""

@@ -39,6 +39,30 @@ def axes_of(spec: Any) -> dict[int, Any]:
     return dict(enumerate(spec)) if isinstance(spec, (list, tuple)) else {}
 
 
+def check_spec(tensor: torch.Tensor, spec: Any) -> None:
+    """Checks that a spec describes the sizes of a tensor.
+
+    Raises:
+        StructureError: It does not.
+        IndexError: It has an entry for an axis that the tensor does not have.
+    """
+    if isinstance(spec, (list, tuple)) and len(spec) != tensor.dim():
+        raise StructureError(f"{spec} does not describe a tensor with {tensor.dim()} dimensions")
+    if not isinstance(spec, (Mapping, list, tuple)):
+        raise StructureError(f"{spec!r} does not describe a tensor")
+    for axis, entry in axes_of(spec).items():
+        if not isinstance(axis, int):
+            raise StructureError(f"{axis!r} in {spec} is not an axis")
+        if not -tensor.dim() <= axis < tensor.dim():
+            raise IndexError(
+                f"dynamic_shapes has an entry for axis {axis} of a tensor with the shape "
+                f"{list(tensor.shape)}"
+            )
+        is_static = entry is None or entry == tensor.shape[axis]
+        if not is_static and not isinstance(entry, (str, Dim, _upstream.DimHint)):
+            raise StructureError(f"{entry!r} in {spec} does not describe the size of axis {axis}")
+
+
 def in_order(names: Sequence[str], dynamic_shapes: Any, called: str = "the program") -> list[Any]:
     """Returns the entry of ``dynamic_shapes`` for each argument; None if a dict omits it.
 

@@ -34,7 +34,7 @@ Values scanned(Builder& b, Value x, int64_t axis, const Values& initial, const R
 Values running(Builder& b, Value x, int64_t axis, const Values& initial, const RunningStep& step) {
   Shape slice = x->known_shape();
   const Dim length = slice[axis];
-  if (length.known_positive()) return scanned(b, x, axis, initial, step);
+  if (length.known_positive(/*inputs_positive=*/false)) return scanned(b, x, axis, initial, step);
   // ONNX Runtime does not scan an empty axis, so add an element.
   slice[axis] = 1;
   Values results = scanned(b, b.concat({x, b.full(x->dtype, 0, slice)}, axis), axis, initial, step);

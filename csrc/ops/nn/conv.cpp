@@ -40,6 +40,26 @@ Value padded(Builder& b, Value input, Convolution& c, int64_t axes) {
   return b.pad(input, pads);
 }
 
+// ONNX Runtime requires an output padding less than the stride, while PyTorch also allows one that
+// is less than the dilation. Less padding at the end, or zeros after the input, makes the result as
+// long.
+Value with_less_output_padding(Builder& b, Value input, Convolution& c, int64_t axes) {
+  std::vector<Dim> zeros(2 * (axes + 2), 0);
+  bool are_needed = false;
+  for (int64_t i = 0; i < axes; ++i) {
+    const int64_t stride = *c.stride[i].constant();
+    const int64_t surplus = c.output_padding[i] - stride + 1;
+    if (surplus <= 0) continue;
+    c.output_padding[i] -= surplus;
+    const int64_t missing = std::max<int64_t>(surplus - c.ends[i].constant().value_or(0), 0);
+    const int64_t count = (missing + stride - 1) / stride;
+    zeros[i + axes + 4] = count;
+    are_needed |= count > 0;
+    c.ends[i] = c.ends[i] + Dim(count * stride - surplus);
+  }
+  return are_needed ? b.pad(input, zeros) : input;
+}
+
 // Applies a computed stride to a result with stride 1, or computed padding to a transposed result.
 Value cut(Builder& b, Value y, const Convolution& given, const Convolution& c, int64_t axes) {
   for (int64_t i = 0; i < axes; ++i) {
@@ -138,16 +158,18 @@ Value convolve(Builder& b, Value input, Value weight, std::optional<Value> bias,
   given.ends = spread(given.ends, axes);
   given.dilation = spread(given.dilation, axes);
   if (given.transposed) given.output_padding = spread(given.output_padding, axes);
-  Convolution c = given;
-  if (!constant_shape(c.stride)) {
-    b.check(!c.transposed, "argument `stride` of a transposed convolution must be constant");
-    c.stride = Shape(axes, 1);
+  Value x = b.cast(batched ? input : b.unsqueeze(input, {0}), dtype);
+  if (given.transposed) {
+    b.check(constant_shape(given.stride).has_value(),
+            "argument `stride` of a transposed convolution must be constant");
+    x = with_less_output_padding(b, x, given, axes);
   }
+  Convolution c = given;
+  if (!constant_shape(c.stride)) c.stride = Shape(axes, 1);
   if (c.transposed &&
-      (!constant_shape(c.begins) || !constant_shape(c.ends) || may_cut_all(input, weight, c))) {
+      (!constant_shape(c.begins) || !constant_shape(c.ends) || may_cut_all(x, weight, c))) {
     c.begins = c.ends = Shape(axes, 0);
   }
-  const Value x = b.cast(batched ? input : b.unsqueeze(input, {0}), dtype);
   Values inputs{padded(b, x, c, axes), b.cast(weight, dtype)};
   if (bias) inputs.push_back(b.cast(*bias, dtype));
   const auto groups = known_groups(x, weight, c);

@@ -73,6 +73,15 @@ ROWS = [
                 floats(2, 3, 9, 8),
                 floats(3, 4, 3, 3),
             ),
+            # The output padding is as large as the stride or larger.
+            Case(
+                lambda x, w, bias: aten.conv_transpose2d.input(
+                    x, w, bias, [1, 2], [1, 0], [1, 5], 1, [3, 6]
+                ),
+                floats(2, 3, 9, 8),
+                floats(3, 4, 3, 3),
+                floats(4),
+            ),
         ),
     ),
     Row(
