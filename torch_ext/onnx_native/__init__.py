@@ -21,15 +21,18 @@ from onnx_native._options import options
 
 if TYPE_CHECKING:
     from onnx_native._comparison import compare
+    from onnx_native._decoder import ExportedDecoder, export_decoder
     from onnx_native._program import ONNXProgram
 
 __all__ = [
+    "ExportedDecoder",
     "ONNXProgram",
     "__version__",
     "compare",
     "disable",
     "disabled",
     "enable",
+    "export_decoder",
     "fallbacks",
     "is_enabled",
     "keep",
@@ -82,4 +85,8 @@ def __getattr__(name: str) -> Any:
         from onnx_native._comparison import compare
 
         return compare
+    if name in ("export_decoder", "ExportedDecoder"):
+        from onnx_native import _decoder
+
+        return getattr(_decoder, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
