@@ -217,6 +217,8 @@ def _export_single(
 
     def run(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         cache = _cache(_taken(inputs, names, len(layers)))
+        total = cache.get_seq_length() + inputs["input_ids"].shape[1]
+        torch._check(inputs["attention_mask"].shape[1] == total)
         options = {"logits_to_keep": 1} if last_logits and _takes(model, "logits_to_keep") else {}
         output = model(**inputs, **options, past_key_values=cache, use_cache=True)
         return [_kept(output.logits, last_logits), *_flat(cache)]
