@@ -8,6 +8,7 @@ onnxruntime-genai expects. See docs/decoders.md.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import inspect
 import json
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export import Dim
 
-from onnx_native import _hook, _library, _options
+from onnx_native import _hook, _library, _options, _upstream
 
 if TYPE_CHECKING:
     import os
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from onnx_native._program import ONNXProgram
 
 ATTENTION = "onnx_native"  # the name of the attention function in transformers' tables
+# Where a configuration keeps the name of its attention function; set_attn_implementation would
+# also change the configurations of parts that have another one.
+_CHOSEN = "_attn_implementation_internal"
 
 PAST_KEY, PAST_VALUE = "past_key_values.%d.key", "past_key_values.%d.value"
 PRESENT_KEY, PRESENT_VALUE = "present.%d.key", "present.%d.value"
@@ -42,6 +46,8 @@ _GENAI_TYPES = frozenset(
     "phimoe phi3 phi3small qwen2 qwen3 smollm3".split()
 )
 
+# Runs the forward of a model with named inputs and returns its outputs.
+Run = Callable[[Callable[..., Any], dict[str, torch.Tensor]], list[torch.Tensor]]
 Layers = list[tuple[torch.Tensor, torch.Tensor]]  # the keys and values of each layer
 
 
@@ -105,9 +111,8 @@ def export_decoder(
             example the states of a linear attention.
         torch.onnx.OnnxExporterError: The export failed.
     """
-    config = model.config
     with _attention_without_decisions(model), _options.options(target=target):
-        if getattr(config, "is_encoder_decoder", False):
+        if _config(model).is_encoder_decoder:
             exported = _export_pair(model, last_logits, arguments)
         else:
             exported = _export_single(model, last_logits, arguments)
@@ -151,29 +156,24 @@ class _Sizes:
         self.total = Dim.AUTO
 
 
-class _Step(torch.nn.Module):
-    """A model whose argument is the list of a signature's inputs."""
+def _step(model: torch.nn.Module, names: list[str], run: Run) -> torch.nn.Module:
+    """Returns a module whose argument is the list of a signature's inputs.
 
-    def __init__(
-        self,
-        model: torch.nn.Module,
-        names: list[str],
-        run: Callable[[torch.nn.Module, dict[str, torch.Tensor]], list[torch.Tensor]],
-    ) -> None:
-        super().__init__()
-        self.model = model
-        self.names = names
-        self.run = run
-        self.training = model.training
+    It is a copy of the model that shares its weights, so that they keep their names.
+    """
+    step = copy.copy(model)
 
-    def forward(self, inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        return self.run(self.model, dict(zip(self.names, inputs, strict=True)))
+    def forward(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
+        return run(model.forward, dict(zip(names, inputs, strict=True)))
+
+    step.forward = forward
+    return step
 
 
 def _export(
     model: torch.nn.Module,
     signature: _Signature,
-    run: Callable[[torch.nn.Module, dict[str, torch.Tensor]], list[torch.Tensor]],
+    run: Run,
     arguments: dict[str, Any],
 ) -> ONNXProgram:
     """Exports a step of a model natively, also where ``onnx_native.disable()`` is in force."""
@@ -183,7 +183,7 @@ def _export(
     _hook.install()
     try:
         return torch.onnx.export(  # type: ignore[return-value]
-            _Step(model, names, run),
+            _step(model, names, run),
             (list(signature.inputs.values()),),
             dynamo=True,
             dynamic_shapes=[signature.axes],
@@ -201,7 +201,8 @@ def _export_single(
 ) -> ExportedDecoder:
     ids = torch.ones(_BATCH, 2, dtype=torch.int64, device=_device(model))
     with torch.no_grad():
-        layers = _layers(model(input_ids=ids, use_cache=True).past_key_values)
+        output = model(input_ids=ids, use_cache=True)
+    layers = _layers(getattr(output, "past_key_values", None))
     sizes, signature = _Sizes(), _Signature()
     ids = ids.new_ones(_BATCH, _SEQUENCE)
     signature.add("input_ids", ids, axis0=sizes.batch, axis1=sizes.sequence)
@@ -215,12 +216,12 @@ def _export_single(
     signature.outputs.append("logits")
     signature.add_outputs((PRESENT_KEY, PRESENT_VALUE), len(layers))
 
-    def run(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    def run(forward: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         cache = _cache(_taken(inputs, names, len(layers)))
         total = cache.get_seq_length() + inputs["input_ids"].shape[1]
-        torch._check(inputs["attention_mask"].shape[1] == total)
+        _upstream.check(inputs["attention_mask"].shape[1] == total)
         options = {"logits_to_keep": 1} if last_logits and _takes(model, "logits_to_keep") else {}
-        output = model(**inputs, **options, past_key_values=cache, use_cache=True)
+        output = forward(**inputs, **options, past_key_values=cache, use_cache=True)
         return [_kept(output.logits, last_logits), *_flat(cache)]
 
     program = _export(model, signature, run, arguments)
@@ -256,12 +257,12 @@ def _export_pair(
     encoder.outputs.append("encoder_hidden_states")
     encoder.add_outputs((CROSS_PRESENT_KEY, CROSS_PRESENT_VALUE), len(cross))
 
-    def encode(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    def encode(forward: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         # The first token only makes the decoder fill the cache of the cross-attention.
         given = {source.own_name(name): value for name, value in inputs.items()}
         first = next(iter(given.values()))
         start = first.new_zeros((first.shape[0], 1), dtype=torch.int64)
-        output = model(**given, decoder_input_ids=start, use_cache=True)
+        output = forward(**given, decoder_input_ids=start, use_cache=True)
         return [
             output.encoder_last_hidden_state,
             *_flat(output.past_key_values.cross_attention_cache),
@@ -284,7 +285,7 @@ def _export_pair(
     decoder.outputs.append("logits")
     decoder.add_outputs((PRESENT_KEY, PRESENT_VALUE), len(layers))
 
-    def decode(model: torch.nn.Module, inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
+    def decode(forward: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
         from transformers.cache_utils import EncoderDecoderCache
         from transformers.modeling_outputs import BaseModelOutput
 
@@ -295,7 +296,7 @@ def _export_pair(
         key = encoded[0][0]
         # Only the shape counts: the keys and values of the cross-attention are in the cache.
         states = key.new_zeros((key.shape[0], key.shape[2], hidden))
-        output = model(
+        output = forward(
             encoder_outputs=BaseModelOutput(last_hidden_state=states),
             attention_mask=inputs.get("encoder_attention_mask"),
             decoder_input_ids=inputs["input_ids"],
@@ -308,7 +309,7 @@ def _export_pair(
         "encoder.onnx": _export(model, encoder, encode, arguments),
         "decoder.onnx": _export(model, decoder, decode, arguments),
     }
-    if getattr(model.config, "model_type", None) != "whisper":
+    if _config(model).model_type != "whisper":
         return ExportedDecoder(programs, None)
     config = _genai_config(model, layers)
     config["model"]["encoder"] = {
@@ -316,7 +317,7 @@ def _export_pair(
         "head_size": cross[0][0].shape[3],
         "hidden_size": hidden,
         "num_attention_heads": cross[0][0].shape[1],
-        "num_hidden_layers": model.config.encoder_layers,
+        "num_hidden_layers": _config(model).encoder_layers,
         "inputs": {"audio_features": "audio_features"},
         "outputs": {
             "encoder_hidden_states": "encoder_hidden_states",
@@ -349,7 +350,7 @@ class _Source:
         if self.is_text:
             ids = torch.ones(_BATCH, _SOURCE, dtype=torch.int64, device=device)
             return {"input_ids": ids, "attention_mask": ids.clone()}
-        config: Any = self._model.config
+        config = _config(self._model)
         # Two frames per position, as the strides of Whisper's convolutions have it.
         shape = (_BATCH, config.num_mel_bins, 2 * config.max_source_positions)
         dtype = next(self._model.parameters()).dtype
@@ -360,6 +361,11 @@ class _Source:
 
     def own_name(self, name: str) -> str:
         return "input_features" if name == "audio_features" else name
+
+
+def _config(model: torch.nn.Module) -> Any:
+    """Returns the configuration of a model of transformers; None for other modules."""
+    return getattr(model, "config", None)
 
 
 def _device(model: torch.nn.Module) -> torch.device:
@@ -384,17 +390,20 @@ def _layers(cache: Any) -> Layers:
     """Returns the keys and values of a cache.
 
     Raises:
-        ValueError: A layer has another state.
+        ValueError: There is none, or a layer has another state.
     """
-    from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+    from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
 
-    for i, layer in enumerate(cache.layers):
+    if not isinstance(cache, Cache):
+        raise ValueError("the model does not return past_key_values, a cache of keys and values")
+    layers: list[Any] = cache.layers
+    for i, layer in enumerate(layers):
         if type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer):
             raise ValueError(
                 f"layer {i} of the model's cache is a {type(layer).__name__}; export_decoder "
                 "supports caches of keys and values only"
             )
-    return [(layer.keys, layer.values) for layer in cache.layers]
+    return [(layer.keys, layer.values) for layer in layers]
 
 
 def _cache(layers: Layers) -> Any:
@@ -407,6 +416,8 @@ def _cache(layers: Layers) -> Any:
 
     class Layer(DynamicLayer):
         """A layer that does not decide by the length of the past."""
+
+        keys: torch.Tensor
 
         def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
             super().__init__()
@@ -434,19 +445,16 @@ def _attention_without_decisions(model: torch.nn.Module) -> Iterator[None]:
 
     AttentionInterface.register(ATTENTION, _attention)
     AttentionMaskInterface.register(ATTENTION, _mask)
-    configs: dict[int, Any] = {}
-    for module in model.modules():
-        config = getattr(module, "config", None)
-        if getattr(config, "_attn_implementation", None) not in (None, "eager"):
-            configs.setdefault(id(config), config)
-    before = [(config, config._attn_implementation) for config in configs.values()]
+    configs = {id(each): each for each in map(_config, model.modules())}
+    chosen = [(config, getattr(config, _CHOSEN, None)) for config in configs.values()]
+    replaced = [(config, name) for config, name in chosen if name not in (None, "eager")]
     try:
-        for config, _ in before:
-            config._attn_implementation_internal = ATTENTION
+        for config, _ in replaced:
+            setattr(config, _CHOSEN, ATTENTION)
         yield
     finally:
-        for config, implementation in before:
-            config._attn_implementation_internal = implementation
+        for config, name in replaced:
+            setattr(config, _CHOSEN, name)
 
 
 def _attention(
@@ -464,9 +472,7 @@ def _attention(
     from transformers.integrations.sdpa_attention import create_position_bias_mask
 
     if position_bias is not None:
-        attention_mask = create_position_bias_mask(
-            position_bias, attention_mask, False, query, key
-        )
+        attention_mask = create_position_bias_mask(position_bias, attention_mask, False, query, key)
     output = torch.nn.functional.scaled_dot_product_attention(
         query,
         key,
@@ -488,7 +494,7 @@ def _mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
 
 def _genai_config(model: torch.nn.Module, layers: Layers) -> dict[str, Any]:
     """Returns the contents of genai_config.json, without names of files and inputs."""
-    whole: Any = model.config
+    whole = _config(model)
     config = whole.get_text_config(decoder=True)
     generation = getattr(model, "generation_config", None)
 
