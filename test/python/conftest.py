@@ -1,5 +1,6 @@
 """Runs tests natively, without fallbacks, verified after each pass, with one thread per worker."""
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -46,3 +47,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     row = call.params.get("row") if call else None
     if isinstance(row, Row):
         item.extra_keyword_matches.update(row.all_keys)
+
+
+def pytest_collection_finish() -> None:
+    """Lets the garbage collector leave out what the whole run keeps: modules and tests."""
+    gc.collect()
+    gc.freeze()
