@@ -105,6 +105,40 @@ Value complex_transform(const Call& call, const Grid& grid, bool inverse, Norm n
   return b.cast(signal, part);
 }
 
+// The most bins for which the factors become a constant.
+constexpr int64_t kLargestTable = 1 << 20;
+
+// Returns which of the first `count` bins of a Hermitian spectrum of `size` points are their own
+// conjugates: the first, and the middle one of an even size. The shape is (count, 1).
+Value own_conjugates(Builder& b, const Dim& count, const Dim& size) {
+  const auto bins = count.constant();
+  const auto n = size.constant();
+  if (bins && n && *bins <= kLargestTable) {
+    std::vector<double> flags;
+    for (int64_t i = 0; i < *bins; ++i) flags.push_back(2 * i % *n == 0);
+    return b.tensor(make_tensor(DType::boolean, {*bins, 1}, flags));
+  }
+  const Value bin = b.unsqueeze(positions(b, 0, count), {1});
+  const Value twice = b.Mul(bin, b.i64(2));
+  return b.Or(b.Equal(bin, b.i64(0)), b.Equal(twice, b.dim_value(size)));
+}
+
+// Gives a bin's factors the axes of a spectrum that follow the transformed one.
+Value along(Builder& b, Value factors, int64_t axis, Value spectrum) {
+  Ints after;
+  for (int64_t i = axis + 1; i < spectrum->rank() - 1; ++i) after.push_back(i - axis);
+  return b.unsqueeze(factors, after);
+}
+
+// Makes the bins of a real signal's spectrum real that are their own conjugates. ONNX Runtime
+// leaves rounding in their imaginary parts, which are exactly 0 in eager, so that their angle is 0
+// or pi.
+Value with_real_bins(Builder& b, Value spectrum, int64_t axis, const Dim& size) {
+  const Value imaginary = b.tensor(make_tensor(DType::boolean, {2}, std::vector<double>{0, 1}));
+  const Value are_zero = b.And(own_conjugates(b, spectrum->dim(axis), size), imaginary);
+  return b.where(along(b, are_zero, axis, spectrum), b.like(spectrum, 0), spectrum);
+}
+
 // Transforms real to complex; `onesided` drops the redundant half of the last axis. The inverse is
 // conjugated.
 Value real_transform(const Call& call, const Grid& grid, bool onesided, bool inverse, Norm norm) {
@@ -112,13 +146,12 @@ Value real_transform(const Call& call, const Grid& grid, bool onesided, bool inv
   check(b, grid);
   const DType part = part_dtype(call);
   Value signal = signal_of(call, working_dtype(part, grid.sizes));
-  signal = dft(b, signal, grid.axes.back(), grid.sizes.back(), /*inverse=*/false, onesided);
+  const int64_t last = grid.axes.back();
+  signal = dft(b, signal, last, grid.sizes.back(), /*inverse=*/false, onesided);
+  signal = with_real_bins(b, signal, last, grid.sizes.back());
   signal = normalized(b, forward(b, signal, grid, grid.axes.size() - 1), points(grid), norm);
   return b.cast(inverse ? conjugate(b, signal) : signal, part);
 }
-
-// The most bins for which the factors become a constant.
-constexpr int64_t kLargestTable = 1 << 20;
 
 // Returns how often each of the first `count` bins occurs in a Hermitian spectrum of `size` points:
 // once for the first and for the middle one of an even size, else twice. The shape is (count, 1),
@@ -136,9 +169,7 @@ Value multiplicities(Builder& b, const Dim& count, const Dim& size, bool conjuga
     }
     return b.tensor(make_tensor(dtype, {*bins, columns}, factors));
   }
-  const Value bin = b.unsqueeze(positions(b, 0, count), {1});
-  const Value twice = b.Mul(bin, b.i64(2));
-  const Value once = b.Or(b.Equal(bin, b.i64(0)), b.Equal(twice, b.dim_value(size)));
+  const Value once = own_conjugates(b, count, size);
   const Value times = b.where(once, b.scalar(dtype, 1), b.scalar(dtype, 2));
   return conjugated ? b.Mul(times, b.tensor(make_tensor(dtype, {2}, signs))) : times;
 }
@@ -154,9 +185,7 @@ Value real_signal(Builder& b, Value spectrum, const Grid& grid, bool inverse) {
   if (!(spectrum->dim(axis) == half)) spectrum = b.slice(spectrum, axis, 0, half);
   const bool conjugated = inverse && spectrum->dim(-1).equals(2);
   const Value times = multiplicities(b, spectrum->dim(axis), size, conjugated, spectrum->dtype);
-  Ints after;
-  for (int64_t i = axis + 1; i < spectrum->rank() - 1; ++i) after.push_back(i - axis);
-  spectrum = b.Mul(spectrum, b.unsqueeze(times, after));
+  spectrum = b.Mul(spectrum, along(b, times, axis, spectrum));
   return part(b, forward(b, spectrum, grid, grid.axes.size()), false);
 }
 
@@ -360,9 +389,10 @@ Value stft(const Call& call, const ShortTime& of) {
   if (of.center) signal = centered(b, signal, of.n_fft, of.pad_mode);
   const Value window =
       padded_window(b, of.window, of.n_fft, of.win_length.value_or(of.n_fft), dtype);
-  const Value frames =
+  Value frames =
       b.op("STFT", {signal, b.i64(of.hop_length.value_or(of.n_fft / 4)), window, b.i64(of.n_fft)},
            {{"onesided", int64_t{onesided}}});
+  if (!from_complex) frames = with_real_bins(b, frames, 2, of.n_fft);
   Value spectrum = b.transpose(frames, {0, 2, 1, 3});
   if (of.normalized) spectrum = normalized(b, spectrum, of.n_fft, Norm::root);
   if (rank == 1) spectrum = b.squeeze(spectrum, {0});

@@ -71,6 +71,8 @@ TRANSFORMS = [
         Case(lambda x: fft.rfft(x), SIGNAL.T.contiguous()),
         Case(fft.rfft, LONG),
         Case(lambda x: fft.rfft(x, 32), SIGNAL),
+        # The angles of real bins are 0 or pi, not those of rounding in the imaginary parts.
+        Case(lambda x: [fft.rfft(x, n).angle()[:, :: n // 2] for n in (6, 8)], floats(5, 9)),
         Case(fft.rfft, DOUBLE),
     ),
     row(
@@ -133,6 +135,7 @@ SHORT_TIME = [
             Case(lambda x, w: torch.stft(x, 16, 5, 10, w, return_complex=False), SOUND, SHORT),
             Case(lambda x: aten.stft(x, 16, win_length=10, return_complex=True), SOUND),
             Case(lambda x: torch.stft(x, 14, normalized=True, return_complex=True), SOUND[0]),
+            Case(lambda x: torch.stft(x, 14, return_complex=True)[:, ::7].angle(), SOUND),
             Case(lambda x: torch.stft(x, 16, return_complex=True), complexes(2, 40)),
             Case(
                 lambda x: torch.stft(x, 16, return_complex=True, onesided=False, center=False),
