@@ -5,6 +5,7 @@
 #include "api/metadata.h"
 #include "api/program_contents.h"
 #include "aten/torch_tensor.h"
+#include "base/packed.h"
 #include "writer/writer.h"
 
 namespace onnx_native {
@@ -12,7 +13,7 @@ namespace onnx_native {
 int64_t weight_bytes(const Program& program) {
   int64_t bytes = 0;
   for (const onnx::Value* value : program.contents().model->graph->initializers)
-    bytes += value->constant->nbytes();
+    bytes += stored_bytes(*value->constant);
   return bytes;
 }
 

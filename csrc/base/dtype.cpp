@@ -42,7 +42,8 @@ constexpr std::array<Info, 24> kInfo = {{
     {"f8e4m3fnuz", 1, Family::float8, true, -240, 240},
     {"f8e5m2", 1, Family::float8, true, -57344, 57344},
     {"f8e5m2fnuz", 1, Family::float8, true, -57344, 57344},
-    // Half a byte each. Only nodes that the user adds (torch.onnx.ops.symbolic) have these dtypes.
+    // Half a byte each: see base/packed.h. Programs have them only in nodes that the user adds
+    // (torch.onnx.ops.symbolic).
     {"u4", 0, Family::none, false, 0, 15},
     {"i4", 0, Family::none, true, -8, 7},
     {"f4e2m1", 0, Family::none, true, -6, 6},

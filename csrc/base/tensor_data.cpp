@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/packed.h"
 #include "base/scalar.h"
 #include "base/transpose.h"
 #include "base/weight.h"
@@ -259,7 +260,7 @@ int64_t TensorData::numel() const { return product(shape); }
 std::span<const std::byte> TensorData::bytes() const {
   require(is_contiguous(), "cannot take the bytes() of a strided or scaled tensor");
   note_read(*this);
-  return {start_of(*this), static_cast<size_t>(nbytes())};
+  return {start_of(*this), static_cast<size_t>(stored_bytes(*this))};
 }
 
 double TensorData::number(int64_t index) const {
@@ -357,12 +358,12 @@ TensorData make_tensor(DType dtype, std::vector<int64_t> shape, std::span<const 
 }
 
 TensorData make_tensor(DType dtype, std::vector<int64_t> shape, std::vector<std::byte> bytes) {
-  const auto expected = static_cast<size_t>(product(shape) * item_size(dtype));
-  require(bytes.size() == expected, "a constant needs ", expected, " bytes, got ", bytes.size());
-  auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   TensorData tensor;
   tensor.dtype = dtype;
   tensor.shape = std::move(shape);
+  const auto expected = static_cast<size_t>(stored_bytes(tensor));
+  require(bytes.size() == expected, "a constant needs ", expected, " bytes, got ", bytes.size());
+  auto owner = std::make_shared<const std::vector<std::byte>>(std::move(bytes));
   tensor.data = owner->data();
   tensor.owner = std::move(owner);
   return tensor;

@@ -2,6 +2,7 @@
 #include <array>
 #include <unordered_map>
 
+#include "base/packed.h"
 #include "base/weight.h"
 #include "passes/evaluate.h"
 #include "passes/passes.h"
@@ -153,7 +154,7 @@ int64_t fold_constants(onnx::Model& model) {
   return sweep(model, [&memory](Rewrite& rewrite, Graph& graph, Node& node) {
     if (node.outputs.size() != 1 || !node.outputs[0]) return;
     Value* output = node.outputs[0];
-    if (rewrite.is_result(output)) return;
+    if (rewrite.is_result(output) || is_packed(output->dtype)) return;
     std::optional<TensorData> data = known_contents(*output);
     if (!data) data = constant_operator(node);
     if (!data) data = evaluated(node, memory);

@@ -51,9 +51,16 @@ void absorb_transposes(Rewrite& rewrite, Node& gemm) {
   }
 }
 
+// Returns true if the product's weight is dequantized: runtimes fuse that with a MatMul only.
+bool has_dequantized_weight(const Node& product) {
+  const Node* node = product.inputs[1]->producer;
+  if (node && node->is("Transpose")) node = node->inputs[0]->producer;
+  return node && node->is("DequantizeLinear");
+}
+
 bool is_plain_matmul(const Node* node) {
   return node && node->is("MatMul") && is_matrix(node->inputs[0]) && is_matrix(node->inputs[1]) &&
-         has_gemm_kernel(node->inputs[0]->dtype);
+         has_gemm_kernel(node->inputs[0]->dtype) && !has_dequantized_weight(*node);
 }
 
 // Returns true for a Gemm without bias, alpha and beta.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/packed.h"
 #include "passes/rewrite.h"
 
 namespace onnx_native::passes {
@@ -104,16 +105,69 @@ bool fuse_product(Rewrite& rewrite, const onnx::Model& model,
   return false;
 }
 
+// Returns true if a DequantizeLinear makes the value of a constant, perhaps cast before.
+bool is_dequantized_weight(const Value* value) {
+  const Node* node = value->producer;
+  if (!node || !node->is("DequantizeLinear")) return false;
+  const Value* quantized = node->inputs[0];
+  const Node* cast = quantized->producer;
+  return (cast && cast->is("Cast") ? cast->inputs[0] : quantized)->is_constant();
+}
+
+bool is_dequantized(const Value* value) {
+  return value->producer && value->producer->is("DequantizeLinear");
+}
+
+// Gemm(x, DequantizeLinear(w), c) becomes Add(MatMul(x, DequantizeLinear(w)), c).
+bool spell_gemm(Rewrite& rewrite, const onnx::Model& model, Node& node) {
+  const bool is_plain = node.attribute_int("transA", 0) == 0 &&
+                        node.attribute_float("alpha", 1) == 1 &&
+                        node.attribute_float("beta", 1) == 1;
+  // Of quantized activations, runtimes make a product of integers with a bias.
+  if (!is_plain || !is_dequantized_weight(node.inputs[1]) || is_dequantized(node.inputs[0]))
+    return false;
+  Value* weight = node.inputs[1];
+  if (node.attribute_int("transB", 0) != 0) {
+    weight =
+        insert_before(model, node, "Transpose", {weight}, {{"perm", std::vector<int64_t>{1, 0}}});
+  }
+  Value* result = insert_before(model, node, "MatMul", {node.inputs[0], weight});
+  if (Value* bias = node.input(2)) result = insert_before(model, node, "Add", {result, bias});
+  rewrite.replace_all(node, node.outputs[0], result);
+  return true;
+}
+
 }  // namespace
 
 // A matrix of integers or 8-bit floats that is cast and scaled, before its product or after it, is
-// dequantized by one DequantizeLinear, which runtimes fuse with the product.
+// dequantized by one DequantizeLinear, which runtimes fuse with the product if it is a MatMul.
 int64_t fuse_quantized_weights(onnx::Model& model) {
   const auto uses = onnx::count_uses(*model.graph);
   return sweep(model, [&](Rewrite& rewrite, Graph&, Node& node) {
+    if (node.is("Gemm")) spell_gemm(rewrite, model, node);
     if (!node.is("Mul") || opset_of(model) < kAxisOpset) return;
     if (!node.inputs[0]->shape || !node.inputs[1]->shape) return;
     if (!fuse_weight(rewrite, model, node)) fuse_product(rewrite, model, uses, node);
+  });
+}
+
+// Integers of 8 bits that are cast to 4 bits are stored with 4 bits.
+int64_t pack_weights(onnx::Model& model) {
+  const auto uses = onnx::count_uses(*model.graph);
+  return sweep(model, [&uses](Rewrite& rewrite, Graph& graph, Node& node) {
+    if (!node.is("Cast") || !is_packed(node.outputs[0]->dtype)) return;
+    Value* wide = node.inputs[0];
+    const bool is_byte = wide->dtype == DType::i8 || wide->dtype == DType::u8;
+    if (!wide->is_constant() || !is_byte || rewrite.is_result(node.outputs[0])) return;
+    const bool takes_name = uses.at(wide) == 1;
+    Value* narrow = graph.add_initializer(takes_name ? wide->name : "",
+                                          packed(*wide->constant, node.outputs[0]->dtype));
+    narrow->named = takes_name && wide->named;
+    if (takes_name) {
+      wide->named = false;
+      wide->name.clear();
+    }
+    rewrite.replace(node.outputs[0], narrow);
   });
 }
 

@@ -6,5 +6,6 @@
 namespace onnx_native::passes {
 
 int64_t fuse_quantized_weights(onnx::Model& model);
+int64_t pack_weights(onnx::Model& model);
 
 }  // namespace onnx_native::passes

@@ -91,9 +91,10 @@ class MatrixUses {
   std::unordered_set<const Value*> turned_;  // transposes, and what follows from them
 };
 
-// Returns the attribute `axis` of a DequantizeLinear with one scale per row or column, or nullopt.
+// Returns the attribute `axis` of a DequantizeLinear of a matrix with one scale per row, column or
+// block, or nullopt.
 std::optional<int64_t> quantized_axis(const Node& node) {
-  if (node.inputs[1]->rank_or(-1) != 1 || node.inputs[0]->rank() != 2) return std::nullopt;
+  if (node.inputs[1]->rank_or(-1) < 1 || node.inputs[0]->rank() != 2) return std::nullopt;
   const int64_t axis = node.attribute_int("axis", 1);
   return axis < 0 ? axis + 2 : axis;
 }
@@ -114,7 +115,8 @@ bool is_product(const Use& use) {
 
 bool is_convertible(const Node& node) {
   if (node.is("Cast")) return true;
-  if (!node.is("DequantizeLinear") || node.attribute_int("block_size", 0) != 0) return false;
+  if (!node.is("DequantizeLinear")) return false;
+  if (node.attribute_int("block_size", 0) != 0) return node.inputs[0]->rank_or(-1) == 2;
   return node.inputs[1]->rank_or(-1) == 0 || quantized_axis(node);
 }
 
@@ -244,6 +246,7 @@ class Turn {
     Value* output = node.outputs[0];
     std::vector<Value*> inputs = node.inputs;
     inputs[0] = turned_.at(inputs[0]);
+    for (size_t i = 1; i < inputs.size(); ++i) inputs[i] = turned_parameter(node, inputs[i]);
     Node* made = output->graph->insert_node(node.position, node.op_type, std::move(inputs), 1,
                                             node.attributes);
     made->location = node.location;
@@ -253,6 +256,16 @@ class Turn {
     }
     onnx::Typing::set(*made->outputs[0], output->dtype, swapped(output->known_shape()));
     turned_[output] = made->outputs[0];
+  }
+
+  // Returns the scales or zero points of blocks of the transposed matrix.
+  Value* turned_parameter(const Node& node, Value* value) {
+    if (value->rank_or(-1) != 2) return value;
+    if (value->is_constant()) return add_transposed(*value);
+    const Node* cast = value->producer;
+    if (!cast || !cast->is("Cast") || !cast->inputs[0]->is_constant())
+      return insert(node, "Transpose", {value}, {{"perm", Ints{1, 0}}});
+    return insert(node, "Cast", {add_transposed(*cast->inputs[0])}, cast->attributes);
   }
 
   void turn_gemm(Node& node, size_t index) {

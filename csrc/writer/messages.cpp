@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/packed.h"
 #include "base/weight.h"
 #include "onnx/onnx_onnx_native_pb-ml.pb.h"
 #include "writer/node_metadata.h"
@@ -72,7 +73,7 @@ void write_value_info(const onnx::Value& value, bool names, pb::ValueInfoProto& 
 }
 
 void write_raw(const TensorData& data, std::string& to) {
-  to.reserve(to.size() + static_cast<size_t>(data.nbytes()));
+  to.reserve(to.size() + static_cast<size_t>(stored_bytes(data)));
   current(data).stream([&to](std::span<const std::byte> piece) {
     to.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   });
@@ -80,7 +81,7 @@ void write_raw(const TensorData& data, std::string& to) {
 
 // Writes all fields except the elements.
 void write_tensor_header(const TensorData& data, std::string_view name, pb::TensorProto& tensor) {
-  if (item_size(data.dtype) == 0) {
+  if (item_size(data.dtype) == 0 && !is_packed(data.dtype)) {
     fail(ErrorKind::unsupported, "cannot write the elements of the constant ", name);
   }
   for (const int64_t size : data.shape) tensor.add_dims(size);
@@ -352,13 +353,13 @@ Piece initializer_piece(const onnx::Value& value, const Place& place) {
   write_tensor_header(data, value.name, tensor);
   if (external) {
     write_external(*external, tensor);
-  } else if (data.nbytes() < kCopyBelow) {
+  } else if (const int64_t length = stored_bytes(data); length < kCopyBelow) {
     write_raw(data, *tensor.mutable_raw_data());
   } else {
     const std::string head = serialized(tensor);
-    const std::string raw_head = field_head(pb::TensorProto::kRawDataFieldNumber, data.nbytes());
-    const auto length = static_cast<int64_t>(head.size() + raw_head.size()) + data.nbytes();
-    return {field_head(pb::GraphProto::kInitializerFieldNumber, length) + head + raw_head, &data};
+    const std::string raw_head = field_head(pb::TensorProto::kRawDataFieldNumber, length);
+    const auto whole = static_cast<int64_t>(head.size() + raw_head.size()) + length;
+    return {field_head(pb::GraphProto::kInitializerFieldNumber, whole) + head + raw_head, &data};
   }
   const std::string bytes = serialized(tensor);
   return {field_head(pb::GraphProto::kInitializerFieldNumber, static_cast<int64_t>(bytes.size())) +
@@ -366,7 +367,7 @@ Piece initializer_piece(const onnx::Value& value, const Place& place) {
 }
 
 int64_t size_of(const Piece& piece) {
-  return static_cast<int64_t>(piece.text.size()) + (piece.data ? piece.data->nbytes() : 0);
+  return static_cast<int64_t>(piece.text.size()) + (piece.data ? stored_bytes(*piece.data) : 0);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/packed.h"
 #include "base/weight.h"
 #include "writer/file.h"
 #include "writer/messages.h"
@@ -22,7 +23,7 @@ constexpr int64_t kInlineLimit = int64_t{3} << 29;           // 1.5 GiB
 
 int64_t total_bytes(const std::vector<const onnx::Value*>& weights) {
   int64_t total = 0;
-  for (const onnx::Value* weight : weights) total += weight->constant->nbytes();
+  for (const onnx::Value* weight : weights) total += stored_bytes(*weight->constant);
   return total;
 }
 
@@ -57,7 +58,7 @@ class DataFile {
     std::map<Memory, int64_t> offsets;
     for (const onnx::Value* weight : weights) {
       const TensorData& data = *weight->constant;
-      const int64_t length = data.nbytes();
+      const int64_t length = stored_bytes(data);
       const auto known = options.places.find(weight->name);
       if (known != options.places.end() && is_as_in_module(data)) {
         places_.emplace(&data, External{known->second.first, known->second.second, length});

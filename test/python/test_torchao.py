@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from torchao import quantization as ao
 from torchao.quantization.granularity import PerAxis, PerGroup
+from torchao.quantization.quant_primitives import MappingType
 
 CONFIGS: dict[str, Callable[[], Any]] = {
     "int8": ao.Int8WeightOnlyConfig,
@@ -32,7 +33,7 @@ CONFIGS: dict[str, Callable[[], Any]] = {
     "float8": ao.Float8WeightOnlyConfig,
 }
 FLOAT8_AT_20 = ("float8", 20)
-BYTES = {onnx.TensorProto.INT8, onnx.TensorProto.FLOAT8E4M3FN}
+BYTES = {onnx.TensorProto.INT8, onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.INT4}
 
 
 def quantized(config: str) -> nn.Module:
@@ -82,6 +83,9 @@ def test_equals_eager_with_quantized_weights(
     large = [weight for weight in proto.graph.initializer if np.prod(weight.dims) >= 32 * 128]
     assert len(large) == 2
     assert {weight.data_type for weight in large} <= BYTES
+    if config.startswith("intx4"):
+        is_packed = {weight.data_type for weight in large} == {onnx.TensorProto.INT4}
+        assert is_packed == (opset >= 21)
 
 
 def test_float8_matrices_need_opset_21() -> None:
@@ -89,6 +93,81 @@ def test_float8_matrices_need_opset_21() -> None:
         torch.onnx.export(
             quantized("float8"), (torch.randn(3, 64),), dynamo=True, opset_version=20, verbose=False
         )
+
+
+class Mlp(nn.Module):
+    """Layers with and without bias and activation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.Linear(64, 128)
+        self.middle = nn.Linear(128, 96, bias=False)
+        self.narrow = nn.Linear(96, 32)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.narrow(nn.functional.gelu(self.middle(torch.relu(self.wide(x)))))
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("mapping", [MappingType.SYMMETRIC, MappingType.ASYMMETRIC])
+@pytest.mark.parametrize("bits", [2, 3, 4])
+def test_four_bits(bits: int, mapping: MappingType, external: bool, tmp_path: pathlib.Path) -> None:
+    """Weights of 4 bits and less take half a byte, in a layout that ONNX Runtime fuses."""
+    torch.manual_seed(0)
+    model, x = Mlp().eval(), torch.randn(2, 5, 64)
+    dtype = getattr(torch, f"int{bits}")
+    ao.quantize_(
+        model,
+        ao.IntxWeightOnlyConfig(weight_dtype=dtype, granularity=PerGroup(32), mapping_type=mapping),
+    )
+    program = torch.onnx.export(
+        model,
+        (x,),
+        dynamo=True,
+        opset_version=21,
+        verbose=False,
+        dynamic_shapes=({0: "batch", 1: "length"},),
+    )
+    assert program is not None
+    path, optimized = tmp_path / "model.onnx", tmp_path / "optimized.onnx"
+    program.save(path, external_data=external)
+    onnx.checker.check_model(path, full_check=True)
+    for size in ((2, 5, 64), (1, 1, 64)):
+        x = torch.randn(size)
+        actual = run(path, x, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
+        np.testing.assert_allclose(actual, model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+    weights = [layer.weight.numel() for layer in (model.wide, model.middle, model.narrow)]
+    packed = {
+        int(np.prod(weight.dims)): weight
+        for weight in onnx.load(path).graph.initializer
+        if weight.data_type == onnx.TensorProto.INT4 and np.prod(weight.dims) in weights
+    }
+    assert sorted(packed) == sorted(weights)
+    for count, weight in packed.items():
+        assert len(weight.raw_data) == count // 2
+    run(path, x, ort.GraphOptimizationLevel.ORT_ENABLE_ALL, str(optimized))
+    operators = [node.op_type for node in onnx.load(optimized).graph.node]
+    assert operators.count("MatMulNBits") == 3
+    assert "DequantizeLinear" not in operators
+
+
+def test_weights_of_four_bits_change_with_the_module(tmp_path: pathlib.Path) -> None:
+    """They are packed when they are written, from the module's memory."""
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(64, 48)).eval(), torch.randn(3, 64)
+    ao.quantize_(model, ao.IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32)))
+    program = torch.onnx.export(model, (x,), dynamo=True, opset_version=21, verbose=False)
+    assert program is not None
+    with torch.no_grad():
+        model[0].weight.qdata.neg_().clamp_(-8, 7)
+    program.save(tmp_path / "model.onnx")
+    actual = run(tmp_path / "model.onnx", x, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    np.testing.assert_allclose(actual, model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+    with torch.no_grad():
+        model[0].weight.qdata.fill_(100)
+    with pytest.raises(Exception, match="export again"):
+        program.save(tmp_path / "wrong.onnx")
+    assert not (tmp_path / "wrong.onnx").exists()
 
 
 def test_runtime_multiplies_by_the_quantized_weight(tmp_path: pathlib.Path) -> None:

@@ -1,6 +1,7 @@
 // The operators of torchao: quantization in blocks of any shape, and products of integers.
 #include "ops/nn/quantize_affine.h"
 
+#include "base/packed.h"
 #include "base/weight.h"
 #include "ops/formulas/numeric.h"
 
@@ -109,9 +110,17 @@ Shape linear_sizes(const Shape& shape, const Blocks& blocks, const Shape& block)
   return sizes;
 }
 
+// Returns the dtype of 4 bits that holds the range; nullopt if the opset or the range has none.
+std::optional<DType> packed_dtype(Builder& b, DType dtype, const Range& range) {
+  const DType narrow = dtype == DType::i8 ? kInt4 : kUint4;
+  const bool fits = range.low >= lowest_value(narrow) && range.high <= max_value(narrow);
+  return fits && b.opset() >= kBlocksOpset ? std::optional(narrow) : std::nullopt;
+}
+
 Value dequantize_affine(Builder& b, Value input, const Shape& block_size, Value scale,
-                        std::optional<Value> zero_point, Ignored, Ignored, Ignored,
-                        DType output_dtype) {
+                        std::optional<Value> zero_point, Ignored,
+                        const std::optional<Scalar>& quant_min,
+                        const std::optional<Scalar>& quant_max, DType output_dtype) {
   const Shape& shape = input->known_shape();
   const Blocks blocks(b, shape, block_size);
   Value zero = zero_point.value_or(nullptr);
@@ -125,8 +134,13 @@ Value dequantize_affine(Builder& b, Value input, const Shape& block_size, Value 
   const bool fits = !zero || holds_all(zero, {lowest_value(dtype), max_value(dtype)});
   if (!is_linear || !fits) return computed(b, input, blocks, scale, zero, output_dtype);
   const Shape sizes = linear_sizes(shape, blocks, block_size);
-  Values inputs{input, b.reshape(scale, sizes)};
-  if (zero) inputs.push_back(b.cast(b.reshape(zero, sizes), dtype));
+  const Range range = range_of(dtype, quant_min, quant_max);
+  auto narrow = packed_dtype(b, dtype, range);
+  if (zero && !holds_all(zero, range)) narrow = std::nullopt;
+  // The pass packed_weights stores the result of the Cast.
+  const auto stored = [&](Value v) { return narrow ? b.cast(v, *narrow) : v; };
+  Values inputs{stored(input), b.reshape(scale, sizes)};
+  if (zero) inputs.push_back(stored(b.cast(b.reshape(zero, sizes), dtype)));
   return b.op("DequantizeLinear", std::move(inputs), *attributes);
 }
 

@@ -1,5 +1,6 @@
 #include "passes/quantized_weights.h"
 
+#include "base/packed.h"
 #include "passes/pass_test.h"
 
 namespace onnx_native::passes {
@@ -53,6 +54,30 @@ TEST_F(QuantizedWeightsTest, ScalesOfRowsOfTheProductStay) {
          "y");
   after(fuse_quantized_weights);
   EXPECT_FALSE(changed_);
+}
+
+TEST_F(QuantizedWeightsTest, AGemmOfADequantizedMatrixIsSpelledOut) {
+  Value* weight = op("DequantizeLinear", {matrix(), scales({3})}, {2, 3}, {{"axis", int64_t{1}}});
+  result(op("Gemm", {input("x", {batch_, 2}), weight, input("c", {3})}, {batch_, 3}), "y");
+  EXPECT_EQ(after(fuse_quantized_weights),
+            "_0 = DequantizeLinear <axis: int = 1> (w, s)\n_1 = MatMul (x, _0)\n"
+            "y = Add (_1, c)\n");
+}
+
+TEST_F(QuantizedWeightsTest, AGemmOfQuantizedActivationsStays) {
+  Value* weight = op("DequantizeLinear", {matrix(), scales({3})}, {2, 3}, {{"axis", int64_t{1}}});
+  Value* x =
+      op("DequantizeLinear", {input("q", {batch_, 2}, DType::u8), input("t", {})}, {batch_, 2});
+  result(op("Gemm", {x, weight}, {batch_, 3}), "y");
+  after(fuse_quantized_weights);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(QuantizedWeightsTest, AMatrixThatIsCastToFourBitsIsPacked) {
+  model_.opset = 21;
+  Value* narrow = op("Cast", {matrix()}, {2, 3}, {{"to", static_cast<int64_t>(kInt4)}}, kInt4);
+  result(op("DequantizeLinear", {narrow, scales({3})}, {2, 3}, {{"axis", int64_t{1}}}), "y");
+  EXPECT_EQ(after(pack_weights), "y = DequantizeLinear <axis: int = 1> (w, s)\n");
 }
 
 }  // namespace
