@@ -46,6 +46,8 @@ class RecordedCall {
   std::optional<std::vector<c10::IValue>> run_meta();
   std::vector<c10::IValue> inferred_metas();
   std::vector<aten::Type> result_types(const std::vector<at::Tensor>& metas);
+  std::vector<aten::Type> types_of_packed();
+  void add_unknown_results(std::vector<aten::Type>& types, const std::vector<at::Tensor>& metas);
   at::Tensor result(const at::Tensor& meta, const aten::Type& type);
   void forget_written();
   std::optional<at::Tensor> same_tensor(const aten::SchemaArgument& value, const at::Tensor& meta,

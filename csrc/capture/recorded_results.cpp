@@ -34,6 +34,15 @@ constexpr std::array<std::string_view, 6> kFixedLists{
     "aten::tensor_split",     "aten::hsplit",
     "aten::vsplit",           "aten::dsplit"};
 
+// Operators of which ONNX has the first result only. The others are for the backward pass, and
+// their sizes depend on the kernel.
+constexpr std::array<std::string_view, 3> kHasOneResult{
+    "aten::embedding_bag", "aten::_embedding_bag", "aten::_embedding_bag_forward_only"};
+
+// Recurrent networks over packed sequences, whose kernels read the sizes of the steps.
+constexpr std::array<std::string_view, 4> kOverPackedSequences{
+    "aten::lstm.data", "aten::gru.data", "aten::rnn_tanh.data", "aten::rnn_relu.data"};
+
 // Operators that also return the statistics by which they normalize.
 constexpr std::array<std::string_view, 8> kSavesStatistics{
     "aten::native_batch_norm",       "aten::_native_batch_norm_legit",
@@ -59,7 +68,7 @@ void correct_statistics(const std::string& op, const torch::jit::Stack& argument
 
 }  // namespace
 
-// Returns the results of the meta kernel; nullopt if PyTorch has none.
+// Returns the results of the meta kernel; nullopt if PyTorch has none for meta tensors.
 std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
   const auto run = [this] {
     torch::jit::Stack stack = meta_arguments();
@@ -72,6 +81,7 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     }
     return stack;
   };
+  if (contains(kOverPackedSequences, key_)) return std::nullopt;
   std::string reason;
   for (const bool small : {false, true}) {
     if (small && !data_) break;
@@ -92,11 +102,29 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
   refuse(reason);
 }
 
+// Returns the types of the results of a recurrent network over a packed sequence: the output is as
+// long as the input, and the states are as large as those before it.
+std::vector<aten::Type> RecordedCall::types_of_packed() {
+  const auto typed = [&](const at::Tensor& tensor) {
+    const at::Tensor meta = recording_.meta_of(tensor);
+    const RecordedTensor* known = recorded(tensor);
+    return aten::Type::tensor(
+        *aten::to_dtype(meta.scalar_type()),
+        known ? known->shape() : Shape(meta.sizes().begin(), meta.sizes().end()));
+  };
+  std::vector<aten::Type> types{typed(arguments_[0].toTensor())};
+  for_each_tensor(arguments_[2], [&](const at::Tensor& state) { types.push_back(typed(state)); });
+  const bool bidirectional = arguments_.back().toBool();
+  types[0].shape->back() = types[1].shape->back() * Dim(bidirectional ? 2 : 1);
+  return types;
+}
+
 // Returns meta tensors of the types that the inference knows. Their strides are a guess.
 std::vector<c10::IValue> RecordedCall::inferred_metas() {
   decisions_.guess_strides();
   try {
-    inferred_ = recording_.types().infer(*node_);
+    inferred_ =
+        contains(kOverPackedSequences, key_) ? types_of_packed() : recording_.types().infer(*node_);
   } catch (const ExportError& error) {
     refuse(error.cause());
   }
@@ -115,7 +143,7 @@ std::vector<c10::IValue> RecordedCall::inferred_metas() {
                        !schema_->returns[i].type.list;
     std::vector<int64_t> sizes;
     for (const Dim& size : known ? *type.shape : Shape()) {
-      if (const auto example = decisions_.example(size)) sizes.push_back(*example);
+      if (const auto number = decisions_.stand_in(size)) sizes.push_back(*number);
     }
     if (!known || sizes.size() != type.shape->size())
       refuse(recording_.host_.has_meta_kernels()
@@ -146,6 +174,7 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
     forget_written();
   }
   if (!symbolic_) return types;
+  if (contains(kHasOneResult, op_.operator_name().name)) add_unknown_results(inferred, metas);
   if (inferred.size() < metas.size()) refuse("the sizes of the results are not known");
   for (size_t i = 0; i < metas.size(); ++i) {
     std::optional<Shape>& shape = inferred[i].shape;
@@ -161,6 +190,20 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
     types[i].shape = shape;
   }
   return types;
+}
+
+// Gives all results but the first sizes of which nothing is known.
+void RecordedCall::add_unknown_results(std::vector<aten::Type>& types,
+                                       const std::vector<at::Tensor>& metas) {
+  types.resize(1);
+  for (size_t i = 1; i < metas.size(); ++i) {
+    Shape sizes;
+    for (const int64_t size : metas[i].sizes()) {
+      sizes.push_back(Dim::fresh(DimRange::size()));
+      declare_size(sizes.back(), size);
+    }
+    types.push_back(aten::Type::tensor(*aten::to_dtype(metas[i].scalar_type()), std::move(sizes)));
+  }
 }
 
 // Makes the inference forget the contents of the written tensors.

@@ -16,6 +16,7 @@ from models.recording import (
     Function,
     X,
     assert_recorded,
+    exported,
     function_id,
     reason_of,
 )
@@ -86,6 +87,52 @@ def quotients(x: torch.Tensor) -> Any:
     return x * whole + rest, divmod(7, 2)
 
 
+def extrema(x: torch.Tensor) -> Any:
+    batch, n, channels = x.shape
+    largest, smallest = max(x.shape), min([n, batch, 6])
+    assert (max("ab"), max([3, 1], key=abs), min([], default=4), max(2, 1.5)) == ("b", 3, 4, 2)
+    return (
+        x * max(n, 6) + min(n, 6) * max(batch, n, channels),
+        x[:, : min(n, 6)] * largest + smallest,
+        x * max(n * 0.5, 3.1),
+        F.pad(x, (0, 0, 0, max(0, 10 - n))),
+        torch.zeros(max(size for size in (n, 6))),
+    )
+
+
+def extrema_of_elements(x: torch.Tensor) -> Any:
+    number = x.sum().item()
+    return x / max(number, 1e-3), x * min(number, 0.1, -number), x * max(float("-inf"), number)
+
+
+def differences(x: torch.Tensor) -> Any:
+    batch, n = x.shape[:2]
+    return x * abs(n - 6), x * abs(n / 2 - 3), x * sum(x.shape), x[:, : abs(batch - 2) + 1]
+
+
+def numbers_of_bits(x: torch.Tensor) -> Any:
+    n = x.shape[1] - x.shape[1]
+    bits = [(number + n).bit_length() for k in range(30) for number in (2**k - 1, 2**k, -(2**k))]
+    return [x * number for number in (*bits, x.shape[1].bit_length())]
+
+
+def functions_of_numpy(x: torch.Tensor) -> Any:
+    n = x.shape[1]
+    ones = torch.ones(2, dtype=torch.int64)
+    floats = [np.sqrt(n), np.exp(-n / 10), np.log(n), np.log2(n), np.log10(n), np.tanh(n / 5)]
+    floats += [np.sin(n), np.cos(n), np.abs(n / 2 - 3), np.ceil(n / 2), np.rint(n / 2)]
+    floats += [np.floor(n), np.ceil(n), np.rint(n), np.trunc(n / 2)]
+    assert np.sqrt([4.0]).tolist() == [2.0]
+    assert np.maximum.reduce([1, 3]) == 3
+    return (
+        [x * number for number in floats],
+        [ones * number for number in floats],
+        ones * np.maximum(n, 6) + np.minimum(n, 6) + np.absolute(n - 6),
+        x[:, : int(np.ceil(n / 2))] * np.maximum(n, 5.5),
+        x.reshape(np.prod(x.shape)),
+    )
+
+
 def tensors_of_sizes(x: torch.Tensor) -> Any:
     batch, n, channels = x.shape
     return (
@@ -114,6 +161,11 @@ RIGHT = [
     roundings,
     roundings_of_elements,
     quotients,
+    extrema,
+    extrema_of_elements,
+    differences,
+    numbers_of_bits,
+    functions_of_numpy,
     tensors_of_sizes,
     resized,
 ]
@@ -130,7 +182,7 @@ def blocks(x: torch.Tensor) -> Any:
 
 
 def blocks_from_the_end(x: torch.Tensor) -> Any:
-    return [x[:, -i:] for i in range(2, min(x.shape[1], 3) + 1)]
+    return [x[:, -i:] for i in range(2, (x.shape[1] if x.shape[1] < 3 else 3) + 1)]
 
 
 @pytest.mark.parametrize(
@@ -158,6 +210,33 @@ def decimals(x: torch.Tensor) -> Any:
 @pytest.mark.parametrize("function", [each_row, backwards, decimals], ids=function_id)
 def test_steps_aside(function: Function) -> None:
     assert reason_of(Calling(function), (X,), (DYNAMIC,))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("function", [extrema, differences, numbers_of_bits, functions_of_numpy])
+def test_extrema_have_no_guards(function: Function) -> None:
+    program = exported(Calling(function).eval(), EXAMPLES[0], (DYNAMIC,))
+    assert program.export_report["capture"]["guards"] == []
+
+
+def of_two_classes(x: torch.Tensor) -> Any:
+    """Eager's result is an int or a float, as the size decides."""
+    return torch.ones(2, dtype=torch.int64) * max(x.shape[1] * 0.5, 2)
+
+
+def test_an_extremum_of_numbers_of_two_classes() -> None:
+    with pytest.warns(UserWarning, match="valid only where"):
+        assert_recorded(Calling(of_two_classes), (DYNAMIC,), EXAMPLES[0], EXAMPLES[1])
+
+
+def extrema_with_nan(x: torch.Tensor) -> Any:
+    return [y.nan_to_num(7.0, 8.0, 9.0) for y in extrema_of_elements(x)]
+
+
+def test_elements_that_are_not_numbers() -> None:
+    x = X.clone()
+    x[0, 0, 0] = float("nan")
+    assert_recorded(Calling(extrema_with_nan).eval(), (DYNAMIC,), (X,), (x,))
 
 
 def dtypes_of_python(x: torch.Tensor) -> Any:

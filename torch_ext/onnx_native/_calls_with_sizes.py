@@ -15,16 +15,46 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
-from onnx_native import _upstream
+from onnx_native import _library, _upstream
 
 
 def replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
     """Returns the functions as (owner, name, function)."""
-    return [
+    functions = [
         (owner, name, _with_sizes(getattr(owner, name), function))
         for owner, functions in _FUNCTIONS
         for name, function in functions.items()
     ]
+    checks = [
+        (kind, "check_forward_args", _check_unless_packed(kind.check_forward_args))
+        for kind in (torch.nn.RNNBase, torch.nn.LSTM)
+    ]
+    owner, name = _upstream.functions_of_rnn, "_pad_packed_sequence"
+    return [*functions, *checks, (owner, name, _pad_packed(getattr(owner, name)))]
+
+
+def _check_unless_packed(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The check of a recurrent network's arguments, which reads the sizes of a packed sequence."""
+
+    @functools.wraps(plain)
+    def check(self: Any, input: Any, hidden: Any, batch_sizes: Any) -> Any:
+        is_recorded = _library.extension().is_recorded
+        if batch_sizes is None or not is_recorded(batch_sizes):
+            plain(self, input, hidden, batch_sizes)
+
+    return check
+
+
+def _pad_packed(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The padding of a packed sequence, to the length of the longest one for a symbolic number."""
+
+    def pad(data: Any, batch_sizes: Any, batch_first: bool, value: float, length: Any) -> Any:
+        text_of = _library.extension().text_of_size
+        if isinstance(length, torch.SymInt) and text_of(length) == text_of(batch_sizes.shape[0]):
+            length = 0
+        return plain(data, batch_sizes, batch_first, value, length)
+
+    return pad
 
 
 def _with_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:

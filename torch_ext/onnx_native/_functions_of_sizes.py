@@ -1,8 +1,8 @@
 """Functions of Python and PyTorch that would turn a symbolic number into a number.
 
-A recorded program calls them with sizes: ``len(x)``, ``int(n * 0.5)``, ``math.sqrt(n)``,
-``range(0, n, 64)``, ``torch.tensor([h, w])``. The functions here keep the number symbolic, and
-are the plain functions for everything else.
+A recorded program calls them with sizes: ``len(x)``, ``int(n * 0.5)``, ``max(n, 8)``,
+``math.sqrt(n)``, ``range(0, n, 64)``, ``torch.tensor([h, w])``. The functions here keep the number
+symbolic, and are the plain functions for everything else.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from onnx_native import _calls_with_sizes, _library, _replaced, _upstream
+from onnx_native import _calls_with_sizes, _functions_of_numpy, _library, _replaced, _upstream
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 # Their classes in eager.
@@ -62,6 +62,8 @@ def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
         "float": classes[float],
         "int": classes[int],
         "len": length,
+        "max": _extremum(max, native, torch.sym_max, operator.gt),
+        "min": _extremum(min, native, torch.sym_min, operator.lt),
         "range": _range_class(native, thread),
         "type": _type_class(classes),
     }
@@ -74,8 +76,10 @@ def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
                 (math, "log", _logarithm(native)),
                 (torch, "tensor", _tensor_of(torch.tensor, is_recorded)),
                 (torch, "as_tensor", _tensor_of(torch.as_tensor, is_recorded)),
+                (torch.SymInt, "bit_length", _bit_length),
                 (tensor, "new_tensor", functools.wraps(plain_new_tensor)(new_tensor)),
                 *_calls_with_sizes.replacements(),
+                *_functions_of_numpy.replacements(),
             ]
         ),
     ):
@@ -144,6 +148,50 @@ def _by_package() -> dict[str, list[dict[str, Any]]]:
 
 def _is_symbolic(*values: Any) -> bool:
     return any(type(value) in _NUMBERS for value in values)
+
+
+def _extremum(
+    plain: Callable[..., Any],
+    native: Any,
+    of_two: Callable[[Any, Any], Any],
+    beats: Callable[[Any, Any], Any],
+) -> Callable[..., Any]:
+    """``max`` or ``min``. Numbers of different classes are compared, which a guard notes, because
+    the class of the result depends on the sizes."""
+
+    def of_floats(a: Any, b: Any) -> Any:
+        symbolic = [number for number in (a, b) if _is_symbolic(number)]
+        if not any(native.depends_on_data(number.node) for number in symbolic):
+            return of_two(a, b)
+        # Not a number may come from data, and wins only if it is first.
+        first, second = (
+            number.node if _is_symbolic(number) else symbolic[0].node.wrap_float(number)
+            for number in (a, b)
+        )
+        return torch.SymFloat(native.choice(beats(b, a).node, second, first))
+
+    @functools.wraps(plain)
+    def extremum(*items: Any, **options: Any) -> Any:
+        if options or (len(items) == 1 and isinstance(items[0], torch.Tensor)):
+            return plain(*items, **options)
+        if len(items) == 1:
+            items = tuple(items[0])
+        if len(items) > 1 and _is_symbolic(*items):
+            kinds = {_EAGER.get(type(item), type(item)) for item in items}
+            if kinds == {int}:
+                return functools.reduce(of_two, items)
+            if kinds == {float}:
+                return functools.reduce(of_floats, items)
+        return plain(items)
+
+    return extremum
+
+
+def _bit_length(self: Any) -> Any:
+    """``int.bit_length`` of a size. The logarithm of a number below 2**45 rounds to an integer only
+    if the number is a power of 2."""
+    size = abs(self)
+    return math.floor(math.log2(torch.sym_max(size, 1))) + torch.sym_min(size, 1)
 
 
 def _math_function(native: Any, name: str) -> Callable[..., Any]:

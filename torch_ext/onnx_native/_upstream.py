@@ -53,6 +53,9 @@ NAMES = {
     "disable_current_modes": Name(
         "torch.utils._python_dispatch", "_disable_current_modes", "to capture outside of modes"
     ),
+    "functions_of_rnn": Name(
+        "torch._VF", "", "to pad packed sequences, which torch.nn.utils.rnn calls by this module"
+    ),
     "exported_program": Name(
         "torch.export.exported_program", "", "to keep copies into buffers when it traces again"
     ),

@@ -306,6 +306,22 @@ class PyCapture {
   c10::SymNode math_function(const std::string& name, const c10::SymNode& number) {
     return capture::math_function(name, number, recording_->decisions());
   }
+  // Returns true if the node's number is not known before the model runs.
+  bool depends_on_data(const c10::SymNode& number) {
+    capture::Decisions& decisions = recording_->decisions();
+    return !decisions.example(*capture::to_number(host_.unwrapped(number), decisions));
+  }
+  // Returns one of two floats, as the condition says when the model runs.
+  c10::SymNode choice(const c10::SymNode& condition, const c10::SymNode& yes,
+                      const c10::SymNode& no) {
+    capture::Decisions& decisions = recording_->decisions();
+    std::vector<capture::NumberPtr> operands;
+    for (const c10::SymNode& node : {condition, yes, no})
+      operands.push_back(capture::to_number(host_.unwrapped(node), decisions));
+    return capture::to_sym_float(capture::make_call("python::sym_ite", std::move(operands)),
+                                 decisions)
+        .toSymNodeImpl();
+  }
   // Returns true if the condition "size == number" holds, which a guard then says.
   bool is_guarded_to_be(const c10::SymInt& size, int64_t number) {
     capture::Decisions& decisions = recording_->decisions();
@@ -449,6 +465,8 @@ void bind_capture(py::module_& module) {
       .def("new_size", &PyCapture::new_size, py::arg("low"), py::arg("high"))
       .def("elements", &PyCapture::elements, py::arg("tensor"))
       .def("math_function", &PyCapture::math_function, py::arg("name"), py::arg("number"))
+      .def("depends_on_data", &PyCapture::depends_on_data, py::arg("number"))
+      .def("choice", &PyCapture::choice, py::arg("condition"), py::arg("yes"), py::arg("no"))
       .def("is_guarded_to_be", &PyCapture::is_guarded_to_be, py::arg("size"), py::arg("number"))
       .def("example", &PyCapture::example, py::arg("size"))
       .def("known_elements", &PyCapture::known_elements)
