@@ -15,9 +15,12 @@ namespace onnx_native::capture {
 namespace {
 
 // Operators that depend on elements, beyond those that PyTorch tags.
-constexpr std::array<std::string_view, 6> kReadsElements{
-    "aten::is_nonzero", "aten::where",                 "aten::nonzero_numpy",
-    "torchvision::nms", "aten::_pack_padded_sequence", "aten::_pad_packed_sequence"};
+constexpr std::array<std::string_view, 6> kReadsElements{"aten::is_nonzero",
+                                                         "aten::where",
+                                                         "aten::nonzero_numpy",
+                                                         "torchvision::nms",
+                                                         "aten::_pack_padded_sequence",
+                                                         "aten::_pad_packed_sequence"};
 
 constexpr std::array<std::string_view, 2> kItems{"aten::item", "aten::_local_scalar_dense"};
 

@@ -48,6 +48,29 @@ class KeepingLast(nn.Module):
         return self.last + self.features[0]
 
 
+class Translating(nn.Module):
+    """A transformer that finds out whether its masks are causal."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.network = nn.Transformer(4, 2, 1, 2, 8, batch_first=True, **options)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = nn.Transformer.generate_square_subsequent_mask(x.shape[1])
+        near = torch.ones_like(mask, dtype=torch.bool).triu(2)
+        padding = (torch.arange(x.shape[1]) >= 3).expand(x.shape[0], -1)
+        return (
+            self.network(x, x, tgt_mask=mask, tgt_key_padding_mask=padding)
+            + self.network(x, x, near, mask)
+            + self.network(x, x, mask, near, src_is_causal=None, tgt_is_causal=None)
+        )
+
+
+@pytest.mark.parametrize("options", [{}, {"norm_first": True}])
+def test_transformer_with_masks(options: Any) -> None:
+    assert_recorded(Translating(**options).eval(), DYNAMIC, *EXAMPLES)
+
+
 def test_attributes_that_the_program_writes_first() -> None:
     module = KeepingLast()
     last = module.last

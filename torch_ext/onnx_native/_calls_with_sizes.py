@@ -29,8 +29,14 @@ def replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
         (kind, "check_forward_args", _check_unless_packed(kind.check_forward_args))
         for kind in (torch.nn.RNNBase, torch.nn.LSTM)
     ]
-    owner, name = _upstream.functions_of_rnn, "_pad_packed_sequence"
-    return [*functions, *checks, (owner, name, _pad_packed(getattr(owner, name)))]
+    of_torch = [
+        (owner, name, function(getattr(owner, name)))
+        for owner, name, function in (
+            (_upstream.functions_of_rnn, "_pad_packed_sequence", _pad_packed),
+            (torch.nn.modules.transformer, "_detect_is_causal_mask", _detect_causal),
+        )
+    ]
+    return [*functions, *checks, *of_torch]
 
 
 def _check_unless_packed(plain: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,6 +61,19 @@ def _pad_packed(plain: Callable[..., Any]) -> Callable[..., Any]:
         return plain(data, batch_sizes, batch_first, value, length)
 
     return pad
+
+
+def _detect_causal(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The question of torch.nn.Transformer whether a mask is causal, which reads its elements. For
+    one that the program computes the answer is no: attention then takes the mask as it is."""
+
+    @functools.wraps(plain)
+    def detect(mask: Any, is_causal: Any = None, size: Any = None) -> Any:
+        if is_causal is None and mask is not None and _library.extension().is_recorded(mask):
+            return False
+        return plain(mask, is_causal, size)
+
+    return detect
 
 
 def _with_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
