@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_native
 import onnxruntime as ort
 import pytest
 import torch
@@ -93,6 +94,19 @@ def test_float8_matrices_need_opset_21() -> None:
         torch.onnx.export(
             quantized("float8"), (torch.randn(3, 64),), dynamo=True, opset_version=20, verbose=False
         )
+
+
+def test_float8_weights_are_not_dequantized_in_every_run(tmp_path: pathlib.Path) -> None:
+    model, x = quantized("float8"), torch.randn(3, 64)
+    with onnx_native.options(target="onnxruntime-cpu"):
+        program = torch.onnx.export(model, (x,), dynamo=True, opset_version=21, verbose=False)
+    assert program is not None
+    program.save(tmp_path / "model.onnx")
+    optimized = str(tmp_path / "optimized.onnx")
+    actual = run(tmp_path / "model.onnx", x, ort.GraphOptimizationLevel.ORT_ENABLE_ALL, optimized)
+    np.testing.assert_allclose(actual, model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+    operators = {node.op_type for node in onnx.load(optimized).graph.node}
+    assert operators <= {"MatMul", "Gemm", "FusedGemm", "FusedMatMul", "Add", "Relu"}
 
 
 class Mlp(nn.Module):
