@@ -34,6 +34,7 @@ class RecordedCall {
   void note_squeezed();
   void check_number_of_results();
   size_t cut_axis(const RecordedTensor& self) const;
+  bool record_slice();
   bool record_pieces();
   aten::Argument argument(const c10::IValue& value, const aten::SchemaType& type);
   aten::Argument tensor_argument(const at::Tensor& tensor);

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <limits>
 #include <utility>
 
 #include "aten/torch_types.h"
 #include "aten/visit.h"
+#include "base/dim_order.h"
 #include "base/error.h"
 #include "capture/recorded_call.h"
 #include "capture/region.h"
@@ -326,6 +328,46 @@ size_t RecordedCall::cut_axis(const RecordedTensor& self) const {
   const int index = schema_->index("dim");
   const c10::IValue dim = index < 0 ? 0 : arguments_[static_cast<size_t>(index)];
   return static_cast<size_t>(c10::maybe_wrap_dim(dim.isInt() ? dim.toInt() : 0, rank));
+}
+
+// Records a slice of which no range proves that a bound counts from the start or from the end as
+// narrow(), with guards that say so: x[t : t + 8] with t = (n - 8) // 2. Returns false for other
+// calls.
+bool RecordedCall::record_slice() {
+  if (key_ != "aten::slice.Tensor") return false;
+  const RecordedTensor* self = recorded(arguments_[0].toTensor());
+  if (!self || self->shape().empty() || !arguments_[4].isInt() || arguments_[4].toInt() != 1)
+    return false;
+  const size_t axis = cut_axis(*self);
+  const Dim size = self->shape()[axis];
+  const auto bound = [&](size_t i, const Dim& missing) {
+    return arguments_[i].isNone() ? missing : to_dim(arguments_[i].toSymInt(), decisions_);
+  };
+  constexpr int64_t kBeyond = std::numeric_limits<int32_t>::max();  // larger than any size
+  Dim start = bound(2, 0);
+  Dim end = bound(3, size);
+  if (end.constant_or(0) >= kBeyond) end = size;
+  const auto has_sign = [](const Dim& at) {
+    return known_at_least(at, 0, true) || known_at_least(-1, at, true);
+  };
+  if ((has_sign(start) && has_sign(end)) || !decisions_.example(start) ||
+      !decisions_.example(end) || !decisions_.example(size))
+    return false;
+  const auto is_less = [this](const Dim& a, const Dim& b) {
+    return decisions_.decide(a - b, Relation::less, concat(a.str(), " < ", b.str()));
+  };
+  for (Dim* at : {&start, &end}) {
+    if (is_less(*at, 0)) *at = is_less(*at + size, 0) ? 0 : *at + size;
+    if (is_less(size, *at)) *at = size;
+  }
+  if (is_less(end, start)) end = start;
+  const at::Tensor tensor = arguments_[0].toTensor();
+  torch::jit::drop(stack_, arguments_.size());
+  const c10::impl::ForceDispatchKeyGuard recording(with_recorder());
+  stack_.emplace_back(tensor.narrow_symint(static_cast<int64_t>(axis),
+                                           to_sym_int(start, decisions_),
+                                           to_sym_int(end - start, decisions_)));
+  return true;
 }
 
 // Records split() and chunk() of a dynamic size as split_with_sizes() if the number of pieces is

@@ -51,7 +51,7 @@ bool run_by_functorch(Decisions& decisions, const c10::OperatorHandle& op, c10::
   check_layers(decisions, op);
   // The program may catch an exception that it would not get without the recorder.
   try {
-    run_below(op, keys, stack);
+    if (!run_batched(op, stack)) run_below(op, keys, stack);
   } catch (const c10::Error& error) {
     decisions.note_refusal(first_line(error.what_without_backtrace()));
     throw;

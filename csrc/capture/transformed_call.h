@@ -36,6 +36,9 @@ c10::impl::LocalDispatchKeySet with_recorder();
 
 // Runs a call by the keys below the recorder's, and records the calls that it makes.
 void run_below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
+// Runs a call that torch.vmap maps by a rule of ours, which reads sizes as symbolic. Returns false
+// if there is none.
+bool run_batched(const c10::OperatorHandle& op, torch::jit::Stack& stack);
 // Runs one kernel of an operator, and records the calls that it makes.
 void run_kernel(const c10::OperatorHandle& op, c10::DispatchKey key, torch::jit::Stack& stack);
 

@@ -35,9 +35,16 @@ def windows(x: torch.Tensor) -> Any:
     return x.reshape(x.shape[0], x.shape[1] // 4, 4, 4) if x.shape[1] // 4 == 2 else x * 2
 
 
+def cropped(x: torch.Tensor) -> Any:
+    start = (x.shape[1] - 4) // 2
+    middle = x[:, start : start + 4].reshape(x.shape[0], -1, 4, 4)
+    return middle, x[:, start:], x[:, start:-start], x[:, : start + 2]
+
+
 @pytest.mark.parametrize(
     ("function", "lengths", "expected"),
     [
+        (cropped, (8, 6, 13), None),
         (doubled_if_even, (4, 6, 16), ["n % 2 == 0"]),
         (doubled_if_even, (5, 1, 7), ["n % 2 != 0"]),
         (padded_if_needed, (8, 4, 12), None),

@@ -126,7 +126,7 @@ def test_a_list_of_numbers_from_a_tensor() -> None:
 
     assert_recorded(
         Calling(pieces),
-        (DYNAMIC, None),
+        ((*DYNAMIC, None),),
         *(
             (x, torch.tensor(sizes))
             for (x,), sizes in zip(EXAMPLES, ([2, 3], [1, 5], [4, 1]), strict=True)

@@ -74,6 +74,37 @@ def of_attention(x: torch.Tensor) -> Any:
     return torch.vmap(lambda q: F.scaled_dot_product_attention(q, q, q, attn_mask=mask))(x)
 
 
+def joined(x: torch.Tensor) -> Any:
+    once = torch.ones(1, 4)
+    return (
+        torch.vmap(lambda row: torch.cat([row, row * 2, once]))(x),
+        torch.vmap(lambda row: torch.cat([row.relu(), row], -1), in_dims=1)(x),
+    )
+
+
+def picked(x: torch.Tensor) -> Any:
+    first = torch.zeros(1, 4, dtype=torch.int64)
+    order = x.argsort(1)
+    return (
+        torch.vmap(lambda row: row.gather(0, first))(x),
+        torch.vmap(lambda row, at: row.gather(-2, at))(x, order),
+        torch.vmap(lambda row, at: torch.zeros_like(row).scatter(0, at, row))(x, order),
+        torch.vmap(lambda row, at: row.scatter(0, at, 2.0))(x, order),
+        torch.vmap(lambda row, at: row.scatter_add(0, at, row))(x, order * 0),
+        torch.vmap(torch.vmap(lambda line, at: line.gather(0, at)))(x, order * 0),
+    )
+
+
+def of_networks(x: torch.Tensor) -> Any:
+    weight = torch.arange(24.0).reshape(2, 4, 3)
+    scale = torch.arange(4.0)
+    return (
+        torch.vmap(lambda row: F.conv1d(row.T, weight, padding=1))(x),
+        torch.vmap(lambda row: F.conv1d(torch.stack([row.T, row.T + 1]), weight, scale[:2]))(x),
+        torch.vmap(lambda row: F.layer_norm(row, (4,), scale, scale), in_dims=1)(x),
+    )
+
+
 def of_a_python_branch(x: torch.Tensor) -> Any:
     return torch.vmap(lambda row: row * 2 if row.dim() == 2 else row, randomness="error")(x)
 
@@ -120,6 +151,9 @@ MAPPED: list[Function] = [
     in_chunks,
     indexing,
     of_attention,
+    joined,
+    picked,
+    of_networks,
     of_a_python_branch,
 ]
 
@@ -288,7 +322,7 @@ def elements(x: torch.Tensor) -> Any:
 
 
 def sizes_in_a_batching_rule(x: torch.Tensor) -> Any:
-    return torch.vmap(lambda row: torch.cat([row, row * 2]))(x)
+    return torch.vmap(lambda row: F.conv1d(row.T[None], row.T[None, :, :2]))(x)
 
 
 def of_a_matrix_exponential(x: torch.Tensor) -> Any:
@@ -303,7 +337,7 @@ ASIDE: list[tuple[Function, str]] = [
     (random, "random numbers"),
     (random_once, "random numbers"),
     (elements, ""),
-    (sizes_in_a_batching_rule, "code in C++ reads the dynamic size"),
+    (sizes_in_a_batching_rule, "code in C++ reads the sizes"),
     (of_a_matrix_exponential, "linalg_matrix_exp"),
 ]
 
