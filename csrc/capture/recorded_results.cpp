@@ -350,7 +350,8 @@ bool RecordedCall::record_slice() {
   const auto has_sign = [](const Dim& at) {
     return known_at_least(at, 0, true) || known_at_least(-1, at, true);
   };
-  if ((has_sign(start) && has_sign(end)) || !decisions_.example(start) ||
+  if ((has_sign(start) && has_sign(end)) || !decisions_.follows_from_sizes(start) ||
+      !decisions_.follows_from_sizes(end) || !decisions_.example(start) ||
       !decisions_.example(end) || !decisions_.example(size))
     return false;
   const auto is_less = [this](const Dim& a, const Dim& b) {
