@@ -490,13 +490,13 @@ def two(batch: int, n: int) -> tuple[Tensor, Tensor]:
     return x, x.flip(1)
 
 
-@program(inputs=two, shapes=(BOTH, BOTH))
+@program(inputs=two, shapes=((BOTH, BOTH),))
 def written_input_and_its_twin(x: Tensor, y: Tensor) -> Any:
     y = y.clone()
     torch.add(x, 1, out=y)
     return y, x
 
 
-@program(inputs=two, shapes=(BOTH, BOTH))
+@program(inputs=two, shapes=((BOTH, BOTH),))
 def compared_shapes_of_two(x: Tensor, y: Tensor) -> Any:
     return x * y if x.shape == y.shape else x
