@@ -4,10 +4,13 @@
     python examples/generate.py FOLDER 5,6,7 8,9  a folder that export_decoder wrote
 
 Prompts are token identifiers; shorter ones are padded on the left. The keys and values stay in
-ONNX Runtime: IO binding gives the outputs of a step to the next one without copies.
+ONNX Runtime: IO binding gives the outputs of a step to the next one without copies. With
+GroupQueryAttention (target="onnxruntime-cpu") a step writes the new ones into the buffers of the
+past.
 """
 
 import argparse
+import json
 import pathlib
 import sys
 import tempfile
@@ -56,6 +59,9 @@ class Decoder:
         self.session = session("decoder.onnx" if has_encoder else "model.onnx")
         self.inputs = {each.name: each for each in self.session.get_inputs()}
         self.outputs = [each.name for each in self.session.get_outputs()]
+        config = folder / "genai_config.json"
+        search = json.loads(config.read_text())["search"] if config.exists() else {}
+        self.shares_buffers = search.get("past_present_share_buffer", False)
 
     def encode(self, source: Mapping[str, Array]) -> dict[str, onnxruntime.OrtValue]:
         """Runs the encoder; returns what the decoder takes of it, the same in each step."""
@@ -77,11 +83,15 @@ class Decoder:
             results["encoder_attention_mask"] = mask
         return results
 
-    def empty_past(self, batch: int) -> dict[str, onnxruntime.OrtValue]:
-        """Returns keys and values of length 0."""
+    def empty_past(self, batch: int, length: int = 0) -> dict[str, onnxruntime.OrtValue]:
+        """Returns the keys and values before the first step.
+
+        If past and present are one buffer, it has room for `length` tokens.
+        """
+        room = length if self.shares_buffers else 0
         return {
-            name: onnxruntime.OrtValue.ortvalue_from_shape_and_type(
-                (batch, each.shape[1], 0, each.shape[3]), TYPES[each.type]
+            name: onnxruntime.OrtValue.ortvalue_from_numpy(
+                np.zeros((batch, each.shape[1], room, each.shape[3]), TYPES[each.type])
             )
             for name, each in self.inputs.items()
             if name.startswith("past_key_values.")
@@ -98,10 +108,17 @@ class Decoder:
         for name, kept_value in kept.items():
             binding.bind_ortvalue_input(name, kept_value)
         for name in self.outputs:
-            binding.bind_output(name)
+            buffer = kept.get(name.replace("present.", "past_key_values."))
+            if self.shares_buffers and buffer is not None:
+                binding.bind_ortvalue_output(name, buffer)
+            else:
+                binding.bind_output(name)
         self.session.run_with_iobinding(binding)
         results = dict(zip(self.outputs, binding.get_outputs(), strict=True))
         logits = results.pop("logits").numpy()
+        if self.shares_buffers:  # they stay what holds the memory
+            past = [name for name in kept if name.startswith("past_key_values.")]
+            return logits, {name: kept[name] for name in past}
         present = {
             name.replace("present.", "past_key_values."): value for name, value in results.items()
         }
@@ -128,7 +145,7 @@ class Decoder:
         Returns:
             The new tokens, `[batch, steps]`, and the logits that they maximize.
         """
-        past = self.empty_past(len(ids))
+        past = self.empty_past(len(ids), ids.shape[1] + steps)
         encoded = self.encode(source) if source is not None else {}
         tokens: list[Array] = []
         scores: list[Array] = []

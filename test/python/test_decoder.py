@@ -164,6 +164,62 @@ def test_tokens(name, opset, tmp_path):
 
 
 @pytest.mark.parametrize("opset", [20, 23])
+@pytest.mark.parametrize("name", DECODERS)
+def test_tokens_with_shared_buffers(name, opset, tmp_path):
+    model = decoder(name)
+    exported = export(model, tmp_path, opset_version=opset, target="onnxruntime-cpu")
+    assert exported.programs["model.onnx"].export_report["capture"]["guards"] == []
+    nodes = exported.programs["model.onnx"].model_proto.graph.node
+    attentions = [node for node in nodes if node.op_type == "GroupQueryAttention"]
+    assert len(attentions) == 2
+    # The layers share the lengths.
+    assert len({tuple(node.input[5:7]) for node in attentions}) == 1
+    for batch in (1, 3):
+        ids, mask = prompts(batch)
+        expected = eager(model, batch, input_ids=ids, attention_mask=mask)
+        assert_generates(tmp_path, expected, ids, mask)
+
+
+def test_separate_buffers_with_group_query_attention(tmp_path):
+    """Past and present may also be different buffers."""
+    model = decoder("Llama")
+    export(model, tmp_path, target="onnxruntime-cpu")
+    ids, mask = prompts(3)
+    tokens, logits = eager(model, 3, input_ids=ids, attention_mask=mask)
+    runtime = generate.Decoder(tmp_path, optimized=False)
+    assert runtime.shares_buffers
+    runtime.shares_buffers = False
+    got, scores = runtime.generate(ids.numpy(), mask.numpy(), STEPS)
+    torch.testing.assert_close(torch.from_numpy(scores), logits, atol=1e-4, rtol=1e-4)
+    np.testing.assert_array_equal(got, tokens)
+
+
+def test_verification_of_group_query_attention(tmp_path):
+    """The operator of the captured program computes what the model computes."""
+    model = decoder("Gemma2")
+    exported = export(model, None, target="onnxruntime-cpu")
+    ids, mask = prompts(2)
+    with torch.no_grad():
+        expected = model(input_ids=ids, attention_mask=mask).logits
+    program = exported.programs["model.onnx"].exported_program
+    buffers = [torch.zeros(2, 2, 16, 8) for _ in range(4)]
+    positions = (mask.cumsum(1) - 1).clamp(min=0)
+    found = program.module()([ids, mask, positions, *buffers])
+    # What is padding sees nothing; its results have no meaning.
+    torch.testing.assert_close(found[0][mask > 0], expected[mask > 0], atol=1e-4, rtol=1e-4)
+    assert found[1].shape == (2, 2, 16, 8)
+
+
+def test_attention_with_sinks():
+    """An attention that GroupQueryAttention does not compute here is an error."""
+    sizes = {**SIZES, "num_local_experts": 4, "sliding_window": 8}
+    model = transformers.GptOssForCausalLM(transformers.GptOssConfig(**sizes)).eval()
+    with pytest.raises(torch.onnx.OnnxExporterError, match=r's_aux.*target="onnx"'):
+        export(model, None, target="onnxruntime-cpu")
+    assert model.config._attn_implementation == "eager"
+
+
+@pytest.mark.parametrize("opset", [20, 23])
 def test_tokens_of_t5(opset, tmp_path):
     model = t5()
     export(model, tmp_path, opset_version=opset)
@@ -192,10 +248,10 @@ def test_tokens_of_whisper(opset, tmp_path):
 
 
 @pytest.mark.captures("torch.export")
-@pytest.mark.parametrize("name", ["Llama", "Mistral"])
-def test_tokens_with_torch_export(name, tmp_path):
-    model = decoder(name)
-    export(model, tmp_path, opset_version=20)
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+def test_tokens_with_torch_export(target, tmp_path):
+    model = decoder("Mistral")
+    export(model, tmp_path, opset_version=20, target=target)
     ids, mask = prompts(3)
     expected = eager(model, 3, input_ids=ids, attention_mask=mask)
     assert_generates(tmp_path, expected, ids, mask)

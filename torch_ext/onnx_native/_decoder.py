@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export import Dim
 
-from onnx_native import _hook, _library, _options, _upstream
+from onnx_native import _group_query_attention, _hook, _library, _options, _upstream
 
 if TYPE_CHECKING:
     import os
@@ -111,7 +111,7 @@ def export_decoder(
             example the states of a linear attention.
         torch.onnx.OnnxExporterError: The export failed.
     """
-    with _attention_without_decisions(model), _options.options(target=target):
+    with _options.options(target=target):
         if _config(model).is_encoder_decoder:
             exported = _export_pair(model, last_logits, arguments)
         else:
@@ -153,10 +153,12 @@ class _Sizes:
         self.sequence = Dim("sequence_length")
         self.past = Dim("past_sequence_length")
         self.source = Dim("encoder_sequence_length")
-        self.total = Dim.AUTO
+        self.total: Any = Dim.AUTO
 
 
-def _step(model: torch.nn.Module, names: list[str], run: Run) -> torch.nn.Module:
+def _step(
+    model: torch.nn.Module, names: list[str], run: Run, *, is_grouped: bool
+) -> torch.nn.Module:
     """Returns a module whose argument is the list of a signature's inputs.
 
     It is a copy of the model that shares its weights, so that they keep their names.
@@ -164,7 +166,8 @@ def _step(model: torch.nn.Module, names: list[str], run: Run) -> torch.nn.Module
     step = copy.copy(model)
 
     def forward(inputs: list[torch.Tensor]) -> list[torch.Tensor]:
-        return run(model.forward, dict(zip(names, inputs, strict=True)))
+        with _attention_functions(model, is_grouped):
+            return run(model.forward, dict(zip(names, inputs, strict=True)))
 
     step.forward = forward
     return step
@@ -175,6 +178,8 @@ def _export(
     signature: _Signature,
     run: Run,
     arguments: dict[str, Any],
+    *,
+    is_grouped: bool = False,
 ) -> ONNXProgram:
     """Exports a step of a model natively, also where ``onnx_native.disable()`` is in force."""
     names = list(signature.inputs)
@@ -183,7 +188,7 @@ def _export(
     _hook.install()
     try:
         return torch.onnx.export(  # type: ignore[return-value]
-            _step(model, names, run),
+            _step(model, names, run, is_grouped=is_grouped),
             (list(signature.inputs.values()),),
             dynamo=True,
             dynamic_shapes=[signature.axes],
@@ -203,7 +208,13 @@ def _export_single(
     with torch.no_grad():
         output = model(input_ids=ids, use_cache=True)
     layers = _layers(getattr(output, "past_key_values", None))
+    is_grouped = _options.current().target == "onnxruntime-cpu" and (
+        _group_query_attention.is_supported(layers)
+    )
     sizes, signature = _Sizes(), _Signature()
+    if is_grouped:
+        _group_query_attention.operator()
+        sizes.total = Dim("total_sequence_length")
     ids = ids.new_ones(_BATCH, _SEQUENCE)
     signature.add("input_ids", ids, axis0=sizes.batch, axis1=sizes.sequence)
     mask = ids.new_ones(_BATCH, _PAST + _SEQUENCE)
@@ -217,15 +228,22 @@ def _export_single(
     signature.add_outputs((PRESENT_KEY, PRESENT_VALUE), len(layers))
 
     def run(forward: Callable[..., Any], inputs: dict[str, torch.Tensor]) -> list[torch.Tensor]:
-        cache = _cache(_taken(inputs, names, len(layers)))
-        total = cache.get_seq_length() + inputs["input_ids"].shape[1]
-        _upstream.check(inputs["attention_mask"].shape[1] == total)
+        past = _taken(inputs, names, len(layers))
+        total, length = inputs["attention_mask"].shape[1], inputs["input_ids"].shape[1]
         options = {"logits_to_keep": 1} if last_logits and _takes(model, "logits_to_keep") else {}
-        output = forward(**inputs, **options, past_key_values=cache, use_cache=True)
+        made: contextlib.AbstractContextManager[Any]
+        if is_grouped:
+            made = _group_query_attention.cache(past, total - length)
+        else:
+            made = contextlib.nullcontext(_cache(past))
+            _upstream.check(total == past[0][0].shape[2] + length)
+        with made as cache:
+            output = forward(**inputs, **options, past_key_values=cache, use_cache=True)
         return [_kept(output.logits, last_logits), *_flat(cache)]
 
-    program = _export(model, signature, run, arguments)
+    program = _export(model, signature, run, arguments, is_grouped=is_grouped)
     config = _genai_config(model, layers)
+    config["search"]["past_present_share_buffer"] = is_grouped
     config["model"]["decoder"] |= {
         "filename": "model.onnx",
         "inputs": {
@@ -435,22 +453,26 @@ def _flat(cache: Any) -> list[torch.Tensor]:
 
 
 @contextlib.contextmanager
-def _attention_without_decisions(model: torch.nn.Module) -> Iterator[None]:
+def _attention_functions(model: torch.nn.Module, is_grouped: bool) -> Iterator[None]:
     """Sets an attention function that has the same form at all sizes.
 
     transformers' own function decides by the length of the sequence, and leaves out the mask of
-    some. "eager" attention has one form already, and stays.
+    some. "eager" attention has one form already, and stays unless GroupQueryAttention replaces it.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(ATTENTION, _attention)
     AttentionMaskInterface.register(ATTENTION, _mask)
+    AttentionInterface.register(_group_query_attention.NAME, _group_query_attention.attention)
+    AttentionMaskInterface.register(_group_query_attention.NAME, _group_query_attention.mask)
+    ours = _group_query_attention.NAME if is_grouped else ATTENTION
+    kept = (None,) if is_grouped else (None, "eager")
     configs = {id(each): each for each in map(_config, model.modules())}
     chosen = [(config, getattr(config, _CHOSEN, None)) for config in configs.values()]
-    replaced = [(config, name) for config, name in chosen if name not in (None, "eager")]
+    replaced = [(config, name) for config, name in chosen if name not in kept]
     try:
         for config, _ in replaced:
-            setattr(config, _CHOSEN, ATTENTION)
+            setattr(config, _CHOSEN, ours)
         yield
     finally:
         for config, name in replaced:
@@ -466,11 +488,17 @@ def _attention(
     dropout: float = 0.0,
     scaling: float | None = None,
     position_bias: torch.Tensor | None = None,
+    softcap: float | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Implements transformers' interface of attention functions. None as the mask hides nothing."""
+    """Implements transformers' interface of attention functions. None as the mask hides nothing.
+
+    Like transformers' "sdpa", it has no limit of the scores.
+    """
     from transformers.integrations.sdpa_attention import create_position_bias_mask
 
+    if softcap is not None:
+        raise ValueError('the attention limits its scores; set_attn_implementation("eager") does')
     if position_bias is not None:
         attention_mask = create_position_bias_mask(position_bias, attention_mask, False, query, key)
     output = torch.nn.functional.scaled_dot_product_attention(
