@@ -210,13 +210,32 @@ def test_verification_of_group_query_attention(tmp_path):
     assert found[1].shape == (2, 2, 16, 8)
 
 
-def test_attention_with_sinks():
-    """An attention that GroupQueryAttention does not compute here is an error."""
-    sizes = {**SIZES, "num_local_experts": 4, "sliding_window": 8}
-    model = transformers.GptOssForCausalLM(transformers.GptOssConfig(**sizes)).eval()
-    with pytest.raises(torch.onnx.OnnxExporterError, match=r's_aux.*target="onnx"'):
-        export(model, None, target="onnxruntime-cpu")
-    assert model.config._attn_implementation == "eager"
+GPT_OSS = {**SIZES, "num_local_experts": 4, "sliding_window": 8}
+GPT_J = {"vocab_size": VOCABULARY, "n_embd": 32, "n_layer": 2, "n_head": 4, "rotary_dim": 4}
+FALCON = {
+    "vocab_size": VOCABULARY,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+}
+
+
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+@pytest.mark.parametrize(
+    ("name", "sizes"), [("GptOss", GPT_OSS), ("GPTJ", GPT_J), ("Falcon", FALCON)]
+)
+def test_attention_of_another_form(name, sizes, target, tmp_path):
+    """Attention with sinks, and models that do not use transformers' attention functions."""
+    config = getattr(transformers, f"{name}Config")(**sizes)
+    model = spread(getattr(transformers, f"{name}ForCausalLM")(config))
+    chosen = model.config._attn_implementation
+    exported = onnx_native.export_decoder(model, tmp_path, target=target)
+    assert model.config._attn_implementation == chosen
+    nodes = exported.programs["model.onnx"].model_proto.graph.node
+    assert "GroupQueryAttention" not in {node.op_type for node in nodes}
+    ids, mask = prompts(3)
+    expected = eager(model, 3, input_ids=ids, attention_mask=mask)
+    assert_generates(tmp_path, expected, ids, mask)
 
 
 @pytest.mark.parametrize("opset", [20, 23])

@@ -19,16 +19,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export import Dim
 
-from onnx_native import _group_query_attention, _hook, _library, _options, _upstream
+from onnx_native import (
+    _group_query_attention,
+    _hook,
+    _library,
+    _options,
+    _scaled_dot_product,
+    _upstream,
+)
 
 if TYPE_CHECKING:
     import os
 
     from onnx_native._program import ONNXProgram
 
-ATTENTION = "onnx_native"  # the name of the attention function in transformers' tables
-# Where a configuration keeps the name of its attention function; set_attn_implementation would
-# also change the configurations of parts that have another one.
+# Where a configuration keeps the name of its attention function. set_attn_implementation would also
+# change the configurations of parts that have another one.
 _CHOSEN = "_attn_implementation_internal"
 
 PAST_KEY, PAST_VALUE = "past_key_values.%d.key", "past_key_values.%d.value"
@@ -208,12 +214,9 @@ def _export_single(
     with torch.no_grad():
         output = model(input_ids=ids, use_cache=True)
     layers = _layers(getattr(output, "past_key_values", None))
-    is_grouped = _options.current().target == "onnxruntime-cpu" and (
-        _group_query_attention.is_supported(layers)
-    )
+    is_grouped = _options.current().target == "onnxruntime-cpu" and _can_group(model, layers)
     sizes, signature = _Sizes(), _Signature()
     if is_grouped:
-        _group_query_attention.operator()
         sizes.total = Dim("total_sequence_length")
     ids = ids.new_ones(_BATCH, _SEQUENCE)
     signature.add("input_ids", ids, axis0=sizes.batch, axis1=sizes.sequence)
@@ -254,6 +257,24 @@ def _export_single(
         | {"past_key_names": PAST_KEY, "past_value_names": PAST_VALUE},
     }
     return ExportedDecoder({"model.onnx": program}, config)
+
+
+def _can_group(model: torch.nn.Module, layers: Layers) -> bool:
+    """Returns whether GroupQueryAttention computes the attention of a model."""
+    if not _group_query_attention.is_supported(layers):
+        return False
+    ids = torch.ones(_BATCH, 2, dtype=torch.int64, device=_device(model))
+    empty = [(key[:, :, :0], value[:, :, :0]) for key, value in layers]
+    try:
+        with (
+            torch.no_grad(),
+            _attention_functions(model, True),
+            _group_query_attention.cache(empty, 0) as cache,
+        ):
+            model(input_ids=ids, attention_mask=ids, past_key_values=cache, use_cache=True)
+    except _group_query_attention.UnsupportedError:
+        return False
+    return True
 
 
 def _export_pair(
@@ -454,70 +475,33 @@ def _flat(cache: Any) -> list[torch.Tensor]:
 
 @contextlib.contextmanager
 def _attention_functions(model: torch.nn.Module, is_grouped: bool) -> Iterator[None]:
-    """Sets an attention function that has the same form at all sizes.
+    """Replaces transformers' "sdpa" attention by a function that has one form at all sizes.
 
-    transformers' own function decides by the length of the sequence, and leaves out the mask of
-    some. "eager" attention has one form already, and stays unless GroupQueryAttention replaces it.
+    transformers' own decides by the length of the sequence, and leaves out the mask of some.
+    "eager" attention has one form already, and stays unless GroupQueryAttention replaces it. The
+    name stays "sdpa", because some models compare it.
     """
     from transformers import AttentionInterface, AttentionMaskInterface
 
-    AttentionInterface.register(ATTENTION, _attention)
-    AttentionMaskInterface.register(ATTENTION, _mask)
-    AttentionInterface.register(_group_query_attention.NAME, _group_query_attention.attention)
-    AttentionMaskInterface.register(_group_query_attention.NAME, _group_query_attention.mask)
-    ours = _group_query_attention.NAME if is_grouped else ATTENTION
-    kept = (None,) if is_grouped else (None, "eager")
+    ours = _group_query_attention if is_grouped else _scaled_dot_product
+    tables = (
+        (AttentionInterface, ours.attention),
+        (AttentionMaskInterface, ours.mask),
+    )
+    before = [(table, table()["sdpa"]) for table, _ in tables]
     configs = {id(each): each for each in map(_config, model.modules())}
-    chosen = [(config, getattr(config, _CHOSEN, None)) for config in configs.values()]
-    replaced = [(config, name) for config, name in chosen if name not in kept]
+    eager = [each for each in configs.values() if getattr(each, _CHOSEN, None) == "eager"]
     try:
-        for config, _ in replaced:
-            setattr(config, _CHOSEN, ours)
+        for table, function in tables:
+            table.register("sdpa", function)
+        for config in eager if is_grouped else []:
+            setattr(config, _CHOSEN, "sdpa")
         yield
     finally:
-        for config, name in replaced:
-            setattr(config, _CHOSEN, name)
-
-
-def _attention(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    position_bias: torch.Tensor | None = None,
-    softcap: float | None = None,
-    **_: Any,
-) -> tuple[torch.Tensor, None]:
-    """Implements transformers' interface of attention functions. None as the mask hides nothing.
-
-    Like transformers' "sdpa", it has no limit of the scores.
-    """
-    from transformers.integrations.sdpa_attention import create_position_bias_mask
-
-    if softcap is not None:
-        raise ValueError('the attention limits its scores; set_attn_implementation("eager") does')
-    if position_bias is not None:
-        attention_mask = create_position_bias_mask(position_bias, attention_mask, False, query, key)
-    output = torch.nn.functional.scaled_dot_product_attention(
-        query,
-        key,
-        value,
-        attn_mask=attention_mask,
-        dropout_p=dropout,
-        scale=scaling,
-        enable_gqa=query.shape[1] != key.shape[1],
-    )
-    return output.transpose(1, 2).contiguous(), None
-
-
-def _mask(*args: Any, **kwargs: Any) -> torch.Tensor | None:
-    """Implements transformers' interface of mask functions: a causal mask is never left out."""
-    from transformers.masking_utils import sdpa_mask
-
-    return sdpa_mask(*args, **{**kwargs, "allow_is_causal_skip": False})
+        for table, function in before:
+            table.register("sdpa", function)
+        for config in eager:
+            setattr(config, _CHOSEN, "eager")
 
 
 def _genai_config(model: torch.nn.Module, layers: Layers) -> dict[str, Any]:

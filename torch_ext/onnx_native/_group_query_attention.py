@@ -16,10 +16,14 @@ import torch
 
 from onnx_native._lowerings import lowering
 
-NAME = "onnx_native_group_query"  # of the attention function in transformers' tables
 _OPERATOR = "onnx_native::group_query_attention"
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]  # the keys and values of each layer
+
+
+class UnsupportedError(ValueError):
+    """The attention of a model is another one."""
+
 
 # The layers of the running step by the identity of the keys that they have passed on.
 _waiting: ContextVar[dict[int, Any]] = ContextVar("onnx_native_waiting")
@@ -117,7 +121,7 @@ def cache(layers: Layers, past: Any) -> Iterator[Any]:
     """Yields a cache over buffers, whose first `past` elements count, for one step.
 
     Raises:
-        ValueError: The step has not called `attention` for a layer.
+        UnsupportedError: The step has not called `attention` for a layer.
     """
     from transformers.cache_utils import Cache, DynamicLayer
 
@@ -155,9 +159,8 @@ def cache(layers: Layers, past: Any) -> Iterator[Any]:
         _waiting.reset(token)
     for i, layer in enumerate(made):
         if not layer.is_extended:
-            raise ValueError(
-                f"the attention of layer {i} does not go through transformers' interface of "
-                'attention functions; export with target="onnx"'
+            raise UnsupportedError(
+                f"the attention of layer {i} does not go through transformers' attention functions"
             )
 
 
@@ -172,18 +175,18 @@ def attention(
     softcap: float | None = None,
     **others: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Implements transformers' interface of attention functions with a layer of `cache`."""
+    """Implements transformers' interface of attention functions with a layer of `cache`.
+
+    Raises:
+        UnsupportedError: It is an attention of another form.
+    """
     layer = _waiting.get().pop(id(key), None)
     unknown = [name for name in ("position_bias", "s_aux") if others.get(name) is not None]
     is_causal = others.get("is_causal")
     if is_causal is None:
         is_causal = getattr(module, "is_causal", True)
     if layer is None or layer.new is not key or attention_mask is None or unknown or not is_causal:
-        what = f" with {unknown[0]}" if unknown else ""
-        raise ValueError(
-            f"the attention of {type(module).__name__}{what} is not one of GroupQueryAttention; "
-            'export with target="onnx"'
-        )
+        raise UnsupportedError(f"the attention of {type(module).__name__} has another form")
     output, layer.keys, layer.values = operator()(
         query,
         key,
