@@ -339,7 +339,7 @@ def report(counts: dict[str, Any], results: dict[str, Any]) -> str:
     for name, found in results.items():
         for who, each in found.items():
             if "error" in each:
-                lines.append(f"| {name} | {who} | fails: {each['error'][:90]} | | | |")
+                lines.append(f"| {name} | {who} | not measured: {each['error'][:90]} | | | |")
                 continue
             lines.append(
                 f"| {name} | {who} | {each['milliseconds']:.2f} | {each['memory']:.0f} "
