@@ -32,6 +32,11 @@ bool is_true(int64_t difference, Relation relation) {
   return false;
 }
 
+std::string branch_on_data(const std::string& text) {
+  return "the program branches on a number that depends on data: " + text +
+         "; torch.cond would keep both branches";
+}
+
 }  // namespace
 
 Decisions* active_decisions() { return active; }
@@ -214,7 +219,7 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
   const Dim difference = resolved(given);
   if (const auto known = proven(difference, relation)) return *known;
   const std::optional<int64_t> value = example(difference);
-  if (!value) refuse("the program branches on a number that depends on data: " + text);
+  if (!value) refuse(branch_on_data(text));
   const bool holds = is_true(*value, relation);
   if (relation == Relation::equal && holds && !is_flexible(difference)) {
     note_equation(difference);
@@ -227,7 +232,7 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
 bool Decisions::decide(const NumberPtr& condition) {
   const std::string text = str(*condition);
   const std::optional<double> value = example(*condition);
-  if (!value) refuse("the program branches on a number that depends on data: " + text);
+  if (!value) refuse(branch_on_data(text));
   const auto* call = std::get_if<Number::Call>(&condition->is);
   if (call && call->op == "python::eq" && *value != 0)
     refuse("the program depends on " + text + ", which holds for the example");

@@ -56,7 +56,8 @@ void RecordedCall::read_elements() {
   const std::string& name = op_.operator_name().name;
   if (run_on_known()) return;
   if (contains(kItems, name)) return record_item();
-  if (name == "aten::is_nonzero") refuse("the program branches on the elements of a tensor");
+  if (name == "aten::is_nonzero")
+    refuse("the program branches on the elements of a tensor; torch.cond would keep both branches");
   record_selection();
 }
 
