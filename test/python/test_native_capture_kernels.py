@@ -57,7 +57,7 @@ def eight_bits(x: torch.Tensor) -> Any:
     ],
     ids=function_id,
 )
-@pytest.mark.parametrize("dynamic_shapes", [None, ({0: "n"},)], ids=["static", "dynamic"])
+@pytest.mark.parametrize("dynamic_shapes", [None, (({0: "n"},),)], ids=["static", "dynamic"])
 def test_recorded(function: Function, dynamic_shapes: Any) -> None:
     sizes = (5, 8, 1) if dynamic_shapes else (5,)
     assert_recorded(Calling(function), dynamic_shapes, *map(indices, sizes))

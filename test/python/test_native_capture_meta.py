@@ -127,7 +127,7 @@ def test_types(function: Function, layout: str, dynamic: bool) -> None:
     def program(x: Tensor) -> Any:
         return function(LAYOUTS[layout](x))
 
-    shapes = ({0: "batch"},) if dynamic and layout not in ("expanded", "one") else None
+    shapes = (({0: "batch"},),) if dynamic and layout not in ("expanded", "one") else None
     reason = reason_or_none(Calling(program), (torch.randn(2, 4, 6, 5),), shapes)
     assert reason is None, reason
 
