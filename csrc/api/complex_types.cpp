@@ -20,6 +20,14 @@ bool makes_complex(const aten::Node& node) {
   return asked && *asked;
 }
 
+// Returns true if the results have the dtype of the first tensor, such as those of `expand_as`.
+bool keeps_dtype(const aten::OpFacts& facts) {
+  using aten::ViewKind;
+  if (facts.dtype == aten::ResultDtype::of_self) return true;
+  return facts.view != ViewKind::none && facts.view != ViewKind::several &&
+         facts.view != ViewKind::einsum && facts.view != ViewKind::to;
+}
+
 // Returns the dtype that `aten::to.other` and similar calls convert to.
 std::optional<DType> dtype_of_other(const aten::Node& node) {
   const int at = node.schema->index("other");
@@ -62,6 +70,8 @@ DType recorded_dtype(const aten::Node& node, size_t result) {
   if (makes_complex(node)) return complex_dtype(common_dtype(tensors));
   if (!of_complex && facts.dtype != aten::ResultDtype::floating) return DType::undefined;
   if (const auto dtype = dtype_of_other(node)) return *dtype;
+  if (of_complex && !is_real && keeps_dtype(facts) && !tensors.empty())
+    return tensors.front()->type.dtype;
   const DType common = common_dtype(tensors);
   return is_real || !of_complex ? real_dtype(common) : complex_dtype(common);
 }

@@ -141,6 +141,11 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
   const bool has_out = mutates.schema->arguments.back().is_out;
   if (takes_dtype(functional, target) || (!has_out && rule == ResultDtype::of_self))
     return std::nullopt;
+  if (rule == ResultDtype::of_self && facts_of(*functional.schema).real_results == 0) {
+    const Value* self = mutates.arguments[0].as_value();
+    if (!self || self->type.dtype == target.dtype) return std::nullopt;
+    return self->type.dtype;
+  }
   ResultType promoted;
   // For example, sums of integers are int64.
   bool differs = is_integral_or_bool(target.dtype);
@@ -178,7 +183,7 @@ void make_functional(Node& node, const FunctionalSchema& functional, const Type&
   for (size_t i = 0; i < functional.sources.size(); ++i) {
     const int source = functional.sources[i];
     arguments.push_back(source < 0 ? default_arguments(*functional.schema)[i]
-                                   : std::move(node.arguments[static_cast<size_t>(source)]));
+                                   : node.arguments[static_cast<size_t>(source)]);
   }
   node.arguments = std::move(arguments);
   node.op = functional.schema->key;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <string_view>
 
@@ -251,6 +252,17 @@ Operand product(Builder& b, const Operand& x, const Operand& y, std::string_view
     if (!x.has(label)) columns += label;
   const Value left = transposed(b, x, batch + rows + inner);
   const Value right = transposed(b, y, batch + inner + columns);
+  if (inner.empty()) {
+    // Reshape, which would copy another size in the place of a 0, is not needed.
+    const auto axes = [](size_t first, size_t count) {
+      Ints result(count);
+      std::iota(result.begin(), result.end(), static_cast<int64_t>(first));
+      return result;
+    };
+    const size_t n = batch.size();
+    const Value spread = b.unsqueeze(left, axes(n + rows.size(), columns.size()));
+    return {b.Mul(spread, b.unsqueeze(right, axes(n, rows.size()))), batch + rows + columns};
+  }
   const Value left_shape = b.op("Shape", {left}), right_shape = b.op("Shape", {right});
   const size_t n = batch.size();
   const auto sizes = [&](Value shape, size_t first, size_t last) {

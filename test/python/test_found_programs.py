@@ -1,6 +1,7 @@
 """Reduced programs that the storm found: correct by every route at three sizes."""
 
 import pytest
+import torch
 from storm.program import Input, Program
 from storm.routes import REFUSED, RIGHT, Capture, judge
 
@@ -257,3 +258,89 @@ def test_powers_of_bools(power):
         outcome = judge(made, "fx", capture)
     assert outcome.verdict == REFUSED, outcome
     assert "in eager it is bool" in outcome.message
+
+
+EVERY_ROUTE = ["fx", "pt2", "native", "traced", "scripted"]
+
+
+@pytest.mark.parametrize("route", EVERY_ROUTE)
+@pytest.mark.parametrize(
+    "results",
+    [
+        ["einsum('ij,ij->i', x[:, :0], x[:, :0])", "einsum('ij,kj->ik', x[:, :0], x[:, :0])"],
+        ["einsum('ij,kl', x[:, :0], x)", "einsum('ij->ji', x[:, :0])"],
+        ["einsum('ij,ik->jk', x[:0].long(), x[:0].long())", "einsum('ij,ij', x[:0], x[:0])"],
+    ],
+)
+@pytest.mark.parametrize("opset", [11, 20])
+def test_products_without_elements(results, opset, route):
+    """ONNX Runtime's Einsum divides by the size of an axis."""
+    results = [text.replace("einsum", "torch.einsum") for text in results]
+    made = Program([MATRIX], [], [], results, SIZES, opset=opset)
+    with Capture() as capture:
+        judge(made, "fx", capture)
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("route", EVERY_ROUTE)
+@pytest.mark.parametrize(
+    "result",
+    [
+        "x[:1, :2].expand_as(z)",
+        "x[:, :2].reshape_as(z) * 2",
+        "x[:, :2].contiguous().view_as(z)",
+        "torch.gather(z, 0, i)",
+        "torch.index_select(z, 0, i[0])",
+    ],
+)
+def test_results_with_the_dtype_of_self(result, route):
+    """The other operands may be complex, or self alone."""
+    inputs = [MATRIX, Input("z", "complex64", ["n", 2]), Input("i", "int64", ["n", 2], 0, 0)]
+    made = Program(inputs, [], [], [result], SIZES)
+    with Capture() as capture:
+        judge(made, "fx", capture)
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("route", ["traced", "scripted"])
+@pytest.mark.parametrize("call", ["gather(z, 0, i, out=y)", "index_select(z, 0, i[0], out=y)"])
+def test_complex_out_arguments(call, route):
+    inputs = [Input("z", "complex64", ["n", 2]), Input("i", "int64", ["n", 2], 0, 0)]
+    body = ["y = torch.empty(0, dtype=torch.complex64)", f"torch.{call}"]
+    with Capture() as capture:
+        outcome = judge(Program(inputs, [], body, ["y"], SIZES), route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("route", EVERY_ROUTE)
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_sign_of_a_loss_of_zero(reduction, route):
+    loss = f"F.nll_loss(x * 0, i, reduction='{reduction}')"
+    inputs = [MATRIX, Input("i", "int64", ["n"], 0, 3)]
+    made = Program(inputs, [], [], [f"torch.copysign(torch.ones(()), {loss})"], SIZES)
+    with Capture() as capture:
+        judge(made, "fx", capture)
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("route", EVERY_ROUTE)
+def test_write_between_a_sum_to_size_and_its_use(route):
+    body = ["y = x * 2", "z = y.sum_to_size(y[:1].shape)", "y[:] = 7"]
+    made = Program([Input("x", "float32", ["n", 4])], [], body, ["z", "y"], SIZES)
+    made.sizes = [{"n": 4}, {"n": 4}, {"n": 3}]
+    with Capture() as capture:
+        judge(made, "fx", capture)
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+def test_transforms_are_left_when_a_capture_fails():
+    """PyTorch cannot trace a resized out= argument in a program with torch.vmap again."""
+    body = ["y = torch.empty(0)", "torch.add(x, x, out=y)"]
+    made = Program([MATRIX], [], body, ["torch.vmap(lambda v: v - v.amax())(y)"], SIZES)
+    with Capture() as capture:
+        assert judge(made, "fx", capture).verdict == REFUSED
+    torch.rand(2)  # an error in a transform

@@ -80,6 +80,7 @@ NAMES = {
     "compiling_state": Name(
         "torch._export.utils", "_compiling_state_context", "to capture as torch.export does"
     ),
+    "functorch": Name("torch._C._functorch", "", "to leave the transforms of a failed trace"),
     # Higher-order operators in a native capture.
     "parse_dispatch_key": Name(
         "torch._C", "_parse_dispatch_key", "to record higher-order operators"
@@ -326,6 +327,21 @@ def keeping_copies() -> Iterator[None]:
         yield
     finally:
         module._remove_unnecessary_copy_op_pass = remove
+
+
+@contextmanager
+def leaving_transforms() -> Iterator[None]:
+    """Leaves the functorch transforms that an exception has left entered.
+
+    A captured program enters torch.vmap by one call and leaves it by another.
+    """
+    functorch = __getattr__("functorch")
+    depth = functorch.get_dynamic_layer_stack_depth()
+    try:
+        yield
+    except BaseException:
+        functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
+        raise
 
 
 @contextmanager

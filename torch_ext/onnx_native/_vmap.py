@@ -32,7 +32,7 @@ def unfold(program: torch.export.ExportedProgram) -> torch.export.ExportedProgra
     # Traces the program again, which runs the mapping; an empty table keeps other decompositions to
     # a minimum.
     try:
-        with _upstream.keeping_copies(), _recurrent.loops():
+        with _upstream.leaving_transforms(), _upstream.keeping_copies(), _recurrent.loops():
             return program.run_decompositions({})
     except Exception:
         # torch.export records derivatives (torch.func.grad) incorrectly; the lowering reports those

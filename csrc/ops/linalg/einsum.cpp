@@ -74,6 +74,10 @@ struct Operand {
   Labels labels;
 
   int64_t axis_of(int label) const { return std::ranges::find(labels, label) - labels.begin(); }
+  bool is_empty() const {
+    return std::ranges::any_of(value->known_shape(),
+                               [](const Dim& size) { return size.equals(0); });
+  }
   bool is_one(size_t axis) const { return value->dim(static_cast<int64_t>(axis)).equals(1); }
   // Returns true if an axis with this label can be longer than 1.
   bool spreads(int label) const {
@@ -90,7 +94,19 @@ size_t count_spreading(const Operands& operands, int label) {
       std::ranges::count_if(operands, [&](const Operand& x) { return x.spreads(label); }));
 }
 
+// Returns the sizes of the axes with these labels.
+Shape shape_of(const Operands& operands, const Labels& labels) {
+  Shape shape;
+  for (int label : labels) {
+    const auto holder = std::ranges::find_if(
+        operands, [&](const Operand& x) { return x.axis_of(label) < x.value->rank(); });
+    shape.push_back(holder->value->dim(holder->axis_of(label)));
+  }
+  return shape;
+}
+
 // Emits Einsum with a lowercase letter for each label. Casts bool, for which ONNX has no Einsum.
+// ONNX Runtime's Einsum divides by the size of an axis, so a sum of no products is a constant.
 Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
   if (operands.size() == 1 && std::ranges::is_permutation(operands[0].labels, output) &&
       without(output, {}).size() == output.size()) {
@@ -108,6 +124,8 @@ Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
     return result;
   };
   const DType dtype = operands[0].value->dtype;
+  if (std::ranges::any_of(operands, [](const Operand& x) { return x.is_empty(); }))
+    return b.full(dtype, 0, shape_of(operands, output));
   const bool is_bool = dtype == DType::boolean;
   Values tensors;
   std::string equation;

@@ -88,10 +88,12 @@ std::array<Value, 2> nll_loss(Builder& b, Value self, Value target, std::optiona
   const Classes c = classes_of(b, self, target, weight, ignore_index);
   const Value picked = b.squeeze(
       b.op("GatherElements", {self, b.unsqueeze(c.index, {c.axis})}, {{"axis", c.axis}}), {c.axis});
-  const Value loss = b.where(c.valid, b.Neg(b.Mul(picked, c.weight)), b.like(self, 0.0));
+  const Value zero = b.like(self, 0.0);
+  const Value weighted = b.Mul(picked, c.weight);
+  if (reduction == kNone) return {b.where(c.valid, b.Neg(weighted), zero), zero};
   const Value total = b.reduce("ReduceSum", c.weight, {}, false);
-  if (reduction == kNone) return {loss, b.like(self, 0.0)};
-  const Value sum = b.reduce("ReduceSum", loss, {}, false);
+  // Eager subtracts from 0: a loss of 0 is not -0.
+  const Value sum = b.Sub(zero, b.reduce("ReduceSum", b.where(c.valid, weighted, zero), {}, false));
   return {reduction == kMean ? b.Div(sum, total) : sum, total};
 }
 
