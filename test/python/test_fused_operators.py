@@ -215,6 +215,36 @@ def test_no_transpositions(opset: int) -> None:
         assert [node.op_type for node in model.graph.node] == ["Attention"]
 
 
+def packed_heads(x: torch.Tensor) -> torch.Tensor:
+    """As timm's vision transformers take one projection apart."""
+    q, k, v = x.reshape(*x.shape[:2], 3, 4, 8).permute(2, 0, 3, 1, 4).unbind(0)
+    y = F.scaled_dot_product_attention(q, k, v)
+    return y.transpose(1, 2).reshape(x.shape[0], x.shape[1], 32)
+
+
+def packed_norms(x: torch.Tensor) -> torch.Tensor:
+    """Values first; the heads of queries and keys are normalized."""
+    v, q, k = x.reshape(*x.shape[:2], 3, 4, 8).permute(2, 0, 3, 1, 4).unbind(0)
+    q, k = (F.rms_norm(each, [8], torch.linspace(0.5, 2, 8, dtype=x.dtype)) for each in (q, k))
+    y = F.scaled_dot_product_attention(q, k, v)
+    return y.transpose(1, 2).reshape(x.shape[0], x.shape[1], 32)
+
+
+@pytest.mark.parametrize("opset", [20, 23, 24])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("function", [packed_heads, packed_norms])
+def test_packed_projections(function: Function, dtype: torch.dtype, opset: int) -> None:
+    """Query, key and value of one projection are split, not transposed."""
+    sets = [(torch.randn(b, r, 96).to(dtype),) for b, r in ((2, 7), (1, 6), (3, 5), (1, 1))]
+    model = routes.check(
+        function, sets[0], "fx", *sets[1:], dynamic=[{0: "b", 1: "r"}], opset=opset
+    )  # fmt: skip
+    assert counts(model)["Attention"] == (opset >= 23)
+    if opset >= 23 and dtype == torch.float32:  # float16 is computed in float32
+        assert counts(model)["Split"] == 1
+        assert counts(model)["Transpose"] == counts(model)["Gather"] == 0
+
+
 @pytest.mark.parametrize("opset", [20, 23])
 @pytest.mark.parametrize("empty", ["batch", "rows", "columns"])
 def test_empty(empty: str, opset: int) -> None:

@@ -16,6 +16,18 @@ class MergedHeadsTest : public PassTest {
   Value* rotated(Value* x) {
     return op("RotaryEmbedding", {x, cos_, sin_}, *x->shape, {{"rotary_embedding_dim", 4}});
   }
+  // Returns a part of a (batch, seq, 3 * 4 * 8) projection as (batch, 4, seq, 8).
+  Value* turned(Value* whole, const Ints& order = {2, 0, 3, 1, 4}) {
+    Value* apart = op("Reshape", {whole, ints({0, 0, 3, 4, 8})}, {batch_, seq_, 3, 4, 8});
+    Shape shape;
+    for (const int64_t axis : order) shape.push_back(apart->dim(axis));
+    return op("Transpose", {apart}, shape, {{"perm", order}});
+  }
+  Value* part(Value* turned, int64_t index) {
+    return op("Gather",
+              {turned, graph_.add_initializer("", make_tensor(DType::i64, {}, Ints{index}))},
+              Shape(turned->shape->begin() + 1, turned->shape->end()), {{"axis", 0}});
+  }
   void attend(Value* q, Value* k, Value* v) {
     Value* y = op("Attention", {q, k, v}, *q->shape, {{"scale", 0.5}});
     Value* back = op("Transpose", {y}, {batch_, seq_, q->dim(1), 8}, {{"perm", Ints{0, 2, 1, 3}}});
@@ -35,6 +47,37 @@ TEST_F(MergedHeadsTest, QueryKeyAndValueAreTakenBeforeTheirTransposition) {
             "_0 = Attention <scale: float = 0.5, q_num_heads: int = 4, kv_num_heads: int = 2> "
             "(q, k, v)\n"
             "y = Reshape (_0, _1)\n");
+}
+
+TEST_F(MergedHeadsTest, PartsOfOneProjectionAreSlices) {
+  Value* all = turned(input("qkv", {batch_, seq_, 96}));
+  attend(part(all, 0), part(all, 1), part(all, -1));
+  after(merge_attention_heads);
+  clean_casts_and_transposes(model_);
+  clean_slices(model_);
+  eliminate_dead_code(model_);
+  EXPECT_EQ(nodes(),
+            "_0, _1, _2 = Split <axis: int = 2> (qkv, _3)\n"
+            "_4 = Attention <scale: float = 0.5, q_num_heads: int = 4, kv_num_heads: int = 4> "
+            "(_0, _1, _2)\n"
+            "y = Reshape (_4, _5)\n");
+}
+
+TEST_F(MergedHeadsTest, PartsInAnotherOrderStay) {
+  // (parts, batch, length, heads, size): the heads are not the second axis.
+  Value* all = turned(input("qkv", {batch_, seq_, 96}), {2, 0, 1, 3, 4});
+  attend(part(all, 0), part(all, 1), part(all, 2));
+  after(merge_attention_heads);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(MergedHeadsTest, APartWithAnotherUseStays) {
+  Value* all = turned(input("qkv", {batch_, seq_, 96}));
+  Value* keys = part(all, 1);
+  result(keys, "keys");
+  attend(part(all, 0), keys, part(all, 2));
+  after(merge_attention_heads);
+  EXPECT_FALSE(changed_);
 }
 
 TEST_F(MergedHeadsTest, CachesStay) {
