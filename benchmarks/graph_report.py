@@ -176,7 +176,8 @@ def page(results: list[Result], plots: list[str]) -> Iterator[str]:
     yield "program. A ratio below 1 means that ours is smaller or faster. `!`: see the errors at"
     yield "the end."
     if {"default", "off"} & set(measures(results)):
-        yield "Latencies are the least of many runs in one thread; the exporters take turns."
+        yield "Latencies are the least of many runs of several sessions in one thread; the"
+        yield "exporters take turns."
     yield ""
     for plot in plots:
         yield f"![{plot.removesuffix('.svg')}]({plot})"
