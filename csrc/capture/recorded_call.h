@@ -33,7 +33,7 @@ class RecordedCall {
   void check_reshape();
   void note_squeezed();
   void check_number_of_results();
-  size_t cut_axis(const RecordedTensor& self) const;
+  size_t cut_axis(size_t rank) const;
   bool record_slice();
   bool record_pieces();
   aten::Argument argument(const c10::IValue& value, const aten::SchemaType& type);

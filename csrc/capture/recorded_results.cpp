@@ -109,10 +109,7 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
 std::vector<aten::Type> RecordedCall::types_of_packed() {
   const auto typed = [&](const at::Tensor& tensor) {
     const at::Tensor meta = recording_.meta_of(tensor);
-    const RecordedTensor* known = recorded(tensor);
-    return aten::Type::tensor(
-        *aten::to_dtype(meta.scalar_type()),
-        known ? known->shape() : Shape(meta.sizes().begin(), meta.sizes().end()));
+    return aten::Type::tensor(*aten::to_dtype(meta.scalar_type()), shape_of(tensor));
   };
   std::vector<aten::Type> types{typed(arguments_[0].toTensor())};
   for_each_tensor(arguments_[2], [&](const at::Tensor& state) { types.push_back(typed(state)); });
@@ -318,16 +315,16 @@ void RecordedCall::check_number_of_results() {
   const RecordedTensor* self =
       arguments_[0].isTensor() ? recorded(arguments_[0].toTensor()) : nullptr;
   if (!self || self->shape().empty()) refuse("the number of results depends on sizes");
-  const Dim& size = self->shape()[cut_axis(*self)];
+  const Dim& size = self->shape()[cut_axis(self->shape().size())];
   if (!size.is_constant()) refuse("the number of results depends on the size " + size.str());
 }
 
 // Returns the dimension that the operator cuts into pieces.
-size_t RecordedCall::cut_axis(const RecordedTensor& self) const {
-  const auto rank = static_cast<int64_t>(self.shape().size());
+size_t RecordedCall::cut_axis(size_t rank) const {
   const int index = schema_->index("dim");
   const c10::IValue dim = index < 0 ? 0 : arguments_[static_cast<size_t>(index)];
-  return static_cast<size_t>(c10::maybe_wrap_dim(dim.isInt() ? dim.toInt() : 0, rank));
+  return static_cast<size_t>(
+      c10::maybe_wrap_dim(dim.isInt() ? dim.toInt() : 0, static_cast<int64_t>(rank)));
 }
 
 // Records a slice of which no range proves that a bound counts from the start or from the end as
@@ -335,11 +332,10 @@ size_t RecordedCall::cut_axis(const RecordedTensor& self) const {
 // calls.
 bool RecordedCall::record_slice() {
   if (key_ != "aten::slice.Tensor") return false;
-  const RecordedTensor* self = recorded(arguments_[0].toTensor());
-  if (!self || self->shape().empty() || !arguments_[4].isInt() || arguments_[4].toInt() != 1)
-    return false;
-  const size_t axis = cut_axis(*self);
-  const Dim size = self->shape()[axis];
+  const Shape shape = shape_of(arguments_[0].toTensor());
+  if (shape.empty() || !arguments_[4].isInt() || arguments_[4].toInt() != 1) return false;
+  const size_t axis = cut_axis(shape.size());
+  const Dim size = shape[axis];
   const auto bound = [&](size_t i, const Dim& missing) {
     return arguments_[i].isNone() ? missing : to_dim(arguments_[i].toSymInt(), decisions_);
   };
@@ -378,7 +374,7 @@ bool RecordedCall::record_pieces() {
   if (!chunks && key_ != "aten::split.Tensor" && key_ != "aten::unsafe_split.Tensor") return false;
   const RecordedTensor* self = recorded(arguments_[0].toTensor());
   if (!self || self->shape().empty()) return false;
-  const size_t axis = cut_axis(*self);
+  const size_t axis = cut_axis(self->shape().size());
   const Dim size = self->shape()[axis];
   const Dim number =
       chunks ? Dim(arguments_[1].toInt()) : to_dim(arguments_[1].toSymInt(), decisions_);

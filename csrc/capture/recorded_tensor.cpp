@@ -253,4 +253,9 @@ RecordedTensor* recorded(const at::Tensor& tensor) {
   return tensor.defined() ? dynamic_cast<RecordedTensor*>(tensor.unsafeGetTensorImpl()) : nullptr;
 }
 
+Shape shape_of(const at::Tensor& tensor) {
+  if (const RecordedTensor* known = recorded(tensor)) return known->shape();
+  return Shape(tensor.sizes().begin(), tensor.sizes().end());
+}
+
 }  // namespace onnx_native::capture

@@ -84,4 +84,7 @@ inline const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 // Returns the recorded tensor behind a tensor; nullptr for any other tensor.
 RecordedTensor* recorded(const at::Tensor& tensor);
 
+// Returns the symbolic sizes of a recorded tensor, or the sizes of a constant.
+Shape shape_of(const at::Tensor& tensor);
+
 }  // namespace onnx_native::capture

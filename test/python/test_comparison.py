@@ -89,6 +89,17 @@ def test_values_agree(net: Net) -> None:
     assert "All 12 compared values agree" in str(comparison)
 
 
+def test_output_with_the_name_of_another_call() -> None:
+    class Products(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 * 3 + 1
+
+    comparison = onnx_native.compare(export(Products(), X, output_names=["mul_1"]))
+    assert [(row.name, row.status) for row in comparison] == [
+        *(("mul", "agrees"), ("mul_1", "fused"), ("add", "agrees"))
+    ]
+
+
 def test_wrong_lowering_is_named(net: Net, lowerings: Any) -> None:
     lowerings("aten::relu", lambda b, x: b.op("LeakyRelu", x, alpha=0.1))
     comparison = onnx_native.compare(export(net, X), X)

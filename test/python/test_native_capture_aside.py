@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import pickle
 import threading
 from collections.abc import Callable
@@ -104,6 +105,15 @@ def deep_copy(x: torch.Tensor) -> Any:
     return copy.deepcopy(x) * 2
 
 
+@functools.lru_cache
+def doubled(n: int) -> int:
+    return 2 * n
+
+
+def cached_function(x: torch.Tensor) -> Any:
+    return x * doubled(x.shape[1])
+
+
 def hashed_size(x: torch.Tensor) -> Any:
     try:
         return x * {5: 2.0}.get(x.shape[1], 1.0)
@@ -177,6 +187,7 @@ STEPS_ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(as_numpy), ""),
     (Calling(deep_copy), ""),
     (Calling(hashed_size), "the program calls __hash__ of a SymInt"),
+    (Calling(cached_function), "TypeError: unhashable type"),
     (Accumulating(), "the program reads last of a Accumulating, which it replaces"),
     (AskingFirst(), "the program reads last of a AskingFirst, which it replaces"),
     (WithDefault(), "the program replaces last of a WithDefault"),

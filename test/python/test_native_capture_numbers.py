@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import math
+import pathlib
 from typing import Any
 
 import onnx
@@ -170,7 +173,36 @@ def integer_of_a_float(x: torch.Tensor) -> Any:
     return x * int(x.shape[1] * 0.3)
 
 
+@functools.lru_cache
+def doubled(shape: tuple[int, ...]) -> int:
+    return shape[0] * 2
+
+
+def cached_call(x: torch.Tensor) -> Any:
+    # einops.rearrange does this.
+    try:
+        count = doubled(x.shape)
+    except TypeError:
+        count = doubled.__wrapped__(x.shape)
+    return x * count
+
+
+def positions(x: torch.Tensor) -> Any:
+    # Relative positions of a Conformer: a part of a constant, at places that a size gives.
+    table = torch.arange(99.0)
+    n = x.shape[1]
+    return table[49 - n + 1 : 49 + n], table[50 - n :], x.sum()
+
+
+def whole_pieces(x: torch.Tensor) -> Any:
+    pieces = x.shape[1] / 7
+    return x * 2 if pieces.is_integer() else x + x
+
+
 RIGHT: list[Function] = [
+    whole_pieces,
+    cached_call,
+    positions,
     integer,
     integer_of_a_float,
     integer_of_a_tensor,
@@ -199,6 +231,20 @@ RIGHT: list[Function] = [
 @pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)
 def test_dynamic(function: Function) -> None:
     assert_recorded(Calling(function), (DYNAMIC,), *EXAMPLES, (-X,))
+
+
+def test_library_that_takes_sizes(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Python's functions are replaced in the packages of the modules, then in those they call.
+    code = "def middle(n):\n    return float(n - 1) / 2, int(n) // 2, max(n, 3)\n"
+    (tmp_path / "library_of_sizes.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    library = importlib.import_module("library_of_sizes")
+
+    def scaled(x: torch.Tensor) -> Any:
+        middle, half, at_least = library.middle(x.shape[1])
+        return x * middle + half, torch.zeros(at_least)
+
+    assert_recorded(Calling(scaled), (DYNAMIC,), *EXAMPLES)
 
 
 @pytest.mark.parametrize("function", RIGHT, ids=lambda f: f.__name__)

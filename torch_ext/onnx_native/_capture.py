@@ -101,11 +101,11 @@ def _captured(model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None)
             _inputs.elements_of(model, inputs),
             _autograd_functions.recorded(opset or _upstream.DEFAULT_OPSET),
         ):
-            reason = _run(native, model, leaves, structure, names, sizes, replaced)
+            reason, has_learned = _run(native, model, leaves, structure, names, sizes, replaced)
         if reason is None:
             break
         equation = native.equation()
-        if equation is None and not replaced.is_to_be_written_first():
+        if equation is None and not replaced.is_to_be_written_first() and not has_learned:
             raise StepAsideError(reason)
         restore()
         if equation is not None:
@@ -121,15 +121,15 @@ def _captured(model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None)
     )
 
 
-def _run(native: Any, *arguments: Any) -> str | None:
-    """Records the program; returns why not."""
+def _run(native: Any, *arguments: Any) -> tuple[str | None, bool]:
+    """Records the program; returns why not, and whether another run may know more."""
     try:
         _record(native, *arguments)
     except Exception as error:
-        return native.reason() or _first_line(error)
+        return native.reason() or _first_line(error), _functions_of_sizes.learn_packages(error)
     if native.alive():
         gc.collect()
-    return None if native.finish() else native.reason()
+    return (None if native.finish() else native.reason()), False
 
 
 def _first_line(error: Exception) -> str:

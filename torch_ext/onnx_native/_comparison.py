@@ -279,8 +279,9 @@ class _Run:
         if len(returned) == len(self._runtime.outputs):
             for node, name in zip(returned, self._runtime.outputs, strict=True):
                 names.setdefault(node, name)
+        taken = set(names.values())  # the name of an output may be that of another call
         for node in self._graph.nodes:
-            if node in names or node.name not in self._producers:
+            if node in names or node.name in taken or node.name not in self._producers:
                 continue
             if _is_of(node, self._producers[node.name]):
                 names[node] = node.name

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -116,8 +116,30 @@ def _globals_of_user(model: torch.nn.Module) -> list[dict[str, Any]]:
         for value in vars(module).values():
             if isinstance(value, FunctionType):
                 packages.add(_package_of(value))
-    packages -= {"", "builtins", "onnx_native", "torch"}
+    packages = (packages | _learned) - _NOT_OF_USERS
     return [names for package in packages for names in _by_package().get(package, ())]
+
+
+# Packages that recorded programs call with sizes, beside those of their modules.
+_learned: set[str] = set()
+_NOT_OF_USERS = {"", "builtins", "numpy", "onnx_native", "torch", *sys.stdlib_module_names}
+_NOT_OF_USERS -= {"__main__"}
+
+
+def learn_packages(error: Exception) -> bool:
+    """Adds the packages between the program and an exception, for the next captures.
+
+    A program may give sizes to a library (einx, kornia) that calls ``int`` or ``len``. Returns
+    whether there are new ones.
+    """
+    before = len(_learned)
+    traceback: TracebackType | None = error.__traceback__
+    while traceback:
+        name = str(traceback.tb_frame.f_globals.get("__name__", ""))
+        _learned.add(name.partition(".")[0])
+        traceback = traceback.tb_next
+    _learned.difference_update(_NOT_OF_USERS)
+    return len(_learned) > before
 
 
 def _package_of(function: Any) -> str:

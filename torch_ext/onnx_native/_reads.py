@@ -14,7 +14,7 @@ import numpy as np
 import torch
 import torch.utils.dlpack
 
-from onnx_native import _indexing, _library, _messages, _replaced, _upstream
+from onnx_native import _cached_calls, _indexing, _library, _messages, _replaced, _upstream
 
 # What reads the memory of a tensor, or the number behind a size.
 _READS: tuple[tuple[Any, str], ...] = (
@@ -23,7 +23,6 @@ _READS: tuple[tuple[Any, str], ...] = (
         "__array__ __deepcopy__ __dlpack__ __reduce_ex__ _is_view data_ptr is_conj is_neg "
         "is_set_to numpy storage tolist untyped_storage",
     ),
-    (torch.SymInt, "__hash__"),
     (torch.utils.dlpack, "to_dlpack"),
 )
 # Those that read the elements of other tensors.
@@ -50,6 +49,7 @@ def watched(native: Any) -> Iterator[None]:
     getitem, setitem = tensor.__getitem__, tensor.__setitem__
     item, data = tensor.item, tensor.data
     is_recorded, plain_round = _library.extension().is_recorded, torch.SymInt.__round__
+    plain_hash = torch.SymInt.__hash__
     thread = threading.get_ident()
 
     def replace_data(self: Any, to: Any) -> None:
@@ -68,6 +68,14 @@ def watched(native: Any) -> Iterator[None]:
     def put(self: Any, index: Any, to: Any) -> None:
         _indexing.put(getitem, setitem, self, index, to)
 
+    def hashed(self: Any) -> Any:
+        if threading.get_ident() == thread and is_recorded(self):
+            frame = inspect.currentframe()
+            # Libraries such as einops catch the TypeError and call the function without its cache.
+            if not (frame and frame.f_back and _cached_calls.is_made_by(frame.f_back)):
+                native.refuse("the program calls __hash__ of a SymInt")
+        return plain_hash(self)
+
     def rounded(self: Any, digits: Any = None) -> Any:
         if digits is not None and digits < 0 and is_recorded(self):
             native.refuse("the program rounds a size to tens")
@@ -76,6 +84,8 @@ def watched(native: Any) -> Iterator[None]:
     def missing(self: Any, name: str) -> Any:
         if name == "abs":
             return lambda: self.sym_max(self.neg())
+        if name == "is_integer":
+            return lambda: self.eq(self.floor().sym_float())
         if name in _MATH_FUNCTIONS:
             return lambda digits=None: _computed(native, self, name, digits)
         if not name.startswith("_") and name not in _FIELDS_OF_TORCH_EXPORT:
@@ -85,6 +95,7 @@ def watched(native: Any) -> Iterator[None]:
     new += [
         (_upstream.SymNode, "__getattr__", missing),
         (torch.SymInt, "__repr__", _printing(torch.SymInt.__repr__)),
+        (torch.SymInt, "__hash__", hashed),
         (torch.SymInt, "__round__", rounded),
         (tensor, "data", property(data.__get__, replace_data)),
         (tensor, "item", functools.wraps(item)(read_item)),
