@@ -17,7 +17,7 @@ def is_made_by(frame: FrameType) -> bool:
     """Whether a frame is calling a function that functools.lru_cache wraps."""
     called = _called(frame.f_code, frame.f_lasti)
     found = _value(called, frame) if called else None
-    return isinstance(getattr(found, "__func__", found), functools._lru_cache_wrapper)
+    return isinstance(getattr(found, "__func__", found), type(_called))
 
 
 @functools.lru_cache
