@@ -138,3 +138,30 @@ def test_shapes_that_do_not_describe_the_tensor(shapes: Any, said: str, capture:
             verbose=False,
             dynamic_shapes=shapes,
         )
+
+
+class SizesOfData(torch.nn.Module):
+    """Its symbols in torch.export are s..., u0 and u1."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return torch.arange(x.max().item()), y.nonzero(), x.roll(x.max().item(), 0), y * y.shape[0]
+
+
+@pytest.mark.parametrize("capture", ["native", "torch.export"])
+@pytest.mark.parametrize("name", ["u0", "u1", "s0", "s77", "s27"])
+def test_names_that_torch_export_gives_other_sizes(name: str, capture: str) -> None:
+    def inputs(n: int, m: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.arange(n * 2).reshape(n, 2) % 5 + 1, torch.arange(m * 3.0).reshape(m, 3)
+
+    with onnx_native.options(capture=capture):
+        program = torch.onnx.export(
+            *(SizesOfData(), inputs(5, 4)),
+            dynamo=True,
+            dynamic_shapes=({0: name}, {0: Dim.DYNAMIC}),
+            verbose=False,
+        )
+    assert program is not None
+    for sizes in ((5, 4), (7, 2), (3, 6)):
+        results, expected = program(*inputs(*sizes)), SizesOfData()(*inputs(*sizes))
+        for result, wanted in zip(results, expected, strict=True):
+            torch.testing.assert_close(result, wanted)

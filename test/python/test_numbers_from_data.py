@@ -195,6 +195,15 @@ def test_of_sizes(name: str) -> None:
     )
 
 
+def test_opaque_sizes_and_data() -> None:
+    """A size that Dim cannot express must not get the name of a symbol that the program has."""
+    check(
+        lambda x, k: (torch.arange(0, x.shape[0], 0.5), x.roll(k.item(), 0), x * k.item()),
+        [(torch.randn(n, 3), torch.tensor(k)) for n, k in ((4, 1), (7, -5), (3, 8))],
+        ({0: torch.export.Dim.AUTO}, {}),
+    )
+
+
 class Pooled(torch.nn.Module):
     """A convolution whose padding, groups and stride are computed."""
 

@@ -48,8 +48,21 @@ std::optional<Dim> TypeReader::declare(py::handle symbol, const std::string& nam
   // torch.export records that an integer input is at least 0, and narrows the range by its own
   // decisions, but checks neither.
   if (reads_ == Reads::integer_input) range = DimRange::integer();
-  const auto renamed = names_.find(name);
-  return Dim::symbol(renamed == names_.end() ? name : renamed->second, range);
+  return Dim::symbol(name_of(name), range);
+}
+
+const std::string& TypeReader::name_of(const std::string& symbol) const {
+  const auto renamed = names_.find(symbol);
+  return renamed == names_.end() ? symbol : renamed->second;
+}
+
+Dim TypeReader::opaque(PyObject* sym_node, const DimRange& range) {
+  if (!all_symbols_used_) {
+    all_symbols_used_ = true;
+    const py::object all = py::handle(sym_node).attr("shape_env").attr("var_to_range");
+    for (const py::handle symbol : all) Dim::symbol(name_of(std::string(py::str(symbol))));
+  }
+  return Dim::fresh(range);
 }
 
 std::optional<Dim> TypeReader::resolve(std::string_view name, py::handle expr, PyObject* sym_node) {
@@ -74,7 +87,7 @@ Dim TypeReader::node_dim(PyObject* sym_node, const DimRange& otherwise) {
   if (inserted) {
     const std::optional<Dim> dim =
         parse_dim(key, [&](std::string_view name) { return resolve(name, expr, sym_node); });
-    at->second = dim ? *dim : Dim::fresh(otherwise);
+    at->second = dim ? *dim : opaque(sym_node, otherwise);
   }
   dims_.emplace(raw.ptr(), at->second);
   kept_.push_back(std::move(raw));

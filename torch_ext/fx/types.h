@@ -41,10 +41,15 @@ class TypeReader {
   Dim node_dim(PyObject* sym_node, const DimRange& otherwise);
   std::optional<Dim> resolve(std::string_view name, py::handle expr, PyObject* sym_node);
   std::optional<Dim> declare(py::handle symbol, const std::string& name, PyObject* sym_node);
+  // Returns the name of a symbol of the program in the graph.
+  const std::string& name_of(const std::string& symbol) const;
+  // Returns a fresh symbol. Its name differs from those of all symbols of the program.
+  Dim opaque(PyObject* sym_node, const DimRange& range);
 
   SymbolNames names_;
   py::object constraints_ = py::dict();
   Reads reads_ = Reads::result;
+  bool all_symbols_used_ = false;  // Dim::fresh() knows the names of all symbols of the program
   std::unordered_map<std::string, std::optional<Dim>> symbols_;  // nullopt: not an integer
   std::unordered_map<PyObject*, Dim> dims_;                      // keyed by SymPy expression
   std::unordered_map<std::string, Dim> texts_;

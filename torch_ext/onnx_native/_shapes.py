@@ -5,6 +5,7 @@ number. An entry for a dynamic size is a name, a ``torch.export.Dim`` or a hint 
 ``Dim.DYNAMIC``; an entry for a static size is a number, None or ``Dim.STATIC``.
 """
 
+import itertools
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -181,7 +182,29 @@ def symbol_names(program: torch.export.ExportedProgram, specs: list[Any]) -> dic
                     UserWarning,
                     stacklevel=4,
                 )
-    return names
+    return names | _others(program, names)
+
+
+def _others(program: torch.export.ExportedProgram, names: dict[str, str]) -> dict[str, str]:
+    """Returns new names for symbols of the program that the user gave to other sizes."""
+    given = set(names.values())
+    symbols = _symbols(program) if given else set()
+    renamed: dict[str, str] = {}
+    for symbol in sorted(given & symbols - set(names)):
+        counted = (f"{symbol}_{i}" for i in itertools.count(1))
+        renamed[symbol] = next(name for name in counted if name not in given | symbols)
+    return renamed
+
+
+def _symbols(program: torch.export.ExportedProgram) -> set[str]:
+    """Returns the names of all symbols of the program, also of those that depend on data."""
+    found = {str(symbol) for symbol in program.range_constraints}
+    for node in program.graph.nodes:
+        for leaf in _upstream.pytree.tree_leaves(node.meta.get("val")):
+            for size in leaf.shape if isinstance(leaf, torch.Tensor) else (leaf,):
+                if isinstance(size, torch.SymInt):
+                    return found | {str(each) for each in _upstream.shape_env(size).var_to_range}
+    return found
 
 
 def _user_placeholders(

@@ -10,6 +10,7 @@
 #include "aten/op_facts.h"
 #include "aten/scopes.h"
 #include "aten/stack_trace.h"
+#include "readers/pt2/symbols.h"
 #include "readers/pt2/weights.h"
 
 namespace onnx_native::readers::pt2 {
@@ -197,6 +198,14 @@ Dim Types::symbol(std::string_view name) {
   return at->second = Dim::symbol(name_of(at->first), range);
 }
 
+Dim Types::opaque(const DimRange& range) {
+  if (!all_symbols_used_) {
+    all_symbols_used_ = true;
+    for (const std::string& symbol : symbols_of(program_)) Dim::symbol(name_of(symbol));
+  }
+  return Dim::fresh(range);
+}
+
 Dim Types::dim(const Json& sym_int) { return sized(sym_int, DimRange::integer()); }
 
 Dim Types::sized(const Json& sym_int, const DimRange& otherwise) {
@@ -208,7 +217,7 @@ Dim Types::sized(const Json& sym_int, const DimRange& otherwise) {
   if (inserted) {
     const std::optional<Dim> parsed =
         parse_dim(text, [this](std::string_view name) { return symbol(name); });
-    at->second = parsed ? *parsed : Dim::fresh(otherwise);
+    at->second = parsed ? *parsed : opaque(otherwise);
     const Json* hint = optional_field(value, "hint");
     const Json* number = hint && hint->is_object() ? optional_field(*hint, "as_int") : nullptr;
     if (number && number->is_number_integer() && at->second.is_symbol())

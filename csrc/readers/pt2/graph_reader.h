@@ -18,8 +18,8 @@ namespace onnx_native::readers::pt2 {
 // Parses the types of values. Caches expressions for all graphs of a program.
 class Types {
  public:
-  // `ranges`: the program's "range_constraints", nullptr if it has none.
-  explicit Types(const Json* ranges) : ranges_(ranges) {}
+  explicit Types(const Json& program)
+      : program_(program), ranges_(optional_field(program, "range_constraints")) {}
 
   // Gives a symbol of the program another name. Call it before any type is read.
   void rename(const std::string& symbol, const std::string& name) { names_[symbol] = name; }
@@ -40,9 +40,13 @@ class Types {
  private:
   Dim sized(const Json& sym_int, const DimRange& otherwise);
   Dim symbol(std::string_view name);
+  // Returns a fresh symbol. Its name differs from those of all symbols of the program.
+  Dim opaque(const DimRange& range);
 
-  const Json* ranges_;
+  const Json& program_;
+  const Json* ranges_;  // nullptr if it has none
   Reads reads_ = Reads::result;
+  bool all_symbols_used_ = false;  // Dim::fresh() knows the names of all symbols of the program
   std::unordered_map<std::string, Dim> dims_;
   std::unordered_map<std::string, Dim> symbols_;
   std::unordered_map<std::string, int64_t> hints_;

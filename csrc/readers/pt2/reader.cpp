@@ -90,7 +90,7 @@ class ProgramReader {
         source_(field(field(model_, "graph_module"), "graph")),
         signature_(field(field(model_, "graph_module"), "signature")),
         weights_(archive_),
-        types_(optional_field(model_, "range_constraints")),
+        types_(model_),
         graph_(std::make_unique<aten::Graph>()),
         body_(types_, source_, *graph_) {}
 
