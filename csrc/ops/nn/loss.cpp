@@ -21,7 +21,9 @@ Value reduced(Builder& b, Value loss, int64_t reduction) {
 Value plus(Builder& b, Value x, const Number& number) { return b.Add(x, b.like(x, number)); }
 Value times(Builder& b, Value x, const Number& number) { return b.Mul(x, b.like(x, number)); }
 Value as_float(Builder& b, Value x) { return b.cast(x, float_dtype(x->dtype)); }
-Value at_least_zero(Builder& b, Value x) { return b.op("Relu", {x}); }
+Value at_least_zero(Builder& b, Value x) {
+  return is_floating(x->dtype) ? b.op("Relu", {x}) : b.Max(x, b.like(x, 0.0));
+}
 // Returns number - x.
 Value from(Builder& b, const Number& number, Value x) { return b.Sub(b.like(x, number), x); }
 
@@ -107,8 +109,12 @@ Value spread_classes(Builder& b, Value weight, int64_t rank, int64_t axis) {
 Value cross_entropy_of_probabilities(Builder& b, Value log_p, Value target,
                                      std::optional<Value> weight, int64_t reduction,
                                      const Number& label_smoothing, int64_t axis) {
-  const auto count = [&](const Dim& dim) { return b.cast(b.dim_value(dim), log_p->dtype); };
-  target = b.cast(target, log_p->dtype);
+  DType dtype = promote_types(log_p->dtype, target->dtype);
+  if (weight) dtype = promote_types(dtype, (*weight)->dtype);
+  const auto count = [&](const Dim& dim) { return b.cast(b.dim_value(dim), dtype); };
+  log_p = b.cast(log_p, dtype);
+  target = b.cast(target, dtype);
+  if (weight) weight = b.cast(*weight, dtype);
   if (!is_zero(label_smoothing))
     target = b.Add(times(b, target, 1 - label_smoothing),
                    b.Div(b.like(target, label_smoothing), count(log_p->dim(axis))));
@@ -186,6 +192,10 @@ Value kl_div(Builder& b, Value self, Value target, int64_t reduction, bool log_t
 
 Value poisson_nll_loss(Builder& b, Value input, Value target, bool log_input, bool full,
                        const Number& eps, int64_t reduction) {
+  input = as_float(b, input);
+  const DType dtype = promote_types(input->dtype, target->dtype);
+  input = b.cast(input, dtype);
+  target = b.cast(target, dtype);
   Value loss = log_input ? b.Sub(b.Exp(input), b.Mul(target, input))
                          : b.Sub(input, b.Mul(target, b.Log(plus(b, input, eps))));
   if (full) {
@@ -213,17 +223,23 @@ Value hinge_embedding_loss(Builder& b, Value self, Value target, const Number& m
 
 Value cosine_embedding_loss(Builder& b, Value input1, Value input2, Value target,
                             const Number& margin, int64_t reduction) {
-  const DType common = promote_types(input1->dtype, input2->dtype);
-  const DType dtype = common == DType::boolean ? DType::i64 : common;
-  const Value x = b.cast(input1, dtype), y = b.cast(input2, dtype);
+  // Each operation promotes its own operands.
+  const auto promoted = [&](Value u, Value v) {
+    const DType common = promote_types(u->dtype, v->dtype);
+    return std::array{b.cast(u, common), b.cast(v, common)};
+  };
   // Integers are multiplied in their own dtype and summed in int64.
   const auto product = [&](Value u, Value v) {
-    Value products = b.Mul(u, v);
-    if (is_integral(dtype)) products = b.cast(products, DType::i64);
-    return as_float(b, b.reduce("ReduceSum", products, {-1}, false));
+    if (u->dtype == DType::boolean && v->dtype == DType::boolean) u = b.cast(u, DType::i64);
+    const auto [x, y] = promoted(u, v);
+    Value products = b.Mul(x, y);
+    if (is_integral(products->dtype)) products = b.cast(products, DType::i64);
+    return b.reduce("ReduceSum", products, {-1}, false);
   };
-  const auto magnitude = [&](Value v) { return plus(b, product(v, v), 1e-12); };
-  const Value cosine = b.Div(product(x, y), b.Sqrt(b.Mul(magnitude(x), magnitude(y))));
+  const auto magnitude = [&](Value v) { return plus(b, as_float(b, product(v, v)), 1e-12); };
+  const auto [x, y] = promoted(magnitude(input1), magnitude(input2));
+  const auto [dividend, divisor] = promoted(product(input1, input2), b.Sqrt(b.Mul(x, y)));
+  const Value cosine = b.Div(dividend, divisor);
   const Value zero = b.like(cosine, 0.0);
   const Value together = b.where(is(b, target, 1), from(b, 1.0, cosine), zero);
   const Value apart = b.where(is(b, target, -1), at_least_zero(b, plus(b, cosine, -margin)), zero);
@@ -332,7 +348,7 @@ void register_loss(OpTable& ops) {
   ops.def("aten::cross_entropy_loss", cross_entropy);
   register_linear_cross_entropy(ops);
   ops.def("aten::kl_div", Promote::standard, kl_div);
-  ops.def("aten::poisson_nll_loss", Promote::int_to_float, poisson_nll_loss);
+  ops.def("aten::poisson_nll_loss", poisson_nll_loss);
   ops.def("aten::soft_margin_loss", Promote::standard,
           [](Builder& b, Value self, Value target, int64_t reduction, const Call& call) {
             const Value loss = b.op("Softplus", {b.Neg(b.Mul(target, self))});
@@ -344,7 +360,7 @@ void register_loss(OpTable& ops) {
             const Value gap = as_float(b, b.Mul(target, b.Sub(input2, input1)));
             return reduced(b, at_least_zero(b, plus(b, gap, margin)), reduction);
           });
-  ops.def("aten::hinge_embedding_loss", Promote::standard, hinge_embedding_loss);
+  ops.def("aten::hinge_embedding_loss", hinge_embedding_loss);
   ops.def("aten::cosine_embedding_loss", cosine_embedding_loss);
   ops.def("aten::triplet_margin_loss", Promote::standard, triplet_margin_loss);
   ops.def("aten::multi_margin_loss", multi_margin_loss);
