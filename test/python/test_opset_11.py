@@ -34,6 +34,22 @@ def test_extrema_of_integers(dtype: torch.dtype) -> None:
     check(function, *examples, dynamic=({0: "n"}, {0: "n"}))
 
 
+@pytest.mark.parametrize("dtype", INTEGERS, ids=str)
+def test_shifts_and_inversion(dtype: torch.dtype) -> None:
+    def function(x: Tensor, y: Tensor) -> Any:
+        return x >> 2, x >> y, x << y, 5 >> y, ~x, x.bitwise_not() >> 1
+
+    examples = [(integers(dtype, n, 4), torch.arange(4).to(dtype) * 3) for n in (3, 5)]
+    check(function, *examples, dynamic=({0: "n"}, {}))
+
+
+def test_inversion_of_limits() -> None:
+    for dtype in INTEGERS:
+        limits = torch.iinfo(dtype)
+        x = torch.tensor([limits.min, limits.max, 1, limits.max // 2], dtype=dtype)
+        check(lambda x: (~x, x >> 1, x >> 7), (x,))
+
+
 def test_extremes_of_int64() -> None:
     limits = torch.iinfo(torch.int64)
     x = torch.tensor([limits.min, limits.max, 2**53 + 1, -1, 0])

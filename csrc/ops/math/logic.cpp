@@ -67,9 +67,18 @@ Value shift(Builder& b, Value self, Value other, Direction direction) {
   if (!is_signed(dtype)) return b.cast(b.where(out, b.i64(0), raw(x, steps)), dtype);
   // ~(~x >> n) shifts in ones from the left.
   const Value negative = b.Less(x, b.i64(0));
-  const Value mask = b.where(negative, b.i64(-1), b.i64(0));
-  const auto flip = [&](Value v) { return b.op("BitwiseXor", {v, mask}); };
+  const auto flip = [&](Value v) { return b.where(negative, b.Sub(b.i64(-1), v), v); };
   return b.cast(flip(raw(flip(x), steps)), dtype);
+}
+
+// BitwiseNot is new in opset 18. The arithmetic works at all opsets.
+Value bitwise_not(Builder& b, Value self) {
+  const DType dtype = self->dtype;
+  if (dtype == DType::boolean) return b.Not(self);
+  if (b.model().final_opset.value_or(b.opset()) >= 18) return b.op("BitwiseNot", {self});
+  const int64_t bits = 8 * item_size(dtype);
+  const int64_t ones = is_signed(dtype) || bits == 64 ? -1 : (int64_t{1} << bits) - 1;
+  return b.cast(b.Sub(b.i64(ones), b.cast(self, DType::i64)), dtype);
 }
 
 void register_bitwise(OpTable& ops) {
@@ -87,9 +96,7 @@ void register_bitwise(OpTable& ops) {
   bitwise("and", "And", "BitwiseAnd");
   bitwise("or", "Or", "BitwiseOr");
   bitwise("xor", "Xor", "BitwiseXor");
-  ops.def("aten::bitwise_not", [](Builder& b, Value self) {
-    return b.op(self->dtype == DType::boolean ? "Not" : "BitwiseNot", {self});
-  });
+  ops.def("aten::bitwise_not", bitwise_not);
   ops.def({"aten::bitwise_left_shift.Tensor", "aten::bitwise_left_shift.Tensor_Scalar",
            "aten::bitwise_left_shift.Scalar_Tensor", "aten::__lshift__.Tensor",
            "aten::__lshift__.Scalar"},
