@@ -1,6 +1,7 @@
 """Errors and warnings of failed exports."""
 
 import onnx_native
+import onnxruntime
 import pytest
 import torch
 from torch.onnx import OnnxExporterError
@@ -208,3 +209,31 @@ def test_error_in_a_python_lowering():
     with pytest.raises(_errors.ConversionError, match="in my lowering") as caught:
         torch.onnx.export(Model(), (X,), verbose=False)
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_mapped_function_in_an_archive(tmp_path):
+    """An archive records only that the function is mapped; the hint tells how to inline it."""
+
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return torch.vmap(lambda row: row * row.sum())(x)
+
+    shapes = ({0: torch.export.Dim.DYNAMIC},)
+    program = torch.export.export(Model(), (X,), dynamic_shapes=shapes)
+    path = tmp_path / "mapped.pt2"
+    torch.export.save(program, path)
+    with pytest.raises(onnx_native.ExportError) as caught:
+        onnx_native._C.Program(str(path), opset=20)
+    assert caught.value.kind == "unsupported operator"
+    assert caught.value.cause == "the program maps a function with torch.vmap"
+    assert "test_failures.py:" in str(caught.value)
+    assert "_batch_dim has no" not in str(caught.value)
+    assert caught.value.hint.startswith("inline the function with program.run_decompositions({})")
+
+    torch.export.save(program.run_decompositions({}), path)
+    content = onnx_native._C.Program(str(path), opset=20).serialize()
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for rows in (1, 5):
+        x = torch.randn(rows, 3)
+        (result,) = session.run(None, {"x": x.numpy()})
+        torch.testing.assert_close(torch.from_numpy(result), Model()(x))

@@ -191,3 +191,20 @@ def test_rounding_moves_sums_of_16_bits(dtype):
     assert (wanted == 0.375).all()
     assert is_rounding(wanted + torch.finfo(dtype).eps / 4, wanted, again)
     assert not is_rounding(wanted + 1, wanted, again)
+
+
+def test_rounding_moves_the_tail_of_gelu():
+    """The tail is 1 + erf(x), so its relative error is large; the rest of the function's is not."""
+    x = torch.tensor([-4.0, 2.0])
+
+    def run():
+        return 4.0 // torch.nn.functional.gelu(x)
+
+    def again(seed):
+        with Rounding(seed):
+            return run()
+
+    wanted = run()
+    assert is_rounding(wanted + torch.tensor([16.0, 0.0]), wanted, again)
+    assert not is_rounding(wanted + torch.tensor([2000.0, 0.0]), wanted, again)
+    assert not is_rounding(wanted + torch.tensor([0.0, 1.0]), wanted, again)

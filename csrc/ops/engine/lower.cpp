@@ -127,19 +127,40 @@ std::vector<const aten::Node*> missing_operators(const aten::Graph& graph,
   return missing;
 }
 
+namespace {
+
+// Returns whether torch.export recorded a mapped function with this call. The reader of FX graphs
+// inlines mapped functions; in an archive they remain, because inlining takes Python.
+bool is_part_of_vmap(const aten::Node& node) {
+  return node.op == "python::_add_batch_dim" || node.op == "python::_remove_batch_dim";
+}
+
+std::string cause_of_missing(const aten::Node& node) {
+  if (is_part_of_vmap(node)) return "the program maps a function with torch.vmap";
+  return node.op + " has no ONNX lowering" +
+         (key_of(node) == Key::complex ? " for complex tensors" : "");
+}
+
+std::string hint_for_missing(const aten::Node& node) {
+  if (is_part_of_vmap(node))
+    return "inline the function with program.run_decompositions({}) before torch.export.save";
+  return "register a lowering with @onnx_native.lowering(\"" + node.op +
+         "\"); see docs/custom-ops.md";
+}
+
+}  // namespace
+
 void check_operators(const aten::Graph& graph, const Lowerings& lowerings) {
   const std::vector<const aten::Node*> missing = missing_operators(graph, lowerings);
   if (missing.empty()) return;
   std::vector<Fault> faults;
   std::unordered_set<std::string> seen;
   for (const aten::Node* node : missing) {
-    const std::string cause = node->op + " has no ONNX lowering" +
-                              (key_of(*node) == Key::complex ? " for complex tensors" : "");
+    const std::string cause = cause_of_missing(*node);
     if (seen.insert(cause).second) faults.push_back(aten::fault_at(*node, cause));
   }
   throw ExportError(ErrorKind::unsupported_operator, std::move(faults),
-                    "register a lowering with @onnx_native.lowering(\"" + missing[0]->op +
-                        "\"); see docs/custom-ops.md");
+                    hint_for_missing(*missing[0]));
 }
 
 Lowered Lowerer::lowered(const aten::Argument& argument) {

@@ -40,8 +40,9 @@ ADDING = (
     *("upsample", "loss", "dist", "softmax", "fft", "lerp", "addc", "trapez", "logaddexp"),
 )
 
-# ONNX Runtime approximates these by a ratio of polynomials: small results are as inexact as 1.
-SATURATING = ("aten::sigmoid", "aten::silu", "aten::glu")
+# ONNX Runtime approximates these by a ratio of polynomials, or they are sums of 1 and a number near
+# -1 (gelu): small results are as inexact as 1.
+SATURATING = ("aten::sigmoid", "aten::silu", "aten::glu", "aten::gelu")
 
 
 def session(content: bytes) -> onnxruntime.InferenceSession:
