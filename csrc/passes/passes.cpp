@@ -26,6 +26,7 @@ constexpr std::array kPasses = {
     Pass{"single_transposes", reshape_single_axes},
     Pass{"neutral_arithmetic", remove_neutral_arithmetic},
     Pass{"slices", clean_slices},
+    Pass{"early_slices", slice_early},
     Pass{"quantized_weights", fuse_quantized_weights},
     Pass{"gemm", fuse},
     Pass{"batch_normalization", fold_batch_norm},

@@ -24,6 +24,7 @@ int64_t eliminate_common_subexpressions(onnx::Model& model);
 int64_t fold_constants(onnx::Model& model);
 int64_t simplify_shapes(onnx::Model& model);
 int64_t clean_slices(onnx::Model& model);
+int64_t slice_early(onnx::Model& model);
 int64_t remove_neutral_arithmetic(onnx::Model& model);
 int64_t spell_means_of_squares(onnx::Model& model);
 int64_t clean_casts_and_transposes(onnx::Model& model);
