@@ -9,6 +9,7 @@
 #include "api/complex_types.h"
 #include "api/export.h"
 #include "aten/functional_schema.h"
+#include "aten/op_facts.h"
 #include "aten/visit.h"
 #include "base/weight.h"
 #include "onnx/schema.h"
@@ -30,15 +31,9 @@ size_t told_results(const aten::Node& node, bool list) {
   return elements ? elements->size() : 0;
 }
 
-// Returns the new shape of the argument of resize_ or resize_as_.
-std::optional<Shape> resized_shape(const aten::Node& node) {
-  if (node.schema->name == "aten::resize_as_") {
-    const aten::Value* other = node.arguments[1].as_value();
-    return other ? other->type.shape : std::nullopt;
-  }
-  const auto* sizes = node.schema->name == "aten::resize_"
-                          ? node.arguments[1].get<aten::Argument::List>()
-                          : nullptr;
+// Returns the shape that a list argument states; nullopt if a size is unknown.
+std::optional<Shape> stated_shape(const aten::Argument& argument) {
+  const auto* sizes = argument.get<aten::Argument::List>();
   if (!sizes) return std::nullopt;
   Shape shape;
   for (const aten::Argument& size : *sizes) {
@@ -48,6 +43,21 @@ std::optional<Shape> resized_shape(const aten::Node& node) {
     shape.push_back(number ? Dim(*number) : *computed->type.dim);
   }
   return shape;
+}
+
+// Returns the new shape of the argument of resize_ or resize_as_.
+std::optional<Shape> resized_shape(const aten::Node& node) {
+  if (node.schema->name == "aten::resize_as_") {
+    const aten::Value* other = node.arguments[1].as_value();
+    return other ? other->type.shape : std::nullopt;
+  }
+  return node.schema->name == "aten::resize_" ? stated_shape(node.arguments[1]) : std::nullopt;
+}
+
+// Returns true for a view of the whole storage of its tensor, which may be a view itself. Its
+// elements are known only after functionalization.
+bool reads_storage(const aten::Node& node) {
+  return node.schema && aten::kind_of(*node.schema) == aten::ViewKind::as_strided;
 }
 
 }  // namespace
@@ -210,6 +220,11 @@ struct LoweringTypes::State {
 
   std::vector<aten::Type> infer(const aten::Node& node) {
     if (!bind_arguments(node)) return unknown(node);
+    if (reads_storage(node)) {
+      shared.push_back(&node);
+      return {aten::Type::tensor(node.arguments[0].as_value()->type.dtype,
+                                 stated_shape(node.arguments[1]))};
+    }
     const bool list =
         node.schema && node.schema->returns.size() == 1 && node.schema->returns[0].type.list;
     // Some lowerings read the recorded dtypes of their results.

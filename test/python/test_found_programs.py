@@ -344,3 +344,50 @@ def test_transforms_are_left_when_a_capture_fails():
     with Capture() as capture:
         assert judge(made, "fx", capture).verdict == REFUSED
     torch.rand(2)  # an error in a transform
+
+
+@pytest.mark.parametrize("route", EVERY_ROUTE)
+@pytest.mark.parametrize(
+    "body",
+    [
+        ["y = x[:1]", "z = torch.as_strided(y, (2,), (1,))"],
+        ["y = x[0, 1:2]", "z = y.as_strided((2, 1), (1, 1))"],
+        ["y = x[0, :1] * 2", "z = y.as_strided((1, 1), (1, 1))"],
+        ["y = x * 2", "z = y[:, 1:].as_strided((1, 4), (4, 1), 0)", "z.mul_(3)"],
+        ["y = torch.complex(x, -x)", "z = y[:1].as_strided((2, 2), (2, 1)).abs()"],
+    ],
+)
+def test_as_strided_beyond_a_view(body, route):
+    """It reads the storage of the view, which may have more elements."""
+    made = Program(
+        [Input("x", "float32", ["n", 4])],
+        [],
+        body,
+        ["y.abs()", "z", "z.reshape(-1) + 1", "x.new_ones(z.size(0))"],
+        SIZES,
+    )
+    with Capture() as capture:
+        judge(made, "fx", capture)
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("route", ["traced", "scripted"])
+def test_contents_behind_a_view(route):
+    """A size read from as_strided of a view of a constant is that of the storage."""
+    body = ["y = torch.tensor([7, 2, 6, 5])[1:3]", "z = y.as_strided((2,), (1,), 0)"]
+    made = Program([MATRIX], [], body, ["z", "x.flatten()[int(z[1]) :]"], SIZES)
+    with Capture() as capture:
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("route", ["fx", "pt2", "traced", "scripted"])
+@pytest.mark.parametrize("before", ["x", "x.int()", "x.double()"])
+def test_complex_dtype_of_an_operator_without_complex_lowering(before, route):
+    made = Program([MATRIX], [], [], [f"{before}.cumprod(0, dtype=torch.complex64)"], SIZES)
+    with Capture() as capture:
+        judge(made, "fx", capture)
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == REFUSED, outcome
+    assert "cumprod has no ONNX lowering for complex tensors" in outcome.message

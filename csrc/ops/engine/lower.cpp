@@ -79,7 +79,9 @@ Key key_of(const aten::Node& node) {
       key = Key::complex;
   };
   for (const auto& argument : node.arguments) {
-    if (argument.get<std::complex<double>>() && key == Key::dense) key = Key::complex;
+    const auto* dtype = argument.get<DType>();
+    const bool says_complex = argument.get<std::complex<double>>() || (dtype && is_complex(*dtype));
+    if (says_complex && key == Key::dense) key = Key::complex;
     aten::for_each_value(argument, visit);
   }
   for (const aten::Value* output : node.outputs) visit(output);
