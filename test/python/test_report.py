@@ -72,6 +72,33 @@ def test_markdown_has_the_numbers_of_the_export(reports: tuple[str, pathlib.Path
     assert "Captured by" in text
 
 
+def test_a_report_does_not_change_the_capture(tmp_path: pathlib.Path) -> None:
+    """The native capture is reported too; what it leaves is reported as torch.export has it."""
+
+    class Leaves(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * len(f"{x.shape[0]}")
+
+    for module, by, title in (
+        (Net(), "native", "## Recorded program"),
+        (Leaves(), "torch.export", "## Exported program"),
+    ):
+        folder = tmp_path / by
+        with onnx_native.options(capture="auto"):
+            program = torch.onnx.export(
+                module.eval(), (torch.randn(2, 8),), dynamo=True, verbose=False, report=True,
+                artifacts_dir=folder, dynamic_shapes=({0: torch.export.Dim.AUTO},),
+            )  # fmt: skip
+        assert program.export_report["capture"]["by"] == by
+        (markdown,) = folder.glob("*_success.md")
+        text = markdown.read_text(encoding="utf-8")
+        assert f"- Captured by: {by}" in text
+        assert title in text
+        assert "- ✅ Translate into ONNX" in text
+    assert text.count("## Exported program") == 1
+    assert "The native capture did not record it" in text
+
+
 def test_the_page_shows_the_graph_folded_by_module(reports: tuple[str, pathlib.Path]) -> None:
     document = opened(reports[1])
     assert seconds(document) > 0

@@ -204,16 +204,24 @@ class _Exporter:
         start = time.perf_counter()
         restore_numbers = _capture.restore_numbers(model)
         try:
-            if self._dump or self._report is not None:
+            if self._dump:
                 raise _capture.StepAsideError("the export writes an ExportedProgram")
             if options["translations"] is not None and options["translations"].is_of_user:
                 raise _capture.StepAsideError("a translation table needs PyTorch's decompositions")
             recorded = _context.one_at_a_time(_capture.capture)(model, inputs, self._opset)
             self._print("Obtain model graph with the native capture... ✅")
             seconds = time.perf_counter() - start
+            text = "" if self._report is None else recorded.native.text()
             native = self._convert(
-                None, recorded.native, hints=recorded.hints, buffers=_buffers(model), **options
+                None,
+                recorded.native,
+                is_last=False,
+                hints=recorded.hints,
+                buffers=_buffers(model),
+                **options,
             )
+            if self._report is not None:
+                self._report.recorded(text)
         except (_capture.StepAsideError, _upstream.ConversionError) as error:
             self._print(f"Obtain model graph with the native capture... ❌: {error}")
             restore_numbers()
@@ -331,9 +339,17 @@ class _Exporter:
         return {names.get(symbol, symbol): size for symbol, size in hints.items()}
 
     def _convert(
-        self, captured: torch.export.ExportedProgram | None, source: Any, **options: Any
+        self,
+        captured: torch.export.ExportedProgram | None,
+        source: Any,
+        *,
+        is_last: bool = True,
+        **options: Any,
     ) -> Any:
-        """Builds the native program from `source`: a captured program or a TorchScript module."""
+        """Builds the native program from `source`: a captured program or a TorchScript module.
+
+        Only a failure of the last attempt is reported.
+        """
         self._print("Translate the graph into ONNX...")
         try:
             native = _library.extension().Program(
@@ -349,6 +365,8 @@ class _Exporter:
             )
         except Exception as error:
             self._print("Translate the graph into ONNX... ❌")
+            if not is_last:
+                raise _conversion_error(error, "") from error
             if self._report is not None:
                 self._report.failed(error)
             report = self._failure_report("conversion", captured) + self._aside_text()

@@ -46,6 +46,7 @@ class Report:
         self._timestamp = timestamp
         self._steps: Steps = []
         self._differences = ""
+        self._recording = ""
         self.errors: list[str] = []
         self.faults: list[dict[str, Any]] = []  # of an ExportError
         self._comparison: list[dict[str, Any]] = []
@@ -54,6 +55,11 @@ class Report:
         self._steps.append((f"Capture with {result.strategy}", result.exported_program is not None))
         if result.exception is not None:
             self.errors.append("".join(traceback.format_exception(result.exception)))
+
+    def recorded(self, text: str) -> None:
+        """Notes the calls that the native capture recorded."""
+        self._steps.append(("Native capture", True))
+        self._recording = text
 
     def failed(self, error: Exception) -> None:
         """Notes the error of a conversion."""
@@ -74,7 +80,7 @@ class Report:
         profile: str | None = None,
     ) -> pathlib.Path:
         """Writes the report and returns its path."""
-        if captured is not None:
+        if captured is not None or self._recording:
             self._steps.append(("Translate into ONNX", program is not None))
         if postfix is None:
             postfix = "success" if all(succeeded for _, succeeded in self._steps) else "strategies"
@@ -89,6 +95,8 @@ class Report:
             sections += _statistics(program.export_report)
         if captured is not None:
             sections += ["\n## Exported program\n", _fenced("python", str(captured))]
+        if self._recording:
+            sections += ["\n## Recorded program\n", _fenced("", self._recording)]
         if program is not None:
             sections += ["\n## ONNX model\n", _fenced("python", program.text())]
         if profile is not None:
