@@ -189,6 +189,8 @@ std::optional<Items> square_root(const Call& call) {
 }
 
 std::optional<Items> absolute(const Call& call) {
+  if (call.size() == 1 && call.input(0).tensor())  // Python's abs(x)
+    return one(call.run.record_one("aten::abs", {call.run.argument(call.input(0))}));
   if (!are_open_numbers(call, 1)) return std::nullopt;
   if (const auto* dim = call.input(0).get<Dim>()) return one(Dim::max(*dim, -*dim));
   return record(call, "python::abs", 1);
@@ -223,6 +225,17 @@ std::optional<Items> logical(const Call& call) {
   if (call.input(0).get<Dim>() || call.input(1).get<Dim>()) return std::nullopt;
   if (name == "aten::__xor__") return record(call, "python::ne", 2);
   return record(call, is_and ? "python::and_" : "python::or_", 2);
+}
+
+// `n << k` and `n >> k` for a constant k.
+std::optional<Items> shift(const Call& call) {
+  if (call.size() != 2 || !are_open_numbers(call, 2)) return std::nullopt;
+  const auto* number = call.input(0).get<Dim>();
+  const std::optional<int64_t> by = call.input(1).integer();
+  if (!number || !by || *by < 0 || *by > 62) return std::nullopt;
+  const int64_t power = int64_t{1} << *by;
+  const bool is_left = call.node.kind().toQualString() == std::string_view("aten::__lshift__");
+  return one(is_left ? *number * power : Dim::floor_div(*number, power));
 }
 
 // Returns the trip count of `for i in range(low, high, step)`.
@@ -265,6 +278,8 @@ void add_number_handlers(Handlers& handlers) {
   handlers["aten::__and__"].push_back(logical);
   handlers["aten::__or__"].push_back(logical);
   handlers["aten::__xor__"].push_back(logical);
+  handlers["aten::__lshift__"].push_back(shift);
+  handlers["aten::__rshift__"].push_back(shift);
   handlers["aten::__range_length"].push_back(range_length);
   handlers["aten::__derive_index"].push_back(derive_index);
   handlers["aten::Int"].push_back(to_int);

@@ -58,3 +58,14 @@ def test_traced():
 def test_unknown_argument():
     with pytest.raises(TypeError, match="scaled has no arguments"):
         torch.onnx.export(scaled, (torch.ones(2, 2),), kwargs={"y": 1}, dynamo=True, verbose=False)
+
+
+def magnitudes(x: Tensor, k: Tensor):
+    n = int(k.item())
+    shifted = x * (n >> 1) + (n << 2) - (x.size(0) >> 1)
+    return abs(x), abs(k) + abs(n), shifted, (n >> 0) + (n >> 3), x.new_zeros(x.size(0) << 1)
+
+
+def test_magnitudes_and_shifts_of_integers():
+    sets = [(torch.randn(n, 2), torch.tensor(k)) for n, k in ((3, -7), (5, 9), (1, -1), (4, 0))]
+    check(torch.jit.script(magnitudes), sets, [{0: "rows"}, {}])
