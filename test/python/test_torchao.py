@@ -194,3 +194,21 @@ def test_runtime_multiplies_by_the_quantized_weight(tmp_path: pathlib.Path) -> N
     optimized = str(tmp_path / "optimized.onnx")
     run(tmp_path / "model.onnx", x, ort.GraphOptimizationLevel.ORT_ENABLE_ALL, optimized)
     assert [node.op_type for node in onnx.load(optimized).graph.node] == ["MatMulNBits"]
+
+
+@pytest.mark.parametrize("config", sorted(CONFIGS))
+def test_exported_programs_keep_their_weights(config: str, tmp_path: pathlib.Path) -> None:
+    """torch.export keeps tensor subclasses, and reads their parts where the program uses them."""
+    model, x = quantized(config), torch.randn(3, 64)
+    captured = torch.export.export(model, (x,))
+    program = torch.onnx.export(captured, (), dynamo=True, opset_version=21, verbose=False)
+    assert program is not None
+    path = tmp_path / "model.onnx"
+    program.save(path)
+    proto = onnx.load(path)
+    onnx.checker.check_model(proto, full_check=True)
+    actual = run(path, x, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    np.testing.assert_allclose(actual, model(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+    large = [weight for weight in proto.graph.initializer if np.prod(weight.dims) >= 32 * 128]
+    assert len(large) == 2
+    assert {weight.data_type for weight in large} <= BYTES

@@ -205,6 +205,35 @@ Argument GraphReader::read(PyObject* graph_module, const Placeholder& placeholde
   return outputs;
 }
 
+void GraphReader::hold_wrapper(PyObject* node, std::string name, py::object tensor,
+                               bool is_parameter) {
+  environment_[node] = {
+      .object = std::move(tensor), .name = std::move(name), .is_parameter = is_parameter};
+}
+
+// Reads export::access_subclass_inner_tensor(wrapper, attribute).
+void GraphReader::read_part(PyObject* node, PyObject* args) {
+  const auto wrapper = environment_.find(PyTuple_GET_ITEM(args, 0));
+  if (wrapper == environment_.end() || wrapper->second.name.empty()) {
+    fail(ErrorKind::unsupported, "a part of a tensor subclass that is not a weight of the module");
+  }
+  const Result& whole = wrapper->second;
+  PyObject* attribute_name = PyTuple_GET_ITEM(args, 1);
+  std::string name = whole.name + "." + std::string(text(attribute_name));
+  py::object part = whole.object.attr(py::handle(attribute_name));
+  const bool is_parameter = whole.is_parameter;
+  if (py::hasattr(part, "__tensor_flatten__")) {
+    hold_wrapper(node, std::move(name), std::move(part), is_parameter);
+    return;
+  }
+  const auto [known, is_new] = parts_.try_emplace(name);
+  if (is_new) {
+    TensorData data = aten::tensor_data(THPVariable_Unpack(part.ptr()), name);
+    known->second = graph_.add_constant(name, std::move(data), is_parameter);
+  }
+  environment_[node].argument = known->second;
+}
+
 void GraphReader::get_attribute(PyObject* graph_module, PyObject* node, std::string_view name) {
   const FxObjects& fx = FxObjects::get();
   const std::string path = attribute(node, fx.target).cast<std::string>();
@@ -229,6 +258,10 @@ void GraphReader::call(PyObject* node, std::string_view name, PyObject* meta) {
   const CallTarget& target = program_.target(callee.ptr());
   if (target.kind == CallTarget::Kind::dropped) return;
   const py::object args = attribute(node, fx.args);
+  if (target.key == "export::access_subclass_inner_tensor") {
+    read_part(node, args.ptr());
+    return;
+  }
   if (target.kind == CallTarget::Kind::getitem) {
     Argument item = get_item(args.ptr());
     environment_[node].argument = std::move(item);

@@ -60,6 +60,8 @@ class GraphReader {
   // Reads all nodes and returns the output node's argument. Throws ExportError with the location of
   // the node.
   aten::Argument read(PyObject* graph_module, const Placeholder& placeholder);
+  // Makes a tensor that consists of others the result of a placeholder. Calls read its parts.
+  void hold_wrapper(PyObject* node, std::string name, py::object tensor, bool is_parameter);
 
  private:
   friend std::shared_ptr<aten::Graph> read_graph(ProgramReader& program, PyObject* graph_module,
@@ -68,6 +70,8 @@ class GraphReader {
   struct Result {
     aten::Argument argument;
     py::object object;
+    std::string name = {};      // of a tensor that consists of others
+    bool is_parameter = false;  // likewise
   };
   using Environment = std::unordered_map<PyObject*, Result>;
   // The arguments of a call whose sub-graph is inlined.
@@ -86,6 +90,7 @@ class GraphReader {
                              const CallTarget& target);
   Inlined inlined_arguments(PyObject* args, const CallTarget& target);
   const Location* locate(std::string_view name, PyObject* meta);
+  void read_part(PyObject* node, PyObject* args);
   void get_attribute(PyObject* graph_module, PyObject* node, std::string_view name);
 
   std::vector<aten::Argument> arguments(PyObject* args, PyObject* kwargs, const CallTarget& target);
@@ -104,6 +109,7 @@ class GraphReader {
   ProgramReader& program_;
   aten::Graph& graph_;
   Environment environment_;
+  std::unordered_map<std::string, aten::Argument> parts_;  // of tensors that consist of others
   bool autocast_ = false;  // inside an autocast region whose casts the program does not record
   std::string autocast_device_;  // the device of the region, if the program records it
 };

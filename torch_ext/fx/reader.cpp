@@ -115,6 +115,11 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
     if (!tensor || !THPVariable_Check(tensor)) {
       fail(ErrorKind::invalid_program, "the program holds no tensor for ", spec.target);
     }
+    if (py::hasattr(tensor, "__tensor_flatten__")) {
+      body.hold_wrapper(node, spec.target, py::reinterpret_borrow<py::object>(tensor),
+                        spec.kind == ProgramInput::Kind::parameter);
+      return {};
+    }
     at::Tensor held = THPVariable_Unpack(tensor);
     // A fake tensor that the program made is a fault of the capture.
     const bool is_made = spec.target.starts_with("lifted_tensor");
