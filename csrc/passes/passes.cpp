@@ -27,6 +27,7 @@ constexpr std::array kPasses = {
     Pass{"neutral_arithmetic", remove_neutral_arithmetic},
     Pass{"slices", clean_slices},
     Pass{"early_slices", slice_early},
+    Pass{"unpacked_weights", dequantize_unpacked_weights},  // else others fold parts of them
     Pass{"quantized_weights", fuse_quantized_weights},
     Pass{"gemm", fuse},
     Pass{"batch_normalization", fold_batch_norm},

@@ -1,4 +1,4 @@
-// The pass that dequantizes weights by DequantizeLinear.
+// The passes that dequantize weights by DequantizeLinear.
 #pragma once
 
 #include "onnx/graph.h"
@@ -6,6 +6,7 @@
 namespace onnx_native::passes {
 
 int64_t fuse_quantized_weights(onnx::Model& model);
+int64_t dequantize_unpacked_weights(onnx::Model& model);
 int64_t pack_weights(onnx::Model& model);
 
 }  // namespace onnx_native::passes

@@ -125,5 +125,73 @@ def test_equals_eager(kind: str, opset: int, tmp_path: pathlib.Path) -> None:
         np.testing.assert_allclose(actual, model(x).numpy(), rtol=1e-4, atol=1e-4)
     # The packed weights are in the file, not the real numbers that they stand for.
     held = sum(buffer.nbytes for buffer in model.buffers())
-    initializers = map(onnx.numpy_helper.to_array, proto.graph.initializer)
-    assert sum(one.nbytes for one in initializers) <= 1.1 * held
+    sizes = [size_of(one) for one in proto.graph.initializer]
+    assert sum(sizes) <= 1.1 * held
+    if opset < 21:
+        return
+    assert [node.op_type for node in proto.graph.node] == ["DequantizeLinear"] + (
+        ["Gather"] if kind == "gptq-act-order" else []
+    ) + ["MatMul", "Add"]
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    operators = [node.op_type for node in onnx.load(options.optimized_model_filepath).graph.node]
+    assert operators.count("MatMulNBits") == 1
+    assert "DequantizeLinear" not in operators
+
+
+def size_of(initializer: onnx.TensorProto) -> int:
+    array = onnx.numpy_helper.to_array(initializer)
+    is_packed = initializer.data_type in (onnx.TensorProto.UINT4, onnx.TensorProto.INT4)
+    return array.size // 2 if is_packed else array.nbytes
+
+
+def exported(model: nn.Module, x: torch.Tensor) -> onnx.ModelProto:
+    program = torch.onnx.export(model, (x,), dynamo=True, opset_version=21, verbose=False)
+    assert program is not None
+    proto: onnx.ModelProto = program.model_proto
+    return proto
+
+
+def test_zero_points_of_16_keep_their_arithmetic() -> None:
+    """GPTQ's first format adds 1 to a zero point, so that 4 bits may not hold it."""
+    torch.manual_seed(0)
+    model, x = Gptq(64, 32).eval(), torch.randn(2, 64)
+    model.zeros[0, 0] = 16
+    model.qzeros.copy_(packed(model.zeros - 1, 1))
+    check_arithmetic(model, x)
+
+
+def check_arithmetic(model: nn.Module, x: torch.Tensor) -> None:
+    """The model has no DequantizeLinear and equals eager."""
+    proto = exported(model, x)
+    assert "DequantizeLinear" not in {node.op_type for node in proto.graph.node}
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    (actual,) = session.run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(actual, model(x).numpy(), rtol=1e-4, atol=1e-4)
+
+
+def test_groups_of_different_sizes_keep_their_arithmetic() -> None:
+    torch.manual_seed(0)
+    model, x = Gptq(64, 32).eval(), torch.randn(2, 64)
+    model.g_idx[:33] = 0
+    check_arithmetic(model, x)
+
+
+def test_weights_change_with_the_module(tmp_path: pathlib.Path) -> None:
+    """They are unpacked when they are written; the groups are those of the export."""
+    torch.manual_seed(0)
+    model, x = Gptq(64, 32).eval(), torch.randn(2, 64)
+    program = torch.onnx.export(model, (x,), dynamo=True, opset_version=21, verbose=False)
+    assert program is not None
+    model.qweight.bitwise_not_()
+    model.scales.mul_(2)
+    program.save(tmp_path / "model.onnx")
+    session = ort.InferenceSession(tmp_path / "model.onnx", providers=["CPUExecutionProvider"])
+    (actual,) = session.run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(actual, model(x).numpy(), rtol=1e-2, atol=1e-2)
+    model.g_idx.copy_(model.g_idx.flip(0))
+    with pytest.raises(Exception, match="g_idx"):
+        program.save(tmp_path / "wrong.onnx")
+    assert not (tmp_path / "wrong.onnx").exists()
