@@ -318,9 +318,23 @@ Dim Decisions::narrowed(const Dim& dim) const {
   });
 }
 
+// Prints an expression; a symbol that stands for a computation as the computation.
+std::string Decisions::text(const Dim& dim) const {
+  const std::string name = dim.str();
+  const NumberPtr number = definition(name);
+  return number ? str(*number) : name;
+}
+
 int64_t Decisions::pinned(const Dim& dim, const std::string& use) {
   if (const auto number = dim.constant()) return *number;
-  refuse(use + " needs the number " + dim.str());
+  if (const auto number = example(dim)) {
+    const Dim difference = dim - Dim(*number);
+    if (is_one_sided(difference)) {
+      decide(difference, Relation::equal, concat(text(dim), " == ", *number));
+      return *number;
+    }
+  }
+  refuse(use + " needs the number " + text(dim));
 }
 
 // Returns true if a condition holds at another value of a symbol than the example's. Tries small
@@ -328,8 +342,7 @@ int64_t Decisions::pinned(const Dim& dim, const std::string& use) {
 template <class Condition>
 bool Decisions::holds_nearby(const Symbol& symbol, const Condition& condition) {
   constexpr int64_t kFarthest = 64;
-  const std::optional<int64_t> low =
-      symbol.is_size ? std::max<int64_t>(symbol.range.low.value_or(1), 1) : symbol.range.low;
+  const std::optional<int64_t> low = symbol.lowest();
   for (int64_t step = 1; step <= kFarthest; ++step) {
     const int64_t smaller = symbol.example - step;
     const int64_t larger = symbol.example + step;
@@ -340,27 +353,72 @@ bool Decisions::holds_nearby(const Symbol& symbol, const Condition& condition) {
 }
 
 bool Decisions::is_flexible(const Dim& difference) const {
-  const std::vector<std::string> names = difference.symbols();
-  return std::ranges::all_of(names, [&](const std::string& name) {
+  std::set<std::string> inputs;
+  return add_inputs(difference, inputs) &&
+         std::ranges::all_of(inputs, [&](const std::string& input) {
+           return holds_nearby(symbols_.at(input), [&](int64_t value) {
+             return is_zero_where(difference, input, value);
+           });
+         });
+}
+
+// Returns true if an equation only bounds each of its symbols from above or from below:
+// ceil(n / 128) == 1.
+bool Decisions::is_one_sided(const Dim& difference) const {
+  constexpr int64_t kLarge = int64_t{1} << 20;
+  std::set<std::string> inputs;
+  return is_flexible(difference) && add_inputs(difference, inputs) &&
+         std::ranges::all_of(inputs, [&](const std::string& input) {
+           const Symbol& symbol = symbols_.at(input);
+           const int64_t ends[] = {symbol.lowest().value_or(-kLarge),
+                                   symbol.range.high.value_or(kLarge)};
+           return std::ranges::any_of(
+               ends, [&](int64_t value) { return is_zero_where(difference, input, value); });
+         });
+}
+
+// Adds the sizes of inputs that an expression depends on. Returns false if it depends on data.
+bool Decisions::add_inputs(const Dim& dim, std::set<std::string>& inputs) const {
+  return std::ranges::all_of(dim.symbols(), [&](const std::string& name) {
     const auto at = symbols_.find(name);
-    if (at == symbols_.end() || !at->second.is_of_input()) return false;
-    return holds_nearby(at->second, [&](int64_t value) {
-      return difference.evaluate([&](std::string_view other) {
-        return other == name ? value : symbols_.at(std::string(other)).example;
-      }) == 0;
-    });
+    if (at == symbols_.end()) return false;
+    if (at->second.definition) return add_inputs(*at->second.definition, inputs);
+    if (at->second.is_of_input()) inputs.insert(name);
+    return at->second.is_of_input();
   });
+}
+
+bool Decisions::add_inputs(const Number& number, std::set<std::string>& inputs) const {
+  if (const auto* dim = std::get_if<Dim>(&number.is)) return add_inputs(*dim, inputs);
+  if (const auto* call = std::get_if<Number::Call>(&number.is))
+    return std::ranges::all_of(
+        call->operands, [&](const NumberPtr& operand) { return add_inputs(*operand, inputs); });
+  return !std::holds_alternative<aten::Value*>(number.is);
+}
+
+// Returns the value of a symbol in the example but for another value of the size of an input.
+std::optional<int64_t> Decisions::value_where(std::string_view name, const std::string& input,
+                                              int64_t value) const {
+  const auto at = symbols_.find(std::string(name));
+  if (at == symbols_.end()) return std::nullopt;
+  if (name == input) return value;
+  if (!at->second.definition) return at->second.example;
+  const std::optional<double> computed =
+      evaluate(*at->second.definition,
+               [&](std::string_view operand) { return value_where(operand, input, value); });
+  return computed ? std::optional(static_cast<int64_t>(*computed)) : std::nullopt;
+}
+
+bool Decisions::is_zero_where(const Dim& difference, const std::string& input,
+                              int64_t value) const {
+  return difference.evaluate(
+             [&](std::string_view name) { return value_where(name, input, value); }) == 0;
 }
 
 // Returns true if all guards hold with this value for a symbol of an input.
 bool Decisions::satisfied(const std::string& symbol, int64_t value) const {
-  const SymbolValue value_of = [&](std::string_view name) -> std::optional<int64_t> {
-    const auto at = symbols_.find(std::string(name));
-    if (at == symbols_.end()) return std::nullopt;
-    if (name == symbol) return value;
-    if (at->second.origin != Symbol::Origin::computed) return at->second.example;
-    const std::optional<double> computed = evaluate(*at->second.definition, value_of);
-    return computed ? std::optional(static_cast<int64_t>(*computed)) : std::nullopt;
+  const SymbolValue value_of = [&](std::string_view name) {
+    return value_where(name, symbol, value);
   };
   return std::ranges::all_of(guards_, [&](const Guard& guard) { return guard.allows(value_of); });
 }

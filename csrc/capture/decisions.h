@@ -1,12 +1,15 @@
 // The decisions that a recording makes about sizes, with their guards.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/dim.h"
@@ -44,6 +47,9 @@ struct Symbol {
   NumberPtr definition = nullptr;  // of a symbol that stands for the result of a computation
   bool is_size_of_tensor = false;  // of a recorded tensor, so that its stand-in may not change
 
+  std::optional<int64_t> lowest() const {
+    return is_size ? std::max<int64_t>(range.low.value_or(1), 1) : range.low;
+  }
   bool is_of_input() const { return origin != Origin::computed && origin != Origin::data; }
 };
 
@@ -118,7 +124,9 @@ class Decisions {
   // Returns the expression with minima and maxima decided, each with a guard: min(512, n) becomes
   // n.
   Dim resolved(const Dim& dim);
-  // Returns a size as a number; refuses the recording if it is symbolic. `use` says what needs it.
+  // Returns a size as a number, which a guard notes: n // 4 == 2. Refuses the recording if that
+  // leaves only one value for a symbol, or if the size depends on data. `use` says what needs the
+  // number.
   int64_t pinned(const Dim& dim, const std::string& use);
   // Refuses the recording if the guards leave only one value for a symbol, or if the program used
   // something of it in another thread.
@@ -154,6 +162,13 @@ class Decisions {
   void note_equation(const Dim& difference);
   std::optional<Dim> solved(const Dim& difference, const Dim::Term& term) const;
   Dim resolved(const Dim::Factor& factor);
+  std::string text(const Dim& dim) const;
+  bool is_one_sided(const Dim& difference) const;
+  bool is_zero_where(const Dim& difference, const std::string& input, int64_t value) const;
+  bool add_inputs(const Dim& dim, std::set<std::string>& inputs) const;
+  bool add_inputs(const Number& number, std::set<std::string>& inputs) const;
+  std::optional<int64_t> value_where(std::string_view name, const std::string& input,
+                                     int64_t value) const;
   bool satisfied(const std::string& symbol, int64_t value) const;
   template <class Condition>
   static bool holds_nearby(const Symbol& symbol, const Condition& condition);

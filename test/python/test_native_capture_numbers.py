@@ -8,6 +8,7 @@ import math
 import pathlib
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx_native
 import pytest
@@ -199,7 +200,13 @@ def whole_pieces(x: torch.Tensor) -> Any:
     return x * 2 if pieces.is_integer() else x + x
 
 
+def virtual_batches(x: torch.Tensor) -> Any:
+    # TabNet's; a guard says that there is one.
+    return torch.cat([part - part.mean(0) for part in x.chunk(int(np.ceil(x.shape[1] / 128)), 1)])
+
+
 RIGHT: list[Function] = [
+    virtual_batches,
     whole_pieces,
     cached_call,
     positions,
