@@ -78,10 +78,15 @@ std::optional<at::Tensor> Recording::known_result(const at::Tensor& meta) {
   return value;
 }
 
-at::Tensor Recording::elements(const at::Tensor& tensor) {
+at::Tensor Recording::elements(const at::Tensor& tensor, bool shares_memory) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
   std::optional<at::Tensor> elements = known(tensor);
   if (!elements) decisions_.refuse("the program reads elements that depend on data");
+  if (shares_memory) {
+    const RecordedTensor* result = recorded(tensor);
+    const at::Tensor& memory = result ? result->meta() : tensor;
+    in_arrays_.emplace(storage_of(memory), memory);
+  }
   return *std::move(elements);
 }
 

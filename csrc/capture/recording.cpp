@@ -200,6 +200,9 @@ void Recording::note_write(const at::Tensor& tensor) {
     decisions_.refuse("a branch or loop writes to a tensor from outside");
   written_.insert(storage);
   const auto at = memories_.find(storage);
+  if (in_arrays_.contains(storage) ||
+      (at != memories_.end() && in_arrays_.contains(at->second.elements)))
+    decisions_.refuse("the program writes to a tensor that shares memory with an array");
   if (at == memories_.end()) return;
   writes_state_ = true;
   const c10::StorageImpl* elements = at->second.elements;

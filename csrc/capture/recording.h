@@ -99,8 +99,9 @@ class Recording {
   // Allows aten::item to return symbolic floats and bools. Not every caller takes them.
   void set_takes_symbols(bool takes) { takes_symbols_ = takes; }
   // Returns the elements of a tensor, which the program reads outside of the dispatcher. Refuses
-  // the recording if they are not known.
-  at::Tensor elements(const at::Tensor& tensor);
+  // the recording if they are not known, or, where the program keeps them in an array that shares
+  // memory with the tensor, if it writes to the tensor later.
+  at::Tensor elements(const at::Tensor& tensor, bool shares_memory);
   const std::vector<KnownElements>& known_elements() const { return known_elements_; }
   // Returns true while the fake kernel of an operator runs; new_size() makes a size for it that
   // depends on data.
@@ -199,6 +200,9 @@ class Recording {
   std::unordered_set<const c10::StorageImpl*> written_elements_;
   std::unordered_set<const c10::StorageImpl*> read_elements_;
   std::unordered_set<const c10::StorageImpl*> kept_;
+  // Storages of meta tensors and of real tensors that share memory with an array of the program.
+  // Their tensors, which keep the storages alive.
+  std::unordered_map<const c10::StorageImpl*, at::Tensor> in_arrays_;
   MetaResults meta_results_;
   std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
   std::vector<KnownElements> known_elements_;

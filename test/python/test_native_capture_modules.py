@@ -114,7 +114,29 @@ def array_of_an_input(x: torch.Tensor) -> Any:
     return x * float((x * 2).numpy().sum())
 
 
-@pytest.mark.parametrize("function", [writes_to_an_array, array_of_an_input], ids=function_id)
+def written_after_it_became_an_array(x: torch.Tensor) -> Any:
+    scale = torch.ones(3)
+    array = scale.numpy()
+    scale.add_(1)
+    return x * float(array.sum())
+
+
+def written_view_of_an_array(x: torch.Tensor) -> Any:
+    scale = torch.ones(3) * 2
+    array = np.asarray(scale[1:])
+    scale[2:].mul_(3)
+    return x * float(array.sum())
+
+
+ASIDE = [
+    writes_to_an_array,
+    array_of_an_input,
+    written_after_it_became_an_array,
+    written_view_of_an_array,
+]
+
+
+@pytest.mark.parametrize("function", ASIDE, ids=function_id)
 def test_arrays_that_step_aside(function: Function) -> None:
     assert reason_of(Calling(function), (X,), None)
 
@@ -183,3 +205,32 @@ def test_a_cast_of_weights_to_their_dtype() -> None:
     assert_recorded(module, DYNAMIC, *EXAMPLES)
     assert module.layer.weight is weight
     assert_equal_to_eager(exported(module, (X,)), module, (X,))
+
+
+class ArrayOfABuffer(nn.Module):
+    """Reads a buffer as an array, and writes to the buffer before or after it uses the array."""
+
+    def __init__(self, read: Function, writes: bool) -> None:
+        super().__init__()
+        self.register_buffer("levels", torch.tensor([3.0, 4.0]))
+        self.read, self.writes = read, writes
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        elements = self.read(self.levels)
+        if self.writes:
+            self.levels.add_(1)
+        return x * float(np.sum(elements))
+
+
+READS = [lambda t: t.numpy(), lambda t: t.tolist(), lambda t: t.detach().numpy(), np.asarray]
+
+
+@pytest.mark.parametrize("read", READS, ids=["numpy", "tolist", "detached", "asarray"])
+def test_arrays_of_buffers(read: Function) -> None:
+    assert_recorded(ArrayOfABuffer(read, writes=False), DYNAMIC, *EXAMPLES)
+
+
+@pytest.mark.parametrize("read", [READS[0], *READS[2:]], ids=["numpy", "detached", "asarray"])
+def test_arrays_of_written_buffers_step_aside(read: Function) -> None:
+    reason = reason_of(ArrayOfABuffer(read, writes=True), (X,), None)
+    assert "shares memory with an array" in reason

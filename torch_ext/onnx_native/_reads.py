@@ -114,15 +114,21 @@ def _noting(native: Any, method: Any, name: str) -> Callable[..., Any]:
     @functools.wraps(method)
     def read(self: Any, *args: Any, **kwargs: Any) -> Any:
         if threading.get_ident() == thread:
+            shares_memory = name != "tolist"
             if is_recorded(self):
                 if name in _COPIES_ELEMENTS and not native.varies(self):
                     with _upstream.unrecorded():
-                        return _read_only(method(native.elements(self), *args, **kwargs))
+                        return _read_only(
+                            method(native.elements(self, shares_memory), *args, **kwargs)
+                        )
                 if name == "tolist" and _has_few_items(self):
                     return _items(self)
                 native.refuse(f"the program calls {name} of a {type(self).__name__}")
             elif name in _READS_ELEMENTS and isinstance(self, torch.Tensor):
-                native.elements(self)
+                elements = native.elements(self, shares_memory)
+                if name in _COPIES_ELEMENTS:
+                    with _upstream.unrecorded():
+                        return _read_only(method(elements, *args, **kwargs))
         return method(self, *args, **kwargs)
 
     return read

@@ -301,7 +301,9 @@ class PyCapture {
   c10::SymInt new_size(int64_t low, std::optional<int64_t> high) {
     return recording_->new_size(low, high);
   }
-  at::Tensor elements(const at::Tensor& tensor) { return recording_->elements(tensor); }
+  at::Tensor elements(const at::Tensor& tensor, bool shares_memory) {
+    return recording_->elements(tensor, shares_memory);
+  }
   // Returns a function of the node of a number: see capture/math_function.h.
   c10::SymNode math_function(const std::string& name, const c10::SymNode& number) {
     return capture::math_function(name, number, recording_->decisions());
@@ -463,7 +465,7 @@ void bind_capture(py::module_& module) {
       .def("item", &PyCapture::item, py::arg("tensor"))
       .def("runs_fake_kernel", &PyCapture::runs_fake_kernel)
       .def("new_size", &PyCapture::new_size, py::arg("low"), py::arg("high"))
-      .def("elements", &PyCapture::elements, py::arg("tensor"))
+      .def("elements", &PyCapture::elements, py::arg("tensor"), py::arg("shares_memory"))
       .def("math_function", &PyCapture::math_function, py::arg("name"), py::arg("number"))
       .def("depends_on_data", &PyCapture::depends_on_data, py::arg("number"))
       .def("choice", &PyCapture::choice, py::arg("condition"), py::arg("yes"), py::arg("no"))
