@@ -95,6 +95,10 @@ FOUND = {
         SIZES,
     ),
     "softmax of no integers": program("torch.softmax(x, dim=0)", Input("x", "int64", [0])),
+    "softmax of selected integers": program(
+        "torch.softmax(x[x > 99], dim=0), torch.log_softmax(x[x > 99] * 2, 0)",
+        Input("x", "int64", ["n"]),
+    ),
     "running sum of a size that is hard to bound": Program(
         [Input("x", "float32", [4, "n"])],
         [],

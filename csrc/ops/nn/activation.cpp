@@ -1,8 +1,10 @@
 // Activation functions and softmax.
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <numbers>
 
+#include "base/dim_order.h"
 #include "ops/families.h"
 #include "ops/formulas/error_function.h"
 #include "ops/formulas/numeric.h"
@@ -121,9 +123,11 @@ Value glu(Builder& b, Value self, int64_t dim) {
 }
 
 // Emits Softmax or LogSoftmax, which ONNX defines for floats of rank 1 or more. Eager accepts
-// integers only without elements, and then keeps their dtype.
+// integers only without elements, and then keeps their dtype. Selected ones may be none.
 Value softmax(Builder& b, Value self, int64_t dim, const char* onnx_op) {
-  if (!is_floating(self->dtype) && is_empty(self->known_shape())) return self;
+  const auto is_positive = [](const Dim& size) { return known_at_least(size, 1, true); };
+  if (!is_floating(self->dtype) && !std::ranges::all_of(self->known_shape(), is_positive))
+    return self;
   self = b.cast(self, float_dtype(self->dtype));
   if (self->rank() == 0) {
     return b.squeeze(b.op(onnx_op, {b.unsqueeze(self, {0})}, {{"axis", 0}}), {0});
