@@ -136,6 +136,7 @@ std::optional<TensorData> small_elements(const Value& value, int64_t most) {
     inputs.push_back(input ? small_elements(*input, most) : std::nullopt);
     if (input && !inputs.back()) return std::nullopt;
   }
+  addresses.reserve(inputs.size());
   for (const auto& input : inputs) addresses.push_back(input ? &*input : nullptr);
   return evaluate(*node, addresses, most);
 }
