@@ -236,16 +236,17 @@ const aten::Graph& Call::body(size_t i) const {
 
 DType Call::result_type_of(const std::vector<size_t>& arguments) const {
   aten::ResultType result;
-  const auto add_value = [&](const aten::Value* v) {
+  const auto add_value = [&](size_t i, const aten::Value* v) {
     const Lowered& known = lowered(v);
-    if (v->type.is_tensor() || (v->type.kind == aten::Type::Kind::unknown && known.value))
-      return result.add_tensor(known.value->dtype, known.value->rank_or(-1) != 0);
     if (known.dim) return result.add_number(DType::i64);
+    if (!known.value) wrong(i, "a tensor or a number");
     const DType dtype = known.value->dtype;
+    if (v->type.is_tensor() || v->type.kind == aten::Type::Kind::unknown)
+      return result.add_tensor(dtype, known.value->rank_or(-1) != 0);
     result.add_number(is_floating(dtype) ? default_dtype() : dtype);
   };
-  const auto add = [&](const aten::Argument& argument) {
-    if (const aten::Value* v = argument.as_value()) return add_value(v);
+  const auto add = [&](size_t i, const aten::Argument& argument) {
+    if (const aten::Value* v = argument.as_value()) return add_value(i, v);
     if (argument.get<int64_t>()) return result.add_number(DType::i64);
     if (argument.get<double>()) return result.add_number(default_dtype());
     if (argument.get<bool>()) return result.add_number(DType::boolean);
@@ -253,9 +254,9 @@ DType Call::result_type_of(const std::vector<size_t>& arguments) const {
   };
   for (size_t i : arguments) {
     if (const auto* list = argument(i).get<aten::Argument::List>()) {
-      std::ranges::for_each(*list, add);
+      for (const auto& element : *list) add(i, element);
     } else {
-      add(argument(i));
+      add(i, argument(i));
     }
   }
   return result.get();

@@ -70,6 +70,14 @@ TEST_F(LowerTest, AFloatingNumberMakesIntegersFloat) {
   EXPECT_EQ(lower("test::add", {x, 1.5}, DType::f32, {2})->dtype, DType::f32);
 }
 
+TEST_F(LowerTest, AnArgumentThatIsNeitherATensorNorANumberIsAnError) {
+  table.def("test::add", Promote::standard, add);
+  aten::Value* text = graph.add_input("s", aten::Type::tensor(DType::f32, Shape{}));
+  lowerer.environment()[text] = Lowered();  // as of a string in a damaged file
+  const std::string error = error_of("test::add", {text, 1.5}, DType::f32, {});
+  EXPECT_NE(error.find("a tensor or a number"), std::string::npos) << error;
+}
+
 TEST_F(LowerTest, AZeroDimTensorDoesNotWidenWithinItsKind) {
   table.def("test::add", Promote::standard, add);
   aten::Value* x = input(DType::i32, {2});
