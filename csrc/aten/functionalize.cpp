@@ -401,6 +401,13 @@ class Functionalizer {
         targets.push_back({.tensor = &tensor_of(value), .argument = &node.schema->arguments[at]});
       });
     }
+    if (targets.empty()) {
+      if (std::ranges::all_of(functional.written, [&](int index) {
+            return node.arguments[static_cast<size_t>(index)].get<Argument::List>() != nullptr;
+          }))
+        return;  // such as _foreach_add_([], 1)
+      fail_unsupported(node, node.op + " writes to an argument that is not a tensor");
+    }
     if (node.schema->name == "aten::requires_grad_") {
       for (const Value* output : node.outputs) name(*targets[0].tensor, output);
       return;

@@ -325,6 +325,25 @@ Dim Dim::max(const Dim& a, const Dim& b) { return extremum(Atom::max, a, b); }
 
 Dim Dim::min(const Dim& a, const Dim& b) { return extremum(Atom::min, a, b); }
 
+namespace {
+
+// Returns true if the ranges prove that the expression is not 1, or its divisors, as those of 2*n.
+bool is_never_one(const Dim& size) {
+  int64_t divisor = 0;
+  int64_t constant = 0;
+  for (const Dim::Term& term : size.terms()) {
+    if (term.factors.empty()) {
+      constant = term.coefficient;
+    } else {
+      const bool has_gcd = term.coefficient != std::numeric_limits<int64_t>::min();
+      divisor = std::gcd(divisor, has_gcd ? term.coefficient : 1);
+    }
+  }
+  return (divisor > 1 && floor_modulo(constant, divisor) != 1) || known_at_least(size, 2);
+}
+
+}  // namespace
+
 // The result is flat and sorted, with each operand once and no ones. A size that is never 1 is
 // itself the result.
 Dim Dim::broadcast(const Dim& a, const Dim& b) {
@@ -335,7 +354,7 @@ Dim Dim::broadcast(const Dim& a, const Dim& b) {
   for (const bool constant : {true, false}) {
     for (const Dim& operand : operands) {
       if (operand.is_constant() != constant) continue;
-      if (constant || known_at_least(operand, 2)) return operand;
+      if (constant || is_never_one(operand)) return operand;
     }
   }
   if (operands.empty()) return 1;

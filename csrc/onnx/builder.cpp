@@ -184,7 +184,7 @@ Value Builder::dim_value(const Dim& dim) {
     else
       value = squeeze(size_vector(dim), {0});
   } else {
-    value = compute_size(dim);
+    value = lookup(&Scope::vectors, dim) ? squeeze(size_vector(dim), {0}) : compute_size(dim, 0);
   }
   if (!value->contents) onnx::Typing::set_contents(*value, Shape{dim});
   scopes_.back().sizes.emplace(dim, value);
@@ -193,21 +193,24 @@ Value Builder::dim_value(const Dim& dim) {
 
 Value Builder::size_vector(const Dim& dim) {
   if (const Value* known = lookup(&Scope::vectors, dim)) return *known;
+  if (auto size = dim.constant()) return i64s({*size});
   Value value = nullptr;
   const Source* source = find_source(dim);
   if (source && source->axis >= 0) {
     Value tensor = source->value;
     int64_t axis = source->axis;
     value = op("Shape", {tensor}, {{"start", axis}, {"end", axis + 1}});
-  } else {
+  } else if (source || lookup(&Scope::sizes, dim)) {
     value = unsqueeze(dim_value(dim), {0});
+  } else {
+    value = compute_size(dim, 1);
   }
   if (!value->contents) onnx::Typing::set_contents(*value, Shape{dim});
   scopes_.back().vectors.emplace(dim, value);
   return value;
 }
 
-Value Builder::compute_size(const Dim& dim) {
+Value Builder::compute_size(const Dim& dim, int rank) {
   if (dim.is_symbol()) {
     const std::string& symbol = dim.terms()[0].factors[0].name;
     const Dim* known = find_solution(symbol);
@@ -216,9 +219,9 @@ Value Builder::compute_size(const Dim& dim) {
     Dim expression = *known;
     int64_t coefficient = expression.terms()[0].coefficient;
     Dim rest = expression - Dim(coefficient) * dim;
-    Value value = dim_value(expression);
-    if (!rest.equals(0)) value = Sub(value, dim_value(rest));
-    return coefficient == 1 ? value : Div(value, i64(coefficient));
+    Value value = size_value(expression, rank);
+    if (!rest.equals(0)) value = Sub(value, size_value(rest, rank));
+    return coefficient == 1 ? value : Div(value, size_value(coefficient, rank));
   }
   Value sum = nullptr;
   std::vector<Dim::Term> terms = dim.terms();
@@ -227,42 +230,42 @@ Value Builder::compute_size(const Dim& dim) {
                         [](const Dim::Term& term) { return term.coefficient > 0; });
   for (Dim::Term& term : terms) {
     if (!sum) {
-      sum = term_value(term);
+      sum = term_value(term, rank);
     } else if (term.coefficient < 0) {
       term.coefficient = -term.coefficient;
-      sum = Sub(sum, term_value(term));
+      sum = Sub(sum, term_value(term, rank));
     } else {
-      sum = Add(sum, term_value(term));
+      sum = Add(sum, term_value(term, rank));
     }
   }
   return sum;
 }
 
-Value Builder::term_value(const Dim::Term& term) {
-  if (term.factors.empty()) return i64(term.coefficient);
+Value Builder::term_value(const Dim::Term& term, int rank) {
+  if (term.factors.empty()) return size_value(term.coefficient, rank);
   Value product = nullptr;
   for (const Dim::Factor& factor : term.factors) {
-    Value value = factor_value(factor);
+    Value value = factor_value(factor, rank);
     product = product ? Mul(product, value) : value;
   }
   if (term.coefficient == 1) return product;
-  return term.coefficient == -1 ? Neg(product) : Mul(product, i64(term.coefficient));
+  return term.coefficient == -1 ? Neg(product) : Mul(product, size_value(term.coefficient, rank));
 }
 
-Value Builder::factor_value(const Dim::Factor& factor) {
-  if (factor.kind == Dim::Atom::symbol) return dim_value(Dim::of(factor));
+Value Builder::factor_value(const Dim::Factor& factor, int rank) {
+  if (factor.kind == Dim::Atom::symbol) return size_value(Dim::of(factor), rank);
   const Dim& a = factor.operands[0];
   const Dim& b = factor.operands[1];
-  if (factor.kind == Dim::Atom::max && a == -b) return Abs(dim_value(b));
-  Value x = dim_value(a);
-  Value y = dim_value(b);
+  if (factor.kind == Dim::Atom::max && a == -b) return Abs(size_value(b, rank));
+  Value x = size_value(a, rank);
+  Value y = size_value(b, rank);
   switch (factor.kind) {
     case Dim::Atom::max:
       return Max(x, y);
     case Dim::Atom::min:
       return Min(x, y);
     case Dim::Atom::broadcast:
-      return where(Equal(x, i64(1)), y, x);
+      return where(Equal(x, size_value(1, rank)), y, x);
     case Dim::Atom::mod:
       return op("Mod", {x, y});  // has the divisor's sign for integers, like Python's
     default:

@@ -219,10 +219,13 @@ class Builder {
                      const std::vector<onnx::Attribute>& attributes, size_t typed, DType compute);
   const Source* find_source(const Dim& dim) const { return lookup(&Scope::sources, dim); }
   const Dim* find_solution(const std::string& symbol) const;
-  Value size_vector(const Dim& dim);
-  Value compute_size(const Dim& dim);
-  Value term_value(const Dim::Term& term);
-  Value factor_value(const Dim::Factor& factor);
+  Value size_vector(const Dim& dim);  // 1-d int64 of one element
+  Value size_value(const Dim& dim, int rank) { return rank ? size_vector(dim) : dim_value(dim); }
+  // Sizes that become parts of shapes are computed in vectors, those that become numbers in
+  // scalars.
+  Value compute_size(const Dim& dim, int rank);
+  Value term_value(const Dim::Term& term, int rank);
+  Value factor_value(const Dim::Factor& factor, int rank);
   Value constant(std::string key, const std::function<TensorData()>& make);
 
   onnx::Model& model_;

@@ -428,6 +428,17 @@ TEST(AtenFunctionalize, ListsOutAndComparisons) {
 )");
 }
 
+TEST(AtenFunctionalize, AnEmptyListIsNotWritten) {
+  EXPECT_EQ(functional(R"(graph(%x: f32[2]) {
+  aten::_foreach_add_.Scalar([], 1)
+  return (%x)
+})"),
+            R"(graph(%x: f32[2]) {
+  return (%x)
+}
+)");
+}
+
 TEST(AtenFunctionalize, ToIsTheSameTensorUnlessItConverts) {
   EXPECT_EQ(functional(R"(graph(%x: f32[2], %y: f32[2], %h: f16[2]) {
   %a: f16[2] = aten::to.dtype(%x, f16)
@@ -620,6 +631,11 @@ TEST(AtenFunctionalize, Errors) {
   return (%1)
 })",
                "a branch or loop body writes to its input %a");
+  expect_error(R"(graph(%a: f32[2]) {
+  %w: f32[2] = aten::relu_(2.5)
+  return (%w)
+})",
+               "aten::relu_ writes to an argument that is not a tensor");
 }
 
 TEST(AtenFunctionalize, ErrorsSayWhere) {

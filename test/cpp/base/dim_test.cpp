@@ -125,6 +125,10 @@ TEST(Dim, BroadcastIsTheSizeThatIsNotOne) {
   EXPECT_EQ(Dim::broadcast(s0, 5), Dim(5));
   EXPECT_EQ(Dim::broadcast(s0, s1 + 2), s1 + 2);
   EXPECT_EQ(Dim::broadcast(data, pair), pair);
+  EXPECT_EQ(Dim::broadcast(s0, 2 * data), 2 * data);
+  EXPECT_EQ(Dim::broadcast(s0, 6 * data * s1 - 3 * s1 + 2), 6 * data * s1 - 3 * s1 + 2);
+  EXPECT_TRUE(Dim::broadcast(s0, 2 * data - 1).is_broadcast());
+  EXPECT_TRUE(Dim::broadcast(s0, 4 * data - 3).is_broadcast());
   EXPECT_EQ(Dim::broadcast(s1, s0).str(), "broadcast(s0, s1)");
   EXPECT_EQ(Dim::broadcast(Dim::broadcast(s1, s0), Dim::broadcast(s0, data)),
             Dim::broadcast(data, Dim::broadcast(s0, s1)));

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace onnx_native {
 namespace {
 
@@ -79,6 +81,19 @@ TEST_F(BuilderTest, NeighboringSizesComeFromOneShape) {
   EXPECT_EQ(shape->producer->op_type, "Concat");
   EXPECT_EQ(nodes(), 2u);  // Shape, Concat
   EXPECT_EQ(*shape->contents, (Shape{kBatch, kSeq, 8}));
+}
+
+TEST_F(BuilderTest, PartsOfShapesAreComputedInVectors) {
+  input({kBatch, kSeq});
+  b.shape_value({2 * kBatch, kSeq + 1});
+  for (const char* op_type : {"Squeeze", "Unsqueeze"}) {
+    EXPECT_TRUE(std::ranges::none_of(model.graph->nodes,
+                                     [&](const auto& node) { return node->op_type == op_type; }));
+  }
+  EXPECT_EQ(b.dim_value(2 * kBatch)->producer->op_type, "Squeeze");  // computed once
+  Value product = b.dim_value(3 * kBatch);
+  EXPECT_EQ(product->producer->op_type, "Mul");
+  EXPECT_EQ(product->rank(), 0);
 }
 
 TEST_F(BuilderTest, ASizeWithoutASourceIsAnError) {
