@@ -435,6 +435,14 @@ def test_group_norm_by_channel(opset: int) -> None:
     assert [node.op_type for node in model.graph.node] == ["InstanceNormalization"]
 
 
+@pytest.mark.parametrize("opset", [18, 23])
+def test_group_norm_of_a_large_mean(opset: int) -> None:
+    """The function of GroupNormalization would be wrong by 6e-5 here, and by 0.45 at 1000."""
+    weight, bias = torch.randn(16), torch.randn(16)
+    x = 10 + torch.randn(2, 16, 9, 9)
+    routes.check(lambda x: F.group_norm(x, 4, weight, bias), (x,), "fx", opset=opset)
+
+
 @pytest.mark.parametrize("opset", [13, 18, 23])
 @pytest.mark.parametrize(
     ("function", "op_type", "since"),
