@@ -342,6 +342,16 @@ bool is_never_one(const Dim& size) {
   return (divisor > 1 && floor_modulo(constant, divisor) != 1) || known_at_least(size, 2);
 }
 
+// Returns true for min(other, k) with k >= 1. Where it broadcasts to `other`, it is `other` or 1.
+bool is_bounded_by(const Dim& size, const Dim& other) {
+  std::vector<Dim> operands;
+  flatten(size, Dim::Atom::min, operands);
+  const auto rest = std::remove(operands.begin(), operands.end(), other);
+  return rest != operands.begin() && rest != operands.end() &&
+         std::all_of(operands.begin(), rest,
+                     [](const Dim& operand) { return known_at_least(operand, 1); });
+}
+
 }  // namespace
 
 // The result is flat and sorted, with each operand once and no ones. A size that is never 1 is
@@ -351,6 +361,11 @@ Dim Dim::broadcast(const Dim& a, const Dim& b) {
   flatten(a, Atom::broadcast, operands);
   flatten(b, Atom::broadcast, operands);
   std::erase_if(operands, [](const Dim& operand) { return operand.equals(1); });
+  const std::vector<Dim> all = operands;
+  std::erase_if(operands, [&](const Dim& operand) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Dim& other) { return is_bounded_by(operand, other); });
+  });
   for (const bool constant : {true, false}) {
     for (const Dim& operand : operands) {
       if (operand.is_constant() != constant) continue;

@@ -60,6 +60,11 @@ bool has_last_axis(const Value& value) {
   return axis && is_last(*axis, value);
 }
 
+bool gathers_last_axis(const Value& value) {
+  const Node* node = value.producer;
+  return node && node->is("Gather") && is_last(node->attribute_int("axis", 0), *node->inputs[0]);
+}
+
 bool joins_last_axis(const Node& node) {
   return node.is("Concat") && node.outputs[0]->rank_or(0) > 0 &&
          is_last(node.attribute_int("axis", 0), *node.outputs[0]);

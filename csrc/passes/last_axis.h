@@ -24,6 +24,8 @@ std::optional<Part> part_of(const Value& value);
 // Returns true if the axes that the producer takes as its second input are the last axis of
 // `value`.
 bool has_last_axis(const Value& value);
+// Returns true for a Gather of the last axis.
+bool gathers_last_axis(const Value& value);
 // Returns true for a Concat along the last axis.
 bool joins_last_axis(const Node& node);
 
@@ -55,6 +57,12 @@ auto every_second(P&& inner, int64_t which) {
   return part(std::forward<P>(inner), [which](const Part& p) {
     return p.step == 2 && p.size % 2 == 0 && p.start == which && p.end >= p.size - 1 + which;
   });
+}
+
+// One element of the last axis, which is taken away.
+template <class P>
+auto element(P&& inner, int64_t index) {
+  return where(op("Gather", std::forward<P>(inner), number(index)), gathers_last_axis);
 }
 
 // Matches a Concat of two tensors along the last axis.

@@ -154,6 +154,55 @@ class Rotary(nn.Module):
         return result if self.rotated == 8 else torch.cat((result, rest), -1)
 
 
+class RotarySpelling(nn.Module):
+    """Rotates 2 heads of 8 elements as public code does, before the heads come first or after."""
+
+    def __init__(self, spelling: str) -> None:
+        super().__init__()
+        self.spelling = spelling
+        angles = torch.outer(torch.arange(64).float(), 0.1 ** torch.linspace(0, 1, 4))
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+        turns = torch.polar(torch.ones_like(angles), angles)
+        self.register_buffer("turns", turns, persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        heads = x.view(*x.shape[:2], 2, 8)
+        rotated = getattr(self, self.spelling)(heads, x.shape[1]).transpose(1, 2)
+        return rotated * 1  # scores
+
+    def complex(self, x: torch.Tensor, length: int) -> torch.Tensor:
+        numbers = torch.view_as_complex(x.float().reshape(*x.shape[:-1], -1, 2))
+        turned = numbers * self.turns[:length].view(1, length, 1, 4)
+        return torch.view_as_real(turned).flatten(3).type_as(x)
+
+    def pairs(self, x: torch.Tensor, length: int) -> torch.Tensor:
+        real, imaginary = x.float().reshape(*x.shape[:-1], -1, 2).unbind(-1)
+        cos, sin = (table[:length].view(1, length, 1, 4) for table in (self.cos, self.sin))
+        turned = (real * cos - imaginary * sin, real * sin + imaginary * cos)
+        return torch.stack(turned, -1).flatten(3).type_as(x)
+
+    def neighbors(self, x: torch.Tensor, length: int) -> torch.Tensor:
+        cos, sin = (
+            table[:length][None, :, None].repeat_interleave(2, 3) for table in (self.cos, self.sin)
+        )
+        turned = torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+        return x * cos + turned * sin
+
+    def halves(self, x: torch.Tensor, length: int) -> torch.Tensor:
+        x = x.transpose(1, 2)
+        cos, sin = (torch.cat((table, table), -1)[:length] for table in (self.cos, self.sin))
+        turned = torch.cat((-x[..., 4:], x[..., :4]), -1)
+        return (x * cos + turned * sin).transpose(1, 2)
+
+    def first_half(self, x: torch.Tensor, length: int) -> torch.Tensor:
+        angles = torch.outer(torch.arange(length).float(), 0.1 ** torch.linspace(0, 1, 2))
+        cos, sin = (torch.cat((each, each), -1)[:, None] for each in (angles.cos(), angles.sin()))
+        first = x[..., :4]
+        turned = torch.cat((-first[..., 2:], first[..., :2]), -1)
+        return torch.cat((first * cos + turned * sin, x[..., 4:]), -1)
+
+
 class Attention(Rotary):
     """ONNX's Attention of rotated heads."""
 
@@ -320,6 +369,15 @@ def test_rotary_embedding(rotated, neighbors, per_sequence, dtype, opset):
     check(
         Rotary(rotated, per_sequence, neighbors), dtype, opset, "RotaryEmbedding", int(opset >= 23)
     )
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("target", ["onnx", "onnxruntime-cpu"])
+@pytest.mark.parametrize("spelling", ["complex", "pairs", "neighbors", "halves", "first_half"])
+def test_rotary_embedding_as_public_code_spells_it(spelling, target, opset):
+    module = RotarySpelling(spelling)
+    count = int(opset >= 23 or target == "onnxruntime-cpu")
+    check(module, torch.float32, opset, "RotaryEmbedding", count, target=target)
 
 
 @pytest.mark.parametrize("opset", [17, *OPSETS])

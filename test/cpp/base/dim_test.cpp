@@ -128,6 +128,10 @@ TEST(Dim, BroadcastIsTheSizeThatIsNotOne) {
   EXPECT_EQ(Dim::broadcast(s0, 2 * data), 2 * data);
   EXPECT_EQ(Dim::broadcast(s0, 6 * data * s1 - 3 * s1 + 2), 6 * data * s1 - 3 * s1 + 2);
   EXPECT_TRUE(Dim::broadcast(s0, 2 * data - 1).is_broadcast());
+  EXPECT_EQ(Dim::broadcast(s0, Dim::min(s0, 64)), s0);
+  EXPECT_EQ(Dim::broadcast(Dim::min(Dim::min(64, s0), s1 + 1), s0), s0);
+  EXPECT_TRUE(Dim::broadcast(s0, Dim::min(s0, data)).is_broadcast());  // data may be 0
+  EXPECT_TRUE(Dim::broadcast(s0, Dim::min(s1, 64)).is_broadcast());
   EXPECT_TRUE(Dim::broadcast(s0, 4 * data - 3).is_broadcast());
   EXPECT_EQ(Dim::broadcast(s1, s0).str(), "broadcast(s0, s1)");
   EXPECT_EQ(Dim::broadcast(Dim::broadcast(s1, s0), Dim::broadcast(s0, data)),

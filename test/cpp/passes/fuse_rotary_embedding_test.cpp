@@ -145,6 +145,57 @@ TEST_F(RotaryEmbeddingTest, RealAndImaginaryPartsApart) {
   EXPECT_EQ(after(fuse_rotary_embedding), "y = RotaryEmbedding (x, cos, sin)\n");
 }
 
+TEST_F(RotaryEmbeddingTest, HeadsAfterTheSequence) {
+  const Shape shape{batch_, seq_, 3, 8};
+  Value* both =
+      op("Concat", {input("angles", {seq_, 4}), graph_.inputs.back()}, {seq_, 8}, {{"axis", -1}});
+  const auto table = [&](std::string_view function) {
+    return op("Reshape", {op(function, {both}, {seq_, 8}), ints({1, -1, 1, 8})}, {1, seq_, 1, 8});
+  };
+  const Table wide{table("Cos"), table("Sin")};
+  result(rotated(input("x", shape), wide), "y");
+  const std::string text = after(fuse_rotary_embedding);
+  EXPECT_NE(text.find("= Transpose <perm: ints = [0, 2, 1, 3]> (x)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("y = Transpose <perm: ints = [0, 2, 1, 3]> ("), std::string::npos) << text;
+  EXPECT_EQ(text.find("Concat <axis: int = -1>"), std::string::npos) << text;  // half the table
+}
+
+TEST_F(RotaryEmbeddingTest, RowsOfALongerTable) {
+  const Dim rows = Dim::min(seq_, 64);
+  Value* cos = input("cos", {rows, 4});
+  Value* both = op("Concat", {cos, cos}, {rows, 8}, {{"axis", 1}});
+  result(rotated(input("x", shape_), {both, both}), "y");
+  const std::string text = after(fuse_rotary_embedding);
+  EXPECT_NE(text.find("y = RotaryEmbedding (x, "), std::string::npos) << text;
+}
+
+TEST_F(RotaryEmbeddingTest, FoldedTables) {
+  Value* table = graph_.add_initializer(
+      "", make_tensor(DType::f32, {2, 4}, std::vector<double>{1, 2, 1, 2, 3, 4, 3, 4}));
+  Value* x = input("x", {batch_, 3, 2, 4});
+  result(rotated(x, {table, table}), "y");
+  const std::string text = after(fuse_rotary_embedding);
+  EXPECT_NE(text.find("y = RotaryEmbedding (x, "), std::string::npos) << text;
+}
+
+TEST_F(RotaryEmbeddingTest, FoldedTablesWithOtherHalvesStay) {
+  Value* table = graph_.add_initializer(
+      "", make_tensor(DType::f32, {2, 4}, std::vector<double>{1, 2, 1, 2, 3, 4, 4, 3}));
+  Value* x = input("x", {batch_, 3, 2, 4});
+  result(rotated(x, {table, table}), "y");
+  after(fuse_rotary_embedding);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(RotaryEmbeddingTest, ATableThatVariesAlongTheHeadsStays) {
+  Value* angles = input("angles", {3, seq_, 4});
+  Value* both = op("Concat", {angles, angles}, {3, seq_, 8}, {{"axis", 2}});
+  Value* cos = op("Cos", {both}, {3, seq_, 8});
+  result(rotated(input("x", shape_), {cos, op("Sin", {both}, {3, seq_, 8})}), "y");
+  after(fuse_rotary_embedding);
+  EXPECT_FALSE(changed_);
+}
+
 TEST_F(RotaryEmbeddingTest, AnglesThatDifferBetweenTheHalvesStay) {
   Value* angles = input("angles", {batch_, seq_, 4});
   Value* others = input("others", {batch_, seq_, 4});
