@@ -481,7 +481,7 @@ class ContribRotation {
 // Rotary position embedding becomes RotaryEmbedding, from opset 23 on: x * cos + rotate_half(x) *
 // sin, where x has the shape (batch, heads, sequence, size) and cos and sin hold each angle twice;
 // the same for neighbors instead of halves; the same with halves of cos and sin; and the rotation
-// of only the first elements of each head.
+// of only the first elements of each head. If the heads follow the sequence, x is transposed.
 // The caches are expanded to the batch of x.
 // Before opset 23 it becomes the contrib operator for ONNX Runtime's CPU provider, which takes 0.13
 // to 0.6 of the time (benchmarks/fused_operators.py).
