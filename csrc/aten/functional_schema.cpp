@@ -122,6 +122,13 @@ FunctionalSchema find_functional(const Schema& mutates) {
   return result;
 }
 
+void check_writes_nothing(const Node& node, const FunctionalSchema& functional) {
+  for (const int index : functional.written) {
+    if (!node.arguments[static_cast<size_t>(index)].get<Argument::List>())
+      fail_unsupported(node, node.op + " writes to an argument that is not a tensor");
+  }
+}
+
 bool copies_whole(const Node& node) {
   if (node.schema->name != "aten::copy_") return false;
   const Value* to = node.arguments[0].as_value();

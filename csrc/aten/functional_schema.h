@@ -27,6 +27,10 @@ const Schema* returning_writes(const Schema& mutates);
 // PyTorch has no such operator.
 FunctionalSchema find_functional(const Schema& mutates);
 
+// Checks a call whose written arguments hold no tensor, which is right for empty lists, as in
+// _foreach_add_([], 1). Throws ExportError(unsupported) for anything else.
+void check_writes_nothing(const Node& node, const FunctionalSchema& functional);
+
 // Returns true for `x.copy_(y)` if y has x's dtype and shape, so that y is the new value of x.
 bool copies_whole(const Node& node);
 

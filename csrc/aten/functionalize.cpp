@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -401,13 +400,7 @@ class Functionalizer {
         targets.push_back({.tensor = &tensor_of(value), .argument = &node.schema->arguments[at]});
       });
     }
-    if (targets.empty()) {
-      if (std::ranges::all_of(functional.written, [&](int index) {
-            return node.arguments[static_cast<size_t>(index)].get<Argument::List>() != nullptr;
-          }))
-        return;  // such as _foreach_add_([], 1)
-      fail_unsupported(node, node.op + " writes to an argument that is not a tensor");
-    }
+    if (targets.empty()) return check_writes_nothing(node, functional);
     if (node.schema->name == "aten::requires_grad_") {
       for (const Value* output : node.outputs) name(*targets[0].tensor, output);
       return;
@@ -541,7 +534,7 @@ class Functionalizer {
     for (const Constant& constant : graph_.constants) record(constant.value, true);
     for (const Value* input : graph_.inputs) record(input, false);
     std::erase_if(graph_.mutations, [&](const Mutation& m) { return replaced.contains(m.target); });
-    std::ranges::move(found, std::back_inserter(graph_.mutations));
+    graph_.mutations.insert(graph_.mutations.end(), found.begin(), found.end());
   }
 
   Graph& graph_;

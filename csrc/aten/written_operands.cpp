@@ -14,26 +14,33 @@ namespace {
 constexpr size_t kBody = 2, kStates = 3, kCaptures = 4;
 constexpr size_t kBeforeStates = 1;
 
-bool is_graph(const Argument& argument) {
-  return argument.get<std::shared_ptr<Graph>>() != nullptr;
+Graph& body(const Node& node, size_t i) {
+  return **node.arguments[i].get<std::shared_ptr<Graph>>();
+}
+
+// Returns true if argument i is a graph with so many inputs and at least so many outputs, which
+// damaged files do not have.
+bool has_body(const Node& node, size_t i, size_t inputs, size_t outputs) {
+  return node.arguments[i].get<std::shared_ptr<Graph>>() &&
+         body(node, i).inputs.size() == inputs && body(node, i).outputs.size() >= outputs;
 }
 
 // higher_order::cond(condition, graph, graph, [operands])
 bool is_cond(const Node& node) {
-  return node.op == "higher_order::cond" && node.arguments.size() == 4 &&
-         is_graph(node.arguments[1]) && is_graph(node.arguments[2]) &&
-         node.arguments[3].get<Argument::List>();
+  if (node.op != "higher_order::cond" || node.arguments.size() != 4) return false;
+  const auto* given = node.arguments[3].get<Argument::List>();
+  return given && has_body(node, 1, given->size(), node.outputs.size()) &&
+         has_body(node, 2, given->size(), node.outputs.size());
 }
 
 // higher_order::for_loop(steps, condition, graph, [states], [captures])
 bool is_loop(const Node& node) {
-  return node.op == "higher_order::for_loop" && node.arguments.size() == 5 &&
-         is_graph(node.arguments[2]) && node.arguments[3].get<Argument::List>() &&
-         node.arguments[4].get<Argument::List>();
-}
-
-Graph& body(const Node& node, size_t i) {
-  return **node.arguments[i].get<std::shared_ptr<Graph>>();
+  if (node.op != "higher_order::for_loop" || node.arguments.size() != 5) return false;
+  const auto* states = node.arguments[kStates].get<Argument::List>();
+  const auto* captures = node.arguments[kCaptures].get<Argument::List>();
+  if (!states || !captures || node.outputs.size() < states->size()) return false;
+  const size_t carried = kBeforeStates + states->size();
+  return has_body(node, kBody, carried + captures->size(), carried);
 }
 
 Argument::List& operands(Node& node, size_t i) {
@@ -44,6 +51,12 @@ Argument::List& operands(Node& node, size_t i) {
 Value* written_value(const Graph& graph, const Value* input) {
   const auto at = std::ranges::find(graph.mutations, input->name, &Mutation::target);
   return at == graph.mutations.end() ? nullptr : at->value;
+}
+
+// Returns the tensor that a subgraph writes to.
+Value* written_operand(const Node& node, const Argument& operand) {
+  if (Value* value = operand.as_value()) return value;
+  fail_unsupported(node, "a branch or loop body writes to an input that is not a tensor");
 }
 
 void insert_output(Graph& graph, Node& node, size_t at, Value* operand) {
@@ -62,12 +75,13 @@ OperandWrites of_branches(Graph& graph, Node& node) {
         !written_value(*branches[1], branches[1]->inputs[k])) {
       continue;
     }
+    Value* operand = written_operand(node, given[k]);
     for (Graph* branch : branches) {
       Value* written = written_value(*branch, branch->inputs[k]);
       branch->outputs.emplace_back(written ? written : branch->inputs[k]);
     }
-    insert_output(graph, node, node.outputs.size(), given[k].as_value());
-    result.written.emplace_back(given[k].as_value(), node.outputs.back());
+    insert_output(graph, node, node.outputs.size(), operand);
+    result.written.emplace_back(operand, node.outputs.back());
   }
   for (Graph* branch : branches) branch->mutations.clear();
   return result;
@@ -91,7 +105,7 @@ OperandWrites of_loop(Graph& graph, Node& node) {
       continue;
     }
     const size_t state = states.size();
-    Value* operand = captures[k].as_value();
+    Value* operand = written_operand(node, captures[k]);
     captures.erase(captures.begin() + static_cast<std::ptrdiff_t>(k));
     states.emplace_back(operand);
     const auto begin = steps.inputs.begin() + kBeforeStates;

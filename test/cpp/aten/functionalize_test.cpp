@@ -221,6 +221,30 @@ TEST(AtenFunctionalize, BranchesReturnWhatTheyWrite) {
 )");
 }
 
+TEST(AtenFunctionalize, BranchesOfDamagedFiles) {
+  EXPECT_NE(functional(R"(graph(%x: f32[2], %p: sym_bool) {
+  %y: f32[2] = aten::neg_(%x)
+  %z: f32[2] = higher_order::cond(%p, graph(%a: f32[2]) {
+    return ()
+  }, graph(%a: f32[2]) {
+    return (%a)
+  }, [%x])
+  return (%z)
+})")
+                .find("return ()"),
+            std::string::npos);
+  expect_error(R"(graph(%p: sym_bool) {
+  higher_order::cond(%p, graph(%a: f32[2]) {
+    %b: f32[2] = aten::relu_(%a)
+    return ()
+  }, graph(%a: f32[2]) {
+    return ()
+  }, [2])
+  return (%p)
+})",
+               "writes to an input that is not a tensor");
+}
+
 TEST(AtenFunctionalize, LoopsCarryWhatTheyWrite) {
   EXPECT_EQ(functional(R"(graph(%x: f32[n,2], %s: f32[]) {
   %y: f32[n,2] = aten::clone(%x)
