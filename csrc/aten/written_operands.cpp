@@ -21,8 +21,8 @@ Graph& body(const Node& node, size_t i) {
 // Returns true if argument i is a graph with so many inputs and at least so many outputs, which
 // damaged files do not have.
 bool has_body(const Node& node, size_t i, size_t inputs, size_t outputs) {
-  return node.arguments[i].get<std::shared_ptr<Graph>>() &&
-         body(node, i).inputs.size() == inputs && body(node, i).outputs.size() >= outputs;
+  return node.arguments[i].get<std::shared_ptr<Graph>>() && body(node, i).inputs.size() == inputs &&
+         body(node, i).outputs.size() >= outputs;
 }
 
 // higher_order::cond(condition, graph, graph, [operands])
