@@ -190,7 +190,7 @@ STEPS_ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(cached_function), "TypeError: unhashable type"),
     (Accumulating(), "the program reads last of a Accumulating, which it replaces"),
     (AskingFirst(), "the program reads last of a AskingFirst, which it replaces"),
-    (WithDefault(), "the program replaces last of a WithDefault"),
+    (WithDefault(), "the program reads last of a WithDefault, which it replaces"),
     (Caching(lambda x: x[0, 0]), "the program replaces x of a Caching"),
     (Caching(lambda x: torch.ones(x.shape[1]).sum()), "the program replaces x of a Caching"),
     (Caching(lambda x: torch.rand(4)), "the program replaces x of a Caching"),

@@ -83,6 +83,41 @@ def test_attributes_that_the_program_writes_first() -> None:
     assert not hasattr(module, "length")
 
 
+class Anchored(nn.Module):
+    """Keeps what follows from the last shape, with defaults in the class, as detectors do."""
+
+    anchors = torch.empty(0)
+    shape: Any = None
+
+    def __init__(self, reads_first: bool = False) -> None:
+        super().__init__()
+        self.reads_first = reads_first
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        before = self.anchors.numel() if self.reads_first else 0
+        if self.shape != x.shape:
+            self.anchors = torch.arange(x.shape[1])[:, None] * 0.5
+            self.shape = x.shape
+        return x * self.anchors + before
+
+
+def test_attributes_with_defaults_in_the_class() -> None:
+    module = Anchored()
+    assert_recorded(Anchored(), DYNAMIC, *EXAMPLES)
+    exported(module, (X,), DYNAMIC)
+    assert "anchors" not in vars(module)
+    assert module.shape is None  # the sizes of the recording are none of eager's
+    assert Anchored.anchors.numel() == 0
+    module(X)
+
+
+def test_defaults_in_the_class_that_are_read_step_aside() -> None:
+    module = Anchored(reads_first=True)
+    program = exported(module, (X,), DYNAMIC)
+    assert program.export_report["capture"]["by"] == "torch.export"
+    assert "anchors of a Anchored" in program.export_report["capture"]["reason"]
+
+
 class Decided(nn.Module):
     """Decides by a buffer, and reads its elements as an array."""
 

@@ -462,7 +462,8 @@ def _unchanged(native: Any, model: torch.nn.Module, replaced: _Replaced) -> Iter
     """Restores tensors and modules that the program replaces, and refuses the program.
 
     The new tensor of a buffer is a mutation. A new entry of a dict is allowed if it follows from
-    weights alone: it is a cache. So is a weight that a hook computes before each call.
+    weights alone: it is a cache. So is a weight that a hook computes before each call. Sizes are
+    only restored.
 
     Other attributes stay as the program leaves them, as after any call: a flag that hooks are
     installed, for example, belongs to the hooks.
@@ -479,7 +480,7 @@ def _unchanged(native: Any, model: torch.nn.Module, replaced: _Replaced) -> Iter
                 for key in {**was, **held}
                 if held.get(key) is not was.get(key)
             ]
-        changes = [change for change in changes if change.holds_tensor()]
+        changes = [change for change in changes if change.holds(torch.SymInt, *_TENSORS)]
         for change in changes:
             if change.is_new:
                 del change.held[change.key]
@@ -489,13 +490,16 @@ def _unchanged(native: Any, model: torch.nn.Module, replaced: _Replaced) -> Iter
     for change in mutations:
         native.add_mutation(change.old, change.new)
     for change in changes:
-        if change in mutations or change.is_recomputed():
+        if change in mutations or change.is_recomputed() or not change.holds(*_TENSORS):
             continue
         if not (change.is_in_cache() and _is_constant(native, change.new)):
             if change.is_of_attribute():
                 replaced.found.append((change.module, change.key))
             kind = type(change.module).__name__
             native.refuse(f"the program replaces {change.key} of a {kind}")
+
+
+_TENSORS = (torch.Tensor, torch.nn.Module)
 
 
 @dataclasses.dataclass(eq=False)
@@ -509,8 +513,9 @@ class _Change:
     new: Any
     is_new: bool
 
-    def holds_tensor(self) -> bool:
-        return _holds_tensor(self.new) or _holds_tensor(self.old)
+    def holds(self, *kinds: type) -> bool:
+        leaves = _upstream.pytree.tree_leaves((self.new, self.old))
+        return any(isinstance(leaf, kinds) for leaf in leaves)
 
     def is_in_cache(self) -> bool:
         return self.is_new and self.held is not vars(self.module)
@@ -568,11 +573,6 @@ def _is_constant(native: Any, value: Any) -> bool:
         isinstance(leaf, torch.Tensor) and not native.varies(leaf)
         for leaf in _upstream.pytree.tree_leaves(value)
     )
-
-
-def _holds_tensor(value: Any) -> bool:
-    leaves = _upstream.pytree.tree_leaves(value)
-    return any(isinstance(leaf, (torch.Tensor, torch.nn.Module, torch.SymInt)) for leaf in leaves)
 
 
 def _flattener(example: Sequence[Any], sizes: Sizes) -> Callable[[Any, Any], Sequence[Any]]:

@@ -7,6 +7,8 @@ runs again without the attributes.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -19,9 +21,26 @@ Attributes = Sequence[tuple[torch.nn.Module, str]]
 
 
 def may_be_written_first(module: torch.nn.Module, name: str) -> bool:
-    """Whether a read of the missing attribute would reach ``torch.nn.Module.__getattr__``."""
+    """Whether a read of the missing attribute would be seen.
+
+    It reaches the default that the class has, or ``torch.nn.Module.__getattr__``.
+    """
     kind: Any = type(module)
-    return kind.__getattr__ is torch.nn.Module.__getattr__ and not hasattr(kind, name)
+    if hasattr(kind, name):
+        return not hasattr(inspect.getattr_static(kind, name), "__get__")
+    return kind.__getattr__ is torch.nn.Module.__getattr__
+
+
+class _Default:
+    """The default that a class has for an attribute, which some instances must not read."""
+
+    def __init__(self, value: Any, forbids: Callable[[Any], None]) -> None:
+        self.value = value
+        self.forbids = forbids
+
+    def __get__(self, module: Any, kind: Any) -> Any:
+        self.forbids(module)
+        return self.value
 
 
 @contextmanager
@@ -38,13 +57,26 @@ def missing(attributes: Attributes, refuse: Callable[[str], None]) -> Iterator[N
     old = [held.pop(name, None) for held, name, _ in before]
     plain: Any = torch.nn.Module.__getattr__
 
-    def lookup(self: torch.nn.Module, name: str) -> Any:
+    def check(self: Any, name: str) -> None:
         if (id(self), name) in watched:
             refuse(f"the program reads {name} of a {type(self).__name__}, which it replaces")
+
+    def lookup(self: torch.nn.Module, name: str) -> Any:
+        check(self, name)
         return plain(self, name)
 
+    defaults = {
+        (kind, name): _Default(getattr(kind, name), functools.partial(check, name=name))
+        for kind, name in {(type(module), name) for module, name in attributes}
+        if hasattr(kind, name)
+    }
     try:
-        with _replaced.attributes([(torch.nn.Module, "__getattr__", lookup)]):
+        with _replaced.attributes(
+            [
+                (torch.nn.Module, "__getattr__", lookup),
+                *((kind, name, default) for (kind, name), default in defaults.items()),
+            ]
+        ):
             yield
     finally:
         for (held, name, existed), value in zip(before, old, strict=True):
