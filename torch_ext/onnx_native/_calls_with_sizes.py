@@ -34,6 +34,7 @@ def replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
         for owner, name, function in (
             (_upstream.functions_of_rnn, "_pad_packed_sequence", _pad_packed),
             (torch.nn.modules.transformer, "_detect_is_causal_mask", _detect_causal),
+            (F, "scaled_dot_product_attention", _attention),
         )
     ]
     return [*functions, *checks, *of_torch]
@@ -74,6 +75,24 @@ def _detect_causal(plain: Callable[..., Any]) -> Callable[..., Any]:
         return plain(mask, is_causal, size)
 
     return detect
+
+
+def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """scaled_dot_product_attention with a condition on sizes as is_causal, such as n > 1."""
+
+    @functools.wraps(plain)
+    def attend(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: Any = False,
+        **kwargs: Any,
+    ) -> Any:
+        return plain(query, key, value, attn_mask, dropout_p, bool(is_causal), **kwargs)
+
+    return attend
 
 
 def _with_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:

@@ -68,8 +68,10 @@ def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
         "type": _type_class(classes),
     }
     _upstream.import_compiler()
+    of_user = _globals_of_user(model)
+    attend = torch.nn.functional.scaled_dot_product_attention
     with (
-        _in_globals(_globals_of_user(model), in_globals),
+        _in_globals(of_user, in_globals),
         _replaced.attributes(
             [
                 *((math, name, _math_function(native, name)) for name in _MATH_FUNCTIONS),
@@ -82,8 +84,23 @@ def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
                 *_functions_of_numpy.replacements(),
             ]
         ),
+        _imported(of_user, attend),
     ):
         yield
+
+
+@contextmanager
+def _imported(namespaces: Iterable[dict[str, Any]], plain: Any) -> Iterator[None]:
+    """Replaces a function of torch.nn.functional where modules imported it by its name."""
+    name = plain.__name__
+    importing = [names for names in namespaces if names.get(name) is plain]
+    for names in importing:
+        names[name] = getattr(torch.nn.functional, name)
+    try:
+        yield
+    finally:
+        for names in importing:
+            names[name] = plain
 
 
 @contextmanager

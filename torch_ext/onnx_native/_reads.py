@@ -14,7 +14,15 @@ import numpy as np
 import torch
 import torch.utils.dlpack
 
-from onnx_native import _cached_calls, _indexing, _library, _messages, _replaced, _upstream
+from onnx_native import (
+    _assertions,
+    _cached_calls,
+    _indexing,
+    _library,
+    _messages,
+    _replaced,
+    _upstream,
+)
 
 # What reads the memory of a tensor, or the number behind a size.
 _READS: tuple[tuple[Any, str], ...] = (
@@ -47,7 +55,7 @@ def watched(native: Any) -> Iterator[None]:
             new.append((kind, name, _noting(native, getattr(kind, name), name)))
     tensor: Any = torch.Tensor
     getitem, setitem = tensor.__getitem__, tensor.__setitem__
-    item, data = tensor.item, tensor.data
+    item, data, truth = tensor.item, tensor.data, tensor.__bool__
     is_recorded, plain_round = _library.extension().is_recorded, torch.SymInt.__round__
     plain_hash = torch.SymInt.__hash__
     thread = threading.get_ident()
@@ -61,6 +69,14 @@ def watched(native: Any) -> Iterator[None]:
     def read_item(self: Any) -> Any:
         plain = type(self) in (torch.Tensor, torch.nn.Parameter)
         return native.item(self) if plain and threading.get_ident() == thread else item(self)
+
+    def is_true(self: Any) -> bool:
+        if threading.get_ident() == thread and is_recorded(self) and self.dim() == 0:
+            frame = inspect.currentframe()
+            answer = _assertions.expected(frame.f_back if frame else None)
+            if answer is not None and native.varies(self):
+                return answer
+        return bool(truth(self))
 
     def get(self: Any, index: Any) -> Any:
         return _indexing.get(getitem, self, index)
@@ -98,6 +114,7 @@ def watched(native: Any) -> Iterator[None]:
         (torch.SymInt, "__hash__", hashed),
         (torch.SymInt, "__round__", rounded),
         (tensor, "data", property(data.__get__, replace_data)),
+        (tensor, "__bool__", is_true),
         (tensor, "item", functools.wraps(item)(read_item)),
         (tensor, "__getitem__", functools.wraps(getitem)(get)),
         (tensor, "__setitem__", functools.wraps(setitem)(put)),

@@ -1,0 +1,72 @@
+"""Assertions about elements, which the native capture takes to hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from adversarial import assertions
+from models.calling import Calling
+from models.recording import (
+    DYNAMIC,
+    EXAMPLES,
+    Function,
+    X,
+    assert_recorded,
+    exported,
+)
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+
+@pytest.mark.parametrize("function", assertions.HOLD)
+def test_assertions_hold(function: Function) -> None:
+    assert_recorded(Calling(function), (DYNAMIC,), *EXAMPLES)
+
+
+def branch(x: torch.Tensor) -> Any:
+    if torch.isnan(x).any():
+        raise AssertionError
+    return x
+
+
+def branch_before_an_assertion(x: torch.Tensor) -> Any:
+    if x.sum() > 0:
+        x = x * 2
+    assert x.shape[2] == 4
+    return x
+
+
+def not_alone(x: torch.Tensor) -> Any:
+    ok = bool((x == x).all())
+    assert ok
+    return x
+
+
+@pytest.mark.parametrize("function", [branch, branch_before_an_assertion, not_alone])
+def test_other_branches_are_refused(function: Function) -> None:
+    with pytest.raises(Exception, match="branches on the elements of a tensor"):
+        exported(Calling(function), (X,), (DYNAMIC,))
+
+
+def test_assertions_about_weights_are_checked() -> None:
+    class Checked(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("scale", torch.tensor([1.0, 2.0, 3.0, -4.0]))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            assert (self.scale > 0).all(), "a negative scale"
+            return x * self.scale
+
+    with pytest.raises(Exception, match="a negative scale"):
+        exported(Checked(), (X,), DYNAMIC)
+
+
+def test_conditions_on_sizes_as_is_causal() -> None:
+    def attend(x: torch.Tensor) -> torch.Tensor:
+        return scaled_dot_product_attention(x, x, x, is_causal=x.shape[1] > 1)
+
+    program = assert_recorded(Calling(attend), (DYNAMIC,), *EXAMPLES)
+    assert [guard["condition"] for guard in program.export_report["capture"]["guards"]] == ["n > 1"]

@@ -1,0 +1,43 @@
+"""Finds out whether Python asks for a truth value because of an ``assert``.
+
+``assert mask[0].all()`` branches on the elements of a tensor, but only one branch goes on. The
+model does what the program does where its assertions hold.
+"""
+
+from __future__ import annotations
+
+import dis
+import functools
+from types import CodeType, FrameType
+
+
+def expected(frame: FrameType | None) -> bool | None:
+    """Returns the truth value with which the assertion at which a frame stands goes on.
+
+    None if it does not stand at the condition of an assertion.
+    """
+    return _answers(frame.f_code).get(frame.f_lasti) if frame else None
+
+
+@functools.lru_cache(maxsize=256)
+def _answers(code: CodeType) -> dict[int, bool]:
+    """For each conditional jump to or past the raising of an AssertionError, the answer to give."""
+    instructions = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
+    fails = {each.offset for each in instructions if each.opname == "LOAD_ASSERTION_ERROR"}
+    answers: dict[int, bool] = {}
+    for before, jump, after in zip(
+        [None, *instructions], instructions, instructions[1:], strict=False
+    ):
+        jumps_if_true = jump.opname.endswith("IF_TRUE")
+        if not jumps_if_true and not jump.opname.endswith("IF_FALSE"):
+            continue
+        if after.offset in fails:
+            answer = jumps_if_true
+        elif jump.argval in fails:
+            answer = not jumps_if_true
+        else:
+            continue
+        answers[jump.offset] = answer
+        if before is not None and before.opname == "TO_BOOL":  # from Python 3.13 on
+            answers[before.offset] = answer
+    return answers
