@@ -70,3 +70,10 @@ def test_conditions_on_sizes_as_is_causal() -> None:
 
     program = assert_recorded(Calling(attend), (DYNAMIC,), *EXAMPLES)
     assert [guard["condition"] for guard in program.export_report["capture"]["guards"]] == ["n > 1"]
+
+
+def test_a_failed_capture_leaves_no_marks_on_the_example() -> None:
+    x = X.clone()
+    with pytest.raises(Exception, match="branches on the elements of a tensor"):
+        exported(Calling(branch), (x,), (DYNAMIC,))
+    assert vars(x) == {}

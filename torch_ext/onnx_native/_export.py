@@ -259,6 +259,7 @@ class _Exporter:
             return model, None
         with ExitStack() as stack:
             stack.enter_context(_inputs.elements_of(model, inputs))
+            stack.enter_context(_inputs.without_marks((inputs.args, inputs.kwargs)))
             self._guards = stack.enter_context(_specialized.recorded_lines())
             stack.enter_context(_autograd_functions.recorded(self._opset, only_domains=True))
             if inputs.dynamic_shapes:

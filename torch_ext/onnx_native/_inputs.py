@@ -207,6 +207,28 @@ def _returns_caches(model: Any) -> bool:
     )
 
 
+_MARKS = ("_has_dynamo_dim_marking", "_specialize_on")
+
+
+@contextmanager
+def without_marks(arguments: Any) -> Iterator[None]:
+    """Takes the marks of TorchDynamo off the example, which a failed torch.export leaves there.
+
+    A later ``torch.compile`` of the program would take its sizes to be dynamic.
+    """
+    tensors = [
+        leaf for leaf in _upstream.pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)
+    ]
+    before = [vars(tensor).copy() for tensor in tensors]
+    try:
+        yield
+    finally:
+        for tensor, was in zip(tensors, before, strict=True):
+            for name in vars(tensor).keys() - was.keys():
+                if name.startswith("_dynamo_") or name in _MARKS:
+                    delattr(tensor, name)
+
+
 @contextmanager
 def elements_of(model: Any, inputs: Inputs) -> Iterator[None]:
     """Makes a module accept what the inputs have in place of numbers and constants."""
