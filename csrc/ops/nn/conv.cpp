@@ -147,6 +147,12 @@ std::optional<int64_t> known_groups(Value input, Value weight, const Convolution
   return *channels / *of_group;
 }
 
+// Refuses strides and padding that sums could overflow.
+void check_size(Builder& b, const Dim& size) {
+  const int64_t value = size.constant_or(0);
+  b.check(value == static_cast<int32_t>(value), "expected a 32-bit stride or padding, got ", value);
+}
+
 Value convolve(Builder& b, Value input, Value weight, std::optional<Value> bias,
                Convolution given) {
   const int64_t axes = weight->rank() - 2;
@@ -158,6 +164,9 @@ Value convolve(Builder& b, Value input, Value weight, std::optional<Value> bias,
   given.ends = spread(given.ends, axes);
   given.dilation = spread(given.dilation, axes);
   if (given.transposed) given.output_padding = spread(given.output_padding, axes);
+  for (const Shape& sizes : {given.stride, given.begins, given.ends}) {
+    for (const Dim& size : sizes) check_size(b, size);
+  }
   Value x = b.cast(batched ? input : b.unsqueeze(input, {0}), dtype);
   if (given.transposed) {
     b.check(constant_shape(given.stride).has_value(),

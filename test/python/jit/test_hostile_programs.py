@@ -122,9 +122,16 @@ class PartOfNothing(torch.nn.Module):
         return torch.unflatten(x[0], 0, (1, 1))
 
 
+class LongStride(torch.nn.Module):
+    def forward(self, x):
+        image = x.reshape(1, 1, 1, 1)
+        return torch.conv_transpose2d(image, image, None, [1 << 62, 1], 0, 0, 1, 1)
+
+
 @pytest.mark.parametrize(
     ("module", "message"),
     [
+        (LongStride(), "expected a 32-bit stride or padding, got 4611686018427387904"),
         (NoPoints(), "a transform requires at least 1 point, got 0"),
         (TooFewDimensions(), "dimension -2 is out of range for a 1-D tensor"),
         (NoSizes(), "dimension 2 is out of range for a 0-D tensor"),
