@@ -38,7 +38,11 @@ Value solved_by_model(Builder& b, Value self, Shape sizes) {
 Value as_view(Builder& b, Value self, Shape sizes) {
   if (!self->shape) return from_any_rank(b, self, std::move(sizes));
   if (std::ranges::any_of(sizes, may_be_open)) return solved_by_model(b, self, std::move(sizes));
-  return b.reshape(self, solve_sizes(b, self, std::move(sizes)));
+  sizes = solve_sizes(b, self, std::move(sizes));
+  const auto given = numel(*self->shape).constant(), wanted = numel(sizes).constant();
+  b.check(!given || !wanted || given == wanted, "the sizes ", str(sizes),
+          " do not fit a tensor of ", given.value_or(0), " elements");
+  return b.reshape(self, sizes);
 }
 
 Value flatten(Builder& b, Value self, int64_t start, int64_t end) {

@@ -122,6 +122,11 @@ class PartOfNothing(torch.nn.Module):
         return torch.unflatten(x[0], 0, (1, 1))
 
 
+class OtherSizes(torch.nn.Module):
+    def forward(self, x):
+        return x.view(x.dtype)  # to TorchScript a dtype is a number, here 6
+
+
 class LongStride(torch.nn.Module):
     def forward(self, x):
         image = x.reshape(1, 1, 1, 1)
@@ -131,6 +136,7 @@ class LongStride(torch.nn.Module):
 @pytest.mark.parametrize(
     ("module", "message"),
     [
+        (OtherSizes(), r"the sizes \[6\] do not fit a tensor of 1 elements"),
         (LongStride(), "expected a 32-bit stride or padding, got 4611686018427387904"),
         (NoPoints(), "a transform requires at least 1 point, got 0"),
         (TooFewDimensions(), "dimension -2 is out of range for a 1-D tensor"),
