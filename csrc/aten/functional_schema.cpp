@@ -148,10 +148,12 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
   const bool has_out = mutates.schema->arguments.back().is_out;
   if (takes_dtype(functional, target) || (!has_out && rule == ResultDtype::of_self))
     return std::nullopt;
-  if (rule == ResultDtype::of_self && facts_of(*functional.schema).real_results == 0) {
+  if (rule == ResultDtype::of_self) {
     const Value* self = mutates.arguments[0].as_value();
-    if (!self || self->type.dtype == target.dtype) return std::nullopt;
-    return self->type.dtype;
+    if (!self) return std::nullopt;
+    const bool is_real = facts_of(*functional.schema).real_results != 0;
+    const DType dtype = is_real ? real_dtype(self->type.dtype) : self->type.dtype;
+    return dtype == target.dtype ? std::nullopt : std::optional(dtype);
   }
   ResultType promoted;
   // For example, sums of integers are int64.

@@ -140,6 +140,20 @@ TEST(AtenFunctionalize, DtypesAreThoseOfTheWrittenTensor) {
 )");
 }
 
+TEST(AtenFunctionalize, RealResultsInComplexOuts) {
+  EXPECT_EQ(functional(R"(graph(%a: c64[3]) {
+  %e: c64[0] = aten::empty.memory_format([0], c64)
+  %r: c64[3] = aten::abs.out(%a, out=%e)
+  return (%r)
+})"),
+            R"(graph(%a: c64[3]) {
+  %r_1: f32[3] = aten::abs(%a)
+  %r: c64[3] = aten::to.dtype(%r_1, c64, False, False, None)
+  return (%r)
+}
+)");
+}
+
 TEST(AtenFunctionalize, SiblingsOfASplitAndUnsqueezeInPlace) {
   EXPECT_EQ(functional(R"(graph(%a: f32[8,3]) {
   %x: f32[8,3] = aten::clone(%a)
