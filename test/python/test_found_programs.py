@@ -31,6 +31,23 @@ FOUND = {
     "inverse of unique of what may be empty": program(
         "torch.unique(x[:-1].transpose(0, 1), return_inverse=True)[1]", MATRIX
     ),
+    "extremes of no elements at run time": Program(
+        [MATRIX],
+        [],
+        ["y = x[:, x[0] > 99]", "z = y.reshape(x.size(0), 1, -1)"],
+        ["torch.cummax(z, 1)[0]", "torch.cumprod(z, 1)", "torch.logcumsumexp(z, 1)"],
+        SIZES,
+        routes=("native", "traced", "scripted"),
+    ),
+    "contraction of a size that may be 1": program(
+        "torch.tensordot(torch.ones(4), x[:1], dims=1) + torch.einsum('i,ij->j', x[:, 0], x)",
+        MATRIX,
+    ),
+    "attention with heads of dynamic size in a branch": program(
+        "F.local_response_norm(F.scaled_dot_product_attention(x, x, x), 2)",
+        Input("x", "float32", [4, 2, "n"]),
+        opset=23,
+    ),
     "log gamma at its zeros": program(
         "torch.lgamma(x.round()) == 0", Input("x", "float64", ["n", 9], 1, 2)
     ),

@@ -11,18 +11,18 @@ namespace {
 Values scanned(Builder& b, Value x, int64_t axis, const Values& initial, const RunningStep& step) {
   Shape slice = x->known_shape();
   slice.erase(slice.begin() + axis);
-  // ONNX Runtime crashes when it stacks empty slices along any axis but the first.
+  // ONNX Runtime crashes when it takes or stacks empty slices along any axis but the first.
   const bool transposes = !numel(slice).known_positive(/*inputs_positive=*/false);
   Values states;
   for (const Value start : initial) states.push_back(b.expand(start, slice));
-  Values stacked = scan(b, states, {x},
+  Values stacked = scan(b, states, {transposes ? move_axis(b, x, axis, 0) : x},
                         [&](const Values& state, const Values& slices) {
                           const Values next = step(state, slices[0]);
                           Values results = next;
                           results.insert(results.end(), next.begin(), next.end());
                           return results;
                         },
-                        {.axis = axis, .output_axis = transposes ? 0 : axis})
+                        {.axis = transposes ? 0 : axis, .output_axis = transposes ? 0 : axis})
                        .outputs;
   if (transposes)
     for (Value& result : stacked) result = move_axis(b, result, 0, axis);

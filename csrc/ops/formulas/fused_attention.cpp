@@ -77,11 +77,18 @@ Value merged_heads(Builder& b, Value v) {
   return b.reshape(split, merged);
 }
 
+// Returns true if the sizes of the heads are constant. Shape inference takes the size of merged
+// heads for 0 otherwise, and ONNX Runtime then fails inside of If.
+bool has_constant_heads(const Values& inputs) {
+  return std::all_of(inputs.begin(), inputs.begin() + 3,
+                     [](Value x) { return x->dim(-1).constant().has_value(); });
+}
+
 // Without the transpositions, the operator takes two thirds of the time.
 Value merged_attention(Builder& b, const Values& inputs, Attributes attributes) {
   const Value q = inputs[0], k = inputs[1], v = inputs[2];
   const auto heads = q->dim(1).constant(), key_heads = k->dim(1).constant();
-  if (!heads || !key_heads) return nullptr;
+  if (!heads || !key_heads || !has_constant_heads(inputs)) return nullptr;
   const auto is_view = [](Value x) { return x->producer && x->producer->op_type == "Transpose"; };
   if (!is_view(q) || !is_view(k) || !is_view(v)) return nullptr;
   Values merged = inputs;
@@ -119,6 +126,7 @@ Value fused_attention(Builder& b, const AttentionCall& given) {
   if (rank < 3 || rank > 4 || call.key->rank() != rank || call.value->rank() != rank)
     return nullptr;
   if (!is_fast(b, call)) return nullptr;
+  if (rank == 3 && !has_constant_heads({call.query, call.key, call.value})) return nullptr;
   const Dim heads = rank == 4 ? call.query->dim(1) : Dim(1);
   Sizes sizes{call.query->dim(0), heads, call.query->dim(-2), call.key->dim(-2)};
   // Keys and values are equal in number, but torch.export may name the number twice.

@@ -98,6 +98,14 @@ Value outer(Builder& b, Value x, Value y) {
   return b.Mul(b.unsqueeze(x, {-1}), b.unsqueeze(y, {0}));
 }
 
+// Repeats an axis whose size may be 1.
+Value with_size(Builder& b, Value v, int64_t axis, const Dim& size) {
+  if (v->dim(axis) == size) return v;
+  Shape shape = v->known_shape();
+  shape[axis] = size;
+  return b.expand(v, shape);
+}
+
 // Contracts x_axes[i] with y_axes[i]. The result has the free axes of `x`, then those of `y`. If
 // one axis of a pair has size 1, the other axis is summed on its own.
 Value tensordot(Builder& b, Value x, Value y, Ints x_axes, Ints y_axes) {
@@ -111,6 +119,10 @@ Value tensordot(Builder& b, Value x, Value y, Ints x_axes, Ints y_axes) {
     const bool x_one = x_shape[x_axes[i]].equals(1), y_one = y_shape[y_axes[i]].equals(1);
     if (x_one && !y_one) y_single.push_back(y_axes[i]);
     if (y_one && !x_one) x_single.push_back(x_axes[i]);
+    if (x_one || y_one) continue;
+    const Dim size = Dim::broadcast(x_shape[x_axes[i]], y_shape[y_axes[i]]);  // one may be 1
+    x = with_size(b, x, x_axes[i], size);
+    y = with_size(b, y, y_axes[i], size);
   }
   if (!x_single.empty()) x = b.reduce("ReduceSum", x, x_single, true);
   if (!y_single.empty()) y = b.reduce("ReduceSum", y, y_single, true);
