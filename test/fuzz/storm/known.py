@@ -53,6 +53,21 @@ KNOWN = (
         message=r"^set \d+, result \d+: 0\.0 instead of -?\d\.\d+e-05$",
     ),
     Difference(
+        "the normalization of one element is 0; eager's rounding of its mean leaves a rest",
+        r"GroupNorm\(1, 1[,)]",
+        message=r"^set \d+, result \d+: 0\.0 instead of -?\d\.\d+e-05$",
+    ),
+    Difference(
+        "the trapezoid rule gives integers for no elements only",
+        r"\b(trapezoid|trapz)\(",
+        message=r"^set \d+, result \d+: dtype float\d+ instead of u?int\d+$",
+    ),
+    Difference(
+        "eager returns an empty input of pixel_unshuffle as it is; its meta kernel has other sizes",
+        r"PixelUnshuffle|pixel_unshuffle",
+        message=r"^set \d+, result \d+: shape \[.*\b0\b.*\] instead of \[.*\b0\b.*\]$",
+    ),
+    Difference(
         "transforms: a rest of rounding in the place of 0",
         r"\b(fft|stft)",
         message=r"^set \d+, result \d+: -?\d\.\d+e-(0[5-9]|[1-9]\d) instead of -?0\.0$",
