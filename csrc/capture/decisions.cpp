@@ -449,12 +449,23 @@ void Decisions::note_equation(const Dim& difference) {
     const std::string& name = term.factors[0].name;
     const bool is_sum = std::ranges::all_of(
         value->terms(), [](const Dim::Term& part) { return part.coefficient > 0; });
-    const bool is_inferred = symbols_.at(name).origin == Symbol::Origin::inferred;
+    const bool is_inferred = symbols_.at(name).origin != Symbol::Origin::named;
     const int rank = (is_inferred ? 2 : 0) + (is_sum ? 1 : 0);
     if (rank <= best) continue;
     best = rank;
-    equation_ = {name, *value};
+    equation_ = {name, *value, ""};
   }
+}
+
+void Decisions::refuse_loop(const Dim& count, const std::string& reason) {
+  for (const std::string& name : count.symbols()) {
+    const auto at = symbols_.find(name);
+    const bool may_be_fixed = at != symbols_.end() && at->second.is_size &&
+                              (at->second.origin == Symbol::Origin::named ||
+                               at->second.origin == Symbol::Origin::inferred);
+    if (reason_.empty() && may_be_fixed) equation_ = {name, at->second.example, line_()};
+  }
+  refuse(reason);
 }
 
 void Decisions::check() {

@@ -37,9 +37,10 @@ struct Guard {
 
 // A symbol of a recording: its value in the example, and its range.
 struct Symbol {
-  // Of an input: declared as a Dim, only named, or left to the capture to find. Or computed from
-  // such symbols, or dependent on data; `example` is then a stand-in for the meta kernels.
-  enum class Origin { declared, named, inferred, computed, data };
+  // Of an input: declared as a Dim, dynamic for certain, only named, or left to the capture to
+  // find. Or computed from such symbols, or dependent on data; `example` is then a stand-in for the
+  // meta kernels.
+  enum class Origin { declared, dynamic, named, inferred, computed, data };
   int64_t example = 0;
   DimRange range;
   Origin origin = Origin::declared;
@@ -57,6 +58,7 @@ struct Symbol {
 struct Equation {
   std::string symbol;
   Dim value;
+  std::string loop;  // source line of the loop that runs `value` times; empty for other equations
 };
 
 // Returns the first line of a message, which is enough for a reason.
@@ -154,6 +156,9 @@ class Decisions {
   // Notes that the program runs with gradients. Recorded tensors have none.
   void note_gradients() { with_gradients_ = true; }
   bool with_gradients() const { return with_gradients_; }
+  // Refuses a program that runs a loop as many times as a size says. If the user only named the
+  // size, notes the equation by which another recording may unroll the loop.
+  [[noreturn]] void refuse_loop(const Dim& count, const std::string& reason);
   // Returns an equation because of which the recording was refused. A recording in which the size
   // of the input is `value` instead of the symbol meets it.
   const std::optional<Equation>& equation() const { return equation_; }

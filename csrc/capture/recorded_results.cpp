@@ -316,7 +316,9 @@ void RecordedCall::check_number_of_results() {
       arguments_[0].isTensor() ? recorded(arguments_[0].toTensor()) : nullptr;
   if (!self || self->shape().empty()) refuse("the number of results depends on sizes");
   const Dim& size = self->shape()[cut_axis(self->shape().size())];
-  if (!size.is_constant()) refuse("the number of results depends on the size " + size.str());
+  if (!size.is_constant())
+    decisions_.refuse_loop(
+        size, concat(key_, ": the number of results depends on the size ", size.str()));
 }
 
 // Returns the dimension that the operator cuts into pieces.

@@ -79,16 +79,6 @@ def size_in_format(x: torch.Tensor) -> Any:
     return x * int(f"{x.shape[1]:d}")
 
 
-def loop_over_a_size(x: torch.Tensor) -> Any:
-    for _ in range(x.shape[1]):
-        x = x + 1
-    return x
-
-
-def pieces_of_a_size(x: torch.Tensor) -> Any:
-    return torch.cat(x.unbind(1))
-
-
 def equal_size(x: torch.Tensor) -> Any:
     return x * 2 if x.shape[1] == 5 else x
 
@@ -176,8 +166,6 @@ def text_for_another_assertion(x: torch.Tensor) -> Any:
 
 
 STEPS_ASIDE: list[tuple[nn.Module, str]] = [
-    (Calling(loop_over_a_size), "a Python int or a loop needs the number n"),
-    (Calling(pieces_of_a_size), "the number of results depends on the size n"),
     (Calling(equal_size), "the program depends on n == 5"),
     (Calling(size_as_text), "text made of a size needs the number n"),
     (Calling(size_in_format), ""),

@@ -114,7 +114,6 @@ def test_the_number_of_results_does_not_depend_on_sizes(function: Function) -> N
     [
         lambda x: x * 2 if x.shape[1] == 5 else x,
         lambda x: x * 2 if 2 * x.shape[1] == 10 else x,
-        lambda x: torch.stack(x.unbind(1)),
     ],
 )
 def test_an_equation_that_pins_a_size(function: Function) -> None:

@@ -92,6 +92,8 @@ def _captured(model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None)
         if not _is_plain(leaf):
             raise StepAsideError(f"the input {name} is a {type(leaf).__name__}")
     sizes, symbols = _sizes(leaves, inputs)
+    dimensions = _dimensions(names, sizes)
+    unrolled: list[dict[str, str]] = []
     restore = restore_numbers(model)
     replaced: _Replaced = _Replaced()
     while True:
@@ -109,15 +111,19 @@ def _captured(model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None)
             raise StepAsideError(reason)
         restore()
         if equation is not None:
-            sizes, symbols = _related(sizes, symbols, *equation)
+            symbol, value, loop = equation
+            sizes, symbols = _related(sizes, symbols, symbol, value)
+            if loop:
+                guard = {"condition": f"{symbol} == {value}", "source": loop}
+                unrolled.append(guard | {"note": ", where a loop is unrolled"})
     return Captured(
         native=native,
         flatten=_flattener(leaves, sizes),
         hints={name: symbol[0] for name, symbol in symbols.items()},
-        guards=[{"condition": text, "source": source} for text, source in native.guards()],
+        guards=unrolled + [{"condition": text, "source": line} for text, line in native.guards()],
         known=native.known_elements(),
         tied=tied,
-        dimensions=_dimensions(names, sizes),
+        dimensions=dimensions,
     )
 
 
@@ -185,8 +191,8 @@ def _key(entry: Any) -> Any:
 
 # Symbols of dynamic sizes.
 
-# Value in the example, smallest and largest value, "declared", "named" or "inferred", and whether
-# it is the size of an input.
+# Value in the example, smallest and largest value, origin ("declared", "dynamic", "named" or
+# "inferred"), and whether it is the size of an input.
 Symbol = tuple[int, int | None, int | None, str, bool]
 # Each leaf's sizes: numbers, names of symbols, or expressions. The name of an integer's symbol.
 Sizes = list[list[int | str] | str]
@@ -229,8 +235,9 @@ def _declare(symbols: dict[str, Symbol], entry: Any, size: int, *, is_size: bool
             raise StepAsideError(f"the size {size} is not {entry.__name__}")
         return f"{factor}*{_declare(symbols, entry.root, root)} + {offset}"
     name = _shapes.name_of(entry)
-    origin = "inferred" if name is None else "named" if isinstance(entry, str) else "declared"
+    origin = "named" if isinstance(entry, str) else "declared"
     if name is None:
+        origin = "dynamic" if _upstream.is_dynamic_hint(entry) else "inferred"
         name = next(f"s{i}" for i in range(len(symbols) + 1) if f"s{i}" not in symbols)
     low, high = (_bound(getattr(entry, field, None)) for field in ("min", "max"))
     symbol = (size, low, high, origin, is_size)

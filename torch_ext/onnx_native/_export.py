@@ -439,7 +439,9 @@ def _narrowing(program: ONNXProgram) -> list[str]:
     guards = program.export_report["capture"]["guards"]
     if not guards:
         return []
-    conditions = [f"  {guard['condition']} ({guard['source']})" for guard in guards]
+    conditions = [
+        f"  {guard['condition']} ({guard['source']}{guard.get('note', '')})" for guard in guards
+    ]
     text = " ".join(guard["condition"] for guard in guards)
     places = [
         f"{name} is {place}"

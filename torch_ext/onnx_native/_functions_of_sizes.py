@@ -276,8 +276,7 @@ def _range_class(native: Any, thread: int) -> Any:
             steps = _steps(native, *bounds) if len(bounds) < 4 else None
             if steps is None:
                 size = _library.extension().text_of_size(symbolic[0])
-                native.refuse(f"a Python int or a loop needs the number {size}")
-                raise TypeError("a loop over a dynamic size")
+                native.refuse_loop(symbolic[0], f"a Python int or a loop needs the number {size}")
             return steps
 
     return Range

@@ -452,6 +452,13 @@ def is_static_hint(dim: Any) -> bool:
     return isinstance(dim, __getattr__("DimHint")) and dim.type is __getattr__("DimHintType").STATIC
 
 
+def is_dynamic_hint(dim: Any) -> bool:
+    """Returns whether a size in dynamic_shapes is Dim.DYNAMIC."""
+    return (
+        isinstance(dim, __getattr__("DimHint")) and dim.type is __getattr__("DimHintType").DYNAMIC
+    )
+
+
 def function_library(opset: int | None = None) -> Any:
     """Returns PyTorch's ONNX function library as a registry, by default at its own opset."""
     registry = __getattr__("ONNXRegistry")

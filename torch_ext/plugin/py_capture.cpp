@@ -190,9 +190,10 @@ capture::Symbol symbol_of(py::handle object) {
       symbol.is_size ? DimRange::input_size(low.value_or(0), high) : DimRange::integer(low, high);
   using Origin = capture::Symbol::Origin;
   const std::string origin = text_of(fields[3]);
-  symbol.origin = origin == "inferred" ? Origin::inferred
-                  : origin == "named"  ? Origin::named
-                                       : Origin::declared;
+  symbol.origin = origin == "inferred"  ? Origin::inferred
+                  : origin == "named"   ? Origin::named
+                  : origin == "dynamic" ? Origin::dynamic
+                                        : Origin::declared;
   return symbol;
 }
 
@@ -347,6 +348,10 @@ class PyCapture {
     }
     return graph_ != nullptr;
   }
+  void refuse_loop(py::handle count, const std::string& reason) {
+    capture::Decisions& decisions = recording_->decisions();
+    decisions.refuse_loop(capture::to_dim(count.cast<c10::SymInt>(), decisions), reason);
+  }
   void refuse(const std::string& reason) { recording_->decisions().note_refusal(reason); }
   std::string reason() const { return recording_->decisions().reason(); }
   // Returns the condition under which the program is valid and the source line of each guard.
@@ -357,11 +362,11 @@ class PyCapture {
     return result;
   }
   bool with_gradients() const { return recording_->decisions().with_gradients(); }
-  // Returns (symbol, expression) of an equation that the program demands, or None.
+  // Returns (symbol, expression, line of a loop) of an equation that the program demands, or None.
   py::object equation() const {
     const std::optional<capture::Equation>& equation = recording_->decisions().equation();
     if (!equation) return py::none();
-    return py::make_tuple(equation->symbol, equation->value.str());
+    return py::make_tuple(equation->symbol, equation->value.str(), equation->loop);
   }
   // Returns (name, source line) of the module's tensors by whose elements the program decided.
   py::list known_elements() const {
@@ -492,6 +497,7 @@ void bind_capture(py::module_& module) {
       .def("alive", &PyCapture::alive)
       .def("finish", &PyCapture::finish)
       .def("refuse", &PyCapture::refuse, py::arg("reason"))
+      .def("refuse_loop", &PyCapture::refuse_loop, py::arg("count"), py::arg("reason"))
       .def("reason", &PyCapture::reason)
       .def("with_gradients", &PyCapture::with_gradients)
       .def("guards", &PyCapture::guards)
