@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 
 #include "onnx/builder.h"
@@ -78,6 +79,10 @@ struct Operand {
     return std::ranges::any_of(value->known_shape(),
                                [](const Dim& size) { return size.equals(0); });
   }
+  bool has_elements() const {
+    return std::ranges::all_of(value->known_shape(),
+                               [](const Dim& size) { return size.known_positive(); });
+  }
   bool is_one(size_t axis) const { return value->dim(static_cast<int64_t>(axis)).equals(1); }
   // Returns true if an axis with this label can be longer than 1.
   bool spreads(int label) const {
@@ -105,14 +110,88 @@ Shape shape_of(const Operands& operands, const Labels& labels) {
   return shape;
 }
 
-// Emits Einsum with a lowercase letter for each label. Casts bool, for which ONNX has no Einsum.
-// ONNX Runtime's Einsum divides by the size of an axis, so a sum of no products is a constant.
+bool has(const Labels& labels, int label) {
+  return std::ranges::find(labels, label) != labels.end();
+}
+
+Labels joined(std::initializer_list<std::span<const int>> parts) {
+  Labels result;
+  for (const std::span<const int> part : parts)
+    result.insert(result.end(), part.begin(), part.end());
+  return result;
+}
+
+// The axes of a MatMul in the order that it needs, and those of its result.
+struct MatrixProduct {
+  const Operand* left;
+  const Operand* right;
+  Labels left_labels, right_labels, result_labels;
+
+  // Counts the nodes that put the axes in order; those of constants are folded.
+  int64_t transposes(const Labels& output) const {
+    const auto moves = [](const Operand& x, const Labels& order) {
+      return !x.value->is_constant() && x.labels != order;
+    };
+    return moves(*left, left_labels) + moves(*right, right_labels) + (result_labels != output);
+  }
+};
+
+// Returns the product of matrices that sums over one label; nullopt if there is none without a
+// Reshape. Axes of `x` alone may precede the batch, along which MatMul broadcasts `y`.
+std::optional<MatrixProduct> matrix_product(const Operand& x, const Operand& y,
+                                            const Labels& output) {
+  Labels batch, rows, columns, inner;
+  for (int label : output) {
+    if (has(x.labels, label) && has(y.labels, label)) {
+      batch.push_back(label);
+    } else {
+      (has(x.labels, label) ? rows : columns).push_back(label);
+    }
+  }
+  for (int label : x.labels)
+    if (!has(output, label)) inner.push_back(label);
+  if (inner.size() != 1 || rows.empty() || columns.size() != 1) return std::nullopt;
+  const std::span<const int> all(rows);
+  const auto leading = all.first(rows.size() - 1), last = all.last(1);
+  MatrixProduct product{&x, &y, joined({leading, batch, last, inner}),
+                        joined({batch, inner, columns}), joined({leading, batch, last, columns})};
+  const bool fits = std::ranges::is_permutation(x.labels, product.left_labels) &&
+                    std::ranges::is_permutation(y.labels, product.right_labels);
+  return fits ? std::optional(std::move(product)) : std::nullopt;
+}
+
+Value permuted(Builder& b, Value value, const Labels& from, const Labels& to) {
+  Ints axes;
+  for (int label : to) axes.push_back(std::ranges::find(from, label) - from.begin());
+  return b.transpose(value, axes);
+}
+
+// Returns the MatMul of two operands, which runtimes quantize and fuse, or null where Einsum is
+// simpler. ONNX Runtime's Einsum divides by the sizes of axes, so that it needs axes of elements.
+Value matmul_of(Builder& b, const Operand& x, const Operand& y, const Labels& output) {
+  const DType dtype = x.value->dtype;
+  if (!is_floating(dtype) && dtype != DType::i32 && dtype != DType::i64) return nullptr;
+  std::optional<MatrixProduct> best = matrix_product(x, y, output);
+  if (std::optional<MatrixProduct> swapped = matrix_product(y, x, output);
+      swapped && (!best || swapped->transposes(output) < best->transposes(output)))
+    best = std::move(swapped);
+  if (!best) return nullptr;
+  const bool has_elements = x.has_elements() && y.has_elements();
+  if (has_elements && best->transposes(output) > 1) return nullptr;
+  const auto ordered = [&](const Operand& operand, const Labels& order) {
+    return permuted(b, operand.value, operand.labels, order);
+  };
+  const Value result =
+      b.matmul(ordered(*best->left, best->left_labels), ordered(*best->right, best->right_labels));
+  return permuted(b, result, best->result_labels, output);
+}
+
+// Emits MatMul, or Einsum with a lowercase letter for each label. Casts bool, for which ONNX has
+// neither. A sum of no products is a constant.
 Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
   if (operands.size() == 1 && std::ranges::is_permutation(operands[0].labels, output) &&
       without(output, {}).size() == output.size()) {
-    Ints axes;
-    for (int label : output) axes.push_back(operands[0].axis_of(label));
-    return b.transpose(operands[0].value, axes);
+    return permuted(b, operands[0].value, operands[0].labels, output);
   }
   std::map<int, char> letters;
   const auto text = [&](const Labels& labels) {
@@ -126,16 +205,23 @@ Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
   const DType dtype = operands[0].value->dtype;
   if (std::ranges::any_of(operands, [](const Operand& x) { return x.is_empty(); }))
     return b.full(dtype, 0, shape_of(operands, output));
-  const bool is_bool = dtype == DType::boolean;
+  if (dtype == DType::boolean) {
+    Operands numbers = operands;
+    for (Operand& operand : numbers) operand.value = b.cast(operand.value, DType::i32);
+    return b.cast(einsum_of(b, numbers, output), dtype);
+  }
+  if (operands.size() == 2) {
+    if (const Value product = matmul_of(b, operands[0], operands[1], output)) return product;
+  }
   Values tensors;
   std::string equation;
   for (size_t i = 0; i < operands.size(); ++i) {
     equation += (i > 0 ? "," : "") + text(operands[i].labels);
-    tensors.push_back(is_bool ? b.cast(operands[i].value, DType::i32) : operands[i].value);
+    tensors.push_back(operands[i].value);
   }
   equation += "->" + text(output);
   b.check(letters.size() <= 26, "the equation has more than 26 different subscripts");
-  return b.cast(b.op("Einsum", std::move(tensors), {{"equation", equation}}), dtype);
+  return b.op("Einsum", std::move(tensors), {{"equation", equation}});
 }
 
 // Squeezes axes of size 1 that broadcast, because ONNX does not specify broadcasting for Einsum.

@@ -1,0 +1,80 @@
+"""Contractions of two tensors as MatMul, which runtimes quantize and fuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from models.calling import Calling
+from models.recording import assert_equal_to_eager, exported
+
+SIZES = {"a": 2, "b": 3, "c": 4, "d": 5}
+OTHERS = {"a": 3, "b": 1, "c": 2, "d": 7}
+
+
+def operator_types(program: Any) -> list[str]:
+    return [node.op_type for node in program.model_proto.graph.node]
+
+
+def tensor(labels: str, sizes: dict[str, int], dtype: torch.dtype) -> torch.Tensor:
+    shape = [sizes[label] for label in labels]
+    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).mul(3).to(dtype)
+
+
+def contraction(equation: str, dtype: torch.dtype = torch.float32) -> list[str]:
+    """Exports torch.einsum with dynamic sizes, compares it with eager; returns its operators."""
+    left, right = equation.partition("->")[0].split(",")
+    module = Calling(lambda x, y: torch.einsum(equation, x, y))
+    examples = [
+        (tensor(left, sizes, dtype), tensor(right, sizes, dtype)) for sizes in (SIZES, OTHERS)
+    ]
+    program = exported(module, examples[0], ((dict(enumerate(left)), dict(enumerate(right))),))
+    assert_equal_to_eager(program, module, *examples)
+    return operator_types(program)
+
+
+@pytest.mark.parametrize(
+    ("equation", "types"),
+    [
+        ("ab,bc->ac", ["MatMul"]),
+        ("ba,bc->ac", ["Gemm"]),
+        ("ab,bc->ca", ["MatMul", "Transpose"]),
+        ("ab,cb->ac", ["Gemm"]),
+        ("bc,ab->ac", ["MatMul"]),
+        ("abc,abd->acd", ["Transpose", "MatMul"]),
+        ("abc,cd->abd", ["MatMul"]),
+        ("cd,abc->abd", ["MatMul"]),
+        ("abc,bcd->abd", ["Einsum"]),
+    ],
+)
+def test_matrix_products(equation: str, types: list[str]) -> None:
+    assert contraction(equation) == types
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.int32, torch.float16])
+def test_dtypes(dtype: torch.dtype) -> None:
+    assert "MatMul" in contraction("abc,acd->abd", dtype)
+
+
+@pytest.mark.parametrize("equation", ["ab,b->a", "ab,ab->", "ab,cd->abcd", "abc,bcd->ad"])
+def test_others_stay_contractions(equation: str) -> None:
+    assert contraction(equation) == ["Einsum"]
+
+
+def test_weights_are_put_in_order_once() -> None:
+    weight = torch.randn(4, 3, 5, generator=torch.Generator().manual_seed(1))
+    module = Calling(lambda x: torch.einsum("abc,dbc->abd", x, weight))
+    x = torch.randn(2, 3, 5)
+    program = exported(module, (x,), (({0: "a"},),))
+    assert_equal_to_eager(program, module, (x,), (torch.randn(4, 3, 5),))
+    assert operator_types(program).count("Transpose") < 2
+
+
+def test_products_of_no_elements() -> None:
+    """ONNX Runtime's Einsum divides by the sizes, and ends the process where one is 0."""
+    module = Calling(lambda x: torch.einsum("...ij,...kj->...ik", x[:, -1:2], x[:, -1:2]))
+    x = torch.randn(1, 5, 2, 3)
+    program = exported(module, (x,), (({1: "n"},),))
+    assert operator_types(program)[-1] == "MatMul"
+    assert_equal_to_eager(program, module, (x,), (torch.randn(1, 2, 2, 3),), (x[:, :1],))
