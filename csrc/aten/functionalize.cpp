@@ -187,6 +187,12 @@ class Functionalizer {
     return either;
   }
 
+  bool is_packed(const Value* value) {
+    const auto at = tensors_.find(value);
+    return at == tensors_.end() ? !scattered_.contains(value)
+                                : known_contiguous(value->type, layout(*at->second));
+  }
+
   void read(Node& node) {
     std::vector<Value*> shared;  // the program's values; the first is a view's base
     if (!node.outputs.empty() && may_share(*node.schema)) {
@@ -242,10 +248,7 @@ class Functionalizer {
         offset = make_size(graph_, from->offset->as_captured(), node.location);
       if (offset.is_none()) fail_unknown_strides(node);
     }
-    const std::optional<Layout> whole = layout(*tensor);
-    const Type& type = tensor->names.front()->type;
-    if (!whole || is_contiguous(type, *whole, "contiguous_format").truth != Condition::Truth::holds)
-      fail_unknown_strides(node);
+    if (!is_packed(tensor->names.front())) fail_unknown_strides(node);
     node.arguments[0] = own_memory(graph_, current(*tensor), node.location);
     graph_.nodes.push_back(&node);
     make_view(node, *tensor);
@@ -267,6 +270,8 @@ class Functionalizer {
         fail_unsupported(node, concat("the first step of a loop writes to %", state->name,
                                       ", which is used later; write to a clone() instead"));
     }
+    if (may_scatter(node, [this](const Value* value) { return !is_packed(value); }))
+      scattered_.insert(node.outputs.begin(), node.outputs.end());
     for (Argument& argument : node.arguments) resolve(argument);
     graph_.nodes.push_back(&node);
     for (const auto& [operand, result] : writes.written) {
@@ -551,20 +556,6 @@ class Functionalizer {
   std::unordered_set<const Value*> scattered_;  // values that may be non-contiguous
 };
 
-void functionalize_body(Graph& graph);
-
-// Returns true if a subgraph writes to its inputs.
-bool functionalize_sub_graphs(const Node& node) {
-  bool writes = false;
-  for (const Argument& argument : node.arguments) {
-    const auto* sub_graph = argument.get<std::shared_ptr<Graph>>();
-    if (!sub_graph) continue;
-    functionalize_body(**sub_graph);
-    writes = writes || !(*sub_graph)->mutations.empty();
-  }
-  return writes;
-}
-
 void functionalize_body(Graph& graph) {
   bool needed = false;
   PassedThrough passed;
@@ -573,7 +564,12 @@ void functionalize_body(Graph& graph) {
   for (const Node* node : graph.nodes) {
     if (!node->schema) {
       passed[node] = passed_through(*node);
-      needed = functionalize_sub_graphs(*node) || needed;
+      for (const Argument& argument : node->arguments) {
+        const auto* sub_graph = argument.get<std::shared_ptr<Graph>>();
+        if (!sub_graph) continue;
+        functionalize_body(**sub_graph);
+        needed = needed || !(*sub_graph)->mutations.empty();
+      }
     } else {
       // as_strided of a view needs the storage, which only the Functionalizer tracks.
       needed =

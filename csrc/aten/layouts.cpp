@@ -1,10 +1,71 @@
 #include "aten/layouts.h"
 
+#include <algorithm>
+#include <memory>
+#include <unordered_set>
+
 #include "aten/op_facts.h"
 #include "aten/visit.h"
 
 namespace onnx_native::aten {
+namespace {
+
+// Returns true if a view of a contiguous tensor may be non-contiguous.
+bool reorders(ViewKind kind) {
+  switch (kind) {
+    case ViewKind::none:
+    case ViewKind::identity:
+    case ViewKind::to:
+    case ViewKind::contiguous:
+    case ViewKind::dropout:
+    case ViewKind::reshape:
+    case ViewKind::copy_reshape:
+    case ViewKind::conjugate:
+    case ViewKind::conjugate_copy:
+    case ViewKind::sum_to_size:
+    case ViewKind::view_as_complex:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// Returns true if outputs of a subgraph may be non-contiguous.
+bool has_scattered_outputs(const Graph& graph, bool has_scattered_inputs) {
+  std::unordered_set<const Value*> scattered;
+  if (has_scattered_inputs) scattered.insert(graph.inputs.begin(), graph.inputs.end());
+  for (const Constant& constant : graph.constants)
+    if (!constant.data.is_contiguous()) scattered.insert(constant.value);
+  for (const Node* node : graph.nodes) {
+    if ((node->schema && reorders(kind_of(*node->schema))) ||
+        may_scatter(*node, [&](const Value* value) { return scattered.contains(value); }))
+      scattered.insert(node->outputs.begin(), node->outputs.end());
+  }
+  return std::ranges::any_of(graph.outputs, [&](const Argument& output) {
+    return output.as_value() && scattered.contains(output.as_value());
+  });
+}
+
+bool has_scattered_operand(const Node& node,
+                           const std::function<bool(const Value*)>& is_scattered) {
+  bool scattered = false;
+  for (const Argument& argument : node.arguments) {
+    for_each_value(argument,
+                   [&](const Value* value) { scattered = scattered || is_scattered(value); });
+  }
+  return scattered;
+}
+
+}  // namespace
+
 bool may_scatter(const Node& node, const std::function<bool(const Value*)>& is_scattered) {
+  const bool scattered = has_scattered_operand(node, is_scattered);
+  if (!node.schema) {
+    return std::ranges::any_of(node.arguments, [&](const Argument& argument) {
+      const auto* body = argument.get<std::shared_ptr<Graph>>();
+      return body && has_scattered_outputs(**body, scattered);
+    });
+  }
   const int format = node.schema->index("memory_format");
   const auto* asked =
       format < 0 ? nullptr : node.arguments[static_cast<size_t>(format)].get<std::string>();
@@ -17,13 +78,7 @@ bool may_scatter(const Node& node, const std::function<bool(const Value*)>& is_s
     return !a.shape || !b.shape || a.shape->size() < b.shape->size();
   }
   if (strides == Strides::scattered) return true;
-  if (strides == Strides::packed) return false;
-  bool scattered = false;
-  for (const Argument& argument : node.arguments) {
-    for_each_value(argument,
-                   [&](const Value* value) { scattered = scattered || is_scattered(value); });
-  }
-  return scattered;
+  return strides != Strides::packed && scattered;
 }
 
 }  // namespace onnx_native::aten

@@ -205,6 +205,11 @@ Condition is_contiguous(const Type& type, const Layout& layout, std::string_view
   return clauses.take();
 }
 
+bool known_contiguous(const Type& type, const std::optional<Layout>& layout) {
+  return layout &&
+         is_contiguous(type, *layout, "contiguous_format").truth == Condition::Truth::holds;
+}
+
 // If two adjacent dimensions are not contiguous with each other, `to` must have a boundary there
 // too. Dimensions of size 1 are skipped.
 Condition is_viewable(const Shape& from, const Layout& layout, const Shape& to) {

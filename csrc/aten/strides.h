@@ -46,6 +46,7 @@ struct Condition {
 // The condition that a tensor of this type and layout is contiguous in the memory format
 // ("contiguous_format", "channels_last", "channels_last_3d").
 Condition is_contiguous(const Type& type, const Layout& layout, std::string_view format);
+bool known_contiguous(const Type& type, const std::optional<Layout>& layout);
 // The condition that a tensor of these sizes and layout can be viewed as `to` without a copy.
 Condition is_viewable(const Shape& from, const Layout& layout, const Shape& to);
 // The condition that two shapes of the same rank are equal.

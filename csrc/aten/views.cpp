@@ -75,6 +75,11 @@ Sharing of_reshape(const Node& node, const std::function<std::optional<Layout>()
   const Type* type = base_type(node);
   const Type& to = node.outputs[0]->type;
   if (!type || !type->shape || !to.shape) return unknown_strides(node, false);
+  if (node.schema->name == "aten::ravel") {  // contiguous, and then a view
+    const std::optional<Layout> known = layout();
+    if (!known) return unknown_strides(node, false);
+    return by(node, is_contiguous(*type, *known, "contiguous_format"), view());
+  }
   if (*type->shape == *to.shape) {
     // flatten of a single dimension returns the argument itself.
     return node.schema->name == "aten::flatten" && !to.shape->empty() ? same() : view();

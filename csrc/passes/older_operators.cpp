@@ -253,7 +253,6 @@ Operand product(Builder& b, const Operand& x, const Operand& y, std::string_view
   const Value left = transposed(b, x, batch + rows + inner);
   const Value right = transposed(b, y, batch + inner + columns);
   if (inner.empty()) {
-    // Reshape, which would copy another size in the place of a 0, is not needed.
     const auto axes = [](size_t first, size_t count) {
       Ints result(count);
       std::iota(result.begin(), result.end(), static_cast<int64_t>(first));
@@ -269,6 +268,12 @@ Operand product(Builder& b, const Operand& x, const Operand& y, std::string_view
     return b.slice(shape, 0, static_cast<int64_t>(first), static_cast<int64_t>(last));
   };
   const auto matrices = [&](Value tensor, Value shape, size_t middle, size_t end) {
+    if (middle - n < 2 && end - middle < 2) {  // Reshape would copy another size in place of a 0
+      Ints missing;
+      if (middle == n) missing.push_back(static_cast<int64_t>(n));
+      if (end == middle) missing.push_back(static_cast<int64_t>(n) + 1);
+      return missing.empty() ? tensor : b.unsqueeze(tensor, missing);
+    }
     Values parts{merged_size(b, shape, n, middle), merged_size(b, shape, middle, end)};
     if (n > 0) parts.insert(parts.begin(), sizes(shape, 0, n));
     return b.op("Reshape", {tensor, b.concat(parts, 0)});
@@ -277,7 +282,12 @@ Operand product(Builder& b, const Operand& x, const Operand& y, std::string_view
   const Value c = matrices(right, right_shape, n + inner.size(), right->rank());
   const Value result = b.op("MatMul", {a, c});
   const std::string labels = batch + rows + columns;
-  if (labels.empty()) return {b.squeeze(result, {0, 1}), labels};
+  if (rows.size() < 2 && columns.size() < 2) {
+    Ints ones;
+    if (rows.empty()) ones.push_back(static_cast<int64_t>(n));
+    if (columns.empty()) ones.push_back(static_cast<int64_t>(n) + 1);
+    return {ones.empty() ? result : b.squeeze(result, ones), labels};
+  }
   Values parts;
   if (!batch.empty() || !rows.empty()) parts.push_back(sizes(left_shape, 0, n + rows.size()));
   if (!columns.empty()) parts.push_back(sizes(right_shape, n + inner.size(), right->rank()));

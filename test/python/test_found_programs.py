@@ -43,6 +43,54 @@ FOUND = {
         "torch.tensordot(torch.ones(4), x[:1], dims=1) + torch.einsum('i,ij->j', x[:, 0], x)",
         MATRIX,
     ),
+    "ravel copies what is expanded": Program(
+        [Input("x", "float32", [])],
+        [],
+        ["y = x.expand(3)", "z = y.ravel()", "x.mul_(2)"],
+        ["z", "x"],
+        [{}] * 3,
+    ),
+    "median of no elements": program("torch.median(x[2:]), torch.nanmedian(x[3:, 1])", MATRIX),
+    "cosine similarity in half precision with a float": program(
+        "0 * torch.cosine_similarity(x, y, dim=-1)",
+        Input("x", "float16", [2]),
+        Input("y", "float32", []),
+    ),
+    "minimum of no rows of integers": program(
+        "torch.min(x[:0], dim=-1, keepdim=True)[0], torch.max(x[:0], dim=1)[0]",
+        Input("x", "int64", ["n", 8]),
+    ),
+    "sum to a size that may be 1": Program(
+        [Input("x", "float32", ["n"])],
+        [],
+        ["y = x[x >= -3]", "z = y.sum_to_size(y[:1].shape)"],
+        ["z", "x.sum_to_size(x[:1].shape)"],
+        SIZES,
+        routes=("traced", "scripted"),
+    ),
+    "products of an empty batch": program(
+        "torch.matmul(x, y), torch.matmul(z, y)",
+        *(Input("x", "bool", [2]), Input("y", "bool", [0, 2, 2]), Input("z", "bool", [1, 2, 2])),
+    ),
+    "contraction of no elements before einsum exists": Program(
+        [Input("x", "float32", ["n"])],
+        [],
+        ["y = x[x > 99]", "z = y.unsqueeze(1)"],
+        ["torch.einsum('i,i', y, y)", "torch.einsum('ij,ik->jk', z, z)"],
+        SIZES,
+        opset=11,
+    ),
+    "filling and normalizing no elements": program(
+        "x.index_fill(-3, torch.tensor(0), 0), F.layer_norm(y, [0]), F.layer_norm(x, [0, 1])",
+        *(Input("x", "float32", [0, 0, 1]), Input("y", "float32", [2, 0])),
+    ),
+    "recurrent networks over what may be empty": Program(
+        [Input("x", "float32", [3, "n", 4])],
+        ["self.l0 = nn.LSTM(4, 2, num_layers=2)", "self.l1 = nn.GRU(4, 2, bidirectional=True)"],
+        ["y, (h, c) = self.l0(x[:, 1:])", "z, g = self.l1(x[:, 1:])"],
+        ["y", "h", "c", "z", "g"],
+        SIZES,
+    ),
     "attention with heads of dynamic size in a branch": program(
         "F.local_response_norm(F.scaled_dot_product_attention(x, x, x), 2)",
         Input("x", "float32", [4, 2, "n"]),
@@ -221,6 +269,18 @@ def test_results_of_nested_branches_share_memory(result, write, verdict):
     assert outcome.verdict == verdict, outcome.message
     if verdict == REFUSED:
         assert "it is data-dependent whether" in outcome.message
+
+
+@pytest.mark.parametrize("copy", ["contiguous()", "reshape(-1)"])
+def test_copies_of_results_of_branches(copy):
+    """Whether they share memory depends on the branch that runs."""
+    branches = ["y = x.permute(1, 0)", "if x[0, 0] > 0:\n    z = y\nelse:\n    z = y + 2"]
+    body = [*branches, f"w = z.{copy}", "w.exp_()"]
+    made = Program([MATRIX], [], body, ["z", "w"], SIZES, routes=("scripted",))
+    with Capture() as capture:
+        outcome = judge(made, "scripted", capture)
+    assert outcome.verdict == REFUSED, outcome
+    assert "made a copy depends on unknown strides" in outcome.message
 
 
 def test_resized_out_argument_with_a_view():

@@ -180,7 +180,9 @@ Values reduced_extreme(Builder& b, const Node& node) {
   const Reduction reduction(b, node);
   if (x->dtype != DType::i64 || is_small(x) || !reduction.is_known()) return {};
   const Value rows = reduction.flattened();
-  const Value place = b.op(greatest ? "ArgMax" : "ArgMin", {rows}, {{"axis", -1}, {"keepdims", 1}});
+  // With a negative axis, ONNX Runtime gives an empty result the shape of the operand.
+  const std::vector<onnx::Attribute> attributes = {{"axis", rows->rank() - 1}, {"keepdims", 1}};
+  const Value place = b.op(greatest ? "ArgMax" : "ArgMin", {rows}, attributes);
   return {reduction.shaped(b.op("GatherElements", {rows, place}, {{"axis", -1}}))};
 }
 

@@ -30,7 +30,12 @@ void register_distance(OpTable& ops) {
   ops.def("aten::_euclidean_dist",
           [](Builder& b, Value x1, Value x2) { return cdist(b, x1, x2, 2, {}); });
   ops.def({"aten::pdist", "aten::_pdist_forward"}, pdist);
-  ops.def("aten::cosine_similarity", Promote::int_to_float, rounded_once(cosine_similarity));
+  // ATen promotes by the dtypes alone, also those of numbers.
+  ops.def("aten::cosine_similarity", [](Builder& b, Value x1, Value x2, int64_t dim,
+                                        const Number& eps) {
+    const DType dtype = float_dtype(promote_types(x1->dtype, x2->dtype));
+    return rounded_once(cosine_similarity)(b, b.cast(x1, dtype), b.cast(x2, dtype), dim, eps);
+  });
   ops.def("aten::pairwise_distance", Promote::standard, pairwise_distance);
 }
 

@@ -41,8 +41,15 @@ Value mm(Builder& b, Value self, Value mat2) {
   return b.matmul(self, mat2);
 }
 
-// ONNX Runtime's MatMul leaves rows of a product with a vector of length 0 uninitialized.
+// ONNX Runtime's MatMul leaves rows of a product with a vector of length 0 uninitialized, and does
+// not broadcast an empty batch.
 Value product(Builder& b, Value x, Value y) {
+  const auto is_empty = [](const Dim& size) { return size.equals(0); };
+  for (const Value factor : {x, y}) {
+    if (!factor->shape || std::ranges::none_of(*factor->shape, is_empty)) continue;
+    const Value unused = b.matmul(x, y);
+    return b.full(unused->dtype, 0, unused->known_shape());
+  }
   if (y->rank_or(-1) != 1 || y->dim(0).known_positive()) return b.matmul(x, y);
   return b.squeeze(b.matmul(x, b.unsqueeze(y, {-1})), {-1});
 }

@@ -69,6 +69,8 @@ std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized
                                 const Number& eps, bool with_moments) {
   const auto count = static_cast<int64_t>(normalized_shape.size());
   const DType dtype = input->dtype;
+  // ONNX Runtime rejects empty axes.
+  if (is_empty(normalized_shape) && !with_moments) return {input, nullptr, nullptr};
   // ONNX requires one dtype for the input and its parameters.
   const bool mixed = (weight && (*weight)->dtype != dtype) || (bias && (*bias)->dtype != dtype);
   const Value x = mixed ? b.cast(input, accumulation_dtype(dtype)) : input;

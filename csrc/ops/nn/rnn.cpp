@@ -104,17 +104,12 @@ Value in_onnx_order(Builder& b, Value weight, const Ints& gates, const Dim& hidd
   return b.concat(ordered, 0);
 }
 
-Values layer_by_operator(Builder& b, Value x, const Values& states,
-                         const std::vector<Params>& directions, const Recurrence& kind,
-                         const Packing* packing) {
+Values layer_of_batch(Builder& b, Value x, const Values& states,
+                      const std::vector<Params>& directions, const Recurrence& kind,
+                      const Packing* packing) {
   const int64_t count = static_cast<int64_t>(directions.size());
   const auto hidden = directions[0].w_hh->dim(1).constant();
   b.check(hidden.has_value(), "the hidden size must be constant");
-  if (x->dim(1).equals(0)) {  // ONNX Runtime rejects an empty batch
-    Values results{b.full(x->dtype, 0.0, {x->dim(0), 0, *hidden * count})};
-    results.insert(results.end(), states.begin(), states.end());
-    return results;
-  }
   const auto joined = [&](const auto& of_direction) {
     Values parts;
     for (const Params& p : directions) parts.push_back(b.unsqueeze(of_direction(p), {0}));
@@ -140,6 +135,24 @@ Values layer_by_operator(Builder& b, Value x, const Values& states,
   results[0] =
       count == 1 ? b.squeeze(y, {1})
                  : b.reshape(b.transpose(y, {0, 2, 1, 3}), {y->dim(0), y->dim(2), *hidden * count});
+  return results;
+}
+
+// ONNX Runtime's operators end the process on an empty batch, so it gets a sequence of zeros.
+Values layer_by_operator(Builder& b, Value x, const Values& states,
+                         const std::vector<Params>& directions, const Recurrence& kind,
+                         const Packing* packing) {
+  const Dim& batch = x->dim(1);
+  if (batch.known_positive() || packing)
+    return layer_of_batch(b, x, states, directions, kind, packing);
+  const auto padded = [&](Value v) {
+    const Value zeros = b.full(v->dtype, 0.0, {v->dim(0), 1 - Dim::min(batch, 1), v->dim(2)});
+    return b.concat({v, zeros}, 1);
+  };
+  Values of_padded;
+  for (const Value state : states) of_padded.push_back(padded(state));
+  Values results = layer_of_batch(b, padded(x), of_padded, directions, kind, nullptr);
+  for (Value& result : results) result = b.slice(result, 1, 0, batch);
   return results;
 }
 

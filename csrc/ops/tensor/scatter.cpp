@@ -52,6 +52,7 @@ Value index_add(Builder& b, Value self, int64_t dim, Value index, Value source, 
 
 Value index_fill(Builder& b, Value self, int64_t dim, Value index, Value value) {
   Shape shape = *at_least_1d(b, self)->shape;
+  if (numel(shape).equals(0)) return self;  // eager reads no index
   shape[normalize_axis(dim, self->rank())] = numel(index->known_shape());
   return scatter_slices(b, self, dim, index,
                         b.expand(b.cast(b.reshape(value, {}), self->dtype), shape));

@@ -77,7 +77,12 @@ Value median_of_all(Builder& b, Value self) {
     b.check(is_floating(self->dtype), "an empty tensor of integers has no median");
     return nan_like(b, self);
   }
-  return b.squeeze(kMedian(b, b.reshape(self, {count}), 0)[0], {0});
+  Value flat = b.reshape(self, {count});
+  if (is_floating(self->dtype) && !count.known_positive()) {  // the median of no elements is NaN
+    const Dim missing = 1 - Dim::min(count, 1);
+    flat = b.concat({flat, b.expand(b.unsqueeze(nan_like(b, self), {0}), {missing})}, 0);
+  }
+  return b.squeeze(kMedian(b, flat, 0)[0], {0});
 }
 
 template <AlongAxis kMedian>

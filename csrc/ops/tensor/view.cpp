@@ -121,12 +121,24 @@ Value sum_to_size(Builder& b, Value self, const Shape& size) {
   b.check(size.size() <= from.size(), "cannot sum ", str(from), " to ", str(size));
   size_t leading = from.size() - size.size();
   Ints summed;
+  Shape parts;  // the shape of the operand, with an axis that may be summed in two parts
   for (size_t i = 0; i < from.size(); ++i) {
-    if (i < leading || (size[i - leading].equals(1) && !from[i].equals(1)))
-      summed.push_back(static_cast<int64_t>(i));
+    const Dim to = i < leading ? Dim(1) : size[i - leading];
+    const bool may_sum = from[i] != to && (to.equals(1) || !(to - 2).known_non_negative());
+    if (i >= leading && !to.equals(1) && may_sum) {
+      if (!is_floating(self->dtype))
+        b.unsupported("whether ", name(self->dtype), " of size ", from[i].str(), " is summed to ",
+                      to.str(), " depends on sizes, and so does the dtype; sum explicitly");
+      parts.push_back(to);
+      parts.push_back(Dim::floor_div(from[i], to));
+    } else {
+      parts.push_back(from[i]);
+    }
+    if (i < leading || may_sum) summed.push_back(static_cast<int64_t>(parts.size()) - 1);
   }
   if (summed.empty() && !size.empty()) return self;
   if (!is_floating(self->dtype)) self = b.cast(self, DType::i64);
+  if (parts.size() > from.size()) self = b.reshape(self, parts);
   if (!summed.empty()) self = b.reduce("ReduceSum", self, summed, /*keepdims=*/true);
   return b.reshape(self, size);
 }

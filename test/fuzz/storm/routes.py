@@ -87,6 +87,8 @@ class Model:
             return all(eval(guard["condition"], known) for guard in self.guards)
         except NameError:  # a condition on a number that the program computes from data
             return which == 0
+        except ZeroDivisionError:  # the program divides by a size that is 0
+            return False
 
     def keeps_dimensions(self) -> bool:
         """Returns whether the export warned of a squeeze that may remove a dimension in eager."""
