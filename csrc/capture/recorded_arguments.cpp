@@ -96,6 +96,8 @@ Argument RecordedCall::argument(const c10::IValue& value, const aten::SchemaType
   if (value.isDevice() && !value.toDevice().is_cpu())
     refuse("the program uses the device " + value.toDevice().str());
   Argument result = aten::literal_argument(value, type);
+  if (value.isObject())
+    refuse("an argument is a TorchScript object; export torch.jit.trace(model, args) in its place");
   if (result.is_none() && !value.isNone()) refuse("an argument of an unknown type");
   return result;
 }

@@ -106,7 +106,7 @@ void register_grouped_matmul(OpTable& ops) {
             return rows_by_matrices(b, input, weight, offs);
           });
   ops.def("aten::_weight_int8pack_mm", [](Builder& b, Value self, Value mat2, Value scales) {
-    const Value weight = b.transpose(b.cast(mat2, DType::f32), {1, 0});
+    const Value weight = b.cast(b.transpose(mat2, {1, 0}), DType::f32);
     const Value y = b.matmul(b.cast(self, DType::f32), weight);
     return b.cast(b.Mul(y, b.cast(scales, DType::f32)), self->dtype);
   });

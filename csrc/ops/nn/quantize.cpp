@@ -528,8 +528,8 @@ void register_tensors(OpTable& ops) {
                                           int64_t zero_point, Ignored, const Call& call) {
     const Bounds bounds = bounds_of(b, call, 3);
     Affine q = per_tensor(b, scale, zero_point, bounds);
-    // ATen's kernels add the zero point before they round.
-    if (q.zero_point) q.zero_point = b.cast(q.zero_point, DType::f32);
+    // ATen's kernels add the zero point before they round, which matters if it is odd.
+    if (q.zero_point && zero_point % 2 != 0) q.zero_point = b.cast(q.zero_point, DType::f32);
     return fake_quantized(b, self, q, bounds);
   });
   ops.def("aten::dequantize.self", [](Builder&, Value self) { return self; });

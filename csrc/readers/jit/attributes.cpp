@@ -70,16 +70,21 @@ std::optional<Items> device_index(const Call& call) {
   return one(Dim(-1));
 }
 
+std::optional<Items> is_quantized(const Call& call) {
+  if (!call.input(0).tensor()) return std::nullopt;
+  return one(c10::IValue(call.run.quantization(call.input(0)) != nullptr));
+}
+
 }  // namespace
 
 void add_attribute_handlers(Handlers& handlers) {
   for (const std::string_view name :
-       {"prim::is_cuda",       "prim::is_quantized", "prim::is_mkldnn",     "prim::is_sparse",
-        "prim::is_meta",       "prim::is_nested",    "prim::is_vulkan",     "prim::is_xpu",
-        "prim::is_mps",        "prim::is_ort",       "prim::is_ipu",        "prim::is_maia",
-        "prim::is_mtia",       "prim::is_hpu",       "prim::is_sparse_csr", "prim::requires_grad",
-        "aten::requires_grad", "aten::is_conj",      "aten::is_neg",        "aten::is_inference",
-        "aten::is_cuda",       "aten::is_pinned",    "aten::retains_grad",  "prim::retains_grad"}) {
+       {"prim::is_cuda",   "prim::is_mkldnn",     "prim::is_sparse",     "prim::is_meta",
+        "prim::is_nested", "prim::is_vulkan",     "prim::is_xpu",        "prim::is_mps",
+        "prim::is_ort",    "prim::is_ipu",        "prim::is_maia",       "prim::is_mtia",
+        "prim::is_hpu",    "prim::is_sparse_csr", "prim::requires_grad", "aten::requires_grad",
+        "aten::is_conj",   "aten::is_neg",        "aten::is_inference",  "aten::is_cuda",
+        "aten::is_pinned", "aten::retains_grad",  "prim::retains_grad"}) {
     handlers[name].push_back(no);
   }
   handlers["prim::is_leaf"].push_back(yes);
@@ -89,6 +94,7 @@ void add_attribute_handlers(Handlers& handlers) {
   handlers["prim::data"].push_back(data);
   handlers["aten::data"].push_back(data);
   handlers["prim::nbytes"].push_back(bytes);
+  handlers["prim::is_quantized"].push_back(is_quantized);
   handlers["aten::is_signed"].push_back(is_signed);
   handlers["aten::is_same_size"].push_back(is_same_size);
   handlers["aten::get_device"].push_back(device_index);

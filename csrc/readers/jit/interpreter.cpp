@@ -48,6 +48,7 @@ const Handlers& handlers() {
     add_open_list_handlers(*handlers);
     add_number_handlers(*handlers);
     add_program_handlers(*handlers);
+    add_quantized_handlers(*handlers);
     add_stride_handlers(*handlers);
     add_tensor_handlers(*handlers);
     return handlers;
@@ -270,7 +271,7 @@ Items Interpreter::evaluate(const Call& call) const {
 Items Interpreter::record_call(const Call& call, const aten::Schema& schema) {
   if (std::ranges::any_of(call.inputs, is_packed))
     unsupported(concat("cannot export ", schema.key,
-                       ": its weights are packed for a quantized engine; quantize with "
+                       " with packed weights; quantize with "
                        "prepare_pt2e and convert_pt2e instead"));
   // A data-dependent Optional or bool argument becomes a branch with one call on each side.
   for (size_t i = 0; i < call.size(); ++i) {
@@ -298,6 +299,8 @@ Items Interpreter::record_call(const Call& call, const aten::Schema& schema) {
   }
   Items results = record(schema.key, std::move(arguments));
   results.resize(call.node.outputs().size());
+  if (const Quantization* known = quantized_operand(call))
+    keep_quantization(call, schema, *known, results);
   if (schema.is_mutable()) {
     keep_identity(call, schema, results);
   } else if (results.size() == 1 && results[0].tensor() && aten::may_share(schema)) {

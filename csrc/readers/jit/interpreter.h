@@ -49,6 +49,7 @@ void add_container_handlers(Handlers& handlers);
 void add_open_list_handlers(Handlers& handlers);
 void add_number_handlers(Handlers& handlers);
 void add_program_handlers(Handlers& handlers);
+void add_quantized_handlers(Handlers& handlers);
 void add_stride_handlers(Handlers& handlers);
 void add_tensor_handlers(Handlers& handlers);
 
@@ -91,6 +92,18 @@ class Interpreter {
   std::optional<Quotient> quotient(const Item& item) const;
   void set_quotient(const Item& item, Quotient quotient);
 
+  // The integers of a quantized tensor: the real number is (integer - zero_point) * scale.
+  struct Quantization {
+    double scale;
+    int64_t zero_point;
+    DType dtype;
+  };
+  // Returns nullptr if the tensor is not quantized.
+  const Quantization* quantization(const Item& item) const;
+  void set_quantization(const Item& item, Quantization quantization);
+  // Returns the quantization of the first quantized operand, also in lists; or nullptr.
+  const Quantization* quantized_operand(const Call& call) const;
+
   // Converts an Item to an argument of the schema's type.
   aten::Argument argument(const Item& item, const aten::SchemaType& type);
   // The same, if the schema type does not matter.
@@ -129,6 +142,10 @@ class Interpreter {
   void step(const JitNode& node);
   Items results(const JitNode& node);
   Items record_call(const Call& call, const aten::Schema& schema);
+  // Rounds the results of an operator on quantized tensors. Throws if it does not know the
+  // operator.
+  void keep_quantization(const Call& call, const aten::Schema& schema,
+                         const Quantization& of_operand, Items& results);
   void keep_identity(const Call& call, const aten::Schema& schema, Items& results);
   void reshape(const ContainerPtr& object, aten::Value* now);
   void share(const Item& argument, const Item& result);
@@ -170,6 +187,7 @@ class Interpreter {
   std::unordered_map<const void*, ContainerPtr> objects_;
   std::unordered_map<const void*, Item> constants_;
   std::unordered_map<const aten::Value*, Quotient> quotients_;
+  std::unordered_map<const aten::Value*, Quantization> quantizations_;
   std::unordered_map<const aten::Value*, bool> assumed_;
   std::vector<at::Tensor> kept_;  // keeps tensors alive whose addresses are keys
 };

@@ -81,7 +81,7 @@ LEFT_OUT: dict[str, str] = {
     "gradients in a model": "torch.export records constants or fails; jvp works",
     "aten::to_sparse and sparse tensors": "ONNX Runtime's operators do not accept sparse tensors",
     "quantized::*, aten::int_repr, aten::q_scale": "torch.export cannot capture quantized tensors "
-    "and packed weights; it uses quantized_decomposed::* instead",
+    "and packed weights; traced and scripted modules export",
     "aten::_scaled_grouped_mm, aten::_weight_int4pack_mm": "CUDA only, or packed for one processor",
     "aten::native_norm": "it has no CPU kernel to compare to",
     "complex qr, lu, ldl, svd, pinv, matrix_rank, cond, logdet, cholesky_solve": "no entry yet",

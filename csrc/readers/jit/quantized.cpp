@@ -1,0 +1,546 @@
+// Quantized tensors and packed weights, as torch.ao.quantization makes them. A quantized tensor is
+// represented by the real numbers that it stands for: operators on it are those on real numbers,
+// and their results are rounded to the scale and the zero point of the result.
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <algorithm>
+#include <array>
+
+#include "aten/torch_types.h"
+#include "readers/jit/interpreter.h"
+
+namespace onnx_native::readers::jit {
+namespace {
+
+using Quantization = Interpreter::Quantization;
+
+std::string_view operator_of(const Call& call) { return call.node.kind().toUnqualString(); }
+
+Item number(double value) { return c10::IValue(value); }
+Item number(int64_t value) { return Dim(value); }
+
+Item record(const Call& call, const std::string& key, const Items& operands) {
+  std::vector<aten::Argument> arguments;
+  for (const Item& operand : operands) arguments.push_back(call.run.argument(operand));
+  return call.run.record_one(key, std::move(arguments));
+}
+
+std::array<int64_t, 2> bounds_of(DType dtype) {
+  return dtype == DType::i8 ? std::array<int64_t, 2>{-128, 127} : std::array<int64_t, 2>{0, 255};
+}
+
+// Rounds real numbers to those that the integers stand for.
+Item rounded(const Call& call, const Item& real, const Quantization& to) {
+  const auto [low, high] = bounds_of(to.dtype);
+  const Item result =
+      record(call, "aten::fake_quantize_per_tensor_affine",
+             {real, number(to.scale), number(to.zero_point), number(low), number(high)});
+  call.run.set_quantization(result, to);
+  return result;
+}
+
+// Returns an operand that is rounded right before the call, as runtimes that compute with integers
+// expect it. Rounding again changes nothing.
+Item operand(const Call& call, const Item& item) {
+  const Quantization* known = call.run.quantization(item);
+  if (!known) return item;
+  const aten::Node* producer = item.tensor()->producer;
+  const bool by_operator =
+      producer && (producer->op == "aten::fake_quantize_per_tensor_affine" ||
+                   (producer->op == "aten::quantize_per_tensor" && known->zero_point % 2 == 0));
+  return by_operator ? item : rounded(call, item, Quantization(*known));
+}
+
+// Returns the constant scale and zero point in the inputs `at` and `at` + 1.
+Quantization quantization_at(const Call& call, size_t at, DType dtype) {
+  std::optional<double> scale = call.input(at).floating();
+  if (const aten::Value* tensor = call.input(at).tensor())
+    scale = call.run.recorder().types().element(*tensor);
+  Item zero_point = call.input(at + 1);
+  if (aten::Value* tensor = zero_point.tensor())
+    zero_point = call.run.record_number("aten::item", {tensor});
+  if (!scale || !zero_point.integer())
+    call.run.unsupported("the scale and the zero point of a quantized tensor must be constants");
+  return {*scale, *zero_point.integer(), dtype};
+}
+
+// The dtype of the integers of a result: that of the first quantized operand.
+DType dtype_of(const Call& call) {
+  const Quantization* known = call.run.quantized_operand(call);
+  return known ? known->dtype : DType::u8;
+}
+
+Items activated(const Call& call, Item real, const Quantization& to) {
+  if (operator_of(call).find("_relu") != std::string_view::npos &&
+      operator_of(call) != "leaky_relu")
+    real = record(call, "aten::relu", {real});
+  return one(rounded(call, real, to));
+}
+
+std::optional<Items> quantize(const Call& call) {
+  if (call.size() != 4 || !call.input(0).tensor()) return std::nullopt;
+  const auto dtype = call.input(3).integer();
+  if (!dtype) return std::nullopt;
+  const auto type = static_cast<c10::ScalarType>(*dtype);
+  if (type != c10::kQInt8 && type != c10::kQUInt8)
+    call.run.unsupported(concat("cannot export tensors that are quantized to ", c10::toString(type),
+                                "; quantize to qint8 or quint8"));
+  const Quantization to = quantization_at(call, 1, type == c10::kQInt8 ? DType::i8 : DType::u8);
+  const Item result =
+      call.run.record_one("aten::quantize_per_tensor",
+                          {call.run.argument(call.input(0)), to.scale, to.zero_point, to.dtype});
+  call.run.set_quantization(result, to);
+  return one(result);
+}
+
+std::optional<Items> dequantize(const Call& call) {
+  if (!call.run.quantization(call.input(0))) return std::nullopt;
+  return one(record(call, "aten::dequantize.self", {call.input(0)}));
+}
+
+std::optional<Items> scale(const Call& call) {
+  const Quantization* known = call.run.quantization(call.input(0));
+  return known ? std::optional(one(number(known->scale))) : std::nullopt;
+}
+
+std::optional<Items> zero_point(const Call& call) {
+  const Quantization* known = call.run.quantization(call.input(0));
+  return known ? std::optional(one(number(known->zero_point))) : std::nullopt;
+}
+
+// --- Packed weights.
+
+c10::IValue packed(const Item& item) {
+  if (const Container* container = item.container()) return container->object;
+  const auto* value = item.get<c10::IValue>();
+  require(value, "expected packed weights, got ", describe(item));
+  return *value;
+}
+
+// Runs PyTorch's operator on packed weights.
+torch::jit::Stack unpack(const Call& call, const std::string& name) {
+  torch::jit::Stack stack{packed(call.input(1))};
+  try {
+    c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").callBoxed(&stack);
+  } catch (const std::exception& error) {
+    call.run.unsupported(concat("cannot unpack the weights of ", call.node.kind().toQualString(),
+                                ": ", error.what()));
+  }
+  return stack;
+}
+
+// Records integers that the model dequantizes. PyTorch defines the operators in Python, so that
+// their schemas may be missing.
+Item dequantized(const Call& call, const char* key, std::vector<aten::Argument> arguments) {
+  aten::Value* integers = arguments.at(0).as_value();
+  const auto [low, high] = bounds_of(integers->type.dtype);
+  arguments.insert(arguments.end(), {low, high, integers->type.dtype, aten::Argument()});
+  const aten::Type type = aten::Type::tensor(DType::f32, integers->type.shape);
+  return Item::Tensor{
+      call.run.recorder().call(key, std::move(arguments), type, call.run.location())};
+}
+
+// The weight and the bias of the module that holds packed weights.
+class Parameters {
+ public:
+  Parameters(const Call& call, const std::string& unpacker) : call_(call) {
+    const torch::jit::Stack stack = unpack(call, unpacker);
+    name_module();
+    const at::Tensor packed = stack.at(0).toTensor();
+    weight = weight_of(packed);
+    bias = Item::none();
+    if (stack.at(1).isTensor()) bias = Item::Tensor{constant(stack[1].toTensor(), "bias")};
+  }
+
+  Item weight, bias;
+
+ private:
+  // The packed weights of the module `fc` are `fc._packed_params._packed_params`.
+  void name_module() {
+    const Container* container = call_.input(1).container();
+    if (container) module_ = container->path;
+    constexpr std::string_view kPacked = "_packed_params";
+    if (!module_.empty() && !module_.ends_with(kPacked)) module_ += ".";
+    while (module_.ends_with(kPacked)) {
+      module_.resize(module_.size() - kPacked.size());
+      if (module_.ends_with("_packed_params.")) module_.pop_back();
+    }
+  }
+
+  aten::Value* constant(const at::Tensor& tensor, const char* name) {
+    return call_.run.tensor_constant(tensor, module_ + name, true).tensor();
+  }
+
+  Item weight_of(const at::Tensor& packed) {
+    if (!packed.is_quantized())
+      return call_.run.record_one("aten::to.dtype", {constant(packed, "weight"), DType::f32});
+    if (packed.scalar_type() != c10::kQInt8)
+      call_.run.unsupported(
+          concat("cannot export weights of ", c10::toString(packed.scalar_type())));
+    aten::Value* integers = constant(packed.int_repr(), "weight");
+    if (packed.qscheme() == c10::kPerTensorAffine)
+      return dequantized(call_, "quantized_decomposed::dequantize_per_tensor",
+                         {integers, packed.q_scale(), packed.q_zero_point()});
+    if (packed.qscheme() != c10::kPerChannelAffine)
+      call_.run.unsupported("cannot export weights whose zero points are floats");
+    return dequantized(
+        call_, "quantized_decomposed::dequantize_per_channel",
+        {integers, constant(packed.q_per_channel_scales().to(c10::kFloat), "scales"),
+         constant(packed.q_per_channel_zero_points(), "zero_points"), packed.q_per_channel_axis()});
+  }
+
+  const Call& call_;
+  std::string module_;
+};
+
+std::optional<Items> linear(const Call& call) {
+  if (call.size() != 4) return std::nullopt;
+  const Parameters parameters(call, "quantized::linear_unpack");
+  return activated(call,
+                   record(call, "aten::linear",
+                          {operand(call, call.input(0)), parameters.weight, parameters.bias}),
+                   quantization_at(call, 2, dtype_of(call)));
+}
+
+// Rounds to `steps` + 1 numbers between the extremes, as ATen's ChooseQuantizationParams does.
+Item rounded_by_extremes(const Call& call, const Item& input, int64_t steps) {
+  constexpr double kSmallestScale = 6.1e-5;
+  const Item all = call.run.item(c10::IValue(std::vector<int64_t>{}), "constant");
+  const Item is_kept = c10::IValue(false), zero = number(int64_t{0}), one = number(int64_t{1});
+  const Item low =
+      record(call, "aten::clamp_max", {record(call, "aten::amin", {input, all, is_kept}), zero});
+  const Item high =
+      record(call, "aten::clamp_min", {record(call, "aten::amax", {input, all, is_kept}), zero});
+  const Item range = record(call, "aten::sub.Tensor", {high, low, one});
+  const Item scale =
+      record(call, "aten::clamp_min",
+             {record(call, "aten::div.Scalar", {range, number(static_cast<double>(steps))}),
+              number(kSmallestScale)});
+  const Item from_low =
+      record(call, "aten::round",
+             {record(call, "aten::neg", {record(call, "aten::div.Tensor", {low, scale})})});
+  const Item zero_point =
+      call.run.record_one("aten::to.dtype", {call.run.argument(from_low), DType::i32});
+  return record(call, "aten::fake_quantize_per_tensor_affine.tensor_qparams",
+                {input, scale, zero_point, zero, number(steps)});
+}
+
+std::optional<Items> dynamic_linear(const Call& call) {
+  const std::string_view name = operator_of(call);
+  const std::optional<bool> is_reduced = call.size() == 3 ? call.input(2).boolean() : false;
+  if (!call.input(0).tensor() || !is_reduced) return std::nullopt;
+  const Parameters parameters(call, "quantized::linear_unpack");
+  const Item input = name.ends_with("fp16")
+                         ? call.input(0)
+                         : rounded_by_extremes(call, call.input(0), *is_reduced ? 127 : 255);
+  const Item result = record(call, "aten::linear", {input, parameters.weight, parameters.bias});
+  const bool has_relu = name.find("_relu") != std::string_view::npos;
+  return one(has_relu ? record(call, "aten::relu", {result}) : result);
+}
+
+std::optional<Items> convolution(const Call& call) {
+  if (call.size() != 4) return std::nullopt;  // the deprecated overload
+  std::string name(operator_of(call));
+  if (name.ends_with("_relu")) name.resize(name.size() - std::string_view("_relu").size());
+  const bool transposed = name.starts_with("conv_transpose");
+  const bool has_depth = name.ends_with("3d");
+  const std::string of_class =
+      concat("quantized::", transposed ? "conv_transpose" : "conv", has_depth ? "3d_" : "2d_");
+  const Parameters parameters(call, concat("quantized::", name, "_unpack"));
+  // The attributes of a 1-D convolution are those of a convolution of height 1.
+  const auto attribute = [&](const char* which) -> Item {
+    std::vector<int64_t> values = unpack(call, of_class + which).at(0).toIntVector();
+    if (name.ends_with("1d")) values.erase(values.begin(), values.end() - 1);
+    return call.run.item(c10::IValue(values), "constant");
+  };
+  const Item groups = Dim(unpack(call, of_class + "groups").at(0).toInt());
+  const Item stride = attribute("stride"), padding = attribute("padding"),
+             dilation = attribute("dilation");
+  Items operands{operand(call, call.input(0)), parameters.weight, parameters.bias, stride, padding};
+  if (transposed) {
+    operands.insert(operands.end(), {attribute("output_padding"), groups, dilation});
+  } else {
+    operands.insert(operands.end(), {dilation, groups});
+  }
+  const bool is_overload = transposed && !name.ends_with("1d");
+  const Item real = record(call, concat("aten::", name, is_overload ? ".input" : ""), operands);
+  return activated(call, real, quantization_at(call, 2, dtype_of(call)));
+}
+
+// --- Operators with the scale and the zero point of their results.
+
+template <class Operands>
+std::optional<Items> rounded_call(const Call& call, const std::string& key, Operands operands,
+                                  size_t scale_at) {
+  if (!call.run.quantized_operand(call)) return std::nullopt;
+  Items inputs;
+  for (const Item& input : call.inputs) inputs.push_back(operand(call, input));
+  return activated(call, record(call, key, operands(inputs)),
+                   quantization_at(call, scale_at, dtype_of(call)));
+}
+
+std::optional<Items> add(const Call& call) {
+  if (call.size() != 4) return std::nullopt;
+  return rounded_call(
+      call, "aten::add.Tensor",
+      [](const Items& in) {
+        return Items{in[0], in[1], number(int64_t{1})};
+      },
+      2);
+}
+
+std::optional<Items> multiply(const Call& call) {
+  if (call.size() != 4) return std::nullopt;
+  return rounded_call(
+      call, "aten::mul.Tensor",
+      [](const Items& in) {
+        return Items{in[0], in[1]};
+      },
+      2);
+}
+
+std::optional<Items> matmul(const Call& call) {
+  return rounded_call(
+      call, "aten::matmul",
+      [](const Items& in) {
+        return Items{in[0], in[1]};
+      },
+      2);
+}
+
+std::optional<Items> prelu(const Call& call) {
+  return rounded_call(
+      call, "aten::prelu",
+      [](const Items& in) {
+        return Items{in[0], in[1]};
+      },
+      2);
+}
+
+std::optional<Items> hardswish(const Call& call) {
+  return rounded_call(
+      call, "aten::hardswish", [](const Items& in) { return Items{in[0]}; }, 1);
+}
+
+std::optional<Items> sigmoid(const Call& call) {
+  return rounded_call(
+      call, "aten::sigmoid", [](const Items& in) { return Items{in[0]}; }, 1);
+}
+
+std::optional<Items> leaky_relu(const Call& call) {
+  return rounded_call(
+      call, "aten::leaky_relu",
+      [](const Items& in) {
+        return Items{in[0], in[1]};
+      },
+      3);
+}
+
+std::optional<Items> elu(const Call& call) {
+  return rounded_call(
+      call, "aten::elu",
+      [](const Items& in) {
+        return Items{in[0], in[3], in[4], in[5]};
+      },
+      1);
+}
+
+std::optional<Items> softmax(const Call& call) {
+  return rounded_call(
+      call, "aten::softmax.int",
+      [](const Items& in) {
+        return Items{in[0], in[1], Item::none()};
+      },
+      2);
+}
+
+std::optional<Items> layer_norm(const Call& call) {
+  return rounded_call(
+      call, "aten::layer_norm",
+      [](const Items& in) { return Items{in[0], in[1], in[2], in[3], in[4], c10::IValue(false)}; },
+      5);
+}
+
+std::optional<Items> group_norm(const Call& call) {
+  return rounded_call(
+      call, "aten::group_norm",
+      [](const Items& in) { return Items{in[0], in[1], in[2], in[3], in[4], c10::IValue(false)}; },
+      5);
+}
+
+std::optional<Items> instance_norm(const Call& call) {
+  return rounded_call(
+      call, "aten::instance_norm",
+      [](const Items& in) {
+        return Items{in[0],        in[1],        in[2],
+                     Item::none(), Item::none(), c10::IValue(true),
+                     number(0.0),  in[3],        c10::IValue(false)};
+      },
+      4);
+}
+
+std::optional<Items> batch_norm(const Call& call) {
+  return rounded_call(
+      call, "aten::batch_norm",
+      [](const Items& in) {
+        return Items{in[0],       in[1], in[2],
+                     in[3],       in[4], c10::IValue(false),
+                     number(0.0), in[5], c10::IValue(false)};
+      },
+      6);
+}
+
+std::optional<Items> concatenate(const Call& call) {
+  const Quantization* first = call.run.quantized_operand(call);
+  if (!first) return std::nullopt;
+  const bool given = !call.input(2).is_none() && !call.input(3).is_none();
+  const Quantization to = given ? quantization_at(call, 2, first->dtype) : *first;
+  return activated(call, record(call, "aten::cat", {call.input(0), call.input(1)}), to);
+}
+
+std::optional<Items> relu6(const Call& call) {
+  const Quantization* known = call.run.quantization(call.input(0));
+  if (!known || call.input(1).boolean() != false) return std::nullopt;
+  return one(rounded(call, record(call, "aten::relu6", {call.input(0)}), *known));
+}
+
+std::optional<Items> dropout(const Call& call) {
+  if (!call.run.quantization(call.input(0)) || call.input(4).boolean() != false)
+    return std::nullopt;
+  return one(call.input(0));
+}
+
+// --- ATen's operators.
+
+// Their results have elements of the operand.
+constexpr std::string_view kMoving[] = {"aten::chunk",
+                                        "aten::clone",
+                                        "aten::contiguous",
+                                        "aten::detach",
+                                        "aten::expand",
+                                        "aten::flatten",
+                                        "aten::index_select",
+                                        "aten::max_pool1d",
+                                        "aten::max_pool2d",
+                                        "aten::max_pool3d",
+                                        "aten::narrow",
+                                        "aten::permute",
+                                        "aten::pixel_shuffle",
+                                        "aten::relu",
+                                        "aten::relu_",
+                                        "aten::repeat",
+                                        "aten::reshape",
+                                        "aten::select",
+                                        "aten::slice",
+                                        "aten::split",
+                                        "aten::squeeze",
+                                        "aten::t",
+                                        "aten::transpose",
+                                        "aten::unbind",
+                                        "aten::unsqueeze",
+                                        "aten::upsample_nearest1d",
+                                        "aten::upsample_nearest2d",
+                                        "aten::upsample_nearest3d",
+                                        "aten::view"};
+// Their results are rounded to the operand's scale and zero point.
+constexpr std::string_view kRounding[] = {"aten::adaptive_avg_pool1d",
+                                          "aten::adaptive_avg_pool2d",
+                                          "aten::adaptive_avg_pool3d",
+                                          "aten::avg_pool1d",
+                                          "aten::avg_pool2d",
+                                          "aten::avg_pool3d",
+                                          "aten::clamp",
+                                          "aten::hardtanh",
+                                          "aten::leaky_relu",
+                                          "aten::mean",
+                                          "aten::relu6",
+                                          "aten::upsample_bilinear2d"};
+
+// Returns the quantization of functions with results in [0, 1] or [-1, 1], which is fixed.
+std::optional<Quantization> fixed(const aten::Schema& schema, DType dtype) {
+  const int64_t lowest = bounds_of(dtype)[0];
+  if (schema.name == "aten::sigmoid" || schema.name == "aten::hardsigmoid")
+    return Quantization{1.0 / 256, lowest, dtype};
+  if (schema.name == "aten::tanh") return Quantization{2.0 / 256, lowest + 128, dtype};
+  return std::nullopt;
+}
+
+}  // namespace
+
+const Quantization* Interpreter::quantization(const Item& item) const {
+  const auto at = quantizations_.find(item.tensor());
+  return at == quantizations_.end() ? nullptr : &at->second;
+}
+
+void Interpreter::set_quantization(const Item& item, Quantization quantization) {
+  quantizations_.insert_or_assign(item.tensor(), quantization);
+}
+
+const Quantization* Interpreter::quantized_operand(const Call& call) const {
+  for (const Item& input : call.inputs) {
+    if (const Quantization* known = quantization(input)) return known;
+    const Container* list = input.container();
+    if (!list || list->kind == Container::Kind::object) continue;
+    for (const Item& element : list->items())
+      if (const Quantization* known = quantization(element)) return known;
+  }
+  return nullptr;
+}
+
+void Interpreter::keep_quantization(const Call& call, const aten::Schema& schema,
+                                    const Quantization& of_operand, Items& results) {
+  const bool moves = std::ranges::find(kMoving, schema.name) != std::end(kMoving);
+  const std::optional<Quantization> own = fixed(schema, of_operand.dtype);
+  if (!moves && !own && std::ranges::find(kRounding, schema.name) == std::end(kRounding))
+    unsupported(
+        concat("cannot export ", schema.key, " of quantized tensors; dequantize them before it"));
+  for (Item& result : results) {
+    if (Container* list = result.container()) {
+      for (const Item& element : list->items()) set_quantization(element, of_operand);
+    } else if (moves) {
+      set_quantization(result, of_operand);
+    } else {
+      result = rounded(call, result, own.value_or(of_operand));
+    }
+  }
+}
+
+void add_quantized_handlers(Handlers& handlers) {
+  const auto add_all = [&](std::initializer_list<std::string_view> names, Handler handler) {
+    for (const std::string_view name : names) handlers[name].push_back(handler);
+  };
+  add_all({"aten::quantize_per_tensor"}, quantize);
+  add_all({"aten::dequantize"}, dequantize);
+  add_all({"aten::q_scale"}, scale);
+  add_all({"aten::q_zero_point"}, zero_point);
+  add_all({"quantized::linear", "quantized::linear_relu"}, linear);
+  add_all({"quantized::linear_dynamic", "quantized::linear_relu_dynamic",
+           "quantized::linear_dynamic_fp16", "quantized::linear_relu_dynamic_fp16"},
+          dynamic_linear);
+  add_all(
+      {"quantized::conv1d", "quantized::conv1d_relu", "quantized::conv2d", "quantized::conv2d_relu",
+       "quantized::conv3d", "quantized::conv3d_relu", "quantized::conv_transpose1d",
+       "quantized::conv_transpose2d", "quantized::conv_transpose3d"},
+      convolution);
+  add_all({"quantized::add", "quantized::add_relu"}, add);
+  add_all({"quantized::mul", "quantized::mul_relu"}, multiply);
+  add_all({"quantized::matmul"}, matmul);
+  add_all({"quantized::prelu"}, prelu);
+  add_all({"quantized::hardswish"}, hardswish);
+  add_all({"quantized::sigmoid"}, sigmoid);
+  add_all({"quantized::leaky_relu"}, leaky_relu);
+  add_all({"quantized::elu"}, elu);
+  add_all({"quantized::softmax"}, softmax);
+  add_all({"quantized::layer_norm"}, layer_norm);
+  add_all({"quantized::group_norm"}, group_norm);
+  add_all({"quantized::instance_norm"}, instance_norm);
+  add_all({"quantized::batch_norm", "quantized::batch_norm1d", "quantized::batch_norm2d",
+           "quantized::batch_norm3d", "quantized::batch_norm_relu", "quantized::batch_norm1d_relu",
+           "quantized::batch_norm2d_relu", "quantized::batch_norm3d_relu"},
+          batch_norm);
+  add_all({"quantized::cat", "quantized::cat_relu"}, concatenate);
+  add_all({"quantized::relu6"}, relu6);
+  add_all({"quantized::dropout"}, dropout);
+}
+
+}  // namespace onnx_native::readers::jit

@@ -1,0 +1,212 @@
+"""Modules that torch.ao.quantization quantizes, traced and scripted."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from torch import nn
+from torch.ao import quantization as ao
+
+
+class Arithmetic(nn.Module):
+    """Convolutions, and operators with a scale and a zero point of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.ReLU())
+        self.second = nn.Conv2d(8, 8, 3, padding=2, dilation=2, groups=4, bias=False)
+        self.activation = nn.Hardswish()
+        self.leaky = nn.LeakyReLU(0.1)
+        self.sums = nn.quantized.FloatFunctional()
+        self.pool = nn.AdaptiveAvgPool2d((2, 2))
+        self.last = nn.Linear(64, 5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        y = self.activation(self.second(x))
+        x = self.sums.add(x, y)
+        x = self.sums.cat([x, self.leaky(y)], 1)
+        return self.last(torch.flatten(self.pool(x), 1))
+
+
+class Products(nn.Module):
+    """Operators whose results keep the scale, and those whose scale is fixed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 3)
+        self.norm = nn.BatchNorm2d(8)
+        self.product = nn.quantized.FloatFunctional()
+        self.sigmoid = nn.Hardsigmoid()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.first(x)).relu()
+        gate = self.sigmoid(x.mean((2, 3), keepdim=True))
+        x = self.product.mul(x, gate)
+        x = nn.functional.max_pool2d(x, 2).permute(0, 2, 3, 1).reshape(x.size(0), -1)
+        return torch.tanh(x)
+
+
+class Lines(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(4, 6, 3, stride=2)
+        self.back = nn.ConvTranspose1d(6, 4, 3, stride=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.back(self.first(x))
+
+
+class Volumes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv3d(2, 4, 2)
+        self.activation = nn.ELU()
+        self.norm = nn.LayerNorm(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(self.activation(self.first(x)))
+
+
+# Engines that lack the kernels, or compute something else, are left out.
+STATIC: list[tuple[Callable[[], nn.Module], tuple[int, ...], list[str]]] = [
+    (Arithmetic, (2, 3, 12, 12), ["x86", "fbgemm", "qnnpack"]),
+    (Products, (2, 3, 8, 8), ["x86", "fbgemm", "qnnpack"]),
+    (Lines, (2, 4, 9), ["fbgemm"]),
+    (Volumes, (2, 2, 4, 4, 4), ["fbgemm"]),
+]
+CASES = [
+    (make, shape, engine)
+    for make, shape, engines in STATIC
+    for engine in engines
+    if engine in torch.backends.quantized.supported_engines
+]
+
+
+def quantized(module: nn.Module, example: torch.Tensor, engine: str) -> nn.Module:
+    torch.backends.quantized.engine = engine
+    wrapped = ao.QuantWrapper(module.eval())
+    config = ao.get_default_qconfig(engine)
+    # Kernels for transposed convolutions of weights per channel do not exist.
+    whole = ao.QConfig(activation=config.activation, weight=ao.default_weight_observer)
+    wrapped.qconfig = whole if isinstance(module, Lines) else config
+    if isinstance(module, Arithmetic):
+        ao.fuse_modules(module, [["first.0", "first.1"]], inplace=True)
+    prepared = ao.prepare(wrapped)
+    for _ in range(3):
+        prepared(example)
+    return ao.convert(prepared)
+
+
+def exported(module: nn.Module, example: torch.Tensor, route: str) -> onnx.ModelProto:
+    program = torch.jit.trace(module, example) if route == "traced" else torch.jit.script(module)
+    result = torch.onnx.export(
+        program, (example,), dynamo=True, dynamic_shapes=({0: "batch"},), verbose=False
+    )
+    assert result is not None
+    model = result.model_proto
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def run(model: onnx.ModelProto, example: torch.Tensor, options: Any = None) -> np.ndarray:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    (result,) = session.run(None, {session.get_inputs()[0].name: example.numpy()})
+    return result
+
+
+@pytest.fixture(autouse=True)
+def engine_is_restored() -> Any:
+    before = torch.backends.quantized.engine
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+    torch.backends.quantized.engine = before
+
+
+@pytest.mark.parametrize("route", ["traced", "scripted"])
+@pytest.mark.parametrize(("make", "shape", "engine"), CASES)
+def test_static(
+    make: Callable[[], nn.Module], shape: tuple[int, ...], route: str, engine: str
+) -> None:
+    torch.manual_seed(0)
+    example = torch.randn(shape)
+    module = quantized(make(), example, engine)
+    model = exported(module, example, route)
+    for size in (2, 3):
+        inputs = torch.randn(size, *shape[1:])
+        with torch.no_grad():
+            expected = module(inputs).numpy()
+        got = run(model, inputs)
+        assert got.shape == expected.shape
+        # Rounding to the nearest step may differ by one where a sum is between two.
+        step = np.unique(expected)
+        smallest = np.diff(step)[np.diff(step) > 1e-6].min()
+        assert np.abs(got - expected).max() <= 2.5 * smallest
+        assert (np.abs(got - expected) < smallest / 2).mean() > 0.8
+
+
+def test_weights_stay_integers(tmp_path: Any) -> None:
+    torch.manual_seed(0)
+    example = torch.randn(2, 3, 12, 12)
+    module = quantized(Arithmetic(), example, "x86")
+    model = exported(module, example, "traced")
+    weights = {each.name: each.data_type for each in model.graph.initializer}
+    for name in ("module.first.0.weight", "module.second.weight", "module.last.weight"):
+        assert weights[name] == onnx.TensorProto.INT8
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    run(model, example, options)
+    types = [node.op_type for node in onnx.load(tmp_path / "optimized.onnx").graph.node]
+    assert {"QLinearConv", "QLinearAdd", "QGemm"} <= set(types)
+    assert not {"Conv", "Gemm", "MatMul"} & set(types)
+
+
+@pytest.mark.parametrize("dtype", [torch.qint8, torch.float16])
+@pytest.mark.parametrize("route", ["traced", "scripted"])
+def test_dynamic(route: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    plain = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)).eval()
+    module = ao.quantize_dynamic(plain, {nn.Linear}, dtype=dtype)
+    example = torch.randn(3, 16)
+    model = exported(module, example, route)
+    for inputs in (example, torch.randn(7, 16) * 4, torch.zeros(1, 16), torch.rand(2, 16) + 1):
+        np.testing.assert_allclose(
+            run(model, inputs), module(inputs).detach().numpy(), rtol=1e-3, atol=1e-3
+        )
+
+
+class Sorted(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.quantize_per_tensor(x, 0.1, 0, torch.quint8).sort(1)[0].dequantize()
+
+
+def test_an_operator_without_a_rule_is_refused() -> None:
+    with pytest.raises(
+        torch.onnx.errors.OnnxExporterError, match="aten::sort of quantized tensors"
+    ):
+        exported(Sorted(), torch.randn(2, 3), "scripted")
+
+
+class Questions(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = torch.quantize_per_tensor(x, 0.25, 3, torch.qint8)
+        return y.dequantize() * y.q_zero_point() + y.q_scale(), x
+
+
+@pytest.mark.parametrize("route", ["traced", "scripted"])
+def test_scales_and_ties(route: str) -> None:
+    x = torch.arange(-40, 41).reshape(1, -1) / 8  # half of them between two steps
+    program = (
+        torch.jit.trace(Questions(), x) if route == "traced" else torch.jit.script(Questions())
+    )
+    result = torch.onnx.export(program, (x,), dynamo=True, verbose=False)
+    assert result is not None
+    torch.testing.assert_close(result(x)[0], Questions()(x)[0])
