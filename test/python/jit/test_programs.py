@@ -95,18 +95,6 @@ def test_autocast_that_is_off():
     check(torch.jit.script(AutocastOff()), inputs, [{0: "n"}])
 
 
-def test_packed_weights_are_an_error():
-    model = torch.ao.quantization.QuantWrapper(torch.nn.Linear(3, 4)).eval()
-    model.qconfig = torch.ao.quantization.get_default_qconfig("x86")
-    prepared = torch.ao.quantization.prepare(model)
-    prepared(torch.randn(2, 3))
-    quantized = torch.ao.quantization.convert(prepared)
-    traced = torch.jit.trace(quantized, torch.randn(2, 3))
-    message = "quantized::linear: its weights are packed .* prepare_pt2e and convert_pt2e"
-    with pytest.raises(torch.onnx.errors.OnnxExporterError, match=message):
-        torch.onnx.export(traced, (torch.ones(2, 3),), dynamo=True, verbose=False)
-
-
 class ReturnsTwelve(torch.nn.Module):
     def forward(self, x):
         parts: list[torch.Tensor] = []

@@ -195,6 +195,15 @@ def test_an_operator_without_a_rule_is_refused() -> None:
         exported(Sorted(), torch.randn(2, 3), "scripted")
 
 
+def test_packed_embeddings_are_refused() -> None:
+    module = nn.quantized.Embedding(10, 4)
+    with pytest.raises(
+        torch.onnx.errors.OnnxExporterError,
+        match=r"quantized::embedding_byte with packed weights; quantize with prepare_pt2e",
+    ):
+        exported(module, torch.tensor([1, 2]), "scripted")
+
+
 class Questions(nn.Module):
     def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         y = torch.quantize_per_tensor(x, 0.25, 3, torch.qint8)
