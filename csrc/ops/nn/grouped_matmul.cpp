@@ -1,5 +1,7 @@
 // Grouped matrix products, in which each group of rows has its own matrix (mixtures of experts),
 // and products of narrow dtypes.
+#include "aten/int4_pack.h"
+#include "base/packed.h"
 #include "ops/families.h"
 #include "ops/formulas/loop.h"
 
@@ -97,6 +99,41 @@ Value scaled_mm(Builder& b, Value self, Value mat2, Value scale_a, Value scale_b
   return b.cast(y, out_dtype.value_or(self->dtype));
 }
 
+// (q - 8) * scales, where groups of `size` rows of q share scales; opset 21 has it as an operator.
+Value int4_weight(Builder& b, Value packed, const Shape& shape, int64_t size, Value scales) {
+  const int64_t rows = *shape[0].constant(), columns = *shape[1].constant();
+  const TensorData codes = aten::unpacked_int4(*packed->constant, rows, columns);
+  const int64_t groups = rows / size;
+  constexpr int64_t kBlockOpset = 21;
+  if (b.opset() < kBlockOpset) {
+    const Value grouped = b.reshape(b.tensor(codes), {groups, size, columns});
+    const Value centered = b.Sub(b.cast(grouped, DType::f32), b.scalar(DType::f32, 8));
+    return b.reshape(b.Mul(centered, b.unsqueeze(scales, {1})), shape);
+  }
+  const std::vector<std::byte> middles(static_cast<size_t>(groups * columns), std::byte{8});
+  const TensorData middle = make_tensor(DType::u8, {groups, columns}, middles);
+  return b.op("DequantizeLinear",
+              {b.tensor(onnx_native::packed(codes, kUint4)), scales,
+               b.tensor(onnx_native::packed(middle, kUint4))},
+              {{"axis", int64_t{0}}, {"block_size", size}});
+}
+
+// x @ ((q - 8) * scales + zeros). The zeros multiply the sums of x over the groups.
+Value int4_product(Builder& b, Value x, Value packed, int64_t size, Value scales_and_zeros) {
+  const Dim& rows = x->dim(1);
+  const Dim& columns = scales_and_zeros->dim(1);
+  b.check(packed->is_constant() && rows.is_constant() && columns.is_constant(),
+          "the packed weight must be a constant");
+  const DType dtype = x->dtype;
+  x = b.cast(x, DType::f32);
+  const Value parameters = b.cast(scales_and_zeros, DType::f32);
+  const Value scales = b.select(parameters, 2, 0), zeros = b.select(parameters, 2, 1);
+  const Value weight = int4_weight(b, packed, {rows, columns}, size, scales);
+  const Value groups = b.reshape(x, {x->dim(0), Dim::floor_div(rows, size), size});
+  const Value sums = b.reduce("ReduceSum", groups, {2}, false);
+  return b.cast(b.Add(b.matmul(x, weight), b.matmul(sums, zeros)), dtype);
+}
+
 }  // namespace
 
 void register_grouped_matmul(OpTable& ops) {
@@ -110,6 +147,7 @@ void register_grouped_matmul(OpTable& ops) {
     const Value y = b.matmul(b.cast(self, DType::f32), weight);
     return b.cast(b.Mul(y, b.cast(scales, DType::f32)), self->dtype);
   });
+  ops.def("aten::_weight_int4pack_mm_for_cpu", int4_product);
   ops.def("aten::_scaled_mm", scaled_mm);
 }
 

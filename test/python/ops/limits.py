@@ -82,7 +82,7 @@ LEFT_OUT: dict[str, str] = {
     "aten::to_sparse and sparse tensors": "ONNX Runtime's operators do not accept sparse tensors",
     "quantized::*, aten::int_repr, aten::q_scale": "torch.export cannot capture quantized tensors "
     "and packed weights; traced and scripted modules export",
-    "aten::_scaled_grouped_mm, aten::_weight_int4pack_mm": "CUDA only, or packed for one processor",
+    "aten::_scaled_grouped_mm, aten::_weight_int4pack_mm": "CUDA only",
     "aten::native_norm": "it has no CPU kernel to compare to",
     "complex qr, lu, ldl, svd, pinv, matrix_rank, cond, logdet, cholesky_solve": "no entry yet",
     "complex cumprod, logcumsumexp, var_mean, logspace, scatter.reduce": "no entry yet",

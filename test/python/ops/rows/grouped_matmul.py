@@ -52,6 +52,17 @@ def packed(dtype: torch.dtype) -> Case:
     )
 
 
+def packed_in_halves(dtype: torch.dtype, group: int) -> Case:
+    rows, columns = 64, 32
+    codes = integers(columns, rows, low=0, high=16, seed=2, dtype=torch.int32)
+    weight = aten._convert_weight_to_int4pack_for_cpu(codes, 1)
+    parameters = floats(rows // group, columns, 2, seed=3).to(dtype)
+    return Case(
+        lambda x: aten._weight_int4pack_mm_for_cpu(x, weight, group, parameters),
+        floats(4, rows).to(dtype),
+    )
+
+
 ROWS = [
     Row(
         "aten::_grouped_mm",
@@ -75,6 +86,11 @@ ROWS = [
         "aten::_weight_int8pack_mm",
         cases=(packed(torch.float32), packed(torch.float16)),
         tolerance={"float32": (1e-4, 1e-4), "float16": (1e-2, 1e-1)},
+    ),
+    Row(
+        "aten::_weight_int4pack_mm_for_cpu",
+        cases=(packed_in_halves(torch.float32, 32), packed_in_halves(torch.bfloat16, 64)),
+        tolerance={"float32": (1e-4, 1e-3), "bfloat16": (2e-2, 1.0)},
     ),
     Row(
         "aten::_scaled_mm",
