@@ -72,6 +72,14 @@ FOUND = {
         "torch.matmul(x, y), torch.matmul(z, y)",
         *(Input("x", "bool", [2]), Input("y", "bool", [0, 2, 2]), Input("z", "bool", [1, 2, 2])),
     ),
+    "product of no elements of two dtypes": Program(
+        [Input("x", "float32", [0, 1]), Input("y", "int64", [4, 1, 1])],
+        [],
+        [],
+        ["x @ y"],
+        [{}] * 3,
+        routes=("traced", "scripted"),
+    ),
     "contraction of no elements before einsum exists": Program(
         [Input("x", "float32", ["n"])],
         [],

@@ -47,7 +47,9 @@ Value product(Builder& b, Value x, Value y) {
   const auto is_empty = [](const Dim& size) { return size.equals(0); };
   for (const Value factor : {x, y}) {
     if (!factor->shape || std::ranges::none_of(*factor->shape, is_empty)) continue;
-    const Value unused = b.matmul(x, y);
+    // Eager compares no dtypes. It transposes the product of a matrix with a batch of matrices.
+    const DType dtype = x->rank() < y->rank() ? y->dtype : x->dtype;
+    const Value unused = b.matmul(b.cast(x, dtype), b.cast(y, dtype));
     return b.full(unused->dtype, 0, unused->known_shape());
   }
   if (y->rank_or(-1) != 1 || y->dim(0).known_positive()) return b.matmul(x, y);
