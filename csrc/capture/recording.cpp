@@ -238,6 +238,33 @@ aten::Value* Recording::constant_of(const at::Tensor& tensor) {
   return constant.value;
 }
 
+void Recording::note_alias(const at::Tensor& tensor) {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
+  if (!recorded(tensor) && find_state(tensor)) constant_of(tensor);
+}
+
+void Recording::replace(const at::Tensor& tensor, const at::Tensor& contents) {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
+  const std::string reason = "the program gives a tensor other contents (tensor.data = ...)";
+  const auto held = state_of_.find(tensor.unsafeGetTensorImpl());
+  if (region_ || held == state_of_.end()) decisions_.refuse(reason);
+  note_alias(tensor);
+  aten::Value* value = value_of(contents);
+  aten::Value*& current = constants_[tensor.unsafeGetTensorImpl()].value;
+  if (current == value) return;  // as in tensor.data *= 2, which writes in place
+  const c10::StorageImpl* storage = storage_of(tensor);
+  if (kept_.contains(storage)) decisions_.refuse(reason + ", whose updates the model keeps");
+  if (!same_view(meta_of(tensor), meta_of(contents)) || shape_of(tensor) != shape_of(contents))
+    decisions_.refuse(reason + " of another dtype, shape or layout");
+  const auto shares = [&](const ModuleTensor& other) {
+    return storage_of(other.tensor) == storage && !other.tensor.is_same(tensor);
+  };
+  if (std::ranges::any_of(state_, shares))
+    decisions_.refuse(reason + ", which shares memory with another one");
+  current = value;
+  written_elements_.insert(storage);
+}
+
 // Returns the tensor that each run of the program makes of a literal.
 aten::Value* Recording::copy_of_literal(aten::Value* literal) {
   aten::Node* node = graph_->add_node("aten::lift_fresh_copy", {literal}, location_);

@@ -86,6 +86,11 @@ class Recording {
   void add_output(const c10::IValue& value);
   // Records that the program assigns another tensor to a buffer of the module.
   void add_mutation(const at::Tensor& buffer, const at::Tensor& value);
+  // Records that a tensor of the module has the contents of another tensor from now on
+  // (tensor.data = ...), which aliases of its old contents do not see.
+  void replace(const at::Tensor& tensor, const at::Tensor& contents);
+  // Notes that a tensor may be an alias of the current contents of a tensor of the module.
+  void note_alias(const at::Tensor& tensor);
   // Records a call, whose arguments are on the stack, and replaces them by the results.
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
   // Returns the graph once all outputs are added and no recorded tensor is alive; nullptr if the

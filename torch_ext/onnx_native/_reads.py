@@ -61,10 +61,16 @@ def watched(native: Any) -> Iterator[None]:
     thread = threading.get_ident()
 
     def replace_data(self: Any, to: Any) -> None:
-        if to is not self and threading.get_ident() == thread:
-            native.refuse("the program gives a tensor other contents (tensor.data = ...)")
-            raise RuntimeError("the program gives a tensor other contents")
-        data.__set__(self, to)
+        if threading.get_ident() != thread:
+            data.__set__(self, to)
+        elif to is not self:
+            native.replace(self, to)
+
+    def read_data(self: Any) -> Any:
+        contents = data.__get__(self)
+        if threading.get_ident() == thread:
+            native.note_alias(contents)
+        return contents
 
     def read_item(self: Any) -> Any:
         plain = type(self) in (torch.Tensor, torch.nn.Parameter)
@@ -113,7 +119,7 @@ def watched(native: Any) -> Iterator[None]:
         (torch.SymInt, "__repr__", _printing(torch.SymInt.__repr__)),
         (torch.SymInt, "__hash__", hashed),
         (torch.SymInt, "__round__", rounded),
-        (tensor, "data", property(data.__get__, replace_data)),
+        (tensor, "data", property(read_data, replace_data)),
         (tensor, "__bool__", is_true),
         (tensor, "item", functools.wraps(item)(read_item)),
         (tensor, "__getitem__", functools.wraps(getitem)(get)),

@@ -281,6 +281,10 @@ class PyCapture {
   void add_mutation(const at::Tensor& buffer, const at::Tensor& value) {
     recording_->add_mutation(buffer, value);
   }
+  void replace(const at::Tensor& tensor, const at::Tensor& contents) {
+    recording_->replace(tensor, contents);
+  }
+  void note_alias(const at::Tensor& tensor) { recording_->note_alias(tensor); }
   bool varies(const at::Tensor& tensor) const { return recording_->varies(tensor); }
   // Returns the number in a tensor. PyTorch's own conversion of floats and bools to Python takes
   // only symbols that Python made.
@@ -468,6 +472,8 @@ void bind_capture(py::module_& module) {
            py::arg("sizes"))
       .def("add_integer", &PyCapture::add_integer, py::arg("name"), py::arg("symbol"))
       .def("item", &PyCapture::item, py::arg("tensor"))
+      .def("replace", &PyCapture::replace, py::arg("tensor"), py::arg("contents"))
+      .def("note_alias", &PyCapture::note_alias, py::arg("tensor"))
       .def("runs_fake_kernel", &PyCapture::runs_fake_kernel)
       .def("new_size", &PyCapture::new_size, py::arg("low"), py::arg("high"))
       .def("elements", &PyCapture::elements, py::arg("tensor"), py::arg("shares_memory"))
