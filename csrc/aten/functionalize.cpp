@@ -187,10 +187,8 @@ class Functionalizer {
     return either;
   }
 
-  bool is_packed(const Value* value) {
-    const auto at = tensors_.find(value);
-    return at == tensors_.end() ? !scattered_.contains(value)
-                                : known_contiguous(value->type, layout(*at->second));
+  bool is_packed(const Tensor& tensor) {
+    return known_contiguous(tensor.names.front()->type, layout(tensor));
   }
 
   void read(Node& node) {
@@ -248,7 +246,7 @@ class Functionalizer {
         offset = make_size(graph_, from->offset->as_captured(), node.location);
       if (offset.is_none()) fail_unknown_strides(node);
     }
-    if (!is_packed(tensor->names.front())) fail_unknown_strides(node);
+    if (!is_packed(*tensor)) fail_unknown_strides(node);
     node.arguments[0] = own_memory(graph_, current(*tensor), node.location);
     graph_.nodes.push_back(&node);
     make_view(node, *tensor);
@@ -270,8 +268,11 @@ class Functionalizer {
         fail_unsupported(node, concat("the first step of a loop writes to %", state->name,
                                       ", which is used later; write to a clone() instead"));
     }
-    if (may_scatter(node, [this](const Value* value) { return !is_packed(value); }))
-      scattered_.insert(node.outputs.begin(), node.outputs.end());
+    const bool scattered = may_scatter(node, [this](const Value* value) {
+      const auto at = tensors_.find(value);
+      return at == tensors_.end() ? scattered_.contains(value) : !is_packed(*at->second);
+    });
+    if (scattered) scattered_.insert(node.outputs.begin(), node.outputs.end());
     for (Argument& argument : node.arguments) resolve(argument);
     graph_.nodes.push_back(&node);
     for (const auto& [operand, result] : writes.written) {

@@ -72,6 +72,13 @@ FOUND = {
         "torch.matmul(x, y), torch.matmul(z, y)",
         *(Input("x", "bool", [2]), Input("y", "bool", [0, 2, 2]), Input("z", "bool", [1, 2, 2])),
     ),
+    "as_strided of a tensor that was squeezed in place": Program(
+        [Input("x", "float32", [4, 2])],
+        ["self.l0 = nn.AdaptiveMaxPool1d(1)"],
+        ["y = self.l0(x)", "y.squeeze_()", "z = torch.as_strided(y, (2,), (2,))"],
+        ["z", "y"],
+        [{}] * 3,
+    ),
     "product of no elements of two dtypes": Program(
         [Input("x", "float32", [0, 1]), Input("y", "int64", [4, 1, 1])],
         [],
