@@ -32,9 +32,8 @@ std::array<int64_t, 2> bounds_of(DType dtype) {
 // Rounds real numbers to those that the integers stand for.
 Item rounded(const Call& call, const Item& real, const Quantization& to) {
   const auto [low, high] = bounds_of(to.dtype);
-  const Item result =
-      record(call, "aten::fake_quantize_per_tensor_affine",
-             {real, number(to.scale), number(to.zero_point), number(low), number(high)});
+  Item result = record(call, "aten::fake_quantize_per_tensor_affine",
+                       {real, number(to.scale), number(to.zero_point), number(low), number(high)});
   call.run.set_quantization(result, to);
   return result;
 }
@@ -51,17 +50,24 @@ Item operand(const Call& call, const Item& item) {
   return by_operator ? item : rounded(call, item, Quantization(*known));
 }
 
-// Returns the constant scale and zero point in the inputs `at` and `at` + 1.
-Quantization quantization_at(const Call& call, size_t at, DType dtype) {
+// Returns the scale and zero point in the inputs `at` and `at` + 1; nullopt if the model computes
+// them.
+std::optional<Quantization> constants_at(const Call& call, size_t at, DType dtype) {
   std::optional<double> scale = call.input(at).floating();
   if (const aten::Value* tensor = call.input(at).tensor())
     scale = call.run.recorder().types().element(*tensor);
   Item zero_point = call.input(at + 1);
   if (aten::Value* tensor = zero_point.tensor())
     zero_point = call.run.record_number("aten::item", {tensor});
-  if (!scale || !zero_point.integer())
+  if (!scale || !zero_point.integer()) return std::nullopt;
+  return Quantization{*scale, *zero_point.integer(), dtype};
+}
+
+Quantization quantization_at(const Call& call, size_t at, DType dtype) {
+  const std::optional<Quantization> known = constants_at(call, at, dtype);
+  if (!known)
     call.run.unsupported("the scale and the zero point of a quantized tensor must be constants");
-  return {*scale, *zero_point.integer(), dtype};
+  return *known;
 }
 
 // The dtype of the integers of a result: that of the first quantized operand.
@@ -85,11 +91,12 @@ std::optional<Items> quantize(const Call& call) {
   if (type != c10::kQInt8 && type != c10::kQUInt8)
     call.run.unsupported(concat("cannot export tensors that are quantized to ", c10::toString(type),
                                 "; quantize to qint8 or quint8"));
-  const Quantization to = quantization_at(call, 1, type == c10::kQInt8 ? DType::i8 : DType::u8);
-  const Item result =
+  const auto to = constants_at(call, 1, type == c10::kQInt8 ? DType::i8 : DType::u8);
+  if (!to) return std::nullopt;
+  Item result =
       call.run.record_one("aten::quantize_per_tensor",
-                          {call.run.argument(call.input(0)), to.scale, to.zero_point, to.dtype});
-  call.run.set_quantization(result, to);
+                          {call.run.argument(call.input(0)), to->scale, to->zero_point, to->dtype});
+  call.run.set_quantization(result, *to);
   return one(result);
 }
 
@@ -233,7 +240,7 @@ std::optional<Items> dynamic_linear(const Call& call) {
   const Item input = name.ends_with("fp16")
                          ? call.input(0)
                          : rounded_by_extremes(call, call.input(0), *is_reduced ? 127 : 255);
-  const Item result = record(call, "aten::linear", {input, parameters.weight, parameters.bias});
+  Item result = record(call, "aten::linear", {input, parameters.weight, parameters.bias});
   const bool has_relu = name.find("_relu") != std::string_view::npos;
   return one(has_relu ? record(call, "aten::relu", {result}) : result);
 }
