@@ -59,11 +59,10 @@ bool has_scattered_operand(const Node& node,
 }  // namespace
 
 bool may_scatter(const Node& node, const std::function<bool(const Value*)>& is_scattered) {
-  const bool scattered = has_scattered_operand(node, is_scattered);
   if (!node.schema) {
     return std::ranges::any_of(node.arguments, [&](const Argument& argument) {
       const auto* body = argument.get<std::shared_ptr<Graph>>();
-      return body && has_scattered_outputs(**body, scattered);
+      return body && has_scattered_outputs(**body, has_scattered_operand(node, is_scattered));
     });
   }
   const int format = node.schema->index("memory_format");
@@ -78,7 +77,7 @@ bool may_scatter(const Node& node, const std::function<bool(const Value*)>& is_s
     return !a.shape || !b.shape || a.shape->size() < b.shape->size();
   }
   if (strides == Strides::scattered) return true;
-  return strides != Strides::packed && scattered;
+  return strides != Strides::packed && has_scattered_operand(node, is_scattered);
 }
 
 }  // namespace onnx_native::aten

@@ -449,8 +449,8 @@ void Decisions::note_equation(const Dim& difference) {
     const std::string& name = term.factors[0].name;
     const bool is_sum = std::ranges::all_of(
         value->terms(), [](const Dim::Term& part) { return part.coefficient > 0; });
-    const bool is_inferred = symbols_.at(name).origin != Symbol::Origin::named;
-    const int rank = (is_inferred ? 2 : 0) + (is_sum ? 1 : 0);
+    const bool is_unnamed = symbols_.at(name).origin != Symbol::Origin::named;
+    const int rank = (is_unnamed ? 2 : 0) + (is_sum ? 1 : 0);
     if (rank <= best) continue;
     best = rank;
     equation_ = {name, *value, ""};

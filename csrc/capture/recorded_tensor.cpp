@@ -246,7 +246,7 @@ c10::intrusive_ptr<c10::TensorImpl> RecordedTensor::copied() const {
 }
 
 void RecordedTensor::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& /*impl*/) {
-  decisions_of(token_).refuse("the program gives a tensor other contents (tensor.data = ...)");
+  decisions_of(token_).refuse(kOtherContents);
 }
 
 RecordedTensor* recorded(const at::Tensor& tensor) {

@@ -76,6 +76,10 @@ class RecordedTensor final : public c10::TensorImpl {
   mutable std::vector<c10::SymInt> sym_strides_;
 };
 
+// Why a recording refuses `tensor.data = ...`.
+inline constexpr const char* kOtherContents =
+    "the program gives a tensor other contents (tensor.data = ...)";
+
 // Returns the memory of a tensor; nullptr if it has none.
 inline const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;

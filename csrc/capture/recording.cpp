@@ -245,7 +245,7 @@ void Recording::note_alias(const at::Tensor& tensor) {
 
 void Recording::replace(const at::Tensor& tensor, const at::Tensor& contents) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
-  const std::string reason = "the program gives a tensor other contents (tensor.data = ...)";
+  const std::string reason = kOtherContents;
   const auto held = state_of_.find(tensor.unsafeGetTensorImpl());
   if (region_ || held == state_of_.end()) decisions_.refuse(reason);
   note_alias(tensor);

@@ -267,13 +267,17 @@ Operand product(Builder& b, const Operand& x, const Operand& y, std::string_view
   const auto sizes = [&](Value shape, size_t first, size_t last) {
     return b.slice(shape, 0, static_cast<int64_t>(first), static_cast<int64_t>(last));
   };
+  // The axes of a matrix that stand for no labels.
+  const auto missing = [n](bool first, bool second) {
+    Ints axes;
+    if (first) axes.push_back(static_cast<int64_t>(n));
+    if (second) axes.push_back(static_cast<int64_t>(n) + 1);
+    return axes;
+  };
   const auto matrices = [&](Value tensor, Value shape, size_t middle, size_t end) {
-    if (middle - n < 2 && end - middle < 2) {  // Reshape would copy another size in place of a 0
-      Ints missing;
-      if (middle == n) missing.push_back(static_cast<int64_t>(n));
-      if (end == middle) missing.push_back(static_cast<int64_t>(n) + 1);
-      return missing.empty() ? tensor : b.unsqueeze(tensor, missing);
-    }
+    // Reshape would copy another size in place of a 0.
+    if (middle - n < 2 && end - middle < 2)
+      return b.unsqueeze(tensor, missing(middle == n, end == middle));
     Values parts{merged_size(b, shape, n, middle), merged_size(b, shape, middle, end)};
     if (n > 0) parts.insert(parts.begin(), sizes(shape, 0, n));
     return b.op("Reshape", {tensor, b.concat(parts, 0)});
@@ -282,12 +286,8 @@ Operand product(Builder& b, const Operand& x, const Operand& y, std::string_view
   const Value c = matrices(right, right_shape, n + inner.size(), right->rank());
   const Value result = b.op("MatMul", {a, c});
   const std::string labels = batch + rows + columns;
-  if (rows.size() < 2 && columns.size() < 2) {
-    Ints ones;
-    if (rows.empty()) ones.push_back(static_cast<int64_t>(n));
-    if (columns.empty()) ones.push_back(static_cast<int64_t>(n) + 1);
-    return {ones.empty() ? result : b.squeeze(result, ones), labels};
-  }
+  if (rows.size() < 2 && columns.size() < 2)
+    return {b.squeeze(result, missing(rows.empty(), columns.empty())), labels};
   Values parts;
   if (!batch.empty() || !rows.empty()) parts.push_back(sizes(left_shape, 0, n + rows.size()));
   if (!columns.empty()) parts.push_back(sizes(right_shape, n + inner.size(), right->rank()));

@@ -449,14 +449,17 @@ def hide_frames_of(file: str) -> None:
 
 def is_static_hint(dim: Any) -> bool:
     """Returns whether a size in dynamic_shapes is Dim.STATIC."""
-    return isinstance(dim, __getattr__("DimHint")) and dim.type is __getattr__("DimHintType").STATIC
+    return _is_hint(dim, "STATIC")
 
 
 def is_dynamic_hint(dim: Any) -> bool:
     """Returns whether a size in dynamic_shapes is Dim.DYNAMIC."""
-    return (
-        isinstance(dim, __getattr__("DimHint")) and dim.type is __getattr__("DimHintType").DYNAMIC
-    )
+    return _is_hint(dim, "DYNAMIC")
+
+
+def _is_hint(dim: Any, kind: str) -> bool:
+    is_hint = isinstance(dim, __getattr__("DimHint"))
+    return is_hint and dim.type is getattr(__getattr__("DimHintType"), kind)
 
 
 def function_library(opset: int | None = None) -> Any:

@@ -59,13 +59,15 @@ Labels implicit_output(const std::vector<Labels>& operands, int64_t covered) {
   return output;
 }
 
+bool has(const Labels& labels, int label) {
+  return std::ranges::find(labels, label) != labels.end();
+}
+
 // Returns the distinct labels that are not in `removed`, in order.
 Labels without(const Labels& labels, const Labels& removed) {
   Labels left;
-  for (int label : labels) {
-    const bool stays = std::ranges::find(removed, label) == removed.end();
-    if (stays && std::ranges::find(left, label) == left.end()) left.push_back(label);
-  }
+  for (int label : labels)
+    if (!has(removed, label) && !has(left, label)) left.push_back(label);
   return left;
 }
 
@@ -110,10 +112,6 @@ Shape shape_of(const Operands& operands, const Labels& labels) {
   return shape;
 }
 
-bool has(const Labels& labels, int label) {
-  return std::ranges::find(labels, label) != labels.end();
-}
-
 Labels joined(std::initializer_list<std::span<const int>> parts) {
   Labels result;
   for (const std::span<const int> part : parts)
@@ -140,7 +138,8 @@ struct MatrixProduct {
 // Reshape. Axes of `x` alone may precede the batch, along which MatMul broadcasts `y`.
 std::optional<MatrixProduct> matrix_product(const Operand& x, const Operand& y,
                                             const Labels& output) {
-  Labels batch, rows, columns, inner;
+  const Labels inner = without(x.labels, output);
+  Labels batch, rows, columns;
   for (int label : output) {
     if (has(x.labels, label) && has(y.labels, label)) {
       batch.push_back(label);
@@ -148,8 +147,6 @@ std::optional<MatrixProduct> matrix_product(const Operand& x, const Operand& y,
       (has(x.labels, label) ? rows : columns).push_back(label);
     }
   }
-  for (int label : x.labels)
-    if (!has(output, label)) inner.push_back(label);
   if (inner.size() != 1 || rows.empty() || columns.size() != 1) return std::nullopt;
   const std::span<const int> all(rows);
   const auto leading = all.first(rows.size() - 1), last = all.last(1);
@@ -160,10 +157,10 @@ std::optional<MatrixProduct> matrix_product(const Operand& x, const Operand& y,
   return fits ? std::optional(std::move(product)) : std::nullopt;
 }
 
-Value permuted(Builder& b, Value value, const Labels& from, const Labels& to) {
+Value permuted(Builder& b, const Operand& x, const Labels& to) {
   Ints axes;
-  for (int label : to) axes.push_back(std::ranges::find(from, label) - from.begin());
-  return b.transpose(value, axes);
+  for (int label : to) axes.push_back(x.axis_of(label));
+  return b.transpose(x.value, axes);
 }
 
 // Returns the MatMul of two operands, which runtimes quantize and fuse, or null where Einsum is
@@ -178,12 +175,9 @@ Value matmul_of(Builder& b, const Operand& x, const Operand& y, const Labels& ou
   if (!best) return nullptr;
   const bool has_elements = x.has_elements() && y.has_elements();
   if (has_elements && best->transposes(output) > 1) return nullptr;
-  const auto ordered = [&](const Operand& operand, const Labels& order) {
-    return permuted(b, operand.value, operand.labels, order);
-  };
-  const Value result =
-      b.matmul(ordered(*best->left, best->left_labels), ordered(*best->right, best->right_labels));
-  return permuted(b, result, best->result_labels, output);
+  const Value result = b.matmul(permuted(b, *best->left, best->left_labels),
+                                permuted(b, *best->right, best->right_labels));
+  return permuted(b, {result, best->result_labels}, output);
 }
 
 // Emits MatMul, or Einsum with a lowercase letter for each label. Casts bool, for which ONNX has
@@ -191,7 +185,7 @@ Value matmul_of(Builder& b, const Operand& x, const Operand& y, const Labels& ou
 Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
   if (operands.size() == 1 && std::ranges::is_permutation(operands[0].labels, output) &&
       without(output, {}).size() == output.size()) {
-    return permuted(b, operands[0].value, operands[0].labels, output);
+    return permuted(b, operands[0], output);
   }
   std::map<int, char> letters;
   const auto text = [&](const Labels& labels) {
@@ -297,8 +291,7 @@ Value contract(Builder& b, Operands operands, const Labels& output,
   }
   for (const Operand& operand : operands) {
     for (int label : operand.labels) {
-      const bool kept = std::ranges::find(output, label) != output.end();
-      if (!kept) uses[label] = count_spreading(operands, label);
+      if (!has(output, label)) uses[label] = count_spreading(operands, label);
     }
   }
   if (operands.size() == 1) {

@@ -16,6 +16,12 @@ using Quantization = Interpreter::Quantization;
 
 std::string_view operator_of(const Call& call) { return call.node.kind().toUnqualString(); }
 
+// Returns true if the operator applies relu to its result.
+bool has_relu(const Call& call) {
+  const std::string_view name = operator_of(call);
+  return name.find("_relu") != std::string_view::npos && name != "leaky_relu";
+}
+
 Item number(double value) { return c10::IValue(value); }
 Item number(int64_t value) { return Dim(value); }
 
@@ -77,9 +83,7 @@ DType dtype_of(const Call& call) {
 }
 
 Items activated(const Call& call, Item real, const Quantization& to) {
-  if (operator_of(call).find("_relu") != std::string_view::npos &&
-      operator_of(call) != "leaky_relu")
-    real = record(call, "aten::relu", {real});
+  if (has_relu(call)) real = record(call, "aten::relu", {real});
   return one(rounded(call, real, to));
 }
 
@@ -241,14 +245,13 @@ std::optional<Items> dynamic_linear(const Call& call) {
                          ? call.input(0)
                          : rounded_by_extremes(call, call.input(0), *is_reduced ? 127 : 255);
   Item result = record(call, "aten::linear", {input, parameters.weight, parameters.bias});
-  const bool has_relu = name.find("_relu") != std::string_view::npos;
-  return one(has_relu ? record(call, "aten::relu", {result}) : result);
+  return one(has_relu(call) ? record(call, "aten::relu", {result}) : result);
 }
 
 std::optional<Items> convolution(const Call& call) {
   if (call.size() != 4) return std::nullopt;  // the deprecated overload
   std::string name(operator_of(call));
-  if (name.ends_with("_relu")) name.resize(name.size() - std::string_view("_relu").size());
+  if (has_relu(call)) name.resize(name.size() - std::string_view("_relu").size());
   const bool transposed = name.starts_with("conv_transpose");
   const bool has_depth = name.ends_with("3d");
   const std::string of_class =
@@ -276,125 +279,64 @@ std::optional<Items> convolution(const Call& call) {
 
 // --- Operators with the scale and the zero point of their results.
 
-template <class Operands>
-std::optional<Items> rounded_call(const Call& call, const std::string& key, Operands operands,
-                                  size_t scale_at) {
-  if (!call.run.quantized_operand(call)) return std::nullopt;
+Items first(const Items& in) { return {in[0]}; }
+Items first_two(const Items& in) { return {in[0], in[1]}; }
+Items sum(const Items& in) { return {in[0], in[1], number(int64_t{1})}; }
+Items elu(const Items& in) { return {in[0], in[3], in[4], in[5]}; }
+Items softmax(const Items& in) { return {in[0], in[1], Item::none()}; }
+Items layer_norm(const Items& in) {
+  return {in[0], in[1], in[2], in[3], in[4], c10::IValue(false)};
+}
+Items instance_norm(const Items& in) {
+  return {in[0],        in[1],        in[2],
+          Item::none(), Item::none(), c10::IValue(true),
+          number(0.0),  in[3],        c10::IValue(false)};
+}
+Items batch_norm(const Items& in) {
+  return {in[0],       in[1], in[2],
+          in[3],       in[4], c10::IValue(false),
+          number(0.0), in[5], c10::IValue(false)};
+}
+
+struct Operation {
+  std::string_view name;
+  const char* key;  // of ATen's operator on real numbers
+  Items (*operands)(const Items& inputs);
+  size_t scale_at;  // the input that is the scale; the zero point follows
+};
+constexpr Operation kOperations[] = {
+    {"quantized::add", "aten::add.Tensor", sum, 2},
+    {"quantized::add_relu", "aten::add.Tensor", sum, 2},
+    {"quantized::mul", "aten::mul.Tensor", first_two, 2},
+    {"quantized::mul_relu", "aten::mul.Tensor", first_two, 2},
+    {"quantized::matmul", "aten::matmul", first_two, 2},
+    {"quantized::prelu", "aten::prelu", first_two, 2},
+    {"quantized::hardswish", "aten::hardswish", first, 1},
+    {"quantized::sigmoid", "aten::sigmoid", first, 1},
+    {"quantized::leaky_relu", "aten::leaky_relu", first_two, 3},
+    {"quantized::elu", "aten::elu", elu, 1},
+    {"quantized::softmax", "aten::softmax.int", softmax, 2},
+    {"quantized::layer_norm", "aten::layer_norm", layer_norm, 5},
+    {"quantized::group_norm", "aten::group_norm", layer_norm, 5},
+    {"quantized::instance_norm", "aten::instance_norm", instance_norm, 4},
+    {"quantized::batch_norm", "aten::batch_norm", batch_norm, 6},
+    {"quantized::batch_norm_relu", "aten::batch_norm", batch_norm, 6},
+    {"quantized::batch_norm1d", "aten::batch_norm", batch_norm, 6},
+    {"quantized::batch_norm1d_relu", "aten::batch_norm", batch_norm, 6},
+    {"quantized::batch_norm2d", "aten::batch_norm", batch_norm, 6},
+    {"quantized::batch_norm2d_relu", "aten::batch_norm", batch_norm, 6},
+    {"quantized::batch_norm3d", "aten::batch_norm", batch_norm, 6},
+    {"quantized::batch_norm3d_relu", "aten::batch_norm", batch_norm, 6}};
+
+std::optional<Items> operation(const Call& call) {
+  const std::string_view name = call.node.kind().toQualString();
+  const Operation& found = *std::ranges::find(kOperations, name, &Operation::name);
+  // Other overloads of add and mul take fewer inputs.
+  if (!call.run.quantized_operand(call) || call.size() < found.scale_at + 2) return std::nullopt;
   Items inputs;
   for (const Item& input : call.inputs) inputs.push_back(operand(call, input));
-  return activated(call, record(call, key, operands(inputs)),
-                   quantization_at(call, scale_at, dtype_of(call)));
-}
-
-std::optional<Items> add(const Call& call) {
-  if (call.size() != 4) return std::nullopt;
-  return rounded_call(
-      call, "aten::add.Tensor",
-      [](const Items& in) {
-        return Items{in[0], in[1], number(int64_t{1})};
-      },
-      2);
-}
-
-std::optional<Items> multiply(const Call& call) {
-  if (call.size() != 4) return std::nullopt;
-  return rounded_call(
-      call, "aten::mul.Tensor",
-      [](const Items& in) {
-        return Items{in[0], in[1]};
-      },
-      2);
-}
-
-std::optional<Items> matmul(const Call& call) {
-  return rounded_call(
-      call, "aten::matmul",
-      [](const Items& in) {
-        return Items{in[0], in[1]};
-      },
-      2);
-}
-
-std::optional<Items> prelu(const Call& call) {
-  return rounded_call(
-      call, "aten::prelu",
-      [](const Items& in) {
-        return Items{in[0], in[1]};
-      },
-      2);
-}
-
-std::optional<Items> hardswish(const Call& call) {
-  return rounded_call(
-      call, "aten::hardswish", [](const Items& in) { return Items{in[0]}; }, 1);
-}
-
-std::optional<Items> sigmoid(const Call& call) {
-  return rounded_call(
-      call, "aten::sigmoid", [](const Items& in) { return Items{in[0]}; }, 1);
-}
-
-std::optional<Items> leaky_relu(const Call& call) {
-  return rounded_call(
-      call, "aten::leaky_relu",
-      [](const Items& in) {
-        return Items{in[0], in[1]};
-      },
-      3);
-}
-
-std::optional<Items> elu(const Call& call) {
-  return rounded_call(
-      call, "aten::elu",
-      [](const Items& in) {
-        return Items{in[0], in[3], in[4], in[5]};
-      },
-      1);
-}
-
-std::optional<Items> softmax(const Call& call) {
-  return rounded_call(
-      call, "aten::softmax.int",
-      [](const Items& in) {
-        return Items{in[0], in[1], Item::none()};
-      },
-      2);
-}
-
-std::optional<Items> layer_norm(const Call& call) {
-  return rounded_call(
-      call, "aten::layer_norm",
-      [](const Items& in) { return Items{in[0], in[1], in[2], in[3], in[4], c10::IValue(false)}; },
-      5);
-}
-
-std::optional<Items> group_norm(const Call& call) {
-  return rounded_call(
-      call, "aten::group_norm",
-      [](const Items& in) { return Items{in[0], in[1], in[2], in[3], in[4], c10::IValue(false)}; },
-      5);
-}
-
-std::optional<Items> instance_norm(const Call& call) {
-  return rounded_call(
-      call, "aten::instance_norm",
-      [](const Items& in) {
-        return Items{in[0],        in[1],        in[2],
-                     Item::none(), Item::none(), c10::IValue(true),
-                     number(0.0),  in[3],        c10::IValue(false)};
-      },
-      4);
-}
-
-std::optional<Items> batch_norm(const Call& call) {
-  return rounded_call(
-      call, "aten::batch_norm",
-      [](const Items& in) {
-        return Items{in[0],       in[1], in[2],
-                     in[3],       in[4], c10::IValue(false),
-                     number(0.0), in[5], c10::IValue(false)};
-      },
-      6);
+  return activated(call, record(call, found.key, found.operands(inputs)),
+                   quantization_at(call, found.scale_at, dtype_of(call)));
 }
 
 std::optional<Items> concatenate(const Call& call) {
@@ -484,6 +426,7 @@ void Interpreter::set_quantization(const Item& item, Quantization quantization) 
 }
 
 const Quantization* Interpreter::quantized_operand(const Call& call) const {
+  if (quantizations_.empty()) return nullptr;
   for (const Item& input : call.inputs) {
     if (const Quantization* known = quantization(input)) return known;
     const Container* list = input.container();
@@ -529,22 +472,7 @@ void add_quantized_handlers(Handlers& handlers) {
        "quantized::conv3d", "quantized::conv3d_relu", "quantized::conv_transpose1d",
        "quantized::conv_transpose2d", "quantized::conv_transpose3d"},
       convolution);
-  add_all({"quantized::add", "quantized::add_relu"}, add);
-  add_all({"quantized::mul", "quantized::mul_relu"}, multiply);
-  add_all({"quantized::matmul"}, matmul);
-  add_all({"quantized::prelu"}, prelu);
-  add_all({"quantized::hardswish"}, hardswish);
-  add_all({"quantized::sigmoid"}, sigmoid);
-  add_all({"quantized::leaky_relu"}, leaky_relu);
-  add_all({"quantized::elu"}, elu);
-  add_all({"quantized::softmax"}, softmax);
-  add_all({"quantized::layer_norm"}, layer_norm);
-  add_all({"quantized::group_norm"}, group_norm);
-  add_all({"quantized::instance_norm"}, instance_norm);
-  add_all({"quantized::batch_norm", "quantized::batch_norm1d", "quantized::batch_norm2d",
-           "quantized::batch_norm3d", "quantized::batch_norm_relu", "quantized::batch_norm1d_relu",
-           "quantized::batch_norm2d_relu", "quantized::batch_norm3d_relu"},
-          batch_norm);
+  for (const Operation& each : kOperations) handlers[each.name].push_back(operation);
   add_all({"quantized::cat", "quantized::cat_relu"}, concatenate);
   add_all({"quantized::relu6"}, relu6);
   add_all({"quantized::dropout"}, dropout);
