@@ -532,7 +532,8 @@ class Functionalizer {
       // Skip a buffer that ends as another tensor or with another shape.
       const auto end = assigned.find(root->name);
       if (is_buffer && end != assigned.end() && (end->second != tensor || tensor->view)) return;
-      while (tensor->view) tensor = tensor->view->base;
+      // The caller sees an input as the program reshaped it in place.
+      while (is_buffer && tensor->view) tensor = tensor->view->base;
       if (tensor->storage->version == 0 && !tensor->storage->writer) return;
       replaced.insert(root->name);
       found.push_back({root->name, is_buffer, current(*tensor)});

@@ -247,6 +247,20 @@ void Dim::for_each_symbol(const std::function<void(const Factor& symbol)>& visit
   }
 }
 
+bool Dim::may_be_empty() const {
+  if (is_constant()) return equals(0);
+  return !known_positive() && (is_symbol() || has_limit());
+}
+
+bool Dim::has_limit() const {
+  const auto limits = [](const Factor& factor) {
+    return factor.kind == Atom::min || factor.kind == Atom::max ||
+           std::ranges::any_of(factor.operands, &Dim::has_limit);
+  };
+  return std::ranges::any_of(
+      terms(), [&](const Term& term) { return std::ranges::any_of(term.factors, limits); });
+}
+
 std::vector<std::string> Dim::symbols() const {
   std::vector<std::string> names;
   for_each_symbol([&](const Factor& symbol) {

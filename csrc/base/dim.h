@@ -89,6 +89,10 @@ class Dim {
   // that input sizes are at least 1, unless `inputs_positive` is false.
   bool known_non_negative() const;
   bool known_positive(bool inputs_positive = true) const;
+  // True if the value may well be 0: an index or slice was limited to a size (such a limit is a
+  // minimum or maximum), or the size depends on data. False for sizes of windows, "(n - 3)//2 + 1",
+  // although they are 0 for inputs that are too small.
+  bool may_be_empty() const;
   // Returns bounds of the value.
   DimRange range() const;
 
@@ -140,6 +144,7 @@ class Dim {
   struct Rep;
   // True if the expression is a single atom of this kind.
   bool is(Atom kind) const;
+  bool has_limit() const;  // a minimum or maximum in it
   explicit Dim(std::shared_ptr<const Rep> rep) : rep_(std::move(rep)) {}
   std::shared_ptr<const Rep> rep_;
 };

@@ -487,3 +487,53 @@ def test_complex_dtype_of_an_operator_without_complex_lowering(before, route):
         outcome = judge(made, route, capture)
     assert outcome.verdict == REFUSED, outcome
     assert "cumprod has no ONNX lowering for complex tensors" in outcome.message
+
+
+@pytest.mark.parametrize("route", EVERY_ROUTE)
+@pytest.mark.parametrize(
+    ("inits", "result"),
+    [
+        (["self.l = nn.GroupNorm(2, 4)"], "self.l(x[2:].transpose(1, 2))"),
+        (["self.l = nn.InstanceNorm1d(4)"], "self.l(x[2:].transpose(1, 2))"),
+        ([], "torch.ones(4) @ x[2:].transpose(1, 2)"),
+        ([], "x[2:] @ torch.ones(4)"),
+        ([], "torch.ones(5, 4) @ x[2:].transpose(1, 2)"),
+        ([], "torch.ones(1, 5, 4) @ x[2:].transpose(1, 2)"),
+        ([], "x[2:] @ torch.ones(1, 4, 2)"),
+        ([], "x[2:, None] @ torch.ones(5, 4, 2)"),
+    ],
+)
+def test_slices_of_no_rows(inits, result, route):
+    """ONNX Runtime crashes in InstanceNormalization, and does not broadcast to an empty batch."""
+    data = Input("x", "float32", ["n", 3, 4])
+    made = Program([data], inits, [], [result], [{"n": 4}, {"n": 2}, {"n": 3}])
+    with Capture() as capture:
+        judge(made, "fx", capture)
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("route", EVERY_ROUTE)
+@pytest.mark.parametrize("dtype", ["float32", "int64", "int32", "int16", "uint8"])
+def test_medians_of_no_elements(dtype, route):
+    made = Program(
+        *([Input("x", dtype, ["n", 4])], [], ["y = x[2:]"]),
+        ["y.median()", "x[:0].median()", "torch.masked_select(x, x != x).median()"],
+        [{"n": 4}, {"n": 2}, {"n": 3}],
+    )
+    with Capture() as capture:
+        judge(made, "fx", capture)
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("route", ["fx", "pt2", "traced", "scripted"])
+def test_updates_of_an_input_that_is_reshaped_in_place(route):
+    """The caller sees the updated input in its new shape."""
+    data = Input("x", "float32", [3, 4])
+    made = Program([data], [], ["x.swapaxes_(0, 1)", "x.mul_(2)"], ["x[0]"], [{}] * 3)
+    made.state = True
+    with Capture() as capture:
+        judge(made, "fx", capture)
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == RIGHT, outcome

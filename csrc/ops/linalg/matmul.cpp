@@ -41,6 +41,24 @@ Value mm(Builder& b, Value self, Value mat2) {
   return b.matmul(self, mat2);
 }
 
+bool has_batch_that_may_be_empty(Value factor) {
+  const Shape& shape = factor->known_shape();
+  return shape.size() > 2 && std::any_of(shape.begin(), shape.end() - 2,
+                                         [](const Dim& size) { return size.may_be_empty(); });
+}
+
+// Repeats a factor along axes of the other one's batch that may be empty.
+Value in_batch_of(Builder& b, Value factor, Value other) {
+  const Shape& wanted = other->known_shape();
+  Shape shape = factor->known_shape();
+  while (shape.size() < wanted.size()) shape.insert(shape.begin(), 1);
+  const size_t first = shape.size() - wanted.size();
+  for (size_t i = 0; i + 2 < wanted.size(); ++i) {
+    if (shape[first + i].equals(1) && wanted[i].may_be_empty()) shape[first + i] = wanted[i];
+  }
+  return b.expand(factor, shape);
+}
+
 // ONNX Runtime's MatMul leaves rows of a product with a vector of length 0 uninitialized, and does
 // not broadcast an empty batch.
 Value product(Builder& b, Value x, Value y) {
@@ -52,8 +70,17 @@ Value product(Builder& b, Value x, Value y) {
     const Value unused = b.matmul(b.cast(x, dtype), b.cast(y, dtype));
     return b.full(unused->dtype, 0, unused->known_shape());
   }
-  if (y->rank_or(-1) != 1 || y->dim(0).known_positive()) return b.matmul(x, y);
-  return b.squeeze(b.matmul(x, b.unsqueeze(y, {-1})), {-1});
+  const bool repeats_x = y->shape && has_batch_that_may_be_empty(y);
+  const bool repeats_y = x->shape && has_batch_that_may_be_empty(x);
+  const bool is_row = x->rank_or(-1) == 1 && repeats_x;
+  const bool is_column = y->rank_or(-1) == 1 && (repeats_y || !y->dim(0).known_positive());
+  if (is_row) x = b.unsqueeze(x, {0});
+  if (is_column) y = b.unsqueeze(y, {-1});
+  if (repeats_x && x->rank_or(-1) > 1) x = in_batch_of(b, x, y);
+  if (repeats_y && y->rank_or(-1) > 2) y = in_batch_of(b, y, x);
+  Value result = b.matmul(x, y);
+  if (is_row) result = b.squeeze(result, {-2});
+  return is_column ? b.squeeze(result, {-1}) : result;
 }
 
 Value scaled(Builder& b, Value x, const Number& factor) {

@@ -68,19 +68,24 @@ Pair nanmedian_along(Builder& b, Value self, int64_t axis) {
   return {b.where(none, nan_like(b, self), sorted[0]), sorted[1]};
 }
 
+// Returns the median of no elements: NaN, which eager casts to the dtype.
+Value median_of_none(Builder& b, Value self) {
+  if (is_floating(self->dtype)) return nan_like(b, self);
+  if (self->dtype == DType::i64) return b.like(self, std::numeric_limits<int64_t>::min());
+  if (self->dtype == DType::i32) return b.like(self, std::numeric_limits<int32_t>::min());
+  return b.like(self, self->dtype == DType::boolean ? 1 : 0);
+}
+
 using AlongAxis = Pair (*)(Builder&, Value, int64_t);
 
 template <AlongAxis kMedian>
 Value median_of_all(Builder& b, Value self) {
   Dim count = numel(self->known_shape());
-  if (count.equals(0)) {
-    b.check(is_floating(self->dtype), "an empty tensor of integers has no median");
-    return nan_like(b, self);
-  }
+  if (count.equals(0)) return median_of_none(b, self);
   Value flat = b.reshape(self, {count});
-  if (is_floating(self->dtype) && !count.known_positive()) {  // the median of no elements is NaN
+  if (!count.known_positive()) {
     const Dim missing = 1 - Dim::min(count, 1);
-    flat = b.concat({flat, b.expand(b.unsqueeze(nan_like(b, self), {0}), {missing})}, 0);
+    flat = b.concat({flat, b.expand(b.unsqueeze(median_of_none(b, self), {0}), {missing})}, 0);
   }
   return b.squeeze(kMedian(b, flat, 0)[0], {0});
 }

@@ -176,6 +176,16 @@ TEST(Dim, Signs) {
   EXPECT_FALSE(Dim(0).known_positive());
 }
 
+TEST(Dim, SizesThatMayBeEmpty) {
+  EXPECT_FALSE(s0.may_be_empty());
+  EXPECT_TRUE(Dim(0).may_be_empty());
+  EXPECT_TRUE(Dim::fresh().may_be_empty());
+  EXPECT_TRUE((s0 - Dim::min(s0, 2)).may_be_empty());
+  EXPECT_TRUE(Dim::ceil_div(Dim::max(s0 - 2, 0), 2).may_be_empty());
+  EXPECT_FALSE(Dim::min(s0, 2).may_be_empty());
+  EXPECT_FALSE((Dim::floor_div(s0 - 3, 2) + 1).may_be_empty());
+}
+
 TEST(Dim, RangesAreDeclared) {
   const Dim counted = Dim::fresh();
   EXPECT_TRUE(counted.known_non_negative());
