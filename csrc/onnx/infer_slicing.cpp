@@ -41,7 +41,8 @@ std::optional<Dim> slice_length(const Dim& size, const Dim& start, const Dim& en
   const bool forward = step > 0;
   const Dim last = forward ? size : size - 1;
   // Unlike in Python, a start before the first element means the first element in either direction.
-  const auto from = clamp_bound(start, size, 0, last);
+  auto from = clamp_bound(start, size, 0, last);
+  if (from && !forward) from = smaller(*from, last);  // `last` is -1 if there are no elements
   const auto to = clamp_bound(end, size, forward ? 0 : -1, last);
   if (!from || !to) return std::nullopt;
   const Dim distance = forward ? *to - *from : *from - *to;

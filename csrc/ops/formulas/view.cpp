@@ -116,7 +116,10 @@ Value reverse(Builder& b, Value self, const Ints& axes) {
   return result;
 }
 
-Value repeat(Builder& b, Value self, const Shape& repeats) {
+Value repeat(Builder& b, Value self, Shape repeats) {
+  for (Dim& count : repeats) {  // eager accepts a negative number for no elements
+    if (count.constant_or(0) < 0) count = 0;
+  }
   int64_t rank = self->rank();
   int64_t added = static_cast<int64_t>(repeats.size()) - rank;
   b.check(added >= 0, "inconsistent arguments: got ", repeats.size(), " repeats for a ", rank,

@@ -30,6 +30,6 @@ Value move_axis(Builder& b, Value self, int64_t source, int64_t destination);
 // Reverses the elements along each of the axes.
 Value reverse(Builder& b, Value self, const Ints& axes);
 // Tiles the tensor along each axis; `repeats` has at least as many entries as dimensions.
-Value repeat(Builder& b, Value self, const Shape& repeats);
+Value repeat(Builder& b, Value self, Shape repeats);
 
 }  // namespace onnx_native::ops

@@ -89,7 +89,9 @@ Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {
   const bool batched = x->rank() == axes + 2;
   const bool global =
       std::ranges::all_of(output_size, [](const Dim& size) { return size.equals(1); });
-  if (global && batched) return b.op("GlobalAveragePool", {x});
+  // ONNX Runtime's GlobalAveragePool rejects empty axes.
+  const bool may_be_empty = std::ranges::any_of(x->known_shape(), &Dim::may_be_empty);
+  if (global && batched && !may_be_empty) return b.op("GlobalAveragePool", {x});
   Ints reduced;
   for (int64_t i = -axes; i < 0; ++i) reduced.push_back(i);
   if (global) return b.reduce("ReduceMean", x, reduced, true);

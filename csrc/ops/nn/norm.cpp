@@ -75,7 +75,9 @@ std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized
   const bool mixed = (weight && (*weight)->dtype != dtype) || (bias && (*bias)->dtype != dtype);
   const Value x = mixed ? b.cast(input, accumulation_dtype(dtype)) : input;
   const Value scale = weight ? b.cast(*weight, x->dtype) : b.full(x->dtype, 1.0, normalized_shape);
-  if (!eps.is_constant()) {
+  const bool may_be_empty =
+      std::ranges::any_of(normalized_shape, [](const Dim& size) { return !size.known_positive(); });
+  if (!eps.is_constant() || may_be_empty) {
     const Moments m = moments(b, b.cast(x, accumulation_dtype(dtype)), last_axes(count), eps);
     const Value y = affine(b, b.Mul(m.centered, m.inverse_std), scale, bias.value_or(nullptr));
     return {b.cast(y, dtype), m.mean, m.inverse_std};

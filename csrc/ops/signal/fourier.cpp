@@ -50,6 +50,11 @@ Value signal_of(const Call& call, DType dtype) {
 }
 
 Value dft(Builder& b, Value signal, int64_t axis, const Dim& size, bool inverse, bool onesided) {
+  if (size != signal->dim(axis) && signal->dim(axis).may_be_empty()) {
+    Shape shape = signal->known_shape();  // ONNX Runtime rejects empty signals
+    shape[normalize_axis(axis, signal->rank())] = 1;
+    signal = b.concat({signal, b.full(signal->dtype, 0, shape)}, axis);
+  }
   std::vector<onnx::Attribute> attributes;
   if (inverse) attributes.push_back({"inverse", 1});
   if (onesided) attributes.push_back({"onesided", 1});

@@ -130,7 +130,7 @@ Value sum_to_size(Builder& b, Value self, const Shape& size) {
         b.unsupported("whether ", name(self->dtype), " of size ", from[i].str(), " is summed to ",
                       to.str(), " depends on sizes, and so does the dtype; sum explicitly");
       parts.push_back(to);
-      parts.push_back(Dim::floor_div(from[i], to));
+      parts.push_back(Dim::floor_div(from[i], to.known_positive() ? to : Dim::max(to, 1)));
     } else {
       parts.push_back(from[i]);
     }

@@ -133,6 +133,8 @@ class Rounding(TorchDispatchMode):
     - Normalizations round their means, too. One of the seeds computes them and sums exactly.
     - ONNX Runtime computes in 32 bits where eager rounds to 16 between operators: each use of such a
       number may see another value, and what overflows in 16 bits may be finite.
+    - A write whose operand overlaps the written tensor depends on the order of the elements: half of
+      the seeds copy the operand.
     """
 
     def __init__(self, seed: int) -> None:
@@ -140,6 +142,7 @@ class Rounding(TorchDispatchMode):
         self._generator = torch.Generator().manual_seed(seed)
         self._is_exact = seed == 0
         self._overflows = seed % 2 == 0
+        self._copies = seed % 2 == 1
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -154,9 +157,15 @@ class Rounding(TorchDispatchMode):
         if func in _NORMALIZATIONS:
             with self:
                 return _NORMALIZATIONS[func](*args, **kwargs)
+        unit = self._unit(args)
         if is_fresh:
             args, kwargs = pytree.tree_map_only(
-                torch.Tensor, self._argument(args, adds), (args, kwargs)
+                torch.Tensor, lambda x: self._argument(x, unit, adds), (args, kwargs)
+            )
+        elif func._schema.is_mutable and self._copies:
+            args = tuple(
+                value if each.alias_info else pytree.tree_map_only(torch.Tensor, torch.clone, value)
+                for value, each in zip(args, func._schema.arguments, strict=False)
             )
         results = func(*args, **kwargs)
         if is_fresh and "::_fft" in name:
@@ -168,26 +177,33 @@ class Rounding(TorchDispatchMode):
             return results.copy_(self._moved(results))
         if is_fresh:
             return pytree.tree_map_only(
-                torch.Tensor, lambda x: self._rounded(x, is_sum=adds), results
+                torch.Tensor, lambda x: self._result(x, name, unit, adds), results
             )
         if func._schema.is_mutable and isinstance(results, torch.Tensor):
             with contextlib.suppress(RuntimeError):  # expanded tensors share memory
-                results.copy_(self._rounded(results))
+                results.copy_(self._result(results, name, unit, False))
         return results
 
-    def _argument(self, args: Any, adds: bool) -> Callable[[torch.Tensor], torch.Tensor]:
-        """Returns the rounding of an operator's tensors, before it computes."""
+    @staticmethod
+    def _unit(args: Any) -> float:
+        """Returns the rounding error of the 16-bit floats among an operator's arguments."""
         tensors = [each for each in pytree.tree_leaves(args) if isinstance(each, torch.Tensor)]
-        units = [ROUNDING[each.dtype] for each in tensors if each.dtype in SHORT]
+        return max((ROUNDING[each.dtype] for each in tensors if each.dtype in SHORT), default=0)
 
-        def rounded(value: torch.Tensor) -> torch.Tensor:
-            if adds:
-                value = self._rounded(value, 0.25, is_sum=True)
-            if units and value.is_floating_point():
-                return self._rounded(value, max(units) / ROUNDING[value.dtype])
-            return value
+    def _argument(self, value: torch.Tensor, unit: float, adds: bool) -> torch.Tensor:
+        """Rounds one of an operator's tensors before it computes."""
+        if adds:
+            value = self._rounded(value, 0.25, is_sum=True)
+        if unit and value.is_floating_point():
+            return self._rounded(value, unit / ROUNDING[value.dtype])
+        return value
 
-        return rounded
+    def _result(self, value: torch.Tensor, name: str, unit: float, adds: bool) -> torch.Tensor:
+        """Rounds one of an operator's results."""
+        if value.is_complex() and any(word in name for word in ("div", "pow", "reciprocal")):
+            return self._moved(value, value.abs())
+        share = max(unit / ROUNDING[value.dtype], 1) if value.is_floating_point() else 1
+        return self._rounded(value, share, is_sum=adds)
 
     def _noise(self, value: torch.Tensor) -> torch.Tensor:
         noise = torch.rand(value.shape, generator=self._generator, dtype=torch.float64)
@@ -214,7 +230,8 @@ class Rounding(TorchDispatchMode):
         moved = (value * (1 + self._noise(value) * unit * share)).to(value.dtype)
         if value.dtype is torch.float16 and not self._overflows:
             moved = torch.where(value.isinf(), value.nan_to_num(), moved)
-        return moved if is_sum else torch.where(_is_short(value), value, moved)
+        bits = _HALF_BITS[value.dtype if share <= 1 else torch.bfloat16]
+        return moved if is_sum else torch.where(_is_short(value, bits), value, moved)
 
 
 def _exactly(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -238,13 +255,14 @@ def _exactly(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return spec.unflatten(map(rounded, exact, scales, results))
 
 
-def _is_short(value: torch.Tensor) -> torch.Tensor:
-    """Returns which elements use at most half of their significant bits."""
+def _is_short(value: torch.Tensor, bits: int) -> torch.Tensor:
+    """Returns which elements use at most this number of significant bits."""
     mantissa, _ = torch.frexp(value.float() if value.dtype in SHORT else value)
-    scaled = mantissa * 2 ** _HALF_BITS[value.dtype]
+    scaled = mantissa * 2**bits
     return scaled == scaled.round()
 
 
+# Half of the significant bits.
 _HALF_BITS = {torch.float16: 5, torch.bfloat16: 4, torch.float32: 12, torch.float64: 26}
 
 _NORMALIZATIONS = torch._decomp.get_decompositions(
