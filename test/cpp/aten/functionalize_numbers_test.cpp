@@ -113,8 +113,7 @@ class Program {
     for (const Mutation& mutation : graph_.mutations) {
       const auto* root = *std::find_if(graph_.inputs.begin(), graph_.inputs.end(),
                                        [&](auto* value) { return value->name == mutation.target; });
-      EXPECT_TRUE(same(root, mutation.value)) << mutation.target << "\n"
-                                              << before << print(graph_);
+      EXPECT_TRUE(same(root, mutation.value)) << mutation.target << "\n" << before << print(graph_);
     }
     return true;
   }

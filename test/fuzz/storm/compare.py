@@ -131,10 +131,10 @@ class Rounding(TorchDispatchMode):
     - Numbers of few significant bits are exact everywhere, unless they are sums of others.
     - The error of a sum is relative to its terms, that of a transform to its input's norm.
     - Normalizations round their means, too. One of the seeds computes them and sums exactly.
-    - ONNX Runtime computes in 32 bits where eager rounds to 16 between operators: each use of such a
-      number may see another value, and what overflows in 16 bits may be finite.
-    - A write whose operand overlaps the written tensor depends on the order of the elements: half of
-      the seeds copy the operand.
+    - ONNX Runtime computes in 32 bits where eager rounds to 16 between operators: each use of such
+      a number may see another value, and what overflows in 16 bits may be finite.
+    - A write whose operand overlaps the written tensor depends on the order of the elements: half
+      of the seeds copy the operand.
     """
 
     def __init__(self, seed: int) -> None:
