@@ -501,7 +501,9 @@ def test_complex_dtype_of_an_operator_without_complex_lowering(before, route):
         ([], "torch.ones(1, 5, 4) @ x[2:].transpose(1, 2)"),
         ([], "x[2:] @ torch.ones(1, 4, 2)"),
         ([], "x[2:, None] @ torch.ones(5, 4, 2)"),
+        (["self.l = nn.GroupNorm(1, 4)"], "self.l(x[: x.size(0) // 3].transpose(1, 2))"),
         (["self.l = nn.AdaptiveAvgPool1d(1)"], "self.l(x[2:])"),
+        (["self.l = nn.AdaptiveAvgPool1d(2)"], "self.l(x[2:])"),
         ([], "F.layer_norm(x[2:], (x.size(0) - 2, 3, 4))"),
         ([], "x[2:].sum_to_size(x[2:3].shape)"),
         ([], "torch.fft.fft(x[2:], n=3, dim=0).abs()"),
@@ -560,5 +562,27 @@ def test_negative_repeats_of_no_elements(route):
     data = Input("x", "float32", ["n", 4])
     made = Program([data], [], [], ["x[:0, 0].repeat(2, x.size(1) - 5)"], SIZES)
     with Capture() as capture:
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("route", ["fx", "pt2", "traced", "scripted"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool"])
+def test_complex_number_written_to_a_real_tensor(dtype, route):
+    """Eager refuses numbers whose imaginary part is lost."""
+    body = ["y = x.clone()", "z = torch.complex(x.sum().float(), torch.zeros(()))", "y[x != 0] = z"]
+    made = Program([Input("x", dtype, ["n", 4])], [], body, ["y"], SIZES)
+    with Capture() as capture:
+        judge(made, "fx", capture)
+        outcome = judge(made, route, capture)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("route", ["fx", "pt2", "traced", "scripted"])
+def test_complex_number_written_to_a_tensor_of_truths(route):
+    inputs = [Input("x", "bool", ["n", 4]), Input("z", "complex64", [])]
+    made = Program(inputs, [], ["y = x.clone()", "y[x] = z"], ["y"], SIZES)
+    with Capture() as capture:
+        judge(made, "fx", capture)
         outcome = judge(made, route, capture)
     assert outcome.verdict == RIGHT, outcome

@@ -45,9 +45,19 @@ bool names_axes(ArgumentRole role) {
   return role == ArgumentRole::axis || role == ArgumentRole::axes;
 }
 
+Value real_part(Builder& b, Value pairs) { return split(b, pairs).real; }
+
+Value truth(Builder& b, Value pairs) {
+  const Complex z = split(b, pairs);
+  return b.Or(b.cast(z.real, DType::boolean), b.cast(imaginary_part(b, z), DType::boolean));
+}
+
 Results run_on_pairs(const Call& call, const Lowering& dense) {
   Builder& b = call.builder();
   const std::string_view op = call.node().op;
+  if (op == "aten::index_put" && !is_complex(call.argument(0))) {  // it casts complex values
+    return run_through(call, dense, call.tensor(0)->dtype == DType::boolean ? truth : real_part);
+  }
   const Values pairs = all_pairs(call);
   const int64_t rank = pairs.at(0)->rank() - 1;
   if (std::ranges::all_of(pairs, is_joined)) return run_on_parts(call, dense);

@@ -89,13 +89,14 @@ Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {
   const bool batched = x->rank() == axes + 2;
   const bool global =
       std::ranges::all_of(output_size, [](const Dim& size) { return size.equals(1); });
-  // ONNX Runtime's GlobalAveragePool rejects empty axes.
+  // ONNX Runtime's pools reject empty axes.
   const bool may_be_empty = std::ranges::any_of(x->known_shape(), &Dim::may_be_empty);
   if (global && batched && !may_be_empty) return b.op("GlobalAveragePool", {x});
   Ints reduced;
   for (int64_t i = -axes; i < 0; ++i) reduced.push_back(i);
   if (global) return b.reduce("ReduceMean", x, reduced, true);
-  if (const auto kernel = even_kernel(x, output_size); kernel && x->dtype != DType::f64) {
+  const auto kernel = may_be_empty ? std::nullopt : even_kernel(x, output_size);
+  if (kernel && x->dtype != DType::f64) {
     const Value y = b.op("AveragePool", {batched ? x : b.unsqueeze(x, {0})},
                          {{"kernel_shape", *kernel}, {"strides", *kernel}});
     return batched ? y : b.squeeze(y, {0});

@@ -186,7 +186,10 @@ Results native_batch_norm_functional(Builder& b, Value input, std::optional<Valu
 }
 
 // ONNX Runtime crashes in InstanceNormalization of an empty tensor.
-bool may_be_empty(Value x) { return std::ranges::any_of(x->known_shape(), &Dim::may_be_empty); }
+bool may_be_empty(Value x) {
+  const Shape& shape = x->known_shape();
+  return !shape[0].known_positive() || std::ranges::any_of(shape, &Dim::may_be_empty);
+}
 
 Value instance_normalized(Builder& b, Value x, Value weight, Value bias, const Number& eps) {
   return b.op("InstanceNormalization",

@@ -130,7 +130,8 @@ class Rounding(TorchDispatchMode):
 
     - Numbers of few significant bits are exact everywhere, unless they are sums of others.
     - The error of a sum is relative to its terms, that of a transform to its input's norm.
-    - Normalizations round their means, too. One of the seeds computes them and sums exactly.
+    - Normalizations round their means, too. One of the seeds rounds the exact results instead.
+    - Half of the seeds round equal results to equal ones.
     - ONNX Runtime computes in 32 bits where eager rounds to 16 between operators: each use of such
       a number may see another value, and what overflows in 16 bits may be finite.
     - A write whose operand overlaps the written tensor depends on the order of the elements: half
@@ -143,6 +144,8 @@ class Rounding(TorchDispatchMode):
         self._is_exact = seed == 0
         self._overflows = seed % 2 == 0
         self._copies = seed % 2 == 1
+        self._is_consistent = seed % 4 > 1
+        self._frequency = 1000.0 + seed
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -151,9 +154,10 @@ class Rounding(TorchDispatchMode):
         name = func._schema.name
         is_fresh = all(each.alias_info is None for each in func._schema.returns)
         adds = any(word in name for word in ADDING)
-        if self._is_exact and is_fresh and adds:
+        is_random = torch.Tag.nondeterministic_seeded in func.tags
+        if self._is_exact and is_fresh and not is_random:
             with contextlib.suppress(RuntimeError):
-                return _exactly(func, args, kwargs)
+                return _exactly(func, args, kwargs, is_sum=adds)
         if func in _NORMALIZATIONS:
             with self:
                 return _NORMALIZATIONS[func](*args, **kwargs)
@@ -171,10 +175,10 @@ class Rounding(TorchDispatchMode):
         if is_fresh and "::_fft" in name:
             scale = torch.linalg.vector_norm(args[0], dim=args[1], keepdim=True)
             return self._moved(results, scale)
-        if is_fresh and name in SATURATING:
-            results = self._moved(results)
-        elif name.removesuffix("_") in SATURATING:
-            return results.copy_(self._moved(results))
+        if name.removesuffix("_") in SATURATING:
+            moved = self._moved(results)
+            moved = torch.where(results <= 1, moved.clamp(max=1), moved)  # sigmoid is at most 1
+            results = moved if is_fresh else results.copy_(moved)
         if is_fresh:
             return pytree.tree_map_only(
                 torch.Tensor, lambda x: self._result(x, name, unit, adds), results
@@ -206,6 +210,8 @@ class Rounding(TorchDispatchMode):
         return self._rounded(value, share, is_sum=adds)
 
     def _noise(self, value: torch.Tensor) -> torch.Tensor:
+        if self._is_consistent:
+            return (value.real.double() * self._frequency).sin().nan_to_num(0)
         noise = torch.rand(value.shape, generator=self._generator, dtype=torch.float64)
         return noise * 2 - 1
 
@@ -234,7 +240,7 @@ class Rounding(TorchDispatchMode):
         return moved if is_sum else torch.where(_is_short(value, bits), value, moved)
 
 
-def _exactly(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def _exactly(func: Any, args: Any, kwargs: dict[str, Any], *, is_sum: bool) -> Any:
     """Returns an operator's results, computed in float64; what rounding leaves of a sum is 0."""
 
     def computed(change: Callable[[torch.Tensor], torch.Tensor]) -> list[Any]:
@@ -247,7 +253,7 @@ def _exactly(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         if not isinstance(result, torch.Tensor) or not result.is_floating_point():
             return exact
         is_rest = exact.abs() <= scale.abs() * ROUNDING[result.dtype]
-        return torch.where(is_rest, 0, exact).to(result.dtype)
+        return torch.where(is_rest & is_sum, 0, exact).to(result.dtype)
 
     results, spec = pytree.tree_flatten(func(*args, **kwargs))
     exact = computed(torch.Tensor.double)

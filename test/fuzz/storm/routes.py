@@ -440,10 +440,9 @@ class Results:
         self._program = program
         self._model = model
         self._which = which
-        self.results = self._run(program.module(is_plain=True))
+        self.results = self._run(program.module(is_plain=True), program.values(which))
 
-    def _run(self, module: Any) -> list[Any]:
-        values = self._program.values(self._which)
+    def _run(self, module: Any, values: dict[str, Any]) -> list[Any]:
         results = compare.leaves(module(*self._program.packed(values)))
         results = [each.clone() if isinstance(each, torch.Tensor) else each for each in results]
         return results + self._written(module, values)
@@ -467,8 +466,9 @@ class Results:
     def rounded(self, place: int, seed: int) -> Any:
         """Returns one of the results with different rounding in each operator."""
         module = self._program.module(is_plain=True)
+        values = self._program.values(self._which)
         with compare.Rounding(seed):
-            return self._run(module)[place]
+            return self._run(module, values)[place]
 
 
 def _attribute(module: Any, target: str) -> Any:
