@@ -39,6 +39,7 @@ ADDING = (
     *("sum", "mean", "mm", "matmul", "conv", "linear", "norm", "var", "std", "lstm", "gru"),
     *("rnn", "attention", "cumprod", "prod", "dot", "addmv", "addr", "bilinear", "pool"),
     *("upsample", "loss", "dist", "softmax", "fft", "lerp", "addc", "trapez", "logaddexp"),
+    "cosine",
 )
 
 # ONNX Runtime approximates these by a ratio of polynomials, or they are sums of 1 and a number near
