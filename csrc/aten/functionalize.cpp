@@ -283,7 +283,7 @@ class Functionalizer {
     }
     for (const auto& [result, operand] : passed) {
       Storage& storage = *tensor_of(operand).storage;
-      if (is_used_later(storage) || storage.held)
+      if (is_used_later(storage) || storage.held || !storage.maybe_shared.empty())
         may_be_same(*tensor_of(result).storage, storage,
                     concat("it is data-dependent whether %", result->name, " is %", operand->name));
     }

@@ -586,3 +586,14 @@ def test_complex_number_written_to_a_tensor_of_truths(route):
         judge(made, "fx", capture)
         outcome = judge(made, route, capture)
     assert outcome.verdict == RIGHT, outcome
+
+
+def test_write_to_what_nested_branches_pass_on():
+    """The second branch passes on a result of the first one, which may be the input."""
+    first = "if k > 0:\n    y = x\nelse:\n    y = x + 1"
+    second = "if k > 1:\n    z = y\nelse:\n    z = y * 2"
+    inputs = [Input("x", "float32", ["n", 4]), Input("k", "float32", [])]
+    made = Program(inputs, [], [first, second, "z[:] = 1.0"], ["x * 1"], SIZES)
+    with Capture() as capture:
+        outcome = judge(made, "scripted", capture)
+    assert outcome.verdict == REFUSED, outcome
