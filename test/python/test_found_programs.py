@@ -4,6 +4,7 @@ import pytest
 import torch
 from storm.program import Input, Program
 from storm.routes import REFUSED, RIGHT, Capture, judge
+from storm.worker import judged
 
 SIZES = [{"n": 3}, {"n": 1}, {"n": 5}]
 MATRIX = Input("x", "float32", ["n", 4])
@@ -279,8 +280,7 @@ def test_results_of_nested_branches_share_memory(result, write, verdict):
         [{}] * 3,
         routes=("scripted",),
     )
-    with Capture() as capture:
-        outcome = judge(made, "scripted", capture)
+    outcome = judged(made, "scripted")
     assert outcome.verdict == verdict, outcome.message
     if verdict == REFUSED:
         assert "it is data-dependent whether" in outcome.message
@@ -292,8 +292,7 @@ def test_copies_of_results_of_branches(copy):
     branches = ["y = x.permute(1, 0)", "if x[0, 0] > 0:\n    z = y\nelse:\n    z = y + 2"]
     body = [*branches, f"w = z.{copy}", "w.exp_()"]
     made = Program([MATRIX], [], body, ["z", "w"], SIZES, routes=("scripted",))
-    with Capture() as capture:
-        outcome = judge(made, "scripted", capture)
+    outcome = judged(made, "scripted")
     assert outcome.verdict == REFUSED, outcome
     assert "made a copy depends on unknown strides" in outcome.message
 
@@ -373,9 +372,7 @@ def test_products_without_elements(results, opset, route):
     """ONNX Runtime's Einsum divides by the size of an axis."""
     results = [text.replace("einsum", "torch.einsum") for text in results]
     made = Program([MATRIX], [], [], results, SIZES, opset=opset)
-    with Capture() as capture:
-        judge(made, "fx", capture)
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -394,9 +391,7 @@ def test_results_with_the_dtype_of_self(result, route):
     """The other operands may be complex, or self alone."""
     inputs = [MATRIX, Input("z", "complex64", ["n", 2]), Input("i", "int64", ["n", 2], 0, 0)]
     made = Program(inputs, [], [], [result], SIZES)
-    with Capture() as capture:
-        judge(made, "fx", capture)
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -416,9 +411,7 @@ def test_sign_of_a_loss_of_zero(reduction, route):
     loss = f"F.nll_loss(x * 0, i, reduction='{reduction}')"
     inputs = [MATRIX, Input("i", "int64", ["n"], 0, 3)]
     made = Program(inputs, [], [], [f"torch.copysign(torch.ones(()), {loss})"], SIZES)
-    with Capture() as capture:
-        judge(made, "fx", capture)
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -427,9 +420,7 @@ def test_write_between_a_sum_to_size_and_its_use(route):
     body = ["y = x * 2", "z = y.sum_to_size(y[:1].shape)", "y[:] = 7"]
     made = Program([Input("x", "float32", ["n", 4])], [], body, ["z", "y"], SIZES)
     made.sizes = [{"n": 4}, {"n": 4}, {"n": 3}]
-    with Capture() as capture:
-        judge(made, "fx", capture)
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -462,9 +453,7 @@ def test_as_strided_beyond_a_view(body, route):
         ["y.abs()", "z", "z.reshape(-1) + 1", "x.new_ones(z.size(0))"],
         SIZES,
     )
-    with Capture() as capture:
-        judge(made, "fx", capture)
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -473,8 +462,7 @@ def test_contents_behind_a_view(route):
     """A size read from as_strided of a view of a constant is that of the storage."""
     body = ["y = torch.tensor([7, 2, 6, 5])[1:3]", "z = y.as_strided((2,), (1,), 0)"]
     made = Program([MATRIX], [], body, ["z", "x.flatten()[int(z[1]) :]"], SIZES)
-    with Capture() as capture:
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -482,9 +470,7 @@ def test_contents_behind_a_view(route):
 @pytest.mark.parametrize("before", ["x", "x.int()", "x.double()"])
 def test_complex_dtype_of_an_operator_without_complex_lowering(before, route):
     made = Program([MATRIX], [], [], [f"{before}.cumprod(0, dtype=torch.complex64)"], SIZES)
-    with Capture() as capture:
-        judge(made, "fx", capture)
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == REFUSED, outcome
     assert "cumprod has no ONNX lowering for complex tensors" in outcome.message
 
@@ -513,9 +499,7 @@ def test_slices_of_no_rows(inits, result, route):
     """ONNX Runtime crashes or fails where eager gives results that are empty or zeros."""
     data = Input("x", "float32", ["n", 3, 4])
     made = Program([data], inits, [], [result], [{"n": 4}, {"n": 2}, {"n": 3}])
-    with Capture() as capture:
-        judge(made, "fx", capture)
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -527,9 +511,7 @@ def test_medians_of_no_elements(dtype, route):
         ["y.median()", "x[:0].median()", "torch.masked_select(x, x != x).median()"],
         [{"n": 4}, {"n": 2}, {"n": 3}],
     )
-    with Capture() as capture:
-        judge(made, "fx", capture)
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -539,9 +521,7 @@ def test_updates_of_an_input_that_is_reshaped_in_place(route):
     data = Input("x", "float32", [3, 4])
     made = Program([data], [], ["x.swapaxes_(0, 1)", "x.mul_(2)"], ["x[0]"], [{}] * 3)
     made.state = True
-    with Capture() as capture:
-        judge(made, "fx", capture)
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -552,8 +532,7 @@ def test_sizes_of_reversed_slices(route):
         *([Input("x", "float32", ["n", 4])], [], ["y = x[-2:2:2]"], ["torch.flip(y, [0])"]),
         [{"n": 4}, {"n": 3}, {"n": 2}],
     )
-    with Capture() as capture:
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -561,8 +540,7 @@ def test_sizes_of_reversed_slices(route):
 def test_negative_repeats_of_no_elements(route):
     data = Input("x", "float32", ["n", 4])
     made = Program([data], [], [], ["x[:0, 0].repeat(2, x.size(1) - 5)"], SIZES)
-    with Capture() as capture:
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -572,9 +550,7 @@ def test_complex_number_written_to_a_real_tensor(dtype, route):
     """Eager refuses numbers whose imaginary part is lost."""
     body = ["y = x.clone()", "z = torch.complex(x.sum().float(), torch.zeros(()))", "y[x != 0] = z"]
     made = Program([Input("x", dtype, ["n", 4])], [], body, ["y"], SIZES)
-    with Capture() as capture:
-        judge(made, "fx", capture)
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -582,9 +558,7 @@ def test_complex_number_written_to_a_real_tensor(dtype, route):
 def test_complex_number_written_to_a_tensor_of_truths(route):
     inputs = [Input("x", "bool", ["n", 4]), Input("z", "complex64", [])]
     made = Program(inputs, [], ["y = x.clone()", "y[x] = z"], ["y"], SIZES)
-    with Capture() as capture:
-        judge(made, "fx", capture)
-        outcome = judge(made, route, capture)
+    outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 
 
@@ -594,6 +568,5 @@ def test_write_to_what_nested_branches_pass_on():
     second = "if k > 1:\n    z = y\nelse:\n    z = y * 2"
     inputs = [Input("x", "float32", ["n", 4]), Input("k", "float32", [])]
     made = Program(inputs, [], [first, second, "z[:] = 1.0"], ["x * 1"], SIZES)
-    with Capture() as capture:
-        outcome = judge(made, "scripted", capture)
+    outcome = judged(made, "scripted")
     assert outcome.verdict == REFUSED, outcome

@@ -45,7 +45,7 @@ bool names_axes(ArgumentRole role) {
   return role == ArgumentRole::axis || role == ArgumentRole::axes;
 }
 
-Value real_part(Builder& b, Value pairs) { return split(b, pairs).real; }
+Value real_part(Builder& b, Value pairs) { return part(b, pairs, /*imaginary=*/false); }
 
 Value truth(Builder& b, Value pairs) {
   const Complex z = split(b, pairs);

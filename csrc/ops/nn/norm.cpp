@@ -63,6 +63,10 @@ DType dtype_of_moments(Value input, std::initializer_list<Value> parameters) {
   return input->dtype;
 }
 
+bool known_positive(const Shape& shape) {
+  return std::ranges::all_of(shape, [](const Dim& size) { return size.known_positive(); });
+}
+
 // Returns the result, and with `with_moments` its mean and inverse standard deviation.
 std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized_shape,
                                 std::optional<Value> weight, std::optional<Value> bias,
@@ -75,9 +79,7 @@ std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized
   const bool mixed = (weight && (*weight)->dtype != dtype) || (bias && (*bias)->dtype != dtype);
   const Value x = mixed ? b.cast(input, accumulation_dtype(dtype)) : input;
   const Value scale = weight ? b.cast(*weight, x->dtype) : b.full(x->dtype, 1.0, normalized_shape);
-  const bool may_be_empty =
-      std::ranges::any_of(normalized_shape, [](const Dim& size) { return !size.known_positive(); });
-  if (!eps.is_constant() || may_be_empty) {
+  if (!eps.is_constant() || !known_positive(normalized_shape)) {
     const Moments m = moments(b, b.cast(x, accumulation_dtype(dtype)), last_axes(count), eps);
     const Value y = affine(b, b.Mul(m.centered, m.inverse_std), scale, bias.value_or(nullptr));
     return {b.cast(y, dtype), m.mean, m.inverse_std};
@@ -274,8 +276,7 @@ std::array<Value, 3> group_norm(Builder& b, Value input, const Dim& groups, Valu
 bool has_rms_normalization(Builder& b, Value input, const Shape& normalized_shape,
                            const Number& eps) {
   return b.opset() >= 23 && input->dtype != DType::f64 && eps.is_constant() &&
-         std::ranges::all_of(normalized_shape,
-                             [](const Dim& size) { return size.known_positive(); });
+         known_positive(normalized_shape);
 }
 
 // Returns the result and the inverse root mean square.
