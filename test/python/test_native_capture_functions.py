@@ -20,6 +20,7 @@ from models.recording import (
     function_id,
     reason_of,
 )
+from numpy import sqrt as square_root
 from torch.nn import functional as F
 
 
@@ -122,12 +123,15 @@ def functions_of_numpy(x: torch.Tensor) -> Any:
     floats = [np.sqrt(n), np.exp(-n / 10), np.log(n), np.log2(n), np.log10(n), np.tanh(n / 5)]
     floats += [np.sin(n), np.cos(n), np.abs(n / 2 - 3), np.ceil(n / 2), np.rint(n / 2)]
     floats += [np.floor(n), np.ceil(n), np.rint(n), np.trunc(n / 2)]
+    floats += [square_root(n), np.float64(0.5) * n, n / np.float32(4)]
     assert np.sqrt([4.0]).tolist() == [2.0]
+    assert isinstance(np.absolute, np.ufunc)  # libraries written in C rely on it
     assert np.maximum.reduce([1, 3]) == 3
     return (
         [x * number for number in floats],
         [ones * number for number in floats],
         ones * np.maximum(n, 6) + np.minimum(n, 6) + np.absolute(n - 6),
+        ones * np.maximum(n, np.int64(6)),
         x[:, : int(np.ceil(n / 2))] * np.maximum(n, 5.5),
         x.reshape(np.prod(x.shape)),
     )

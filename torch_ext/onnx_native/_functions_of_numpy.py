@@ -17,30 +17,26 @@ _NUMBERS = (*_SYMBOLIC, int, float)
 
 
 def replacements() -> list[tuple[Any, str, Any]]:
-    """Returns the functions as (owner, name, function)."""
-    return [(np, name, _Function(getattr(np, name), f)) for name, f in _FUNCTIONS.items()]
+    """Returns the methods as (owner, name, method).
+
+    NumPy asks its arguments for this method (NEP 13), so that its functions stay what they are for
+    other threads and for libraries written in C.
+    """
+    return [(owner, "__array_ufunc__", _call) for owner in _SYMBOLIC]
 
 
-class _Function:
-    """A function of NumPy, which symbolic numbers are computed without. Has all of its methods."""
-
-    def __init__(self, plain: Any, symbolic: Callable[..., Any]) -> None:
-        self._plain = plain
-        self._symbolic = symbolic
-
-    def __call__(self, *args: Any, **options: Any) -> Any:
-        kinds = [*map(type, args)]
-        is_symbolic = any(kind in _SYMBOLIC for kind in kinds)
-        if is_symbolic and not options and all(kind in _NUMBERS for kind in kinds):
-            return self._symbolic(*args)
-        return self._plain(*args, **options)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._plain, name)
+def _call(self: Any, function: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+    symbolic = _FUNCTIONS.get(function)
+    if symbolic is not None and method == "__call__" and not options:
+        numbers = [value.item() if isinstance(value, np.generic) else value for value in inputs]
+        if all(type(number) in _NUMBERS for number in numbers):
+            return symbolic(*numbers)
+    return getattr(function, method)(*map(_as_array, inputs), **options)
 
 
-def _absolute(number: Any) -> Any:
-    return abs(number)
+def _as_array(value: Any) -> Any:
+    """A number as NumPy takes an object that it does not know."""
+    return np.array(value, dtype=object) if type(value) in _SYMBOLIC else value
 
 
 def _rounding(plain: Callable[[Any], Any], function: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -56,21 +52,20 @@ def _rounding(plain: Callable[[Any], Any], function: Callable[[Any], Any]) -> Ca
 
 
 # The functions of math are looked up when they are called: a capture replaces them.
-_FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "abs": _absolute,
-    "absolute": _absolute,
-    "ceil": _rounding(np.ceil, lambda number: math.ceil(number)),
-    "cos": lambda number: math.cos(number),
-    "exp": lambda number: math.exp(number),
-    "floor": _rounding(np.floor, lambda number: math.floor(number)),
-    "log": lambda number: math.log(number),
-    "log10": lambda number: math.log10(number),
-    "log2": lambda number: math.log2(number),
-    "maximum": torch.sym_max,
-    "minimum": torch.sym_min,
-    "rint": _rounding(np.rint, round),
-    "sin": lambda number: math.sin(number),
-    "sqrt": lambda number: math.sqrt(number),
-    "tanh": lambda number: math.tanh(number),
-    "trunc": _rounding(np.trunc, lambda number: math.trunc(number)),
+_FUNCTIONS: dict[np.ufunc, Callable[..., Any]] = {
+    np.absolute: abs,
+    np.ceil: _rounding(np.ceil, lambda number: math.ceil(number)),
+    np.cos: lambda number: math.cos(number),
+    np.exp: lambda number: math.exp(number),
+    np.floor: _rounding(np.floor, lambda number: math.floor(number)),
+    np.log: lambda number: math.log(number),
+    np.log10: lambda number: math.log10(number),
+    np.log2: lambda number: math.log2(number),
+    np.maximum: torch.sym_max,
+    np.minimum: torch.sym_min,
+    np.rint: _rounding(np.rint, round),
+    np.sin: lambda number: math.sin(number),
+    np.sqrt: lambda number: math.sqrt(number),
+    np.tanh: lambda number: math.tanh(number),
+    np.trunc: _rounding(np.trunc, lambda number: math.trunc(number)),
 }
