@@ -102,6 +102,11 @@ class Branches {
     return !value || recorder_.is_outside(value);
   }
 
+  bool is_known_outside(const Item& item) const {
+    const auto* dim = item.get<Dim>();
+    return dim ? recorder_.knows(*dim) : is_known(item);
+  }
+
   bool are_outside(const Item& item) const {
     if (const Maybe* maybe = item.maybe())
       return are_outside(maybe->present) && are_outside(maybe->value);
@@ -135,8 +140,8 @@ class Branches {
   Item merge(const Item& a, const Item& b) {
     if (a.is_uninitialized() && b.is_uninitialized()) return {};
     if (are_same(a, b)) return a;
-    if (a.is_uninitialized() && is_known(b)) return b;
-    if (b.is_uninitialized() && is_known(a)) return a;
+    if (a.is_uninitialized() && is_known_outside(b)) return b;
+    if (b.is_uninitialized() && is_known_outside(a)) return a;
     if (a.maybe() || b.maybe() || a.is_none() != b.is_none())
       return maybe(merge(presence(a), presence(b)), merge(present_value(a), present_value(b)));
     const Container* x = a.container();
@@ -147,7 +152,7 @@ class Branches {
       if (*a.boolean()) return Item::Number{condition_};
       return run_.record_number("python::sym_not", {condition_});
     }
-    const Item merged =
+    Item merged =
         output(Interpreter::after(sides_[0].changes, a), Interpreter::after(sides_[1].changes, b));
     for (const Item* item : {&a, &b}) may_be(*item, merged);
     return merged;

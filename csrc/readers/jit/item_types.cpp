@@ -59,7 +59,9 @@ Type joined(const Recorder& recorder, const Type& a, const Type& b, std::vector<
 
 Argument filler(Interpreter& run, const Type& type) {
   if (type.kind == Kind::sym_bool) return false;
-  if (type.kind == Kind::sym_int) return int64_t{0};
+  // The type promises the value.
+  if (type.kind == Kind::sym_int)
+    return run.recorder().knows(*type.dim) ? run.recorder().size(*type.dim) : Argument(int64_t{0});
   if (type.kind == Kind::sym_float) return 0.0;
   Argument::List sizes;
   if (!type.shape)
@@ -168,7 +170,7 @@ bool widen(Item& item, const Item& other) {
 
 Item rebuilt(const Item& item, const Items& leaves, size_t& next) {
   if (const Maybe* maybe = item.maybe()) {
-    const Item present = leaves.at(next++);
+    const Item& present = leaves.at(next++);
     return jit::maybe(present, rebuilt(maybe->value, leaves, next));
   }
   if (!has_leaves(item)) return leaves.at(next++);

@@ -150,6 +150,22 @@ class Breaks(nn.Module):
         return y
 
 
+class CountsUntilBreak(nn.Module):
+    """The count is set on all paths but one, on which TorchScript has an unset number."""
+
+    def forward(self, x):
+        y = x[0] * 0
+        steps = 0
+        for i in range(x.size(0)):
+            if bool(x[i].max() > 1.5):
+                continue
+            y = y + x[i]
+            steps += 1
+            if bool(y.abs().sum() > 4):
+                break
+        return y, steps
+
+
 class ReturnsFromLoop(nn.Module):
     def forward(self, x):
         for i in range(x.size(0)):
@@ -634,6 +650,11 @@ PROGRAMS = {
     "grows tensor": (GrowsTensor(), rows(2, 4), BATCH),
     "while": (While(), [(torch.randn(2, 4) * 50,), (torch.randn(3, 4) * 0.1,)], BATCH),
     "breaks": (Breaks(), [(torch.randn(9, 4) * 2,), (torch.randn(2, 4),)], BATCH),
+    "counts until break": (
+        CountsUntilBreak(),
+        [(torch.linspace(-1, 1, 12).reshape(3, 4) * scale,) for scale in (0.5, 1, 1.4, 2, 5)],
+        BATCH,
+    ),
     "returns from loop": (ReturnsFromLoop(), rows(5, 2), BATCH),
     "nested loops": (NestedLoops(), rows(3, 2), [{0: "batch", 1: "width"}]),
     "carries integer": (CarriesInteger(), rows(3, 6), BATCH),
