@@ -343,6 +343,8 @@ bool is_empty(const Shape& shape) {
   return std::ranges::any_of(shape, [](const Dim& size) { return size.equals(0); });
 }
 
+bool may_be_empty(const Shape& shape) { return std::ranges::any_of(shape, &Dim::may_be_empty); }
+
 std::optional<std::vector<int64_t>> constant_shape(const Shape& shape) {
   std::vector<int64_t> sizes;
   sizes.reserve(shape.size());

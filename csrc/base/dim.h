@@ -155,6 +155,8 @@ using Shape = CheckedVector<Dim>;
 Dim numel(const Shape& shape);
 // True if a size is the constant 0, so that tensors of this shape have no elements.
 bool is_empty(const Shape& shape);
+// True if a size may well be 0.
+bool may_be_empty(const Shape& shape);
 // Prints "[batch, 4]".
 std::string str(const Shape& shape);
 // Returns the sizes if all are constant.

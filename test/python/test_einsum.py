@@ -78,3 +78,29 @@ def test_products_of_no_elements() -> None:
     program = exported(module, (x,), (({1: "n"},),))
     assert operator_types(program)[-1] == "MatMul"
     assert_equal_to_eager(program, module, (x,), (torch.randn(1, 2, 2, 3),), (x[:, :1],))
+
+
+@pytest.mark.parametrize(
+    "equation",
+    ["ab,cbde->eacd", "bca,cbad->adc", "ab,ab->", "ab,c->bac", "ab->b", "ab->ba", "ab,ab->ba"],
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64])
+def test_contractions_of_no_elements(equation: str, dtype: torch.dtype) -> None:
+    terms = equation.partition("->")[0].split(",")
+    sizes = dict(zip("acde", (2, 3, 4, 5), strict=True))
+
+    def contracted(x: torch.Tensor) -> torch.Tensor:
+        kept = (torch.arange(x.shape[0]) + x.sum())[x > 0].to(dtype)  # of the size b
+
+        def operand(term: str) -> torch.Tensor:
+            shape = [-1 if label == "b" else 1 for label in term]
+            axes = [-1 if label == "b" else sizes[label] for label in term]
+            return kept.reshape(shape).expand(axes) if "b" in term else kept.new_ones(axes)
+
+        return torch.einsum(equation, *map(operand, terms))
+
+    module = Calling(contracted)
+    program = exported(module, (torch.tensor([1.0, -1.0, 2.0]),), (({0: "n"},),))
+    assert_equal_to_eager(
+        program, module, (torch.tensor([1.0, -1.0, 2.0]),), (torch.tensor([-1.0]),)
+    )

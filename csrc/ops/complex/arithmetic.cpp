@@ -98,10 +98,7 @@ Value converted(const Call& call, DType dtype) {
     const DType part = real_dtype(dtype);
     return from_complex ? b.cast(self, part) : join(b, {b.cast(self, part)});
   }
-  if (!from_complex) return b.cast(self, dtype);
-  const Complex z = split(b, self);
-  return dtype == DType::boolean ? b.Or(b.cast(z.real, dtype), b.cast(z.imaginary, dtype))
-                                 : b.cast(z.real, dtype);
+  return from_complex ? real_cast(b, self, dtype) : b.cast(self, dtype);
 }
 
 // Reinterprets the bytes: a pair becomes two neighbors on the last axis, and vice versa.

@@ -217,10 +217,7 @@ void define_through(OpTable& ops, std::string_view op, Value (*make)(Builder&, V
   ops.add(op, Key::complex, {.run = run, .parameters = dense.parameters});
 }
 
-Value is_not_zero(Builder& b, Value pairs) {
-  const Complex z = split(b, pairs);
-  return b.Or(b.cast(z.real, DType::boolean), b.cast(z.imaginary, DType::boolean));
-}
+Value is_not_zero(Builder& b, Value pairs) { return real_cast(b, pairs, DType::boolean); }
 
 // Defines an operator as `onnx_op` of its results for the real and the imaginary parts.
 void define_combined(OpTable& ops, std::string_view op, std::string_view onnx_op) {

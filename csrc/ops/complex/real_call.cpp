@@ -121,7 +121,8 @@ Results run_on_parts(const Call& call, const Lowering& dense) {
   return results;
 }
 
-Results run_through(const Call& call, const Lowering& dense, Value (*make)(Builder&, Value pairs)) {
+Results run_through(const Call& call, const Lowering& dense,
+                    const std::function<Value(Builder&, Value pairs)>& make) {
   RealCall real(call);
   for (size_t i = 0; i < call.size(); ++i) {
     real.rewrite(i, [&](const aten::Argument& argument) -> aten::Argument {

@@ -49,6 +49,7 @@ Results run_on_parts(const Call& call, const Lowering& dense);
 // Runs `dense` on the real or on the imaginary parts; those of real tensors are 0.
 Results run_on_part(const Call& call, const Lowering& dense, bool imaginary);
 // Runs `dense` with each complex tensor replaced by the real tensor `make(pairs)`.
-Results run_through(const Call& call, const Lowering& dense, Value (*make)(Builder&, Value pairs));
+Results run_through(const Call& call, const Lowering& dense,
+                    const std::function<Value(Builder&, Value pairs)>& make);
 
 }  // namespace onnx_native::ops

@@ -45,18 +45,13 @@ bool names_axes(ArgumentRole role) {
   return role == ArgumentRole::axis || role == ArgumentRole::axes;
 }
 
-Value real_part(Builder& b, Value pairs) { return part(b, pairs, /*imaginary=*/false); }
-
-Value truth(Builder& b, Value pairs) {
-  const Complex z = split(b, pairs);
-  return b.Or(b.cast(z.real, DType::boolean), b.cast(imaginary_part(b, z), DType::boolean));
-}
-
 Results run_on_pairs(const Call& call, const Lowering& dense) {
   Builder& b = call.builder();
   const std::string_view op = call.node().op;
   if (op == "aten::index_put" && !is_complex(call.argument(0))) {  // it casts complex values
-    return run_through(call, dense, call.tensor(0)->dtype == DType::boolean ? truth : real_part);
+    const DType dtype = call.tensor(0)->dtype;
+    return run_through(call, dense,
+                       [dtype](Builder& b, Value pairs) { return real_cast(b, pairs, dtype); });
   }
   const Values pairs = all_pairs(call);
   const int64_t rank = pairs.at(0)->rank() - 1;

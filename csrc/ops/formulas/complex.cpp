@@ -33,6 +33,12 @@ Value part(Builder& b, Value pairs, bool imaginary) {
 
 Complex split(Builder& b, Value pairs) { return {part(b, pairs, false), part(b, pairs, true)}; }
 
+Value real_cast(Builder& b, Value pairs, DType dtype) {
+  if (dtype != DType::boolean) return b.cast(part(b, pairs, /*imaginary=*/false), dtype);
+  const Complex z = split(b, pairs);
+  return b.Or(b.cast(z.real, dtype), b.cast(z.imaginary, dtype));
+}
+
 Value imaginary_part(Builder& b, const Complex& z) {
   return z.imaginary ? z.imaginary : b.full(z.real->dtype, 0, z.real->known_shape());
 }

@@ -19,6 +19,9 @@ Value part(Builder& b, Value pairs, bool imaginary);
 Value join(Builder& b, const Complex& z);
 // Returns the imaginary part, or zeros if there is none.
 Value imaginary_part(Builder& b, const Complex& z);
+// Casts complex numbers to real ones as eager does: takes the real part; for bool, whether the
+// number is not 0.
+Value real_cast(Builder& b, Value pairs, DType dtype);
 
 bool is_complex(const aten::Argument& argument);
 // Returns the parts of argument i, a real or complex tensor or number.

@@ -33,7 +33,9 @@ void define_matrix_norm(OpTable& ops, std::string_view op, bool by_name) {
     const int64_t rank = call.tensor(0)->rank() - 1;
     const Ints dim = call.is_none(2) ? Ints{} : call.integers(2);
     const auto dimensions = dim.empty() ? rank : static_cast<int64_t>(dim.size());
-    if (!is_spectral(call, by_name, dimensions)) return run_through(call, dense, absolute);
+    if (!is_spectral(call, by_name, dimensions)) {
+      return run_through(call, dense, [](Builder& b, Value pairs) { return absolute(b, pairs); });
+    }
     const bool last = dim.empty() || (normalize_axis(dim[0], rank) == rank - 2 &&
                                       normalize_axis(dim[1], rank) == rank - 1);
     b.check(last, "this norm of complex matrices requires the matrices in the last two dimensions");

@@ -5,6 +5,7 @@
 
 #include "onnx/builder.h"
 #include "ops/families.h"
+#include "ops/formulas/axes.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -77,10 +78,8 @@ struct Operand {
   Labels labels;
 
   int64_t axis_of(int label) const { return std::ranges::find(labels, label) - labels.begin(); }
-  bool is_empty() const {
-    return std::ranges::any_of(value->known_shape(),
-                               [](const Dim& size) { return size.equals(0); });
-  }
+  bool is_empty() const { return onnx_native::is_empty(value->known_shape()); }
+  bool may_be_empty() const { return onnx_native::may_be_empty(value->known_shape()); }
   bool has_elements() const {
     return std::ranges::all_of(value->known_shape(),
                                [](const Dim& size) { return size.known_positive(); });
@@ -163,16 +162,43 @@ Value permuted(Builder& b, const Operand& x, const Labels& to) {
   return b.transpose(x.value, axes);
 }
 
+bool has_matmul(DType dtype) {
+  return is_floating(dtype) || dtype == DType::i32 || dtype == DType::i64;
+}
+
+// Returns the MatMul of two operands as matrices whose rows and columns are several axes each; null
+// if an axis repeats.
+Value matmul_of_joined_axes(Builder& b, const Operand& x, const Operand& y, const Labels& output) {
+  if (!has_matmul(x.value->dtype)) return nullptr;
+  const Labels inner = without(x.labels, output);
+  Labels batch, rows, columns;
+  for (int label : output)
+    (!has(y.labels, label) ? rows : has(x.labels, label) ? batch : columns).push_back(label);
+  const auto matrix = [&](const Operand& operand, const Labels& first, const Labels& second) {
+    const Labels order = joined({batch, first, second});
+    if (!std::ranges::is_permutation(operand.labels, order)) return Value(nullptr);
+    Shape shape = shape_of({operand}, batch);
+    shape.push_back(numel(shape_of({operand}, first)));
+    shape.push_back(numel(shape_of({operand}, second)));
+    return b.reshape(permuted(b, operand, order), shape);
+  };
+  const Value left = matrix(x, rows, inner), right = matrix(y, inner, columns);
+  if (!left || !right) return nullptr;
+  const Labels order = joined({batch, rows, columns});
+  const Value result = b.reshape(b.matmul(left, right), shape_of({x, y}, order));
+  return permuted(b, {result, order}, output);
+}
+
 // Returns the MatMul of two operands, which runtimes quantize and fuse, or null where Einsum is
 // simpler. ONNX Runtime's Einsum divides by the sizes of axes, so that it needs axes of elements.
 Value matmul_of(Builder& b, const Operand& x, const Operand& y, const Labels& output) {
-  const DType dtype = x.value->dtype;
-  if (!is_floating(dtype) && dtype != DType::i32 && dtype != DType::i64) return nullptr;
+  if (!has_matmul(x.value->dtype)) return nullptr;
   std::optional<MatrixProduct> best = matrix_product(x, y, output);
   if (std::optional<MatrixProduct> swapped = matrix_product(y, x, output);
       swapped && (!best || swapped->transposes(output) < best->transposes(output)))
     best = std::move(swapped);
-  if (!best) return nullptr;
+  if (!best)
+    return x.may_be_empty() || y.may_be_empty() ? matmul_of_joined_axes(b, x, y, output) : nullptr;
   const bool has_elements = x.has_elements() && y.has_elements();
   if (has_elements && best->transposes(output) > 1) return nullptr;
   const Value result = b.matmul(permuted(b, *best->left, best->left_labels),
@@ -180,12 +206,20 @@ Value matmul_of(Builder& b, const Operand& x, const Operand& y, const Labels& ou
   return permuted(b, {result, best->result_labels}, output);
 }
 
-// Emits MatMul, or Einsum with a lowercase letter for each label. Casts bool, for which ONNX has
-// neither. A sum of no products is a constant.
+// Emits ReduceSum, MatMul, or Einsum with a lowercase letter for each label. Casts bool, for which
+// ONNX has none of them. A sum of no products is a constant.
 Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
-  if (operands.size() == 1 && std::ranges::is_permutation(operands[0].labels, output) &&
-      without(output, {}).size() == output.size()) {
-    return permuted(b, operands[0], output);
+  const auto is_unique = [](const Labels& labels) {
+    return without(labels, {}).size() == labels.size();
+  };
+  if (operands.size() == 1 && is_unique(operands[0].labels) && is_unique(output)) {
+    const Operand& x = operands[0];
+    const Labels over = without(x.labels, output);
+    if (over.empty()) return permuted(b, x, output);
+    Ints axes;
+    for (int label : over) axes.push_back(x.axis_of(label));
+    return permuted(b, {sum_over(b, x.value, axes, /*keepdim=*/false), without(x.labels, over)},
+                    output);
   }
   std::map<int, char> letters;
   const auto text = [&](const Labels& labels) {

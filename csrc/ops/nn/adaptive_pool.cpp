@@ -90,12 +90,12 @@ Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {
   const bool global =
       std::ranges::all_of(output_size, [](const Dim& size) { return size.equals(1); });
   // ONNX Runtime's pools reject empty axes.
-  const bool may_be_empty = std::ranges::any_of(x->known_shape(), &Dim::may_be_empty);
-  if (global && batched && !may_be_empty) return b.op("GlobalAveragePool", {x});
+  const bool could_be_empty = may_be_empty(x->known_shape());
+  if (global && batched && !could_be_empty) return b.op("GlobalAveragePool", {x});
   Ints reduced;
   for (int64_t i = -axes; i < 0; ++i) reduced.push_back(i);
   if (global) return b.reduce("ReduceMean", x, reduced, true);
-  const auto kernel = may_be_empty ? std::nullopt : even_kernel(x, output_size);
+  const auto kernel = could_be_empty ? std::nullopt : even_kernel(x, output_size);
   if (kernel && x->dtype != DType::f64) {
     const Value y = b.op("AveragePool", {batched ? x : b.unsqueeze(x, {0})},
                          {{"kernel_shape", *kernel}, {"strides", *kernel}});

@@ -188,9 +188,9 @@ Results native_batch_norm_functional(Builder& b, Value input, std::optional<Valu
 }
 
 // ONNX Runtime crashes in InstanceNormalization of an empty tensor.
-bool may_be_empty(Value x) {
+bool is_never_empty(Value x) {
   const Shape& shape = x->known_shape();
-  return !shape[0].known_positive() || std::ranges::any_of(shape, &Dim::may_be_empty);
+  return shape[0].known_positive() && !may_be_empty(shape);
 }
 
 Value instance_normalized(Builder& b, Value x, Value weight, Value bias, const Number& eps) {
@@ -207,7 +207,7 @@ Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::o
   const Value w = weight.value_or(nullptr), c = bias.value_or(nullptr);
   if (!use_input_stats)
     return batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
-  if (input->dtype == DType::f32 && eps.is_constant() && !may_be_empty(input))
+  if (input->dtype == DType::f32 && eps.is_constant() && is_never_empty(input))
     return instance_normalized(b, input, w, c, eps);
   const Value x = b.cast(input, accumulation_dtype(input->dtype));
   Ints axes;
@@ -242,7 +242,7 @@ std::array<Value, 3> group_norm(Builder& b, Value input, const Dim& groups, Valu
   const Shape shape = input->known_shape();
   const Shape channels = part_of(shape, 1);
   const Dim members = Dim::floor_div(numel(channels), groups);
-  const bool whole = input->dtype == DType::f32 && eps.is_constant() && !may_be_empty(input);
+  const bool whole = input->dtype == DType::f32 && eps.is_constant() && is_never_empty(input);
   if (whole && !with_moments && groups == shape[1] && shape.size() > 2)
     return {instance_normalized(b, input, weight, bias, eps), nullptr, nullptr};
   const bool normalizes = whole && !with_moments;

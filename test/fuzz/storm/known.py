@@ -32,6 +32,11 @@ class Difference:
 
 KNOWN = (
     Difference(
+        "eager's bessel_j0 is wrong by up to 4e-7 around 5 in double precision",
+        r"bessel_j0\(",
+        message=r"^set \d+, result \d+: (-?0\.\d{5})\d* instead of \1\d*$",
+    ),
+    Difference(
         "indices of equal elements: eager gives any of them",
         r"\b(topk|kthvalue|mode|median|nanmedian)\(",
         message=r"^set \d+, result \d+: -?\d+ instead of -?\d+$",
