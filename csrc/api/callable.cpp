@@ -96,9 +96,9 @@ Symbols symbols_of(const std::vector<ExampleInput>& inputs) {
 std::vector<ModuleTensor> state_of(const NamedTensors& weights) {
   std::vector<ModuleTensor> state;
   for (const auto& [name, tensor] : weights.parameters)
-    state.push_back({name, tensor, ModuleTensor::Kind::parameter, /*is_kept=*/true});
+    state.push_back({name, tensor, aten::ConstantKind::parameter, /*is_kept=*/true});
   for (const auto& [name, tensor] : weights.buffers)
-    state.push_back({name, tensor, ModuleTensor::Kind::buffer, /*is_kept=*/true});
+    state.push_back({name, tensor, aten::ConstantKind::buffer, /*is_kept=*/true});
   return state;
 }
 

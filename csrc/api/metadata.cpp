@@ -25,9 +25,7 @@ constexpr const char* kOriginalName = "pkg.torch.onnx.original_node_name";
 // The calls of a program by their locations.
 class Calls {
  public:
-  explicit Calls(const ProgramContents& program) : text_(*program.graph, program.kinds) {
-    add(*program.graph);
-  }
+  explicit Calls(const ProgramContents& program) : text_(*program.graph) { add(*program.graph); }
 
   writer::CallText describe(const Location& location) const {
     const aten::Node* call = find(location);
@@ -80,13 +78,10 @@ Constants constants_of(const aten::Graph& graph) {
   return constants;
 }
 
-// Returns no metadata if the constant's kind is not known.
-Properties of_constant(const aten::Constant& constant, const aten::ConstantKinds& kinds) {
-  const auto kind = aten::kind_of(constant, kinds);
-  if (!kind) return {};
-  return {{kInputKind, aten::kind_name(*kind)},
-          {kPersistent, aten::persistent_text(*kind)},
-          {kOriginalName, aten::placeholder_name(constant, kind)}};
+Properties of_constant(const aten::Constant& constant) {
+  return {{kInputKind, aten::kind_name(constant.kind)},
+          {kPersistent, aten::persistent_text(constant.kind)},
+          {kOriginalName, aten::placeholder_name(constant)}};
 }
 
 // Returns the name of a weight in the module: without what is added to that of a transposed matrix.
@@ -103,8 +98,7 @@ void describe_weights(const ProgramContents& program, writer::Origin& origin) {
     auto found = constants.find(weight->name);
     if (found == constants.end()) found = constants.find(name_in_module(weight->name));
     if (!weight->named || found == constants.end()) continue;
-    if (Properties properties = of_constant(*found->second, program.kinds); !properties.empty())
-      origin.values[weight] = std::move(properties);
+    origin.values[weight] = of_constant(*found->second);
   }
 }
 
@@ -119,8 +113,8 @@ void describe_interface(const ProgramContents& program, writer::Origin& origin) 
     const bool is_buffer = tensor.initial.has_value();
     const auto constant = constants.find(tensor.target);
     if (is_buffer) origin.values[graph.inputs[tensor.input]] = {{kInputKind, "BUFFER"}};
-    if (is_buffer && program.kinds && constant != constants.end())
-      origin.values[graph.inputs[tensor.input]] = of_constant(*constant->second, program.kinds);
+    if (is_buffer && constant != constants.end())
+      origin.values[graph.inputs[tensor.input]] = of_constant(*constant->second);
     origin.values[graph.outputs[tensor.output]] = {
         {kOutputKind, is_buffer ? "BUFFER_MUTATION" : "USER_INPUT_MUTATION"}};
   }
@@ -138,8 +132,7 @@ writer::Options metadata_options(const ProgramContents& program, Metadata level)
   describe_weights(program, *origin);
   describe_interface(program, *origin);
   if (level == Metadata::full) {
-    if (program.kinds)
-      origin->graph.emplace_back(kSignature, aten::signature_text(*program.graph, program.kinds));
+    origin->graph.emplace_back(kSignature, aten::signature_text(*program.graph));
     origin->graph.emplace_back(kRanges, aten::ranges_text(*program.graph));
   }
   options.origin = origin;

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "api/export.h"
-#include "aten/signature_text.h"
 #include "onnx_native/program.h"
 
 namespace onnx_native {
@@ -18,7 +17,6 @@ struct ProgramContents {
   std::vector<std::shared_ptr<aten::Graph>> decomposed;
   std::unique_ptr<onnx::Model> model;
   ExportReport report;
-  aten::ConstantKinds kinds;  // as far as the reader knows them
 };
 
 // Exports the program that `read` returns. The report includes the time that `read` took and the

@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "aten/signature_text.h"
 #include "aten/visit.h"
 
 namespace onnx_native::aten {
@@ -56,18 +57,18 @@ std::string python_name(const Node& node) {
   return text;
 }
 
-void FxText::count(const Argument& argument, const ConstantKinds& kinds) {
+void FxText::count(const Argument& argument) {
   for_each_value(argument, [this](const Value* value) { ++users_[value]; });
-  if (const auto* body = argument.get<std::shared_ptr<Graph>>()) add(**body, kinds);
+  if (const auto* body = argument.get<std::shared_ptr<Graph>>()) add(**body);
 }
 
-void FxText::add(const Graph& graph, const ConstantKinds& kinds) {
+void FxText::add(const Graph& graph) {
   for (const Constant& constant : graph.constants)
-    placeholders_.emplace(constant.value, placeholder_name(constant, kind_of(constant, kinds)));
+    placeholders_.emplace(constant.value, placeholder_name(constant));
   for (const Node* node : graph.nodes) {
-    for (const Argument& argument : node->arguments) count(argument, kinds);
+    for (const Argument& argument : node->arguments) count(argument);
   }
-  for (const Argument& output : graph.outputs) count(output, kinds);
+  for (const Argument& output : graph.outputs) count(output);
 }
 
 void FxText::print(const Argument& argument, std::string& to) const {

@@ -5,7 +5,6 @@
 #include <unordered_map>
 
 #include "aten/graph.h"
-#include "aten/signature_text.h"
 
 namespace onnx_native::aten {
 
@@ -14,7 +13,7 @@ std::string python_name(const Node& node);
 // Prints the calls of a graph and of its subgraphs, which must outlive this object.
 class FxText {
  public:
-  FxText(const Graph& graph, const ConstantKinds& kinds) { add(graph, kinds); }
+  explicit FxText(const Graph& graph) { add(graph); }
   // Returns the call as torch.fx prints it:
   //   %linear : [num_users=1] = call_function[target=torch.ops.aten.linear.default](args = (%x,
   //   %p_fc_weight), kwargs = {})
@@ -23,8 +22,8 @@ class FxText {
 
  private:
   FxText() = default;
-  void add(const Graph& graph, const ConstantKinds& kinds);
-  void count(const Argument& argument, const ConstantKinds& kinds);
+  void add(const Graph& graph);
+  void count(const Argument& argument);
   void print(const Argument& argument, std::string& to) const;
 
   std::unordered_map<const Value*, int64_t> users_;

@@ -19,10 +19,10 @@ Value* Graph::add_input(std::string_view name, Type type) {
   return inputs.emplace_back(add_value(name, std::move(type)));
 }
 
-Value* Graph::add_constant(std::string_view name, TensorData data, bool is_parameter) {
+Value* Graph::add_constant(std::string_view name, TensorData data, ConstantKind kind) {
   Shape shape(data.shape.begin(), data.shape.end());
   Value* value = add_value(name, Type::tensor(data.dtype, std::move(shape)));
-  constants.push_back({.value = value, .data = std::move(data), .is_parameter = is_parameter});
+  constants.push_back({.value = value, .data = std::move(data), .kind = kind});
   return value;
 }
 

@@ -106,11 +106,17 @@ struct Mutation {
   Value* value = nullptr;
 };
 
+// What a constant is in the program's module. A temporary buffer is not in state_dict.
+enum class ConstantKind { parameter, buffer, temporary_buffer, constant };
+constexpr bool is_buffer(ConstantKind kind) {
+  return kind == ConstantKind::buffer || kind == ConstantKind::temporary_buffer;
+}
+
 // A weight, buffer or constant tensor: a value with data.
 struct Constant {
   Value* value;
   TensorData data;
-  bool is_parameter = false;
+  ConstantKind kind = ConstantKind::constant;
 };
 
 // Owns its values, nodes and locations; their addresses are stable. Neither movable nor copyable:
@@ -133,7 +139,8 @@ class Graph {
   // Adds a value with this name, made unique with the suffix "_1", "_2", ...
   Value* add_value(std::string_view name, Type type);
   Value* add_input(std::string_view name, Type type);
-  Value* add_constant(std::string_view name, TensorData data, bool is_parameter);
+  Value* add_constant(std::string_view name, TensorData data,
+                      ConstantKind kind = ConstantKind::constant);
   // Appends a node; add its outputs with add_output. Missing trailing arguments get the schema's
   // defaults.
   Node* add_node(std::string op, std::vector<Argument> arguments,

@@ -59,7 +59,9 @@ class Parser {
   std::string_view word_of(std::string_view more) {
     skip_space();
     const size_t begin = at_;
-    while (at_ < text_.size() && (in_word(text_[at_]) || more.find(text_[at_]) != more.npos)) ++at_;
+    while (at_ < text_.size() &&
+           (in_word(text_[at_]) || more.find(text_[at_]) != std::string_view::npos))
+      ++at_;
     return text_.substr(begin, at_ - begin);
   }
   bool accept_word(std::string_view expected) {
@@ -265,9 +267,9 @@ class Parser {
       auto zeros = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(data.nbytes()));
       data.data = zeros->data();
       data.owner = std::move(zeros);
-      return graph.add_constant(name, std::move(data), false);
+      return graph.add_constant(name, std::move(data));
     });
-    graph.constants.back().is_parameter = accept_word("parameter");
+    if (accept_word("parameter")) graph.constants.back().kind = ConstantKind::parameter;
   }
 
   void mutation(Graph& graph, const Scope& scope) {

@@ -42,7 +42,7 @@ class Printer {
       out_ += " constants(";
       list(graph.constants, [&](const Constant& constant) {
         typed(*constant.value);
-        if (constant.is_parameter) out_ += " parameter";
+        if (constant.kind == ConstantKind::parameter) out_ += " parameter";
       });
       out_ += ')';
     }
@@ -181,7 +181,7 @@ class Printer {
     const auto end = std::to_chars(text, text + sizeof text, number).ptr;
     const std::string_view digits(text, static_cast<size_t>(end - text));
     out_ += digits;
-    if (digits.find_first_of(".e") == digits.npos) out_ += ".0";
+    if (digits.find_first_of(".e") == std::string_view::npos) out_ += ".0";
   }
 
   void argument(const Argument& argument, int indent, bool types) {

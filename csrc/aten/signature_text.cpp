@@ -10,19 +10,13 @@ std::string line(const std::string& name, const char* kind, const std::string& t
   return concat(name, ": ", kind, target.empty() ? "" : " target='" + target + "'");
 }
 
-bool is_buffer(ConstantKind kind) {
-  return kind == ConstantKind::buffer || kind == ConstantKind::temporary_buffer;
-}
-
-// Returns the constants with this name of their kind.
-std::string lines_of(const Graph& graph, const ConstantKinds& kinds,
-                     std::string_view kind_of_line) {
+// Returns the lines of the constants of a kind, given by its name.
+std::string lines_of(const Graph& graph, std::string_view kind) {
   std::string text;
   for (const Constant& constant : graph.constants) {
-    const auto kind = kind_of(constant, kinds);
-    if (!kind || kind_name(*kind) != kind_of_line) continue;
-    text += line(placeholder_name(constant, kind), kind_name(*kind), constant.value->name);
-    if (is_buffer(*kind)) text += concat(" persistent=", persistent_text(*kind));
+    if (kind_name(constant.kind) != kind) continue;
+    text += line(placeholder_name(constant), kind_name(constant.kind), constant.value->name);
+    if (is_buffer(constant.kind)) text += concat(" persistent=", persistent_text(constant.kind));
     text += '\n';
   }
   return text;
@@ -67,13 +61,6 @@ class Ranges {
 
 }  // namespace
 
-std::optional<ConstantKind> kind_of(const Constant& constant, const ConstantKinds& kinds) {
-  if (constant.is_parameter) return ConstantKind::parameter;
-  if (!kinds) return std::nullopt;
-  const auto known = kinds->find(constant.value->name);
-  return known == kinds->end() ? ConstantKind::constant : known->second;
-}
-
 const char* kind_name(ConstantKind kind) {
   return kind == ConstantKind::parameter ? "PARAMETER"
          : is_buffer(kind)               ? "BUFFER"
@@ -85,9 +72,10 @@ const char* persistent_text(ConstantKind kind) {
   return kind == ConstantKind::buffer ? "True" : "False";
 }
 
-std::string placeholder_name(const Constant& constant, std::optional<ConstantKind> kind) {
-  if (!kind) return constant.value->name;
-  std::string name = *kind == ConstantKind::parameter ? "p_" : is_buffer(*kind) ? "b_" : "c_";
+std::string placeholder_name(const Constant& constant) {
+  std::string name = constant.kind == ConstantKind::parameter ? "p_"
+                     : is_buffer(constant.kind)               ? "b_"
+                                                              : "c_";
   for (const char c : constant.value->name) {
     const auto byte = static_cast<unsigned char>(c);
     name += byte < 0x80 && std::isalnum(byte) ? static_cast<char>(std::tolower(byte)) : '_';
@@ -95,10 +83,9 @@ std::string placeholder_name(const Constant& constant, std::optional<ConstantKin
   return name;
 }
 
-std::string signature_text(const Graph& graph, const ConstantKinds& kinds) {
+std::string signature_text(const Graph& graph) {
   std::string text = "\n# inputs\n";
-  for (const char* kind : {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"})
-    text += lines_of(graph, kinds, kind);
+  for (const char* kind : {"PARAMETER", "BUFFER", "CONSTANT_TENSOR"}) text += lines_of(graph, kind);
   for (const Value* input : graph.inputs) text += line(input->name, "USER_INPUT") + "\n";
   text += "\n# outputs\n";
   for (const Mutation& mutation : graph.mutations) {

@@ -179,7 +179,7 @@ at::Tensor Recording::meta_of(const at::Tensor& tensor) {
 
 Recording::Memory Recording::memory_of(const at::Tensor& tensor) const {
   const ModuleTensor* held = find_state(tensor);
-  const bool is_state = held && held->kind != ModuleTensor::Kind::constant;
+  const bool is_state = held && held->kind != aten::ConstantKind::constant;
   const bool is_literal = literals_.contains(tensor.unsafeGetTensorImpl());
   return {.owner = is_state     ? Memory::Owner::module
                    : is_literal ? Memory::Owner::literal
@@ -228,10 +228,10 @@ aten::Value* Recording::constant_of(const at::Tensor& tensor) {
     if (writes_state_) decisions_.refuse("the program writes to tensors that may share memory");
   }
   const std::string name = held ? held->name : "lifted_tensor";
-  const bool literal = !held || held->kind == ModuleTensor::Kind::constant;
+  const auto kind = held ? held->kind : aten::ConstantKind::constant;
+  const bool literal = kind == aten::ConstantKind::constant;
   TensorData data = literal ? aten::literal_data(tensor, name) : aten::tensor_data(tensor, name);
-  constant.value = graph_->add_constant(name, std::move(data),
-                                        held && held->kind == ModuleTensor::Kind::parameter);
+  constant.value = graph_->add_constant(name, std::move(data), kind);
   if (types_) types_->define(graph_->constants.back());
   if (literals_.contains(tensor.unsafeGetTensorImpl()))
     constant.value = copy_of_literal(constant.value);
@@ -362,7 +362,7 @@ void Recording::add_output(const c10::IValue& value) {
 
 void Recording::add_mutation(const at::Tensor& buffer, const at::Tensor& value) {
   const ModuleTensor* held = find_state(buffer);
-  if (!held || held->kind != ModuleTensor::Kind::buffer)
+  if (!held || !aten::is_buffer(held->kind))
     decisions_.refuse("the program replaces a tensor that is not a buffer");
   writes_state_ = true;
   check_unread(storage_of(buffer));

@@ -44,10 +44,9 @@ class Host {
 
 // A tensor of the module: a parameter, a buffer, or a tensor that the program holds.
 struct ModuleTensor {
-  enum class Kind { parameter, buffer, constant };
   std::string name;
   at::Tensor tensor;
-  Kind kind;
+  aten::ConstantKind kind;
   bool is_kept = false;  // the model has it as an input if the program writes to it
 };
 

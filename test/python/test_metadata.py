@@ -9,12 +9,14 @@ import onnx
 import onnx_native
 import pytest
 import torch
+from onnx_native import _library
 from torch import nn
 
 EACH_CAPTURE = pytest.mark.captures("auto", "torch.export")
 
 _FX = "pkg.torch.onnx."
 _KIND = "pkg.torch.export.graph_signature."
+_SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 
 
 class Inner(nn.Module):
@@ -183,11 +185,8 @@ class Holds(nn.Module):
 def signature(program: Any) -> tuple[set[str], str]:
     """The lines of the signature, and the ranges."""
     found = properties(program.model_proto.graph)
-    prefix = "pkg.torch.export.ExportedProgram."
-    return (
-        set(found[prefix + "graph_signature"].splitlines()),
-        found[prefix + "range_constraints"],
-    )
+    ranges = found["pkg.torch.export.ExportedProgram.range_constraints"]
+    return set(found[_SIGNATURE].splitlines()), ranges
 
 
 @EACH_CAPTURE
@@ -332,6 +331,29 @@ def test_files_have_the_same_metadata(tmp_path: Any) -> None:
     graph = bare.model_proto.graph
     entries = (graph, *graph.node, *graph.input, *graph.output, *graph.value_info)
     assert not any(entry.metadata_props for entry in entries)
+
+
+def test_archives_and_torchscript_have_the_signature(tmp_path: pathlib.Path) -> None:
+    """As the module's own export, but for what TorchScript does not know."""
+    module, args = Holds(), (torch.randn(3, 4),)
+    with onnx_native.options(capture="torch.export"):
+        program = exported(module, args)
+    expected, _ = signature(program)
+    torch.export.save(torch.export.export(module, args), tmp_path / "module.pt2")
+    torch.jit.script(module).save(tmp_path / "module.pt")
+    found = {}
+    for archive, flags in (("module.pt2", []), ("module.pt", ["--input", "x:float32[3,4]"])):
+        target = tmp_path / f"{archive}.onnx"
+        arguments = [str(tmp_path / archive), "-o", str(target), *flags]
+        assert _library.extension().command_line(arguments) == 0
+        found[archive] = onnx.load(target)
+    archive, script = (
+        {line for line in properties(model.graph)[_SIGNATURE].splitlines() if "USER" not in line}
+        for model in found.values()
+    )
+    assert archive == {line for line in expected if "USER" not in line}
+    assert "b_layers_0_shift: BUFFER target='layers.0.shift' persistent=False" in archive
+    assert script == {line.replace("persistent=False", "persistent=True") for line in archive}
 
 
 def test_parameters_that_are_also_inputs() -> None:

@@ -206,9 +206,8 @@ Argument GraphReader::read(PyObject* graph_module, const Placeholder& placeholde
 }
 
 void GraphReader::hold_wrapper(PyObject* node, std::string name, py::object tensor,
-                               bool is_parameter) {
-  environment_[node] = {
-      .object = std::move(tensor), .name = std::move(name), .is_parameter = is_parameter};
+                               aten::ConstantKind kind) {
+  environment_[node] = {.object = std::move(tensor), .name = std::move(name), .kind = kind};
 }
 
 // Reads export::access_subclass_inner_tensor(wrapper, attribute).
@@ -221,15 +220,15 @@ void GraphReader::read_part(PyObject* node, PyObject* args) {
   PyObject* attribute_name = PyTuple_GET_ITEM(args, 1);
   std::string name = whole.name + "." + std::string(text(attribute_name));
   py::object part = whole.object.attr(py::handle(attribute_name));
-  const bool is_parameter = whole.is_parameter;
+  const aten::ConstantKind kind = whole.kind;
   if (py::hasattr(part, "__tensor_flatten__")) {
-    hold_wrapper(node, std::move(name), std::move(part), is_parameter);
+    hold_wrapper(node, std::move(name), std::move(part), kind);
     return;
   }
   const auto [known, is_new] = parts_.try_emplace(name);
   if (is_new) {
     TensorData data = aten::tensor_data(THPVariable_Unpack(part.ptr()), name);
-    known->second = graph_.add_constant(name, std::move(data), is_parameter);
+    known->second = graph_.add_constant(name, std::move(data), kind);
   }
   environment_[node].argument = known->second;
 }
@@ -246,7 +245,7 @@ void GraphReader::get_attribute(PyObject* graph_module, PyObject* node, std::str
   Result& result = environment_[node];
   if (THPVariable_Check(object.ptr())) {
     TensorData data = aten::literal_data(THPVariable_Unpack(object.ptr()), name);
-    result.argument = graph_.add_constant(path, std::move(data), false);
+    result.argument = graph_.add_constant(path, std::move(data));
   } else {
     result.object = std::move(object);
   }

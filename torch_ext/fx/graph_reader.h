@@ -61,7 +61,7 @@ class GraphReader {
   // the node.
   aten::Argument read(PyObject* graph_module, const Placeholder& placeholder);
   // Makes a tensor that consists of others the result of a placeholder. Calls read its parts.
-  void hold_wrapper(PyObject* node, std::string name, py::object tensor, bool is_parameter);
+  void hold_wrapper(PyObject* node, std::string name, py::object tensor, aten::ConstantKind kind);
 
  private:
   friend std::shared_ptr<aten::Graph> read_graph(ProgramReader& program, PyObject* graph_module,
@@ -70,8 +70,8 @@ class GraphReader {
   struct Result {
     aten::Argument argument;
     py::object object;
-    std::string name = {};      // of a tensor that consists of others
-    bool is_parameter = false;  // likewise
+    std::string name = {};                                   // of a tensor that consists of others
+    aten::ConstantKind kind = aten::ConstantKind::constant;  // likewise
   };
   using Environment = std::unordered_map<PyObject*, Result>;
   // The arguments of a call whose sub-graph is inlined.

@@ -17,8 +17,9 @@ using aten::Argument;
 
 // An input spec of torch.export's graph signature: the meaning of a placeholder.
 struct ProgramInput {
-  enum class Kind { user, parameter, buffer, constant, other };
+  enum class Kind { user, constant, other };
   Kind kind = Kind::other;
+  aten::ConstantKind constant = aten::ConstantKind::constant;
   bool literal = false;  // a number, string or None that the capture specialized
   std::string target;
 };
@@ -40,9 +41,14 @@ class Signature {
       if (kind == "USER_INPUT") {
         spec.kind = ProgramInput::Kind::user;
       } else if (kind == "PARAMETER") {
-        spec.kind = ProgramInput::Kind::parameter;
+        spec.kind = ProgramInput::Kind::constant;
+        spec.constant = aten::ConstantKind::parameter;
       } else if (kind == "BUFFER") {
-        spec.kind = ProgramInput::Kind::buffer;
+        const py::object persistent = item.attr("persistent");
+        const bool is_temporary = persistent.is(py::bool_(false));
+        spec.kind = ProgramInput::Kind::constant;
+        spec.constant =
+            is_temporary ? aten::ConstantKind::temporary_buffer : aten::ConstantKind::buffer;
       } else if (kind == "CONSTANT_TENSOR") {
         spec.kind = ProgramInput::Kind::constant;
       }
@@ -117,7 +123,7 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
     }
     if (py::hasattr(tensor, "__tensor_flatten__")) {
       body.hold_wrapper(node, spec.target, py::reinterpret_borrow<py::object>(tensor),
-                        spec.kind == ProgramInput::Kind::parameter);
+                        spec.constant);
       return {};
     }
     at::Tensor held = THPVariable_Unpack(tensor);
@@ -128,11 +134,10 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
       if (!made.defined()) made = aten::make_placeholder(held);
       held = made;
     }
-    TensorData data = spec.kind == ProgramInput::Kind::constant
+    TensorData data = spec.constant == aten::ConstantKind::constant
                           ? aten::literal_data(held, spec.target)
                           : aten::tensor_data(held, spec.target);
-    return graph->add_constant(spec.target, std::move(data),
-                               spec.kind == ProgramInput::Kind::parameter);
+    return graph->add_constant(spec.target, std::move(data), spec.constant);
   };
   const auto placeholder = [&](PyObject* node, std::string_view name) -> Argument {
     if (next >= signature.inputs().size()) {

@@ -197,6 +197,13 @@ capture::Symbol symbol_of(py::handle object) {
   return symbol;
 }
 
+aten::ConstantKind kind_of(std::string_view name) {
+  return name == "parameter"          ? aten::ConstantKind::parameter
+         : name == "buffer"           ? aten::ConstantKind::buffer
+         : name == "temporary_buffer" ? aten::ConstantKind::temporary_buffer
+                                      : aten::ConstantKind::constant;
+}
+
 class PyCapture {
   using Tensors = std::vector<at::Tensor>;
 
@@ -207,13 +214,9 @@ class PyCapture {
     std::vector<capture::ModuleTensor> tensors;
     for (const py::handle item : state) {
       const auto fields = item.cast<py::tuple>();
-      using Kind = capture::ModuleTensor::Kind;
-      const std::string kind = text_of(fields[2]);
       tensors.push_back({.name = text_of(fields[0]),
                          .tensor = fields[1].cast<at::Tensor>(),
-                         .kind = kind == "parameter" ? Kind::parameter
-                                 : kind == "buffer"  ? Kind::buffer
-                                                     : Kind::constant,
+                         .kind = kind_of(text_of(fields[2])),
                          .is_kept = fields[3].cast<bool>()});
     }
     std::map<std::string, capture::Symbol> known;

@@ -164,15 +164,13 @@ void select(const py::object& selection, bool& all, std::vector<std::string>& na
 
 // Exports a program. `fallbacks` lets PyTorch decompose operators without a lowering.
 // `translations` is the user's onnx_native._translation.Table or None. `hints` maps the names of
-// symbols to the sizes of the example inputs. `buffers` maps the names of buffers to whether they
-// are in state_dict, or is None if buffers are not known.
+// symbols to the sizes of the example inputs.
 std::unique_ptr<PyProgram> export_source(
     py::handle source, int64_t opset, bool optimize, std::vector<std::string> input_names,
     std::vector<std::string> output_names, fx::SymbolNames symbol_names, const aten::Hints& hints,
     const py::object& state, const py::object& functions, std::vector<std::string> disabled_passes,
     bool verify, bool fallbacks, py::object translations, const std::string& metadata,
-    const std::string& target, const std::string& weights,
-    const std::optional<std::map<std::string, bool>>& buffers) {
+    const std::string& target, const std::string& weights) {
   ExportOptions options;
   options.opset = opset;
   options.optimize = optimize;
@@ -204,11 +202,6 @@ std::unique_ptr<PyProgram> export_source(
   ProgramContents& contents = program.contents();
   for (std::string& message : aten::fixed_examples(*contents.graph, hints))
     contents.report.warnings.push_back(std::move(message));
-  if (buffers) contents.kinds.emplace();
-  for (const auto& [name, is_persistent] : buffers.value_or(std::map<std::string, bool>())) {
-    contents.kinds->emplace(
-        name, is_persistent ? aten::ConstantKind::buffer : aten::ConstantKind::temporary_buffer);
-  }
   return std::make_unique<PyProgram>(std::move(program), level);
 }
 
@@ -223,8 +216,7 @@ void bind_program(py::module_& module) {
            py::arg("state") = false, py::arg("functions") = false,
            py::arg("disabled_passes") = std::vector<std::string>(), py::arg("verify") = false,
            py::arg("fallbacks") = false, py::arg("translations") = py::none(),
-           py::arg("metadata") = "full", py::arg("target") = "onnx", py::arg("weights") = "runtime",
-           py::arg("buffers") = py::none())
+           py::arg("metadata") = "full", py::arg("target") = "onnx", py::arg("weights") = "runtime")
       .def_property_readonly("input_names", &PyProgram::input_names)
       .def_property_readonly("output_names", &PyProgram::output_names)
       .def_property_readonly("weight_bytes", &PyProgram::weight_bytes)

@@ -27,7 +27,7 @@ class OverGrid {
     }
     for (const auto& constant : body.constants)
       copies_[constant.value] =
-          graph_.add_constant(constant.value->name, constant.data, constant.is_parameter);
+          graph_.add_constant(constant.value->name, constant.data, constant.kind);
     for (const aten::Node* node : body.nodes) copy(*node);
     for (const auto& output : body.outputs) graph_.outputs.push_back(copy(output));
   }

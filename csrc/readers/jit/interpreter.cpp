@@ -100,21 +100,21 @@ ContainerPtr Interpreter::object(const c10::intrusive_ptr<c10::ivalue::Object>& 
 }
 
 Item Interpreter::tensor_constant(const at::Tensor& tensor, const std::string& name,
-                                  bool is_parameter) {
+                                  aten::ConstantKind kind) {
   if (!tensor.defined()) return Item::none();
   const auto [at, inserted] = constants_.try_emplace(tensor.unsafeGetTensorImpl());
   if (inserted) {
     kept_.push_back(tensor);
     const Item::Tensor constant(
-        recorder_.add_constant(name, aten::tensor_data(tensor, name), is_parameter));
+        recorder_.add_constant(name, aten::tensor_data(tensor, name), kind));
     constant.object->born = 0;
     at->second = constant;
   }
   return at->second;
 }
 
-Item Interpreter::item(const c10::IValue& value, const std::string& path, bool is_parameter) {
-  if (value.isTensor()) return tensor_constant(value.toTensor(), path, is_parameter);
+Item Interpreter::item(const c10::IValue& value, const std::string& path, aten::ConstantKind kind) {
+  if (value.isTensor()) return tensor_constant(value.toTensor(), path, kind);
   if (value.isInt()) return Dim(value.toInt());
   if (value.isObject()) return object(value.toObject(), path);
   if (value.isList()) {

@@ -66,8 +66,9 @@ class Interpreter {
   ContainerPtr object(const c10::intrusive_ptr<c10::ivalue::Object>& object,
                       const std::string& path);
   // Converts a constant to an Item. Tensors become graph constants named `path`.
-  Item item(const c10::IValue& value, const std::string& path, bool is_parameter = false);
-  Item tensor_constant(const at::Tensor& tensor, const std::string& name, bool is_parameter);
+  Item item(const c10::IValue& value, const std::string& path,
+            aten::ConstantKind kind = aten::ConstantKind::constant);
+  Item tensor_constant(const at::Tensor& tensor, const std::string& name, aten::ConstantKind kind);
 
   // Runs a function and returns its results. `module` is the owner of a method, else nullptr.
   Items run(const torch::jit::Function& function, Items arguments,

@@ -44,6 +44,14 @@ const ContainerPtr& object_of(const Call& call, size_t i) {
   return *object;
 }
 
+// TorchScript keeps all buffers in state_dict.
+aten::ConstantKind kind_of(const c10::ClassType& type, size_t slot) {
+  if (!type.is_module()) return aten::ConstantKind::constant;
+  return type.is_parameter(slot) ? aten::ConstantKind::parameter
+         : type.is_buffer(slot)  ? aten::ConstantKind::buffer
+                                 : aten::ConstantKind::constant;
+}
+
 // Returns an attribute; loads it from the object on its first read.
 const Item& attribute(const Call& call, const ContainerPtr& object, const std::string& name) {
   const auto type = object->type->cast<c10::ClassType>();
@@ -60,8 +68,7 @@ const Item& attribute(const Call& call, const ContainerPtr& object, const std::s
   if (object->items()[*slot].is_uninitialized() && object->object) {
     const std::string path = object->path.empty() ? name : object->path + "." + name;
     call.run.load(object, *slot,
-                  call.run.item(object->object->getSlot(*slot), path,
-                                type->is_module() && type->is_parameter(*slot)));
+                  call.run.item(object->object->getSlot(*slot), path, kind_of(*type, *slot)));
   }
   return object->items()[*slot];
 }

@@ -179,7 +179,8 @@ class Parameters {
   }
 
   aten::Value* constant(const at::Tensor& tensor, const char* name) {
-    return call_.run.tensor_constant(tensor, module_ + name, true).tensor();
+    return call_.run.tensor_constant(tensor, module_ + name, aten::ConstantKind::parameter)
+        .tensor();
   }
 
   Item weight_of(const at::Tensor& packed) {

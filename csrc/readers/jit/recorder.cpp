@@ -61,8 +61,8 @@ Value* Recorder::add_input(std::string_view name, Type type) {
   return value;
 }
 
-Value* Recorder::add_constant(std::string_view name, TensorData data, bool is_parameter) {
-  Value* value = root().add_constant(name, std::move(data), is_parameter);
+Value* Recorder::add_constant(std::string_view name, TensorData data, aten::ConstantKind kind) {
+  Value* value = root().add_constant(name, std::move(data), kind);
   enter(value, root_);
   if (root().constants.back().data.is_contiguous()) layouts_.set_contiguous(value);
   types_.define(root().constants.back());

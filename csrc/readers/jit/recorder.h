@@ -47,7 +47,8 @@ class Recorder {
   aten::KnownLayouts& layouts() { return layouts_; }
 
   aten::Value* add_input(std::string_view name, aten::Type type);
-  aten::Value* add_constant(std::string_view name, TensorData data, bool is_parameter);
+  aten::Value* add_constant(std::string_view name, TensorData data,
+                            aten::ConstantKind kind = aten::ConstantKind::constant);
   // Appends a call and returns its results; infers their types.
   std::vector<aten::Value*> call(std::string op, std::vector<aten::Argument> arguments,
                                  const Location& location);

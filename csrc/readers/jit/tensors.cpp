@@ -223,7 +223,7 @@ aten::Value* constant_of(const Call& call, DType dtype, const std::vector<int64_
                                                : wrapped(number.to_int(), dtype));
     data = make_tensor(dtype, shape, std::span<const int64_t>(values));
   }
-  return call.run.recorder().add_constant("lifted_tensor", std::move(data), false);
+  return call.run.recorder().add_constant("lifted_tensor", std::move(data));
 }
 
 Argument complex_constant(const Call& call, DType dtype, const std::vector<int64_t>& shape,

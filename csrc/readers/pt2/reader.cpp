@@ -82,6 +82,15 @@ std::unordered_set<std::string> used_names(const Json& graph) {
   return names;
 }
 
+// What a weight is by the kind of its input.
+aten::ConstantKind kind_of(std::string_view kind, const Json& spec) {
+  if (kind == "parameter") return aten::ConstantKind::parameter;
+  if (kind != "buffer") return aten::ConstantKind::constant;
+  const Json* persistent = optional_field(spec, "persistent");
+  const bool is_temporary = persistent && persistent->is_boolean() && !persistent->get<bool>();
+  return is_temporary ? aten::ConstantKind::temporary_buffer : aten::ConstantKind::buffer;
+}
+
 class ProgramReader {
  public:
   explicit ProgramReader(const std::string& path)
@@ -197,7 +206,7 @@ class ProgramReader {
     if (!used.contains(name)) return;
     const std::string& full_name = string(field(value, target), target);
     TensorData data = weights_.find(full_name, kind == "tensor_constant");
-    body_.define(name, graph_->add_constant(full_name, std::move(data), kind == "parameter"));
+    body_.define(name, graph_->add_constant(full_name, std::move(data), kind_of(kind, value)));
   }
 
   // Throws if a range or guard pins a dimension that the program leaves dynamic. The guard
