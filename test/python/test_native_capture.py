@@ -32,7 +32,7 @@ from models.recording import (
     exported,
     reason_of,
 )
-from onnx_native import _capture
+from onnx_native import _module_state
 from torch import _assert, nn
 from torch.export import Dim
 
@@ -471,7 +471,7 @@ def test_numbers_of_a_module_that_the_recorder_leaves() -> None:
 
     module = Counting()
     module.calls = 5
-    restore = _capture.restore_numbers(module)
+    restore = _module_state.restore_numbers(module)
     module(X)
     assert module.calls == 6
     restore()

@@ -30,6 +30,7 @@ from onnx_native import (
     _functions_of_sizes,
     _inputs,
     _library,
+    _module_state,
     _options,
     _placeholders,
     _reads,
@@ -94,7 +95,7 @@ def _captured(model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None)
     sizes, symbols = _sizes(leaves, inputs)
     dimensions = _dimensions(names, sizes)
     unrolled: list[dict[str, str]] = []
-    restore = restore_numbers(model)
+    restore = _module_state.restore_numbers(model)
     replaced: _Replaced = _Replaced()
     while True:
         state, tied = _state(model)
@@ -291,6 +292,7 @@ def _state(
     A tensor is (name, tensor, kind, whether the model keeps its updates).
     """
     kept = _options.current().state
+    temporary = set(_upstream.temporary_buffers(model))
     names: dict[int, str] = {}
     tied: dict[str, str] = {}
     state = []
@@ -307,6 +309,8 @@ def _state(
     for kind, name, tensor in found:
         first = names.setdefault(id(tensor), name)
         if first == name:
+            if name in temporary:
+                kind = "temporary_buffer"
             state.append((name, tensor, kind, kept if isinstance(kept, bool) else name in kept))
         elif kind != "constant":
             tied[name] = first
@@ -540,30 +544,6 @@ class _Change:
     def is_of_buffer(self) -> bool:
         of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)
         return of_tensors and self.held is vars(self.module)["_buffers"]
-
-
-def restore_numbers(model: Any) -> Callable[[], None]:
-    """Returns a function that gives attributes of modules their numbers back.
-
-    A program may count its calls; a capture that fails is not a call.
-    """
-
-    modules = model.modules() if isinstance(model, torch.nn.Module) else ()
-    before = [
-        (
-            vars(module),
-            {key: value for key, value in vars(module).items() if type(value) in (int, float)},
-        )
-        for module in modules
-    ]
-
-    def restore() -> None:
-        for attributes, numbers in before:
-            for key, number in numbers.items():
-                if type(attributes.get(key)) in (int, float):
-                    attributes[key] = number
-
-    return restore
 
 
 def _contents(module: torch.nn.Module) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_native import _differences, _program_names, _sizes, _upstream
+from onnx_native import _differences, _module_state, _program_names, _sizes, _upstream
 
 if TYPE_CHECKING:
     import onnx
@@ -119,6 +119,14 @@ def outputs(captured: torch.export.ExportedProgram, inputs: Sequence[Any]) -> li
     sources = _upstream.pytree.tree_leaves(output.args[0])
     values = _upstream.pytree.tree_leaves(result, is_leaf=lambda x: x is None)
     return [v for v, s in zip(values, sources, strict=True) if isinstance(s, torch.fx.Node)]
+
+
+def outputs_of_module(module: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """Returns the tensors and numbers that a module returns; its state stays as it is."""
+    copies = _upstream.pytree.tree_map_only(torch.Tensor, torch.clone, (tuple(args), kwargs))
+    with _undisturbed(), _module_state.unchanged(module):
+        values = _upstream.pytree.tree_leaves(module(*copies[0], **copies[1]))
+    return [value for value in values if isinstance(value, (torch.Tensor, bool, int, float))]
 
 
 def flat_inputs(captured: torch.export.ExportedProgram, args: Any, kwargs: Any) -> Sequence[Any]:

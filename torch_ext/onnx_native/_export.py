@@ -25,11 +25,13 @@ from onnx_native import (
     _inputs,
     _jit,
     _library,
+    _module_state,
     _options,
     _progress,
     _recurrent,
     _report,
     _request,
+    _scripting,
     _shapes,
     _specialized,
     _symbolics,
@@ -150,6 +152,7 @@ class _Exporter:
         self._report = _report.Report(artifacts_dir, timestamp) if report else None
         self._profiler = _report.start_profiler() if profile else None
         self._aside: str | None = None  # why the native capture did not record the program
+        self._not_scripted: str | None = None  # why TorchScript cannot stand for it
 
     def export(
         self, model: Any, inputs: _request.AnyInputs, *, verify: bool, **options: Any
@@ -170,28 +173,63 @@ class _Exporter:
     ) -> tuple[ONNXProgram, torch.export.ExportedProgram | None]:
         """Exports what torch.export captures, or TorchScript; returns the captured program too."""
         start = time.perf_counter()
-        captured, strategy = self._captured(model, inputs)
-        capture_seconds = time.perf_counter() - start
-        names: dict[str, str] = {}
         if isinstance(inputs, _jit.Inputs):
-            source = (model, inputs.specs, "forward")
-            native = self._convert(None, source, hints=inputs.hints, **options)
-            program = ONNXProgram(native, None, inputs.flat)
-        else:
-            self._dump_program(captured)
-            captured, names, hints = self._prepared(captured, inputs)
-            buffers = _buffers_of_program(captured)
-            native = self._convert(
-                captured, captured, symbol_names=names, hints=hints, buffers=buffers, **options
-            )
-            program = ONNXProgram(native, captured)
-        guards = [] if captured is None else _specialized.narrowings(captured, names, self._guards)
-        dimensions = {} if captured is None else _specialized.dimensions(captured, names)
+            return self._export_script(model, inputs, start, **options), None
+        try:
+            captured, strategy = self._captured(model, inputs)
+        except _CaptureFailedError as failure:
+            reason = f"{reason}\n{_scripting.first_line(failure.error)}"
+            scripted = self._export_scripted(model, inputs, start, reason, **options)
+            if scripted is None:
+                raise self._capture_error(failure.error) from failure.error
+            return scripted, None
+        capture_seconds = time.perf_counter() - start
+        self._dump_program(captured)
+        captured, names, hints = self._prepared(captured, inputs)
+        native = self._convert(captured, captured, symbol_names=names, hints=hints, **options)
+        program = ONNXProgram(native, captured)
+        guards = _specialized.narrowings(captured, names, self._guards)
+        dimensions = _specialized.dimensions(captured, names)
         program.captured_with(strategy, capture_seconds, reason, guards, dimensions)
         program.is_silent = not self._verbose
-        if captured is not None:
-            program.export_report["warnings"] += _autocast.warnings_of(captured)
+        program.export_report["warnings"] += _autocast.warnings_of(captured)
         return program, captured
+
+    def _export_scripted(
+        self, model: Any, inputs: _inputs.Inputs, start: float, reason: str, **options: Any
+    ) -> ONNXProgram | None:
+        """Exports a module that torch.export cannot capture as TorchScript, if that is possible."""
+        if self._aside is None or self._dump or inputs.constants or inputs.scalars:
+            return None
+        try:
+            scripted = _context.one_at_a_time(_scripting.scripted)(
+                model, inputs.args, inputs.kwargs, inputs.specs
+            )
+            self._print("Obtain model graph with `torch.jit.script(...)`... ✅")
+            return self._export_script(*scripted, start, reason, is_last=False, **options)
+        except (_scripting.ScriptingError, _upstream.ConversionError) as error:
+            self._not_scripted = _scripting.first_line(error.__cause__ or error)
+            self._print(
+                f"Obtain model graph with `torch.jit.script(...)`... ❌: {self._not_scripted}"
+            )
+            return None
+
+    def _export_script(
+        self,
+        script: Any,
+        inputs: _jit.Inputs,
+        start: float,
+        reason: str | None = None,
+        **options: Any,
+    ) -> ONNXProgram:
+        capture_seconds = time.perf_counter() - start
+        source = (script, inputs.specs, "forward")
+        native = self._convert(None, source, hints=inputs.hints, **options)
+        program = ONNXProgram(native, None, inputs.flat)
+        program.eager = (script, inputs.arguments, {})
+        program.captured_with("TorchScript", capture_seconds, reason)
+        program.is_silent = not self._verbose
+        return program
 
     def _export_natively(
         self, model: Any, inputs: _request.AnyInputs, **options: Any
@@ -202,7 +240,7 @@ class _Exporter:
         if isinstance(model, torch.export.ExportedProgram):
             return None, None
         start = time.perf_counter()
-        restore_numbers = _capture.restore_numbers(model)
+        restore_numbers = _module_state.restore_numbers(model)
         try:
             if self._dump:
                 raise _capture.StepAsideError("the export writes an ExportedProgram")
@@ -217,7 +255,6 @@ class _Exporter:
                 recorded.native,
                 is_last=False,
                 hints=recorded.hints,
-                buffers=_buffers(model),
                 **options,
             )
             if self._report is not None:
@@ -233,6 +270,7 @@ class _Exporter:
             recorded.tied,
             capture=functools.partial(self._exported_program, model, inputs),
         )
+        program.eager = (model, inputs.args, inputs.kwargs or {})
         program.captured_with(
             "native", seconds, guards=recorded.guards, dimensions=recorded.dimensions
         )
@@ -242,19 +280,18 @@ class _Exporter:
             self._print(f"The model is valid for the present elements of {name}: {source}")
         return program, None
 
-    def _exported_program(
-        self, model: Any, inputs: _request.AnyInputs
-    ) -> torch.export.ExportedProgram:
+    def _exported_program(self, model: Any, inputs: _inputs.Inputs) -> torch.export.ExportedProgram:
         """Captures a program by torch.export that was captured natively before."""
-        with _context.neutral():
-            captured: torch.export.ExportedProgram = self._captured(model, inputs)[0]
+        try:
+            with _context.neutral():
+                captured: torch.export.ExportedProgram = self._captured(model, inputs)[0]
+        except _CaptureFailedError as failure:
+            raise self._capture_error(failure.error) from failure.error
         return captured
 
     @_context.one_at_a_time
-    def _captured(self, model: Any, inputs: _request.AnyInputs) -> tuple[Any, str | None]:
-        """Returns the captured program (None for TorchScript) and the capture strategy."""
-        if isinstance(inputs, _jit.Inputs):
-            return None, "TorchScript"
+    def _captured(self, model: Any, inputs: _inputs.Inputs) -> tuple[Any, str | None]:
+        """Returns the captured program and the capture strategy."""
         if isinstance(model, torch.export.ExportedProgram):
             return model, None
         with ExitStack() as stack:
@@ -313,21 +350,25 @@ class _Exporter:
                 self._report.captured(result)
             if result.exported_program is not None:
                 return result.exported_program, result.strategy
-        first = failed[0].exception
-        assert first is not None
-        raise _upstream.TorchExportError(
+        raise _CaptureFailedError(failed[0].exception)
+
+    def _capture_error(self, error: BaseException) -> BaseException:
+        return _upstream.TorchExportError(
             _upstream.STEP_ONE_ERROR_MESSAGE
             + self._failure_report("pt_export", None)
-            + _upstream.summarize_exception_stack(first)
-            + _hint(first)
+            + _upstream.summarize_exception_stack(error)
+            + _hint(error)
             + self._aside_text()
-        ) from first
+        )
 
     def _aside_text(self) -> str:
-        """Says why the native capture left the program to torch.export, which failed."""
-        if self._aside is None:
-            return ""
-        return f"\nThe native capture did not record the program either: {self._aside}"
+        """Says why other captures left the program to torch.export, which failed."""
+        text = ""
+        if self._aside is not None:
+            text = f"\nThe native capture did not record the program either: {self._aside}"
+        if self._not_scripted is not None:
+            text += f"\nTorchScript cannot stand for the program: {self._not_scripted}"
+        return text
 
     def _example_sizes(
         self, captured: torch.export.ExportedProgram, names: dict[str, str]
@@ -409,19 +450,12 @@ class _Exporter:
             self._report.verified(verification)
 
 
-def _buffers(model: Any) -> dict[str, bool] | None:
-    """Returns whether each buffer of a module is in its state_dict."""
-    if not isinstance(model, torch.nn.Module):
-        return None
-    temporary = set(_upstream.temporary_buffers(model))
-    names = (name for name, _ in model.named_buffers(remove_duplicate=False))
-    return {name: name not in temporary for name in names}
+class _CaptureFailedError(Exception):
+    """torch.export cannot capture the program."""
 
-
-def _buffers_of_program(captured: torch.export.ExportedProgram) -> dict[str, bool]:
-    signature = captured.graph_signature
-    temporary = set(signature.non_persistent_buffers)
-    return {name: name not in temporary for name in signature.buffers}
+    def __init__(self, error: Any) -> None:
+        super().__init__(str(error))
+        self.error: BaseException = error
 
 
 def _hint(error: BaseException) -> str:

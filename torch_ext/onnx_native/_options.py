@@ -98,8 +98,9 @@ def options(
             runtimes and quantizers expect it, under the name ``"<name>.T"``; ``"module"`` as the
             module does, under its name, with a Transpose node.
         capture: How a module is captured: with ``"auto"``, the default, and ``"native"`` by the
-            native recorder, which leaves programs that it cannot record to torch.export; with
-            ``"torch.export"`` by torch.export only.
+            native recorder, which leaves programs that it cannot record to torch.export, and
+            those that torch.export cannot capture to TorchScript; with ``"torch.export"`` by
+            torch.export only.
             ``export_report["capture"]`` says which one captured the program, and why. See
             docs/capture.md.
 

@@ -84,6 +84,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self._tempdir: tempfile.TemporaryDirectory | None = None
         self._capture_strategy: str | None = None
         self._arrange: Callable[[Any, Any], tuple[Any, Any]] | None = None
+        # The model in eager and the example's arguments, if it is not an ExportedProgram.
+        self.eager: tuple[Any, Sequence[Any], dict[str, Any]] | None = None
         self.is_silent = False
 
     def __copy__(self) -> "ONNXProgram":

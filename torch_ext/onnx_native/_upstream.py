@@ -205,6 +205,11 @@ NAMES = {
     ),
     "process_args": Name(f"{_EXPORTER}._onnx_program", "_process_args", "to run a program"),
     "from_ort_value": Name(f"{_EXPORTER}._onnx_program", "_from_ort_value", "to run a program"),
+    "prepare_to_script": Name(
+        "torch.jit._script", "call_prepare_scriptable_func", "to compile a module as TorchScript"
+    ),
+    "jit_state": Name("torch.jit._state", "", "to compile functions apart from those of the user"),
+    "jit_recursive": Name("torch.jit._recursive", "", "to compile a module as TorchScript"),
     # Symbolic functions of the TorchScript exporter.
     "JitGraph": Name("torch._C", "Graph", "to call symbolic functions"),
     "JitValue": Name("torch._C", "Value", "to call symbolic functions"),
@@ -423,6 +428,15 @@ def without_compiling(is_recorded: Callable[[], bool]) -> Iterator[None]:
 def forward_schema(module: Any) -> Any:
     """Returns the schema of a ScriptModule's forward, including ``self``."""
     return module._c._get_method("forward").schema
+
+
+def scripted(module: Any) -> Any:
+    """Returns a module as TorchScript, whose classes are not shared with other scripted modules."""
+    recursive = __getattr__("jit_recursive")
+    prepared = __getattr__("prepare_to_script")(module)
+    return recursive.create_script_module(
+        prepared, recursive.infer_methods_to_compile, share_types=False
+    )
 
 
 def children(value: Any) -> list[Any] | None:

@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from onnx_native import _comparison, _differences, _sizes
 
 if TYPE_CHECKING:
@@ -100,10 +98,7 @@ class Verification:
         self._say("Execute the model with ONNX Runtime...")
         try:
             _comparison.needs_runtime("verify=True")
-            captured = _comparison.captured_by(self._program)
-            if captured.example_inputs is None:
-                raise ValueError("the program has no example inputs")
-            for label, args, kwargs, flat, expected in _cases(captured, runtime):
+            for label, args, kwargs, flat, expected in _cases(self._program, runtime):
                 self._compare_outputs(runtime, label, args, kwargs, flat, expected)
         except Exception as error:
             self._step("Execute the model with ONNX Runtime", False)
@@ -161,9 +156,24 @@ class _InvalidRunError(Exception):
 
 
 def _cases(
-    captured: torch.export.ExportedProgram, runtime: _comparison.Runtime
+    program: ONNXProgram, runtime: _comparison.Runtime
 ) -> Iterator[tuple[dict[str, int], Any, Any, bool, list[Any]]]:
-    """Yields sizes, arguments, whether they are the example's, and eager's outputs."""
+    """Yields sizes, arguments, whether they are the example's, and eager's outputs.
+
+    A program that torch.export cannot capture runs only at the example's sizes: which others it
+    allows is not known.
+    """
+    try:
+        captured = _comparison.captured_by(program)
+    except ValueError:
+        if program.eager is None:
+            raise
+        module, args, kwargs = program.eager
+        outputs = _comparison.outputs_of_module(module, args, kwargs)
+        yield {}, tuple(args), kwargs, True, outputs
+        return
+    if captured.example_inputs is None:
+        raise ValueError("the program has no example inputs")
     args, kwargs = captured.example_inputs
     names = _sizes.names_in(captured, runtime.proto.graph.input)
     sizes = _sizes.Sizes(captured, names)

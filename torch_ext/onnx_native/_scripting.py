@@ -1,0 +1,131 @@
+"""TorchScript for modules that no capture records: it keeps branches and loops by elements.
+
+``torch.jit.script`` compiles the source of a module. A module that it cannot compile, or that
+computes something else then, is left alone.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from onnx_native import (
+    _differences,
+    _jit,
+    _module_state,
+    _placeholders,
+    _replaced,
+    _script_source,
+    _upstream,
+)
+
+
+class ScriptingError(Exception):
+    """TorchScript cannot stand for the module; the text says why."""
+
+
+def scripted(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, specs: list[Any]
+) -> tuple[Any, _jit.Inputs]:
+    """Returns a module as TorchScript that computes the same for these arguments.
+
+    Args:
+        model: The module.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        specs: The dynamic sizes of each leaf of (args, kwargs); empty if there are none.
+
+    Raises:
+        ScriptingError: There is none.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise ScriptingError("it is not a module")
+    tensors = _upstream.pytree.tree_leaves((args, kwargs))
+    tensors += [*model.parameters(), *model.buffers()]
+    if any(_placeholders.lacks_elements(tensor) for tensor in tensors):
+        raise ScriptingError("its tensors have no elements to compare its results with")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            types = _script_source.Types()
+            with types.recorded():
+                expected = _results(model, model, args, kwargs)
+            with _resolved_annotations(model), _script_source.prepared(types):
+                script: Any = _upstream.scripted(model)
+            inputs = _jit.Inputs(script, args, kwargs, _by_name(model, args, kwargs, specs))
+            actual = _results(script, model, args, kwargs)
+        except Exception as error:
+            raise ScriptingError(first_line(error)) from error
+    if not _agree(expected, actual):
+        raise ScriptingError("it computes something else")
+    return script, inputs
+
+
+def _by_name(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, specs: list[Any]
+) -> dict[str, Any] | None:
+    """Returns the dynamic sizes of the arguments by the names of the parameters."""
+    if not specs:
+        return None
+    structure = _upstream.pytree.tree_structure((args, kwargs or {}))
+    of_args, of_kwargs = _upstream.pytree.tree_unflatten(specs, structure)
+    positional = inspect.signature(model.forward).bind_partial(*args).arguments
+    return {**dict(zip(positional, of_args, strict=True)), **of_kwargs}
+
+
+@contextmanager
+def _resolved_annotations(model: Any) -> Iterator[None]:
+    """Resolves annotations of attributes that are text, as with ``from __future__ import
+    annotations``. TorchScript does not read it."""
+    replaced = []
+    for owner in {kind for module in model.modules() for kind in type(module).__mro__}:
+        own = vars(owner).get("__annotations__")
+        if own and any(isinstance(annotation, str) for annotation in own.values()):
+            replaced.append((owner, "__annotations__", _resolved(owner, own)))
+    with _replaced.attributes(replaced):
+        yield
+
+
+def _resolved(owner: type, annotations: dict[str, Any]) -> dict[str, Any]:
+    names = vars(sys.modules[owner.__module__])
+    try:
+        return {
+            name: eval(text, names, dict(vars(owner))) if isinstance(text, str) else text
+            for name, text in annotations.items()
+        }
+    except Exception:  # names for type checkers only
+        return annotations
+
+
+def _results(
+    function: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
+) -> list[Any]:
+    """Runs the model or its script on copies of the arguments."""
+    copied_args, copied_kwargs = _upstream.pytree.tree_map_only(
+        torch.Tensor, lambda tensor: tensor.detach().clone(), (args, kwargs or {})
+    )
+    with _module_state.unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return _upstream.pytree.tree_leaves(function(*copied_args, **copied_kwargs))
+
+
+def _agree(expected: list[Any], actual: list[Any]) -> bool:
+    if list(map(type, expected)) != list(map(type, actual)):
+        return False
+    return all(
+        not _differences.measure(torch.as_tensor(one), torch.as_tensor(other)).is_significant
+        if isinstance(one, (torch.Tensor, bool, int, float))
+        else one == other
+        for one, other in zip(expected, actual, strict=True)
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error's text."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))
