@@ -175,6 +175,10 @@ class _Exporter:
         start = time.perf_counter()
         if isinstance(inputs, _jit.Inputs):
             return self._export_script(model, inputs, start, **options), None
+        if reason is not None and _scripting.is_called_for(reason):
+            scripted = self._export_scripted(model, inputs, start, reason, **options)
+            if scripted is not None:
+                return scripted, None
         try:
             captured, strategy = self._captured(model, inputs)
         except _CaptureFailedError as failure:
@@ -200,6 +204,8 @@ class _Exporter:
     ) -> ONNXProgram | None:
         """Exports a module that torch.export cannot capture as TorchScript, if that is possible."""
         if self._aside is None or self._dump or inputs.constants or inputs.scalars:
+            return None
+        if self._not_scripted is not None:
             return None
         try:
             scripted = _context.one_at_a_time(_scripting.scripted)(

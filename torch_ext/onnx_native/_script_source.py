@@ -7,6 +7,7 @@ run of the program shows what they are.
 from __future__ import annotations
 
 import ast
+import itertools
 import pathlib
 import sys
 from collections import defaultdict
@@ -22,6 +23,8 @@ from onnx_native import _replaced, _upstream
 
 _TORCH = str(pathlib.Path(torch.__file__).parent)
 _NONE = "None"
+_DEEPEST = 4  # containers in containers
+_MOST_ELEMENTS = 100  # of a container are looked at
 
 
 class Types:
@@ -204,7 +207,7 @@ def _combined(texts: set[str]) -> str | None:
     return f"Optional[{text}]" if _NONE in texts else text
 
 
-def _text(value: Any) -> str | None:
+def _text(value: Any, depth: int = 0) -> str | None:
     """Returns the type of a value as TorchScript writes it; None if it has no such type."""
     if value is None:
         return _NONE
@@ -212,18 +215,18 @@ def _text(value: Any) -> str | None:
         return "Tensor"
     if type(value) in (bool, int, float, str):
         return type(value).__name__
-    if not isinstance(value, (list, tuple, dict)) or not value:
+    if not isinstance(value, (list, tuple, dict)) or not value or depth == _DEEPEST:
         return None
     if isinstance(value, dict):
-        key, item = _of_all(value), _of_all(value.values())
+        key, item = (_of_all(each, depth) for each in (value, value.values()))
         return f"Dict[{key}, {item}]" if key and item else None
     if isinstance(value, list):
-        item = _of_all(value)
+        item = _of_all(value, depth)
         return f"List[{item}]" if item else None
-    parts = [_of_all([element]) for element in value]
+    parts = [_of_all([element], depth) for element in value]
     return f"Tuple[{', '.join(map(str, parts))}]" if type(value) is tuple and all(parts) else None
 
 
-def _of_all(values: Iterable[Any]) -> str | None:
-    texts = {_text(value) for value in values}
+def _of_all(values: Iterable[Any], depth: int) -> str | None:
+    texts = {_text(value, depth + 1) for value in itertools.islice(values, _MOST_ELEMENTS)}
     return None if None in texts else _combined({text for text in texts if text is not None})

@@ -25,9 +25,17 @@ from onnx_native import (
     _upstream,
 )
 
+# Reasons of the native capture for which torch.export fails too.
+_CONTROL_FLOW = ("branches on the elements of a tensor", "a Python int or a loop needs the number")
+
 
 class ScriptingError(Exception):
     """TorchScript cannot stand for the module; the text says why."""
+
+
+def is_called_for(reason: str) -> bool:
+    """Returns whether the native capture left a program for a reason that torch.export has too."""
+    return any(text in reason for text in _CONTROL_FLOW)
 
 
 def scripted(
