@@ -232,12 +232,31 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
 bool Decisions::decide(const NumberPtr& condition) {
   const std::string text = str(*condition);
   const std::optional<double> value = example(*condition);
-  if (!value) refuse(branch_on_data(text));
+  if (!value) {
+    undecided_ = condition;
+    const bool way = choose(condition.get(), branch_on_data(text));
+    undecided_ = nullptr;
+    return way;
+  }
   const auto* call = std::get_if<Number::Call>(&condition->is);
   if (call && call->op == "python::eq" && *value != 0)
     refuse("the program depends on " + text + ", which holds for the example");
   note_guard({0, Relation::equal, *value != 0, text, {}, condition});
   return *value != 0;
+}
+
+void Decisions::fork(std::vector<bool> choices) {
+  choices_ = std::move(choices);
+  chosen_.clear();
+}
+
+bool Decisions::choose(const void* condition, const std::string& reason) {
+  if (!choices_) refuse(reason);
+  if (const auto known = chosen_.find(condition); known != chosen_.end()) return known->second;
+  TORCH_CHECK(chosen_.size() < choices_->size(), reason);
+  const bool way = (*choices_)[chosen_.size()];
+  chosen_.emplace(condition, way);
+  return way;
 }
 
 void Decisions::note_guard(Guard guard) {

@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/dim.h"
@@ -115,6 +116,15 @@ class Decisions {
   bool is_flexible(const Dim& difference) const;
   // Decides a condition on floats or on bools.
   bool decide(const NumberPtr& condition);
+  // Lets branches on data go the ways of `choices`, in the order of their conditions. Each
+  // condition goes one way.
+  void fork(std::vector<bool> choices);
+  bool forks() const { return choices_.has_value(); }
+  // Returns the way of a branch on data. Throws if there are no more choices; without a fork,
+  // refuses the recording for `reason`.
+  bool choose(const void* condition, const std::string& reason);
+  // Returns the number for which decide() had no choice, and forgets it; nullptr if there is none.
+  NumberPtr take_undecided() { return std::exchange(undecided_, nullptr); }
   // Notes that eager broadcasts a size to another one, and fails if it cannot.
   void note_broadcast(const Dim& size, const Dim& to);
   // Takes it for granted that a condition has this truth, because the program asserts it.
@@ -190,6 +200,9 @@ class Decisions {
   int64_t uses_before_ = uses_outside();
   std::vector<Guard> guards_;
   std::optional<Equation> equation_;
+  std::optional<std::vector<bool>> choices_;
+  std::map<const void*, bool> chosen_;  // by the condition
+  NumberPtr undecided_;
   std::string reason_;
   bool number_read_ = false;
   bool recognizes_numbers_ = false;

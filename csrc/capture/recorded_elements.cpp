@@ -56,8 +56,10 @@ void RecordedCall::read_elements() {
   const std::string& name = op_.operator_name().name;
   if (run_on_known()) return;
   if (contains(kItems, name)) return record_item();
-  if (name == "aten::is_nonzero")
-    refuse("the program branches on the elements of a tensor; torch.cond would keep both branches");
+  if (name == "aten::is_nonzero") {
+    stack_.emplace_back(recording_.choose(arguments_[0].toTensor()));
+    return;
+  }
   record_selection();
 }
 
@@ -90,6 +92,10 @@ void RecordedCall::record_item() {
   if (meta.numel() != 1 || (known && known->is_symbolic()))
     refuse("the tensor does not have one element at all sizes");
   if (meta.is_complex()) refuse("the program reads a complex number");
+  if (meta.scalar_type() == c10::kBool && decisions_.forks()) {
+    stack_.emplace_back(recording_.choose(self));
+    return;
+  }
   if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false) && !recording_.takes_symbols_)
     refuse("the program depends on the elements of a tensor");
   node_ = recording_.graph_->add_node(key_, read_arguments(), recording_.location_);

@@ -13,6 +13,7 @@
 #include "aten/shape_changes.h"
 #include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
+#include "aten/view_kinds.h"
 #include "base/error.h"
 #include "capture/meta_kernels.h"
 #include "capture/region.h"
@@ -81,6 +82,14 @@ bool is_random(const std::string& op) {
   const std::string overload = dot == std::string::npos ? "" : op.substr(dot + 1);
   const auto found = c10::Dispatcher::singleton().findSchema({op.substr(0, dot), overload});
   return found && found->hasTag(at::Tag::nondeterministic_seeded);
+}
+
+// Returns true if a call draws random numbers. Dropout does not in evaluation.
+bool draws(const aten::Node& node) {
+  if (!is_random(node.op)) return false;
+  const aten::Argument* train = node.schema ? aten::find_argument(node, "train") : nullptr;
+  const bool* trains = train ? train->get<bool>() : nullptr;
+  return !trains || *trains;
 }
 
 bool writes(const aten::Schema& schema) {
@@ -236,6 +245,21 @@ aten::Value* Recording::constant_of(const at::Tensor& tensor) {
   if (literals_.contains(tensor.unsafeGetTensorImpl()))
     constant.value = copy_of_literal(constant.value);
   return constant.value;
+}
+
+bool Recording::choose(const at::Tensor& condition) {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
+  // What follows runs once for each way.
+  if (decisions_.forks() &&
+      std::ranges::any_of(graph_->nodes, [](const aten::Node* node) { return draws(*node); }))
+    decisions_.refuse("the program branches on the elements of a tensor after random numbers");
+  undecided_ = condition;
+  const bool way = decisions_.choose(
+      value_of(condition),
+      "aten::is_nonzero: the program branches on the elements of a tensor; torch.cond would keep "
+      "both branches");
+  undecided_.reset();
+  return way;
 }
 
 void Recording::note_alias(const at::Tensor& tensor) {

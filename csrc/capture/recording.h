@@ -107,6 +107,11 @@ class Recording {
   // memory with the tensor, if it writes to the tensor later.
   at::Tensor elements(const at::Tensor& tensor, bool shares_memory);
   const std::vector<KnownElements>& known_elements() const { return known_elements_; }
+  // Returns the way of a branch on a tensor, which Decisions::fork() gives.
+  bool choose(const at::Tensor& condition);
+  // Returns the tensor for which choose() had no choice, and forgets it; an undefined tensor if
+  // there is none.
+  at::Tensor take_undecided() { return std::exchange(undecided_, at::Tensor()); }
   // Returns true while the fake kernel of an operator runs; new_size() makes a size for it that
   // depends on data.
   bool runs_fake_kernel() const { return fake_kernels_ > 0; }
@@ -210,6 +215,7 @@ class Recording {
   MetaResults meta_results_;
   std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
   std::vector<KnownElements> known_elements_;
+  at::Tensor undecided_;
   std::unordered_set<std::string> avoided_names_;
   bool takes_symbols_ = false;
   bool writes_state_ = false;  // the program writes to an input, the module or a literal

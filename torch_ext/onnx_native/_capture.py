@@ -27,6 +27,7 @@ from onnx_native import (
     _autograd_functions,
     _control_flow,
     _fake_kernels,
+    _forks,
     _functions_of_sizes,
     _inputs,
     _library,
@@ -69,8 +70,10 @@ class Captured:
     dimensions: dict[str, str]
 
 
-def capture(model: Any, inputs: _inputs.Inputs, opset: int | None = None) -> Captured:
-    """Records a module for a model of this opset.
+def capture(
+    model: Any, inputs: _inputs.Inputs, opset: int | None = None, *, forks: bool = False
+) -> Captured:
+    """Records a module for a model of this opset; with `forks` both ways of branches on elements.
 
     Raises:
         StepAsideError: The recorder is not sure of the program, or the program fails.
@@ -78,10 +81,12 @@ def capture(model: Any, inputs: _inputs.Inputs, opset: int | None = None) -> Cap
     if not isinstance(model, torch.nn.Module):
         raise StepAsideError("the program is not a torch.nn.Module")
     with _placeholders.in_module(model):
-        return _captured(model, inputs, opset)
+        return _captured(model, inputs, opset, forks)
 
 
-def _captured(model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None) -> Captured:
+def _captured(
+    model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None, forks: bool
+) -> Captured:
     leaves, structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
     leaves = [
         _placeholders.of(leaf) if _placeholders.lacks_elements(leaf) else leaf for leaf in leaves
@@ -104,7 +109,9 @@ def _captured(model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None)
             _inputs.elements_of(model, inputs),
             _autograd_functions.recorded(opset or _upstream.DEFAULT_OPSET),
         ):
-            reason, has_learned = _run(native, model, leaves, structure, names, sizes, replaced)
+            reason, has_learned = _run(
+                native, model, leaves, structure, names, sizes, replaced, forks
+            )
         if reason is None:
             break
         equation = native.equation()
@@ -333,8 +340,13 @@ def _record(
     names: Sequence[str],
     sizes: Sizes,
     replaced: _Replaced,
+    forks: bool,
 ) -> None:
     """Runs the module on recorded tensors."""
+
+    def run() -> list[Any]:
+        return list(_leaves_of(model(*args, **kwargs)))
+
     recorded = [
         native.add_integer(name, shape)
         if isinstance(shape, str)
@@ -359,11 +371,11 @@ def _record(
         torch.clear_autocast_cache()  # of the caller: its tensors are not of this recording
         native.start()
         try:
-            results = model(*args, **kwargs)
+            results = _forks.results(native, run) if forks else run()
         finally:
             native.stop()
             torch.clear_autocast_cache()
-        native.add_outputs(list(_leaves_of(results)))
+        native.add_outputs(results)
 
 
 def _leaves_of(results: Any) -> Iterator[Any]:

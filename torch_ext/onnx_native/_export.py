@@ -179,6 +179,9 @@ class _Exporter:
             scripted = self._export_scripted(model, inputs, start, reason, **options)
             if scripted is not None:
                 return scripted, None
+            forked, _ = self._export_natively(model, inputs, forks=True, **options)
+            if forked is not None:
+                return forked, None
         try:
             captured, strategy = self._captured(model, inputs)
         except _CaptureFailedError as failure:
@@ -238,7 +241,7 @@ class _Exporter:
         return program
 
     def _export_natively(
-        self, model: Any, inputs: _request.AnyInputs, **options: Any
+        self, model: Any, inputs: _request.AnyInputs, *, forks: bool = False, **options: Any
     ) -> tuple[ONNXProgram | None, str | None]:
         """Returns the program of a native capture, or why there is none although asked for."""
         if _options.current().capture == "torch.export" or isinstance(inputs, _jit.Inputs):
@@ -252,7 +255,9 @@ class _Exporter:
                 raise _capture.StepAsideError("the export writes an ExportedProgram")
             if options["translations"] is not None and options["translations"].is_of_user:
                 raise _capture.StepAsideError("a translation table needs PyTorch's decompositions")
-            recorded = _context.one_at_a_time(_capture.capture)(model, inputs, self._opset)
+            recorded = _context.one_at_a_time(_capture.capture)(
+                model, inputs, self._opset, forks=forks
+            )
             self._print("Obtain model graph with the native capture... ✅")
             seconds = time.perf_counter() - start
             text = "" if self._report is None else recorded.native.text()

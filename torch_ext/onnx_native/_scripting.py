@@ -26,7 +26,11 @@ from onnx_native import (
 )
 
 # Reasons of the native capture for which torch.export fails too.
-_CONTROL_FLOW = ("branches on the elements of a tensor", "a Python int or a loop needs the number")
+_CONTROL_FLOW = (
+    "branches on the elements of a tensor",
+    "branches on a number that depends on data: item",
+    "a Python int or a loop needs the number",
+)
 
 
 class ScriptingError(Exception):

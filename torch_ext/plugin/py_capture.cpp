@@ -262,6 +262,17 @@ class PyCapture {
     refuse(reason);
     open_.pop_back();
   }
+  // Branches on data go the ways of `choices`; where they end, the program fails, and undecided()
+  // returns the condition, a tensor or a SymBool. It returns None if all branches had a choice.
+  void fork(std::vector<bool> choices) { recording_->decisions().fork(std::move(choices)); }
+  py::object undecided() {
+    capture::Decisions& decisions = recording_->decisions();
+    if (at::Tensor condition = recording_->take_undecided(); condition.defined())
+      return py::cast(std::move(condition));
+    if (const capture::NumberPtr condition = decisions.take_undecided())
+      return symbolic_bool(capture::to_sym_bool(condition, decisions));
+    return py::none();
+  }
   Tensors cond(py::handle condition, size_t yes, size_t no) {
     return capture::ControlFlow(*recording_)
         .cond(value_of(condition), *closed_.at(yes), *closed_.at(no));
@@ -301,8 +312,7 @@ class PyCapture {
     const py::module_ torch = py::module_::import("torch");
     if (number.isFloatingPoint())
       return torch.attr("SymFloat")(py::cast(number.toSymFloat().toSymNodeImpl()));
-    if (number.isBoolean())
-      return torch.attr("SymBool")(py::cast(number.toSymBool().toSymNodeImpl()));
+    if (number.isBoolean()) return symbolic_bool(number.toSymBool());
     return py::cast(number.toSymInt());
   }
   bool runs_fake_kernel() const { return recording_->runs_fake_kernel(); }
@@ -411,6 +421,9 @@ class PyCapture {
     for (const py::handle object : objects) values.push_back(value_of(object));
     return values;
   }
+  static py::object symbolic_bool(const c10::SymBool& truth) {
+    return py::module_::import("torch").attr("SymBool")(py::cast(truth.toSymNodeImpl()));
+  }
   static c10::IValue value_of(py::handle output) {
     if (output.is_none()) return {};
     if (THPVariable_Check(output.ptr())) return THPVariable_Unpack(output.ptr());
@@ -495,6 +508,8 @@ void bind_capture(py::module_& module) {
       .def("end_region", &PyCapture::end_region, py::arg("results"))
       .def("end_condition", &PyCapture::end_condition, py::arg("condition"))
       .def("drop_region", &PyCapture::drop_region, py::arg("reason"))
+      .def("fork", &PyCapture::fork, py::arg("choices"))
+      .def("undecided", &PyCapture::undecided)
       .def("cond", &PyCapture::cond, py::arg("condition"), py::arg("yes"), py::arg("no"))
       .def("while_loop", &PyCapture::while_loop, py::arg("carried"), py::arg("condition"),
            py::arg("body"))

@@ -1,0 +1,123 @@
+"""Native capture of programs that branch on elements and that TorchScript cannot compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import pytest
+import torch
+from torch import nn
+
+EXAMPLES = [
+    torch.randn(batch, 4, generator=torch.Generator().manual_seed(batch)) * scale + scale
+    for batch in (3, 1, 5)
+    for scale in (1.0, -1.0, 0.1, -0.1, 3.0)
+]
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+
+
+class Branches(Layers):
+    """A branch of a tensor, and one of a number that several steps use."""
+
+    def forward(self, x: torch.Tensor, **_: Any) -> dict[str, Any]:
+        h = x * 2
+        y = self.first(h) if h.sum() > 0 else self.second(h) - 1
+        is_large = (y > 0.5).any().item()
+        for _step in range(2):
+            if is_large:
+                y = y.relu() + 0.25
+        return {"y": y, "none": None, "rows": [y.mean(1), h]}
+
+
+class OptionalMask(Layers):
+    """As FSMT of transformers does with its padding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, x: torch.Tensor, **_: Any) -> torch.Tensor:
+        mask: torch.Tensor | None = self.dropout(x) < -0.5
+        if not mask.any():
+            mask = None
+        for layer in (self.first, self.second):
+            x = layer(x)
+            if mask is not None:
+                x = x.masked_fill(mask, 0.0)
+        return x
+
+
+class Rows(Layers):
+    """The number of rows depends on the branch."""
+
+    def forward(self, x: torch.Tensor, **_: Any) -> torch.Tensor:
+        return self.first(x[x[:, 0] > 0]) if x.mean() > 0 else self.second(x)
+
+
+class WritesABuffer(nn.Module):
+    seen: torch.Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor, **_: Any) -> torch.Tensor:
+        self.seen += x.sum()
+        return x * 2 if x.sum() > 0 else x
+
+
+class Halves(nn.Module):
+    """More branches, one after the other, than the capture follows."""
+
+    def forward(self, x: torch.Tensor, **_: Any) -> torch.Tensor:
+        while x.abs().max() > 1:
+            x = x / 2
+        return x
+
+
+class DrawsBefore(nn.Module):
+    """Each way would draw other numbers than those that decided."""
+
+    def forward(self, x: torch.Tensor, **_: Any) -> torch.Tensor:
+        y = x + torch.rand_like(x)
+        return y * 2 if y.sum() > 0 else y
+
+
+def exported(module: nn.Module) -> Any:
+    torch.manual_seed(0)
+    program: Any = torch.onnx.export(
+        module.eval(), (EXAMPLES[0],), dynamic_shapes={"x": {0: "rows"}}, verbose=False
+    )
+    onnx.checker.check_model(program.model_proto, full_check=True)
+    return program
+
+
+@pytest.mark.parametrize("kind", [Branches, OptionalMask, Rows])
+def test_both_ways_are_in_the_model(kind: type[nn.Module]) -> None:
+    module = kind()
+    program = exported(module)
+    assert program.export_report["capture"]["by"] == "native"
+    assert "If" in {node.op_type for node in program.model_proto.graph.node}
+    for x in EXAMPLES:
+        expected = torch.utils._pytree.tree_leaves(module(x))
+        wanted = [one.detach() for one in expected if one is not None]
+        torch.testing.assert_close(list(program(x)), wanted)
+
+
+def test_weights_are_not_copied() -> None:
+    weights = [one.name for one in exported(Branches()).model_proto.graph.initializer]
+    assert len(weights) == len(set(weights))
+    assert sum(name.startswith("first.weight") for name in weights) == 1
+
+
+@pytest.mark.parametrize("kind", [WritesABuffer, Halves, DrawsBefore])
+def test_other_programs_are_left(kind: type[nn.Module]) -> None:
+    with pytest.raises(torch.onnx.OnnxExporterError) as raised:
+        exported(kind())
+    assert "the program branches on the elements of a tensor" in str(raised.value)
