@@ -185,8 +185,10 @@ class _Exporter:
         try:
             captured, strategy = self._captured(model, inputs)
         except _CaptureFailedError as failure:
-            reason = f"{reason}\n{_scripting.first_line(failure.error)}"
-            scripted = self._export_scripted(model, inputs, start, reason, **options)
+            scripted = None
+            if not _scripting.pins_a_size(failure.error):
+                reason = f"{reason}\n{_scripting.first_line(failure.error)}"
+                scripted = self._export_scripted(model, inputs, start, reason, **options)
             if scripted is None:
                 raise self._capture_error(failure.error) from failure.error
             return scripted, None
@@ -206,9 +208,9 @@ class _Exporter:
         self, model: Any, inputs: _inputs.Inputs, start: float, reason: str, **options: Any
     ) -> ONNXProgram | None:
         """Exports a module that torch.export cannot capture as TorchScript, if that is possible."""
-        if self._aside is None or self._dump or inputs.constants or inputs.scalars:
+        if self._aside is None or self._dump or self._not_scripted is not None:
             return None
-        if self._not_scripted is not None:
+        if not inputs.fit or inputs.constants or inputs.scalars:
             return None
         try:
             scripted = _context.one_at_a_time(_scripting.scripted)(

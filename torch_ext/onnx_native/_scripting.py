@@ -31,6 +31,8 @@ _CONTROL_FLOW = (
     "branches on a number that depends on data: item",
     "a Python int or a loop needs the number",
 )
+# What torch.export says of dynamic sizes that a program fixes.
+_PINNED = ("Constraints violated", "conflicts between user-specified ranges")
 
 
 class ScriptingError(Exception):
@@ -40,6 +42,11 @@ class ScriptingError(Exception):
 def is_called_for(reason: str) -> bool:
     """Returns whether the native capture left a program for a reason that torch.export has too."""
     return any(text in reason for text in _CONTROL_FLOW)
+
+
+def pins_a_size(error: BaseException) -> bool:
+    """Returns whether torch.export failed because the program fixes a dynamic size."""
+    return any(text in str(error) for text in _PINNED)
 
 
 def scripted(
