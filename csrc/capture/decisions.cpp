@@ -245,8 +245,9 @@ bool Decisions::decide(const NumberPtr& condition) {
   return *value != 0;
 }
 
-void Decisions::fork(std::vector<bool> choices) {
+void Decisions::fork(std::vector<bool> choices, bool probes) {
   choices_ = std::move(choices);
+  probes_ = probes;
   chosen_.clear();
 }
 
@@ -523,7 +524,7 @@ std::optional<Dim> Decisions::recognized(int64_t number) const {
 }
 
 void Decisions::note_refusal(const std::string& reason) {
-  if (!reason_.empty()) return;
+  if (probes_ || !reason_.empty()) return;
   const std::string line = line_();
   reason_ = line.empty() ? reason : concat(reason, " (", line, ")");
 }

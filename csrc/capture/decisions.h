@@ -118,7 +118,8 @@ class Decisions {
   bool decide(const NumberPtr& condition);
   // Lets branches on data go the ways of `choices`, in the order of their conditions. Each
   // condition goes one way.
-  void fork(std::vector<bool> choices);
+  // `probes` is for a run that is not recorded: it refuses nothing for good.
+  void fork(std::vector<bool> choices, bool probes);
   bool forks() const { return choices_.has_value(); }
   // Returns the way of a branch on data. Throws if there are no more choices; without a fork,
   // refuses the recording for `reason`.
@@ -201,6 +202,7 @@ class Decisions {
   std::vector<Guard> guards_;
   std::optional<Equation> equation_;
   std::optional<std::vector<bool>> choices_;
+  bool probes_ = false;
   std::map<const void*, bool> chosen_;  // by the condition
   NumberPtr undecided_;
   std::string reason_;

@@ -60,6 +60,25 @@ class Rows(Layers):
         return self.first(x[x[:, 0] > 0]) if x.mean() > 0 else self.second(x)
 
 
+class Checks(Layers):
+    """As libraries check their arguments."""
+
+    def forward(self, x: torch.Tensor, **_: Any) -> torch.Tensor:
+        if x.isnan().any():
+            raise ValueError("the input has NaN")
+        for layer in (self.first, self.second):
+            if (x.abs() > 1e6).any():
+                raise RuntimeError(
+                    f"too large before {layer}: {x.shape[0]} rows, up to {x.max().item()}"
+                )
+            x = layer(x)
+        if x.sum() > 0:
+            if x.abs().max() > 1e6:
+                raise AssertionError
+            return x
+        return x * 2
+
+
 class WritesABuffer(nn.Module):
     seen: torch.Tensor
 
@@ -108,6 +127,17 @@ def test_both_ways_are_in_the_model(kind: type[nn.Module]) -> None:
         expected = torch.utils._pytree.tree_leaves(module(x))
         wanted = [one.detach() for one in expected if one is not None]
         torch.testing.assert_close(list(program(x)), wanted)
+
+
+def test_ways_that_raise_are_left_out() -> None:
+    module = Checks()
+    program = exported(module)
+    assert program.export_report["capture"]["by"] == "native"
+    types = [node.op_type for node in program.model_proto.graph.node]
+    assert types.count("If") == 1
+    assert "IsNaN" not in types
+    for x in EXAMPLES:
+        torch.testing.assert_close(program(x)[0], module(x).detach())
 
 
 def test_weights_are_not_copied() -> None:

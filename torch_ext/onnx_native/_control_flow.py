@@ -80,17 +80,11 @@ def _cond(
     native = _current()
     if isinstance(condition, (bool, int, float)):
         return true_fn(*operands) if condition else false_fn(*operands)
-    return cond(native, condition, lambda: true_fn(*operands), lambda: false_fn(*operands))
-
-
-def cond(native: Any, condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
-    """Records both branches and a condition between them; returns its results."""
-    number, structure = _region_of_structure(native, yes)
-    other_number, other = _region_of_structure(native, no)
+    yes, structure = _region_of_structure(native, lambda: true_fn(*operands))
+    no, other = _region_of_structure(native, lambda: false_fn(*operands))
     if structure != other:
         _refuse(native, "the branches return different structures")
-    results = native.cond(condition, number, other_number)
-    return _upstream.pytree.tree_unflatten(results, structure)
+    return _upstream.pytree.tree_unflatten(native.cond(condition, yes, no), structure)
 
 
 def _while_loop(

@@ -1,49 +1,133 @@
 """Branches on elements in a native capture: the program goes on both ways.
 
 Where the program asks for the truth of a tensor, the rest of it depends on the answer. It runs once
-more for each answer, as a branch of a condition in the model.
+more for each answer, as a branch of a condition in the model. A way that ends in a ``raise`` is
+left out: the model is for inputs that the program accepts.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
+import linecache
+import pathlib
+import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-from onnx_native import _control_flow
+_NOT_OF_USERS = tuple(str(pathlib.Path(file).parent) for file in (torch.__file__, __file__))
+_MOST_FORKS = 3  # one after the other: the model has up to 8 copies of the program
+_MOST_CHOICES = 32  # also of branches that raise, for each of which the program runs again
 
-_MOST_CHOICES = 3  # one after the other: the model has up to 8 copies of the program
 
+def results(
+    native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...] = (), forks: int = 0
+) -> list[Any]:
+    """Returns the flat results of the program.
 
-def results(native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...] = ()) -> list[Any]:
-    """Returns the flat results of the program, whose first branches go the ways of `choices`."""
-    native.fork(list(choices))
+    Args:
+        native: The recording.
+        run: Runs the program.
+        choices: The ways of its first branches.
+        forks: How many of them go both ways.
+    """
+    native.fork(list(choices), probes=False)
     condition = None
     try:
         found = run()
     except Exception:
         condition = native.undecided()
-        if condition is None or len(choices) == _MOST_CHOICES:
+        if condition is None:
             raise
     if condition is None:
         if native.undecided() is not None:
             native.refuse("the program catches an exception of the capture")
         return found
+    if len(choices) == _MOST_CHOICES:
+        _refuse(native, "the program branches on elements more often than the capture follows")
     if isinstance(condition, torch.Tensor):
         condition = condition.reshape(())
         condition = condition if condition.dtype == torch.bool else condition != 0
-    constants: list[dict[int, Any]] = []
-
-    def way(choice: bool) -> list[torch.Tensor]:
-        leaves = results(native, run, (*choices, choice))
-        is_tensor = [isinstance(leaf, torch.Tensor) for leaf in leaves]
-        constants.append({i: leaf for i, leaf in enumerate(leaves) if not is_tensor[i]})
-        return [leaf for i, leaf in enumerate(leaves) if is_tensor[i]]
-
-    merged = _control_flow.cond(native, condition, lambda: way(True), lambda: way(False))
-    if constants[0] != constants[1]:
-        native.refuse("the branches return different numbers")
-    for i, leaf in sorted(constants[0].items()):
+    ways = [way for way in (True, False) if not _raises(native, run, (*choices, way))]
+    if not ways:
+        _refuse(native, "both ways of a branch raise an exception")
+    if len(ways) == 1:
+        return results(native, run, (*choices, ways[0]), forks)
+    if forks == _MOST_FORKS:
+        _refuse(native, "the program branches on elements more often than the capture follows")
+    (yes, constants), (no, others) = (_way(native, run, (*choices, way), forks + 1) for way in ways)
+    if constants != others:
+        _refuse(native, "the branches return different numbers of tensors, or different numbers")
+    merged = native.cond(condition, yes, no)
+    for i, leaf in sorted(constants.items()):
         merged.insert(i, leaf)
     return merged
+
+
+def _raises(native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...]) -> bool:
+    """Returns whether the program raises an exception before its next branch."""
+    native.begin_region()
+    native.fork(list(choices), probes=True)
+    try:
+        run()
+    except Exception as error:
+        is_next = native.undecided() is not None
+        return not is_next and _is_in_raise(error)
+    finally:
+        native.fork([], probes=False)
+        native.discard_region()
+    return False
+
+
+def _way(
+    native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...], forks: int
+) -> tuple[int, dict[int, Any]]:
+    """Records one way as a region; returns its number, and the results that are not tensors by
+    their places."""
+    native.begin_region()
+    try:
+        leaves = results(native, run, choices, forks)
+        constants = {i: x for i, x in enumerate(leaves) if not isinstance(x, torch.Tensor)}
+        # Nothing writes to them any more, so that they may be copies.
+        tensors = [x.clone() for x in leaves if isinstance(x, torch.Tensor)]
+        return native.end_region(tensors), constants
+    except Exception as error:
+        native.drop_region(f"{type(error).__name__} in a branch: {error}")
+        raise
+
+
+def _is_in_raise(error: Exception) -> bool:
+    """Returns whether a ``raise`` or ``assert`` of the program threw an exception, or the message
+    of a ``raise`` did: ``raise ValueError(f"{x.shape} is too small")``."""
+    places = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.startswith(_NOT_OF_USERS)
+    ]
+    if not places:
+        return False
+    path, line = places[-1]
+    kinds = (ast.Raise, ast.Assert) if isinstance(error, AssertionError) else (ast.Raise,)
+    return any(line in _lines_of(path, kind) for kind in kinds)
+
+
+@functools.lru_cache(maxsize=64)
+def _lines_of(path: str, kind: type[ast.stmt]) -> frozenset[int]:
+    """Returns the lines of the statements of a kind in a file."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(path)))
+    except SyntaxError:
+        return frozenset()
+    return frozenset(
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, kind)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    )
+
+
+def _refuse(native: Any, reason: str) -> NoReturn:
+    native.refuse(reason)
+    raise RuntimeError(reason)

@@ -260,11 +260,16 @@ class PyCapture {
   }
   void drop_region(const std::string& reason) {
     refuse(reason);
-    open_.pop_back();
+    discard_region();
   }
+  // Leaves out a region of a way that the program does not go.
+  void discard_region() { open_.pop_back(); }
   // Branches on data go the ways of `choices`; where they end, the program fails, and undecided()
   // returns the condition, a tensor or a SymBool. It returns None if all branches had a choice.
-  void fork(std::vector<bool> choices) { recording_->decisions().fork(std::move(choices)); }
+  // With `probes` nothing that the program does refuses the recording for good.
+  void fork(std::vector<bool> choices, bool probes) {
+    recording_->decisions().fork(std::move(choices), probes);
+  }
   py::object undecided() {
     capture::Decisions& decisions = recording_->decisions();
     if (at::Tensor condition = recording_->take_undecided(); condition.defined())
@@ -507,8 +512,9 @@ void bind_capture(py::module_& module) {
       .def("add_region_input", &PyCapture::add_region_input, py::arg("like"), py::arg("is_slice"))
       .def("end_region", &PyCapture::end_region, py::arg("results"))
       .def("end_condition", &PyCapture::end_condition, py::arg("condition"))
+      .def("discard_region", &PyCapture::discard_region)
       .def("drop_region", &PyCapture::drop_region, py::arg("reason"))
-      .def("fork", &PyCapture::fork, py::arg("choices"))
+      .def("fork", &PyCapture::fork, py::arg("choices"), py::arg("probes"))
       .def("undecided", &PyCapture::undecided)
       .def("cond", &PyCapture::cond, py::arg("condition"), py::arg("yes"), py::arg("no"))
       .def("while_loop", &PyCapture::while_loop, py::arg("carried"), py::arg("condition"),
