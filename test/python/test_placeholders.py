@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+from typing import Any
 
 import numpy as np
 import onnx
@@ -162,19 +163,35 @@ def test_inputs_may_have_elements():
     torch.testing.assert_close(program(torch.ones(2, 3))[0], real(torch.ones(2, 3)))
 
 
-def test_branch_on_missing_elements_is_an_error():
-    class Branch(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.flag = nn.Parameter(torch.ones(()))
+class BranchOnAWeight(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.flag = nn.Parameter(torch.ones(()))
 
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return x * 2 if self.flag else x
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if self.flag else x
 
+
+def test_branch_on_missing_elements_is_an_error() -> None:
     with torch.device("meta"):
-        net = Branch()
-    with pytest.raises(torch.onnx.OnnxExporterError):
+        net = BranchOnAWeight()
+    with (
+        onnx_native.options(capture="torch.export"),
+        pytest.raises(torch.onnx.OnnxExporterError),
+    ):
         torch.onnx.export(net, (torch.ones(2, device="meta"),), dynamo=True, verbose=False)
+
+
+@pytest.mark.captures("auto")
+def test_branch_on_missing_elements_stays_in_the_model() -> None:
+    with torch.device("meta"):
+        net = BranchOnAWeight()
+    program: Any = torch.onnx.export(
+        net, (torch.ones(2, device="meta"),), dynamo=True, verbose=False
+    )
+    for flag in (1.0, 0.0):
+        program.apply_weights({"flag": torch.tensor(flag)})
+        torch.testing.assert_close(program(torch.ones(2))[0], torch.ones(2) * (1 + flag))
 
 
 # Checkpoints.

@@ -119,13 +119,16 @@ class ScriptsToAnother(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if torch.jit.is_scripting():
             return x + 1
-        return x * 2 if x.sum() > 0 else x
+        while x.sum() > 0:
+            x = x - 1
+        return x
 
 
 class NotScriptable(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        values = {"positive": x.sum() > 0}
-        return x * 2 if values.get("positive") and globals() else x
+    def forward(self, x: torch.Tensor, **_: Any) -> torch.Tensor:
+        while x.sum() > 0:
+            x = x - 1
+        return x
 
 
 def exported(module: nn.Module, args: Any, **options: Any) -> Any:

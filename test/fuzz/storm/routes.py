@@ -217,9 +217,9 @@ def _by_recording(program: Program, module: Any, args: Any, capture: Capture) ->
 
     record = _capture.capture
 
-    def recording(*arguments: Any) -> Any:
+    def recording(*arguments: Any, **options: Any) -> Any:
         try:
-            return record(*arguments)
+            return record(*arguments, **options)
         except _capture.StepAsideError as error:
             reasons.append(str(error))
             raise

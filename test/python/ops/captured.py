@@ -14,6 +14,7 @@ import logging
 import re
 import warnings
 from collections.abc import Iterator
+from typing import Any
 from unittest import mock
 
 import onnx_native
@@ -44,9 +45,9 @@ def dynamic(row: Row) -> Larger | None:
 def outcome(row: Row, case: Case, grows: list[bool], *larger: tuple[torch.Tensor, ...]) -> str:
     """Returns "right", "aside: ..." or "wrong: ..."."""
 
-    def note(model: object, inputs: object, opset: int | None = None) -> object:
+    def note(*arguments: Any, **options: Any) -> object:
         try:
-            return plain(model, inputs, opset)  # type: ignore[arg-type]
+            return plain(*arguments, **options)
         except _capture.StepAsideError as error:
             raise LeftToTorchExport(str(error)) from None
 
