@@ -106,7 +106,7 @@ struct Mutation {
   Value* value = nullptr;
 };
 
-// What a constant is in the program's module. A temporary buffer is not in state_dict.
+// The kinds of constants in a module. A temporary buffer is not in state_dict.
 enum class ConstantKind { parameter, buffer, temporary_buffer, constant };
 constexpr bool is_buffer(ConstantKind kind) {
   return kind == ConstantKind::buffer || kind == ConstantKind::temporary_buffer;

@@ -249,7 +249,7 @@ aten::Value* Recording::constant_of(const at::Tensor& tensor) {
 
 bool Recording::choose(const at::Tensor& condition) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
-  // What follows runs once for each way.
+  // The program runs again for each way, and would draw other random numbers.
   if (decisions_.forks() &&
       std::ranges::any_of(graph_->nodes, [](const aten::Node* node) { return draws(*node); }))
     decisions_.refuse("the program branches on the elements of a tensor after random numbers");

@@ -236,9 +236,9 @@ def test_scripted_modules_are_verified() -> None:
     assert row["is_accurate"]
 
 
-def failure(module: nn.Module, x: torch.Tensor, **options: Any) -> str:
+def failure(module: nn.Module, x: torch.Tensor) -> str:
     with pytest.raises(torch.onnx.OnnxExporterError) as raised:
-        exported(module, (x,), **options)
+        exported(module, (x,))
     return str(raised.value)
 
 

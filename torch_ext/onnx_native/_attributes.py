@@ -26,13 +26,13 @@ _CLASSES = ((torch.SymInt, int), (torch.SymBool, bool), (torch.SymFloat, float))
 # Classes that do not know recorded tensors: isinstance(x, torch.FloatTensor).
 _LEGACY = "BFloat16 Bool Byte Char Double Float Half Int Long Short"
 # PyTorch and this package tell sizes from ints.
-_NOT_OF_USER = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__))
+NOT_OF_USER = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__))
 
 
 def _is_of_user(frame: FrameType | None) -> bool:
     """Whether the user's code calls the function of a frame."""
     caller = frame.f_back if frame else None
-    return caller is None or not caller.f_code.co_filename.startswith(_NOT_OF_USER)
+    return caller is None or not caller.f_code.co_filename.startswith(NOT_OF_USER)
 
 
 @contextmanager

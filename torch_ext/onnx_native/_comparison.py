@@ -123,9 +123,7 @@ def outputs(captured: torch.export.ExportedProgram, inputs: Sequence[Any]) -> li
 
 def outputs_of_module(module: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """Returns the tensors and numbers that a module returns; its state stays as it is."""
-    copies = _upstream.pytree.tree_map_only(torch.Tensor, torch.clone, (tuple(args), kwargs))
-    with _undisturbed(), _module_state.unchanged(module):
-        values = _upstream.pytree.tree_leaves(module(*copies[0], **copies[1]))
+    values = _module_state.results(module, module, args, kwargs)
     return [value for value in values if isinstance(value, (torch.Tensor, bool, int, float))]
 
 

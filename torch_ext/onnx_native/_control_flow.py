@@ -10,7 +10,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -52,7 +52,7 @@ def _register() -> None:
     _upstream.custom_function_call.py_impl(key)(_mapped_function)
 
 
-def _region(native: Any, run: Callable[[], Any], end: Callable[[Any], Any]) -> Any:
+def region(native: Any, run: Callable[[], Any], end: Callable[[Any], Any]) -> Any:
     """Runs a part of the program in a region of the recording; returns what `end` returns."""
     native.begin_region()
     try:
@@ -70,7 +70,7 @@ def _region_of_structure(native: Any, run: Callable[[], Any]) -> tuple[int, Any]
         leaves, structure = _upstream.pytree.tree_flatten(results)
         return native.end_region(leaves), structure
 
-    number, structure = _region(native, run, end)
+    number, structure = region(native, run, end)
     return number, structure
 
 
@@ -83,7 +83,7 @@ def _cond(
     yes, structure = _region_of_structure(native, lambda: true_fn(*operands))
     no, other = _region_of_structure(native, lambda: false_fn(*operands))
     if structure != other:
-        _refuse(native, "the branches return different structures")
+        refuse(native, "the branches return different structures")
     return _upstream.pytree.tree_unflatten(native.cond(condition, yes, no), structure)
 
 
@@ -103,7 +103,7 @@ def _while_loop(
             inputs = [native.add_region_input(value, False) for value in states]
             return function(*map(_as_given, carried, inputs), *additional)
 
-        return _region(native, call, end)
+        return region(native, call, end)
 
     def advance(*values: Any) -> list[Any]:
         return [_as_tensor(result) for result in body(*values)]
@@ -197,9 +197,10 @@ def _as_given(given: Any, tensor: Any) -> Any:
 
 def _check_tensors(native: Any, values: Sequence[Any]) -> None:
     if not all(isinstance(value, torch.Tensor) for value in values):
-        _refuse(native, "a loop over a value that is not a tensor")
+        refuse(native, "a loop over a value that is not a tensor")
 
 
-def _refuse(native: Any, reason: str) -> None:
+def refuse(native: Any, reason: str) -> NoReturn:
+    """Refuses the recording for a reason."""
     native.refuse(reason)
     raise RuntimeError(reason)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
-import pathlib
 import traceback
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
-_NOT_OF_USERS = tuple(str(pathlib.Path(file).parent) for file in (torch.__file__, __file__))
+from onnx_native import _attributes, _control_flow
+
 _MOST_FORKS = 3  # one after the other: the model has up to 8 copies of the program
 _MOST_CHOICES = 32  # also of branches that raise, for each of which the program runs again
 
@@ -46,20 +46,26 @@ def results(
             native.refuse("the program catches an exception of the capture")
         return found
     if len(choices) == _MOST_CHOICES:
-        _refuse(native, "the program branches on elements more often than the capture follows")
+        _control_flow.refuse(
+            native, "the program branches on elements more often than the capture follows"
+        )
     if isinstance(condition, torch.Tensor):
         condition = condition.reshape(())
         condition = condition if condition.dtype == torch.bool else condition != 0
     ways = [way for way in (True, False) if not _raises(native, run, (*choices, way))]
     if not ways:
-        _refuse(native, "both ways of a branch raise an exception")
+        _control_flow.refuse(native, "both ways of a branch raise an exception")
     if len(ways) == 1:
         return results(native, run, (*choices, ways[0]), forks)
     if forks == _MOST_FORKS:
-        _refuse(native, "the program branches on elements more often than the capture follows")
+        _control_flow.refuse(
+            native, "the program branches on elements more often than the capture follows"
+        )
     (yes, constants), (no, others) = (_way(native, run, (*choices, way), forks + 1) for way in ways)
     if constants != others:
-        _refuse(native, "the branches return different numbers of tensors, or different numbers")
+        _control_flow.refuse(
+            native, "the branches return different numbers of tensors, or different numbers"
+        )
     merged = native.cond(condition, yes, no)
     for i, leaf in sorted(constants.items()):
         merged.insert(i, leaf)
@@ -86,16 +92,17 @@ def _way(
 ) -> tuple[int, dict[int, Any]]:
     """Records one way as a region; returns its number, and the results that are not tensors by
     their places."""
-    native.begin_region()
-    try:
-        leaves = results(native, run, choices, forks)
+
+    def end(leaves: list[Any]) -> tuple[int, dict[int, Any]]:
         constants = {i: x for i, x in enumerate(leaves) if not isinstance(x, torch.Tensor)}
         # Nothing writes to them any more, so that they may be copies.
         tensors = [x.clone() for x in leaves if isinstance(x, torch.Tensor)]
         return native.end_region(tensors), constants
-    except Exception as error:
-        native.drop_region(f"{type(error).__name__} in a branch: {error}")
-        raise
+
+    number, constants = _control_flow.region(
+        native, lambda: results(native, run, choices, forks), end
+    )
+    return number, constants
 
 
 def _is_in_raise(error: Exception) -> bool:
@@ -104,7 +111,7 @@ def _is_in_raise(error: Exception) -> bool:
     places = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if not frame.f_code.co_filename.startswith(_NOT_OF_USERS)
+        if not frame.f_code.co_filename.startswith(_attributes.NOT_OF_USER)
     ]
     if not places:
         return False
@@ -126,8 +133,3 @@ def _lines_of(path: str, kind: type[ast.stmt]) -> frozenset[int]:
         if isinstance(node, kind)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     )
-
-
-def _refuse(native: Any, reason: str) -> NoReturn:
-    native.refuse(reason)
-    raise RuntimeError(reason)

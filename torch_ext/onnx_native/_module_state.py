@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import torch
+
+from onnx_native import _upstream
 
 
 def restore_numbers(model: Any) -> Callable[[], None]:
@@ -33,7 +35,7 @@ def restore_numbers(model: Any) -> Callable[[], None]:
 
 
 @contextmanager
-def unchanged(model: Any) -> Iterator[None]:
+def _unchanged(model: Any) -> Iterator[None]:
     """Gives buffers and numbers of the module their values back."""
     restore = restore_numbers(model)
     buffers = model.buffers() if isinstance(model, torch.nn.Module) else ()
@@ -45,3 +47,15 @@ def unchanged(model: Any) -> Iterator[None]:
         with torch.no_grad():
             for buffer, value in before:
                 buffer.copy_(value)
+
+
+def results(function: Any, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    """Runs a model, or a function in its place, on copies of the arguments; returns flat results.
+
+    The state of the model and the random numbers of the caller stay as they are.
+    """
+    copied_args, copied_kwargs = _upstream.pytree.tree_map_only(
+        torch.Tensor, lambda tensor: tensor.detach().clone(), (tuple(args), dict(kwargs))
+    )
+    with _unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
+        return _upstream.pytree.tree_leaves(function(*copied_args, **copied_kwargs))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import itertools
-import pathlib
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -19,9 +18,8 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from onnx_native import _replaced, _upstream
+from onnx_native import _attributes, _replaced, _upstream
 
-_TORCH = str(pathlib.Path(torch.__file__).parent)
 _NONE = "None"
 _DEEPEST = 4  # containers in containers
 _MOST_ELEMENTS = 100  # of a container are looked at
@@ -52,7 +50,9 @@ class Types:
 
     def _see(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event not in ("call", "return") or code.co_filename.startswith((_TORCH, "<")):
+        if event not in ("call", "return") or code.co_filename.startswith(
+            (*_attributes.NOT_OF_USER, "<")
+        ):
             return
         count = code.co_argcount + code.co_kwonlyargcount
         arguments = code.co_varnames[:count]

@@ -125,13 +125,10 @@ def _resolved(owner: type, annotations: dict[str, Any]) -> dict[str, Any]:
 def _results(
     function: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> list[Any]:
-    """Runs the model or its script on copies of the arguments."""
-    copied_args, copied_kwargs = _upstream.pytree.tree_map_only(
-        torch.Tensor, lambda tensor: tensor.detach().clone(), (args, kwargs or {})
-    )
-    with _module_state.unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
+    """Runs the model or its script, with the same random numbers."""
+    with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return _upstream.pytree.tree_leaves(function(*copied_args, **copied_kwargs))
+        return _module_state.results(function, model, args, kwargs or {})
 
 
 def _agree(expected: list[Any], actual: list[Any]) -> bool:

@@ -82,7 +82,7 @@ std::unordered_set<std::string> used_names(const Json& graph) {
   return names;
 }
 
-// What a weight is by the kind of its input.
+// Returns the kind of a weight. `kind` and `spec` are those of its input in the archive.
 aten::ConstantKind kind_of(std::string_view kind, const Json& spec) {
   if (kind == "parameter") return aten::ConstantKind::parameter;
   if (kind != "buffer") return aten::ConstantKind::constant;
