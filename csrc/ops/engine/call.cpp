@@ -27,6 +27,16 @@ bool fits_32_bits(int64_t n) { return n == static_cast<int32_t>(n); }
 
 }  // namespace
 
+const Lowered& find_lowered(const Environment& environment, const aten::Value& value) {
+  const auto at = environment.find(&value);
+  if (at == environment.end())
+    fail(ErrorKind::internal, "%", value.name, " is used before it is defined");
+  if (!at->second.value && !at->second.dim)
+    fail(ErrorKind::unsupported, "%", value.name,
+         " is neither a tensor nor a number, or a result that its operator does not compute");
+  return at->second;
+}
+
 const aten::Argument& Call::argument(size_t i) const {
   if (i >= node_.arguments.size())
     fail(ErrorKind::invalid_program, "argument ", i, " of ", node_.op, " is missing");
@@ -40,13 +50,6 @@ std::string_view Call::argument_name(size_t i) const {
 
 void Call::wrong(size_t i, std::string_view expected) const {
   fail(ErrorKind::unsupported, "argument `", argument_name(i), "` must be ", expected);
-}
-
-const Lowered& Call::lowered(const aten::Value* value) const {
-  auto it = environment_.find(value);
-  if (it == environment_.end())
-    fail(ErrorKind::internal, "%", value->name, " is used before it is defined");
-  return it->second;
 }
 
 bool Call::is_none(size_t i) const { return argument(i).is_none(); }
@@ -153,7 +156,6 @@ Number Call::as_number(size_t i, const aten::Argument& argument) const {
   if (!value) wrong(i, "a number");
   const Lowered& known = lowered(value);
   if (known.dim && known.dim->is_constant()) return *known.dim->constant();
-  if (!known.dim && !known.value) wrong(i, "a number");
   return {builder_, known.dim ? builder_.dim_value(*known.dim) : known.value, argument_name(i)};
 }
 
@@ -236,17 +238,16 @@ const aten::Graph& Call::body(size_t i) const {
 
 DType Call::result_type_of(const std::vector<size_t>& arguments) const {
   aten::ResultType result;
-  const auto add_value = [&](size_t i, const aten::Value* v) {
+  const auto add_value = [&](const aten::Value* v) {
     const Lowered& known = lowered(v);
     if (known.dim) return result.add_number(DType::i64);
-    if (!known.value) wrong(i, "a tensor or a number");
     const DType dtype = known.value->dtype;
     if (v->type.is_tensor() || v->type.kind == aten::Type::Kind::unknown)
       return result.add_tensor(dtype, known.value->rank_or(-1) != 0);
     result.add_number(is_floating(dtype) ? default_dtype() : dtype);
   };
-  const auto add = [&](size_t i, const aten::Argument& argument) {
-    if (const aten::Value* v = argument.as_value()) return add_value(i, v);
+  const auto add = [&](const aten::Argument& argument) {
+    if (const aten::Value* v = argument.as_value()) return add_value(v);
     if (argument.get<int64_t>()) return result.add_number(DType::i64);
     if (argument.get<double>()) return result.add_number(default_dtype());
     if (argument.get<bool>()) return result.add_number(DType::boolean);
@@ -254,9 +255,9 @@ DType Call::result_type_of(const std::vector<size_t>& arguments) const {
   };
   for (size_t i : arguments) {
     if (const auto* list = argument(i).get<aten::Argument::List>()) {
-      for (const auto& element : *list) add(i, element);
+      for (const auto& element : *list) add(element);
     } else {
-      add(i, argument(i));
+      add(argument(i));
     }
   }
   return result.get();

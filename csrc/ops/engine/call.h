@@ -34,6 +34,10 @@ struct Lowered {
 using Results = CheckedVector<Lowered>;
 using Environment = std::unordered_map<const aten::Value*, Lowered>;
 
+// Returns the tensor or number that `value` was lowered to. Throws ExportError if nothing defines
+// the value, or if it has neither (a string, or a result that its lowering does not compute).
+const Lowered& find_lowered(const Environment& environment, const aten::Value& value);
+
 // The promotion that brings the tensor arguments to one dtype before the lambda runs.
 enum class Promote {
   none,          // arguments stay as they are
@@ -64,7 +68,9 @@ class Call {
   std::string_view argument_name(size_t i) const;
   // Returns the type that the reader recorded for result i.
   const aten::Type& result_type(size_t i) const { return node_.outputs.at(i)->type; }
-  const Lowered& lowered(const aten::Value* value) const;
+  const Lowered& lowered(const aten::Value* value) const {
+    return find_lowered(environment_, *value);
+  }
 
   bool is_none(size_t i) const;
   // Returns a tensor. A literal or symbolic number becomes a 0-d tensor of `number_dtype`, or of

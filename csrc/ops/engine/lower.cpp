@@ -166,12 +166,7 @@ void check_operators(const aten::Graph& graph, const Lowerings& lowerings) {
 }
 
 Lowered Lowerer::lowered(const aten::Argument& argument) {
-  if (aten::Value* value = argument.as_value()) {
-    auto it = environment_.find(value);
-    if (it == environment_.end())
-      fail(ErrorKind::internal, "%", value->name, " is used before it is defined");
-    return it->second;
-  }
+  if (const aten::Value* value = argument.as_value()) return find_lowered(environment_, *value);
   if (const auto* n = argument.get<int64_t>()) return Dim(*n);
   if (const auto* n = argument.get<double>()) return builder_.scalar(default_dtype(), *n);
   if (const auto* n = argument.get<bool>()) return builder_.boolean(*n);

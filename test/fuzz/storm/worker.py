@@ -129,7 +129,7 @@ def _answer(job: Job, answer: Answer, connection: Connection) -> None:
     answer.seconds["generate"] = time.process_time() - start
     answer.program = program.to_json()
     chosen = [route for route in program.routes if not job.routes or route in job.routes]
-    if "fx" in program.routes and (not job.routes or "native" in job.routes):
+    if not job.routes or "native" in job.routes:
         chosen.append("native")
     if job.pytorch and "fx" in program.routes:
         chosen.append(routes.NATIVE)

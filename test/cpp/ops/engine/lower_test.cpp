@@ -70,12 +70,21 @@ TEST_F(LowerTest, AFloatingNumberMakesIntegersFloat) {
   EXPECT_EQ(lower("test::add", {x, 1.5}, DType::f32, {2})->dtype, DType::f32);
 }
 
+TEST_F(LowerTest, AnOutputOfTheProgramThatTheLoweringDoesNotComputeIsAnError) {
+  table.def("test::loss", [](Builder& b, Value x) { return Results{b.Neg(x), Lowered()}; });
+  aten::Node* node = graph.add_node("test::loss", {input(DType::f32, {2})});
+  graph.add_output(node, "loss", aten::Type::tensor(DType::f32, Shape{2}));
+  aten::Value* reserve = graph.add_output(node, "reserve", aten::Type());
+  lowerer.lower(*node);
+  EXPECT_THROW(lowerer.lowered(reserve), ExportError);
+}
+
 TEST_F(LowerTest, AnArgumentThatIsNeitherATensorNorANumberIsAnError) {
   table.def("test::add", Promote::standard, add);
   aten::Value* text = graph.add_input("s", aten::Type::tensor(DType::f32, Shape{}));
   lowerer.environment()[text] = Lowered();  // as of a string in a damaged file
   const std::string error = error_of("test::add", {text, 1.5}, DType::f32, {});
-  EXPECT_NE(error.find("a tensor or a number"), std::string::npos) << error;
+  EXPECT_NE(error.find("neither a tensor nor a number"), std::string::npos) << error;
 }
 
 TEST_F(LowerTest, AZeroDimTensorDoesNotWidenWithinItsKind) {
