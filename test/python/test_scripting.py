@@ -247,6 +247,38 @@ def test_a_module_that_scripts_to_something_else_is_refused() -> None:
     assert "TorchScript cannot stand for the program: it computes something else" in text
 
 
+class Masked(nn.Module):
+    """TorchScript stores True as 1, but leaves the product out when it runs."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * 2 if x.sum() > 0 else x
+        return (y > 1) * True
+
+
+class Renormalized(nn.Module):
+    """TorchScript removes the renormalization as dead code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(4, 2, max_norm=1.0)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.embedding(x.long())
+        return y * 2 if x.sum() > 0 else y
+
+
+def test_a_script_with_results_of_other_dtypes_is_not_used() -> None:
+    x = torch.ones(3)
+    program = exported(Masked(), (x,))
+    assert program.export_report["capture"]["by"] == "native"  # it follows both ways
+    assert torch.equal(program(-x)[0], Masked()(-x))
+
+
+def test_an_embedding_with_max_norm_is_not_scripted() -> None:
+    text = failure(Renormalized(), torch.ones(3))
+    assert "TorchScript cannot stand for the program: TorchScript ignores max_norm" in text
+
+
 def test_a_module_that_torchscript_cannot_compile_is_refused() -> None:
     text = failure(NotScriptable(), torch.ones(3))
     assert "data-dependent" in text

@@ -133,7 +133,7 @@ def test_replay_reduces_a_fault(tmp_path, call, verdict, statement):
     path.write_text(program.to_json())
     replayed = run(["-c", FAULTY], "--replay", path, "--folder", tmp_path)
     assert replayed.returncode == 1, replayed.stdout + replayed.stderr
-    assert "| right | 1 | 0 |" in replayed.stdout  # traced
+    assert "| right | 1 | 1 | 0 |" in replayed.stdout  # native, traced
     assert f"\nscripted: {verdict}" in replayed.stdout
     reduced = Program.from_json((tmp_path / "finding-000.json").read_text())
     assert [each.split(" = ")[1] for each in reduced.body] == [statement]

@@ -213,11 +213,16 @@ class _Exporter:
         if not inputs.fit or inputs.constants or inputs.scalars:
             return None
         try:
-            scripted = _context.one_at_a_time(_scripting.scripted)(
+            script = _context.one_at_a_time(_scripting.scripted)(
                 model, inputs.args, inputs.kwargs, inputs.specs
             )
             self._print("Obtain model graph with `torch.jit.script(...)`... ✅")
-            return self._export_script(*scripted, start, reason, is_last=False, **options)
+            program = self._export_script(
+                script.module, script.inputs, start, reason, is_last=False, **options
+            )
+            script.check_dtypes(program._native.output_dtypes)
+            program.eager = (model, inputs.args, inputs.kwargs or {})
+            return program
         except (_scripting.ScriptingError, _upstream.ConversionError) as error:
             self._not_scripted = _scripting.first_line(error.__cause__ or error)
             self._print(

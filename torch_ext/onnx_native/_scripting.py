@@ -6,6 +6,7 @@ computes something else then, is left alone.
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import sys
 import warnings
@@ -49,9 +50,35 @@ def pins_a_size(error: BaseException) -> bool:
     return any(text in str(error) for text in _PINNED)
 
 
+@dataclasses.dataclass(frozen=True)
+class Script:
+    """A module as TorchScript.
+
+    Attributes:
+        module: The script.
+        inputs: Its arguments.
+        expected: What the user's module returns for them, flat.
+    """
+
+    module: Any
+    inputs: _jit.Inputs
+    expected: list[Any]
+
+    def check_dtypes(self, dtypes: list[torch.dtype]) -> None:
+        """Raises ScriptingError if the dtypes of the model's results are not those of the module's.
+
+        TorchScript stores True as 1, which makes ``mask * True`` an integer, but leaves the product
+        out when it runs the script.
+        """
+        values = [torch.as_tensor(value) for value in self.expected if _is_result(value)]
+        for value, dtype in zip(values, dtypes, strict=False):  # the module's state comes after
+            if value.dtype.to_real() != dtype:
+                raise ScriptingError(f"its result is {dtype} instead of {value.dtype}")
+
+
 def scripted(
     model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, specs: list[Any]
-) -> tuple[Any, _jit.Inputs]:
+) -> Script:
     """Returns a module as TorchScript that computes the same for these arguments.
 
     Args:
@@ -73,7 +100,7 @@ def scripted(
         warnings.simplefilter("ignore")
         try:
             types = _script_source.Types()
-            with types.recorded():
+            with types.recorded(), _refused_functions():
                 expected = _results(model, model, args, kwargs)
             with _resolved_annotations(model), _script_source.prepared(types):
                 script: Any = _upstream.scripted(model)
@@ -83,7 +110,19 @@ def scripted(
             raise ScriptingError(first_line(error)) from error
     if not _agree(expected, actual):
         raise ScriptingError("it computes something else")
-    return script, inputs
+    return Script(script, inputs, expected)
+
+
+@contextmanager
+def _refused_functions() -> Iterator[None]:
+    """Makes calls fail that TorchScript leaves out: its embeddings ignore ``max_norm``."""
+
+    def refuse(*_: Any) -> Any:
+        raise ScriptingError("TorchScript ignores max_norm of embeddings")
+
+    name = "_no_grad_embedding_renorm_"
+    with _replaced.attributes([(torch.nn.functional, name, refuse)]):
+        yield
 
 
 def _by_name(
@@ -136,10 +175,15 @@ def _agree(expected: list[Any], actual: list[Any]) -> bool:
         return False
     return all(
         not _differences.measure(torch.as_tensor(one), torch.as_tensor(other)).is_significant
-        if isinstance(one, (torch.Tensor, bool, int, float))
+        if _is_result(one)
         else one == other
         for one, other in zip(expected, actual, strict=True)
     )
+
+
+def _is_result(value: Any) -> bool:
+    """Returns whether a leaf of the module's results is a result of the model."""
+    return isinstance(value, (torch.Tensor, bool, int, float))
 
 
 def first_line(error: BaseException) -> str:

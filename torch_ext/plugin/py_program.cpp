@@ -13,6 +13,7 @@
 #include "api/weights.h"
 #include "aten/example_sizes.h"
 #include "aten/torch_tensor.h"
+#include "aten/torch_types.h"
 #include "fx/reader.h"
 #include "plugin/py_capture.h"
 #include "plugin/py_fallback.h"
@@ -29,6 +30,7 @@ class PyProgram {
 
   std::vector<std::string> input_names() const { return names(program_.inputs()); }
   std::vector<std::string> output_names() const { return names(program_.outputs()); }
+  std::vector<at::ScalarType> output_dtypes() const;
   int64_t weight_bytes() const { return onnx_native::weight_bytes(program_); }
   int64_t opset() const { return program_.opset(); }
   std::string text() const { return program_.text(); }
@@ -121,6 +123,13 @@ py::dict PyProgram::report() const {
   report["contradictions"] = done.contradictions;
   report["fallbacks"] = done.fallbacks;
   return report;
+}
+
+std::vector<at::ScalarType> PyProgram::output_dtypes() const {
+  std::vector<at::ScalarType> dtypes;
+  for (const TensorInfo& output : program_.outputs())
+    dtypes.push_back(aten::to_scalar_type(output.dtype));
+  return dtypes;
 }
 
 py::list PyProgram::state() const {
@@ -219,6 +228,7 @@ void bind_program(py::module_& module) {
            py::arg("metadata") = "full", py::arg("target") = "onnx", py::arg("weights") = "runtime")
       .def_property_readonly("input_names", &PyProgram::input_names)
       .def_property_readonly("output_names", &PyProgram::output_names)
+      .def_property_readonly("output_dtypes", &PyProgram::output_dtypes)
       .def_property_readonly("weight_bytes", &PyProgram::weight_bytes)
       .def_property_readonly("opset", &PyProgram::opset)
       .def("report", &PyProgram::report)

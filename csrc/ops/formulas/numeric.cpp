@@ -126,6 +126,14 @@ Value integer_power(Builder& b, Value base, Value power) {
 }
 
 // The factor x / ((1 + x) - 1) corrects the rounding error of 1 + x (Kahan).
+Value log_sigmoid(Builder& b, Value x) { return b.Neg(b.op("Softplus", {b.Neg(x)})); }
+
+Value logarithm(Builder& b, Value x) {
+  const onnx::Node* node = x->producer;
+  const bool is_sigmoid = node && node->op_type == "Sigmoid" && x->dtype == DType::f32;
+  return is_sigmoid ? log_sigmoid(b, node->inputs[0]) : b.Log(x);
+}
+
 Value log1p(Builder& b, Value x) {
   const Value one = b.like(x, 1);
   const Value u = b.Add(x, one);

@@ -42,6 +42,11 @@ Value negated(Builder& b, Value x);
 // int64 powers with non-negative int64 exponents; wraps like ATen. ONNX Runtime's Pow computes in
 // float64.
 Value integer_power(Builder& b, Value base, Value power);
+// Returns log(sigmoid(x)), accurate for all x.
+Value log_sigmoid(Builder& b, Value x);
+// Returns log(x). If x is a Sigmoid, it is that of the logit: ONNX Runtime's float32 Sigmoid is off
+// by a tenth at -15 and 0 below -17.
+Value logarithm(Builder& b, Value x);
 // Accurate near zero.
 Value log1p(Builder& b, Value x);
 Value expm1(Builder& b, Value x);

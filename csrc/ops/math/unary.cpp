@@ -91,7 +91,7 @@ void register_rounding(OpTable& ops) {
 void register_unary(OpTable& ops) {
   const auto to_float = Promote::int_to_float;
   ops.unary("aten::exp", "Exp", to_float);
-  ops.unary("aten::log", "Log", to_float);
+  ops.def("aten::log", to_float, logarithm);
   ops.unary("aten::sqrt", "Sqrt", to_float);
   ops.unary("aten::reciprocal", "Reciprocal", to_float);
   ops.unary("aten::sin", "Sin", to_float);

@@ -199,8 +199,7 @@ void register_activation(OpTable& ops) {
   ops.def("aten::hardsigmoid", hardsigmoid);
   ops.def("aten::hardswish", hardswish);
   ops.def("aten::softplus", rounded_once(softplus));
-  ops.def("aten::log_sigmoid",
-          [](Builder& b, Value self) { return b.Neg(b.op("Softplus", {b.Neg(self)})); });
+  ops.def("aten::log_sigmoid", log_sigmoid);
   ops.def("aten::glu", glu);
   register_shrinking(ops);
   register_softmax(ops);

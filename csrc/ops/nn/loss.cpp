@@ -5,6 +5,7 @@
 #include "ops/families.h"
 #include "ops/formulas/axes.h"
 #include "ops/formulas/distance.h"
+#include "ops/formulas/numeric.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -46,7 +47,7 @@ Value huber(Builder& b, Value self, Value target, const Number& beta, const Numb
 
 Value binary_cross_entropy(Builder& b, Value self, Value target, std::optional<Value> weight,
                            int64_t reduction) {
-  const auto bounded_log = [&](Value x) { return b.Max(b.Log(x), b.like(x, -100.0)); };
+  const auto bounded_log = [&](Value x) { return b.Max(logarithm(b, x), b.like(x, -100.0)); };
   Value loss = b.Sub(b.Mul(plus(b, target, -1.0), bounded_log(from(b, 1.0, self))),
                      b.Mul(target, bounded_log(self)));
   if (weight) loss = b.Mul(loss, *weight);
@@ -56,10 +57,10 @@ Value binary_cross_entropy(Builder& b, Value self, Value target, std::optional<V
 Value binary_cross_entropy_with_logits(Builder& b, Value self, Value target,
                                        std::optional<Value> weight, std::optional<Value> pos_weight,
                                        int64_t reduction, const Call& call) {
-  Value log_sigmoid = b.op("Softplus", {b.Neg(self)});
+  Value softplus = b.op("Softplus", {b.Neg(self)});
   if (pos_weight)
-    log_sigmoid = b.Mul(log_sigmoid, plus(b, b.Mul(plus(b, *pos_weight, -1.0), target), 1.0));
-  Value loss = b.Add(b.Mul(from(b, 1.0, target), self), log_sigmoid);
+    softplus = b.Mul(softplus, plus(b, b.Mul(plus(b, *pos_weight, -1.0), target), 1.0));
+  Value loss = b.Add(b.Mul(from(b, 1.0, target), self), softplus);
   if (weight) loss = b.Mul(loss, *weight);
   return reduced(b, as_written(b, loss, call, 1), reduction);
 }

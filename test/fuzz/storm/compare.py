@@ -42,6 +42,12 @@ ADDING = (
     "cosine",
 )
 
+# Operators whose results are hardly ever numbers of few bits; in 16 bits they may round to one.
+IRRATIONAL = (
+    *("exp", "log", "sin", "cos", "tan", "sigmoid", "softplus", "elu", "silu", "mish", "erf"),
+    *("pow", "sqrt", "softmin", "gamma", "bessel", "hypot", "norm"),
+)
+
 # ONNX Runtime approximates these by a ratio of polynomials, or they are sums of 1 and a number near
 # -1 (gelu): small results are as inexact as 1.
 SATURATING = ("aten::sigmoid", "aten::silu", "aten::glu", "aten::gelu")
@@ -129,7 +135,8 @@ def close(got: torch.Tensor, want: torch.Tensor) -> torch.Tensor:
 class Rounding(TorchDispatchMode):
     """Rounds operators' results randomly, by as much as another implementation might.
 
-    - Numbers of few significant bits are exact everywhere, unless they are sums of others.
+    - Numbers of few significant bits are exact everywhere, unless they are sums of others, or
+      results of irrational functions in 16 bits.
     - The error of a sum is relative to its terms, that of a transform to its input's norm.
     - Normalizations round their means, too. One of the seeds rounds the exact results instead.
     - Half of the seeds round equal results to equal ones.
@@ -208,7 +215,8 @@ class Rounding(TorchDispatchMode):
         if value.is_complex() and any(word in name for word in ("div", "pow", "reciprocal")):
             return self._moved(value, value.abs())
         share = max(unit / ROUNDING[value.dtype], 1) if value.is_floating_point() else 1
-        return self._rounded(value, share, is_sum=adds)
+        is_irrational = unit > 0 and any(word in name for word in IRRATIONAL)
+        return self._rounded(value, share, is_sum=adds or is_irrational)
 
     def _noise(self, value: torch.Tensor) -> torch.Tensor:
         if self._is_consistent:
