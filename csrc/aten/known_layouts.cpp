@@ -169,8 +169,9 @@ void KnownLayouts::record_fresh(const Node& node) {
   bool all_packed = true, all_exact = true, all_in_order = true, same = true;
   const KnownLayout* first = nullptr;
   const Shape* shape = nullptr;
-  for (const Argument& argument : node.arguments) {
-    for_each_value(argument, [&](const Value* value) {
+  const bool copies = facts_of(*node.schema).strides == Strides::of_self;
+  for (size_t i = 0; i < (copies ? 1 : node.arguments.size()); ++i) {
+    for_each_value(node.arguments[i], [&](const Value* value) {
       if (!value->type.is_tensor() || (value->type.shape && value->type.shape->empty())) return;
       const KnownLayout* known = find(value);
       all_packed = all_packed && known && are_same(known->layout, *contiguous_layout(value->type));
@@ -185,7 +186,6 @@ void KnownLayouts::record_fresh(const Node& node) {
     });
   }
   if (all_packed && !may_scatter(node, [](const Value*) { return false; })) return pack(all_exact);
-  const bool copies = facts_of(*node.schema).strides == Strides::of_self;
   if ((!copies && !is_pointwise(*node.schema)) || node.outputs.size() != 1) return;
   const Value* output = node.outputs[0];
   if (all_in_order) return pack(all_exact && !has_size_one(*output->type.shape));

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "aten/op_facts.h"
+#include "aten/view_kinds.h"
 #include "aten/visit.h"
 
 namespace onnx_native::aten {
@@ -56,6 +57,24 @@ bool has_scattered_operand(const Node& node,
   return scattered;
 }
 
+// Returns true if a call pads a tensor that is not a batch of images, by zeros or more, and at
+// least at one end.
+bool pads_to_packed(const Node& node) {
+  const Type& self = node.arguments[0].as_value()->type;
+  const auto* pads = node.arguments[1].get<Argument::List>();
+  const Argument* mode = find_argument(node, "mode");
+  const auto* kind = mode ? mode->get<std::string>() : nullptr;
+  if (!self.shape || !pads || (kind && *kind != "constant")) return false;
+  if (self.shape->size() == 4 || self.shape->size() == 5) return false;
+  bool any = false;
+  for (const Argument& pad : *pads) {
+    const std::optional<Dim> size = size_of(pad);
+    if (!size || !size->known_non_negative()) return false;
+    any = any || size->known_positive();
+  }
+  return any;
+}
+
 }  // namespace
 
 bool may_scatter(const Node& node, const std::function<bool(const Value*)>& is_scattered) {
@@ -77,6 +96,11 @@ bool may_scatter(const Node& node, const std::function<bool(const Value*)>& is_s
     return !a.shape || !b.shape || a.shape->size() < b.shape->size();
   }
   if (strides == Strides::scattered) return true;
+  if (strides == Strides::of_pad && pads_to_packed(node)) return false;
+  if (strides == Strides::of_self) {
+    const Value* self = node.arguments[0].as_value();
+    return self && is_scattered(self);
+  }
   return strides != Strides::packed && has_scattered_operand(node, is_scattered);
 }
 

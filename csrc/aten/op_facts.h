@@ -68,6 +68,7 @@ enum class Strides {
   packed,       // always contiguous
   scattered,    // may be non-contiguous even if all operands are contiguous
   of_matmul,    // packed, except that a matrix times a batch of matrices is transposed
+  of_pad,       // packed, except for images in another memory format and where nothing is padded
 };
 
 struct OpFacts {

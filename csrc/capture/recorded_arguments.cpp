@@ -149,10 +149,36 @@ c10::IValue RecordedCall::meta(const c10::IValue& value, const aten::SchemaType&
   return list;
 }
 
+namespace {
+
+// Returns the dtype of tensors of such numbers.
+c10::ScalarType dtype_of_numbers(c10::ScalarType number) {
+  if (c10::isComplexType(number)) return c10::toComplexType(c10::get_default_dtype_as_scalartype());
+  return c10::isFloatingType(number) ? c10::get_default_dtype_as_scalartype() : number;
+}
+
+// Makes the result of a call on numbers alone, torch.div(n, 2), a meta tensor: the first of them
+// becomes one.
+void move_number(torch::jit::Stack& stack) {
+  c10::IValue* first = nullptr;
+  for (c10::IValue& argument : stack) {
+    if (argument.isTensorList()) return;
+    if (!argument.isTensor() || !argument.toTensor().defined()) continue;
+    if (!is_wrapped_number(argument)) return;
+    if (!first) first = &argument;
+  }
+  if (!first) return;
+  const c10::ScalarType dtype = dtype_of_numbers(first->toTensor().scalar_type());
+  *first = at::empty({}, at::TensorOptions(dtype).device(c10::kMeta));
+}
+
+}  // namespace
+
 torch::jit::Stack RecordedCall::meta_arguments() {
   torch::jit::Stack stack;
   for (size_t i = 0; i < arguments_.size(); ++i)
     stack.push_back(meta(arguments_[i], schema_->arguments[i].type));
+  move_number(stack);
   if (reshapes()) stack[0] = stack[0].toTensor().alias();
   return stack;
 }

@@ -21,13 +21,14 @@ def expected(frame: FrameType | None) -> bool | None:
 
 @functools.lru_cache(maxsize=256)
 def _answers(code: CodeType) -> dict[int, bool]:
-    """For each conditional jump to or past the raising of an AssertionError, the answer to give."""
+    """For each conditional jump to or past the raising of an AssertionError, the answer to give.
+
+    Also for the comparison before it, which asks for the truth of the elements of two lists.
+    """
     instructions = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
     fails = {each.offset for each in instructions if each.opname == "LOAD_ASSERTION_ERROR"}
     answers: dict[int, bool] = {}
-    for before, jump, after in zip(
-        [None, *instructions], instructions, instructions[1:], strict=False
-    ):
+    for i, (jump, after) in enumerate(zip(instructions, instructions[1:], strict=False)):
         jumps_if_true = jump.opname.endswith("IF_TRUE")
         if not jumps_if_true and not jump.opname.endswith("IF_FALSE"):
             continue
@@ -38,6 +39,9 @@ def _answers(code: CodeType) -> dict[int, bool]:
         else:
             continue
         answers[jump.offset] = answer
-        if before is not None and before.opname == "TO_BOOL":  # from Python 3.13 on
-            answers[before.offset] = answer
+        before = instructions[max(i - 2, 0) : i]
+        if before and before[-1].opname == "TO_BOOL":  # from Python 3.13 on
+            answers[before.pop().offset] = answer
+        if answer and before and before[-1].opname == "COMPARE_OP" and "==" in before[-1].argrepr:
+            answers[before[-1].offset] = True
     return answers

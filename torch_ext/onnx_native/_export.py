@@ -278,9 +278,11 @@ class _Exporter:
             if self._report is not None:
                 self._report.recorded(text)
         except (_capture.StepAsideError, _upstream.ConversionError) as error:
-            self._print(f"Obtain model graph with the native capture... ❌: {error}")
+            cause = error.__cause__ if isinstance(error, _upstream.ConversionError) else None
+            reason = str(error) if cause is None else _scripting.first_line(cause)
+            self._print(f"Obtain model graph with the native capture... ❌: {reason}")
             restore_numbers()
-            return None, str(error)
+            return None, reason
         program = ONNXProgram(
             native,
             None,

@@ -58,6 +58,7 @@ def watched(native: Any) -> Iterator[None]:
     item, data, truth = tensor.item, tensor.data, tensor.__bool__
     is_recorded, plain_round = _library.extension().is_recorded, torch.SymInt.__round__
     plain_hash = torch.SymInt.__hash__
+    plain_narrow = tensor.narrow
     thread = threading.get_ident()
 
     def replace_data(self: Any, to: Any) -> None:
@@ -89,6 +90,9 @@ def watched(native: Any) -> Iterator[None]:
 
     def put(self: Any, index: Any, to: Any) -> None:
         _indexing.put(getitem, setitem, self, index, to)
+
+    def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
+        return _indexing.narrow(plain_narrow, input, dim, start, length)
 
     def hashed(self: Any) -> Any:
         if threading.get_ident() == thread and is_recorded(self):
@@ -124,6 +128,8 @@ def watched(native: Any) -> Iterator[None]:
         (tensor, "item", functools.wraps(item)(read_item)),
         (tensor, "__getitem__", functools.wraps(getitem)(get)),
         (tensor, "__setitem__", functools.wraps(setitem)(put)),
+        (tensor, "narrow", functools.wraps(plain_narrow)(narrow)),
+        (torch, "narrow", functools.wraps(torch.narrow)(narrow)),
     ]
     with _replaced.attributes(new):
         yield

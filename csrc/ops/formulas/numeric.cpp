@@ -1,5 +1,6 @@
 #include "ops/formulas/numeric.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -156,11 +157,21 @@ Value log_add_exp(Builder& b, Value x, Value y) {
   return b.where(b.And(b.Equal(x, y), b.Equal(b.Abs(x), infinity)), x, sum);
 }
 
+namespace {
+
+// Returns true if the elements are integers of which none can be negative.
+bool is_never_negative(Value x) {
+  return !is_signed(x->dtype) ||
+         (x->contents && std::ranges::all_of(*x->contents, &Dim::known_non_negative));
+}
+
+}  // namespace
+
 Value floor_divided(Builder& b, Value x, Value y) {
   const Value zero = b.like(x, 0);
   if (!is_floating(x->dtype)) {
     const Value quotient = b.Div(x, y);
-    if (!is_signed(x->dtype)) return quotient;
+    if (is_never_negative(x) && is_never_negative(y)) return quotient;
     const Value remainder = b.Sub(x, b.Mul(quotient, y));
     const Value adjust =
         b.And(not_equal(b, remainder, zero), b.Xor(b.Less(remainder, zero), b.Less(y, zero)));
