@@ -195,7 +195,10 @@ class Functionalizer {
     std::vector<Value*> shared;  // the program's values; the first is a view's base
     if (!node.outputs.empty() && may_share(*node.schema)) {
       for (Argument& argument : node.arguments) {
-        for_each_value(argument, [&](Value* value) { shared.push_back(value); });
+        for_each_value(argument, [&](Value* value) {
+          if (value->type.is_tensor() || value->type.kind == Type::Kind::unknown)
+            shared.push_back(value);
+        });
       }
     }
     const bool scattered =

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import itertools
 from types import CodeType, FrameType
 
 
@@ -28,7 +29,7 @@ def _answers(code: CodeType) -> dict[int, bool]:
     instructions = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
     fails = {each.offset for each in instructions if each.opname == "LOAD_ASSERTION_ERROR"}
     answers: dict[int, bool] = {}
-    for i, (jump, after) in enumerate(zip(instructions, instructions[1:], strict=False)):
+    for i, (jump, after) in enumerate(itertools.pairwise(instructions)):
         jumps_if_true = jump.opname.endswith("IF_TRUE")
         if not jumps_if_true and not jump.opname.endswith("IF_FALSE"):
             continue

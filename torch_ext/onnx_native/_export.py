@@ -220,7 +220,7 @@ class _Exporter:
             program = self._export_script(
                 script.module, script.inputs, start, reason, is_last=False, **options
             )
-            script.check_dtypes(program._native.output_dtypes)
+            script.check_dtypes(program.output_dtypes)
             program.eager = (model, inputs.args, inputs.kwargs or {})
             return program
         except (_scripting.ScriptingError, _upstream.ConversionError) as error:

@@ -138,6 +138,12 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self.export_report["seconds"] = {"capture": seconds, **self.export_report["seconds"]}
 
     @property
+    def output_dtypes(self) -> list[torch.dtype]:
+        """The dtypes of the model's outputs; those of the parts for complex ones."""
+        dtypes: list[torch.dtype] = self._native.output_dtypes
+        return dtypes
+
+    @property
     def exported_program(self) -> torch.export.ExportedProgram | None:  # type: ignore[override]
         if self._exported_program is None and self._capture is not None:
             self._exported_program = self._captured_again(self._capture)

@@ -33,7 +33,7 @@ def packed_rows(x: torch.Tensor) -> Any:
     """Packs the positive elements of each row to the front, and checks the sizes as lists."""
     mask = x[0] > 0
     counts = mask.sum(1)
-    most = counts.max()
+    most: Any = counts.max()
     place = (torch.arange(most) < counts[:, None]).nonzero(as_tuple=True)
     packed = x.new_zeros(mask.shape[0], most)
     packed[place] = x[0][mask]
