@@ -207,9 +207,8 @@ class Functionalizer {
     const Sharing sharing = shared.empty()
                                 ? Sharing()
                                 : aten::sharing(node, [&] { return layout(tensor_of(shared[0])); });
-    // A reshape that copies returns a contiguous tensor.
     const bool copies = sharing.kind == Sharing::Kind::fresh && !shared.empty() &&
-                        kind_of(*node.schema) == ViewKind::copy_reshape;
+                        kind_of(*node.schema) == ViewKind::copy_reshape;  // to a contiguous tensor
     if (scattered && !copies) scattered_.insert(node.outputs.begin(), node.outputs.end());
     if (sharing.kind == Sharing::Kind::same) {
       for (const Value* output : node.outputs) name(tensor_of(shared[0]), output);
