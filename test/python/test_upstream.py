@@ -345,3 +345,14 @@ def test_the_place_of_compat() -> None:
         assert callable(upstream.export_compat), HERE
     finally:
         _upstream.put_compat(before)
+
+
+def test_a_compiler_that_another_thread_imports_is_not_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled = torch.compile(torch.nn.Linear(2, 2))
+    assert _upstream.compiled_from(compiled) is not None
+    monkeypatch.setattr(sys.modules["torch._dynamo"].__spec__, "_initializing", True, raising=False)
+    assert _upstream.compiled_from(compiled) is None
+    with _upstream.as_written():
+        pass

@@ -349,10 +349,16 @@ def leaving_transforms() -> Iterator[None]:
         raise
 
 
+def _is_compiler_imported() -> bool:
+    """Returns whether TorchDynamo is imported, and not just being imported by another thread."""
+    module = sys.modules.get("torch._dynamo")
+    return module is not None and not getattr(module.__spec__, "_initializing", False)
+
+
 @contextmanager
 def as_written() -> Iterator[None]:
     """Runs functions and modules of torch.compile as they are, without compiling them."""
-    if "torch._dynamo" not in sys.modules:  # nothing is compiled
+    if not _is_compiler_imported():  # nothing is compiled
         yield
         return
     with torch.compiler.set_stance("force_eager"):
@@ -366,7 +372,7 @@ def print_by(strategy: Any, say: Callable[..., None]) -> None:
 
 def compiled_from(model: Any) -> Any:
     """Returns the module or function that torch.compile compiled; None for others."""
-    if "torch._dynamo" not in sys.modules:  # nothing is compiled
+    if not _is_compiler_imported():  # nothing is compiled
         return None
     if isinstance(model, __getattr__("OptimizedModule")):
         return model._orig_mod
