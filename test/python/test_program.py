@@ -187,3 +187,24 @@ def test_program_outlives_the_module(x):
     program.exported_program = None
     del net
     torch.testing.assert_close(program(x)[0], expected)
+
+
+class Branches(torch.nn.Module):
+    """Arithmetic with a weight in a branch, which the export folds."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(4, 4))
+
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: x @ (self.weight * 2), lambda x: x - 1, (x,))
+
+
+def test_a_weight_folded_in_a_branch(tmp_path):
+    module, x = Branches().eval(), torch.ones(3, 4)
+    program = torch.onnx.export(module, (x,), dynamo=True, verbose=False)
+    assert program.model.graph.all_nodes()
+    program.save(tmp_path / "branches.onnx")
+    running = ort.InferenceSession(tmp_path / "branches.onnx", providers=["CPUExecutionProvider"])
+    (result,) = running.run(None, {running.get_inputs()[0].name: x.numpy()})
+    torch.testing.assert_close(torch.from_numpy(result), module(x).detach())

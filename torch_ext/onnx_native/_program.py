@@ -201,8 +201,11 @@ class ONNXProgram(torch.onnx.ONNXProgram):
 
         content, weights = native.serialize_without_weights()
         model = ir.serde.deserialize_model(onnx.ModelProto.FromString(content))
+        stored = {  # also in branches and loops
+            name: value for graph in model.graphs() for name, value in graph.initializers.items()
+        }
         for name, number in weights:
-            model.graph.initializers[name].const_value = Weight(number, name)
+            stored[name].const_value = Weight(number, name)
         self._constants = model.graph.initializers.keys() - {name for name, _ in weights}
         self._weight_type = Weight
         self._numbers = dict(weights)
