@@ -60,12 +60,12 @@ bool has_scattered_operand(const Node& node,
 // Returns true if a call pads a tensor that is not a batch of images, by zeros or more, and at
 // least at one end.
 bool pads_to_packed(const Node& node) {
-  const Type& self = node.arguments[0].as_value()->type;
+  const Type* self = base_type(node);
   const auto* pads = node.arguments[1].get<Argument::List>();
   const Argument* mode = find_argument(node, "mode");
   const auto* kind = mode ? mode->get<std::string>() : nullptr;
-  if (!self.shape || !pads || (kind && *kind != "constant")) return false;
-  if (self.shape->size() == 4 || self.shape->size() == 5) return false;
+  if (!self || !self->shape || !pads || (kind && *kind != "constant")) return false;
+  if (self->shape->size() == 4 || self->shape->size() == 5) return false;
   bool any = false;
   for (const Argument& pad : *pads) {
     const std::optional<Dim> size = size_of(pad);

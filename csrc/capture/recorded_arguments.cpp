@@ -1,5 +1,6 @@
 // Arguments of a recorded call: for its node, and for the meta kernel.
 #include <ATen/ScalarOps.h>
+#include <ATen/ops/result_type.h>
 
 #include "aten/torch_literal.h"
 #include "capture/recorded_call.h"
@@ -151,12 +152,6 @@ c10::IValue RecordedCall::meta(const c10::IValue& value, const aten::SchemaType&
 
 namespace {
 
-// Returns the dtype of tensors of such numbers.
-c10::ScalarType dtype_of_numbers(c10::ScalarType number) {
-  if (c10::isComplexType(number)) return c10::toComplexType(c10::get_default_dtype_as_scalartype());
-  return c10::isFloatingType(number) ? c10::get_default_dtype_as_scalartype() : number;
-}
-
 // Makes the result of a call on numbers alone, torch.div(n, 2), a meta tensor: the first of them
 // becomes one.
 void move_number(torch::jit::Stack& stack) {
@@ -168,7 +163,8 @@ void move_number(torch::jit::Stack& stack) {
     if (!first) first = &argument;
   }
   if (!first) return;
-  const c10::ScalarType dtype = dtype_of_numbers(first->toTensor().scalar_type());
+  const at::Tensor& number = first->toTensor();
+  const c10::ScalarType dtype = at::result_type(number, number);
   *first = at::empty({}, at::TensorOptions(dtype).device(c10::kMeta));
 }
 

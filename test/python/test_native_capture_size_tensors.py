@@ -80,8 +80,8 @@ class Windows(nn.Module):
         scores = taken.type_as(x).masked_fill(taken, -1e4)
         batch, length, heads, width = scores.size()
         chunks = scores.transpose(1, 2).reshape(batch * heads, length, width)
-        padded = nn.functional.pad(x.transpose(0, 1).transpose(1, 2), (2, 2), value=-1.0)
-        return self._windows(chunks), self._windows(padded.transpose(1, 2).contiguous()), padded
+        padded = nn.functional.pad(x.permute(2, 0, 1), (0, 0, 2, 2), value=-1.0)
+        return self._windows(chunks), self._windows(padded)
 
     @staticmethod
     def _windows(x: torch.Tensor) -> torch.Tensor:

@@ -124,7 +124,7 @@ def outputs(captured: torch.export.ExportedProgram, inputs: Sequence[Any]) -> li
 def outputs_of_module(module: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """Returns the tensors and numbers that a module returns; its state stays as it is."""
     values = _module_state.results(module, module, args, kwargs)
-    return [value for value in values if isinstance(value, (torch.Tensor, bool, int, float))]
+    return list(filter(_differences.is_value, values))
 
 
 def flat_inputs(captured: torch.export.ExportedProgram, args: Any, kwargs: Any) -> Sequence[Any]:
@@ -307,7 +307,7 @@ class _Run:
                     self._values = {}
                     self._values = self._runtime.run(self._feeds, batches[node])
                 expected, own = eager.step(node), forced.step(node)
-                if node.op == "call_function" and _has_value(expected):
+                if node.op == "call_function" and _differences.is_value(expected):
                     self._rows[node] = self._row(node, expected, own, eager, forced)
                 eager.forget(node)
                 forced.forget(node)
@@ -326,7 +326,7 @@ class _Run:
                 raise ValueError(
                     f"the program cannot run with these inputs (at {node.name}): {error}"
                 ) from error
-            if node in self._names and _has_value(value):
+            if node in self._names and _differences.is_value(value):
                 size = value.nbytes if isinstance(value, torch.Tensor) else 8
                 if filled + size > self._memory:
                     names, filled = [], 0
@@ -393,10 +393,6 @@ def _undisturbed() -> Iterator[None]:
     """Keeps autograd and the random numbers of the caller out of a run."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         yield
-
-
-def _has_value(value: Any) -> bool:
-    return isinstance(value, (torch.Tensor, bool, int, float))
 
 
 def _is_of(node: torch.fx.Node, producer: onnx.NodeProto) -> bool:

@@ -172,6 +172,11 @@ class Comparison(Sequence[Row]):
             json.dump(data, file, indent=2, allow_nan=False)
 
 
+def is_value(leaf: Any) -> bool:
+    """Returns whether a leaf of a program's results is a tensor or a number: a model returns it."""
+    return isinstance(leaf, (torch.Tensor, bool, int, float))
+
+
 def measure(expected: Any, actual: torch.Tensor, rtol: float | None = None) -> Difference:
     """Returns how a value of the model differs from eager's.
 

@@ -224,7 +224,7 @@ class _Exporter:
             program.eager = (model, inputs.args, inputs.kwargs or {})
             return program
         except (_scripting.ScriptingError, _upstream.ConversionError) as error:
-            self._not_scripted = _scripting.first_line(error.__cause__ or error)
+            self._not_scripted = _reason_of(error)
             self._print(
                 f"Obtain model graph with `torch.jit.script(...)`... ❌: {self._not_scripted}"
             )
@@ -278,8 +278,7 @@ class _Exporter:
             if self._report is not None:
                 self._report.recorded(text)
         except (_capture.StepAsideError, _upstream.ConversionError) as error:
-            cause = error.__cause__ if isinstance(error, _upstream.ConversionError) else None
-            reason = str(error) if cause is None else _scripting.first_line(cause)
+            reason = _reason_of(error)
             self._print(f"Obtain model graph with the native capture... ❌: {reason}")
             restore_numbers()
             return None, reason
@@ -486,6 +485,12 @@ def _hint(error: BaseException) -> str:
         "\nhint: torch.export does not record what a program reads or writes through x.data. Write "
         "x.detach() for x.data, and in place of `x.data = y` assign y to the variable itself"
     )
+
+
+def _reason_of(error: Exception) -> str:
+    """Returns why a way to capture a program failed; the cause of a ConversionError says it."""
+    cause = error.__cause__ if isinstance(error, _upstream.ConversionError) else None
+    return str(error) if cause is None else _scripting.first_line(cause)
 
 
 def _narrowing(program: ONNXProgram) -> list[str]:

@@ -81,7 +81,7 @@ def _advanced(tensor: torch.Tensor, index: Any, to: Any) -> list[torch.Tensor | 
     if not all(isinstance(entry, torch.Tensor) or _is_whole(entry) for entry in entries):
         return None
     found = [entry for entry in entries if isinstance(entry, torch.Tensor)]
-    if not found or any(entry.dtype is torch.bool and entry.dim() == 0 for entry in found):
+    if not found:
         return None
     used = sum(entry.dim() if _is_mask(entry) else 1 for entry in found)
     rank = tensor.dim() - used + max(1 if _is_mask(entry) else entry.dim() for entry in found)

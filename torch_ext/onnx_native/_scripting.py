@@ -70,10 +70,11 @@ class Script:
         TorchScript stores True as 1, which makes ``mask * True`` an integer, but leaves the product
         out when it runs the script.
         """
-        values = [torch.as_tensor(value) for value in self.expected if _is_result(value)]
+        values = filter(_differences.is_value, self.expected)
         for value, dtype in zip(values, dtypes, strict=False):  # the module's state comes after
-            if value.dtype.to_real() != dtype:
-                raise ScriptingError(f"its result is {dtype} instead of {value.dtype}")
+            wanted = torch.as_tensor(value).dtype
+            if wanted.to_real() != dtype:
+                raise ScriptingError(f"its result is {dtype} instead of {wanted}")
 
 
 def scripted(
@@ -175,15 +176,10 @@ def _agree(expected: list[Any], actual: list[Any]) -> bool:
         return False
     return all(
         not _differences.measure(torch.as_tensor(one), torch.as_tensor(other)).is_significant
-        if _is_result(one)
+        if _differences.is_value(one)
         else one == other
         for one, other in zip(expected, actual, strict=True)
     )
-
-
-def _is_result(value: Any) -> bool:
-    """Returns whether a leaf of the module's results is a result of the model."""
-    return isinstance(value, (torch.Tensor, bool, int, float))
 
 
 def first_line(error: BaseException) -> str:

@@ -126,7 +126,6 @@ Value integer_power(Builder& b, Value base, Value power) {
                     step)[0];
 }
 
-// The factor x / ((1 + x) - 1) corrects the rounding error of 1 + x (Kahan).
 Value log_sigmoid(Builder& b, Value x) { return b.Neg(b.op("Softplus", {b.Neg(x)})); }
 
 Value logarithm(Builder& b, Value x) {
@@ -135,6 +134,7 @@ Value logarithm(Builder& b, Value x) {
   return is_sigmoid ? log_sigmoid(b, node->inputs[0]) : b.Log(x);
 }
 
+// The factor x / ((1 + x) - 1) corrects the rounding error of 1 + x (Kahan).
 Value log1p(Builder& b, Value x) {
   const Value one = b.like(x, 1);
   const Value u = b.Add(x, one);

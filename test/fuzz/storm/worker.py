@@ -128,9 +128,9 @@ def _answer(job: Job, answer: Answer, connection: Connection) -> None:
     )
     answer.seconds["generate"] = time.process_time() - start
     answer.program = program.to_json()
-    chosen = [route for route in program.routes if not job.routes or route in job.routes]
-    if not job.routes or "native" in job.routes:
-        chosen.append("native")
+    chosen = [
+        route for route in (*program.routes, "native") if not job.routes or route in job.routes
+    ]
     if job.pytorch and "fx" in program.routes:
         chosen.append(routes.NATIVE)
     chosen = [route for route in chosen if route not in job.done]
