@@ -77,7 +77,7 @@ class Branches {
     for (const size_t i : {0, 1}) {
       Side& side = sides_[i];
       side.frame = recorder_.sub_graph(views_from_base);
-      const Interpreter::Moment start = run_.now();
+      const Interpreter::Moment start = run_.begin();
       {
         const Recorder::Inside inside(recorder_, side.frame);
         const auto assumed = run_.assumed_;
@@ -161,7 +161,7 @@ class Branches {
   // Records that the result may alias a tensor that existed before the branch.
   void may_be(const Item& one, const Item& result) {
     const ContainerPtr of = one.object();
-    if (of && result.object() && of->born <= start_.containers)
+    if (of && result.object() && of->born <= made_before_)
       run_.aliases_.push_back({of, result.object()});
   }
 
@@ -186,7 +186,7 @@ class Branches {
     result->contents = merge_contents(x, contents_after(0, x), contents_after(1, y));
     for (const Item* item : {&a, &b}) {
       const ContainerPtr& one = *item->get<ContainerPtr>();
-      if (one->born > start_.containers) continue;
+      if (one->born > made_before_) continue;
       run_.aliases_.push_back({one, result});
     }
     return result;
@@ -315,7 +315,7 @@ class Branches {
   std::array<const Interpreter::Side*, 2> read_;
   std::array<Side, 2> sides_;
   aten::Node* call_ = nullptr;
-  const Interpreter::Moment start_ = run_.now();
+  const uint64_t made_before_ = containers_made();
 };
 
 Items Interpreter::branch(const JitNode& node, const Item& condition) {

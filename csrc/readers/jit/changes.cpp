@@ -75,8 +75,17 @@ Container::Contents& Interpreter::change(const ContainerPtr& container) {
 }
 
 Container::Contents& Interpreter::record_change(const ContainerPtr& container) {
-  journal_.push_back({container, container->contents});
+  const Moment within = open_.empty() ? Moment{} : open_.back();
+  if (container->born <= within.containers && container->recorded <= within.changes) {
+    journal_.push_back({container, container->contents, container->recorded});
+    container->recorded = journal_.size();
+  }
   return container->contents;
+}
+
+Interpreter::Moment Interpreter::begin() {
+  open_.push_back({journal_.size(), containers_made(), aliases_.size(), open_.size()});
+  return open_.back();
 }
 
 void Interpreter::load(const ContainerPtr& object, size_t slot, const Item& item) {
@@ -93,6 +102,7 @@ std::vector<Interpreter::Change> Interpreter::rewind(const Moment& since) {
   std::vector<Change> after;
   for (; journal_.size() > since.changes; journal_.pop_back()) {
     Change& change = journal_.back();
+    change.container->recorded = change.recorded;
     if (change.container->born > since.containers) continue;
     if (std::ranges::none_of(after,
                              [&](const Change& c) { return c.container == change.container; })) {
@@ -101,6 +111,7 @@ std::vector<Interpreter::Change> Interpreter::rewind(const Moment& since) {
     change.container->contents = std::move(change.contents);
   }
   aliases_.resize(since.aliases);
+  keep(since);
   std::ranges::reverse(after);
   return after;
 }

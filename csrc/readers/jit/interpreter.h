@@ -138,6 +138,7 @@ class Interpreter {
   struct Change {
     ContainerPtr container;
     Container::Contents contents;
+    size_t recorded = 0;  // the container's previous entry; see Container
   };
 
   void step(const JitNode& node);
@@ -156,17 +157,20 @@ class Interpreter {
   std::optional<bool> assumed(const Item& condition) const;
   Items evaluate(const Call& call) const;
 
-  // A point in the journal that rewind() can return to.
+  // A point in the journal that rewind() can return to. begin() opens it, and rewind() or keep()
+  // ends it. They nest. The journal has one entry for each container that changes within it.
   struct Moment {
-    size_t changes;
-    uint64_t containers;
-    size_t aliases;
+    size_t changes = 0;
+    uint64_t containers = 0;
+    size_t aliases = 0;
+    size_t depth = 0;  // number of open moments around it
   };
-  Moment now() const { return {journal_.size(), containers_made(), aliases_.size()}; }
+  Moment begin();
+  void keep(const Moment& moment) { open_.resize(moment.depth); }
   // Returns true if a variable that holds the container is used after the running node.
   bool is_used_later(const Container& container) const;
-  // Undoes all changes since then to containers that already existed. Returns the contents that
-  // they had before the undo.
+  // Ends it, undoes all changes since then to containers that already existed. Returns the contents
+  // that they had before the undo.
   std::vector<Change> rewind(const Moment& since);
   // The contents of a container after these changes, and an item in which every changed container
   // is replaced by a copy with its new contents.
@@ -179,6 +183,7 @@ class Interpreter {
   size_t depth_ = 0;  // of nested blocks
   size_t steps_ = 0;  // number of nodes run
   std::vector<Change> journal_;
+  std::vector<Moment> open_;
   // Two containers that are the same object (`certain`), or that may be, depending on data.
   struct Alias {
     ContainerPtr one, other;

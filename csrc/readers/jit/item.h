@@ -109,6 +109,7 @@ struct Container {
   std::string path;          // in the module, as in state_dict
   bool accumulates = false;  // a loop appends to it and must not read it
   uint64_t born = 0;         // creation number, from 1; 0 if it existed before the program ran
+  size_t recorded = 0;       // length of the interpreter's journal after its latest entry; 0: none
 
   std::vector<Item>& items() { return contents.items; }
   const std::vector<Item>& items() const { return contents.items; }

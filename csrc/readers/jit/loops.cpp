@@ -58,10 +58,12 @@ class Loops : LoopValues {
           return *results;
       }
     }
-    const Interpreter::Moment start = run_.now();
+    const Interpreter::Moment start = run_.begin();
     Recorder::Mark mark = recorder_.mark();
     try {
-      return rolled();
+      Items results = rolled();
+      run_.keep(start);
+      return results;
     } catch (const ExportError& error) {
       run_.rewind(start);
       recorder_.restore(std::move(mark));
@@ -75,7 +77,7 @@ class Loops : LoopValues {
   // Unrolls the loop. Returns nullopt if its condition is data-dependent or if it exceeds the
   // limit.
   std::optional<Items> unrolled(size_t limit) {
-    const Interpreter::Moment start = run_.now();
+    const Interpreter::Moment start = run_.begin();
     Recorder::Mark mark = recorder_.mark();
     const auto give_up = [&]() -> std::optional<Items> {
       run_.rewind(start);
@@ -94,6 +96,7 @@ class Loops : LoopValues {
       carried.assign(results.begin() + 1, results.end());
     }
     if (!again) return give_up();
+    run_.keep(start);
     return carried;
   }
 
@@ -122,7 +125,7 @@ class Loops : LoopValues {
   void read_body(bool from_base) {
     frame_ = recorder_.sub_graph(from_base);
     frame_.is_loop = true;
-    const Interpreter::Moment start = run_.now();
+    const Interpreter::Moment start = run_.begin();
     const Recorder::Inside inside(recorder_, frame_);
     try {
       const Dim step = Dim::fresh(DimRange::size(), "step");
@@ -216,7 +219,7 @@ class Loops : LoopValues {
     if (!one || !other || *one == *other) return;
     const Container::Kind kind = (*one)->kind;
     if (kind == Container::Kind::object || kind != (*other)->kind) return;
-    if (kind != Container::Kind::tuple && (*one)->born <= start_.containers)
+    if (kind != Container::Kind::tuple && (*one)->born <= made_before_)
       run_.aliases_.push_back({*one, *other});
     for (size_t i = 0; i < std::min((*one)->items().size(), (*other)->items().size()); ++i)
       may_be((*one)->items()[i], (*other)->items()[i]);
@@ -391,7 +394,7 @@ class Loops : LoopValues {
   const Item condition_;
   const Items initial_;
   Items ends_;  // of the last iteration that was read
-  const Interpreter::Moment start_ = run_.now();
+  const uint64_t made_before_ = containers_made();
 };
 
 Items Interpreter::loop(const JitNode& node, const Items& inputs) {

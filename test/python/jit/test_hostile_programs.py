@@ -1,5 +1,6 @@
 """Scripted programs that never end, exhaust memory, or have side effects."""
 
+import resource
 import zipfile
 
 import onnx_native
@@ -85,6 +86,20 @@ def test_limits(module, message):
     with pytest.raises(onnx_native.ExportError, match=message) as caught:
         read(module)
     assert "test_hostile_programs.py" in str(caught.value)
+
+
+class Appends(torch.nn.Module):
+    def forward(self, x):
+        numbers = [x.size(0)]
+        while len(numbers) < 10000:
+            numbers.append(1)
+        return x + len(numbers)
+
+
+def test_a_list_is_not_copied_for_each_append():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "10000" in read(Appends())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500 << 10  # KiB
 
 
 class NoPoints(torch.nn.Module):
