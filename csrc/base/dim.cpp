@@ -249,7 +249,15 @@ void Dim::for_each_symbol(const std::function<void(const Factor& symbol)>& visit
 
 bool Dim::may_be_empty() const {
   if (is_constant()) return equals(0);
-  return !known_positive() && (is_symbol() || has_limit());
+  if (known_positive()) return false;
+  return is_symbol() || has_limit() || (is_polynomial() && (*this + 1).known_positive());
+}
+
+bool Dim::is_polynomial() const {
+  return std::ranges::all_of(terms(), [](const Term& term) {
+    return std::ranges::all_of(term.factors,
+                               [](const Factor& f) { return f.kind == Atom::symbol; });
+  });
 }
 
 bool Dim::has_limit() const {

@@ -90,8 +90,9 @@ class Dim {
   bool known_non_negative() const;
   bool known_positive(bool inputs_positive = true) const;
   // True if the value may well be 0: an index or slice was limited to a size (such a limit is a
-  // minimum or maximum), or the size depends on data. False for sizes of windows, "(n - 3)//2 + 1",
-  // although they are 0 for inputs that are too small.
+  // minimum or maximum), the size depends on data, or its least value is exactly 0, as of "n - 1".
+  // False for sizes of windows, "(n - 3)//2 + 1", although they are 0 for inputs that are too
+  // small.
   bool may_be_empty() const;
   // Returns bounds of the value.
   DimRange range() const;
@@ -144,7 +145,8 @@ class Dim {
   struct Rep;
   // True if the expression is a single atom of this kind.
   bool is(Atom kind) const;
-  bool has_limit() const;  // a minimum or maximum in it
+  bool has_limit() const;      // a minimum or maximum in it
+  bool is_polynomial() const;  // of symbols
   explicit Dim(std::shared_ptr<const Rep> rep) : rep_(std::move(rep)) {}
   std::shared_ptr<const Rep> rep_;
 };

@@ -231,7 +231,7 @@ Value Builder::compute_size(const Dim& dim, int rank) {
   for (Dim::Term& term : terms) {
     if (!sum) {
       sum = term_value(term, rank);
-    } else if (term.coefficient < 0) {
+    } else if (term.coefficient < 0 && term.coefficient > std::numeric_limits<int64_t>::min()) {
       term.coefficient = -term.coefficient;
       sum = Sub(sum, term_value(term, rank));
     } else {

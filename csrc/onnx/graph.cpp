@@ -81,9 +81,10 @@ Value* Graph::add_input(std::string_view name, DType dtype, std::optional<Shape>
 }
 
 Value* Graph::add_initializer(std::string_view name, TensorData data) {
+  if (outer_) return outer_->add_initializer(name, std::move(data));
   Value* value = add_value(data.dtype, Shape(data.shape.begin(), data.shape.end()));
   value->name = name;
-  value->named = !name.empty() && !outer_;
+  value->named = !name.empty();
   value->constant =
       constants_.emplace(value, std::make_unique<TensorData>(std::move(data))).first->second.get();
   if (is_integral(value->dtype) && value->rank() <= 1 &&

@@ -147,6 +147,7 @@ class Graph {
   Value* add_value(DType dtype = DType::undefined, std::optional<Shape> shape = std::nullopt);
   // A non-empty name makes inputs and initializers of an outermost graph `named`.
   Value* add_input(std::string_view name, DType dtype, std::optional<Shape> shape);
+  // Adds a constant to the outermost graph, where a subgraph finds it like any other value.
   Value* add_initializer(std::string_view name, TensorData data);
   // Adds a 1-D int64 constant: sizes, axes, a permutation.
   Value* add_integers(std::span<const int64_t> elements);

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from jit.running import check
 from models.calling import Calling
 from models.recording import assert_equal_to_eager, exported
 
@@ -57,9 +58,30 @@ def test_dtypes(dtype: torch.dtype) -> None:
     assert "MatMul" in contraction("abc,acd->abd", dtype)
 
 
-@pytest.mark.parametrize("equation", ["ab,b->a", "ab,ab->", "ab,cd->abcd", "abc,bcd->ad"])
+@pytest.mark.parametrize("equation", ["ab,b->a", "ab,ab->", "abc,bcd->ad"])
 def test_others_stay_contractions(equation: str) -> None:
     assert contraction(equation) == ["Einsum"]
+
+
+@pytest.mark.parametrize("equation", ["ab,cd->abcd", "a,bcd->cabd", "ab,ba->ab", "ab,b->ba"])
+def test_products_without_a_sum(equation: str) -> None:
+    assert contraction(equation)[-1] == "Mul"
+    assert "Einsum" not in contraction(equation)
+
+
+def test_an_axis_whose_size_depends_on_data_may_be_1() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.einsum("...i,...i->...", x, torch.unique(y))
+
+    x, y = torch.tensor([2.0, 5.0, 3.0]), torch.tensor([1.0, 4.0, 2.0])
+    traced: Any = torch.jit.trace(program, (x, y))
+    check(traced, [(x, y), (x, torch.ones(3))])
+
+
+def test_products_of_zeros_keep_their_signs() -> None:
+    module = Calling(lambda x, y: torch.atan2(torch.einsum("i,jk", x, y), y[0, 0]))
+    x, y = torch.tensor([0.0, 1.0, -2.0]), torch.tensor([[-1.0, 0.0], [-0.0, 3.0]])
+    assert_equal_to_eager(exported(module, (x, y)), module, (x, y))
 
 
 def test_weights_are_put_in_order_once() -> None:

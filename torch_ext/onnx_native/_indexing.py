@@ -6,39 +6,39 @@ from typing import Any
 
 import torch
 
-Axes = list[tuple[int, torch.SymInt]]
+from onnx_native import _library
+
+def _is_mask(index: Any) -> bool:
+    return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
 
 
-def _separated(tensor: torch.Tensor, index: Any) -> tuple[Any, Axes] | None:
-    """The index with ``:`` for symbolic integers, and these with their axes in the result.
+def _covered(entry: Any) -> int:
+    """The number of the tensor's axes that an entry of an index stands for."""
+    if entry is None or isinstance(entry, bool):
+        return 0
+    if isinstance(entry, (list, tuple)):
+        entry = torch.as_tensor(entry)
+    return entry.dim() if _is_mask(entry) else 1
 
-    None if there are none, or if they meet indices that are not basic.
+
+def _selected(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any] | None:
+    """The tensor at the symbolic integers of the index, and the index without them.
+
+    As in PyTorch, where ``x[:, i, :, [0]]`` selects ``i`` before it gathers. None if there are none.
     """
     entries = index if isinstance(index, tuple) else (index,)
     if not any(isinstance(entry, torch.SymInt) for entry in entries):
         return None
-    used = sum(entry is not None and entry is not Ellipsis for entry in entries)
-    plain: list[Any] = []
-    axes: Axes = []
+    rest = tensor.dim() - sum(_covered(entry) for entry in entries if entry is not Ellipsis)
+    kept: list[Any] = []
     axis = 0
     for entry in entries:
         if isinstance(entry, torch.SymInt):
-            axes.append((axis, entry))
-            entry = slice(None)
-        elif isinstance(entry, bool) or not (
-            entry is None or entry is Ellipsis or isinstance(entry, (int, slice))
-        ):
-            return None
-        plain.append(entry)
-        if entry is Ellipsis:
-            axis += tensor.dim() - used
-        elif not isinstance(entry, int):
-            axis += 1
-    return tuple(plain), axes
-
-
-def _is_mask(index: Any) -> bool:
-    return isinstance(index, torch.Tensor) and index.dtype is torch.bool
+            tensor = tensor.select(axis, entry)
+            continue
+        axis += rest if entry is Ellipsis else _covered(entry)
+        kept.append(entry)
+    return tensor, tuple(kept)
 
 
 def _is_basic(index: Any) -> bool:
@@ -55,14 +55,20 @@ def _is_dynamic(value: Any) -> bool:
     return isinstance(value, torch.Tensor) and any(isinstance(n, torch.SymInt) for n in value.shape)
 
 
+def _is_number(entry: Any) -> bool:
+    return isinstance(entry, torch.Tensor) and entry.dim() == 0 and not _is_mask(entry)
+
+
 def _number(bound: Any) -> Any:
     return bound.item() if isinstance(bound, torch.Tensor) else bound
 
 
 def _with_numbers(index: Any) -> Any:
-    """The index with symbolic integers for the 0-d tensors that bound its slices."""
+    """The index with symbolic integers for recorded 0-d tensors, also those that bound slices."""
     if isinstance(index, tuple):
         return tuple(map(_with_numbers, index))
+    if _is_number(index) and _library.extension().is_recorded(index):
+        return index.item()
     if not isinstance(index, slice):
         return index
     return slice(_number(index.start), _number(index.stop), _number(index.step))
@@ -93,30 +99,30 @@ def _advanced(tensor: torch.Tensor, index: Any, to: Any) -> list[torch.Tensor | 
 def get(plain_getitem: Any, tensor: torch.Tensor, index: Any) -> torch.Tensor:
     """``tensor[index]``"""
     index = _with_numbers(index)
-    separated = _separated(tensor, index)
-    if separated is None:
-        result: torch.Tensor = plain_getitem(tensor, index)
-        return result
-    plain, axes = separated
-    result = plain_getitem(tensor, plain)
-    for axis, position in reversed(axes):
-        result = result.select(axis, position)
+    selected = _selected(tensor, index)
+    if selected:
+        tensor, index = selected
+        if all(entry is Ellipsis or _is_whole(entry) for entry in index):
+            return tensor
+    result: torch.Tensor = plain_getitem(tensor, index)
     return result
 
 
 def put(plain_getitem: Any, plain_setitem: Any, tensor: torch.Tensor, index: Any, to: Any) -> None:
     """``tensor[index] = to``"""
     index = _with_numbers(index)
+    selected = _selected(tensor, index)
+    if selected:
+        tensor, index = selected[0], selected[1] or Ellipsis
     advanced = _advanced(tensor, index, to) if _is_dynamic(to) else None
     if advanced is not None:
         torch.ops.aten.index_put_(tensor, advanced, to)
         return
-    separated = _separated(tensor, index)
-    if separated is None and not (_is_dynamic(to) and _is_basic(index)):
+    if not (_is_dynamic(to) and _is_basic(index)):
         plain_setitem(tensor, index, to)
         return
     place = get(plain_getitem, tensor, index)
-    if _is_dynamic(to) and to.dim() <= place.dim():
+    if to.dim() <= place.dim():
         place.copy_(to)
     else:
         plain_setitem(place, Ellipsis, to)

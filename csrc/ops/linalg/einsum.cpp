@@ -206,8 +206,22 @@ Value matmul_of(Builder& b, const Operand& x, const Operand& y, const Labels& ou
   return permuted(b, {result, best->result_labels}, output);
 }
 
-// Emits ReduceSum, MatMul, or Einsum with a lowercase letter for each label. Casts bool, for which
-// ONNX has none of them. A sum of no products is a constant.
+// Returns a tensor with axes of these labels; those that the operand lacks have size 1.
+Value spread(Builder& b, const Operand& x, const Labels& to) {
+  Labels order;
+  Ints added;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (has(x.labels, to[i])) {
+      order.push_back(to[i]);
+    } else {
+      added.push_back(static_cast<int64_t>(i));
+    }
+  }
+  return b.unsqueeze(permuted(b, x, order), added);
+}
+
+// Emits ReduceSum, Mul, MatMul, or Einsum with a lowercase letter for each label. Casts bool, for
+// which ONNX has none of them. A sum of no products is a constant.
 Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
   const auto is_unique = [](const Labels& labels) {
     return without(labels, {}).size() == labels.size();
@@ -239,7 +253,12 @@ Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
     return b.cast(einsum_of(b, numbers, output), dtype);
   }
   if (operands.size() == 2) {
-    if (const Value product = matmul_of(b, operands[0], operands[1], output)) return product;
+    const Operand &x = operands[0], &y = operands[1];
+    const Labels all = without(joined({x.labels, y.labels}), {});
+    // Einsum would add the products to 0, which makes 0 of -0.
+    if (is_unique(x.labels) && is_unique(y.labels) && std::ranges::is_permutation(all, output))
+      return b.Mul(spread(b, x, output), spread(b, y, output));
+    if (const Value product = matmul_of(b, x, y, output)) return product;
   }
   Values tensors;
   std::string equation;
@@ -268,6 +287,27 @@ void drop_broadcast_axes(Builder& b, Operands& operands) {
     }
     if (axes.empty()) continue;
     operand = {b.squeeze(operand.value, axes), kept};
+  }
+}
+
+// Expands axes of data-dependent sizes, which may be 1, to the size of the others of their label.
+void expand_unknown_axes(Builder& b, Operands& operands) {
+  std::map<int, std::pair<Dim, bool>> sizes;  // and whether one depends on data
+  for (const Operand& operand : operands) {
+    for (size_t i = 0; i < operand.labels.size(); ++i) {
+      const Dim& size = operand.value->dim(static_cast<int64_t>(i));
+      auto& [all, unknown] = sizes.try_emplace(operand.labels[i], size, false).first->second;
+      if (all != size) all = Dim::broadcast(all, size);
+      unknown |= size.is_symbol() && size.may_be_empty();
+    }
+  }
+  for (Operand& operand : operands) {
+    Shape wanted = operand.value->known_shape();
+    for (size_t i = 0; i < wanted.size(); ++i) {
+      const auto& [all, unknown] = sizes.at(operand.labels[i]);
+      if (unknown) wanted[i] = all;
+    }
+    operand.value = b.expand(operand.value, wanted);
   }
 }
 
@@ -379,6 +419,7 @@ Value einsum(Builder& b, std::string equation, Values tensors, std::optional<Int
   for (Value tensor : tensors) operands.push_back({tensor, {}});
   const Labels output = label_operands(b, equation, operands);
   drop_broadcast_axes(b, operands);
+  expand_unknown_axes(b, operands);
   const DType dtype = operands[0].value->dtype;
   const bool one_float = is_floating(dtype) && std::ranges::all_of(operands, [&](const Operand& x) {
                            return x.value->dtype == dtype;

@@ -182,6 +182,9 @@ TEST(Dim, SizesThatMayBeEmpty) {
   EXPECT_TRUE(Dim::fresh().may_be_empty());
   EXPECT_TRUE((s0 - Dim::min(s0, 2)).may_be_empty());
   EXPECT_TRUE(Dim::ceil_div(Dim::max(s0 - 2, 0), 2).may_be_empty());
+  EXPECT_TRUE((s0 - 1).may_be_empty());
+  EXPECT_TRUE((2 * Dim::fresh()).may_be_empty());
+  EXPECT_FALSE((s0 - 2).may_be_empty());  // of a convolution, since a slice would end at 0
   EXPECT_FALSE(Dim::min(s0, 2).may_be_empty());
   EXPECT_FALSE((Dim::floor_div(s0 - 3, 2) + 1).may_be_empty());
 }
