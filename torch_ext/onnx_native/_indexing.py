@@ -8,6 +8,7 @@ import torch
 
 from onnx_native import _library
 
+
 def _is_mask(index: Any) -> bool:
     return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
 
@@ -24,7 +25,7 @@ def _covered(entry: Any) -> int:
 def _selected(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any] | None:
     """The tensor at the symbolic integers of the index, and the index without them.
 
-    As in PyTorch, where ``x[:, i, :, [0]]`` selects ``i`` before it gathers. None if there are none.
+    As PyTorch selects ``i`` in ``x[:, i, :, [0]]`` before it gathers. None if there are none.
     """
     entries = index if isinstance(index, tuple) else (index,)
     if not any(isinstance(entry, torch.SymInt) for entry in entries):
