@@ -58,6 +58,26 @@ def test_indices_without_dimensions(program: Function) -> None:
     assert_recorded(Calling(program), (({2: "n"}, None),), (x, i), other, (longer, torch.tensor(0)))
 
 
+def masked(x: torch.Tensor, y: torch.Tensor) -> Any:
+    yes = x.sum() > 0
+    return x[yes], x[:, yes], x[yes, [1]], x[1, yes, 1:], x[..., yes]
+
+
+def masked_writes(x: torch.Tensor, y: torch.Tensor) -> Any:
+    a, b, c = x.clone(), x.clone(), x.clone()
+    a[a.sum() > 0] = y
+    b[:, b.sum() < 0] = 5.0
+    c[c[0, 0] > 0, 1] += 2
+    return a, b, c
+
+
+@pytest.mark.parametrize("program", [masked, masked_writes], ids=function_id)
+def test_masks_without_dimensions(program: Function) -> None:
+    x, y = torch.arange(1.0, 13.0).reshape(3, 4), torch.ones(4)
+    longer = torch.arange(1.0, 21.0).reshape(5, 4)
+    assert_recorded(Calling(program), (({0: "n"}, None),), (x, y), (-longer, y), (longer, y))
+
+
 def test_an_index_of_each_row() -> None:
     def program(x: torch.Tensor, i: torch.Tensor) -> Any:
         return torch.vmap(lambda row, at: row[at])(x, i)

@@ -13,6 +13,10 @@ def _is_mask(index: Any) -> bool:
     return isinstance(index, torch.Tensor) and index.dtype in (torch.bool, torch.uint8)
 
 
+def _is_scalar_mask(index: Any) -> bool:
+    return _is_mask(index) and index.dim() == 0
+
+
 def _covered(entry: Any) -> int:
     """The number of the tensor's axes that an entry of an index stands for."""
     if entry is None or isinstance(entry, bool):
@@ -22,21 +26,31 @@ def _covered(entry: Any) -> int:
     return entry.dim() if _is_mask(entry) else 1
 
 
-def _selected(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any] | None:
-    """The tensor at the symbolic integers of the index, and the index without them.
+def _is_integer(entry: Any) -> bool:
+    return isinstance(entry, (int, torch.SymInt)) and not isinstance(entry, bool)
 
-    As PyTorch selects ``i`` in ``x[:, i, :, [0]]`` before it gathers. None if there are none.
+
+def _must_select(index: Any) -> bool:
+    entries = index if isinstance(index, tuple) else (index,)
+    return any(isinstance(entry, torch.SymInt) or _is_scalar_mask(entry) for entry in entries)
+
+
+def _selected(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
+    """The tensor at the integers of the index, and the index without them.
+
+    As PyTorch selects ``i`` in ``x[:, i, :, [0]]`` before it gathers. A mask without dimensions
+    gets one, and so does the tensor there.
     """
     entries = index if isinstance(index, tuple) else (index,)
-    if not any(isinstance(entry, torch.SymInt) for entry in entries):
-        return None
     rest = tensor.dim() - sum(_covered(entry) for entry in entries if entry is not Ellipsis)
     kept: list[Any] = []
     axis = 0
     for entry in entries:
-        if isinstance(entry, torch.SymInt):
+        if _is_integer(entry):
             tensor = tensor.select(axis, entry)
             continue
+        if _is_scalar_mask(entry):
+            tensor, entry = tensor.unsqueeze(axis), entry.reshape(1)
         axis += rest if entry is Ellipsis else _covered(entry)
         kept.append(entry)
     return tensor, tuple(kept)
@@ -47,7 +61,8 @@ def _is_basic(index: Any) -> bool:
     return all(
         entry is None
         or entry is Ellipsis
-        or (isinstance(entry, (int, slice)) and not isinstance(entry, bool))
+        or isinstance(entry, slice)
+        or (_is_integer(entry) and not isinstance(entry, torch.SymInt))
         for entry in entries
     )
 
@@ -100,9 +115,8 @@ def _advanced(tensor: torch.Tensor, index: Any, to: Any) -> list[torch.Tensor | 
 def get(plain_getitem: Any, tensor: torch.Tensor, index: Any) -> torch.Tensor:
     """``tensor[index]``"""
     index = _with_numbers(index)
-    selected = _selected(tensor, index)
-    if selected:
-        tensor, index = selected
+    if _must_select(index):
+        tensor, index = _selected(tensor, index)
         if all(entry is Ellipsis or _is_whole(entry) for entry in index):
             return tensor
     result: torch.Tensor = plain_getitem(tensor, index)
@@ -112,9 +126,8 @@ def get(plain_getitem: Any, tensor: torch.Tensor, index: Any) -> torch.Tensor:
 def put(plain_getitem: Any, plain_setitem: Any, tensor: torch.Tensor, index: Any, to: Any) -> None:
     """``tensor[index] = to``"""
     index = _with_numbers(index)
-    selected = _selected(tensor, index)
-    if selected:
-        tensor, index = selected[0], selected[1] or Ellipsis
+    if _must_select(index) or (_is_dynamic(to) and not _is_basic(index)):
+        tensor, index = _selected(tensor, index)
     advanced = _advanced(tensor, index, to) if _is_dynamic(to) else None
     if advanced is not None:
         torch.ops.aten.index_put_(tensor, advanced, to)

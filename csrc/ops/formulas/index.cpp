@@ -64,6 +64,8 @@ bool counts_all(const onnx::Value* index, const Dim& size) {
          node->inputs[2]->known_integers() == Ints{1} && numel(index->known_shape()) == size;
 }
 
+bool is_mask(Value index) { return index->dtype == DType::boolean || index->dtype == DType::u8; }
+
 }  // namespace
 
 IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
@@ -74,15 +76,13 @@ IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
       ++axis;
       continue;
     }
-    bool is_mask = (*index)->dtype == DType::boolean || (*index)->dtype == DType::u8;
-    if (!is_mask) {
+    if (!is_mask(*index)) {
       sources_.push_back({b.cast(*index, DType::i64)});
       index_shape_ = joint_shape(b, index_shape_, (*index)->known_shape());
       axes_.push_back(axis++);
       continue;
     }
     int64_t mask_rank = (*index)->rank();
-    b.check(mask_rank > 0, "a mask used as an index must have at least 1 dimension");
     Value rows = nonzero_rows(b, *index);
     index_shape_ = joint_shape(b, index_shape_, {rows->dim(1)});
     for (int64_t row = 0; row < mask_rank; ++row) {
@@ -201,7 +201,23 @@ Value IndexPlan::write(Builder& b, Value self, Value values, std::string_view re
   return b.transpose(result, inverse(to_front_));
 }
 
-Value index_tensor(Builder& b, Value self, const OptionalValues& indices) {
+Ints spread_scalar_masks(Builder& b, Value& self, OptionalValues& indices) {
+  Ints added;
+  int64_t axis = 0;
+  for (auto& index : indices) {
+    const bool mask = index && is_mask(*index);
+    if (mask && (*index)->rank() == 0) {
+      added.push_back(axis);
+      index = b.unsqueeze(*index, {0});
+    }
+    axis += mask ? (*index)->rank() : 1;
+  }
+  self = b.unsqueeze(self, added);
+  return added;
+}
+
+Value index_tensor(Builder& b, Value self, OptionalValues indices) {
+  spread_scalar_masks(b, self, indices);
   return IndexPlan(b, self, indices).read(b, self);
 }
 

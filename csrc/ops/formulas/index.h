@@ -20,8 +20,9 @@ Value nonzero(Builder& b, Value self);
 Values nonzero_numpy(Builder& b, Value self);
 
 // The elements that self[indices] reads and writes, by NumPy's rules. A mask stands for the
-// coordinates of its true elements. Index tensors broadcast together. If the indexed dimensions are
-// adjacent, the broadcast dimensions replace them; otherwise they come first.
+// coordinates of its true elements; it has a dimension. Index tensors broadcast together. If the
+// indexed dimensions are adjacent, the broadcast dimensions replace them; otherwise they come
+// first.
 class IndexPlan {
  public:
   IndexPlan(Builder& b, Value self, const OptionalValues& indices);
@@ -55,8 +56,12 @@ class IndexPlan {
   int64_t place_ = 0;
 };
 
+// Gives masks without dimensions, which PyTorch takes for an index of a new dimension of size 1,
+// that dimension, and the tensor as well. Returns the new dimensions of the tensor, which a write
+// must squeeze.
+Ints spread_scalar_masks(Builder& b, Value& self, OptionalValues& indices);
 // torch's self[indices].
-Value index_tensor(Builder& b, Value self, const OptionalValues& indices);
+Value index_tensor(Builder& b, Value self, OptionalValues indices);
 // torch.gather and torch.masked_select.
 Value gather_elements(Builder& b, Value self, int64_t dim, Value index);
 Value masked_select(Builder& b, Value self, Value mask);

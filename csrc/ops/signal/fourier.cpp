@@ -381,8 +381,17 @@ struct ShortTime {
   std::optional<bool> onesided, return_complex, align_to_window;
 };
 
+void check_windows(Builder& b, const ShortTime& of) {
+  b.check(of.n_fft > 0, "n_fft must be at least 1, got ", of.n_fft);
+  const int64_t hop = of.hop_length.value_or(of.n_fft / 4);
+  b.check(hop > 0, "hop_length must be at least 1, got ", hop);
+  const int64_t length = of.win_length.value_or(of.n_fft);
+  b.check(length > 0 && length <= of.n_fft, "win_length must be from 1 to n_fft, got ", length);
+}
+
 Value stft(const Call& call, const ShortTime& of) {
   Builder& b = call.builder();
+  check_windows(b, of);
   b.check(!of.align_to_window.value_or(false), "align_to_window is not supported");
   b.check(!is_complex(call.argument(kWindow)), "a complex window is not supported");
   const bool from_complex = is_complex(call.argument(0));
@@ -442,6 +451,7 @@ Value cut(Builder& b, Value signal, const ShortTime& of, const std::optional<Dim
 
 Value istft(const Call& call, const ShortTime& of, const std::optional<Dim>& length) {
   Builder& b = call.builder();
+  check_windows(b, of);
   const DType result = real_dtype(call.result_type(0).dtype);
   const DType dtype = working_dtype(result, {of.n_fft});
   const int64_t hop = of.hop_length.value_or(of.n_fft / 4);

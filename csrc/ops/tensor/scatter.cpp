@@ -75,7 +75,6 @@ Value put_where_mask(Builder& b, Value self, const OptionalValues& indices, Valu
   int64_t mask_rank = mask->rank();
   int64_t after = self->rank() - before - mask_rank;
   int64_t value_rank = values->rank();
-  if (mask_rank == 0) return nullptr;
   if (value_rank > after) {
     int64_t selected = value_rank - after - 1;
     if (!values->dim(selected).equals(1)) return nullptr;
@@ -89,14 +88,15 @@ Value put_where_mask(Builder& b, Value self, const OptionalValues& indices, Valu
   return b.where(mask, accumulate ? b.Add(self, values) : values, self);
 }
 
-Value index_put(Builder& b, Value self, const OptionalValues& indices, Value values,
-                bool accumulate) {
+Value index_put(Builder& b, Value self, OptionalValues indices, Value values, bool accumulate) {
   values = b.cast(values, self->dtype);
-  return on_numbers(b, self, [&](Value data) {
+  const Ints added = spread_scalar_masks(b, self, indices);
+  const Value result = on_numbers(b, self, [&](Value data) {
     Value updates = b.cast(values, data->dtype);
     if (Value result = put_where_mask(b, data, indices, updates, accumulate)) return result;
     return IndexPlan(b, data, indices).write(b, data, updates, accumulate ? "add" : "none");
   });
+  return b.squeeze(result, added);
 }
 
 Value masked_index_put(Builder& b, Value self, Value mask, OptionalValues indices, Value values) {

@@ -107,6 +107,16 @@ class NoPoints(torch.nn.Module):
         return torch.fft.irfft(x, 0)
 
 
+class NoWindow(torch.nn.Module):
+    def forward(self, x):
+        return torch.stft(x, 0, return_complex=False)
+
+
+class NoHop(torch.nn.Module):
+    def forward(self, x):
+        return torch.istft(torch.view_as_complex(x.reshape(1, 1, 1).expand(3, 1, 2)), 4, 0)
+
+
 class TooFewDimensions(torch.nn.Module):
     def forward(self, x):
         return torch._C._nn.adaptive_max_pool2d(x, (2, 2))
@@ -151,6 +161,8 @@ class LongStride(torch.nn.Module):
 @pytest.mark.parametrize(
     ("module", "message"),
     [
+        (NoWindow(), "n_fft must be at least 1, got 0"),
+        (NoHop(), "hop_length must be at least 1, got 0"),
         (OtherSizes(), r"the sizes \[6\] do not fit a tensor of 1 elements"),
         (LongStride(), "expected a 32-bit stride or padding, got 4611686018427387904"),
         (NoPoints(), "a transform requires at least 1 point, got 0"),
