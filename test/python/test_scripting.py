@@ -247,6 +247,22 @@ def test_a_module_that_scripts_to_something_else_is_refused() -> None:
     assert "TorchScript cannot stand for the program: it computes something else" in text
 
 
+class Reordered(nn.Module):
+    """TorchScript puts the axis of the index of elements first, which has size 1."""
+
+    def forward(self, x: torch.Tensor, i: torch.Tensor) -> torch.Tensor:
+        while x.sum() > 0:
+            x = x - 1
+        return x[:, i % 2, 1:, [-1]]
+
+
+def test_a_module_that_scripts_to_something_else_at_other_sizes_is_refused() -> None:
+    args = (torch.ones(1, 2, 2, 2), torch.tensor(1))
+    with pytest.raises(torch.onnx.OnnxExporterError) as raised:
+        exported(Reordered(), args, dynamic_shapes=({2: "n"}, None))
+    assert "it computes something else for larger sizes" in str(raised.value)
+
+
 class Masked(nn.Module):
     """TorchScript stores True as 1, but leaves the product out when it runs."""
 

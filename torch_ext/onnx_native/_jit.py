@@ -86,6 +86,24 @@ class Inputs:
             raise TypeError(f"{self._called} has no arguments {sorted(left)} at these positions")
         return values
 
+    def larger(self) -> list[Any] | None:
+        """Returns the arguments with each named size one larger; None if no size has a name.
+
+        The new elements repeat the last ones.
+        """
+        if not self.hints:
+            return None
+        leaves, structure = _upstream.pytree.tree_flatten(self.arguments)
+        for i, spec in enumerate(_leaves(self.specs)):
+            if spec[0] != "tensor":
+                continue
+            for axis, size in enumerate(spec[3]):
+                if isinstance(size, str) and leaves[i].shape[axis] > 0:
+                    last = leaves[i].narrow(axis, -1, 1)
+                    leaves[i] = torch.cat([leaves[i], last], axis)
+        arguments: list[Any] = _upstream.pytree.tree_unflatten(leaves, structure)
+        return arguments
+
     def flat(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
         """Returns the values of the model's inputs for a call with these arguments."""
         leaves = _upstream.pytree.tree_leaves(self._ordered(args, kwargs))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import logging
 import sys
 import warnings
 from collections.abc import Iterator
@@ -25,6 +26,8 @@ from onnx_native import (
     _script_source,
     _upstream,
 )
+
+logger = logging.getLogger("onnx_native")
 
 # Reasons of the native capture for which torch.export fails too.
 _CONTROL_FLOW = (
@@ -109,8 +112,9 @@ def scripted(
             actual = _results(script, model, args, kwargs)
         except Exception as error:
             raise ScriptingError(first_line(error)) from error
-    if not _agree(expected, actual):
-        raise ScriptingError("it computes something else")
+        if not _agree(expected, actual):
+            raise ScriptingError("it computes something else")
+        _check_larger_sizes(script, model, inputs.larger())
     return Script(script, inputs, expected)
 
 
@@ -169,6 +173,27 @@ def _results(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         return _module_state.results(function, model, args, kwargs or {})
+
+
+def _check_larger_sizes(script: Any, model: Any, arguments: list[Any] | None) -> None:
+    """Raises ScriptingError if the script differs from the module for larger dynamic sizes.
+
+    TorchScript takes an index without dimensions for one of elements, for example, so that axes of
+    size 1 in the example may be in another order.
+    """
+    if arguments is None:
+        return
+    try:
+        expected = _results(model, model, tuple(arguments), None)
+    except Exception as error:
+        logger.debug("The module does not take larger sizes: %s", error)
+        return
+    try:
+        actual = _results(script, model, tuple(arguments), None)
+    except Exception as error:
+        raise ScriptingError(f"it fails for larger sizes: {first_line(error)}") from error
+    if not _agree(expected, actual):
+        raise ScriptingError("it computes something else for larger sizes")
 
 
 def _agree(expected: list[Any], actual: list[Any]) -> bool:
