@@ -101,14 +101,13 @@ void RecordedCall::refuse_unknown() {
 
 bool RecordedCall::reshapes() const { return contains(kReshapes, op_.operator_name().name); }
 
-void RecordedCall::check_reshape() {
-  const RecordedTensor* self = recorded(arguments_[0].toTensor());
+void RecordedCall::check_reshape(const at::Tensor& tensor) {
+  const RecordedTensor* self = recorded(tensor);
   if (!self || self->id() <= recording_.last_input_)
     refuse("the call changes the shape of a tensor that the program did not compute");
   if (recording_.region_ && !recording_.region_->owns(self->meta()))
     refuse("a branch or loop changes the shape of a tensor from outside");
   if (self->is_copied()) refuse("the call changes the shape of a tensor that has a copy");
-  recording_.compute_sizes();  // before the axes move
 }
 
 void RecordedCall::check_writes() {
@@ -116,6 +115,7 @@ void RecordedCall::check_writes() {
     if (!schema_->arguments[i].writes) continue;
     for_each_tensor(arguments_[i], [&](const at::Tensor& target) {
       recording_.note_write(target);
+      if (schema_->arguments[i].is_out) recording_.compute_sizes();  // the call may resize it
       written_sizes_.push_back(recording_.meta_of(target).sizes().vec());
     });
   }
@@ -126,7 +126,8 @@ void RecordedCall::check_written_sizes() {
   for (size_t i = 0; i < arguments_.size(); ++i) {
     if (!schema_->arguments[i].writes) continue;
     for_each_tensor(arguments_[i], [&](const at::Tensor& target) {
-      if (recording_.meta_of(target).sizes() != written_sizes_[next++])
+      const bool may_resize = schema_->arguments[i].is_out && recorded(target);
+      if (recording_.meta_of(target).sizes() != written_sizes_[next++] && !may_resize)
         refuse("the call changes the shape of its argument");
     });
   }
@@ -187,7 +188,8 @@ void RecordedCall::run() {
     return;
   }
   if (reshapes()) {
-    check_reshape();
+    check_reshape(arguments_[0].toTensor());
+    recording_.compute_sizes();  // before the axes move
   } else {
     check_writes();
   }

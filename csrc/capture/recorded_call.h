@@ -30,7 +30,7 @@ class RecordedCall {
   void check_written_sizes();
   void note_broadcast();
   bool reshapes() const;
-  void check_reshape();
+  void check_reshape(const at::Tensor& tensor);
   void note_squeezed();
   void check_number_of_results();
   size_t cut_axis(size_t rank) const;
@@ -53,6 +53,8 @@ class RecordedCall {
   void forget_written();
   std::optional<at::Tensor> same_tensor(const aten::SchemaArgument& value, const at::Tensor& meta,
                                         const aten::Type& type) const;
+  void update(const at::Tensor& tensor, RecordedTensor& known, const at::Tensor& made,
+              const aten::Type& type);
   void record_reshape(const at::Tensor& meta);
   void record(const std::vector<c10::IValue>& metas);
   void record(const std::vector<c10::IValue>& metas, const std::vector<aten::Type>& types);

@@ -228,8 +228,10 @@ std::optional<at::Tensor> RecordedCall::same_tensor(const aten::SchemaArgument& 
       if (!written && !recording_.meta_of(tensor).is_same(meta)) return;
       const RecordedTensor* known = recorded(tensor);
       const bool fits = !known || known->shape() == *type.shape;
-      if (written && !fits) decisions_.refuse("the call changes the shape of its argument");
-      if (fits && !same) same = tensor;
+      const bool may_resize = written && argument.is_out;
+      if (written && !fits && !may_resize)
+        decisions_.refuse("the call changes the shape of its argument");
+      if ((fits || may_resize) && !same) same = tensor;
     });
   }
   return same;
@@ -289,13 +291,25 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas,
     const at::Tensor& meta = metas[i].toTensor();
     at::Tensor made = result(meta, types[next]);
     if (std::optional<at::Tensor> same = same_tensor(schema_->returns[i], meta, types[next])) {
-      if (const RecordedTensor* known = recorded(*same))
-        recording_.values_[known->id()] = recording_.values_[recorded(made)->id()];
+      if (RecordedTensor* known = recorded(*same)) update(*same, *known, made, types[next]);
       made = std::move(*same);
     }
     ++next;
     stack_.emplace_back(std::move(made));
   }
+}
+
+// Gives a tensor that the call wrote to the new value. An out= argument of another shape is
+// resized.
+void RecordedCall::update(const at::Tensor& tensor, RecordedTensor& known, const at::Tensor& made,
+                          const aten::Type& type) {
+  const int64_t id = recorded(made)->id();
+  if (known.shape() == *type.shape) {
+    recording_.values_[known.id()] = recording_.values_[id];
+    return;
+  }
+  check_reshape(tensor);
+  known.reshape(id, recorded(made)->meta(), *type.shape, decisions_);
 }
 
 // Adds the result of an operator that reshapes its argument in place.

@@ -23,6 +23,7 @@ from models.recording import (
     assert_native,
     assert_recorded,
     exported,
+    function_id,
     reason_of,
 )
 from torch import nn
@@ -399,10 +400,8 @@ def squeezes_a_dynamic_size(x: torch.Tensor) -> Any:
     return y
 
 
-def resized_out(x: torch.Tensor) -> Any:
-    made = torch.empty(2, 5, 4)
-    torch.mul(x, 3, out=made)
-    return made
+def resized_input(x: torch.Tensor) -> Any:
+    return torch.cat([x, x], out=x)
 
 
 def reshapes_idle_dropout(x: torch.Tensor) -> Any:
@@ -424,8 +423,32 @@ ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(reshapes_input), "a tensor that the program did not compute"),
     (Calling(reshapes_copy), "a tensor that has a copy"),
     (Calling(squeezes_a_dynamic_size), "the program depends on"),
-    (Calling(resized_out), "changes the shape of its argument"),
+    (Calling(resized_input), "a tensor that the program did not compute"),
 ]
+
+
+def resized_results(x: torch.Tensor) -> Any:
+    total, joined, best = torch.empty(0), x.new_zeros(2), torch.empty(5, dtype=torch.int64)
+    torch.sum(x, 0, out=total)
+    torch.cat([x, x], 1, out=joined)
+    torch.argmax(x, 1, out=best)
+    stacked = joined.new_empty(0)
+    torch.stack([x, total.expand_as(x)], out=stacked)
+    stacked += 1
+    return total, joined, best, stacked, stacked.shape[2] + best.shape[0]
+
+
+def resized_at_other_sizes(x: torch.Tensor) -> Any:
+    made = torch.empty(2, 5, 4)
+    torch.mul(x, 3, out=made)
+    return made, made.reshape(made.shape[0], -1)
+
+
+@pytest.mark.parametrize("program", [resized_results, resized_at_other_sizes], ids=function_id)
+def test_an_out_argument_is_resized(program: Function) -> None:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "An output with one or more elements was resized")
+        assert_recorded(Calling(program), (DYNAMIC,), *EXAMPLES)
 
 
 @pytest.mark.parametrize(
