@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace onnx_native {
 namespace {
@@ -98,6 +99,14 @@ TEST_F(BuilderTest, PartsOfShapesAreComputedInVectors) {
 
 TEST_F(BuilderTest, ASizeWithoutASourceIsAnError) {
   EXPECT_THROW(b.dim_value(Dim::symbol("nowhere")), ExportError);
+}
+
+// The smallest integer has no opposite, so that it cannot be subtracted instead.
+TEST_F(BuilderTest, TheSmallestIntegerIsAFactor) {
+  input({kBatch, kSeq});
+  const Dim smallest = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(b.dim_value(kSeq - kBatch)->producer->op_type, "Sub");
+  EXPECT_EQ(b.dim_value(kSeq + smallest * kBatch)->producer->op_type, "Add");
 }
 
 TEST_F(BuilderTest, SliceOfEverythingIsNothing) {
