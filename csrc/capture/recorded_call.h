@@ -53,8 +53,7 @@ class RecordedCall {
   void forget_written();
   std::optional<at::Tensor> same_tensor(const aten::SchemaArgument& value, const at::Tensor& meta,
                                         const aten::Type& type) const;
-  void update(const at::Tensor& tensor, RecordedTensor& known, const at::Tensor& made,
-              const aten::Type& type);
+  void update(const at::Tensor& tensor, const at::Tensor& made, const aten::Type& type);
   void record_reshape(const at::Tensor& meta);
   void record(const std::vector<c10::IValue>& metas);
   void record(const std::vector<c10::IValue>& metas, const std::vector<aten::Type>& types);

@@ -291,7 +291,7 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas,
     const at::Tensor& meta = metas[i].toTensor();
     at::Tensor made = result(meta, types[next]);
     if (std::optional<at::Tensor> same = same_tensor(schema_->returns[i], meta, types[next])) {
-      if (RecordedTensor* known = recorded(*same)) update(*same, *known, made, types[next]);
+      if (recorded(*same)) update(*same, made, types[next]);
       made = std::move(*same);
     }
     ++next;
@@ -301,8 +301,9 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas,
 
 // Gives a tensor that the call wrote to the new value. An out= argument of another shape is
 // resized.
-void RecordedCall::update(const at::Tensor& tensor, RecordedTensor& known, const at::Tensor& made,
+void RecordedCall::update(const at::Tensor& tensor, const at::Tensor& made,
                           const aten::Type& type) {
+  RecordedTensor& known = *recorded(tensor);
   const int64_t id = recorded(made)->id();
   if (known.shape() == *type.shape) {
     recording_.values_[known.id()] = recording_.values_[id];
@@ -351,7 +352,7 @@ bool RecordedCall::record_slice() {
   const Shape shape = shape_of(arguments_[0].toTensor());
   if (shape.empty() || !arguments_[4].isInt() || arguments_[4].toInt() != 1) return false;
   const size_t axis = cut_axis(shape.size());
-  const Dim size = shape[axis];
+  const Dim& size = shape[axis];
   const auto bound = [&](size_t i, const Dim& missing) {
     return arguments_[i].isNone() ? missing : to_dim(arguments_[i].toSymInt(), decisions_);
   };

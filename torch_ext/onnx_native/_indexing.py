@@ -26,13 +26,18 @@ def _covered(entry: Any) -> int:
     return entry.dim() if _is_mask(entry) else 1
 
 
+def _entries(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
+
+
 def _is_integer(entry: Any) -> bool:
     return isinstance(entry, (int, torch.SymInt)) and not isinstance(entry, bool)
 
 
 def _must_select(index: Any) -> bool:
-    entries = index if isinstance(index, tuple) else (index,)
-    return any(isinstance(entry, torch.SymInt) or _is_scalar_mask(entry) for entry in entries)
+    return any(
+        isinstance(entry, torch.SymInt) or _is_scalar_mask(entry) for entry in _entries(index)
+    )
 
 
 def _selected(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
@@ -41,7 +46,7 @@ def _selected(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
     As PyTorch selects ``i`` in ``x[:, i, :, [0]]`` before it gathers. A mask without dimensions
     gets one, and so does the tensor there.
     """
-    entries = index if isinstance(index, tuple) else (index,)
+    entries = _entries(index)
     rest = tensor.dim() - sum(_covered(entry) for entry in entries if entry is not Ellipsis)
     kept: list[Any] = []
     axis = 0
@@ -57,13 +62,9 @@ def _selected(tensor: torch.Tensor, index: Any) -> tuple[torch.Tensor, Any]:
 
 
 def _is_basic(index: Any) -> bool:
-    entries = index if isinstance(index, tuple) else (index,)
     return all(
-        entry is None
-        or entry is Ellipsis
-        or isinstance(entry, slice)
-        or (_is_integer(entry) and not isinstance(entry, torch.SymInt))
-        for entry in entries
+        entry is None or entry is Ellipsis or isinstance(entry, slice) or _is_integer(entry)
+        for entry in _entries(index)
     )
 
 
@@ -99,7 +100,7 @@ def _advanced(tensor: torch.Tensor, index: Any, to: Any) -> list[torch.Tensor | 
 
     Python's assignment asks first whether the first sizes of the values are 1.
     """
-    entries = index if isinstance(index, tuple) else (index,)
+    entries = _entries(index)
     if not all(isinstance(entry, torch.Tensor) or _is_whole(entry) for entry in entries):
         return None
     found = [entry for entry in entries if isinstance(entry, torch.Tensor)]
@@ -135,7 +136,7 @@ def put(plain_getitem: Any, plain_setitem: Any, tensor: torch.Tensor, index: Any
     if not (_is_dynamic(to) and _is_basic(index)):
         plain_setitem(tensor, index, to)
         return
-    place = get(plain_getitem, tensor, index)
+    place = plain_getitem(tensor, index)
     if to.dim() <= place.dim():
         place.copy_(to)
     else:

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _shapes, _upstream
+from onnx_native import _shapes, _sizes, _upstream
 
 
 def is_script(model: Any) -> bool:
@@ -87,10 +87,7 @@ class Inputs:
         return values
 
     def larger(self) -> list[Any] | None:
-        """Returns the arguments with each named size one larger; None if no size has a name.
-
-        The new elements repeat the last ones.
-        """
+        """Returns the arguments with each named size one larger; None if no size has a name."""
         if not self.hints:
             return None
         leaves, structure = _upstream.pytree.tree_flatten(self.arguments)
@@ -98,9 +95,8 @@ class Inputs:
             if spec[0] != "tensor":
                 continue
             for axis, size in enumerate(spec[3]):
-                if isinstance(size, str) and leaves[i].shape[axis] > 0:
-                    last = leaves[i].narrow(axis, -1, 1)
-                    leaves[i] = torch.cat([leaves[i], last], axis)
+                if isinstance(size, str):
+                    leaves[i] = _sizes.resized(leaves[i], axis, leaves[i].shape[axis] + 1)
         arguments: list[Any] = _upstream.pytree.tree_unflatten(leaves, structure)
         return arguments
 
@@ -112,7 +108,7 @@ class Inputs:
 
 def _spec(value: Any, shape: Any, name: str) -> tuple[Any, ...]:
     if isinstance(value, torch.Tensor):
-        return ("tensor", name, value.dtype, _sizes(value, shape, name))
+        return ("tensor", name, value.dtype, _sizes_of(value, shape, name))
     if value is None or isinstance(value, str):
         return ("literal", name, value)
     if isinstance(value, (bool, int, float)):
@@ -126,7 +122,7 @@ def _spec(value: Any, shape: Any, name: str) -> tuple[Any, ...]:
     return ("sequence", name, [_spec(item, inner, f"{name}_{i}") for i, item, inner in elements])
 
 
-def _sizes(value: torch.Tensor, shape: Any, name: str) -> list[int | str]:
+def _sizes_of(value: torch.Tensor, shape: Any, name: str) -> list[int | str]:
     sizes: list[int | str] = list(value.shape)
     for axis, entry in _shapes.axes_of(shape).items():
         if not -len(sizes) <= axis < len(sizes):

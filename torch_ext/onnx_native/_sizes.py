@@ -80,7 +80,7 @@ class Sizes:
                 for axis, size in enumerate(example.shape):
                     if isinstance(size, torch.SymInt):
                         number = int(_upstream.expression(size).subs(chosen))
-                        leaf = _resized(leaf, axis, number)
+                        leaf = resized(leaf, axis, number)
             elif isinstance(example, torch.SymInt):
                 leaf = int(_upstream.expression(example).subs(chosen))
             leaves.append(leaf)
@@ -143,7 +143,8 @@ def _solved(expression: Any, symbol: Any, size: int) -> int | None:
     return next((n for n in range(size + 2) if expression.subs(symbol, n) == size), None)
 
 
-def _resized(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+def resized(tensor: torch.Tensor, axis: int, size: int) -> torch.Tensor:
+    """Returns a tensor with another size along one axis, as in :meth:`Sizes.inputs`."""
     old = tensor.shape[axis]
     if old == size:
         return tensor

@@ -64,9 +64,9 @@ bool counts_all(const onnx::Value* index, const Dim& size) {
          node->inputs[2]->known_integers() == Ints{1} && numel(index->known_shape()) == size;
 }
 
-bool is_mask(Value index) { return index->dtype == DType::boolean || index->dtype == DType::u8; }
-
 }  // namespace
+
+bool is_mask(Value index) { return index->dtype == DType::boolean || index->dtype == DType::u8; }
 
 IndexPlan::IndexPlan(Builder& b, Value self, const OptionalValues& indices) {
   int64_t rank = self->rank();

@@ -19,6 +19,9 @@ Value nonzero(Builder& b, Value self);
 // Returns the same coordinates, a tensor per dimension.
 Values nonzero_numpy(Builder& b, Value self);
 
+// Returns true for an index that stands for the coordinates of its true elements.
+bool is_mask(Value index);
+
 // The elements that self[indices] reads and writes, by NumPy's rules. A mask stands for the
 // coordinates of its true elements; it has a dimension. Index tensors broadcast together. If the
 // indexed dimensions are adjacent, the broadcast dimensions replace them; otherwise they come

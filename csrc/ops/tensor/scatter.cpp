@@ -71,7 +71,7 @@ Value put_where_mask(Builder& b, Value self, const OptionalValues& indices, Valu
     if (index) mask = *index;
     if (!mask) ++before;
   }
-  if (!mask || (mask->dtype != DType::boolean && mask->dtype != DType::u8)) return nullptr;
+  if (!mask || !is_mask(mask)) return nullptr;
   int64_t mask_rank = mask->rank();
   int64_t after = self->rank() - before - mask_rank;
   int64_t value_rank = values->rank();
