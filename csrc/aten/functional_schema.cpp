@@ -141,7 +141,8 @@ bool copies_whole(const Node& node) {
 std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSchema& functional,
                                        const Type& target) {
   if (target.dtype == DType::undefined) return std::nullopt;
-  const ResultDtype rule = facts_of(*functional.schema).dtype;
+  const OpFacts& facts = facts_of(*functional.schema);
+  const ResultDtype rule = facts.dtype;
   if (rule == ResultDtype::boolean) {
     return target.dtype == DType::boolean ? std::nullopt : std::optional(DType::boolean);
   }
@@ -151,8 +152,7 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
   if (rule == ResultDtype::of_self) {
     const Value* self = mutates.arguments[0].as_value();
     if (!self) return std::nullopt;
-    const bool is_real = facts_of(*functional.schema).real_results != 0;
-    const DType dtype = is_real ? real_dtype(self->type.dtype) : self->type.dtype;
+    const DType dtype = facts.real_results != 0 ? real_dtype(self->type.dtype) : self->type.dtype;
     return dtype == target.dtype ? std::nullopt : std::optional(dtype);
   }
   ResultType promoted;
@@ -174,9 +174,14 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
     promoted.add_tensor(type.dtype, !type.shape->empty());
   }
   const bool maybe_float = rule == ResultDtype::promoted_or_float;
-  if (rule != ResultDtype::promoted && !maybe_float)
+  DType result = promoted.get();
+  if (facts.complex_result == ComplexResult::made && is_floating(result))
+    result = complex_dtype(result);
+  // An undefined dtype stands for a real one: complex tensors have lowerings of their own.
+  const bool has_complex = is_complex(result);
+  if (facts.real_results != 0) result = real_dtype(result);
+  if (rule != ResultDtype::promoted && !maybe_float && !has_complex)
     return differs ? std::optional(DType::undefined) : std::nullopt;
-  const DType result = promoted.get();
   if (result == DType::undefined) return std::nullopt;
   const bool stays_bool = result == DType::boolean && !has_float && !takes_integer(mutates);
   if (target.dtype == DType::boolean && !stays_bool)

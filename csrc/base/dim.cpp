@@ -250,7 +250,10 @@ void Dim::for_each_symbol(const std::function<void(const Factor& symbol)>& visit
 bool Dim::may_be_empty() const {
   if (is_constant()) return equals(0);
   if (known_positive()) return false;
-  return is_symbol() || has_limit() || (is_polynomial() && (*this + 1).known_positive());
+  bool depends_on_data = false;
+  for_each_symbol([&](const Factor& symbol) { depends_on_data |= !symbol.range.is_input_size; });
+  return depends_on_data || is_symbol() || has_limit() ||
+         (is_polynomial() && (*this + 1).known_positive());
 }
 
 bool Dim::is_polynomial() const {

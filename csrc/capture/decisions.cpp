@@ -151,6 +151,23 @@ NumberPtr Decisions::definition(const std::string& symbol) const {
   return at == symbols_.end() ? nullptr : at->second.definition;
 }
 
+// Narrows the range of an expression by what guards say of the same one plus a number, or of its
+// negation: n <= 32 for n - 32 and for 40 - n.
+DimRange Decisions::guarded(DimRange range, const Dim& difference) const {
+  const auto raise = [&](int64_t low) { range.low = std::max(range.low.value_or(low), low); };
+  const auto lower = [&](int64_t high) { range.high = std::min(range.high.value_or(high), high); };
+  for (const Guard& guard : guards_) {
+    if (guard.condition || guard.relation == Relation::equal) continue;
+    // The guard's own expression is at most `bound` if it holds, and at least `bound + 1` if not.
+    const int64_t bound = guard.relation == Relation::less ? -1 : 0;
+    if (const auto offset = (difference - guard.difference).constant())
+      guard.holds ? lower(bound + *offset) : raise(bound + 1 + *offset);
+    if (const auto offset = (difference + guard.difference).constant())
+      guard.holds ? raise(*offset - bound) : lower(*offset - bound - 1);
+  }
+  return range;
+}
+
 std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) const {
   if (const auto number = difference.constant()) return is_true(*number, relation);
   const Dim declared = difference.substitute([this](std::string_view name) -> std::optional<Dim> {
@@ -162,7 +179,7 @@ std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) 
     range.is_input_size = true;
     return Dim::symbol(name, range);
   });
-  const DimRange range = declared.range();
+  const DimRange range = guarded(declared.range(), difference);
   switch (relation) {
     case Relation::equal:
       if ((range.low && *range.low > 0) || (range.high && *range.high < 0)) return false;
@@ -186,6 +203,7 @@ Dim Decisions::resolved(const Dim::Factor& factor) {
   const Dim b = resolved(factor.operands[1]);
   // Decides in the direction that holds for the example, so that equal sizes stay possible.
   const auto a_is_least = [&] {
+    if (proven(b - a, Relation::less_equal) == true) return false;
     if (example(a) <= example(b))
       return decide(a - b, Relation::less_equal, concat(a.str(), " <= ", b.str()));
     return !decide(b - a, Relation::less_equal, concat(b.str(), " <= ", a.str()));

@@ -132,7 +132,7 @@ class Decisions {
   bool assume(const Dim& difference, Relation relation, bool truth, const std::string& text);
   // Returns the expression with the ranges that the program's assertions leave.
   Dim narrowed(const Dim& dim) const;
-  // Returns the truth of a condition if the ranges of the symbols prove it.
+  // Returns the truth of a condition if the ranges of the symbols or the guards prove it.
   std::optional<bool> proven(const Dim& difference, Relation relation) const;
   // Returns the expression with minima and maxima decided, each with a guard: min(512, n) becomes
   // n.
@@ -175,6 +175,7 @@ class Decisions {
   const std::optional<Equation>& equation() const { return equation_; }
 
  private:
+  DimRange guarded(DimRange range, const Dim& difference) const;
   void note_equation(const Dim& difference);
   std::optional<Dim> solved(const Dim& difference, const Dim::Term& term) const;
   Dim resolved(const Dim::Factor& factor);

@@ -126,3 +126,10 @@ def test_contractions_of_no_elements(equation: str, dtype: torch.dtype) -> None:
     assert_equal_to_eager(
         program, module, (torch.tensor([1.0, -1.0, 2.0]),), (torch.tensor([-1.0]),)
     )
+
+
+def test_a_sum_over_an_axis_of_one_tensor_alone() -> None:
+    types = contraction("abc,abd->da")
+    assert "ReduceSum" in types
+    assert types[-1] in ("MatMul", "Einsum", "Mul")
+    assert contraction("abc,db->adb")[-1] == "Mul"

@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 import torch
 from models.calling import Calling
-from models.recording import DYNAMIC, Function, X, assert_recorded, function_id, reason_of
+from models.recording import (
+    DYNAMIC,
+    Function,
+    X,
+    assert_equal_to_eager,
+    assert_recorded,
+    exported,
+    function_id,
+    reason_of,
+)
 
 
 def of_length(n: int, batch: int = 2) -> tuple[torch.Tensor]:
@@ -118,3 +127,17 @@ def test_the_number_of_results_does_not_depend_on_sizes(function: Function) -> N
 )
 def test_an_equation_that_pins_a_size(function: Function) -> None:
     assert reason_of(Calling(function), (X,), (DYNAMIC,))
+
+
+def last_rows_of_a_table(x: torch.Tensor) -> Any:
+    table = torch.arange(64.0).reshape(8, 8)
+    n = x.shape[1]
+    return x + table[:, -n:] if n <= table.shape[1] else x
+
+
+@pytest.mark.parametrize("n", [5, 8])
+def test_a_guard_decides_between_a_size_and_its_limit(n: int) -> None:
+    module = Calling(last_rows_of_a_table)
+    program = exported(module, (torch.randn(8, n),), (({1: "n"},),))
+    assert conditions(program) == ["n <= 8"]
+    assert_equal_to_eager(program, module, *((torch.randn(8, size),) for size in (1, 3, 8)))

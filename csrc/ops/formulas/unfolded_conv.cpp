@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "ops/formulas/compositions.h"
+#include "ops/formulas/matrix_product.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -71,7 +72,7 @@ Value convolved(Builder& b, Value x, Value matrix, const Taps& taps, bool backwa
       b.reshape(b.transpose(x, order), {batch, taps.groups, inputs, numel(windows)});
   Shape shape{batch, matrix->dim(0) * matrix->dim(1)};
   shape.insert(shape.end(), windows.begin(), windows.end());
-  return b.reshape(b.matmul(matrix, columns), shape);
+  return b.reshape(matrix_product(b, matrix, columns), shape);
 }
 
 Value biased(Builder& b, Value y, Value bias) {

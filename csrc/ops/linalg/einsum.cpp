@@ -319,9 +319,10 @@ Operand summed(Builder& b, const Operand& x, const Labels& over) {
   return {einsum_of(b, {{value, x.labels}}, left), left};
 }
 
-// Multiplies two operands and sums over labels of both. A sum requires equal dtypes, because eager
-// does not promote in batched matrix products.
-Operand product(Builder& b, Operand x, Operand y, const Labels& over) {
+// Multiplies two operands and sums over labels of both. The result has the axes of `output` in its
+// order, if it has no others. A sum requires equal dtypes, because eager does not promote in
+// batched matrix products.
+Operand product(Builder& b, Operand x, Operand y, const Labels& over, const Labels& output) {
   if (!over.empty()) {
     b.check(x.value->dtype == y.value->dtype, "cannot sum products of ", name(x.value->dtype),
             " and ", name(y.value->dtype), "; cast both to one dtype");
@@ -332,6 +333,7 @@ Operand product(Builder& b, Operand x, Operand y, const Labels& over) {
   Labels left = x.labels;
   left.insert(left.end(), y.labels.begin(), y.labels.end());
   left = without(left, over);
+  if (std::ranges::is_permutation(left, output)) left = output;
   return {einsum_of(b, {x, y}, left), left};
 }
 
@@ -388,7 +390,7 @@ Value contract(Builder& b, Operands operands, const Labels& output,
         count = 0;
       }
     }
-    Operand result = product(b, summed(b, x, of_x), summed(b, y, of_y), of_both);
+    Operand result = product(b, summed(b, x, of_x), summed(b, y, of_y), of_both, output);
     operands.insert(pair.result_last ? operands.end() : operands.begin(), std::move(result));
   }
   return einsum_of(b, operands, output);  // the remaining labels have size 1
@@ -420,11 +422,6 @@ Value einsum(Builder& b, std::string equation, Values tensors, std::optional<Int
   const Labels output = label_operands(b, equation, operands);
   drop_broadcast_axes(b, operands);
   expand_unknown_axes(b, operands);
-  const DType dtype = operands[0].value->dtype;
-  const bool one_float = is_floating(dtype) && std::ranges::all_of(operands, [&](const Operand& x) {
-                           return x.value->dtype == dtype;
-                         });
-  if (one_float) return einsum_of(b, operands, output);
   return contract(b, std::move(operands), output, path);
 }
 

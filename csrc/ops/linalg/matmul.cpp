@@ -2,6 +2,7 @@
 
 #include "onnx/builder.h"
 #include "ops/families.h"
+#include "ops/formulas/matrix_product.h"
 #include "ops/formulas/numeric.h"
 #include "ops/formulas/rounding.h"
 #include "ops/formulas/view.h"
@@ -39,48 +40,6 @@ Value mm(Builder& b, Value self, Value mat2) {
   if (is_floating(self->dtype) && (x.transposed || y.transposed))
     return gemm(b, x, y, nullptr, 1, 1);
   return b.matmul(self, mat2);
-}
-
-bool has_batch_that_may_be_empty(Value factor) {
-  const Shape& shape = factor->known_shape();
-  return shape.size() > 2 && std::any_of(shape.begin(), shape.end() - 2,
-                                         [](const Dim& size) { return size.may_be_empty(); });
-}
-
-// Repeats a factor along axes of the other one's batch that may be empty.
-Value in_batch_of(Builder& b, Value factor, Value other) {
-  const Shape& wanted = other->known_shape();
-  Shape shape = factor->known_shape();
-  while (shape.size() < wanted.size()) shape.insert(shape.begin(), 1);
-  const size_t first = shape.size() - wanted.size();
-  for (size_t i = 0; i + 2 < wanted.size(); ++i) {
-    if (shape[first + i].equals(1) && wanted[i].may_be_empty()) shape[first + i] = wanted[i];
-  }
-  return b.expand(factor, shape);
-}
-
-// ONNX Runtime's MatMul leaves rows of a product with a vector of length 0 uninitialized, and does
-// not broadcast an empty batch.
-Value product(Builder& b, Value x, Value y) {
-  const auto is_empty = [](const Dim& size) { return size.equals(0); };
-  for (const Value factor : {x, y}) {
-    if (!factor->shape || std::ranges::none_of(*factor->shape, is_empty)) continue;
-    // Eager compares no dtypes. It transposes the product of a matrix with a batch of matrices.
-    const DType dtype = x->rank() < y->rank() ? y->dtype : x->dtype;
-    const Value unused = b.matmul(b.cast(x, dtype), b.cast(y, dtype));
-    return b.full(unused->dtype, 0, unused->known_shape());
-  }
-  const bool repeats_x = y->shape && has_batch_that_may_be_empty(y);
-  const bool repeats_y = x->shape && has_batch_that_may_be_empty(x);
-  const bool is_row = x->rank_or(-1) == 1 && repeats_x;
-  const bool is_column = y->rank_or(-1) == 1 && (repeats_y || !y->dim(0).known_positive());
-  if (is_row) x = b.unsqueeze(x, {0});
-  if (is_column) y = b.unsqueeze(y, {-1});
-  if (repeats_x && x->rank_or(-1) > 1) x = in_batch_of(b, x, y);
-  if (repeats_y && y->rank_or(-1) > 2) y = in_batch_of(b, y, x);
-  Value result = b.matmul(x, y);
-  if (is_row) result = b.squeeze(result, {-2});
-  return is_column ? b.squeeze(result, {-1}) : result;
 }
 
 Value scaled(Builder& b, Value x, const Number& factor) {
@@ -274,11 +233,11 @@ void register_matmul(OpTable& ops) {
   ops.def("aten::mm", mm);
   ops.def(
       {"aten::bmm", "aten::matmul", "aten::linalg_matmul", "aten::mv", "aten::dot", "aten::vdot"},
-      product);
+      matrix_product);
   ops.def("aten::addmm", addmm);
   ops.def("aten::addmv",
           [](Builder& b, Value self, Value mat, Value vec, Number beta, Number alpha) {
-            return add_product(b, self, product(b, mat, vec), beta, alpha);
+            return add_product(b, self, matrix_product(b, mat, vec), beta, alpha);
           });
   ops.def("aten::_int_mm", [](Builder& b, Value self, Value mat2) {
     return b.op("MatMulInteger", {self, mat2});

@@ -1,6 +1,7 @@
 #include "onnx/builder.h"
 #include "ops/families.h"
 #include "ops/formulas/axes.h"
+#include "ops/formulas/matrix_product.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -54,7 +55,7 @@ Value affine_grid_generator(Builder& b, Value theta, Shape size, bool align_corn
   Shape result{size[0]};
   result.insert(result.end(), spatial.begin(), spatial.end());
   result.push_back(axes);
-  return b.reshape(b.matmul(points, b.swap_axes(theta, 1, 2)), result);
+  return b.reshape(matrix_product(b, points, b.swap_axes(theta, 1, 2)), result);
 }
 
 struct Blocks {

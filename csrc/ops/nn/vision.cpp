@@ -5,6 +5,7 @@
 
 #include "ops/families.h"
 #include "ops/formulas/loop.h"
+#include "ops/formulas/matrix_product.h"
 #include "ops/formulas/numeric.h"
 #include "ops/formulas/sort.h"
 #include "ops/formulas/view.h"
@@ -394,7 +395,7 @@ Value deform_by_gathering(Builder& b, Value input, Value weight, Value offset,
   matrix = b.reshape(matrix, {batch, c.groups, weight->dim(1) * kernel, plane});
   const Value factors = b.reshape(
       weight, {c.groups, Dim::floor_div(weight->dim(0), c.groups), weight->dim(1) * kernel});
-  const Value result = b.reshape(b.matmul(factors, matrix), {batch, weight->dim(0), rows, columns});
+  const Value result = b.reshape(matrix_product(b, factors, matrix), {batch, weight->dim(0), rows, columns});
   return b.Add(result, b.unsqueeze(bias, {1, 2}));
 }
 

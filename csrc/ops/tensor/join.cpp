@@ -16,6 +16,9 @@ Value cat(Builder& b, Values tensors, int64_t dim) {
   std::ranges::copy_if(tensors, std::back_inserter(parts),
                        [&](Value tensor) { return !(tensor->known_shape() == Shape{0}); });
   if (parts.empty()) return tensors[0];
+  for (const Value part : parts)
+    b.check(part->rank() == parts[0]->rank(), "cannot concatenate tensors of ", parts[0]->rank(),
+            " and ", part->rank(), " dimensions");
   return b.concat(parts, dim);
 }
 
