@@ -173,7 +173,7 @@ std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) 
   const Dim declared = difference.substitute([this](std::string_view name) -> std::optional<Dim> {
     const auto at = symbols_.find(std::string(name));
     if (at == symbols_.end()) return std::nullopt;
-    DimRange range = at->second.range;
+    DimRange range = guarded(at->second.range, Dim::symbol(name));
     if (!at->second.is_size) return Dim::symbol(name, range);
     range.low = std::max<int64_t>(range.low.value_or(1), 1);  // inputs are not empty
     range.is_input_size = true;
@@ -395,7 +395,7 @@ bool Decisions::is_flexible(const Dim& difference) const {
   return add_inputs(difference, inputs) &&
          std::ranges::all_of(inputs, [&](const std::string& input) {
            return holds_nearby(symbols_.at(input), [&](int64_t value) {
-             return is_zero_where(difference, input, value);
+             return is_zero_where(difference, {{input, value}});
            });
          });
 }
@@ -410,8 +410,9 @@ bool Decisions::is_one_sided(const Dim& difference) const {
            const Symbol& symbol = symbols_.at(input);
            const int64_t ends[] = {symbol.lowest().value_or(-kLarge),
                                    symbol.range.high.value_or(kLarge)};
-           return std::ranges::any_of(
-               ends, [&](int64_t value) { return is_zero_where(difference, input, value); });
+           return std::ranges::any_of(ends, [&](int64_t value) {
+             return is_zero_where(difference, {{input, value}});
+           });
          });
 }
 
@@ -434,30 +435,25 @@ bool Decisions::add_inputs(const Number& number, std::set<std::string>& inputs) 
   return !std::holds_alternative<aten::Value*>(number.is);
 }
 
-// Returns the value of a symbol in the example but for another value of the size of an input.
-std::optional<int64_t> Decisions::value_where(std::string_view name, const std::string& input,
-                                              int64_t value) const {
+// Returns the value of a symbol in the example but for other values of sizes of inputs.
+std::optional<int64_t> Decisions::value_where(std::string_view name,
+                                              const InputSizes& sizes) const {
   const auto at = symbols_.find(std::string(name));
   if (at == symbols_.end()) return std::nullopt;
-  if (name == input) return value;
+  if (const auto given = sizes.find(at->first); given != sizes.end()) return given->second;
   if (!at->second.definition) return at->second.example;
   const std::optional<double> computed =
       evaluate(*at->second.definition,
-               [&](std::string_view operand) { return value_where(operand, input, value); });
+               [&](std::string_view operand) { return value_where(operand, sizes); });
   return computed ? std::optional(static_cast<int64_t>(*computed)) : std::nullopt;
 }
 
-bool Decisions::is_zero_where(const Dim& difference, const std::string& input,
-                              int64_t value) const {
-  return difference.evaluate(
-             [&](std::string_view name) { return value_where(name, input, value); }) == 0;
+bool Decisions::is_zero_where(const Dim& difference, const InputSizes& sizes) const {
+  return difference.evaluate([&](std::string_view name) { return value_where(name, sizes); }) == 0;
 }
 
-// Returns true if all guards hold with this value for a symbol of an input.
-bool Decisions::satisfied(const std::string& symbol, int64_t value) const {
-  const SymbolValue value_of = [&](std::string_view name) {
-    return value_where(name, symbol, value);
-  };
+bool Decisions::allows(const InputSizes& sizes) const {
+  const SymbolValue value_of = [&](std::string_view name) { return value_where(name, sizes); };
   return std::ranges::all_of(guards_, [&](const Guard& guard) { return guard.allows(value_of); });
 }
 
@@ -515,8 +511,9 @@ void Decisions::check() {
 void Decisions::check_narrowing() {
   for (const auto& [name, symbol] : symbols_) {
     if (!symbol.is_of_input()) continue;
-    if (holds_nearby(symbol,
-                     [this, &name = name](int64_t value) { return satisfied(name, value); }))
+    if (holds_nearby(symbol, [this, &name = name](int64_t value) {
+          return allows({{name, value}});
+        }))
       continue;
     for (const Guard& guard : guards_) {
       // a <= b and b <= a

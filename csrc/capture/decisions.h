@@ -144,6 +144,10 @@ class Decisions {
   // Refuses the recording if the guards leave only one value for a symbol, or if the program used
   // something of it in another thread.
   void check();
+  // Sizes by the names of their symbols.
+  using InputSizes = std::map<std::string, int64_t>;
+  // Returns true if all guards hold in the example but for these sizes of inputs.
+  bool allows(const InputSizes& sizes) const;
 
   // The code of torch::nn reads sizes as numbers. It may if the recording recognizes them: the
   // example then has a different prime for each symbol, and a multiple of primes stands for the
@@ -181,12 +185,10 @@ class Decisions {
   Dim resolved(const Dim::Factor& factor);
   std::string text(const Dim& dim) const;
   bool is_one_sided(const Dim& difference) const;
-  bool is_zero_where(const Dim& difference, const std::string& input, int64_t value) const;
+  bool is_zero_where(const Dim& difference, const InputSizes& sizes) const;
   bool add_inputs(const Dim& dim, std::set<std::string>& inputs) const;
   bool add_inputs(const Number& number, std::set<std::string>& inputs) const;
-  std::optional<int64_t> value_where(std::string_view name, const std::string& input,
-                                     int64_t value) const;
-  bool satisfied(const std::string& symbol, int64_t value) const;
+  std::optional<int64_t> value_where(std::string_view name, const InputSizes& sizes) const;
   template <class Condition>
   static bool holds_nearby(const Symbol& symbol, const Condition& condition);
   void note_guard(Guard guard);

@@ -256,9 +256,10 @@ at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) 
   if (several && node_->outputs.empty()) name_call(*recording_.graph_, *node_, call);
   const std::string name = several ? "getitem" : call;
   aten::Value* value = recording_.graph_->add_output(node_, name, type);
-  for (size_t axis = 0; data_ && axis < type.shape->size(); ++axis) {
+  for (size_t axis = 0; axis < type.shape->size(); ++axis) {
     const Dim& size = (*type.shape)[axis];
-    if (size.is_symbol() && !decisions_.example(size))
+    const bool depends_on_data = data_ && size.is_symbol() && !decisions_.example(size);
+    if (depends_on_data || size.is_broadcast())
       recording_.input_axes_.try_emplace(size.str(), value, static_cast<int64_t>(axis));
   }
   if (recording_.region_) recording_.region_->own_result(meta, arguments_);

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 import torch
 from models.calling import Calling
-from models.recording import assert_equal_to_eager, assert_native, exported, reason_of
+from models.recording import (
+    assert_equal_to_eager,
+    assert_native,
+    assert_recorded,
+    exported,
+    reason_of,
+)
 
 Program = Callable[[torch.Tensor, torch.Tensor], Any]
 SHAPES = (({0: "n"}, {0: "m"}),)
@@ -88,3 +94,13 @@ def test_a_number_fixes_the_size() -> None:
 
     shapes = (({0: "n"},),)
     assert "n == 5" in reason_of(Calling(program), (torch.randn(5, 4),), shapes)
+
+
+def test_the_size_of_a_broadcast_is_an_argument() -> None:
+    def program(x: torch.Tensor, y: torch.Tensor) -> Any:
+        z = x + y
+        flat = z.reshape(z.shape[0], 2, 2)
+        return flat, torch.zeros(z.shape[0], 1) + z, torch.relu(z).view(-1, z.shape[0]).sum(1)
+
+    sizes = [(3, 3), (1, 4), (4, 1), (1, 1)]
+    assert_recorded(Calling(program), SHAPES, *(tensors(*each) for each in sizes))

@@ -102,6 +102,8 @@ def _captured(
     unrolled: list[dict[str, str]] = []
     restore = _module_state.restore_numbers(model)
     replaced: _Replaced = _Replaced()
+    ones: dict[str, int] = {}
+    first_reason = ""
     while True:
         state, tied = _state(model)
         native = _library.extension().Capture(state, symbols)
@@ -115,8 +117,13 @@ def _captured(
         if reason is None:
             break
         equation = native.equation()
+        if equation is not None and ones:
+            raise StepAsideError(first_reason)  # it need not hold for sizes of 1
         if equation is None and not replaced.is_to_be_written_first() and not has_learned:
-            raise StepAsideError(reason)
+            if ones or not (ones := _ones(symbols)):
+                raise StepAsideError(first_reason or reason)
+            first_reason = reason
+            symbols |= {name: (2, *symbols[name][1:]) for name in ones}
         restore()
         if equation is not None:
             symbol, value, loop = equation
@@ -124,10 +131,13 @@ def _captured(
             if loop:
                 guard = {"condition": f"{symbol} == {value}", "source": loop}
                 unrolled.append(guard | {"note": ", where a loop is unrolled"})
+    ones = {name: size for name, size in ones.items() if name in symbols}
+    if not native.allows(ones):
+        raise StepAsideError(first_reason)
     return Captured(
         native=native,
         flatten=_flattener(leaves, sizes),
-        hints={name: symbol[0] for name, symbol in symbols.items()},
+        hints={name: symbol[0] for name, symbol in symbols.items()} | ones,
         guards=unrolled + [{"condition": text, "source": line} for text, line in native.guards()],
         known=native.known_elements(),
         tied=tied,
@@ -255,6 +265,19 @@ def _declare(symbols: dict[str, Symbol], entry: Any, size: int, *, is_size: bool
     if (smallest is not None and size < smallest) or (high is not None and size > high):
         raise StepAsideError(f"the size {size} of {name} is not in its range")
     return name
+
+
+def _ones(symbols: Mapping[str, Symbol]) -> dict[str, int]:
+    """The dynamic sizes that are 1 and may be 2.
+
+    What strides and broadcasting do with a size of 1 does not tell what they do with others. A
+    program that cannot be recorded for that reason may be with sizes of 2.
+    """
+    return {
+        name: 1
+        for name, (size, _, high, _, is_size) in symbols.items()
+        if is_size and size == 1 and (high is None or high > 1)
+    }
 
 
 def _dimensions(names: Sequence[str], sizes: Sizes) -> dict[str, str]:

@@ -384,6 +384,10 @@ class PyCapture {
     return result;
   }
   bool with_gradients() const { return recording_->decisions().with_gradients(); }
+  bool allows(const std::map<std::string, int64_t>& sizes) const {
+    return recording_->decisions().allows(sizes);
+  }
+
   // Returns (symbol, expression, line of a loop) of an equation that the program demands, or None.
   py::object equation() const {
     const std::optional<capture::Equation>& equation = recording_->decisions().equation();
@@ -531,6 +535,7 @@ void bind_capture(py::module_& module) {
       .def("reason", &PyCapture::reason)
       .def("with_gradients", &PyCapture::with_gradients)
       .def("guards", &PyCapture::guards)
+      .def("allows", &PyCapture::allows, py::arg("sizes"))
       .def("equation", &PyCapture::equation)
       .def("text", &PyCapture::text);
 }
