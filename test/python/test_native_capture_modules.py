@@ -111,6 +111,35 @@ def test_attributes_with_defaults_in_the_class() -> None:
     module(X)
 
 
+@pytest.mark.parametrize("x", [X, X[:1]], ids=["two", "one"])
+def test_what_earlier_calls_keep(x: torch.Tensor) -> None:
+    module = Anchored().eval()
+    module(x)
+    shape, anchors = module.shape, module.anchors
+    program = exported(module, (x,), DYNAMIC)
+    assert_native(program)
+    assert program.export_report["capture"]["guards"] == []
+    assert module.shape is shape
+    assert module.anchors is anchors
+    assert_equal_to_eager(program, module, *EXAMPLES)
+
+
+def test_results_that_depend_on_earlier_calls_step_aside() -> None:
+    class Summing(Anchored):
+        total: Any = 0.0
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.shape != x.shape:
+                self.total = self.total + torch.ones(1)
+                self.shape = x.shape
+            return x * self.total
+
+    module = Summing().eval()
+    module(X[:, :3])
+    module(X)
+    assert "batch == 2" in reason_of(module, (X,), DYNAMIC)
+
+
 def test_defaults_in_the_class_that_are_read_step_aside() -> None:
     module = Anchored(reads_first=True)
     program = exported(module, (X,), DYNAMIC)

@@ -6,12 +6,12 @@ is not sure of a program, it steps aside with a reason, and torch.export capture
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import gc
 import inspect
 import re
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -26,11 +26,13 @@ from onnx_native import (
     _attributes,
     _autograd_functions,
     _control_flow,
+    _differences,
     _fake_kernels,
     _forks,
     _functions_of_sizes,
     _inputs,
     _library,
+    _module_changes,
     _module_state,
     _options,
     _placeholders,
@@ -81,68 +83,143 @@ def capture(
     if not isinstance(model, torch.nn.Module):
         raise StepAsideError("the program is not a torch.nn.Module")
     with _placeholders.in_module(model):
-        return _captured(model, inputs, opset, forks)
+        return _Recorder(model, inputs, opset, forks).captured()
 
 
-def _captured(
-    model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None, forks: bool
-) -> Captured:
-    leaves, structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
-    leaves = [
-        _placeholders.of(leaf) if _placeholders.lacks_elements(leaf) else leaf for leaf in leaves
-    ]
-    names = _leaf_names(model, inputs)
-    if len(names) != len(leaves):
-        raise StepAsideError("the arguments have no names")
-    for name, leaf in zip(names, leaves, strict=True):
-        if not _is_plain(leaf):
-            raise StepAsideError(f"the input {name} is a {type(leaf).__name__}")
-    sizes, symbols = _sizes(leaves, inputs)
-    dimensions = _dimensions(names, sizes)
-    unrolled: list[dict[str, str]] = []
-    restore = _module_state.restore_numbers(model)
-    replaced: _Replaced = _Replaced()
-    ones: dict[str, int] = {}
-    first_reason = ""
-    while True:
-        state, tied = _state(model)
-        native = _library.extension().Capture(state, symbols)
-        with (
-            _inputs.elements_of(model, inputs),
-            _autograd_functions.recorded(opset or _upstream.DEFAULT_OPSET),
-        ):
-            reason, has_learned = _run(
-                native, model, leaves, structure, names, sizes, replaced, forks
+class _Recorder:
+    """Records a module, once or several times, with the sizes of its example or with others."""
+
+    def __init__(
+        self, model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None, forks: bool
+    ) -> None:
+        self._model = model
+        self._inputs = inputs
+        self._opset = opset or _upstream.DEFAULT_OPSET
+        self._forks = forks
+        leaves, self._structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
+        self._leaves = [
+            _placeholders.of(leaf) if _placeholders.lacks_elements(leaf) else leaf
+            for leaf in leaves
+        ]
+        self._names = _leaf_names(model, inputs)
+        if len(self._names) != len(leaves):
+            raise StepAsideError("the arguments have no names")
+        for name, leaf in zip(self._names, self._leaves, strict=True):
+            if not _is_plain(leaf):
+                raise StepAsideError(f"the input {name} is a {type(leaf).__name__}")
+        self._sizes, self._symbols = _sizes(self._leaves, inputs)
+        self._dimensions = _dimensions(self._names, self._sizes)
+        self._restore = _module_state.restore_numbers(model)
+
+    def captured(self) -> Captured:
+        """Records the program; raises StepAsideError."""
+        try:
+            return self._recorded({}, _module_changes.Replaced())
+        except StepAsideError as error:
+            first = error
+        # What strides and broadcasting do with a size of 1 does not tell what they do with others.
+        ones = self._others(lambda size: 2 if size == 1 else size)
+        if ones:
+            with contextlib.suppress(StepAsideError):
+                return self._recorded(ones, _module_changes.Replaced())
+        with contextlib.suppress(StepAsideError):
+            return self._without_caches()
+        raise first
+
+    def _others(self, change: Callable[[int], int]) -> dict[str, int]:
+        """The dynamic sizes that may have another value than in the example, with that value."""
+        others = {
+            name: change(size)
+            for name, (size, _, high, _, is_size) in self._symbols.items()
+            if is_size and (high is None or change(size) <= high)
+        }
+        return {name: size for name, size in others.items() if size != self._symbols[name][0]}
+
+    def _without_caches(self) -> Captured:
+        """Records the program without what it keeps from earlier calls.
+
+        A detector keeps its anchors and the sizes that they are for: ``if self.shape != shape``.
+        Such attributes are those that the program writes for other sizes, and for which the class
+        has a default. They are caches if the program gives the same results without them.
+        """
+        found = _module_changes.Replaced()
+        with contextlib.suppress(StepAsideError):
+            self._recorded(self._others(lambda size: 2 * size), found)
+        if not found.kept:
+            raise StepAsideError("the program keeps nothing")
+        expected = self._results()
+        with _written_attributes.dropped(found.kept):
+            results = self._results()
+        if not _are_same(results, expected):
+            raise StepAsideError("the program depends on earlier calls")
+        with _written_attributes.dropped(found.kept):
+            return self._recorded({}, _module_changes.Replaced())
+
+    def _results(self) -> list[Any]:
+        """The values that the module returns for the example."""
+        try:
+            leaves = _module_state.results(
+                self._model, self._model, self._inputs.args, self._inputs.kwargs or {}
             )
-        if reason is None:
-            break
-        equation = native.equation()
-        if equation is not None and ones:
-            raise StepAsideError(first_reason)  # it need not hold for sizes of 1
-        if equation is None and not replaced.is_to_be_written_first() and not has_learned:
-            if ones or not (ones := _ones(symbols)):
-                raise StepAsideError(first_reason or reason)
-            first_reason = reason
-            symbols |= {name: (2, *symbols[name][1:]) for name in ones}
-        restore()
-        if equation is not None:
-            symbol, value, loop = equation
-            sizes, symbols = _related(sizes, symbols, symbol, value)
-            if loop:
-                guard = {"condition": f"{symbol} == {value}", "source": loop}
-                unrolled.append(guard | {"note": ", where a loop is unrolled"})
-    ones = {name: size for name, size in ones.items() if name in symbols}
-    if not native.allows(ones):
-        raise StepAsideError(first_reason)
-    return Captured(
-        native=native,
-        flatten=_flattener(leaves, sizes),
-        hints={name: symbol[0] for name, symbol in symbols.items()} | ones,
-        guards=unrolled + [{"condition": text, "source": line} for text, line in native.guards()],
-        known=native.known_elements(),
-        tied=tied,
-        dimensions=dimensions,
-    )
+        except Exception as error:
+            raise StepAsideError(_first_line(error)) from error
+        return list(filter(_differences.is_value, leaves))
+
+    def _recorded(self, others: Mapping[str, int], replaced: _module_changes.Replaced) -> Captured:
+        """Records the program with these sizes in place of the example's.
+
+        The decisions by which the recording is valid must hold for the example.
+        """
+        sizes = self._sizes
+        symbols = {
+            name: (others.get(name, symbol[0]), *symbol[1:])
+            for name, symbol in self._symbols.items()
+        }
+        unrolled: list[dict[str, str]] = []
+        while True:
+            self._restore()
+            state, tied = _state(self._model)
+            native = _library.extension().Capture(state, symbols)
+            with (
+                _inputs.elements_of(self._model, self._inputs),
+                _autograd_functions.recorded(self._opset),
+            ):
+                reason, has_learned = _run(
+                    native,
+                    self._model,
+                    self._leaves,
+                    self._structure,
+                    self._names,
+                    sizes,
+                    replaced,
+                    self._forks,
+                )
+            if reason is None:
+                break
+            equation = native.equation()
+            if equation is None and not replaced.is_to_be_written_first() and not has_learned:
+                raise StepAsideError(reason)
+            if equation is not None:
+                if others:
+                    raise StepAsideError(reason)  # the equation need not hold for the example
+                symbol, value, loop = equation
+                sizes, symbols = _related(sizes, symbols, symbol, value)
+                if loop:
+                    guard = {"condition": f"{symbol} == {value}", "source": loop}
+                    unrolled.append(guard | {"note": ", where a loop is unrolled"})
+        hints = {name: self._symbols[name][0] for name in symbols}
+        if not native.allows({name: hints[name] for name in others}):
+            raise StepAsideError("the program decides otherwise for the sizes of the example")
+        guards = [{"condition": text, "source": line} for text, line in native.guards()]
+        return Captured(
+            native=native,
+            flatten=_flattener(self._leaves, sizes),
+            hints=hints,
+            guards=unrolled + guards,
+            known=native.known_elements(),
+            tied=tied,
+            dimensions=self._dimensions,
+        )
 
 
 def _run(native: Any, *arguments: Any) -> tuple[str | None, bool]:
@@ -159,6 +236,14 @@ def _run(native: Any, *arguments: Any) -> tuple[str | None, bool]:
 def _first_line(error: Exception) -> str:
     lines = str(error).splitlines()
     return f"{type(error).__name__}: {lines[0] if lines else ''}"
+
+
+def _are_same(first: list[Any], second: list[Any]) -> bool:
+    try:
+        torch.testing.assert_close(first, second, rtol=0, atol=0, equal_nan=True)
+    except AssertionError:
+        return False
+    return True
 
 
 def _is_plain(leaf: Any) -> bool:
@@ -267,19 +352,6 @@ def _declare(symbols: dict[str, Symbol], entry: Any, size: int, *, is_size: bool
     return name
 
 
-def _ones(symbols: Mapping[str, Symbol]) -> dict[str, int]:
-    """The dynamic sizes that are 1 and may be 2.
-
-    What strides and broadcasting do with a size of 1 does not tell what they do with others. A
-    program that cannot be recorded for that reason may be with sizes of 2.
-    """
-    return {
-        name: 1
-        for name, (size, _, high, _, is_size) in symbols.items()
-        if is_size and size == 1 and (high is None or high > 1)
-    }
-
-
 def _dimensions(names: Sequence[str], sizes: Sizes) -> dict[str, str]:
     """The first dimension of an input that has each symbol."""
     found: dict[str, str] = {}
@@ -362,7 +434,7 @@ def _record(
     structure: Any,
     names: Sequence[str],
     sizes: Sizes,
-    replaced: _Replaced,
+    replaced: _module_changes.Replaced,
     forks: bool,
 ) -> None:
     """Runs the module on recorded tensors."""
@@ -380,7 +452,7 @@ def _record(
     ]
     args, kwargs = _upstream.pytree.tree_unflatten(recorded, structure)
     with (
-        _unchanged(native, model, replaced),
+        _module_changes.unchanged(native, model, replaced),
         _written_attributes.missing(replaced.written_first, native.refuse),
         _as_for_export(),
         _module_paths(native, model),
@@ -487,114 +559,6 @@ def _scripted_modules(model: torch.nn.Module) -> Iterator[None]:
 
     with _hooked(enter, leave):
         yield
-
-
-class _Replaced:
-    """Attributes of modules that hold tensors and that the program replaces."""
-
-    def __init__(self) -> None:
-        self.found: list[tuple[torch.nn.Module, str]] = []
-        self.written_first: list[tuple[torch.nn.Module, str]] = []
-
-    def is_to_be_written_first(self) -> bool:
-        """Whether to record again, without the attributes that the last recording found."""
-        self.written_first += self.found
-        found, self.found = self.found, []
-        return bool(found)
-
-
-@contextmanager
-def _unchanged(native: Any, model: torch.nn.Module, replaced: _Replaced) -> Iterator[None]:
-    """Restores tensors and modules that the program replaces, and refuses the program.
-
-    The new tensor of a buffer is a mutation. A new entry of a dict is allowed if it follows from
-    weights alone: it is a cache. So is a weight that a hook computes before each call. Sizes are
-    only restored.
-
-    Other attributes stay as the program leaves them, as after any call: a flag that hooks are
-    installed, for example, belongs to the hooks.
-    """
-    before = [(module, *parts) for module in model.modules() for parts in _contents(module)]
-    times = Counter(id(tensor) for _, tensor in model.named_buffers(remove_duplicate=False))
-    changes: list[_Change] = []
-    try:
-        yield
-    finally:
-        for module, held, was in before:
-            changes += [
-                _Change(module, held, key, was.get(key), held.get(key), is_new=key not in was)
-                for key in {**was, **held}
-                if held.get(key) is not was.get(key)
-            ]
-        changes = [change for change in changes if change.holds(torch.SymInt, *_TENSORS)]
-        for change in changes:
-            if change.is_new:
-                del change.held[change.key]
-            else:
-                change.held[change.key] = change.old
-    mutations = [c for c in changes if c.is_of_buffer() and times[id(c.old)] == 1]
-    for change in mutations:
-        native.add_mutation(change.old, change.new)
-    for change in changes:
-        if change in mutations or change.is_recomputed() or not change.holds(*_TENSORS):
-            continue
-        if not (change.is_in_cache() and _is_constant(native, change.new)):
-            if change.is_of_attribute():
-                replaced.found.append((change.module, change.key))
-            kind = type(change.module).__name__
-            native.refuse(f"the program replaces {change.key} of a {kind}")
-
-
-_TENSORS = (torch.Tensor, torch.nn.Module)
-
-
-@dataclasses.dataclass(eq=False)
-class _Change:
-    """An entry of a dict of a module that the program replaced."""
-
-    module: torch.nn.Module
-    held: dict[str, Any]
-    key: str
-    old: Any
-    new: Any
-    is_new: bool
-
-    def holds(self, *kinds: type) -> bool:
-        leaves = _upstream.pytree.tree_leaves((self.new, self.old))
-        return any(isinstance(leaf, kinds) for leaf in leaves)
-
-    def is_in_cache(self) -> bool:
-        return self.is_new and self.held is not vars(self.module)
-
-    def is_recomputed(self) -> bool:
-        """Whether a hook of weight_norm or the like sets the attribute before each call."""
-        own = self.held is vars(self.module)
-        return own and not self.is_new and self.key in _upstream.recomputed(self.module)
-
-    def is_of_attribute(self) -> bool:
-        """Whether the program may write the attribute before it reads it."""
-        own = self.held is vars(self.module)
-        return own and _written_attributes.may_be_written_first(self.module, self.key)
-
-    def is_of_buffer(self) -> bool:
-        of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)
-        return of_tensors and self.held is vars(self.module)["_buffers"]
-
-
-def _contents(module: torch.nn.Module) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The dicts of a module, each with a copy."""
-    own = vars(module)
-    # Dicts among the attributes, such as a cache, are parts too; so are parameters and buffers.
-    parts = [own, *(value for value in own.values() if type(value) is dict)]
-    return [(part, dict(part)) for part in parts]
-
-
-def _is_constant(native: Any, value: Any) -> bool:
-    """Whether a value is tensors that are the same in every call."""
-    return all(
-        isinstance(leaf, torch.Tensor) and not native.varies(leaf)
-        for leaf in _upstream.pytree.tree_leaves(value)
-    )
 
 
 def _flattener(example: Sequence[Any], sizes: Sizes) -> Callable[[Any, Any], Sequence[Any]]:

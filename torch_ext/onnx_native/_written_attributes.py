@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,7 +17,7 @@ import torch
 
 from onnx_native import _replaced
 
-Attributes = Sequence[tuple[torch.nn.Module, str]]
+Attributes = Collection[tuple[torch.nn.Module, str]]
 
 
 def may_be_written_first(module: torch.nn.Module, name: str) -> bool:
@@ -27,8 +27,25 @@ def may_be_written_first(module: torch.nn.Module, name: str) -> bool:
     """
     kind: Any = type(module)
     if hasattr(kind, name):
-        return not hasattr(inspect.getattr_static(kind, name), "__get__")
+        return has_default(kind, name)
     return kind.__getattr__ is torch.nn.Module.__getattr__
+
+
+def has_default(kind: type, name: str) -> bool:
+    """Whether a class has a value, not a property or a method, for an attribute."""
+    return hasattr(kind, name) and not hasattr(inspect.getattr_static(kind, name), "__get__")
+
+
+@contextmanager
+def dropped(attributes: Attributes) -> Iterator[None]:
+    """Takes attributes away, and restores them at the end."""
+    before = [(vars(module), name) for module, name in attributes]
+    old = [held.pop(name) for held, name in before]
+    try:
+        yield
+    finally:
+        for (held, name), value in zip(before, old, strict=True):
+            held[name] = value
 
 
 class _Default:

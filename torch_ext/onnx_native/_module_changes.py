@@ -1,0 +1,134 @@
+"""What a recorded program does to the attributes of its modules."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from onnx_native import _upstream, _written_attributes
+
+
+class Replaced:
+    """Attributes of modules that the program replaces.
+
+    Attributes:
+        found: Those that hold tensors, in the last recording.
+        written_first: Those that the program writes before it reads them, or must.
+        kept: Those that hold tensors or sizes, and for which the class has a default.
+    """
+
+    def __init__(self) -> None:
+        self.kept: set[tuple[torch.nn.Module, str]] = set()
+        self.found: list[tuple[torch.nn.Module, str]] = []
+        self.written_first: list[tuple[torch.nn.Module, str]] = []
+
+    def is_to_be_written_first(self) -> bool:
+        """Whether to record again, without the attributes that the last recording found."""
+        self.written_first += self.found
+        found, self.found = self.found, []
+        return bool(found)
+
+
+@contextmanager
+def unchanged(native: Any, model: torch.nn.Module, replaced: Replaced) -> Iterator[None]:
+    """Restores tensors and modules that the program replaces, and refuses the program.
+
+    The new tensor of a buffer is a mutation. A new entry of a dict is allowed if it follows from
+    weights alone: it is a cache. So is a weight that a hook computes before each call. Sizes are
+    only restored.
+
+    Other attributes stay as the program leaves them, as after any call: a flag that hooks are
+    installed, for example, belongs to the hooks.
+    """
+    before = [(module, *parts) for module in model.modules() for parts in _contents(module)]
+    times = Counter(id(tensor) for _, tensor in model.named_buffers(remove_duplicate=False))
+    changes: list[_Change] = []
+    try:
+        yield
+    finally:
+        for module, held, was in before:
+            changes += [
+                _Change(module, held, key, was.get(key), held.get(key), is_new=key not in was)
+                for key in {**was, **held}
+                if held.get(key) is not was.get(key)
+            ]
+        changes = [change for change in changes if change.holds(torch.SymInt, *_TENSORS)]
+        for change in changes:
+            if change.is_new:
+                del change.held[change.key]
+            else:
+                change.held[change.key] = change.old
+    replaced.kept.update((each.module, each.key) for each in changes if each.has_default())
+    mutations = [c for c in changes if c.is_of_buffer() and times[id(c.old)] == 1]
+    for change in mutations:
+        native.add_mutation(change.old, change.new)
+    for change in changes:
+        if change in mutations or change.is_recomputed() or not change.holds(*_TENSORS):
+            continue
+        if not (change.is_in_cache() and _is_constant(native, change.new)):
+            if change.is_of_attribute():
+                replaced.found.append((change.module, change.key))
+            kind = type(change.module).__name__
+            native.refuse(f"the program replaces {change.key} of a {kind}")
+
+
+_TENSORS = (torch.Tensor, torch.nn.Module)
+
+
+@dataclasses.dataclass(eq=False)
+class _Change:
+    """An entry of a dict of a module that the program replaced."""
+
+    module: torch.nn.Module
+    held: dict[str, Any]
+    key: str
+    old: Any
+    new: Any
+    is_new: bool
+
+    def holds(self, *kinds: type) -> bool:
+        leaves = _upstream.pytree.tree_leaves((self.new, self.old))
+        return any(isinstance(leaf, kinds) for leaf in leaves)
+
+    def is_in_cache(self) -> bool:
+        return self.is_new and self.held is not vars(self.module)
+
+    def is_recomputed(self) -> bool:
+        """Whether a hook of weight_norm or the like sets the attribute before each call."""
+        own = self.held is vars(self.module)
+        return own and not self.is_new and self.key in _upstream.recomputed(self.module)
+
+    def is_of_attribute(self) -> bool:
+        """Whether the program may write the attribute before it reads it."""
+        own = self.held is vars(self.module)
+        return own and _written_attributes.may_be_written_first(self.module, self.key)
+
+    def has_default(self) -> bool:
+        """Whether an instance without the attribute has the class's value for it."""
+        own = self.held is vars(self.module) and not self.is_new
+        return own and _written_attributes.has_default(type(self.module), self.key)
+
+    def is_of_buffer(self) -> bool:
+        of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)
+        return of_tensors and self.held is vars(self.module)["_buffers"]
+
+
+def _contents(module: torch.nn.Module) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """The dicts of a module, each with a copy."""
+    own = vars(module)
+    # Dicts among the attributes, such as a cache, are parts too; so are parameters and buffers.
+    parts = [own, *(value for value in own.values() if type(value) is dict)]
+    return [(part, dict(part)) for part in parts]
+
+
+def _is_constant(native: Any, value: Any) -> bool:
+    """Whether a value is tensors that are the same in every call."""
+    return all(
+        isinstance(leaf, torch.Tensor) and not native.varies(leaf)
+        for leaf in _upstream.pytree.tree_leaves(value)
+    )
