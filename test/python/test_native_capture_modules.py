@@ -124,6 +124,56 @@ def test_what_earlier_calls_keep(x: torch.Tensor) -> None:
     assert_equal_to_eager(program, module, *EXAMPLES)
 
 
+class Masked(nn.Module):
+    """Keeps a mask for the last length, as a tutorial of PyTorch does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mask: Any = None
+        self.length: Any = -1
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.mask is None or self.mask.size(0) != x.shape[1]:
+            self.mask = torch.ones(x.shape[1], x.shape[1]).tril()
+        if self.length != x.shape[1]:
+            self.length = x.shape[1]
+            self.scales = torch.arange(self.length) * 0.5
+        return self.mask @ x * self.scales[:, None]
+
+
+@pytest.mark.parametrize("is_fresh", [True, False])
+@pytest.mark.parametrize("x", [X, X[:1]], ids=["two", "one"])
+def test_caches_that_are_read_first(x: torch.Tensor, is_fresh: bool) -> None:
+    module = Masked().eval()
+    if not is_fresh:
+        module(x)
+    before = dict(vars(module))
+    program = exported(module, (x,), DYNAMIC)
+    assert_native(program)
+    assert program.export_report["capture"]["guards"] == []
+    assert all(vars(module)[name] is value for name, value in before.items())
+    assert vars(module).keys() == before.keys()
+    assert_equal_to_eager(program, module, *EXAMPLES)
+
+
+class Recurrent(nn.Module):
+    """Starts each call with the state that the last one left."""
+
+    state: Any = None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.state = x.sum(1) if self.state is None else self.state + x.sum(1)
+        return self.state
+
+
+@pytest.mark.parametrize("is_fresh", [True, False])
+def test_state_is_no_cache(is_fresh: bool) -> None:
+    module = Recurrent().eval()
+    if not is_fresh:
+        module(X)
+    assert "state of a Recurrent" in reason_of(module, (X,), DYNAMIC)
+
+
 def test_results_that_depend_on_earlier_calls_step_aside() -> None:
     class Summing(Anchored):
         total: Any = 0.0

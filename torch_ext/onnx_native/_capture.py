@@ -113,8 +113,9 @@ class _Recorder:
 
     def captured(self) -> Captured:
         """Records the program; raises StepAsideError."""
+        replaced = _module_changes.Replaced()
         try:
-            return self._recorded({}, _module_changes.Replaced())
+            return self._recorded({}, replaced)
         except StepAsideError as error:
             first = error
         # What strides and broadcasting do with a size of 1 does not tell what they do with others.
@@ -123,7 +124,7 @@ class _Recorder:
             with contextlib.suppress(StepAsideError):
                 return self._recorded(ones, _module_changes.Replaced())
         with contextlib.suppress(StepAsideError):
-            return self._without_caches()
+            return self._without_caches(replaced.kept)
         raise first
 
     def _others(self, change: Callable[[int], int]) -> dict[str, int]:
@@ -135,25 +136,28 @@ class _Recorder:
         }
         return {name: size for name, size in others.items() if size != self._symbols[name][0]}
 
-    def _without_caches(self) -> Captured:
+    def _without_caches(self, kept: set[_module_changes.Attribute]) -> Captured:
         """Records the program without what it keeps from earlier calls.
 
         A detector keeps its anchors and the sizes that they are for: ``if self.shape != shape``.
-        Such attributes are those that the program writes for other sizes, and for which the class
-        has a default. They are caches if the program gives the same results without them.
+        Attributes that the program replaces, here or for other sizes, are caches if it gives the
+        same results without them.
         """
         found = _module_changes.Replaced()
         with contextlib.suppress(StepAsideError):
             self._recorded(self._others(lambda size: 2 * size), found)
-        if not found.kept:
+        caches = kept | found.kept
+        if not caches:
             raise StepAsideError("the program keeps nothing")
-        expected = self._results()
-        with _written_attributes.dropped(found.kept):
-            results = self._results()
-        if not _are_same(results, expected):
+        with _module_changes.restored(self._model):
+            expected = self._results()
+            _written_attributes.unset(caches)
+            results = [self._results(), self._results()]  # without, and with what the first keeps
+        if not all(_are_same(each, expected) for each in results):
             raise StepAsideError("the program depends on earlier calls")
-        with _written_attributes.dropped(found.kept):
-            return self._recorded({}, _module_changes.Replaced())
+        with _module_changes.restored(self._model):
+            _written_attributes.unset(caches)
+            return self._recorded({}, _module_changes.Replaced(caches))
 
     def _results(self) -> list[Any]:
         """The values that the module returns for the example."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from onnx_native import _upstream, _written_attributes
+
+Attribute = tuple[torch.nn.Module, str]
 
 
 class Replaced:
@@ -19,13 +21,16 @@ class Replaced:
     Attributes:
         found: Those that hold tensors, in the last recording.
         written_first: Those that the program writes before it reads them, or must.
-        kept: Those that hold tensors or sizes, and for which the class has a default.
+        kept: Those that hold tensors or sizes.
+        caches: Those that the program may read and replace, because it gives the same results
+            without them.
     """
 
-    def __init__(self) -> None:
-        self.kept: set[tuple[torch.nn.Module, str]] = set()
-        self.found: list[tuple[torch.nn.Module, str]] = []
-        self.written_first: list[tuple[torch.nn.Module, str]] = []
+    def __init__(self, caches: Collection[Attribute] = ()) -> None:
+        self.found: list[Attribute] = []
+        self.written_first: list[Attribute] = []
+        self.kept: set[Attribute] = set()
+        self.caches = caches
 
     def is_to_be_written_first(self) -> bool:
         """Whether to record again, without the attributes that the last recording found."""
@@ -63,7 +68,9 @@ def unchanged(native: Any, model: torch.nn.Module, replaced: Replaced) -> Iterat
                 del change.held[change.key]
             else:
                 change.held[change.key] = change.old
-    replaced.kept.update((each.module, each.key) for each in changes if each.has_default())
+    own = {change: (change.module, change.key) for change in changes if change.is_own()}
+    replaced.kept.update(own.values())
+    changes = [change for change in changes if own.get(change) not in replaced.caches]
     mutations = [c for c in changes if c.is_of_buffer() and times[id(c.old)] == 1]
     for change in mutations:
         native.add_mutation(change.old, change.new)
@@ -75,6 +82,18 @@ def unchanged(native: Any, model: torch.nn.Module, replaced: Replaced) -> Iterat
                 replaced.found.append((change.module, change.key))
             kind = type(change.module).__name__
             native.refuse(f"the program replaces {change.key} of a {kind}")
+
+
+@contextmanager
+def restored(model: torch.nn.Module) -> Iterator[None]:
+    """Gives modules their attributes back at the end."""
+    before = [parts for module in model.modules() for parts in _contents(module)]
+    try:
+        yield
+    finally:
+        for held, was in before:
+            held.clear()
+            held.update(was)
 
 
 _TENSORS = (torch.Tensor, torch.nn.Module)
@@ -100,18 +119,16 @@ class _Change:
 
     def is_recomputed(self) -> bool:
         """Whether a hook of weight_norm or the like sets the attribute before each call."""
-        own = self.held is vars(self.module)
-        return own and not self.is_new and self.key in _upstream.recomputed(self.module)
+        return self.is_own() and self.key in _upstream.recomputed(self.module)
 
     def is_of_attribute(self) -> bool:
         """Whether the program may write the attribute before it reads it."""
         own = self.held is vars(self.module)
         return own and _written_attributes.may_be_written_first(self.module, self.key)
 
-    def has_default(self) -> bool:
-        """Whether an instance without the attribute has the class's value for it."""
-        own = self.held is vars(self.module) and not self.is_new
-        return own and _written_attributes.has_default(type(self.module), self.key)
+    def is_own(self) -> bool:
+        """Whether the module itself had the attribute."""
+        return self.held is vars(self.module) and not self.is_new
 
     def is_of_buffer(self) -> bool:
         of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)

@@ -27,25 +27,22 @@ def may_be_written_first(module: torch.nn.Module, name: str) -> bool:
     """
     kind: Any = type(module)
     if hasattr(kind, name):
-        return has_default(kind, name)
+        return _has_default(kind, name)
     return kind.__getattr__ is torch.nn.Module.__getattr__
 
 
-def has_default(kind: type, name: str) -> bool:
+def _has_default(kind: type, name: str) -> bool:
     """Whether a class has a value, not a property or a method, for an attribute."""
     return hasattr(kind, name) and not hasattr(inspect.getattr_static(kind, name), "__get__")
 
 
-@contextmanager
-def dropped(attributes: Attributes) -> Iterator[None]:
-    """Takes attributes away, and restores them at the end."""
-    before = [(vars(module), name) for module, name in attributes]
-    old = [held.pop(name) for held, name in before]
-    try:
-        yield
-    finally:
-        for (held, name), value in zip(before, old, strict=True):
-            held[name] = value
+def unset(attributes: Attributes) -> None:
+    """Gives attributes the default of the class, or None."""
+    for module, name in attributes:
+        if _has_default(type(module), name):
+            vars(module).pop(name, None)
+        else:
+            vars(module)[name] = None
 
 
 class _Default:
