@@ -171,10 +171,10 @@ bool non_negative(const Dim& dim, int64_t inputs_from, int depth, int& steps) {
         break;
       }
       case Dim::Atom::floor_div:
-        // a/b - 1 < a//b <= a/b
+        // a/b - 1 < a//b <= a/b. An integer is >= 0 if b times it is >= 1 - b.
         if (const Bound divisor = b.constant(); divisor && *divisor > 0) {
           const Dim bound = added ? a - Dim(*divisor - 1) : a;
-          if (holds(b * rest + coefficient * bound)) return true;
+          if (holds(b * rest + coefficient * bound + Dim(*divisor - 1))) return true;
         }
         break;
       default:

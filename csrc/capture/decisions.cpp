@@ -7,6 +7,7 @@
 #include <atomic>
 #include <utility>
 
+#include "base/dim_order.h"
 #include "base/error.h"
 
 namespace onnx_native::capture {
@@ -168,18 +169,10 @@ DimRange Decisions::guarded(DimRange range, const Dim& difference) const {
   return range;
 }
 
-std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) const {
-  if (const auto number = difference.constant()) return is_true(*number, relation);
-  const Dim declared = difference.substitute([this](std::string_view name) -> std::optional<Dim> {
-    const auto at = symbols_.find(std::string(name));
-    if (at == symbols_.end()) return std::nullopt;
-    DimRange range = guarded(at->second.range, Dim::symbol(name));
-    if (!at->second.is_size) return Dim::symbol(name, range);
-    range.low = std::max<int64_t>(range.low.value_or(1), 1);  // inputs are not empty
-    range.is_input_size = true;
-    return Dim::symbol(name, range);
-  });
-  const DimRange range = guarded(declared.range(), difference);
+namespace {
+
+// Decides the relation of a number in this range to 0.
+std::optional<bool> decided(const DimRange& range, Relation relation) {
   switch (relation) {
     case Relation::equal:
       if ((range.low && *range.low > 0) || (range.high && *range.high < 0)) return false;
@@ -195,6 +188,28 @@ std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) 
       break;
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) const {
+  if (const auto number = difference.constant()) return is_true(*number, relation);
+  const Dim declared = difference.substitute([this](std::string_view name) -> std::optional<Dim> {
+    const auto at = symbols_.find(std::string(name));
+    if (at == symbols_.end()) return std::nullopt;
+    DimRange range = guarded(at->second.range, Dim::symbol(name));
+    if (!at->second.is_size) return Dim::symbol(name, range);
+    range.low = std::max<int64_t>(range.low.value_or(1), 1);  // inputs are not empty
+    range.is_input_size = true;
+    return Dim::symbol(name, range);
+  });
+  const DimRange range = guarded(declared.range(), difference);
+  if (const auto known = decided(range, relation)) return known;
+  // Proves what needs more than the ranges of the parts: 2 * ((n + 1) // 2) >= n.
+  DimRange sides;
+  if (declared.known_non_negative()) sides.low = known_greater(declared, 0) ? 1 : 0;
+  if ((-declared).known_non_negative()) sides.high = known_greater(-declared, 0) ? -1 : 0;
+  return decided(sides, relation);
 }
 
 Dim Decisions::resolved(const Dim::Factor& factor) {

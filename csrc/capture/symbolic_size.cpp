@@ -387,15 +387,21 @@ class Float : public RecordedNode {
   NumberPtr number_;
 };
 
-// The float that is nearest to numerator / denominator. Arithmetic that needs no rounding, or
-// rounds once, stays a quotient: up to 2**53 the rounding moves no quotient of integers to or past
-// an integer, so that floor() and comparisons are those of integers.
+// A float near numerator / denominator. Arithmetic that needs no rounding, or rounds once, stays a
+// quotient, and so does its sum with integers: below 2**50 the rounding moves no quotient of
+// integers to or past an integer, so that floor() and comparisons are those of integers.
 class Quotient final : public Float {
  public:
   Quotient(Token token, Dim numerator, int64_t denominator)
       : Float(std::move(token), number_of(numerator, denominator)),
         numerator_(std::move(numerator)),
         denominator_(denominator) {}
+  // A float that was rounded several times.
+  Quotient(Token token, Dim numerator, int64_t denominator, NumberPtr rounded)
+      : Float(std::move(token), std::move(rounded)),
+        numerator_(std::move(numerator)),
+        denominator_(denominator),
+        is_nearest_(false) {}
 
   c10::SymNode add(const c10::SymNode& other) override { return sum("python::add", other, 1); }
   c10::SymNode sub(const c10::SymNode& other) override { return sum("python::sub", other, -1); }
@@ -404,7 +410,9 @@ class Quotient final : public Float {
     if (!factor) return binary("python::mul", other);
     return made(numerator_ * factor->numerator_, denominator_ * factor->denominator_);
   }
-  c10::SymNode neg() override { return made(-numerator_, denominator_); }
+  c10::SymNode neg() override {
+    return is_nearest_ ? made(-numerator_, denominator_) : Float::neg();
+  }
   c10::SymNode float_truediv(const c10::SymNode& other) override {
     const Quotient* divisor = exact(other);
     const std::optional<int64_t> by = divisor ? divisor->numerator_.constant() : std::nullopt;
@@ -446,7 +454,7 @@ class Quotient final : public Float {
     return c10::make_intrusive<Quotient>(token(), std::move(numerator), denominator);
   }
   c10::SymNode size(Dim dim) const { return c10::make_intrusive<Size>(token(), std::move(dim)); }
-  bool is_exact() const { return (denominator_ & (denominator_ - 1)) == 0; }
+  bool is_exact() const { return is_nearest_ && (denominator_ & (denominator_ - 1)) == 0; }
   bool is_integer() const { return denominator_ == 1; }
   // Returns the other float if it and this one are exact quotients with a small product of
   // denominators.
@@ -457,15 +465,21 @@ class Quotient final : public Float {
     return both ? quotient : nullptr;
   }
   c10::SymNode sum(std::string_view op, const c10::SymNode& given, int64_t sign) const {
-    const Quotient* other = exact(given);
-    if (!other) return binary(op, given);
-    return made(
-        numerator_ * Dim(other->denominator_) + other->numerator_ * Dim(sign * denominator_),
-        denominator_ * other->denominator_);
+    const auto* other = dynamic_cast<const Quotient*>(given.get());
+    const bool needs_no_rounding = exact(given) != nullptr;
+    if (!other || (!needs_no_rounding && !is_integer() && !other->is_integer()))
+      return binary(op, given);
+    Dim numerator =
+        numerator_ * Dim(other->denominator_) + other->numerator_ * Dim(sign * denominator_);
+    const int64_t denominator = denominator_ * other->denominator_;
+    if (needs_no_rounding) return made(std::move(numerator), denominator);
+    return c10::make_intrusive<Quotient>(token(), std::move(numerator), denominator,
+                                         make_call(op, {number(), other->number()}));
   }
 
   Dim numerator_;
   int64_t denominator_;  // positive
+  bool is_nearest_ = true;
 };
 
 // A stride that refuses the recording where it is read.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from models.recording import (
     Function,
     X,
     assert_equal_to_eager,
+    assert_native,
     assert_recorded,
     exported,
     function_id,
@@ -141,3 +143,20 @@ def test_a_guard_decides_between_a_size_and_its_limit(n: int) -> None:
     program = exported(module, (torch.randn(8, n),), (({1: "n"},),))
     assert conditions(program) == ["n <= 8"]
     assert_equal_to_eager(program, module, *((torch.randn(8, size),) for size in (1, 3, 8)))
+
+
+def padded_to_whole_windows(x: torch.Tensor) -> Any:
+    n = x.shape[1]
+    windows = (n - 10 + 5) / 5 + 1
+    extra = (math.ceil(windows) - 1) * 5 + 5 - n
+    assert extra >= 0
+    padded = torch.nn.functional.pad(x, (5, extra), "reflect")
+    return padded.unfold(1, 10, 5).sum(-1), windows, windows * 3
+
+
+def test_the_number_of_windows_is_a_size() -> None:
+    module = Calling(padded_to_whole_windows)
+    program = exported(module, (torch.randn(2, 43),), (({1: "n"},),))
+    assert_native(program)
+    assert conditions(program) == []
+    assert_equal_to_eager(program, module, *((torch.randn(2, n),) for n in (40, 41, 44, 49, 63)))

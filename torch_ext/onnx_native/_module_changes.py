@@ -68,8 +68,8 @@ def unchanged(native: Any, model: torch.nn.Module, replaced: Replaced) -> Iterat
                 del change.held[change.key]
             else:
                 change.held[change.key] = change.old
-    own = {change: (change.module, change.key) for change in changes if change.is_own()}
-    replaced.kept.update(own.values())
+        own = {change: (change.module, change.key) for change in changes if change.is_own()}
+        replaced.kept.update(own.values())
     changes = [change for change in changes if own.get(change) not in replaced.caches]
     mutations = [c for c in changes if c.is_of_buffer() and times[id(c.old)] == 1]
     for change in mutations:

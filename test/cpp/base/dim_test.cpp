@@ -173,6 +173,10 @@ TEST(Dim, Signs) {
   EXPECT_TRUE((s0 * s1 + 1).known_positive(false));
   EXPECT_TRUE((s0 - Dim::floor_div(s0, 2)).known_non_negative());
   EXPECT_FALSE((s0 - s1).known_non_negative());
+  // 4 * ceil(s0 / 8) is an integer and at least s0 / 2.
+  const Dim halves = Dim::floor_div(s0 + 1, 2);
+  EXPECT_TRUE((4 * Dim::floor_div(s0 + 7, 8) - halves).known_non_negative());
+  EXPECT_FALSE((4 * Dim::floor_div(s0 + 6, 8) - halves).known_non_negative());
   EXPECT_FALSE(Dim(0).known_positive());
 }
 
