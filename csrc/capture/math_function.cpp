@@ -20,6 +20,13 @@ bool is_non_negative_quotient(const Number& number, const Decisions& decisions) 
          decisions.proven(*numerator, Relation::less) == false;
 }
 
+// Returns the integer that a number is as a float.
+const Dim* as_integer(const Number& number) {
+  const auto* call = std::get_if<Number::Call>(&number.is);
+  return call && call->op == "python::sym_float" ? std::get_if<Dim>(&call->operands[0]->is)
+                                                 : nullptr;
+}
+
 }  // namespace
 
 c10::SymNode math_function(std::string_view name, c10::SymNode number, Decisions& decisions) {
@@ -28,6 +35,8 @@ c10::SymNode math_function(std::string_view name, c10::SymNode number, Decisions
   if (is_float_function(op))
     return to_sym_float(make_call(op, {operand}), decisions).toSymNodeImpl();
   if (number->is_int()) return number;
+  if (const Dim* integer = as_integer(*operand))  // trunc, floor and the like
+    return to_sym_int(*integer, decisions).toSymNode();
   if (name == "trunc" && is_non_negative_quotient(*operand, decisions)) return number->floor();
   const Dim result = decisions.define(make_call(concat("python::", name), {operand}));
   return to_sym_int(result, decisions).toSymNode();

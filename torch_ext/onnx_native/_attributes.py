@@ -74,7 +74,23 @@ def watched(native: Any) -> Iterator[None]:
         return read
 
     plain = torch.Tensor.is_contiguous
+
+    def as_bool(condition: Any) -> Any:
+        # Meta kernels do not take uint8.
+        is_byte = isinstance(condition, torch.Tensor) and condition.dtype is torch.uint8
+        return condition.bool() if is_byte else condition
+
+    plain_where, where_method = torch.where, torch.Tensor.where
+
+    def where(condition: Any, *args: Any, **kwargs: Any) -> Any:
+        return plain_where(as_bool(condition), *args, **kwargs)
+
+    def where_of(self: Any, condition: Any, *args: Any, **kwargs: Any) -> Any:
+        return where_method(self, as_bool(condition), *args, **kwargs)
+
     changed: list[tuple[Any, str, Any]] = [
+        (torch, "where", where),
+        (torch.Tensor, "where", where_of),
         (torch.Tensor, "is_contiguous", is_contiguous),
         *((torch.Tensor, name, attribute(name, lambda: True)) for name in _ATTRIBUTES.split()),
         *(
@@ -83,29 +99,57 @@ def watched(native: Any) -> Iterator[None]:
         ),
         *((kind, "__getattribute__", getattribute(eager)) for kind, eager in _CLASSES),
     ]
-    with _replaced.attributes(changed), _watched_classes(native):
+    with _replaced.attributes(changed), _known_classes():
         yield
+
+
+class _Legacy(type):
+    """A class in place of ``torch.FloatTensor`` or the like, which knows recorded tensors."""
+
+    dtype: torch.dtype
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        is_tensor = isinstance(instance, torch.Tensor)
+        return is_tensor and instance.dtype is cls.dtype and instance.device.type == "cpu"
+
+    def __call__(cls, *args: Any) -> torch.Tensor:
+        """Makes a tensor of elements, or of a size with any elements."""
+        first = args[0] if len(args) == 1 else None
+        if isinstance(first, (list, tuple)) and not isinstance(first, torch.Size):
+            return torch.tensor(first, dtype=cls.dtype)
+        if isinstance(first, torch.Tensor):
+            if not isinstance(first, cls):
+                raise TypeError(f"torch.{cls.__name__} expects a tensor of {cls.dtype}")
+            return first
+        return torch.empty(*(args or (0,)), dtype=cls.dtype)
 
 
 @contextmanager
-def _watched_classes(native: Any) -> Iterator[None]:
-    """Refuses programs that use ``torch.FloatTensor`` and the like."""
+def _known_classes() -> Iterator[None]:
+    """Gives the user's code classes such as ``torch.FloatTensor`` that know recorded tensors."""
     names = vars(torch)
     classes = {f"{kind}Tensor": names[f"{kind}Tensor"] for kind in _LEGACY.split()}
+    known = {
+        name: _Legacy(name, (), {"dtype": eager.dtype, "__module__": "torch"})
+        for name, eager in classes.items()
+    }
     lookup = names["__getattr__"]
+    plain = torch.Tensor.type
 
-    def noting(name: str) -> Any:
+    def found(name: str) -> Any:
         if name not in classes:
             return lookup(name)
-        if _is_of_user(inspect.currentframe()):
-            native.refuse(f"the program uses torch.{name}")
-        return classes[name]
+        return (known if _is_of_user(inspect.currentframe()) else classes)[name]
 
-    names["__getattr__"] = noting
+    def converted(self: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        return plain(self, getattr(dtype, "dtype", dtype), *args, **kwargs)
+
+    names["__getattr__"] = found
     for name in classes:
         del names[name]
     try:
-        yield
+        with _replaced.attributes([(torch.Tensor, "type", converted)]):
+            yield
     finally:
         names.update(classes)
         names["__getattr__"] = lookup

@@ -164,6 +164,8 @@ void register_complex_views(OpTable& ops) {
                               "aten::reshape_as",
                               "aten::expand_as",
                               "aten::roll",
+                              "aten::fft_fftshift",
+                              "aten::fft_ifftshift",
                               "aten::rot90",
                               "aten::fliplr",
                               "aten::flipud",

@@ -40,8 +40,8 @@ Value matrix_product(Builder& b, Value x, Value y) {
   const bool repeats_x = y->shape && may_have_empty_batch(y);
   const bool repeats_y = x->shape && may_have_empty_batch(x);
   const bool is_row = x->rank_or(-1) == 1 && repeats_x;
-  const bool is_column = y->rank_or(-1) == 1 && ((x->shape && may_be_empty(leading(x, 1))) ||
-                                                 !y->dim(0).known_positive());
+  const bool is_column = y->rank_or(-1) == 1 &&
+                         ((x->shape && may_be_empty(leading(x, 1))) || !y->dim(0).known_positive());
   if (is_row) x = b.unsqueeze(x, {0});
   if (is_column) y = b.unsqueeze(y, {-1});
   if (repeats_x && x->rank_or(-1) > 1) x = in_batch_of(b, x, y);

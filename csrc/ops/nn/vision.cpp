@@ -395,7 +395,8 @@ Value deform_by_gathering(Builder& b, Value input, Value weight, Value offset,
   matrix = b.reshape(matrix, {batch, c.groups, weight->dim(1) * kernel, plane});
   const Value factors = b.reshape(
       weight, {c.groups, Dim::floor_div(weight->dim(0), c.groups), weight->dim(1) * kernel});
-  const Value result = b.reshape(matrix_product(b, factors, matrix), {batch, weight->dim(0), rows, columns});
+  const Value result =
+      b.reshape(matrix_product(b, factors, matrix), {batch, weight->dim(0), rows, columns});
   return b.Add(result, b.unsqueeze(bias, {1, 2}));
 }
 

@@ -181,9 +181,23 @@ def names_of_dimensions(x: Tensor) -> Any:
     return x * (2 if x.names == (None,) * 3 else 3)
 
 
-@aside
+@program
 def instance_of_a_legacy_type(x: Tensor) -> Any:
-    return x * (2 if isinstance(x, torch.FloatTensor) else 3)
+    is_long = isinstance(x, torch.LongTensor) or type(x) is torch.FloatTensor
+    return x * (2 if isinstance(x, torch.FloatTensor) and not is_long else 3)
+
+
+@program
+def legacy_constructors(x: Tensor) -> Any:
+    scale = torch.sqrt(torch.FloatTensor([0.5]).to(x.device))
+    filled = torch.FloatTensor(x.shape).fill_(2) + torch.FloatTensor(3, 1, 1).zero_().sum()
+    return x * scale + filled, x.type(torch.DoubleTensor), torch.LongTensor([[1, 2]])
+
+
+@program
+def uint8_conditions(x: Tensor) -> Any:
+    byte = (x > 0).to(torch.uint8)
+    return torch.where(byte, x, -x), x.where(byte, x * 2)
 
 
 @program

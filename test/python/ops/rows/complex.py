@@ -124,6 +124,8 @@ VIEWS = [
     row("flip", Case(lambda x: x.flip(-1), Z), Case(lambda x: x.flip(0), POINT)),
     row("fliplr", Case(torch.fliplr, Z)),
     row("flipud", Case(torch.flipud, Z)),
+    row("fft_fftshift", Case(torch.fft.fftshift, Z), Case(lambda x: torch.fft.fftshift(x, -1), Z)),
+    row("fft_ifftshift", Case(torch.fft.ifftshift, Z)),
     row("roll", Case(lambda x: x.roll(1), Z), Case(lambda x: x.roll((1, -1), (0, -1)), Z)),
     row("rot90", Case(torch.rot90, Z)),
     row("cat", Case(lambda x, y: torch.cat([x, y], -1), Z, REAL)),
