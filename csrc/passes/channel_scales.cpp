@@ -34,6 +34,13 @@ struct Changes {
   bool shifts = true;
 };
 
+// Returns false for a factor that may make an infinity, a NaN or a zero of a weight.
+bool is_moderate(double factor) {
+  constexpr double kLargest = 0x1p64;
+  const double size = std::abs(factor);
+  return size <= kLargest && size >= 1 / kLargest;
+}
+
 double element(const TensorData& data, int64_t channel) {
   return data.number(data.numel() == 1 ? 0 : channel);
 }
@@ -86,6 +93,7 @@ class Folding {
       std::vector<double> factors;
       for (int64_t i = 0; i < self.channels_; ++i) {
         factors.push_back(self.changes_.of(now.subspan(1), i).factor);
+        if (!is_moderate(factors.back())) return std::nullopt;
       }
       return scaled(now[0], self.axis_, std::move(factors));
     };
@@ -216,6 +224,7 @@ class ChannelScales {
     const bool has_bias = product.bias() != nullptr;
     // The sum after a plain MatMul is its bias, which stays an Add.
     if (changes.shifts && !product.bias_user) return;
+    if (!are_moderate(changes, product.channels())) return;
     const bool scales = changes.scales, shifts = changes.shifts;
     const Folding folding(product, std::move(changes));
     if (shifts || has_bias) {
@@ -230,6 +239,15 @@ class ChannelScales {
     forget_names(product);
     uses_[product.result] = uses_[node.outputs[0]];
     rewrite.replace_all(node, node.outputs[0], product.result);
+  }
+
+  static bool are_moderate(const Changes& changes, int64_t channels) {
+    const auto is_absent = [](const TensorData& source) { return !has_elements(&source); };
+    if (std::ranges::any_of(changes.sources, is_absent)) return true;  // checked when it is read
+    const ReadScope unrecorded(nullptr);
+    for (int64_t i = 0; i < channels; ++i)
+      if (!is_moderate(changes.of(changes.sources, i).factor)) return false;
+    return true;
   }
 
   // Returns the name of the folded bias and whether the module has it: that of the product's own

@@ -52,6 +52,18 @@ TEST_F(ChannelScalesTest, AProductThatIsTransposedTakesItsScale) {
   EXPECT_FLOAT_EQ(static_cast<float>(scaled[5]), 0.2F);
 }
 
+TEST_F(ChannelScalesTest, AProductKeepsWhatWouldMakeItsWeightInfiniteOrZero) {
+  Value* x = input("x", {batch_, 2});
+  const auto product = [&](std::string_view weight) {
+    return op("MatMul", {x, numbers(weight, {2, 3}, {1, 2, 3, 4, 5, 6})}, {batch_, 3});
+  };
+  result(op("Div", {product("u"), number(0)}, {batch_, 3}), "divided");
+  result(op("Mul", {product("v"), number(0)}, {batch_, 3}), "zeros");
+  result(op("Mul", {product("w"), number(1e30)}, {batch_, 3}), "large");
+  const std::string before = nodes();
+  EXPECT_EQ(after(fold_channel_scales), before);
+}
+
 TEST_F(ChannelScalesTest, AReshapedProductTakesOneNumber) {
   Value* product = op("Gemm", {input("x", {batch_, 2}), matrix(), numbers("b", {1}, {4})},
                       {batch_, 3}, {{"transB", 1}});
