@@ -150,14 +150,15 @@ class _Recorder:
         if not caches:
             raise StepAsideError("the program keeps nothing")
         with _module_changes.restored(self._model):
+            _written_attributes.unset(caches)
+            captured = self._recorded({}, _module_changes.Replaced(caches))
+        with _module_changes.restored(self._model):
             expected = self._results()
             _written_attributes.unset(caches)
             results = [self._results(), self._results()]  # without, and with what the first keeps
         if not all(_are_same(each, expected) for each in results):
             raise StepAsideError("the program depends on earlier calls")
-        with _module_changes.restored(self._model):
-            _written_attributes.unset(caches)
-            return self._recorded({}, _module_changes.Replaced(caches))
+        return captured
 
     def _results(self) -> list[Any]:
         """The values that the module returns for the example."""
