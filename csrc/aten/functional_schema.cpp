@@ -139,10 +139,11 @@ bool copies_whole(const Node& node) {
 }
 
 std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSchema& functional,
-                                       const Type& target) {
+                                       const Type& target, size_t i) {
   if (target.dtype == DType::undefined) return std::nullopt;
   const OpFacts& facts = facts_of(*functional.schema);
   const ResultDtype rule = facts.dtype;
+  const bool is_real = (facts.real_results >> i & 1) != 0;
   if (rule == ResultDtype::boolean) {
     return target.dtype == DType::boolean ? std::nullopt : std::optional(DType::boolean);
   }
@@ -152,7 +153,7 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
   if (rule == ResultDtype::of_self) {
     const Value* self = mutates.arguments[0].as_value();
     if (!self) return std::nullopt;
-    const DType dtype = facts.real_results != 0 ? real_dtype(self->type.dtype) : self->type.dtype;
+    const DType dtype = is_real ? real_dtype(self->type.dtype) : self->type.dtype;
     return dtype == target.dtype ? std::nullopt : std::optional(dtype);
   }
   ResultType promoted;
@@ -178,9 +179,10 @@ std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSche
   if (facts.complex_result == ComplexResult::made && is_floating(result))
     result = complex_dtype(result);
   // An undefined dtype stands for a real one: complex tensors have lowerings of their own.
-  const bool has_complex = is_complex(result);
-  if (facts.real_results != 0) result = real_dtype(result);
-  if (rule != ResultDtype::promoted && !maybe_float && !has_complex)
+  const bool is_of_complex =
+      is_complex(result) && (is_complex(target.dtype) || (is_real && is_floating(target.dtype)));
+  if (is_real) result = real_dtype(result);
+  if (rule != ResultDtype::promoted && !maybe_float && !is_of_complex)
     return differs ? std::optional(DType::undefined) : std::nullopt;
   if (result == DType::undefined) return std::nullopt;
   const bool stays_bool = result == DType::boolean && !has_float && !takes_integer(mutates);

@@ -34,11 +34,11 @@ void check_writes_nothing(const Node& node, const FunctionalSchema& functional);
 // Returns true for `x.copy_(y)` if y has x's dtype and shape, so that y is the new value of x.
 bool copies_whole(const Node& node);
 
-// Returns the dtype of the functional operator's result if it may differ from the dtype of the
+// Returns the dtype of result i of the functional operator if it may differ from the dtype of the
 // written tensor; `undefined` if the dtype is unknown, nullopt if there is no difference. Throws
 // ExportError(unsupported) for a result that is not bool, written to a bool tensor.
 std::optional<DType> unconverted_dtype(const Node& mutates, const FunctionalSchema& functional,
-                                       const Type& target);
+                                       const Type& target, size_t i);
 
 // Turns a call into a call of the functional operator. If that has a `dtype` argument, it computes
 // in the dtype of `target`, the type of the written tensor.

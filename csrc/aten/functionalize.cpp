@@ -453,7 +453,7 @@ class Functionalizer {
     while (outputs.size() + targets.size() < functional.schema->returns.size())
       outputs.push_back(graph_.add_value("unused", {}));
     for (Target& target : targets) {
-      type_result(node, functional, target);
+      type_result(node, functional, target, outputs.size());
       outputs.push_back(target.computed);
     }
     make_functional(node, functional, targets[0].result->type);
@@ -482,7 +482,7 @@ class Functionalizer {
     return fresh;
   }
 
-  void type_result(const Node& node, const FunctionalSchema& functional, Target& target) {
+  void type_result(const Node& node, const FunctionalSchema& functional, Target& target, size_t i) {
     const Value* old = target.tensor->current;
     const Value* result = target.result;
     const bool is_out = target.argument->is_out;
@@ -496,7 +496,7 @@ class Functionalizer {
     target.result->type = type;
     if (resizes) target.tensor->names.insert(target.tensor->names.begin(), target.result);
     target.computed = target.result;
-    if (const auto dtype = unconverted_dtype(node, functional, type)) {
+    if (const auto dtype = unconverted_dtype(node, functional, type, i)) {
       type.dtype = *dtype;
       target.computed = graph_.add_value(target.result->name, type);
     }

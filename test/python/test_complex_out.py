@@ -35,3 +35,29 @@ def test_out(name: str) -> None:
 
     (result,) = exported(Calling(call), (X, Y))(X, Y)
     torch.testing.assert_close(torch.as_tensor(result), torch.view_as_real(call(X, Y)))
+
+
+SQUARE = torch.tensor([[2 + 1j, 0.5], [0.3 - 1j, 1.5]])
+REAL: dict[str, Callable[[torch.Tensor, list[torch.Tensor]], Any]] = {
+    "eigvalsh": lambda x, out: torch.linalg.eigvalsh(x @ x.mH, out=out[0]),
+    "svdvals": lambda x, out: torch.linalg.svdvals(x, out=out[0]),
+    "matrix_norm": lambda x, out: torch.linalg.matrix_norm(x, out=out[0]),
+    "abs": lambda x, out: torch.abs(x, out=out[0]),
+    "irfft": lambda x, out: torch.fft.irfft(x, out=out[0]),
+    "slogdet": lambda x, out: torch.linalg.slogdet(x, out=(out[1], out[0])),
+    "eigh": lambda x, out: torch.linalg.eigh(x @ x.mH, out=(out[0], out[1])),
+    "any": lambda x, out: torch.any(x, 0, out=out[2]),
+    "eq": lambda x, out: torch.eq(x, x.mT, out=out[2]),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_real_results_of_complex_tensors(name: str) -> None:
+    def call(x: torch.Tensor) -> list[torch.Tensor]:
+        out = [torch.empty(0), torch.empty(0, dtype=torch.complex64)]
+        out.append(torch.empty(0, dtype=torch.bool))
+        REAL[name](x, out)
+        return [out[0], out[2]]
+
+    results = exported(Calling(call), (SQUARE,))(SQUARE)
+    torch.testing.assert_close([torch.as_tensor(each) for each in results], call(SQUARE))
