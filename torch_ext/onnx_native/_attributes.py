@@ -75,22 +75,7 @@ def watched(native: Any) -> Iterator[None]:
 
     plain = torch.Tensor.is_contiguous
 
-    def as_bool(condition: Any) -> Any:
-        # Meta kernels do not take uint8.
-        is_byte = isinstance(condition, torch.Tensor) and condition.dtype is torch.uint8
-        return condition.bool() if is_byte else condition
-
-    plain_where, where_method = torch.where, torch.Tensor.where
-
-    def where(condition: Any, *args: Any, **kwargs: Any) -> Any:
-        return plain_where(as_bool(condition), *args, **kwargs)
-
-    def where_of(self: Any, condition: Any, *args: Any, **kwargs: Any) -> Any:
-        return where_method(self, as_bool(condition), *args, **kwargs)
-
     changed: list[tuple[Any, str, Any]] = [
-        (torch, "where", where),
-        (torch.Tensor, "where", where_of),
         (torch.Tensor, "is_contiguous", is_contiguous),
         *((torch.Tensor, name, attribute(name, lambda: True)) for name in _ATTRIBUTES.split()),
         *(

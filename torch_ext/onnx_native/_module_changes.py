@@ -97,6 +97,7 @@ def restored(model: torch.nn.Module) -> Iterator[None]:
 
 
 _TENSORS = (torch.Tensor, torch.nn.Module)
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
 
 @dataclasses.dataclass(eq=False)
@@ -127,8 +128,9 @@ class _Change:
         return own and _written_attributes.may_be_written_first(self.module, self.key)
 
     def is_own(self) -> bool:
-        """Whether the module itself had the attribute."""
-        return self.held is vars(self.module) and not self.is_new
+        """Whether the module itself had the attribute, and not as every module has it."""
+        own = self.held is vars(self.module) and not self.is_new
+        return own and self.key not in _OF_EVERY_MODULE
 
     def is_of_buffer(self) -> bool:
         of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)
