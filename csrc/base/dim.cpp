@@ -252,8 +252,7 @@ bool Dim::may_be_empty() const {
   if (known_positive()) return false;
   bool depends_on_data = false;
   for_each_symbol([&](const Factor& symbol) { depends_on_data |= !symbol.range.is_input_size; });
-  return depends_on_data || is_symbol() || has_limit() ||
-         (is_polynomial() && (*this + 1).known_positive());
+  return depends_on_data || has_limit() || (is_polynomial() && (*this + 1).known_positive());
 }
 
 bool Dim::is_polynomial() const {

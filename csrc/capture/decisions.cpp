@@ -7,7 +7,6 @@
 #include <atomic>
 #include <utility>
 
-#include "base/dim_order.h"
 #include "base/error.h"
 
 namespace onnx_native::capture {
@@ -31,6 +30,33 @@ bool is_true(int64_t difference, Relation relation) {
       return difference <= 0;
   }
   return false;
+}
+
+// Decides the relation of a number in this range to 0.
+std::optional<bool> decided(const DimRange& range, Relation relation) {
+  switch (relation) {
+    case Relation::equal:
+      if ((range.low && *range.low > 0) || (range.high && *range.high < 0)) return false;
+      if (range.low == 0 && range.high == 0) return true;
+      break;
+    case Relation::less:
+      if (range.high && *range.high < 0) return true;
+      if (range.low && *range.low >= 0) return false;
+      break;
+    case Relation::less_equal:
+      if (range.high && *range.high <= 0) return true;
+      if (range.low && *range.low > 0) return false;
+      break;
+  }
+  return std::nullopt;
+}
+
+void at_most(DimRange& range, int64_t value) {
+  range.high = std::min(range.high.value_or(value), value);
+}
+
+void at_least(DimRange& range, int64_t value) {
+  range.low = std::max(range.low.value_or(value), value);
 }
 
 std::string branch_on_data(const std::string& text) {
@@ -155,42 +181,17 @@ NumberPtr Decisions::definition(const std::string& symbol) const {
 // Narrows the range of an expression by what guards say of the same one plus a number, or of its
 // negation: n <= 32 for n - 32 and for 40 - n.
 DimRange Decisions::guarded(DimRange range, const Dim& difference) const {
-  const auto raise = [&](int64_t low) { range.low = std::max(range.low.value_or(low), low); };
-  const auto lower = [&](int64_t high) { range.high = std::min(range.high.value_or(high), high); };
   for (const Guard& guard : guards_) {
     if (guard.condition || guard.relation == Relation::equal) continue;
     // The guard's own expression is at most `bound` if it holds, and at least `bound + 1` if not.
     const int64_t bound = guard.relation == Relation::less ? -1 : 0;
     if (const auto offset = (difference - guard.difference).constant())
-      guard.holds ? lower(bound + *offset) : raise(bound + 1 + *offset);
+      guard.holds ? at_most(range, bound + *offset) : at_least(range, bound + 1 + *offset);
     if (const auto offset = (difference + guard.difference).constant())
-      guard.holds ? raise(*offset - bound) : lower(*offset - bound - 1);
+      guard.holds ? at_least(range, *offset - bound) : at_most(range, *offset - bound - 1);
   }
   return range;
 }
-
-namespace {
-
-// Decides the relation of a number in this range to 0.
-std::optional<bool> decided(const DimRange& range, Relation relation) {
-  switch (relation) {
-    case Relation::equal:
-      if ((range.low && *range.low > 0) || (range.high && *range.high < 0)) return false;
-      if (range.low == 0 && range.high == 0) return true;
-      break;
-    case Relation::less:
-      if (range.high && *range.high < 0) return true;
-      if (range.low && *range.low >= 0) return false;
-      break;
-    case Relation::less_equal:
-      if (range.high && *range.high <= 0) return true;
-      if (range.low && *range.low > 0) return false;
-      break;
-  }
-  return std::nullopt;
-}
-
-}  // namespace
 
 std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) const {
   if (const auto number = difference.constant()) return is_true(*number, relation);
@@ -207,8 +208,8 @@ std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) 
   if (const auto known = decided(range, relation)) return known;
   // Proves what needs more than the ranges of the parts: 2 * ((n + 1) // 2) >= n.
   DimRange sides;
-  if (declared.known_non_negative()) sides.low = known_greater(declared, 0) ? 1 : 0;
-  if ((-declared).known_non_negative()) sides.high = known_greater(-declared, 0) ? -1 : 0;
+  if (declared.known_non_negative()) sides.low = declared.known_positive(false) ? 1 : 0;
+  if ((-declared).known_non_negative()) sides.high = (-declared).known_positive(false) ? -1 : 0;
   return decided(sides, relation);
 }
 
@@ -338,20 +339,14 @@ bool Decisions::assume(const Dim& difference, Relation relation, bool truth,
   const int64_t slack = relation == Relation::less ? 1 : 0;
   const int64_t bound = truth ? -*offset - slack : -*offset + (relation == Relation::less ? 0 : 1);
   DimRange& range = at->second.range;
-  const auto at_most = [&](int64_t value) {
-    range.high = std::min(range.high.value_or(value), value);
-  };
-  const auto at_least = [&](int64_t value) {
-    range.low = std::max(range.low.value_or(value), value);
-  };
   if (relation == Relation::equal) {
     if (!truth) return true;
-    at_most(factor * bound);
-    at_least(factor * bound);
+    at_most(range, factor * bound);
+    at_least(range, factor * bound);
   } else if (truth == (factor > 0)) {
-    at_most(factor * bound);
+    at_most(range, factor * bound);
   } else {
-    at_least(factor * bound);
+    at_least(range, factor * bound);
   }
   has_assumptions_ = true;
   // Kernels get a stand-in that the program's assertions allow.

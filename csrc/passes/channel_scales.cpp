@@ -224,7 +224,7 @@ class ChannelScales {
     const bool has_bias = product.bias() != nullptr;
     // The sum after a plain MatMul is its bias, which stays an Add.
     if (changes.shifts && !product.bias_user) return;
-    if (!are_moderate(changes, product.channels())) return;
+    if (changes.scales && !are_moderate(changes, product.channels())) return;
     const bool scales = changes.scales, shifts = changes.shifts;
     const Folding folding(product, std::move(changes));
     if (shifts || has_bias) {

@@ -129,7 +129,5 @@ def test_contractions_of_no_elements(equation: str, dtype: torch.dtype) -> None:
 
 
 def test_a_sum_over_an_axis_of_one_tensor_alone() -> None:
-    types = contraction("abc,abd->da")
-    assert "ReduceSum" in types
-    assert types[-1] in ("MatMul", "Einsum", "Mul")
-    assert contraction("abc,db->adb")[-1] == "Mul"
+    assert contraction("abc,abd->da") == ["ReduceSum", "Einsum"]
+    assert contraction("abc,db->adb") == ["ReduceSum", "Unsqueeze", "Unsqueeze", "Mul"]

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from jit.running import check
 from models.calling import Calling
-from models.recording import assert_equal_to_eager, exported
-from torch import nn
-
-Function = Callable[[torch.Tensor], torch.Tensor]
+from models.recording import Function, assert_equal_to_eager, exported
 
 SOME, NONE = torch.tensor([1.0, -2.0, 3.0, 4.0]), -torch.ones(4)
-GROUPS = nn.Conv1d(2, 4, 2, groups=2).double().eval()
 
 
 def kept(x: torch.Tensor, *shape: int) -> torch.Tensor:
@@ -45,7 +39,7 @@ def test_convolutions_in_float64() -> None:
         inputs = x[x > 0].reshape(-1, 2, 3).double()
         return torch.conv1d(inputs, weight, groups=2)
 
-    weight = GROUPS.weight.detach()
+    weight = torch.randn(4, 1, 2, dtype=torch.float64)
     check(grouped, [(torch.ones(12), weight), (torch.zeros(12), weight)])
 
 

@@ -136,7 +136,7 @@ class _Recorder:
         }
         return {name: size for name, size in others.items() if size != self._symbols[name][0]}
 
-    def _without_caches(self, kept: set[_module_changes.Attribute]) -> Captured:
+    def _without_caches(self, kept: set[_written_attributes.Attribute]) -> Captured:
         """Records the program without what it keeps from earlier calls.
 
         A detector keeps its anchors and the sizes that they are for: ``if self.shape != shape``.
@@ -144,8 +144,10 @@ class _Recorder:
         same results without them.
         """
         found = _module_changes.Replaced()
-        with contextlib.suppress(StepAsideError):
-            self._recorded(self._others(lambda size: 2 * size), found)
+        larger = self._others(lambda size: 2 * size)
+        if larger:
+            with contextlib.suppress(StepAsideError):
+                self._recorded(larger, found)
         caches = kept | found.kept
         if not caches:
             raise StepAsideError("the program keeps nothing")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
 from onnx_native import _upstream, _written_attributes
-
-Attribute = tuple[torch.nn.Module, str]
 
 
 class Replaced:
@@ -26,10 +24,10 @@ class Replaced:
             without them.
     """
 
-    def __init__(self, caches: Collection[Attribute] = ()) -> None:
-        self.found: list[Attribute] = []
-        self.written_first: list[Attribute] = []
-        self.kept: set[Attribute] = set()
+    def __init__(self, caches: _written_attributes.Attributes = ()) -> None:
+        self.found: list[_written_attributes.Attribute] = []
+        self.written_first: list[_written_attributes.Attribute] = []
+        self.kept: set[_written_attributes.Attribute] = set()
         self.caches = caches
 
     def is_to_be_written_first(self) -> bool:
@@ -115,8 +113,11 @@ class _Change:
         leaves = _upstream.pytree.tree_leaves((self.new, self.old))
         return any(isinstance(leaf, kinds) for leaf in leaves)
 
+    def _is_attribute(self) -> bool:
+        return self.held is vars(self.module)
+
     def is_in_cache(self) -> bool:
-        return self.is_new and self.held is not vars(self.module)
+        return self.is_new and not self._is_attribute()
 
     def is_recomputed(self) -> bool:
         """Whether a hook of weight_norm or the like sets the attribute before each call."""
@@ -124,13 +125,13 @@ class _Change:
 
     def is_of_attribute(self) -> bool:
         """Whether the program may write the attribute before it reads it."""
-        own = self.held is vars(self.module)
-        return own and _written_attributes.may_be_written_first(self.module, self.key)
+        return self._is_attribute() and _written_attributes.may_be_written_first(
+            self.module, self.key
+        )
 
     def is_own(self) -> bool:
         """Whether the module itself had the attribute, and not as every module has it."""
-        own = self.held is vars(self.module) and not self.is_new
-        return own and self.key not in _OF_EVERY_MODULE
+        return self._is_attribute() and not self.is_new and self.key not in _OF_EVERY_MODULE
 
     def is_of_buffer(self) -> bool:
         of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)

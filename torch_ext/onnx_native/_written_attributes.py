@@ -17,7 +17,8 @@ import torch
 
 from onnx_native import _replaced
 
-Attributes = Collection[tuple[torch.nn.Module, str]]
+Attribute = tuple[torch.nn.Module, str]
+Attributes = Collection[Attribute]
 
 
 def may_be_written_first(module: torch.nn.Module, name: str) -> bool:

@@ -355,8 +355,8 @@ Pair next_pair(Builder& b, const std::optional<Ints>& path, size_t step, size_t 
   return {static_cast<size_t>(low), static_cast<size_t>(high), true};
 }
 
-// Contracts pair by pair like ATen, because the dtype of integers depends on the order. A label is
-// summed when no remaining operand needs it.
+// Contracts pair by pair like ATen, because the dtype of integers and the signs of zeros depend on
+// the order. A label is summed when no remaining operand needs it.
 Value contract(Builder& b, Operands operands, const Labels& output,
                const std::optional<Ints>& path) {
   std::map<int, size_t> uses;
