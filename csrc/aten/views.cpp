@@ -94,8 +94,10 @@ Sharing of_sum_to_size(const Node& node) {
   const Type& to = node.outputs[0]->type;
   if (!type || !type->shape || !to.shape)
     return unknown("whether aten::sum_to_size sums depends on unknown sizes");
-  // Eager sums a number too.
-  if (to.shape->empty() || type->shape->size() != to.shape->size()) return fresh();
+  // Eager sums a number too. A sum of small integers has another dtype than they have.
+  const bool converts =
+      type->dtype != DType::undefined && to.dtype != DType::undefined && type->dtype != to.dtype;
+  if (to.shape->empty() || type->shape->size() != to.shape->size() || converts) return fresh();
   return by(node, are_equal(*type->shape, *to.shape), same());
 }
 
@@ -209,9 +211,10 @@ bool is_idle_dropout(const Node& node) {
 bool may_share(const Schema& schema) { return kind_of(schema) != ViewKind::none; }
 
 // Returns true if the result is the argument itself, not another tensor with its memory.
-static bool returns_argument(const Schema& schema) {
-  return schema.name == "aten::lift" || schema.name == "aten::lift_fresh" ||
-         schema.name == "aten::positive";
+static bool returns_argument(const Node& node) {
+  const std::string_view op = node.schema->name;
+  if (op == "aten::resolve_conj" || op == "aten::resolve_neg") return is_real(base_type(node));
+  return op == "aten::lift" || op == "aten::lift_fresh" || op == "aten::positive";
 }
 
 Sharing sharing(const Node& node, const std::function<std::optional<Layout>()>& layout) {
@@ -221,7 +224,7 @@ Sharing sharing(const Node& node, const std::function<std::optional<Layout>()>& 
     case ViewKind::to:
       return of_to(node);
     case ViewKind::identity:
-      return returns_argument(*node.schema) ? same() : view();
+      return returns_argument(node) ? same() : view();
     case ViewKind::dropout:
       return is_idle_dropout(node) ? same() : fresh();
     case ViewKind::contiguous:

@@ -44,6 +44,7 @@ class RecordedCall {
   std::vector<aten::Argument> read_arguments();
   c10::IValue meta(const c10::IValue& value, const aten::SchemaType& type);
   torch::jit::Stack meta_arguments();
+  std::optional<std::vector<c10::IValue>> metas_of_pieces();
   std::optional<std::vector<c10::IValue>> run_meta();
   std::vector<c10::IValue> inferred_metas();
   std::vector<aten::Type> result_types(const std::vector<at::Tensor>& metas);

@@ -70,8 +70,32 @@ void correct_statistics(const std::string& op, const torch::jit::Stack& argument
 
 }  // namespace
 
+// Returns the pieces of split_with_sizes() if a size depends on data: the numbers that stand for
+// such sizes need not add up, as the meta kernel demands. Returns nullopt for other calls.
+std::optional<std::vector<c10::IValue>> RecordedCall::metas_of_pieces() {
+  if (key_ != "aten::split_with_sizes" && key_ != "aten::unsafe_split_with_sizes")
+    return std::nullopt;
+  const at::Tensor self = recording_.meta_of(arguments_[0].toTensor());
+  if (self.dim() == 0) return std::nullopt;
+  std::vector<int64_t> sizes = self.sizes().vec();
+  const size_t axis = cut_axis(sizes.size());
+  bool depends_on_data = false;
+  std::vector<at::Tensor> pieces;
+  for (const c10::IValue& piece : arguments_[1].toListRef()) {
+    const Dim size = to_dim(piece.toSymInt(), decisions_);
+    const std::optional<int64_t> stand_in = decisions_.stand_in(size);
+    if (!stand_in || *stand_in < 0) return std::nullopt;
+    depends_on_data = depends_on_data || !decisions_.example(size);
+    sizes[axis] = *stand_in;
+    pieces.push_back(self.new_empty_strided(sizes, self.strides()));
+  }
+  if (!depends_on_data) return std::nullopt;
+  return std::vector<c10::IValue>{c10::IValue(pieces)};
+}
+
 // Returns the results of the meta kernel; nullopt if PyTorch has none for meta tensors.
 std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
+  if (auto pieces = metas_of_pieces()) return pieces;
   const auto run = [this] {
     torch::jit::Stack stack = meta_arguments();
     if (key_.starts_with("aten::")) {

@@ -69,6 +69,21 @@ FOUND = {
         SIZES,
         routes=("traced", "scripted"),
     ),
+    "angle of a product with a negative number": Program(
+        [Input("x", "float32", ["n", 2], 1, 3)],
+        [],
+        ["z = torch.complex(x, x - x)"],
+        [f"torch.angle({product})" for product in ("-3 * z", "-x * z", "z * -x[0, 0]", "2 * z")],
+        SIZES,
+    ),
+    "axes of a tensor that resolve_neg returns": Program(
+        [MATRIX],
+        [],
+        ["y = x.resolve_neg()", "y.unsqueeze_(1)", "z = x.resolve_conj()", "z.unsqueeze_(0)"],
+        ["x.sum(-2)"],
+        SIZES,
+        routes=("traced", "scripted"),
+    ),
     "products of an empty batch": program(
         "torch.matmul(x, y), torch.matmul(z, y)",
         *(Input("x", "bool", [2]), Input("y", "bool", [0, 2, 2]), Input("z", "bool", [1, 2, 2])),
@@ -420,6 +435,16 @@ def test_write_between_a_sum_to_size_and_its_use(route):
     body = ["y = x * 2", "z = y.sum_to_size(y[:1].shape)", "y[:] = 7"]
     made = Program([Input("x", "float32", ["n", 4])], [], body, ["z", "y"], SIZES)
     made.sizes = [{"n": 4}, {"n": 4}, {"n": 3}]
+    outcome = judged(made, route)
+    assert outcome.verdict == RIGHT, outcome
+
+
+@pytest.mark.parametrize("route", EVERY_ROUTE)
+def test_write_to_a_sum_of_small_integers(route):
+    body = ["y = x.sum_to_size(x[:1].shape)", "y[:] = y * 2"]
+    made = Program(
+        [Input("x", "int8", ["n"])], [], body, ["x", "y"], [{"n": 2}, {"n": 2}, {"n": 3}]
+    )
     outcome = judged(made, route)
     assert outcome.verdict == RIGHT, outcome
 

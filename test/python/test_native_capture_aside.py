@@ -20,6 +20,7 @@ from models.recording import (
     X,
     assert_equal_to_eager,
     assert_native,
+    assert_recorded,
     exported,
     reason_of,
 )
@@ -262,3 +263,14 @@ def test_eager_runs_as_before_after_a_capture() -> None:
     with torch.no_grad():
         torch.testing.assert_close(module(x), expected)
     assert_equal_to_eager(program, module, (x,), (torch.randn(1, 5, 8),))
+
+
+def test_tensors_are_no_sequences_after_a_capture() -> None:
+    """Setting Tensor.__getitem__ makes Python take all tensors for sequences."""
+
+    def list_of_tensors(x: torch.Tensor) -> Any:
+        return x * torch.tensor([torch.tensor(2.0), torch.tensor(3.0)]).sum()
+
+    numbers = [torch.tensor(2), nn.Parameter(torch.tensor(3.0))]
+    assert_recorded(Calling(list_of_tensors), (DYNAMIC,), (X,))
+    assert torch.tensor(numbers).tolist() == [2, 3]

@@ -111,3 +111,27 @@ def test_results_for_the_backward_pass_have_unknown_sizes() -> None:
     arguments = (numbers(7), torch.tensor([0, 3, 5]))
     reason = reason_of(UnusedResults().eval(), arguments, ({0: "n"}, {0: "bags"}))
     assert reason.startswith("no input has the size u")
+
+
+class Pieces(nn.Module):
+    """Cuts a tensor into pieces of the lengths that an input has."""
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> Any:
+        pieces = x.transpose(0, 1).split(lengths.tolist(), 1)
+        longest = torch.split(x * 2, lengths.tolist())[0]
+        return torch.stack([piece.sum(1) for piece in pieces]), longest, longest.shape[0] * x
+
+
+@pytest.mark.parametrize("count", ["static", "dynamic"])
+def test_pieces_whose_lengths_are_data(count: str) -> None:
+    examples = [
+        (torch.randn(sum(lengths), 3), torch.tensor(lengths))
+        for lengths in ([2, 4], [1, 1], [0, 3], [5, 0])
+    ]
+    if count == "static":
+        assert_recorded(Pieces(), ({0: "n"}, None), *examples)
+        return
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="where a loop is unrolled"):
+        program = assert_recorded(Pieces(), ({0: "n"}, {0: "count"}), *examples)
+    (guard,) = program.export_report["capture"]["guards"]
+    assert guard["condition"] == "count == 2"

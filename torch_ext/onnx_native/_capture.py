@@ -231,13 +231,27 @@ class _Recorder:
 
 def _run(native: Any, *arguments: Any) -> tuple[str | None, bool]:
     """Records the program; returns why not, and whether another run may know more."""
-    try:
-        _record(native, *arguments)
-    except Exception as error:
-        return native.reason() or _first_line(error), _functions_of_sizes.learn_packages(error)
-    if native.alive():
-        gc.collect()
+    with _collecting_later():
+        try:
+            _record(native, *arguments)
+        except Exception as error:
+            return native.reason() or _first_line(error), _functions_of_sizes.learn_packages(error)
+        for generation in range(3):
+            if native.alive():
+                gc.collect(generation)
     return (None if native.finish() else native.reason()), False
+
+
+@contextlib.contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Lets what a recording leaves in cycles stay in the youngest generation, found in no time."""
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()
 
 
 def _first_line(error: Exception) -> str:

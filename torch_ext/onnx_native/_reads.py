@@ -54,9 +54,10 @@ def watched(native: Any) -> Iterator[None]:
         for name in names.split():
             new.append((kind, name, _noting(native, getattr(kind, name), name)))
     tensor: Any = torch.Tensor
+    extension = _library.extension()
     getitem, setitem = tensor.__getitem__, tensor.__setitem__
     item, data, truth = tensor.item, tensor.data, tensor.__bool__
-    is_recorded, plain_round = _library.extension().is_recorded, torch.SymInt.__round__
+    is_recorded, plain_round = extension.is_recorded, torch.SymInt.__round__
     plain_hash = torch.SymInt.__hash__
     plain_narrow = tensor.narrow
     thread = threading.get_ident()
@@ -120,7 +121,9 @@ def watched(native: Any) -> Iterator[None]:
 
     new += [
         (_upstream.SymNode, "__getattr__", missing),
-        (torch.SymInt, "__repr__", _printing(torch.SymInt.__repr__)),
+        (torch.SymInt, "__repr__", _showing(torch.SymInt.__repr__, extension.text_of_size)),
+        (tensor, "__repr__", _showing(tensor.__repr__, _text_of_tensor)),
+        (tensor, "__format__", _showing(tensor.__format__, _text_of_tensor)),
         (torch.SymInt, "__hash__", hashed),
         (torch.SymInt, "__round__", rounded),
         (tensor, "data", property(read_data, replace_data)),
@@ -131,8 +134,12 @@ def watched(native: Any) -> Iterator[None]:
         (tensor, "narrow", functools.wraps(plain_narrow)(narrow)),
         (torch, "narrow", functools.wraps(torch.narrow)(narrow)),
     ]
-    with _replaced.attributes(new):
-        yield
+    try:
+        with _replaced.attributes(new):
+            extension.clear_sequence_slots(tensor)
+            yield
+    finally:
+        extension.clear_sequence_slots(tensor)
 
 
 def _noting(native: Any, method: Any, name: str) -> Callable[..., Any]:
@@ -150,7 +157,7 @@ def _noting(native: Any, method: Any, name: str) -> Callable[..., Any]:
                         return _read_only(
                             method(native.elements(self, shares_memory), *args, **kwargs)
                         )
-                if name == "tolist" and _has_few_items(self):
+                if name == "tolist" and _has_few_items(native, self):
                     return _items(self)
                 native.refuse(f"the program calls {name} of a {type(self).__name__}")
             elif name in _READS_ELEMENTS and isinstance(self, torch.Tensor):
@@ -170,12 +177,11 @@ def _read_only(elements: Any) -> Any:
     return elements
 
 
-def _has_few_items(tensor: Any) -> bool:
+def _has_few_items(native: Any, tensor: Any) -> bool:
     """Whether the tensor may be a list of sizes."""
-    sizes = tensor.shape
+    sizes = [n if isinstance(n, int) else native.example(n) for n in tensor.shape]
     is_integer = tensor.dtype in (torch.int32, torch.int64)
-    is_static = all(isinstance(n, int) for n in sizes)
-    return is_integer and is_static and math.prod(sizes) <= _MOST_ITEMS
+    return is_integer and None not in sizes and math.prod(sizes) <= _MOST_ITEMS
 
 
 def _items(tensor: Any) -> Any:
@@ -190,17 +196,22 @@ def _computed(native: Any, node: Any, function: str, digits: Any) -> Any:
     return native.math_function(function.removeprefix("sym_"), node)
 
 
-def _printing(plain: Any) -> Callable[[Any], str]:
-    """The text of a size, which is an expression in the message of an assertion."""
-    extension = _library.extension()
+def _showing(plain: Any, text_of: Callable[[Any], str]) -> Callable[..., str]:
+    """The text of a value of the recording, which has no number, where it is only shown."""
 
-    def printed(self: Any) -> str:
+    @functools.wraps(plain)
+    def text(self: Any, *args: Any, **kwargs: Any) -> str:
         frame = inspect.currentframe()
         caller = frame.f_back if frame else None
-        if caller and extension.is_recorded(self) and _messages.is_of_assertion(caller):
-            text: str = extension.text_of_size(self)
-            return text
-        result: str = plain(self)
+        if caller and _library.extension().is_recorded(self) and _messages.is_only_shown(caller):
+            return text_of(self)
+        result: str = plain(self, *args, **kwargs)
         return result
 
-    return printed
+    return text
+
+
+def _text_of_tensor(tensor: Any) -> str:
+    extension = _library.extension()
+    sizes = [str(n) if isinstance(n, int) else extension.text_of_size(n) for n in tensor.shape]
+    return f"tensor(..., size=({', '.join(sizes)}), dtype={tensor.dtype})"

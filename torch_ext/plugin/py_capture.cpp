@@ -453,6 +453,21 @@ class PyCapture {
   std::unique_ptr<aten::Graph> graph_;
 };
 
+// Setting `__getitem__` or `__setitem__` of a class makes Python fill the slots of a sequence, and
+// it keeps them when the attribute is deleted. A tensor would be a sequence from then on, and
+// torch.tensor([tensor]) would fail. Subclasses with items of their own are left alone.
+void clear_sequence_slots(py::handle type) {
+  if (PySequenceMethods* slots = reinterpret_cast<PyTypeObject*>(type.ptr())->tp_as_sequence) {
+    slots->sq_item = nullptr;
+    slots->sq_ass_item = nullptr;
+  }
+  for (py::handle subclass : type.attr("__subclasses__")()) {
+    const py::object own = subclass.attr("__dict__");
+    if (!own.contains("__getitem__") && !own.contains("__setitem__"))
+      clear_sequence_slots(subclass);
+  }
+}
+
 }  // namespace
 
 bool is_capture(py::handle source) { return py::isinstance<PyCapture>(source); }
@@ -479,6 +494,8 @@ void bind_capture(py::module_& module) {
           known->decide_contiguity();
       },
       py::arg("tensor"), "Notes guards for a question whether a recorded tensor is contiguous.");
+  module.def("clear_sequence_slots", &clear_sequence_slots, py::arg("type"),
+             "Makes instances of a class no sequences after its items were set or deleted.");
   module.def(
       "is_recorded_node",
       [](py::handle node) {

@@ -60,20 +60,35 @@ auto sum_lowering(std::string_view onnx_op, Arithmetic operation) {
   };
 }
 
-auto product_lowering(std::string_view onnx_op, Arithmetic operation) {
-  return [=](Builder& b, Ignored, Ignored, const Call& call) {
-    if (const auto pairs = on_pairs(call, onnx_op, false)) return *pairs;
-    const DType part = part_dtype(call);
-    return join(b, operation(b, complex_argument(call, 0, part), complex_argument(call, 1, part)));
-  };
+bool is_positive_number(const Call& call, size_t i) {
+  return is_literal(call, i) && !call.scalar(i).is_complex() && call.scalar(i).to_double() > 0;
+}
+
+Value product(Builder& b, Ignored, Ignored, const Call& call) {
+  const DType part = part_dtype(call);
+  const auto pairs = on_pairs(call, "Mul", false);
+  const Value result =
+      pairs ? *pairs
+            : join(b, mul(b, complex_argument(call, 0, part), complex_argument(call, 1, part)));
+  const size_t real = is_complex(call.argument(0)) ? 1 : 0;
+  if (is_complex(call.argument(real)) || is_positive_number(call, real)) return result;
+  // Eager multiplies by the imaginary part of the real factor too, 0. Its sums have no negative
+  // zeros, which would turn an angle of pi into -pi.
+  return b.Add(result, b.like(result, 0.0));
+}
+
+Value quotient(Builder& b, Ignored, Ignored, const Call& call) {
+  if (const auto pairs = on_pairs(call, "Div", false)) return *pairs;
+  const DType part = part_dtype(call);
+  return join(b, div(b, complex_argument(call, 0, part), complex_argument(call, 1, part)));
 }
 
 void register_arithmetic(OpTable& ops) {
   def_both(ops, {"aten::add"}, sum_lowering<false>("Add", add));
   def_both(ops, {"aten::sub", "aten::subtract"}, sum_lowering<false>("Sub", sub));
   def_both(ops, {"aten::rsub"}, sum_lowering<true>("Sub", sub));
-  def_both(ops, {"aten::mul", "aten::multiply"}, product_lowering("Mul", mul));
-  def_both(ops, {"aten::div", "aten::divide", "aten::true_divide"}, product_lowering("Div", div));
+  def_both(ops, {"aten::mul", "aten::multiply"}, product);
+  def_both(ops, {"aten::div", "aten::divide", "aten::true_divide"}, quotient);
   for (bool equal : {true, false}) {
     def_both(ops, {equal ? "aten::eq" : "aten::ne"},
              [equal](Builder& b, Ignored, Ignored, const Call& call) {

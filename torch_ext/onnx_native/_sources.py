@@ -1,0 +1,37 @@
+"""The source text of a program, and what the names in it mean to a frame that runs it."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+from types import FrameType
+from typing import Any
+
+
+@functools.lru_cache
+def tree(file: str) -> ast.Module:
+    """The syntax tree of a file; empty if there is no source or it cannot be parsed."""
+    try:
+        return ast.parse("".join(linecache.getlines(file)))
+    except (SyntaxError, ValueError):
+        return ast.Module(body=[], type_ignores=[])
+
+
+def dotted(called: ast.expr) -> tuple[str, ...]:
+    """The names of ``a.b.c``; empty for other expressions."""
+    names: list[str] = []
+    while isinstance(called, ast.Attribute):
+        names.insert(0, called.attr)
+        called = called.value
+    return (called.id, *names) if isinstance(called, ast.Name) else ()
+
+
+def value(name: tuple[str, ...], frame: FrameType) -> Any:
+    """The value of a dotted name. It runs no code of the program: no property, no __getattr__."""
+    scopes = (frame.f_locals, frame.f_globals, frame.f_builtins)
+    found = next((scope[name[0]] for scope in scopes if name[0] in scope), None)
+    for attribute in name[1:]:
+        found = inspect.getattr_static(found, attribute, None)
+    return found
