@@ -66,9 +66,7 @@ std::optional<at::Tensor> Recording::known_result(const at::Tensor& meta) {
   if (recipe.value.defined()) return recipe.value;
   torch::jit::Stack stack;
   for (const c10::IValue& argument : recipe.arguments) {
-    std::optional<c10::IValue> elements = replaced(argument, [this](const at::Tensor& tensor) {
-      return tensor.is_meta() ? known_result(tensor) : known(tensor);
-    });
+    std::optional<c10::IValue> elements = known_argument(argument);
     if (!elements) return std::nullopt;
     stack.push_back(std::move(*elements));
   }
@@ -76,6 +74,19 @@ std::optional<at::Tensor> Recording::known_result(const at::Tensor& meta) {
   std::optional<at::Tensor> value = result_at(stack, recipe.result);
   if (value) recipe.value = *value;
   return value;
+}
+
+std::optional<c10::IValue> Recording::known_argument(const c10::IValue& argument) {
+  return replaced(argument, [this](const at::Tensor& tensor) {
+    return tensor.is_meta() ? known_result(tensor) : known(tensor);
+  });
+}
+
+bool Recording::follows_from_literals(const at::Tensor& tensor) const {
+  const RecordedTensor* result = recorded(tensor);
+  if (!result) return !find_state(tensor);
+  const auto at = recipes_.find(result->meta().unsafeGetTensorImpl());
+  return at != recipes_.end() && !at->second.uses_state;
 }
 
 at::Tensor Recording::elements(const at::Tensor& tensor, bool shares_memory) {

@@ -26,6 +26,9 @@ constexpr std::array<std::string_view, 2> kItems{"aten::item", "aten::_local_sca
 
 constexpr std::string_view kInterleave = "aten::repeat_interleave.self_Tensor";
 
+// Elements of a literal that takes the place of a call; the model computes larger ones.
+constexpr int64_t kMostElements = 1 << 16;
+
 bool is_mask(const at::Tensor& index) {
   return index.scalar_type() == c10::kBool || index.scalar_type() == c10::kByte;
 }
@@ -63,23 +66,31 @@ void RecordedCall::read_elements() {
   record_selection();
 }
 
-// Runs a call that returns a number, if its operands are known.
+// Runs a call on operands that are known: one that returns a number, or one whose results have
+// sizes that depend on the elements of literals. Such results are literals too.
 bool RecordedCall::run_on_known() {
-  const auto is_tensor = [](const aten::SchemaArgument& result) {
+  const bool returns_numbers = std::ranges::none_of(schema_->returns, [](const auto& result) {
     return result.type.kind == aten::TypeKind::tensor;
-  };
-  if (symbolic_ || std::ranges::any_of(schema_->returns, is_tensor)) return false;
+  });
+  if (symbolic_ || schema_->is_mutable()) return false;
   torch::jit::Stack stack;
   for (const c10::IValue& argument : arguments_) {
-    if (!argument.isTensor()) {
-      stack.push_back(argument);
-      continue;
-    }
-    const std::optional<at::Tensor> known = recording_.known(argument.toTensor());
+    bool may_run = true;
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      may_run = may_run && (returns_numbers || recording_.follows_from_literals(tensor));
+    });
+    std::optional<c10::IValue> known = may_run ? recording_.known_argument(argument) : std::nullopt;
     if (!known) return false;
-    stack.emplace_back(*known);
+    stack.push_back(std::move(*known));
   }
   op_.callBoxed(stack);
+  bool is_large = false;
+  for (const c10::IValue& result : stack)
+    for_each_tensor(result,
+                    [&](const at::Tensor& made) { is_large |= made.numel() > kMostElements; });
+  if (is_large) return false;
+  for (const c10::IValue& result : stack)
+    for_each_tensor(result, [this](const at::Tensor& made) { recording_.add_literal(made); });
   stack_.insert(stack_.end(), stack.begin(), stack.end());
   return true;
 }
@@ -226,18 +237,26 @@ bool RecordedCall::follows_from_constants() const {
 
 void RecordedCall::note_recipes(const std::vector<c10::IValue>& results) {
   std::vector<c10::IValue> arguments;
+  bool uses_state = false;
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const c10::IValue& given = arguments_[i];
     bool has_result = false;
-    for_each_tensor(given, [&](const at::Tensor& t) { has_result = has_result || recorded(t); });
+    for_each_tensor(given, [&](const at::Tensor& tensor) {
+      has_result = has_result || recorded(tensor);
+      uses_state = uses_state || !recording_.follows_from_literals(tensor);
+    });
     arguments.push_back(has_result ? meta(given, schema_->arguments[i].type) : given);
   }
   size_t next = 0;
   for (const c10::IValue& result : results)
     for_each_tensor(result, [&](const at::Tensor& meta) {
-      recording_.recipes_.try_emplace(
-          meta.unsafeGetTensorImpl(),
-          Recording::Recipe{.op = op_, .arguments = arguments, .result = next++, .meta = meta});
+      recording_.recipes_.try_emplace(meta.unsafeGetTensorImpl(),
+                                      Recording::Recipe{.op = op_,
+                                                        .arguments = arguments,
+                                                        .result = next++,
+                                                        .meta = meta,
+                                                        .uses_state = uses_state,
+                                                        .value = {}});
     });
 }
 

@@ -139,6 +139,7 @@ class Recording {
     std::vector<c10::IValue> arguments;  // with meta tensors in place of recorded ones
     size_t result;
     at::Tensor meta;
+    bool uses_state;  // follows from tensors of the module
     at::Tensor value;
   };
 
@@ -146,6 +147,10 @@ class Recording {
   // does not write; nullopt for any other tensor.
   std::optional<at::Tensor> known(const at::Tensor& tensor);
   std::optional<at::Tensor> known_result(const at::Tensor& meta);
+  // Returns an argument with known tensors in place of recorded ones; nullopt if one is not known.
+  std::optional<c10::IValue> known_argument(const c10::IValue& argument);
+  // Whether a tensor follows from constants of the program, without those of the module.
+  bool follows_from_literals(const at::Tensor& tensor) const;
   readers::jit::TypeInference& types();
   // Returns the expression of a float or bool that the program uses.
   NumberPtr number_of(const c10::SymNode& node);

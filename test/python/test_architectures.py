@@ -14,7 +14,8 @@ from readers import archives
 
 # Their capture is slow, and other models cover their operators.
 LEFT_TO_THE_BENCHMARK = {
-    *("conditional_detr", "diffusers_unet_condition", "dpt", "siglip", "timm_coatnet"),
+    *("conditional_detr", "diffusers_unet_condition", "dpt", "gemma3_vision", "internvl"),
+    *("qwen2_5_vl_tower", "siglip", "timm_coatnet"),
     *("timm_convnextv2", "timm_edgenext", "timm_efficientformer", "timm_efficientnet_lite0"),
     *("timm_ghostnet", "timm_levit", "timm_mobilevit", "timm_nf_resnet", "timm_poolformer"),
     *("timm_pvt", "timm_xcit", "tv_deeplabv3", "tv_googlenet", "tv_mnasnet", "tv_mobilenet_v2"),

@@ -51,6 +51,12 @@ def in_a_function(x: torch.Tensor) -> Any:
     return x + 1
 
 
+def with_calls(x: torch.Tensor) -> Any:
+    check(x.dim() == 3, f"got {tuple(x.shape)}, {x.size()[:-1]} and {len(x.shape)}")
+    check(x.dim() == 3, f"got {x.size()} of {x.mean()}: {type(x)}")
+    return x + 1
+
+
 def in_methods(x: torch.Tensor) -> Any:
     checks = Checks()
     checks.check(x.dim() == 3, f"expected three dimensions, got {x.shape}")
@@ -91,7 +97,8 @@ def logged(x: torch.Tensor) -> Any:
 
 
 @pytest.mark.parametrize(
-    "function", [in_a_function, in_methods, in_a_caught_exception, printed, warned, logged]
+    "function",
+    [in_a_function, with_calls, in_methods, in_a_caught_exception, printed, warned, logged],
 )
 def test_text_that_is_only_shown(function: Function) -> None:
     assert_recorded(Calling(function), (DYNAMIC,), *EXAMPLES)
@@ -184,6 +191,22 @@ def text_for_another_print(x: torch.Tensor) -> Any:
     return x * print(f"{x.shape[1]}")
 
 
+def text_for_another_str(x: torch.Tensor) -> Any:
+    kept.clear()
+
+    def str(size: Any) -> None:
+        kept.append(f"{size}")
+
+    check(x.dim() == 3, f"{str(x.shape[1])}")
+    return x * int(kept[0])
+
+
+def text_for_a_call(x: torch.Tensor) -> Any:
+    kept.clear()
+    check(x.dim() == 3, f"{kept.append(f'{x.shape[1]}')}")
+    return x * int(kept[0])
+
+
 def text_in_a_caught_exception(x: torch.Tensor) -> Any:
     try:
         raise ValueError(len(f"{x.shape[1]}"))
@@ -208,6 +231,8 @@ def text_compared(x: torch.Tensor) -> Any:
         text_for_starred,
         text_after_starred,
         text_for_another_print,
+        text_for_another_str,
+        text_for_a_call,
         text_in_a_caught_exception,
         text_compared,
     ],

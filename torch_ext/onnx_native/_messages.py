@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import dataclasses
 import functools
 import inspect
@@ -14,7 +15,9 @@ from typing import Any
 
 from onnx_native import _sources, _upstream
 
-# What an expression that makes text may hold: nothing that could keep the text.
+# What an expression that makes text may hold: nothing that could keep the text. It may also call
+# these builtins, and methods without arguments.
+_BUILTINS = ("float", "int", "len", "list", "str", "tuple", "type")
 _PLAIN = (
     ast.JoinedStr,
     ast.FormattedValue,
@@ -48,12 +51,14 @@ class _Text:
         function: The dotted name of what is called; empty if the text is in a ``raise``.
         argument: The position or the keyword of the argument; None for the call itself, whose
             function makes the text.
+        builtins: The builtins that the expression calls.
         first: Where the expression begins.
         last: Where it ends.
     """
 
     function: tuple[str, ...]
     argument: Argument
+    builtins: tuple[str, ...]
     first: Position
     last: Position
 
@@ -70,6 +75,8 @@ def is_only_shown(frame: FrameType) -> bool:
 
 
 def _is_shown(text: _Text, frame: FrameType) -> bool:
+    if not all(_is_builtin(_sources.value((name,), frame), name) for name in text.builtins):
+        return False
     if not text.function:
         return True
     owner = _sources.value(text.function[:-1], frame) if len(text.function) > 1 else None
@@ -88,6 +95,13 @@ def _is_shown(text: _Text, frame: FrameType) -> bool:
     takes_self = is_bound or (is_method and not isinstance(called, staticmethod))
     parameter = _parameter(function, text.argument, takes_self)
     return parameter is not None and _is_raised_only(function.__code__, parameter)
+
+
+def _is_builtin(value: Any, name: str) -> bool:
+    """Whether a value is the builtin of this name, or what stands for it while recording."""
+    modules = [getattr(each, "__module__", None) or "" for each in (value, type(value))]
+    ours = any(module.startswith(f"{__package__}.") for module in modules)
+    return ours or value is vars(builtins)[name]
 
 
 def _is_check_of_transformers(function: FunctionType) -> bool:
@@ -201,8 +215,9 @@ def _texts(file: str) -> list[_Text]:
 
 
 def _text(function: tuple[str, ...], argument: Argument, node: Any) -> _Text:
-    first = (node.lineno, node.col_offset)
-    return _Text(function, argument, first, (node.end_lineno, node.end_col_offset))
+    called = () if argument is None else tuple(filter(None, map(_called_builtin, ast.walk(node))))
+    first, last = (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+    return _Text(function, argument, called, first, last)
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -230,4 +245,22 @@ def _is_string(node: ast.AST) -> bool:
 
 
 def _is_plain(node: ast.AST) -> bool:
-    return all(isinstance(each, _PLAIN) for each in ast.walk(node))
+    return all(
+        isinstance(each, _PLAIN) or _called_builtin(each) or _is_getter(each)
+        for each in ast.walk(node)
+    )
+
+
+def _called_builtin(node: ast.AST) -> str | None:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        return node.func.id if node.func.id in _BUILTINS else None
+    return None
+
+
+def _is_getter(node: ast.AST) -> bool:
+    """Whether it is ``x.size()``."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and not (node.args or node.keywords)
+    )

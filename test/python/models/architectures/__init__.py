@@ -1,6 +1,7 @@
 """Small models with random weights, one per architecture; nothing is downloaded."""
 
 from models.architecture import Architecture
+from models.architectures.multimodal import MULTIMODAL
 from models.architectures.of_diffusers import DIFFUSERS
 from models.architectures.of_timm import TIMM
 from models.architectures.of_torch import TORCH
@@ -11,5 +12,5 @@ from models.architectures.vision import VISION
 
 ARCHITECTURES: dict[str, Architecture] = {
     model.name: model
-    for model in (*TEXT, *SPEECH, *VISION, *TIMM, *TORCHVISION, *DIFFUSERS, *TORCH)
+    for model in (*TEXT, *SPEECH, *VISION, *MULTIMODAL, *TIMM, *TORCHVISION, *DIFFUSERS, *TORCH)
 }
