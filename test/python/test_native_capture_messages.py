@@ -119,6 +119,12 @@ def keep(condition: bool, message: str) -> None:
     kept.append(message)
 
 
+def keep_and_raise(condition: bool, message: str) -> None:
+    if condition:
+        kept[:] = [message]
+        raise ValueError
+
+
 def returned(condition: bool, message: str) -> str:
     if not condition:
         raise ValueError(message)
@@ -162,6 +168,13 @@ def text_kept(x: torch.Tensor) -> Any:
     kept.clear()
     keep(x.dim() == 3, f"{x.shape[1]}")
     return x * int(kept[0])
+
+
+def text_kept_before_an_exception(x: torch.Tensor) -> Any:
+    try:
+        keep_and_raise(x.dim() == 3, f"{x.shape[1]}")
+    except ValueError:
+        return x * int(kept[0])
 
 
 def text_returned(x: torch.Tensor) -> Any:
@@ -225,6 +238,7 @@ def text_compared(x: torch.Tensor) -> Any:
     "function",
     [
         text_kept,
+        text_kept_before_an_exception,
         text_returned,
         text_returned_early,
         text_for_a_decorator,

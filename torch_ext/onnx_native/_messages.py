@@ -158,11 +158,17 @@ def _raises_with(statements: Iterable[ast.stmt], name: str) -> bool:
 
 
 def _always_raises(suite: list[ast.stmt]) -> bool:
+    """Whether some statements raise an exception in the end, and keep nothing but local names."""
     nodes = [node for statement in suite for node in ast.walk(statement)]
     return (
         bool(suite)
         and isinstance(suite[-1], ast.Raise)
         and not any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in nodes)
+        and not any(
+            isinstance(getattr(node, "ctx", None), ast.Store)
+            for node in nodes
+            if isinstance(node, ast.Attribute | ast.Subscript)
+        )
     )
 
 
