@@ -73,6 +73,16 @@ bool RecordedCall::has_recorded() const {
   return found;
 }
 
+// Returns true if all tensors follow from literals of the program.
+bool RecordedCall::has_literals_only() const {
+  bool literals = true;
+  for (const c10::IValue& argument : arguments_)
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      literals = literals && recording_.follows_from_literals(tensor);
+    });
+  return literals;
+}
+
 // Returns true for calls that only touch constants of the program and run as they are.
 bool RecordedCall::passes_through() const {
   if (key_.starts_with("profiler::")) return true;
@@ -81,13 +91,9 @@ bool RecordedCall::passes_through() const {
   if (key_ == "aten::detach_") return !recording_.find_state(arguments_[0].toTensor());
   // torch.tensor() builds its result with dispatch to Python switched off.
   if (c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::Python)) return true;
-  if (!reads_elements()) return false;
-  bool literal = true;
-  for (const c10::IValue& argument : arguments_)
-    for_each_tensor(argument, [&](const at::Tensor& tensor) {
-      literal = literal && !recording_.find_state(tensor) && recording_.known(tensor);
-    });
-  return literal;
+  if (!reads_elements() || !has_literals_only()) return false;
+  return std::ranges::all_of(
+      arguments_, [this](const auto& each) { return recording_.known_argument(each).has_value(); });
 }
 
 void RecordedCall::refuse_unknown() {

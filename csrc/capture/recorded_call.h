@@ -23,6 +23,7 @@ class RecordedCall {
  private:
   void recognize_sizes();
   bool has_recorded() const;
+  bool has_literals_only() const;
   bool passes_through() const;
   void refuse_unknown();
   void decompose();

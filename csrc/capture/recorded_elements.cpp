@@ -73,13 +73,10 @@ bool RecordedCall::run_on_known() {
     return result.type.kind == aten::TypeKind::tensor;
   });
   if (symbolic_ || schema_->is_mutable()) return false;
+  if (!returns_numbers && !has_literals_only()) return false;
   torch::jit::Stack stack;
   for (const c10::IValue& argument : arguments_) {
-    bool may_run = true;
-    for_each_tensor(argument, [&](const at::Tensor& tensor) {
-      may_run = may_run && (returns_numbers || recording_.follows_from_literals(tensor));
-    });
-    std::optional<c10::IValue> known = may_run ? recording_.known_argument(argument) : std::nullopt;
+    std::optional<c10::IValue> known = recording_.known_argument(argument);
     if (!known) return false;
     stack.push_back(std::move(*known));
   }
@@ -237,16 +234,13 @@ bool RecordedCall::follows_from_constants() const {
 
 void RecordedCall::note_recipes(const std::vector<c10::IValue>& results) {
   std::vector<c10::IValue> arguments;
-  bool uses_state = false;
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const c10::IValue& given = arguments_[i];
     bool has_result = false;
-    for_each_tensor(given, [&](const at::Tensor& tensor) {
-      has_result = has_result || recorded(tensor);
-      uses_state = uses_state || !recording_.follows_from_literals(tensor);
-    });
+    for_each_tensor(given, [&](const at::Tensor& t) { has_result = has_result || recorded(t); });
     arguments.push_back(has_result ? meta(given, schema_->arguments[i].type) : given);
   }
+  const bool uses_state = !has_literals_only();
   size_t next = 0;
   for (const c10::IValue& result : results)
     for_each_tensor(result, [&](const at::Tensor& meta) {

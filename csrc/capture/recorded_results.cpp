@@ -75,21 +75,23 @@ void correct_statistics(const std::string& op, const torch::jit::Stack& argument
 std::optional<std::vector<c10::IValue>> RecordedCall::metas_of_pieces() {
   if (key_ != "aten::split_with_sizes" && key_ != "aten::unsafe_split_with_sizes")
     return std::nullopt;
+  std::vector<Dim> lengths;
+  for (const c10::IValue& length : arguments_[1].toListRef())
+    lengths.push_back(to_dim(length.toSymInt(), decisions_));
   const at::Tensor self = recording_.meta_of(arguments_[0].toTensor());
-  if (self.dim() == 0) return std::nullopt;
+  const auto is_known = [this](const Dim& length) {
+    return decisions_.example(length).has_value();
+  };
+  if (self.dim() == 0 || std::ranges::all_of(lengths, is_known)) return std::nullopt;
   std::vector<int64_t> sizes = self.sizes().vec();
-  const size_t axis = cut_axis(sizes.size());
-  bool depends_on_data = false;
+  int64_t& size = sizes[cut_axis(sizes.size())];
   std::vector<at::Tensor> pieces;
-  for (const c10::IValue& piece : arguments_[1].toListRef()) {
-    const Dim size = to_dim(piece.toSymInt(), decisions_);
-    const std::optional<int64_t> stand_in = decisions_.stand_in(size);
+  for (const Dim& length : lengths) {
+    const std::optional<int64_t> stand_in = decisions_.stand_in(length);
     if (!stand_in || *stand_in < 0) return std::nullopt;
-    depends_on_data = depends_on_data || !decisions_.example(size);
-    sizes[axis] = *stand_in;
+    size = *stand_in;
     pieces.push_back(self.new_empty_strided(sizes, self.strides()));
   }
-  if (!depends_on_data) return std::nullopt;
   return std::vector<c10::IValue>{c10::IValue(pieces)};
 }
 

@@ -149,7 +149,8 @@ class Recording {
   std::optional<at::Tensor> known_result(const at::Tensor& meta);
   // Returns an argument with known tensors in place of recorded ones; nullopt if one is not known.
   std::optional<c10::IValue> known_argument(const c10::IValue& argument);
-  // Whether a tensor follows from constants of the program, without those of the module.
+  // Returns true if literals of the program decide the elements of a tensor, not those of the
+  // module.
   bool follows_from_literals(const at::Tensor& tensor) const;
   readers::jit::TypeInference& types();
   // Returns the expression of a float or bool that the program uses.

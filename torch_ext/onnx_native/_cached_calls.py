@@ -8,9 +8,6 @@ from types import CodeType, FrameType
 
 from onnx_native import _sources
 
-# First line, last line, first column, end column.
-Extent = tuple[int | None, int | None, int | None, int | None]
-
 
 def is_made_by(frame: FrameType) -> bool:
     """Whether a frame is calling a function that functools.lru_cache wraps."""
@@ -22,14 +19,14 @@ def is_made_by(frame: FrameType) -> bool:
 @functools.lru_cache
 def _called(code: CodeType, instruction: int) -> tuple[str, ...]:
     """The dotted name that an instruction of some code calls; empty if it calls something else."""
-    extent = list(code.co_positions())[instruction // 2]
+    extent = _sources.extent(code, instruction)
     return _calls(code.co_filename).get(extent, ())
 
 
 @functools.lru_cache
-def _calls(file: str) -> dict[Extent, tuple[str, ...]]:
+def _calls(file: str) -> dict[_sources.Extent, tuple[str, ...]]:
     """The dotted name of each call in a file."""
-    found: dict[Extent, tuple[str, ...]] = {}
+    found: dict[_sources.Extent, tuple[str, ...]] = {}
     for call in ast.walk(_sources.tree(file)):
         if isinstance(call, ast.Call) and (name := _sources.dotted(call.func)):
             found[call.lineno, call.end_lineno, call.col_offset, call.end_col_offset] = name

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ast
 import functools
-import linecache
 import traceback
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from onnx_native import _attributes, _control_flow
+from onnx_native import _attributes, _control_flow, _sources
 
 _MOST_FORKS = 3  # one after the other: the model has up to 8 copies of the program
 _MOST_CHOICES = 32  # also of branches that raise, for each of which the program runs again
@@ -123,13 +122,9 @@ def _is_in_raise(error: Exception) -> bool:
 @functools.lru_cache(maxsize=64)
 def _lines_of(path: str, kind: type[ast.stmt]) -> frozenset[int]:
     """Returns the lines of the statements of a kind in a file."""
-    try:
-        tree = ast.parse("".join(linecache.getlines(path)))
-    except SyntaxError:
-        return frozenset()
     return frozenset(
         line
-        for node in ast.walk(tree)
+        for node in ast.walk(_sources.tree(path))
         if isinstance(node, kind)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     )

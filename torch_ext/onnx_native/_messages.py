@@ -165,9 +165,8 @@ def _always_raises(suite: list[ast.stmt]) -> bool:
         and isinstance(suite[-1], ast.Raise)
         and not any(isinstance(node, ast.Return | ast.Yield | ast.YieldFrom) for node in nodes)
         and not any(
-            isinstance(getattr(node, "ctx", None), ast.Store)
+            isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store)
             for node in nodes
-            if isinstance(node, ast.Attribute | ast.Subscript)
         )
     )
 
@@ -187,7 +186,7 @@ def _reads(tree: ast.AST, name: str) -> bool:
 @functools.lru_cache
 def _texts_at(code: CodeType, instruction: int) -> list[_Text]:
     """The expressions of some code's file that an instruction belongs to."""
-    line, end_line, column, end_column = list(code.co_positions())[instruction // 2]
+    line, end_line, column, end_column = _sources.extent(code, instruction)
     if line is None or end_line is None or column is None or end_column is None:
         return []
     start, end = (line, column), (end_line, end_column)
@@ -227,7 +226,7 @@ def _text(function: tuple[str, ...], argument: Argument, node: Any) -> _Text:
 
 
 def _is_text(node: ast.AST) -> bool:
-    """Whether an expression makes text of plain values: ``f"{x}"``, ``"%s" % x``, ``str(x)``."""
+    """Whether an expression makes text of plain values: ``f"{x}"``, ``"%s" % x``."""
     if isinstance(node, ast.JoinedStr):
         return _is_plain(node)
     if isinstance(node, ast.BinOp):
@@ -241,8 +240,7 @@ def _is_text(node: ast.AST) -> bool:
         and isinstance(node.func, ast.Attribute)
         and node.func.attr == "format"
         and _is_string(node.func.value)
-        and all(_is_plain(each) for each in node.args)
-        and all(_is_plain(each.value) for each in node.keywords)
+        and all(map(_is_plain, [*node.args, *(each.value for each in node.keywords)]))
     )
 
 

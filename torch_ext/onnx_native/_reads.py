@@ -134,12 +134,8 @@ def watched(native: Any) -> Iterator[None]:
         (tensor, "narrow", functools.wraps(plain_narrow)(narrow)),
         (torch, "narrow", functools.wraps(torch.narrow)(narrow)),
     ]
-    try:
-        with _replaced.attributes(new):
-            extension.clear_sequence_slots(tensor)
-            yield
-    finally:
-        extension.clear_sequence_slots(tensor)
+    with _replaced.attributes(new):
+        yield
 
 
 def _noting(native: Any, method: Any, name: str) -> Callable[..., Any]:

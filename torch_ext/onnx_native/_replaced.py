@@ -6,19 +6,26 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from onnx_native import _library
+
 _NOTHING = object()
+# Setting them makes Python take instances for sequences, also after they are deleted.
+_ITEMS = ("__getitem__", "__setitem__")
 
 
 @contextmanager
 def attributes(replacements: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
     """Sets attributes, given as (owner, name, value), and puts the old ones back at the end.
 
-    An attribute that the owner inherits, or does not have, is deleted at the end.
+    An attribute that the owner inherits, or does not have, is deleted at the end. Classes that
+    inherit their items are those of C whose instances are mappings (torch.Tensor), and stay so.
     """
     old = [(owner, name, vars(owner).get(name, _NOTHING)) for owner, name, _ in replacements]
+    mappings = {owner for owner, name, value in old if name in _ITEMS and value is _NOTHING}
     try:
         for owner, name, value in replacements:
             setattr(owner, name, value)
+        _keep_mappings(mappings)
         yield
     finally:
         for owner, name, value in old:
@@ -26,3 +33,9 @@ def attributes(replacements: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
                 setattr(owner, name, value)
             elif name in vars(owner):
                 delattr(owner, name)
+        _keep_mappings(mappings)
+
+
+def _keep_mappings(classes: set[type]) -> None:
+    for each in classes:
+        _library.extension().clear_sequence_slots(each)

@@ -6,8 +6,11 @@ import ast
 import functools
 import inspect
 import linecache
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
+
+# First line, last line, first column, end column.
+Extent = tuple[int | None, int | None, int | None, int | None]
 
 
 @functools.lru_cache
@@ -17,6 +20,11 @@ def tree(file: str) -> ast.Module:
         return ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):
         return ast.Module(body=[], type_ignores=[])
+
+
+def extent(code: CodeType, instruction: int) -> Extent:
+    """The place of an instruction in the source."""
+    return list(code.co_positions())[instruction // 2]
 
 
 def dotted(called: ast.expr) -> tuple[str, ...]:

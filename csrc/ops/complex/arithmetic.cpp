@@ -60,16 +60,19 @@ auto sum_lowering(std::string_view onnx_op, Arithmetic operation) {
   };
 }
 
+Value applied(const Call& call, std::string_view onnx_op, Arithmetic operation) {
+  if (const auto pairs = on_pairs(call, onnx_op, false)) return *pairs;
+  Builder& b = call.builder();
+  const DType part = part_dtype(call);
+  return join(b, operation(b, complex_argument(call, 0, part), complex_argument(call, 1, part)));
+}
+
 bool is_positive_number(const Call& call, size_t i) {
   return is_literal(call, i) && !call.scalar(i).is_complex() && call.scalar(i).to_double() > 0;
 }
 
 Value product(Builder& b, Ignored, Ignored, const Call& call) {
-  const DType part = part_dtype(call);
-  const auto pairs = on_pairs(call, "Mul", false);
-  const Value result =
-      pairs ? *pairs
-            : join(b, mul(b, complex_argument(call, 0, part), complex_argument(call, 1, part)));
+  const Value result = applied(call, "Mul", mul);
   const size_t real = is_complex(call.argument(0)) ? 1 : 0;
   if (is_complex(call.argument(real)) || is_positive_number(call, real)) return result;
   // Eager multiplies by the imaginary part of the real factor too, 0. Its sums have no negative
@@ -77,11 +80,7 @@ Value product(Builder& b, Ignored, Ignored, const Call& call) {
   return b.Add(result, b.like(result, 0.0));
 }
 
-Value quotient(Builder& b, Ignored, Ignored, const Call& call) {
-  if (const auto pairs = on_pairs(call, "Div", false)) return *pairs;
-  const DType part = part_dtype(call);
-  return join(b, div(b, complex_argument(call, 0, part), complex_argument(call, 1, part)));
-}
+Value quotient(Builder&, Ignored, Ignored, const Call& call) { return applied(call, "Div", div); }
 
 void register_arithmetic(OpTable& ops) {
   def_both(ops, {"aten::add"}, sum_lowering<false>("Add", add));

@@ -31,7 +31,8 @@ def newest_opset() -> int:
     return 20
 
 
-def session(path: Path | str, *, optimized: bool = True) -> onnxruntime.InferenceSession:
+def session(path: Path | str | bytes, *, optimized: bool = True) -> onnxruntime.InferenceSession:
+    """A session for a file, or for the bytes of a model."""
     options = onnxruntime.SessionOptions()
     if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL

@@ -6,17 +6,11 @@ import torch
 
 from models.architecture import Architecture, Axis, Input, floats, right_mask
 from models.architectures.text import FEW_HEADS, build
+from models.architectures.vision import VIT
 
 _IMAGE = 97  # the token that an image's features replace
 _PATCHES = 4
-_VISION: dict[str, Any] = {
-    "hidden_size": 32,
-    "intermediate_size": 37,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "image_size": 16,
-    "patch_size": 4,
-}
+_VISION = {**VIT, "image_size": 16, "patch_size": 4}
 
 
 def _tokens(*shape: Axis) -> Input:

@@ -14,7 +14,7 @@ _SMALL: dict[str, Any] = {
     "intermediate_size": 37,
 }
 _PIXELS = {"pixel_values": floats("batch", 3, 32, 32)}
-_VIT: dict[str, Any] = {"image_size": 32, "patch_size": 8, **_SMALL}
+VIT: dict[str, Any] = {"image_size": 32, "patch_size": 8, **_SMALL}
 _SWIN: dict[str, Any] = {
     "image_size": 64,
     "patch_size": 4,
@@ -25,7 +25,7 @@ _SWIN: dict[str, Any] = {
 }
 _CLIP: dict[str, Any] = {
     "text_config": {**_SMALL, "vocab_size": 99, "max_position_embeddings": 64, "eos_token_id": 2},
-    "vision_config": _VIT,
+    "vision_config": VIT,
     "projection_dim": 16,
 }
 _DETR: dict[str, Any] = {
@@ -94,12 +94,12 @@ def _mask2former() -> torch.nn.Module:
 
 
 VISION = [
-    Architecture("vit", build("ViTForImageClassification", **_VIT), _PIXELS),
-    Architecture("deit", build("DeiTModel", **_VIT), _PIXELS),
-    Architecture("beit", build("BeitForImageClassification", **_VIT), _PIXELS),
+    Architecture("vit", build("ViTForImageClassification", **VIT), _PIXELS),
+    Architecture("deit", build("DeiTModel", **VIT), _PIXELS),
+    Architecture("beit", build("BeitForImageClassification", **VIT), _PIXELS),
     Architecture(
         "dinov2",
-        build("Dinov2Model", **_VIT),
+        build("Dinov2Model", **VIT),
         {"pixel_values": floats("batch", 3, "8*height", "8*width")},
     ),
     Architecture(
@@ -137,7 +137,7 @@ VISION = [
         "yolos",
         build(
             "YolosForObjectDetection",
-            **{**_VIT, "image_size": [32, 32]},
+            **{**VIT, "image_size": [32, 32]},
             num_detection_tokens=5,
         ),
         _PIXELS,
@@ -146,7 +146,7 @@ VISION = [
         "dpt",
         build(
             "DPTForDepthEstimation",
-            **{**_VIT, "num_hidden_layers": 4},
+            **{**VIT, "num_hidden_layers": 4},
             backbone_out_indices=[0, 1, 2, 3],
             neck_hidden_sizes=[8, 16, 24, 32],
             fusion_hidden_size=16,
