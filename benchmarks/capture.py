@@ -2,6 +2,7 @@
 
     python benchmarks/capture.py [--models bert,llama] [--runs 3] [--all]
     python benchmarks/capture.py --whole     torch.onnx.export, ours against PyTorch's
+    python benchmarks/capture.py --first     the same for the first export of a process
     python benchmarks/capture.py --growth    the capture of a Llama with 4 to 64 layers
     python benchmarks/capture.py --check     each architecture runs at three sizes; no times
     python benchmarks/capture.py --same      the calls of both captures, compared; no times
@@ -14,9 +15,11 @@ three times as many for the native capture.
 import argparse
 import collections
 import math
+import os
 import pathlib
 import re
 import statistics
+import subprocess
 import sys
 import time
 import warnings
@@ -222,6 +225,40 @@ def whole(names: list[str], runs: int) -> None:
     print(f"\nMedian: {statistics.median(ratios):.0f} times faster ({len(ratios)} models).")
 
 
+_FIRST = """
+import time, torch
+from torch import nn
+{model}
+model, x = model.eval(), torch.randn(2, 16, 64)
+start = time.perf_counter()
+{load}
+torch.onnx.export(model, (x,), dynamo=True, dynamic_shapes=({{0: "batch"}},), verbose=False)
+print(time.perf_counter() - start)
+"""
+_FIRST_MODELS = {
+    "MLP": "model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 64))",
+    "Transformer": "model = nn.TransformerEncoder("
+    "nn.TransformerEncoderLayer(64, 4, batch_first=True), 6, enable_nested_tensor=False)",
+}
+_LOAD = "import onnx_native\ntorch.ops.load_library(onnx_native.library_path())"
+
+
+def first(runs: int) -> None:
+    """Times the first export of a process, without PyTorch's import."""
+    print("| model | PyTorch's exporter (s) | ours (s) | times faster |")
+    print("| --- | --- | --- | --- |")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "build" / "python")}
+    for name, model in _FIRST_MODELS.items():
+        seconds = []
+        for load in ("", _LOAD):
+            code = _FIRST.format(model=model, load=load)
+            command = [sys.executable, "-W", "ignore", "-c", code]
+            done = [subprocess.check_output(command, env=environment) for _ in range(runs)]
+            seconds.append(statistics.median(float(each.split()[-1]) for each in done))
+        theirs, ours = seconds
+        print(f"| {name} | {theirs:.1f} | {ours:.2f} | {theirs / ours:.0f} |", flush=True)
+
+
 def growth(runs: int) -> None:
     """Prints the exponent with which the seconds of a capture grow with the layers."""
     seconds = {}
@@ -240,6 +277,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--all", action="store_true", help="every architecture of the tests")
     parser.add_argument("--whole", action="store_true", help="time whole exports")
+    parser.add_argument("--first", action="store_true", help="time the first export of a process")
     parser.add_argument("--growth", action="store_true", help="time captures of a growing model")
     parser.add_argument("--check", action="store_true", help="compare with eager, without times")
     parser.add_argument("--same", action="store_true", help="compare the graphs of both captures")
@@ -247,7 +285,9 @@ def main() -> None:
     names = list(ARCHITECTURES) if arguments.all else arguments.models.split(",")
     torch.ops.load_library(onnx_native.library_path())
     torch.set_num_threads(1)
-    if arguments.whole:
+    if arguments.first:
+        first(arguments.runs)
+    elif arguments.whole:
         whole(names, arguments.runs)
     elif arguments.growth:
         growth(arguments.runs)

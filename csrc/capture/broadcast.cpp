@@ -1,8 +1,10 @@
-// Operators that write to a tensor broadcast the others to it, or fail.
+// Sizes that must be equal: operators that write to a tensor broadcast the others to it, and a size
+// that depends on data must fit that of a tensor.
 #include <algorithm>
 #include <array>
 
 #include "capture/recorded_call.h"
+#include "capture/symbolic_size.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -36,6 +38,34 @@ void RecordedCall::note_broadcast() {
       for (size_t axis = rank - std::min(rank, sizes.size()); axis < rank; ++axis)
         decisions_.note_broadcast(sizes[axis + sizes.size() - rank], target->shape()[axis]);
     });
+}
+
+// A mask of arange(lengths.max()) meets a tensor that is as long: eager fails unless they are
+// equal. Notes the equations of sizes that depend on data by which a call that failed may succeed.
+void RecordedCall::note_identities() {
+  const bool joins = key_ == "aten::cat";
+  std::vector<Shape> shapes;
+  for (const c10::IValue& argument : arguments_) {
+    for_each_tensor(argument,
+                    [&](const at::Tensor& tensor) { shapes.push_back(shape_of(tensor)); });
+    if (!argument.isList()) continue;
+    Shape sizes;
+    for (const c10::IValue& item : argument.toListRef()) {
+      if (item.isInt() || item.isSymInt()) sizes.push_back(to_dim(item.toSymInt(), decisions_));
+    }
+    if (!sizes.empty()) shapes.push_back(std::move(sizes));
+  }
+  for (size_t i = 1; i < shapes.size(); ++i) {
+    const Shape &a = shapes[0], &b = shapes[i];
+    for (size_t back = 1; back <= std::min(a.size(), b.size()); ++back) {
+      if (joins && a.size() - back == cut_axis(a.size())) continue;
+      const Dim &left = a[a.size() - back], &right = b[b.size() - back];
+      for (const Dim& size : {left, right}) decisions_.note_identity(left - right, size);
+    }
+    const Dim missing = numel(a) - numel(b);  // as many elements in a view
+    for (const Shape* sizes : {&a, &b})
+      for (const Dim& size : *sizes) decisions_.note_identity(missing, size);
+  }
 }
 
 }  // namespace onnx_native::capture

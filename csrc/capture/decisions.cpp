@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <span>
 #include <utility>
 
 #include "base/error.h"
@@ -62,6 +63,20 @@ void at_least(DimRange& range, int64_t value) {
 std::string branch_on_data(const std::string& text) {
   return "the program branches on a number that depends on data: " + text +
          "; torch.cond would keep both branches";
+}
+
+// Returns the range that the guards leave to an expression of this range.
+DimRange guarded(DimRange range, const Dim& difference, std::span<const Guard> guards) {
+  for (const Guard& guard : guards) {
+    if (guard.condition || guard.relation == Relation::equal) continue;
+    // The guard's own expression is at most `bound` if it holds, and at least `bound + 1` if not.
+    const int64_t bound = guard.relation == Relation::less ? -1 : 0;
+    if (const auto offset = (difference - guard.difference).constant())
+      guard.holds ? at_most(range, bound + *offset) : at_least(range, bound + 1 + *offset);
+    if (const auto offset = (difference + guard.difference).constant())
+      guard.holds ? at_least(range, *offset - bound) : at_most(range, *offset - bound - 1);
+  }
+  return range;
 }
 
 }  // namespace
@@ -180,31 +195,18 @@ NumberPtr Decisions::definition(const std::string& symbol) const {
 
 // Narrows the range of an expression by what guards say of the same one plus a number, or of its
 // negation: n <= 32 for n - 32 and for 40 - n.
-DimRange Decisions::guarded(DimRange range, const Dim& difference) const {
-  for (const Guard& guard : guards_) {
-    if (guard.condition || guard.relation == Relation::equal) continue;
-    // The guard's own expression is at most `bound` if it holds, and at least `bound + 1` if not.
-    const int64_t bound = guard.relation == Relation::less ? -1 : 0;
-    if (const auto offset = (difference - guard.difference).constant())
-      guard.holds ? at_most(range, bound + *offset) : at_least(range, bound + 1 + *offset);
-    if (const auto offset = (difference + guard.difference).constant())
-      guard.holds ? at_least(range, *offset - bound) : at_most(range, *offset - bound - 1);
-  }
-  return range;
-}
-
 std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) const {
   if (const auto number = difference.constant()) return is_true(*number, relation);
   const Dim declared = difference.substitute([this](std::string_view name) -> std::optional<Dim> {
     const auto at = symbols_.find(std::string(name));
     if (at == symbols_.end()) return std::nullopt;
-    DimRange range = guarded(at->second.range, Dim::symbol(name));
+    DimRange range = guarded(at->second.range, Dim::symbol(name), guards_);
     if (!at->second.is_size) return Dim::symbol(name, range);
     range.low = std::max<int64_t>(range.low.value_or(1), 1);  // inputs are not empty
     range.is_input_size = true;
     return Dim::symbol(name, range);
   });
-  const DimRange range = guarded(declared.range(), difference);
+  const DimRange range = guarded(declared.range(), difference, guards_);
   if (const auto known = decided(range, relation)) return known;
   // Proves what needs more than the ranges of the parts: 2 * ((n + 1) // 2) >= n.
   DimRange sides;
@@ -300,6 +302,11 @@ void Decisions::note_guard(Guard guard) {
     return guard.relation == other.relation && guard.difference == other.difference;
   });
   if (known) return;
+  // n > 1 says what n != 1 said.
+  std::erase_if(guards_, [&](const Guard& other) {
+    return !other.condition &&
+           decided(guarded({}, other.difference, {&guard, 1}), other.relation) == other.holds;
+  });
   guard.source = line_();
   guards_.push_back(std::move(guard));
 }
@@ -315,9 +322,32 @@ void Decisions::note_broadcast(const Dim& size, const Dim& to) {
     decide(difference, Relation::equal, concat(to.str(), " == ", size.str()));
     return;
   }
-  // The program fails elsewhere: nothing is decided by the example.
-  note_guard(
-      {0, Relation::equal, true, concat(size.str(), " == 1 or ", equal), {}, make_number(true)});
+  note_requirement(concat(size.str(), " == 1 or ", equal));
+}
+
+// The program fails elsewhere: nothing is decided by the example.
+void Decisions::note_requirement(const std::string& text) {
+  note_guard({0, Relation::equal, true, text, {}, make_number(true)});
+}
+
+std::optional<Dim> Decisions::identity(const std::string& symbol, const std::string& number) {
+  const auto at = identities_.find(symbol);
+  if (at == identities_.end()) return std::nullopt;
+  note_requirement(concat(number, " == ", at->second.str()));
+  return at->second;
+}
+
+void Decisions::note_identity(const Dim& difference, const Dim& size) {
+  if (equation_ || size == Dim(1) || !follows_from_sizes(size)) return;
+  for (const std::string& name : difference.symbols()) {
+    const auto at = symbols_.find(name);
+    if (at == symbols_.end() || at->second.origin != Symbol::Origin::data || at->second.definition)
+      continue;
+    const Dim rest = difference.substitute([&](std::string_view symbol) {
+      return symbol == name ? std::optional(size) : std::nullopt;
+    });
+    if (rest == Dim(0)) equation_ = {name, size, ""};
+  }
 }
 
 bool Decisions::assume(const Dim& difference, Relation relation, bool truth,

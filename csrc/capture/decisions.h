@@ -55,7 +55,7 @@ struct Symbol {
   bool is_of_input() const { return origin != Origin::computed && origin != Origin::data; }
 };
 
-// An equation that the program demands: the size `symbol` is `value`.
+// An equation that the program demands: the size, or the number that depends on data, is `value`.
 struct Equation {
   std::string symbol;
   Dim value;
@@ -126,6 +126,13 @@ class Decisions {
   bool choose(const void* condition, const std::string& reason);
   // Returns the number for which decide() had no choice, and forgets it; nullptr if there is none.
   NumberPtr take_undecided() { return std::exchange(undecided_, nullptr); }
+  // Lets a number that is read from data be this size, because the program fails where it is not.
+  void identify(const std::string& symbol, const Dim& size) { identities_[symbol] = size; }
+  // Returns the size that a number is; nullopt if it may be another one. `number` names it.
+  std::optional<Dim> identity(const std::string& symbol, const std::string& number);
+  // Notes the equation by which a number that depends on data makes the difference 0, if it is this
+  // size. A call needs that.
+  void note_identity(const Dim& difference, const Dim& size);
   // Notes that eager broadcasts a size to another one, and fails if it cannot.
   void note_broadcast(const Dim& size, const Dim& to);
   // Takes it for granted that a condition has this truth, because the program asserts it.
@@ -179,7 +186,6 @@ class Decisions {
   const std::optional<Equation>& equation() const { return equation_; }
 
  private:
-  DimRange guarded(DimRange range, const Dim& difference) const;
   void note_equation(const Dim& difference);
   std::optional<Dim> solved(const Dim& difference, const Dim::Term& term) const;
   Dim resolved(const Dim::Factor& factor);
@@ -192,6 +198,7 @@ class Decisions {
   template <class Condition>
   static bool holds_nearby(const Symbol& symbol, const Condition& condition);
   void note_guard(Guard guard);
+  void note_requirement(const std::string& text);
   void check_narrowing();
 
   std::map<std::string, Symbol> symbols_;
@@ -204,6 +211,7 @@ class Decisions {
   int64_t uses_before_ = uses_outside();
   std::vector<Guard> guards_;
   std::optional<Equation> equation_;
+  std::map<std::string, Dim> identities_;
   std::optional<std::vector<bool>> choices_;
   bool probes_ = false;
   std::map<const void*, bool> chosen_;  // by the condition

@@ -1,5 +1,6 @@
 #include "capture/meta_kernels.h"
 
+#include <ATen/CompositeExplicitAutogradFunctions.h>
 #include <ATen/MetaFunctions.h>
 #include <ATen/Operators.h>
 
@@ -21,7 +22,7 @@ void add(KernelTable& table, typename Operator::schema* kernel) {
       c10::KernelFunction::makeFromUnboxedRuntimeFunction(kernel));
 }
 
-// The operator, its overload, and the function in at::meta.
+// The operator with its overload, and the function in at::meta.
 #define ONE(op, function) add<at::_ops::op>(table, &at::meta::function)
 #define PLAIN(op) ONE(op, op)
 // The same and the operator that writes to its argument.
@@ -213,6 +214,29 @@ void add_indexing(KernelTable& table) {
 }
 
 #undef ONE
+#define ONE(op, function) add<at::_ops::op>(table, &at::compositeexplicitautograd::function)
+
+// Kernels for all devices, which call operators with kernels of their own.
+void add_composite(KernelTable& table) {
+  BOTH_OF(add, Scalar);
+  BOTH_OF(div, Scalar);
+  BOTH_OF(div, Scalar_mode);
+  BOTH_OF(mul, Scalar);
+  BOTH_OF(sub, Scalar);
+  PLAIN(empty_like);
+  PLAIN(full_like);
+  PLAIN(ones_like);
+  PLAIN(zeros_like);
+  ONE(new_empty, new_empty_symint);
+  ONE(new_full, new_full_symint);
+  ONE(new_ones, new_ones_symint);
+  ONE(new_zeros, new_zeros_symint);
+  ONE(repeat, repeat_symint);
+  ONE(unsafe_split_Tensor, unsafe_split_symint);
+  ONE(_unsafe_view, _unsafe_view_symint);
+}
+
+#undef ONE
 #undef PLAIN
 #undef BOTH
 #undef BOTH_OF
@@ -220,8 +244,9 @@ void add_indexing(KernelTable& table) {
 const KernelTable& kernels() {
   static const KernelTable& table = *[] {
     auto* all = new KernelTable;  // NOLINT(cppcoreguidelines-owning-memory): for the process
-    for (const auto& add_some : {add_unary, add_activations, add_binary, add_ternary, add_products,
-                                 add_reductions, add_images, add_indexing, add_shape_rules})
+    for (const auto& add_some :
+         {add_unary, add_activations, add_binary, add_ternary, add_products, add_reductions,
+          add_images, add_indexing, add_composite, add_shape_rules})
       add_some(*all);
     return all;
   }();

@@ -30,6 +30,7 @@ class RecordedCall {
   void check_writes();
   void check_written_sizes();
   void note_broadcast();
+  void note_identities();
   bool reshapes() const;
   void check_reshape(const at::Tensor& tensor);
   void note_squeezed();

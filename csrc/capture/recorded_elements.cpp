@@ -122,9 +122,14 @@ void RecordedCall::record_item() {
   const std::vector<aten::Type> types = recording_.types().infer(*node_);
   if (types.size() != 1 || !types[0].dim) refuse("the program depends on the elements of a tensor");
   const Dim& dim = *types[0].dim;
+  aten::Value* value = recording_.graph_->add_output(node_, "item", types[0]);
+  const std::string number = concat(node_->arguments[0].as_value()->name, ".item()");
+  if (const auto same = decisions_.identity(dim.str(), number)) {
+    stack_.emplace_back(to_sym_int(*same, decisions_));
+    return;
+  }
   data_ = true;
   declare_size(dim, std::nullopt);
-  aten::Value* value = recording_.graph_->add_output(node_, "item", types[0]);
   if (dim.is_symbol()) recording_.sizes_.try_emplace(dim.str(), value);
   stack_.emplace_back(to_sym_int(dim, decisions_));
 }

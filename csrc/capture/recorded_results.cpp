@@ -127,6 +127,7 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     }
     if (!decisions_.reason().empty()) break;
   }
+  if (data_) note_identities();
   refuse(reason);
 }
 

@@ -10,6 +10,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/result_type.h>
+#include <ATen/ops/softmax.h>
 #include <ATen/ops/sub.h>
 #include <ATen/ops/unsqueeze.h>
 
@@ -252,6 +253,52 @@ Tensor hardswish(Keys keys, const Tensor& self) {
   return pointwise({&self}, self.scalar_type());
 }
 
+Tensor abs(Keys keys, const Tensor& self) {
+  if (self.is_complex() || self.scalar_type() == c10::kBool)
+    return plain<at::_ops::abs>(keys, self);
+  return pointwise({&self}, self.scalar_type());
+}
+
+Tensor safe_softmax(Keys /*keys*/, const Tensor& self, int64_t dim,
+                    std::optional<c10::ScalarType> dtype) {
+  return at::softmax(self, dim, dtype);
+}
+
+Tensor& hardswish_in_place(Keys keys, Tensor& self) {
+  return self.is_floating_point() ? self : plain<at::_ops::hardswish_>(keys, self);
+}
+
+Tensor hardtanh(Keys keys, const Tensor& self, const c10::Scalar& low, const c10::Scalar& high) {
+  if (!self.is_floating_point()) return plain<at::_ops::hardtanh>(keys, self, low, high);
+  return pointwise({&self}, self.scalar_type());
+}
+
+Tensor& hardtanh_in_place(Keys keys, Tensor& self, const c10::Scalar& low,
+                          const c10::Scalar& high) {
+  if (!self.is_floating_point()) return plain<at::_ops::hardtanh_>(keys, self, low, high);
+  return self;
+}
+
+Tensor& fill_with_scalar(Keys /*keys*/, Tensor& self, const c10::Scalar& /*value*/) { return self; }
+
+Tensor& fill_with_tensor(Keys keys, Tensor& self, const Tensor& value) {
+  return value.dim() == 0 ? self : plain<at::_ops::fill__Tensor>(keys, self, value);
+}
+
+Tensor& zero(Keys /*keys*/, Tensor& self) { return self; }
+
+Tensor embedding(Keys keys, const Tensor& weight, const Tensor& indices, c10::SymInt padding_idx,
+                 bool scale_grad_by_freq, bool sparse) {
+  const bool is_index = indices.scalar_type() == c10::kLong || indices.scalar_type() == c10::kInt;
+  if (weight.dim() != 2 || !is_index) {
+    return plain<at::_ops::embedding>(keys, weight, indices, std::move(padding_idx),
+                                      scale_grad_by_freq, sparse);
+  }
+  Sizes sizes = indices.sizes().vec();
+  sizes.push_back(weight.size(1));
+  return at::empty(sizes, weight.options());
+}
+
 Tensor floor_divide(Keys /*keys*/, const Tensor& self, const Tensor& other) {
   return at::meta::div(self, other, "floor");
 }
@@ -332,6 +379,15 @@ void add_shape_rules(KernelTable& table) {
   add<at::_ops::relu>(table, &relu);
   add<at::_ops::relu_>(table, &relu_in_place);
   add<at::_ops::hardswish>(table, &hardswish);
+  add<at::_ops::abs>(table, &abs);
+  add<at::_ops::_safe_softmax>(table, &safe_softmax);
+  add<at::_ops::hardswish_>(table, &hardswish_in_place);
+  add<at::_ops::hardtanh>(table, &hardtanh);
+  add<at::_ops::hardtanh_>(table, &hardtanh_in_place);
+  add<at::_ops::fill__Scalar>(table, &fill_with_scalar);
+  add<at::_ops::fill__Tensor>(table, &fill_with_tensor);
+  add<at::_ops::zero_>(table, &zero);
+  add<at::_ops::embedding>(table, &embedding);
   add<at::_ops::floor_divide>(table, &floor_divide);
   add<at::_ops::rsub_Scalar>(table, &rsub_scalar);
   add<at::_ops::rsub_Tensor>(table, &rsub_tensor);

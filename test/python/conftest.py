@@ -10,6 +10,7 @@ os.environ["ONNX_NATIVE_VERIFY"] = "1"
 import onnx_native
 import pytest
 import torch
+import torch._dynamo  # by PyTorch's own meta kernels, beside which the recorder's run
 from ops.row import Row
 
 torch.set_num_threads(1)

@@ -11,6 +11,7 @@ import onnx_native
 import pytest
 import torch
 from models.zoo import BERT_SMALL
+from onnx_native import _export
 from torch import nn
 from torch.onnx.verification import verify_onnx_program
 
@@ -174,6 +175,22 @@ def test_wrong_at_other_sizes(lowerings: Any, caplog: Any, capsys: Any) -> None:
     other = onnx_native.compare(program, torch.randn(5, 8)).first
     assert other is not None
     assert other.name == "tanh"
+
+
+class Decides(nn.Module):
+    def forward(self, x: torch.Tensor, factor: float, dtype: torch.dtype) -> Any:
+        scaled = x * factor if dtype is torch.float16 else x
+        return {"scaled": scaled + 1 if x.shape[0] > 2 else scaled, "rows": x.shape[0]}
+
+
+def test_native_captures_are_verified_beside_the_module(monkeypatch: Any) -> None:
+    monkeypatch.delattr(_export._Exporter, "_captured")  # by torch.export
+    shapes = ({0: "batch"}, "factor", None)
+    program = export(Decides(), X, 2.0, torch.float16, dynamic_shapes=shapes, verify=True)
+    rows = program.export_report["verification"]
+    assert all(row["is_accurate"] for row in rows)
+    assert [row["sizes"] for row in rows] == ["batch=3"] * 2 + ["batch=4"] * 2
+    assert [row["shape"] for row in rows] == [[3, 8], [], [4, 8], []]
 
 
 class Sizes(nn.Module):

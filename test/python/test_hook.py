@@ -194,28 +194,61 @@ def test_operator_of_another_domain():
 
 
 def run(code):
+    """Runs code as users do: without the checks of tests, which call PyTorch's meta kernels."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("ONNX_NATIVE_")}
     package = pathlib.Path(onnx_native.library_path()).parents[1]
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
-        env={**os.environ, "PYTHONPATH": str(package)},
+        env=environment | {"PYTHONPATH": str(package)},
         capture_output=True,
         text=True,
         timeout=300,
     )
 
 
-def test_loading_the_library_is_enough_and_needs_no_onnxscript(tmp_path):
+def test_loading_the_library_is_enough_and_imports_little(tmp_path):
     result = run(f"""
         import sys, torch, onnx_native
         torch.ops.load_library(onnx_native.library_path())
         torch.ops.load_library(onnx_native.library_path())
         path = {str(tmp_path / "m.onnx")!r}
-        torch.onnx.export(torch.nn.Linear(3, 2), (torch.ones(1, 3),), path, verbose=False)
-        assert "onnxscript" not in sys.modules
-        assert "onnx_ir" not in sys.modules
+        torch.onnx.export(
+            torch.nn.Linear(3, 2), (torch.ones(1, 3),), path, dynamic_shapes=({{0: "n"}},)
+        )
+        for name in ("onnxscript", "onnx", "onnx_ir", "sympy", "torch._dynamo"):
+            assert name not in sys.modules, name
     """)
     assert result.returncode == 0, result.stderr
     assert onnx.load(tmp_path / "m.onnx").producer_name == "onnx_native"
+
+
+PROGRAMS_WITH_A_COMPILER = {
+    "cond": "torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))",
+    "import": "importlib.import_module('torch._dynamo.utils') and x.sin()",
+    "suppressed_import": "x.sin() if has_compiler() else x.cos()",
+    "compiled": "torch.compile(torch.sin)(x)",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS_WITH_A_COMPILER)
+def test_programs_that_import_the_compiler(name):
+    result = run(f"""
+        import importlib, torch, onnx_native
+        torch.ops.load_library(onnx_native.library_path())
+        def has_compiler():
+            try:
+                import torch._dynamo
+            except ImportError:
+                return False
+            return True
+        class Model(torch.nn.Module):
+            def forward(self, x):
+                return {PROGRAMS_WITH_A_COMPILER[name]}
+        program = torch.onnx.export(Model(), (torch.ones(3),), verbose=False)
+        assert program.export_report["capture"]["by"] == "native", program.export_report
+        assert "Sin" in str(program.model_proto.graph)
+    """)
+    assert result.returncode == 0, result.stderr
 
 
 def test_library_finds_its_package_by_itself(tmp_path):

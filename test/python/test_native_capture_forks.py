@@ -140,6 +140,22 @@ def test_ways_that_raise_are_left_out() -> None:
         torch.testing.assert_close(program(x)[0], module(x).detach())
 
 
+class Validates(nn.Module):
+    """torch.distributions check their arguments, and raise."""
+
+    def forward(self, x: torch.Tensor, **_: Any) -> Any:
+        policy = torch.distributions.Normal(x, x.exp())
+        return policy.log_prob(x * 2), torch.distributions.Categorical(logits=x).entropy()
+
+
+def test_distributions_validate_their_arguments() -> None:
+    program = exported(Validates())
+    assert program.export_report["capture"]["by"] == "native"
+    assert "If" not in [node.op_type for node in program.model_proto.graph.node]
+    for x in EXAMPLES:
+        torch.testing.assert_close(tuple(program(x)), Validates()(x))
+
+
 def test_weights_are_not_copied() -> None:
     weights = [one.name for one in exported(Branches()).model_proto.graph.initializer]
     assert len(weights) == len(set(weights))

@@ -42,6 +42,13 @@ def by_several_lengths(x: torch.Tensor) -> Any:
     return x * 2 if x.shape[1] in (3, 7) else x + x.shape[1]
 
 
+def by_length_in_steps(x: torch.Tensor) -> Any:
+    x = x + 1 if x.shape[1] != 1 else x
+    x = x * 2 if x.shape[1] < 100 else x
+    x = x.sin() if x.shape[1] > 2 else x
+    return x.exp() if x.shape[1] <= 50 else x
+
+
 def windows(x: torch.Tensor) -> Any:
     return x.reshape(x.shape[0], x.shape[1] // 4, 4, 4) if x.shape[1] // 4 == 2 else x * 2
 
@@ -56,6 +63,7 @@ def cropped(x: torch.Tensor) -> Any:
     ("function", "lengths", "expected"),
     [
         (cropped, (8, 6, 13), None),
+        (by_length_in_steps, (4, 3, 50), ["n > 2", "n <= 50"]),
         (doubled_if_even, (4, 6, 16), ["n % 2 == 0"]),
         (doubled_if_even, (5, 1, 7), ["n % 2 != 0"]),
         (padded_if_needed, (8, 4, 12), None),

@@ -26,7 +26,8 @@ from onnx_native import (
     _attributes,
     _autograd_functions,
     _control_flow,
-    _differences,
+    _declared_sizes,
+    _eager,
     _fake_kernels,
     _forks,
     _functions_of_sizes,
@@ -37,7 +38,7 @@ from onnx_native import (
     _options,
     _placeholders,
     _reads,
-    _shapes,
+    _sizes,
     _subclasses,
     _upstream,
     _written_attributes,
@@ -55,7 +56,7 @@ class Captured:
     Attributes:
         native: The recording, which the native program takes its graph from.
         flatten: Maps (args, kwargs) to the inputs of the model.
-        hints: The sizes of the example by the names of their symbols.
+        sizes: The dynamic sizes by the names of their symbols.
         guards: Where the program is valid, by its decisions on the example: a condition on the
             sizes and the source line of each.
         known: Tensors of the module by whose elements it decided something: (name, source line).
@@ -65,7 +66,7 @@ class Captured:
 
     native: Any
     flatten: Callable[[Any, Any], Sequence[Any]]
-    hints: dict[str, int]
+    sizes: _sizes.Sizes
     guards: list[dict[str, str]]
     known: list[tuple[str, str]]
     tied: dict[str, str]
@@ -107,8 +108,11 @@ class _Recorder:
         for name, leaf in zip(self._names, self._leaves, strict=True):
             if not _is_plain(leaf):
                 raise StepAsideError(f"the input {name} is a {type(leaf).__name__}")
-        self._sizes, self._symbols = _sizes(self._leaves, inputs)
-        self._dimensions = _dimensions(self._names, self._sizes)
+        try:
+            self._sizes, self._symbols = _declared_sizes.of(self._leaves, inputs)
+        except _declared_sizes.UnknownError as error:
+            raise StepAsideError(str(error)) from error
+        self._dimensions = _declared_sizes.dimensions(self._names, self._sizes)
         self._restore = _module_state.restore_numbers(model)
 
     def captured(self) -> Captured:
@@ -164,13 +168,11 @@ class _Recorder:
 
     def _results(self) -> list[Any]:
         """The values that the module returns for the example."""
+        eager = _eager.Eager(self._model, self._inputs)
         try:
-            leaves = _module_state.results(
-                self._model, self._model, self._inputs.args, self._inputs.kwargs or {}
-            )
+            return eager.outputs(*eager.example)
         except Exception as error:
             raise StepAsideError(_first_line(error)) from error
-        return list(filter(_differences.is_value, leaves))
 
     def _recorded(self, others: Mapping[str, int], replaced: _module_changes.Replaced) -> Captured:
         """Records the program with these sizes in place of the example's.
@@ -182,11 +184,12 @@ class _Recorder:
             name: (others.get(name, symbol[0]), *symbol[1:])
             for name, symbol in self._symbols.items()
         }
+        identities: dict[str, str] = {}  # of numbers that are read from data
         unrolled: list[dict[str, str]] = []
         while True:
             self._restore()
             state, tied = _state(self._model)
-            native = _library.extension().Capture(state, symbols)
+            native = _library.extension().Capture(state, symbols, identities)
             with (
                 _inputs.elements_of(self._model, self._inputs),
                 _autograd_functions.recorded(self._opset),
@@ -206,22 +209,29 @@ class _Recorder:
             equation = native.equation()
             if equation is None and not replaced.is_to_be_written_first() and not has_learned:
                 raise StepAsideError(reason)
-            if equation is not None:
-                if others:
-                    raise StepAsideError(reason)  # the equation need not hold for the example
-                symbol, value, loop = equation
-                sizes, symbols = _related(sizes, symbols, symbol, value)
-                if loop:
-                    guard = {"condition": f"{symbol} == {value}", "source": loop}
-                    unrolled.append(guard | {"note": ", where a loop is unrolled"})
-        hints = {name: self._symbols[name][0] for name in symbols}
-        if not native.allows({name: hints[name] for name in others}):
+            if equation is None:
+                continue
+            symbol, value, loop = equation
+            if not all(name.isidentifier() for name in symbols):
+                raise StepAsideError(f"the program demands {symbol} == {value}")
+            if symbol not in symbols:
+                identities[symbol] = value
+                continue
+            if others:
+                raise StepAsideError(reason)  # the equation need not hold for the example
+            sizes, symbols = _declared_sizes.related(sizes, symbols, symbol, value)
+            if loop:
+                guard = {"condition": f"{symbol} == {value}", "source": loop}
+                unrolled.append(guard | {"note": ", where a loop is unrolled"})
+        if not native.allows({name: self._symbols[name][0] for name in others}):
             raise StepAsideError("the program decides otherwise for the sizes of the example")
         guards = [{"condition": text, "source": line} for text, line in native.guards()]
         return Captured(
             native=native,
             flatten=_flattener(self._leaves, sizes),
-            hints=hints,
+            sizes=_declared_sizes.varied(
+                self._inputs, sizes, {name: self._symbols[name] for name in symbols}, native
+            ),
             guards=unrolled + guards,
             known=native.known_elements(),
             tied=tied,
@@ -233,9 +243,15 @@ def _run(native: Any, *arguments: Any) -> tuple[str | None, bool]:
     """Records the program; returns why not, and whether another run may know more."""
     with _collecting_later():
         try:
-            _record(native, *arguments)
+            with _upstream.without_compiler() as stopped:
+                _record(native, *arguments)
         except Exception as error:
-            return native.reason() or _first_line(error), _functions_of_sizes.learn_packages(error)
+            reason = native.reason() or _first_line(error)
+            if not stopped:
+                return reason, _functions_of_sizes.learn_packages(error)
+        if stopped:
+            _upstream.import_compiler()
+            return "the program imports TorchDynamo", True
         for generation in range(3):
             if native.alive():
                 gc.collect(generation)
@@ -313,97 +329,6 @@ def _key(entry: Any) -> Any:
     return entry
 
 
-# Symbols of dynamic sizes.
-
-# Value in the example, smallest and largest value, origin ("declared", "dynamic", "named" or
-# "inferred"), and whether it is the size of an input.
-Symbol = tuple[int, int | None, int | None, str, bool]
-# Each leaf's sizes: numbers, names of symbols, or expressions. The name of an integer's symbol.
-Sizes = list[list[int | str] | str]
-
-
-def _sizes(leaves: Sequence[Any], inputs: _inputs.Inputs) -> tuple[Sizes, dict[str, Symbol]]:
-    """Each leaf's sizes, and the symbols in them."""
-    specs = inputs.specs
-    if not inputs.dynamic_shapes:
-        specs = [None] * len(leaves)
-    elif len(specs) != len(leaves) or not inputs.fit:
-        raise StepAsideError("dynamic_shapes does not fit the arguments")
-    symbols: dict[str, Symbol] = {}
-    sizes: Sizes = []
-    for leaf, spec in zip(leaves, specs, strict=True):
-        shape: list[int | str] = []
-        if isinstance(leaf, torch.Tensor):
-            shape = list(leaf.shape)
-            for axis, entry in _shapes.axes_of(spec).items():
-                if _shapes.varies(entry):
-                    shape[axis] = _declare(symbols, entry, leaf.shape[axis])
-        elif isinstance(leaf, int) and not isinstance(leaf, bool) and _shapes.varies(spec):
-            sizes.append(_declare(symbols, spec, leaf, is_size=False))
-            continue
-        elif _shapes.varies(spec):
-            raise StepAsideError(f"the input {leaf!r} is not a number")
-        sizes.append(shape)
-    return sizes, symbols
-
-
-def _declare(symbols: dict[str, Symbol], entry: Any, size: int, *, is_size: bool = True) -> str:
-    """Adds the symbol of a size; returns its name, or the expression of a derived Dim."""
-    if hasattr(entry, "root"):  # a*root + b
-        if not is_size:
-            raise StepAsideError("an integer is declared by a derived Dim")
-        offset = int(entry.fn(0))
-        factor = int(entry.fn(1)) - offset
-        root, rest = divmod(size - offset, factor)
-        if rest != 0:
-            raise StepAsideError(f"the size {size} is not {entry.__name__}")
-        return f"{factor}*{_declare(symbols, entry.root, root)} + {offset}"
-    name = _shapes.name_of(entry)
-    origin = "named" if isinstance(entry, str) else "declared"
-    if name is None:
-        origin = "dynamic" if _upstream.is_dynamic_hint(entry) else "inferred"
-        name = next(f"s{i}" for i in range(len(symbols) + 1) if f"s{i}" not in symbols)
-    low, high = (_bound(getattr(entry, field, None)) for field in ("min", "max"))
-    symbol = (size, low, high, origin, is_size)
-    if symbols.setdefault(name, symbol) != symbol:
-        raise StepAsideError(f"the name {name} stands for different sizes")
-    smallest = max(low or 1, 1) if is_size else low
-    if (smallest is not None and size < smallest) or (high is not None and size > high):
-        raise StepAsideError(f"the size {size} of {name} is not in its range")
-    return name
-
-
-def _dimensions(names: Sequence[str], sizes: Sizes) -> dict[str, str]:
-    """The first dimension of an input that has each symbol."""
-    found: dict[str, str] = {}
-    for name, shape in zip(names, sizes, strict=True):
-        for axis, size in enumerate(shape if isinstance(shape, list) else ()):
-            if isinstance(size, str):
-                found.setdefault(size, f"dimension {axis} of {name}")
-    return found
-
-
-def _related(
-    sizes: Sizes, symbols: dict[str, Symbol], symbol: str, value: str
-) -> tuple[Sizes, dict[str, Symbol]]:
-    """The sizes with an expression in place of a symbol, which the program demands."""
-    if not all(name.isidentifier() for name in symbols):
-        raise StepAsideError(f"the program demands {symbol} == {value}")
-    pattern = rf"\b{symbol}\b"
-    related: Sizes = [
-        shape
-        if isinstance(shape, str)
-        else [re.sub(pattern, f"({value})", s) if isinstance(s, str) else s for s in shape]
-        for shape in sizes
-    ]
-    return related, {name: known for name, known in symbols.items() if name != symbol}
-
-
-def _bound(bound: Any) -> int | None:
-    """A bound of a Dim; None where there is none."""
-    return bound if isinstance(bound, int) and abs(bound) < 1 << 62 else None
-
-
 # The module.
 
 
@@ -454,14 +379,14 @@ def _record(
     leaves: Sequence[Any],
     structure: Any,
     names: Sequence[str],
-    sizes: Sizes,
+    sizes: _declared_sizes.Sizes,
     replaced: _module_changes.Replaced,
     forks: bool,
 ) -> None:
     """Runs the module on recorded tensors."""
 
     def run() -> list[Any]:
-        return list(_leaves_of(model(*args, **kwargs)))
+        return list(_eager.leaves_of(model(*args, **kwargs)))
 
     recorded = [
         native.add_integer(name, shape)
@@ -492,20 +417,6 @@ def _record(
             native.stop()
             torch.clear_autocast_cache()
         native.add_outputs(results)
-
-
-def _leaves_of(results: Any) -> Iterator[Any]:
-    """The tensors and numbers in the results, also in containers that pytree does not know."""
-    for leaf in _upstream.pytree.tree_leaves(results):
-        if isinstance(leaf, Mapping):
-            yield from _leaves_of(list(leaf.values()))
-        elif isinstance(leaf, (list, tuple)):
-            yield from _leaves_of(list(leaf))
-        elif dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
-            fields = dataclasses.fields(leaf)
-            yield from _leaves_of([getattr(leaf, field.name) for field in fields])
-        else:
-            yield leaf
 
 
 @contextmanager
@@ -582,7 +493,9 @@ def _scripted_modules(model: torch.nn.Module) -> Iterator[None]:
         yield
 
 
-def _flattener(example: Sequence[Any], sizes: Sizes) -> Callable[[Any, Any], Sequence[Any]]:
+def _flattener(
+    example: Sequence[Any], sizes: _declared_sizes.Sizes
+) -> Callable[[Any, Any], Sequence[Any]]:
     """A function from (args, kwargs) to the inputs among their leaves: tensors and numbers."""
     inputs = [
         i

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_native import _differences, _module_state, _program_names, _sizes, _upstream
+from onnx_native import _differences, _program_names, _sizes, _upstream
 
 if TYPE_CHECKING:
     import onnx
@@ -121,12 +121,6 @@ def outputs(captured: torch.export.ExportedProgram, inputs: Sequence[Any]) -> li
     return [v for v, s in zip(values, sources, strict=True) if isinstance(s, torch.fx.Node)]
 
 
-def outputs_of_module(module: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """Returns the tensors and numbers that a module returns; its state stays as it is."""
-    values = _module_state.results(module, module, args, kwargs)
-    return list(filter(_differences.is_value, values))
-
-
 def flat_inputs(captured: torch.export.ExportedProgram, args: Any, kwargs: Any) -> Sequence[Any]:
     """Returns the values of the captured program's inputs.
 
@@ -234,7 +228,7 @@ def _arguments(
             args, given = captured.example_inputs
             return args, given
         names = _sizes.names_in(captured, runtime.proto.graph.input)
-        return _sizes.Sizes(captured, names).inputs(sizes)
+        return _sizes.of_program(captured, names).inputs(sizes)
     if sizes is not None:
         raise ValueError("sizes resizes the example inputs; leave out inputs")
     if isinstance(inputs, dict) and kwargs is None:

@@ -21,6 +21,7 @@ from onnx_native import (
     _capture,
     _checks,
     _context,
+    _eager,
     _fallbacks,
     _inputs,
     _jit,
@@ -221,7 +222,7 @@ class _Exporter:
                 script.module, script.inputs, start, reason, is_last=False, **options
             )
             script.check_dtypes(program.output_dtypes)
-            program.eager = (model, inputs.args, inputs.kwargs or {})
+            program.eager = _eager.Eager(model, inputs)
             return program
         except (_scripting.ScriptingError, _upstream.ConversionError) as error:
             self._not_scripted = _reason_of(error)
@@ -242,7 +243,8 @@ class _Exporter:
         source = (script, inputs.specs, "forward")
         native = self._convert(None, source, hints=inputs.hints, **options)
         program = ONNXProgram(native, None, inputs.flat)
-        program.eager = (script, inputs.arguments, {})
+        arguments = _inputs.Inputs(tuple(inputs.arguments), {}, None, [])
+        program.eager = _eager.Eager(script, arguments)
         program.captured_with("TorchScript", capture_seconds, reason)
         program.is_silent = not self._verbose
         return program
@@ -272,7 +274,7 @@ class _Exporter:
                 None,
                 recorded.native,
                 is_last=False,
-                hints=recorded.hints,
+                hints=recorded.sizes.example,
                 **options,
             )
             if self._report is not None:
@@ -289,7 +291,7 @@ class _Exporter:
             recorded.tied,
             capture=functools.partial(self._exported_program, model, inputs),
         )
-        program.eager = (model, inputs.args, inputs.kwargs or {})
+        program.eager = _eager.Eager(model, inputs, recorded.sizes)
         program.captured_with(
             "native", seconds, guards=recorded.guards, dimensions=recorded.dimensions
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,7 @@ import torch
 from onnx_native import _attributes, _control_flow, _sources
 
 _MOST_FORKS = 3  # one after the other: the model has up to 8 copies of the program
+_DISTRIBUTIONS = os.path.join(os.path.dirname(torch.__file__), "distributions")
 _MOST_CHOICES = 32  # also of branches that raise, for each of which the program runs again
 
 
@@ -106,17 +108,20 @@ def _way(
 
 def _is_in_raise(error: Exception) -> bool:
     """Returns whether a ``raise`` or ``assert`` of the program threw an exception, or the message
-    of a ``raise`` did: ``raise ValueError(f"{x.shape} is too small")``."""
+    of a ``raise`` did: ``raise ValueError(f"{x.shape} is too small")``. Distributions check their
+    arguments as programs do."""
     places = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
         if not frame.f_code.co_filename.startswith(_attributes.NOT_OF_USER)
+        or frame.f_code.co_filename.startswith(_DISTRIBUTIONS)
     ]
     if not places:
         return False
     path, line = places[-1]
-    kinds = (ast.Raise, ast.Assert) if isinstance(error, AssertionError) else (ast.Raise,)
-    return any(line in _lines_of(path, kind) for kind in kinds)
+    if isinstance(error, AssertionError) and line in _lines_of(path, ast.Assert):
+        return True
+    return any(line in _lines_of(path, ast.Raise) for path, line in places)
 
 
 @functools.lru_cache(maxsize=64)

@@ -67,7 +67,6 @@ def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
         "range": _range_class(native, thread),
         "type": _type_class(classes),
     }
-    _upstream.import_compiler()
     of_user = _globals_of_user(model)
     attend = torch.nn.functional.scaled_dot_product_attention
     with (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
 
-from onnx_native import _checkpoint, _saving, _upstream
+from onnx_native import _checkpoint, _eager, _saving, _upstream
 
 if TYPE_CHECKING:
     import onnx
@@ -84,8 +84,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self._tempdir: tempfile.TemporaryDirectory | None = None
         self._capture_strategy: str | None = None
         self._arrange: Callable[[Any, Any], tuple[Any, Any]] | None = None
-        # The model in eager and the example's arguments, if it is not an ExportedProgram.
-        self.eager: tuple[Any, Sequence[Any], dict[str, Any]] | None = None
+        self.eager: _eager.Eager | None = None  # if torch.export did not capture the program
         self.is_silent = False
 
     def __copy__(self) -> "ONNXProgram":

@@ -1,8 +1,8 @@
-"""Makes inputs of a captured program at other sizes of its dynamic dimensions."""
+"""Makes inputs of a program at other sizes of its dynamic dimensions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,40 +13,40 @@ from onnx_native import _upstream
 _LIMIT = 1 << 20  # a size that no dynamic dimension has in a test
 
 
+# A size of an argument: a number, or its value for the dynamic sizes.
+Size = int | Callable[[Mapping[str, int]], int]
+
+
 class Sizes:
-    """The dynamic sizes of a captured program.
+    """The dynamic sizes of a program, and its example's arguments at other sizes.
 
     Attributes:
         example: The size of each in the example inputs, by the names in the model.
     """
 
-    def __init__(self, captured: torch.export.ExportedProgram, names: Mapping[str, str]) -> None:
-        """Reads the sizes.
+    def __init__(
+        self,
+        arguments: Any,
+        sizes: Sequence[Sequence[Size] | Size | None],
+        example: dict[str, int],
+        ranges: dict[str, tuple[int, int]],
+        allows: Callable[[dict[str, int]], bool] = lambda _: True,
+    ) -> None:
+        """Describes sizes.
 
         Args:
-            captured: The program. It has example inputs.
-            names: The model's names of symbols.
+            arguments: The example's (args, kwargs).
+            sizes: For each leaf of the arguments: the sizes of a tensor; the value of a number;
+                None for what does not vary.
+            example: The sizes in the example.
+            ranges: The smallest and the largest value of each.
+            allows: Whether the program is valid at these sizes.
         """
-        self._leaves, self._structure = _upstream.pytree.tree_flatten(captured.example_inputs)
-        self._examples = user_inputs(captured)
-        self._symbols: dict[str, Any] = {}
-        self.example: dict[str, int] = {}
-        self._ranges: dict[str, tuple[int, int]] = {}
-        for leaf, example in zip(self._leaves, self._examples, strict=True):
-            for size, expression in _dynamic(leaf, example):
-                for symbol in expression.free_symbols:
-                    name = names.get(str(symbol), str(symbol))
-                    value = _solved(expression, symbol, size)
-                    if value is None or name in self._symbols:
-                        continue
-                    limits = captured.range_constraints.get(symbol)
-                    self._symbols[name] = symbol
-                    self.example[name] = value
-                    self._ranges[name] = (
-                        (1, _LIMIT)
-                        if limits is None
-                        else (max(1, int(limits.lower)), int(min(limits.upper, _LIMIT)))
-                    )
+        self._leaves, self._structure = _upstream.pytree.tree_flatten(arguments)
+        self._sizes = sizes
+        self.example = example
+        self._ranges = ranges
+        self._allows = allows
 
     def others(self) -> Iterator[list[dict[str, int]]]:
         """Yields groups of other sizes to try; one of each group is enough."""
@@ -57,7 +57,8 @@ class Sizes:
                     name: min(max(size, self._ranges[name][0]), self._ranges[name][1])
                     for name, size in sizes.items()
                 }
-                if clipped != self.example and clipped not in tried:
+                is_new = clipped != self.example and clipped not in tried
+                if is_new and self._allows(clipped):
                     tried.append(clipped)
             if tried:
                 yield tried
@@ -73,19 +74,60 @@ class Sizes:
                 f"the program has no dynamic size {', '.join(unknown)}; it has "
                 f"{', '.join(self.example) or 'none'}"
             )
-        chosen = {self._symbols[name]: size for name, size in {**self.example, **sizes}.items()}
+        chosen = {**self.example, **sizes}
         leaves = []
-        for leaf, example in zip(self._leaves, self._examples, strict=True):
-            if isinstance(leaf, torch.Tensor):
-                for axis, size in enumerate(example.shape):
-                    if isinstance(size, torch.SymInt):
-                        number = int(_upstream.expression(size).subs(chosen))
-                        leaf = resized(leaf, axis, number)
-            elif isinstance(example, torch.SymInt):
-                leaf = int(_upstream.expression(example).subs(chosen))
+        for leaf, size in zip(self._leaves, self._sizes, strict=True):
+            if isinstance(leaf, torch.Tensor) and isinstance(size, Sequence):
+                for axis, each in enumerate(size):
+                    leaf = resized(leaf, axis, each(chosen) if callable(each) else each)
+            elif callable(size):
+                leaf = size(chosen)
             leaves.append(leaf)
         args, kwargs = _upstream.pytree.tree_unflatten(leaves, self._structure)
         return args, kwargs
+
+
+def of_program(captured: torch.export.ExportedProgram, names: Mapping[str, str]) -> Sizes:
+    """Returns the sizes of a captured program that has example inputs.
+
+    Args:
+        captured: The program.
+        names: The model's names of symbols.
+    """
+    leaves = _upstream.pytree.tree_leaves(captured.example_inputs)
+    recorded = user_inputs(captured)
+    symbols: dict[str, Any] = {}
+    example: dict[str, int] = {}
+    ranges: dict[str, tuple[int, int]] = {}
+    for leaf, value in zip(leaves, recorded, strict=True):
+        for size, expression in _dynamic(leaf, value):
+            for symbol in expression.free_symbols:
+                name = names.get(str(symbol), str(symbol))
+                solution = _solved(expression, symbol, size)
+                if solution is None or name in symbols:
+                    continue
+                limits = captured.range_constraints.get(symbol)
+                symbols[name] = symbol
+                example[name] = solution
+                ranges[name] = (
+                    bounded(max(1, limits.lower), limits.upper) if limits else bounded(1, None)
+                )
+
+    def size_of(value: Any) -> Size:
+        if not isinstance(value, torch.SymInt):
+            return int(value)
+        expression = _upstream.expression(value)
+        return lambda sizes: int(expression.subs({symbols[n]: size for n, size in sizes.items()}))
+
+    sizes = [
+        [size_of(size) for size in value.shape]
+        if isinstance(value, torch.Tensor)
+        else size_of(value)
+        if isinstance(value, torch.SymInt)
+        else None
+        for value in recorded
+    ]
+    return Sizes(captured.example_inputs, sizes, example, ranges)
 
 
 def user_inputs(captured: torch.export.ExportedProgram) -> list[Any]:
@@ -122,6 +164,14 @@ def names_in(captured: torch.export.ExportedProgram, inputs: Any) -> dict[str, s
             if isinstance(size, torch.SymInt) and dim.dim_param.isidentifier():
                 names[str(_upstream.expression(size))] = dim.dim_param
     return names
+
+
+def bounded(low: Any, high: Any) -> tuple[int, int]:
+    """Returns a range without infinities; None stands for them."""
+    return (
+        int(-_LIMIT if low is None else max(low, -_LIMIT)),
+        int(_LIMIT if high is None else min(high, _LIMIT)),
+    )
 
 
 def _dynamic(leaf: Any, example: Any) -> Iterator[tuple[int, Any]]:

@@ -16,13 +16,15 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch.export.graph_signature import InputKind
 
 from onnx_native import _library, _upstream
-from onnx_native._upstream import ShapeEnv
+
+if TYPE_CHECKING:
+    from onnx_native._upstream import ShapeEnv
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ def recorded_lines() -> Iterator[dict[Any, Place]]:
     """
     found: dict[Any, Place] = {}
     last: list[ShapeEnv] = []
-    cleanup = ShapeEnv.cleanup
-    evaluate = ShapeEnv.evaluate_expr
+    kind: Any = _upstream.ShapeEnv
+    cleanup, evaluate = kind.cleanup, kind.evaluate_expr
 
     def keep_lines(env: ShapeEnv) -> None:
         lines = _lines.setdefault(env, {})
@@ -80,13 +82,11 @@ def recorded_lines() -> Iterator[dict[Any, Place]]:
         return result
 
     _upstream.hide_frames_of(__file__)
-    ShapeEnv.cleanup = keep_lines  # type: ignore[method-assign,assignment]
-    ShapeEnv.evaluate_expr = note_guards  # type: ignore[method-assign,assignment]
+    kind.cleanup, kind.evaluate_expr = keep_lines, note_guards
     try:
         yield found
     finally:
-        ShapeEnv.cleanup = cleanup  # type: ignore[method-assign]
-        ShapeEnv.evaluate_expr = evaluate  # type: ignore[method-assign]
+        kind.cleanup, kind.evaluate_expr = cleanup, evaluate
 
 
 def _is_multiple(condition: Any) -> bool:

@@ -7,8 +7,9 @@ Names are imported at their first use, because modules of PyTorch's translation 
 which a native export must not do. A use starts with "to" and completes the error message.
 """
 
-import importlib
+import importlib.abc
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -402,8 +403,38 @@ def recomputed(module: torch.nn.Module) -> set[str]:
     return names
 
 
+class _CompilerFinder(importlib.abc.MetaPathFinder):
+    def __init__(self) -> None:
+        self._thread = threading.get_ident()
+        self.stopped: list[str] = []
+
+    def find_spec(self, name: str, *_: Any) -> None:
+        if name == "torch._dynamo" and threading.get_ident() == self._thread:
+            self.stopped.append(name)
+            raise ImportError("TorchDynamo is not imported while a program is recorded")
+
+
+@contextmanager
+def without_compiler() -> Iterator[list[str]]:
+    """Stops this thread from importing TorchDynamo, which costs seconds and makes tables of the
+    functions that a recording replaces.
+
+    Yields:
+        What was stopped, if anything: the recording is to be made again after import_compiler().
+    """
+    finder = _CompilerFinder()
+    if _is_compiler_imported():
+        yield finder.stopped
+        return
+    sys.meta_path.insert(0, finder)
+    try:
+        yield finder.stopped
+    finally:
+        sys.meta_path.remove(finder)
+
+
 def import_compiler() -> None:
-    """Imports TorchDynamo, which makes tables of Python's and PyTorch's functions."""
+    """Imports TorchDynamo."""
     import torch._dynamo  # noqa: F401
 
 

@@ -98,8 +98,8 @@ class Verification:
         self._say("Execute the model with ONNX Runtime...")
         try:
             _comparison.needs_runtime("verify=True")
-            for label, args, kwargs, flat, expected in _cases(self._program, runtime):
-                self._compare_outputs(runtime, label, args, kwargs, flat, expected)
+            for case in _cases(self._program, runtime):
+                self._compare_outputs(runtime, *case)
         except Exception as error:
             self._step("Execute the model with ONNX Runtime", False)
             logger.warning("ONNX Runtime cannot run the model.", exc_info=error)
@@ -160,31 +160,31 @@ def _cases(
 ) -> Iterator[tuple[dict[str, int], Any, Any, bool, list[Any]]]:
     """Yields sizes, arguments, whether they are the example's, and eager's outputs.
 
-    A program that torch.export cannot capture runs only at the example's sizes: which others it
-    allows is not known.
+    Eager is the model itself where torch.export did not capture it. A program captured as
+    TorchScript runs only at the example's sizes: which others it allows is not known.
     """
-    try:
+    sizes: _sizes.Sizes | None
+    if program.eager is not None:
+        sizes, run = program.eager.sizes, program.eager.outputs
+        args, kwargs = program.eager.example
+    else:
         captured = _comparison.captured_by(program)
-    except ValueError:
-        if program.eager is None:
-            raise
-        module, args, kwargs = program.eager
-        outputs = _comparison.outputs_of_module(module, args, kwargs)
-        yield {}, tuple(args), kwargs, True, outputs
+        if captured.example_inputs is None:
+            raise ValueError("the program has no example inputs")
+        args, kwargs = captured.example_inputs
+        sizes = _sizes.of_program(captured, _sizes.names_in(captured, runtime.proto.graph.input))
+
+        def run(args: Any, kwargs: Any) -> list[Any]:
+            return _comparison.outputs(captured, _comparison.flat_inputs(captured, args, kwargs))
+
+    yield sizes.example if sizes else {}, args, kwargs, True, run(args, kwargs)
+    if sizes is None:
         return
-    if captured.example_inputs is None:
-        raise ValueError("the program has no example inputs")
-    args, kwargs = captured.example_inputs
-    names = _sizes.names_in(captured, runtime.proto.graph.input)
-    sizes = _sizes.Sizes(captured, names)
-    flat = _comparison.flat_inputs(captured, args, kwargs)
-    yield sizes.example, args, kwargs, True, _comparison.outputs(captured, flat)
     for group in sizes.others():
         for chosen in group:
             args, kwargs = sizes.inputs(chosen)
             try:
-                flat = _comparison.flat_inputs(captured, args, kwargs)
-                expected = _comparison.outputs(captured, flat)
+                expected = run(args, kwargs)
             except Exception as error:  # a guard, or sizes that eager refuses
                 logger.debug("The program refuses the sizes %s: %s", chosen, error)
                 continue

@@ -210,7 +210,8 @@ class PyCapture {
  public:
   // `state` holds (name, tensor, kind, whether the model keeps its updates) of the module's
   // tensors.
-  PyCapture(const py::list& state, const py::dict& symbols) {
+  // `identities` has sizes that numbers read from data are, by the names of their symbols.
+  PyCapture(const py::list& state, const py::dict& symbols, const py::dict& identities) {
     std::vector<capture::ModuleTensor> tensors;
     for (const py::handle item : state) {
       const auto fields = item.cast<py::tuple>();
@@ -222,6 +223,8 @@ class PyCapture {
     std::map<std::string, capture::Symbol> known;
     for (const auto& [name, symbol] : symbols) known.emplace(text_of(name), symbol_of(symbol));
     recording_.emplace(std::move(known), std::move(tensors), builtin_types, host_);
+    for (const auto& [symbol, size] : identities)
+      recording_->decisions().identify(text_of(symbol), dim_of(text_of(size)));
   }
 
   at::Tensor add_input(const at::Tensor& example, const std::string& name, const py::list& sizes) {
@@ -387,6 +390,14 @@ class PyCapture {
   bool allows(const std::map<std::string, int64_t>& sizes) const {
     return recording_->decisions().allows(sizes);
   }
+  // Returns the value of an expression at these sizes of its symbols.
+  std::optional<int64_t> size(const std::string& expression,
+                              const std::map<std::string, int64_t>& sizes) const {
+    return dim_of(expression).evaluate([&](std::string_view name) -> std::optional<int64_t> {
+      const auto found = sizes.find(std::string(name));
+      return found == sizes.end() ? std::nullopt : std::optional(found->second);
+    });
+  }
 
   // Returns (symbol, expression, line of a loop) of an equation that the program demands, or None.
   py::object equation() const {
@@ -509,7 +520,8 @@ void bind_capture(py::module_& module) {
       "text_of_size", [](py::handle size) { return capture::text_of(size.cast<c10::SymInt>()); },
       py::arg("size"), "Returns the expression of a size of a native capture.");
   py::class_<PyCapture>(module, "Capture")
-      .def(py::init<const py::list&, const py::dict&>(), py::arg("state"), py::arg("symbols"))
+      .def(py::init<const py::list&, const py::dict&, const py::dict&>(), py::arg("state"),
+           py::arg("symbols"), py::arg("identities"))
       .def("add_input", &PyCapture::add_input, py::arg("example"), py::arg("name"),
            py::arg("sizes"))
       .def("add_integer", &PyCapture::add_integer, py::arg("name"), py::arg("symbol"))
@@ -553,6 +565,7 @@ void bind_capture(py::module_& module) {
       .def("with_gradients", &PyCapture::with_gradients)
       .def("guards", &PyCapture::guards)
       .def("allows", &PyCapture::allows, py::arg("sizes"))
+      .def("size", &PyCapture::size, py::arg("expression"), py::arg("sizes"))
       .def("equation", &PyCapture::equation)
       .def("text", &PyCapture::text);
 }

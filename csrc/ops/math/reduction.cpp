@@ -204,11 +204,14 @@ void register_extremes(OpTable& ops) {
 }
 
 void register_truth(OpTable& ops) {
-  const auto define = [&](const std::string& name,
-                          Value (*over)(Builder&, Value, const Ints&, bool)) {
+  using Over = Value (*)(Builder&, Value, const Ints&, bool);
+  const auto define_whole = [&](const std::string& name, Over over) {
     ops.def(name, [over](Builder& b, Value self) {
       return over(b, self, axes_of(self, std::nullopt), false);
     });
+  };
+  const auto define = [&](const std::string& name, Over over) {
+    define_whole(name, over);
     ops.def(name + ".dim", [over](Builder& b, Value self, int64_t dim, bool keepdim) {
       return over(b, self, axes_of(self, Ints{dim}), keepdim);
     });
@@ -219,6 +222,8 @@ void register_truth(OpTable& ops) {
   };
   define("aten::any", any);
   define("aten::all", all);
+  define_whole("aten::_is_any_true", any);
+  define_whole("aten::_is_all_true", all);
 }
 
 }  // namespace

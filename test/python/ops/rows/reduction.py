@@ -146,6 +146,14 @@ ROWS = [
             Case(truths, EMPTY),
         ),
     ),
+    Row(
+        ("aten::_is_any_true", "aten::_is_all_true"),
+        name="any and all of bools",
+        cases=tuple(
+            Case(lambda x: (aten._is_any_true(x), aten._is_all_true(x)), x)
+            for x in (bools(3, 4), torch.ones(2, 3) > 0, torch.zeros(0, 3) > 0)
+        ),
+    ),
     Row("aten::var.correction", opinfo="var"),
     Row(
         tuple(
