@@ -70,6 +70,7 @@ class RecordedCall {
   void read_elements();
   bool run_on_known();
   void record_item();
+  at::Tensor selecting_mask() const;
   void record_selection();
   void record_selection(const std::vector<at::Tensor>& metas, const std::vector<aten::Type>& types);
   void declare_size(const Dim& size, std::optional<int64_t> stand_in);

@@ -175,6 +175,22 @@ at::Tensor RecordedCall::indexed(const Dim& count) {
   return stack.back().toTensor();
 }
 
+// Returns the mask whose true elements a call selects; an undefined tensor for other calls.
+at::Tensor RecordedCall::selecting_mask() const {
+  std::vector<at::Tensor> masks;
+  const std::string& name = op_.operator_name().name;
+  if (name == "aten::nonzero" || name == "aten::nonzero_numpy" || name == "aten::argwhere")
+    masks.push_back(arguments_[0].toTensor());
+  if (name == "aten::index") {
+    for_each_tensor(arguments_[1], [&](const at::Tensor& index) {
+      if (is_mask(index)) masks.push_back(index);
+    });
+  }
+  const bool is_one =
+      masks.size() == 1 && recorded(masks[0]) && masks[0].scalar_type() == c10::kBool;
+  return is_one ? recording_.meta_of(masks[0]) : at::Tensor();
+}
+
 // Records a call whose results have sizes that depend on data, and that the inference knows.
 void RecordedCall::record_selection() {
   const bool returns_tensors = std::ranges::all_of(
@@ -182,24 +198,37 @@ void RecordedCall::record_selection() {
   if (!returns_tensors) refuse("the program depends on the elements of a tensor");
   node_ = recording_.graph_->add_node(key_, read_arguments(), recording_.location_);
   symbolic_ = data_ = true;
-  const std::vector<aten::Type> types = recording_.types().infer(*node_);
+  std::vector<aten::Type> types = recording_.types().infer(*node_);
   std::vector<at::Tensor> metas;
-  for (const aten::Type& type : types) {
+  const at::Tensor mask = selecting_mask();
+  std::optional<Dim> known;
+  for (const Recording::MaskCount& other : recording_.mask_counts_) {
+    if (other.meta.is_same(mask) && other.region == recording_.region_) known = other.count;
+  }
+  for (aten::Type& type : types) {
     if (!type.is_tensor() || !type.shape) refuse("the program depends on the elements of a tensor");
     std::optional<Dim> count;
-    for (const Dim& size : *type.shape) {
+    for (Dim& size : *type.shape) {
       const std::vector<std::string> names = size.symbols();
       const bool is_new = std::ranges::any_of(
           names, [this](const std::string& name) { return !decisions_.has_symbol(name); });
       if (!is_new) continue;
-      declare_size(size, std::nullopt);
+      if (known) {
+        size = *known;
+      } else {
+        declare_size(size, std::nullopt);
+      }
       count = size;
     }
+    if (mask.defined() && !known && count)
+      recording_.mask_counts_.push_back({mask, recording_.region_, *count});
     const bool indexes = op_.operator_name().name == "aten::index";
     if (indexes && !count) refuse("the program indexes with a constant mask");
     metas.push_back(indexes ? indexed(*count) : selected(type));
   }
   record_selection(metas, types);
+  if (!known) return;
+  for (const aten::Value* made : node_->outputs) recording_.types().define(*made);
 }
 
 void RecordedCall::record_selection(const std::vector<at::Tensor>& metas,

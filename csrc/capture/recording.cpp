@@ -208,6 +208,7 @@ void Recording::note_write(const at::Tensor& tensor) {
   if (region_ && !region_->owns(meta_of(tensor)))
     decisions_.refuse("a branch or loop writes to a tensor from outside");
   written_.insert(storage);
+  std::erase_if(mask_counts_, [=](const auto& known) { return storage_of(known.meta) == storage; });
   const auto at = memories_.find(storage);
   if (in_arrays_.contains(storage) ||
       (at != memories_.end() && in_arrays_.contains(at->second.elements)))

@@ -220,6 +220,13 @@ class Recording {
   std::unordered_map<const c10::StorageImpl*, at::Tensor> in_arrays_;
   MetaResults meta_results_;
   std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
+  // How many elements of a mask are true.
+  struct MaskCount {
+    at::Tensor meta;  // of the mask
+    const Region* region;
+    Dim count;
+  };
+  std::vector<MaskCount> mask_counts_;
   std::vector<KnownElements> known_elements_;
   at::Tensor undecided_;
   std::unordered_set<std::string> avoided_names_;

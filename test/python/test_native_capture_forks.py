@@ -140,6 +140,21 @@ def test_ways_that_raise_are_left_out() -> None:
         torch.testing.assert_close(program(x)[0], module(x).detach())
 
 
+class Compares(nn.Module):
+    """As the kernels of gpytorch do."""
+
+    def forward(self, x: torch.Tensor, **_: Any) -> Any:
+        is_same, is_short = torch.equal(x, x.clamp(min=0)), x.equal(x[:, :2])
+        return x * 2 if is_same else x + 1, x * is_short, x + torch.equal(x, x)
+
+
+def test_comparisons_of_all_elements() -> None:
+    program = exported(Compares())
+    assert program.export_report["capture"]["by"] == "native"
+    for x in (*EXAMPLES, torch.ones(2, 4)):
+        torch.testing.assert_close(tuple(program(x)), Compares()(x))
+
+
 class Validates(nn.Module):
     """torch.distributions check their arguments, and raise."""
 

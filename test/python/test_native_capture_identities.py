@@ -59,3 +59,55 @@ def test_the_number_is_the_size(function: Callable[..., Any]) -> None:
     guards = program.export_report["capture"]["guards"]
     assert [guard["condition"] for guard in guards] == ["max_1.item() == n"]
     assert "test_native_capture_identities.py" in guards[0]["source"]
+
+
+class Calls(nn.Module):
+    def __init__(self, function: Callable[[torch.Tensor, torch.Tensor], Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> Any:
+        return self.function(x, y)
+
+
+def quotient(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    mask = y[0] > 0
+    return x[:, mask] / y[0][mask] + torch.ones_like(x[0])[mask]
+
+
+def written(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    mask = y > 0
+    x = x.clone()
+    x[mask] = x[mask] / y[mask]
+    return x
+
+
+def stacked(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    mask = x != y
+    rows, columns = mask.nonzero(as_tuple=True)
+    return torch.stack([x[mask], y[mask], rows, columns])
+
+
+def counted(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    mask = y > 0
+    return mask.nonzero() * x[mask][:, None]
+
+
+@pytest.mark.parametrize("function", [quotient, written, stacked, counted])
+def test_a_mask_selects_as_many_elements_each_time(function: Callable[..., Any]) -> None:
+    examples = [
+        tuple(torch.randn(n, 6, generator=torch.Generator().manual_seed(n)).repeat(2, 1, 1))
+        for n in (3, 5)
+    ]
+    assert_recorded(Calls(function), ({0: "n"}, {0: "n"}), *examples)
+
+
+def test_a_mask_that_changes() -> None:
+    def filled(x: torch.Tensor, y: torch.Tensor) -> Any:
+        mask = y > 0
+        first = x[mask]
+        mask[0] = True
+        return first, x[mask], first.shape[0], x[mask].shape[0]
+
+    examples = [tuple(torch.randn(2, n, 6)) for n in (3, 5)]
+    assert_recorded(Calls(filled), ({0: "n"}, {0: "n"}), *examples)

@@ -231,6 +231,29 @@ def test_verified_export_and_later_calls_keep_the_initial_state() -> None:
     assert not program.initial_state["cache.keys"].any()
 
 
+class Positions(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("cache", None, persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        n = x.shape[1]
+        if self.cache is None or self.cache.shape[0] < n:
+            self.cache = torch.arange(n) * 0.1
+        return x + self.cache[:n]
+
+
+@pytest.mark.captures("auto", "torch.export")
+def test_a_cache_of_the_capture_does_not_stay_in_the_module() -> None:
+    module, x = Positions().eval(), torch.randn(2, 10)
+    program = torch.onnx.export(module, (x,), dynamic_shapes=({1: "n"},), verbose=False)
+    assert module.cache is None
+    for n in (10, 5, 20):
+        x = torch.randn(2, n)
+        torch.testing.assert_close(program(x)[0], module(x))
+    assert type(module.cache) is torch.Tensor
+
+
 def test_snippets_of_the_page() -> None:
     snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     scope: dict[str, Any] = {}

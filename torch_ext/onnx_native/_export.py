@@ -26,6 +26,7 @@ from onnx_native import (
     _inputs,
     _jit,
     _library,
+    _module_changes,
     _module_state,
     _options,
     _progress,
@@ -316,6 +317,8 @@ class _Exporter:
         if isinstance(model, torch.export.ExportedProgram):
             return model, None
         with ExitStack() as stack:
+            if isinstance(model, torch.nn.Module):  # in which a capture may leave its tensors
+                stack.enter_context(_module_changes.restored(model))
             stack.enter_context(_inputs.elements_of(model, inputs))
             stack.enter_context(_inputs.without_marks((inputs.args, inputs.kwargs)))
             self._guards = stack.enter_context(_specialized.recorded_lines())

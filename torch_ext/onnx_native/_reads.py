@@ -58,7 +58,7 @@ def watched(native: Any) -> Iterator[None]:
     getitem, setitem = tensor.__getitem__, tensor.__setitem__
     item, data, truth = tensor.item, tensor.data, tensor.__bool__
     is_recorded, plain_round = extension.is_recorded, torch.SymInt.__round__
-    plain_hash = torch.SymInt.__hash__
+    plain_hash, plain_equal = torch.SymInt.__hash__, torch.equal
     plain_narrow = tensor.narrow
     thread = threading.get_ident()
 
@@ -94,6 +94,14 @@ def watched(native: Any) -> Iterator[None]:
 
     def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
         return _indexing.narrow(plain_narrow, input, dim, start, length)
+
+    def equal(input: Any, other: Any) -> Any:
+        is_new = is_recorded(input) or is_recorded(other)
+        if threading.get_ident() != thread or not is_new or input.dtype != other.dtype:
+            return plain_equal(input, other)
+        if input is other:
+            return True
+        return input.shape == other.shape and bool((input == other).all())
 
     def hashed(self: Any) -> Any:
         if threading.get_ident() == thread and is_recorded(self):
@@ -131,6 +139,8 @@ def watched(native: Any) -> Iterator[None]:
         (tensor, "item", functools.wraps(item)(read_item)),
         (tensor, "__getitem__", functools.wraps(getitem)(get)),
         (tensor, "__setitem__", functools.wraps(setitem)(put)),
+        (tensor, "equal", functools.wraps(tensor.equal)(equal)),
+        (torch, "equal", functools.wraps(torch.equal)(equal)),
         (tensor, "narrow", functools.wraps(plain_narrow)(narrow)),
         (torch, "narrow", functools.wraps(torch.narrow)(narrow)),
     ]
