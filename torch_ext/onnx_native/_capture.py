@@ -214,11 +214,13 @@ class _Recorder:
             symbol, value, loop = equation
             if not all(name.isidentifier() for name in symbols):
                 raise StepAsideError(f"the program demands {symbol} == {value}")
-            if symbol not in symbols:
+            is_of_data = symbol not in symbols
+            # For other sizes, the equation need not hold for the example.
+            if symbol in identities or (others and not is_of_data):
+                raise StepAsideError(reason)
+            if is_of_data:
                 identities[symbol] = value
                 continue
-            if others:
-                raise StepAsideError(reason)  # the equation need not hold for the example
             sizes, symbols = _declared_sizes.related(sizes, symbols, symbol, value)
             if loop:
                 guard = {"condition": f"{symbol} == {value}", "source": loop}
