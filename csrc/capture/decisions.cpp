@@ -65,7 +65,8 @@ std::string branch_on_data(const std::string& text) {
          "; torch.cond would keep both branches";
 }
 
-// Returns the range that the guards leave to an expression of this range.
+// Narrows the range of an expression by what guards say of the same one plus a number, or of its
+// negation: n <= 32 for n - 32 and for 40 - n.
 DimRange guarded(DimRange range, const Dim& difference, std::span<const Guard> guards) {
   for (const Guard& guard : guards) {
     if (guard.condition || guard.relation == Relation::equal) continue;
@@ -193,8 +194,6 @@ NumberPtr Decisions::definition(const std::string& symbol) const {
   return at == symbols_.end() ? nullptr : at->second.definition;
 }
 
-// Narrows the range of an expression by what guards say of the same one plus a number, or of its
-// negation: n <= 32 for n - 32 and for 40 - n.
 std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) const {
   if (const auto number = difference.constant()) return is_true(*number, relation);
   const Dim declared = difference.substitute([this](std::string_view name) -> std::optional<Dim> {
@@ -435,7 +434,7 @@ bool Decisions::is_flexible(const Dim& difference) const {
   return add_inputs(difference, inputs) &&
          std::ranges::all_of(inputs, [&](const std::string& input) {
            return holds_nearby(symbols_.at(input), [&](int64_t value) {
-             return is_zero_where(difference, {{input, value}});
+             return value_at(difference, {{input, value}}) == 0;
            });
          });
 }
@@ -451,7 +450,7 @@ bool Decisions::is_one_sided(const Dim& difference) const {
            const int64_t ends[] = {symbol.lowest().value_or(-kLarge),
                                    symbol.range.high.value_or(kLarge)};
            return std::ranges::any_of(ends, [&](int64_t value) {
-             return is_zero_where(difference, {{input, value}});
+             return value_at(difference, {{input, value}}) == 0;
            });
          });
 }
@@ -488,8 +487,8 @@ std::optional<int64_t> Decisions::value_where(std::string_view name,
   return computed ? std::optional(static_cast<int64_t>(*computed)) : std::nullopt;
 }
 
-bool Decisions::is_zero_where(const Dim& difference, const InputSizes& sizes) const {
-  return difference.evaluate([&](std::string_view name) { return value_where(name, sizes); }) == 0;
+std::optional<int64_t> Decisions::value_at(const Dim& dim, const InputSizes& sizes) const {
+  return dim.evaluate([&](std::string_view name) { return value_where(name, sizes); });
 }
 
 bool Decisions::allows(const InputSizes& sizes) const {

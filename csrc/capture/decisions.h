@@ -155,6 +155,8 @@ class Decisions {
   using InputSizes = std::map<std::string, int64_t>;
   // Returns true if all guards hold in the example but for these sizes of inputs.
   bool allows(const InputSizes& sizes) const;
+  // Returns the value in the example but for these sizes of inputs.
+  std::optional<int64_t> value_at(const Dim& dim, const InputSizes& sizes) const;
 
   // The code of torch::nn reads sizes as numbers. It may if the recording recognizes them: the
   // example then has a different prime for each symbol, and a multiple of primes stands for the
@@ -191,7 +193,6 @@ class Decisions {
   Dim resolved(const Dim::Factor& factor);
   std::string text(const Dim& dim) const;
   bool is_one_sided(const Dim& difference) const;
-  bool is_zero_where(const Dim& difference, const InputSizes& sizes) const;
   bool add_inputs(const Dim& dim, std::set<std::string>& inputs) const;
   bool add_inputs(const Number& number, std::set<std::string>& inputs) const;
   std::optional<int64_t> value_where(std::string_view name, const InputSizes& sizes) const;

@@ -201,10 +201,9 @@ void RecordedCall::record_selection() {
   std::vector<aten::Type> types = recording_.types().infer(*node_);
   std::vector<at::Tensor> metas;
   const at::Tensor mask = selecting_mask();
-  std::optional<Dim> known;
-  for (const Recording::MaskCount& other : recording_.mask_counts_) {
-    if (other.meta.is_same(mask) && other.region == recording_.region_) known = other.count;
-  }
+  std::optional<Dim> other;
+  std::optional<Dim>& count_of_mask = mask.defined() ? recording_.count_of(mask) : other;
+  const std::optional<Dim> known = count_of_mask;
   for (aten::Type& type : types) {
     if (!type.is_tensor() || !type.shape) refuse("the program depends on the elements of a tensor");
     std::optional<Dim> count;
@@ -220,8 +219,7 @@ void RecordedCall::record_selection() {
       }
       count = size;
     }
-    if (mask.defined() && !known && count)
-      recording_.mask_counts_.push_back({mask, recording_.region_, *count});
+    if (count) count_of_mask = count;
     const bool indexes = op_.operator_name().name == "aten::index";
     if (indexes && !count) refuse("the program indexes with a constant mask");
     metas.push_back(indexes ? indexed(*count) : selected(type));

@@ -203,12 +203,21 @@ void Recording::check_unread(const c10::StorageImpl* elements) {
     decisions_.refuse("the program decides by the elements of a tensor that is an input");
 }
 
+std::optional<Dim>& Recording::count_of(const at::Tensor& meta) {
+  std::vector<MaskCount>& counts = mask_counts_[storage_of(meta)];
+  for (MaskCount& known : counts) {
+    if (known.meta.is_same(meta) && known.region == region_) return known.count;
+  }
+  counts.push_back({.meta = meta, .region = region_, .count = {}});
+  return counts.back().count;
+}
+
 void Recording::note_write(const at::Tensor& tensor) {
   const c10::StorageImpl* storage = storage_of(meta_of(tensor));
   if (region_ && !region_->owns(meta_of(tensor)))
     decisions_.refuse("a branch or loop writes to a tensor from outside");
   written_.insert(storage);
-  std::erase_if(mask_counts_, [=](const auto& known) { return storage_of(known.meta) == storage; });
+  mask_counts_.erase(storage);
   const auto at = memories_.find(storage);
   if (in_arrays_.contains(storage) ||
       (at != memories_.end() && in_arrays_.contains(at->second.elements)))

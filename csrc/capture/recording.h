@@ -172,6 +172,9 @@ class Recording {
   // Notes that the program writes to a tensor. Refuses the recording if the tensor is neither
   // computed, nor an input, nor a tensor of the module that shares no memory with another one.
   void note_write(const at::Tensor& tensor);
+  // Returns how many elements of a mask are true, for the caller to set where it is not known.
+  // `meta` is the mask's meta tensor.
+  std::optional<Dim>& count_of(const at::Tensor& meta);
   void check_unread(const c10::StorageImpl* elements);
   Memory memory_of(const at::Tensor& tensor) const;
   aten::Argument size_argument(const Dim& dim);
@@ -220,13 +223,13 @@ class Recording {
   std::unordered_map<const c10::StorageImpl*, at::Tensor> in_arrays_;
   MetaResults meta_results_;
   std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
-  // How many elements of a mask are true.
   struct MaskCount {
     at::Tensor meta;  // of the mask
     const Region* region;
-    Dim count;
+    std::optional<Dim> count;
   };
-  std::vector<MaskCount> mask_counts_;
+  // How many elements of masks are true, by the storage of their meta tensors.
+  std::unordered_map<const c10::StorageImpl*, std::vector<MaskCount>> mask_counts_;
   std::vector<KnownElements> known_elements_;
   at::Tensor undecided_;
   std::unordered_set<std::string> avoided_names_;

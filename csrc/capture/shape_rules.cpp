@@ -248,9 +248,16 @@ Tensor& relu_in_place(Keys keys, Tensor& self) {
   return at::meta::clamp_min_(self, 0);
 }
 
-Tensor hardswish(Keys keys, const Tensor& self) {
-  if (!self.is_floating_point()) return plain<at::_ops::hardswish>(keys, self);
+// Activations whose results have the type of the argument.
+template <class Operator, class... Limits>
+Tensor activation(Keys keys, const Tensor& self, const Limits&... limits) {
+  if (!self.is_floating_point()) return plain<Operator>(keys, self, limits...);
   return pointwise({&self}, self.scalar_type());
+}
+
+template <class Operator, class... Limits>
+Tensor& activation_in_place(Keys keys, Tensor& self, const Limits&... limits) {
+  return self.is_floating_point() ? self : plain<Operator>(keys, self, limits...);
 }
 
 Tensor abs(Keys keys, const Tensor& self) {
@@ -262,21 +269,6 @@ Tensor abs(Keys keys, const Tensor& self) {
 Tensor safe_softmax(Keys /*keys*/, const Tensor& self, int64_t dim,
                     std::optional<c10::ScalarType> dtype) {
   return at::softmax(self, dim, dtype);
-}
-
-Tensor& hardswish_in_place(Keys keys, Tensor& self) {
-  return self.is_floating_point() ? self : plain<at::_ops::hardswish_>(keys, self);
-}
-
-Tensor hardtanh(Keys keys, const Tensor& self, const c10::Scalar& low, const c10::Scalar& high) {
-  if (!self.is_floating_point()) return plain<at::_ops::hardtanh>(keys, self, low, high);
-  return pointwise({&self}, self.scalar_type());
-}
-
-Tensor& hardtanh_in_place(Keys keys, Tensor& self, const c10::Scalar& low,
-                          const c10::Scalar& high) {
-  if (!self.is_floating_point()) return plain<at::_ops::hardtanh_>(keys, self, low, high);
-  return self;
 }
 
 Tensor& fill_with_scalar(Keys /*keys*/, Tensor& self, const c10::Scalar& /*value*/) { return self; }
@@ -378,12 +370,13 @@ void add_shape_rules(KernelTable& table) {
   add<at::_ops::masked_fill__Tensor>(table, &fill_tensor);
   add<at::_ops::relu>(table, &relu);
   add<at::_ops::relu_>(table, &relu_in_place);
-  add<at::_ops::hardswish>(table, &hardswish);
+  add<at::_ops::hardswish>(table, &activation<at::_ops::hardswish>);
+  add<at::_ops::hardswish_>(table, &activation_in_place<at::_ops::hardswish_>);
+  add<at::_ops::hardtanh>(table, &activation<at::_ops::hardtanh, c10::Scalar, c10::Scalar>);
+  add<at::_ops::hardtanh_>(table,
+                           &activation_in_place<at::_ops::hardtanh_, c10::Scalar, c10::Scalar>);
   add<at::_ops::abs>(table, &abs);
   add<at::_ops::_safe_softmax>(table, &safe_softmax);
-  add<at::_ops::hardswish_>(table, &hardswish_in_place);
-  add<at::_ops::hardtanh>(table, &hardtanh);
-  add<at::_ops::hardtanh_>(table, &hardtanh_in_place);
   add<at::_ops::fill__Scalar>(table, &fill_with_scalar);
   add<at::_ops::fill__Tensor>(table, &fill_with_tensor);
   add<at::_ops::zero_>(table, &zero);

@@ -72,7 +72,7 @@ def _declare(symbols: dict[str, Symbol], entry: Any, size: int, *, is_size: bool
     symbol = (size, low, high, origin, is_size)
     if symbols.setdefault(name, symbol) != symbol:
         raise UnknownError(f"the name {name} stands for different sizes")
-    smallest = max(low or 1, 1) if is_size else low
+    smallest = _lowest(low, is_size)
     if (smallest is not None and size < smallest) or (high is not None and size > high):
         raise UnknownError(f"the size {size} of {name} is not in its range")
     return name
@@ -102,6 +102,11 @@ def related(
     return related, {name: known for name, known in symbols.items() if name != symbol}
 
 
+def _lowest(low: int | None, is_size: bool) -> int | None:
+    """The smallest value of a symbol: the sizes of inputs are not empty."""
+    return max(low or 1, 1) if is_size else low
+
+
 def _bound(bound: Any) -> int | None:
     """A bound of a Dim; None where there is none."""
     return bound if isinstance(bound, int) and abs(bound) < 1 << 62 else None
@@ -119,15 +124,20 @@ def varied(
         native: The recording, which says what it allows.
     """
 
-    def value_of(size: int | str) -> _sizes.Size:
-        return size if isinstance(size, int) else functools.partial(native.size, size)
+    def dynamic(size: str) -> _sizes.DynamicSize:
+        return functools.partial(native.size, size)
 
     return _sizes.Sizes(
         (inputs.args, inputs.kwargs or {}),
-        [value_of(s) if isinstance(s, str) else [value_of(size) for size in s] for s in sizes],
+        [
+            dynamic(shape)
+            if isinstance(shape, str)
+            else [dynamic(size) if isinstance(size, str) else size for size in shape]
+            for shape in sizes
+        ],
         {name: size for name, (size, *_) in symbols.items()},
         {
-            name: _sizes.bounded(max(low or 1, 1) if is_size else low, high)
+            name: _sizes.bounded(_lowest(low, is_size), high)
             for name, (_, low, high, _, is_size) in symbols.items()
         },
         native.allows,

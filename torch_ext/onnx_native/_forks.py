@@ -19,8 +19,8 @@ import torch
 from onnx_native import _attributes, _control_flow, _sources
 
 _MOST_FORKS = 3  # one after the other: the model has up to 8 copies of the program
-_DISTRIBUTIONS = os.path.join(os.path.dirname(torch.__file__), "distributions")
 _MOST_CHOICES = 32  # also of branches that raise, for each of which the program runs again
+_DISTRIBUTIONS = os.path.join(os.path.dirname(torch.__file__), "distributions", "")
 
 
 def results(
@@ -108,13 +108,11 @@ def _way(
 
 def _is_in_raise(error: Exception) -> bool:
     """Returns whether a ``raise`` or ``assert`` of the program threw an exception, or the message
-    of a ``raise`` did: ``raise ValueError(f"{x.shape} is too small")``. Distributions check their
-    arguments as programs do."""
+    of a ``raise`` did: ``raise ValueError(f"{x.shape} is too small")``."""
     places = [
         (frame.f_code.co_filename, line)
         for frame, line in traceback.walk_tb(error.__traceback__)
-        if not frame.f_code.co_filename.startswith(_attributes.NOT_OF_USER)
-        or frame.f_code.co_filename.startswith(_DISTRIBUTIONS)
+        if _is_of_program(frame.f_code.co_filename)
     ]
     if not places:
         return False
@@ -122,6 +120,11 @@ def _is_in_raise(error: Exception) -> bool:
     if isinstance(error, AssertionError) and line in _lines_of(path, ast.Assert):
         return True
     return any(line in _lines_of(path, ast.Raise) for path, line in places)
+
+
+def _is_of_program(path: str) -> bool:
+    """Whether a file's checks are the program's; PyTorch's distributions check as programs do."""
+    return path.startswith(_DISTRIBUTIONS) or not path.startswith(_attributes.NOT_OF_USER)
 
 
 @functools.lru_cache(maxsize=64)

@@ -96,8 +96,8 @@ def watched(native: Any) -> Iterator[None]:
         return _indexing.narrow(plain_narrow, input, dim, start, length)
 
     def equal(input: Any, other: Any) -> Any:
-        is_new = is_recorded(input) or is_recorded(other)
-        if threading.get_ident() != thread or not is_new or input.dtype != other.dtype:
+        has_recorded = is_recorded(input) or is_recorded(other)
+        if threading.get_ident() != thread or not has_recorded or input.dtype != other.dtype:
             return plain_equal(input, other)
         if input is other:
             return True

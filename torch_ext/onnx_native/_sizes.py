@@ -14,7 +14,8 @@ _LIMIT = 1 << 20  # a size that no dynamic dimension has in a test
 
 
 # A size of an argument: a number, or its value for the dynamic sizes.
-Size = int | Callable[[Mapping[str, int]], int]
+DynamicSize = Callable[[Mapping[str, int]], int]
+Size = int | DynamicSize
 
 
 class Sizes:
@@ -27,7 +28,7 @@ class Sizes:
     def __init__(
         self,
         arguments: Any,
-        sizes: Sequence[Sequence[Size] | Size | None],
+        sizes: Sequence[Sequence[Size] | DynamicSize],
         example: dict[str, int],
         ranges: dict[str, tuple[int, int]],
         allows: Callable[[dict[str, int]], bool] = lambda _: True,
@@ -36,8 +37,8 @@ class Sizes:
 
         Args:
             arguments: The example's (args, kwargs).
-            sizes: For each leaf of the arguments: the sizes of a tensor; the value of a number;
-                None for what does not vary.
+            sizes: For each leaf of the arguments: the sizes of a tensor, or the value of a number
+                that varies; no sizes for other leaves.
             example: The sizes in the example.
             ranges: The smallest and the largest value of each.
             allows: Whether the program is valid at these sizes.
@@ -77,11 +78,11 @@ class Sizes:
         chosen = {**self.example, **sizes}
         leaves = []
         for leaf, size in zip(self._leaves, self._sizes, strict=True):
-            if isinstance(leaf, torch.Tensor) and isinstance(size, Sequence):
-                for axis, each in enumerate(size):
-                    leaf = resized(leaf, axis, each(chosen) if callable(each) else each)
-            elif callable(size):
-                leaf = size(chosen)
+            if callable(size):
+                leaves.append(size(chosen))
+                continue
+            for axis, each in enumerate(size):
+                leaf = resized(leaf, axis, each(chosen) if callable(each) else each)
             leaves.append(leaf)
         args, kwargs = _upstream.pytree.tree_unflatten(leaves, self._structure)
         return args, kwargs
@@ -113,21 +114,17 @@ def of_program(captured: torch.export.ExportedProgram, names: Mapping[str, str])
                     bounded(max(1, limits.lower), limits.upper) if limits else bounded(1, None)
                 )
 
-    def size_of(value: Any) -> Size:
-        if not isinstance(value, torch.SymInt):
-            return int(value)
+    def dynamic(value: torch.SymInt) -> DynamicSize:
         expression = _upstream.expression(value)
         return lambda sizes: int(expression.subs({symbols[n]: size for n, size in sizes.items()}))
 
-    sizes = [
-        [size_of(size) for size in value.shape]
-        if isinstance(value, torch.Tensor)
-        else size_of(value)
-        if isinstance(value, torch.SymInt)
-        else None
-        for value in recorded
-    ]
-    return Sizes(captured.example_inputs, sizes, example, ranges)
+    def sizes_of(value: Any) -> Sequence[Size] | DynamicSize:
+        if isinstance(value, torch.SymInt):
+            return dynamic(value)
+        shape = value.shape if isinstance(value, torch.Tensor) else ()
+        return [dynamic(size) if isinstance(size, torch.SymInt) else size for size in shape]
+
+    return Sizes(captured.example_inputs, list(map(sizes_of, recorded)), example, ranges)
 
 
 def user_inputs(captured: torch.export.ExportedProgram) -> list[Any]:

@@ -390,13 +390,10 @@ class PyCapture {
   bool allows(const std::map<std::string, int64_t>& sizes) const {
     return recording_->decisions().allows(sizes);
   }
-  // Returns the value of an expression at these sizes of its symbols.
+  // Returns the value of an expression, as add_input takes it, at these sizes of its symbols.
   std::optional<int64_t> size(const std::string& expression,
                               const std::map<std::string, int64_t>& sizes) const {
-    return dim_of(expression).evaluate([&](std::string_view name) -> std::optional<int64_t> {
-      const auto found = sizes.find(std::string(name));
-      return found == sizes.end() ? std::nullopt : std::optional(found->second);
-    });
+    return recording_->decisions().value_at(dim_of(expression), sizes);
   }
 
   // Returns (symbol, expression, line of a loop) of an equation that the program demands, or None.
