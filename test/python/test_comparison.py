@@ -101,6 +101,71 @@ def test_output_with_the_name_of_another_call() -> None:
     ]
 
 
+@pytest.mark.parametrize("captured", ["native", "TorchScript"])
+def test_programs_that_torch_export_did_not_capture(captured: str, lowerings: Any) -> None:
+    class Program(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.fc = nn.Linear(8, 8)
+            self.rnn = nn.LSTM(8, 4, batch_first=True)
+            self.register_buffer("steps", torch.zeros(8))
+
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            y = self.fc(x)
+            y[:, 0] += 1
+            self.steps.add_(1)
+            first, _ = y.chunk(2, -1)
+            states, _ = self.rnn(y)
+            largest, at = states.max(-1)
+            zeros = torch.zeros(x.shape[0] * 2, dtype=torch.float64, device=x.device)
+            return [torch.relu(first) * x.shape[0], largest, at, zeros + 1, self.steps + y]
+
+    torch.manual_seed(0)
+    x = torch.randn(3, 5, 8)
+    model: Any = Program().eval()
+    model = torch.jit.script(model) if captured == "TorchScript" else model
+    lowerings("aten::relu", lambda b, x: b.op("LeakyRelu", x, alpha=0.1))
+    program = export(model, x, dynamic_shapes=BATCH)
+    assert program.export_report["capture"]["by"] == captured
+    comparison = onnx_native.compare(program)
+    assert [row.name for row in comparison.origins] == ["relu"]
+    assert {row.status for row in comparison} <= {"agrees", "begins", "follows", "fused", "unused"}
+    assert sum(row.status == "agrees" for row in comparison) > 8
+    assert program._exported_program is None
+    assert onnx_native.compare(program, torch.randn(7, 5, 8)).first is not None
+    if captured == "native":
+        assert onnx_native.compare(program, sizes={"batch": 4}).first is not None
+
+
+def test_bodies_of_recorded_programs_run() -> None:
+    class Loops(nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            one = torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,))
+            total, rows = scan(lambda a, b: (a + b, a * b), torch.zeros(8), x)
+            return one + 1, total * 2, rows + 1
+
+    scan = torch._higher_order_ops.scan
+    comparison = onnx_native.compare(export(Loops(), X, dynamic_shapes=BATCH))
+    assert comparison.first is None
+    assert [row.name for row in comparison if row.status == "agrees"][-3:] == [
+        *("add", "mul", "add_1"),
+    ]
+
+
+def test_loops_of_scripts_run() -> None:
+    @torch.jit.script
+    def powers(x: torch.Tensor, n: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        rows = []
+        for i in range(int(n)):
+            x = x * 2 + i
+            rows.append(x)
+        return x + 1, torch.stack(rows)
+
+    comparison = onnx_native.compare(export(powers, X, torch.tensor(3)))
+    assert comparison.first is None
+    assert any(row.operator == "aten.add.Scalar" for row in comparison)
+
+
 def test_wrong_lowering_is_named(net: Net, lowerings: Any) -> None:
     lowerings("aten::relu", lambda b, x: b.op("LeakyRelu", x, alpha=0.1))
     comparison = onnx_native.compare(export(net, X), X)
@@ -346,8 +411,8 @@ def test_bad_input(net: Net, monkeypatch: Any) -> None:
     with pytest.raises(ValueError, match="positive number of bytes"):
         onnx_native.compare(program, memory=0)
     scripted = export(torch.jit.trace(net, X), X)
-    with pytest.raises(ValueError, match="captured as TorchScript"):
-        onnx_native.compare(scripted)
+    with pytest.raises(ValueError, match="sizes of a TorchScript program are not known"):
+        onnx_native.compare(scripted, sizes={"batch": 3})
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(ImportError, match="pip install onnxruntime"):
         onnx_native.compare(program)

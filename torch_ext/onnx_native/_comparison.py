@@ -5,13 +5,12 @@ from __future__ import annotations
 import pathlib
 import re
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_native import _differences, _program_names, _sizes, _upstream
+from onnx_native import _differences, _program_names, _replay, _upstream
 
 if TYPE_CHECKING:
     import onnx
@@ -79,72 +78,6 @@ class Runtime:
         return proto
 
 
-class Eager(torch.fx.Interpreter):
-    """Runs a captured program call by call. Its buffers and inputs keep their contents."""
-
-    def __init__(self, module: torch.nn.Module, inputs: Sequence[Any]) -> None:
-        super().__init__(module)  # type: ignore[arg-type]
-        self._own: dict[str, torch.Tensor] = {}
-        copies = (x.detach().clone() if isinstance(x, torch.Tensor) else x for x in inputs)
-        self.args_iter: Iterator[Any] = iter(copies)
-
-    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
-        value = super().get_attr(target, args, kwargs)
-        if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
-            if target not in self._own:
-                self._own[target] = value.detach().clone()
-            return self._own[target]
-        return value
-
-    def step(self, node: torch.fx.Node) -> Any:
-        """Runs a call and remembers its result."""
-        self.env[node] = self.run_node(node)
-        return self.env[node]
-
-    def forget(self, node: torch.fx.Node) -> None:
-        """Drops the values of which the call was the last use."""
-        for last in self.user_to_last_uses.get(node, ()):
-            del self.env[last]
-
-
-def outputs(captured: torch.export.ExportedProgram, inputs: Sequence[Any]) -> list[Any]:
-    """Returns the tensors and numbers that eager PyTorch returns for flat inputs."""
-    with _undisturbed():
-        eager = Eager(captured.module(), inputs)
-        result: Any = ()
-        for node in eager.graph.nodes:
-            result = eager.step(node)
-            eager.forget(node)
-    (output,) = eager.graph.find_nodes(op="output")
-    sources = _upstream.pytree.tree_leaves(output.args[0])
-    values = _upstream.pytree.tree_leaves(result, is_leaf=lambda x: x is None)
-    return [v for v, s in zip(values, sources, strict=True) if isinstance(s, torch.fx.Node)]
-
-
-def flat_inputs(captured: torch.export.ExportedProgram, args: Any, kwargs: Any) -> Sequence[Any]:
-    """Returns the values of the captured program's inputs.
-
-    Raises:
-        ValueError: The arguments do not fit the program.
-    """
-    leaves, structure = _upstream.pytree.tree_flatten((args, dict(kwargs or {})))
-    recorded = _sizes.user_inputs(captured)
-    if len(leaves) == len(recorded):
-        leaves = list(map(_as_recorded, leaves, recorded))
-    try:
-        args, kwargs = _upstream.pytree.tree_unflatten(leaves, structure)
-        return _upstream.flat_arguments(captured, args, kwargs)
-    except Exception as error:
-        raise ValueError(f"the inputs do not fit the program: {error}") from error
-
-
-def _as_recorded(leaf: Any, recorded: Any) -> Any:
-    """Returns an argument as the capture took it: some numbers as tensors, constants as text."""
-    if isinstance(recorded, torch.Tensor) and isinstance(leaf, (bool, int, float)):
-        return torch.tensor(leaf, dtype=recorded.dtype)
-    return recorded if isinstance(recorded, str) and str(leaf) == recorded else leaf
-
-
 def compare(
     program: ONNXProgram,
     inputs: Any = None,
@@ -170,7 +103,7 @@ def compare(
 
     Raises:
         TypeError: The program is not an ONNXProgram of this package.
-        ValueError: The inputs do not fit the program, or there is no captured program.
+        ValueError: The inputs do not fit the program, or it cannot be captured again.
         ImportError: ONNX Runtime is not installed.
     """
     from onnx_native._program import ONNXProgram
@@ -180,11 +113,11 @@ def compare(
     if memory <= 0:
         raise ValueError(f"memory must be a positive number of bytes, got {memory}")
     needs_runtime("onnx_native.compare")
-    captured = captured_by(program)
+    replay = _replay.of(program)
     with Runtime(program) as runtime:
-        args = _arguments(captured, runtime, inputs, kwargs, sizes)
+        args = _arguments(replay, runtime, inputs, kwargs, sizes)
         args, given = program.arranged(*args)
-        return _Run(program, captured, runtime, args, given, rtol, memory).comparison()
+        return _Run(program, replay, runtime, args, given, rtol, memory).comparison()
 
 
 def needs_runtime(what: str) -> None:
@@ -197,38 +130,22 @@ def needs_runtime(what: str) -> None:
         ) from error
 
 
-def captured_by(program: ONNXProgram) -> torch.export.ExportedProgram:
-    """Returns the captured program, which the native capture leaves to torch.export."""
-    try:
-        captured = program.exported_program
-    except Exception as error:
-        raise ValueError(
-            "torch.export cannot capture the program, so there is nothing to compare the model "
-            f"with: {error}"
-        ) from error
-    if captured is None:
-        raise ValueError(
-            "the program was captured as TorchScript, which has no values to compare by name; "
-            "export the module itself"
-        )
-    return captured
-
-
 def _arguments(
-    captured: torch.export.ExportedProgram,
+    replay: _replay.Replay,
     runtime: Runtime,
     inputs: Any,
     kwargs: dict[str, Any] | None,
     sizes: Mapping[str, int] | None,
 ) -> tuple[Any, Any]:
     if inputs is None and kwargs is None:
-        if captured.example_inputs is None:
+        if replay.example is None:
             raise ValueError("the program has no example inputs; pass inputs to compare")
         if sizes is None:
-            args, given = captured.example_inputs
-            return args, given
-        names = _sizes.names_in(captured, runtime.proto.graph.input)
-        return _sizes.of_program(captured, names).inputs(sizes)
+            return replay.example
+        known = replay.sizes(runtime.proto.graph.input)
+        if known is None:
+            raise ValueError("the sizes of a TorchScript program are not known; pass inputs")
+        return known.inputs(sizes)
     if sizes is not None:
         raise ValueError("sizes resizes the example inputs; leave out inputs")
     if isinstance(inputs, dict) and kwargs is None:
@@ -245,7 +162,7 @@ class _Run:
     def __init__(
         self,
         program: ONNXProgram,
-        captured: torch.export.ExportedProgram,
+        replay: _replay.Replay,
         runtime: Runtime,
         args: Any,
         kwargs: Any,
@@ -255,10 +172,10 @@ class _Run:
         self._runtime = runtime
         self._rtol = rtol
         self._memory = memory
-        self._inputs = flat_inputs(captured, args, kwargs)
+        self._replay = replay
+        self._inputs = replay.flatten(args, kwargs)
         self._feeds = program.feeds(args, kwargs)
-        self._module = captured.module()
-        self._graph: torch.fx.Graph = self._module.graph  # type: ignore[assignment]
+        self._graph = replay.graph
         self._producers = {
             name: node for node in runtime.proto.graph.node for name in node.output if name
         }
@@ -292,10 +209,10 @@ class _Run:
         }
 
     def comparison(self) -> _differences.Comparison:
-        with _undisturbed():
+        with _replay.undisturbed():
             batches = self._batches()
-            eager = Eager(self._module, self._inputs)
-            forced = Eager(self._module, self._inputs)
+            eager = self._replay.start(self._inputs)
+            forced = self._replay.start(self._inputs)
             for node in self._graph.nodes:
                 if node in batches:
                     self._values = {}
@@ -309,7 +226,7 @@ class _Run:
 
     def _batches(self) -> dict[torch.fx.Node, list[str]]:
         """Runs eager; returns the values to take from the model, by the call before which."""
-        eager = Eager(self._module, self._inputs)
+        eager = self._replay.start(self._inputs)
         batches: dict[torch.fx.Node, list[str]] = {}
         names: list[str] = []
         filled = self._memory
@@ -318,7 +235,7 @@ class _Run:
                 value = eager.step(node)
             except Exception as error:
                 raise ValueError(
-                    f"the program cannot run with these inputs (at {node.name}): {error}"
+                    f"the inputs do not fit the program (at {node.name}): {error}"
                 ) from error
             if node in self._names and _differences.is_value(value):
                 size = value.nbytes if isinstance(value, torch.Tensor) else 8
@@ -331,7 +248,12 @@ class _Run:
         return batches
 
     def _row(
-        self, node: torch.fx.Node, expected: Any, own: Any, eager: Eager, forced: Eager
+        self,
+        node: torch.fx.Node,
+        expected: Any,
+        own: Any,
+        eager: _replay.Eager,
+        forced: _replay.Eager,
     ) -> _differences.Row:
         """Compares the value of a call; its users get the model's value in the forced run."""
         if node not in self._names:
@@ -382,13 +304,6 @@ class _Run:
         return [other for other in self._rows if other in found]
 
 
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Keeps autograd and the random numbers of the caller out of a run."""
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        yield
-
-
 def _is_of(node: torch.fx.Node, producer: onnx.NodeProto) -> bool:
     """Returns false if the model's value of the same name is of another call."""
     text = next((prop.value for prop in producer.metadata_props if prop.key == _FX_NODE), "")
@@ -403,7 +318,7 @@ def _schema(node: torch.fx.Node) -> Any:
     return _upstream.schema(node.target) if is_operator else None
 
 
-def _is_arbitrary(node: torch.fx.Node, forced: Eager) -> bool:
+def _is_arbitrary(node: torch.fx.Node, forced: _replay.Eager) -> bool:
     """Returns true if eager computes another value each time, or an uninitialized one."""
     if not isinstance(node.target, _upstream.OpOverload):
         return False
@@ -447,16 +362,24 @@ def _described(node: torch.fx.Node, value: Any) -> dict[str, Any]:
     """Returns what a row says of a call."""
     target: Any = node.target
     is_tensor = isinstance(value, torch.Tensor)
-    modules = list((node.meta.get("nn_module_stack") or {}).values())
-    path, kind = modules[-1] if modules else ("", "")
-    kind = kind if isinstance(kind, str) else kind.__qualname__
-    lines = _LINE.findall(node.meta.get("stack_trace") or "")
-    lines = [line for line in lines if not line[0].startswith(_TORCH)] or lines
     return {
         "name": node.name,
         "operator": str(target) if hasattr(target, "namespace") else target.__name__,
-        "source": f"{pathlib.Path(lines[-1][0]).name}:{lines[-1][1]}" if lines else "",
-        "module": " ".join(filter(None, (path, f"({kind.rpartition('.')[2]})" if kind else ""))),
+        "source": node.meta.get("source", _source_of(node)),
+        "module": node.meta.get("module", _module_of(node)),
         "shape": tuple(value.shape) if is_tensor else (),
         "dtype": str(value.dtype).removeprefix("torch.") if is_tensor else type(value).__name__,
     }
+
+
+def _source_of(node: torch.fx.Node) -> str:
+    lines = _LINE.findall(node.meta.get("stack_trace") or "")
+    lines = [line for line in lines if not line[0].startswith(_TORCH)] or lines
+    return f"{pathlib.Path(lines[-1][0]).name}:{lines[-1][1]}" if lines else ""
+
+
+def _module_of(node: torch.fx.Node) -> str:
+    modules = list((node.meta.get("nn_module_stack") or {}).values())
+    path, kind = modules[-1] if modules else ("", "")
+    kind = kind if isinstance(kind, str) else kind.__qualname__
+    return " ".join(filter(None, (path, f"({kind.rpartition('.')[2]})" if kind else "")))

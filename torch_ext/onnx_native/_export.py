@@ -31,6 +31,7 @@ from onnx_native import (
     _options,
     _progress,
     _recurrent,
+    _replay,
     _report,
     _request,
     _scripting,
@@ -246,6 +247,7 @@ class _Exporter:
         program = ONNXProgram(native, None, inputs.flat)
         arguments = _inputs.Inputs(tuple(inputs.arguments), {}, None, [])
         program.eager = _eager.Eager(script, arguments)
+        program.recorded = functools.partial(_replay.of_script, source, inputs)
         program.captured_with("TorchScript", capture_seconds, reason)
         program.is_silent = not self._verbose
         return program
@@ -293,6 +295,9 @@ class _Exporter:
             capture=functools.partial(self._exported_program, model, inputs),
         )
         program.eager = _eager.Eager(model, inputs, recorded.sizes)
+        program.recorded = functools.partial(
+            _replay.of_recording, model, inputs, self._opset, forks=forks
+        )
         program.captured_with(
             "native", seconds, guards=recorded.guards, dimensions=recorded.dimensions
         )

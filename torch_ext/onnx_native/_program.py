@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
 
-from onnx_native import _checkpoint, _eager, _saving, _upstream
+from onnx_native import _checkpoint, _eager, _replay, _saving, _upstream
 
 if TYPE_CHECKING:
     import onnx
@@ -84,7 +84,9 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self._tempdir: tempfile.TemporaryDirectory | None = None
         self._capture_strategy: str | None = None
         self._arrange: Callable[[Any, Any], tuple[Any, Any]] | None = None
-        self.eager: _eager.Eager | None = None  # if torch.export did not capture the program
+        # If torch.export did not capture the program:
+        self.eager: _eager.Eager | None = None
+        self.recorded: Callable[[], _replay.Replay] | None = None  # records it again
         self.is_silent = False
 
     def __copy__(self) -> "ONNXProgram":

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from onnx_native import _comparison, _differences, _sizes
+from onnx_native import _comparison, _differences, _replay, _sizes
 
 if TYPE_CHECKING:
     from onnx_native._program import ONNXProgram
@@ -168,15 +168,11 @@ def _cases(
         sizes, run = program.eager.sizes, program.eager.outputs
         args, kwargs = program.eager.example
     else:
-        captured = _comparison.captured_by(program)
-        if captured.example_inputs is None:
+        replay = _replay.of(program)
+        if replay.example is None:
             raise ValueError("the program has no example inputs")
-        args, kwargs = captured.example_inputs
-        sizes = _sizes.of_program(captured, _sizes.names_in(captured, runtime.proto.graph.input))
-
-        def run(args: Any, kwargs: Any) -> list[Any]:
-            return _comparison.outputs(captured, _comparison.flat_inputs(captured, args, kwargs))
-
+        args, kwargs = replay.example
+        sizes, run = replay.sizes(runtime.proto.graph.input), replay.outputs
     yield sizes.example if sizes else {}, args, kwargs, True, run(args, kwargs)
     if sizes is None:
         return

@@ -12,6 +12,7 @@
 #include "ops/engine/op_table.h"
 #include "plugin/py_capture.h"
 #include "plugin/py_error.h"
+#include "plugin/py_graph.h"
 #include "plugin/py_lowering.h"
 #include "plugin/py_program.h"
 #include "plugin/py_script.h"
@@ -97,6 +98,13 @@ PYBIND11_MODULE(_C, module) {
       },
       py::arg("source"), py::arg("functionalized") = false,
       "The ATen graph of a TorchScript module, as text; see onnx_native._jit for `source`.");
+  module.def(
+      "script_program",
+      [](const py::tuple& source, const py::object& builder) {
+        return build_program(*read_script(source, {.opset = kMinLoweringOpset}), builder);
+      },
+      py::arg("source"), py::arg("builder"),
+      "The program of a TorchScript module; see onnx_native._recorded_program.");
   module.def(
       "opsets", [] { return std::pair(kMinOpset, onnx::newest_opset()); },
       "The oldest and the newest opset of models.");

@@ -23,6 +23,7 @@
 #include "capture/recording.h"
 #include "capture/region.h"
 #include "capture/symbolic_size.h"
+#include "plugin/py_graph.h"
 
 namespace onnx_native::plugin {
 namespace {
@@ -410,6 +411,10 @@ class PyCapture {
     return result;
   }
   std::string text() const { return graph_ ? aten::print(*graph_) : ""; }
+  py::object program(const py::object& builder) const {
+    if (!graph_) fail(ErrorKind::invalid_argument, "the native capture has no graph");
+    return build_program(*graph_, builder);
+  }
   std::unique_ptr<aten::Graph> take() {
     if (!graph_) fail(ErrorKind::invalid_argument, "the native capture has no graph");
     for (const capture::KnownElements& known : recording_->known_elements()) note_read(known.data);
@@ -564,7 +569,8 @@ void bind_capture(py::module_& module) {
       .def("allows", &PyCapture::allows, py::arg("sizes"))
       .def("size", &PyCapture::size, py::arg("expression"), py::arg("sizes"))
       .def("equation", &PyCapture::equation)
-      .def("text", &PyCapture::text);
+      .def("text", &PyCapture::text)
+      .def("program", &PyCapture::program, py::arg("builder"));
 }
 
 }  // namespace onnx_native::plugin

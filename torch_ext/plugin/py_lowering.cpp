@@ -12,6 +12,7 @@
 #include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
 #include "ops/engine/op_table.h"
+#include "plugin/py_graph.h"
 
 namespace onnx_native::plugin {
 namespace {
@@ -25,11 +26,6 @@ struct PyValue {
 py::object to_python(const Dim& dim) {
   if (const auto number = dim.constant()) return py::int_(*number);
   return py::str(dim.str());
-}
-
-py::object to_python(DType dtype) {
-  return py::reinterpret_borrow<py::object>(
-      reinterpret_cast<PyObject*>(torch::getTHPDtype(aten::to_scalar_type(dtype))));
 }
 
 DType dtype_of(py::handle object) {
@@ -227,25 +223,19 @@ class PyBuilder {
 // Converts an argument of the call to a Python object; throws ExportError(unsupported) for a
 // sub-graph.
 py::object to_python(const ops::Call& call, const aten::Argument& argument) {
-  if (argument.is_none()) return py::none();
-  if (const aten::Value* value = argument.as_value()) {
-    const ops::Lowered& lowered = call.lowered(value);
-    if (lowered.value) return py::cast(PyValue{lowered.value, !value->type.is_tensor()});
-    if (lowered.dim->constant()) return to_python(*lowered.dim);
-    return py::cast(PyValue{call.builder().dim_value(*lowered.dim), true});
-  }
-  if (const auto* list = argument.get<aten::Argument::List>()) {
-    py::list result;
-    for (const aten::Argument& item : *list) result.append(to_python(call, item));
-    return result;
-  }
-  if (const auto* v = argument.get<int64_t>()) return py::int_(*v);
-  if (const auto* v = argument.get<double>()) return py::float_(*v);
-  if (const auto* v = argument.get<bool>()) return py::bool_(*v);
-  if (const auto* v = argument.get<std::string>()) return py::str(*v);
-  if (const auto* v = argument.get<std::complex<double>>()) return py::cast(*v);
-  if (const auto* v = argument.get<DType>()) return to_python(*v);
-  fail(ErrorKind::unsupported, "a lowering written in Python cannot take a sub-graph");
+  const PyOperands operands{
+      .value =
+          [&](const aten::Value* value) {
+            const ops::Lowered& lowered = call.lowered(value);
+            if (lowered.value) return py::cast(PyValue{lowered.value, !value->type.is_tensor()});
+            if (lowered.dim->constant()) return to_python(*lowered.dim);
+            return py::cast(PyValue{call.builder().dim_value(*lowered.dim), true});
+          },
+      .graph = [](const aten::Graph&) -> py::object {
+        fail(ErrorKind::unsupported, "a lowering written in Python cannot take a sub-graph");
+      },
+  };
+  return to_python(argument, operands);
 }
 
 ops::Results run(const py::function& function, const ops::Call& call) {
