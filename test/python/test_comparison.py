@@ -11,7 +11,7 @@ import onnx_native
 import pytest
 import torch
 from models.zoo import BERT_SMALL
-from onnx_native import _export
+from onnx_native import _export, _recorded_program
 from torch import nn
 from torch.onnx.verification import verify_onnx_program
 
@@ -150,6 +150,19 @@ def test_bodies_of_recorded_programs_run() -> None:
     assert [row.name for row in comparison if row.status == "agrees"][-3:] == [
         *("add", "mul", "add_1"),
     ]
+
+
+def test_calls_that_cannot_run_alone_are_named(net: Net) -> None:
+    def recorded() -> Any:
+        _recorded_program.Builder().add_call("mine::operator", [], [], "", "")
+
+    program = export(torch.jit.trace(net, X), X)
+    program.recorded = recorded
+    with pytest.raises(ValueError, match="mine::operator cannot be run call by call, so there is"):
+        onnx_native.compare(program)
+    program = export(net, X)
+    program.recorded = recorded  # torch.export captures this one
+    assert onnx_native.compare(program).first is None
 
 
 def test_loops_of_scripts_run() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import itertools
 import math
 import operator
@@ -72,6 +73,9 @@ class Builder:
 
         Returns:
             The results.
+
+        Raises:
+            NotImplementedError: The operator cannot be called.
         """
         target = _function(op)
         keywords = {}
@@ -130,12 +134,14 @@ def _typed(parameter: Any, value: Any) -> Any:
 
 def _function(op: str) -> Callable[..., Any]:
     namespace, _, name = op.partition("::")
+    found: Callable[..., Any] | None = None
     if namespace == "python":
         found = next((getattr(place, name) for place in _PYTHON if hasattr(place, name)), None)
     elif namespace == "higher_order":
         found = _HIGHER_ORDER.get(name)
     else:
-        found = _fallbacks.overload(op)
+        with contextlib.suppress(AttributeError):
+            found = _fallbacks.overload(op)
     if found is None:
         raise NotImplementedError(f"{op} cannot be run call by call")
     return found

@@ -69,11 +69,18 @@ def of(program: ONNXProgram) -> Replay:
     Raises:
         ValueError: There is no captured program.
     """
+    why_not = "there is no captured program"
     if program.recorded is not None:
-        return program.recorded()
-    captured = program.exported_program
+        try:
+            return program.recorded()
+        except NotImplementedError as error:
+            why_not = str(error)
+    try:
+        captured = program.exported_program
+    except Exception as error:
+        raise ValueError(f"{why_not}, and torch.export cannot capture it: {error}") from error
     if captured is None:
-        raise ValueError("there is no captured program to compare the model with")
+        raise ValueError(f"{why_not}, so there is nothing to compare the model with")
     module = captured.module()
     return Replay(
         module,
