@@ -127,8 +127,7 @@ def _is_list(kind: str) -> bool:
 
 def _typed(parameter: Any, value: Any) -> Any:
     """Returns an argument as PyTorch takes it: layouts and memory formats are no text."""
-    kind = str(parameter.type).removeprefix("Optional[").removesuffix("]")
-    is_enum = parameter.name in ("layout", "memory_format") and kind == "int"
+    is_enum = parameter.name in ("layout", "memory_format")
     return getattr(torch, value) if is_enum and isinstance(value, str) else value
 
 
@@ -172,7 +171,12 @@ def for_loop(
         values = tuple(results[: len(states)])
         stacked.append(results[len(states) :])
         step += 1
-    return (*values, *map(torch.stack, map(list, zip(*stacked, strict=True))))
+    return _with_rows(values, stacked)
+
+
+def _with_rows(values: tuple[Any, ...], rows: list[list[Any]]) -> tuple[Any, ...]:
+    """Returns the last values, and what each step added, stacked."""
+    return (*values, *map(torch.stack, map(list, zip(*rows, strict=True))))
 
 
 def scan(
@@ -183,7 +187,7 @@ def scan(
         results = body(*values, *slices, *captured)
         values = tuple(results[: len(init)])
         stacked.append(results[len(init) :])
-    return (*values, *map(torch.stack, map(list, zip(*stacked, strict=True))))
+    return _with_rows(values, stacked)
 
 
 def map_impl(body: Program, xs: list[torch.Tensor], captured: list[Any]) -> tuple[Any, ...]:

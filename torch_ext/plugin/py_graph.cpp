@@ -1,7 +1,6 @@
 #include "plugin/py_graph.h"
 
 #include <torch/csrc/DynamicTypes.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <string>
 #include <unordered_map>
@@ -36,6 +35,7 @@ py::object to_python(const aten::Argument& argument, const PyOperands& operands)
 }
 
 py::object build_program(const aten::Graph& graph, const py::object& builder) {
+  static const Location nowhere;
   std::unordered_map<const aten::Value*, py::object> built;
   const PyOperands operands{
       .value = [&](const aten::Value* value) { return built.at(value); },
@@ -55,9 +55,9 @@ py::object build_program(const aten::Graph& graph, const py::object& builder) {
       arguments.append(to_python(argument, operands));
     py::list names;
     for (const aten::Value* output : node->outputs) names.append(output->name);
-    const Location location = node->location ? *node->location : Location();
-    const py::list results = builder.attr("add_call")(node->op, arguments, names, location.source,
-                                                      location.module_path);
+    const Location& location = node->location ? *node->location : nowhere;
+    const py::list results =
+        builder.attr("add_call")(node->op, arguments, names, location.source, location.module_path);
     for (size_t i = 0; i < node->outputs.size(); ++i) built[node->outputs[i]] = results[i];
   }
   py::list outputs;

@@ -1,7 +1,6 @@
 #include "plugin/py_lowering.h"
 
 #include <torch/csrc/Dtype.h>
-#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
