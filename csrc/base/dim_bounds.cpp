@@ -124,6 +124,24 @@ Bounds factor_bounds(const Dim::Factor& factor, int64_t inputs_from) {
   }
 }
 
+// Returns a lower bound of a sum that subtracts a remainder a % b: it is at most a, which the sum
+// may hold too, as in n - n % 10.
+Bound low_by_remainders(const Dim& dim, int64_t inputs_from) {
+  for (const Dim::Term& term : dim.terms()) {
+    if (term.coefficient >= 0 || term.factors.size() != 1) continue;
+    const Dim::Factor& factor = term.factors[0];
+    if (factor.kind != Dim::Atom::mod) continue;
+    const Bounds a = bounds(factor.operands[0], inputs_from);
+    const Bounds b = bounds(factor.operands[1], inputs_from);
+    if (!a.low || *a.low < 0 || !b.low || *b.low < 0) continue;
+    const WrapWatch watch;
+    const Dim most = Dim(term.coefficient) * factor.operands[0];
+    const Dim relaxed = dim - Dim::from_terms({term}) + most;
+    return watch.wrapped() ? std::nullopt : bounds(relaxed, inputs_from).low;
+  }
+  return std::nullopt;
+}
+
 // Returns bounds of a product. Equal factors must be adjacent.
 Bounds product_bounds(const std::vector<Dim::Factor>& factors, int64_t inputs_from) {
   Bounds product{1, 1};
@@ -203,6 +221,7 @@ Bounds bounds(const Dim& dim, int64_t inputs_from) {
     const Bounds product = scale(product_bounds(term.factors, inputs_from), term.coefficient);
     sum = {add(sum.low, product.low), add(sum.high, product.high)};
   }
+  if (!sum.low || *sum.low < 0) sum.low = larger(sum.low, low_by_remainders(dim, inputs_from));
   return sum;
 }
 

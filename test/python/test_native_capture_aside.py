@@ -24,6 +24,7 @@ from models.recording import (
     exported,
     reason_of,
 )
+from onnx_native import _messages
 from torch import nn
 
 
@@ -274,3 +275,14 @@ def test_tensors_are_no_sequences_after_a_capture() -> None:
     numbers = [torch.tensor(2), nn.Parameter(torch.tensor(3.0))]
     assert_recorded(Calling(list_of_tensors), (DYNAMIC,), (X,))
     assert torch.tensor(numbers).tolist() == [2, 3]
+
+
+def test_guards_of_dispatch_keys_in_exceptions_end(monkeypatch: Any) -> None:
+    """PyTorch prints the tensors for its message about fill.Scalar, under such a guard."""
+    monkeypatch.setattr(_messages, "is_only_shown", lambda frame: False)
+    keys = torch._C._dispatch_tls_local_exclude_set()
+    reason = reason_of(Calling(lambda x: torch.ops.aten.fill(x, x.sum())), (X,), None)
+    assert "is_neg" in reason
+    assert torch._C._dispatch_tls_local_exclude_set() == keys
+    outer = torch.vmap(torch.vmap(torch.add, (None, 0)), (0, None))(torch.ones(3), torch.ones(4))
+    assert outer.shape == (3, 4)

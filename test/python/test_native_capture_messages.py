@@ -96,9 +96,23 @@ def logged(x: torch.Tensor) -> Any:
     return x + 1
 
 
+def in_a_search_for_an_overload(x: torch.Tensor) -> Any:
+    """PyTorch writes down why fill.Scalar does not take the tensor."""
+    return torch.ops.aten.fill(x, x.sum()) + 1
+
+
 @pytest.mark.parametrize(
     "function",
-    [in_a_function, with_calls, in_methods, in_a_caught_exception, printed, warned, logged],
+    [
+        in_a_function,
+        with_calls,
+        in_methods,
+        in_a_caught_exception,
+        in_a_search_for_an_overload,
+        printed,
+        warned,
+        logged,
+    ],
 )
 def test_text_that_is_only_shown(function: Function) -> None:
     assert_recorded(Calling(function), (DYNAMIC,), *EXAMPLES)

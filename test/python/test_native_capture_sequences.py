@@ -54,6 +54,31 @@ def test_packed_sequences(network: nn.Module, enforce_sorted: bool) -> None:
     )
 
 
+class Chunks(nn.Module):
+    """Runs the network on pieces of ten steps, and of as many steps as there are pieces."""
+
+    def __init__(self, network: nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, x: torch.Tensor) -> Any:
+        b, t, n = x.shape
+        x = nn.functional.pad(x, (0, 0, 0, 10 - t % 10)).reshape(b, -1, 10, n)
+        pieces = x.shape[1]
+        return (
+            self.network(x.reshape(b * pieces, 10, n)),
+            self.network(x.new_zeros(b * ((t - t % 10 + 5) // 10), 3, n)),
+            self.network(x.transpose(1, 2).reshape(b * 10, pieces, n)),
+        )
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_batches_of_chunks(kind: Any) -> None:
+    model = Chunks(kind(3, 4, batch_first=True, bidirectional=True)).eval()
+    examples = [(torch.randn(b, t, 3),) for b, t in ((2, 33), (1, 10), (3, 57))]
+    assert_recorded(model, ({0: "batch", 1: "time"},), *examples)
+
+
 class Bags(nn.Module):
     def __init__(self, **options: Any) -> None:
         super().__init__()

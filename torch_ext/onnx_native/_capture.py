@@ -12,6 +12,7 @@ import gc
 import inspect
 import re
 import threading
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -243,12 +244,15 @@ class _Recorder:
 
 def _run(native: Any, *arguments: Any) -> tuple[str | None, bool]:
     """Records the program; returns why not, and whether another run may know more."""
-    with _collecting_later():
+    # PyTorch has guards of dispatch keys in local variables, as where it prints a tensor. They end
+    # with the exceptions that hold their frames, and in the wrong order.
+    with _collecting_later(), _library.extension().KeptDispatchKeys():
         try:
             with _upstream.without_compiler() as stopped:
                 _record(native, *arguments)
         except Exception as error:
             reason = native.reason() or _first_line(error)
+            _clear_frames(error)
             if not stopped:
                 return reason, _functions_of_sizes.learn_packages(error)
         if stopped:
@@ -270,6 +274,13 @@ def _collecting_later() -> Iterator[None]:
     finally:
         if is_enabled:
             gc.enable()
+
+
+def _clear_frames(error: BaseException | None) -> None:
+    """Frees the local variables of the calls that ended in an exception."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
 
 
 def _first_line(error: Exception) -> str:

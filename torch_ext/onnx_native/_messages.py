@@ -13,6 +13,8 @@ from collections.abc import Iterable
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
+import torch
+
 from onnx_native import _sources, _upstream
 
 # What an expression that makes text may hold: nothing that could keep the text. It may also call
@@ -70,6 +72,9 @@ def is_only_shown(frame: FrameType) -> bool:
     ``raise``, or in an argument that a function of the program uses to raise exceptions only.
     """
     if frame.f_globals is vars(logging):  # logger.debug("%s", size)
+        return True
+    # PyTorch says of each overload of torch.ops.aten.fill why the arguments do not fit it.
+    if frame.f_globals.get("__name__") == type(torch.ops).__module__:
         return True
     return any(_is_shown(text, frame) for text in _texts_at(frame.f_code, frame.f_lasti))
 

@@ -1,5 +1,6 @@
 #include "plugin/py_capture.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/python_symnode.h>
@@ -29,6 +30,16 @@ namespace onnx_native::plugin {
 namespace {
 
 std::string text_of(py::handle object) { return object.cast<std::string>(); }
+
+// A Python context that restores this thread's dispatch keys.
+class KeptDispatchKeys {
+ public:
+  void enter() { kept_.emplace(c10::impl::tls_local_dispatch_key_set()); }
+  void exit(const py::args&) { kept_.reset(); }
+
+ private:
+  std::optional<c10::impl::ForceDispatchKeyGuard> kept_;
+};
 
 // The user's source lines, by code object and line number. Holds the code objects, so that no
 // address is reused.
@@ -521,6 +532,10 @@ void bind_capture(py::module_& module) {
   module.def(
       "text_of_size", [](py::handle size) { return capture::text_of(size.cast<c10::SymInt>()); },
       py::arg("size"), "Returns the expression of a size of a native capture.");
+  py::class_<KeptDispatchKeys>(module, "KeptDispatchKeys", "Restores the dispatch keys on exit.")
+      .def(py::init<>())
+      .def("__enter__", &KeptDispatchKeys::enter)
+      .def("__exit__", &KeptDispatchKeys::exit);
   py::class_<PyCapture>(module, "Capture")
       .def(py::init<const py::list&, const py::dict&, const py::dict&>(), py::arg("state"),
            py::arg("symbols"), py::arg("identities"))

@@ -145,14 +145,14 @@ Values layer_by_operator(Builder& b, Value x, const Values& states,
   const Dim& batch = x->dim(1);
   if (batch.known_positive() || packing)
     return layer_of_batch(b, x, states, directions, kind, packing);
+  const Dim added = 1 - Dim::min(batch, 1);
   const auto padded = [&](Value v) {
-    const Value zeros = b.full(v->dtype, 0.0, {v->dim(0), 1 - Dim::min(batch, 1), v->dim(2)});
-    return b.concat({v, zeros}, 1);
+    return b.concat({v, b.full(v->dtype, 0.0, {v->dim(0), added, v->dim(2)})}, 1);
   };
   Values of_padded;
   for (const Value state : states) of_padded.push_back(padded(state));
   Values results = layer_of_batch(b, padded(x), of_padded, directions, kind, nullptr);
-  for (Value& result : results) result = b.slice(result, 1, 0, batch);
+  for (Value& result : results) result = b.split(result, 1, {batch, added})[0];
   return results;
 }
 

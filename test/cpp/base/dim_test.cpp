@@ -178,6 +178,9 @@ TEST(Dim, Signs) {
   EXPECT_TRUE((4 * Dim::floor_div(s0 + 7, 8) - halves).known_non_negative());
   EXPECT_FALSE((4 * Dim::floor_div(s0 + 6, 8) - halves).known_non_negative());
   EXPECT_FALSE(Dim(0).known_positive());
+  // A remainder is at most what is divided.
+  EXPECT_TRUE(Dim::floor_div(s0 - Dim::mod(s0, 10) + 5, 10).known_non_negative());
+  EXPECT_FALSE(Dim::floor_div(s0 - Dim::mod(s1, 10), 10).known_non_negative());
 }
 
 TEST(Dim, SizesThatMayBeEmpty) {
