@@ -101,6 +101,7 @@ if(ONNX_NATIVE_TESTS AND test_sources)
     base aten onnx ops passes writer readers capture api onnx_native)
   target_include_directories(onnx_native_test PRIVATE "${test_includes}" "${PROJECT_SOURCE_DIR}/test/cpp")
   target_compile_options(onnx_native_test PRIVATE ${onnx_native_warnings} -O0)
+  onnx_native_precompile(onnx_native_test <gtest/gtest.h> <onnx/builder.h>)
   target_compile_definitions(onnx_native_test PRIVATE
     ONNX_NATIVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     ONNX_NATIVE_VERSION="${PROJECT_VERSION}" ONNX_NATIVE_TORCH_VERSION="${TORCH_VERSION}")

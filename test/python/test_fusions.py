@@ -485,14 +485,7 @@ def test_transformers(name, norms, rotations, opset, target, norm):
     architecture = ARCHITECTURES[name]
     module = architecture.module()
     with onnx_native.options(target=target):
-        program = torch.onnx.export(
-            architecture.capture(module),
-            dynamo=True,
-            verbose=False,
-            opset_version=opset,
-            dynamic_shapes=architecture.dynamic_shapes(),
-        )
-    assert program is not None
+        program = architecture.export(module, opset_version=opset)
     found = operators(program)
     assert (found[norm], found["RotaryEmbedding"]) == (norms, rotations)
     for which in (0, 1):

@@ -100,8 +100,10 @@ def test_silent(capture: str, tmp_path: pathlib.Path) -> None:
     assert out == b""
 
 
-@pytest.mark.parametrize("capture", ["auto", "torch.export"])
-@pytest.mark.parametrize("encoding", ["ascii", "cp1252", "latin-1"])
+@pytest.mark.parametrize(
+    ("encoding", "capture"),
+    [("ascii", "auto"), ("cp1252", "auto"), ("latin-1", "auto"), ("ascii", "torch.export")],
+)
 def test_consoles_without_unicode(encoding: str, capture: str, tmp_path: pathlib.Path) -> None:
     out, _ = run(tmp_path, capture=capture, PYTHONIOENCODING=encoding)
     text = out.decode(encoding)

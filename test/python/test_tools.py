@@ -22,26 +22,18 @@ every_model = pytest.mark.parametrize(
 
 
 @functools.cache
-def captured(name: str) -> tuple[torch.nn.Module, torch.export.ExportedProgram]:
-    module = ARCHITECTURES[name].module()
-    return module, ARCHITECTURES[name].capture(module)
+def module(name: str) -> torch.nn.Module:
+    return ARCHITECTURES[name].module()
 
 
 @functools.cache
 def expected(name: str, which: int) -> list[torch.Tensor]:
-    return running.eager(captured(name)[0], ARCHITECTURES[name].example(which))
+    return running.eager(module(name), ARCHITECTURES[name].example(which))
 
 
 @functools.cache
 def serialized(name: str, opset: int) -> bytes:
-    program = torch.onnx.export(
-        captured(name)[1],
-        dynamo=True,
-        opset_version=opset,
-        dynamic_shapes=ARCHITECTURES[name].dynamic_shapes(),
-        verbose=False,
-    )
-    assert program is not None
+    program = ARCHITECTURES[name].export(module(name), opset_version=opset)
     return program.model_proto.SerializeToString()
 
 

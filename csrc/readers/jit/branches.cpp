@@ -1,4 +1,6 @@
 // Branches: a constant condition selects one; a data-dependent one becomes higher_order::cond.
+#include <torch/csrc/jit/ir/ir.h>
+
 #include <algorithm>
 #include <array>
 

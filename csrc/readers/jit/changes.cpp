@@ -1,4 +1,6 @@
 // In-place changes of a program: of containers, and of the shapes of tensors.
+#include <torch/csrc/jit/ir/ir.h>
+
 #include <algorithm>
 
 #include "aten/op_facts.h"

@@ -36,15 +36,15 @@ int64_t index_in(const Call& call, int64_t index, size_t size) {
 // --- Construction and unpacking
 
 std::optional<Items> make_list(const Call& call) {
-  return list_of(call.inputs, call.node.output()->type());
+  return list_of(call.inputs, call.output_type());
 }
 
 std::optional<Items> make_tuple(const Call& call) {
-  return one(make_container(Kind::tuple, call.inputs, call.node.output()->type()));
+  return one(make_container(Kind::tuple, call.inputs, call.output_type()));
 }
 
 std::optional<Items> make_dict(const Call& call) {
-  ContainerPtr dict = make_container(Kind::dict, {}, call.node.output()->type());
+  ContainerPtr dict = make_container(Kind::dict, {}, call.output_type());
   for (size_t i = 0; i + 1 < call.size(); i += 2) {
     dict->contents.keys.push_back(call.input(i));
     dict->items().push_back(call.input(i + 1));
@@ -54,7 +54,7 @@ std::optional<Items> make_dict(const Call& call) {
 
 std::optional<Items> unpack(const Call& call) {
   const Container* container = call.input(0).container();
-  const size_t wanted = call.node.outputs().size();
+  const size_t wanted = call.output_count();
   if (!container) call.run.unsupported("cannot unpack " + describe(call.input(0)));
   if (container->contents.open) {
     Items items;
@@ -80,9 +80,9 @@ std::optional<Items> tuple_index(const Call& call) {
 std::optional<Items> tuple_slice(const Call& call) {
   const ContainerPtr tuple = container(call, 0, Kind::tuple);
   if (!tuple) return std::nullopt;
-  const auto begin = tuple->items().begin() + call.node.i(torch::jit::Symbol::attr("beg"));
-  const auto end = tuple->items().begin() + call.node.i(torch::jit::Symbol::attr("end"));
-  return one(make_container(Kind::tuple, Items(begin, end), call.node.output()->type()));
+  const auto begin = tuple->items().begin() + call.attribute("beg");
+  const auto end = tuple->items().begin() + call.attribute("end");
+  return one(make_container(Kind::tuple, Items(begin, end), call.output_type()));
 }
 
 // --- Reading
@@ -340,7 +340,7 @@ std::optional<Items> extend(const Call& call) {
     check_length(contents.items.size() + added.size());
     contents.items.insert(contents.items.end(), added.begin(), added.end());
   }
-  return Items(call.node.outputs().size(), call.input(0));
+  return Items(call.output_count(), call.input(0));
 }
 
 // Replaces `count` elements of an open list.
@@ -423,20 +423,20 @@ std::optional<Items> set_item(const Call& call) {
       contents.keys.push_back(call.input(1));
       contents.items.push_back(call.input(2));
     }
-    return Items(call.node.outputs().size(), call.input(0));
+    return Items(call.output_count(), call.input(0));
   }
   const ContainerPtr list = jit::list(call);
   if (!list) return std::nullopt;
   if (list->contents.open) {
     replace(call, list, 1, {call.input(2)});
-    return Items(call.node.outputs().size(), call.input(0));
+    return Items(call.output_count(), call.input(0));
   }
   const auto index = call.input(1).integer();
   if (!index)
     call.run.unsupported("cannot set an element of a list at an index that the model computes");
   const int64_t at = index_in(call, *index, list->items().size());
   call.run.change(list).items[static_cast<size_t>(at)] = call.input(2);
-  return Items(call.node.outputs().size(), call.input(0));
+  return Items(call.output_count(), call.input(0));
 }
 
 std::optional<Items> delete_item(const Call& call) {
@@ -463,13 +463,13 @@ std::optional<Items> delete_item(const Call& call) {
 std::optional<Items> keys(const Call& call) {
   const ContainerPtr dict = container(call, 0, Kind::dict);
   if (!dict) return std::nullopt;
-  return list_of(dict->contents.keys, call.node.output()->type());
+  return list_of(dict->contents.keys, call.output_type());
 }
 
 std::optional<Items> values(const Call& call) {
   const ContainerPtr dict = container(call, 0, Kind::dict);
   if (!dict) return std::nullopt;
-  return list_of(dict->items(), call.node.output()->type());
+  return list_of(dict->items(), call.output_type());
 }
 
 std::optional<Items> pairs(const Call& call) {
@@ -479,7 +479,7 @@ std::optional<Items> pairs(const Call& call) {
   for (size_t i = 0; i < dict->items().size(); ++i) {
     items.push_back(make_container(Kind::tuple, {dict->contents.keys[i], dict->items()[i]}));
   }
-  return list_of(std::move(items), call.node.output()->type());
+  return list_of(std::move(items), call.output_type());
 }
 
 std::optional<Items> get(const Call& call) {

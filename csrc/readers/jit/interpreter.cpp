@@ -2,6 +2,7 @@
 
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/ir/ir.h>
 
 #include <algorithm>
 
@@ -191,6 +192,14 @@ void Interpreter::unsupported(const std::string& message) const {
   fail(ErrorKind::unsupported, message);
 }
 
+std::string_view Call::name() const { return node.kind().toQualString(); }
+const c10::FunctionSchema* Call::schema() const { return node.maybeSchema(); }
+size_t Call::output_count() const { return node.outputs().size(); }
+const c10::TypePtr& Call::output_type() const { return node.output()->type(); }
+int64_t Call::attribute(const char* attribute) const {
+  return node.i(torch::jit::Symbol::attr(attribute));
+}
+
 Item Interpreter::item(const torch::jit::Value* value) const {
   const Environment& environment = stack_.back().environment;
   const auto at = environment.find(value);
@@ -241,7 +250,7 @@ Items Interpreter::results(const JitNode& node) {
 
 // Runs PyTorch's own operator on constants.
 Items Interpreter::evaluate(const Call& call) const {
-  const std::string_view name = call.node.kind().toQualString();
+  const std::string_view name = call.name();
   if (call.node.hasSideEffects() && name != "aten::get_autocast_dtype")
     unsupported(concat(name, " has side effects, so it cannot be exported"));
   const bool pads = std::ranges::find(kPaddings, name) != std::end(kPaddings);
@@ -255,7 +264,7 @@ Items Interpreter::evaluate(const Call& call) const {
   try {
     call.node.getOperation()(stack);
   } catch (const std::exception& error) {
-    fail(ErrorKind::invalid_program, call.node.kind().toQualString(), " fails: ", error.what());
+    fail(ErrorKind::invalid_program, name, " fails: ", error.what());
   }
   Items results;
   for (const c10::IValue& value : stack) {

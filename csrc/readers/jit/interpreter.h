@@ -1,10 +1,9 @@
 // Interprets TorchScript on Items: evaluates constants and records calls on tensors.
 #pragma once
 
-#include <torch/csrc/jit/ir/ir.h>
-
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -13,6 +12,14 @@
 
 #include "readers/jit/item.h"
 #include "readers/jit/recorder.h"
+
+// Its header costs ten seconds to compile; most handlers need only what `call` says.
+namespace torch::jit {
+struct Block;
+struct Function;
+struct Node;
+struct Value;
+}  // namespace torch::jit
 
 namespace onnx_native::readers::jit {
 
@@ -29,6 +36,13 @@ struct Call {
 
   const Item& input(size_t i) const { return inputs.at(i); }
   size_t size() const { return inputs.size(); }
+  std::string_view name() const;  // "aten::add"
+  // Returns the schema of its operator, or nullptr if it is none.
+  const c10::FunctionSchema* schema() const;
+  size_t output_count() const;
+  const c10::TypePtr& output_type() const;  // of its one output
+  // Returns an attribute that is a number; `attribute` is its name in PyTorch.
+  int64_t attribute(const char* attribute) const;
 };
 
 // Wraps the result of a node with one output.

@@ -1,5 +1,7 @@
 #include "readers/jit/location.h"
 
+#include <torch/csrc/jit/ir/ir.h>
+
 #include "base/error.h"
 
 namespace onnx_native::readers::jit {

@@ -1,9 +1,13 @@
 // Source locations in TorchScript code.
 #pragma once
 
-#include <torch/csrc/jit/ir/ir.h>
+#include <ATen/core/jit_type_base.h>
 
 #include <string>
+
+namespace torch::jit {
+struct Node;
+}
 
 namespace onnx_native::readers::jit {
 

@@ -1,5 +1,7 @@
 // Loops: unrolled if the trip count is constant and the result is smaller, otherwise lowered to
 // Loop.
+#include <torch/csrc/jit/ir/ir.h>
+
 #include <algorithm>
 #include <limits>
 

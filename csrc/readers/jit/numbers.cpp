@@ -93,7 +93,7 @@ const std::unordered_map<std::string_view, Binary>& binaries() {
 
 std::optional<Items> binary(const Call& call) {
   if (!are_open_numbers(call, 2)) return std::nullopt;
-  const std::string_view name = call.node.kind().toQualString();
+  const std::string_view name = call.name();
   const Binary& rule = binaries().at(name);
   const auto* a = call.input(0).get<Dim>();
   const auto* b = call.input(1).get<Dim>();
@@ -137,7 +137,7 @@ std::optional<bool> compare(std::string_view name, const Dim& a, const Dim& b) {
 
 std::optional<Items> comparison(const Call& call) {
   if (!are_open_numbers(call, 2)) return std::nullopt;
-  const std::string name = call.node.kind().toQualString();
+  const std::string name(call.name());
   const auto* a = call.input(0).get<Dim>();
   const auto* b = call.input(1).get<Dim>();
   if (a && b) {
@@ -216,7 +216,7 @@ std::optional<Items> negation(const Call& call) {
 // `a and b`, `a or b`, `a ^ b`; one of them may be a constant.
 std::optional<Items> logical(const Call& call) {
   if (call.size() != 2 || !are_open_numbers(call, 2)) return std::nullopt;
-  const std::string_view name = call.node.kind().toQualString();
+  const std::string_view name = call.name();
   const bool is_and = name == "aten::__and__";
   for (const size_t i : {0, 1}) {
     const std::optional<bool> known = call.input(i).boolean();
@@ -234,7 +234,7 @@ std::optional<Items> shift(const Call& call) {
   const std::optional<int64_t> by = call.input(1).integer();
   if (!number || !by || *by < 0 || *by > 62) return std::nullopt;
   const int64_t power = int64_t{1} << *by;
-  const bool is_left = call.node.kind().toQualString() == std::string_view("aten::__lshift__");
+  const bool is_left = call.name() == "aten::__lshift__";
   return one(is_left ? *number * power : Dim::floor_div(*number, power));
 }
 

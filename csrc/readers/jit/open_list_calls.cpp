@@ -8,7 +8,6 @@
 namespace onnx_native::readers::jit {
 namespace {
 
-using aten::Argument;
 using Kind = aten::Type::Kind;
 
 // Returns the first input if it is an open list, else nullptr.
@@ -46,7 +45,7 @@ std::optional<Items> unbind(const Call& call) {
   if (axis != 0) moved = call.run.record_one("aten::movedim.int", {self, axis, int64_t{0}});
   aten::Type type = self->type;
   type.shape->erase(type.shape->begin() + axis);
-  ContainerPtr result = make_container(Container::Kind::list, {}, call.node.output()->type());
+  ContainerPtr result = make_container(Container::Kind::list, {}, call.output_type());
   OpenList list{.element = {}, .columns = {{.type = type, .values = moved.tensor()}}};
   result->contents.open = std::make_shared<const OpenList>(std::move(list));
   return one(result);
@@ -75,7 +74,7 @@ std::optional<Items> pieces(const Call& call, Piece piece) {
   (*type.shape)[static_cast<size_t>(axis)] = Dim::fresh();
   OpenList list{.element = {}, .columns = {{.type = type, .values = self}}};
   list.columns[0].pieces = {.axis = axis, .size = size.is_constant() ? size : some, .count = count};
-  ContainerPtr result = make_container(Container::Kind::list, {}, call.node.output()->type());
+  ContainerPtr result = make_container(Container::Kind::list, {}, call.output_type());
   result->contents.open = std::make_shared<const OpenList>(std::move(list));
   return one(result);
 }
@@ -190,7 +189,7 @@ std::optional<Items> sort(const Call& call) {
 std::optional<Items> sorted(const Call& call) {
   const OpenList::Column* list = numbers(call);
   if (!list) return std::nullopt;
-  ContainerPtr result = make_container(Container::Kind::list, {}, call.node.output()->type());
+  ContainerPtr result = make_container(Container::Kind::list, {}, call.output_type());
   result->contents.open = in_order(call, *list);
   return one(result);
 }

@@ -1,5 +1,6 @@
 // The non-tensor nodes of a program: constants, attributes, calls, control flow, casts.
 #include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/ir/ir.h>
 
 #include <algorithm>
 

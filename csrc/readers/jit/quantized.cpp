@@ -14,7 +14,10 @@ namespace {
 
 using Quantization = Interpreter::Quantization;
 
-std::string_view operator_of(const Call& call) { return call.node.kind().toUnqualString(); }
+// Returns "add" for aten::add.
+std::string_view operator_of(const Call& call) {
+  return call.name().substr(call.name().find("::") + 2);
+}
 
 // Returns true if the operator applies relu to its result.
 bool has_relu(const Call& call) {
@@ -134,8 +137,7 @@ torch::jit::Stack unpack(const Call& call, const std::string& name) {
   try {
     c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").callBoxed(&stack);
   } catch (const std::exception& error) {
-    call.run.unsupported(concat("cannot unpack the weights of ", call.node.kind().toQualString(),
-                                ": ", error.what()));
+    call.run.unsupported(concat("cannot unpack the weights of ", call.name(), ": ", error.what()));
   }
   return stack;
 }
@@ -330,7 +332,7 @@ constexpr Operation kOperations[] = {
     {"quantized::batch_norm3d_relu", "aten::batch_norm", batch_norm, 6}};
 
 std::optional<Items> operation(const Call& call) {
-  const std::string_view name = call.node.kind().toQualString();
+  const std::string_view name = call.name();
   const Operation& found = *std::ranges::find(kOperations, name, &Operation::name);
   // Other overloads of add and mul take fewer inputs.
   if (!call.run.quantized_operand(call) || call.size() < found.scale_at + 2) return std::nullopt;

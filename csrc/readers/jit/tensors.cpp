@@ -1,4 +1,6 @@
 // Queries of tensors, and conversions between numbers and tensors.
+#include <ATen/core/function_schema.h>
+
 #include <algorithm>
 
 #include "aten/default_dtype.h"
@@ -273,7 +275,7 @@ std::optional<Items> number_to_tensor(const Call& call) {
 
 // TorchScript's own overloads of x.to(...), "prim_*". The device is ignored; the dtype is optional.
 std::optional<Items> convert(const Call& call) {
-  const c10::FunctionSchema* schema = call.node.maybeSchema();
+  const c10::FunctionSchema* schema = call.schema();
   if (!schema || !call.input(0).tensor()) return std::nullopt;
   const std::string& overload = schema->overload_name();
   if (!overload.starts_with("prim_")) return std::nullopt;

@@ -114,3 +114,16 @@ class Architecture:
             self.example(),
             dynamic_shapes=self.dynamic_shapes(),
         )
+
+    def export(self, module: torch.nn.Module, **options: Any) -> torch.onnx.ONNXProgram:
+        """Exports the module itself; `options` are arguments of torch.onnx.export."""
+        program = torch.onnx.export(
+            module,
+            kwargs=self.example(),
+            dynamo=True,
+            dynamic_shapes=self.dynamic_shapes(),
+            verbose=False,
+            **options,
+        )
+        assert program is not None
+        return program
