@@ -47,9 +47,7 @@ def test_operator(row: Row, test: str) -> None:
 
 
 @pytest.mark.captures("torch.export")
-@pytest.mark.parametrize(
-    ("row", "test"), [t for t in TESTS if t.values[0].title in ALSO_TORCH_EXPORT]
-)
+@pytest.mark.parametrize(("row", "test"), ALSO_TORCH_EXPORT)
 def test_operator_captured_by_torch_export(row: Row, test: str) -> None:
     check_operator(row, test)
 
