@@ -139,19 +139,22 @@ void RecordedCall::check_written_sizes() {
   }
 }
 
-// A squeeze keeps a dynamic dimension only if its size is not 1.
+// A squeeze keeps a dynamic dimension only if its size is not 1, and so do covariances.
 void RecordedCall::note_squeezed() {
-  if (!key_.starts_with("aten::squeeze")) return;
+  const bool of_variables = key_ == "aten::cov" || key_ == "aten::corrcoef";
+  if (!key_.starts_with("aten::squeeze") && !of_variables) return;
   const RecordedTensor* self = recorded(arguments_[0].toTensor());
   if (!self) return;
-  std::vector<int64_t> axes;
-  if (arguments_.size() > 1 && arguments_[1].isInt()) axes = {arguments_[1].toInt()};
-  if (arguments_.size() > 1 && arguments_[1].isIntList()) axes = arguments_[1].toIntVector();
   const auto rank = static_cast<int64_t>(self->shape().size());
+  std::optional<std::vector<int64_t>> axes;  // all, if there are none
+  if (of_variables) {
+    axes.emplace(rank == 2 ? 1 : 0);
+  } else if (arguments_.size() > 1) {
+    axes = arguments_[1].isInt() ? std::vector{arguments_[1].toInt()} : arguments_[1].toIntVector();
+  }
   for (int64_t axis = 0; axis < rank; ++axis) {
-    const bool named =
-        std::ranges::any_of(axes, [&](int64_t a) { return (a + rank) % rank == axis; });
-    if (arguments_.size() > 1 && !named) continue;
+    const auto is_axis = [&](int64_t a) { return (a + rank) % rank == axis; };
+    if (axes && std::ranges::none_of(*axes, is_axis)) continue;
     const Dim& size = self->shape()[static_cast<size_t>(axis)];
     decisions_.decide(size - Dim(1), Relation::equal, size.str() + " == 1");
   }

@@ -7,6 +7,7 @@ namespace onnx_native::ops {
 
 void register_control_flow(OpTable& ops);
 void register_calculus(OpTable& ops);
+void register_covariance(OpTable& ops);
 void register_prims(OpTable& ops);
 void register_numbers(OpTable& ops);
 void register_segment(OpTable& ops);
@@ -47,6 +48,7 @@ void register_upsample(OpTable& ops);
 void register_rnn(OpTable& ops);
 void register_packed_sequence(OpTable& ops);
 void register_loss(OpTable& ops);
+void register_ctc_loss(OpTable& ops);
 void register_vision(OpTable& ops);
 void register_quantize(OpTable& ops);
 void register_grouped_matmul(OpTable& ops);

@@ -7,6 +7,7 @@ void register_all(OpTable& ops) {
   ops.set_compositions(compositions());
   register_control_flow(ops);
   register_calculus(ops);
+  register_covariance(ops);
   register_numbers(ops);
   register_segment(ops);
   register_backward(ops);
@@ -46,6 +47,7 @@ void register_all(OpTable& ops) {
   register_rnn(ops);
   register_packed_sequence(ops);
   register_loss(ops);
+  register_ctc_loss(ops);
   register_vision(ops);
   register_quantize(ops);
   register_grouped_matmul(ops);

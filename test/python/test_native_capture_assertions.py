@@ -52,6 +52,13 @@ def test_other_branches_go_both_ways_that_do_not_raise(function: Function) -> No
         torch.testing.assert_close(program(x)[0], function(x))
 
 
+def test_checks_of_torch_nn() -> None:
+    def loss(x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.gaussian_nll_loss(x, x.roll(1, 1), x * x)
+
+    assert_recorded(Calling(loss), (DYNAMIC,), *EXAMPLES)
+
+
 def halved(x: torch.Tensor) -> Any:
     while x.abs().max() > 0.01:
         x = x / 2

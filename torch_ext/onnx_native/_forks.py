@@ -20,7 +20,11 @@ from onnx_native import _attributes, _control_flow, _sources
 
 _MOST_FORKS = 3  # one after the other: the model has up to 8 copies of the program
 _MOST_CHOICES = 32  # also of branches that raise, for each of which the program runs again
-_DISTRIBUTIONS = os.path.join(os.path.dirname(torch.__file__), "distributions", "")
+# PyTorch's files that check the elements of tensors, as programs do.
+_CHECKING = tuple(
+    os.path.join(os.path.dirname(torch.__file__), *path)
+    for path in (("distributions", ""), ("nn", "functional.py"))
+)
 
 
 def results(
@@ -123,8 +127,8 @@ def _is_in_raise(error: Exception) -> bool:
 
 
 def _is_of_program(path: str) -> bool:
-    """Whether a file's checks are the program's; PyTorch's distributions check as programs do."""
-    return path.startswith(_DISTRIBUTIONS) or not path.startswith(_attributes.NOT_OF_USER)
+    """Whether a file's checks are the program's."""
+    return path.startswith(_CHECKING) or not path.startswith(_attributes.NOT_OF_USER)
 
 
 @functools.lru_cache(maxsize=64)

@@ -229,6 +229,22 @@ void define_combined(OpTable& ops, std::string_view op, std::string_view onnx_op
   ops.add(op, Key::complex, {.run = run, .parameters = dense.parameters});
 }
 
+// Defines var_mean or std_mean through var_mean of the parts, whose variances add up.
+void define_moments(OpTable& ops, const std::string& name, bool deviation) {
+  for (const std::string overload : {"", ".dim", ".correction"}) {
+    const Lowering& dense = dense_lowering(ops, "aten::var_mean" + overload);
+    const auto run = [dense, deviation](const Call& call) -> Results {
+      Builder& b = call.builder();
+      const Results real = run_on_part(call, dense, false);
+      const Results imaginary = run_on_part(call, dense, true);
+      const Value variance = b.Add(real.at(0).value, imaginary.at(0).value);
+      return {deviation ? b.Sqrt(variance) : variance,
+              join(b, {real.at(1).value, imaginary.at(1).value})};
+    };
+    ops.add(name + overload, Key::complex, {.run = run, .parameters = dense.parameters});
+  }
+}
+
 }  // namespace
 
 void register_complex_functions(OpTable& ops) {
@@ -251,6 +267,8 @@ void register_complex_functions(OpTable& ops) {
   define_combined(ops, "aten::isfinite", "And");
   for (std::string_view op : {"aten::var", "aten::var.dim", "aten::var.correction"})
     define_combined(ops, op, "Add");
+  define_moments(ops, "aten::var_mean", /*deviation=*/false);
+  define_moments(ops, "aten::std_mean", /*deviation=*/true);
 }
 
 }  // namespace onnx_native::ops

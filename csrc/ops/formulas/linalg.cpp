@@ -171,6 +171,11 @@ Value parity(Builder& b, Value pivots) {
   return b.reduce("ReduceProd", sign, {-1}, /*keepdims=*/false);
 }
 
+bool is_vector(Value a, Value rhs) {
+  const Shape expected = part_of(a, 0, -1);
+  return rhs->rank() == 1 || (a->rank() - 1 == rhs->rank() && rhs->known_shape() == expected);
+}
+
 // Gauss-Jordan elimination on [A, B] with partial pivoting.
 Solution solve(Builder& b, Value a, Value rhs, bool with_info) {
   const Dim n = a->dim(-1), count = rhs->dim(-1);

@@ -77,6 +77,8 @@ struct Solution {
   Value info;
 };
 Solution solve(Builder& b, Value a, Value rhs, bool with_info);
+// Returns true if B is a batch of vectors rather than of matrices, by torch.linalg.solve's rule.
+bool is_vector(Value a, Value rhs);
 Solution inverse(Builder& b, Value a, bool with_info);
 // Returns X with A X = B for triangular matrices; batches broadcast.
 Value solve_triangular(Builder& b, Value a, Value rhs, bool upper, bool unit = false);

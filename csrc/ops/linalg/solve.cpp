@@ -44,15 +44,6 @@ Value logdet(Builder& b, Value self) {
 
 // --- Solutions.
 
-bool same_shape(const Shape& a, const Shape& b) { return a == b; }
-
-// Returns true if B is a batch of vectors rather than of matrices, by torch.linalg.solve's rule.
-bool is_vector(Value a, Value rhs) {
-  const Shape expected = part_of(a, 0, -1);
-  return rhs->rank() == 1 ||
-         (a->rank() - 1 == rhs->rank() && same_shape(rhs->known_shape(), expected));
-}
-
 // Solves A X = B, or X A = B if not `left`.
 Solution solve_linear(Builder& b, Value a, Value rhs, bool left, bool with_info) {
   const DType dtype = a->dtype;

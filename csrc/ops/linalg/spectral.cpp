@@ -5,8 +5,10 @@
 #include <limits>
 
 #include "ops/families.h"
+#include "ops/formulas/index.h"
 #include "ops/formulas/jacobi.h"
 #include "ops/formulas/linalg.h"
+#include "ops/formulas/matrix_product.h"
 #include "ops/formulas/view.h"
 
 namespace onnx_native::ops {
@@ -179,6 +181,42 @@ Value condition(Builder& b, Value a, const std::string& p) {
   });
 }
 
+// --- Least squares.
+
+constexpr double kLargestCut = 1e-4;
+
+// The solution of least norm. The driver decides what else there is: "gels" takes the rank for
+// full, and "gelsd" and "gelss" have the singular values.
+Results least_squares(Builder& b, Value self, Value rhs, std::optional<Number> rcond,
+                      std::optional<std::string> driver) {
+  const std::string by = driver.value_or("gelsy");
+  const bool cuts_values = by == "gelsd" || by == "gelss";
+  b.check(!rcond || by != "gelsy" || (rcond->is_constant() && rcond->to_double() <= kLargestCut),
+          "an rcond of the driver \"gelsy\", which cuts by pivots, must be at most ", kLargestCut,
+          "; use driver=\"gelsd\"");
+  const bool vector = is_vector(self, rhs);
+  const Value a = wide(b, self);
+  const Value target = wide(b, vector ? b.unsqueeze(rhs, {-1}) : rhs);
+  const Tolerance tolerance{.rtol = rcond ? b.scalar(DType::f64, *rcond) : default_rtol(b, self)};
+  const Value x = matrix_product(b, pseudoinverse(b, a, tolerance, false), target);
+  const Value rank = rank_of(b, self, tolerance, false);
+
+  Value residuals = b.full(self->dtype, 0, {0});
+  const Dim &rows = self->dim(-2), &columns = self->dim(-1);
+  if (by != "gelsy" && Dim::min(rows, columns) != rows) {
+    const Value rest = b.Sub(target, matrix_product(b, a, x));
+    residuals = b.cast(b.reduce("ReduceSumSquare", rest, {-2}, /*keepdims=*/false), self->dtype);
+    if (cuts_values) {
+      b.check(self->rank() == 2, "the residuals of a batch by the driver \"", by,
+              "\" exist only if all matrices have full rank; use driver=\"gels\"");
+      residuals = masked_select(b, residuals, b.Equal(rank, b.dim_value(columns)));
+    }
+  }
+  return {b.cast(vector ? b.squeeze(x, {-1}) : x, self->dtype), residuals,
+          by == "gels" ? b.full(DType::i64, 0, {0}) : rank,
+          cuts_values ? svdvals(b, self) : b.full(self->dtype, 0, {0})};
+}
+
 // Defines the overloads of an operator with tolerances: atol and rtol as numbers or tensors, and
 // the older single tolerance, which is atol for ranks and rtol for pseudoinverses.
 template <class Operation>
@@ -238,6 +276,7 @@ void register_linalg_spectral(OpTable& ops) {
   ops.def("aten::pinverse", [](Builder& b, Value self, Number rcond) {
     return pseudoinverse(b, self, {.rtol = b.scalar(DType::f64, rcond)}, /*hermitian=*/false);
   });
+  ops.def("aten::linalg_lstsq", least_squares);
   ops.def("aten::linalg_cond", [](Builder& b, Value self, std::optional<Number> p) {
     return condition(b, self, p ? p->to_double() : 2);
   });

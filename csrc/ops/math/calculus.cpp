@@ -38,6 +38,7 @@ Value difference(Builder& b, Value x, int64_t axis) {
 
 Value diff(Builder& b, Value self, int64_t n, int64_t dim, std::optional<Value> prepend,
            std::optional<Value> append) {
+  if (n == 0) return self;  // without what would be put before and after it
   dim = normalize_axis(dim, self->rank());
   Values parts;
   if (prepend) parts.push_back(*prepend);

@@ -33,8 +33,7 @@ CLASSIFICATION = [
     "shufflenet_v2_x1_0",
     "squeezenet1_1",
     "swin_t",
-    "vgg11",
-    "vit_b_16",
+    "VisionTransformer",
 ]
 SEGMENTATION = ["fcn_resnet50", "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large"]
 IMAGES = {name: [(2, 3, 224, 224), (3, 3, 224, 224)] for name in CLASSIFICATION} | {
@@ -52,6 +51,8 @@ def create(name: str) -> torch.nn.Module:
     extra: dict[str, Any] = {"weights_backbone": None} if name in SEGMENTATION else {}
     if name == "googlenet":
         extra["init_weights"] = False
+    if name == "VisionTransformer":  # those with weights have 86 million and more
+        return torchvision.models.VisionTransformer(224, 16, 2, 4, 64, 128).eval()
     return getattr(folder, name)(weights=None, **extra).eval()
 
 

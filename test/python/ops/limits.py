@@ -19,6 +19,8 @@ LIMITS: dict[str, str] = {
     "aten::linalg_eig@complex": "eigenvalues in any order, vectors in any scaling, like eager",
     "aten::linalg_eigh": "vectors are determined up to their sign, like eager",
     "aten::linalg_inv_ex": "after a failure, the result differs from LAPACK's",
+    "aten::linalg_lstsq": "the driver gelsy: `rcond` at most 1e-4, because it cuts by pivots; the "
+    "drivers gelsd and gelss: no batches of matrices with more rows than columns",
     "aten::linalg_lu": "with pivoting only; eager requires CUDA for the rest",
     "aten::linalg_lu_factor": "with pivoting only; eager requires CUDA for the rest",
     "aten::linalg_lu_factor_ex": "with pivoting only; eager requires CUDA for the rest",

@@ -88,6 +88,8 @@ class Row:
     dtypes: tuple[str, ...] = tuple(DTYPES)
     # The reason why the first dimension cannot be dynamic.
     static: str = ""
+    # The reason why torch.export cannot capture the samples, which the native capture does.
+    native_only: str = ""
     # The values are random: only dtype and shape are compared.
     random: bool = False
     tolerance: Mapping[str, tuple[float, float]] = field(default_factory=dict)

@@ -51,6 +51,7 @@ ROWS = [
         opinfo="diff",
         cases=(
             Case(lambda x: torch.diff(x, n=2), floats(3, 5)),
+            Case(lambda x, y: torch.diff(x, 0, prepend=y, append=y), floats(3, 5), floats(3, 2)),
             Case(lambda x, y: torch.diff(x, prepend=y, append=y), floats(3, 5), floats(3, 2)),
         ),
     ),

@@ -458,6 +458,15 @@ SUMS = [
     row("var", Case(lambda x: aten.var(x), Z)),
     row("var.dim", Case(lambda x: aten.var.dim(x, [-1]), Z)),
     row("var.correction", Case(lambda x: x.var(-1, correction=0), Z)),
+    *(
+        row(f"{name}{overload}", Case(lambda x, f=function, a=arguments: f(x, *a), Z))
+        for name, operator in (("var_mean", aten.var_mean), ("std_mean", aten.std_mean))
+        for overload, function, arguments in (
+            ("", operator.default, (False,)),
+            (".dim", operator.dim, ([-1], True, True)),
+            (".correction", operator.correction, ([-1],)),
+        )
+    ),
     row("linalg_vector_norm", Case(lambda x: torch.linalg.vector_norm(x, 2, -1), Z)),
     row("norm.Scalar", Case(lambda x: aten.norm.Scalar(x, 1), Z)),
     row("norm.ScalarOpt_dim", Case(lambda x: aten.norm.ScalarOpt_dim(x, 2, [-1]), Z)),

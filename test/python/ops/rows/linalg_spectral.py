@@ -88,6 +88,21 @@ def pinvs(a: torch.Tensor) -> list[torch.Tensor]:
     ]
 
 
+def least_squares(a: torch.Tensor) -> list[torch.Tensor]:
+    """Matrices of full rank and of less, several columns and vectors, each driver."""
+    found = []
+    for matrix in (a, a.mT, torch.cat([a, a], -1)):
+        columns = matrix[..., :2] * 2 + 1
+        found += torch.linalg.lstsq(matrix, columns)[:3]
+        found += torch.linalg.lstsq(matrix, columns, rcond=1e-5)[:3]
+        if matrix.dim() == 2:
+            found += torch.linalg.lstsq(matrix, columns, rcond=0.4, driver="gelsd")
+            found += torch.linalg.lstsq(matrix, columns[:, 0])[:3]
+    found += torch.linalg.lstsq(a, a[..., :1] + 1, driver="gels")
+    found += torch.linalg.lstsq(a.mT, a.mT[..., :1] + 1, driver="gelsd")
+    return found
+
+
 def conditions(a: torch.Tensor) -> list[torch.Tensor]:
     """Every order."""
     return [
@@ -145,6 +160,14 @@ ROWS = [
         ),
         name="ranks",
         cases=(Case(ranks, OF_LOW_RANK), Case(ranks, floats(4, 3)), Case(ranks, floats(2, 3, 4))),
+    ),
+    Row(
+        "aten::linalg_lstsq",
+        opinfo="linalg.lstsq",
+        pick=lambda samples: samples[:12],  # without batches
+        static="the sizes decide which results there are",
+        native_only="PyTorch takes the sizes of the residuals to depend on data",
+        cases=(Case(least_squares, floats(4, 3)), Case(least_squares, floats(2, 4, 3))),
     ),
     Row("aten::linalg_pinv.atol_rtol_tensor", opinfo="linalg.pinv"),
     Row(

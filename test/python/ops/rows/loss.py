@@ -26,6 +26,33 @@ def cross_entropy(x: torch.Tensor, target: torch.Tensor, *arguments: Any) -> Cas
     )
 
 
+NO_FAKE = "PyTorch's fake kernel refuses aten::_ctc_loss and aten::ctc_loss"
+CTC = floats(9, 3, 6).log_softmax(-1)  # time, batch, class
+LABELS = torch.tensor([[1, 1, 2, 3], [5, -1, -1, -1], [4, 4, 4, 99]])  # with padding
+
+
+def ctc_loss(
+    x: torch.Tensor, inputs: Any, targets: Any, reduction: str = "none"
+) -> list[torch.Tensor]:
+    """With and without infinite losses."""
+    return [
+        F.ctc_loss(x, LABELS, inputs, targets, reduction=reduction, zero_infinity=zero)
+        for zero in (False, True)
+    ]
+
+
+def ctc_loss_in_one(x: torch.Tensor, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """The targets come one after the other."""
+    return F.ctc_loss(x, torch.tensor([1, 1, 2, 3, 5, 4, 4, 4]), inputs, targets, blank=2)
+
+
+def ctc_loss_of_one(x: torch.Tensor, inputs: torch.Tensor, target: torch.Tensor) -> Any:
+    return [
+        F.ctc_loss(x, LABELS[0, :3], inputs, target, reduction=reduction)
+        for reduction in ("none", "mean", "sum")
+    ]
+
+
 def linear_cross_entropy(reduction: str, dtype: torch.dtype = torch.float32) -> Case:
     options = LinearCrossEntropyOptions(batch_chunk_size=2)
 
@@ -109,6 +136,34 @@ ROWS = [
             cross_entropy(X, X.softmax(1), 1, -100, 0.1),
             cross_entropy(floats(5), CLASSES[1], 1),
             cross_entropy(floats(4, 5, 2), integers(4, 2, low=0, high=5), 1, 3, 0.2),
+        ),
+    ),
+    Row(
+        "aten::ctc_loss.IntList",
+        opinfo="nn.functional.ctc_loss",
+        static="the time comes first",
+        native_only=NO_FAKE,
+        cases=tuple(
+            Case(lambda x, r=reduction: ctc_loss(x, [9, 7, 0], [4, 0, 2], r), CTC)
+            for reduction in ("none", "mean", "sum")
+        ),
+    ),
+    Row(
+        "aten::ctc_loss.Tensor",
+        static="the time comes first",
+        native_only=NO_FAKE,
+        cases=(
+            Case(ctc_loss, CTC, torch.tensor([9, 7, 0]), torch.tensor([4, 1, 0])),
+            Case(ctc_loss_in_one, CTC, torch.tensor([9, 8, 7]), torch.tensor([4, 1, 3])),
+            Case(ctc_loss_of_one, CTC[:, 0], torch.tensor(7), torch.tensor(3)),
+        ),
+    ),
+    Row(
+        "aten::_ctc_loss",
+        static="the time comes first",
+        native_only=NO_FAKE,
+        cases=(
+            Case(lambda x: aten._ctc_loss(x, LABELS, [9, 7, 3], [4, 0, 2], 1, True)[0], CTC),
         ),
     ),
     Row("aten::kl_div", opinfo="nn.functional.kl_div", pick=every(5)),
