@@ -36,7 +36,7 @@ CLASSIFICATION = [
     "VisionTransformer",
 ]
 SEGMENTATION = ["fcn_resnet50", "deeplabv3_mobilenet_v3_large", "lraspp_mobilenet_v3_large"]
-IMAGES = {name: [(2, 3, 224, 224), (3, 3, 224, 224)] for name in CLASSIFICATION} | {
+IMAGES = {name: [(2, 3, 64, 64), (3, 3, 64, 64)] for name in CLASSIFICATION} | {
     name: [(2, 3, 64, 64), (1, 3, 64, 64)] for name in SEGMENTATION
 }
 
@@ -52,7 +52,7 @@ def create(name: str) -> torch.nn.Module:
     if name == "googlenet":
         extra["init_weights"] = False
     if name == "VisionTransformer":  # those with weights have 86 million and more
-        return torchvision.models.VisionTransformer(224, 16, 2, 4, 64, 128).eval()
+        return torchvision.models.VisionTransformer(64, 16, 2, 4, 64, 128).eval()
     return getattr(folder, name)(weights=None, **extra).eval()
 
 
