@@ -162,9 +162,7 @@ ROWS = [
         "aten::_ctc_loss",
         static="the time comes first",
         native_only=NO_FAKE,
-        cases=(
-            Case(lambda x: aten._ctc_loss(x, LABELS, [9, 7, 3], [4, 0, 2], 1, True)[0], CTC),
-        ),
+        cases=(Case(lambda x: aten._ctc_loss(x, LABELS, [9, 7, 3], [4, 0, 2], 1, True)[0], CTC),),
     ),
     Row("aten::kl_div", opinfo="nn.functional.kl_div", pick=every(5)),
     Row("aten::poisson_nll_loss", opinfo="nn.functional.poisson_nll_loss", pick=every(6)),
