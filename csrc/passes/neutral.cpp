@@ -14,11 +14,30 @@ using Uses = std::unordered_map<const Value*, int64_t>;
 
 constexpr int64_t kMostElements = 64;
 
-// Returns true if the elements of a small constant are known and satisfy a condition.
+bool is_any_of(const Node& node, std::initializer_list<std::string_view> op_types) {
+  return std::ranges::find(op_types, node.op_type) != op_types.end();
+}
+
+// Returns the constant of which a value has the elements, once or several times; or nullptr.
+const TensorData* repeated_constant(const Value* value) {
+  while (value && value->producer && value->producer->domain.empty() &&
+         is_any_of(*value->producer, {"Expand", "Reshape", "Squeeze", "Transpose", "Unsqueeze"}))
+    value = value->producer->input(0);
+  if (value && value->producer && value->producer->is("ConstantOfShape")) {
+    const auto* fill = value->producer->attribute("value");
+    const auto* data = fill ? std::get_if<std::shared_ptr<TensorData>>(fill) : nullptr;
+    return data ? data->get() : nullptr;
+  }
+  if (!value || !value->is_constant() || can_change(*value->constant)) return nullptr;
+  return value->constant;
+}
+
+// Returns true if the elements are those of a small constant and satisfy a condition.
 template <class Condition>
 bool all_elements(const Value* value, const Condition& condition) {
-  if (!value || !value->is_constant() || can_change(*value->constant)) return false;
-  const TensorData& data = *value->constant;
+  const TensorData* constant = repeated_constant(value);
+  if (!constant) return false;
+  const TensorData& data = *constant;
   const int64_t size = data.numel();
   if (size == 0 || size > kMostElements || data.dtype == DType::string) return false;
   for (int64_t i = 0; i < size; ++i) {
@@ -34,10 +53,6 @@ bool consists_of(const Value* value, double number) {
   return all_elements(value, [number](double element) {
     return element == number && std::signbit(element) == std::signbit(number);
   });
-}
-
-bool is_any_of(const Node& node, std::initializer_list<std::string_view> op_types) {
-  return std::ranges::find(op_types, node.op_type) != op_types.end();
 }
 
 // Returns true if the operand has no effect at this side of the node.
@@ -58,8 +73,11 @@ bool is_neutral(const Node& node, size_t side) {
 // Returns the operand that the node's result equals, or nullptr.
 Value* passed_operand(const Node& node) {
   if (is_any_of(node, {"Where"})) {
-    if (consists_of(node.input(0), 1)) return node.inputs[1];
-    return consists_of(node.input(0), 0) ? node.inputs[2] : nullptr;
+    const Value* condition = node.input(0);
+    const bool negated = condition && condition->producer && condition->producer->is("Not");
+    if (negated) condition = condition->producer->input(0);
+    if (consists_of(condition, negated ? 0 : 1)) return node.inputs[1];
+    return consists_of(condition, negated ? 1 : 0) ? node.inputs[2] : nullptr;
   }
   if (node.inputs.size() != 2) return nullptr;
   for (const size_t side : {1, 0}) {

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import torch
+from torch.nn.attention.flex_attention import create_mask, noop_mask
 
 from onnx_native import _autograd_functions, _replaced, _upstream
 
@@ -50,6 +51,11 @@ def _register() -> None:
     _upstream.scan_op.py_impl(key)(_scan)
     _upstream.map_impl.py_impl(key)(_map)
     _upstream.custom_function_call.py_impl(key)(_mapped_function)
+    _upstream.flex_attention.flex_attention.py_impl(key)(_flex_attention)
+    others = torch.ops.higher_order
+    others.hints_wrapper.py_impl(key)(lambda body, args, kwargs, hints: body(*args, **kwargs))
+    others.run_const_graph.py_impl(key)(lambda graph, args: graph(*args))
+    others.print.py_impl(key)(lambda *_: None)
 
 
 def region(native: Any, run: Callable[[], Any], end: Callable[[Any], Any]) -> Any:
@@ -68,6 +74,10 @@ def _region_of_structure(native: Any, run: Callable[[], Any]) -> tuple[int, Any]
 
     def end(results: Any) -> tuple[int, Any]:
         leaves, structure = _upstream.pytree.tree_flatten(results)
+        first = {id(leaf): i for i, leaf in reversed(list(enumerate(leaves)))}
+        for i, leaf in enumerate(leaves):
+            if isinstance(leaf, torch.Tensor) and first[id(leaf)] != i:
+                leaves[i] = leaf.clone()  # each result is a tensor of its own
         return native.end_region(leaves), structure
 
     number, structure = region(native, run, end)
@@ -178,6 +188,25 @@ def _associative_scan(
 
     body, _ = _region_of_structure(native, run)
     return native.scan(first, slices, body)[len(first) :]
+
+
+def _flex_attention(
+    query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any, *rest: Any
+) -> Any:
+    """Runs what PyTorch runs without compiling; attention whose scores are only masked as such."""
+    plain = _upstream.flex_attention.math_attention
+    results = plain(query, key, value, score_mod, block_mask, scale, *rest)
+    score = torch.empty(())
+    if score_mod(score, *[torch.zeros((), dtype=torch.int64)] * 4) is not score:
+        return results
+    mask = None
+    if block_mask[-1] is not noop_mask:
+        sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+        mask = create_mask(block_mask[-1], *sizes, device=query.device)
+    attention = torch.nn.functional.scaled_dot_product_attention(
+        query, key, value, mask, scale=scale, enable_gqa=query.shape[1] != key.shape[1]
+    )
+    return attention, *results[1:]
 
 
 # Loops carry integers as tensors.

@@ -90,11 +90,10 @@ NAMES = {
         "torch._higher_order_ops.utils", "", "to call higher-order operators without compiling"
     ),
     "cond_op": Name("torch._higher_order_ops.cond", "cond_op", "to record torch.cond"),
-    "while_loop_op": Name(
-        "torch._higher_order_ops.while_loop", "while_loop_op", "to record while_loop"
-    ),
+    "while_loop_op": Name("torch._higher_order_ops.while_loop", "while_loop_op", "to record it"),
     "scan_op": Name("torch._higher_order_ops.scan", "scan_op", "to record scan"),
     "map_impl": Name("torch._higher_order_ops.map", "map_impl", "to record map"),
+    "flex_attention": Name("torch._higher_order_ops.flex_attention", "", "to record it"),
     "custom_function_call": Name(
         "torch._functorch.autograd_function",
         "custom_function_call",

@@ -68,6 +68,16 @@ TEST_F(NeutralTest, WhereOfAConstantConditionIsOneOfThem) {
   EXPECT_EQ(after(remove_neutral_arithmetic), "y = Relu (a)\n");
 }
 
+TEST_F(NeutralTest, WhereOfARepeatedConstantIsOneOfThem) {
+  Value* a = input("a", {batch_, 4});
+  Value* sizes = op("Shape", {a}, {2}, {}, DType::i64);
+  Value* open = op("Expand", {ints({1}, DType::boolean), sizes}, {batch_, 4}, {}, DType::boolean);
+  Value* closed = op("Not", {open}, {batch_, 4}, {}, DType::boolean);
+  Value* chosen = op("Where", {closed, number(2), a}, {batch_, 4});
+  result(op("Relu", {chosen}, {batch_, 4}), "y");
+  EXPECT_EQ(after(remove_neutral_arithmetic), "y = Relu (a)\n");
+}
+
 TEST_F(NeutralTest, WhereOfANegationTakesTheOtherOneFirst) {
   Value* condition = input("c", {4}, DType::boolean);
   Value* negated = op("Not", {condition}, {4}, {}, DType::boolean);
