@@ -52,10 +52,16 @@ def _unchanged(model: Any) -> Iterator[None]:
 def results(function: Any, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
     """Runs a model, or a function in its place, on copies of the arguments; returns flat results.
 
-    The state of the model and the random numbers of the caller stay as they are.
+    The state of the model and the random numbers of the caller stay as they are. Functions of
+    torch.compile run as they are written.
     """
     copied_args, copied_kwargs = _upstream.pytree.tree_map_only(
         torch.Tensor, lambda tensor: tensor.detach().clone(), (tuple(args), dict(kwargs))
     )
-    with _unchanged(model), torch.no_grad(), torch.random.fork_rng(devices=[]):
+    with (
+        _upstream.as_written(),
+        _unchanged(model),
+        torch.no_grad(),
+        torch.random.fork_rng(devices=[]),
+    ):
         return _upstream.pytree.tree_leaves(function(*copied_args, **copied_kwargs))
