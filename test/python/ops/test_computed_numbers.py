@@ -29,6 +29,7 @@ CONSTANT = {
     "aten::upsample_nearest2d scales_h": RESIZE,
     "aten::kaiser_window.beta beta": "determines the number of terms of the series",
     "aten::linalg_cond p": "determines the nodes",
+    "aten::linalg_lstsq rcond": "the driver gelsy takes only small ones",
     "aten::linalg_matrix_norm ord": "determines the nodes",
     "aten::linalg_norm ord": "determines the nodes, for matrices",
 }
