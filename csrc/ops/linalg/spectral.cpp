@@ -191,7 +191,7 @@ Results least_squares(Builder& b, Value self, Value rhs, std::optional<Number> r
                       std::optional<std::string> driver) {
   const std::string by = driver.value_or("gelsy");
   const bool cuts_values = by == "gelsd" || by == "gelss";
-  b.check(!rcond || by != "gelsy" || (rcond->is_constant() && rcond->to_double() <= kLargestCut),
+  b.check(!rcond || by != "gelsy" || rcond->to_double() <= kLargestCut,
           "an rcond of the driver \"gelsy\", which cuts by pivots, must be at most ", kLargestCut,
           "; use driver=\"gelsd\"");
   const bool vector = is_vector(self, rhs);

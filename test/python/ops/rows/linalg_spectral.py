@@ -91,7 +91,7 @@ def pinvs(a: torch.Tensor) -> list[torch.Tensor]:
 def least_squares(a: torch.Tensor) -> list[torch.Tensor]:
     """Matrices of full rank and of less, several columns and vectors, each driver."""
     found = []
-    for matrix in (a, a.mT, torch.cat([a, a], -1)):
+    for matrix in (a, a.mT, torch.cat([a, a * 0], -1)):
         columns = matrix[..., :2] * 2 + 1
         found += torch.linalg.lstsq(matrix, columns)[:3]
         found += torch.linalg.lstsq(matrix, columns, rcond=1e-5)[:3]
