@@ -89,15 +89,20 @@ def pinvs(a: torch.Tensor) -> list[torch.Tensor]:
 
 
 def least_squares(a: torch.Tensor) -> list[torch.Tensor]:
-    """Matrices of full rank and of less, several columns and vectors, each driver."""
+    """Matrices of full rank and of less, several columns and vectors, each driver.
+
+    PyTorch's gelsy finds other ranks and solutions from call to call if the rank is not full.
+    """
     found = []
-    for matrix in (a, a.mT, torch.cat([a, a * 0], -1)):
+    for matrix in (a, a.mT):
         columns = matrix[..., :2] * 2 + 1
         found += torch.linalg.lstsq(matrix, columns)[:3]
         found += torch.linalg.lstsq(matrix, columns, rcond=1e-5)[:3]
         if matrix.dim() == 2:
             found += torch.linalg.lstsq(matrix, columns, rcond=0.4, driver="gelsd")
             found += torch.linalg.lstsq(matrix, columns[:, 0])[:3]
+    twice = torch.cat([a, a], -1)
+    found += torch.linalg.lstsq(twice, a[..., :2] + 1, driver="gelss")
     found += torch.linalg.lstsq(a, a[..., :1] + 1, driver="gels")
     found += torch.linalg.lstsq(a.mT, a.mT[..., :1] + 1, driver="gelsd")
     return found
