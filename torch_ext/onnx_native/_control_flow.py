@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import torch
-from torch.nn.attention.flex_attention import create_mask, noop_mask
+from torch.nn.attention import flex_attention
 
 from onnx_native import _autograd_functions, _replaced, _upstream
 
@@ -28,10 +28,14 @@ def recorded(native: Any) -> Iterator[None]:
     module = _upstream.associative_scan
     name = "generic_associative_scan"
     in_order = functools.partial(_associative_scan, getattr(module, name))
+    replaced: list[tuple[Any, str, Any]] = [(module, name, in_order)]
+    asks = "has_free_unbacked_symbols"  # of torch.export's numbers, from PyTorch 2.15 on
+    if plain := getattr(flex_attention, asks, None):
+        replaced.append((flex_attention, asks, lambda x: _current() is None and plain(x)))
     try:
         with (
             _upstream.without_compiling(lambda: _current() is not None),
-            _replaced.attributes([(module, name, in_order)]),
+            _replaced.attributes(replaced),
         ):
             yield
     finally:
@@ -140,7 +144,9 @@ def _scan(
     return _upstream.pytree.tree_unflatten(results, structure)
 
 
-def _map(function: Callable[..., Any], xs: Sequence[Any], additional: Sequence[Any]) -> Any:
+def _map(
+    function: Callable[..., Any], xs: Sequence[Any], additional: Sequence[Any], **_: Any
+) -> Any:
     native = _current()
     _check_tensors(native, xs)
 
@@ -200,9 +206,9 @@ def _flex_attention(
     if score_mod(score, *[torch.zeros((), dtype=torch.int64)] * 4) is not score:
         return results
     mask = None
-    if block_mask[-1] is not noop_mask:
+    if block_mask[-1] is not flex_attention.noop_mask:
         sizes = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
-        mask = create_mask(block_mask[-1], *sizes, device=query.device)
+        mask = flex_attention.create_mask(block_mask[-1], *sizes, device=query.device)
     attention = torch.nn.functional.scaled_dot_product_attention(
         query, key, value, mask, scale=scale, enable_gqa=query.shape[1] != key.shape[1]
     )
