@@ -53,6 +53,12 @@ def same_state_and_output(x: torch.Tensor) -> Any:
     return torch.ops.higher_order.scan(combine, start, [x[0]], additional_inputs=())
 
 
+def keys_for_the_whole_batch(x: torch.Tensor) -> Any:
+    mask = create_block_mask(causal, x.shape[0], None, x.shape[1], x.shape[1], device="cpu")
+    keys = heads(x)[:1]
+    return flex_attention(heads(x), keys, keys, block_mask=mask)
+
+
 FUNCTIONS: list[Function] = [
     plain,
     masked,
@@ -60,6 +66,11 @@ FUNCTIONS: list[Function] = [
     shared_keys_with_statistics,
     same_state_and_output,
 ]
+
+
+@torch.no_grad()
+def test_keys_for_the_whole_batch() -> None:
+    assert_recorded(Calling(keys_for_the_whole_batch), (({1: "n"},),), (X,), (X[:, :3],))
 
 
 @torch.no_grad()

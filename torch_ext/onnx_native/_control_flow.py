@@ -199,9 +199,14 @@ def _associative_scan(
 def _flex_attention(
     query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any, *rest: Any
 ) -> Any:
-    """Runs what PyTorch runs without compiling; attention whose scores are only masked as such."""
+    """Runs what PyTorch runs without compiling; attention whose scores are only masked as such.
+
+    Except in half precision, of which flex_attention computes the scores in float32.
+    """
     plain = _upstream.flex_attention.math_attention
     results = plain(query, key, value, score_mod, block_mask, scale, *rest)
+    if query.dtype not in (torch.float32, torch.float64) or query.shape[0] != key.shape[0]:
+        return results
     score = torch.empty(())
     if score_mod(score, *[torch.zeros((), dtype=torch.int64)] * 4) is not score:
         return results

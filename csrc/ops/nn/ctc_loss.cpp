@@ -94,7 +94,7 @@ Losses losses(Builder& b, Value log_probs, Value labels, const Lengths& inputs,
   return {b.Neg(log_sum_exp(b, {at(end), on_label})), scanned.outputs[0]};
 }
 
-// Returns the losses of a batch, also of one program that has no batch axis.
+// Returns the losses of a batch, of one sequence if there is no axis for it.
 Losses ctc_losses(Builder& b, Value log_probs, Value targets, const Lengths& inputs,
                   const Lengths& lengths, int64_t blank, bool zero_infinity) {
   const Value x = log_probs->rank() == 2 ? b.unsqueeze(log_probs, {1}) : log_probs;
