@@ -10,6 +10,7 @@ import onnxruntime as ort
 import pytest
 import torch
 import torchao.quantization.pt2e as pt2e
+from models import running
 from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as x86
@@ -77,9 +78,7 @@ def test_convolutions_have_int8_weights(flow: str) -> None:
     onnx.checker.check_model(proto, full_check=True)
     weights = [one for one in proto.graph.initializer if len(one.dims) == 4]
     assert [one.data_type for one in weights] == [onnx.TensorProto.INT8] * 3
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(proto.SerializeToString(), options)
+    session = running.session(proto.SerializeToString(), optimized=False)
     (actual,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
     # A sum in the middle of two steps may be rounded to the other one.
     difference = np.abs(actual - model(x).detach().numpy())

@@ -10,10 +10,6 @@ namespace {
 
 constexpr int64_t kObservations = 1;  // the axis
 
-Value total(Builder& b, Value x, DType dtype) {
-  return b.cast(sum_over(b, for_sum(b, x, std::nullopt), axes_of(x, std::nullopt), false), dtype);
-}
-
 // The variables as rows; one without an axis of variables is a single row.
 Value rows_of(Builder& b, Value self) {
   b.check(self->rank() <= 2, "expected at most 2 dimensions, got ", self->rank());
@@ -25,21 +21,19 @@ Value covariances(Builder& b, Value rows, const Number& correction, std::optiona
                   std::optional<Value> aweights) {
   const DType dtype = float_dtype(rows->dtype);
   const Value x = b.cast(rows, accumulation_dtype(dtype));
-  const auto as_x = [&](Value weights) { return b.cast(weights, x->dtype); };
-  Value weights = nullptr;  // [observations]
-  if (fweights) weights = as_x(*fweights);
-  if (aweights) weights = weights ? b.Mul(weights, as_x(*aweights)) : as_x(*aweights);
+  const Value importance = aweights ? b.cast(*aweights, x->dtype) : nullptr;
+  Value weights = fweights ? b.cast(*fweights, x->dtype) : importance;  // [observations]
+  if (fweights && aweights) weights = b.Mul(weights, importance);
+  const auto total = [&](Value list) { return sum_over(b, list, {0}, /*keepdim=*/false); };
   const auto weighted = [&](Value values) { return weights ? b.Mul(values, weights) : values; };
 
-  const Value count =
-      weights ? total(b, weights, x->dtype) : count_like(b, x, count_over(x, {kObservations}));
+  const Value count = weights ? total(weights) : count_like(b, x, count_over(x, {kObservations}));
   const Value mean = b.Div(sum_over(b, weighted(x), {kObservations}, /*keepdim=*/true), count);
   const Value centered = b.Sub(x, mean);
   const Value products = matrix_product(b, centered, transposed(b, weighted(centered)));
 
   Value bias = b.like(x, correction);
-  if (aweights)
-    bias = b.Div(b.Mul(bias, total(b, b.Mul(weights, as_x(*aweights)), x->dtype)), count);
+  if (importance) bias = b.Div(b.Mul(bias, total(b.Mul(weights, importance))), count);
   const Value freedom = b.Max(b.Sub(count, bias), b.like(x, 0));
   return b.cast(b.Div(products, freedom), dtype);
 }

@@ -113,11 +113,15 @@ Value as_given(Builder& b, Value a, bool hermitian) {
 
 Value greatest_of(Builder& b, Value descending) { return b.slice(descending, -1, 0, 1); }
 
-Value rank_of(Builder& b, Value a, const Tolerance& tolerance, bool hermitian) {
-  const Value values = singular_values(b, as_given(b, a, hermitian));
+// Returns how many singular values of `a` count as more than zero.
+Value rank_by(Builder& b, Value a, Value values, const Tolerance& tolerance) {
   const Value limit = known_empty(a) ? f64(b, 0) : tolerance.limit(b, greatest_of(b, values));
   const Value counted = b.cast(b.Greater(values, limit), DType::i64);
   return b.reduce("ReduceSum", counted, {-1}, /*keepdims=*/false);
+}
+
+Value rank_of(Builder& b, Value a, const Tolerance& tolerance, bool hermitian) {
+  return rank_by(b, a, singular_values(b, as_given(b, a, hermitian)), tolerance);
 }
 
 // Returns V diag(1 / s^2) W^T, where W = U diag(s).
@@ -199,7 +203,8 @@ Results least_squares(Builder& b, Value self, Value rhs, std::optional<Number> r
   const Value target = wide(b, vector ? b.unsqueeze(rhs, {-1}) : rhs);
   const Tolerance tolerance{.rtol = rcond ? b.scalar(DType::f64, *rcond) : default_rtol(b, self)};
   const Value x = matrix_product(b, pseudoinverse(b, a, tolerance, false), target);
-  const Value rank = rank_of(b, self, tolerance, false);
+  const Value values = singular_values(b, a);
+  const Value rank = rank_by(b, self, values, tolerance);
 
   Value residuals = b.full(self->dtype, 0, {0});
   const Dim &rows = self->dim(-2), &columns = self->dim(-1);
@@ -214,7 +219,7 @@ Results least_squares(Builder& b, Value self, Value rhs, std::optional<Number> r
   }
   return {b.cast(vector ? b.squeeze(x, {-1}) : x, self->dtype), residuals,
           by == "gels" ? b.full(DType::i64, 0, {0}) : rank,
-          cuts_values ? svdvals(b, self) : b.full(self->dtype, 0, {0})};
+          cuts_values ? b.cast(values, self->dtype) : b.full(self->dtype, 0, {0})};
 }
 
 // Defines the overloads of an operator with tolerances: atol and rtol as numbers or tensors, and

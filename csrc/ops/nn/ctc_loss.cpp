@@ -4,32 +4,16 @@
 #include <array>
 
 #include "ops/families.h"
-#include "ops/formulas/axes.h"
 #include "ops/formulas/loop.h"
 #include "ops/formulas/numeric.h"
+#include "ops/nn/loss.h"
 
 namespace onnx_native::ops {
 namespace {
 
-// The values of ATen's `reduction` argument.
-enum Reduction : int64_t { kNone, kMean, kSum };
-
 // Returns x moved right by `count` along its last axis; `fill` comes in.
 Value shifted(Builder& b, Value x, int64_t count, Value fill) {
   return b.slice(b.pad(x, {0, count, 0, 0}, fill), 1, 0, x->dim(1));
-}
-
-// Returns log(exp(x) + ...); -inf if all are.
-Value log_sum_exp(Builder& b, const Values& terms) {
-  const Value zero = b.like(terms[0], 0);
-  const Value greatest = b.op("Max", terms);
-  const Value base = b.where(b.Equal(greatest, b.like(greatest, -kInfinity)), zero, greatest);
-  Value sum = nullptr;
-  for (const Value term : terms) {
-    const Value power = b.Exp(b.Sub(term, base));
-    sum = sum ? b.Add(sum, power) : power;
-  }
-  return b.Add(b.Log(sum), base);
 }
 
 struct Lengths {
@@ -77,7 +61,8 @@ Losses losses(Builder& b, Value log_probs, Value labels, const Lengths& inputs,
   const auto step = [&](const Values& carried, const Values& slices) -> Values {
     const Value before = carried[0];
     const Value skipped = b.where(may_skip, shifted(b, before, 2, minus_infinity), minus_infinity);
-    const Value sum = log_sum_exp(b, {before, shifted(b, before, 1, minus_infinity), skipped});
+    const Value sum =
+        log_add_exp(b, log_add_exp(b, before, shifted(b, before, 1, minus_infinity)), skipped);
     const Value goes_on = b.Less(slices[1], b.unsqueeze(inputs.values, {1}));
     const Value next = b.where(goes_on, b.Add(sum, slices[0]), before);
     return {next, next};
@@ -91,7 +76,7 @@ Losses losses(Builder& b, Value log_probs, Value labels, const Lengths& inputs,
   };
   const Value on_label = b.where(b.Equal(targets.values, b.i64(0)), minus_infinity,
                                  at(b.Max(b.Sub(end, b.i64(1)), b.i64(0))));
-  return {b.Neg(log_sum_exp(b, {at(end), on_label})), scanned.outputs[0]};
+  return {b.Neg(log_add_exp(b, at(end), on_label)), scanned.outputs[0]};
 }
 
 // Returns the losses of a batch, of one sequence if there is no axis for it.
@@ -107,13 +92,14 @@ Losses ctc_losses(Builder& b, Value log_probs, Value targets, const Lengths& inp
   return result;
 }
 
-Value reduced(Builder& b, Value loss, Value target_lengths, int64_t reduction, bool batched) {
+Value reduced_losses(Builder& b, Value loss, Value target_lengths, int64_t reduction,
+                     bool batched) {
   if (reduction == kMean) {
     const Value lengths = b.Max(target_lengths, b.i64(1));
-    return mean_over(b, b.Div(loss, b.cast(lengths, loss->dtype)), {0}, false);
+    loss = b.Div(loss, b.cast(lengths, loss->dtype));
   }
-  if (reduction == kSum) return sum_over(b, loss, {0}, false);
-  return batched ? loss : b.squeeze(loss, {0});
+  if (reduction == kNone && !batched) return b.squeeze(loss, {0});
+  return reduced(b, loss, reduction);
 }
 
 Lengths lengths_of(Builder& b, const Ints& lengths) {
@@ -129,21 +115,21 @@ Lengths lengths_of(Builder& b, Value lengths, Value targets) {
 }  // namespace
 
 void register_ctc_loss(OpTable& ops) {
-  ops.def("aten::ctc_loss.IntList",
-          [](Builder& b, Value log_probs, Value targets, Ints input_lengths, Ints target_lengths,
-             int64_t blank, int64_t reduction, bool zero_infinity) {
-            const Lengths lengths = lengths_of(b, target_lengths);
-            const Losses found = ctc_losses(b, log_probs, targets, lengths_of(b, input_lengths),
-                                            lengths, blank, zero_infinity);
-            return reduced(b, found.losses, lengths.values, reduction, log_probs->rank() == 3);
-          });
+  ops.def("aten::ctc_loss.IntList", [](Builder& b, Value log_probs, Value targets,
+                                       Ints input_lengths, Ints target_lengths, int64_t blank,
+                                       int64_t reduction, bool zero_infinity) {
+    const Lengths lengths = lengths_of(b, target_lengths);
+    const Losses found = ctc_losses(b, log_probs, targets, lengths_of(b, input_lengths), lengths,
+                                    blank, zero_infinity);
+    return reduced_losses(b, found.losses, lengths.values, reduction, log_probs->rank() == 3);
+  });
   ops.def("aten::ctc_loss.Tensor", [](Builder& b, Value log_probs, Value targets,
                                       Value input_lengths, Value target_lengths, int64_t blank,
                                       int64_t reduction, bool zero_infinity) {
     const Lengths lengths = lengths_of(b, target_lengths, targets);
     const Losses found = ctc_losses(b, log_probs, targets, lengths_of(b, input_lengths, targets),
                                     lengths, blank, zero_infinity);
-    return reduced(b, found.losses, lengths.values, reduction, log_probs->rank() == 3);
+    return reduced_losses(b, found.losses, lengths.values, reduction, log_probs->rank() == 3);
   });
   ops.def("aten::_ctc_loss", [](Builder& b, Value log_probs, Value targets, Ints input_lengths,
                                 Ints target_lengths, int64_t blank, bool zero_infinity) {

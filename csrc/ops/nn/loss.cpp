@@ -1,3 +1,5 @@
+#include "ops/nn/loss.h"
+
 #include <array>
 #include <numbers>
 
@@ -8,16 +10,14 @@
 #include "ops/formulas/numeric.h"
 
 namespace onnx_native::ops {
-namespace {
-
-// The values of ATen's `reduction` argument.
-enum Reduction : int64_t { kNone, kMean, kSum };
 
 Value reduced(Builder& b, Value loss, int64_t reduction) {
   if (reduction == kNone) return loss;
   const Ints axes = axes_of(loss, std::nullopt);
   return reduction == kMean ? mean_over(b, loss, axes, false) : sum_over(b, loss, axes, false);
 }
+
+namespace {
 
 Value plus(Builder& b, Value x, const Number& number) { return b.Add(x, b.like(x, number)); }
 Value times(Builder& b, Value x, const Number& number) { return b.Mul(x, b.like(x, number)); }
