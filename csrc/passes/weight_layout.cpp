@@ -110,7 +110,7 @@ struct Roles {
 };
 
 bool is_product(const Use& use) {
-  return use.node && (use.node->is("MatMul") || (use.node->is("Gemm") && use.index < 2));
+  return use.node && use.index < 2 && use.node->is_any({"Gemm", "MatMul", "MatMulInteger"});
 }
 
 bool is_convertible(const Node& node) {

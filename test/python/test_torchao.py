@@ -34,7 +34,12 @@ CONFIGS: dict[str, Callable[[], Any]] = {
     "float8": ao.Float8WeightOnlyConfig,
 }
 FLOAT8_AT_20 = ("float8", 20)
-BYTES = {onnx.TensorProto.INT8, onnx.TensorProto.FLOAT8E4M3FN, onnx.TensorProto.INT4}
+BYTES = {
+    onnx.TensorProto.UINT8,
+    onnx.TensorProto.INT8,
+    onnx.TensorProto.FLOAT8E4M3FN,
+    onnx.TensorProto.INT4,
+}
 
 
 def quantized(config: str) -> nn.Module:
@@ -87,6 +92,37 @@ def test_equals_eager_with_quantized_weights(
     if config.startswith("intx4"):
         is_packed = {weight.data_type for weight in large} == {onnx.TensorProto.INT4}
         assert is_packed == (opset >= 21)
+
+
+def test_products_of_extreme_bytes_do_not_saturate(tmp_path: pathlib.Path) -> None:
+    class Product(nn.Module):
+        weight: torch.Tensor
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.full((64, 1024), 127, dtype=torch.int8))
+            self.weight[::2] = -128
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch._int_mm(x, self.weight.t())
+
+    model, x = Product(), torch.full((32, 1024), -128, dtype=torch.int8)
+    x[::2] = 127
+    program = torch.onnx.export(model, (x,), dynamo=True, opset_version=21, verbose=False)
+    assert program is not None
+    program.save(tmp_path / "model.onnx")
+    for level in (
+        ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+        ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+    ):
+        actual = run(tmp_path / "model.onnx", x, level)
+        np.testing.assert_array_equal(actual, model(x).numpy())
+    weights = {weight.name: weight for weight in program.model_proto.graph.initializer}
+    assert weights["weight.T"].data_type == onnx.TensorProto.UINT8
+    program.apply_weights({"weight": torch.full((64, 1024), -3, dtype=torch.int8)})
+    program.save(tmp_path / "other.onnx")
+    actual = run(tmp_path / "other.onnx", x, ort.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    np.testing.assert_array_equal(actual[0], -3 * 127 * 1024)
 
 
 def test_float8_matrices_need_opset_21() -> None:

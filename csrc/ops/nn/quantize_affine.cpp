@@ -70,6 +70,13 @@ bool holds_all(Value constant, const Range& range) {
   return true;
 }
 
+// Returns true if all elements repeat constants that are zero.
+bool is_zero(Value v) {
+  while (v->producer && v->producer->is_any({"Cast", "Expand", "Reshape"}))
+    v = v->producer->inputs[0];
+  return holds_all(v, {0, 0});
+}
+
 // (x - zero_point) * scale.
 Value computed(Builder& b, Value x, const Blocks& blocks, Value scale, Value zero_point,
                DType dtype) {
@@ -123,13 +130,12 @@ Value dequantize_affine(Builder& b, Value input, const Shape& block_size, Value 
                         const std::optional<Scalar>& quant_max, DType output_dtype) {
   const Shape& shape = input->known_shape();
   const Blocks blocks(b, shape, block_size);
-  Value zero = zero_point.value_or(nullptr);
+  Value zero = zero_point && !is_zero(*zero_point) ? *zero_point : nullptr;
   const auto attributes = linear(b, shape, block_size, blocks);
   const bool is_linear = attributes && output_dtype == DType::f32 && scale->dtype == DType::f32;
   if (!is_byte(input->dtype) || !input->is_constant()) {
     return computed(b, input, blocks, scale, zero, output_dtype);
   }
-  if (zero && holds_all(zero, {0, 0})) zero = nullptr;
   const DType dtype = input->dtype;
   const bool fits = !zero || holds_all(zero, {lowest_value(dtype), max_value(dtype)});
   if (!is_linear || !fits) return computed(b, input, blocks, scale, zero, output_dtype);
@@ -157,7 +163,7 @@ Value quantize_affine(Builder& b, Value input, const Shape& block_size, Value sc
   const Value x = b.cast(b.reshape(input, blocks.split), dtype);
   // A quotient in place of a product with the reciprocal would round differently.
   Value y = b.Round(b.Mul(x, b.Div(b.like(x, 1.0), parameter(scale, dtype))));
-  if (zero_point) y = b.Add(y, parameter(*zero_point, dtype));
+  if (zero_point && !is_zero(*zero_point)) y = b.Add(y, parameter(*zero_point, dtype));
   return b.cast(b.reshape(clamped(b, y, range.low, range.high), input->known_shape()),
                 output_dtype);
 }

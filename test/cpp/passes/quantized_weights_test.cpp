@@ -1,6 +1,7 @@
 #include "passes/quantized_weights.h"
 
 #include "base/packed.h"
+#include "base/weight.h"
 #include "passes/pass_test.h"
 
 namespace onnx_native::passes {
@@ -78,6 +79,44 @@ TEST_F(QuantizedWeightsTest, AMatrixThatIsCastToFourBitsIsPacked) {
   Value* narrow = op("Cast", {matrix()}, {2, 3}, {{"to", static_cast<int64_t>(kInt4)}}, kInt4);
   result(op("DequantizeLinear", {narrow, scales({3})}, {2, 3}, {{"axis", int64_t{1}}}), "y");
   EXPECT_EQ(after(pack_weights), "y = DequantizeLinear <axis: int = 1> (w, s)\n");
+}
+
+TEST_F(QuantizedWeightsTest, AProductOfSignedBytesBecomesOneOfUnsignedBytes) {
+  Value* x = op("Cast", {input("x", {batch_, 2})}, {batch_, 2}, {{"to", 3}}, DType::i8);
+  result(op("MatMulInteger", {x, matrix()}, {batch_, 3}, {}, DType::i32), "y");
+  EXPECT_EQ(after(shift_integer_products),
+            "_0 = Add (x, _1)\n_2 = Cast <to: int = 2> (_0)\n"
+            "y = MatMulInteger (_2, w, _3, _3)\n");
+  for (const Value* each : graph_.initializers) {
+    if (each->name != "w") continue;
+    EXPECT_EQ(current(*each->constant).integers(), (Ints{129, 126, 131, 124, 133, 134}));
+  }
+}
+
+TEST_F(QuantizedWeightsTest, ActivationsOfBytesAreShiftedAsWiderIntegers) {
+  Value* x = input("x", {batch_, 2}, DType::i8);
+  result(op("MatMulInteger", {x, matrix()}, {batch_, 3}, {}, DType::i32), "y");
+  EXPECT_EQ(after(shift_integer_products),
+            "_0 = Cast <to: int = 6> (x)\n_1 = Add (_0, _2)\n_3 = Cast <to: int = 2> (_1)\n"
+            "y = MatMulInteger (_3, w, _4, _4)\n");
+}
+
+TEST_F(QuantizedWeightsTest, AWeightThatSomethingElseUsesKeepsItsProduct) {
+  Value* weight = matrix();
+  Value* x = input("x", {batch_, 2}, DType::i8);
+  result(op("MatMulInteger", {x, weight}, {batch_, 3}, {}, DType::i32), "y");
+  result(op("Identity", {weight}, {2, 3}, {}, DType::i8), "z");
+  after(shift_integer_products);
+  EXPECT_FALSE(changed_);
+}
+
+TEST_F(QuantizedWeightsTest, AProductWithZeroPointsStays) {
+  Value* x = input("x", {batch_, 2}, DType::i8);
+  result(
+      op("MatMulInteger", {x, matrix(), input("zero", {}, DType::i8)}, {batch_, 3}, {}, DType::i32),
+      "y");
+  after(shift_integer_products);
+  EXPECT_FALSE(changed_);
 }
 
 }  // namespace

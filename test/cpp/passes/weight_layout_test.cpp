@@ -113,6 +113,15 @@ TEST_F(WeightLayoutTest, GemmsThatShareAMatrixDoNotTransposeIt) {
   EXPECT_EQ(after(lay_out_weights), "_0 = Gemm (x, \"w.T\")\ny = Gemm (_0, \"w.T\")\n");
 }
 
+TEST_F(WeightLayoutTest, AMatrixOfIntegerProducts) {
+  Value* w = graph_.add_initializer(
+      "w", make_tensor(DType::i8, {2, 3}, std::vector<int64_t>{1, -2, 3, -4, 5, 6}));
+  Value* t = op("Transpose", {w}, {3, 2}, {{"perm", Ints{1, 0}}}, DType::i8);
+  Value* x = input("x", {batch_, 3}, DType::i8);
+  result(op("MatMulInteger", {x, t}, {batch_, 2}, {}, DType::i32), "y");
+  EXPECT_EQ(after(lay_out_weights), "y = MatMulInteger (x, \"w.T\")\n");
+}
+
 TEST_F(WeightLayoutTest, AnEmbeddingThatSharesTheMatrixGathersColumns) {
   Value* ids = input("ids", {batch_, seq_}, DType::i64);
   Value* w = numbered("w", {5, 3});
