@@ -163,6 +163,7 @@ class Example:
             "attention_mask": np.ones((BATCH, PAST + 1), np.int64),
             "position_ids": np.full((BATCH, 1), PAST),
         }
+        self.window = getattr(config, "sliding_window", None)
 
     def named(self, path: pathlib.Path, *, has_buffers: bool) -> dict[str, Any]:
         """Returns values for the inputs of an exported model."""
@@ -175,6 +176,8 @@ class Example:
                 if has_buffers:  # with room for the new element
                     room = ((0, 0), (0, 0), (0, ROOM - PAST), (0, 0))
                     found[each.name] = np.pad(found[each.name], room)
+            elif each.name.endswith("_sliding_window_tensor"):
+                found[each.name] = np.array(self.window)
             else:
                 found[each.name] = self.feeds[each.name.removeprefix("input.")]
         return found

@@ -51,16 +51,19 @@ void absorb_transposes(Rewrite& rewrite, Node& gemm) {
   }
 }
 
-// Returns true if the product's weight is dequantized: runtimes fuse that with a MatMul only.
-bool has_dequantized_weight(const Node& product) {
+// Returns true if the product's weight is dequantized, which runtimes fuse with a MatMul only, or a
+// matrix of a stack, like an expert of a mixture: MatMulNBitsQuantizer takes a MatMul only.
+bool stays_matmul(const Node& product) {
   const Node* node = product.inputs[1]->producer;
   if (node && node->is("Transpose")) node = node->inputs[0]->producer;
-  return node && node->is("DequantizeLinear");
+  if (node && node->is("Squeeze")) node = node->inputs[0]->producer;
+  return node &&
+         (node->is("DequantizeLinear") || (node->is("Split") && node->inputs[0]->rank_or(-1) == 3));
 }
 
 bool is_plain_matmul(const Node* node) {
   return node && node->is("MatMul") && is_matrix(node->inputs[0]) && is_matrix(node->inputs[1]) &&
-         has_gemm_kernel(node->inputs[0]->dtype) && !has_dequantized_weight(*node);
+         has_gemm_kernel(node->inputs[0]->dtype) && !stays_matmul(*node);
 }
 
 // Returns true for a Gemm without bias, alpha and beta.

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <unordered_set>
@@ -327,11 +328,13 @@ struct Matrix {
 std::vector<Matrix> find_matrices(Graph& main) {
   const MatrixUses uses(main);
   std::vector<Matrix> matrices;
-  std::unordered_map<const std::byte*, size_t> known;
+  std::map<std::pair<const std::byte*, int64_t>, size_t>
+      known;  // the first part of a stack is not it
   onnx::for_each_graph(main, [&](const Graph& graph) {
     for (const Value* value : graph.initializers) {
       if (!may_be_weight(*value)) continue;
-      const auto [found, is_new] = known.emplace(value->constant->data, matrices.size());
+      const auto [found, is_new] = known.emplace(
+          std::pair(value->constant->data, value->constant->numel()), matrices.size());
       if (is_new) matrices.emplace_back();
       Matrix& matrix = matrices[found->second];
       matrix.weights.push_back(value);

@@ -15,8 +15,8 @@ from models.architectures import ARCHITECTURES
 from onnxruntime import quantization
 from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
-# Encoders, decoders with a head of their own and with a tied one, images.
-MODELS = ["bert", "roberta", "llama", "gpt2", "t5", "vit", "swin"]
+# Encoders, decoders with a head of their own, with experts and with a tied head, images.
+MODELS = ["bert", "roberta", "llama", "mixtral", "gpt2", "t5", "vit", "swin"]
 
 
 class Exported:

@@ -161,8 +161,15 @@ namespace {
 
 // Returns true if the elements are integers of which none can be negative.
 bool is_never_negative(Value x) {
-  return !is_signed(x->dtype) ||
-         (x->contents && std::ranges::all_of(*x->contents, &Dim::known_non_negative));
+  if (!is_signed(x->dtype)) return true;
+  if (x->contents) return std::ranges::all_of(*x->contents, &Dim::known_non_negative);
+  const onnx::Node* node = x->producer;
+  if (!node) return false;
+  if (node->is_any({"ArgMax", "ArgMin", "NonZero"})) return true;
+  if (node->is("TopK")) return x == node->outputs[1];
+  const bool moves = node->is_any({"Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice",
+                                   "Squeeze", "Transpose", "Unsqueeze"});
+  return moves && is_never_negative(node->inputs[0]);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 namespace onnx_native::ops {
 namespace {
 
+constexpr int64_t kSplitOpset = 13;  // sizes of Split are an input
+
 // Groups along an axis: group i ends at offsets[i], where group i + 1 starts.
 struct Groups {
   Value starts, ends;  // int64, 1-d
@@ -24,28 +26,70 @@ Value part(Builder& b, Value x, Value start, Value end, int64_t axis) {
   return b.op("Slice", {x, start, end, b.i64s({axis})});
 }
 
-// Multiplies the rows of each group of x (rows, k) by the group's matrix from (groups, k, n). Skips
-// empty groups; rows after the last group give zeros.
-Value rows_by_matrices(Builder& b, Value x, Value matrices, Value offsets) {
-  const Groups groups = groups_of(b, offsets);
+// Returns the number of rows after the last group, 1-d.
+Value rest_of(Builder& b, Value x, const Groups& groups) {
+  const Dim& count = groups.ends->dim(0);
+  return b.Sub(b.dim_value(x->dim(0)), b.slice(groups.ends, 0, count - 1, count));
+}
+
+Value zeros(Builder& b, Value x, Value rows, const Dim& columns) {
+  return b.full(x->dtype, 0.0, {b.dim_of(rows, DimRange::size()), columns});
+}
+
+// Returns the matrices of a weight: of the stack itself, or of its transpose. None if it is no
+// weight.
+Values matrices_of_weight(Builder& b, Value stack) {
+  const onnx::Node* turn = stack->producer;
+  const bool is_turned =
+      turn && turn->is("Transpose") && turn->attribute_ints("perm") == Ints{0, 2, 1};
+  if (is_turned) stack = turn->inputs[0];
+  if (!stack->is_constant() || stack->dim(0).equals(0) || b.opset() < kSplitOpset) return {};
+  Values parts = b.split(stack, 0, Shape(static_cast<size_t>(*stack->dim(0).constant()), 1));
+  for (Value& part : parts) {
+    part = b.squeeze(part, {0});
+    if (is_turned) part = b.transpose(part, {1, 0});
+  }
+  return parts;
+}
+
+// Multiplies the rows of each group by a matrix of its own. Products of no rows cost nothing, and
+// unlike a part of a stack, a weight is not copied in every run.
+Value rows_by_weights(Builder& b, Value x, const Values& matrices, const Groups& groups) {
+  const Value rest = rest_of(b, x, groups);
+  const Value sizes = b.concat({b.Sub(groups.ends, groups.starts), rest}, 0);
+  Values parts = b.ops("Split", matrices.size() + 1, {x, sizes}, {{"axis", 0}});
+  for (size_t i = 0; i < matrices.size(); ++i) parts[i] = b.matmul(parts[i], matrices[i]);
+  parts.back() = zeros(b, x, rest, matrices[0]->dim(1));
+  return b.concat(std::move(parts), 0);
+}
+
+// Likewise, with one matrix after the other. Skips empty groups.
+Value rows_by_stack(Builder& b, Value x, Value matrices, const Groups& groups) {
   const Dim& columns = matrices->dim(2);
   const Value used = b.squeeze(b.op("NonZero", {b.Greater(groups.ends, groups.starts)}), {0});
-  const Value last = b.slice(groups.ends, 0, groups.ends->dim(0) - 1, groups.ends->dim(0));
-  const Value rest = b.Max(b.Sub(b.dim_value(x->dim(0)), last), b.i64(0));
+  const Value unused = zeros(b, x, b.Max(rest_of(b, x, groups), b.i64(0)), columns);
   const Dim count = used->dim(0);
-  const Value unused = b.full(x->dtype, 0.0, {b.dim_of(rest, DimRange::size()), columns});
   // Iterates from the last group to the first and prepends each product.
-  const Value result = loop(b, b.dim_value(count), {unused},
-                            [&](Value i, const Values& states) -> Values {
-                              const Value place = b.Sub(b.dim_value(count - 1), b.reshape(i, {1}));
-                              const Value group = b.gather(used, place, 0);
-                              const Value rows = part(b, x, b.gather(groups.starts, group, 0),
-                                                      b.gather(groups.ends, group, 0), 0);
-                              const Value matrix = b.squeeze(b.gather(matrices, group, 0), {0});
-                              return {b.concat({b.matmul(rows, matrix), states[0]}, 0)};
-                            },
-                            {Shape{Dim::fresh(), columns}})[0];
-  b.refine(result, {x->dim(0), columns});
+  return loop(b, b.dim_value(count), {unused},
+              [&](Value i, const Values& states) -> Values {
+                const Value place = b.Sub(b.dim_value(count - 1), b.reshape(i, {1}));
+                const Value group = b.gather(used, place, 0);
+                const Value rows = part(b, x, b.gather(groups.starts, group, 0),
+                                        b.gather(groups.ends, group, 0), 0);
+                const Value matrix = b.squeeze(b.gather(matrices, group, 0), {0});
+                return {b.concat({b.matmul(rows, matrix), states[0]}, 0)};
+              },
+              {Shape{Dim::fresh(), columns}})[0];
+}
+
+// Multiplies the rows of each group of x (rows, k) by the group's matrix from (groups, k, n). Rows
+// after the last group give zeros.
+Value rows_by_matrices(Builder& b, Value x, Value matrices, Value offsets) {
+  const Groups groups = groups_of(b, offsets);
+  const Values weights = matrices_of_weight(b, matrices);
+  const Value result = weights.empty() ? rows_by_stack(b, x, matrices, groups)
+                                       : rows_by_weights(b, x, weights, groups);
+  b.refine(result, {x->dim(0), matrices->dim(2)});
   return result;
 }
 

@@ -32,6 +32,32 @@ TEST_F(WeightPartsTest, ASplitWeightBecomesItsParts) {
   EXPECT_EQ(graph_.initializers[1]->constant->integers(), (Ints{4, 5, 6, 7, 8, 9, 10, 11}));
 }
 
+TEST_F(WeightPartsTest, TheMatricesOfAStackBecomeWeights) {
+  std::vector<double> numbers(12);
+  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i);
+  Value* stack = graph_.add_initializer("stack", make_tensor(DType::f32, {2, 3, 2}, numbers));
+  const Values parts = split(stack, {1, 1}, {2, 3, 2});
+  Value* x = input("x", {batch_, 3});
+  result(op("MatMul", {x, op("Squeeze", {parts[0], ints({0})}, {3, 2})}, {batch_, 2}), "y");
+  result(op("MatMul", {x, op("Squeeze", {parts[1], ints({0})}, {3, 2})}, {batch_, 2}), "z");
+  EXPECT_EQ(after(split_weights), "y = MatMul (x, \"stack[0]\")\nz = MatMul (x, \"stack[1]\")\n");
+  for (const Value* each : graph_.initializers) {
+    if (each->name != "stack[1]") continue;
+    EXPECT_EQ(each->constant->shape, (Ints{3, 2}));
+    EXPECT_EQ(each->constant->integers(), (Ints{6, 7, 8, 9, 10, 11}));
+  }
+}
+
+TEST_F(WeightPartsTest, AMatrixThatSomethingElseUsesKeepsTheStack) {
+  Value* stack = graph_.add_initializer(
+      "stack", make_tensor(DType::f32, {2, 1, 2}, std::vector<double>{1, 2, 3, 4}));
+  const Values parts = split(stack, {1, 1}, {2, 1, 2});
+  result(op("Neg", {op("Squeeze", {parts[0], ints({0})}, {1, 2})}, {1, 2}), "y");
+  result(op("Squeeze", {parts[1], ints({0})}, {1, 2}), "z");
+  after(split_weights);
+  EXPECT_FALSE(changed_);
+}
+
 TEST_F(WeightPartsTest, AWeightWithAnotherUseStays) {
   Value* w = packed();
   const Values parts = split(w, {2, 4}, {6, 2});
