@@ -69,6 +69,14 @@ bool repeats(const Node& node) {
   return std::ranges::find(kOperators, node.op_type) != kOperators.end();
 }
 
+// Returns true for a Cast that would store a quantized matrix as floats.
+bool is_dequantization(const Node& node) {
+  const Value* input = node.input(0);
+  return node.is("Cast") && input && input->named && input->rank_or(0) >= 2 &&
+         input->dtype != DType::boolean && item_size(input->dtype) == 1 &&
+         is_floating(node.outputs[0]->dtype);
+}
+
 bool is_large(const Value& value) { return value.constant->numel() > kSmall; }
 
 // The memory that large results may take.
@@ -87,6 +95,7 @@ class Memory {
   // Returns the number of elements that the result of a node may have, whose inputs are constants
   // with this many elements; 0 if the node stays.
   int64_t limit(const Node& node, int64_t elements) const {
+    if (is_dequantization(node)) return 0;
     const auto& shape = node.outputs[0]->shape;
     const auto sizes = shape ? constant_shape(*shape) : std::nullopt;
     int64_t result = sizes ? 1 : 0;

@@ -43,6 +43,16 @@ TEST_F(PassTest, BigWeightsAreNotFolded) {
   EXPECT_FALSE(changed_);
 }
 
+TEST_F(PassTest, ASmallQuantizedMatrixStaysQuantized) {
+  Value* matrix = graph_.add_initializer(
+      "w", make_tensor(DType::i8, {2, 2}, std::vector<int64_t>{1, -2, 3, -4}));
+  result(op("MatMul", {input("x", {batch_, 2}), op("Cast", {matrix}, {2, 2}, {{"to", 1}})},
+            {batch_, 2}),
+         "y");
+  after(fold_constants);
+  EXPECT_FALSE(changed_);
+}
+
 TEST_F(PassTest, ALargeResultFoldsBesideLargerWeights) {
   result(weight("other", {200, 1000}), "kept");
   Value* table = weight("table", {30, 4});
