@@ -1,13 +1,12 @@
 // Quantized tensors and packed weights, as torch.ao.quantization makes them. A quantized tensor is
 // represented by the real numbers that it stands for: operators on it are those on real numbers,
 // and their results are rounded to the scale and the zero point of the result.
-#include <ATen/core/dispatch/Dispatcher.h>
+#include "readers/jit/quantized.h"
 
 #include <algorithm>
 #include <array>
 
 #include "aten/torch_types.h"
-#include "readers/jit/interpreter.h"
 
 namespace onnx_native::readers::jit {
 namespace {
@@ -23,19 +22,6 @@ std::string_view operator_of(const Call& call) {
 bool has_relu(const Call& call) {
   const std::string_view name = operator_of(call);
   return name.find("_relu") != std::string_view::npos && name != "leaky_relu";
-}
-
-Item number(double value) { return c10::IValue(value); }
-Item number(int64_t value) { return Dim(value); }
-
-Item record(const Call& call, const std::string& key, const Items& operands) {
-  std::vector<aten::Argument> arguments;
-  for (const Item& operand : operands) arguments.push_back(call.run.argument(operand));
-  return call.run.record_one(key, std::move(arguments));
-}
-
-std::array<int64_t, 2> bounds_of(DType dtype) {
-  return dtype == DType::i8 ? std::array<int64_t, 2>{-128, 127} : std::array<int64_t, 2>{0, 255};
 }
 
 // Rounds real numbers to those that the integers stand for.
@@ -122,133 +108,16 @@ std::optional<Items> zero_point(const Call& call) {
   return known ? std::optional(one(number(known->zero_point))) : std::nullopt;
 }
 
-// --- Packed weights.
-
-c10::IValue packed(const Item& item) {
-  if (const Container* container = item.container()) return container->object;
-  const auto* value = item.get<c10::IValue>();
-  require(value, "expected packed weights, got ", describe(item));
-  return *value;
-}
-
-// Runs PyTorch's operator on packed weights.
-torch::jit::Stack unpack(const Call& call, const std::string& name) {
-  torch::jit::Stack stack{packed(call.input(1))};
-  try {
-    c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").callBoxed(&stack);
-  } catch (const std::exception& error) {
-    call.run.unsupported(concat("cannot unpack the weights of ", call.name(), ": ", error.what()));
-  }
-  return stack;
-}
-
-// Records integers that the model dequantizes. PyTorch defines the operators in Python, so that
-// their schemas may be missing.
-Item dequantized(const Call& call, const char* key, std::vector<aten::Argument> arguments) {
-  aten::Value* integers = arguments.at(0).as_value();
-  const auto [low, high] = bounds_of(integers->type.dtype);
-  arguments.insert(arguments.end(), {low, high, integers->type.dtype, aten::Argument()});
-  const aten::Type type = aten::Type::tensor(DType::f32, integers->type.shape);
-  return Item::Tensor{
-      call.run.recorder().call(key, std::move(arguments), type, call.run.location())};
-}
-
-// The weight and the bias of the module that holds packed weights.
-class Parameters {
- public:
-  Parameters(const Call& call, const std::string& unpacker) : call_(call) {
-    const torch::jit::Stack stack = unpack(call, unpacker);
-    name_module();
-    const at::Tensor packed = stack.at(0).toTensor();
-    weight = weight_of(packed);
-    bias = Item::none();
-    if (stack.at(1).isTensor()) bias = Item::Tensor{constant(stack[1].toTensor(), "bias")};
-  }
-
-  Item weight, bias;
-
- private:
-  // The packed weights of the module `fc` are `fc._packed_params._packed_params`.
-  void name_module() {
-    const Container* container = call_.input(1).container();
-    if (container) module_ = container->path;
-    constexpr std::string_view kPacked = "_packed_params";
-    if (!module_.empty() && !module_.ends_with(kPacked)) module_ += ".";
-    while (module_.ends_with(kPacked)) {
-      module_.resize(module_.size() - kPacked.size());
-      if (module_.ends_with("_packed_params.")) module_.pop_back();
-    }
-  }
-
-  aten::Value* constant(const at::Tensor& tensor, const char* name) {
-    return call_.run.tensor_constant(tensor, module_ + name, aten::ConstantKind::parameter)
-        .tensor();
-  }
-
-  Item weight_of(const at::Tensor& packed) {
-    if (!packed.is_quantized())
-      return call_.run.record_one("aten::to.dtype", {constant(packed, "weight"), DType::f32});
-    if (packed.scalar_type() != c10::kQInt8)
-      call_.run.unsupported(
-          concat("cannot export weights of ", c10::toString(packed.scalar_type())));
-    aten::Value* integers = constant(packed.int_repr(), "weight");
-    if (packed.qscheme() == c10::kPerTensorAffine)
-      return dequantized(call_, "quantized_decomposed::dequantize_per_tensor",
-                         {integers, packed.q_scale(), packed.q_zero_point()});
-    if (packed.qscheme() != c10::kPerChannelAffine)
-      call_.run.unsupported("cannot export weights whose zero points are floats");
-    return dequantized(
-        call_, "quantized_decomposed::dequantize_per_channel",
-        {integers, constant(packed.q_per_channel_scales().to(c10::kFloat), "scales"),
-         constant(packed.q_per_channel_zero_points(), "zero_points"), packed.q_per_channel_axis()});
-  }
-
-  const Call& call_;
-  std::string module_;
-};
+// --- Products.
 
 std::optional<Items> linear(const Call& call) {
   if (call.size() != 4) return std::nullopt;
-  const Parameters parameters(call, "quantized::linear_unpack");
+  const Parameters parameters =
+      unpacked_parameters(call, call.input(1), "quantized::linear_unpack");
   return activated(call,
                    record(call, "aten::linear",
                           {operand(call, call.input(0)), parameters.weight, parameters.bias}),
                    quantization_at(call, 2, dtype_of(call)));
-}
-
-// Rounds to `steps` + 1 numbers between the extremes, as ATen's ChooseQuantizationParams does.
-Item rounded_by_extremes(const Call& call, const Item& input, int64_t steps) {
-  constexpr double kSmallestScale = 6.1e-5;
-  const Item all = call.run.item(c10::IValue(std::vector<int64_t>{}), "constant");
-  const Item is_kept = c10::IValue(false), zero = number(int64_t{0}), one = number(int64_t{1});
-  const Item low =
-      record(call, "aten::clamp_max", {record(call, "aten::amin", {input, all, is_kept}), zero});
-  const Item high =
-      record(call, "aten::clamp_min", {record(call, "aten::amax", {input, all, is_kept}), zero});
-  const Item range = record(call, "aten::sub.Tensor", {high, low, one});
-  const Item scale =
-      record(call, "aten::clamp_min",
-             {record(call, "aten::div.Scalar", {range, number(static_cast<double>(steps))}),
-              number(kSmallestScale)});
-  const Item from_low =
-      record(call, "aten::round",
-             {record(call, "aten::neg", {record(call, "aten::div.Tensor", {low, scale})})});
-  const Item zero_point =
-      call.run.record_one("aten::to.dtype", {call.run.argument(from_low), DType::i32});
-  return record(call, "aten::fake_quantize_per_tensor_affine.tensor_qparams",
-                {input, scale, zero_point, zero, number(steps)});
-}
-
-std::optional<Items> dynamic_linear(const Call& call) {
-  const std::string_view name = operator_of(call);
-  const std::optional<bool> is_reduced = call.size() == 3 ? call.input(2).boolean() : false;
-  if (!call.input(0).tensor() || !is_reduced) return std::nullopt;
-  const Parameters parameters(call, "quantized::linear_unpack");
-  const Item input = name.ends_with("fp16")
-                         ? call.input(0)
-                         : rounded_by_extremes(call, call.input(0), *is_reduced ? 127 : 255);
-  Item result = record(call, "aten::linear", {input, parameters.weight, parameters.bias});
-  return one(has_relu(call) ? record(call, "aten::relu", {result}) : result);
 }
 
 std::optional<Items> convolution(const Call& call) {
@@ -259,14 +128,15 @@ std::optional<Items> convolution(const Call& call) {
   const bool has_depth = name.ends_with("3d");
   const std::string of_class =
       concat("quantized::", transposed ? "conv_transpose" : "conv", has_depth ? "3d_" : "2d_");
-  const Parameters parameters(call, concat("quantized::", name, "_unpack"));
+  const Parameters parameters =
+      unpacked_parameters(call, call.input(1), concat("quantized::", name, "_unpack"));
   // The attributes of a 1-D convolution are those of a convolution of height 1.
   const auto attribute = [&](const char* which) -> Item {
-    std::vector<int64_t> values = unpack(call, of_class + which).at(0).toIntVector();
+    std::vector<int64_t> values = unpack(call, call.input(1), of_class + which).at(0).toIntVector();
     if (name.ends_with("1d")) values.erase(values.begin(), values.end() - 1);
     return call.run.item(c10::IValue(values), "constant");
   };
-  const Item groups = Dim(unpack(call, of_class + "groups").at(0).toInt());
+  const Item groups = Dim(unpack(call, call.input(1), of_class + "groups").at(0).toInt());
   const Item stride = attribute("stride"), padding = attribute("padding"),
              dilation = attribute("dilation");
   Items operands{operand(call, call.input(0)), parameters.weight, parameters.bias, stride, padding};
@@ -467,9 +337,6 @@ void add_quantized_handlers(Handlers& handlers) {
   add_all({"aten::q_scale"}, scale);
   add_all({"aten::q_zero_point"}, zero_point);
   add_all({"quantized::linear", "quantized::linear_relu"}, linear);
-  add_all({"quantized::linear_dynamic", "quantized::linear_relu_dynamic",
-           "quantized::linear_dynamic_fp16", "quantized::linear_relu_dynamic_fp16"},
-          dynamic_linear);
   add_all(
       {"quantized::conv1d", "quantized::conv1d_relu", "quantized::conv2d", "quantized::conv2d_relu",
        "quantized::conv3d", "quantized::conv3d_relu", "quantized::conv_transpose1d",
@@ -479,6 +346,8 @@ void add_quantized_handlers(Handlers& handlers) {
   add_all({"quantized::cat", "quantized::cat_relu"}, concatenate);
   add_all({"quantized::relu6"}, relu6);
   add_all({"quantized::dropout"}, dropout);
+  add_quantized_dynamic_handlers(handlers);
+  add_quantized_embedding_handlers(handlers);
 }
 
 }  // namespace onnx_native::readers::jit

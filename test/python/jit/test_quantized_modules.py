@@ -200,13 +200,140 @@ def test_an_operator_without_a_rule_is_refused() -> None:
         exported(Sorted(), torch.randn(2, 3), "scripted")
 
 
-def test_packed_embeddings_are_refused() -> None:
-    module = nn.quantized.Embedding(10, 4)
-    with pytest.raises(
-        torch.onnx.errors.OnnxExporterError,
-        match=r"quantized::embedding_byte with packed weights; quantize with prepare_pt2e",
-    ):
-        exported(module, torch.tensor([1, 2]), "scripted")
+class Recurrent(nn.Module):
+    """A network whose sequence and batch may have any length."""
+
+    def __init__(self, kind: type[nn.RNNBase], **settings: Any) -> None:
+        super().__init__()
+        self.rnn = kind(8, 6, **settings)
+        self.head = nn.Linear(12 if settings.get("bidirectional") else 6, 3)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y, state = self.rnn(x)
+        return self.head(y), state
+
+
+ENGINES = [e for e in ("fbgemm", "qnnpack") if e in torch.backends.quantized.supported_engines]
+SETTINGS: list[dict[str, Any]] = [{}, {"batch_first": True, "num_layers": 2, "bidirectional": True}]
+
+
+def check_dynamic(
+    module: nn.Module, route: str, shapes: Any, *examples: tuple[torch.Tensor, ...]
+) -> onnx.ModelProto:
+    with torch.no_grad():
+        program = (
+            torch.jit.trace(module, examples[0]) if route == "traced" else torch.jit.script(module)
+        )
+    result = torch.onnx.export(
+        program, examples[0], dynamo=True, dynamic_shapes=shapes, verbose=False
+    )
+    assert result is not None
+    model = result.model_proto
+    onnx.checker.check_model(model, full_check=True)
+    session = running.session(model.SerializeToString(), optimized=False)
+    names = [each.name for each in session.get_inputs()]
+    for example in examples:
+        with torch.no_grad():
+            expected = torch.utils._pytree.tree_leaves(module(*example))
+        got = session.run(None, {n: x.numpy() for n, x in zip(names, example, strict=True)})
+        for one, other in zip(got, expected, strict=True):
+            np.testing.assert_allclose(one, other.numpy(), rtol=1e-5, atol=1e-5)
+    return model
+
+
+@pytest.mark.parametrize("route", ["traced", "scripted"])
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU])
+def test_recurrent(
+    kind: type[nn.RNNBase], settings: dict[str, Any], engine: str, route: str
+) -> None:
+    torch.manual_seed(0)
+    torch.backends.quantized.engine = engine
+    plain = Recurrent(kind, **settings).eval()
+    module = ao.quantize_dynamic(plain, {kind, nn.Linear}, dtype=torch.qint8)
+    shapes = ({0: torch.export.Dim("a"), 1: torch.export.Dim("b")},)
+    examples = (torch.randn(5, 4, 8),), (torch.randn(3, 2, 8),)
+    model = check_dynamic(module, route, shapes, *examples)
+    weights = {each.name: each.data_type for each in model.graph.initializer}
+    assert onnx.TensorProto.INT8 in (
+        weights.get("rnn.weight_hh_l0"),
+        weights.get("rnn.weight_hh_l0.T"),
+    )
+
+
+def test_recurrent_of_float16_weights() -> None:
+    torch.manual_seed(0)
+    torch.backends.quantized.engine = "fbgemm"
+    module = ao.quantize_dynamic(Recurrent(nn.LSTM).eval(), {nn.LSTM}, dtype=torch.float16)
+    check_dynamic(module, "traced", None, (torch.randn(5, 4, 8),))
+
+
+class Cell(nn.Module):
+    def __init__(self, kind: Callable[[int, int], nn.Module]) -> None:
+        super().__init__()
+        self.cell = kind(8, 6)
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.cell(x)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+def test_cells(kind: Any) -> None:
+    torch.manual_seed(0)
+    module = ao.quantize_dynamic(Cell(kind).eval(), {kind}, dtype=torch.qint8)
+    shapes = ({0: torch.export.Dim("n")},)
+    check_dynamic(module, "scripted", shapes, (torch.randn(3, 8),), (torch.randn(2, 8),))
+
+
+class PackedSequence(Recurrent):
+    def forward(self, x: torch.Tensor) -> Any:
+        packed = nn.utils.rnn.pack_padded_sequence(x, torch.tensor([3, 2]))
+        return self.rnn(packed)[1]
+
+
+def test_recurrent_networks_of_packed_sequences_are_refused() -> None:
+    module = ao.quantize_dynamic(PackedSequence(nn.GRU).eval(), {nn.GRU}, dtype=torch.qint8)
+    with pytest.raises(torch.onnx.errors.OnnxExporterError, match="packed sequences; pad them"):
+        check_dynamic(module, "traced", None, (torch.randn(3, 2, 8),))
+
+
+class Bags(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.EmbeddingBag(20, 8, mode="sum")
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor, rows: torch.Tensor) -> Any:
+        return self.table(indices, offsets), self.table(rows)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_embedding_bags(bits: int) -> None:
+    torch.manual_seed(0)
+    module = Bags().eval()
+    configs = {
+        4: ao.float_qparams_weight_only_qconfig_4bit,
+        8: ao.float_qparams_weight_only_qconfig,
+    }
+    module.table.qconfig = configs[bits]
+    ao.convert(ao.prepare(module, inplace=True), inplace=True)
+    inputs = torch.randint(0, 20, (7,)), torch.tensor([0, 2, 2, 5]), torch.randint(0, 20, (3, 4))
+    shapes = ({0: torch.export.Dim("n")}, {}, {})
+    more = (torch.randint(0, 20, (9,)), *inputs[1:])
+    model = check_dynamic(module, "traced", shapes, inputs, more)
+    weights = {each.name: each for each in model.graph.initializer}
+    assert weights["table.weight"].data_type == onnx.TensorProto.UINT8
+    assert list(weights["table.weight"].dims) == [20, bits]
+
+
+def test_embedding() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Embedding(20, 8)).eval()
+    module[0].qconfig = ao.float_qparams_weight_only_qconfig
+    ao.convert(ao.prepare(module, inplace=True), inplace=True)
+    shapes = ({0: torch.export.Dim("n")},)
+    inputs = (torch.randint(0, 20, (3, 4)),), (torch.randint(0, 20, (2, 4)),)
+    check_dynamic(module, "scripted", shapes, *inputs)
 
 
 class Questions(nn.Module):
