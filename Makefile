@@ -40,7 +40,7 @@ demo: configure
 
 test: build
 	$(TIMED) "C++ tests" ctest --test-dir $(BUILD) --output-on-failure
-	$(TIMED) "Python tests" env PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -n 2 --dist loadgroup --durations=10
+	$(TIMED) "Python tests" env PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -n 2 --dist worksteal --durations=10
 
 operators: build
 	$(TIMED) "Writing docs/operators.md" env PYTHONPATH=$(BUILD)/python:test/python $(PYTHON) -m ops.document

@@ -16,8 +16,6 @@ ROOT = pathlib.Path(__file__).parents[2]
 BUILD = pathlib.Path(onnx_native.__file__).parents[2]
 TORCH_ROOT = pathlib.Path(torch.__file__).parent
 
-pytestmark = pytest.mark.xdist_group("cpp_package")
-
 
 @torch.library.custom_op("cpp_app::scaled_gelu", mutates_args=())
 def scaled_gelu(x: torch.Tensor, scale: float = 1.0) -> torch.Tensor:

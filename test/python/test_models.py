@@ -7,8 +7,6 @@ import pytest
 import torch
 from models import running, zoo
 
-NAMES = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in zoo.ZOO]
-
 
 @functools.lru_cache(maxsize=1)
 def captured(name: str) -> tuple[torch.nn.Module, torch.export.ExportedProgram]:
@@ -22,7 +20,7 @@ def expected(name: str, sizes: zoo.Sizes) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("opset", [18, 20, running.newest_opset()])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", zoo.ZOO)
 def test_export_equals_eager(name, opset):
     model = zoo.ZOO[name]
     module, program = captured(name)

@@ -16,9 +16,7 @@ from models.architectures import ARCHITECTURES
 from onnxruntime import quantization
 
 NAMES = ("bert", "llama", "t5", "vit", "swin", "convnext")
-every_model = pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xdist_group(f"tools {name}")) for name in NAMES]
-)
+every_model = pytest.mark.parametrize("name", NAMES)
 
 
 @functools.cache
