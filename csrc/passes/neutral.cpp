@@ -66,6 +66,13 @@ bool is_neutral(const Node& node, size_t side) {
   if (is_any_of(node, {"Add"})) {
     return consists_of(operand, is_floating(operand->dtype) ? -0.0 : 0);
   }
+  // The bounds of narrow integers.
+  if (is_any_of(node, {"Max", "Min"})) {
+    const DType dtype = operand->dtype;
+    const bool is_narrow = is_integral(dtype) && item_size(dtype) <= 2;
+    return is_narrow &&
+           consists_of(operand, node.is("Max") ? lowest_value(dtype) : max_value(dtype));
+  }
   if (is_any_of(node, {"And"})) return consists_of(operand, 1);
   return is_any_of(node, {"Or", "Xor"}) && consists_of(operand, 0);
 }

@@ -35,10 +35,10 @@ constexpr std::array kPasses = {
     Pass{"weight_parts", split_weights},
     Pass{"joined_weights", join_weights},
     Pass{"weight_layout", lay_out_weights},
-    Pass{"packed_weights", pack_weights},              // has no strides, so it cannot be laid out
-    Pass{"integer_products", shift_integer_products},  // has no strides either
+    Pass{"packed_weights", pack_weights},  // has no strides, so it cannot be laid out
     Pass{"weight_expressions", fold_weight_expressions},  // else constants folds parts of them
     Pass{"constants", fold_constants},
+    Pass{"integer_products", use_integer_products},
     Pass{"subexpressions", eliminate_common_subexpressions},
     Pass{"dead_code", eliminate_dead_code},
     Pass{"means_of_squares", spell_means_of_squares},  // no fusion found a use for the square

@@ -36,6 +36,15 @@ TEST_F(NeutralTest, PlusZeroOfFloatsStays) {  // -0.0 + 0.0 is 0.0
   EXPECT_FALSE(changed_);
 }
 
+TEST_F(NeutralTest, BoundsOfNarrowIntegersGo) {
+  EXPECT_EQ(after_binary("Max", x(DType::i8), ints({-128}, DType::i8)), "y = Relu (x)\n");
+}
+
+TEST_F(NeutralTest, OtherBoundsStay) {
+  after_binary("Min", x(DType::i8), ints({126}, DType::i8));
+  EXPECT_FALSE(changed_);
+}
+
 TEST_F(NeutralTest, MinusZeroGoes) {
   EXPECT_EQ(after_binary("Sub", x(), number(0)), "y = Relu (x)\n");
 }

@@ -84,7 +84,7 @@ TEST_F(QuantizedWeightsTest, AMatrixThatIsCastToFourBitsIsPacked) {
 TEST_F(QuantizedWeightsTest, AProductOfSignedBytesBecomesOneOfUnsignedBytes) {
   Value* x = op("Cast", {input("x", {batch_, 2})}, {batch_, 2}, {{"to", 3}}, DType::i8);
   result(op("MatMulInteger", {x, matrix()}, {batch_, 3}, {}, DType::i32), "y");
-  EXPECT_EQ(after(shift_integer_products),
+  EXPECT_EQ(after(use_integer_products),
             "_0 = Add (x, _1)\n_2 = Cast <to: int = 2> (_0)\n"
             "y = MatMulInteger (_2, w, _3, _3)\n");
   for (const Value* each : graph_.initializers) {
@@ -93,10 +93,50 @@ TEST_F(QuantizedWeightsTest, AProductOfSignedBytesBecomesOneOfUnsignedBytes) {
   }
 }
 
+// A product with activations that are quantized by a scale which `scale` makes.
+class DynamicProductTest : public QuantizedWeightsTest {
+ protected:
+  void add_product(Value* scale, int64_t most) {
+    Value* zero = input("zero", {}, DType::u8);
+    Value* q =
+        op("QuantizeLinear", {input("x", {batch_, 2}), scale, zero}, {batch_, 2}, {}, DType::u8);
+    Value* limit =
+        graph_.add_initializer("limit", make_tensor(DType::u8, {}, std::vector<int64_t>{most}));
+    q = op("Min", {q, limit}, {batch_, 2}, {}, DType::u8);
+    Value* weight = op("DequantizeLinear", {matrix(), scales({3})}, {2, 3}, {{"axis", int64_t{1}}});
+    result(
+        op("MatMul", {op("DequantizeLinear", {q, scale, zero}, {batch_, 2}), weight}, {batch_, 3}),
+        "y");
+  }
+};
+
+TEST_F(DynamicProductTest, SevenBitsAreMultipliedByInt8) {
+  add_product(input("scale", {}), 127);
+  EXPECT_EQ(after(use_integer_products),
+            "_0 = QuantizeLinear (x, scale, zero)\n_1 = Min (_0, limit)\n"
+            "_2 = MatMulInteger (_1, w, zero)\n_3 = Mul (scale, s)\n"
+            "_4 = Cast <to: int = 1> (_2)\ny = Mul (_4, _3)\n");
+}
+
+TEST_F(DynamicProductTest, EightBitsAreMultipliedByUint8) {
+  add_product(input("scale", {}), 255);
+  EXPECT_EQ(after(use_integer_products),
+            "_0 = QuantizeLinear (x, scale, zero)\n_1 = Min (_0, limit)\n"
+            "_2 = MatMulInteger (_1, w, zero, _3)\n_4 = Mul (scale, s)\n"
+            "_5 = Cast <to: int = 1> (_2)\ny = Mul (_5, _4)\n");
+}
+
+TEST_F(DynamicProductTest, AProductOfAConstantScaleStays) {
+  add_product(graph_.add_initializer("t", make_tensor(DType::f32, {}, std::vector<double>{0.5})),
+              127);
+  after(use_integer_products);
+  EXPECT_FALSE(changed_);
+}
+
 TEST_F(QuantizedWeightsTest, ActivationsOfBytesAreShiftedAsWiderIntegers) {
   Value* x = input("x", {batch_, 2}, DType::i8);
   result(op("MatMulInteger", {x, matrix()}, {batch_, 3}, {}, DType::i32), "y");
-  EXPECT_EQ(after(shift_integer_products),
+  EXPECT_EQ(after(use_integer_products),
             "_0 = Cast <to: int = 6> (x)\n_1 = Add (_0, _2)\n_3 = Cast <to: int = 2> (_1)\n"
             "y = MatMulInteger (_3, w, _4, _4)\n");
 }
@@ -106,7 +146,7 @@ TEST_F(QuantizedWeightsTest, AWeightThatSomethingElseUsesKeepsItsProduct) {
   Value* x = input("x", {batch_, 2}, DType::i8);
   result(op("MatMulInteger", {x, weight}, {batch_, 3}, {}, DType::i32), "y");
   result(op("Identity", {weight}, {2, 3}, {}, DType::i8), "z");
-  after(shift_integer_products);
+  after(use_integer_products);
   EXPECT_FALSE(changed_);
 }
 
@@ -115,7 +155,7 @@ TEST_F(QuantizedWeightsTest, AProductWithZeroPointsStays) {
   result(
       op("MatMulInteger", {x, matrix(), input("zero", {}, DType::i8)}, {batch_, 3}, {}, DType::i32),
       "y");
-  after(shift_integer_products);
+  after(use_integer_products);
   EXPECT_FALSE(changed_);
 }
 

@@ -83,6 +83,7 @@ STATIC: list[tuple[Callable[[], nn.Module], tuple[int, ...], list[str]]] = [
     (Lines, (2, 4, 9), ["fbgemm"]),
     (Volumes, (2, 2, 4, 4, 4), ["fbgemm"]),
 ]
+ENGINES = [e for e in ("fbgemm", "qnnpack") if e in torch.backends.quantized.supported_engines]
 CASES = [
     (make, shape, engine)
     for make, shape, engines in STATIC
@@ -188,6 +189,23 @@ def test_dynamic(route: str, dtype: torch.dtype) -> None:
         )
 
 
+@pytest.mark.parametrize("optimized", [False, True])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_dynamic_products_of_extremes_do_not_saturate(engine: str, optimized: bool) -> None:
+    torch.backends.quantized.engine = engine
+    layer = nn.Linear(64, 8)
+    nn.init.constant_(layer.weight, 1.0)
+    with torch.no_grad():
+        layer.weight[::2] = -1.0
+    module = ao.quantize_dynamic(nn.Sequential(layer).eval(), {nn.Linear}, dtype=torch.qint8)
+    example = torch.ones(2, 64)
+    session = running.session(
+        exported(module, example, "traced").SerializeToString(), optimized=optimized
+    )
+    (got,) = session.run(None, {session.get_inputs()[0].name: example.numpy()})
+    np.testing.assert_allclose(got, module(example).detach().numpy(), rtol=1e-5)
+
+
 class Sorted(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.quantize_per_tensor(x, 0.1, 0, torch.quint8).sort(1)[0].dequantize()
@@ -213,7 +231,6 @@ class Recurrent(nn.Module):
         return self.head(y), state
 
 
-ENGINES = [e for e in ("fbgemm", "qnnpack") if e in torch.backends.quantized.supported_engines]
 SETTINGS: list[dict[str, Any]] = [{}, {"batch_first": True, "num_layers": 2, "bidirectional": True}]
 
 
