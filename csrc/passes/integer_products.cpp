@@ -114,7 +114,7 @@ class IntegerProducts {
   void compute(Rewrite& rewrite, Node& node, const DynamicProduct& product) {
     std::vector<Value*> inputs{product.activations, product.weight, product.zero_point};
     if (!has_seven_bits(product.activations)) {
-      if (uses_.at(product.weight) != 1) return;
+      if (uses_.at(product.weight) != 1 || uses_.at(node.inputs[1]) != 1) return;
       inputs[1] = shifted(product.weight);
       inputs.push_back(model_.graph->add_initializer("", offset(DType::u8)));
     }
@@ -138,7 +138,7 @@ class IntegerProducts {
   // Casts to uint8 after the addition, where no element is negative: runtimes differ there.
   Value* shifted(const Node& at, Value* activations) {
     const Node* cast = activations->producer;
-    const bool is_cast = cast && cast->is("Cast") && item_size(cast->inputs[0]->dtype) > 1;
+    const bool is_cast = cast && cast->is("Cast") && item_size(cast->inputs[0]->dtype) >= 4;
     Value* wide = is_cast ? cast->inputs[0] : to(at, activations, DType::i32);
     Value* number = model_.graph->add_initializer("", offset(wide->dtype));
     return to(at, insert_before(model_, at, "Add", {wide, number}), DType::u8);
