@@ -451,7 +451,10 @@ Values Builder::split(Value tensor, int64_t axis, const std::vector<Dim>& sizes)
   if (sizes.size() == 1) return {tensor};
   check(!sizes.empty(), "cannot split a tensor into no parts");
   axis = normalize_axis(axis, tensor->rank());
-  return ops("Split", sizes.size(), {tensor, shape_value(sizes)}, {{"axis", axis}});
+  Values parts = ops("Split", sizes.size(), {tensor, shape_value(sizes)}, {{"axis", axis}});
+  // Inference does not follow the contents of long lists.
+  for (size_t i = 0; i < parts.size(); ++i) refine(parts[i], axis, sizes[i]);
+  return parts;
 }
 
 Value Builder::select(Value tensor, int64_t axis, const Dim& index) {

@@ -117,6 +117,11 @@ TEST_F(BuilderTest, SliceOfEverythingIsNothing) {
   EXPECT_EQ(*y->shape, (Shape{kBatch, 2}));
 }
 
+TEST_F(BuilderTest, PartsOfALongSplitHaveTheirSizes) {
+  const Values parts = b.split(input({200, 3}), 0, Shape(200, 1));
+  EXPECT_EQ(*parts.back()->shape, (Shape{1, 3}));
+}
+
 TEST_F(BuilderTest, ExpandAsksOnlyForWhatIsMissing) {
   Value x = input({kBatch, 1});
   Value y = b.expand(x, {kBatch, 5});

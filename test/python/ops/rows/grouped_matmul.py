@@ -28,6 +28,15 @@ def to_the_end(x: torch.Tensor, experts: torch.Tensor) -> torch.Tensor:
     return grouped(x, experts, torch.cat([offsets(2, 2, 6), end]))
 
 
+def by_weights(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    return torch.ops.transformers.grouped_mm_fallback(x, EXPERTS, ends)
+
+
+def by_transposed_weights(x: torch.Tensor, ends: torch.Tensor) -> torch.Tensor:
+    weights = EXPERTS.reshape(4, 8, 16).transpose(1, 2)
+    return torch.ops.transformers.grouped_mm_fallback(x, weights, ends)
+
+
 WEIGHT = floats(16, 32, seed=1).to(F8).t()  # column-major memory
 
 
@@ -78,8 +87,13 @@ ROWS = [
     Row(
         "transformers::grouped_mm_fallback",
         cases=tuple(
-            Case(torch.ops.transformers.grouped_mm_fallback, floats(8, 16), EXPERTS, offsets(*ends))
+            Case(multiply, floats(8, 16), *experts, offsets(*ends))
             for ends in ((2, 2, 6, 8), (0, 0, 0, 0), (0, 8, 8, 8), (1, 2, 3, 5))
+            for multiply, experts in (
+                (torch.ops.transformers.grouped_mm_fallback, (EXPERTS,)),
+                (by_weights, ()),
+                (by_transposed_weights, ()),
+            )
         ),
     ),
     Row(
