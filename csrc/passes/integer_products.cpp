@@ -102,7 +102,7 @@ class IntegerProducts {
     if (const auto product = dynamic_product(node)) return compute(rewrite, node, *product);
     if (!is_signed_product(node)) return;
     Value* weight = node.inputs[1];
-    // What else uses the weight would need it a second time.
+    // Another use of the weight would need a second copy of it.
     if (!weight->is_constant() || uses_.at(weight) != products_[weight]) return;
     Value* activations = shifted(node, node.inputs[0]);
     Value* zero = model_.graph->add_initializer("", offset(DType::u8));

@@ -328,13 +328,13 @@ struct Matrix {
 std::vector<Matrix> find_matrices(Graph& main) {
   const MatrixUses uses(main);
   std::vector<Matrix> matrices;
-  std::map<std::pair<const std::byte*, int64_t>, size_t>
-      known;  // the first part of a stack is not it
+  // By address and number of elements: a stack begins where its first part does.
+  std::map<std::pair<const std::byte*, int64_t>, size_t> known;
   onnx::for_each_graph(main, [&](const Graph& graph) {
     for (const Value* value : graph.initializers) {
       if (!may_be_weight(*value)) continue;
-      const auto [found, is_new] = known.emplace(
-          std::pair(value->constant->data, value->constant->numel()), matrices.size());
+      const std::pair memory(value->constant->data, value->constant->numel());
+      const auto [found, is_new] = known.emplace(memory, matrices.size());
       if (is_new) matrices.emplace_back();
       Matrix& matrix = matrices[found->second];
       matrix.weights.push_back(value);

@@ -18,12 +18,6 @@ std::string_view operator_of(const Call& call) {
   return call.name().substr(call.name().find("::") + 2);
 }
 
-// Returns true if the operator applies relu to its result.
-bool has_relu(const Call& call) {
-  const std::string_view name = operator_of(call);
-  return name.find("_relu") != std::string_view::npos && name != "leaky_relu";
-}
-
 // Rounds real numbers to those that the integers stand for.
 Item rounded(const Call& call, const Item& real, const Quantization& to) {
   const auto [low, high] = bounds_of(to.dtype);

@@ -1,4 +1,4 @@
-// What the handlers of quantized operators share.
+// Helpers shared by the handlers of quantized operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,6 +14,8 @@ namespace onnx_native::readers::jit {
 inline Item number(double value) { return c10::IValue(value); }
 inline Item number(int64_t value) { return Dim(value); }
 
+// Returns true if the operator applies relu to its result.
+bool has_relu(const Call& call);
 // Records a call with one result.
 Item record(const Call& call, const std::string& key, const Items& operands);
 

@@ -96,15 +96,13 @@ int64_t steps_of(bool reduce_range) {
 constexpr const char* kUnpacker = "quantized::linear_unpack";
 
 std::optional<Items> linear(const Call& call) {
-  const std::string_view name = call.name();
   const std::optional<bool> is_reduced = call.size() == 3 ? call.input(2).boolean() : false;
   if (!call.input(0).tensor() || !is_reduced) return std::nullopt;
   const Parameters parameters = unpacked_parameters(call, call.input(1), kUnpacker);
-  const int64_t steps = name.ends_with("fp16") ? 0 : steps_of(*is_reduced);
+  const int64_t steps = call.name().ends_with("fp16") ? 0 : steps_of(*is_reduced);
   Item result =
       apply(call, "linear", {call.input(0), parameters.weight, parameters.bias, number(steps)})[0];
-  const bool has_relu = name.find("_relu") != std::string_view::npos;
-  return one(has_relu ? record(call, "aten::relu", {result}) : result);
+  return one(has_relu(call) ? record(call, "aten::relu", {result}) : result);
 }
 
 // The weights of one layer in one direction, and how it rounds.
@@ -128,11 +126,7 @@ Layer layer_of(const Call& call, const Item& parameters, const std::string& suff
   const bool is_dynamic = kind == "quantized_dynamic";
   if (!is_dynamic && kind != "quantized_fp16")
     call.run.unsupported("cannot export recurrent networks whose weights are " + kind);
-  // The weights of the module `rnn` are `rnn._all_weight_values.0.param`.
-  const Container* container = parameters.container();
-  std::string module = container ? container->path : "";
-  const size_t at = module.find("_all_weight_values");
-  module.resize(at == std::string::npos ? 0 : at);
+  const std::string module = module_of(parameters);
   const auto unpacked = [&](size_t i, const char* which) {
     const std::string weight = concat(module, "weight_", which, suffix);
     return unpacked_parameters(call, state->elements().at(4).toListRef().at(i), kUnpacker,

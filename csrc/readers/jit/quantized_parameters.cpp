@@ -45,6 +45,11 @@ Item weight_of(const Call& call, const at::Tensor& packed, const std::string& na
 
 }  // namespace
 
+bool has_relu(const Call& call) {
+  const std::string_view name = call.name();
+  return name.find("_relu") != std::string_view::npos && !name.ends_with("::leaky_relu");
+}
+
 Item record(const Call& call, const std::string& key, const Items& operands) {
   std::vector<aten::Argument> arguments;
   for (const Item& operand : operands) arguments.push_back(call.run.argument(operand));
@@ -73,9 +78,12 @@ torch::jit::Stack unpack(const Call& call, const Item& packed, const std::string
 }
 
 std::string module_of(const Item& packed) {
-  // Those of the module `fc` are `fc._packed_params._packed_params`.
   const Container* container = packed.container();
   std::string module = container ? container->path : "";
+  // Those of the module `rnn` are `rnn._all_weight_values.0.param`.
+  if (const size_t at = module.find("_all_weight_values"); at != std::string::npos)
+    return module.substr(0, at);
+  // Those of the module `fc` are `fc._packed_params._packed_params`.
   for (const std::string_view last : {"_packed_weight", "_packed_params", "_packed_params"}) {
     if (!module.ends_with(last)) continue;
     module.resize(module.size() - last.size());

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -43,6 +44,12 @@ class PassTest : public testing::Test {
         (graph ? *graph : graph_).add_node(op_type, std::move(inputs), 1, std::move(attributes));
     onnx::Typing::set(*node->outputs[0], dtype, std::move(shape));
     return node->outputs[0];
+  }
+  const TensorData& initializer(std::string_view name) const {
+    for (const Value* value : graph_.initializers) {
+      if (value->name == name) return *value->constant;
+    }
+    throw std::out_of_range(std::string(name));
   }
   void result(Value* value, std::string_view name) {
     value->name = name;

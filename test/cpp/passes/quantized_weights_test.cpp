@@ -87,10 +87,7 @@ TEST_F(QuantizedWeightsTest, AProductOfSignedBytesBecomesOneOfUnsignedBytes) {
   EXPECT_EQ(after(use_integer_products),
             "_0 = Add (x, _1)\n_2 = Cast <to: int = 2> (_0)\n"
             "y = MatMulInteger (_2, w, _3, _3)\n");
-  for (const Value* each : graph_.initializers) {
-    if (each->name != "w") continue;
-    EXPECT_EQ(current(*each->constant).integers(), (Ints{129, 126, 131, 124, 133, 134}));
-  }
+  EXPECT_EQ(current(initializer("w")).integers(), (Ints{129, 126, 131, 124, 133, 134}));
 }
 
 // A product with activations that are quantized by a scale which `scale` makes.

@@ -16,12 +16,6 @@ class WeightLayoutTest : public PassTest {
     for (int64_t i = 0; i < count; ++i) numbers.push_back(static_cast<double>(i));
     return graph_.add_initializer(name, make_tensor(dtype, shape, numbers));
   }
-  const TensorData& initializer(std::string_view name) const {
-    for (const Value* value : graph_.initializers) {
-      if (value->name == name) return *value->constant;
-    }
-    throw std::out_of_range(std::string(name));
-  }
 };
 
 TEST_F(WeightLayoutTest, AMatrixOfProductsIsStoredTransposed) {

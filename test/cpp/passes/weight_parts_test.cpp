@@ -41,11 +41,8 @@ TEST_F(WeightPartsTest, TheMatricesOfAStackBecomeWeights) {
   result(op("MatMul", {x, op("Squeeze", {parts[0], ints({0})}, {3, 2})}, {batch_, 2}), "y");
   result(op("MatMul", {x, op("Squeeze", {parts[1], ints({0})}, {3, 2})}, {batch_, 2}), "z");
   EXPECT_EQ(after(split_weights), "y = MatMul (x, \"stack[0]\")\nz = MatMul (x, \"stack[1]\")\n");
-  for (const Value* each : graph_.initializers) {
-    if (each->name != "stack[1]") continue;
-    EXPECT_EQ(each->constant->shape, (Ints{3, 2}));
-    EXPECT_EQ(each->constant->integers(), (Ints{6, 7, 8, 9, 10, 11}));
-  }
+  EXPECT_EQ(initializer("stack[1]").shape, (Ints{3, 2}));
+  EXPECT_EQ(initializer("stack[1]").integers(), (Ints{6, 7, 8, 9, 10, 11}));
 }
 
 TEST_F(WeightPartsTest, AMatrixThatSomethingElseUsesKeepsTheStack) {

@@ -107,15 +107,22 @@ def quantized(module: nn.Module, example: torch.Tensor, engine: str) -> nn.Modul
     return ao.convert(prepared)
 
 
-def exported(module: nn.Module, example: torch.Tensor, route: str) -> onnx.ModelProto:
-    program = torch.jit.trace(module, example) if route == "traced" else torch.jit.script(module)
-    result = torch.onnx.export(
-        program, (example,), dynamo=True, dynamic_shapes=({0: "batch"},), verbose=False
-    )
+def exported_with(
+    module: nn.Module, example: tuple[torch.Tensor, ...], route: str, shapes: Any
+) -> onnx.ModelProto:
+    with torch.no_grad():
+        program = (
+            torch.jit.trace(module, example) if route == "traced" else torch.jit.script(module)
+        )
+    result = torch.onnx.export(program, example, dynamo=True, dynamic_shapes=shapes, verbose=False)
     assert result is not None
     model = result.model_proto
     onnx.checker.check_model(model, full_check=True)
     return model
+
+
+def exported(module: nn.Module, example: torch.Tensor, route: str) -> onnx.ModelProto:
+    return exported_with(module, (example,), route, ({0: "batch"},))
 
 
 def run(model: onnx.ModelProto, example: torch.Tensor, options: Any = None) -> np.ndarray:
@@ -237,16 +244,7 @@ SETTINGS: list[dict[str, Any]] = [{}, {"batch_first": True, "num_layers": 2, "bi
 def check_dynamic(
     module: nn.Module, route: str, shapes: Any, *examples: tuple[torch.Tensor, ...]
 ) -> onnx.ModelProto:
-    with torch.no_grad():
-        program = (
-            torch.jit.trace(module, examples[0]) if route == "traced" else torch.jit.script(module)
-        )
-    result = torch.onnx.export(
-        program, examples[0], dynamo=True, dynamic_shapes=shapes, verbose=False
-    )
-    assert result is not None
-    model = result.model_proto
-    onnx.checker.check_model(model, full_check=True)
+    model = exported_with(module, examples[0], route, shapes)
     session = running.session(model.SerializeToString(), optimized=False)
     names = [each.name for each in session.get_inputs()]
     for example in examples:
