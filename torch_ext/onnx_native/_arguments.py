@@ -60,7 +60,8 @@ def of_call(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[s
 
     A dict at the end of the arguments, or in their place, has the keyword arguments, unless the
     program has no such parameters: then it is an argument. A list in place of the tuple has the
-    positional arguments, unless the program takes a list.
+    positional arguments, unless the program takes a list. Keyword arguments come in the order of
+    the parameters.
     """
     signature = _signature(model)
     if isinstance(args, Mapping):
@@ -73,7 +74,7 @@ def of_call(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[s
         keywords = dict(args[-1])
         if _are_keywords(signature, args[:-1], keywords):
             args, kwargs = args[:-1], keywords
-    return args, None if kwargs is None else dict(kwargs)
+    return args, None if kwargs is None else _in_order(signature, kwargs)
 
 
 def _signature(model: Any) -> inspect.Signature | None:
@@ -81,6 +82,13 @@ def _signature(model: Any) -> inspect.Signature | None:
         return inspect.signature(getattr(model, "forward", model))
     except (TypeError, ValueError):
         return None
+
+
+def _in_order(signature: inspect.Signature | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns keyword arguments in the order of the parameters; those of ``**kwargs`` come last."""
+    named = signature.parameters if signature is not None else ()
+    ordered = {name: kwargs[name] for name in named if name in kwargs}
+    return {**ordered, **kwargs}
 
 
 def _takes_list(signature: inspect.Signature | None, values: list[Any]) -> bool:
@@ -144,7 +152,10 @@ class Arrangement:
         except TypeError:
             return args, kwargs
         bound.apply_defaults()
-        given = bound.arguments
+        given = dict(bound.arguments)
+        for parameter in parameters:
+            if parameter.kind is parameter.VAR_KEYWORD:
+                given |= given.pop(parameter.name)
         if not all(name in given for name in names):
             return args, kwargs
         return (
