@@ -19,6 +19,7 @@ from onnx_native import (
     _autocast,
     _autograd_functions,
     _capture,
+    _captured_check,
     _checks,
     _context,
     _eager,
@@ -187,6 +188,8 @@ class _Exporter:
                 return forked, None
         try:
             captured, strategy = self._captured(model, inputs)
+            self._dump_program(captured)
+            note = self._compared(captured, model, inputs, options["output_names"])
         except _CaptureFailedError as failure:
             scripted = None
             if not _scripting.pins_a_size(failure.error):
@@ -196,7 +199,6 @@ class _Exporter:
                 raise self._capture_error(failure.error) from failure.error
             return scripted, None
         capture_seconds = time.perf_counter() - start
-        self._dump_program(captured)
         captured, names, hints = self._prepared(captured, inputs)
         native = self._convert(captured, captured, symbol_names=names, hints=hints, **options)
         program = ONNXProgram(native, captured)
@@ -204,7 +206,7 @@ class _Exporter:
         dimensions = _specialized.dimensions(captured, names)
         program.captured_with(strategy, capture_seconds, reason, guards, dimensions)
         program.is_silent = not self._verbose
-        program.export_report["warnings"] += _autocast.warnings_of(captured)
+        program.export_report["warnings"] += [*_autocast.warnings_of(captured), *note]
         return program, captured
 
     def _export_scripted(
@@ -332,6 +334,23 @@ class _Exporter:
                 stack.enter_context(_recurrent.loops())
             return self._capture(model, inputs)
 
+    def _compared(
+        self,
+        captured: torch.export.ExportedProgram,
+        model: Any,
+        inputs: _inputs.Inputs,
+        output_names: Sequence[str],
+    ) -> list[str]:
+        """Compares what torch.export captured with the module; returns a warning, or none."""
+        if not isinstance(model, torch.nn.Module):
+            return []
+        try:
+            note = _captured_check.check(captured, model, inputs, output_names)
+        except _captured_check.DifferenceError as error:
+            self._print("Compare the captured program with the module... ❌")
+            raise _CaptureFailedError(error) from error
+        return [] if note is None else [note]
+
     @_context.one_at_a_time
     def _prepared(
         self, captured: torch.export.ExportedProgram, inputs: _inputs.Inputs
@@ -382,6 +401,9 @@ class _Exporter:
         raise _CaptureFailedError(failed[0].exception)
 
     def _capture_error(self, error: BaseException) -> BaseException:
+        if isinstance(error, _captured_check.DifferenceError):
+            report = self._failure_report("pt_export", None)
+            return _upstream.TorchExportError(f"{error}{report}{self._aside_text()}")
         return _upstream.TorchExportError(
             _upstream.STEP_ONE_ERROR_MESSAGE
             + self._failure_report("pt_export", None)

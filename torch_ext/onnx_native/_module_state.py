@@ -44,8 +44,8 @@ def _unchanged(model: Any) -> Iterator[None]:
         yield
     finally:
         restore()
-        with torch.no_grad():
-            for buffer, value in before:
+        for buffer, value in before:
+            with torch.inference_mode(buffer.is_inference()), torch.no_grad():
                 buffer.copy_(value)
 
 

@@ -81,6 +81,11 @@ def of(program: ONNXProgram) -> Replay:
         raise ValueError(f"{why_not}, and torch.export cannot capture it: {error}") from error
     if captured is None:
         raise ValueError(f"{why_not}, so there is nothing to compare the model with")
+    return of_captured(captured)
+
+
+def of_captured(captured: torch.export.ExportedProgram) -> Replay:
+    """Returns a program that torch.export captured."""
     module = captured.module()
     return Replay(
         module,
