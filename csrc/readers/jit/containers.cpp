@@ -1,4 +1,4 @@
-// Lists, tuples and dicts.
+// Lists and tuples.
 #include <algorithm>
 #include <limits>
 
@@ -12,13 +12,6 @@ using Kind = Container::Kind;
 
 Items list_of(Items items, const c10::TypePtr& type) {
   return one(make_container(Kind::list, std::move(items), type));
-}
-
-// Returns input `i` if it is a container of this kind, else nullptr.
-ContainerPtr container(const Call& call, size_t i, Kind kind) {
-  if (i >= call.size()) return nullptr;
-  const auto* pointer = call.input(i).get<ContainerPtr>();
-  return pointer && (*pointer)->kind == kind ? *pointer : nullptr;
 }
 
 ContainerPtr list(const Call& call, size_t i = 0) { return readable_list(call, i); }
@@ -41,15 +34,6 @@ std::optional<Items> make_list(const Call& call) {
 
 std::optional<Items> make_tuple(const Call& call) {
   return one(make_container(Kind::tuple, call.inputs, call.output_type()));
-}
-
-std::optional<Items> make_dict(const Call& call) {
-  ContainerPtr dict = make_container(Kind::dict, {}, call.output_type());
-  for (size_t i = 0; i + 1 < call.size(); i += 2) {
-    dict->contents.keys.push_back(call.input(i));
-    dict->items().push_back(call.input(i + 1));
-  }
-  return one(dict);
 }
 
 std::optional<Items> unpack(const Call& call) {
@@ -87,13 +71,6 @@ std::optional<Items> tuple_slice(const Call& call) {
 
 // --- Reading
 
-const Item* find_key(const Container& dict, const Item& key) {
-  for (size_t i = 0; i < dict.items().size(); ++i) {
-    if (are_equal(dict.contents.keys[i], key)) return &dict.items()[i];
-  }
-  return nullptr;
-}
-
 // Returns an element at a data-dependent index. The elements must be tensors of one type.
 Item computed_element(const Call& call, const Container& list, const Item& index) {
   const aten::Value* first = list.items().empty() ? nullptr : list.items()[0].tensor();
@@ -119,11 +96,6 @@ Item computed_element(const Call& call, const Container& list, const Item& index
 }
 
 std::optional<Items> get_item(const Call& call) {
-  if (const ContainerPtr dict = container(call, 0, Kind::dict)) {
-    const Item* found = find_key(*dict, call.input(1));
-    if (!found) fail(ErrorKind::invalid_program, "the program reads a key that is not in the dict");
-    return one(*found);
-  }
   const ContainerPtr list = jit::list(call);
   if (!list) return std::nullopt;
   if (list->contents.open) return one(element(call.run, *list->contents.open, call.input(1)));
@@ -142,9 +114,7 @@ std::optional<Items> length(const Call& call) {
 
 std::optional<Items> contains(const Call& call) {
   const Container* container = call.input(0).container();
-  if (!container || container->contents.open) return std::nullopt;
-  if (container->kind == Kind::dict)
-    return one(c10::IValue(find_key(*container, call.input(1)) != nullptr));
+  if (!container || container->kind != Kind::list || container->contents.open) return std::nullopt;
   if (!is_known(call.input(0)) || !is_known(call.input(1))) return std::nullopt;
   const bool found = std::ranges::any_of(
       container->items(), [&](const Item& item) { return are_equal(item, call.input(1)); });
@@ -210,6 +180,7 @@ std::optional<Items> add(const Call& call) {
   return one(joined(call, *a, *b));
 }
 
+// list * n and n * list; `list *= n` changes the list.
 std::optional<Items> multiply(const Call& call) {
   for (const size_t i : {0, 1}) {
     const ContainerPtr list = jit::list(call, i);
@@ -235,32 +206,53 @@ std::optional<Items> multiply(const Call& call) {
   return std::nullopt;
 }
 
-// Compares lists of sizes: a.shape == b.shape.
+std::optional<Items> multiply_in_place(const Call& call) {
+  const ContainerPtr list = jit::list(call);
+  std::optional<Items> product = list ? multiply(call) : std::nullopt;
+  if (!product) return std::nullopt;
+  call.run.change(list) = product->front().container()->contents;
+  return Items(call.output_count(), call.input(0));
+}
+
+// Returns a bool that is true if two elements of lists are equal; nullopt if it cannot be computed.
+std::optional<Item> is_equal(const Call& call, const Item& a, const Item& b) {
+  if (is_known(a) && is_known(b)) return c10::IValue(are_equal(a, b));
+  if (aten::Value* x = a.tensor(), *y = b.tensor(); x && y) {
+    for (const aten::Value* value : {x, y}) {
+      if (!value->type.shape || !numel(*value->type.shape).equals(1))
+        call.run.unsupported("cannot compare lists of tensors; each tensor must have one element");
+    }
+    const Item same = call.run.record_one("aten::eq.Tensor", {x, y});
+    return call.run.record_number("aten::item", {same.tensor()});
+  }
+  const auto* x = a.get<Dim>();
+  const auto* y = b.get<Dim>();
+  if (x && y) {
+    if (*x == *y) return c10::IValue(true);
+    if ((*x - *y).is_constant()) return c10::IValue(false);
+  }
+  const auto is_number = [](const Item& item) {
+    return item.number() || item.get<Dim>() || item.floating() || item.boolean();
+  };
+  if (!is_number(a) || !is_number(b)) return std::nullopt;
+  return call.run.record_number("python::eq", {call.run.argument(a), call.run.argument(b)});
+}
+
 std::optional<Items> equal(const Call& call, bool wanted) {
   const ContainerPtr a = list(call, 0), b = list(call, 1);
   if (!a || !b || a->contents.open || b->contents.open) return std::nullopt;
   if (a->items().size() != b->items().size()) return one(c10::IValue(!wanted));
-  bool same = true;
+  Item all = c10::IValue(true);
   for (size_t i = 0; i < a->items().size(); ++i) {
-    const auto* x = a->items()[i].get<Dim>();
-    const auto* y = b->items()[i].get<Dim>();
-    if (!x || !y) return std::nullopt;
-    const auto difference = (*x - *y).constant();
-    if (difference && *difference != 0) return one(c10::IValue(!wanted));
-    same = same && difference;
+    const std::optional<Item> next = is_equal(call, a->items()[i], b->items()[i]);
+    if (!next) return std::nullopt;
+    if (next->boolean() == false) return one(c10::IValue(!wanted));
+    if (next->boolean()) continue;
+    all = all.boolean() ? *next
+                        : call.run.record_number(
+                              "python::and_", {call.run.argument(all), call.run.argument(*next)});
   }
-  if (same) return one(c10::IValue(wanted));
-  Item all;
-  for (size_t i = 0; i < a->items().size(); ++i) {
-    if (are_equal(a->items()[i], b->items()[i])) continue;
-    const Item next = call.run.record_number(
-        "python::eq", {call.run.argument(a->items()[i]), call.run.argument(b->items()[i])});
-    all = all.is_uninitialized()
-              ? next
-              : call.run.record_number("python::and_",
-                                       {call.run.argument(all), call.run.argument(next)});
-  }
-  if (wanted) return one(all);
+  if (wanted || all.boolean()) return one(all.boolean() ? Item(c10::IValue(wanted)) : all);
   return one(call.run.record_number("python::sym_not", {call.run.argument(all)}));
 }
 
@@ -275,22 +267,6 @@ std::optional<Items> copy(const Call& call) {
   ContainerPtr result = make_container(container->kind, {}, container->type);
   result->contents = container->contents;
   return one(result);
-}
-
-// dict(), dict(other) and dict(list of pairs).
-std::optional<Items> dict(const Call& call) {
-  if (call.size() == 0) return make_dict(call);
-  const ContainerPtr pairs = list(call);
-  if (!pairs) return copy(call);
-  Items inputs;
-  for (const Item& item : pairs->items()) {
-    const Container* pair = item.container();
-    if (!pair || pair->items().size() != 2)
-      call.run.unsupported("cannot make a dict from " + describe(item) +
-                           "; each element must be a pair of key and value");
-    inputs.insert(inputs.end(), pair->items().begin(), pair->items().end());
-  }
-  return make_dict({call.run, call.node, inputs});
 }
 
 std::optional<Items> extreme(const Call& call, Dim (*formula)(const Dim&, const Dim&)) {
@@ -365,19 +341,6 @@ std::optional<Items> insert(const Call& call) {
 }
 
 std::optional<Items> pop(const Call& call) {
-  if (const ContainerPtr dict = container(call, 0, Kind::dict)) {
-    const Item* found = find_key(*dict, call.input(1));
-    if (!found) {
-      if (call.size() > 2) return one(call.input(2));
-      fail(ErrorKind::invalid_program, "the program pops a key that is not in the dict");
-    }
-    const auto at = found - dict->items().data();
-    Item item = *found;
-    Container::Contents& contents = call.run.change(dict);
-    contents.items.erase(contents.items.begin() + at);
-    contents.keys.erase(contents.keys.begin() + at);
-    return one(std::move(item));
-  }
   const ContainerPtr list = jit::list(call);
   if (list && list->contents.open) {
     Item item = element(call.run, *list->contents.open, call.input(1));
@@ -413,18 +376,6 @@ std::optional<Items> reverse(const Call& call) {
 }
 
 std::optional<Items> set_item(const Call& call) {
-  if (const ContainerPtr dict = container(call, 0, Kind::dict)) {
-    const Item* found = find_key(*dict, call.input(1));
-    const auto at = found ? static_cast<size_t>(found - dict->items().data()) : 0;
-    Container::Contents& contents = call.run.change(dict);
-    if (found) {
-      contents.items[at] = call.input(2);
-    } else {
-      contents.keys.push_back(call.input(1));
-      contents.items.push_back(call.input(2));
-    }
-    return Items(call.output_count(), call.input(0));
-  }
   const ContainerPtr list = jit::list(call);
   if (!list) return std::nullopt;
   if (list->contents.open) {
@@ -440,11 +391,6 @@ std::optional<Items> set_item(const Call& call) {
 }
 
 std::optional<Items> delete_item(const Call& call) {
-  const ContainerPtr dict = container(call, 0, Kind::dict);
-  if (dict) {
-    pop(call);
-    return Items();
-  }
   const ContainerPtr list = jit::list(call);
   if (list && list->contents.open) {
     replace(call, list, 1, {});
@@ -458,48 +404,13 @@ std::optional<Items> delete_item(const Call& call) {
   return Items();
 }
 
-// --- Dicts
-
-std::optional<Items> keys(const Call& call) {
-  const ContainerPtr dict = container(call, 0, Kind::dict);
-  if (!dict) return std::nullopt;
-  return list_of(dict->contents.keys, call.output_type());
-}
-
-std::optional<Items> values(const Call& call) {
-  const ContainerPtr dict = container(call, 0, Kind::dict);
-  if (!dict) return std::nullopt;
-  return list_of(dict->items(), call.output_type());
-}
-
-std::optional<Items> pairs(const Call& call) {
-  const ContainerPtr dict = container(call, 0, Kind::dict);
-  if (!dict) return std::nullopt;
-  Items items;
-  for (size_t i = 0; i < dict->items().size(); ++i) {
-    items.push_back(make_container(Kind::tuple, {dict->contents.keys[i], dict->items()[i]}));
-  }
-  return list_of(std::move(items), call.output_type());
-}
-
-std::optional<Items> get(const Call& call) {
-  const ContainerPtr dict = container(call, 0, Kind::dict);
-  if (!dict) return std::nullopt;
-  const Item* found = find_key(*dict, call.input(1));
-  return one(found ? *found : call.size() > 2 ? call.input(2) : Item::none());
-}
-
-std::optional<Items> update(const Call& call) {
-  const ContainerPtr dict = container(call, 0, Kind::dict), more = container(call, 1, Kind::dict);
-  if (!dict || !more) return std::nullopt;
-  for (size_t i = 0; i < more->items().size(); ++i) {
-    const Items inputs{dict, more->contents.keys[i], more->items()[i]};
-    set_item(Call{call.run, call.node, inputs});
-  }
-  return Items();
-}
-
 }  // namespace
+
+ContainerPtr container(const Call& call, size_t i, Kind kind) {
+  if (i >= call.size()) return nullptr;
+  const auto* pointer = call.input(i).get<ContainerPtr>();
+  return pointer && (*pointer)->kind == kind ? *pointer : nullptr;
+}
 
 ContainerPtr readable_list(const Call& call, size_t i) {
   ContainerPtr list = container(call, i, Kind::list);
@@ -511,7 +422,6 @@ ContainerPtr readable_list(const Call& call, size_t i) {
 void add_container_handlers(Handlers& handlers) {
   handlers["prim::ListConstruct"].push_back(make_list);
   handlers["prim::TupleConstruct"].push_back(make_tuple);
-  handlers["prim::DictConstruct"].push_back(make_dict);
   handlers["prim::ListUnpack"].push_back(unpack);
   handlers["prim::TupleUnpack"].push_back(unpack);
   handlers["prim::TupleIndex"].push_back(tuple_index);
@@ -522,10 +432,11 @@ void add_container_handlers(Handlers& handlers) {
   handlers["aten::slice"].push_back(slice);
   handlers["aten::add"].push_back(add);
   handlers["aten::mul"].push_back(multiply);
+  handlers["aten::mul_"].push_back(multiply_in_place);
   handlers["aten::eq"].push_back(equal_to);
   handlers["aten::ne"].push_back(unequal_to);
   handlers["aten::list"].push_back(copy);
-  handlers["aten::dict"].push_back(dict);
+  handlers["aten::Size"].push_back(copy);
   handlers["aten::copy"].push_back(copy);
   handlers["prim::max"].push_back(largest);
   handlers["prim::min"].push_back(smallest);
@@ -538,11 +449,6 @@ void add_container_handlers(Handlers& handlers) {
   handlers["aten::reverse"].push_back(reverse);
   handlers["aten::_set_item"].push_back(set_item);
   handlers["aten::Delete"].push_back(delete_item);
-  handlers["aten::keys"].push_back(keys);
-  handlers["aten::values"].push_back(values);
-  handlers["aten::items"].push_back(pairs);
-  handlers["aten::get"].push_back(get);
-  handlers["aten::update"].push_back(update);
 }
 
 }  // namespace onnx_native::readers::jit

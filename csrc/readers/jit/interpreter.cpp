@@ -24,10 +24,6 @@ using aten::Argument;
 constexpr size_t kDeepest = 200, kDeepestBlock = 400;
 // The limit on executed nodes: loops without tensors run here.
 constexpr size_t kMostSteps = 1'000'000;
-// The longest string, in characters. The padding operators take a length.
-constexpr int64_t kLongestText = 1 << 20;
-constexpr std::string_view kPaddings[] = {"aten::center", "aten::expandtabs", "aten::ljust",
-                                          "aten::rjust", "aten::zfill"};
 
 // Increments a counter during its lifetime.
 class Counted {
@@ -46,7 +42,9 @@ const Handlers& handlers() {
     auto* handlers = new Handlers();
     add_attribute_handlers(*handlers);
     add_container_handlers(*handlers);
+    add_dict_handlers(*handlers);
     add_open_list_handlers(*handlers);
+    add_list_search_handlers(*handlers);
     add_number_handlers(*handlers);
     add_program_handlers(*handlers);
     add_quantized_handlers(*handlers);
@@ -226,7 +224,10 @@ Items Interpreter::results(const JitNode& node) {
   const Call call{*this, node, inputs};
   if (const auto own = handlers().find(node.kind().toQualString()); own != handlers().end()) {
     for (const Handler handler : own->second) {
-      if (std::optional<Items> results = handler(call)) return std::move(*results);
+      if (std::optional<Items> results = handler(call)) {
+        convert_numbers(node, *results);
+        return std::move(*results);
+      }
     }
   }
   const c10::FunctionSchema* known = node.maybeSchema();
@@ -237,42 +238,34 @@ Items Interpreter::results(const JitNode& node) {
   if (key.ends_with(kTwin)) key.resize(key.size() - kTwin.size());
   if (const aten::Schema* schema = known ? aten::find_schema(key) : nullptr) {
     if (aten::is_check(*schema)) return Items(node.outputs().size(), Item::none());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i].container() && is_written(*known, i))
+        unsupported(concat(key, " changes ", describe(inputs[i]), ", so it cannot be exported"));
+    }
     if (gives_tensor(*schema) || std::ranges::any_of(inputs, has_tensor)) {
       return record_call(call, *schema);
     }
   }
-  if (known && std::ranges::all_of(inputs, is_known)) return evaluate(call);
+  if (can_evaluate(call)) return evaluate(call);
   std::string operands;
   for (const Item& input : inputs) operands += (operands.empty() ? "" : ", ") + describe(input);
   unsupported(concat("cannot export the TorchScript operator ", key,
                      operands.empty() ? " without arguments" : " with the arguments " + operands));
 }
 
-// Runs PyTorch's own operator on constants.
-Items Interpreter::evaluate(const Call& call) const {
-  const std::string_view name = call.name();
-  if (call.node.hasSideEffects() && name != "aten::get_autocast_dtype")
-    unsupported(concat(name, " has side effects, so it cannot be exported"));
-  const bool pads = std::ranges::find(kPaddings, name) != std::end(kPaddings);
-  if (pads && call.size() > 1 && call.input(1).integer().value_or(0) > kLongestText)
-    unsupported("a string of the program is too long");
-  torch::jit::Stack stack;
-  for (size_t i = 0; i < call.size(); ++i) {
-    stack.push_back(to_ivalue(call.input(i), call.node.inputs()[i]->type()));
+void Interpreter::convert_numbers(const JitNode& node, Items& results) {
+  for (size_t i = 0; i < results.size() && i < node.outputs().size(); ++i) {
+    if (node.outputs()[i]->type()->kind() != c10::TypeKind::FloatType) continue;
+    const auto* dim = results[i].get<Dim>();
+    if (!dim) continue;
+    if (const auto number = dim->constant()) {
+      results[i] = c10::IValue(static_cast<double>(*number));
+      continue;
+    }
+    const Dim exact = *dim;
+    results[i] = record_number("python::sym_float", {recorder_.size(exact)});
+    set_quotient(results[i], {exact, 1});
   }
-  if (call.node.schema().is_vararg()) stack.emplace_back(static_cast<int64_t>(call.size()));
-  try {
-    call.node.getOperation()(stack);
-  } catch (const std::exception& error) {
-    fail(ErrorKind::invalid_program, name, " fails: ", error.what());
-  }
-  Items results;
-  for (const c10::IValue& value : stack) {
-    if (value.isString() && std::ssize(value.toStringRef()) > kLongestText)
-      unsupported("a string of the program is too long");
-    results.push_back(const_cast<Interpreter*>(this)->item(value, "constant"));
-  }
-  return results;
 }
 
 // --- Recording

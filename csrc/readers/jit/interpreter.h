@@ -55,12 +55,17 @@ inline Items one(Item item) {
 // Returns input `i` if it is a list, else nullptr. Throws if a loop is still appending to the list.
 ContainerPtr readable_list(const Call& call, size_t i);
 
+// Returns input `i` if it is a container of this kind, else nullptr.
+ContainerPtr container(const Call& call, size_t i, Container::Kind kind);
+
 // Runs nodes of one kind. Returns nullopt if it does not handle these inputs.
 using Handler = std::optional<Items> (*)(const Call& call);
 using Handlers = std::unordered_map<std::string_view, std::vector<Handler>>;
 void add_attribute_handlers(Handlers& handlers);
 void add_container_handlers(Handlers& handlers);
+void add_dict_handlers(Handlers& handlers);
 void add_open_list_handlers(Handlers& handlers);
+void add_list_search_handlers(Handlers& handlers);
 void add_number_handlers(Handlers& handlers);
 void add_program_handlers(Handlers& handlers);
 void add_quantized_handlers(Handlers& handlers);
@@ -133,6 +138,9 @@ class Interpreter {
   void load(const ContainerPtr& object, size_t slot, const Item& item);
   [[noreturn]] void unsupported(const std::string& message) const;
 
+  bool grad_mode() const { return grad_mode_; }
+  void set_grad_mode(bool mode) { grad_mode_ = mode; }
+
   // Control flow; see branches.cpp and loops.cpp. Both sides must return the same number of items.
   Items branch(const JitNode& node, const Item& condition);
   using Side = std::function<Items()>;
@@ -169,7 +177,15 @@ class Interpreter {
   void check_viewable(const Item& base, const Item& view);
   // Returns the value of a bool if it is known or if the current branch implies it.
   std::optional<bool> assumed(const Item& condition) const;
-  Items evaluate(const Call& call) const;
+  // Runs PyTorch's own operator on constants.
+  static bool can_evaluate(const Call& call);
+  Items evaluate(const Call& call);
+  // Returns true if the operator changes this list or dict, not the tensors in it.
+  static bool is_written(const c10::FunctionSchema& schema, size_t i);
+  // Gives a list or dict its contents after an operator changed it.
+  void write_back(const Call& call, size_t i, const c10::IValue& now);
+  // Converts results to the types of the operator: a size to a float, for example.
+  void convert_numbers(const JitNode& node, Items& results);
 
   // A point in the journal that rewind() can return to. begin() opens it, and rewind() or keep()
   // ends it. They nest. The journal has one entry for each container that changes within it.
@@ -196,6 +212,7 @@ class Interpreter {
   std::vector<Active> stack_;
   size_t depth_ = 0;  // of nested blocks
   size_t steps_ = 0;  // number of nodes run
+  bool grad_mode_ = false;
   std::vector<Change> journal_;
   std::vector<Moment> open_;
   // Two containers that are the same object (`certain`), or that may be, depending on data.

@@ -178,9 +178,11 @@ std::optional<Items> to_int(const Call& call) { return rounded(call, "python::tr
 std::optional<Items> floor(const Call& call) { return rounded(call, "python::floor"); }
 std::optional<Items> ceil(const Call& call) { return rounded(call, "python::ceil"); }
 
+// The result is a float, unlike in Python.
 std::optional<Items> round(const Call& call) {
   if (!are_open_numbers(call, 1) || call.size() > 1) return std::nullopt;
-  return record(call, "python::round", 1);
+  const Items rounded = record(call, "python::round", 1);
+  return one(call.run.record_number("python::sym_float", {call.run.argument(rounded[0])}));
 }
 
 std::optional<Items> square_root(const Call& call) {

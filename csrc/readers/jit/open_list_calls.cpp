@@ -8,8 +8,6 @@
 namespace onnx_native::readers::jit {
 namespace {
 
-using Kind = aten::Type::Kind;
-
 // Returns the first input if it is an open list, else nullptr.
 const OpenList* open_list(const Call& call) {
   if (call.size() == 0 || !call.input(0).container()) return nullptr;
@@ -106,94 +104,6 @@ std::optional<Items> tensor(const Call& call) {
   return one(call.run.record_one("aten::to.dtype", {numbers.values, dtype}));
 }
 
-// Reduces a list of numbers to one number.
-std::optional<Items> reduce(const Call& call, const char* op) {
-  const OpenList* list = open_list(call);
-  if (!list || call.size() != 1) return std::nullopt;
-  const OpenList::Column& numbers = only_column(call.run, *list);
-  if (numbers.type.is_tensor()) return std::nullopt;
-  return one(
-      call.run.record_number("aten::item", {call.run.record_one(op, {numbers.values}).tensor()}));
-}
-
-std::optional<Items> sum(const Call& call) { return reduce(call, "aten::sum"); }
-std::optional<Items> largest(const Call& call) { return reduce(call, "aten::max"); }
-std::optional<Items> smallest(const Call& call) { return reduce(call, "aten::min"); }
-
-std::optional<Items> contains(const Call& call) {
-  const OpenList* list = open_list(call);
-  if (!list) return std::nullopt;
-  const OpenList::Column& numbers = only_column(call.run, *list);
-  if (numbers.type.is_tensor()) return std::nullopt;
-  aten::Value* same =
-      call.run.record_one("aten::eq.Scalar", {numbers.values, call.run.argument(call.input(1))})
-          .tensor();
-  return one(
-      call.run.record_number("aten::item", {call.run.record_one("aten::any", {same}).tensor()}));
-}
-
-// Returns the column of an open list of numbers, else nullptr.
-const OpenList::Column* numbers(const Call& call) {
-  const OpenList* list = open_list(call);
-  if (!list) return nullptr;
-  const OpenList::Column& column = only_column(call.run, *list);
-  return column.type.is_tensor() ? nullptr : &column;
-}
-
-aten::Value* where_equal(const Call& call, const OpenList::Column& numbers) {
-  aten::Value* same =
-      call.run.record_one("aten::eq.Scalar", {numbers.values, call.run.argument(call.input(1))})
-          .tensor();
-  return call.run.record_one("aten::to.dtype", {same, DType::i64}).tensor();
-}
-
-std::optional<Items> count(const Call& call) {
-  const OpenList::Column* list = numbers(call);
-  if (!list) return std::nullopt;
-  aten::Value* sum = call.run.record_one("aten::sum", {where_equal(call, *list)}).tensor();
-  return one(call.run.record_number("aten::item", {sum}));
-}
-
-std::optional<Items> index(const Call& call) {
-  const OpenList::Column* list = numbers(call);
-  if (!list) return std::nullopt;
-  aten::Value* first = call.run.record_one("aten::argmax", {where_equal(call, *list)}).tensor();
-  return one(call.run.record_number("aten::item", {first}));
-}
-
-std::optional<Items> remove(const Call& call) {
-  const std::optional<Items> at = index(call);
-  if (!at) return std::nullopt;
-  const ContainerPtr& list = *call.input(0).get<ContainerPtr>();
-  Container::Contents contents = spliced(call.run, *list->contents.open, at->front(), 1, {});
-  call.run.change(list) = std::move(contents);
-  return Items();
-}
-
-OpenListPtr in_order(const Call& call, const OpenList::Column& numbers) {
-  const bool descending = call.size() > 1 && call.input(1).boolean() == true;
-  OpenList result = *open_list(call);
-  const Items sorted = call.run.record("aten::sort", {numbers.values, int64_t{0}, descending});
-  result.columns[0].values = sorted.at(0).tensor();
-  return std::make_shared<const OpenList>(std::move(result));
-}
-
-std::optional<Items> sort(const Call& call) {
-  const OpenList::Column* list = numbers(call);
-  if (!list) return std::nullopt;
-  OpenListPtr sorted = in_order(call, *list);
-  call.run.change(*call.input(0).get<ContainerPtr>()).open = std::move(sorted);
-  return Items();
-}
-
-std::optional<Items> sorted(const Call& call) {
-  const OpenList::Column* list = numbers(call);
-  if (!list) return std::nullopt;
-  ContainerPtr result = make_container(Container::Kind::list, {}, call.output_type());
-  result->contents.open = in_order(call, *list);
-  return one(result);
-}
-
 }  // namespace
 
 void add_open_list_handlers(Handlers& handlers) {
@@ -204,16 +114,7 @@ void add_open_list_handlers(Handlers& handlers) {
     handlers[name].push_back(split);
   for (const std::string_view name : {"aten::chunk", "aten::unsafe_chunk"})
     handlers[name].push_back(chunk);
-  handlers["aten::count"].push_back(count);
-  handlers["aten::index"].push_back(index);
-  handlers["aten::remove"].push_back(remove);
-  handlers["aten::sort"].push_back(sort);
-  handlers["aten::sorted"].push_back(sorted);
   handlers["aten::tensor"].push_back(tensor);
-  handlers["aten::sum"].push_back(sum);
-  handlers["prim::max"].push_back(largest);
-  handlers["prim::min"].push_back(smallest);
-  handlers["aten::__contains__"].push_back(contains);
 }
 
 }  // namespace onnx_native::readers::jit

@@ -127,23 +127,53 @@ std::optional<Items> nothing(const Call& call) {
 }
 std::optional<Items> uninitialized(const Call&) { return one(Item()); }
 
-// Enters a context manager. Gradient modes do not affect the model.
-std::optional<Items> enter(const Call& call) {
-  const Container* object = call.input(0).container();
-  const std::string type = object && object->type ? object->type->str() : "";
-  if (type.find("autocast") != std::string_view::npos) {
-    const auto slot = object->type->expectRef<c10::ClassType>().findAttributeSlot("_enabled");
+// Calls __enter__ or __exit__ of a context manager. Returns nullopt if it has no effect on a model.
+std::optional<Items> call_manager(const Call& call, const char* name, size_t nones) {
+  const ContainerPtr object = object_of(call, 0);
+  const auto& type = object->type->expectRef<c10::ClassType>();
+  const std::string class_name = type.name() ? type.name()->qualifiedName() : "";
+  if (class_name.ends_with(".record_function")) return std::nullopt;
+  if (class_name.find("autocast") != std::string::npos) {
+    const auto slot = type.findAttributeSlot("_enabled");
     if (!slot || object->items()[*slot].boolean() != false)
       call.run.unsupported(
           "cannot export an autocast region of a scripted program; trace the module inside the "
           "region with torch.jit.trace, or capture it with torch.export");
+    return std::nullopt;
   }
-  if (call.node.outputs().empty()) return Items();
-  return one(call.input(0));
+  const torch::jit::Function* method = type.findMethod(name);
+  if (!method) call.run.unsupported(concat(class_name, " has no method ", name));
+  Items arguments{object};
+  arguments.resize(1 + nones, Item::none());
+  return call.run.run(*method, std::move(arguments), object.get(), &call.node);
+}
+
+std::optional<Items> enter(const Call& call) {
+  std::optional<Items> results = call_manager(call, "__enter__", 0);
+  if (!results) results = one(call.input(0));
+  results->resize(call.node.outputs().size());
+  return results;
+}
+
+std::optional<Items> exit(const Call& call) {
+  call_manager(call, "__exit__", 3);
+  return Items(call.node.outputs().size(), Item::none());
 }
 
 // The exporting process's gradient and autocast modes do not affect the model.
 std::optional<Items> off(const Call&) { return one(c10::IValue(false)); }
+
+// Only the program's own changes of the gradient mode are visible to it.
+std::optional<Items> is_grad_enabled(const Call& call) {
+  return one(c10::IValue(call.run.grad_mode()));
+}
+
+std::optional<Items> set_grad_enabled(const Call& call) {
+  const std::optional<bool> mode = call.input(0).boolean();
+  if (!mode) call.run.unsupported("the gradient mode must be a constant");
+  call.run.set_grad_mode(*mode);
+  return Items();
+}
 
 std::optional<Items> raise(const Call& call) {
   const auto* message = call.size() > 0 ? call.input(0).get<c10::IValue>() : nullptr;
@@ -237,11 +267,13 @@ void add_program_handlers(Handlers& handlers) {
   handlers["prim::Print"].push_back(nothing);
   handlers["aten::warn"].push_back(nothing);
   handlers["prim::Enter"].push_back(enter);
-  handlers["prim::Exit"].push_back(nothing);
+  handlers["prim::Exit"].push_back(exit);
   for (const std::string_view mode :
-       {"aten::is_autocast_enabled", "aten::is_autocast_cpu_enabled", "aten::is_grad_enabled"}) {
+       {"aten::is_autocast_enabled", "aten::is_autocast_cpu_enabled", "aten::has_torch_function"}) {
     handlers[mode].push_back(off);
   }
+  handlers["aten::is_grad_enabled"].push_back(is_grad_enabled);
+  handlers["aten::set_grad_enabled"].push_back(set_grad_enabled);
   handlers["prim::RaiseException"].push_back(raise);
   handlers["prim::If"].push_back(branch);
   handlers["prim::Loop"].push_back(loop);

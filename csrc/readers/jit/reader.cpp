@@ -3,9 +3,11 @@
 #include <torch/csrc/jit/api/module.h>
 
 #include <algorithm>
+#include <charconv>
 #include <type_traits>
 #include <variant>
 
+#include "aten/default_dtype.h"
 #include "readers/jit/open_list.h"
 
 namespace onnx_native::readers::jit {
@@ -58,6 +60,36 @@ std::optional<Container::Kind> container_kind(const c10::Type& type) {
   }
 }
 
+// Parses a number that is the whole text.
+template <class Number>
+std::optional<Number> parsed(const std::string& text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number)
+                                                                  : std::nullopt;
+}
+
+// Converts the name of an element of a dict to its key.
+Item key(const Given& given, const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::StringType:
+      return c10::IValue(given.name);
+    case c10::TypeKind::IntType:
+      if (const auto number = parsed<int64_t>(given.name)) return Dim(*number);
+      break;
+    case c10::TypeKind::FloatType:
+      if (const auto number = parsed<double>(given.name)) return c10::IValue(*number);
+      break;
+    case c10::TypeKind::BoolType:
+      if (given.name == "True" || given.name == "False") return c10::IValue(given.name == "True");
+      break;
+    default:
+      break;
+  }
+  fail(ErrorKind::invalid_argument, "the key ", given.name, " of a dict is no ",
+       type.annotation_str(), "; keys are strings, ints, floats or bools");
+}
+
 Item container(Interpreter& run, const Given& given, const c10::TypePtr& type) {
   const std::vector<InputSpec>& elements = *given.spec.elements;
   const std::optional<Container::Kind> kind = container_kind(*type);
@@ -71,7 +103,7 @@ Item container(Interpreter& run, const Given& given, const c10::TypePtr& type) {
     const std::string& own = elements[i].name;
     const Given element{elements[i], own.empty() ? concat(given.name, "_", i) : own};
     if (is_dict && own.empty()) does_not_fit(given, *type);
-    if (is_dict) result->contents.keys.emplace_back(c10::IValue(own));
+    if (is_dict) result->contents.keys.push_back(key(element, *type->containedType(0)));
     result->items().push_back(input(run, element, type->containedType(is_tuple ? i : types - 1)));
   }
   return result;
@@ -136,6 +168,23 @@ Item input(Interpreter& run, const Given& given, const c10::TypePtr& type) {
   return tensor_input(run.recorder(), given);
 }
 
+// Returns a result without elements. Strings and None are no results of a model.
+Argument result(Interpreter& run, const Item& item) {
+  const auto* known = item.get<c10::IValue>();
+  if (item.is_uninitialized() || item.is_none() || (known && known->isString())) return {};
+  if (known && known->isComplexDouble()) {
+    const c10::complex<double> number = known->toComplexDouble();
+    const DType part = real_dtype(complex_dtype(aten::default_dtype()));
+    const auto scalar = [&](double value) {
+      return run.record_one("aten::scalar_tensor", {value, part}).tensor();
+    };
+    return run.record_one("aten::complex", {scalar(number.real()), scalar(number.imag())}).tensor();
+  }
+  if (known && !known->isBool() && !known->isDouble())
+    fail(ErrorKind::unsupported, "cannot return ", describe(item), "; return tensors or numbers");
+  return run.argument(item);
+}
+
 // Flattens a result in pytree order.
 void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs) {
   if (item.maybe())
@@ -147,9 +196,7 @@ void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs)
         tensor && !tensor->type.shape && tensor->producer && !tensor->producer->schema)
       fail(ErrorKind::unsupported, "the rank of the result %", tensor->name,
            " is data-dependent; give it the same rank in all branches and iterations");
-    const bool is_value =
-        item.tensor() || item.number() || item.get<Dim>() || item.boolean() || item.floating();
-    outputs.push_back(is_value ? run.argument(item) : Argument());
+    outputs.push_back(result(run, item));
     return;
   }
   if (container->kind == Container::Kind::object)

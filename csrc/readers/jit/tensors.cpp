@@ -148,8 +148,9 @@ std::optional<Items> to_bool(const Call& call) {
 // --- Tensors from numbers
 
 DType dtype_argument(const Call& call, const Item& item, DType otherwise) {
+  if (item.is_none()) return otherwise;
   const auto number = item.integer();
-  if (!number) return otherwise;
+  if (!number) call.run.unsupported("the dtype must be a constant");
   const auto dtype = aten::to_dtype(static_cast<c10::ScalarType>(*number));
   if (!dtype) call.run.unsupported("ONNX has no element type for this dtype");
   return *dtype;
@@ -267,10 +268,21 @@ std::optional<Items> tensor(const Call& call) {
   return one(call.run.record_one("aten::lift_fresh_copy", {value}));
 }
 
+// torch.as_tensor(data, dtype, device)
+std::optional<Items> as_tensor(const Call& call) {
+  if (!call.input(0).tensor()) return tensor(call);
+  if (call.size() < 2 || call.input(1).is_none()) return one(call.input(0));
+  const DType dtype = dtype_argument(call, call.input(1), DType::undefined);
+  return one(call.run.record_one("aten::to.dtype", {call.input(0).tensor(), dtype}));
+}
+
+// A number of a trace. Floats are doubles.
 std::optional<Items> number_to_tensor(const Call& call) {
   const Item& number = call.input(0);
   if (number.tensor()) return one(number);
-  return one(Item::Tensor{tensor_of(call, number, number_dtype(number)).as_value()});
+  const DType dtype = number_dtype(number);
+  return one(
+      Item::Tensor{tensor_of(call, number, is_floating(dtype) ? DType::f64 : dtype).as_value()});
 }
 
 // TorchScript's own overloads of x.to(...), "prim_*". The device is ignored; the dtype is optional.
@@ -279,6 +291,8 @@ std::optional<Items> convert(const Call& call) {
   if (!schema || !call.input(0).tensor()) return std::nullopt;
   const std::string& overload = schema->overload_name();
   if (!overload.starts_with("prim_")) return std::nullopt;
+  if (overload == "prim_other")
+    call.run.unsupported("TorchScript converts the tensor to uint8 here; name the dtype");
   Item result = call.input(0);
   const std::optional<int> dtype = schema->argumentIndexWithName("dtype");
   if (dtype && !call.input(*dtype).is_none()) {
@@ -320,7 +334,7 @@ void add_tensor_handlers(Handlers& handlers) {
   handlers["aten::FloatImplicit"].push_back(to_float);
   handlers["aten::Bool"].push_back(to_bool);
   handlers["aten::tensor"].push_back(tensor);
-  handlers["aten::as_tensor"].push_back(number_to_tensor);
+  handlers["aten::as_tensor"].push_back(as_tensor);
   handlers["prim::NumToTensor"].push_back(number_to_tensor);
   handlers["aten::to"].push_back(convert);
   handlers["aten::cpu"].push_back(itself);
