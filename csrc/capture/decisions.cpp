@@ -16,11 +16,6 @@ namespace {
 thread_local Decisions* active = nullptr;
 std::atomic<int64_t> used_outside{0};
 
-bool mentions(const Dim& dim, const std::string& symbol) {
-  const std::vector<std::string> names = dim.symbols();
-  return std::ranges::find(names, symbol) != names.end();
-}
-
 bool is_true(int64_t difference, Relation relation) {
   switch (relation) {
     case Relation::equal:
@@ -258,6 +253,8 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
   const bool holds = is_true(*value, relation);
   if (relation == Relation::equal && holds && !is_flexible(difference)) {
     note_equation(difference);
+    std::set<std::string> inputs;
+    if (add_inputs(difference, inputs)) note_fixed(inputs);
     refuse("the program depends on " + text + ", which holds for the example");
   }
   note_guard({difference, relation, holds, text, {}});
@@ -274,8 +271,11 @@ bool Decisions::decide(const NumberPtr& condition) {
     return way;
   }
   const auto* call = std::get_if<Number::Call>(&condition->is);
-  if (call && call->op == "python::eq" && *value != 0)
+  if (call && call->op == "python::eq" && *value != 0) {
+    std::set<std::string> inputs;
+    if (add_inputs(*condition, inputs)) note_fixed(inputs);
     refuse("the program depends on " + text + ", which holds for the example");
+  }
   note_guard({0, Relation::equal, *value != 0, text, {}, condition});
   return *value != 0;
 }
@@ -345,7 +345,7 @@ void Decisions::note_identity(const Dim& difference, const Dim& size) {
     const Dim rest = difference.substitute([&](std::string_view symbol) {
       return symbol == name ? std::optional(size) : std::nullopt;
     });
-    if (rest == Dim(0)) equation_ = {name, size, ""};
+    if (rest == Dim(0)) equation_ = {.symbol = name, .value = size};
   }
 }
 
@@ -411,6 +411,8 @@ int64_t Decisions::pinned(const Dim& dim, const std::string& use) {
       return *number;
     }
   }
+  std::set<std::string> inputs;
+  if (add_inputs(dim, inputs)) note_fixed(inputs);
   refuse(use + " needs the number " + text(dim));
 }
 
@@ -496,51 +498,6 @@ bool Decisions::allows(const InputSizes& sizes) const {
   return std::ranges::all_of(guards_, [&](const Guard& guard) { return guard.allows(value_of); });
 }
 
-// Solves difference == 0 for the symbol of a term; nullopt if the capture may not choose its value.
-std::optional<Dim> Decisions::solved(const Dim& difference, const Dim::Term& term) const {
-  if (term.factors.size() != 1 || term.factors[0].kind != Dim::Atom::symbol) return std::nullopt;
-  const std::string& name = term.factors[0].name;
-  const auto at = symbols_.find(name);
-  if (at == symbols_.end() || at->second.origin == Symbol::Origin::declared ||
-      !at->second.is_of_input())
-    return std::nullopt;
-  if (term.coefficient != 1 && term.coefficient != -1) return std::nullopt;
-  const Dim rest = difference - Dim::from_terms({term});
-  if (rest.is_constant() || mentions(rest, name)) return std::nullopt;
-  const Dim value = term.coefficient == 1 ? -rest : rest;
-  // Two names for one size contradict the user.
-  if (at->second.origin == Symbol::Origin::named && value.terms().size() < 2) return std::nullopt;
-  return value;
-}
-
-// Prefers a symbol that the user did not name, and a sum to a difference.
-void Decisions::note_equation(const Dim& difference) {
-  int best = -1;
-  for (const Dim::Term& term : difference.terms()) {
-    const std::optional<Dim> value = solved(difference, term);
-    if (!value) continue;
-    const std::string& name = term.factors[0].name;
-    const bool is_sum = std::ranges::all_of(
-        value->terms(), [](const Dim::Term& part) { return part.coefficient > 0; });
-    const bool is_unnamed = symbols_.at(name).origin != Symbol::Origin::named;
-    const int rank = (is_unnamed ? 2 : 0) + (is_sum ? 1 : 0);
-    if (rank <= best) continue;
-    best = rank;
-    equation_ = {name, *value, ""};
-  }
-}
-
-void Decisions::refuse_loop(const Dim& count, const std::string& reason) {
-  for (const std::string& name : count.symbols()) {
-    const auto at = symbols_.find(name);
-    const bool may_be_fixed = at != symbols_.end() && at->second.is_size &&
-                              (at->second.origin == Symbol::Origin::named ||
-                               at->second.origin == Symbol::Origin::inferred);
-    if (reason_.empty() && may_be_fixed) equation_ = {name, at->second.example, line_()};
-  }
-  refuse(reason);
-}
-
 void Decisions::check() {
   check_narrowing();
   if (uses_outside() != uses_before_)
@@ -563,6 +520,7 @@ void Decisions::check_narrowing() {
       if (both && guard.holds && guard.relation == Relation::less_equal)
         note_equation(guard.difference);
     }
+    note_fixed({name});
     refuse(concat("the conditions of the program leave only ", name, " == ", symbol.example));
   }
 }

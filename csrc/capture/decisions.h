@@ -59,7 +59,10 @@ struct Symbol {
 struct Equation {
   std::string symbol;
   Dim value;
-  std::string loop;  // source line of the loop that runs `value` times; empty for other equations
+  // Of an equation that makes a size static: the source line that demands it, and whether that is a
+  // loop, which runs `value` times.
+  std::string source;
+  bool is_loop = false;
 };
 
 // Returns the first line of a message, which is enough for a reason.
@@ -189,6 +192,9 @@ class Decisions {
 
  private:
   void note_equation(const Dim& difference);
+  // Notes that another recording may make a size static: the first that the user left to the
+  // capture. Keeps an equation that is known.
+  void note_fixed(const std::set<std::string>& inputs);
   std::optional<Dim> solved(const Dim& difference, const Dim::Term& term) const;
   Dim resolved(const Dim::Factor& factor);
   std::string text(const Dim& dim) const;

@@ -130,6 +130,9 @@ class _Recorder:
                 return self._recorded(ones, _module_changes.Replaced())
         with contextlib.suppress(StepAsideError):
             return self._without_caches(replaced.kept)
+        # The last resort: a size that may be static is.
+        with contextlib.suppress(StepAsideError):
+            return self._recorded({}, _module_changes.Replaced(), fixes=True)
         raise first
 
     def _others(self, change: Callable[[int], int]) -> dict[str, int]:
@@ -175,10 +178,17 @@ class _Recorder:
         except Exception as error:
             raise StepAsideError(_first_line(error)) from error
 
-    def _recorded(self, others: Mapping[str, int], replaced: _module_changes.Replaced) -> Captured:
+    def _recorded(
+        self,
+        others: Mapping[str, int],
+        replaced: _module_changes.Replaced,
+        *,
+        fixes: bool = False,
+    ) -> Captured:
         """Records the program with these sizes in place of the example's.
 
-        The decisions by which the recording is valid must hold for the example.
+        The decisions by which the recording is valid must hold for the example. With `fixes`, a
+        size that the program fixes and that the user left to the capture (Dim.AUTO) is static.
         """
         sizes = self._sizes
         symbols = {
@@ -186,7 +196,7 @@ class _Recorder:
             for name, symbol in self._symbols.items()
         }
         identities: dict[str, str] = {}  # of numbers that are read from data
-        unrolled: list[dict[str, str]] = []
+        static: list[dict[str, str]] = []
         while True:
             self._restore()
             state, tied = _state(self._model)
@@ -212,20 +222,22 @@ class _Recorder:
                 raise StepAsideError(reason)
             if equation is None:
                 continue
-            symbol, value, loop = equation
+            symbol, value, line, is_loop = equation
             if not all(name.isidentifier() for name in symbols):
                 raise StepAsideError(f"the program demands {symbol} == {value}")
             is_of_data = symbol not in symbols
             # For other sizes, the equation need not hold for the example.
-            if symbol in identities or (others and not is_of_data):
+            is_fixed = bool(line) and not is_loop and not fixes
+            if symbol in identities or (others and not is_of_data) or is_fixed:
                 raise StepAsideError(reason)
             if is_of_data:
                 identities[symbol] = value
                 continue
             sizes, symbols = _declared_sizes.related(sizes, symbols, symbol, value)
-            if loop:
-                guard = {"condition": f"{symbol} == {value}", "source": loop}
-                unrolled.append(guard | {"note": ", where a loop is unrolled"})
+            if line:
+                guard = {"condition": f"{symbol} == {value}", "source": line}
+                does = "a loop is unrolled" if is_loop else "the program fixes the size"
+                static.append(guard | {"note": f", where {does}"})
         if not native.allows({name: self._symbols[name][0] for name in others}):
             raise StepAsideError("the program decides otherwise for the sizes of the example")
         guards = [{"condition": text, "source": line} for text, line in native.guards()]
@@ -235,7 +247,7 @@ class _Recorder:
             sizes=_declared_sizes.varied(
                 self._inputs, sizes, {name: self._symbols[name] for name in symbols}, native
             ),
-            guards=unrolled + guards,
+            guards=static + guards,
             known=native.known_elements(),
             tied=tied,
             dimensions=self._dimensions,

@@ -408,11 +408,13 @@ class PyCapture {
     return recording_->decisions().value_at(dim_of(expression), sizes);
   }
 
-  // Returns (symbol, expression, line of a loop) of an equation that the program demands, or None.
+  // Returns (symbol, expression, source line that makes the size static, whether that is a loop) of
+  // an equation that the program demands, or None.
   py::object equation() const {
     const std::optional<capture::Equation>& equation = recording_->decisions().equation();
     if (!equation) return py::none();
-    return py::make_tuple(equation->symbol, equation->value.str(), equation->loop);
+    return py::make_tuple(equation->symbol, equation->value.str(), equation->source,
+                          equation->is_loop);
   }
   // Returns (name, source line) of the module's tensors by whose elements the program decided.
   py::list known_elements() const {

@@ -1,0 +1,72 @@
+// The equations by which another recording of a program may succeed.
+
+#include <algorithm>
+
+#include "capture/decisions.h"
+
+namespace onnx_native::capture {
+namespace {
+
+bool mentions(const Dim& dim, const std::string& symbol) {
+  const std::vector<std::string> names = dim.symbols();
+  return std::ranges::find(names, symbol) != names.end();
+}
+
+}  // namespace
+
+// Solves difference == 0 for the symbol of a term; nullopt if the capture may not choose its value.
+std::optional<Dim> Decisions::solved(const Dim& difference, const Dim::Term& term) const {
+  if (term.factors.size() != 1 || term.factors[0].kind != Dim::Atom::symbol) return std::nullopt;
+  const std::string& name = term.factors[0].name;
+  const auto at = symbols_.find(name);
+  if (at == symbols_.end() || at->second.origin == Symbol::Origin::declared ||
+      !at->second.is_of_input())
+    return std::nullopt;
+  if (term.coefficient != 1 && term.coefficient != -1) return std::nullopt;
+  const Dim rest = difference - Dim::from_terms({term});
+  if (rest.is_constant() || mentions(rest, name)) return std::nullopt;
+  const Dim value = term.coefficient == 1 ? -rest : rest;
+  // Two names for one size contradict the user.
+  if (at->second.origin == Symbol::Origin::named && value.terms().size() < 2) return std::nullopt;
+  return value;
+}
+
+// Prefers a symbol that the user did not name, and a sum to a difference.
+void Decisions::note_equation(const Dim& difference) {
+  int best = -1;
+  for (const Dim::Term& term : difference.terms()) {
+    const std::optional<Dim> value = solved(difference, term);
+    if (!value) continue;
+    const std::string& name = term.factors[0].name;
+    const bool is_sum = std::ranges::all_of(
+        value->terms(), [](const Dim::Term& part) { return part.coefficient > 0; });
+    const bool is_unnamed = symbols_.at(name).origin != Symbol::Origin::named;
+    const int rank = (is_unnamed ? 2 : 0) + (is_sum ? 1 : 0);
+    if (rank <= best) continue;
+    best = rank;
+    equation_ = {.symbol = name, .value = *value};
+  }
+}
+
+void Decisions::refuse_loop(const Dim& count, const std::string& reason) {
+  for (const std::string& name : count.symbols()) {
+    const auto at = symbols_.find(name);
+    const bool may_be_fixed = at != symbols_.end() && at->second.is_size &&
+                              (at->second.origin == Symbol::Origin::named ||
+                               at->second.origin == Symbol::Origin::inferred);
+    if (reason_.empty() && may_be_fixed)
+      equation_ = {.symbol = name, .value = at->second.example, .source = line_(), .is_loop = true};
+  }
+  refuse(reason);
+}
+
+void Decisions::note_fixed(const std::set<std::string>& inputs) {
+  for (const std::string& name : inputs) {
+    const Symbol& symbol = symbols_.at(name);
+    if (equation_ || !reason_.empty()) return;
+    if (symbol.origin == Symbol::Origin::inferred && symbol.is_size)
+      equation_ = {.symbol = name, .value = symbol.example, .source = line_()};
+  }
+}
+
+}  // namespace onnx_native::capture
