@@ -73,10 +73,10 @@ def test_keys_that_no_dict_of_a_script_has() -> None:
 
 
 def test_strings_are_names_for_modules() -> None:
-    prepared = _inputs.prepare(TwoArguments(), EXAMPLE, None, (ROWS, [("n", 3), None], "n"))
+    prepared = _inputs.prepare(TwoArguments(), EXAMPLE, None, (ROWS, [("n", 3), None], "k"))
     assert prepared is not None
     assert prepared.dynamic_shapes == ({0: Dim.DYNAMIC}, [(Dim.DYNAMIC, 3), None], Dim.DYNAMIC)
-    assert prepared.specs == [ROWS, ("n", 3), None, "n"]
+    assert prepared.specs == [ROWS, ("n", 3), None, "k"]
 
 
 @pytest.mark.parametrize(

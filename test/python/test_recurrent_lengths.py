@@ -68,12 +68,9 @@ def export_specialized(shapes: Any) -> None:
 
 
 @pytest.mark.parametrize("shapes", [({0: Dim("n")}, None), {"x": {0: Dim("n")}, "y": None}])
-def test_a_named_size_that_becomes_static_is_a_warning(shapes: Any) -> None:
-    with pytest.warns(
-        torch.onnx.errors.OnnxExporterWarning,
-        match="dimension 0 of the input x is always 4 in the model, although dynamic_shapes names "
-        "it 'n': torch.export specialized it",
-    ):
+def test_a_declared_size_that_becomes_static_is_an_error(shapes: Any) -> None:
+    """PyTorch's exporter would try again with the size as a number."""
+    with pytest.raises(torch.onnx.OnnxExporterError, match="Constraints violated"):
         export_specialized(shapes)
 
 

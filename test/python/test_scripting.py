@@ -115,6 +115,17 @@ class Untyped(nn.Module):
         return x, step, torch.tensor(chosen, dtype=torch.int64), norms
 
 
+class OnlyRecorded(nn.Module):
+    """TorchScript has no such arguments."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.decoder = Decoder()
+
+    def forward(self, x: torch.Tensor, **_: Any) -> Any:
+        return self.decoder(x)
+
+
 class ScriptsToAnother(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         if torch.jit.is_scripting():
@@ -222,7 +233,7 @@ def test_a_program_that_only_the_native_capture_records_is_verified() -> None:
     """A string leaves the choice of a static size: the loop is unrolled, which warns."""
     with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="a loop is unrolled"):
         program = exported(
-            Decoder(), (torch.randn(2, 5, 4),), verify=True, dynamic_shapes=({1: "steps"},)
+            OnlyRecorded(), (torch.randn(2, 5, 4),), verify=True, dynamic_shapes=({1: "steps"},)
         )
     assert program.export_report["capture"]["by"] == "native"
     rows = program.export_report["verification"]

@@ -22,6 +22,7 @@ from onnx_native import (
     _captured_check,
     _checks,
     _context,
+    _declarations,
     _eager,
     _fallbacks,
     _inputs,
@@ -163,14 +164,39 @@ class _Exporter:
     ) -> ONNXProgram:
         """Exports the program; `options` are passed on to the native program."""
         self._opset: int = options["opset"]
+        start = time.perf_counter()
         program, reason = self._export_natively(model, inputs, verify=verify, **options)
         if program is not None:
+            program = self._with_loops(program, model, inputs, start, **options) or program
             self._finish(program, None, verify)
             return program
         self._aside = reason
         program, captured = self._export_captured(model, inputs, reason, verify=verify, **options)
         self._finish(program, captured, verify)
         return program
+
+    def _with_loops(
+        self,
+        program: ONNXProgram,
+        model: Any,
+        inputs: _request.AnyInputs,
+        start: float,
+        **options: Any,
+    ) -> ONNXProgram | None:
+        """Returns the program as TorchScript if its loops were unrolled for a dynamic size."""
+        loops = [
+            guard
+            for guard in program.export_report["capture"]["guards"]
+            if "loop" in guard.get("note", "")
+        ]
+        if not loops or isinstance(inputs, _jit.Inputs):
+            return None
+        self._aside = "\n".join(
+            f"a loop needs {guard['condition']} ({guard['source']})" for guard in loops
+        )
+        scripted = self._export_scripted(model, inputs, start, self._aside, **options)
+        self._aside = None
+        return scripted
 
     def _export_captured(
         self, model: Any, inputs: _request.AnyInputs, reason: str | None, **options: Any
@@ -186,6 +212,8 @@ class _Exporter:
             forked, _ = self._export_natively(model, inputs, forks=True, **options)
             if forked is not None:
                 return forked, None
+        difference: BaseException | None = None
+        note: list[str] = []
         try:
             captured, strategy = self._captured(model, inputs)
             self._dump_program(captured)
@@ -195,12 +223,16 @@ class _Exporter:
             if not _scripting.pins_a_size(failure.error):
                 reason = f"{reason}\n{_scripting.first_line(failure.error)}"
                 scripted = self._export_scripted(model, inputs, start, reason, **options)
-            if scripted is None:
+            if scripted is not None:
+                return scripted, None
+            if not isinstance(failure.error, _captured_check.DifferenceError):
                 raise self._capture_error(failure.error) from failure.error
-            return scripted, None
+            difference = failure.error
         capture_seconds = time.perf_counter() - start
         captured, names, hints = self._prepared(captured, inputs)
         native = self._convert(captured, captured, symbol_names=names, hints=hints, **options)
+        if difference is not None:  # and the conversion does not know better why
+            raise self._capture_error(difference) from difference
         program = ONNXProgram(native, captured)
         guards = _specialized.narrowings(captured, names, self._guards)
         dimensions = _specialized.dimensions(captured, names)
@@ -328,6 +360,7 @@ class _Exporter:
                 stack.enter_context(_module_changes.restored(model))
             stack.enter_context(_inputs.elements_of(model, inputs))
             stack.enter_context(_inputs.without_marks((inputs.args, inputs.kwargs)))
+            stack.enter_context(_declarations.kept_dynamic())
             self._guards = stack.enter_context(_specialized.recorded_lines())
             stack.enter_context(_autograd_functions.recorded(self._opset, only_domains=True))
             if inputs.dynamic_shapes:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch.export import Dim
 
-from onnx_native import _shapes, _upstream
+from onnx_native import _declarations, _shapes, _upstream
 
 
 @dataclasses.dataclass
@@ -54,6 +54,7 @@ def prepare(
 
     Raises:
         IndexError: A tensor has no such axis.
+        TorchExportError: The example contradicts ``dynamic_shapes``.
     """
     args, kwargs, constants = _without_constants(args, kwargs)
     if not dynamic_shapes:
@@ -86,6 +87,7 @@ def prepare(
     leaves, structure = _upstream.pytree.tree_flatten((args, kwargs))
     if len(leaves) != len(specs):
         return None
+    specs = _checked(positional | kwargs, leaves, specs)
     scalars = [
         i
         for i, (leaf, spec) in enumerate(zip(leaves, specs, strict=True))
@@ -103,6 +105,20 @@ def prepare(
         scalars=scalars,
         constants=constants,
     )
+
+
+def _checked(arguments: dict[str, Any], leaves: list[Any], specs: list[Any]) -> list[Any]:
+    """Checks the specs of the leaves of arguments; returns them with a name for each size."""
+    names = [
+        name + _upstream.pytree.keystr(path)
+        for name, value in arguments.items()
+        for path, _ in _upstream.pytree.tree_flatten_with_path(value)[0]
+    ]
+    declared = list(zip(names, leaves, specs, strict=True))
+    _declarations.check(declared)
+    unique = _declarations.Names(declared)
+    unique.warn()
+    return [unique.in_spec(leaf, spec) for _, leaf, spec in declared]
 
 
 # Kinds of constants that torch.export does not accept, or that a recorded program cannot hold.

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _shapes, _sizes, _upstream
+from onnx_native import _declarations, _shapes, _sizes, _upstream
 
 
 def is_script(model: Any) -> bool:
@@ -65,8 +65,16 @@ class Inputs:
         self.arguments = self._ordered(args, kwargs)
         given = self._names[: len(self.arguments)]
         shapes = _shapes.in_order(given, dynamic_shapes, self._called)
+        declared = [
+            leaf
+            for name, value, shape in zip(given, self.arguments, shapes, strict=True)
+            for leaf in _shapes.leaves(value, shape, name)
+        ]
+        _declarations.check(declared)
+        names = _declarations.Names(declared)
+        names.warn()
         self.specs = [
-            _spec(value, shape, name)
+            _spec(value, shape, name, names)
             for name, value, shape in zip(given, self.arguments, shapes, strict=True)
         ]
         self.hints: dict[str, int] = {}
@@ -106,8 +114,9 @@ class Inputs:
         return [leaf for leaf, is_open in zip(leaves, self._open, strict=True) if is_open]
 
 
-def _spec(value: Any, shape: Any, name: str) -> tuple[Any, ...]:
+def _spec(value: Any, shape: Any, name: str, names: _declarations.Names) -> tuple[Any, ...]:
     if isinstance(value, torch.Tensor):
+        shape = names.in_spec(value, shape)
         return ("tensor", name, value.dtype, _sizes_of(value, shape, name))
     if value is None or isinstance(value, str):
         return ("literal", name, value)
@@ -118,8 +127,10 @@ def _spec(value: Any, shape: Any, name: str) -> tuple[Any, ...]:
     if elements is None or not isinstance(value, (Mapping, list, tuple)):
         raise TypeError(f"the argument {name} has the unsupported type {type(value).__name__}")
     if isinstance(value, Mapping):
-        return ("mapping", name, [_spec(item, inner, str(key)) for key, item, inner in elements])
-    return ("sequence", name, [_spec(item, inner, f"{name}_{i}") for i, item, inner in elements])
+        keyed = [_spec(item, inner, str(key), names) for key, item, inner in elements]
+        return ("mapping", name, keyed)
+    listed = [_spec(item, inner, f"{name}_{i}", names) for i, item, inner in elements]
+    return ("sequence", name, listed)
 
 
 def _sizes_of(value: torch.Tensor, shape: Any, name: str) -> list[int | str]:

@@ -34,6 +34,7 @@ _CONTROL_FLOW = (
     "branches on the elements of a tensor",
     "branches on a number that depends on data: item",
     "a Python int or a loop needs the number",
+    "the number of results depends on the size",
 )
 # What torch.export says of dynamic sizes that a program fixes.
 _PINNED = ("Constraints violated", "conflicts between user-specified ranges")

@@ -115,6 +115,16 @@ def elements(value: Any, spec: Any, name: str) -> list[tuple[Any, Any, Any]] | N
     return list(zip(keys, children, specs, strict=True))
 
 
+def leaves(value: Any, spec: Any, name: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yields the leaves of an argument, each as (name, leaf, spec)."""
+    parts = elements(value, spec, name)
+    if parts is None:
+        yield name, value, spec
+        return
+    for key, element, inner in parts:
+        yield from leaves(element, inner, f"{name}[{key!r}]")
+
+
 def for_torch(spec: Any) -> Any:
     """Returns a spec for torch.export, with ``Dim.DYNAMIC`` in place of the user's names."""
 
