@@ -168,6 +168,7 @@ ContainerPtr joined(const Call& call, const Container& a, const Container& b) {
   if (a.contents.open || b.contents.open) {
     result->contents = joined(call.run, a.contents, b.contents);
   } else {
+    check_length(a.items().size() + b.items().size());
     result->items() = a.items();
     result->items().insert(result->items().end(), b.items().begin(), b.items().end());
   }

@@ -11,6 +11,8 @@ namespace {
 
 // The longest string, in characters. The padding operators take a length.
 constexpr int64_t kLongestText = 1 << 20;
+// An element of a list takes about as much memory as this many characters.
+constexpr size_t kCharactersPerElement = 32;
 constexpr std::string_view kPaddings[] = {"aten::center", "aten::expandtabs", "aten::ljust",
                                           "aten::rjust", "aten::zfill"};
 // PyTorch ends the process if the divisor is 0 or the quotient overflows.
@@ -92,6 +94,7 @@ Items Interpreter::evaluate(const Call& call) {
   for (const c10::IValue& value : stack) {
     if (value.isString() && std::ssize(value.toStringRef()) > kLongestText)
       unsupported("a string of the program is too long");
+    if (value.isString()) use_memory(value.toStringRef().size() / kCharactersPerElement);
     const auto same = std::ranges::find_if(
         given, [&](const c10::IValue& other) { return value.isPtrType() && value.is(other); });
     if (same != given.end()) {

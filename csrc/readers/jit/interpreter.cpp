@@ -24,6 +24,8 @@ using aten::Argument;
 constexpr size_t kDeepest = 200, kDeepestBlock = 400;
 // The limit on executed nodes: loops without tensors run here.
 constexpr size_t kMostSteps = 1'000'000;
+// The limit on elements of all lists that the program makes.
+constexpr size_t kMostElements = 10'000'000;
 
 // Increments a counter during its lifetime.
 class Counted {
@@ -208,7 +210,12 @@ Item Interpreter::item(const torch::jit::Value* value) const {
 void Interpreter::step(const JitNode& node) {
   if (++steps_ > kMostSteps)
     unsupported(concat("the program takes more than ", kMostSteps, " steps to read"));
+  const uint64_t made_before = containers_made();
   Items results = this->results(node);
+  for (const Item& result : results) {
+    const Container* container = result.container();
+    if (container && container->born > made_before) use_memory(container->items().size());
+  }
   if (node.outputs().empty()) return;
   require(results.size() == node.outputs().size(), node.kind().toQualString(), " returned ",
           results.size(), " results");
@@ -216,6 +223,13 @@ void Interpreter::step(const JitNode& node) {
   for (size_t i = 0; i < results.size(); ++i) {
     environment[node.outputs()[i]] = std::move(results[i]);
   }
+}
+
+void Interpreter::use_memory(size_t elements) {
+  elements_ += elements;
+  if (elements_ > kMostElements)
+    unsupported(
+        concat("the lists and strings of the program take more than ", kMostElements, " elements"));
 }
 
 Items Interpreter::results(const JitNode& node) {

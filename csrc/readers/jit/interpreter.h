@@ -164,6 +164,8 @@ class Interpreter {
   };
 
   void step(const JitNode& node);
+  // Counts the elements of a new list. Throws if all lists together have too many.
+  void use_memory(size_t elements);
   Items results(const JitNode& node);
   Items record_call(const Call& call, const aten::Schema& schema);
   // Rounds the results of an operator on quantized tensors. Throws if it does not know the
@@ -210,8 +212,9 @@ class Interpreter {
 
   Recorder recorder_;
   std::vector<Active> stack_;
-  size_t depth_ = 0;  // of nested blocks
-  size_t steps_ = 0;  // number of nodes run
+  size_t depth_ = 0;     // of nested blocks
+  size_t steps_ = 0;     // number of nodes run
+  size_t elements_ = 0;  // of all lists made
   bool grad_mode_ = false;
   std::vector<Change> journal_;
   std::vector<Moment> open_;

@@ -39,6 +39,33 @@ class DoubledList(torch.nn.Module):
         return x.reshape(sizes[:1])
 
 
+class ListAddedToItself(torch.nn.Module):
+    def forward(self, x):
+        sizes = [1]
+        for _ in range(60):
+            sizes = sizes + sizes
+        return x.reshape(sizes[:1])
+
+
+class ManyLists(torch.nn.Module):
+    def forward(self, x):
+        lists = [[1]]
+        for _ in range(10000):
+            lists.append([1] * 100000)
+        return x + len(lists)
+
+
+class ManyTexts(torch.nn.Module):
+    def forward(self, x):
+        text = "ab"
+        for _ in range(18):
+            text = text + text
+        texts = [text]
+        for i in range(10000):
+            texts.append(text + str(i))
+        return x + len(texts)
+
+
 class DoubledText(torch.nn.Module):
     def forward(self, x):
         text = "ab"
@@ -77,6 +104,9 @@ def read(module: torch.nn.Module) -> str:
         (LongLoops(), "takes more than 1000000 steps to read"),
         (LongList(), "a list has more than 1000000 elements"),
         (DoubledList(), "a list has more than 1000000 elements"),
+        (ListAddedToItself(), "a list has more than 1000000 elements"),
+        (ManyLists(), "lists and strings of the program take more than 10000000 elements"),
+        (ManyTexts(), "lists and strings of the program take more than 10000000 elements"),
         (DoubledText(), "a string of the program is too long"),
         (PaddedText(), "a string of the program is too long"),
     ],
