@@ -153,12 +153,46 @@ Item number_input(Recorder& recorder, const Given& given, Type::Kind kind, const
   return Item::Number{recorder.add_input(given.name, number)};
 }
 
+// Returns true if an input spec can have this type.
+bool can_be(const InputSpec& spec, const c10::Type& type) {
+  if (const auto* either = type.castRaw<c10::UnionType>())
+    return std::ranges::any_of(either->containedTypes(),
+                               [&](const c10::TypePtr& one) { return can_be(spec, *one); });
+  if (spec.constant) {
+    const size_t kind = spec.constant->index();
+    constexpr c10::TypeKind kKinds[] = {c10::TypeKind::NoneType, c10::TypeKind::BoolType,
+                                        c10::TypeKind::IntType, c10::TypeKind::FloatType,
+                                        c10::TypeKind::StringType};
+    return kind < std::size(kKinds) && type.kind() == kKinds[kind];
+  }
+  if (spec.elements) {
+    if (!container_kind(type)) return false;
+    const bool is_tuple = type.kind() == c10::TypeKind::TupleType;
+    const size_t types = type.containedTypeSize();
+    if (is_tuple && types != spec.elements->size()) return false;
+    for (size_t i = 0; i < spec.elements->size(); ++i) {
+      if (!can_be((*spec.elements)[i], *type.containedType(is_tuple ? i : types - 1))) return false;
+    }
+    return true;
+  }
+  if (const auto kind = number_kind(type, spec.dtype))
+    return spec.shape && spec.shape->empty() && number_kind(spec.dtype) == kind;
+  return type.kind() == c10::TypeKind::TensorType;
+}
+
 // Converts an input spec to an Item of this type.
 Item input(Interpreter& run, const Given& given, const c10::TypePtr& type) {
   const InputSpec& spec = given.spec;
   const bool is_none = spec.constant && spec.constant->index() == 0;
   if (const auto optional = type->cast<c10::OptionalType>(); optional && !is_none)
     return input(run, given, optional->getElementType());
+  if (const auto either = type->cast<c10::UnionType>();
+      either && type->kind() == c10::TypeKind::UnionType) {
+    for (const c10::TypePtr& one : either->containedTypes()) {
+      if (can_be(spec, *one)) return input(run, given, one);
+    }
+    does_not_fit(given, *type);
+  }
   if (spec.constant) return literal(given, *type);
   if (spec.elements) return container(run, given, type);
   if (const auto kind = number_kind(*type, spec.dtype))

@@ -170,6 +170,33 @@ def test_keys_of_arguments():
     check(torch.jit.script(LooksUp()), [args], opsets=(20,))
 
 
+class ToList(nn.Module):
+    def forward(self, x, i):
+        numbers: list[float] = x[0, 0].tolist()
+        rows: list[list[int]] = i.tolist()
+        single: int = i[0, 0].tolist()
+        numbers.sort()
+        return x * numbers[1] + rows[1][0] * single, len(numbers)
+
+
+def test_lists_of_a_tensor():
+    i = torch.tensor([[1, 2], [3, 4]])
+    check(torch.jit.script(ToList()), [(X, i), (X - 30, i + 5)], opsets=(20,))
+
+
+class Either(nn.Module):
+    def forward(self, x, axes: list[int] | int, scale: Tensor | list[Tensor]):
+        y = x.sum(axes) if isinstance(axes, list) else x.sum([axes])
+        return y * scale[0] if isinstance(scale, list) else y * scale
+
+
+def test_arguments_of_several_types():
+    module = torch.jit.script(Either())
+    for axes in ([0, 1], 1):
+        for scale in (torch.tensor(3.0), [torch.tensor(2.0)]):
+            check(module, [(X, axes, scale)], opsets=(20,))
+
+
 class Branches(nn.Module):
     def forward(self, x, ints: dict[int, Tensor]):
         axes = [2, 0, 1]
