@@ -167,6 +167,28 @@ Values gather_nd(Builder& b, const Node& node) {
   return {b.op("GatherND", {data, b.concat({b.Add(batch, zero), indices}, -1)})};
 }
 
+// Reduces the updates of each row under a mask. Each index is one number, so it selects a row of
+// the data. There may be no updates, so the data is reduced with them.
+Values scatter_nd(Builder& b, const Node& node) {
+  const Value data = node.inputs[0], indices = node.inputs[1], updates = node.inputs[2];
+  const std::string reduction = node.attribute_string("reduction", "none");
+  const bool rows = indices->rank_or(-1) == 2 && indices->dim(1).equals(1);
+  const char* reduce = reduction == "max"   ? "ReduceMax"
+                       : reduction == "min" ? "ReduceMin"
+                                            : nullptr;
+  if (!rows || !reduce || data->rank_or(-1) < 1) return {};
+  const Value size = b.squeeze(b.gather(b.op("Shape", {data}), b.i64s({0}), 0), {0});
+  const Value places = b.unsqueeze(b.op("Range", {b.i64(0), size, b.i64(1)}), {1});
+  const Value index = b.squeeze(indices, {1});
+  const Value at = b.where(b.Less(index, b.i64(0)), b.Add(index, size), index);
+  Ints trailing;
+  for (int64_t axis = 1; axis < data->rank(); ++axis) trailing.push_back(axis + 1);
+  const Value selected = b.unsqueeze(b.Equal(places, b.unsqueeze(at, {0})), trailing);
+  const Value own = b.unsqueeze(data, {1});
+  const Value candidates = b.where(selected, b.unsqueeze(updates, {0}), own);
+  return {b.reduce(reduce, b.concat({own, candidates}, 1), {1}, /*keepdims=*/false)};
+}
+
 // Dropout in training mode: elements are 0 where random numbers are below the ratio.
 Values dropout(Builder& b, const Node& node) {
   const Value x = node.inputs[0], ratio = node.input(1), training = node.input(2);
@@ -328,6 +350,10 @@ bool is_not_last_axis(const Node& node) {
   return axis != -1 && axis != node.inputs[0]->rank_or(-1) - 1;
 }
 bool selects_last(const Node& node) { return node.attribute_int("select_last_index", 0) != 0; }
+bool selects_extreme(const Node& node) {
+  const std::string reduction = node.attribute_string("reduction", "none");
+  return reduction == "min" || reduction == "max";
+}
 bool has_batch(const Node& node) { return node.attribute_int("batch_dims", 0) != 0; }
 
 // Returns true if opset 11 lacks the operator for its dtypes.
@@ -367,6 +393,7 @@ constexpr Composition kCompositions[] = {{"ArgMax", 12, last_index, selects_last
                                          {"Pow", 12, power, is_mixed_power},
                                          {"ReduceMax", 12, reduce_extremum, has_new_dtype},
                                          {"ReduceMin", 12, reduce_extremum, has_new_dtype},
+                                         {"ScatterND", 18, scatter_nd, selects_extreme},
                                          {"Softmax", 13, softmax, is_not_last_axis},
                                          {"Trilu", 14, trilu}};
 

@@ -115,6 +115,18 @@ Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {
   return b.cast(x, dtype);
 }
 
+// Returns the index of the first maximum along an axis, or of the last NaN, which counts as
+// maximum.
+Value place_of_maximum(Builder& b, Value x, int64_t axis) {
+  const Value best = b.op("ArgMax", {x}, {{"axis", axis}, {"keepdims", 1}});
+  if (!is_floating(x->dtype)) return best;
+  const Value nan = b.cast(b.IsNaN(x), DType::i32);
+  const Value last =
+      b.op("ArgMax", {nan}, {{"axis", axis}, {"keepdims", 1}, {"select_last_index", 1}});
+  const Value any = b.cast(b.reduce("ReduceMax", nan, {axis}, true), DType::boolean);
+  return b.where(any, last, best);
+}
+
 // Returns the maxima and their positions in the flattened spatial dimensions. Ties go to the first.
 std::array<Value, 2> adaptive_max_pool(Builder& b, Value x, const Shape& output_size) {
   if (const auto empty = empty_result(x, output_size))
@@ -126,9 +138,10 @@ std::array<Value, 2> adaptive_max_pool(Builder& b, Value x, const Shape& output_
   for (int64_t axis = -1; axis >= -axes; --axis) {
     const Dim& count = output_size[axes + axis];
     const Windows windows = adaptive_windows(b, x->dim(axis), count);
-    const Value taken = take(b, x, windows, axis, lowest_value(x->dtype));
+    const double lowest = is_floating(x->dtype) ? -kInfinity : lowest_value(x->dtype);
+    const Value taken = take(b, x, windows, axis, lowest);
     // `taken` is (..., windows, longest, pooled axes).
-    const Value best = b.op("ArgMax", {taken}, {{"axis", taken->rank() + axis}, {"keepdims", 1}});
+    const Value best = place_of_maximum(b, taken, taken->rank() + axis);
     x = b.squeeze(b.op("GatherElements", {taken, best}, {{"axis", taken->rank() + axis}}), {axis});
     Ints trailing;
     for (int64_t k = axis + 1; k < 0; ++k) trailing.push_back(k);

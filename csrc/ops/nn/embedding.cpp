@@ -1,6 +1,9 @@
+#include <limits>
+
 #include "onnx/builder.h"
 #include "ops/families.h"
 #include "ops/formulas/distance.h"
+#include "ops/formulas/numeric.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -24,6 +27,19 @@ Value bag_of_elements(Builder& b, Value offsets, const Dim& count) {
   return b.Sub(so_far, b.i64(1));
 }
 
+// Eager starts a maximum with the first element of the bag that counts, and compares the others
+// with it: NaN stays if it comes first, and is ignored if not.
+Value with_first_nan(Builder& b, Value maxima, Value bag, Value each, Value counted) {
+  const Dim elements = each->dim(0);
+  const Value none = b.dim_value(elements);
+  const Value places = b.where(b.cast(counted, DType::boolean), b.range(elements), none);
+  const Value first =
+      b.op("ScatterND", {b.expand(none, {maxima->dim(0)}), bag, places}, {{"reduction", "min"}});
+  const Value nans = b.concat({b.IsNaN(each), b.full(DType::boolean, 0, {1, each->dim(1)})}, 0);
+  const Value nan = b.like(maxima, std::numeric_limits<double>::quiet_NaN());
+  return b.where(b.gather(nans, first, 0), nan, maxima);
+}
+
 Value embedding_bag(Builder& b, Value weight, Value indices, Value offsets, const Bags& bags) {
   indices = b.cast(indices, DType::i64);
   offsets = b.cast(offsets, DType::i64);
@@ -36,7 +52,9 @@ Value embedding_bag(Builder& b, Value weight, Value indices, Value offsets, cons
   Value taken = b.cast(b.gather(weight, indices, 0), sum_dtype);
   if (bags.per_sample_weights)
     taken = b.Mul(taken, b.unsqueeze(b.cast(*bags.per_sample_weights, sum_dtype), {1}));
-  const double filler = bags.mode == BagMode::max ? lowest_value(sum_dtype) : 0.0;
+  const bool maximum = bags.mode == BagMode::max;
+  const double filler = maximum ? -kInfinity : 0.0;
+  const Value each = taken;
   Value counted = b.full(sum_dtype, 1.0, {elements});
   if (bags.padding_idx) {
     const Value kept = b.Not(b.Equal(indices, b.i64(*bags.padding_idx)));
@@ -44,8 +62,10 @@ Value embedding_bag(Builder& b, Value weight, Value indices, Value offsets, cons
     taken = b.where(b.unsqueeze(kept, {1}), taken, b.like(taken, filler));
   }
   const Value bag = b.unsqueeze(bag_of_elements(b, offsets, elements), {1});
+  if (maximum) taken = b.where(b.IsNaN(taken), b.like(taken, filler), taken);
   Value y = b.op("ScatterND", {b.full(sum_dtype, filler, {rows, width}), bag, taken},
-                 {{"reduction", bags.mode == BagMode::max ? "max" : "add"}});
+                 {{"reduction", maximum ? "max" : "add"}});
+  if (maximum) y = with_first_nan(b, y, bag, each, counted);
   if (bags.mode != BagMode::sum) {
     Value count =
         b.op("ScatterND", {b.full(sum_dtype, 0.0, {rows}), bag, counted}, {{"reduction", "add"}});

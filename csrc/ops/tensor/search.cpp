@@ -1,7 +1,14 @@
 // Searching and counting: sorted sequences, unique elements, membership, histograms.
 
+#include <array>
+#include <cmath>
+#include <tuple>
+#include <utility>
+
+#include "base/weight.h"
 #include "ops/families.h"
 #include "ops/formulas/index.h"
+#include "ops/formulas/loop.h"
 #include "ops/formulas/numeric.h"
 #include "ops/formulas/positions.h"
 #include "ops/formulas/sort.h"
@@ -9,9 +16,53 @@
 namespace onnx_native::ops {
 namespace {
 
+// Returns true for constants in ascending order without NaN.
+bool is_ascending(Value sequence) {
+  if (!has_elements(sequence->constant) || sequence->rank() != 1) return false;
+  const auto size = sequence->dim(0).constant_or(0);
+  for (int64_t i = 0; i < size; ++i) {
+    const double number = sequence->constant->number(i);
+    if (std::isnan(number) || (i > 0 && number < sequence->constant->number(i - 1))) return false;
+  }
+  return true;
+}
+
+// Searches by halves, as eager does: this decides the result where the sequence has NaN or is not
+// in order. `sequence` is 1-d, or has the leading dimensions of `values`.
+Value searched(Builder& b, Value sequence, Value values, bool right) {
+  const Dim size = sequence->dim(-1);
+  const bool rows = sequence->rank() > 1;
+  // Ranges that are not searched anymore read the element that is added.
+  Shape added = sequence->known_shape();
+  added.back() = 1;
+  const Value padded = b.concat({sequence, b.full(sequence->dtype, 0, added)}, -1);
+  const auto halve = [&](Value start, Value end) {
+    const Value middle = b.Div(b.Add(start, end), b.i64(2));
+    const Value found = rows ? gather_elements(b, padded, -1, middle) : b.gather(padded, middle, 0);
+    const Value after = right ? b.Greater(found, values) : b.GreaterOrEqual(found, values);
+    const Value searching = b.Less(start, end);
+    return std::pair{b.where(b.And(searching, b.Not(after)), b.Add(middle, b.i64(1)), start),
+                     b.where(b.And(searching, after), middle, end)};
+  };
+  Value start = b.full(DType::i64, 0, values->known_shape());
+  Value end = b.expand(b.dim_value(size), values->known_shape());
+  if (size.is_constant()) {
+    for (int64_t left = *size.constant(); left > 0; left /= 2)
+      std::tie(start, end) = halve(start, end);
+    return start;
+  }
+  constexpr int64_t kMostSteps = 63;
+  return loop_while(b, b.i64(kMostSteps), {start, end}, [&](Value, const Values& states) {
+    const auto [low, high] = halve(states[0], states[1]);
+    return Values{any_true(b, b.Less(low, high)), low, high};
+  })[0];
+}
+
 // Returns the number of boundaries before each value. Counts those that are not after it, because
 // NaN sorts last and must count all of them.
 Value boundaries_before(Builder& b, Value sequence, Value values, bool right, bool out_int32) {
+  if (is_floating(sequence->dtype) && !is_ascending(sequence))
+    return b.cast(searched(b, sequence, values, right), out_int32 ? DType::i32 : DType::i64);
   if (sequence->known_shape().size() > 1) sequence = b.unsqueeze(sequence, {-2});
   values = b.unsqueeze(values, {-1});
   Value after = right ? b.Greater(sequence, values) : b.GreaterOrEqual(sequence, values);
@@ -42,11 +93,34 @@ Value isin(Builder& b, Value elements, Value test_elements, Ignored, bool invert
 
 Value nothing(Builder& b) { return b.full(DType::i64, 0, {0}); }
 
+// The unique elements, their inverse and their counts. Each NaN is an element of its own, after the
+// numbers. ONNX Runtime orders elements by `<`, and NaN would break the order.
+std::array<Value, 3> unique_elements(Builder& b, Value flat) {
+  const auto of_numbers = [&](Value numbers) {
+    const Values parts = b.ops("Unique", 4, {numbers}, {{"sorted", int64_t{1}}});
+    return std::array{parts[0], parts[2], parts[3]};
+  };
+  if (!is_floating(flat->dtype)) return of_numbers(flat);
+  const Value is_nan = b.IsNaN(flat);
+  const Value is_number = b.Not(is_nan);
+  const auto only = [&](Value which) { return b.op("Compress", {flat, which}, {{"axis", 0}}); };
+  const auto [values, inverse, counts] = of_numbers(only(is_number));
+  const Value nans = only(is_nan);
+  const auto place = [&](Value which) {
+    return b.Sub(b.op("CumSum", {b.cast(which, DType::i64), b.i64(0)}), b.i64(1));
+  };
+  // A place before the first number is -1, where the element that is added is read.
+  const Value of_number = b.gather(b.concat({inverse, b.i64s({0})}, 0), place(is_number), 0);
+  const Value of_nan = b.Add(place(is_nan), b.dim_value(values->dim(0)));
+  return {b.concat({values, nans}, 0), b.where(is_nan, of_nan, of_number),
+          b.concat({counts, b.full(DType::i64, 1, {nans->dim(0)})}, 0)};
+}
+
 Values unique(Builder& b, Value self, Ignored, bool return_inverse, bool return_counts) {
   const Shape& shape = self->known_shape();
-  Values parts = b.ops("Unique", 4, {b.reshape(self, {numel(shape)})}, {{"sorted", int64_t{1}}});
-  return {parts[0], return_inverse ? b.reshape(parts[2], shape) : nothing(b),
-          return_counts ? parts[3] : nothing(b)};
+  const auto [values, inverse, counts] = unique_elements(b, b.reshape(self, {numel(shape)}));
+  return {values, return_inverse ? b.reshape(inverse, shape) : nothing(b),
+          return_counts ? counts : nothing(b)};
 }
 
 Values unique_and_inverse(Builder& b, Value self, Ignored sorted, bool return_inverse) {

@@ -98,21 +98,37 @@ Pair median_of_dim(Builder& b, Value self, int64_t dim, bool keepdim) {
   return reduced(b, kMedian(b, data, axis), shape, axis, keepdim);
 }
 
-// Returns the smallest of the most frequent elements, and its last index.
+// Returns the smallest of the most frequent elements, and its last index. NaN is not counted, so it
+// is the mode of NaN only; what eager returns then depends on the order in which it sorts.
 Pair mode(Builder& b, Value self, int64_t dim, bool keepdim) {
   const Shape shape = self->known_shape();
   Value data = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim, data->rank());
   if (data->dtype == DType::boolean) data = b.cast(data, DType::u8);
   data = move_axis(b, data, axis, -1);
+  const Value nans = is_floating(data->dtype) ? b.IsNaN(data) : nullptr;
+  const Value infinity = nans ? b.like(data, std::numeric_limits<double>::infinity()) : nullptr;
+  if (nans) data = b.where(nans, infinity, data);
   Value sorted = sort(b, data, -1, /*descending=*/false)[0];
   Value same = b.Equal(b.unsqueeze(sorted, {-1}), b.unsqueeze(sorted, {-2}));
   Value counts = b.reduce("ReduceSum", b.cast(same, DType::i32), {-1}, /*keepdims=*/false);
+  Value nan_count = nullptr;
+  if (nans) {
+    nan_count = b.reduce("ReduceSum", b.cast(nans, DType::i32), {-1}, /*keepdims=*/true);
+    counts = b.where(b.Equal(sorted, infinity), b.Sub(counts, nan_count), counts);
+  }
   int64_t last = data->rank() - 1;
   Value most = b.op("ArgMax", {counts}, {{"axis", last}});
   Value value = b.op("GatherElements", {sorted, most}, {{"axis", last}});
-  Value where = b.op("ArgMax", {b.cast(b.Equal(data, value), DType::i32)},
+  Value found = b.Equal(data, value);
+  if (nans) found = b.And(found, b.Not(nans));
+  Value where = b.op("ArgMax", {b.cast(found, DType::i32)},
                      {{"axis", last}, {"select_last_index", int64_t{1}}});
+  if (nans) {
+    const Value none = b.Equal(nan_count, b.cast(b.dim_value(data->dim(-1)), DType::i32));
+    value = b.where(none, nan_like(b, value), value);
+    where = b.where(none, b.i64(0), where);
+  }
   Pair results{b.cast(move_axis(b, value, -1, axis), self->dtype), move_axis(b, where, -1, axis)};
   return reduced(b, results, shape, axis, keepdim);
 }

@@ -1,0 +1,161 @@
+"""Operators on NaN and infinities match eager; docs/nan.md lists those that do not."""
+
+import pathlib
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from models import routes
+from torch import Tensor
+
+NAN, INF = float("nan"), float("inf")
+TABLE = torch.tensor([[1.0, NAN], [2.0, 0.0], [NAN, 5.0], [-INF, -INF]])
+IDS = torch.tensor([0, 1, 2, 1, 2, 1, 0, 3, 3])
+OFFSETS = torch.tensor([0, 2, 4, 5, 5, 7])
+
+
+@pytest.mark.parametrize("padding", [None, 1])
+@pytest.mark.parametrize("opset", [17, 20])
+def test_greatest_of_a_bag(opset: int, padding: int | None) -> None:
+    """NaN counts only if it comes first; the greatest of -inf is -inf."""
+
+    def bags(table: Tensor, ids: Tensor, offsets: Tensor) -> Tensor:
+        return F.embedding_bag(ids, table, offsets, mode="max", padding_idx=padding)
+
+    routes.check(
+        bags,
+        (TABLE, IDS, OFFSETS),
+        "native",
+        (TABLE, IDS[:0], OFFSETS[:1]),
+        dynamic=({}, {0: "ids"}, {0: "bags"}),
+        opset=opset,
+    )
+
+
+def test_unique_elements() -> None:
+    """Each NaN is an element of its own."""
+    examples = [
+        torch.tensor(x)
+        for x in (
+            [1.0, NAN, 2.0, NAN, INF, INF, 1.0],
+            [NAN, NAN],
+            [2.0, 1.0, 2.0],
+            [NAN, -INF, NAN, -INF],
+        )
+    ]
+    routes.check(
+        lambda x: torch.unique(x, return_inverse=True, return_counts=True),
+        (examples[0],),
+        "native",
+        *((x,) for x in (*examples[1:], examples[0][:0])),
+        dynamic=({0: "n"},),
+    )
+
+
+VALUES = torch.tensor([[NAN, 2.0, 5.0, INF, -INF], [1.0, 0.0, 3.0, 2.0, 2.0]])
+SEQUENCES = (
+    [1.0, 2.0, NAN, NAN, NAN],
+    [1.0, 2.0, 3.0, 4.0, 5.0],
+    [NAN, 2.0, 1.0, 4.0, NAN],
+    [3.0, 2.0, 2.0, -INF, INF],
+)
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_search_in_sequences_with_nan_or_out_of_order(right: bool, dynamic: bool) -> None:
+    def search(sequence: Tensor, values: Tensor) -> tuple[Tensor, ...]:
+        rows = torch.stack([sequence, sequence.flip(0)])
+        return (
+            torch.searchsorted(sequence, values, right=right),
+            torch.searchsorted(rows, values, right=right),
+            torch.searchsorted(sequence, 2.0, right=right),
+            torch.bucketize(values, sequence, right=right, out_int32=True),
+        )
+
+    first, *others = [(torch.tensor(sequence), VALUES) for sequence in SEQUENCES]
+    shorter = [(x[:n], y) for x, y in others for n in (1, 4)] if dynamic else []
+    names = ({0: "n"}, {}) if dynamic else None
+    routes.check(search, first, "native", *others, *shorter, dynamic=names)
+
+
+@pytest.mark.parametrize(
+    "boundaries", [[0.0, 1.0, 2.0, 2.0], [0.0, 1.0, NAN, NAN], [3.0, 1.0, 2.0]]
+)
+def test_constant_boundaries(boundaries: list[float]) -> None:
+    routes.check(lambda x: torch.bucketize(x, torch.tensor(boundaries)), (VALUES,), "native")
+
+
+def test_modes() -> None:
+    """NaN is the mode of NaN only."""
+    rows = [[1.0, 1.0, NAN, 2.0], [NAN] * 4, [INF, INF, NAN, 2.0], [NAN, NAN, 1.0, 1.0]]
+    routes.check(lambda x: tuple(x.mode(1)), (torch.tensor(rows),), "native")
+
+
+@pytest.mark.parametrize("function", [torch.cummin, torch.cummax])
+@pytest.mark.parametrize("opset", [11, 20])
+def test_cumulative_extremes(function: Callable[..., tuple[Tensor, ...]], opset: int) -> None:
+    rows = [
+        [NAN, 1.0, 2.0, 0.0],
+        [3.0, NAN, 1.0, NAN],
+        [NAN, NAN, -INF, INF],
+        [INF, -INF, 1.0, 2.0],
+    ]
+    x = torch.tensor(rows)
+    routes.check(lambda x: (*function(x, 0), *function(x, 1)), (x,), "native", opset=opset)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_adaptive_maxima(size: int) -> None:
+    x = torch.tensor([[[1.0, NAN, NAN, 3.0, -INF, -INF, 2.0]]])
+    x = torch.cat([x, x.flip(2), torch.full_like(x, -INF), torch.full_like(x, NAN)], 1)
+
+    def pools(x: Tensor) -> tuple[Tensor, ...]:
+        return (
+            *F.adaptive_max_pool1d(x, size, return_indices=True),
+            *F.adaptive_max_pool2d(x.unsqueeze(2).expand(-1, -1, 3, -1), size, return_indices=True),
+        )
+
+    routes.check(pools, (x,), "native", (x[..., :5],), dynamic=({2: "n"},))
+
+
+def test_norms_of_rolled_rows() -> None:
+    routes.check(
+        lambda x: (x.roll(1, 0).norm(dim=1), x.roll((1, 2), (0, 1)).norm(), x.roll(1).norm()),
+        (torch.tensor([[1.0, NAN, 2.0], [INF, -INF, 0.0]]),),
+        "native",
+        (torch.zeros(0, 3),),
+        dynamic=({0: "n"},),
+    )
+
+
+PAGE = pathlib.Path(__file__).parents[3] / "docs" / "nan.md"
+X = torch.tensor([[3.0, NAN, 1.0, -1.0, NAN, 0.5, 7.0, 2.0]])
+# An example for each line of the page's table.
+DIFFERENT: dict[str, Callable[[Tensor], object]] = {
+    "max_pool1d, max_pool2d, max_pool3d": lambda x: F.max_pool1d(x, 2),
+    "fractional_max_pool2d, fractional_max_pool3d": lambda x: F.fractional_max_pool2d(
+        x.reshape(1, 2, 4),
+        2,
+        output_size=(1, 2),
+        _random_samples=torch.full((1, 1, 2), 0.5),
+        return_indices=True,
+    ),
+    "sort, argsort, msort, topk, kthvalue": lambda x: x.sort(1),
+    "mode": lambda x: x[:, :2].flip(1).mode(1),
+    "copysign, signbit": lambda x: torch.signbit(-x.abs()),
+    "unique with dim": lambda x: torch.unique(x[0, :3], dim=0),
+}
+
+
+def test_every_line_of_the_page_has_an_example() -> None:
+    lines = [line.split("|")[1].strip() for line in PAGE.read_text().splitlines() if "|" in line]
+    assert lines[2:] == list(DIFFERENT)
+
+
+@pytest.mark.parametrize("operators", DIFFERENT)
+def test_operators_of_the_page_differ(operators: str) -> None:
+    """A line of the page whose operators match eager is out of date."""
+    with pytest.raises(AssertionError):
+        routes.check(DIFFERENT[operators], (X,), "native")
