@@ -240,3 +240,20 @@ def test_mapped_function_in_an_archive(tmp_path):
         x = torch.randn(rows, 3)
         (result,) = session.run(None, {"x": x.numpy()})
         torch.testing.assert_close(torch.from_numpy(result), Model()(x))
+
+
+class Foreign:
+    """No type of argument that an export accepts."""
+
+
+def test_an_unsupported_argument_of_a_script():
+    script = torch.jit.script(torch.nn.Linear(3, 2).eval())
+    with pytest.raises(OnnxExporterError, match="input has the unsupported type Foreign"):
+        torch.onnx.export(script, (Foreign(),), verbose=False)
+
+
+def test_programs_are_asserted_as_pytorch_does():
+    import torch.onnx.testing
+
+    program = torch.onnx.export(torch.nn.Linear(3, 2).eval(), (X,), verbose=False)
+    torch.onnx.testing.assert_onnx_program(program)

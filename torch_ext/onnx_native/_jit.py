@@ -125,7 +125,9 @@ def _spec(value: Any, shape: Any, name: str, names: _declarations.Names) -> tupl
         return (kind, name) if _shapes.varies(shape) else ("literal", name, value)
     elements = _shapes.elements(value, shape, name)
     if elements is None or not isinstance(value, (Mapping, list, tuple)):
-        raise TypeError(f"the argument {name} has the unsupported type {type(value).__name__}")
+        raise torch.onnx.OnnxExporterError(
+            f"the argument {name} has the unsupported type {type(value).__name__}"
+        )
     if isinstance(value, Mapping):
         keyed = [_spec(item, inner, str(key), names) for key, item, inner in elements]
         return ("mapping", name, keyed)

@@ -129,7 +129,10 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             guards: Conditions on sizes by which the program decides, and their source lines.
             dimensions: The dimension of an input that each symbol of the conditions names.
         """
-        self._capture_strategy = strategy
+        # torch.onnx.testing asks for the name of PyTorch's first strategy.
+        self._capture_strategy = (
+            "TorchExportNonStrictStrategy" if strategy == "native" else strategy
+        )
         self.export_report["capture"] = {
             "by": strategy if strategy in ("native", "TorchScript") else "torch.export",
             "reason": reason,
