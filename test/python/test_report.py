@@ -1,5 +1,6 @@
 """What report=True writes: Markdown, and a page that headless Chromium opens."""
 
+import json
 import pathlib
 import re
 import shutil
@@ -266,3 +267,53 @@ def test_the_libraries_are_those_of_the_licenses() -> None:
     assert "https://d3js.org v7.9.2" in (folder / "d3.min.js").read_text(encoding="utf-8")
     assert "dagre 3.1.3" in licenses
     assert onnx_native.library_path()
+
+
+HOSTILE = [
+    "<!-- x",
+    "</script><script>",
+    "<script",
+    "]]>",
+    "--!>",
+    "\u2028",
+    "\udcff",
+    "{{data}}",
+    "```",
+]
+
+
+def test_any_text_of_a_program(tmp_path: pathlib.Path) -> None:
+    """Neither a name nor a message ends the page's data or the block of code that holds it."""
+    data = _page.report_data(
+        HOSTILE[0],
+        model=helper.make_model(
+            helper.make_graph(
+                [helper.make_node("Relu", [HOSTILE[0]], ["y"], name="".join(HOSTILE[:5]))],
+                "graph",
+                [helper.make_tensor_value_info(HOSTILE[0], TensorProto.FLOAT, ["<!--"])],
+                [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
+            )
+        ),
+        summary=[(text, text) for text in HOSTILE],
+        problems=[{"kind": "error", "title": t, "text": t, "code": t} for t in HOSTILE],
+    )
+    text = _page.page(data)
+    begin, end = '<script id="data" type="application/json">', "</script>"
+    held = text.split(begin)[1].split(end)[0]
+    assert json.loads(held) == json.loads(json.dumps(data).replace("\\udcff", "\\\\udcff"))
+    assert "<" not in held
+    path = tmp_path / "page.html"
+    path.write_text(text, encoding="utf-8")
+    assert seconds(opened(path, "#tab=problems")) >= 0
+
+
+def test_a_report_with_any_text(tmp_path: pathlib.Path) -> None:
+    torch.onnx.export(
+        nn.Linear(3, 3).eval(), (torch.randn(2, 3),), dynamo=True, verbose=False, report=True,
+        artifacts_dir=tmp_path, input_names=["<!-- x ``` "],
+    )  # fmt: skip
+    (page,) = tmp_path.glob("*.html")
+    assert seconds(opened(page)) >= 0
+    (markdown,) = tmp_path.glob("*.md")
+    text = markdown.read_text(encoding="utf-8")
+    assert text.count("````python\n") == text.count("\n````\n") > 0

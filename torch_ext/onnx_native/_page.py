@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import pathlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -33,9 +34,17 @@ def page(data: Mapping[str, Any]) -> str:
     for name, file in {**_PARTS, **_SCRIPTS}.items():
         content = (_FOLDER / file).read_text(encoding="utf-8")
         text = text.replace(f"/*{{{{{name}}}}}*/", content)
-    # No text of the program can end the script that holds it.
-    encoded = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("</", "<\\/")
-    return text.replace("{{data}}", encoded.replace("<!--", "<\\!--"))
+    return text.replace("{{data}}", _script_text(data))
+
+
+def _script_text(data: Any) -> str:
+    """Returns data as JSON for a script element: no text in it ends the script or starts a comment.
+
+    The surrogates of file names that are no text are shown as escapes.
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = re.sub(r"[\ud800-\udfff]", lambda c: f"\\\\u{ord(c[0]):04x}", text)
+    return re.sub(r"[<>\u2028\u2029]", lambda c: f"\\u{ord(c[0]):04x}", text)
 
 
 def report_data(

@@ -102,7 +102,8 @@ class Report:
         if profile is not None:
             sections += ["\n## Profiling result\n", _fenced("", profile)]
         path = self._folder / f"onnx_export_{self._timestamp}_{postfix}.md"
-        path.write_text("\n".join(sections) + "\n", encoding="utf-8")
+        text = "\n".join(sections) + "\n"
+        path.write_text(text, encoding="utf-8", errors="backslashreplace")
         self._write_page(path.with_suffix(".html"), program)
         return path
 
@@ -276,4 +277,7 @@ def _statistics(report: dict[str, Any]) -> list[str]:
 
 
 def _fenced(language: str, text: str) -> str:
-    return f"```{language}\n{text}\n```"
+    """Returns a block of code whose fence is not in the text."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
