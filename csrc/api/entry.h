@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <exception>
+#include <new>
 
 #include "base/error.h"
 
@@ -12,13 +13,15 @@ namespace onnx_native {
 // Throws ExportError if the running PyTorch is not the version that this library was built for.
 void check_torch_version();
 
-// Runs `work` and converts every exception that it throws to ExportError.
+// Runs `work` and converts every exception that it throws to ExportError, except std::bad_alloc.
 template <class Work>
 auto entry(const Work& work) {
   try {
     check_torch_version();
     return work();
   } catch (const ExportError&) {
+    throw;
+  } catch (const std::bad_alloc&) {
     throw;
   } catch (const c10::Error& error) {
     fail(ErrorKind::internal, error.what_without_backtrace());

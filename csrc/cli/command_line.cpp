@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iomanip>
 #include <iostream>
+#include <new>
 #include <optional>
 
 #include "cli/progress.h"
@@ -157,8 +158,9 @@ int run(std::vector<std::string> arguments) {
     if (values.output.empty() && values.dump.empty() && !values.list && !values.check)
       throw CLI::RequiredError("one of -o, --check, --dump and --list-ops");
     perform(values);
-    std::cout.flush();
-    return 0;
+    if (std::cout.flush()) return 0;
+    std::cerr << "onnx-native: cannot write to standard output\n";
+    return kFailed;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);
     std::cerr << "onnx-native: " << error.what() << "\nTry 'onnx-native --help'.\n";
@@ -166,6 +168,9 @@ int run(std::vector<std::string> arguments) {
   } catch (const ExportError& error) {
     std::cerr << "onnx-native: ExportError " << error.what() << '\n';
     return error.kind() == ErrorKind::invalid_argument ? kWrongUsage : kFailed;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "onnx-native: out of memory\n";
+    return kFailed;
   }
 }
 
