@@ -1,21 +1,22 @@
 #include "writer/file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <deque>
-#include <string>
 #include <system_error>
 #include <utility>
 
 #include "base/error.h"
 #include "base/weight.h"
+#include "writer/file_names.h"
 
 namespace onnx_native::writer {
 namespace {
@@ -27,24 +28,26 @@ constexpr size_t kBufferSize = size_t{1} << 18;
 constexpr size_t kLargestWrite = size_t{1} << 26;
 
 [[noreturn]] void fail_to_write(const fs::path& path, int error) {
-  fail(ErrorKind::io, "cannot write ", path.string(), ": ", std::strerror(error));
+  fail(ErrorKind::io, "cannot write ", printable(path), ": ", std::strerror(error));
 }
 
-// Returns a hidden name in the target's folder that this process has not used yet.
-fs::path unused_name(const fs::path& target, const char* purpose) {
-  static std::atomic<unsigned> count{0};
-  return target.parent_path() / ("." + target.filename().string() + "." + std::to_string(getpid()) +
-                                 "-" + std::to_string(count++) + "." + purpose);
+// Returns true for a link like /proc/self/fd/1, which stands for an open file.
+bool is_open_file(const fs::path& link) {
+  struct statfs folder {};
+  return ::statfs(link.parent_path().c_str(), &folder) == 0 && folder.f_type == PROC_SUPER_MAGIC;
 }
 
-// Returns the file that a path names through symbolic links, which need not exist yet.
+// Returns the file that a path names through symbolic links, which need not exist yet. Links in
+// /proc remain.
 fs::path behind_links(fs::path path) {
   constexpr int kMostLinks = 40;
   std::error_code none;
   for (int i = 0; fs::is_symlink(fs::symlink_status(path, none)); ++i) {
     if (i == kMostLinks) fail_to_write(path, ELOOP);
     const fs::path target = fs::read_symlink(path, none);
-    path = target.is_absolute() ? target : path.parent_path() / target;
+    const fs::path next = target.is_absolute() ? target : path.parent_path() / target;
+    if (is_open_file(path) && !fs::is_directory(next, none)) return path;
+    path = next;
   }
   return path;
 }
@@ -86,10 +89,12 @@ void copy_into(const fs::path& from, const fs::path& to) {
   finish(::ftruncate(target, wanted.st_size) != 0 ? errno : 0);
 }
 
-bool is_device(const fs::path& path) {
+// Returns true for what has no folder to put a new file into: a device, a pipe, an open file.
+bool must_be_written_directly(const fs::path& path) {
   std::error_code ignored;
   const fs::file_status status = fs::status(path, ignored);
-  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+  if (!fs::exists(status) || fs::is_directory(status)) return false;
+  return !fs::is_regular_file(status) || fs::is_symlink(fs::symlink_status(path, ignored));
 }
 
 }  // namespace
@@ -99,40 +104,66 @@ void Progress::add(int64_t bytes) {
   if (report) report(written, total);
 }
 
-OutputFile::OutputFile(fs::path target, Progress& progress)
-    : target_(behind_links(std::move(target))), progress_(progress) {
+void take_rights(const fs::path& file, const fs::path& from) {
+  struct stat old {};
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return;
+  if (::stat(from.c_str(), &old) == 0) take_rights(descriptor, old);
+  ::close(descriptor);
+}
+
+bool is_direct(const fs::path& path) { return must_be_written_directly(behind_links(path)); }
+
+OutputFile::OutputFile(fs::path target, Progress& progress, Target kind)
+    : target_(kind == Target::model ? behind_links(std::move(target)) : std::move(target)),
+      progress_(progress) {
   const fs::path folder = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
-    fail(ErrorKind::io, "cannot write ", target_.string(), ": there is no folder ", folder.string(),
-         "; create it first");
+    fail(ErrorKind::io, "cannot write ", printable(target_), ": there is no folder ",
+         printable(folder), "; create it first");
   }
   if (fs::is_directory(target_, ignored)) {
-    fail(ErrorKind::io, "cannot write ", target_.string(), ": it is a folder");
+    fail(ErrorKind::io, "cannot write ", printable(target_), ": it is a folder");
   }
   struct stat present {};
   const bool exists = ::stat(target_.c_str(), &present) == 0;
   if (exists && ::access(target_.c_str(), W_OK) != 0) fail_to_write(target_, errno);
-  has_links_ = exists && S_ISREG(present.st_mode) && present.st_nlink > 1;
-  if (is_device(target_)) {
-    descriptor_ = ::open(target_.c_str(), O_WRONLY | O_CLOEXEC);
+  is_direct_ = kind == Target::model && must_be_written_directly(target_);
+  if (is_direct_) {
+    descriptor_ = ::open(target_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
+    if (descriptor_ < 0) fail_to_write(target_, errno);
   } else {
-    do {
-      temporary_ = unused_name(target_, "tmp");
-      descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    } while (descriptor_ < 0 && errno == EEXIST);
+    open_temporary();
+    if (exists) take_rights(descriptor_, present);
   }
-  if (descriptor_ < 0) {
-    temporary_.clear();
-    fail_to_write(target_, errno);
-  }
-  if (exists && !temporary_.empty()) take_rights(descriptor_, present);
   buffer_.reserve(kBufferSize);
 }
 
+void OutputFile::open_temporary() {
+  const FileNames names(target_);
+  while (true) {
+    const fs::path path = target_.parent_path() / names.temporary();
+    const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor < 0 && errno == EEXIST) continue;
+    if (descriptor < 0) fail_to_write(target_, errno);
+    struct stat present {};
+    const bool is_taken = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (is_taken || ::fstat(descriptor, &present) != 0 || present.st_nlink == 0) {
+      ::close(descriptor);  // another save took it for abandoned
+      continue;
+    }
+    descriptor_ = descriptor;
+    lock_ = ::fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    temporary_ = path;
+    return;
+  }
+}
+
 OutputFile::~OutputFile() {
-  if (descriptor_ >= 0) ::close(descriptor_);
   if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (lock_ >= 0) ::close(lock_);
 }
 
 void OutputFile::write(std::span<const std::byte> bytes) {
@@ -182,64 +213,14 @@ void OutputFile::close() {
 
 void OutputFile::rename() {
   if (temporary_.empty()) return;
-  if (has_links_) {
+  struct stat present {};
+  if (::stat(target_.c_str(), &present) == 0 && S_ISREG(present.st_mode) && present.st_nlink > 1) {
     copy_into(temporary_, target_);
     ::unlink(temporary_.c_str());
-  } else if (::rename(temporary_.c_str(), target_.c_str()) != 0)
+  } else if (::rename(temporary_.c_str(), target_.c_str()) != 0) {
     fail_to_write(target_, errno);
+  }
   temporary_.clear();
-}
-
-namespace {
-
-// The present contents of a file that is about to be replaced.
-class Backup {
- public:
-  explicit Backup(const OutputFile& file) : file_(file), old_(unused_name(file.target(), "old")) {
-    if (file.has_links()) {  // the file itself is overwritten
-      std::error_code error;
-      if (!fs::copy_file(file.target(), old_, error))
-        fail_to_write(file.target(), error ? error.value() : EIO);
-    } else if (::link(file.target().c_str(), old_.c_str()) != 0) {
-      old_.clear();  // there is no file yet
-    }
-  }
-  Backup(const Backup&) = delete;
-  Backup& operator=(const Backup&) = delete;
-  ~Backup() {
-    if (!old_.empty()) ::unlink(old_.c_str());
-  }
-
-  void restore() {
-    if (old_.empty()) {
-      ::unlink(file_.target().c_str());
-    } else if (file_.has_links()) {
-      copy_into(old_, file_.target());
-    } else if (::rename(old_.c_str(), file_.target().c_str()) == 0) {
-      old_.clear();
-    }
-  }
-
- private:
-  const OutputFile& file_;
-  fs::path old_;
-};
-
-}  // namespace
-
-void rename_together(std::span<OutputFile* const> files) {
-  std::deque<Backup> replaced;
-  for (OutputFile* file : files.first(files.size() - 1)) replaced.emplace_back(*file);
-  size_t done = 0;
-  try {
-    for (OutputFile* file : files) {
-      file->rename();
-      ++done;
-    }
-  } catch (...) {
-    for (size_t i = 0; i < std::min(done, replaced.size()); ++i) replaced[i].restore();
-    throw;
-  }
 }
 
 }  // namespace onnx_native::writer

@@ -21,13 +21,24 @@ struct Progress {
   void add(int64_t bytes);
 };
 
+// What a file that is to be replaced may be.
+enum class Target {
+  model,  // also a device, a pipe, an open file by its name in /proc, or a link to a file
+  data,   // a file beside the model; readers accept no link for it
+};
+
+// Returns true for a device, a pipe, or an open file by its name in /proc: no new file can replace
+// these, and no data file can be beside them.
+bool is_direct(const std::filesystem::path& path);
+
 // A file with a temporary name in its target's folder. The destructor deletes it unless it was
-// renamed. Large pieces are written without a copy. If `target` is a device or a pipe, it is
-// written directly; if it is a symbolic link, the file behind it is. A file that is replaced keeps
-// its mode and its hard links. Throws ExportError(io).
+// renamed. While it exists it is locked (flock), so that others can tell whether its writer still
+// runs. Large pieces are written without a copy. A target that is_direct() is written itself; if it
+// is a symbolic link, the file behind it is. A file that is replaced keeps its mode
+// and its hard links. Throws ExportError(io).
 class OutputFile {
  public:
-  OutputFile(std::filesystem::path target, Progress& progress);
+  OutputFile(std::filesystem::path target, Progress& progress, Target kind = Target::model);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();
@@ -42,24 +53,27 @@ class OutputFile {
   // Renames the closed file to its target, replacing an existing file. A target that has other
   // hard links is overwritten instead.
   void rename();
-  bool has_links() const { return has_links_; }
 
+  bool is_direct() const { return is_direct_; }
   const std::filesystem::path& target() const { return target_; }
+  const std::filesystem::path& temporary() const { return temporary_; }
 
  private:
+  void open_temporary();
   void flush();
   void write_out(std::span<const std::byte> bytes);
 
   std::filesystem::path target_;
   std::filesystem::path temporary_;  // empty if written directly, or already renamed
   Progress& progress_;
-  bool has_links_ = false;  // the target has other hard links
+  bool is_direct_ = false;
   int descriptor_ = -1;
+  int lock_ = -1;  // the same open file, which stays open until the file is renamed
   int64_t offset_ = 0;
   std::vector<std::byte> buffer_;
 };
 
-// Renames closed files to their targets, all or none.
-void rename_together(std::span<OutputFile* const> files);
+// Gives a new file the owner and the mode of the file that it replaces.
+void take_rights(const std::filesystem::path& file, const std::filesystem::path& from);
 
 }  // namespace onnx_native::writer

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <span>
 #include <tuple>
 #include <unordered_map>
@@ -12,11 +13,14 @@
 #include "base/packed.h"
 #include "base/weight.h"
 #include "writer/file.h"
+#include "writer/file_names.h"
 #include "writer/messages.h"
-#include "writer/stale_data.h"
+#include "writer/replacement.h"
 
 namespace onnx_native::writer {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr int64_t kLargestMessage = (int64_t{1} << 31) - 1;  // protobuf's limit
 constexpr int64_t kInlineLimit = int64_t{3} << 29;           // 1.5 GiB
@@ -48,8 +52,9 @@ Place place_in(const Places& places) {
 // offset.
 class DataFile {
  public:
-  DataFile(const std::vector<const onnx::Value*>& weights, const std::string& location,
-           const Options& options) {
+  DataFile(const std::vector<const onnx::Value*>& weights, std::string location,
+           const Options& options)
+      : location_(std::move(location)) {
     if (options.alignment < 1) {
       fail(ErrorKind::invalid_argument, "the alignment of external data must be at least 1");
     }
@@ -76,11 +81,19 @@ class DataFile {
         tensors_.emplace_back(&data, aligned);
         size_ = aligned + length;
       }
-      places_.emplace(&data, External{location, found->second, length});
+      places_.emplace(&data, External{"", found->second, length});
     }
   }
 
-  Place place() const { return place_in(places_); }
+  Place place() const {
+    return [this](const TensorData& data) {
+      std::optional<External> place = place_in(places_)(data);
+      if (place && place->location.empty()) place->location = location_;
+      return place;
+    };
+  }
+  // Gives the file another name.
+  void rename(const std::string& location) { location_ = location; }
   int64_t size() const { return size_; }
   void write(OutputFile& file) const {
     for (const auto& [data, offset] : tensors_) {
@@ -90,7 +103,8 @@ class DataFile {
   }
 
  private:
-  Places places_;
+  std::string location_;
+  Places places_;                                               // without a location: in this file
   std::vector<std::pair<const TensorData*, int64_t>> tensors_;  // with their offsets
   int64_t size_ = 0;
 };
@@ -129,41 +143,43 @@ std::string join(const Encoding& encoding) {
 
 }  // namespace
 
-void save(const onnx::Model& model, const std::filesystem::path& path, const Options& options) {
+void save(const onnx::Model& model, const fs::path& path, const Options& options) {
   if (!path.has_filename()) {
-    fail(ErrorKind::io, "cannot write ", path.string(), ": the path has no file name");
+    fail(ErrorKind::io, "cannot write ", printable(path), ": the path has no file name");
   }
   Progress progress{options.progress};
   OutputFile model_file(path, progress);
-  const StaleData stale(path);
+  if (model_file.is_direct() && !options.places.empty()) {
+    fail(ErrorKind::io, "cannot write ", printable(path),
+         ": a device or a pipe has no folder for the files that have the weights");
+  }
   const auto weights = weights_of(model);
-  if (!options.external_data.value_or(total_bytes(weights) > kInlineLimit)) {
-    const Encoding encoding = encode(model, options, kInterface, kInside);
-    check_size(encoding);
-    progress.total = encoding.bytes;
-    write_model(encoding, model_file);
-    model_file.rename();
-    stale.remove();
+  const bool is_external = options.external_data.value_or(total_bytes(weights) > kInlineLimit);
+  const std::string usual = FileNames(path).data();
+  std::optional<DataFile> data;
+  if (is_external && !model_file.is_direct()) data.emplace(weights, usual, options);
+  std::optional<Encoding> encoding =
+      encode(model, options, kInterface, data ? data->place() : kInside);
+  check_size(*encoding);
+  progress.total = encoding->bytes;
+  if (!data || data->size() == 0) {
+    put_in_place(path, model_file, {},
+                 [&](const std::string&) { write_model(*encoding, model_file); });
     return;
   }
-  std::filesystem::path data_path = path;
-  data_path += ".data";
-  const DataFile data(weights, data_path.filename().string(), options);
-  const Encoding encoding = encode(model, options, kInterface, data.place());
-  check_size(encoding);
-  progress.total = encoding.bytes + data.size();
-  if (data.size() == 0) {
-    write_model(encoding, model_file);
-    model_file.rename();
-    stale.remove();
-    return;
-  }
-  OutputFile data_file(data_path, progress);
-  data.write(data_file);
+  progress.total += data->size();
+  OutputFile data_file(path.parent_path() / usual, progress, Target::data);
+  data->write(data_file);
   data_file.close();
-  write_model(encoding, model_file);
-  OutputFile* const files[] = {&data_file, &model_file};
-  rename_together(files);
+  put_in_place(path, model_file, data_file.temporary(), [&](const std::string& location) {
+    if (location != usual) {
+      data->rename(location);
+      encoding = encode(model, options, kInterface, data->place());
+      check_size(*encoding);
+      progress.total = encoding->bytes + data->size();
+    }
+    write_model(*encoding, model_file);
+  });
 }
 
 void save_without_weights(const onnx::Model& model, const std::filesystem::path& path,

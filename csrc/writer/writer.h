@@ -33,7 +33,8 @@ struct Origin {
 };
 
 struct Options {
-  // true: large weights go to `<file>.data` next to the model. false: all stay in the model.
+  // true: large weights go to `<file>.data` next to the model, or a name of their own (see
+  // replacement.h). false, or the path is a device or a pipe: all stay in the model.
   // nullopt: true if they exceed 1.5 GiB in total.
   std::optional<bool> external_data;
   // Files, beside the model, and offsets in bytes where the elements of weights are already, by the

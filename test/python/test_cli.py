@@ -319,3 +319,24 @@ class TestNamesOfSizes:
         inputs = ["--input", "x:float32[n,10]", "--input", "y:float32[10,n]"]
         _, errors = run(file, "-o", file.with_suffix(".onnx"), *inputs, code=2)
         assert "has another size in dimension 1 than the first n" in errors
+
+
+def test_output_to_a_pipe_or_an_open_file(archive, tmp_path):
+    run(archive, "-o", tmp_path / "m.onnx", "--no-external-data")
+    expected = (tmp_path / "m.onnx").read_bytes()
+    commands = [
+        '"$0" "$1" -o /dev/stdout | cat > "$2"',
+        '"$0" "$1" -o >(cat > "$2"); while ! test -s "$2"; do sleep 0.01; done; wait',
+        '"$0" "$1" -o /dev/fd/3 3> "$2"',
+        'mkfifo "$2.pipe"; cat "$2.pipe" > "$2" & "$0" "$1" -o "$2.pipe" --external-data; wait',
+    ]
+    for number, command in enumerate(commands):
+        path = tmp_path / f"{number}.onnx"
+        run("-c", command, COMMAND, archive, path, command=("bash",))
+        assert path.read_bytes() == expected, command
+
+
+def test_standard_output_is_full(archive):
+    command = '"$0" "$1" --dump onnx > /dev/full'
+    _, errors = run("-c", command, COMMAND, archive, command=("bash",), code=1)
+    assert errors.endswith("onnx-native: cannot write to standard output\n")

@@ -36,6 +36,7 @@ from onnx_native import (
     _replay,
     _report,
     _request,
+    _saving,
     _scripting,
     _shapes,
     _specialized,
@@ -518,7 +519,7 @@ class _Exporter:
         self._print("Dumping ExportedProgram because `dump_exported_program=True`...")
         path = self._folder / f"onnx_export_{self._timestamp}.pt2"
         try:
-            torch.export.save(captured, path)
+            _saving.save_program(captured, path)
         except Exception as error:
             self._print(f"Failed to save ExportedProgram due to an error: {error}")
         else:

@@ -437,8 +437,9 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             destination: The path of the file.
             include_initializers: Whether to save the weights.
             keep_initializers_as_inputs: Whether to list the weights as inputs too.
-            external_data: Whether to store large weights in ``<destination>.data``. None: only if
-                the model is too large for one file.
+            external_data: Whether to store large weights in ``<destination>.data``, or in another
+                file if a model with other weights is replaced (docs/names.md). None: only if the
+                model is too large for one file.
             checkpoint: ``.safetensors`` files with the weights, or their ``.index.json``. The
                 model gets their values and refers to these files, which are linked into its folder
                 if they are elsewhere. Weights that the model stores in another layout, and those
@@ -506,18 +507,14 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         external_data: bool | None,
         places: dict[str, tuple[str, int]],
     ) -> None:
-        from onnx_native import _library, _progress
+        from onnx_native import _progress
 
         size = self._native.weight_bytes
-        try:
-            with _progress.saving(path, size, shown=not self.is_silent) as progress:
-                self._native.save(
-                    os.fspath(path), external_data=external_data, progress=progress, places=places
-                )
-        except _library.extension().ExportError as error:
-            if error.kind == "io":
-                raise OSError(error.cause) from error
-            raise
+        with (
+            _saving.io_errors(),
+            _progress.saving(path, size, shown=not self.is_silent) as progress,
+        ):
+            self._native.save(path, external_data=external_data, progress=progress, places=places)
 
 
 def _stored(tensor: torch.Tensor, suffix: str) -> torch.Tensor:

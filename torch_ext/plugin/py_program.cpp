@@ -1,6 +1,9 @@
 #include "plugin/py_program.h"
 
+#include <pybind11/stl/filesystem.h>
+
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -10,6 +13,7 @@
 
 #include "api/file.h"
 #include "api/program_contents.h"
+#include "api/saved_bytes.h"
 #include "api/weights.h"
 #include "aten/example_sizes.h"
 #include "aten/torch_tensor.h"
@@ -40,7 +44,8 @@ class PyProgram {
 
   // Calls `progress` (may be None) with the bytes written and their total now and then. Python's
   // signal handlers run meanwhile: an interrupted save leaves the old files.
-  void save(const std::string& path, std::optional<bool> external_data, const py::object& progress,
+  void save(const std::filesystem::path& path, std::optional<bool> external_data,
+            const py::object& progress,
             const std::map<std::string, std::pair<std::string, int64_t>>& places) const {
     constexpr int64_t kStep = int64_t{4} << 20;
     std::exception_ptr raised;  // by Python; the library would take it for a fault of its own
@@ -241,6 +246,20 @@ void bind_program(py::module_& module) {
       .def("weight", &PyProgram::weight)
       .def("set_weights", &PyProgram::set_weights)
       .def("text", &PyProgram::text);
+  module.def(
+      "save_bytes",
+      [](const std::filesystem::path& path, const std::filesystem::path& data,
+         const py::function& model_bytes) {
+        const py::gil_scoped_release released;
+        save_bytes(path, data, [&model_bytes](const std::string& location) {
+          const py::gil_scoped_acquire gil;
+          return model_bytes(location).cast<std::string>();
+        });
+      },
+      py::arg("path"), py::arg("data"), py::arg("model_bytes"),
+      "Saves the model that model_bytes returns for the name of the data file.");
+  module.def("temporary_path", &temporary_path, py::arg("model"));
+  module.def("is_direct", &is_direct, py::arg("path"));
 }
 
 }  // namespace onnx_native::plugin

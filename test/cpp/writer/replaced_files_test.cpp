@@ -1,17 +1,26 @@
 // Files that a save replaces.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "onnx/onnx_onnx_native_pb-ml.pb.h"
 #include "writer/file.h"
-#include "writer/stale_data.h"
+#include "writer/file_names.h"
+#include "writer/replacement.h"
 #include "writer/writer.h"
 
 namespace onnx_native::writer {
@@ -24,10 +33,7 @@ class ReplacedFilesTest : public testing::Test {
   ReplacedFilesTest() {
     fs::remove_all(folder_);
     fs::create_directories(folder_);
-    const std::vector<double> numbers(1024, 0.5);
-    onnx::Value* weight =
-        model_.graph->add_initializer("w", make_tensor(DType::f32, {1024}, numbers));
-    model_.graph->outputs = {weight};
+    change(0.5);
   }
   ~ReplacedFilesTest() override { fs::remove_all(folder_); }
 
@@ -45,6 +51,30 @@ class ReplacedFilesTest : public testing::Test {
   size_t count() const {
     return static_cast<size_t>(
         std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+  }
+
+  // Gives the model another weight.
+  void change(double value) {
+    model_.graph = std::make_unique<onnx::Graph>();
+    const std::vector<double> numbers(1024, value);
+    onnx::Value* weight =
+        model_.graph->add_initializer("w", make_tensor(DType::f32, {1024}, numbers));
+    model_.graph->outputs = {weight};
+  }
+  // The data file that the model refers to.
+  fs::path data() const {
+    onnx_native_pb::ModelProto model;
+    EXPECT_TRUE(model.ParseFromString(read(path_)));
+    for (const auto& entry : model.graph().initializer(0).external_data()) {
+      if (entry.key() == "location") return folder_ / entry.value();
+    }
+    return {};
+  }
+  float first_weight() const {
+    const std::string bytes = read(data());
+    float value = 0;
+    if (bytes.size() == 4096) std::memcpy(&value, bytes.data(), sizeof(value));
+    return value;
   }
 
   const fs::path folder_ =
@@ -115,35 +145,185 @@ TEST_F(ReplacedFilesTest, DataOfOthersStays) {
   EXPECT_EQ(read(folder_ / "m.onnx.data"), "someone else's");
 }
 
-TEST_F(ReplacedFilesTest, LinkedDataIsWrittenToo) {
+TEST_F(ReplacedFilesTest, OtherDataGetsANameOfItsOwn) {
   save(model_, path_, {.external_data = true});
-  const std::string data = read(folder_ / "m.onnx.data");
-  write(folder_ / "m.onnx.data", "old");
+  EXPECT_EQ(data().filename(), "m.onnx.data");
+  const std::string model = read(path_);
+  ASSERT_EQ(::chmod(data().c_str(), 0640), 0);
+  save(model_, path_, {.external_data = true});  // the same bytes
+  EXPECT_EQ(data().filename(), "m.onnx.data");
+  EXPECT_EQ(read(path_), model);
+  std::vector<std::string> names;
+  for (const double value : {2.0, 3.0, 2.0}) {
+    change(value);
+    save(model_, path_, {.external_data = true});
+    names.push_back(data().filename());
+    EXPECT_TRUE(FileNames(path_).is_data(names.back()));
+    EXPECT_EQ(first_weight(), value);
+    EXPECT_EQ(status(data()).st_mode & 07777U, 0640U);
+    EXPECT_EQ(count(), 2U);
+  }
+  EXPECT_NE(names[0], names[1]);
+  EXPECT_EQ(names[0], names[2]);
+  save(model_, path_, {.external_data = false});
+  EXPECT_EQ(count(), 1U);
+}
+
+TEST_F(ReplacedFilesTest, LinkedDataIsNotWrittenInPlace) {
+  save(model_, path_, {.external_data = true});
+  const std::string old = read(folder_ / "m.onnx.data");
   fs::create_hard_link(folder_ / "m.onnx.data", folder_ / "other.data");
   save(model_, path_, {.external_data = true});
-  EXPECT_EQ(read(folder_ / "other.data"), data);
+  EXPECT_EQ(status(data()).st_nlink, 1U);  // readers refuse a data file with two links
+  change(2);
+  save(model_, path_, {.external_data = true});
+  EXPECT_EQ(read(folder_ / "other.data"), old);
+  EXPECT_EQ(first_weight(), 2.0F);
   EXPECT_EQ(count(), 3U);
 }
 
-TEST_F(ReplacedFilesTest, ComeBackIfALaterOneFails) {
-  for (const bool linked : {false, true}) {
-    write(folder_ / "a", "old");
-    fs::remove(folder_ / "link");
-    if (linked) fs::create_hard_link(folder_ / "a", folder_ / "link");
-    Progress progress;
+TEST_F(ReplacedFilesTest, RemainIfTheModelCannotBeReplaced) {
+  for (const bool refers : {false, true}) {
+    write(path_, "old model");
+    write(folder_ / "m.onnx.data", "old data");
+    if (refers) save(model_, path_, {.external_data = true});
+    const std::string old = read(path_), old_data = read(folder_ / "m.onnx.data");
+    const size_t files = count();
+    change(refers ? 2 : 3);
     {
-      OutputFile first(folder_ / "a", progress), second(folder_ / "b", progress);
-      first.write("new");
-      first.close();
-      second.close();
-      fs::create_directories(folder_ / "b" / "in the way");
-      OutputFile* const files[] = {&first, &second};
-      EXPECT_THROW(rename_together(files), ExportError);
+      Progress progress;
+      OutputFile model(path_, progress), data(folder_ / "m.onnx.data", progress, Target::data);
+      data.write("new data");
+      data.close();
+      bool is_written = false;
+      const auto write_model = [&](const std::string&) {
+        model.close();
+        fs::remove(model.temporary());  // the rename of the model fails, after that of the data
+        is_written = true;
+      };
+      EXPECT_THROW(put_in_place(path_, model, data.temporary(), write_model), ExportError);
+      EXPECT_TRUE(is_written);
+      EXPECT_FALSE(fs::exists(data.temporary()));
     }
-    EXPECT_EQ(read(folder_ / "a"), "old");
-    fs::remove_all(folder_ / "b");
-    EXPECT_EQ(count(), linked ? 2U : 1U);
+    EXPECT_EQ(read(path_), old);
+    EXPECT_EQ(read(folder_ / "m.onnx.data"), old_data);
+    EXPECT_EQ(count(), files);
   }
+}
+
+TEST_F(ReplacedFilesTest, LeftoversOfDeadProcessesGo) {
+  save(model_, path_, {.external_data = true});
+  const pid_t dead = ::fork();
+  if (dead == 0) ::_exit(0);
+  ::waitpid(dead, nullptr, 0);
+  const std::string gone = std::to_string(dead), alive = std::to_string(::getpid());
+  fs::create_hard_link(folder_ / "m.onnx.data", folder_ / (".m.onnx.data." + gone + "-4.old"));
+  write(folder_ / (".m.onnx." + gone + "-0.tmp"), "");
+  write(folder_ / ".m.onnx.0123456789abcdef.tmp", "");
+  fs::create_directories(folder_ / ".m.onnx.0123456789abcdee.tmp" / "inner");
+  write(folder_ / ".m.onnx.lock", "");
+  write(folder_ / ("m.onnx." + std::string(32, 'a') + ".data"), "of a model that never came");
+  const std::vector<std::string> kept{".m.onnx." + alive + "-0.tmp", ".n.onnx." + gone + "-0.tmp",
+                                      ".m.onnx.0123456789abcded.tmp", ".m.onnx.tmp",
+                                      "m.onnx.aaaa.data"};
+  for (const std::string& name : kept) write(folder_ / name, "");
+  const fs::path locked = folder_ / kept[2];
+  const int descriptor = ::open(locked.c_str(), O_RDONLY);
+  ASSERT_EQ(::flock(descriptor, LOCK_EX), 0);
+  change(2);
+  save(model_, path_, {.external_data = true});
+  ::close(descriptor);
+  for (const std::string& name : kept) EXPECT_TRUE(fs::exists(folder_ / name)) << name;
+  EXPECT_EQ(count(), kept.size() + 2);
+  EXPECT_EQ(status(data()).st_nlink, 1U);
+}
+
+// Processes that are killed at any time, four at once: the model at the path always has its data.
+TEST_F(ReplacedFilesTest, NeverHaveTheDataOfOthers) {
+  const auto save_forever = [this](int number) {
+    while (true) {
+      change(number);
+      model_.producer_version = std::to_string(number);
+      save(model_, path_, {.external_data = true});
+    }
+  };
+  std::vector<pid_t> processes(4);
+  int mixed = 0, whole = 0;
+  for (int turn = 0; turn < 60; ++turn) {
+    const size_t at = static_cast<size_t>(turn) % processes.size();
+    if (processes[at] != 0) {
+      ::kill(processes[at], SIGKILL);
+      ::waitpid(processes[at], nullptr, 0);
+    }
+    processes[at] = ::fork();
+    if (processes[at] == 0) {
+      save_forever(static_cast<int>(at) + 1);
+      ::_exit(0);
+    }
+    for (int i = 0; i < 20; ++i) {
+      onnx_native_pb::ModelProto model;
+      if (!model.ParseFromString(read(path_)) || model.graph().initializer_size() == 0) continue;
+      const std::string bytes =
+          read(folder_ / model.graph().initializer(0).external_data(0).value());
+      if (bytes.empty()) continue;  // replaced meanwhile
+      ++whole;
+      float value = 0;
+      std::memcpy(&value, bytes.data(), sizeof(value));
+      mixed += bytes.size() != 4096 || model.producer_version() != std::to_string(int(value));
+    }
+  }
+  for (const pid_t process : processes) {
+    ::kill(process, SIGKILL);
+    ::waitpid(process, nullptr, 0);
+  }
+  EXPECT_EQ(mixed, 0);
+  EXPECT_GT(whole, 50);
+  EXPECT_EQ(status(data()).st_nlink, 1U);
+  EXPECT_GT(first_weight(), 0.0F);
+  save(model_, path_, {.external_data = true});
+  EXPECT_EQ(count(), 2U);
+}
+
+TEST_F(ReplacedFilesTest, HaveLongNamesAndNamesThatAreNoText) {
+  for (const std::string& name :
+       {std::string(255, 'x'), std::string(241, 'x') + ".onnx", std::string("\xff\xfe.onnx"),
+        std::string("x") + std::string(254, '\xc3'), std::string(250, '\xa9')}) {
+    const fs::path path = folder_ / name;
+    for (const double value : {1.0, 2.0, 2.0}) {
+      for (const bool external : {true, false}) {
+        change(value);
+        save(model_, path, {.external_data = external});
+        onnx_native_pb::ModelProto model;
+        ASSERT_TRUE(model.ParseFromString(read(path)));  // refuses a location that is not UTF-8
+        EXPECT_EQ(count(), external ? 2U : 1U);
+      }
+    }
+    fs::remove(path);
+  }
+  EXPECT_EQ(printable("a\xff\xc3\xa9"), "a\\xff\xc3\xa9");
+}
+
+TEST_F(ReplacedFilesTest, MayBePipesAndOpenFiles) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  save(model_, "/dev/fd/" + std::to_string(ends[1]), {.external_data = true});
+  ::close(ends[1]);
+  std::string bytes(100000, ' ');
+  bytes.resize(static_cast<size_t>(std::max<ssize_t>(0, ::read(ends[0], bytes.data(), 100000))));
+  ::close(ends[0]);
+  EXPECT_EQ(bytes, serialize(model_));
+  write(path_, std::string(100000, 'x'));
+  const int descriptor = ::open(path_.c_str(), O_RDWR);
+  fs::remove(path_);
+  save(model_, "/proc/self/fd/" + std::to_string(descriptor), {.external_data = true});
+  EXPECT_EQ(status("/proc/self/fd/" + std::to_string(descriptor)).st_size,
+            static_cast<off_t>(serialize(model_).size()));
+  ::close(descriptor);
+  EXPECT_EQ(count(), 0U);
+  save(model_, "/dev/null", {.external_data = true});
+  EXPECT_FALSE(fs::exists("/dev/null.data"));
+  EXPECT_THROW(save(model_, "/dev/null", {.external_data = true, .places = {{"w", {"f", 0}}}}),
+               ExportError);
 }
 
 }  // namespace

@@ -1,0 +1,25 @@
+#include "api/saved_bytes.h"
+
+#include "writer/file.h"
+#include "writer/file_names.h"
+#include "writer/replacement.h"
+
+namespace onnx_native {
+
+void save_bytes(const std::filesystem::path& path, const std::filesystem::path& data,
+                const ModelBytes& model_bytes) {
+  writer::Progress progress;
+  writer::OutputFile model(path, progress);
+  writer::put_in_place(path, model, data, [&](const std::string& location) {
+    model.write(model_bytes(location));
+    model.close();
+  });
+}
+
+std::filesystem::path temporary_path(const std::filesystem::path& model) {
+  return model.parent_path() / writer::FileNames(model).temporary();
+}
+
+bool is_direct(const std::filesystem::path& path) { return writer::is_direct(path); }
+
+}  // namespace onnx_native

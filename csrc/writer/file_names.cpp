@@ -1,0 +1,185 @@
+#include "writer/file_names.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+
+namespace onnx_native::writer {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLongestName = 255;
+constexpr size_t kDigits = 32;       // of a digest
+constexpr size_t kTokenDigits = 16;  // of a temporary name
+constexpr std::string_view kData = ".data";
+
+std::string hexadecimal(uint64_t number) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  std::string text(16, '0');
+  for (size_t i = 0; i < 16; ++i) text[15 - i] = kHex[(number >> (4 * i)) & 15];
+  return text;
+}
+
+bool is_hexadecimal(std::string_view text) {
+  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+// A hash of bytes in pieces. All pieces but the last have a multiple of 8 bytes.
+class Hash {
+ public:
+  void add(std::span<const char> piece) {
+    size_ += piece.size();
+    for (size_t at = 0; at < piece.size(); at += 8) {
+      uint64_t word = 0;
+      for (size_t i = 0; i < std::min<size_t>(8, piece.size() - at); ++i)
+        word |= uint64_t{static_cast<unsigned char>(piece[at + i])} << (8 * i);
+      first_ = mix(first_ ^ word, 0x9e3779b97f4a7c15);
+      second_ = mix(second_ + word, 0xd6e8feb86659fd93);
+    }
+  }
+  std::string digits() const {
+    const uint64_t first = mix(first_ ^ size_, 0xff51afd7ed558ccd);
+    return hexadecimal(first) + hexadecimal(mix(second_ ^ first, 0xc4ceb9fe1a85ec53));
+  }
+
+ private:
+  // Is invertible for each word, so that texts that differ in one word have different hashes.
+  static uint64_t mix(uint64_t value, uint64_t factor) {
+    value *= factor;
+    return value ^ (value >> 32);
+  }
+
+  uint64_t first_ = 0x243f6a8885a308d3;
+  uint64_t second_ = 0x13198a2e03707344;
+  uint64_t size_ = 0;
+};
+
+// Returns the length of the UTF-8 character at the start of a text; 0 if there is none.
+size_t character_length(std::string_view text) {
+  const auto lead = static_cast<unsigned char>(text[0]);
+  const size_t length = lead < 0x80   ? 1
+                        : lead < 0xc2 ? 0
+                        : lead < 0xe0 ? 2
+                        : lead < 0xf0 ? 3
+                        : lead < 0xf5 ? 4
+                                      : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0U) != 0x80U) return 0;
+  }
+  // Overlong forms, surrogates, and what is past the last character.
+  const auto second = static_cast<unsigned char>(length > 1 ? text[1] : 0);
+  const bool is_valid = !(lead == 0xe0 && second < 0xa0) && !(lead == 0xed && second >= 0xa0) &&
+                        !(lead == 0xf0 && second < 0x90) && !(lead == 0xf4 && second >= 0x90);
+  return is_valid ? length : 0;
+}
+
+// Returns a name itself if it is UTF-8 and not too long, otherwise one for it alone.
+std::string fitting(const std::string& name, size_t limit) {
+  constexpr size_t kHashDigits = 16;
+  std::string text;
+  bool is_valid = true;
+  for (std::string_view rest = name; !rest.empty();) {
+    const size_t length = character_length(rest);
+    is_valid &= length > 0;
+    text += length > 0 ? rest.substr(0, length) : "_";
+    rest.remove_prefix(std::max<size_t>(length, 1));
+  }
+  if (is_valid && text.size() <= limit) return text;
+  const auto is_inside_character = [&text](size_t at) {
+    return at < text.size() && (static_cast<unsigned char>(text[at]) & 0xc0U) == 0x80U;
+  };
+  size_t length = std::min(text.size(), limit - kHashDigits - 1);
+  while (is_inside_character(length)) --length;
+  Hash hash;
+  hash.add(name);
+  return text.substr(0, length) + "~" + hash.digits().substr(0, kHashDigits);
+}
+
+}  // namespace
+
+FileNames::FileNames(const fs::path& model) {
+  const std::string name = model.filename().string();
+  data_ = fitting(name, kLongestName - kData.size()) + std::string(kData);
+  digested_ = fitting(name, kLongestName - kData.size() - kDigits - 1) + ".";
+  constexpr size_t kHidden = kLongestName - kTokenDigits - 6;  // ".", "." and ".tmp"
+  hidden_ = "." + fitting(name, kHidden - kData.size()) + ".";
+  hidden_data_ = "." + fitting(name, kHidden - kData.size()) + std::string(kData) + ".";
+}
+
+std::string FileNames::data(const std::string& digest) const {
+  return digested_ + digest + std::string(kData);
+}
+
+bool FileNames::is_data(std::string_view name) const {
+  return name.size() == digested_.size() + kDigits + kData.size() && name.starts_with(digested_) &&
+         name.ends_with(kData) && is_hexadecimal(name.substr(digested_.size(), kDigits));
+}
+
+std::string FileNames::temporary() const {
+  std::random_device random;
+  return hidden_ + hexadecimal(uint64_t{random()} << 32 | random()) + ".tmp";
+}
+
+std::string_view FileNames::middle_of_temporary(std::string_view name) const {
+  if (!name.ends_with(".tmp") && !name.ends_with(".old")) return {};
+  name.remove_suffix(4);
+  for (const std::string& start : {hidden_data_, hidden_}) {
+    if (name.starts_with(start)) return name.substr(start.size());
+  }
+  return {};
+}
+
+bool FileNames::is_temporary(std::string_view name) const {
+  const std::string_view token = middle_of_temporary(name);
+  return token.size() == kTokenDigits && is_hexadecimal(token);
+}
+
+int FileNames::process_of_temporary(std::string_view name) const {
+  const std::string_view text = middle_of_temporary(name);
+  int process = 0, number = 0;
+  const auto [dash, error] = std::from_chars(text.begin(), text.end(), process);
+  if (error != std::errc() || dash == text.end() || *dash != '-') return 0;
+  const auto [end, other] = std::from_chars(dash + 1, text.end(), number);
+  return other == std::errc() && end == text.end() && number >= 0 ? std::max(process, 0) : 0;
+}
+
+std::string digest_of(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::vector<char> piece(size_t{1} << 20);
+  Hash hash;
+  while (stream) {
+    stream.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    hash.add(std::span(piece).first(static_cast<size_t>(stream.gcount())));
+  }
+  if (!stream.eof())
+    fail(ErrorKind::io, "cannot read ", printable(file), ": ", std::strerror(errno));
+  return hash.digits();
+}
+
+std::string printable(const fs::path& path) {
+  const std::string& bytes = path.native();
+  std::string text;
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const size_t length = character_length(rest);
+    if (length == 0) {
+      text += "\\x" + hexadecimal(static_cast<unsigned char>(rest[0])).substr(14);
+    } else {
+      text += rest.substr(0, length);
+    }
+    rest.remove_prefix(std::max<size_t>(length, 1));
+  }
+  return text;
+}
+
+}  // namespace onnx_native::writer
