@@ -260,3 +260,15 @@ def test_ranges_remain_ranges() -> None:
     assert found[:2] == [(True, type(range(1)), [2, 1, 0]), [0, 1, 2]]
     assert before == (math.sqrt, torch.tensor)
     assert not {"len", "range", "divmod", "int", "float"} & globals().keys()
+
+
+def test_a_function_in_place_of_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = torch.nn.functional.scaled_dot_product_attention
+
+    def traceable(query: Any, key: Any, value: Any, **kwargs: Any) -> Any:
+        return plain(query, key, value, **kwargs)
+
+    monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", traceable)
+    model = Calling(lambda x: torch.nn.functional.scaled_dot_product_attention(x, x, x))
+    x = torch.randn(2, 5, 4)
+    assert_recorded(model, None, (x,))

@@ -90,7 +90,8 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
         is_causal: Any = False,
         **kwargs: Any,
     ) -> Any:
-        return plain(query, key, value, attn_mask, dropout_p, bool(is_causal), **kwargs)
+        options = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": bool(is_causal)}
+        return plain(query, key, value, **options, **kwargs)
 
     return attend
 

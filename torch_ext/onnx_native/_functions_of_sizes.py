@@ -83,15 +83,17 @@ def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
                 *_functions_of_numpy.replacements(),
             ]
         ),
-        _imported(of_user, attend),
+        _imported(of_user, "scaled_dot_product_attention", attend),
     ):
         yield
 
 
 @contextmanager
-def _imported(namespaces: Iterable[dict[str, Any]], plain: Any) -> Iterator[None]:
-    """Replaces a function of torch.nn.functional where modules imported it by its name."""
-    name = plain.__name__
+def _imported(namespaces: Iterable[dict[str, Any]], name: str, plain: Any) -> Iterator[None]:
+    """Replaces a function of torch.nn.functional where modules imported it by its name.
+
+    A library may have put a function of its own, with another `__name__`, in its place.
+    """
     importing = [names for names in namespaces if names.get(name) is plain]
     for names in importing:
         names[name] = getattr(torch.nn.functional, name)
