@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import itertools
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -23,6 +22,7 @@ _OP = "onnx_native::autograd_function"
 _numbers = itertools.count()
 _calls: dict[int, _Call] = {}
 _registered = threading.Lock()
+_unused = threading.local()  # messages about symbolic functions that have no effect
 
 
 @dataclasses.dataclass
@@ -33,6 +33,7 @@ class _Call:
         function: The class.
         arguments: The arguments, with None in the places of tensors.
         places: The places of the tensors.
+        constants: The elements of tensors that the symbolic function gets as constants, by place.
         results: The number of results of the symbolic function.
         returns_tuple: Whether the autograd function returns a tuple; known once it has run.
     """
@@ -40,6 +41,7 @@ class _Call:
     function: Any
     arguments: list[Any]
     places: list[int]
+    constants: dict[int, torch.Tensor] = dataclasses.field(default_factory=dict)
     results: int = 0
     returns_tuple: bool = False
 
@@ -68,7 +70,12 @@ class _Call:
     def graph(self, opset: int, values: Sequence[Any]) -> tuple[_symbolics.Graph, list[Any]]:
         """Runs the symbolic function on tensors or values; returns its graph and its results."""
         graph = _symbolics.Graph(opset)
-        tensors = [graph.tensor(value.dtype, value.shape, value) for value in values]
+        tensors = [
+            graph.known_tensor(self.constants[place], value)
+            if place in self.constants
+            else graph.tensor(value.dtype, value.shape, value)
+            for place, value in zip(self.places, values, strict=True)
+        ]
         return graph, graph.call(self.function.symbolic, self.filled(tensors))
 
 
@@ -80,14 +87,23 @@ class _Context(torch.autograd.function.FunctionCtx):
         raise RuntimeError("an autograd function with a symbolic function writes to its argument")
 
 
+Elements = Callable[[torch.Tensor], torch.Tensor | None]
+
+
 @contextmanager
-def recorded(opset: int, *, only_domains: bool = False) -> Iterator[None]:
+def recorded(
+    opset: int, *, only_domains: bool = False, elements: Elements | None = None
+) -> Iterator[list[str]]:
     """Captures calls of this thread as calls of operators.
+
+    Yields a list that names the symbolic functions that have no effect, and says why.
 
     Args:
         opset: The opset of the model.
         only_domains: Whether results must be those of operators of the user's domains, whose
             types ONNX does not tell.
+        elements: Returns the elements of a tensor that follows from constants and weights alone,
+            and None for others.
     """
     thread = threading.get_ident()
 
@@ -97,15 +113,15 @@ def recorded(opset: int, *, only_domains: bool = False) -> Iterator[None]:
             return plain(*args, **kwargs)
         try:
             call, tensors = _call_of(cls, args, kwargs)
-            with _not_captured():
-                graph, results = call.graph(opset, tensors)
+            graph, results = _added(call, opset, tensors, elements)
             if only_domains and any(k.startswith("onnx::") for k in graph.op_types(results)):
                 raise _symbolics.SymbolicError(
                     "torch.export does not know the sizes of ONNX's operators; capture the "
                     'program with onnx_native.options(capture="native")'
                 )
         except Exception as error:
-            warn(cls, str(error) if isinstance(error, _symbolics.SymbolicError) else repr(error))
+            is_ours = isinstance(error, _symbolics.SymbolicError)
+            warn(cls, str(error) if is_ours else f"{type(error).__name__}: {error}")
             return plain(*args, **kwargs)
         call.results = len(results)
         number = next(_numbers)
@@ -114,8 +130,44 @@ def recorded(opset: int, *, only_domains: bool = False) -> Iterator[None]:
         return (made,) if call.returns_tuple and call.results == 1 else made
 
     owner = _upstream.SingleLevelFunction
-    with _replaced.attributes([(owner, "apply", classmethod(apply))]):
-        yield
+    outer, _unused.messages = getattr(_unused, "messages", None), []
+    try:
+        with _replaced.attributes([(owner, "apply", classmethod(apply))]):
+            yield _unused.messages
+    finally:
+        _unused.messages = outer
+
+
+def _added(
+    call: _Call, opset: int, tensors: Sequence[torch.Tensor], elements: Elements | None
+) -> tuple[_symbolics.Graph, list[Any]]:
+    """Runs the symbolic function of a call.
+
+    Tensors are constants where ``parse_args`` asks for that. If the function fails otherwise, it
+    may ask in its body: all tensors are constants that can be.
+    """
+    descriptors = getattr(call.function.symbolic, "_arg_descriptors", ())
+    asked = [place for place in call.places if descriptors[place : place + 1] not in ((), ("v",))]
+
+    def make_constant(places: Sequence[int]) -> bool:
+        before = len(call.constants)
+        for place, tensor in zip(call.places, tensors, strict=True):
+            if place in places and place not in call.constants and elements is not None:
+                known = elements(tensor)
+                if known is not None:
+                    with _not_captured():
+                        call.constants[place] = known.detach()
+        return len(call.constants) > before
+
+    make_constant(asked)
+    try:
+        with _not_captured():
+            return call.graph(opset, tensors)
+    except Exception:
+        if not make_constant(call.places):
+            raise
+    with _not_captured():
+        return call.graph(opset, tensors)
 
 
 def _call_of(
@@ -134,13 +186,16 @@ def _call_of(
 
 
 def warn(function: Any, why: str) -> None:
-    """Says that the model computes what the forward of an autograd function computes."""
-    warnings.warn(
+    """Notes that the model computes what the forward of an autograd function computes."""
+    # PyTorch describes the graph at the end of its messages.
+    lines = why.partition("  [Caused by")[0].strip().splitlines() or [""]
+    message = (
         f"The symbolic function of {function.__qualname__} is not used, and the model computes "
-        f"what its forward computes: {why}",
-        torch.onnx.errors.OnnxExporterWarning,
-        stacklevel=4,
+        f"what its forward computes: {lines[0]}"
     )
+    messages = getattr(_unused, "messages", None)
+    if messages is not None and message not in messages:
+        messages.append(message)
 
 
 @contextmanager

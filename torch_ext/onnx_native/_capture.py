@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import gc
 import inspect
 import re
@@ -63,6 +64,7 @@ class Captured:
         known: Tensors of the module by whose elements it decided something: (name, source line).
         tied: Names of weights that are other weights under a second name.
         dimensions: The first dimension of an input that has each symbol: "dimension 0 of x".
+        warnings: What the model lacks, for the user.
     """
 
     native: Any
@@ -72,6 +74,7 @@ class Captured:
     known: list[tuple[str, str]]
     tied: dict[str, str]
     dimensions: dict[str, str]
+    warnings: list[str]
 
 
 def capture(
@@ -203,7 +206,9 @@ class _Recorder:
             native = _library.extension().Capture(state, symbols, identities)
             with (
                 _inputs.elements_of(self._model, self._inputs),
-                _autograd_functions.recorded(self._opset),
+                _autograd_functions.recorded(
+                    self._opset, elements=functools.partial(_known, native)
+                ) as notes,
             ):
                 reason, has_learned = _run(
                     native,
@@ -251,7 +256,16 @@ class _Recorder:
             known=native.known_elements(),
             tied=tied,
             dimensions=self._dimensions,
+            warnings=notes,
         )
+
+
+def _known(native: Any, tensor: torch.Tensor) -> torch.Tensor | None:
+    """The elements of a tensor that follows from constants and weights; None for others."""
+    if native.varies(tensor) or _placeholders.lacks_elements(tensor):
+        return None
+    elements: torch.Tensor = native.elements(tensor, False)
+    return elements
 
 
 def _run(native: Any, *arguments: Any) -> tuple[str | None, bool]:

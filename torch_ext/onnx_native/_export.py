@@ -157,6 +157,7 @@ class _Exporter:
         self._guards: Mapping[Any, Any] = {}  # of torch.export's capture, with their lines
         self._report = _report.Report(artifacts_dir, timestamp) if report else None
         self._profiler = _report.start_profiler() if profile else None
+        self._unused: list[str] = []  # symbolic functions that have no effect
         self._aside: str | None = None  # why the native capture did not record the program
         self._not_scripted: str | None = None  # why TorchScript cannot stand for it
 
@@ -239,7 +240,11 @@ class _Exporter:
         dimensions = _specialized.dimensions(captured, names)
         program.captured_with(strategy, capture_seconds, reason, guards, dimensions)
         program.is_silent = not self._verbose
-        program.export_report["warnings"] += [*_autocast.warnings_of(captured), *note]
+        program.export_report["warnings"] += [
+            *_autocast.warnings_of(captured),
+            *self._unused,
+            *note,
+        ]
         return program, captured
 
     def _export_scripted(
@@ -338,6 +343,7 @@ class _Exporter:
         )
         program.is_silent = not self._verbose
         program.export_report["known_elements"] = recorded.known
+        program.export_report["warnings"] += recorded.warnings
         for name, source in recorded.known:
             self._print(f"The model is valid for the present elements of {name}: {source}")
         return program, None
@@ -363,7 +369,9 @@ class _Exporter:
             stack.enter_context(_inputs.without_marks((inputs.args, inputs.kwargs)))
             stack.enter_context(_declarations.kept_dynamic())
             self._guards = stack.enter_context(_specialized.recorded_lines())
-            stack.enter_context(_autograd_functions.recorded(self._opset, only_domains=True))
+            self._unused = stack.enter_context(
+                _autograd_functions.recorded(self._opset, only_domains=True)
+            )
             if inputs.dynamic_shapes:
                 stack.enter_context(_recurrent.loops())
             return self._capture(model, inputs)

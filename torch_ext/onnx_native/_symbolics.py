@@ -52,6 +52,12 @@ class Graph:
         self._given[value.debugName()] = given
         return value
 
+    def known_tensor(self, elements: torch.Tensor, given: Any) -> Any:
+        """Adds a tensor as a constant; nodes that use it get the tensor itself."""
+        value = self._context.op("Constant", value_t=elements)
+        self._given[value.debugName()] = given
+        return value
+
     def constant(self, argument: Any) -> Any:
         """Adds a number, a string, None or a list of them, as TorchScript has them."""
         if argument is None:
