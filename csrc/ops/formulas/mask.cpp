@@ -170,19 +170,21 @@ bool rows_hold(const onnx::Value* v, bool truth) {
   return first_column_compares(*node, truth);
 }
 
-bool is_open(double x) { return x > -kInfinity; }
-
-bool float_rows_open(const onnx::Value* v) {
+// Returns true if every row of a tensor, cast to a dtype with this lowest number, holds an element
+// above -inf.
+bool float_rows_open(const onnx::Value* v, double lowest) {
+  const auto is_open = [lowest](double x) { return x >= lowest; };
   if (v->constant) return some_of_each_row(*v->constant, is_open);
   const Node* node = standard_producer(v);
   if (!node) return false;
   if (node->op_type == "Cast") {
     const onnx::Value* from = node->inputs[0];
-    // A cast to another dtype can turn a finite number into -inf.
-    if (v->dtype != DType::f32 || from->dtype == DType::f64) return false;
-    return !is_floating(from->dtype) || float_rows_open(from);
+    if (from->dtype == DType::boolean) return true;
+    const double lowest_before = lowest_value(from->dtype);
+    if (!is_floating(from->dtype)) return lowest_before >= lowest;
+    return float_rows_open(from, std::max(lowest, lowest_before));
   }
-  if (const onnx::Value* rows = same_rows(*node)) return float_rows_open(rows);
+  if (const onnx::Value* rows = same_rows(*node)) return float_rows_open(rows, lowest);
   if (node->op_type != "Where") return false;
   const bool one = filled_with(node->inputs[1], is_open);
   const bool other = filled_with(node->inputs[2], is_open);
@@ -202,7 +204,8 @@ bool never_masks(const onnx::Value* mask) {
 }
 
 bool every_row_open(const onnx::Value* mask) {
-  return mask->dtype == DType::boolean ? rows_hold(mask, true) : float_rows_open(mask);
+  return mask->dtype == DType::boolean ? rows_hold(mask, true)
+                                       : float_rows_open(mask, lowest_value(mask->dtype));
 }
 
 bool never_lowest(const onnx::Value* mask) {
