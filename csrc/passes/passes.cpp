@@ -9,6 +9,7 @@
 namespace onnx_native::passes {
 namespace {
 
+constexpr Pass kLateTransposes = {"late_transposes", move_transposes_late};
 constexpr std::array kPasses = {
     Pass{"shapes", simplify_shapes},
     Pass{"casts_and_transposes", clean_casts_and_transposes},
@@ -42,6 +43,7 @@ constexpr std::array kPasses = {
     Pass{"subexpressions", eliminate_common_subexpressions},
     Pass{"dead_code", eliminate_dead_code},
     Pass{"means_of_squares", spell_means_of_squares},  // no fusion found a use for the square
+    kLateTransposes,
 };
 constexpr int kMostRounds = 4;
 
@@ -89,6 +91,7 @@ Changes run(onnx::Model& model, const Options& options) {
   check_names(options.disabled);
   Rounds rounds(model, options);
   if (!options.optimize) {
+    rounds.run(kLateTransposes);
     rounds.run({"dead_code", eliminate_dead_code});
     return rounds.take();
   }

@@ -46,6 +46,7 @@ int64_t drop_row_masks(onnx::Model& model);
 int64_t absorb_attention_caches(onnx::Model& model);
 int64_t merge_attention_heads(onnx::Model& model);
 int64_t reshape_single_axes(onnx::Model& model);
+int64_t move_transposes_late(onnx::Model& model);
 
 // Rewrites a model of opset 18 or newer into an older opset. Throws ExportError(unsupported) with
 // the node and the user's source line if that opset cannot express it.
@@ -60,8 +61,8 @@ struct ModuleFunctions {
 std::vector<std::string> outline_modules(onnx::Model& model, const ModuleFunctions& modules);
 
 struct Options {
-  bool optimize = true;               // false runs only dead code elimination
-  bool verify_each = false;           // verify the model after each pass
+  bool optimize = true;      // false runs only what models need to load, and dead code elimination
+  bool verify_each = false;  // verify the model after each pass
   std::vector<std::string> disabled;  // names of passes that do not run
 };
 
