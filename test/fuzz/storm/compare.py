@@ -56,10 +56,11 @@ SATURATING = ("aten::sigmoid", "aten::silu", "aten::glu", "aten::gelu")
 GATED = ("lstm", "gru", "rnn")
 
 
-def session(content: bytes) -> onnxruntime.InferenceSession:
-    """Loads the model without optimizations, with one thread."""
+def session(content: bytes, *, optimized: bool = False) -> onnxruntime.InferenceSession:
+    """Loads the model with default optimizations or none, with one thread."""
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
