@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
 #include "onnx/kernels.h"
+#include "onnx/schema.h"
 #include "ops/engine/lower.h"
 
 namespace onnx_native {
@@ -54,6 +56,22 @@ std::vector<std::pair<std::string, int64_t>> count_calls(const onnx::Model& mode
   return {calls.begin(), calls.end()};
 }
 
+// Says where the model draws random numbers, each line once; empty if it draws none.
+std::string random_lines(onnx::Model& model) {
+  std::string text;
+  std::set<std::string> seen;
+  const auto visit = [&](const onnx::Graph& graph) {
+    for (const onnx::Node* node : graph.nodes) {
+      if (!node->domain.empty() || !onnx::is_random(node->op_type)) continue;
+      const std::string line = node->op_type + where(node->location);
+      if (seen.insert(line).second) text += "\n  " + line;
+    }
+  };
+  onnx::for_each_graph(*model.graph, visit);
+  for (onnx::Function& function : model.functions) onnx::for_each_graph(*function.body, visit);
+  return text;
+}
+
 void warn(std::vector<std::string>& warnings, onnx::Model& model, const State& state,
           const std::vector<std::string>& unseen) {
   for (const std::string& node : onnx::missing_kernels(model)) {
@@ -65,6 +83,9 @@ void warn(std::vector<std::string>& warnings, onnx::Model& model, const State& s
     warnings.push_back("no node of the model comes from a module of class " + name +
                        ", so the model has no function for it");
   }
+  if (const std::string lines = random_lines(model); !lines.empty())
+    warnings.push_back(
+        "the model draws new random numbers in every run, whatever the program seeds:" + lines);
   for (const aten::Mutation* mutation : state.dropped()) {
     warnings.push_back("the update of " + std::string(mutation->is_buffer ? "buffer " : "input ") +
                        mutation->target + " is not part of the ONNX model");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <iterator>
+#include <unordered_set>
 #include <utility>
 
 namespace onnx_native::onnx {
@@ -27,6 +28,14 @@ const OpSchema* find_schema(std::string_view op_type, int64_t opset) {
       std::ranges::upper_bound(kSchemas, std::pair(op_type, opset), std::less<>(), key);
   if (after == std::begin(kSchemas) || std::prev(after)->op_type != op_type) return nullptr;
   return std::prev(after);
+}
+
+bool is_random(std::string_view op_type) {
+  static const std::unordered_set<std::string_view> kRandom{
+      "Bernoulli",        "Dropout",       "Multinomial",       "RandomNormal",
+      "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+  };
+  return kRandom.contains(op_type);
 }
 
 int64_t newest_opset() { return kNewestOpset; }

@@ -52,6 +52,8 @@ struct OpSchema {
 
 // Returns the newest schema of the operator with since_version <= opset; nullptr if there is none.
 const OpSchema* find_schema(std::string_view op_type, int64_t opset);
+// Returns true for a standard operator that draws random numbers.
+bool is_random(std::string_view op_type);
 // Returns the newest opset in the tables.
 int64_t newest_opset();
 

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "onnx/schema.h"
 #include "passes/key.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -15,16 +16,8 @@ using onnx::Graph;
 using onnx::Node;
 using onnx::Value;
 
-bool is_random(std::string_view op_type) {
-  static const std::unordered_set<std::string_view> kRandom{
-      "Bernoulli",        "Dropout",       "Multinomial",       "RandomNormal",
-      "RandomNormalLike", "RandomUniform", "RandomUniformLike",
-  };
-  return kRandom.contains(op_type);
-}
-
 std::optional<std::string> key_of(const Node& node) {
-  if (!node.domain.empty() || is_random(node.op_type)) return std::nullopt;
+  if (!node.domain.empty() || onnx::is_random(node.op_type)) return std::nullopt;
   Key key;
   key.add_text(node.op_type);
   key.add(node.inputs.size());
