@@ -280,4 +280,13 @@ bool MetaKernels::run(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 
 bool has_meta_kernel(const c10::OperatorHandle& op) { return kernels().contains(op); }
 
+bool shares_meta_kernel(const c10::OperatorHandle& op) {
+  static const KernelTable& rules = *[] {
+    auto* table = new KernelTable;  // NOLINT(cppcoreguidelines-owning-memory): for the process
+    add_shape_rules(*table);
+    return table;
+  }();
+  return has_meta_kernel(op) && !rules.contains(op);
+}
+
 }  // namespace onnx_native::capture

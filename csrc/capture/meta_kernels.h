@@ -28,5 +28,7 @@ class MetaKernels {
 
 // Returns true if there is a kernel in C++ that replaces one in Python.
 bool has_meta_kernel(const c10::OperatorHandle& op);
+// Returns true if that kernel is a part of the operator's CPU kernel, which allocates by it.
+bool shares_meta_kernel(const c10::OperatorHandle& op);
 
 }  // namespace onnx_native::capture

@@ -1,9 +1,11 @@
 #include "capture/meta_results.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
@@ -15,6 +17,7 @@
 #include "base/error.h"
 #include "capture/decisions.h"
 #include "capture/meta_kernels.h"
+#include "capture/recorded_call.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -99,6 +102,78 @@ class Key {
   std::unordered_set<const c10::StorageImpl*> storages_;
 };
 
+// Adds an operator, its context and its arguments. Returns false if the key cannot hold them.
+bool add_call(Key& key, const c10::OperatorHandle& op, const torch::jit::Stack& arguments) {
+  key.add(op.operator_name().name);
+  key.add(op.operator_name().overload_name);
+  key.add_context();
+  return std::ranges::all_of(arguments, [&](const auto& argument) { return key.add(argument); });
+}
+
+// Calls on more elements take too long.
+constexpr int64_t kMostElements = int64_t{1} << 22;
+
+// Returns how many elements of memory a tensor spans.
+int64_t span_of(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  int64_t last = 0;
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    if (sizes[axis] == 0) return 0;
+    last += (sizes[axis] - 1) * strides[axis];
+  }
+  return last + 1;
+}
+
+// Returns true if the strides are exactly those of a contiguous tensor, sizes of 1 included.
+bool is_packed(const at::Tensor& tensor) {
+  int64_t expected = 1;
+  for (int64_t axis = tensor.dim(); axis-- > 0;) {
+    if (tensor.stride(axis) != expected) return false;
+    expected *= std::max<int64_t>(tensor.size(axis), 1);
+  }
+  return true;
+}
+
+// Replaces meta tensors by zeros with the same sizes and strides.
+c10::IValue zeros_for(const c10::IValue& value) {
+  if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_meta()) {
+    const at::Tensor& meta = value.toTensor();
+    return at::zeros({span_of(meta.sizes(), meta.strides())},
+                     at::TensorOptions().dtype(meta.scalar_type()))
+        .as_strided(meta.sizes(), meta.strides());
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> list;
+    for (const at::Tensor& item : value.toTensorVector())
+      list.push_back(zeros_for(c10::IValue(item)).toTensor());
+    return list;
+  }
+  if (value.isList()) {  // of optional tensors
+    c10::impl::GenericList list(value.toList().elementType());
+    for (const c10::IValue& item : value.toListRef()) list.push_back(zeros_for(item));
+    return list;
+  }
+  return value.isDevice() ? c10::IValue(c10::Device(c10::kCPU)) : value;
+}
+
+// Restores the state of the CPU's default generator.
+class KeptRandomState {
+ public:
+  KeptRandomState() : generator_(at::detail::getDefaultCPUGenerator()) {
+    const std::scoped_lock lock(generator_.mutex());
+    state_ = generator_.get_state();
+  }
+  ~KeptRandomState() {
+    const std::scoped_lock lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+  KeptRandomState(const KeptRandomState&) = delete;
+  KeptRandomState& operator=(const KeptRandomState&) = delete;
+
+ private:
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
 bool verifies() {
   static const bool result = [] {
     const char* setting = std::getenv("ONNX_NATIVE_VERIFY");
@@ -173,11 +248,7 @@ void MetaResults::run(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
     return;
   }
   Key key;
-  key.add(op.operator_name().name);
-  key.add(op.operator_name().overload_name);
-  key.add_context();
-  for (const c10::IValue& argument : stack) {
-    if (key.add(argument)) continue;
+  if (!add_call(key, op, stack)) {
     op.callBoxed(stack);
     return;
   }
@@ -214,6 +285,71 @@ void MetaResults::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) 
   const std::scoped_lock lock(mutex);
   contradicted().push_back(
       concat(op.operator_name().name, ".", op.operator_name().overload_name, ": ", found));
+}
+
+bool MetaResults::take_eager_strides(const c10::OperatorHandle& op,
+                                     const torch::jit::Stack& arguments,
+                                     torch::jit::Stack& results) {
+  if (op.schema().is_mutable() || shares_meta_kernel(op)) return true;
+  bool all_packed = true;
+  for (const c10::IValue& argument : arguments)
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      all_packed = all_packed && (!tensor.is_meta() || is_packed(tensor));
+    });
+  if (all_packed) return true;
+  Key key;
+  const bool has_key = add_call(key, op, arguments);
+  const auto types = types_of(results, key.take_storages());
+  const auto has_order = [](const Type& type) {
+    return std::ranges::count_if(type.sizes, [](int64_t size) { return size != 1; }) > 1;
+  };
+  // A view has the strides of its base.
+  if (!types || std::ranges::none_of(*types, has_order)) return true;
+  if (!has_key) return false;
+  std::string text = key.take();
+  auto at = strides_.find(text);
+  if (at == strides_.end())
+    at = strides_.emplace(std::move(text), eager_strides(op, arguments, *types)).first;
+  if (!at->second) return false;
+  for (size_t i = 0; i < results.size(); ++i) {
+    Type type = (*types)[i];
+    if (type.strides == (*at->second)[i]) continue;
+    type.strides = (*at->second)[i];
+    results[i] = tensor_of(type);
+  }
+  return true;
+}
+
+// Returns nullopt if the call is too large, or the CPU kernel rejects zeros.
+std::optional<MetaResults::Strides> MetaResults::eager_strides(const c10::OperatorHandle& op,
+                                                               const torch::jit::Stack& arguments,
+                                                               const std::vector<Type>& results) {
+  int64_t elements = 0;
+  for (const Type& type : results) elements += span_of(type.sizes, type.strides);
+  for (const c10::IValue& argument : arguments)
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      elements += span_of(tensor.sizes(), tensor.strides());
+    });
+  if (elements > kMostElements) return std::nullopt;
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
+  const KeptRandomState kept;
+  torch::jit::Stack stack;
+  try {
+    for (const c10::IValue& argument : arguments) stack.push_back(zeros_for(argument));
+    op.callBoxed(stack);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+  if (stack.size() != results.size()) return std::nullopt;
+  Strides strides;
+  for (size_t i = 0; i < stack.size(); ++i) {
+    if (!stack[i].isTensor() || !stack[i].toTensor().defined()) return std::nullopt;
+    const at::Tensor& made = stack[i].toTensor();
+    if (made.layout() != c10::Layout::Strided || made.sizes() != results[i].sizes)
+      return std::nullopt;
+    strides.push_back(made.strides().vec());
+  }
+  return strides;
 }
 
 std::vector<std::string> MetaResults::contradictions() {

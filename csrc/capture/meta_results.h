@@ -22,6 +22,11 @@ class MetaResults {
   // Replaces the arguments on the stack by the results. The operator must be PyTorch's: a kernel of
   // a user may have side effects.
   void call(const c10::OperatorHandle& op, torch::jit::Stack& stack);
+  // Gives the results of a meta kernel the strides of the CPU kernel, which may choose others where
+  // an argument is not contiguous. Runs that kernel on zeros. Returns false if the strides are not
+  // known.
+  bool take_eager_strides(const c10::OperatorHandle& op, const torch::jit::Stack& arguments,
+                          torch::jit::Stack& results);
 
   // Where ONNX_NATIVE_VERIFY is set to 1, calls run a second time by PyTorch's own kernels. Returns
   // the calls with other types, of this process.
@@ -38,8 +43,13 @@ class MetaResults {
   static std::optional<std::vector<Type>> types_of(const torch::jit::Stack& results,
                                                    Storages taken);
   static at::Tensor tensor_of(const Type& type);
+  using Strides = std::vector<std::vector<int64_t>>;  // of each result
+  static std::optional<Strides> eager_strides(const c10::OperatorHandle& op,
+                                              const torch::jit::Stack& arguments,
+                                              const std::vector<Type>& results);
 
   std::unordered_map<std::string, std::vector<Type>> types_;  // by operator, arguments and context
+  std::unordered_map<std::string, std::optional<Strides>> strides_;  // likewise
 };
 
 }  // namespace onnx_native::capture

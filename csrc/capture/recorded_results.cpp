@@ -104,6 +104,8 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
       const torch::jit::Stack arguments = stack;
       recording_.meta_results_.call(op_, stack);
       correct_statistics(op_.operator_name().name, arguments, stack);
+      if (!recording_.meta_results_.take_eager_strides(op_, arguments, stack))
+        decisions_.guess_strides();
     } else {
       op_.callBoxed(stack);
     }

@@ -84,8 +84,7 @@ void RecordedTensor::check_strides() const {
   Decisions* decisions = active_decisions();
   if (decisions && decisions->token() == token_ && decisions->guesses_strides())
     decisions->note_refusal(
-        "the program reads strides, which PyTorch computes only in Python for "
-        "some of the operators before");
+        "the program reads strides, which are not known for some of the operators before");
 }
 
 int RecordedTensor::small_sizes() const {
@@ -188,6 +187,7 @@ c10::SymBool RecordedTensor::sym_is_contiguous_custom(at::MemoryFormat format) c
 }
 
 void RecordedTensor::decide_contiguity() const {
+  check_strides();
   if (!is_symbolic_) return;
   if (!meta_.is_contiguous()) {
     note_not_contiguous();

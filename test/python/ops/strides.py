@@ -1,0 +1,147 @@
+"""Compares the strides that the native capture answers with eager's, for all rows of the table.
+
+    PYTHONPATH=build/python:test/python python -m ops.strides [--each 5] [--part 0/2]
+
+Each sample runs with contiguous, transposed, channels-last and expanded inputs, and with inputs
+that are slices of size 1. The program reads the strides of all results. The answers are eager's, or
+the capture refuses the question.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import logging
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import onnx_native
+import torch
+from onnx_native import _capture, _inputs
+from torch.utils import _pytree as pytree
+
+from ops.row import Case, Row
+from ops.rows import ROWS
+
+Tensor = torch.Tensor
+Strides = list[tuple[int, ...]]
+
+
+def transposed(x: Tensor) -> Tensor:
+    """The same elements, with the last two dimensions swapped in memory."""
+    return x.mT.contiguous().mT if x.dim() > 1 else x
+
+
+def reversed_order(x: Tensor) -> Tensor:
+    """The same elements, with the last dimension outermost in memory."""
+    return x.movedim(-1, 0).contiguous().movedim(0, -1) if x.dim() > 2 else transposed(x)
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """The same elements, with the second dimension innermost in memory."""
+    return x.movedim(1, -1).contiguous().movedim(-1, 1) if x.dim() > 2 else x
+
+
+def expanded(x: Tensor) -> Tensor:
+    """The first element of the first dimension, in all of its places."""
+    return x[:1].expand_as(x) if x.dim() > 0 else x
+
+
+def single(x: Tensor) -> Tensor:
+    """A slice of size 1 of the last dimension, whose strides are larger than its sizes say."""
+    return x.movedim(-1, 0)[:1].movedim(0, -1) if x.dim() > 1 else x
+
+
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": lambda x: x,
+    "transposed": transposed,
+    "reversed": reversed_order,
+    "channels last": channels_last,
+    "expanded": expanded,
+    "size 1": single,
+}
+
+
+class Asking(torch.nn.Module):
+    """A case that notes the strides of its results."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self.function = case.function
+        self.found: Strides = []
+
+    def forward(self, *tensors: Tensor) -> Any:
+        results = self.function(*tensors)
+        self.found[:] = [
+            x.stride()
+            for x in pytree.tree_leaves(results)
+            if isinstance(x, Tensor) and x.layout is torch.strided and not x.is_quantized
+        ]
+        return results
+
+
+@torch.no_grad()
+def outcome(case: Case) -> str:
+    """Returns "same", "refused: ..." or "differs: ..."; "" if eager rejects the inputs."""
+    asking = Asking(case).eval()
+    try:
+        asking(*case.inputs)
+    except Exception:
+        return ""
+    expected = list(asking.found)
+    asking.found = []
+    try:
+        _capture.capture(asking, _inputs.Inputs(case.inputs, None, None, [None] * len(case.inputs)))
+    except _capture.StepAsideError as error:
+        return f"refused: {error}"
+    found = asking.found
+    return "same" if found == expected else f"differs: {found} instead of {expected}"
+
+
+def outcomes(row: Row) -> Iterator[tuple[str, str]]:
+    """Yields the layouts of each sample with the outcome."""
+    for test in row.tests():
+        if test == "dynamic" or test in row.xfails:
+            continue
+        for case in row.samples(test):
+            done = set()
+            for name, layout in LAYOUTS.items():
+                inputs = tuple(layout(x) for x in case.inputs)
+                key = tuple((x.shape, x.stride()) for x in inputs)
+                if key in done:
+                    continue
+                done.add(key)
+                torch.manual_seed(0)
+                if found := outcome(Case(case.function, *inputs)):
+                    yield f"{test}, {name}", found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--each", type=int, default=1, help="use each n-th row")
+    parser.add_argument("--part", default="0/1", help="the part of the rows, as in 0/4")
+    arguments = parser.parse_args()
+    part, parts = map(int, arguments.part.split("/"))
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    torch.ops.load_library(onnx_native.library_path())
+    torch.set_num_threads(1)
+    counts: collections.Counter[str] = collections.Counter()
+    operators: collections.Counter[str] = collections.Counter()
+    for row in ROWS[:: arguments.each][part::parts]:
+        kinds = set()
+        for name, found in outcomes(row):
+            kind = found.partition(": ")[0]
+            counts[kind] += 1
+            kinds.add(kind)
+            if kind == "differs":
+                print(f"- {row.title}, {name}: {found}", flush=True)
+        operators["tried"] += bool(kinds)
+        operators.update(kinds - {"same"})
+    print("samples:", ", ".join(f"{kind} {number}" for kind, number in sorted(counts.items())))
+    print("operators:", ", ".join(f"{kind} {number}" for kind, number in operators.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Programs that ask for the strides of computed tensors, which kernels choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from models.calling import Calling
+from models.recording import assert_equal_to_eager, assert_native, exported, function_id
+from ops.row import Case
+from ops.strides import LAYOUTS, outcome
+
+Tensor = torch.Tensor
+X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+MEAN, VARIANCE = torch.arange(4.0), torch.arange(1.0, 5.0)
+
+
+def normalized(x: Tensor) -> Tensor:
+    return F.batch_norm(x.transpose(1, 2), MEAN, VARIANCE)
+
+
+def branch(x: Tensor) -> Tensor:
+    y = normalized(x)
+    return y if y.is_contiguous() else y * 2
+
+
+def strides(x: Tensor) -> Tensor:
+    y = normalized(x)
+    return y * y.stride(-1) + y.stride()[1]
+
+
+def viewed(x: Tensor) -> Tensor:
+    return normalized(x).view(x.shape[0], -1)
+
+
+def copied(x: Tensor) -> Tensor:
+    y = normalized(x)
+    y.contiguous().add_(1.0)
+    return y
+
+
+@pytest.mark.parametrize("program", [branch, strides, viewed, copied], ids=function_id)
+def test_results_of_a_norm(program: Callable[[Tensor], Tensor]) -> None:
+    module = Calling(program)
+    exported_program = exported(module, (X,))
+    assert_native(exported_program)
+    assert_equal_to_eager(exported_program, module, (X,), (X.mT.contiguous().mT,))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_operators_with_kernels_of_their_own(layout: str) -> None:
+    weight = torch.ones(3, 3, 3, 3)
+    image = LAYOUTS[layout](torch.randn(2, 3, 5, 4))
+
+    def results(x: Tensor) -> Any:
+        return (
+            [F.batch_norm(x, torch.zeros(3), torch.ones(3)), F.group_norm(x, 3)],
+            [F.instance_norm(x), F.layer_norm(x, x.shape[-1:]), F.conv2d(x, weight)],
+            [F.max_pool2d(x, 2), F.adaptive_avg_pool2d(x, 2), F.interpolate(x, (3, 3))],
+            [x.softmax(1), x.cumsum(1), x.sort(1)[0], torch.nan_to_num(x)],
+            [F.pad(x, (1, 1)), x.roll(1, 2), x.flip(2)],
+        )
+
+    narrow = LAYOUTS[layout] is LAYOUTS["size 1"]
+    if narrow:
+        image = image.expand(2, 3, 5, 4)
+    found = outcome(Case(results, image))
+    assert found == "same" or found.startswith("refused: the program reads strides")
