@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <iterator>
+#include <stdexcept>
 #include <string_view>
 
 #include "api/interface.h"
@@ -37,6 +38,15 @@ void check_opset(int64_t opset) {
   if (opset < kMinOpset || opset > onnx::newest_opset())
     fail(ErrorKind::invalid_argument, "opset ", opset, " is not supported; choose ", kMinOpset,
          " to ", onnx::newest_opset());
+}
+
+// Makes the program functional. A program that records shapes of the wrong rank is an error.
+void make_functional(aten::Graph& graph) {
+  try {
+    aten::functionalize(graph);
+  } catch (const std::out_of_range&) {  // a dimension or an element that does not exist
+    fail(ErrorKind::invalid_program, "a recorded shape contradicts the call that computes it");
+  }
 }
 
 struct Lowered {
@@ -98,7 +108,7 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
                                           const PipelineOptions& pipeline, ExportReport* report) {
   check_opset(options.opset);
   Stopwatch watch(report);
-  aten::functionalize(graph);
+  make_functional(graph);
   watch.lap("functionalize");
   aten::verify(graph, "functionalize");
   watch.lap("verify");

@@ -75,7 +75,10 @@ void KnownLayouts::set_contiguous(const Value* value) {
 }
 
 void KnownLayouts::copy(const Value* from, const Value* to) {
-  if (const KnownLayout* known = find(from)) layouts_.insert_or_assign(to, KnownLayout(*known));
+  const KnownLayout* known = find(from);
+  if (!known || !to->type.shape) return;
+  if (known->layout.strides.size() == to->type.shape->size())
+    layouts_.insert_or_assign(to, KnownLayout(*known));
 }
 
 const KnownLayout* KnownLayouts::find(const Value* value) const {

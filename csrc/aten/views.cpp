@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "aten/fault.h"
 #include "aten/view_kinds.h"
 
 namespace onnx_native::aten {
@@ -146,6 +147,7 @@ Stride scaled(const Stride& stride, const std::optional<Dim>& factor) {
 }
 
 Layout of_expand(const Shape& from, const Shape& to, const Layout& base) {
+  if (to.size() < from.size()) return base;  // view_layout reports the rank
   Layout layout{.strides = std::vector<Stride>(to.size(), Dim(0)), .offset = base.offset};
   const size_t added = to.size() - from.size();
   for (size_t i = 0; i < from.size(); ++i) {
@@ -185,11 +187,13 @@ Layout of_diagonal(const Node& view, const Shape& from, const Layout& base, cons
   const auto b = dim_argument(view, "dim2");
   const auto offset = int_argument(view, "offset");
   if (!a || !b || !offset || *a == *b) return unknown;
+  const auto rank = static_cast<int64_t>(from.size());
+  if (*a < 0 || *b < 0 || *a >= rank || *b >= rank) return unknown;
   const auto first = static_cast<size_t>(*a);
   const auto second = static_cast<size_t>(*b);
   Layout layout = base;
-  const Stride down = base.strides.at(first);
-  const Stride right = base.strides.at(second);
+  const Stride down = base.strides[first];
+  const Stride right = base.strides[second];
   move(layout.offset, *offset < 0 ? down : right, Dim(std::abs(*offset)), from[0]);
   layout.strides.erase(layout.strides.begin() +
                        static_cast<std::ptrdiff_t>(std::max(first, second)));
@@ -245,14 +249,15 @@ Sharing sharing(const Node& node, const std::function<std::optional<Layout>()>& 
   }
 }
 
-std::optional<Layout> view_layout(const Node& view, int output, const std::optional<Layout>& base) {
+// Returns the layout of a view, given the layout of its base, whose shape is known like that of the
+// view. Its rank is that of the operator's result, whatever rank the program records.
+static Layout layout_of_view(const Node& view, int output, const Layout& base) {
   const ViewKind kind = kind_of(*view.schema);
   const Type* from = base_type(view);
   const Type& to = view.outputs[static_cast<size_t>(output)]->type;
-  std::optional<Layout> unknown = unknown_layout(to);
-  if (!unknown || !base || !from || !from->shape) return unknown;
+  const Layout unknown = *unknown_layout(to);
   const Shape& shape = *from->shape;
-  Layout layout = *base;
+  Layout layout = base;
   switch (kind) {
     case ViewKind::identity:
     case ViewKind::to:
@@ -267,7 +272,7 @@ std::optional<Layout> view_layout(const Node& view, int output, const std::optio
     case ViewKind::as_strided:
       return of_as_strided(view, layout, to.shape->size());
     case ViewKind::diagonal:
-      return of_diagonal(view, shape, layout, *unknown);
+      return of_diagonal(view, shape, layout, unknown);
     case ViewKind::real:
     case ViewKind::imag:
     case ViewKind::view_as_real:
@@ -280,7 +285,7 @@ std::optional<Layout> view_layout(const Node& view, int output, const std::optio
   }
   if (const auto order = permutation(view, kind)) {
     for (size_t i = 0; i < order->size(); ++i)
-      layout.strides[i] = base->strides[static_cast<size_t>((*order)[i])];
+      layout.strides[i] = base.strides[static_cast<size_t>((*order)[i])];
     return layout;
   }
   const auto dim = kind == ViewKind::split
@@ -309,17 +314,34 @@ std::optional<Layout> view_layout(const Node& view, int output, const std::optio
     case ViewKind::split:
       for (int i = 0; i < output; ++i) {
         const Type& piece = view.outputs[static_cast<size_t>(i)]->type;
-        move(layout.offset, stride, piece.shape ? std::optional((*piece.shape)[at]) : std::nullopt,
+        const bool known = piece.shape && at < piece.shape->size();
+        move(layout.offset, stride, known ? std::optional((*piece.shape)[at]) : std::nullopt,
              shape[at]);
       }
       return layout;
     case ViewKind::unfold:
       stride = scaled(stride, size_argument(view, "step"));
-      layout.strides.push_back(base->strides[at]);
+      layout.strides.push_back(base.strides[at]);
       return layout;
     default:
       return unknown;
   }
+}
+
+std::optional<Layout> view_layout(const Node& view, int output, const std::optional<Layout>& base) {
+  const Type* from = base_type(view);
+  const Type& to = view.outputs[static_cast<size_t>(output)]->type;
+  if (!to.shape || !base || !from || !from->shape) return unknown_layout(to);
+  const auto check = [&](size_t computed, std::string_view what, size_t recorded) {
+    if (computed != recorded)
+      throw ExportError(ErrorKind::invalid_program,
+                        {fault_at(view, concat("the ", what, " has ", computed, " dimensions, but ",
+                                               "the program recorded ", recorded))});
+  };
+  check(base->strides.size(), "base of the view", from->shape->size());
+  Layout layout = layout_of_view(view, output, *base);
+  check(layout.strides.size(), "view", to.shape->size());
+  return layout;
 }
 
 bool is_identity_view(const Node& view, int output) {

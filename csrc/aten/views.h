@@ -34,7 +34,8 @@ bool may_share(const Schema& schema);
 // if needed.
 Sharing sharing(const Node& node, const std::function<std::optional<Layout>()>& layout);
 
-// Returns the layout of a view's output, given the layout of the base.
+// Returns the layout of a view's output, given the layout of the base. Throws
+// ExportError(invalid_program) if the program records another rank than the view has.
 std::optional<Layout> view_layout(const Node& view, int output, const std::optional<Layout>& base);
 
 // Returns true if a view shows its whole base, element by element in place (alias, detach, `x[:]`).
