@@ -12,6 +12,13 @@
 #include "readers/pt2/reader.h"
 
 namespace onnx_native {
+namespace {
+
+bool is_archive(const std::filesystem::path& path) {
+  return !readers::pt2::Archive(path).has("constants.pkl");  // TorchScript's
+}
+
+}  // namespace
 
 std::unique_ptr<aten::Graph> read_file(const std::filesystem::path& path,
                                        const ExportOptions& options) {
@@ -24,8 +31,23 @@ std::unique_ptr<aten::Graph> read_file(const std::filesystem::path& path,
   return readers::pt2::read(path, options.inputs);
 }
 
+Program export_archive(const std::filesystem::path& path, const std::function<Program()>& work) {
+  try {
+    return work();
+  } catch (const ExportError& error) {
+    if (error.kind() != ErrorKind::internal || !is_archive(path)) throw;
+    ExportError invalid(ErrorKind::invalid_program, error.faults(),
+                        "save the program again with torch.export.save; if that does not help, "
+                        "this exporter has a bug");
+    invalid.add_prefix(concat(path.string(), ": ", readers::pt2::kModel, " contradicts itself: "));
+    throw invalid;
+  }
+}
+
 Program export_file(const std::filesystem::path& path, const ExportOptions& options) {
-  return entry([&] { return export_program([&] { return read_file(path, options); }, options); });
+  return export_archive(path, [&] {
+    return entry([&] { return export_program([&] { return read_file(path, options); }, options); });
+  });
 }
 
 std::vector<OperatorUse> list_operators(const std::filesystem::path& path,

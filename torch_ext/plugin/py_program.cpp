@@ -212,7 +212,9 @@ std::unique_ptr<PyProgram> export_source(
                            .foreign = &foreign,
                            .has_guards = from_capture});
   };
-  Program program = convert();
+  Program program = py::isinstance<py::str>(source)
+                        ? export_archive(source.cast<std::string>(), convert)
+                        : convert();
   ProgramContents& contents = program.contents();
   for (std::string& message : aten::fixed_examples(*contents.graph, hints))
     contents.report.warnings.push_back(std::move(message));

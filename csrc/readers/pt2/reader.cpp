@@ -18,8 +18,6 @@ using aten::Argument;
 // The supported schema version; see torch/_export/serde/schema.py.
 constexpr int64_t kSchemaMajor = 8;
 
-constexpr const char* kModel = "models/model.json";
-
 [[noreturn]] void refuse_without_model(const Archive& archive) {
   if (archive.has("serialized_exported_program.json"))
     fail(ErrorKind::invalid_program, archive.path(),

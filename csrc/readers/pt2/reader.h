@@ -10,6 +10,8 @@
 
 namespace onnx_native::readers::pt2 {
 
+inline constexpr const char* kModel = "models/model.json";  // the record of the program
+
 // Reads the `.pt2` file at `path`; gives the same graph as the FX reader. Weights refer to the
 // mapped file and keep it open. Throws ExportError: io if the file cannot be opened,
 // invalid_program if it is damaged or has another schema version, unsupported if ONNX cannot

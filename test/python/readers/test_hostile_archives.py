@@ -408,6 +408,26 @@ def test_wrong_types_anywhere(archive: pathlib.Path, tmp_path: pathlib.Path, rec
     assert outcomes == {"exported", "refused"}
 
 
+def test_types_that_contradict_the_calls(archive: pathlib.Path, tmp_path: pathlib.Path):
+    """Whatever dtype and sizes are recorded, no error is one of the exporter."""
+    model = model_of(archive)
+    path = tmp_path / "m.pt2"
+    kinds = set()
+    for meta in model["graph_module"]["graph"]["tensor_values"].values():
+        for field, wrong in (("dtype", 4), ("sizes", sizes(3, 7)), ("sizes", sizes())):
+            right, meta[field] = meta[field], wrong
+            try:
+                C.Program(with_model(archive, model, path), opset=OPSET, verify=True)
+            except onnx_native.ExportError as error:
+                kinds.add(error.kind)
+                if "contradicts itself" in str(error):
+                    assert MODEL in str(error)
+                    kinds.add("contradiction")
+            meta[field] = right
+    assert "internal" not in kinds
+    assert {"invalid program", "contradiction"} <= kinds
+
+
 class Views(torch.nn.Module):
     """Views of views, and a reshape whose aliasing depends on the strides of its argument."""
 
