@@ -350,3 +350,25 @@ def test_failures_leave_modules_as_they_were(tmp_path: pathlib.Path) -> None:
     assert_same(before, state_of(module))
     assert list(tmp_path.iterdir()) == []
     check_exports(Net().eval(), tmp_path)
+
+
+def test_an_interrupt_while_legacy_classes_are_replaced():
+    """torch.FloatTensor and the like are there afterwards, wherever the interrupt comes."""
+    names = {name for name in vars(torch) if name.endswith("Tensor")}
+    lookup = vars(torch)["__getattr__"]
+
+    def trace(frame: Any, event: str, _: Any) -> Any:
+        if frame.f_code.co_name != "_known_classes":
+            return None
+        if event == "line" and "FloatTensor" not in vars(torch):
+            raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            torch.onnx.export(Net().eval(), (torch.randn(2, 8),), dynamo=True, verbose=False)
+    finally:
+        sys.settrace(None)
+    assert {name for name in vars(torch) if name.endswith("Tensor")} == names
+    assert vars(torch)["__getattr__"] is lookup

@@ -129,10 +129,10 @@ def _known_classes() -> Iterator[None]:
     def converted(self: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         return plain(self, getattr(dtype, "dtype", dtype), *args, **kwargs)
 
-    names["__getattr__"] = found
-    for name in classes:
-        del names[name]
-    try:
+    try:  # first: an interrupt may come between any two statements
+        names["__getattr__"] = found
+        for name in classes:
+            del names[name]
         with _replaced.attributes([(torch.Tensor, "type", converted)]):
             yield
     finally:
