@@ -15,7 +15,7 @@ import re
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -40,6 +40,7 @@ from onnx_native import (
     _options,
     _placeholders,
     _reads,
+    _replaced,
     _sizes,
     _subclasses,
     _upstream,
@@ -461,18 +462,29 @@ def _record(
 @contextmanager
 def _as_for_export() -> Iterator[None]:
     """Makes PyTorch do what it does while torch.export captures."""
-    fast_path = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with (
-            torch.no_grad(),
-            _upstream.compiling_state(),
-            _upstream.as_written(),
-            torch.jit.optimized_execution(False),  # TorchScript's profiler would read sizes
-        ):
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast_path)
+    with (
+        torch.no_grad(),
+        _without_fast_path(),
+        _upstream.compiling_state(),
+        _upstream.as_written(),
+        torch.jit.optimized_execution(False),  # TorchScript's profiler would read sizes
+    ):
+        yield
+
+
+def _without_fast_path() -> AbstractContextManager[None]:
+    """Keeps torch.nn from the fused kernels of attention in this thread.
+
+    PyTorch's own switch is of the process: the results of other threads would change.
+    """
+    thread = threading.get_ident()
+    mha = torch.backends.mha
+    of_process = mha.get_fastpath_enabled
+
+    def get_fastpath_enabled() -> bool:
+        return threading.get_ident() != thread and of_process()
+
+    return _replaced.attributes([(mha, "get_fastpath_enabled", get_fastpath_enabled)])
 
 
 @contextmanager
