@@ -1,5 +1,7 @@
 """Several threads export at once."""
 
+import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -199,3 +201,37 @@ def test_pytorch_is_as_before():
     assert not torch.onnx.is_in_onnx_export()
     assert not torch.compiler.is_exporting()
     assert not torch.compiler.is_compiling()
+
+
+def test_attention_in_another_thread_stays_as_it_is():
+    """The fused kernels of attention give other bits than the ones that an export records."""
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()
+    x = torch.randn(2, 5, 16)
+    waits = Waits().eval()
+    with torch.no_grad(), ThreadPoolExecutor(1) as pool:
+        expected = layer(x)
+        other = pool.submit(torch.onnx.export, waits, (x,), dynamo=True, verbose=False)
+        waits.is_running.wait()
+        assert torch.backends.mha.get_fastpath_enabled()
+        results = [layer(x) for _ in range(20)]
+        waits.others.set()
+        other.result()
+    assert all(torch.equal(result, expected) for result in results)
+
+
+def test_a_process_forked_during_an_export_exports():
+    """Another thread holds the lock of exports, and does not exist in the child."""
+    x = torch.randn(2, 3)
+    waits = Waits().eval()
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(torch.onnx.export, waits, (x,), dynamo=True, verbose=False)
+        waits.is_running.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)  # ends a child that waits for ever
+            torch.onnx.export(torch.nn.ReLU().eval(), (x,), dynamo=True, verbose=False)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        waits.others.set()
+        other.result()
+    assert status == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # Captures and traces change the state of the process: PyTorch's flags and caches, and methods that
 # this package replaces meanwhile. Reentrant, because a capture may need a trace.
 _lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+# A thread that holds the lock while another one forks does not exist in the child.
+os.register_at_fork(after_in_child=_renew_lock)
 
 
 def one_at_a_time(function: Function) -> Function:

@@ -420,8 +420,7 @@ def test_types_that_contradict_the_calls(archive: pathlib.Path, tmp_path: pathli
                 C.Program(with_model(archive, model, path), opset=OPSET, verify=True)
             except onnx_native.ExportError as error:
                 kinds.add(error.kind)
-                if "contradicts itself" in str(error):
-                    assert MODEL in str(error)
+                if f"{MODEL} contradicts itself" in str(error):
                     kinds.add("contradiction")
             meta[field] = right
     assert "internal" not in kinds
