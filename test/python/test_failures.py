@@ -242,8 +242,44 @@ def test_mapped_function_in_an_archive(tmp_path):
         torch.testing.assert_close(torch.from_numpy(result), Model()(x))
 
 
+class Adds(torch.nn.Module):
+    def forward(self, x, y):
+        return x + y
+
+
 class Foreign:
     """No type of argument that an export accepts."""
+
+
+EAGER_FAILURES = {
+    "shape": (torch.nn.Linear(5, 2), (X,), "mat1 and mat2 shapes cannot be multiplied"),
+    "missing": (Adds(), (X,), "missing 1 required positional argument: 'y'"),
+    "sizes": (Adds(), (torch.ones(3), torch.ones(4)), "The size of tensor a"),
+    "type": (Adds(), (X, Foreign()), "unsupported operand"),
+}
+
+
+@pytest.mark.captures("auto", "torch.export")
+@pytest.mark.parametrize("name", EAGER_FAILURES)
+def test_the_error_of_eager_comes_first(name):
+    module, args, message = EAGER_FAILURES[name]
+    with pytest.raises(_errors.TorchExportError) as caught:
+        torch.onnx.export(module.eval(), args, verbose=False)
+    first, second = str(caught.value).splitlines()
+    assert message in first
+    assert second == "The module itself fails so for the example inputs."
+    assert type(caught.value.__cause__).__name__ == first.partition(":")[0]
+
+
+@pytest.mark.captures("torch.export")
+def test_a_module_that_needs_gradients_does_not_fail_itself():
+    class Unscalable(torch.nn.Module):
+        def forward(self, x):
+            y = torch.autograd.grad((x.requires_grad_() ** 2).sum(), x)[0]
+            return y * 2 if y.sum() > 0 else y
+
+    with pytest.raises(_errors.TorchExportError, match="Failed to export the model"):
+        torch.onnx.export(Unscalable().eval(), (X,), verbose=False)
 
 
 def test_an_unsupported_argument_of_a_script():

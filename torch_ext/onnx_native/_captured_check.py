@@ -11,6 +11,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from onnx_native import (
     _eager,
     _inputs,
     _module_changes,
+    _module_state,
     _placeholders,
     _replay,
     _upstream,
@@ -92,6 +94,31 @@ def check(
         f"The program that torch.export captured computes something else than the module: for the "
         f"example inputs {difference}. {_HINT}."
     )
+
+
+def failure(model: Any, inputs: _inputs.Inputs) -> Exception | None:
+    """Returns the error with which a module fails for the example; None if it does not fail."""
+    if not isinstance(model, torch.nn.Module):
+        return None
+    tensors = _upstream.pytree.tree_leaves((inputs.args, inputs.kwargs))
+    tensors += [*model.parameters(), *model.buffers()]
+    if any(_placeholders.lacks_elements(tensor) for tensor in tensors):
+        return None
+    args, kwargs = inputs.args, inputs.kwargs or {}
+
+    def with_gradients(*given: Any, **named: Any) -> Any:
+        with torch.enable_grad():
+            return model(*given, **named)
+
+    found: Exception | None = None
+    for function in (model, with_gradients):
+        try:
+            with _unchanged(model, set()), _inputs.elements_of(model, inputs):
+                _otherwise(partial(_module_state.results, function, model, args, kwargs))
+            return None
+        except Exception as error:
+            found = found or error
+    return found
 
 
 def _not_compared(reason: str) -> str:

@@ -5,7 +5,6 @@ import functools
 import io
 import os
 import pathlib
-import re
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -228,7 +227,8 @@ class _Exporter:
             if scripted is not None:
                 return scripted, None
             if not isinstance(failure.error, _captured_check.DifferenceError):
-                raise self._capture_error(failure.error) from failure.error
+                error, cause = self._failure(model, inputs, failure.error)
+                raise error from cause
             difference = failure.error
         capture_seconds = time.perf_counter() - start
         captured, names, hints = self._prepared(captured, inputs)
@@ -405,7 +405,8 @@ class _Exporter:
     def _finish(
         self, program: ONNXProgram, captured: torch.export.ExportedProgram | None, verify: bool
     ) -> None:
-        messages = [*program.export_report["warnings"], *_narrowing(program)]
+        report = program.export_report
+        messages = [*report["warnings"], *_specialized.warnings_of(report["capture"])]
         if messages:
             warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=7)
         profile = _report.stop_profiler(self._profiler)
@@ -441,6 +442,16 @@ class _Exporter:
             if result.exported_program is not None:
                 return result.exported_program, result.strategy
         raise _CaptureFailedError(failed[0].exception)
+
+    def _failure(
+        self, model: Any, inputs: _inputs.Inputs, error: BaseException
+    ) -> tuple[BaseException, BaseException]:
+        """Returns the error of a capture, or eager's if the module itself fails; and its cause."""
+        own = _captured_check.failure(model, inputs)
+        if own is None:
+            return self._capture_error(error), error
+        text = f"{type(own).__name__}: {own}\nThe module itself fails so for the example inputs."
+        return _upstream.TorchExportError(text + self._failure_report("pt_export", None)), own
 
     def _capture_error(self, error: BaseException) -> BaseException:
         if isinstance(error, _captured_check.DifferenceError):
@@ -565,26 +576,6 @@ def _reason_of(error: Exception) -> str:
     """Returns why a way to capture a program failed; the cause of a ConversionError says it."""
     cause = error.__cause__ if isinstance(error, _upstream.ConversionError) else None
     return str(error) if cause is None else _scripting.first_line(cause)
-
-
-def _narrowing(program: ONNXProgram) -> list[str]:
-    """Says for which sizes the model is valid, if the program decided that by the example."""
-    guards = program.export_report["capture"]["guards"]
-    if not guards:
-        return []
-    conditions = [
-        f"  {guard['condition']} ({guard['source']}{guard.get('note', '')})" for guard in guards
-    ]
-    text = " ".join(guard["condition"] for guard in guards)
-    places = [
-        f"{name} is {place}"
-        for name, place in program.export_report["capture"]["dimensions"].items()
-        if re.search(rf"\b{re.escape(name)}\b", text)
-    ]
-    lines = ["The program makes decisions by sizes. The model is valid only where", *conditions]
-    if places:
-        lines.append(f"  ({'; '.join(places)})")
-    return ["\n".join(lines)]
 
 
 def _conversion_error(error: Exception, report: str) -> _upstream.ConversionError:

@@ -368,3 +368,23 @@ def _shapes(result: Any) -> list[list[int]]:
 def _text(recorded: Any, names: Mapping[str, str]) -> str:
     shapes = [[str(size) for size in shape] for shape in _shapes(recorded)]
     return _renamed(str(shapes).replace("'", ""), names)
+
+
+def warnings_of(capture: Mapping[str, Any]) -> list[str]:
+    """Says for which sizes the model is valid, if the program decided that by the example."""
+    guards = capture["guards"]
+    if not guards:
+        return []
+    conditions = [
+        f"  {guard['condition']} ({guard['source']}{guard.get('note', '')})" for guard in guards
+    ]
+    text = " ".join(guard["condition"] for guard in guards)
+    places = [
+        f"{name} is {place}"
+        for name, place in capture["dimensions"].items()
+        if re.search(rf"\b{re.escape(name)}\b", text)
+    ]
+    lines = ["The program makes decisions by sizes. The model is valid only where", *conditions]
+    if places:
+        lines.append(f"  ({'; '.join(places)})")
+    return ["\n".join(lines)]
