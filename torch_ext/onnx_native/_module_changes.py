@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _upstream, _written_attributes
+from onnx_native import _containers, _upstream, _written_attributes
 
 
 class Replaced:
@@ -41,31 +41,29 @@ class Replaced:
 def unchanged(native: Any, model: torch.nn.Module, replaced: Replaced) -> Iterator[None]:
     """Restores tensors and modules that the program replaces, and refuses the program.
 
-    The new tensor of a buffer is a mutation. A new entry of a dict is allowed if it follows from
-    weights alone: it is a cache. So is a weight that a hook computes before each call. Sizes are
-    only restored.
+    The new tensor of a buffer is a mutation. A new entry of a dict, list or object is allowed if it
+    follows from weights alone: it is a cache. What functools.lru_cache keeps is forgotten. A weight
+    that a hook computes before each call is allowed too. Sizes are only restored.
 
     Other attributes stay as the program leaves them, as after any call: a flag that hooks are
     installed, for example, belongs to the hooks.
     """
-    before = [(module, *parts) for module in model.modules() for parts in _contents(module)]
+    before = _containers.Snapshot(model)
     times = Counter(id(tensor) for _, tensor in model.named_buffers(remove_duplicate=False))
     changes: list[_Change] = []
     try:
         yield
     finally:
-        for module, held, was in before:
-            changes += [
-                _Change(module, held, key, was.get(key), held.get(key), is_new=key not in was)
-                for key in {**was, **held}
-                if held.get(key) is not was.get(key)
+        for module, contents in before.contents:
+            found = [
+                _Change(module, contents, key, old, new, is_new=key not in contents.was)
+                for key, old, new in contents.changes()
             ]
-        changes = [change for change in changes if change.holds(torch.SymInt, *_TENSORS)]
-        for change in changes:
-            if change.is_new:
-                del change.held[change.key]
-            else:
-                change.held[change.key] = change.old
+            found = [change for change in found if change.holds(torch.SymInt, *_TENSORS)]
+            if found:
+                contents.put_back([change.key for change in found])
+            changes += found
+        before.clear_caches()
         own = {change: (change.module, change.key) for change in changes if change.is_own()}
         replaced.kept.update(own.values())
     changes = [change for change in changes if own.get(change) not in replaced.caches]
@@ -85,13 +83,13 @@ def unchanged(native: Any, model: torch.nn.Module, replaced: Replaced) -> Iterat
 @contextmanager
 def restored(model: torch.nn.Module) -> Iterator[None]:
     """Gives modules their attributes back at the end."""
-    before = [parts for module in model.modules() for parts in _contents(module)]
+    before = _containers.Snapshot(model)
     try:
         yield
     finally:
-        for held, was in before:
-            held.clear()
-            held.update(was)
+        for _, contents in before.contents:
+            contents.restore()
+        before.clear_caches()
 
 
 _TENSORS = (torch.Tensor, torch.nn.Module)
@@ -100,11 +98,11 @@ _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
 @dataclasses.dataclass(eq=False)
 class _Change:
-    """An entry of a dict of a module that the program replaced."""
+    """An entry of a container of a module that the program replaced."""
 
     module: torch.nn.Module
-    held: dict[str, Any]
-    key: str
+    contents: _containers.Contents
+    key: Any
     old: Any
     new: Any
     is_new: bool
@@ -114,7 +112,7 @@ class _Change:
         return any(isinstance(leaf, kinds) for leaf in leaves)
 
     def _is_attribute(self) -> bool:
-        return self.held is vars(self.module)
+        return self.contents.held is vars(self.module)
 
     def is_in_cache(self) -> bool:
         return self.is_new and not self._is_attribute()
@@ -135,15 +133,7 @@ class _Change:
 
     def is_of_buffer(self) -> bool:
         of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)
-        return of_tensors and self.held is vars(self.module)["_buffers"]
-
-
-def _contents(module: torch.nn.Module) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The dicts of a module, each with a copy."""
-    own = vars(module)
-    # Dicts among the attributes, such as a cache, are parts too; so are parameters and buffers.
-    parts = [own, *(value for value in own.values() if type(value) is dict)]
-    return [(part, dict(part)) for part in parts]
+        return of_tensors and self.contents.held is vars(self.module)["_buffers"]
 
 
 def _is_constant(native: Any, value: Any) -> bool:

@@ -1,0 +1,141 @@
+"""Tensors that a program first keeps during an export, in whatever container.
+
+The model is right, and neither the module nor what it refers to keeps a recorded tensor.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+
+class Box:
+    pass
+
+
+class OwnDict(dict[int, torch.Tensor]):
+    pass
+
+
+def positions(n: int) -> torch.Tensor:
+    return torch.arange(n).float() + 1
+
+
+def entry(kept: Any, n: int) -> torch.Tensor:
+    if n not in kept:
+        kept[n] = positions(n)
+    return kept[n]
+
+
+def element(kept: Any, n: int) -> torch.Tensor:
+    if not kept:
+        kept.append(positions(n))
+    return kept[0]
+
+
+def attribute(kept: Any, n: int) -> torch.Tensor:
+    if not hasattr(kept, "v"):
+        kept.v = positions(n)
+    return kept.v
+
+
+@functools.lru_cache
+def of_file(n: int) -> torch.Tensor:
+    return positions(n)
+
+
+KINDS: dict[str, tuple[Callable[[], Any], Callable[[Any, int], torch.Tensor]]] = {
+    "dict": (dict, entry),
+    "own dict": (OwnDict, entry),
+    "OrderedDict": (collections.OrderedDict, entry),
+    "defaultdict": (lambda: collections.defaultdict(list), entry),
+    "UserDict": (collections.UserDict, entry),
+    "list": (list, element),
+    "deque": (collections.deque, element),
+    "object": (Box, attribute),
+    "namespace": (types.SimpleNamespace, attribute),
+    "dict in a list": (lambda: [{}], lambda kept, n: entry(kept[0], n)),
+    "list in an object": (
+        lambda: types.SimpleNamespace(inner=[]),
+        lambda kept, n: element(kept.inner, n),
+    ),
+    "lru_cache": (lambda: functools.lru_cache(positions), lambda kept, n: kept(n)),
+    "lru_cache of the file": (lambda: None, lambda _, n: of_file(n)),
+}
+
+
+class Keeps(nn.Module):
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        make, self.get = KINDS[kind]
+        self.kept = make()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.get(self.kept, x.shape[1])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_tensor_that_is_kept_during_an_export(kind):
+    model = Keeps(kind).eval()
+    program = torch.onnx.export(model, (torch.ones(2, 3),), dynamo=True, verbose=False)
+    assert program.export_report["capture"]["by"] == "native"
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(program(x)[0], x * positions(3))
+    assert torch.equal(model(x), x * positions(3))
+
+
+class OfClass(nn.Module):
+    kept: dict[int, torch.Tensor] = {}  # noqa: RUF012
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * entry(self.kept, x.shape[1])
+
+
+def test_a_container_of_the_class():
+    model = OfClass().eval()
+    torch.onnx.export(model, (torch.ones(2, 3),), dynamo=True, verbose=False)
+    assert not OfClass.kept
+    assert torch.equal(model(torch.ones(2, 3))[0], positions(3))
+
+
+class KeepsResults(nn.Module):
+    """What it keeps differs between calls, so it is no cache."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[torch.Tensor] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x * 2
+        self.seen.append(y)
+        return y + len(self.seen)
+
+
+def test_results_that_are_kept():
+    model = KeepsResults().eval()
+    program = torch.onnx.export(model, (torch.ones(2, 3),), dynamo=True, verbose=False)
+    assert model.seen == []
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(program(x)[0], model(x))
+
+
+class Fails(Keeps):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        super().forward(x)
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("kind", ["list", "object", "lru_cache"])
+def test_nothing_is_kept_after_an_interrupt(kind):
+    model = Fails(kind).eval()
+    with pytest.raises(KeyboardInterrupt):
+        torch.onnx.export(model, (torch.ones(2, 3),), dynamo=True, verbose=False)
+    x = torch.ones(2, 3)
+    assert torch.equal(Keeps.forward(model, x), x * positions(3))
