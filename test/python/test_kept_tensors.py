@@ -139,3 +139,23 @@ def test_nothing_is_kept_after_an_interrupt(kind):
         torch.onnx.export(model, (torch.ones(2, 3),), dynamo=True, verbose=False)
     x = torch.ones(2, 3)
     assert torch.equal(Keeps.forward(model, x), x * positions(3))
+
+
+class Branches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(3, 4), nn.Linear(3, 4)
+        self.calls: list[int] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if bool(x.sum() > 0):
+            return self.a(x)
+        return self.b(x)
+
+
+def test_attributes_after_both_ways_of_a_branch():
+    """TorchScript, which stands in for such a program, leaves attributes of its own."""
+    model = Branches().eval()
+    before = [dict(vars(module)) for module in model.modules()]
+    torch.onnx.export(model, (torch.ones(2, 3),), dynamo=True, verbose=False)
+    assert [dict(vars(module)) for module in model.modules()] == before

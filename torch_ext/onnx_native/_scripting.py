@@ -20,6 +20,7 @@ import torch
 from onnx_native import (
     _differences,
     _jit,
+    _module_changes,
     _module_state,
     _placeholders,
     _replaced,
@@ -101,7 +102,8 @@ def scripted(
     tensors += [*model.parameters(), *model.buffers()]
     if any(_placeholders.lacks_elements(tensor) for tensor in tensors):
         raise ScriptingError("its tensors have no elements to compare its results with")
-    with warnings.catch_warnings():
+    # The compiler and the example run leave attributes on modules.
+    with warnings.catch_warnings(), _module_changes.restored(model):
         warnings.simplefilter("ignore")
         try:
             types = _script_source.Types()
