@@ -77,7 +77,6 @@ std::optional<std::vector<int64_t>> permutation(const Node& view, ViewKind kind)
   const Type* type = base_type(view);
   const auto rank = type ? rank_of(*type) : std::nullopt;
   if (!rank) return std::nullopt;
-  if (*rank == 0) return std::vector<int64_t>();  // movedim accepts dimensions 0 and -1
   std::vector<int64_t> order(static_cast<size_t>(*rank));
   std::iota(order.begin(), order.end(), 0);
   switch (kind) {
@@ -89,6 +88,7 @@ std::optional<std::vector<int64_t>> permutation(const Node& view, ViewKind kind)
       if (*rank >= 2) std::swap(order[order.size() - 1], order[order.size() - 2]);
       return order;
     case ViewKind::transpose: {
+      if (*rank == 0) return order;  // of dimensions 0 and -1
       const bool named = view.schema->index("dim0") >= 0;
       const auto a = dim_argument(view, named ? "dim0" : "axis0");
       const auto b = dim_argument(view, named ? "dim1" : "axis1");
@@ -100,6 +100,7 @@ std::optional<std::vector<int64_t>> permutation(const Node& view, ViewKind kind)
       order = dims_argument(view, "dims", *rank);
       return is_permutation(order, *rank) ? std::optional(std::move(order)) : std::nullopt;
     case ViewKind::movedim: {
+      if (*rank == 0) return order;
       const auto source = dims_argument(view, "source", *rank);
       const auto destination = dims_argument(view, "destination", *rank);
       if (source.size() != destination.size()) return std::nullopt;
