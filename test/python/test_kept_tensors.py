@@ -159,3 +159,28 @@ def test_attributes_after_both_ways_of_a_branch():
     before = [dict(vars(module)) for module in model.modules()]
     torch.onnx.export(model, (torch.ones(2, 3),), dynamo=True, verbose=False)
     assert [dict(vars(module)) for module in model.modules()] == before
+
+
+class KeepsObject(nn.Module):
+    """Makes an object of tensors, and keeps it on an attribute."""
+
+    def __init__(self, *, once: bool) -> None:
+        super().__init__()
+        self.distribution: Any = None
+        self.once = once
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.once:
+            if self.distribution is None:
+                self.distribution = torch.distributions.Normal(torch.zeros(3), torch.ones(3))
+            return self.distribution.log_prob(x)
+        self.distribution = torch.distributions.Normal(x, torch.ones_like(x))
+        return self.distribution.mean * 2
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_an_object_that_is_kept(once):
+    model, x = KeepsObject(once=once).eval(), torch.randn(2, 3)
+    program = torch.onnx.export(model, (torch.ones(2, 3),), dynamo=True, verbose=False)
+    assert model.distribution is None
+    torch.testing.assert_close(program(x)[0], model(x))

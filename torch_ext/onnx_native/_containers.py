@@ -53,13 +53,39 @@ class Contents:
 
     def restore(self) -> None:
         """Gives the container its old contents, in the old order."""
-        if not self.changes():  # another thread may read it
-            return
-        self.held.clear()
-        if isinstance(self.held, _SEQUENCES):
+        if isinstance(self.held, list):
+            self.held[:] = self.was.values()
+        elif isinstance(self.held, _SEQUENCES):
+            self.held.clear()
             self.held.extend(self.was.values())
-        else:
+        elif list(self.held) != list(self.was) and self.was.keys() - self.held.keys():
+            self.held.clear()  # an entry that is gone has its place in the order again
             self.held.update(self.was)
+        else:  # never empty: another thread may read it, and an interrupt may come
+            for key in [key for key in self.held if key not in self.was]:
+                del self.held[key]
+            self.held.update(self.was)
+
+
+def leaves(value: Any, most: int = 1000) -> Iterator[Any]:
+    """What a value holds in containers and objects, however deep; at most so many values."""
+    open_ = [value]
+    seen: set[int] = set()
+    while open_ and len(seen) < most:
+        value = open_.pop()
+        if type(value) in _PLAIN or isinstance(value, _LEAVES):
+            yield value
+            continue
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, dict):
+            open_ += value.values()
+        elif isinstance(value, (tuple, set, frozenset, *_SEQUENCES)):
+            open_ += value
+        else:
+            yield value
+            open_ += getattr(value, "__dict__", {}).values()
 
 
 class Snapshot:

@@ -108,8 +108,11 @@ class _Change:
     is_new: bool
 
     def holds(self, *kinds: type) -> bool:
-        leaves = _upstream.pytree.tree_leaves((self.new, self.old))
-        return any(isinstance(leaf, kinds) for leaf in leaves)
+        return any(
+            isinstance(leaf, kinds)
+            for value in (self.new, self.old)
+            for leaf in _containers.leaves(value)
+        )
 
     def _is_attribute(self) -> bool:
         return self.contents.held is vars(self.module)
