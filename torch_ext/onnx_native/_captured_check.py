@@ -287,6 +287,8 @@ def _difference_of(one: Any, other: Any) -> str:
         return ""
     if one.is_quantized and other.is_quantized:
         one, other = one.dequantize(), other.dequantize()
+    if one.dtype is other.dtype is torch.float4_e2m1fn_x2:  # PyTorch does not convert pairs
+        one, other = one.view(torch.uint8), other.view(torch.uint8)
     found = _differences.measure(one, other)
     if not found.is_significant:
         return ""
