@@ -253,8 +253,7 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
   const bool holds = is_true(*value, relation);
   if (relation == Relation::equal && holds && !is_flexible(difference)) {
     note_equation(difference);
-    std::set<std::string> inputs;
-    if (add_inputs(difference, inputs)) note_fixed(inputs);
+    note_fixed_by(difference);
     refuse("the program depends on " + text + ", which holds for the example");
   }
   note_guard({difference, relation, holds, text, {}});
@@ -272,8 +271,7 @@ bool Decisions::decide(const NumberPtr& condition) {
   }
   const auto* call = std::get_if<Number::Call>(&condition->is);
   if (call && call->op == "python::eq" && *value != 0) {
-    std::set<std::string> inputs;
-    if (add_inputs(*condition, inputs)) note_fixed(inputs);
+    note_fixed_by(*condition);
     refuse("the program depends on " + text + ", which holds for the example");
   }
   note_guard({0, Relation::equal, *value != 0, text, {}, condition});
@@ -411,8 +409,7 @@ int64_t Decisions::pinned(const Dim& dim, const std::string& use) {
       return *number;
     }
   }
-  std::set<std::string> inputs;
-  if (add_inputs(dim, inputs)) note_fixed(inputs);
+  note_fixed_by(dim);
   refuse(use + " needs the number " + text(dim));
 }
 

@@ -195,6 +195,12 @@ class Decisions {
   // Notes that another recording may make a size static: the first that the user left to the
   // capture. Keeps an equation that is known.
   void note_fixed(const std::set<std::string>& inputs);
+  // The same for the inputs that an expression depends on, if it does not depend on data.
+  template <class Expression>
+  void note_fixed_by(const Expression& expression) {
+    std::set<std::string> inputs;
+    if (add_inputs(expression, inputs)) note_fixed(inputs);
+  }
   std::optional<Dim> solved(const Dim& difference, const Dim::Term& term) const;
   Dim resolved(const Dim::Factor& factor);
   std::string text(const Dim& dim) const;

@@ -21,7 +21,7 @@ struct Progress {
   void add(int64_t bytes);
 };
 
-// What a file that is to be replaced may be.
+// The kind of a file that is replaced.
 enum class Target {
   model,  // also a device, a pipe, an open file by its name in /proc, or a link to a file
   data,   // a file beside the model; readers accept no link for it

@@ -84,8 +84,9 @@ def outcomes(row: Row) -> Iterator[tuple[str, str]]:
             yield "static", outcome(row, case, [])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+def chosen_rows(description: str | None) -> list[Row]:
+    """Returns the rows that the command line asks for, and makes their runs quiet."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--each", type=int, default=1, help="use each n-th row")
     parser.add_argument("--part", default="0/1", help="the part of the rows, as in 0/4")
     arguments = parser.parse_args()
@@ -94,9 +95,13 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.ops.load_library(onnx_native.library_path())
     torch.set_num_threads(1)
+    return list(ROWS[:: arguments.each][part::parts])
+
+
+def main() -> None:
     counts: collections.Counter[tuple[str, str]] = collections.Counter()
     reasons: collections.Counter[str] = collections.Counter()
-    for row in ROWS[:: arguments.each][part::parts]:
+    for row in chosen_rows(__doc__):
         for sizes, found in outcomes(row):
             kind, _, reason = found.partition(": ")
             counts[sizes, kind] += 1

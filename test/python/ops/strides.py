@@ -9,20 +9,16 @@ the capture refuses the question.
 
 from __future__ import annotations
 
-import argparse
 import collections
-import logging
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import onnx_native
 import torch
 from onnx_native import _capture, _inputs
 from torch.utils import _pytree as pytree
 
+from ops.captured import chosen_rows
 from ops.row import Case, Row
-from ops.rows import ROWS
 
 Tensor = torch.Tensor
 Strides = list[tuple[int, ...]]
@@ -118,18 +114,9 @@ def outcomes(row: Row) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--each", type=int, default=1, help="use each n-th row")
-    parser.add_argument("--part", default="0/1", help="the part of the rows, as in 0/4")
-    arguments = parser.parse_args()
-    part, parts = map(int, arguments.part.split("/"))
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    torch.ops.load_library(onnx_native.library_path())
-    torch.set_num_threads(1)
     counts: collections.Counter[str] = collections.Counter()
     operators: collections.Counter[str] = collections.Counter()
-    for row in ROWS[:: arguments.each][part::parts]:
+    for row in chosen_rows(__doc__):
         kinds = set()
         for name, found in outcomes(row):
             kind = found.partition(": ")[0]
