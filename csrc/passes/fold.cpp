@@ -34,6 +34,14 @@ std::optional<TensorData> known_contents(const Value& value) {
   return make_tensor(value.dtype, *shape, *numbers);
 }
 
+// Returns the tensor if its shape says that it has no elements.
+std::optional<TensorData> empty_contents(const Value& value) {
+  if (value.kind != onnx::ValueKind::tensor || !value.shape) return std::nullopt;
+  const auto shape = constant_shape(*value.shape);
+  if (!shape || std::ranges::find(*shape, 0) == shape->end()) return std::nullopt;
+  return make_tensor(value.dtype, *shape, std::vector<std::byte>());
+}
+
 std::optional<TensorData> constant_operator(const Node& node) {
   const auto* value = node.attribute("value");
   if (!node.is("Constant") || !value) return std::nullopt;
@@ -153,8 +161,9 @@ std::optional<TensorData> evaluated(const Node& node, const Memory& memory) {
 
 }  // namespace
 
-// Replaces a result with an initializer if it depends only on constants, or if inference knows its
-// contents. Keeps graph outputs. Folds computations with up to 1024 elements in their inputs and
+// Replaces a result with an initializer if it depends only on constants, if inference knows its
+// contents, or if it has no elements (ONNX Runtime's fusions fail on some such tensors). Keeps
+// graph outputs. Folds computations with up to 1024 elements in their inputs and
 // result always; larger ones if they do not copy a large weight and if the memory of all such
 // results stays below an eighth of the weights'. Results that depend on live weights are recomputed
 // when the model is written.
@@ -165,6 +174,7 @@ int64_t fold_constants(onnx::Model& model) {
     Value* output = node.outputs[0];
     if (rewrite.is_result(output) || is_packed(output->dtype)) return;
     std::optional<TensorData> data = known_contents(*output);
+    if (!data) data = empty_contents(*output);
     if (!data) data = constant_operator(node);
     if (!data) data = evaluated(node, memory);
     if (!data || data->dtype != output->dtype) return;

@@ -26,6 +26,19 @@ TEST_F(PassTest, KnownContentsFold) {
   EXPECT_EQ(constant_input(graph_.outputs[0], 1), (Ints{3, 4}));
 }
 
+TEST_F(PassTest, ATensorWithoutElementsIsAConstant) {
+  Value* x = input("x", {batch_, 0, 3});
+  Value* none = op("Slice", {input("y", {batch_, 4}), ints({0}), ints({0}), ints({0})}, {0, 4});
+  Value* row = op("MatMul", {none, weight("w", {4, 2})}, {0, 2});
+  result(op("Concat", {row, input("z", {5, 2})}, {5, 2}, {{"axis", 0}}), "joined");
+  result(op("Relu", {x}, {batch_, 0, 3}), "of the batch");
+  after(fold_constants);
+  const Value* part = graph_.outputs[0]->producer->inputs[0];
+  ASSERT_TRUE(part->is_constant());
+  EXPECT_EQ(part->constant->shape, (Ints{0, 2}));
+  EXPECT_EQ(graph_.nodes.size(), 2u);
+}
+
 TEST_F(PassTest, UnknownContentsAndResultsStay) {
   Value* x = input("x", {batch_, 3});
   Value* shape = op("Shape", {x}, {2}, {}, DType::i64);
