@@ -114,6 +114,7 @@ std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOption
   watch.lap("verify");
   State state(graph, options.state);
   const ReadScope recorded(report ? &report->reads : nullptr);
+  const NanScope nan(options.nan, report ? &report->nan_differences : nullptr);
   auto [model, contradictions] =
       lower(graph, options, ops::Lowerings(ops::op_table(), pipeline.foreign), state);
   watch.lap("lower");

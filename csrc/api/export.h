@@ -42,6 +42,7 @@ struct ExportReport {
   std::vector<std::pair<std::string, int64_t>> functions;  // name in the model -> number of calls
   std::vector<OperatorUse> operators;                      // of live nodes, sorted by name
   std::map<std::string, std::string> fallbacks;  // operator -> the fallback that lowered it
+  NanDifferences nan_differences;                // that the lowerings accepted
   WeightReads reads;  // the weights whose elements affect the exported graph
 };
 

@@ -36,6 +36,7 @@ struct Arguments {
   std::string dump;
   std::string target = "onnx";
   std::string weights = "runtime";
+  std::string nan = "standard";
   bool list = false;
   bool no_optimize = false;
   std::string metadata = "full";
@@ -68,6 +69,11 @@ void describe(CLI::App& app, Arguments& to) {
                  "the layout of matrices that only products use: runtime (transposed, named with "
                  "'.T') or module")
       ->type_name("LAYOUT")
+      ->capture_default_str();
+  app.add_option("--nan", to.nan,
+                 "what the model computes from NaN: standard (max pools ignore it), exact, or "
+                 "ignore (sorts ignore it too)")
+      ->type_name("MODE")
       ->capture_default_str();
   app.add_option("--input-names", to.options.input_names, "new names for the first inputs")
       ->type_name("NAME,...")
@@ -127,6 +133,7 @@ void perform(Arguments& arguments) {
   options.optimize = !arguments.no_optimize;
   options.target = parse_target(arguments.target);
   options.weights = parse_weight_layout(arguments.weights);
+  options.nan = parse_nan_mode(arguments.nan);
   options.state.all = takes_all(arguments.state);
   if (!options.state.all) options.state.names = arguments.state;
   options.functions.all = takes_all(arguments.functions);

@@ -506,6 +506,7 @@ class _Exporter:
                 disabled_passes=_options.current().disabled_passes,
                 target=_options.current().target,
                 weights=_options.current().weights,
+                nan=_options.current().nan,
                 fallbacks=_fallbacks.is_enabled(),
                 **options,
             )

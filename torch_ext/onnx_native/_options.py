@@ -22,11 +22,13 @@ class Options:
     disabled_passes: tuple[str, ...] = ()
     target: str = "onnx"
     weights: str = "runtime"
+    nan: str = "standard"
     capture: str = "auto"
 
 
 TARGETS = ("onnx", "onnxruntime-cpu")
 LAYOUTS = ("runtime", "module")
+NAN = ("standard", "exact", "ignore")
 METADATA = ("none", "names", "full")
 CAPTURES = ("auto", "native", "torch.export")
 
@@ -75,6 +77,7 @@ def options(
     disabled_passes: Sequence[str] | None = None,
     target: str | None = None,
     weights: str | None = None,
+    nan: str | None = None,
     capture: str | None = None,
 ) -> Iterator[None]:
     """Sets options for the exports in the block. None keeps the surrounding value.
@@ -97,6 +100,10 @@ def options(
         weights: How the model stores a matrix that only products use: ``"runtime"`` transposed, as
             runtimes and quantizers expect it, under the name ``"<name>.T"``; ``"module"`` as the
             module does, under its name, with a Transpose node.
+        nan: What the model computes from NaN: with ``"standard"`` what eager does, except for max
+            pools, which ignore it; with ``"exact"`` max pools are exact too, and slower; with
+            ``"ignore"`` sorts and max pools have the shortest form, for models in which no NaN
+            occurs. ``export_report["nan_differences"]`` says what was given up. See docs/nan.md.
         capture: How a module is captured: with ``"auto"``, the default, and ``"native"`` by the
             native recorder, which leaves programs that it cannot record to torch.export, and
             those that torch.export cannot capture to TorchScript; with ``"torch.export"`` by
@@ -105,7 +112,7 @@ def options(
             docs/capture.md.
 
     Raises:
-        ValueError: There is no such level of metadata, target, layout or capture.
+        ValueError: There is no such level of metadata, target, layout, treatment of NaN or capture.
     """
     changes: dict[str, Any] = {}
     if state is not None:
@@ -123,6 +130,8 @@ def options(
         changes["target"] = _choice("target", target, TARGETS)
     if weights is not None:
         changes["weights"] = _choice("weights", weights, LAYOUTS)
+    if nan is not None:
+        changes["nan"] = _choice("nan", nan, NAN)
     if capture is not None:
         changes["capture"] = _choice("capture", capture, CAPTURES)
     token = _current.set(dataclasses.replace(current(), **changes))

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/input_spec.h"
+#include "base/nan.h"
 #include "base/target.h"
 #include "onnx_native/error.h"
 #include "onnx_native/program.h"
@@ -43,6 +44,7 @@ struct ExportOptions {
   bool optimize = true;          // run the optimization passes
   Target target = Target::onnx;  // the runtime whose operators may be used
   WeightLayout weights = WeightLayout::runtime;  // requires `optimize`
+  NanMode nan = NanMode::standard;               // what the model computes from NaN
   // The inputs of a TorchScript program, in order, and the method to export. A `.pt2` file records
   // its own inputs; giving `inputs` for one is an invalid_argument error.
   std::vector<InputSpec> inputs;

@@ -2,6 +2,7 @@
 #include <functional>
 #include <string>
 
+#include "base/nan.h"
 #include "onnx/builder.h"
 #include "ops/families.h"
 #include "ops/formulas/axes.h"
@@ -132,6 +133,29 @@ Value positions_in(Builder& b, Value index, Value x, const Shape& spatial) {
   return position;
 }
 
+// Mends the maxima of windows with NaN, which ONNX Runtime ignores, and of those with -inf only,
+// for which it returns the lowest finite number. A window with NaN has the position of its last
+// one. `pool` returns the greatest element of each window. The marks are 0 for -inf, 0.5 for
+// numbers, and 1 or more for NaN.
+void mend_maxima(Builder& b, Value x, Values& results, const std::function<Value(Value)>& pool) {
+  const DType dtype = results.size() > 1 ? DType::f64 : DType::f32;
+  const Value one = b.scalar(dtype, 1), zero = b.scalar(dtype, 0);
+  Value place = one;
+  if (results.size() > 1) {
+    const Shape spatial = part_of(x, 2);
+    place = b.cast(b.reshape(b.Add(b.range(numel(spatial)), b.i64(1)), spatial), dtype);
+  }
+  const Value finite = b.Greater(x, b.like(x, -kInfinity));
+  const Value numbers = b.where(finite, b.scalar(dtype, 0.5), zero);
+  const Value mark = pool(b.where(b.IsNaN(x), place, numbers));
+  const Value has_nan = b.GreaterOrEqual(mark, one);
+  const Value nan = b.like(results[0], std::numeric_limits<double>::quiet_NaN());
+  const Value maxima = b.where(b.Greater(mark, zero), results[0], b.like(results[0], -kInfinity));
+  results[0] = b.where(has_nan, nan, maxima);
+  if (results.size() > 1)
+    results[1] = b.where(has_nan, b.Sub(b.cast(mark, DType::i64), b.i64(1)), results[1]);
+}
+
 // Returns the maxima, and with `with_indices` their positions in the flattened spatial dimensions.
 // Integers of more than 8 bits are computed in float64.
 Values max_pool(Builder& b, Value self, int64_t axes, const Window& w, bool with_indices) {
@@ -142,9 +166,15 @@ Values max_pool(Builder& b, Value self, int64_t axes, const Window& w, bool with
     const Value read = cropped(b, x, settled.crops);
     auto list = attributes(settled.window, settled.ends);
     list.push_back({"dilations", w.dilation});
-    Values results = b.ops("MaxPool", with_indices ? 2 : 1, {read}, std::move(list));
+    Values results = b.ops("MaxPool", with_indices ? 2 : 1, {read}, list);
     results[0] = b.cast(results[0], dtype);
     if (with_indices) results[1] = positions_in(b, results[1], read, part_of(x, 2));
+    if (is_floating(dtype) && nan_mode() == NanMode::exact) {
+      mend_maxima(b, x, results,
+                  [&](Value y) { return b.op("MaxPool", {cropped(b, y, settled.crops)}, list); });
+    } else if (is_floating(dtype)) {
+      note_nan_difference("MaxPool");
+    }
     return results;
   });
 }

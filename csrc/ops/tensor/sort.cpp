@@ -27,9 +27,17 @@ Pair reduced(Builder& b, Pair results, const Shape& shape, int64_t axis, bool ke
   return results;
 }
 
+// Sorts elements that may be NaN.
+Pair sort_with_nan(Builder& b, Value self, int64_t dim, bool descending) {
+  const Dim size = self->rank() == 0 ? Dim(1) : self->dim(dim);
+  return top_k_with_nan(b, self, size, dim, descending);
+}
+
+using TopK = Pair (*)(Builder&, Value, const Dim&, int64_t, bool);
+
 // Returns the k-th smallest element along an axis, which stays with size 1.
-Pair kth_smallest(Builder& b, Value self, const Dim& k, int64_t axis) {
-  Pair smallest = top_k(b, self, k, axis, /*largest=*/false);
+Pair kth_smallest(Builder& b, Value self, const Dim& k, int64_t axis, TopK top) {
+  Pair smallest = top(b, self, k, axis, /*largest=*/false);
   for (Value& part : smallest) {
     part = b.slice(part, axis, k - 1, std::numeric_limits<int64_t>::max());
     b.refine(part, axis, 1);
@@ -41,12 +49,12 @@ Pair kthvalue(Builder& b, Value self, const Dim& k, int64_t dim, bool keepdim) {
   const Shape& shape = self->known_shape();
   Value data = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim, data->rank());
-  return reduced(b, kth_smallest(b, data, k, axis), shape, axis, keepdim);
+  return reduced(b, kth_smallest(b, data, k, axis, top_k_with_nan), shape, axis, keepdim);
 }
 
 // Returns the lower of the two middle elements; NaN if any element is NaN.
 Pair median_along(Builder& b, Value self, int64_t axis) {
-  Pair middle = kth_smallest(b, self, Dim::floor_div(self->dim(axis) - 1, 2) + 1, axis);
+  Pair middle = kth_smallest(b, self, Dim::floor_div(self->dim(axis) - 1, 2) + 1, axis, top_k);
   if (!is_floating(self->dtype)) return middle;
   Value nans = b.IsNaN(self);
   Value found = any_along(b, nans, axis);
@@ -54,13 +62,11 @@ Pair median_along(Builder& b, Value self, int64_t axis) {
   return {b.where(found, nan_like(b, self), middle[0]), b.where(found, first, middle[1])};
 }
 
-// Returns the median of the elements that are not NaN: NaN sorts last as infinity and is not
-// counted.
+// Returns the median of the elements that are not NaN: NaN sorts last and is not counted.
 Pair nanmedian_along(Builder& b, Value self, int64_t axis) {
   if (!is_floating(self->dtype)) return median_along(b, self, axis);
   Value nans = b.IsNaN(self);
-  Value infinity = b.like(self, std::numeric_limits<double>::infinity());
-  Pair sorted = sort(b, b.where(nans, infinity, self), axis, /*descending=*/false);
+  Pair sorted = sort_with_nan(b, self, axis, /*descending=*/false);
   Value count = b.reduce("ReduceSum", b.cast(b.Not(nans), DType::i64), {axis}, /*keepdims=*/true);
   Value none = b.Equal(count, b.i64(0));
   Value middle = b.Div(b.Max(b.Sub(count, b.i64(1)), b.i64(0)), b.i64(2));
@@ -212,21 +218,22 @@ Value quantile_scalar(Builder& b, Value self, const Number& q, std::optional<int
 }  // namespace
 
 void register_sort(OpTable& ops) {
-  ops.def("aten::sort", sort);
+  ops.def("aten::sort", sort_with_nan);
   ops.def("aten::sort.stable", [](Builder& b, Value self, Ignored, int64_t dim, bool descending) {
-    return sort(b, self, dim, descending);
+    return sort_with_nan(b, self, dim, descending);
   });
   ops.def("aten::argsort", [](Builder& b, Value self, int64_t dim, bool descending) {
-    return sort(b, self, dim, descending)[1];
+    return sort_with_nan(b, self, dim, descending)[1];
   });
   ops.def("aten::argsort.stable",
           [](Builder& b, Value self, Ignored, int64_t dim, bool descending) {
-            return sort(b, self, dim, descending)[1];
+            return sort_with_nan(b, self, dim, descending)[1];
           });
-  ops.def("aten::msort",
-          [](Builder& b, Value self) { return sort(b, self, 0, /*descending=*/false)[0]; });
+  ops.def("aten::msort", [](Builder& b, Value self) {
+    return sort_with_nan(b, self, 0, /*descending=*/false)[0];
+  });
   ops.def("aten::topk", [](Builder& b, Value self, Dim k, int64_t dim, bool largest, Ignored) {
-    return top_k(b, self, k, dim, largest);
+    return top_k_with_nan(b, self, k, dim, largest);
   });
   ops.def("aten::kthvalue", kthvalue);
   ops.def("aten::median", median_of_all<median_along>);

@@ -2,7 +2,9 @@
 
 import pathlib
 from collections.abc import Callable
+from typing import Any
 
+import onnx_native
 import pytest
 import torch
 import torch.nn.functional as F
@@ -130,6 +132,100 @@ def test_norms_of_rolled_rows() -> None:
     )
 
 
+ROWS = torch.tensor(
+    [
+        [3.0, NAN, 1.0, INF, -INF, NAN, 0.5, INF],
+        [NAN] * 8,
+        [NAN, INF, NAN, INF, INF, 2.0, NAN, 2.0],
+        [5.0, 4.0, 3.0, 2.0, 1.0, 1.0, -INF, 3.4e38],
+        [INF, NAN, -INF, -INF, 0.0, -0.0, 1e-40, 3e-40],
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str
+)
+def test_sorts(dtype: torch.dtype) -> None:
+    """NaN is the greatest element, infinities are next; equal elements keep their order."""
+
+    def sorts(x: Tensor) -> tuple[Tensor, ...]:
+        return (
+            *x.sort(dim=1, stable=True),
+            *x.sort(dim=0, descending=True, stable=True),
+            torch.argsort(x, dim=1, descending=True, stable=True),
+            torch.argsort(x, dim=0, stable=True),
+            torch.msort(x),
+            *(x.topk(k, 1, largest)[0] for k in (1, 3, 8) for largest in (True, False)),
+            *(x.kthvalue(k, 1)[0] for k in (1, 2, 5, 8)),
+            *x.median(1),
+            x.nanmedian(1)[0],
+        )
+
+    routes.check(sorts, (ROWS.to(dtype),), "native", (ROWS[:2].to(dtype),), dynamic=({0: "n"},))
+
+
+def test_indices_of_distinct_elements() -> None:
+    rows = torch.tensor([[3.0, NAN, 1.0, INF, -INF], [NAN, -1.0, INF, 3.4e38, 0.0]])
+
+    def indices(x: Tensor) -> tuple[Tensor, ...]:
+        return (
+            *(x.topk(k, 1, largest)[1] for k in (1, 3, 5) for largest in (True, False)),
+            *(x.kthvalue(k, 1)[1] for k in (1, 2, 5)),
+            *x.nanmedian(1),
+        )
+
+    routes.check(indices, (rows,), "native")
+
+
+@pytest.mark.parametrize("function", [torch.sigmoid, lambda x: x.softmax(1)])
+def test_sorts_of_bounded_elements(function: Callable[[Tensor], Tensor]) -> None:
+    x = torch.tensor([[3.0, NAN, 1.0, 2.0, -1.0], [1.0, -1.0, 2.0, 7.0, 0.0]])
+    routes.check(lambda x: function(x).sort(dim=1, stable=True), (x,), "native")
+
+
+def test_sorts_that_ignore_nan() -> None:
+    with onnx_native.options(nan="ignore"):
+        program = torch.onnx.export(lambda x: x.topk(2), (ROWS,), verbose=False)
+    assert [node.op_type for node in program.model_proto.graph.node] == ["TopK"]
+    assert program.export_report["nan_differences"] == {"TopK": 1}
+    with pytest.raises(ValueError, match="nan= takes one of"), onnx_native.options(nan="some"):
+        pass
+
+
+def test_sorts_of_integers_are_plain() -> None:
+    program = torch.onnx.export(lambda x: x.sort(), (torch.tensor([3, 1, 2]),), verbose=False)
+    assert [node.op_type for node in program.model_proto.graph.node] == ["TopK"]
+    assert program.export_report["nan_differences"] == {}
+
+
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_exact_max_pools(dtype: torch.dtype, ceil_mode: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 3, 5, 7, 6, generator=generator, dtype=dtype)
+    chosen = torch.randint(40, x.shape, generator=generator)
+    for i, value in enumerate((NAN, NAN, INF, -INF)):
+        x[chosen == i] = value
+
+    def pools(x: Tensor) -> tuple[Tensor, ...]:
+        options: Any = {"stride": 2, "padding": 1, "ceil_mode": ceil_mode, "return_indices": True}
+        return (
+            *F.max_pool1d(x.flatten(2), 3, **options),
+            *F.max_pool2d(x.flatten(1, 2), (3, 2), dilation=(1, 2), **options),
+            *F.max_pool3d(x, 3, **options),
+            F.max_pool2d(x[0], 2),
+            F.max_pool1d(x[0, 0], 3, stride=1),
+        )
+
+    with onnx_native.options(nan="exact"):
+        routes.check(pools, (x,), "native", (x[:1],), dynamic=({0: "n"},))
+        program = torch.onnx.export(lambda x: F.max_pool2d(x, 2), (x[0],), verbose=False)
+    assert program.export_report["nan_differences"] == {}
+    program = torch.onnx.export(lambda x: F.max_pool2d(x, 2), (x[0],), verbose=False)
+    assert program.export_report["nan_differences"] == {"MaxPool": 1}
+
+
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "nan.md"
 X = torch.tensor([[3.0, NAN, 1.0, -1.0, NAN, 0.5, 7.0, 2.0]])
 # An example for each line of the page's table.
@@ -142,7 +238,6 @@ DIFFERENT: dict[str, Callable[[Tensor], object]] = {
         _random_samples=torch.full((1, 1, 2), 0.5),
         return_indices=True,
     ),
-    "sort, argsort, msort, topk, kthvalue": lambda x: x.sort(1),
     "mode": lambda x: x[:, :2].flip(1).mode(1),
     "copysign, signbit": lambda x: torch.signbit(-x.abs()),
     "unique with dim": lambda x: torch.unique(x[0, :3], dim=0),
@@ -150,8 +245,9 @@ DIFFERENT: dict[str, Callable[[Tensor], object]] = {
 
 
 def test_every_line_of_the_page_has_an_example() -> None:
-    lines = [line.split("|")[1].strip() for line in PAGE.read_text().splitlines() if "|" in line]
-    assert lines[2:] == list(DIFFERENT)
+    table = PAGE.read_text().partition("| operators |")[2].partition("\n\n")[0]
+    lines = [line.split("|")[1].strip() for line in table.splitlines()[2:]]
+    assert lines == list(DIFFERENT)
 
 
 @pytest.mark.parametrize("operators", DIFFERENT)
