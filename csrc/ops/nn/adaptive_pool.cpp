@@ -94,7 +94,7 @@ Value adaptive_avg_pool(Builder& b, Value x, const Shape& output_size) {
   if (global && batched && !could_be_empty) return b.op("GlobalAveragePool", {x});
   Ints reduced;
   for (int64_t i = -axes; i < 0; ++i) reduced.push_back(i);
-  if (global) return b.reduce("ReduceMean", x, reduced, true);
+  if (global) return mean_over(b, x, axes_of(x, reduced), /*keepdim=*/true);
   const auto kernel = could_be_empty ? std::nullopt : even_kernel(x, output_size);
   if (kernel && x->dtype != DType::f64) {
     const Value y = b.op("AveragePool", {batched ? x : b.unsqueeze(x, {0})},

@@ -226,6 +226,17 @@ def test_exact_max_pools(dtype: torch.dtype, ceil_mode: bool) -> None:
     assert program.export_report["nan_differences"] == {"MaxPool": 1}
 
 
+def test_extrema_of_prims() -> None:
+    x = torch.tensor([[1.0, NAN], [NAN, 2.0], [INF, -INF], [-INF, -INF]])
+    prims = torch.ops.prims
+    routes.check(lambda x: (prims.amax(x, [1]), prims.amin(x, [0]), prims.amax(x, [0])), (x,), "fx")
+
+
+@pytest.mark.parametrize("size", [(2, 3, 0, 4), (2, 3, 4, 0), (0, 3, 2, 2)])
+def test_means_of_nothing(size: tuple[int, ...]) -> None:
+    routes.check(lambda x: F.adaptive_avg_pool2d(x, 1), (torch.zeros(size),), "native")
+
+
 PAGE = pathlib.Path(__file__).parents[3] / "docs" / "nan.md"
 X = torch.tensor([[3.0, NAN, 1.0, -1.0, NAN, 0.5, 7.0, 2.0]])
 # An example for each line of the page's table.
