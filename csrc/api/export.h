@@ -46,7 +46,7 @@ struct ExportReport {
   WeightReads reads;  // the weights whose elements affect the exported graph
 };
 
-inline constexpr int64_t kMinOpset = 11;
+inline constexpr int64_t kMinOpset = 9;
 // Lowerings and passes emit nodes of at least this opset; express_in_opset rewrites them for older
 // ones.
 inline constexpr int64_t kMinLoweringOpset = 18;

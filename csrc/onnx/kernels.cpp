@@ -76,6 +76,9 @@ const Kernel& row_in(std::span<const Kernel> rows, int64_t opset) {
   return *row;
 }
 
+// The oldest opset that was measured. Older ones have the same kernels, or a pass composes what
+// they lack.
+constexpr int64_t kOldest = 11;
 // The dtypes that were measured: all but complex, 8-bit and 4-bit floats, and strings.
 constexpr uint32_t kMeasured = 0x13efe;
 
@@ -89,6 +92,7 @@ bool contains(uint32_t dtypes, DType dtype) {
 bool has_kernel(std::string_view op_type, DType dtype, int64_t opset) {
   const auto rows = rows_of(op_type);
   if (rows.empty() || !contains(kMeasured, dtype)) return true;
+  opset = std::max(opset, kOldest);
   return rows.front().since <= opset && contains(row_in(rows, opset).dtypes, dtype);
 }
 

@@ -6,9 +6,12 @@
 #include <numeric>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "onnx/kernels.h"
 #include "onnx/schema.h"
+#include "passes/oldest_operators.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -73,6 +76,67 @@ Values celu(Builder& b, const Node& node) {
   const Value zero = b.like(x, 0);
   const Value below = b.Mul(alpha, b.Sub(b.Exp(b.Div(x, alpha)), b.like(x, 1)));
   return {b.Add(b.op("Max", {x, zero}), b.op("Min", {below, zero}))};
+}
+
+// Axes of size 1 in the input or in the result move each size that may be 0 to the place of the
+// equal size of the input, which a 0 copies. One other size can be -1.
+Values reshape(Builder& b, const Node& node) {
+  const Value x = node.inputs[0], target = node.inputs[1];
+  if (!x->shape || !node.outputs[0]->shape) return {};
+  const Shape &from = *x->shape, &to = *node.outputs[0]->shape;
+  if (std::ranges::any_of(to, [](const Dim& size) { return size.equals(0); }))
+    return {b.op("Expand", {b.like(x, 0), target})};
+  Ints added, removed;  // axes of size 1
+  Values sizes;
+  Shape places;  // the input with `added`
+  size_t next = 0;
+  bool has_unknown = false;
+  // Takes the input's axes up to `end`, with as many places in the target.
+  const auto align = [&](size_t end) {
+    while (places.size() < sizes.size() && next < end) places.push_back(from[next++]);
+    for (; next < end; ++next) {
+      removed.push_back(static_cast<int64_t>(sizes.size()));
+      sizes.push_back(b.i64s({1}));
+      places.push_back(from[next]);
+    }
+    while (places.size() < sizes.size()) {
+      added.push_back(static_cast<int64_t>(places.size()));
+      places.push_back(1);
+    }
+  };
+  std::vector<std::pair<size_t, size_t>> others;  // sizes that have no place yet: in `sizes`, `to`
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (const auto known = to[i].constant()) {
+      sizes.push_back(b.i64s({*known}));
+      continue;
+    }
+    const auto same =
+        std::find(from.begin() + static_cast<std::ptrdiff_t>(next), from.end(), to[i]);
+    if (same == from.end()) {
+      others.emplace_back(sizes.size(), i);
+      sizes.push_back(nullptr);
+      continue;
+    }
+    align(static_cast<size_t>(same - from.begin()));
+    ++next;
+    places.push_back(to[i]);
+    sizes.push_back(b.i64s({0}));
+  }
+  align(from.size());
+  for (const auto& [place, i] : others) {
+    // A 0 copies 0 from a multiple of this size.
+    const bool divides = Dim::floor_div(places[place], to[i]) * to[i] == places[place];
+    if (to[i].known_positive() || divides) {
+      sizes[place] = b.gather(target, b.i64s({static_cast<int64_t>(i)}), 0);
+    } else if (!std::exchange(has_unknown, true)) {
+      sizes[place] = b.i64s({-1});
+    } else {
+      return {};
+    }
+  }
+  const Value aligned = added.empty() ? x : b.unsqueeze(x, added);
+  const Value result = b.op("Reshape", {aligned, joined(b, sizes)});
+  return {removed.empty() ? result : b.squeeze(result, removed)};
 }
 
 // --- Before opset 12.
@@ -365,6 +429,12 @@ bool has_new_dtype(const Node& node) {
 bool has_no_kernel(const Node& node) {
   return !onnx::has_kernel(node.op_type, node.inputs[0]->dtype, 11);
 }
+// Before opset 11, the limits are attributes.
+bool has_computed_limits(const Node& node) {
+  const auto is_number = [](Value limit) { return !limit || limit->is_constant(); };
+  return node.inputs[0]->dtype != DType::f32 || !is_number(node.input(1)) ||
+         !is_number(node.input(2));
+}
 bool is_mixed_power(const Node& node) {
   return has_new_dtype(node) || node.inputs[0]->dtype != node.inputs[1]->dtype;
 }
@@ -378,6 +448,7 @@ struct Composition {
 constexpr Composition kCompositions[] = {{"ArgMax", 12, last_index, selects_last},
                                          {"ArgMin", 12, last_index, selects_last},
                                          {"Celu", 12, celu},
+                                         {"Clip", 11, clip, has_computed_limits},
                                          {"Clip", 12, clip, has_no_kernel},
                                          {"Dropout", 12, dropout},
                                          {"Einsum", 12, einsum},
@@ -393,17 +464,42 @@ constexpr Composition kCompositions[] = {{"ArgMax", 12, last_index, selects_last
                                          {"Pow", 12, power, is_mixed_power},
                                          {"ReduceMax", 12, reduce_extremum, has_new_dtype},
                                          {"ReduceMin", 12, reduce_extremum, has_new_dtype},
+                                         {"Reshape", 14, reshape, needs_allowzero},
                                          {"ScatterND", 18, scatter_nd, selects_extreme},
                                          {"Softmax", 13, softmax, is_not_last_axis},
                                          {"Trilu", 14, trilu}};
 
 }  // namespace
 
+Value joined(Builder& b, const Values& sizes) {
+  std::vector<int64_t> known;
+  for (const Value size : sizes) {
+    if (!size->is_constant()) return b.concat(sizes, 0);
+    std::ranges::copy(size->constant->integers(), std::back_inserter(known));
+  }
+  return b.i64s(known);
+}
+
+bool needs_allowzero(const Node& node) {
+  if (node.attribute_int("allowzero", 0) == 0) return false;
+  const auto& to = node.outputs[0]->shape;
+  const auto& from = node.inputs[0]->shape;
+  if (!to) return true;
+  for (size_t i = 0; i < to->size(); ++i) {
+    const bool kept = from && i < from->size() && (*from)[i] == (*to)[i];
+    if (!kept && !(*to)[i].known_positive()) return true;
+  }
+  return false;
+}
+
 Composer composition(const Node& node, int64_t opset) {
   if (!node.domain.empty()) return nullptr;
-  const auto* rule = std::ranges::find(kCompositions, node.op_type, &Composition::op_type);
-  if (rule == std::end(kCompositions) || opset >= rule->before) return nullptr;
-  return !rule->applies || rule->applies(node) ? rule->compose : nullptr;
+  for (const Composition& rule : kCompositions) {
+    if (rule.op_type == node.op_type && opset < rule.before &&
+        (!rule.applies || rule.applies(node)))
+      return rule.compose;
+  }
+  return composition_before_11(node, opset);
 }
 
 }  // namespace onnx_native::passes

@@ -17,4 +17,11 @@ using Composer = Values (*)(Builder& b, const onnx::Node& node);
 // attributes; nullptr if it has it, or if there is no composition.
 Composer composition(const onnx::Node& node, int64_t opset);
 
+// Returns 1-D integers one after the other; a constant if all of them are.
+Value joined(Builder& b, const Values& sizes);
+
+// Returns true if a Reshape depends on allowzero: without it, a 0 in the new shape copies the size
+// of the input's axis at that place.
+bool needs_allowzero(const onnx::Node& node);
+
 }  // namespace onnx_native::passes

@@ -109,6 +109,18 @@ void split(Node& node, Older& older) {
   if (older.opset() < 13) older.input_to_attribute(node, 1, "split");
 }
 
+void slice(Node& node, Older& older) {
+  if (node.input(4)) {
+    older.check(std::ranges::all_of(older.numbers(node, 4), [](int64_t n) { return n == 1; }), node,
+                "Slice has no steps");
+    node.inputs.resize(4);
+  }
+  if (node.input(3)) older.input_to_attribute(node, 3, "axes");
+  node.inputs.resize(3);
+  older.input_to_attribute(node, 2, "ends");
+  older.input_to_attribute(node, 1, "starts");
+}
+
 // Shape with start or end becomes a slice of the whole shape.
 void shape(Node& node, Older& older) {
   const auto rank = node.inputs[0]->rank_or(-1);
@@ -128,19 +140,12 @@ void shape(Node& node, Older& older) {
   node.op_type = "Slice";
   node.attributes.clear();
   node.inputs = {whole, b.i64s({start}), b.i64s({end})};
+  if (older.opset() < 10) slice(node, older);
 }
 
 // Without allowzero, a 0 in the new shape copies the input's size at that axis.
 void reshape(Node& node, Older& older) {
-  if (node.attribute_int("allowzero", 0) != 0) {
-    const auto& to = node.outputs[0]->shape;
-    const auto& from = node.inputs[0]->shape;
-    older.check(static_cast<bool>(to), node, "Reshape has no allowzero");
-    for (size_t i = 0; i < to->size(); ++i) {
-      const bool kept = from && i < from->size() && (*from)[i] == (*to)[i];
-      older.check(kept || (*to)[i].known_positive(), node, "Reshape has no allowzero");
-    }
-  }
+  older.check(!needs_allowzero(node), node, "Reshape has no allowzero");
   Older::drop(node, "allowzero");
 }
 
@@ -185,6 +190,89 @@ void roi_align(Node& node, Older& older) {
   Older::drop(node, kMode);
 }
 
+// --- Before opset 11.
+
+void clip(Node& node, Older& older) {
+  constexpr std::string_view kNames[] = {"min", "max"};
+  for (size_t i = 0; i < 2; ++i) {
+    const Value limit = node.input(i + 1);
+    if (!limit) continue;
+    older.check(limit->is_constant(), node, "the limits of Clip must be constants");
+    node.attributes.push_back({std::string(kNames[i]), limit->constant->number(0)});
+  }
+  node.inputs.resize(1);
+}
+
+void pad(Node& node, Older& older) {
+  older.check(!node.input(3), node, "Pad has no axes");
+  if (const Value value = node.input(2)) {
+    older.check(value->is_constant(), node, "the value of Pad must be a constant");
+    node.attributes.push_back({"value", value->constant->number(0)});
+  }
+  older.input_to_attribute(node, 1, "pads");
+}
+
+void top_k(Node& node, Older& older) {
+  older.drop_default(node, "largest", 1);
+  older.drop_default(node, "sorted", 1);
+  if (older.opset() >= 10) return;
+  const std::vector<int64_t> count = older.numbers(node, 1);
+  older.check(count.size() == 1, node, "TopK takes one count");
+  node.attributes.push_back({"k", count[0]});
+  node.inputs.resize(1);
+}
+
+// The composition leaves whole multiples of the elements.
+void upsample(Node& node, Older& older) {
+  older.drop_default(node, "coordinate_transformation_mode", "asymmetric");
+  older.drop_default(node, "nearest_mode", "floor");
+  Older::drop(node, "cubic_coeff_a");
+  older.check(node.inputs.size() == 3 && node.inputs[2], node, "Resize has no sizes");
+  node.inputs = {node.inputs[0], node.inputs[2]};
+  if (older.opset() < 10) node.op_type = "Upsample";
+}
+
+void scatter_elements(Node& node, Older& older) {
+  scatter(node, older);
+  node.op_type = "Scatter";
+}
+
+void depth_to_space(Node& node, Older& older) { older.drop_default(node, "mode", "DCR"); }
+
+void pool(Node& node, Older& older) {
+  older.drop_default(node, "ceil_mode", 0);
+  const auto dilations = node.attribute_ints("dilations");
+  older.check(!dilations || std::ranges::all_of(*dilations, [](int64_t n) { return n == 1; }), node,
+              node.op_type, " has no dilations");
+  Older::drop(node, "dilations");
+}
+
+// Counts the axes from the first one.
+void count_axes(Node& node) {
+  if (node.is_any({"LSTM", "GRU", "RNN", "OneHot", "If", "Loop", "Scan"})) return;
+  const Value counted = node.is("Unsqueeze") ? node.outputs[0] : node.input(0);
+  if (!counted || counted->rank_or(-1) < 0) return;
+  const int64_t rank = counted->rank();
+  const auto normalize = [&](int64_t& axis) {
+    if (axis < 0) axis += rank;
+  };
+  for (onnx::Attribute& attribute : node.attributes) {
+    if (attribute.name == "axis") normalize(std::get<int64_t>(attribute.value));
+    if (attribute.name == "axes")
+      std::ranges::for_each(std::get<std::vector<int64_t>>(attribute.value), normalize);
+  }
+}
+
+// Slice of opset 10 has its axes as an input.
+void count_axes_of_slice(Node& node, Older& older) {
+  const Value axes = node.input(3);
+  if (!axes || !axes->is_constant() || node.inputs[0]->rank_or(-1) < 0) return;
+  std::vector<int64_t> numbers = axes->constant->integers();
+  if (std::ranges::none_of(numbers, [](int64_t axis) { return axis < 0; })) return;
+  for (int64_t& axis : numbers) axis = normalize_axis(axis, node.inputs[0]->rank());
+  node.inputs[3] = older.builder().i64s(numbers);
+}
+
 struct Form {
   int64_t before;
   void (*write)(Node& node, Older& older);
@@ -220,6 +308,21 @@ const std::unordered_map<std::string_view, Form>& forms() {
       {"Split", {18, split}},
       {"Squeeze", {13, axes}},
       {"Unsqueeze", {13, axes}},
+  };
+  return table;
+}
+
+const std::unordered_map<std::string_view, Form>& oldest_forms() {
+  static const auto& table = *new std::unordered_map<std::string_view, Form>{
+      {"AveragePool", {10, pool}},
+      {"Clip", {11, clip}},
+      {"DepthToSpace", {11, depth_to_space}},
+      {"MaxPool", {10, pool}},
+      {"Pad", {11, pad}},
+      {"Resize", {11, upsample}},
+      {"ScatterElements", {11, scatter_elements}},
+      {"Slice", {10, slice}},
+      {"TopK", {11, top_k}},
   };
   return table;
 }
@@ -265,8 +368,14 @@ void express_in_opset(onnx::Model& model, int64_t opset) {
   const auto write = [&](Graph& graph) {
     for (Node* node : graph.nodes) {
       if (!node->domain.empty()) continue;
-      const auto form = forms().find(node->op_type);
-      if (form != forms().end() && opset < form->second.before) form->second.write(*node, older);
+      for (const auto* table : {&oldest_forms(), &forms()}) {
+        const auto form = table->find(node->op_type);
+        if (form == table->end() || opset >= form->second.before) continue;
+        form->second.write(*node, older);
+        break;
+      }
+      if (opset < 11) count_axes(*node);
+      if (opset == 10 && node->is("Slice")) count_axes_of_slice(*node, older);
       check_legal(*node, older);
     }
   };

@@ -40,7 +40,7 @@ struct FunctionOptions {
 
 // Options of an export; the defaults suit most programs.
 struct ExportOptions {
-  int64_t opset = 20;            // 11 or newer; an unsupported opset is an invalid_argument error
+  int64_t opset = 20;            // 9 or newer; an unsupported opset is an invalid_argument error
   bool optimize = true;          // run the optimization passes
   Target target = Target::onnx;  // the runtime whose operators may be used
   WeightLayout weights = WeightLayout::runtime;  // requires `optimize`

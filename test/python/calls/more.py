@@ -88,12 +88,19 @@ def a_word_as_opset(path: pathlib.Path) -> None:
     torch.onnx.export(Mlp().eval(), torch.randn(2, 4), path, opset_version="latest")
 
 
-@call(error="opset 9 is not supported; choose 11 to")
-def opset_9(path: pathlib.Path) -> None:
-    torch.onnx.export(Mlp().eval(), torch.randn(2, 4), path, opset_version=9)
+@call
+def opset_9(path: pathlib.Path) -> Given:
+    net, x = Mlp().eval(), torch.randn(2, 4)
+    torch.onnx.export(net, x, path, opset_version=9)
+    return Given(path, net, [(x,)], opset=9)
 
 
-@call(error="opset 99 is not supported; choose 11 to")
+@call(error="opset 8 is not supported; choose 9 to")
+def opset_8(path: pathlib.Path) -> None:
+    torch.onnx.export(Mlp().eval(), torch.randn(2, 4), path, opset_version=8)
+
+
+@call(error="opset 99 is not supported; choose 9 to")
 def an_unknown_opset(path: pathlib.Path) -> None:
     torch.onnx.export(Mlp().eval(), torch.randn(2, 4), path, opset_version=99)
 

@@ -28,7 +28,7 @@ This page lists every entry of the op table: {keys} lowerings of {operators} ope
 For each entry and each dtype shown, at least one sample was exported, passed the full check of
 `onnx.checker`, and gave the same numbers in ONNX Runtime as in eager PyTorch; the same holds for
 an export with a dynamic dimension, run at a second size. Most dtypes that are not shown work too.
-Unless the page says otherwise, entries support opset {oldest} to the newest. Opsets 11 to
+Unless the page says otherwise, entries support opset {oldest} to the newest. Opsets 9 to
 {before_oldest} are supported where they can express the operator; otherwise the export is an
 error that names the opset. `@complex` marks entries for complex tensors, which in ONNX are real
 tensors with a last axis of 2. `@quantized` marks entries for quantized tensors.

@@ -31,10 +31,11 @@ import torch
 from ops import checking
 from ops.row import TOLERANCES, Case, Row, case_of, opinfo
 
-OPSETS = (11, 12, 13, 15, 18, 20, 23, 26)
+OPSETS = (9, 10, 11, 12, 13, 15, 18, 20, 23, 26)
 DTYPES = {
     name: getattr(torch, name)
     for name in (
+        "float32",
         "float64",
         "bfloat16",
         "float16",

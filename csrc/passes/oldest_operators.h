@@ -1,0 +1,11 @@
+// Operators of opsets 10 and 11, composed from those of opset 9.
+#pragma once
+
+#include "passes/older_operators.h"
+
+namespace onnx_native::passes {
+
+// Like composition(), for opsets below 11.
+Composer composition_before_11(const onnx::Node& node, int64_t opset);
+
+}  // namespace onnx_native::passes
