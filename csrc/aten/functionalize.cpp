@@ -3,6 +3,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "aten/bodies.h"
+#include "aten/body_aliases.h"
 #include "aten/drop_unused.h"
 #include "aten/fault.h"
 #include "aten/functional_schema.h"
@@ -23,20 +25,32 @@
 namespace onnx_native::aten {
 namespace {
 
-// For calls with subgraphs: the results that may be operands. Computed before writes in the
-// subgraphs are rewritten.
-using PassedThrough = std::unordered_map<const Node*, std::vector<std::pair<Value*, Value*>>>;
+// What is known of the calls with bodies of all graphs.
+struct Calls {
+  AliasFinder finder;
+  std::unordered_map<const Node*, BodyAliases> aliases;  // before writes in bodies were rewritten
+  // The inputs that a body may write to, depending on data.
+  std::unordered_map<const Graph*, std::vector<size_t>> maybe_written;
+};
 
 class Functionalizer {
  public:
-  Functionalizer(Graph& graph, const PassedThrough& passed) : graph_(graph), passed_(passed) {}
+  Functionalizer(Graph& graph, Calls& calls) : graph_(graph), calls_(calls) {}
+
+  // Prepares for a branch or loop body, of whose inputs these pairs may share memory.
+  void enter_body(const BodyAliases::Positions& together) {
+    for (Value* input : graph_.inputs) {
+      if (input->type.is_tensor()) memory_.tensor_of(input).storage->is_input = true;
+    }
+    for (const auto& [a, b] : together) memory_.may_be_one(graph_.inputs[a], graph_.inputs[b]);
+  }
 
   void run() {
     program_ = std::move(graph_.nodes);
     graph_.nodes.clear();
     graph_.nodes.reserve(program_.size());
     for (const Constant& constant : graph_.constants) {
-      if (!constant.data.is_contiguous()) scattered_.insert(constant.value);
+      if (!constant.data.is_contiguous()) memory_.scattered.insert(constant.value);
     }
     for (position_ = 0; position_ < program_.size(); ++position_) {
       Node* node = program_[position_];
@@ -44,7 +58,7 @@ class Functionalizer {
       if (node->op == kHoldsCopies) {
         hold(*node);
       } else if (node->op == kUnwritable) {
-        tensor_of(node->arguments[0].as_value()).storage->unwritable = node;
+        memory_.tensor_of(node->arguments[0].as_value()).storage->unwritable = node;
       } else if (!node->schema) {
         call(*node);
       } else if (node->schema->is_mutable()) {
@@ -60,30 +74,6 @@ class Functionalizer {
   }
 
  private:
-  Tensor& tensor_of(Value* value) {
-    if (const auto at = tensors_.find(value); at != tensors_.end()) return *at->second;
-    Tensor& tensor = new_tensor(value, &storages_.emplace_back());
-    tensor.scattered = scattered_.contains(value);
-    return tensor;
-  }
-
-  Tensor& new_tensor(Value* value, Storage* storage) {
-    Tensor& tensor = tensor_storage_.emplace_back();
-    tensor.storage = storage;
-    tensor.current = value;
-    tensor.version = storage->version;
-    name(tensor, value);
-    return tensor;
-  }
-
-  void name(Tensor& tensor, const Value* value) {
-    if (!tensor.names.empty() && scattered_.contains(tensor.names.front())) {
-      scattered_.insert(value);
-    }
-    tensor.names.push_back(value);
-    tensors_[value] = &tensor;
-  }
-
   // Returns the current value of a tensor; recomputes it from its base if a write made it stale.
   Value* current(Tensor& tensor) {
     if (const Node* writer = tensor.storage->writer) {
@@ -136,7 +126,7 @@ class Functionalizer {
 
   void resolve(Argument& argument) {
     for_each_value(argument, [&](Value*& value) {
-      if (const auto at = tensors_.find(value); at != tensors_.end()) value = current(*at->second);
+      if (Tensor* tensor = memory_.find(value)) value = current(*tensor);
     });
   }
 
@@ -160,16 +150,7 @@ class Functionalizer {
       written->current = now;
       if (i >= stale) written->version = version;
     }
-    mark_shared(*tensor.storage, tensor.storage);
-  }
-
-  void mark_shared(const Storage& storage, const Storage* origin) {
-    for (const Storage::Link& link : storage.maybe_shared) {
-      if (link.other == origin || link.other->writer) continue;
-      link.other->writer = node_;
-      link.other->cause = link.cause;
-      mark_shared(*link.other, origin);
-    }
+    memory_.mark_shared(*tensor.storage, node_);
   }
 
   std::optional<Layout> layout(const Tensor& tensor) {
@@ -202,37 +183,37 @@ class Functionalizer {
       }
     }
     const bool scattered =
-        may_scatter(node, [&](const Value* value) { return scattered_.contains(value); });
+        may_scatter(node, [&](const Value* value) { return memory_.scattered.contains(value); });
     for (Argument& argument : node.arguments) resolve(argument);
-    const Sharing sharing = shared.empty()
-                                ? Sharing()
-                                : aten::sharing(node, [&] { return layout(tensor_of(shared[0])); });
+    const Sharing sharing =
+        shared.empty() ? Sharing()
+                       : aten::sharing(node, [&] { return layout(memory_.tensor_of(shared[0])); });
     const bool copies = sharing.kind == Sharing::Kind::fresh && !shared.empty() &&
                         kind_of(*node.schema) == ViewKind::copy_reshape;  // to a contiguous tensor
-    if (scattered && !copies) scattered_.insert(node.outputs.begin(), node.outputs.end());
+    if (scattered && !copies) memory_.scattered.insert(node.outputs.begin(), node.outputs.end());
     if (sharing.kind == Sharing::Kind::same) {
-      for (const Value* output : node.outputs) name(tensor_of(shared[0]), output);
+      for (const Value* output : node.outputs) memory_.name(memory_.tensor_of(shared[0]), output);
       return;
     }
     if (kind_of(*node.schema) == ViewKind::as_strided) {
-      look_at_storage(node, tensor_of(shared[0]));
+      look_at_storage(node, memory_.tensor_of(shared[0]));
       return;
     }
     graph_.nodes.push_back(&node);
     if (sharing.kind == Sharing::Kind::view) {
-      make_view(node, tensor_of(shared[0]));
+      memory_.add_view(node, memory_.tensor_of(shared[0]));
     } else if (sharing.kind == Sharing::Kind::depends) {
-      make_view(node, tensor_of(shared[0]));
-      views_.back().condition = sharing.condition;
+      memory_.add_view(node, memory_.tensor_of(shared[0])).condition = sharing.condition;
     } else if (sharing.kind == Sharing::Kind::unknown) {
       for (Value* output : node.outputs) {
         for (Value* base : shared)
-          may_be_same(*tensor_of(output).storage, *tensor_of(base).storage, sharing.cause);
+          memory_.may_be_same(*memory_.tensor_of(output).storage, *memory_.tensor_of(base).storage,
+                              sharing.cause);
       }
     }
     if (!sharing.maybe_same) return;
-    Tensor& base = tensor_of(shared[0]);
-    Tensor& result = tensor_of(node.outputs[0]);
+    Tensor& base = memory_.tensor_of(shared[0]);
+    Tensor& result = memory_.tensor_of(node.outputs[0]);
     base.maybe_same.push_back(&result);
     result.maybe_same.push_back(&base);
   }
@@ -251,7 +232,7 @@ class Functionalizer {
     if (!is_packed(*tensor)) fail_unknown_strides(node);
     node.arguments[0] = own_memory(graph_, current(*tensor), node.location);
     graph_.nodes.push_back(&node);
-    make_view(node, *tensor);
+    memory_.add_view(node, *tensor);
   }
 
   [[noreturn]] static void fail_unknown_strides(const Node& node) {
@@ -261,34 +242,65 @@ class Functionalizer {
   // A call without a schema: arithmetic on numbers, or control flow with bodies that may write to
   // operands.
   void call(Node& node) {
-    const auto asked = passed_.find(&node);
-    const auto passed = asked == passed_.end() ? PassedThrough::mapped_type() : asked->second;
+    const BodyAliases aliases = calls_.aliases[&node];
+    const std::vector<Value*> maybe_written = possible_writes(node, aliases);
     const OperandWrites writes = return_writes(graph_, node);
     for (const auto& [operand, result] : writes.written) check_apart(node, operand);
-    for (Value* state : writes.first_states) {
-      if (is_used_later(*tensor_of(state).storage))
-        fail_unsupported(node, concat("the first step of a loop writes to %", state->name,
-                                      ", which is used later; write to a clone() instead"));
-    }
     const bool scattered = may_scatter(node, [this](const Value* value) {
-      const auto at = tensors_.find(value);
-      return at == tensors_.end() ? scattered_.contains(value) : !is_packed(*at->second);
+      const Tensor* tensor = memory_.find(value);
+      return tensor ? !is_packed(*tensor) : memory_.scattered.contains(value);
     });
-    if (scattered) scattered_.insert(node.outputs.begin(), node.outputs.end());
+    if (scattered) memory_.scattered.insert(node.outputs.begin(), node.outputs.end());
     for (Argument& argument : node.arguments) resolve(argument);
     graph_.nodes.push_back(&node);
+    for (Value* operand : maybe_written) memory_.may_write(operand, node_);
     for (const auto& [operand, result] : writes.written) {
-      const Tensor& target = tensor_of(operand);
+      const Tensor& target = memory_.tensor_of(operand);
       check_overlapping_write(node, target, [&] { return layout(target); });
-      assign(tensor_of(operand), result);
-      name(tensor_of(operand), result);
+      assign(memory_.tensor_of(operand), result);
+      memory_.name(memory_.tensor_of(operand), result);
     }
-    for (const auto& [result, operand] : passed) {
-      Storage& storage = *tensor_of(operand).storage;
-      if (is_used_later(storage) || storage.held || !storage.maybe_shared.empty())
-        may_be_same(*tensor_of(result).storage, storage,
-                    concat("it is data-dependent whether %", result->name, " is %", operand->name));
+    for (const auto& [one, other] : aliases.same) memory_.name(memory_.tensor_of(other), one);
+    for (const auto& [one, other] : aliases.together) memory_.may_be_one(one, other);
+    for (const auto& [result, operand] : aliases.passed) {
+      const Storage& storage = *memory_.tensor_of(operand).storage;
+      if (is_used_later(storage) || storage.is_input || storage.held ||
+          !storage.maybe_shared.empty())
+        memory_.may_be_one(result, operand);
     }
+  }
+
+  // Returns the operands that bodies may write to, depending on data, and the initial states of
+  // loops that write to a state.
+  std::vector<Value*> possible_writes(const Node& node, const BodyAliases& aliases) {
+    std::vector<Value*> found;
+    if (is_cond(node)) {
+      for (const size_t i : {1, 2}) {
+        for (const size_t input : calls_.maybe_written[&body(node, i)])
+          found.push_back(operands(node, 3)[input].as_value());
+      }
+    }
+    if (!is_loop(node)) return found;
+    const Graph& steps = body(node, kBody);
+    const Argument::List& states = operands(node, kStates);
+    for (size_t input = kBeforeStates; input < steps.inputs.size(); ++input) {
+      const bool maybe = std::ranges::count(calls_.maybe_written[&steps], input) > 0;
+      const size_t state = input - kBeforeStates;
+      if (state >= states.size() && maybe) fail_written_capture(node, steps.inputs[input]);
+      if (state >= states.size() || (!maybe && !writes_to(steps, input))) continue;
+      for (const auto& [place, operand] : aliases.entered) {
+        if (place != state) continue;
+        if (operand >= states.size())
+          fail_written_capture(node, steps.inputs[kBeforeStates + operand]);
+        found.push_back(states[operand].as_value());
+      }
+    }
+    return found;
+  }
+
+  [[noreturn]] static void fail_written_capture(const Node& node, const Value* input) {
+    fail_unsupported(node, concat("it is data-dependent whether an iteration writes to %",
+                                  input->name, "; write to a clone() instead"));
   }
 
   static const Argument::List& tensors(const Node& node, size_t i) {
@@ -299,22 +311,16 @@ class Functionalizer {
   void hold(const Node& node) {
     const bool repeated = *node.arguments[2].get<bool>();
     for (const Argument& original : tensors(node, 1)) {
-      Storage& of = *tensor_of(original.as_value()).storage;
+      Storage& of = *memory_.tensor_of(original.as_value()).storage;
       for (const Argument& copy : tensors(node, 0)) {
-        Storage& list = *tensor_of(copy.as_value()).storage;
+        Storage& list = *memory_.tensor_of(copy.as_value()).storage;
         if (&list == &of) continue;
         list.holds_twice = list.holds_twice || repeated || of.held || of.holds_twice;
-        may_be_same(list, of, concat("a list holds %", original.as_value()->name), true);
+        memory_.may_be_same(list, of, concat("a list holds %", original.as_value()->name), true);
       }
       of.held = true;
     }
     if (*node.arguments[3].get<bool>()) held_in_steps_.push_back(&node);
-  }
-
-  static bool may_be(const Storage& a, const Storage& b) {
-    return &a == &b || std::ranges::any_of(a.maybe_shared, [&](const Storage::Link& link) {
-      return link.other == &b && !link.is_copy;
-    });
   }
 
   // Throws if a loop may write to a tensor that another iteration appended to a list.
@@ -322,18 +328,18 @@ class Functionalizer {
     std::unordered_set<const Storage*> inputs;
     bool writes = false;
     for (const Value* input : graph_.inputs) {
-      const auto at = tensors_.find(input);
-      if (at == tensors_.end()) continue;
-      inputs.insert(at->second->storage);
-      writes = writes || at->second->storage->version > 0;
+      const Tensor* tensor = memory_.find(input);
+      if (!tensor) continue;
+      inputs.insert(tensor->storage);
+      writes = writes || tensor->storage->version > 0;
     }
     for (const Argument& original : tensors(node, 1)) {
-      const Storage* storage = tensor_of(original.as_value()).storage;
+      const Storage* storage = memory_.tensor_of(original.as_value()).storage;
       auto carried = tensors(node, 0).empty() ? -1 : 0;  // a stacked tensor is an output anyway
       for (const Argument& output : graph_.outputs) {
         const Value* value = output.as_value();
-        const auto at = tensors_.find(value);
-        carried += value && at != tensors_.end() && may_be(*at->second->storage, *storage);
+        const Tensor* tensor = value ? memory_.find(value) : nullptr;
+        carried += tensor && Memory::may_be(*tensor->storage, *storage);
       }
       const bool each_step = std::ranges::any_of(tensors(node, 4), [&](const Argument& given) {
         return given.as_value() == original.as_value();
@@ -346,10 +352,11 @@ class Functionalizer {
 
   // Throws if a written operand aliases another one, because bodies do not model aliased inputs.
   void check_apart(const Node& node, Value* written) {
-    const Storage* storage = tensor_of(written).storage;
+    const Storage* storage = memory_.tensor_of(written).storage;
     for (const Argument& argument : node.arguments) {
       for_each_value(argument, [&](Value* value) {
-        if (value != written && value->type.is_tensor() && tensor_of(value).storage == storage)
+        if (value != written && value->type.is_tensor() &&
+            memory_.tensor_of(value).storage == storage)
           fail_unsupported(node, concat("the body writes to %", written->name, ", which aliases %",
                                         value->name, "; clone() it first"));
       });
@@ -360,8 +367,8 @@ class Functionalizer {
   bool is_used_later(const Storage& storage) {
     bool used = false;
     const auto look = [&](const Value* value) {
-      const auto at = tensors_.find(value);
-      used = used || (at != tensors_.end() && at->second->storage == &storage);
+      const Tensor* tensor = memory_.find(value);
+      used = used || (tensor && tensor->storage == &storage);
     };
     for (size_t i = position_ + 1; i < program_.size() && !used; ++i) {
       if (program_[i]->op == kHoldsCopies) continue;
@@ -370,21 +377,6 @@ class Functionalizer {
     for (const Argument& output : graph_.outputs) for_each_value(output, look);
     for (const Constant& constant : graph_.constants) look(constant.value);
     return used;
-  }
-
-  static void may_be_same(Storage& a, Storage& b, const std::string& cause, bool copy = false) {
-    a.maybe_shared.push_back({&b, cause, copy});
-    b.maybe_shared.push_back({&a, cause, copy});
-  }
-
-  void make_view(Node& node, Tensor& base) {
-    View& view = views_.emplace_back(View{&node, &base, {}, {}});
-    for (size_t i = 0; i < node.outputs.size(); ++i) {
-      Tensor& tensor = new_tensor(node.outputs[i], base.storage);
-      tensor.view = &view;
-      tensor.output = static_cast<int>(i);
-      view.outputs.push_back(&tensor);
-    }
   }
 
   // A tensor that a call writes to.
@@ -397,20 +389,22 @@ class Functionalizer {
 
   void write(Node& node) {
     if (node.schema->name == "aten::resize_" || node.schema->name == "aten::resize_as_") {
-      const Tensor& tensor = tensor_of(node.arguments[0].as_value());
-      resize_as_view(graph_, node, !tensor.view && !scattered_.contains(tensor.names.front()));
+      const Tensor& tensor = memory_.tensor_of(node.arguments[0].as_value());
+      resize_as_view(graph_, node,
+                     !tensor.view && !memory_.scattered.contains(tensor.names.front()));
     }
     const FunctionalSchema& functional = functional_of(*node.schema);
     std::vector<Target> targets;
     for (const int index : functional.written) {
       const auto at = static_cast<size_t>(index);
       for_each_value(node.arguments[at], [&](Value* value) {
-        targets.push_back({.tensor = &tensor_of(value), .argument = &node.schema->arguments[at]});
+        targets.push_back(
+            {.tensor = &memory_.tensor_of(value), .argument = &node.schema->arguments[at]});
       });
     }
     if (targets.empty()) return check_writes_nothing(node, functional);
     if (node.schema->name == "aten::requires_grad_") {
-      for (const Value* output : node.outputs) name(*targets[0].tensor, output);
+      for (const Value* output : node.outputs) memory_.name(*targets[0].tensor, output);
       return;
     }
     if (!functional.schema)
@@ -421,7 +415,7 @@ class Functionalizer {
       check_overlapping_write(node, *target.tensor, [&] { return layout(*target.tensor); });
     if (copies_whole(node)) {
       assign(*targets[0].tensor, node.arguments[1].as_value());
-      for (const Value* output : node.outputs) name(*targets[0].tensor, output);
+      for (const Value* output : node.outputs) memory_.name(*targets[0].tensor, output);
       return;
     }
     compute(node, functional, targets);
@@ -433,12 +427,11 @@ class Functionalizer {
     make_functional(node, functional);
     if (node.outputs.empty()) graph_.add_output(&node, tensor.current->name, {});
     graph_.nodes.push_back(&node);
-    scattered_.insert(node.outputs[0]);
+    memory_.scattered.insert(node.outputs[0]);
     const std::vector<const Value*> names = std::move(tensor.names);
     tensor.names.assign(1, names.front());  // the value whose type gives the strides
-    make_view(node, tensor);
-    Tensor& changed = *views_.back().outputs[0];
-    for (const Value* value : names) name(changed, value);
+    Tensor& changed = *memory_.add_view(node, tensor).outputs[0];
+    for (const Value* value : names) memory_.name(changed, value);
     changed.maybe_same = std::move(tensor.maybe_same);
     tensor.maybe_same.clear();
     for (Tensor* other : changed.maybe_same) {
@@ -466,7 +459,7 @@ class Functionalizer {
     for (const Target& target : targets) {
       if (target.computed != target.result) convert(target, node.location);
       assign(*target.tensor, target.result);
-      name(*target.tensor, target.result);
+      memory_.name(*target.tensor, target.result);
     }
   }
 
@@ -488,8 +481,7 @@ class Functionalizer {
     const bool is_out = target.argument->is_out;
     Type type = is_out && result && result->type.shape ? result->type : old->type;
     const bool resizes = is_out && type.shape && old->type.shape && *type.shape != *old->type.shape;
-    if (resizes &&
-        (target.tensor->view || std::ranges::count(views_, target.tensor, &View::base) > 0))
+    if (resizes && (target.tensor->view || memory_.has_views(*target.tensor)))
       fail_unsupported(
           node, "the out= tensor is resized, but is a view or has views; pass one that fits");
     if (!result) target.result = graph_.add_value(target.tensor->names.front()->name, type);
@@ -520,7 +512,7 @@ class Functionalizer {
   void record_mutations() {
     std::unordered_map<std::string_view, const Tensor*> assigned;  // by name of the buffer
     for (Mutation& mutation : graph_.mutations) {
-      assigned[mutation.target] = &tensor_of(mutation.value);
+      assigned[mutation.target] = &memory_.tensor_of(mutation.value);
       Argument value = mutation.value;
       resolve(value);
       mutation.value = value.as_value();
@@ -528,9 +520,8 @@ class Functionalizer {
     std::vector<Mutation> found;
     std::unordered_set<std::string_view> replaced;
     const auto record = [&](const Value* root, bool is_buffer) {
-      const auto at = tensors_.find(root);
-      if (at == tensors_.end()) return;
-      Tensor* tensor = at->second;
+      Tensor* tensor = memory_.find(root);
+      if (!tensor) return;
       // Skip a buffer that ends as another tensor or with another shape.
       const auto end = assigned.find(root->name);
       if (is_buffer && end != assigned.end() && (end->second != tensor || tensor->view)) return;
@@ -541,38 +532,43 @@ class Functionalizer {
       found.push_back({root->name, is_buffer, current(*tensor)});
     };
     for (const Constant& constant : graph_.constants) record(constant.value, true);
-    for (const Value* input : graph_.inputs) record(input, false);
+    for (size_t i = 0; i < graph_.inputs.size(); ++i) {
+      const Tensor* tensor = memory_.find(graph_.inputs[i]);
+      const bool unwritten = tensor && tensor->storage->is_input && tensor->storage->version == 0;
+      if (!unwritten)
+        record(graph_.inputs[i], false);
+      else if (tensor->storage->maybe_written)
+        calls_.maybe_written[&graph_].push_back(i);
+    }
     std::erase_if(graph_.mutations, [&](const Mutation& m) { return replaced.contains(m.target); });
     graph_.mutations.insert(graph_.mutations.end(), found.begin(), found.end());
   }
 
   Graph& graph_;
-  const PassedThrough& passed_;
+  Calls& calls_;
   std::vector<Node*> program_;
   size_t position_ = 0;         // of node_ in the program
   const Node* node_ = nullptr;  // the current node
   std::vector<const Node*> held_in_steps_;
-  std::deque<Storage> storages_;
-  std::deque<Tensor> tensor_storage_;
-  std::deque<View> views_;
-  std::unordered_map<const Value*, Tensor*> tensors_;  // the tensor of each of the program's values
+  Memory memory_;
   std::unordered_map<const Schema*, FunctionalSchema> functional_;
-  std::unordered_set<const Value*> scattered_;  // values that may be non-contiguous
 };
 
-void functionalize_body(Graph& graph) {
+// `together` are the inputs of a branch or loop body that may share memory; nullptr: no body.
+void functionalize(Graph& graph, Calls& calls, const BodyAliases::Positions* together) {
   bool needed = false;
-  PassedThrough passed;
   std::erase_if(graph.nodes,
                 [](const Node* node) { return node->schema && is_check(*node->schema); });
   for (const Node* node : graph.nodes) {
     if (!node->schema) {
-      passed[node] = passed_through(*node);
+      const BodyAliases& aliases = calls.aliases[node] =
+          calls.finder.find(*node, graph, together ? *together : BodyAliases::Positions());
       for (const Argument& argument : node->arguments) {
         const auto* sub_graph = argument.get<std::shared_ptr<Graph>>();
         if (!sub_graph) continue;
-        functionalize_body(**sub_graph);
-        needed = needed || !(*sub_graph)->mutations.empty();
+        functionalize(**sub_graph, calls, &aliases.inputs);
+        needed = needed || !(*sub_graph)->mutations.empty() ||
+                 calls.maybe_written.contains(sub_graph->get());
       }
     } else {
       // as_strided of a view needs the storage, which only the Functionalizer tracks.
@@ -582,7 +578,9 @@ void functionalize_body(Graph& graph) {
   }
   if (needed) {
     separate_views(graph);
-    Functionalizer(graph, passed).run();
+    Functionalizer functionalizer(graph, calls);
+    if (together) functionalizer.enter_body(*together);
+    functionalizer.run();
   } else {
     std::erase_if(graph.nodes, [](const Node* node) { return node->op == kHoldsCopies; });
   }
@@ -594,7 +592,8 @@ void functionalize(Graph& graph) {
   // Skips branches and loop bodies, which torch.export keeps from writing to outer tensors. There a
   // batch_norm does not update statistics, matching PyTorch's exporter.
   reveal_hidden_writes(graph);
-  functionalize_body(graph);
+  Calls calls;
+  functionalize(graph, calls, nullptr);
 }
 
 }  // namespace onnx_native::aten

@@ -1,51 +1,12 @@
 #include "aten/written_operands.h"
 
 #include <algorithm>
-#include <functional>
 
+#include "aten/bodies.h"
 #include "aten/fault.h"
-#include "aten/views.h"
 
 namespace onnx_native::aten {
 namespace {
-
-// Positions of a loop's arguments, and the number of inputs and outputs of its body before the
-// states.
-constexpr size_t kBody = 2, kStates = 3, kCaptures = 4;
-constexpr size_t kBeforeStates = 1;
-
-Graph& body(const Node& node, size_t i) {
-  return **node.arguments[i].get<std::shared_ptr<Graph>>();
-}
-
-// Returns true if argument i is a graph with so many inputs and at least so many outputs, which
-// damaged files do not have.
-bool has_body(const Node& node, size_t i, size_t inputs, size_t outputs) {
-  return node.arguments[i].get<std::shared_ptr<Graph>>() && body(node, i).inputs.size() == inputs &&
-         body(node, i).outputs.size() >= outputs;
-}
-
-// higher_order::cond(condition, graph, graph, [operands])
-bool is_cond(const Node& node) {
-  if (node.op != "higher_order::cond" || node.arguments.size() != 4) return false;
-  const auto* given = node.arguments[3].get<Argument::List>();
-  return given && has_body(node, 1, given->size(), node.outputs.size()) &&
-         has_body(node, 2, given->size(), node.outputs.size());
-}
-
-// higher_order::for_loop(steps, condition, graph, [states], [captures])
-bool is_loop(const Node& node) {
-  if (node.op != "higher_order::for_loop" || node.arguments.size() != 5) return false;
-  const auto* states = node.arguments[kStates].get<Argument::List>();
-  const auto* captures = node.arguments[kCaptures].get<Argument::List>();
-  if (!states || !captures || node.outputs.size() < states->size()) return false;
-  const size_t carried = kBeforeStates + states->size();
-  return has_body(node, kBody, carried + captures->size(), carried);
-}
-
-Argument::List& operands(Node& node, size_t i) {
-  return std::get<Argument::List>(node.arguments[i].value);
-}
 
 // Returns the final value of the input; nullptr if it is not written to.
 Value* written_value(const Graph& graph, const Value* input) {
@@ -93,10 +54,6 @@ OperandWrites of_loop(Graph& graph, Node& node) {
   Graph& steps = body(node, kBody);
   Argument::List& states = operands(node, kStates);
   Argument::List& captures = operands(node, kCaptures);
-  for (size_t k = 0; k < states.size(); ++k) {
-    if (written_value(steps, steps.inputs[kBeforeStates + k]) && states[k].as_value())
-      result.first_states.push_back(states[k].as_value());
-  }
   for (size_t k = 0; k < captures.size();) {
     const size_t input = kBeforeStates + states.size() + k;
     Value* written = written_value(steps, steps.inputs[input]);
@@ -121,32 +78,9 @@ OperandWrites of_loop(Graph& graph, Node& node) {
   return result;
 }
 
-bool makes_a_step(const Node& loop) {
-  const auto* steps = loop.arguments[0].get<int64_t>();
-  const auto* condition = loop.arguments[1].get<bool>();
-  return steps && *steps > 0 && condition && *condition;
-}
-
-// Calls visit(value) for each input of the graph that a value may be or may be a view of.
-void for_each_root(const Value* value, const std::function<void(const Value*)>& visit) {
-  while (value && value->producer) {
-    const Node& node = *value->producer;
-    if (!node.schema) {  // a branch or a loop
-      for (const auto& [result, operand] : passed_through(node)) {
-        if (result == value) for_each_root(operand, visit);
-      }
-      return;
-    }
-    if (node.arguments.empty()) return;
-    const bool writes = node.schema->is_mutable();
-    if (!writes && !may_share(*node.schema)) return;
-    const bool to_out = writes && node.schema->arguments.back().is_out;
-    value = (to_out ? node.arguments.back() : node.arguments[0]).as_value();
-  }
-  if (value) visit(value);
-}
-
 }  // namespace
+
+bool writes_to(const Graph& graph, size_t i) { return written_value(graph, graph.inputs[i]); }
 
 OperandWrites return_writes(Graph& graph, Node& node) {
   if (is_cond(node)) return of_branches(graph, node);
@@ -160,36 +94,6 @@ OperandWrites return_writes(Graph& graph, Node& node) {
     }
   }
   return {};
-}
-
-std::vector<std::pair<Value*, Value*>> passed_through(const Node& node) {
-  std::vector<std::pair<Value*, Value*>> result;
-  const auto find = [&](const Graph& graph, size_t first_input, const Argument::List& given,
-                        size_t output, Value* of) {
-    for_each_root(graph.outputs[output].as_value(), [&](const Value* root) {
-      const auto at = std::ranges::find(graph.inputs, root);
-      const auto place = static_cast<size_t>(at - graph.inputs.begin());
-      if (at == graph.inputs.end() || place < first_input) return;
-      if (place - first_input < given.size() && given[place - first_input].as_value())
-        result.emplace_back(of, given[place - first_input].as_value());
-    });
-  };
-  for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (!node.outputs[i]->type.is_tensor()) continue;
-    if (is_cond(node)) {
-      const Argument::List& given = *node.arguments[3].get<Argument::List>();
-      for (const size_t branch : {1, 2}) find(body(node, branch), 0, given, i, node.outputs[i]);
-    } else if (is_loop(node)) {
-      const Argument::List& states = *node.arguments[kStates].get<Argument::List>();
-      const Argument::List& captures = *node.arguments[kCaptures].get<Argument::List>();
-      if (i >= states.size()) break;  // stacked outputs are copies
-      if (states[i].as_value() && !makes_a_step(node))
-        result.emplace_back(node.outputs[i], states[i].as_value());
-      find(body(node, kBody), kBeforeStates + states.size(), captures, kBeforeStates + i,
-           node.outputs[i]);
-    }
-  }
-  return result;
 }
 
 }  // namespace onnx_native::aten

@@ -135,7 +135,18 @@ class Branches {
   bool are_same(const Item& a, const Item& b) const {
     if (a.container() && a.container() == b.container()) return true;
     if (a.object() && a.object() == b.object()) return true;
-    return are_equal(a, b) && are_outside(a) && !is_changed(0, a) && !is_changed(1, b);
+    // Two lists with equal elements are two objects: a change of one leaves the other.
+    return are_equal(a, b) && are_outside(a) && !is_changed(0, a) && !is_changed(1, b) &&
+           share_containers(a, b);
+  }
+
+  // Returns true if the lists and dicts in two equal items are the same objects.
+  static bool share_containers(const Item& a, const Item& b) {
+    if (a.maybe()) return share_containers(a.maybe()->value, b.maybe()->value);
+    const Container* container = a.container();
+    if (!container || container == b.container()) return true;
+    return container->kind == Container::Kind::tuple &&
+           std::ranges::equal(container->items(), b.container()->items(), share_containers);
   }
 
   // Merges the values that an item has at the end of the two sides.
