@@ -1,4 +1,4 @@
-"""Models in half precision load and run in ONNX Runtime with its default optimizations."""
+"""Models in half and double precision run in ONNX Runtime with its default optimizations."""
 
 import pathlib
 import subprocess
@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 from torch import nn
@@ -69,6 +70,36 @@ def test_products_of_transposed_values(name, tmp_path):
 def test_without_optimizations_too(tmp_path):
     model, shape = PRODUCTS["sequences_first"]
     check(model, torch.randn(shape).half(), tmp_path, optimize=False)
+
+
+class MergedTransposes(nn.Module):
+    """ONNX Runtime moves the first transposition down and merges it with the second."""
+
+    def __init__(self, first: tuple[int, ...], second: tuple[int, ...]):
+        super().__init__()
+        self.first, self.second = first, second
+        self.weight = nn.Parameter(torch.randn(4, 5).half())
+
+    def forward(self, x):
+        return x.permute(self.first).relu().half().permute(self.second) @ self.weight
+
+
+@pytest.mark.parametrize("first", [(0, 2, 1), (1, 0, 2), (2, 0, 1)])
+@pytest.mark.parametrize("second", [(1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)])
+def test_merged_transposes(first, second, tmp_path):
+    sizes = [2, 3, 4]  # of the product's operand
+    for order in (second, first):
+        sizes = [sizes[order.index(axis)] for axis in range(3)]
+    check(MergedTransposes(first, second), torch.randn(sizes), tmp_path)
+
+
+def test_doubles_are_normalized_as_doubles(tmp_path):
+    model, x = nn.RMSNorm(4).double(), torch.randn(3, 4).double()
+    check(model, x, tmp_path)
+    options = onnxruntime.SessionOptions()
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx", options)
+    (result,) = session.run(None, {"x": x.numpy()})
+    np.testing.assert_allclose(result, model(x).detach().numpy(), rtol=1e-12)
 
 
 class Attention(nn.Module):

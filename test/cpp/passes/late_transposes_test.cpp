@@ -39,6 +39,26 @@ TEST_F(LateTransposesTest, ConstantsOfAnotherRankGetAxes) {
       "_0 = Transpose <perm: ints = [1, 0, 2]> (x)\n_1 = Unsqueeze (_0, _2)\ny = MatMul (_1, w)\n");
 }
 
+TEST_F(LateTransposesTest, ATransposeMayBeMergedWithOneAbove) {
+  Value* first = turned(input("x", {batch_, 2, 3}), {0, 2, 1}, DType::f32);
+  Value* half = op("Cast", {op("Relu", {first}, {batch_, 3, 2})}, {batch_, 3, 2},
+                   {{"to", int64_t{10}}}, DType::f16);
+  Value* last = turned(half, {2, 0, 1}, DType::f16);  // together {1, 0, 2}
+  result(op("MatMul", {last, half_weight({3, 4})}, {2, batch_, 4}, {}, DType::f16), "y");
+  const std::string text = after(move_transposes_late);
+  EXPECT_NE(text.find("_4 = Unsqueeze (w, _5)"), std::string::npos) << text;
+}
+
+TEST_F(LateTransposesTest, ATransposeThatUndoesOneAboveStays) {
+  Value* first = turned(input("x", {batch_, 2, 3}), {2, 0, 1}, DType::f32);
+  Value* half = op("Cast", {op("Relu", {first}, {3, batch_, 2})}, {3, batch_, 2},
+                   {{"to", int64_t{10}}}, DType::f16);
+  Value* last = turned(half, {1, 0, 2}, DType::f16);  // together {0, 2, 1}
+  result(op("MatMul", {last, half_weight({2, 4})}, {batch_, 3, 4}, {}, DType::f16), "y");
+  const std::string text = after(move_transposes_late);
+  EXPECT_NE(text.find("Unsqueeze (w"), std::string::npos) << text;  // it may not be merged
+}
+
 TEST_F(LateTransposesTest, OtherOrdersStay) {
   product({0, 1, 2}, {3, 4});
   EXPECT_FALSE(changed_);
