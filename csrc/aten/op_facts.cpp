@@ -387,7 +387,7 @@ ArgumentRole role_of(const SchemaArgument& argument) {
       {"condition", ArgumentRole::place}, {"index", ArgumentRole::place},
       {"indices", ArgumentRole::place},   {"mask", ArgumentRole::place},
       {"other", ArgumentRole::element},   {"self", ArgumentRole::element},
-      {"value", ArgumentRole::element},
+      {"src", ArgumentRole::element},     {"value", ArgumentRole::element},
   };
   static constexpr std::pair<std::string_view, ArgumentRole> kOfIntegers[] = {
       {"axis0", ArgumentRole::axis},      {"axis1", ArgumentRole::axis},

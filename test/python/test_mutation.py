@@ -266,6 +266,14 @@ def parts_of_complex(x: torch.Tensor) -> Any:
 
 
 @scenario
+def size_into_complex(x: torch.Tensor) -> Any:
+    c = torch.complex(x[0], x[0])
+    c[1:].copy_(x.shape[1])
+    c[0].copy_(x[0, 1])
+    return torch.view_as_real(c)
+
+
+@scenario
 def geometry_in_place(x: torch.Tensor) -> Any:
     y = x.clone()
     z = y.unsqueeze_(0)

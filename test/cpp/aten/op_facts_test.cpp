@@ -184,6 +184,7 @@ TEST(OpFacts, Roles) {
   EXPECT_EQ(role("aten::select.int", "index"), ArgumentRole::other);
   EXPECT_EQ(role("aten::movedim.intlist", "source"), ArgumentRole::axis);
   EXPECT_EQ(role("aten::masked_scatter", "source"), ArgumentRole::other);
+  EXPECT_EQ(role("aten::copy", "src"), ArgumentRole::element);
   EXPECT_EQ(role("aten::permute", "dims"), ArgumentRole::axes);
   EXPECT_EQ(role("aten::expand", "size"), ArgumentRole::sizes);
   EXPECT_EQ(role("aten::masked_fill.Scalar", "value"), ArgumentRole::element);
