@@ -252,6 +252,21 @@ DIFFERENT: dict[str, Callable[[Tensor], object]] = {
     "mode": lambda x: x[:, :2].flip(1).mode(1),
     "copysign, signbit": lambda x: torch.signbit(-x.abs()),
     "unique with dim": lambda x: torch.unique(x[0, :3], dim=0),
+    "scaled_dot_product_attention": lambda x: F.scaled_dot_product_attention(
+        x.reshape(1, 1, 4, 2), torch.ones(1, 1, 3, 2), torch.ones(1, 1, 3, 2)
+    ),
+    "convolution, conv_transpose2d": lambda x: F.conv1d(
+        x.nan_to_num(1.0).reshape(1, 2, 4).expand(2, 2, 4),
+        torch.tensor([1.0, INF, 2.0]).expand(3, 2, 3),
+        padding=2,
+    ),
+    "grid_sample": lambda x: F.grid_sample(torch.ones(1, 1, 3, 3), x.reshape(1, 2, 2, 2)),
+    "cdist, pdist, with p = 0 or p = inf": lambda x: torch.cdist(
+        x.reshape(4, 2), torch.ones(3, 2), 0.0
+    ),
+    "factorizations, determinants and solvers of linalg": lambda x: torch.linalg.lu_factor(
+        x.reshape(1, 2, 4)[..., :2] + torch.eye(2)
+    ),
 }
 
 
