@@ -84,8 +84,7 @@ void warn(std::vector<std::string>& warnings, onnx::Model& model, const State& s
                        ", so the model has no function for it");
   }
   if (const std::string lines = random_lines(model); !lines.empty())
-    warnings.push_back(
-        "the model draws new random numbers in every run, whatever the program seeds:" + lines);
+    warnings.push_back("the model draws new random numbers in every run:" + lines);
   for (const aten::Mutation* mutation : state.dropped()) {
     warnings.push_back("the update of " + std::string(mutation->is_buffer ? "buffer " : "input ") +
                        mutation->target + " is not part of the ONNX model");

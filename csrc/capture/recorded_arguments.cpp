@@ -96,6 +96,7 @@ Argument RecordedCall::argument(const c10::IValue& value, const aten::SchemaType
   }
   if (value.isDevice() && !value.toDevice().is_cpu())
     refuse("the program uses the device " + value.toDevice().str());
+  if (value.isGenerator()) return {};  // unseeded: the model draws its own numbers
   Argument result = aten::literal_argument(value, type);
   if (value.isObject())
     refuse("an argument is a TorchScript object; export torch.jit.trace(model, args) in its place");
@@ -136,6 +137,7 @@ c10::IValue RecordedCall::meta(const c10::IValue& value, const aten::SchemaType&
     if (type.kind == TypeKind::tensor) return at::native::wrapped_scalar_tensor(scalar);
     return scalar;
   }
+  if (value.isGenerator()) return {};  // of the CPU
   if (!value.isList()) return value;
   aten::SchemaType element = type;
   element.list = false;

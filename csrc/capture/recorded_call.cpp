@@ -185,7 +185,7 @@ void RecordedCall::run() {
   }
   refuse_unknown();
   if (key_.starts_with("aten::_foreach_")) return decompose();
-  if (record_pieces() || record_slice()) return;
+  if (record_draw() || record_pieces() || record_slice()) return;
   if (may_cast_inside(op_) && casts_inside(op_, meta_arguments())) {
     run_below(op_, keys_, stack_);
     return;

@@ -36,6 +36,8 @@ class RecordedCall {
   void note_squeezed();
   void check_number_of_results();
   size_t cut_axis(size_t rank) const;
+  bool record_draw();
+  c10::IValue drawn_argument(size_t i);
   bool record_slice();
   bool record_pieces();
   aten::Argument argument(const c10::IValue& value, const aten::SchemaType& type);

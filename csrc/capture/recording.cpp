@@ -29,6 +29,7 @@ thread_local Recording* active = nullptr;
 
 void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (MetaKernels::run(op, keys, *stack)) return;
+  if (!active) Generators::note(op, *stack);
   if (active && run_transformed(active->decisions(), op, keys, *stack)) return;
   const c10::impl::ExcludeDispatchKeyGuard below(kRecorderKey);
   if (active) {
@@ -43,19 +44,6 @@ void refuse_outside(const c10::OperatorHandle& op, torch::jit::Stack* /*stack*/)
   TORCH_CHECK(false, op.operator_name(),
               " got a tensor that onnx_native recorded during a capture; it has no elements. The "
               "program kept it, in a cache for example, or used it in another thread");
-}
-
-// Registers the recorder with the dispatcher, once per process.
-void register_recorder() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    static auto& recorder =
-        *new torch::Library(torch::Library::IMPL, "_", kRecorderKey, __FILE__, __LINE__);
-    recorder.fallback(torch::CppFunction::makeFromBoxedFunction<&record>());
-    static auto& outside =
-        *new torch::Library(torch::Library::IMPL, "_", kTensorKey, __FILE__, __LINE__);
-    outside.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_outside>());
-  });
 }
 
 bool same_view(const at::Tensor& a, const at::Tensor& b) {
@@ -121,9 +109,22 @@ bool mentions(const aten::Argument& argument,
 
 }  // namespace
 
+void register_recorder() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    static auto& recorder =
+        *new torch::Library(torch::Library::IMPL, "_", kRecorderKey, __FILE__, __LINE__);
+    recorder.fallback(torch::CppFunction::makeFromBoxedFunction<&record>());
+    static auto& outside =
+        *new torch::Library(torch::Library::IMPL, "_", kTensorKey, __FILE__, __LINE__);
+    outside.fallback(torch::CppFunction::makeFromBoxedFunction<&refuse_outside>());
+  });
+}
+
 Recording::Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTensor> state,
-                     MakeTypes make_types, Host& host)
+                     MakeTypes make_types, Host& host, std::shared_ptr<Generators> generators)
     : host_(host),
+      generators_(std::move(generators)),
       decisions_(std::move(symbols), [&host] { return host.location().source; }),
       make_types_(std::move(make_types)),
       state_(std::move(state)) {
@@ -558,9 +559,10 @@ void Recording::avoid_name(const std::string& name) {
   if (is_name_in_python(name) && avoided_names_.insert(name).second) graph_->add_value(name, {});
 }
 
-ActiveRecording::ActiveRecording(Recording& recording) {
+ActiveRecording::ActiveRecording(Recording& recording) : generators_(recording.generators()) {
   TORCH_CHECK(!active, "onnx_native records another program on this thread");
   active = &recording;
+  generators_.start();
   set_active_decisions(&recording.decisions());
   c10::impl::tls_set_dispatch_key_included(kRecorderKey, true);
 }
@@ -568,6 +570,7 @@ ActiveRecording::ActiveRecording(Recording& recording) {
 ActiveRecording::~ActiveRecording() {
   c10::impl::tls_set_dispatch_key_included(kRecorderKey, false);
   set_active_decisions(nullptr);
+  generators_.stop();
   active = nullptr;
 }
 

@@ -16,6 +16,7 @@
 
 #include "aten/graph.h"
 #include "capture/decisions.h"
+#include "capture/generators.h"
 #include "capture/meta_results.h"
 #include "capture/recorded_tensor.h"
 #include "readers/jit/reader.h"
@@ -26,6 +27,8 @@ class Region;
 
 // The dispatch key of the recorder.
 constexpr auto kRecorderKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+// Registers the recorder with the dispatcher, once per process.
+void register_recorder();
 
 // The services that a recording needs from the language that runs the program.
 class Host {
@@ -73,8 +76,10 @@ using MakeTypes = std::function<std::unique_ptr<readers::jit::TypeInference>()>;
 // refuses: it throws, keeps the reason, and finish() returns no graph. Used by one thread.
 class Recording {
  public:
+  // `generators` are those of the program, which are marked while it runs.
   Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTensor> state,
-            MakeTypes make_types, Host& host);
+            MakeTypes make_types, Host& host,
+            std::shared_ptr<Generators> generators = std::make_shared<Generators>());
   ~Recording();
 
   // Returns the tensor that stands for an input. A size is a number or the name of a symbol.
@@ -117,6 +122,7 @@ class Recording {
   bool runs_fake_kernel() const { return fake_kernels_ > 0; }
   c10::SymInt new_size(int64_t low, std::optional<int64_t> high);
 
+  Generators& generators() { return *generators_; }
   Decisions& decisions() { return decisions_; }
   const Decisions& decisions() const { return decisions_; }
 
@@ -190,6 +196,7 @@ class Recording {
   const at::Tensor* original_of(const at::Tensor& tensor) const;
 
   Host& host_;
+  std::shared_ptr<Generators> generators_;
   Decisions decisions_;
   std::unique_ptr<aten::Graph> graph_ = std::make_unique<aten::Graph>();
   MakeTypes make_types_;
@@ -254,6 +261,9 @@ class ActiveRecording {
   ActiveRecording(const ActiveRecording&) = delete;
   ActiveRecording& operator=(const ActiveRecording&) = delete;
   ~ActiveRecording();
+
+ private:
+  Generators& generators_;
 };
 
 }  // namespace onnx_native::capture

@@ -33,6 +33,7 @@ from onnx_native import (
     _fake_kernels,
     _forks,
     _functions_of_sizes,
+    _generators,
     _inputs,
     _library,
     _module_changes,
@@ -201,10 +202,12 @@ class _Recorder:
         }
         identities: dict[str, str] = {}  # of numbers that are read from data
         static: list[dict[str, str]] = []
+        seeds = _generators.Seeds(self._model)
         while True:
             self._restore()
             state, tied = _state(self._model)
-            native = _library.extension().Capture(state, symbols, identities)
+            generators = seeds.generators()
+            native = _library.extension().Capture(state, symbols, identities, generators)
             with (
                 _inputs.elements_of(self._model, self._inputs),
                 _autograd_functions.recorded(
@@ -213,6 +216,7 @@ class _Recorder:
             ):
                 reason, has_learned = _run(
                     native,
+                    generators,
                     self._model,
                     self._leaves,
                     self._structure,
@@ -221,8 +225,10 @@ class _Recorder:
                     replaced,
                     self._forks,
                 )
-            if reason is None:
+            if reason is None and seeds.are_known(generators):
                 break
+            if reason is None:
+                continue
             equation = native.equation()
             if equation is None and not replaced.is_to_be_written_first() and not has_learned:
                 raise StepAsideError(reason)
@@ -415,6 +421,7 @@ def _tensor_attributes(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tens
 
 def _record(
     native: Any,
+    generators: Any,
     model: torch.nn.Module,
     leaves: Sequence[Any],
     structure: Any,
@@ -426,6 +433,7 @@ def _record(
     """Runs the module on recorded tensors."""
 
     def run() -> list[Any]:
+        generators.restart()
         return list(_eager.leaves_of(model(*args, **kwargs)))
 
     recorded = [

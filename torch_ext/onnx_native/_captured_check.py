@@ -21,6 +21,7 @@ from onnx_native import (
     _context,
     _differences,
     _eager,
+    _generators,
     _inputs,
     _module_changes,
     _module_state,
@@ -47,7 +48,7 @@ def check(
 ) -> str | None:
     """Compares a captured program with its module, both in eager, for the example.
 
-    The module runs as while PyTorch exports; if that makes a difference, also as otherwise.
+    The module runs as while PyTorch exports; if it fails then, as otherwise.
 
     Returns:
         Why there is nothing to compare, if the user should know.
@@ -55,22 +56,31 @@ def check(
     Raises:
         DifferenceError: They differ by more than rounding.
     """
+    eager = _eager.Eager(model, inputs)
     tensors = _upstream.pytree.tree_leaves((inputs.args, inputs.kwargs))
     tensors += [*model.parameters(), *model.buffers()]
-    if any(_placeholders.lacks_elements(tensor) for tensor in tensors):
+    has_elements = not any(_placeholders.lacks_elements(tensor) for tensor in tensors)
+    draws = _generators.draws(captured)
+    if not has_elements:
+        if draws:
+            _check_seeds(captured, None)
         return None
     replay = _replay.of_captured(captured)
     written = _written_parameters(replay)
-    eager = _eager.Eager(model, inputs)
+    if draws:
+        with _unchanged(model, written):
+            _check_seeds(captured, eager)
 
     def expected(*, exporting: bool) -> list[Any]:
         run = _while_exporting if exporting else _otherwise
         with _unchanged(model, written):
             return run(lambda: eager.outputs(*eager.example))
 
+    runs_in_export = True
     try:
         first = expected(exporting=True)
     except Exception:
+        runs_in_export = False
         try:
             first = expected(exporting=False)
         except Exception as error:
@@ -83,16 +93,50 @@ def check(
     if difference is None:
         return None
     try:
-        if _difference(expected(exporting=False), actual, output_names) is None:
-            return None
-        is_repeatable = _difference(expected(exporting=True), first, ()) is None
+        is_repeatable = _difference(expected(exporting=runs_in_export), first, ()) is None
+        is_otherwise = _difference(expected(exporting=False), actual, ()) is None
     except Exception as error:
         return _not_compared(f"the module fails for the example: {error}")
     if not is_repeatable:
         return _not_compared("the module returns something else each time that it runs")
+    if is_otherwise:
+        raise DifferenceError(
+            "The program that torch.export captured lacks what the module does only in an export "
+            f"(torch.onnx.is_in_onnx_export() and the like): for the example inputs {difference}."
+        )
     raise DifferenceError(
         f"The program that torch.export captured computes something else than the module: for the "
         f"example inputs {difference}. {_HINT}."
+    )
+
+
+def _check_seeds(captured: torch.export.ExportedProgram, eager: _eager.Eager | None) -> None:
+    """Raises DifferenceError if a program draws from a generator that it seeds.
+
+    Without a module that runs, a generator among the arguments of a call is taken for one.
+    """
+    found: list[str] = []
+
+    def run() -> list[Any]:
+        assert eager is not None
+        outputs = partial(eager.outputs, *eager.example)
+        found.append(_generators.seeded_draw(eager.model, outputs))
+        return []
+
+    try:
+        _while_exporting(run)
+    except Exception:
+        found.append(_generators.generator_argument(captured))
+    if found[0]:
+        raise DifferenceError(lost_seed(found[0]))
+
+
+def lost_seed(draw: str) -> str:
+    """Returns the text of an error about a call that draws random numbers."""
+    return (
+        f"The program draws random numbers from a generator that it seeds, or makes: {draw}. "
+        "torch.export does not capture the seed. Draw the numbers before the export, and keep them "
+        "in a buffer."
     )
 
 

@@ -24,6 +24,7 @@ from onnx_native import (
     _declarations,
     _eager,
     _fallbacks,
+    _generators,
     _inputs,
     _jit,
     _library,
@@ -365,6 +366,7 @@ class _Exporter:
         with ExitStack() as stack:
             if isinstance(model, torch.nn.Module):  # in which a capture may leave its tensors
                 stack.enter_context(_module_changes.restored(model))
+            stack.enter_context(_generators.marked(model))
             stack.enter_context(_inputs.elements_of(model, inputs))
             stack.enter_context(_inputs.without_marks((inputs.args, inputs.kwargs)))
             stack.enter_context(_declarations.kept_dynamic())
@@ -385,6 +387,10 @@ class _Exporter:
     ) -> list[str]:
         """Compares what torch.export captured with the module; returns a warning, or none."""
         if not isinstance(model, torch.nn.Module):
+            draw = _generators.generator_argument(captured)
+            if draw:
+                error = _captured_check.DifferenceError(_captured_check.lost_seed(draw))
+                raise _CaptureFailedError(error)
             return []
         try:
             note = _captured_check.check(captured, model, inputs, output_names)

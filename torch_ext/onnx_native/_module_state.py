@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _upstream
+from onnx_native import _generators, _upstream
 
 
 def restore_numbers(model: Any) -> Callable[[], None]:
@@ -63,5 +63,6 @@ def results(function: Any, model: Any, args: Sequence[Any], kwargs: Mapping[str,
         _unchanged(model),
         torch.no_grad(),
         torch.random.fork_rng(devices=[]),
+        _generators.kept(model),
     ):
         return _upstream.pytree.tree_leaves(function(*copied_args, **copied_kwargs))

@@ -12,6 +12,7 @@
 #include "ops/engine/op_table.h"
 #include "plugin/py_capture.h"
 #include "plugin/py_error.h"
+#include "plugin/py_generators.h"
 #include "plugin/py_graph.h"
 #include "plugin/py_lowering.h"
 #include "plugin/py_program.h"
@@ -53,6 +54,7 @@ PYBIND11_MODULE(_C, module) {
   module.doc() = "The C++ functions that onnx_native's Python package calls.";
   bind_errors(module);
   bind_program(module);
+  bind_generators(module);
   bind_capture(module);
   bind_lowerings(module);
   module.def(

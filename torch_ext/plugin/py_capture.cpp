@@ -223,7 +223,8 @@ class PyCapture {
   // `state` holds (name, tensor, kind, whether the model keeps its updates) of the module's
   // tensors.
   // `identities` has sizes that numbers read from data are, by the names of their symbols.
-  PyCapture(const py::list& state, const py::dict& symbols, const py::dict& identities) {
+  PyCapture(const py::list& state, const py::dict& symbols, const py::dict& identities,
+            std::shared_ptr<capture::Generators> generators) {
     std::vector<capture::ModuleTensor> tensors;
     for (const py::handle item : state) {
       const auto fields = item.cast<py::tuple>();
@@ -234,7 +235,8 @@ class PyCapture {
     }
     std::map<std::string, capture::Symbol> known;
     for (const auto& [name, symbol] : symbols) known.emplace(text_of(name), symbol_of(symbol));
-    recording_.emplace(std::move(known), std::move(tensors), builtin_types, host_);
+    recording_.emplace(std::move(known), std::move(tensors), builtin_types, host_,
+                       std::move(generators));
     for (const auto& [symbol, size] : identities)
       recording_->decisions().identify(text_of(symbol), dim_of(text_of(size)));
   }
@@ -539,8 +541,9 @@ void bind_capture(py::module_& module) {
       .def("__enter__", &KeptDispatchKeys::enter)
       .def("__exit__", &KeptDispatchKeys::exit);
   py::class_<PyCapture>(module, "Capture")
-      .def(py::init<const py::list&, const py::dict&, const py::dict&>(), py::arg("state"),
-           py::arg("symbols"), py::arg("identities"))
+      .def(py::init<const py::list&, const py::dict&, const py::dict&,
+                    std::shared_ptr<capture::Generators>>(),
+           py::arg("state"), py::arg("symbols"), py::arg("identities"), py::arg("generators"))
       .def("add_input", &PyCapture::add_input, py::arg("example"), py::arg("name"),
            py::arg("sizes"))
       .def("add_integer", &PyCapture::add_integer, py::arg("name"), py::arg("symbol"))

@@ -382,7 +382,10 @@ Argument Interpreter::argument(const Item& item) {
       const c10::complex<double> number = known->toComplexDouble();
       return std::complex<double>(number.real(), number.imag());
     }
-    if (known->isGenerator()) return {};
+    if (known->isGenerator())
+      unsupported(
+          "the model would not keep the seed of a Generator; draw the random numbers before the "
+          "export, and keep them in a buffer");
   }
   if (const Container* container = item.container()) {
     if (container->kind != Container::Kind::object && !container->contents.open &&

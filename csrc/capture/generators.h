@@ -1,0 +1,76 @@
+// The random number generators of a program, and the numbers that it draws after it seeds them.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace onnx_native::capture {
+
+// Returns true if a call draws random numbers; dropout does not in evaluation.
+bool draws(const c10::OperatorHandle& op, const std::vector<c10::IValue>& arguments);
+// Returns the generator of a call; the CPU's default generator if none is given.
+at::Generator generator_of(const std::vector<c10::IValue>& arguments);
+
+// Knows which generators a program seeds while it runs. PyTorch does not report that, so the
+// generators that are there before have a mark in place of their seed meanwhile. A seed or a state
+// that the program sets has no mark; a state that it saved and restores has one. The numbers that a
+// marked generator draws stay the same, for other threads too. The CPU's default generator is
+// always marked; a generator without a mark that the program makes has a fixed seed.
+class Generators {
+ public:
+  explicit Generators(std::vector<at::Generator> known = {});
+  ~Generators() { stop(); }
+  Generators(const Generators&) = delete;
+  Generators& operator=(const Generators&) = delete;
+
+  // Marks the generators.
+  void start();
+  // Removes the marks. Generators that the program seeded get their states back.
+  void stop();
+  // Gives the generators the states at the start of the program, for another run of it.
+  void restart();
+
+  // Returns true if the next numbers are the same in every run of the program.
+  bool is_seeded(at::Generator generator);
+  // Treats no generator as seeded from now on: what the program seeds differs from run to run.
+  void ignore_seeds() { ignores_seeds_ = true; }
+  // Generators that are neither known nor the default one: the program made them, or keeps them
+  // where nobody looked. These get the states back that they had at their first draw.
+  std::vector<at::Generator> found() const;
+  // The random numbers that became constants, in the order of the calls.
+  const std::vector<at::Tensor>& drawn() const { return drawn_; }
+  void add_drawn(const at::Tensor& numbers) { drawn_.push_back(numbers); }
+
+  // Notes where this thread draws from seeded generators until unwatch().
+  void watch(std::function<std::string()> line);
+  void unwatch();
+  // Returns the first draw that watch() saw, as "aten::randn at model.py:3"; empty if there is
+  // none.
+  const std::string& seeded_draw() const { return seeded_draw_; }
+  // Notes a call for watch(), if this thread watches.
+  static void note(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+
+ private:
+  struct Known {
+    at::Generator generator;
+    at::Tensor state;
+    uint64_t seed;
+  };
+
+  std::vector<Known> known_;
+  std::vector<Known> found_;
+  std::vector<at::Tensor> drawn_;
+  std::function<std::string()> line_;
+  std::string seeded_draw_;
+  bool is_started_ = false;
+  bool ignores_seeds_ = false;
+};
+
+}  // namespace onnx_native::capture
