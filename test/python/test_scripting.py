@@ -128,7 +128,7 @@ class OnlyRecorded(nn.Module):
 
 class ScriptsToAnother(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if torch.jit.is_scripting():
+        if str(float(x.dim())) == "1.":  # the text of 1.0 in TorchScript
             return x + 1
         while x.sum() > 0:
             x = x - 1

@@ -7,6 +7,7 @@ import io
 import operator
 import os
 import pathlib
+import threading
 import warnings
 from collections.abc import Mapping
 from typing import Any
@@ -127,3 +128,14 @@ def ignored_arguments(model: Any) -> None:
         )
     if messages:
         warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=5)
+
+
+def other_threads() -> None:
+    """Warns that torch.export disturbs other threads, if there are some."""
+    if threading.active_count() > 1:
+        warnings.warn(
+            "torch.export changes flags of PyTorch for the whole process while it captures, so "
+            "that PyTorch may compute something else in the other threads of this process",
+            torch.onnx.errors.OnnxExporterWarning,
+            stacklevel=2,
+        )

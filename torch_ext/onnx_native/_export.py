@@ -363,6 +363,7 @@ class _Exporter:
         """Returns the captured program and the capture strategy."""
         if isinstance(model, torch.export.ExportedProgram):
             return model, None
+        _checks.other_threads()
         with ExitStack() as stack:
             if isinstance(model, torch.nn.Module):  # in which a capture may leave its tensors
                 stack.enter_context(_module_changes.restored(model))

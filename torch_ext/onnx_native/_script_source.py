@@ -7,18 +7,20 @@ run of the program shows what they are.
 from __future__ import annotations
 
 import ast
+import functools
+import inspect
 import itertools
 import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
 
-from onnx_native import _attributes, _replaced, _upstream
+from onnx_native import _attributes, _replaced, _sources, _upstream
 
 _NONE = "None"
 _DEEPEST = 4  # containers in containers
@@ -63,8 +65,35 @@ class Types:
                     self._found[code][name].add(text)
 
 
+class Answers:
+    """What PyTorch's questions whether a program is being captured answer to it.
+
+    TorchScript has other answers than torch.export, or none.
+
+    Attributes:
+        of_scripting: Whether a program asked torch.jit.is_scripting().
+    """
+
+    def __init__(self, *, is_scripting: bool) -> None:
+        self.of_scripting = False
+        self._answers = {
+            torch.onnx.is_in_onnx_export: True,
+            torch.compiler.is_compiling: True,
+            torch.compiler.is_exporting: True,
+            torch.jit.is_tracing: False,
+            torch.jit.is_scripting: is_scripting,
+        }
+
+    def answer(self, called: Any) -> bool | None:
+        """Returns the answer of a function; None if it is another one."""
+        if not isinstance(called, FunctionType) or called not in self._answers:
+            return None
+        self.of_scripting |= called is torch.jit.is_scripting
+        return self._answers[called]
+
+
 @contextmanager
-def prepared(types: Types) -> Iterator[None]:
+def prepared(types: Types, answers: Answers) -> Iterator[None]:
     """Annotates and rewrites the functions that TorchScript compiles."""
     parse = torch.jit.frontend.parse_def
 
@@ -81,6 +110,11 @@ def prepared(types: Types) -> Iterator[None]:
                     text = f"Optional[{text}]"
                 argument.annotation = _annotation(text, argument)
         _Rewriter(known, source).visit(source)
+        plain = getattr(function, "__func__", function)
+        if not plain.__code__.co_filename.startswith(_attributes.NOT_OF_USER):
+            closure = inspect.getclosurevars(plain)
+            names = {**closure.globals, **closure.nonlocals}
+            _Answering(answers, names).visit(source)
         return definition
 
     replacements = [
@@ -90,6 +124,29 @@ def prepared(types: Types) -> Iterator[None]:
     ]
     with _replaced.attributes(replacements):
         yield
+
+
+class _Answering(ast.NodeTransformer):
+    """Replaces questions by their answers."""
+
+    def __init__(self, answers: Answers, names: dict[str, Any]) -> None:
+        self._answers = answers
+        self._names = names
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        path = _sources.dotted(node.func)
+        called = (
+            functools.reduce(
+                lambda value, name: inspect.getattr_static(value, name, None),
+                path[1:],
+                self._names.get(path[0]),
+            )
+            if path
+            else None
+        )
+        answer = self._answers.answer(called)
+        return node if answer is None else ast.copy_location(ast.Constant(answer), node)
 
 
 class _Rewriter(ast.NodeTransformer):

@@ -12,7 +12,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -109,8 +109,7 @@ def scripted(
             types = _script_source.Types()
             with types.recorded(), _refused_functions():
                 expected = _results(model, model, args, kwargs)
-            with _resolved_annotations(model), _script_source.prepared(types):
-                script: Any = _upstream.scripted(model)
+            script = _compiled(model, types)
             inputs = _jit.Inputs(script, args, kwargs, _by_name(model, args, kwargs, specs))
             actual = _results(script, model, args, kwargs)
         except Exception as error:
@@ -119,6 +118,25 @@ def scripted(
             raise ScriptingError("it computes something else")
         _check_larger_sizes(script, model, inputs.larger())
     return Script(script, inputs, expected)
+
+
+def _compiled(model: Any, types: _script_source.Types) -> Any:
+    """Returns the module as TorchScript.
+
+    The program gets the answers of torch.export where it asks whether it is being captured. What
+    it keeps from TorchScript (``if not torch.jit.is_scripting()``) is left out only if TorchScript
+    does not compile it.
+    """
+    answers = _script_source.Answers(is_scripting=False)
+    with _resolved_annotations(model):
+        try:
+            with _script_source.prepared(types, answers):
+                return _upstream.scripted(model)
+        except Exception:
+            if not answers.of_scripting:
+                raise
+        with _script_source.prepared(types, _script_source.Answers(is_scripting=True)):
+            return _upstream.scripted(model)
 
 
 @contextmanager
@@ -172,8 +190,10 @@ def _resolved(owner: type, annotations: dict[str, Any]) -> dict[str, Any]:
 def _results(
     function: Any, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None
 ) -> list[Any]:
-    """Runs the model or its script, with the same random numbers."""
-    with torch.random.fork_rng(devices=[]):
+    """Runs the model as in an export, or its script, with the same random numbers."""
+    # PyTorch calls scripts with wrong arguments in an export.
+    state = _upstream.compiling_state() if function is model else nullcontext()
+    with torch.random.fork_rng(devices=[]), state:
         torch.manual_seed(0)
         return _module_state.results(function, model, args, kwargs or {})
 
