@@ -125,17 +125,20 @@ def _in_globals(namespaces: Iterable[dict[str, Any]], functions: dict[str, Any])
 
 def _globals_of_user(model: torch.nn.Module) -> list[dict[str, Any]]:
     """The globals of the Python modules of all packages with code of the model."""
-    packages = {"__main__"}
+    found: list[Any] = []
     kinds = set()
     for module in model.modules():
         if type(module) not in kinds:
             kinds.add(type(module))
-            packages.add(_package_of(inspect.getattr_static(type(module), "forward", None)))
-        for value in vars(module).values():
-            if isinstance(value, FunctionType):
-                packages.add(_package_of(value))
-    packages = (packages | _learned) - _NOT_OF_USERS
-    return [names for package in packages for names in _by_package().get(package, ())]
+            found.append(inspect.getattr_static(type(module), "forward", None))
+        found += vars(module).values()
+    functions = [inspect.unwrap(each) for each in found if isinstance(each, FunctionType)]
+    packages = {"__main__"} | {_package_of(each) for each in functions} | _learned
+    packages -= _NOT_OF_USERS
+    # A file that was executed need not be among the imported modules.
+    run = [each.__globals__ for each in functions if _package_of(each) in packages]
+    imported = [names for package in packages for names in _by_package().get(package, ())]
+    return list({id(names): names for names in (*imported, *run)}.values())
 
 
 # Packages that recorded programs call with sizes, beside those of their modules.
@@ -161,11 +164,8 @@ def learn_packages(error: Exception) -> bool:
 
 
 def _package_of(function: Any) -> str:
-    """The package of a function; an empty string for anything else."""
-    if not isinstance(function, FunctionType):
-        return ""
-    names = inspect.unwrap(function).__globals__
-    return str(names.get("__name__", "")).partition(".")[0]
+    """The package of a function."""
+    return str(function.__globals__.get("__name__", "")).partition(".")[0]
 
 
 _seen: dict[str, Any] = {}

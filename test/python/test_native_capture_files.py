@@ -1,0 +1,40 @@
+"""Native capture of a program in a file that was executed, and is no imported module."""
+
+from __future__ import annotations
+
+import importlib.util
+import pathlib
+
+import torch
+from models.recording import assert_recorded
+
+SOURCE = """
+import torch
+
+def groups_of(index):
+    return int(index.max()) + 1
+
+class Pool(torch.nn.Module):
+    def forward(self, x, index):
+        count = max(groups_of(index), len(x) // 100)
+        return x.new_full((count,), float("-inf")).scatter_reduce(0, index, x, "amax"), count
+"""
+
+
+def test_an_executed_file(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "pool.py"
+    path.write_text(SOURCE)
+    spec = importlib.util.spec_from_file_location("pool_that_is_not_imported", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    examples = [
+        (
+            torch.randn(n),
+            torch.cat((torch.randint(0, groups, (n - 1,)), torch.tensor([groups - 1]))),
+        )
+        for n, groups in ((6, 2), (1, 1), (3, 3), (12, 5), (7, 1))
+    ]
+    assert_recorded(module.Pool(), ({0: "n"}, {0: "n"}), *examples)
+    assert "int" not in vars(module)
