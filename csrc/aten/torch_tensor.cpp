@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "aten/element_types.h"
 #include "aten/placeholder.h"
 #include "aten/torch_types.h"
 #include "base/error.h"
@@ -136,8 +137,8 @@ TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
   if (!plain.is_cpu()) plain = plain.cpu();
   const std::optional<DType> dtype = to_dtype(plain.scalar_type());
   if (!dtype) {
-    fail(ErrorKind::unsupported, "ONNX has no element type for ",
-         c10::toString(plain.scalar_type()), ", the dtype of the constant tensor ", name);
+    fail(ErrorKind::unsupported, no_element_type(plain.scalar_type()), " (constant tensor ", name,
+         ")");
   }
   TensorData data;
   data.dtype = *dtype;

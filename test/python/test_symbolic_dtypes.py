@@ -76,8 +76,13 @@ def test_pairs_of_4_bit_floats_are_refused():
             "my.domain::Pack", (x,), dtype=FLOAT4, shape=x.shape, version=1
         )
 
-    with pytest.raises(torch.onnx.OnnxExporterError, match="no element type for Float4_e2m1fn_x2"):
+    text = "no element type for Float4_e2m1fn_x2.* of opset 23"
+    with pytest.raises(torch.onnx.OnnxExporterError, match=text):
         export(function)
+    pairs = torch.zeros(2, 4, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    for called, inputs in ((lambda x: (x, pairs), (torch.ones(2),)), (lambda x: x, (pairs,))):
+        with pytest.raises(torch.onnx.OnnxExporterError, match=text):
+            torch.onnx.export(called, inputs, opset_version=20, verbose=False)
 
 
 def test_complex_results_are_refused():

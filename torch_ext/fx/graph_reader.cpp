@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "aten/autocast.h"
+#include "aten/element_types.h"
 #include "aten/op_facts.h"
 #include "aten/scopes.h"
 #include "aten/torch_tensor.h"
@@ -115,7 +116,7 @@ std::optional<Argument> literal(PyObject* object) {
   if (THPDtype_Check(object)) {
     const auto type = reinterpret_cast<THPDtype*>(object)->scalar_type;
     const std::optional<DType> dtype = aten::to_dtype(type);
-    if (!dtype) fail(ErrorKind::unsupported, "ONNX has no element type for ", c10::toString(type));
+    if (!dtype) fail(ErrorKind::unsupported, aten::no_element_type(type));
     return Argument(*dtype);
   }
   if (THPDevice_Check(object)) {

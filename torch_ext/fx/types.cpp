@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "aten/element_types.h"
 #include "aten/torch_types.h"
 
 namespace onnx_native::fx {
@@ -112,7 +113,7 @@ aten::Type TypeReader::tensor_type(const at::Tensor& tensor) {
   const c10::ScalarType scalar_type = tensor.scalar_type();
   const std::optional<DType> dtype = aten::to_dtype(scalar_type);
   if (!dtype) {
-    fail(ErrorKind::unsupported, "ONNX has no element type for ", c10::toString(scalar_type));
+    fail(ErrorKind::unsupported, aten::no_element_type(scalar_type));
   }
   if (tensor.layout() != c10::Layout::Strided) {
     std::ostringstream layout;

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "api/module.h"
+#include "aten/element_types.h"
 #include "aten/torch_types.h"
 
 namespace onnx_native::plugin {
@@ -24,7 +25,7 @@ InputSpec::Constant constant(py::handle value) {
 DType dtype_of(py::handle object) {
   const auto type = reinterpret_cast<THPDtype*>(object.ptr())->scalar_type;
   const std::optional<DType> dtype = aten::to_dtype(type);
-  if (!dtype) fail(ErrorKind::unsupported, "ONNX has no element type for ", c10::toString(type));
+  if (!dtype) fail(ErrorKind::unsupported, aten::no_element_type(type));
   return *dtype;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "aten/element_types.h"
 #include "aten/op_facts.h"
 #include "aten/schema.h"
 #include "aten/scopes.h"
@@ -419,7 +420,7 @@ Argument Interpreter::argument(const Item& item, const aten::SchemaType& type) {
       case aten::TypeKind::dtype: {
         const auto scalar = static_cast<c10::ScalarType>(*number);
         const std::optional<DType> dtype = aten::to_dtype(scalar);
-        if (!dtype) unsupported(concat("ONNX has no element type for ", c10::toString(scalar)));
+        if (!dtype) unsupported(aten::no_element_type(scalar));
         return *dtype;
       }
       case aten::TypeKind::layout:

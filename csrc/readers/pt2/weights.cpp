@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 
+#include "aten/element_types.h"
 #include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
 #include "base/weight.h"
@@ -129,7 +130,7 @@ DType dtype_of(const Json& scalar_type) {
   if (code >= 28 && code < 36) type = kFrom28[static_cast<size_t>(code - 28)];
   if (type == ScalarType::Undefined) damaged(concat("unknown element type ", code));
   const std::optional<DType> dtype = aten::to_dtype(type);
-  if (!dtype) fail(ErrorKind::unsupported, "ONNX has no element type for ", c10::toString(type));
+  if (!dtype) fail(ErrorKind::unsupported, aten::no_element_type(type));
   return *dtype;
 }
 
