@@ -83,6 +83,7 @@ struct LoweringTypes::State {
   bool bind(const aten::Value& value) {
     note_symbols(value.type);
     ops::Environment& environment = lowerer.environment();
+    if (is_stale(value)) return add_input(value);
     if (environment.contains(&value)) return true;
     if (value.type.kind == Kind::unknown) return false;
     if (const auto at = results.find(value.producer); value.producer && at != results.end()) {
@@ -98,6 +99,8 @@ struct LoweringTypes::State {
 
   // Adds an opaque input of the value's type; returns false if the type is unknown.
   bool add_input(const aten::Value& value) {
+    if (const auto at = memberships.find(&value); at != memberships.end())
+      at->second.writes = at->second.group->writes;
     const aten::Type type = ops::lowered_type(value.type);
     ops::Environment& environment = lowerer.environment();
     onnx::Graph& graph = *model.graph;
@@ -161,34 +164,45 @@ struct LoweringTypes::State {
     }
   }
 
-  // Returns the group of tensors that may share memory with this one.
-  std::vector<const aten::Value*>& group_of(const aten::Value* value) {
-    const auto [at, inserted] = groups.try_emplace(value, nullptr);
-    if (inserted) {
-      at->second = std::make_shared<std::vector<const aten::Value*>>(1, value);
+  // Tensors that may share memory. A write makes the contents of all of them stale. The next use of
+  // a tensor binds it anew, so a write takes the same time for any number of aliases.
+  struct Group {
+    std::vector<const aten::Value*> members;
+    int64_t writes = 0;
+  };
+  struct Membership {
+    std::shared_ptr<Group> group;
+    int64_t writes = 0;  // of the group, when the value was last bound; -1: stale at a merge
+  };
+
+  Membership& membership(const aten::Value* value) {
+    Membership& own = memberships[value];
+    if (!own.group) {
+      own.group = std::make_shared<Group>();
+      own.group->members.push_back(value);
     }
-    return *at->second;
+    return own;
+  }
+
+  bool is_stale(const aten::Value& value) const {
+    const auto at = memberships.find(&value);
+    return at != memberships.end() && at->second.writes < at->second.group->writes;
   }
 
   void share(const aten::Value* a, const aten::Value* b) {
-    group_of(a);
-    group_of(b);
-    const auto kept = groups[a];
-    const auto joined = groups[b];
+    std::shared_ptr<Group> kept = membership(a).group;
+    std::shared_ptr<Group> joined = membership(b).group;
     if (kept == joined) return;
-    for (const aten::Value* value : *joined) {
-      kept->push_back(value);
-      groups[value] = kept;
+    if (kept->members.size() < joined->members.size()) std::swap(kept, joined);
+    for (const aten::Value* value : joined->members) {
+      Membership& own = memberships[value];
+      own = {.group = kept, .writes = own.writes < joined->writes ? -1 : kept->writes};
+      kept->members.push_back(value);
     }
   }
 
   // Invalidates the contents of a written tensor and its aliases.
-  void forget(const aten::Value* written) {
-    for (const aten::Value* value : group_of(written)) {
-      const ops::Environment& environment = lowerer.environment();
-      if (environment.contains(value) || results.contains(value->producer)) add_input(*value);
-    }
-  }
+  void forget(const aten::Value* written) { ++membership(written).group->writes; }
 
   aten::Type type_of(const ops::Lowered& lowered, bool is_complex, bool is_number) {
     if (is_number) {
@@ -337,7 +351,7 @@ struct LoweringTypes::State {
   Builder builder;
   ops::Lowerer lowerer;
   std::unordered_map<const aten::Node*, ops::Results> results;
-  std::unordered_map<const aten::Value*, std::shared_ptr<std::vector<const aten::Value*>>> groups;
+  std::unordered_map<const aten::Value*, Membership> memberships;
   std::unordered_map<const aten::Schema*, aten::FunctionalSchema> functional;
   std::vector<const aten::Node*> shared;    // calls whose aliases are not recorded yet
   std::unordered_set<std::string> symbols;  // of sizes that the program can read
@@ -400,7 +414,8 @@ void LoweringTypes::define(const aten::Constant& constant) {
 
 std::optional<double> LoweringTypes::element(const aten::Value& tensor) {
   const auto at = state_->lowerer.environment().find(&tensor);
-  if (at == state_->lowerer.environment().end() || !at->second.value) return std::nullopt;
+  if (at == state_->lowerer.environment().end() || !at->second.value || state_->is_stale(tensor))
+    return std::nullopt;
   const onnx::Value& value = *at->second.value;
   if (!value.is_constant() || value.constant->numel() != 1) return std::nullopt;
   if (!is_floating(value.dtype) && value.dtype != DType::boolean) return std::nullopt;
