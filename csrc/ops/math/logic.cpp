@@ -71,8 +71,15 @@ Value shift(Builder& b, Value self, Value other, Direction direction) {
   return b.cast(flip(raw(flip(x), steps)), dtype);
 }
 
+// PyTorch's meta kernels accept floating-point numbers here, its other kernels do not.
+void check_bits(const Builder& b, Value self) {
+  b.check(!is_floating(self->dtype), "a bitwise operator takes integers or bools, not ",
+          name(self->dtype));
+}
+
 // BitwiseNot is new in opset 18. The arithmetic works at all opsets.
 Value bitwise_not(Builder& b, Value self) {
+  check_bits(b, self);
   const DType dtype = self->dtype;
   if (dtype == DType::boolean) return b.Not(self);
   if (b.model().final_opset.value_or(b.opset()) >= 18) return b.op("BitwiseNot", {self});
@@ -84,6 +91,7 @@ Value bitwise_not(Builder& b, Value self) {
 void register_bitwise(OpTable& ops) {
   const auto bitwise = [&](const std::string& name, const char* logical, const char* onnx_op) {
     const auto lowering = [logical, onnx_op](Builder& b, Value self, Value other) {
+      check_bits(b, self);
       return b.op(self->dtype == DType::boolean ? logical : onnx_op, {self, other});
     };
     for (const char* overload : {".Tensor", ".Scalar", ".Scalar_Tensor"}) {

@@ -92,6 +92,9 @@ Value logical(const Call& call, size_t i) { return call.tensor(i, DType::boolean
 
 // Returns the number in a tensor of one element; integers become int64.
 Value item(Builder& b, Value self) {
+  const std::optional<int64_t> elements = self->shape ? numel(*self->shape).constant() : 1;
+  b.check(elements.value_or(1) == 1, "only a tensor of one element is a number, but this has ",
+          elements.value_or(1));
   Value number = b.reshape(self, {});
   return is_integral(self->dtype) ? b.cast(number, DType::i64) : number;
 }
