@@ -4,6 +4,7 @@
 
 #include "aten/held_copies.h"
 #include "aten/op_facts.h"
+#include "aten/refused_call.h"
 #include "aten/views.h"
 #include "aten/visit.h"
 
@@ -100,6 +101,21 @@ void Recorder::will_reshape(const aten::Schema& schema, const std::vector<Argume
   }
 }
 
+// PyTorch has not run the calls of a script. One that it rejects is the program's error.
+std::vector<Type> Recorder::infer(const aten::Node& node) {
+  try {
+    return types_.infer(node);
+  } catch (const ExportError& error) {
+    if (error.kind() != ErrorKind::internal) throw;
+    std::optional<std::string> reason = aten::refusal(node);
+    if (!reason) throw;
+    std::vector<Fault> faults = error.faults();
+    faults.front().cause = "PyTorch rejects this call: " + *std::move(reason);
+    throw ExportError(ErrorKind::invalid_program, std::move(faults),
+                      "check the dtypes and sizes that you stated for the inputs");
+  }
+}
+
 std::vector<Value*> Recorder::call(std::string op, std::vector<Argument> arguments,
                                    const Location& location) {
   for (Argument& argument : arguments) lift(argument);
@@ -111,7 +127,7 @@ std::vector<Value*> Recorder::call(std::string op, std::vector<Argument> argumen
   }
   aten::Node* node =
       graph().add_node(std::move(op), std::move(arguments), graph().add_location(location));
-  std::vector<Type> types = types_.infer(*node);
+  std::vector<Type> types = infer(*node);
   const bool writes_out =
       schema && schema->is_mutable() && schema->arguments.back().is_out && types.size() == 1;
   if (const Value* out = writes_out ? node->arguments.back().as_value() : nullptr)
@@ -144,7 +160,7 @@ std::pair<Value*, std::optional<Dim>> Recorder::number(std::string op,
   const std::string name(base_name(op));
   aten::Node* node =
       graph().add_node(std::move(op), std::move(arguments), graph().add_location(location));
-  Type type = types_.infer(*node).at(0);
+  Type type = infer(*node).at(0);
   if (type.kind == Type::Kind::unknown)
     fail(ErrorKind::unsupported, "cannot read a number from a tensor of unknown type");
   if (type.dim && knows(*type.dim)) {
@@ -273,7 +289,7 @@ Value* Recorder::replay(Value* value, Frame& frame) {
   aten::Node* node =
       frame.graph->add_node(made.op, std::move(arguments),
                             made.location ? frame.graph->add_location(*made.location) : nullptr);
-  types_.infer(*node);
+  infer(*node);
   for (const Value* output : made.outputs) {
     Value* again = frame.graph->add_output(node, output->name, output->type);
     enter(again, frame);

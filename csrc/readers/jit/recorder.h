@@ -109,6 +109,8 @@ class Recorder {
   void restore(Mark mark);
 
  private:
+  // Infers the types of a call's results. A call that PyTorch rejects is an invalid program.
+  std::vector<aten::Type> infer(const aten::Node& node);
   // Calls hold() in the current graph for the outer tensors that a body's lists hold copies of.
   void hold_outside(const aten::Node& call, const Frame& body);
   void will_reshape(const aten::Schema& schema, const std::vector<aten::Argument>& arguments);
