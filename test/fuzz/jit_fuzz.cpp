@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -70,7 +71,22 @@ bool torch_loads(const std::string& path) {
   return false;
 }
 
+// Replaces a size of an input, in "x:float32[batch,4]".
+void change_size(std::string& text, Random& random) {
+  static constexpr const char* kSizes[] = {
+      "0", "1", "-1", "n", "2,3", "1099511627776", "4611686018427387904"};
+  std::vector<size_t> places;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '[' || text[i] == ',') places.push_back(i + 1);
+  }
+  if (places.empty()) return;
+  const size_t begin = places[random() % places.size()];
+  const size_t end = std::min(text.find_first_of(",]", begin), text.size());
+  text.replace(begin, end - begin, kSizes[random() % std::size(kSizes)]);
+}
+
 void mutate_record(Record& record, Random& random) {
+  if (record.name == kInputs && random() % 2 == 0) return change_size(record.content, random);
   if (record.name.ends_with(".py") && random() % 32 != 0)
     return mutate_source(record.content, random);
   mutate_bytes(record.content, 64);

@@ -29,6 +29,7 @@ class TreeMutator {
       });
       if (!graphs.empty()) return replace_call(pick(graphs), random_);
     }
+    if (random_() % 4 == 0 && change_record(places)) return;
     Json& place = pick(places);
     switch (random_() % 8) {
       case 0:
@@ -63,6 +64,49 @@ class TreeMutator {
       for (Json& inner : at) collect(inner, places);
   }
   Json& pick(const std::vector<Json*>& places) { return *places[random_() % places.size()]; }
+  // Changes the recorded type of a tensor or the operator of a call; returns false if there is
+  // none.
+  bool change_record(const std::vector<Json*>& places) {
+    const bool of_call = random_() % 4 == 0;
+    std::vector<Json*> records = places;
+    std::erase_if(records, [&](Json* place) {
+      return !place->is_object() || !place->contains(of_call ? "target" : "sizes");
+    });
+    if (records.empty()) return false;
+    Json& record = pick(records);
+    if (of_call) {
+      std::string op = operators()[random_() % operators().size()];
+      const bool has_overload = op.find('.') != std::string::npos;
+      op.replace(op.find("::"), 2, ".");
+      record["target"] = "torch.ops." + op + (has_overload ? "" : ".default");
+    } else {
+      change_type(record);
+    }
+    return true;
+  }
+  // Changes the dtype, the rank, or a size or stride, which may be negative or huge.
+  void change_type(Json& meta) {
+    if (random_() % 4 == 0) {
+      meta["dtype"] = random_() % 45;
+      return;
+    }
+    Json& sizes = meta[random_() % 4 == 0 ? "strides" : "sizes"];
+    if (!sizes.is_array()) return;
+    const auto at = [&](size_t count) {
+      return sizes.begin() + static_cast<std::ptrdiff_t>(random_() % count);
+    };
+    const Json size{{"as_int", number()}};
+    switch (random_() % 3) {
+      case 0:
+        sizes.insert(at(sizes.size() + 1), size);
+        break;
+      case 1:
+        if (!sizes.empty()) sizes.erase(at(sizes.size()));
+        break;
+      default:
+        if (!sizes.empty()) *at(sizes.size()) = size;
+    }
+  }
   int64_t number() {
     static constexpr int64_t kNumbers[] = {
         0,  1,  -1,        2,         3,         7,       8,         13,
