@@ -1,0 +1,81 @@
+"""Programs with other operators, dtypes, ranks, sizes and counts than PyTorch recorded.
+
+An export ends with a model or an error that is not internal, in little memory. More mutants:
+`python -m readers.mutants`.
+"""
+
+import pathlib
+
+import onnx_native
+import pytest
+import torch
+
+from readers import mutants
+
+C = onnx_native._C
+
+
+@pytest.mark.parametrize(("kind", "count"), [("pt2", 70), ("jit", 60)])
+def test_mutants(tmp_path: pathlib.Path, kind: str, count: int):
+    programs = list(mutants.KINDS[kind][0](few=True))
+    verdicts = set()
+    for seed in range(count):
+        outcome = mutants.outcome(tmp_path / "mutant", mutants.mutant(kind, programs, seed))
+        assert not outcome.is_finding, f"seed {seed}: {outcome.verdict}: {outcome.output}"
+        verdicts.add(outcome.verdict)
+    assert {"exported", "refused"} <= verdicts
+
+
+class Product(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.linear(x) + 1
+
+
+class Comparison(torch.nn.Module):
+    def forward(self, x):
+        if x > 0:
+            return x + 1
+        return x
+
+
+class Bits(torch.nn.Module):
+    def forward(self, x):
+        return (x ^ 1) | (x & 2)
+
+
+@pytest.mark.parametrize(
+    ("module", "sizes", "kind", "message"),
+    [
+        (Product(), ["n", 5], "invalid program", r"PyTorch rejects this call: .*\b5\b.*\b4\b"),
+        (Product(), ["n", 1 << 40], "invalid program", "PyTorch rejects this call: "),
+        (Comparison(), [4], "unsupported", "only a tensor of one element is a number.* has 4"),
+        (Bits(), ["n", 4], "unsupported", "a bitwise operator takes integers or bools, not f32"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else "",
+)
+def test_scripts_that_contradict_their_inputs(module, sizes, kind, message):
+    script = torch.jit.script(module)
+    with pytest.raises(onnx_native.ExportError, match=message) as caught:
+        C.Program((script, [("tensor", "x", torch.float32, sizes)], "forward"), opset=20)
+    assert caught.value.kind == kind
+    assert "test_mutants.py" in str(caught.value)
+
+
+class LongList(torch.nn.Module):
+    def forward(self, x):
+        sizes = [1] * 900000
+        return x.reshape(sizes[:2])
+
+
+def test_the_command_out_of_memory(tmp_path: pathlib.Path):
+    """A limit of the process on its addresses is an error in one line."""
+    path = tmp_path / "m.pt"
+    torch.jit.script(LongList()).save(path)
+    arguments = [str(path), "-o", str(tmp_path / "m.onnx"), "--input", "x:float32[1]"]
+    outcome = mutants.in_child(lambda: C.command_line(arguments), memory=8 << 20)
+    assert outcome.status == 1
+    assert outcome.output == "onnx-native: out of memory\n"
