@@ -375,6 +375,8 @@ void express_in_opset(onnx::Model& model, int64_t opset) {
         break;
       }
       if (opset < 11) count_axes(*node);
+      older.check(opset >= 11 || !node->is("Loop") || node->inputs.size() > 2, *node,
+                  "Loop needs a loop-carried value");
       if (opset == 10 && node->is("Slice")) count_axes_of_slice(*node, older);
       check_legal(*node, older);
     }

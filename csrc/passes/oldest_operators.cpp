@@ -356,7 +356,7 @@ class Coordinates {
   // Returns false for modes that this class does not compute.
   bool is_known() const {
     if (nearest_ && mode_ == "asymmetric") return rounding_ == "floor";
-    if (nearest_) return mode_ == "half_pixel" && rounding_ == "round_prefer_ceil";
+    if (nearest_) return false;
     return mode_ == "half_pixel" || mode_ == "align_corners" || mode_ == "asymmetric";
   }
   float at(int64_t place) const {

@@ -99,7 +99,6 @@ OPERATORS: dict[str, Callable[[Tensor], Any]] = {
     "equality": lambda x: (x == x[:, :1], x != 0, (x * 3).byte() == 1, x.double() == x.double()),
     "slices": lambda x: (x[:, 1:3, ::2], x[..., -2:], x.flip(1, 3), x[:, ::3]),
     "nearest": lambda x: (F.interpolate(x, scale_factor=2), F.interpolate(x, size=(9, 4))),
-    "nearest-exact": lambda x: F.interpolate(x, size=(9, 4), mode="nearest-exact"),
     "bilinear": lambda x: (
         F.interpolate(x, scale_factor=2, mode="bilinear"),
         F.interpolate(x, size=(9, 4), mode="bilinear", align_corners=True),
@@ -164,6 +163,7 @@ def test_dynamic_sizes(opset: int) -> None:
         (lambda x: F.grid_sample(x, torch.zeros(2, 3, 3, 2)), "GridSample"),
         (lambda x: torch.unique(x), "Unique"),
         (lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), "Resize"),
+        (lambda x: F.interpolate(x, size=(9, 4), mode="nearest-exact"), "Resize"),
     ],
 )
 def test_errors_name_the_operator_and_the_opset(
