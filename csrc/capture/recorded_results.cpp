@@ -111,7 +111,8 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     }
     return stack;
   };
-  if (contains(kOverPackedSequences, key_)) return std::nullopt;
+  // The result of the second is on the CPU for meta tensors too.
+  if (contains(kOverPackedSequences, key_) || key_ == "aten::_shape_as_tensor") return std::nullopt;
   std::string reason;
   for (const bool small : {false, true}) {
     if (small && !data_) break;
@@ -149,7 +150,6 @@ std::vector<aten::Type> RecordedCall::types_of_packed() {
 
 // Returns meta tensors of the types that the inference knows. Their strides are a guess.
 std::vector<c10::IValue> RecordedCall::inferred_metas() {
-  decisions_.guess_strides();
   try {
     inferred_ =
         contains(kOverPackedSequences, key_) ? types_of_packed() : recording_.types().infer(*node_);
@@ -173,6 +173,7 @@ std::vector<c10::IValue> RecordedCall::inferred_metas() {
     for (const Dim& size : known ? *type.shape : Shape()) {
       if (const auto number = decisions_.stand_in(size)) sizes.push_back(*number);
     }
+    if (sizes.size() > 1) decisions_.guess_strides();
     if (!known || sizes.size() != type.shape->size())
       refuse(recording_.host_.has_meta_kernels()
                  ? missing_

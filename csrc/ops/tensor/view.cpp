@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "onnx/schema.h"
 #include "ops/families.h"
+#include "ops/formulas/bits.h"
 
 namespace onnx_native::ops {
 namespace {
@@ -101,21 +101,6 @@ Value reverse_axes(Builder& b, Value self) {
   return b.transpose(self, perm);
 }
 
-// Reinterprets the bits as another dtype of the same size.
-Value view_dtype(Builder& b, Value self, DType dtype) {
-  if (self->dtype == dtype) return self;
-  b.check(item_size(dtype) == item_size(self->dtype) && !is_complex(dtype), "cannot view ",
-          name(self->dtype), " as ", name(dtype),
-          ": both dtypes must be real and have the same element size");
-  // A cast between integers of one size keeps the bits; a bool is a byte of 0 or 1.
-  auto is_bits = [](DType d) { return is_integral(d); };
-  if (is_bits(dtype) && (is_bits(self->dtype) || self->dtype == DType::boolean))
-    return b.cast(self, dtype);
-  b.check(onnx::find_schema("BitCast", b.opset()) != nullptr, "viewing ", name(self->dtype), " as ",
-          name(dtype), " requires opset 26");
-  return b.op("BitCast", {self}, {{"to", dtype}});
-}
-
 Value sum_to_size(Builder& b, Value self, const Shape& size) {
   const Shape from = self->known_shape();
   b.check(size.size() <= from.size(), "cannot sum ", str(from), " to ", str(size));
@@ -150,7 +135,10 @@ void register_view(OpTable& ops) {
   ops.def({"aten::view_as", "aten::reshape_as"}, [](Builder& b, Value self, Value other) {
     return b.reshape(self, other->known_shape());
   });
-  ops.def("aten::view.dtype", view_dtype);
+  ops.def("aten::view.dtype", reinterpreted);
+  ops.def("aten::_shape_as_tensor", [](Builder& b, Value self) {
+    return self->shape ? b.shape_of(self) : b.op("Shape", {self});
+  });
   ops.def("aten::flatten.using_ints", flatten);
   ops.def("aten::ravel", [](Builder& b, Value self) { return b.flatten(self, 0, -1); });
   ops.def("aten::unflatten.int", unflatten);

@@ -41,7 +41,7 @@ LIMITS: dict[str, str] = {
     "aten::istft@complex": "no complex window",
     "aten::topk": "NaN is ordered as in ONNX Runtime's TopK; for ties, the first element",
     "aten::unbind.int": "the size of the dimension must be constant",
-    "aten::view.dtype": "dtypes of the same element size; floating-point ones require opset 26",
+    "aten::view.dtype": "below opset 26, NaN has the bits of torch.nan; 8-bit floats require it",
     "quantized_decomposed::choose_qparams_symmetric.tensor": "int8 only",
 }
 

@@ -1,5 +1,8 @@
 """Rows of csrc/ops/tensor/view.cpp."""
 
+import math
+from typing import Any
+
 import torch
 
 from ops.row import Case, Row, bools, floats, integers
@@ -114,6 +117,42 @@ def at_least(x: torch.Tensor) -> list[torch.Tensor]:
     for of_list in (aten.atleast_1d, aten.atleast_2d, aten.atleast_3d):
         found += [y + 1 for y in of_list.Sequence(several)]
     return found
+
+
+FLOATS = {
+    torch.float16: torch.int16,
+    torch.bfloat16: torch.int16,
+    torch.float32: torch.int32,
+    torch.float64: torch.int64,
+}
+
+
+def irregular(dtype: torch.dtype) -> torch.Tensor:
+    """Numbers at the limits of a format, and their neighbors."""
+    info = torch.finfo(dtype)
+    unit = info.smallest_normal * info.eps  # the smallest number
+    numbers = [0.0, 1.0, 2.0, 3.0, 0.1, 1000.0, info.max, info.smallest_normal, unit, 3 * unit]
+    numbers += [1 - info.eps / 2, 4 * (1 - info.eps / 2), info.smallest_normal - unit, math.inf]
+    positive = torch.tensor(numbers, dtype=torch.float64).to(dtype)
+    nan = torch.full((4,), math.nan, dtype=dtype)
+    return torch.cat([positive, -positive, nan]).view(4, 8)
+
+
+def bits_and_back(x: torch.Tensor) -> Any:
+    bits = aten.view.dtype(x, FLOATS[x.dtype])
+    return bits, aten.view.dtype(bits, x.dtype), aten.view.dtype(bits ^ 1, x.dtype)
+
+
+def parts_and_back(x: torch.Tensor) -> Any:
+    parts = [aten.view.dtype(x, dtype) for dtype in (torch.uint8, torch.int16)]
+    wide = aten.view.dtype(x, torch.float64)
+    return *parts, *(aten.view.dtype(part, x.dtype) for part in (*parts, wide))
+
+
+def bits_of_constants(x: torch.Tensor) -> Any:
+    constant = torch.tensor([[1.5, -2.0], [0.0, math.nan]])
+    dtypes = (torch.int32, torch.uint8, torch.int16, torch.float64)
+    return x + 1, [aten.view.dtype(constant, dtype) for dtype in dtypes]
 
 
 ROWS = [
@@ -242,6 +281,22 @@ ROWS = [
         cases=(
             Case(lambda x: aten.view.dtype(x, torch.uint8) + 1, integers(3, 4, dtype=torch.int8)),
             Case(lambda x: aten.view.dtype(x, torch.int8) + 1, bools(3, 4)),
+            Case(lambda x: aten.view.dtype(x.to(torch.uint8), torch.bool), bools(3, 4)),
+            *(Case(bits_and_back, irregular(dtype)) for dtype in FLOATS),
+            Case(parts_and_back, integers(3, 4, low=-(2**31), high=2**31, dtype=torch.int32)),
+            Case(parts_and_back, integers(3, 4, low=-(2**63), high=2**63 - 1)),
+            Case(parts_and_back, irregular(torch.float32)),
+            Case(bits_of_constants, floats(3, 4)),
+        ),
+    ),
+    Row(
+        "aten::_shape_as_tensor",
+        native_only="torch.export reads the elements of the result",
+        cases=(
+            Case(
+                lambda x: (aten._shape_as_tensor(x), x + aten._shape_as_tensor(x)[1]), floats(3, 4)
+            ),
+            Case(lambda x: aten._shape_as_tensor(x.sum()) + 1, floats(3, 4)),
         ),
     ),
 ]
