@@ -133,6 +133,23 @@ bool is_packed(const at::Tensor& tensor) {
   return true;
 }
 
+// Returns true if the results may share memory with arguments. Some of PyTorch's kernels for meta
+// tensors return an argument where those for the CPU return a copy.
+bool may_alias(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
+         op.operator_name().name == "aten::_unsafe_view" ||
+         std::ranges::any_of(op.schema().returns(), [](const c10::Argument& result) {
+           return result.alias_info() != nullptr;
+         });
+}
+
+// Returns true if the CPU kernels order memory in a way of their own, whatever the arguments.
+bool orders_anew(const c10::OperatorHandle& op) {
+  const std::string_view name = op.operator_name().name;
+  return name.starts_with("aten::fft_") || name.starts_with("aten::_fft_") ||
+         name == "aten::stft" || name == "aten::istft";
+}
+
 // Replaces meta tensors by zeros with the same sizes and strides.
 c10::IValue zeros_for(const c10::IValue& value) {
   if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_meta()) {
@@ -292,30 +309,46 @@ bool MetaResults::take_eager_strides(const c10::OperatorHandle& op,
                                      torch::jit::Stack& results) {
   if (op.schema().is_mutable() || shares_meta_kernel(op)) return true;
   bool all_packed = true;
+  Storages given;
   for (const c10::IValue& argument : arguments)
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
       all_packed = all_packed && (!tensor.is_meta() || is_packed(tensor));
+      given.insert(storage_of(tensor));
     });
-  if (all_packed) return true;
+  const auto is_new = [](const c10::IValue& result) {
+    return result.isTensor() && result.toTensor().defined() && result.toTensor().is_meta();
+  };
+  if (!std::ranges::all_of(results, is_new)) return true;
+  const bool aliases = std::ranges::any_of(results, [&](const c10::IValue& result) {
+    return given.contains(storage_of(result.toTensor()));
+  });
+  // A view has the strides of its base.
+  if (aliases ? may_alias(op) : all_packed && !orders_anew(op)) return true;
+  std::vector<Type> types;
+  for (const c10::IValue& result : results) {
+    const at::Tensor& tensor = result.toTensor();
+    types.push_back({tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type()});
+  }
   Key key;
-  const bool has_key = add_call(key, op, arguments);
-  const auto types = types_of(results, key.take_storages());
+  std::optional<Strides> strides;
+  if (add_call(key, op, arguments)) {
+    std::string text = key.take();
+    auto at = strides_.find(text);
+    if (at == strides_.end())
+      at = strides_.emplace(std::move(text), eager_strides(op, arguments, types)).first;
+    strides = at->second;
+  }
   const auto has_order = [](const Type& type) {
     return std::ranges::count_if(type.sizes, [](int64_t size) { return size != 1; }) > 1;
   };
-  // A view has the strides of its base.
-  if (!types || std::ranges::none_of(*types, has_order)) return true;
-  if (!has_key) return false;
-  std::string text = key.take();
-  auto at = strides_.find(text);
-  if (at == strides_.end())
-    at = strides_.emplace(std::move(text), eager_strides(op, arguments, *types)).first;
-  if (!at->second) return false;
+  if (!strides) return !aliases && std::ranges::none_of(types, has_order);
   for (size_t i = 0; i < results.size(); ++i) {
-    Type type = (*types)[i];
-    if (type.strides == (*at->second)[i]) continue;
-    type.strides = (*at->second)[i];
-    results[i] = tensor_of(type);
+    const at::Tensor& tensor = results[i].toTensor();
+    if (types[i].strides == (*strides)[i] && !given.contains(storage_of(tensor))) continue;
+    types[i].strides = (*strides)[i];
+    at::Tensor made = tensor_of(types[i]);
+    if (made.key_set() != tensor.key_set()) return false;
+    results[i] = std::move(made);
   }
   return true;
 }

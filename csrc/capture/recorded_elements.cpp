@@ -22,6 +22,10 @@ constexpr std::array<std::string_view, 6> kReadsElements{"aten::is_nonzero",
                                                          "aten::_pack_padded_sequence",
                                                          "aten::_pad_packed_sequence"};
 
+// Those of them with results of several axes whose strides are known.
+constexpr std::array<std::string_view, 3> kHasKnownStrides{"aten::index", "aten::nonzero",
+                                                           "aten::argwhere"};
+
 constexpr std::array<std::string_view, 2> kItems{"aten::item", "aten::_local_scalar_dense"};
 
 constexpr std::string_view kInterleave = "aten::repeat_interleave.self_Tensor";
@@ -222,6 +226,8 @@ void RecordedCall::record_selection() {
     if (count) count_of_mask = count;
     const bool indexes = op_.operator_name().name == "aten::index";
     if (indexes && !count) refuse("the program indexes with a constant mask");
+    if (type.shape->size() > 1 && !contains(kHasKnownStrides, op_.operator_name().name))
+      decisions_.guess_strides();
     metas.push_back(indexes ? indexed(*count) : selected(type));
   }
   record_selection(metas, types);

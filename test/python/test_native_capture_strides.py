@@ -69,3 +69,29 @@ def test_operators_with_kernels_of_their_own(layout: str) -> None:
         image = image.expand(2, 3, 5, 4)
     found = outcome(Case(results, image))
     assert found == "same" or found.startswith("refused: the program reads strides")
+
+
+def unique_columns(x: Tensor) -> Tensor:
+    y = torch.unique(x[0].round(), dim=1)
+    return y if y.is_contiguous() else y * 2
+
+
+def spectrum(x: Tensor) -> Tensor:
+    y = torch.fft.rfftn(x, dim=(0, 1))
+    return y.real if y.is_contiguous() else y.imag
+
+
+def copied_by_dropout(x: Tensor) -> Tensor:
+    y = x * 2
+    torch.native_dropout(y, 0.5, False)[0].add_(1)
+    return y
+
+
+@pytest.mark.parametrize("program", [unique_columns, spectrum, copied_by_dropout], ids=function_id)
+def test_kernels_with_an_order_of_their_own(program: Callable[[Tensor], Tensor]) -> None:
+    module = Calling(program)
+    try:
+        found = exported(module, (X,))
+    except torch.onnx.OnnxExporterError:
+        return  # no route answers
+    assert_equal_to_eager(found, module, (X,))

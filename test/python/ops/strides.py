@@ -59,6 +59,10 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
+# Kernels that read and write beyond the memory of tensors whose sizes contradict each other.
+UNCHECKED = {"max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward"}
+
+
 class Asking(torch.nn.Module):
     """A case that notes the strides of its results."""
 
@@ -92,6 +96,8 @@ def outcome(case: Case) -> str:
     except _capture.StepAsideError as error:
         return f"refused: {error}"
     found = asking.found
+    if not found and expected:  # what a program keeps of a recording is taken back
+        return "refused: sizes that depend on data are symbols"
     return "same" if found == expected else f"differs: {found} instead of {expected}"
 
 
@@ -103,6 +109,8 @@ def outcomes(row: Row) -> Iterator[tuple[str, str]]:
         for case in row.samples(test):
             done = set()
             for name, layout in LAYOUTS.items():
+                if layout is single and row.title in UNCHECKED:
+                    continue
                 inputs = tuple(layout(x) for x in case.inputs)
                 key = tuple((x.shape, x.stride()) for x in inputs)
                 if key in done:
