@@ -80,6 +80,12 @@ at::Tensor ControlFlow::result(aten::Node* node, const Region::Result& of) {
   return made(node, std::move(meta), of.value->type);
 }
 
+// Returns what a loop carries out of its last iteration: copies, as what it carries into the first.
+at::Tensor ControlFlow::last(aten::Node* node, const at::Tensor& carried,
+                             const Region::Result& of) {
+  return made(node, at::empty_like(recording_.meta_of(carried)), of.value->type);
+}
+
 at::Tensor ControlFlow::stacked(aten::Node* node, const Region::Result& of, const Dim& length) {
   std::vector<int64_t> sizes = of.meta.sizes().vec();
   sizes.insert(sizes.begin(), *recording_.decisions_.example(length));
@@ -92,12 +98,13 @@ at::Tensor ControlFlow::stacked(aten::Node* node, const Region::Result& of, cons
 // Returns the result of one of two branches. A size in which they differ depends on data.
 at::Tensor ControlFlow::either(aten::Node* node, const Region::Result& a, const Region::Result& b) {
   if (same_type(*a.value, *b.value)) {
-    if (!same_layout(a.meta, b.meta)) refuse("the branches return tensors of different strides");
-    return result(node, a);
+    if (same_layout(a.meta, b.meta) || b.is_copy) return result(node, a);
+    if (a.is_copy) return result(node, b);
+    refuse("the branches return tensors of different strides");
   }
   if (a.value->type.dtype != b.value->type.dtype || a.meta.dim() != b.meta.dim())
     refuse("the branches return tensors of different types");
-  if (!a.meta.is_contiguous() || !b.meta.is_contiguous())
+  if (!(a.meta.is_contiguous() || a.is_copy) || !(b.meta.is_contiguous() || b.is_copy))
     refuse("the branches return tensors of different sizes that are not contiguous");
   Decisions& decisions = recording_.decisions_;
   Shape shape = *a.value->type.shape;
@@ -135,8 +142,6 @@ void ControlFlow::check_carried(const Tensors& carried, const Region& body) {
     const Region::Result& next = body.results()[i];
     if (!same_type(*recording_.value_of(carried[i]), *next.value))
       refuse("an iteration changes the type of a loop-carried tensor");
-    if (!same_layout(at::empty_like(recording_.meta_of(carried[i])), next.meta))
-      refuse("an iteration changes the strides of a loop-carried tensor");
   }
 }
 
@@ -164,7 +169,8 @@ ControlFlow::Tensors ControlFlow::while_loop(const Tensors& carried, Region& con
   aten::Node* node = add("higher_order::while_loop", {condition.take(captured), body.take(captured),
                                                       values(carried), list_of(captured)});
   Tensors results;
-  for (const Region::Result& of : body.results()) results.push_back(result(node, of));
+  for (size_t i = 0; i < carried.size(); ++i)
+    results.push_back(last(node, carried[i], body.results()[i]));
   return results;
 }
 
@@ -178,7 +184,7 @@ ControlFlow::Tensors ControlFlow::scan(const Tensors& init, const Tensors& xs, R
   Tensors results;
   for (size_t i = 0; i < body.results().size(); ++i) {
     const Region::Result& of = body.results()[i];
-    results.push_back(i < init.size() ? result(node, of) : stacked(node, of, steps));
+    results.push_back(i < init.size() ? last(node, init[i], of) : stacked(node, of, steps));
   }
   return results;
 }

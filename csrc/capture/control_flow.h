@@ -39,6 +39,7 @@ class ControlFlow {
   aten::Node* add(const char* op, std::vector<aten::Argument> arguments);
   Dim length(const Tensors& xs);
   at::Tensor result(aten::Node* node, const Region::Result& of);
+  at::Tensor last(aten::Node* node, const at::Tensor& carried, const Region::Result& of);
   at::Tensor stacked(aten::Node* node, const Region::Result& of, const Dim& length);
   at::Tensor made(aten::Node* node, at::Tensor meta, aten::Type type);
   at::Tensor either(aten::Node* node, const Region::Result& a, const Region::Result& b);

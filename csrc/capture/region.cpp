@@ -2,6 +2,7 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/functorch/DynamicLayer.h>
+#include <ATen/ops/clone.h>
 #include <ATen/ops/empty_like.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -75,20 +76,26 @@ void Region::own_result(const at::Tensor& meta, const std::vector<c10::IValue>& 
 }
 
 void Region::end(const std::vector<c10::IValue>& results) {
-  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
   std::unordered_set<const c10::StorageImpl*> seen;
   for (const c10::IValue& result : results) {
     if (!result.isTensor() || !result.toTensor().defined())
       recording_.decisions_.refuse("a branch or loop returns a value that is not a tensor");
-    aten::Value* value = recording_.value_of(result.toTensor());
-    const at::Tensor meta = recording_.meta_of(result.toTensor());
-    if (!owns(meta) || !seen.insert(meta.storage().unsafeGetStorageImpl()).second)
-      recording_.decisions_.refuse(
-          "a branch or loop returns a tensor that shares memory with another one");
+    at::Tensor tensor = result.toTensor();
+    const bool is_copy = !is_own(tensor, seen);
+    if (is_copy) tensor = at::clone(tensor);
+    const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
+    aten::Value* value = recording_.value_of(tensor);
     recording_.graph_->outputs.emplace_back(value);
-    results_.push_back({value, meta});
+    results_.push_back({.value = value, .meta = recording_.meta_of(tensor), .is_copy = is_copy});
   }
   close();
+}
+
+// Returns true if the region made the memory of a tensor, and adds it to the memory in `seen`.
+bool Region::is_own(const at::Tensor& tensor, std::unordered_set<const c10::StorageImpl*>& seen) {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
+  const at::Tensor meta = recording_.meta_of(tensor);
+  return owns(meta) && seen.insert(meta.storage().unsafeGetStorageImpl()).second;
 }
 
 void Region::end_with_condition(const c10::IValue& condition) {

@@ -25,6 +25,7 @@ class Region {
   struct Result {
     aten::Value* value;
     at::Tensor meta;
+    bool is_copy;  // its layout in eager is not known
   };
 
   explicit Region(Recording& recording);
@@ -35,7 +36,8 @@ class Region {
 
   // Adds an input with the type of a tensor, or of its slices along the first dimension.
   at::Tensor add_input(const at::Tensor& like, bool is_slice);
-  // Ends the region with its results: tensors that it computes, none of which aliases another.
+  // Ends the region with its results. One that is from outside, or aliases an earlier one, is
+  // copied.
   void end(const std::vector<c10::IValue>& results);
   // Ends the region with a tensor of one element, or a condition on sizes.
   void end_with_condition(const c10::IValue& condition);
@@ -69,6 +71,7 @@ class Region {
   bool owns(const at::Tensor& meta) const {
     return storages_.contains(meta.storage().unsafeGetStorageImpl());
   }
+  bool is_own(const at::Tensor& tensor, std::unordered_set<const c10::StorageImpl*>& seen);
   // Marks the memory of a tensor as made by the region.
   void own(const at::Tensor& meta) {
     if (storages_.insert(meta.storage().unsafeGetStorageImpl()).second) owned_.push_back(meta);

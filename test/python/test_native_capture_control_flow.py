@@ -280,18 +280,6 @@ def different_structures(x: torch.Tensor) -> Any:
     return torch.cond(x.sum() > 0, lambda a: (a * 2,), lambda a: [a + 1], (x,))
 
 
-def returns_an_operand(x: torch.Tensor) -> Any:
-    return torch.cond(x.sum() > 0, lambda a: a, lambda a: a * 2, (x,))
-
-
-def returns_a_view_of_a_result(x: torch.Tensor) -> Any:
-    def twice(a: torch.Tensor) -> Any:
-        b = a * 2
-        return b, b.view(-1)
-
-    return torch.cond(x.sum() > 0, twice, twice, (x,))
-
-
 def writes_outside(x: torch.Tensor) -> Any:
     y = x * 2
     torch.cond(x.sum() > 0, lambda a: y.add_(1).sum(), lambda a: a.sum(), (x,))
@@ -307,6 +295,16 @@ def writes_outside_through_a_view(x: torch.Tensor) -> Any:
 
     torch.cond(x.sum() > 0, write, lambda a: a.sum(), (x,))
     return y
+
+
+def writes_to_an_operand(x: torch.Tensor) -> Any:
+    y = x * 2
+    torch.cond(x.sum() > 0, lambda a: a.add_(1), lambda a: a * 1, (y,))
+    return y
+
+
+def a_condition_that_writes(x: torch.Tensor) -> Any:
+    return while_loop(lambda a: a.add_(1).sum() < 9, lambda a: (a + 1,), (x.abs(),))
 
 
 def kept_outside(x: torch.Tensor) -> Any:
@@ -348,8 +346,8 @@ ASIDE: list[tuple[Function, str]] = [
     (different_layouts, "different sizes that are not contiguous"),
     (different_dtypes, "the branches return tensors of different types"),
     (different_structures, "the branches return different structures"),
-    (returns_an_operand, "shares memory"),
-    (returns_a_view_of_a_result, "shares memory"),
+    (writes_to_an_operand, "writes to a tensor from outside"),
+    (a_condition_that_writes, "writes to a tensor from outside"),
     (writes_outside, "writes to a tensor from outside"),
     (writes_outside_through_a_view, "writes to a tensor from outside"),
     (kept_outside, "is used outside of it"),

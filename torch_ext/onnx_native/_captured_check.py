@@ -23,6 +23,7 @@ from onnx_native import (
     _eager,
     _generators,
     _inputs,
+    _loop_copies,
     _module_changes,
     _module_state,
     _placeholders,
@@ -157,7 +158,11 @@ def failure(model: Any, inputs: _inputs.Inputs) -> Exception | None:
     found: Exception | None = None
     for function in (model, with_gradients):
         try:
-            with _unchanged(model, set()), _inputs.elements_of(model, inputs):
+            with (
+                _unchanged(model, set()),
+                _inputs.elements_of(model, inputs),
+                _loop_copies.inserted(),
+            ):
                 _otherwise(partial(_module_state.results, function, model, args, kwargs))
             return None
         except Exception as error:

@@ -78,10 +78,6 @@ def _region_of_structure(native: Any, run: Callable[[], Any]) -> tuple[int, Any]
 
     def end(results: Any) -> tuple[int, Any]:
         leaves, structure = _upstream.pytree.tree_flatten(results)
-        first = {id(leaf): i for i, leaf in reversed(list(enumerate(leaves)))}
-        for i, leaf in enumerate(leaves):
-            if isinstance(leaf, torch.Tensor) and first[id(leaf)] != i:
-                leaves[i] = leaf.clone()  # each result is a tensor of its own
         return native.end_region(leaves), structure
 
     number, structure = region(native, run, end)
@@ -112,9 +108,13 @@ def _while_loop(
     states = [_as_tensor(value) for value in carried]
     _check_tensors(native, states)
 
-    def run(function: Callable[..., Any], end: Callable[[Any], Any]) -> Any:
+    def run(
+        function: Callable[..., Any], end: Callable[[Any], Any], *, writes: bool = False
+    ) -> Any:
         def call() -> Any:
             inputs = [native.add_region_input(value, False) for value in states]
+            if writes:
+                inputs = _copies(inputs)
             return function(*map(_as_given, carried, inputs), *additional)
 
         return region(native, call, end)
@@ -123,7 +123,7 @@ def _while_loop(
         return [_as_tensor(result) for result in body(*values)]
 
     conditional = run(condition, native.end_condition)
-    results = run(advance, native.end_region)
+    results = run(advance, native.end_region, writes=True)
     found = native.while_loop(states, conditional, results)
     return tuple(map(_as_given, carried, found))
 
@@ -137,7 +137,7 @@ def _scan(
     def run() -> Any:
         inputs = [native.add_region_input(value, False) for value in init]
         inputs += [native.add_region_input(value, True) for value in xs]
-        return combine(*inputs, *additional)
+        return combine(*_copies(inputs), *additional)
 
     body, structure = _region_of_structure(native, run)
     results = native.scan(list(init), list(xs), body)
@@ -151,7 +151,8 @@ def _map(
     _check_tensors(native, xs)
 
     def run() -> Any:
-        return function(*(native.add_region_input(x, True) for x in xs), *additional)
+        inputs = [native.add_region_input(x, True) for x in xs]
+        return function(*_copies(inputs), *additional)
 
     body, structure = _region_of_structure(native, run)
     return _upstream.pytree.tree_unflatten(native.map(list(xs), body), structure)
@@ -187,10 +188,10 @@ def _associative_scan(
     def run() -> Any:
         before = [native.add_region_input(value, False) for value in first]
         *now, step = [native.add_region_input(x, True) for x in slices]
-        batches = [value.unsqueeze(0) for value in (*before, *now)]
+        batches = [value.unsqueeze(0).clone() for value in (*before, *now)]
         combined = [value.squeeze(0) for value in combine(*batches, *additional_inputs)]
         results = [torch.where(step == 0, a, b) for a, b in zip(now, combined, strict=True)]
-        return [value.clone() for value in (*results, *results)]
+        return [*results, *results]
 
     body, _ = _region_of_structure(native, run)
     return native.scan(first, slices, body)[len(first) :]
@@ -218,6 +219,11 @@ def _flex_attention(
         query, key, value, mask, scale=scale, enable_gqa=query.shape[1] != key.shape[1]
     )
     return attention, *results[1:]
+
+
+def _copies(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """What the body of a loop may write to: nothing outside of it changes."""
+    return [value.clone() for value in inputs]
 
 
 # Loops carry integers as tensors.

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from onnx_native import _differences, _inputs, _module_state, _sizes, _upstream
+from onnx_native import _differences, _inputs, _loop_copies, _module_state, _sizes, _upstream
 
 
 @dataclasses.dataclass
@@ -30,7 +30,7 @@ class Eager:
 
     def outputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:
         """Returns the tensors and numbers that the model returns; its state stays as it is."""
-        with _inputs.elements_of(self.model, self.inputs):
+        with _inputs.elements_of(self.model, self.inputs), _loop_copies.inserted():
             values = _module_state.results(self.model, self.model, args, kwargs)
         return list(filter(_differences.is_value, leaves_of(values)))
 

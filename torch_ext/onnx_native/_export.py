@@ -28,6 +28,7 @@ from onnx_native import (
     _inputs,
     _jit,
     _library,
+    _loop_copies,
     _module_changes,
     _module_state,
     _options,
@@ -426,6 +427,7 @@ class _Exporter:
             self._print("Profile result:")
             self._print(profile)
 
+    @_loop_copies.inserted(always=False)
     def _capture(
         self, model: Any, inputs: _inputs.Inputs
     ) -> tuple[torch.export.ExportedProgram, str]:
@@ -442,8 +444,7 @@ class _Exporter:
                 result = strategy(
                     model, inputs.args, inputs.kwargs, dynamic_shapes=inputs.dynamic_shapes
                 )
-            if result.exception is not None:
-                failed.append(result)
+            failed += [result] if result.exception is not None else []
             if self._report is not None:
                 self._report.captured(result)
             if result.exported_program is not None:
