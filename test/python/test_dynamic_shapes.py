@@ -29,6 +29,7 @@ class TwoArguments(torch.nn.Module):
 
 EXAMPLE = (torch.ones(2, 3), [torch.ones(2, 3), torch.ones(2, 3)], 4)
 ROWS = {0: "rows"}
+X = torch.arange(6.0).reshape(2, 3)
 
 
 def script_sizes(shapes: Any) -> list[Any]:
@@ -165,3 +166,116 @@ def test_names_that_torch_export_gives_other_sizes(name: str, capture: str) -> N
         results, expected = program(*inputs(*sizes)), SizesOfData()(*inputs(*sizes))
         for result, wanted in zip(results, expected, strict=True):
             torch.testing.assert_close(result, wanted)
+
+
+# What has no size needs no entry.
+
+
+class Optional(torch.nn.Module):
+    def forward(self, x: Any, y: Any = None, zs: Any = None) -> Any:
+        total = x * 2 if y is None else x + y
+        for z in zs or ():
+            total = total if z is None else total + z
+        return total
+
+
+class Keywords(torch.nn.Module):
+    def forward(self, x: torch.Tensor, **options: Any) -> torch.Tensor:
+        mask, bias = options["mask"], options.get("bias")
+        return x * mask if bias is None else x * mask + bias
+
+
+@pytest.mark.parametrize(
+    ("args", "shapes"),
+    [
+        ((X, None), (ROWS,)),
+        ((X, None, None), [ROWS]),
+        ((X, X, None), (ROWS, ROWS)),
+        ((X, None, [X, None]), (ROWS, None, [ROWS])),
+        ((X, X, (X, X, None, None)), {"x": ROWS, "y": ROWS, "zs": (ROWS, ROWS)}),
+        ((X, None, [None]), {"x": ROWS}),
+    ],
+)
+def test_nones_at_the_end_need_no_entry(args: Any, shapes: Any) -> None:
+    program = torch.onnx.export(
+        Optional().eval(), args, dynamo=True, verbose=False, dynamic_shapes=shapes
+    )
+    assert program is not None
+    assert program.export_report["capture"]["by"] == "native"
+    longer = torch.utils._pytree.tree_map_only(
+        torch.Tensor, lambda x: torch.cat([x, x + 1, x]), args
+    )
+    torch.testing.assert_close(program(*longer)[0], Optional()(*longer))
+    assert [str(value.shape[0]) for value in program.model.graph.inputs] == ["rows"] * sum(
+        isinstance(leaf, torch.Tensor) for leaf in torch.utils._pytree.tree_leaves(args)
+    )
+
+
+@pytest.mark.parametrize("capture", ["native", "torch.export"])
+def test_torch_export_gets_entries_for_nones(capture: str) -> None:
+    with onnx_native.options(capture=capture):
+        program = torch.onnx.export(
+            Optional().eval(), (X, None), dynamo=True, verbose=False, dynamic_shapes=(ROWS,)
+        )
+    assert program is not None
+    assert [str(value.shape[0]) for value in program.model.graph.inputs] == ["rows"]
+
+
+@pytest.mark.parametrize("shapes", [(ROWS,), {"x": ROWS}, (ROWS, None, [ROWS])])
+def test_tensors_at_the_end_need_an_entry(shapes: Any) -> None:
+    """PyTorch demands one, and its absence may be a mistake."""
+    with pytest.raises(torch.onnx.OnnxExporterError, match="dynamic_shapes"):
+        torch.onnx.export(
+            *(Optional().eval(), (X, X, [X, X])),
+            dynamo=True,
+            verbose=False,
+            dynamic_shapes=shapes,
+        )
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        {"x": ROWS, "options": {"mask": ROWS}},
+        {"x": ROWS, "options": {"mask": ROWS, "bias": None}},
+        {"options": {"bias": None, "mask": ROWS}, "x": ROWS},
+        (ROWS, {"mask": ROWS}),
+        {"x": ROWS, "mask": ROWS},
+        {"x": ROWS, "bias": None, "mask": ROWS},
+    ],
+)
+def test_names_of_other_keyword_arguments(shapes: Any) -> None:
+    program = torch.onnx.export(
+        Keywords().eval(),
+        (X,),
+        kwargs={"mask": X + 1, "bias": None},
+        dynamo=True,
+        verbose=False,
+        dynamic_shapes=shapes,
+    )
+    assert program is not None
+    assert program.export_report["capture"]["by"] == "native"
+    longer = torch.cat([X, X + 1, X])
+    torch.testing.assert_close(program(longer, mask=longer * 2)[0], longer * longer * 2)
+    assert [str(value.shape[0]) for value in program.model.graph.inputs] == ["rows", "rows"]
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        {"x": ROWS},
+        {"x": ROWS, "options": {}},
+        {"x": ROWS, "options": {"masks": ROWS}},
+        {"x": ROWS, "mask": ROWS, "other": ROWS},
+        {"x": ROWS, "mask": ROWS, "options": {"mask": ROWS}},
+    ],
+)
+def test_keyword_arguments_without_an_entry(shapes: Any) -> None:
+    with pytest.raises(torch.onnx.OnnxExporterError, match="dynamic_shapes"):
+        torch.onnx.export(
+            *(Keywords().eval(), (X,)),
+            kwargs={"mask": X + 1},
+            dynamo=True,
+            verbose=False,
+            dynamic_shapes=shapes,
+        )

@@ -13,7 +13,7 @@ import functools
 import importlib
 import inspect
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,18 +65,22 @@ def prepare(
         signature = inspect.signature(forward)
         bound = signature.bind(*args, **kwargs).arguments
         positional = signature.bind_partial(*args).arguments
-        by_name = _by_name(list(bound), dynamic_shapes)
         specs_of: dict[str, list[Any]] = {}
         shapes: dict[str, Any] = {}
         keywords = next(
             (p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), None
         )
+        by_name = _by_name(bound, dynamic_shapes, keywords)
         for name, value in bound.items():
             if name == keywords:
                 spec = by_name[name]
+                if spec is not None:
+                    _check_keys(value, spec)
                 shapes[name] = None if spec is None else copy.copy(spec)
                 for key, item in value.items():
-                    converted, specs_of[key] = _convert(item, None if spec is None else spec[key])
+                    converted, specs_of[key] = _convert(
+                        item, None if spec is None else spec.get(key)
+                    )
                     if spec is not None:
                         shapes[name][key] = converted
             else:
@@ -100,7 +104,7 @@ def prepare(
     return Inputs(
         args=args,
         kwargs=kwargs,
-        dynamic_shapes=shapes if isinstance(dynamic_shapes, dict) else tuple(shapes.values()),
+        dynamic_shapes=shapes if isinstance(dynamic_shapes, Mapping) else tuple(shapes.values()),
         specs=specs,
         scalars=scalars,
         constants=constants,
@@ -145,11 +149,31 @@ def _is_numpy_scalar(leaf: Any) -> bool:
     return numpy is not None and isinstance(leaf, numpy.generic)
 
 
-def _by_name(names: Sequence[str], dynamic_shapes: Any) -> dict[str, Any]:
-    """Returns the entry for each argument; torch.export requires one for each."""
-    if isinstance(dynamic_shapes, dict) and set(dynamic_shapes) != set(names):
+def _by_name(
+    arguments: dict[str, Any], dynamic_shapes: Any, keywords: str | None
+) -> dict[str, Any]:
+    """Returns the entry for each argument; torch.export requires one for each.
+
+    ``**kwargs`` have a dict by the name of that parameter; their names may be among those of the
+    other parameters too.
+    """
+    if isinstance(dynamic_shapes, Mapping):
+        given = dict(dynamic_shapes)
+        more = arguments.get(keywords) if keywords is not None else None
+        if more is not None and keywords not in given and more.keys() & given.keys():
+            given[keywords] = {name: given.pop(name) for name in more if name in given}
+        _check_keys(arguments, given)
+        return {name: given.get(name) for name in arguments}
+    names, values = list(arguments), list(arguments.values())
+    return dict(zip(names, _shapes.in_order(names, dynamic_shapes, values=values), strict=True))
+
+
+def _check_keys(values: Mapping[str, Any], spec: Any) -> None:
+    """Checks that there is an entry for each value, except for None."""
+    if not isinstance(spec, Mapping) or spec.keys() - values.keys():
         raise _shapes.StructureError
-    return dict(zip(names, _shapes.in_order(names, dynamic_shapes), strict=True))
+    if not all(key in spec or _shapes.is_none(value) for key, value in values.items()):
+        raise _shapes.StructureError
 
 
 def _convert(value: Any, spec: Any) -> tuple[Any, list[Any]]:
@@ -162,8 +186,8 @@ def _convert(value: Any, spec: Any) -> tuple[Any, list[Any]]:
             _shapes.check_spec(value, spec)
         spec = _from_front(value, spec)
         return _leaf_for_torch(value, spec), [spec]
-    if isinstance(value, dict) and set(spec) != set(value):
-        raise _shapes.StructureError
+    if isinstance(value, dict):
+        _check_keys(value, spec)
     converted = [(key, *_convert(element, part)) for key, element, part in elements]
     leaves = [leaf for _, _, parts in converted for leaf in parts]
     if isinstance(value, dict):

@@ -64,7 +64,7 @@ class Inputs:
         self._names = [parameter.name for parameter in parameters(model)]
         self.arguments = self._ordered(args, kwargs)
         given = self._names[: len(self.arguments)]
-        shapes = _shapes.in_order(given, dynamic_shapes, self._called)
+        shapes = _shapes.in_order(given, dynamic_shapes, self._called, self.arguments)
         declared = [
             leaf
             for name, value, shape in zip(given, self.arguments, shapes, strict=True)

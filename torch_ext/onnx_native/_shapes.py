@@ -64,7 +64,23 @@ def check_spec(tensor: torch.Tensor, spec: Any) -> None:
             raise StructureError(f"{entry!r} in {spec} does not describe the size of axis {axis}")
 
 
-def in_order(names: Sequence[str], dynamic_shapes: Any, called: str = "the program") -> list[Any]:
+def is_none(value: Any) -> bool:
+    """Returns whether there is nothing in an argument that has a size."""
+    return all(leaf is None for leaf in _upstream.pytree.tree_leaves(value))
+
+
+def to_length(spec: Sequence[Any], values: Sequence[Any]) -> list[Any]:
+    """Returns the entries for a list of values; the Nones at its end need no entry."""
+    rest = values[len(spec) :]
+    return [*spec, *(None for _ in rest)] if all(map(is_none, rest)) else list(spec)
+
+
+def in_order(
+    names: Sequence[str],
+    dynamic_shapes: Any,
+    called: str = "the program",
+    values: Sequence[Any] = (),
+) -> list[Any]:
     """Returns the entry of ``dynamic_shapes`` for each argument; None if a dict omits it.
 
     Arguments of a traced module may share a name.
@@ -79,6 +95,8 @@ def in_order(names: Sequence[str], dynamic_shapes: Any, called: str = "the progr
                 f"but the arguments of {called} are {names}"
             )
         return [dynamic_shapes.get(name) for name in names]
+    if values:
+        dynamic_shapes = to_length(dynamic_shapes, values)
     if len(dynamic_shapes) != len(names):
         raise StructureError(
             f"dynamic_shapes has {len(dynamic_shapes)} entries for the arguments {names}"
@@ -106,12 +124,13 @@ def elements(value: Any, spec: Any, name: str) -> list[tuple[Any, Any, Any]] | N
             )
         specs = [spec.get(key) for key in keys]
     else:
-        if not isinstance(spec, (list, tuple)) or len(spec) != len(children):
+        if isinstance(spec, (list, tuple)):
+            specs = to_length(spec, children)
+        if not isinstance(spec, (list, tuple)) or len(specs) != len(children):
             raise StructureError(
                 f"dynamic_shapes has {spec} for {name}, which has {len(children)} elements; write "
                 "a list with an entry for each"
             )
-        specs = list(spec)
     return list(zip(keys, children, specs, strict=True))
 
 
