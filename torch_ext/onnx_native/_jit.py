@@ -38,6 +38,29 @@ def takes_dict(model: Any, count: int) -> bool:
     return count <= len(taken) and taken[count - 1].type.kind() == "DictType"
 
 
+def positional(model: Any, args: Any) -> tuple[Any, ...]:
+    """Returns the positional arguments of a call that passes these.
+
+    A list in place of the tuple has the arguments, unless the program takes a list. The tensors of
+    the one list or tuple that a program takes may be in its place.
+    """
+    taken = [parameter.type.kind() for parameter in parameters(model)]
+    kinds = {"ListType": list, "TupleType": tuple}
+    kind = kinds.get(taken[0]) if taken else None
+    if kind is None:
+        return tuple(args) if isinstance(args, (list, tuple)) else (args,)
+    if isinstance(args, list):
+        args = (args,) if kind is list or len(taken) == 1 else tuple(args)
+    elif not isinstance(args, tuple):
+        args = (args,)
+    if len(taken) == 1 and args and all(isinstance(arg, torch.Tensor) for arg in args):
+        args = (args,)
+    first = args[0] if args else None
+    if isinstance(first, (list, tuple)) and not hasattr(first, "_fields"):
+        return (kind(first), *args[1:])
+    return tuple(args)
+
+
 def arguments(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> dict[str, Any]:
     """Returns the arguments of a call by the names of the parameters."""
     names = [parameter.name for parameter in parameters(model)]

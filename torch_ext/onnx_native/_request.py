@@ -54,8 +54,7 @@ class Request:
             self.dynamic_shapes = self.model.dynamic_shapes()
 
     def _of_script(self) -> _jit.Inputs:
-        if not isinstance(self.args, tuple):
-            self.args = (self.args,)
+        self.args = _jit.positional(self.model, self.args)
         has_keywords = not self.kwargs and self.args and isinstance(self.args[-1], dict)
         if has_keywords and not _jit.takes_dict(self.model, len(self.args)):
             self.args, self.kwargs = self.args[:-1], self.args[-1]

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from onnx_native import _jit
 from torch import Tensor
 
 from .running import check
@@ -69,3 +70,34 @@ def magnitudes(x: Tensor, k: Tensor):
 def test_magnitudes_and_shifts_of_integers():
     sets = [(torch.randn(n, 2), torch.tensor(k)) for n, k in ((3, -7), (5, 9), (1, -1), (4, 0))]
     check(torch.jit.script(magnitudes), sets, [{0: "rows"}, {}])
+
+
+def total(values: list[Tensor]) -> Tensor:
+    result = values[0] * 2
+    for value in values[1:]:
+        result = result + value
+    return result
+
+
+def test_a_list_in_place_of_the_arguments():
+    x, y = torch.randn(2, 3), torch.randn(2, 3)
+    pair = torch.jit.trace(lambda *v: v[0] - v[1], [x, y])
+    listed = torch.jit.trace(total, ([x, y],))
+    as_tuple = torch.jit.trace(total, ((x, y),))
+    scripted = torch.jit.script(total)
+    for function, args, expected in (
+        (pair, [x, y], x - y),
+        (pair, (x, y), x - y),
+        (listed, [x, y], 2 * x + y),
+        (listed, (x, y), 2 * x + y),
+        (listed, ([x, y],), 2 * x + y),
+        (listed, ((x, y),), 2 * x + y),
+        (as_tuple, [x, y], 2 * x + y),
+        (as_tuple, ((x, y),), 2 * x + y),
+        (as_tuple, ([x, y],), 2 * x + y),
+        (scripted, [x, y, x], 3 * x + y),
+        (scripted, ((x,),), 2 * x),
+    ):
+        program = torch.onnx.export(function, args, dynamo=True, verbose=False)
+        given = _jit.positional(function, args)
+        torch.testing.assert_close(program(*given)[0], expected)
