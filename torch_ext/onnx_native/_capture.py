@@ -30,6 +30,7 @@ from onnx_native import (
     _control_flow,
     _declared_sizes,
     _eager,
+    _executors,
     _fake_kernels,
     _forks,
     _functions_of_sizes,
@@ -456,6 +457,7 @@ def _record(
         _attributes.watched(native),
         _control_flow.recorded(native),
         _fake_kernels.recorded(native),
+        _executors.in_order(),
     ):
         torch.clear_autocast_cache()  # of the caller: its tensors are not of this recording
         native.start()
