@@ -380,7 +380,8 @@ Values resize(Builder& b, const Node& node) {
   if ((mode != "nearest" && mode != "linear") || !is_floating(x->dtype)) return {};
   if (node.attribute_int("antialias", 0) != 0 || node.attribute("axes")) return {};
   const Value scales = node.input(2);
-  if (scales && !scales->is_constant()) return {};
+  // Eager divides by the scale in float64, of which Resize has the float32.
+  if (scales && (mode == "nearest" || !scales->is_constant())) return {};
   for (int64_t axis = 0; axis < x->rank(); ++axis) {
     const auto in = x->dim(axis).constant(), out = node.outputs[0]->dim(axis).constant();
     std::optional<double> scale;
