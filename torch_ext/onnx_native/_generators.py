@@ -97,9 +97,12 @@ def seeded_draw(model: torch.nn.Module, run: Callable[[], Any]) -> str:
     """Runs a module; returns where it draws from a generator that it seeds, or an empty text."""
     with marked(model) as generators:
         try:
-            generators.watch(_line)
-            run()
-        finally:
+            try:
+                generators.watch(_line)
+                run()
+            finally:
+                generators.unwatch()
+        finally:  # an interrupt may come before the first one
             generators.unwatch()
     found: str = generators.seeded_draw()
     return found
