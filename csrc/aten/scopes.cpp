@@ -15,7 +15,12 @@ int64_t call_number(std::string_view key) {
   return number;
 }
 
+std::string module_path(std::string_view path, std::string_view class_name) {
+  return concat(path, path.empty() ? "(" : " (", class_name.substr(class_name.rfind('.') + 1), ")");
+}
+
 void append_scope(Location& location, const Location& from, size_t i) {
+  if (location.module_names.size() >= kMostScopes) return;
   location.module_names.push_back(from.module_names[i]);
   location.class_names.push_back(from.class_names[i]);
   location.calls.push_back(from.calls[i]);
@@ -29,18 +34,11 @@ void add_scope(Location& location, std::string_view key, std::string_view path,
   constexpr std::string_view kRoot = "_export_root";
   if (path == kRoot) return;
   if (path.starts_with("_export_root.")) path.remove_prefix(kRoot.size() + 1);
+  location.module_path = module_path(path, class_name);
+  if (location.module_names.size() >= kMostScopes) return;
   location.module_names.emplace_back(path);
   location.class_names.emplace_back(class_name);
   location.calls.push_back(call_number(key));
-}
-
-void set_module_path(Location& location) {
-  if (location.module_names.empty()) return;
-  const std::string& type = location.class_names.back();
-  location.module_path = location.module_names.back();
-  location.module_path += location.module_path.empty() ? "(" : " (";
-  location.module_path.append(type, type.rfind('.') + 1);
-  location.module_path += ')';
 }
 
 Location in_region(const Location& call, std::string_view subgraph) {
@@ -62,8 +60,8 @@ Location within(const Location& region, Location inner) {
          inner.class_names[i] == region.class_names[i]) {
     ++i;
   }
+  if (i < inner.module_names.size()) result.module_path = std::move(inner.module_path);
   for (; i < inner.module_names.size(); ++i) append_scope(result, inner, i);
-  set_module_path(result);
   return result;
 }
 

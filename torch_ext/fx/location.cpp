@@ -25,7 +25,6 @@ void read_modules(PyObject* stack, Location& location) {
                              py::str(py::handle(type).attr("__qualname__")).cast<std::string>()));
     }
   }
-  aten::set_module_path(location);
 }
 
 }  // namespace

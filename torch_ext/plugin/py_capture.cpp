@@ -161,7 +161,6 @@ class PythonHost final : public capture::Host {
     Location inner = scopes_.empty() ? Location() : scopes_.back();
     const int64_t call = calls_[path]++;
     aten::add_scope(inner, call == 0 ? path : concat(path, "@", call), path, class_name);
-    aten::set_module_path(inner);
     scopes_.push_back(std::move(inner));
   }
   void leave() {

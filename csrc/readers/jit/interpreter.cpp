@@ -447,11 +447,9 @@ Location Interpreter::location() const {
     if (active.node) append_frame(trace, *active.node);
     if (!active.module || !active.module->object) continue;
     if (!result.module_names.empty() && result.module_names.back() == active.module->path) continue;
-    result.module_names.push_back(active.module->path);
-    result.class_names.push_back(class_name(*active.module->type));
+    aten::add_scope(result, "", active.module->path, class_name(*active.module->type));
   }
   aten::read_stack_trace(trace, result);
-  aten::set_module_path(result);
   return result;
 }
 

@@ -124,7 +124,6 @@ void read_modules(std::string_view stack, Location& location) {
     aten::add_scope(location, entry.substr(0, comma), entry.substr(comma + 1, last - comma - 1),
                     entry.substr(last + 1));
   }
-  aten::set_module_path(location);
 }
 
 Location read_own_location(const Json& node, const std::string& name) {
