@@ -40,12 +40,13 @@ void check_opset(int64_t opset) {
          " to ", onnx::newest_opset());
 }
 
-// Makes the program functional. A program that records shapes of the wrong rank is an error.
+// Makes the program functional. A program that records shapes of the wrong rank is an error: the
+// file's where it was read from an archive (export_archive), else one of the exporter.
 void make_functional(aten::Graph& graph) {
   try {
     aten::functionalize(graph);
   } catch (const std::out_of_range&) {  // a dimension or an element that does not exist
-    fail(ErrorKind::invalid_program, "a recorded shape contradicts the call that computes it");
+    fail(ErrorKind::internal, "a recorded shape contradicts the call that computes it");
   }
 }
 

@@ -18,6 +18,22 @@ bool is_archive(const std::filesystem::path& path) {
   return !readers::pt2::Archive(path).has("constants.pkl");  // TorchScript's
 }
 
+// Runs `work` on the file. An internal error that a .pt2 archive causes is an invalid program,
+// because the archive records what PyTorch computed.
+template <class Work>
+auto blaming_archive(const std::filesystem::path& path, const Work& work) {
+  try {
+    return work();
+  } catch (const ExportError& error) {
+    if (error.kind() != ErrorKind::internal || !is_archive(path)) throw;
+    ExportError invalid(ErrorKind::invalid_program, error.faults(),
+                        "save the program again with torch.export.save; if that does not help, "
+                        "this exporter has a bug");
+    invalid.add_prefix(concat(path.string(), ": ", readers::pt2::kModel, " contradicts itself: "));
+    throw invalid;
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<aten::Graph> read_file(const std::filesystem::path& path,
@@ -32,16 +48,7 @@ std::unique_ptr<aten::Graph> read_file(const std::filesystem::path& path,
 }
 
 Program export_archive(const std::filesystem::path& path, const std::function<Program()>& work) {
-  try {
-    return work();
-  } catch (const ExportError& error) {
-    if (error.kind() != ErrorKind::internal || !is_archive(path)) throw;
-    ExportError invalid(ErrorKind::invalid_program, error.faults(),
-                        "save the program again with torch.export.save; if that does not help, "
-                        "this exporter has a bug");
-    invalid.add_prefix(concat(path.string(), ": ", readers::pt2::kModel, " contradicts itself: "));
-    throw invalid;
-  }
+  return blaming_archive(path, work);
 }
 
 Program export_file(const std::filesystem::path& path, const ExportOptions& options) {
@@ -52,14 +59,17 @@ Program export_file(const std::filesystem::path& path, const ExportOptions& opti
 
 std::vector<OperatorUse> list_operators(const std::filesystem::path& path,
                                         const ExportOptions& options) {
-  return entry([&] {
-    const auto graph = read_file(path, options);
-    return used_operators(*graph);
+  return blaming_archive(path, [&] {
+    return entry([&] {
+      const auto graph = read_file(path, options);
+      return used_operators(*graph);
+    });
   });
 }
 
 std::string aten_text(const std::filesystem::path& path, const ExportOptions& options) {
-  return entry([&] { return aten::print(*read_file(path, options)); });
+  return blaming_archive(
+      path, [&] { return entry([&] { return aten::print(*read_file(path, options)); }); });
 }
 
 }  // namespace onnx_native
