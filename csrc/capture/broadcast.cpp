@@ -13,6 +13,10 @@ namespace {
 constexpr std::array<std::string_view, 3> kBroadcasts{"aten::copy_", "aten::floor_divide_",
                                                       "aten::masked_fill_"};
 
+// Operators whose list of integers is the shape of the result.
+constexpr std::array<std::string_view, 4> kTakesShape{"aten::view", "aten::_unsafe_view",
+                                                      "aten::reshape", "aten::expand"};
+
 bool broadcasts(const c10::OperatorName& op) {
   if (!op.name.ends_with('_')) return false;
   if (contains(kBroadcasts, op.name)) return true;
@@ -44,11 +48,12 @@ void RecordedCall::note_broadcast() {
 // equal. Notes the equations of sizes that depend on data by which a call that failed may succeed.
 void RecordedCall::note_identities() {
   const bool joins = key_ == "aten::cat";
+  const bool views = contains(kTakesShape, key_) && key_ != "aten::expand";
   std::vector<Shape> shapes;
   for (const c10::IValue& argument : arguments_) {
     for_each_tensor(argument,
                     [&](const at::Tensor& tensor) { shapes.push_back(shape_of(tensor)); });
-    if (!argument.isList()) continue;
+    if (!argument.isList() || !contains(kTakesShape, key_)) continue;
     Shape sizes;
     for (const c10::IValue& item : argument.toListRef()) {
       if (item.isInt() || item.isSymInt()) sizes.push_back(to_dim(item.toSymInt(), decisions_));
@@ -57,11 +62,12 @@ void RecordedCall::note_identities() {
   }
   for (size_t i = 1; i < shapes.size(); ++i) {
     const Shape &a = shapes[0], &b = shapes[i];
-    for (size_t back = 1; back <= std::min(a.size(), b.size()); ++back) {
+    for (size_t back = 1; !views && back <= std::min(a.size(), b.size()); ++back) {
       if (joins && a.size() - back == cut_axis(a.size())) continue;
       const Dim &left = a[a.size() - back], &right = b[b.size() - back];
       for (const Dim& size : {left, right}) decisions_.note_identity(left - right, size);
     }
+    if (!views) continue;
     const Dim missing = numel(a) - numel(b);  // as many elements in a view
     for (const Shape* sizes : {&a, &b})
       for (const Dim& size : *sizes) decisions_.note_identity(missing, size);

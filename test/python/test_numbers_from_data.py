@@ -307,3 +307,21 @@ def test_parts_at_negative_positions() -> None:
         return torch.select_scatter(x, torch.zeros(3), 0, int(k))
 
     check_script(scripted, [(X, torch.tensor(k)) for k in (1, -2, 0, -1)])
+
+
+def test_a_split_by_a_count_and_the_rest() -> None:
+    class Split(torch.nn.Module):
+        def forward(self, x: torch.Tensor, mask: torch.Tensor) -> Any:
+            n = int(mask.sum())
+            first, rest = x.split([n, x.shape[0] - n])
+            return first * 2, rest + 1
+
+    example = (torch.randn(4, 3), torch.tensor([True, False, True, True]))
+    program = torch.onnx.export(
+        Split(), example, dynamo=True, verbose=False, dynamic_shapes=({0: "n"}, {0: "n"})
+    )
+    assert program is not None
+    for kept in (example[1], torch.tensor([True, False]), torch.tensor([False, False])):
+        x = torch.randn(len(kept), 3)
+        for result, wanted in zip(program(x, kept), Split()(x, kept), strict=True):
+            torch.testing.assert_close(result, wanted)
