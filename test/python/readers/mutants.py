@@ -292,9 +292,9 @@ def input_line(name: str, value: torch.Tensor | float, sizes: dict[int, str]) ->
 
 def scripts(few: bool = False) -> Iterator[Records]:
     """Yields the programs of the TorchScript mutants; extra/inputs describes their inputs."""
-    programs = list(PROGRAMS.values())
+    programs: list[Any] = list(PROGRAMS.values())
     for module, inputs, dynamic_shapes in programs[::4] if few else programs:
-        script = torch.jit.script(module.eval())
+        script: Any = torch.jit.script(module.eval())
         if not all(isinstance(value, torch.Tensor | int | float) for value in inputs[0]):
             continue
         names = [argument.name for argument in script.forward.schema.arguments[1:]]
