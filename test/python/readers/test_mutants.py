@@ -4,7 +4,10 @@ An export ends with a model or an error that is not internal, in little memory. 
 `python -m readers.mutants`.
 """
 
+import os
 import pathlib
+import subprocess
+import sys
 
 import onnx_native
 import pytest
@@ -71,11 +74,23 @@ class LongList(torch.nn.Module):
         return x.reshape(sizes[:2])
 
 
+LIMITED = """
+import sys
+from onnx_native import _C
+from readers import mutants
+mutants.limit_memory(8 << 20)
+sys.exit(_C.command_line(sys.argv[1:]))
+"""
+
+
 def test_the_command_out_of_memory(tmp_path: pathlib.Path):
     """A limit of the process on its addresses is an error in one line."""
     path = tmp_path / "m.pt"
     torch.jit.script(LongList()).save(path)
-    arguments = [str(path), "-o", str(tmp_path / "m.onnx"), "--input", "x:float32[1]"]
-    outcome = mutants.in_child(lambda: C.command_line(arguments), memory=8 << 20)
-    assert outcome.status == 1
-    assert outcome.output == "onnx-native: out of memory\n"
+    run = subprocess.run(
+        [sys.executable, "-c", LIMITED, path, "-o", tmp_path / "m.onnx", "--input", "x:float32[1]"],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (run.returncode, run.stderr) == (1, "onnx-native: out of memory\n")
