@@ -230,7 +230,7 @@ AliasFinder::Roots AliasFinder::roots_of_result(const Value* result) {
     found.insert(found.end(), more.begin(), more.end());
   }
   std::ranges::sort(found);
-  found.erase(std::ranges::unique(found).begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
 }
 
@@ -255,7 +255,7 @@ BodyAliases AliasFinder::of_cond(const Node& cond, const Sharing& shares) {
     together.merge(Sharing(*this, branch, result.inputs).among(outputs));
   }
   for (const auto& [a, b] : together) {
-    const bool same = std::ranges::all_of(std::array{1, 2}, [&](size_t i) {
+    const bool same = std::ranges::all_of(std::array{1, 2}, [&, a = a, b = b](size_t i) {
       const Graph& branch = body(cond, i);
       return branch.outputs[a].as_value() == branch.outputs[b].as_value();
     });
