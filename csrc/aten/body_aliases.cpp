@@ -73,8 +73,8 @@ class AliasFinder::Sharing {
   std::vector<std::pair<const Value*, const Value*>> entry_;
 };
 
-// What the states of a loop may share with each other and with the operands, the initial states and
-// captures, in any iteration.
+// Finds what the states of a loop may share in any iteration: with each other and with the
+// operands, which are the initial states and the captures.
 class AliasFinder::LoopStates {
  public:
   LoopStates(AliasFinder& finder, const Node& loop, const Sharing& shares)

@@ -9,7 +9,7 @@
 
 namespace onnx_native::aten {
 
-// What the tensors of a call with bodies may share, depending on data.
+// Lists the tensors of a call with bodies that may share memory, depending on data.
 struct BodyAliases {
   using Positions = std::vector<std::pair<size_t, size_t>>;
   std::vector<std::pair<Value*, Value*>> passed;    // a result and an operand

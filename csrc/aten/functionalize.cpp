@@ -25,7 +25,7 @@
 namespace onnx_native::aten {
 namespace {
 
-// What is known of the calls with bodies of all graphs.
+// Keeps what is known of the calls with bodies in all graphs.
 struct Calls {
   AliasFinder finder;
   std::unordered_map<const Node*, BodyAliases> aliases;  // before writes in bodies were rewritten
@@ -242,7 +242,7 @@ class Functionalizer {
   // A call without a schema: arithmetic on numbers, or control flow with bodies that may write to
   // operands.
   void call(Node& node) {
-    const BodyAliases aliases = calls_.aliases[&node];
+    const BodyAliases& aliases = calls_.aliases[&node];
     const std::vector<Value*> maybe_written = possible_writes(node, aliases);
     const OperandWrites writes = return_writes(graph_, node);
     for (const auto& [operand, result] : writes.written) check_apart(node, operand);
@@ -270,8 +270,7 @@ class Functionalizer {
     }
   }
 
-  // Returns the operands that bodies may write to, depending on data, and the initial states of
-  // loops that write to a state.
+  // Returns operands that bodies may write to, and initial states of loops that write to a state.
   std::vector<Value*> possible_writes(const Node& node, const BodyAliases& aliases) {
     std::vector<Value*> found;
     if (is_cond(node)) {
@@ -283,8 +282,9 @@ class Functionalizer {
     if (!is_loop(node)) return found;
     const Graph& steps = body(node, kBody);
     const Argument::List& states = operands(node, kStates);
+    const std::vector<size_t>& maybe_written = calls_.maybe_written[&steps];
     for (size_t input = kBeforeStates; input < steps.inputs.size(); ++input) {
-      const bool maybe = std::ranges::count(calls_.maybe_written[&steps], input) > 0;
+      const bool maybe = std::ranges::find(maybe_written, input) != maybe_written.end();
       const size_t state = input - kBeforeStates;
       if (state >= states.size() && maybe) fail_written_capture(node, steps.inputs[input]);
       if (state >= states.size() || (!maybe && !writes_to(steps, input))) continue;
