@@ -12,11 +12,8 @@ from __future__ import annotations
 import argparse
 import collections
 import json
-import logging
 import multiprocessing
-import os
 import time
-import warnings
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 
@@ -24,6 +21,7 @@ import torch
 
 from ops import checking
 from ops.row import Case, Row
+from ops.sweep import quiet_rows
 
 NAN, INF = float("nan"), float("inf")
 POISONS = {"nan": (NAN,), "inf": (INF,), "-inf": (-INF,), "mix": (NAN, INF, -INF), "same": ()}
@@ -142,23 +140,14 @@ def main() -> None:
     parser.add_argument("--part", default="0/1", help="which part of the rows, of how many")
     options = parser.parse_args()
     start = time.monotonic()
-    os.environ["ONNX_NATIVE_FALLBACKS"] = "0"
-    import onnx_native
-
-    from ops.rows import ROWS
-
-    torch.set_num_threads(1)
-    torch.ops.load_library(onnx_native.library_path())
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    torch.set_grad_enabled(False)
+    every = quiet_rows()
     part, parts = map(int, options.part.split("/"))
     rows: dict[str, set[str]] = collections.defaultdict(set)
     counts: collections.Counter[str] = collections.Counter()
     list(examine(Row("", cases=(Case(torch.relu, torch.ones(2)),))))  # loads what exports need
-    titles = [row.title for row in ROWS]
+    titles = [row.title for row in every]
     first = titles.index(options.after) + 1 if options.after else 0
-    for row in ROWS[first:][part::parts]:
+    for row in every[first:][part::parts]:
         if row.random or any("@" in key for key in row.all_keys):
             continue
         if options.rows and not any(title in row.title for title in options.rows.split(";")):

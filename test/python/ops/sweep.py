@@ -266,6 +266,21 @@ def findings_of(row: Row, plan: Plan) -> Iterator[Finding]:
         process.join()
 
 
+def quiet_rows() -> tuple[Row, ...]:
+    """Returns the operator rows, for a measurement of native exports without warnings."""
+    os.environ["ONNX_NATIVE_FALLBACKS"] = "0"
+    import onnx_native
+
+    from ops.rows import ROWS
+
+    torch.set_num_threads(1)
+    torch.ops.load_library(onnx_native.library_path())
+    logging.disable(logging.CRITICAL)
+    warnings.simplefilter("ignore")
+    torch.set_grad_enabled(False)
+    return tuple(ROWS)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--dtypes", default=",".join(DTYPES))
@@ -277,16 +292,7 @@ def main() -> None:
     parser.add_argument("--json", type=pathlib.Path, help="write every finding here, one a line")
     options = parser.parse_args()
     start = time.monotonic()
-    os.environ["ONNX_NATIVE_FALLBACKS"] = "0"
-    import onnx_native
-
-    from ops.rows import ROWS
-
-    torch.set_num_threads(1)
-    torch.ops.load_library(onnx_native.library_path())
-    logging.disable(logging.CRITICAL)
-    warnings.simplefilter("ignore")
-    torch.set_grad_enabled(False)
+    rows = quiet_rows()
     part, parts = map(int, options.part.split("/"))
     counts: collections.Counter[tuple[str, int, str]] = collections.Counter()
     if options.json:
@@ -297,7 +303,7 @@ def main() -> None:
     warm = Case(torch.relu, torch.ones(2))
     opinfo("add")
     outcome(Row(""), "float32", plan.capture(warm), warm, OPSETS[-1])
-    for row in ROWS[part::parts]:
+    for row in rows[part::parts]:
         if options.rows and not any(title in row.title for title in options.rows.split(";")):
             continue
         for finding in findings_of(row, plan):
