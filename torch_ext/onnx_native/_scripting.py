@@ -23,6 +23,7 @@ from onnx_native import (
     _module_changes,
     _module_state,
     _placeholders,
+    _refusals,
     _replaced,
     _script_source,
     _upstream,
@@ -30,29 +31,9 @@ from onnx_native import (
 
 logger = logging.getLogger("onnx_native")
 
-# Reasons of the native capture for which torch.export fails too.
-_CONTROL_FLOW = (
-    "branches on the elements of a tensor",
-    "branches on a number that depends on data: item",
-    "a Python int or a loop needs the number",
-    "the number of results depends on the size",
-)
-# What torch.export says of dynamic sizes that a program fixes.
-_PINNED = ("Constraints violated", "conflicts between user-specified ranges")
-
 
 class ScriptingError(Exception):
     """TorchScript cannot stand for the module; the text says why."""
-
-
-def is_called_for(reason: str) -> bool:
-    """Returns whether the native capture left a program for a reason that torch.export has too."""
-    return any(text in reason for text in _CONTROL_FLOW)
-
-
-def pins_a_size(error: BaseException) -> bool:
-    """Returns whether torch.export failed because the program fixes a dynamic size."""
-    return any(text in str(error) for text in _PINNED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,7 +94,7 @@ def scripted(
             inputs = _jit.Inputs(script, args, kwargs, _by_name(model, args, kwargs, specs))
             actual = _results(script, model, args, kwargs)
         except Exception as error:
-            raise ScriptingError(first_line(error)) from error
+            raise ScriptingError(_refusals.first_line(error)) from error
         if not _agree(expected, actual):
             raise ScriptingError("it computes something else")
         _check_larger_sizes(script, model, inputs.larger())
@@ -214,7 +195,7 @@ def _check_larger_sizes(script: Any, model: Any, arguments: list[Any] | None) ->
     try:
         actual = _results(script, model, tuple(arguments), None)
     except Exception as error:
-        raise ScriptingError(f"it fails for larger sizes: {first_line(error)}") from error
+        raise ScriptingError(f"it fails for larger sizes: {_refusals.first_line(error)}") from error
     if not _agree(expected, actual):
         raise ScriptingError("it computes something else for larger sizes")
 
@@ -228,8 +209,3 @@ def _agree(expected: list[Any], actual: list[Any]) -> bool:
         else one == other
         for one, other in zip(expected, actual, strict=True)
     )
-
-
-def first_line(error: BaseException) -> str:
-    """Returns the first line of an error's text."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))

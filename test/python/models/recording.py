@@ -11,7 +11,7 @@ from unittest import mock
 import onnx
 import onnx_native
 import torch
-from onnx_native import _capture, _export, _inputs, _request
+from onnx_native import _capture, _inputs, _request, _torch_export
 from torch import nn
 
 from models import running
@@ -37,7 +37,7 @@ def only_native() -> Iterator[None]:
     """Captures natively, or raises LeftToTorchExport."""
     with (
         onnx_native.options(capture="native"),
-        mock.patch.object(_export._Exporter, "_captured", side_effect=LeftToTorchExport),
+        mock.patch.object(_torch_export, "captured", side_effect=LeftToTorchExport),
     ):
         yield
 

@@ -1,0 +1,61 @@
+"""Why a route of an export leaves a program to another one."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from typing import Any
+
+
+class Kind(enum.Enum):
+    """What a refusal is about."""
+
+    CONTROL_FLOW = "control flow"  # a branch or a loop by elements, which torch.export refuses too
+    UNROLLED = "unrolled loop"  # a loop over a dynamic size, which the native capture unrolls
+    PINNED_SIZE = "pinned size"  # the program fixes a dynamic size
+    DIFFERENCE = "difference"  # what was captured computes something else than the module
+    OTHER = "other"
+
+
+class Refusal(Exception):  # noqa: N818
+    """A route leaves the program to another one.
+
+    Attributes:
+        text: Why.
+        kind: What it is about.
+    """
+
+    def __init__(self, text: str, kind: Kind = Kind.OTHER) -> None:
+        super().__init__(text)
+        self.text = text
+        self.kind = kind
+
+
+@dataclasses.dataclass
+class Attempt:
+    """A route that an export took, and how that ended.
+
+    Attributes:
+        route: The name of the route.
+        seconds: How long it took.
+        refusal: Why it left the program; None if it exported it.
+    """
+
+    route: str
+    seconds: float = 0.0
+    refusal: Refusal | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """The attempt, as export_report["capture"]["attempts"] has it."""
+        refusal = self.refusal
+        return {
+            "route": self.route,
+            "seconds": self.seconds,
+            "kind": None if refusal is None else refusal.kind.value,
+            "reason": None if refusal is None else refusal.text,
+        }
+
+
+def first_line(error: BaseException) -> str:
+    """Returns the first line of an error's text."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))
