@@ -6,6 +6,7 @@ import importlib.util
 import pathlib
 import sys
 import threading
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from onnx_native import _build_info
 
 _lock = threading.RLock()
+_at_load: list[Callable[[Any], None]] = []
 _PATH = pathlib.Path(__file__).absolute().with_name("libonnx_native.so")
 
 
@@ -55,7 +57,11 @@ def _extension() -> Any:
     module: ModuleType = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     sys.modules[name] = module
-    from onnx_native import _lowerings
-
-    _lowerings.register_pending(module)
+    for action in _at_load:
+        action(module)
     return module
+
+
+def at_load(action: Callable[[Any], None]) -> None:
+    """Calls a function with the extension module as soon as it is loaded."""
+    _at_load.append(action)

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from onnx_native import _library
+
 Lowering = Callable[..., Any]
 
 _pending: dict[str, Lowering] = {}
@@ -49,7 +51,8 @@ def remove_lowering(op: str) -> None:
         extension.remove_lowering(key)
 
 
-def register_pending(extension: Any) -> None:
+@_library.at_load
+def _register_pending(extension: Any) -> None:
     """Registers the lowerings that were defined before the library was loaded."""
     for key, function in _pending.items():
         extension.register_lowering(key, function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 
@@ -21,9 +21,6 @@ from onnx_native import (
     _sizes,
     _upstream,
 )
-
-if TYPE_CHECKING:
-    from onnx_native._program import ONNXProgram
 
 
 @dataclasses.dataclass
@@ -63,7 +60,17 @@ class Replay:
         return [v for v, s in zip(values, sources, strict=True) if isinstance(s, torch.fx.Node)]
 
 
-def of(program: ONNXProgram) -> Replay:
+class Exported(Protocol):
+    """What is known of an exported program: an ONNXProgram."""
+
+    recorded: Callable[[], Replay] | None
+
+    @property
+    def exported_program(self) -> torch.export.ExportedProgram | None:
+        """The program as torch.export captures it."""
+
+
+def of(program: Exported) -> Replay:
     """Returns the program as it was captured.
 
     Raises:
