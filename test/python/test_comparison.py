@@ -11,7 +11,7 @@ import onnx_native
 import pytest
 import torch
 from models.zoo import BERT_SMALL
-from onnx_native import _export, _recorded_program
+from onnx_native import _recorded_program, _torch_export
 from torch import nn
 from torch.onnx.verification import verify_onnx_program
 
@@ -262,7 +262,7 @@ class Decides(nn.Module):
 
 
 def test_native_captures_are_verified_beside_the_module(monkeypatch: Any) -> None:
-    monkeypatch.delattr(_export._Exporter, "_captured")  # by torch.export
+    monkeypatch.delattr(_torch_export, "captured")  # by torch.export
     shapes = ({0: "batch"}, "factor", None)
     program = export(Decides(), X, 2.0, torch.float16, dynamic_shapes=shapes, verify=True)
     rows = program.export_report["verification"]
