@@ -1,0 +1,64 @@
+// What a native capture of a Python program asks Python: source lines, modules, symbolic numbers.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "capture/recording.h"
+
+namespace onnx_native::plugin {
+
+// The user's source lines, by code object and line number. Holds the code objects, so that no
+// address is reused.
+class SourceLines {
+ public:
+  SourceLines();
+
+  // Makes the current frame the one that runs the program. It and those around it are not part of
+  // the program.
+  void start();
+  // Sets source and code as aten::read_stack_trace does.
+  void locate(Location& location);
+
+ private:
+  enum class Kind { user, torch, own };
+  struct Line {
+    Kind kind = Kind::user;
+    std::string source;
+    std::string code;
+    std::string frame;  // as in a stack trace
+  };
+
+  const Line& line_of(PyFrameObject* frame);
+  Line read(const std::string& file, int number, const std::string& function) const;
+
+  std::string torch_folder_;
+  std::string own_folder_;
+  py::object outer_;  // the code that runs the program
+  std::map<std::pair<PyObject*, int>, Line> lines_;
+  std::vector<py::object> kept_;
+};
+
+class PythonHost final : public capture::Host {
+ public:
+  Location location() override;
+  c10::IValue symbol_behind(const at::Tensor& number) override;
+  c10::SymNode unwrapped(const c10::SymNode& node) override;
+
+  void start() { lines_.start(); }
+  void enter(const std::string& path, const std::string& class_name);
+  void leave() {
+    if (!scopes_.empty()) scopes_.pop_back();
+  }
+
+ private:
+  SourceLines lines_;
+  std::vector<Location> scopes_;  // of the modules that are running, each with all around it
+  std::map<std::string, int64_t> calls_;
+};
+
+}  // namespace onnx_native::plugin
