@@ -1,7 +1,10 @@
 // Sizes that must be equal: operators that write to a tensor broadcast the others to it, and a size
 // that depends on data must fit that of a tensor.
+#include <ATen/ops/empty.h>
+
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "capture/recorded_call.h"
 #include "capture/symbolic_size.h"
@@ -16,6 +19,11 @@ constexpr std::array<std::string_view, 3> kBroadcasts{"aten::copy_", "aten::floo
 // Operators whose list of integers is the shape of the result.
 constexpr std::array<std::string_view, 4> kTakesShape{"aten::view", "aten::_unsafe_view",
                                                       "aten::reshape", "aten::expand"};
+
+// Operators that broadcast their tensors to each other, beyond those that PyTorch tags.
+constexpr std::array<std::string_view, 6> kElementwise{
+    "aten::where.self",         "aten::copy",         "aten::masked_fill.Scalar",
+    "aten::masked_fill.Tensor", "aten::floor_divide", "aten::addcmul"};
 
 bool broadcasts(const c10::OperatorName& op) {
   if (!op.name.ends_with('_')) return false;
@@ -72,6 +80,107 @@ void RecordedCall::note_identities() {
     for (const Shape* sizes : {&a, &b})
       for (const Dim& size : *sizes) decisions_.note_identity(missing, size);
   }
+}
+
+// Returns the size that a result has along an axis, which is counted from the back: that of the
+// target, or one that does not depend on data. Notes what must be equal for that. Returns nullopt
+// if eager may fail, or if any of several sizes may be 1.
+std::optional<Dim> RecordedCall::joined_size(const std::vector<Shape>& shapes, size_t back,
+                                             const Shape* target) {
+  std::vector<Dim> sizes;
+  for (const Shape& shape : shapes) {
+    if (shape.size() < back) continue;
+    const Dim& size = shape[shape.size() - back];
+    if (size != Dim(1) && std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
+  }
+  const auto is_known = [&](const Dim& size) { return decisions_.example(size).has_value(); };
+  if (target) {  // note_broadcast() notes the equations
+    const Dim& joined = (*target)[target->size() - back];
+    const bool fits = std::ranges::none_of(sizes, [&](const Dim& size) {
+      return size != joined && is_known(size) &&
+             decisions_.stand_in(size) != decisions_.stand_in(joined);
+    });
+    return fits ? std::optional(joined) : std::nullopt;
+  }
+  if (sizes.empty()) return Dim(1);
+  if (sizes.size() == 1) return sizes[0];
+  const auto joined = std::ranges::find_if(sizes, is_known);
+  if (joined == sizes.end() || std::ranges::count_if(sizes, is_known) > 1) return std::nullopt;
+  for (const Dim& size : sizes)
+    if (size != *joined) decisions_.note_equal(size, *joined);
+  return *joined;
+}
+
+// Runs the meta kernel of an elementwise operator where a size that depends on data must be another
+// size of the call: the numbers that stand for them differ. Returns nullopt for other calls.
+std::optional<torch::jit::Stack> RecordedCall::run_joined() {
+  const bool in_place = broadcasts(op_.operator_name());
+  if (!data_ || !(in_place || contains(kElementwise, key_) || op_.hasTag(at::Tag::pointwise)))
+    return std::nullopt;
+  torch::jit::Stack stack = meta_arguments();
+  std::vector<Shape> shapes;
+  size_t rank = 0;
+  for (const c10::IValue& argument : arguments_) {
+    if (argument.isTensorList()) return std::nullopt;
+    if (!argument.isTensor() || !argument.toTensor().defined()) continue;
+    shapes.push_back(shape_of(argument.toTensor()));
+    rank = std::max(rank, shapes.back().size());
+  }
+  if (shapes.size() < 2 || (in_place && shapes[0].size() < rank)) return std::nullopt;
+  Shape joined(rank, Dim(1));
+  for (size_t back = 1; back <= rank; ++back) {
+    const auto size = joined_size(shapes, back, in_place ? &shapes[0] : nullptr);
+    if (!size) return std::nullopt;
+    joined[rank - back] = *size;
+  }
+  for (size_t i = in_place ? 1 : 0; i < stack.size(); ++i) {
+    if (!stack[i].isTensor() || !stack[i].toTensor().defined() || is_wrapped_number(arguments_[i]))
+      continue;
+    const at::Tensor& given = stack[i].toTensor();
+    std::vector<int64_t> sizes = given.sizes().vec();
+    for (size_t back = 1; back <= sizes.size(); ++back) {
+      int64_t& size = sizes[sizes.size() - back];
+      if (size != 1) size = decisions_.stand_in(joined[rank - back]).value_or(size);
+    }
+    if (sizes == given.sizes()) continue;
+    if (!given.is_contiguous()) decisions_.guess_strides();
+    stack[i] = at::empty(sizes, given.options());
+  }
+  recording_.meta_results_.call(op_, stack);
+  joined_ = std::move(joined);
+  return stack;
+}
+
+// Returns the result of a view that has as many elements as its base at the sizes that data lead
+// to, but not at the numbers that stand for them. Returns nullopt for other calls.
+std::optional<at::Tensor> RecordedCall::viewed_by_data() {
+  if (!data_ || key_ == "aten::expand" || !contains(kTakesShape, key_)) return std::nullopt;
+  const at::Tensor self = recording_.meta_of(arguments_[0].toTensor());
+  const Shape shape = shape_of(arguments_[0].toTensor());
+  if (!self.is_contiguous()) return std::nullopt;
+  std::vector<int64_t> sizes;
+  Dim elements = 1;
+  for (const c10::IValue& item : arguments_[1].toListRef()) {
+    const Dim size = to_dim(item.toSymInt(), decisions_);
+    const std::optional<int64_t> number = decisions_.stand_in(size);
+    if (!number || *number < 0) return std::nullopt;
+    sizes.push_back(*number);
+    elements = elements * size;
+  }
+  if (decisions_.example(elements - numel(shape))) return std::nullopt;
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t axis = sizes.size(); axis-- > 0;) {
+    strides[axis] = stride;
+    stride *= std::max<int64_t>(sizes[axis], 1);
+  }
+  // A meta tensor has no memory, so that its storage may say that it is larger.
+  at::Tensor view = self.alias();
+  c10::StorageImpl& storage = *view.storage().unsafeGetStorageImpl();
+  const size_t bytes = static_cast<size_t>(stride + self.storage_offset()) * self.itemsize();
+  if (storage.nbytes() < bytes) storage.set_nbytes(bytes);
+  view.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return view;
 }
 
 }  // namespace onnx_native::capture

@@ -146,9 +146,11 @@ std::optional<bool> Decisions::at_stand_in(const Dim& difference, Relation relat
 
 void Decisions::declare_data(const std::string& name, const DimRange& range,
                              std::optional<int64_t> stand_in) {
-  constexpr int64_t kStep = 14;
   if (!stand_in) {
-    stand_in = std::exchange(next_stand_in_, next_stand_in_ + kStep);
+    // Programs cut such sizes into equal parts, of which eager checks that there is no rest.
+    constexpr int64_t kMultiple = 840;
+    stand_in = uses_small_stand_ins_ ? 2 + stand_ins_ % 2 : kMultiple * (2 * stand_ins_ + 5);
+    ++stand_ins_;
     stand_in = std::max(*stand_in, range.low.value_or(*stand_in));
     stand_in = std::min(*stand_in, range.high.value_or(*stand_in));
   }
@@ -213,6 +215,9 @@ Dim Decisions::resolved(const Dim::Factor& factor) {
   if (factor.operands.empty()) return Dim::of(factor);
   const Dim a = resolved(factor.operands[0]);
   const Dim b = resolved(factor.operands[1]);
+  const bool is_extremum = factor.kind == Dim::Atom::min || factor.kind == Dim::Atom::max;
+  if (is_extremum && !(example(a) && example(b)))
+    return factor.kind == Dim::Atom::min ? Dim::min(a, b) : Dim::max(a, b);
   // Decides in the direction that holds for the example, so that equal sizes stay possible.
   const auto a_is_least = [&] {
     if (proven(b - a, Relation::less_equal) == true) return false;
@@ -249,7 +254,15 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
   const Dim difference = resolved(given);
   if (const auto known = proven(difference, relation)) return *known;
   const std::optional<int64_t> value = example(difference);
-  if (!value) refuse(branch_on_data(text));
+  if (!value) {
+    constexpr std::array<std::string_view, 3> kOperators{"python::eq", "python::lt", "python::le"};
+    const std::string key = concat(difference.str(), " ", static_cast<int>(relation));
+    NumberPtr& condition = conditions_[key];
+    if (!condition)
+      condition = make_call(kOperators[static_cast<size_t>(relation)],
+                            {make_number(difference), make_number(Dim(0))});
+    return choose(condition, text);
+  }
   const bool holds = is_true(*value, relation);
   if (relation == Relation::equal && holds && !is_flexible(difference)) {
     note_equation(difference);
@@ -263,12 +276,7 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
 bool Decisions::decide(const NumberPtr& condition) {
   const std::string text = str(*condition);
   const std::optional<double> value = example(*condition);
-  if (!value) {
-    undecided_ = condition;
-    const bool way = choose(condition.get(), branch_on_data(text));
-    undecided_ = nullptr;
-    return way;
-  }
+  if (!value) return choose(condition, text);
   const auto* call = std::get_if<Number::Call>(&condition->is);
   if (call && call->op == "python::eq" && *value != 0) {
     note_fixed_by(*condition);
@@ -276,6 +284,13 @@ bool Decisions::decide(const NumberPtr& condition) {
   }
   note_guard({0, Relation::equal, *value != 0, text, {}, condition});
   return *value != 0;
+}
+
+bool Decisions::choose(const NumberPtr& condition, const std::string& text) {
+  undecided_ = condition;
+  const bool way = choose(condition.get(), branch_on_data(text));
+  undecided_ = nullptr;
+  return way;
 }
 
 void Decisions::fork(std::vector<bool> choices, bool probes) {
@@ -320,6 +335,10 @@ void Decisions::note_broadcast(const Dim& size, const Dim& to) {
     return;
   }
   note_requirement(concat(size.str(), " == 1 or ", equal));
+}
+
+void Decisions::note_equal(const Dim& size, const Dim& to) {
+  note_requirement(concat(size.str(), " == 1 or ", size.str(), " == ", to.str()));
 }
 
 // The program fails elsewhere: nothing is decided by the example.

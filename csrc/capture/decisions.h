@@ -102,9 +102,14 @@ class Decisions {
   std::optional<int64_t> stand_in(const Dim& dim) const;
   // Returns the truth of a condition at the stand-ins.
   std::optional<bool> at_stand_in(const Dim& difference, Relation relation) const;
-  // Declares a symbol that depends on data. The default stand-in is unlike any size.
+  // Declares a symbol that depends on data, with a stand-in by default.
   void declare_data(const std::string& name, const DimRange& range,
                     std::optional<int64_t> stand_in = std::nullopt);
+  // Lets small numbers stand for symbols that depend on data: some must not exceed a size. The
+  // default ones are unlike any size.
+  void use_small_stand_ins() { uses_small_stand_ins_ = true; }
+  // Returns true if a symbol depends on data.
+  bool has_data() const { return stand_ins_ > 0; }
   // Notes that a recorded tensor has these sizes at the stand-ins.
   void note_shape(const Shape& shape);
   // Returns the integer that a computation results in, as a symbol.
@@ -136,6 +141,8 @@ class Decisions {
   // Notes the equation by which a number that depends on data makes the difference 0, if it is this
   // size. A call needs that.
   void note_identity(const Dim& difference, const Dim& size);
+  // Notes that eager fails unless a size that depends on data is 1 or another size.
+  void note_equal(const Dim& size, const Dim& to);
   // Notes that eager broadcasts a size to another one, and fails if it cannot.
   void note_broadcast(const Dim& size, const Dim& to);
   // Takes it for granted that a condition has this truth, because the program asserts it.
@@ -192,6 +199,7 @@ class Decisions {
 
  private:
   void note_equation(const Dim& difference);
+  bool choose(const NumberPtr& condition, const std::string& text);
   // Notes that another recording may make a size static: the first that the user left to the
   // capture. Keeps an equation that is known.
   void note_fixed(const std::set<std::string>& inputs);
@@ -216,7 +224,8 @@ class Decisions {
 
   std::map<std::string, Symbol> symbols_;
   std::map<std::string, Dim> defined_;  // by the text of the computation
-  int64_t next_stand_in_ = 4099;
+  int64_t stand_ins_ = 0;
+  bool uses_small_stand_ins_ = false;
   bool has_assumptions_ = false;
   std::function<std::string()> line_;
   std::shared_ptr<const int> token_ = std::make_shared<const int>();
@@ -227,7 +236,8 @@ class Decisions {
   std::map<std::string, Dim> identities_;
   std::optional<std::vector<bool>> choices_;
   bool probes_ = false;
-  std::map<const void*, bool> chosen_;  // by the condition
+  std::map<const void*, bool> chosen_;           // by the condition
+  std::map<std::string, NumberPtr> conditions_;  // on integers that depend on data, by the text
   NumberPtr undecided_;
   std::string reason_;
   bool number_read_ = false;

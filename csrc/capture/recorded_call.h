@@ -31,6 +31,10 @@ class RecordedCall {
   void check_written_sizes();
   void note_broadcast();
   void note_identities();
+  std::optional<Dim> joined_size(const std::vector<Shape>& shapes, size_t back,
+                                 const Shape* target);
+  std::optional<torch::jit::Stack> run_joined();
+  std::optional<at::Tensor> viewed_by_data();
   bool reshapes() const;
   void check_reshape(const at::Tensor& tensor);
   void note_squeezed();
@@ -93,6 +97,7 @@ class RecordedCall {
   std::vector<std::vector<int64_t>> written_sizes_;
   std::string missing_;                              // why there is no meta kernel
   std::optional<std::vector<aten::Type>> inferred_;  // without a meta kernel
+  std::optional<Shape> joined_;  // where sizes that depend on data must be other sizes
   aten::Node* node_ = nullptr;
   bool has_tensors_ = false;
   bool symbolic_ = false;    // an argument is, or has a size that is, a symbolic number

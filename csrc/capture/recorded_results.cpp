@@ -131,6 +131,15 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     if (!decisions_.reason().empty()) break;
   }
   if (data_) note_identities();
+  if (data_ && !decisions_.equation() && decisions_.reason().empty()) {
+    small_data_ = false;
+    if (auto view = viewed_by_data()) return std::vector<c10::IValue>{std::move(*view)};
+    try {
+      if (auto results = run_joined()) return results;
+    } catch (const std::exception& error) {
+      reason = first_line(error.what());
+    }
+  }
   refuse(reason);
 }
 
@@ -212,6 +221,7 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
     for (size_t axis = 0; axis < shape->size(); ++axis) {
       Dim& size = (*shape)[axis];
       if (mentions_broadcast(size)) size = decisions_.resolved(size);
+      if (joined_) size = (*joined_)[axis];
       if (data_) declare_size(size, metas[i].size(static_cast<int64_t>(axis)));
       if (decisions_.stand_in(size) != metas[i].size(static_cast<int64_t>(axis)))
         refuse("the size " + size.str() + " of a result is not eager's");
@@ -328,6 +338,8 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas,
     ++next;
     stack_.emplace_back(std::move(made));
   }
+  if (!joined_) return;
+  for (const aten::Value* made : node_->outputs) recording_.types().define(*made);
 }
 
 // Gives a tensor that the call wrote to the new value. An out= argument of another shape is

@@ -258,12 +258,15 @@ aten::Value* Recording::constant_of(const at::Tensor& tensor) {
   return constant.value;
 }
 
+// The program runs again for each way of a branch, and would draw other random numbers.
+void Recording::refuse_draws() {
+  if (std::ranges::any_of(graph_->nodes, [](const aten::Node* node) { return draws(*node); }))
+    decisions_.refuse("the program branches on the elements of a tensor after random numbers");
+}
+
 bool Recording::choose(const at::Tensor& condition) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
-  // The program runs again for each way, and would draw other random numbers.
-  if (decisions_.forks() &&
-      std::ranges::any_of(graph_->nodes, [](const aten::Node* node) { return draws(*node); }))
-    decisions_.refuse("the program branches on the elements of a tensor after random numbers");
+  if (decisions_.forks()) refuse_draws();
   undecided_ = condition;
   const bool way = decisions_.choose(
       value_of(condition),

@@ -112,6 +112,8 @@ class Recording {
   // memory with the tensor, if it writes to the tensor later.
   at::Tensor elements(const at::Tensor& tensor, bool shares_memory);
   const std::vector<KnownElements>& known_elements() const { return known_elements_; }
+  // Refuses a branch that both ways of which are to be recorded, if the program draws numbers.
+  void refuse_draws();
   // Returns the way of a branch on a tensor, which Decisions::fork() gives.
   bool choose(const at::Tensor& condition);
   // Returns the tensor for which choose() had no choice, and forgets it; an undefined tensor if

@@ -204,11 +204,14 @@ class _Recorder:
         identities: dict[str, str] = {}  # of numbers that are read from data
         static: list[dict[str, str]] = []
         seeds = _generators.Seeds(self._model)
+        first: str | None = None  # the reason before small numbers stand for those of data
         while True:
             self._restore()
             state, tied = _state(self._model)
             generators = seeds.generators()
-            native = _library.extension().Capture(state, symbols, identities, generators)
+            native = _library.extension().Capture(
+                state, symbols, identities, generators, small_numbers=first is not None
+            )
             with (
                 _inputs.elements_of(self._model, self._inputs),
                 _autograd_functions.recorded(
@@ -231,18 +234,21 @@ class _Recorder:
             if reason is None:
                 continue
             equation = native.equation()
-            if equation is None and not replaced.is_to_be_written_first() and not has_learned:
-                raise StepAsideError(reason)
-            if equation is None:
+            if equation is None and (replaced.is_to_be_written_first() or has_learned):
                 continue
+            if equation is None and first is None and native.reads_numbers():
+                first = reason
+                continue
+            if equation is None:
+                raise StepAsideError(first or reason)
             symbol, value, line, is_loop = equation
             if not all(name.isidentifier() for name in symbols):
-                raise StepAsideError(f"the program demands {symbol} == {value}")
+                raise StepAsideError(first or f"the program demands {symbol} == {value}")
             is_of_data = symbol not in symbols
             # For other sizes, the equation need not hold for the example.
             is_fixed = bool(line) and not is_loop and not fixes
             if symbol in identities or (others and not is_of_data) or is_fixed:
-                raise StepAsideError(reason)
+                raise StepAsideError(first or reason)
             if is_of_data:
                 identities[symbol] = value
                 continue

@@ -73,8 +73,9 @@ class PyCapture {
   // `state` holds (name, tensor, kind, whether the model keeps its updates) of the module's
   // tensors.
   // `identities` has sizes that numbers read from data are, by the names of their symbols.
+  // With `small_numbers` small ones stand for sizes that depend on data.
   PyCapture(const py::list& state, const py::dict& symbols, const py::dict& identities,
-            std::shared_ptr<capture::Generators> generators) {
+            std::shared_ptr<capture::Generators> generators, bool small_numbers) {
     std::vector<capture::ModuleTensor> tensors;
     for (const py::handle item : state) {
       const auto fields = item.cast<py::tuple>();
@@ -87,6 +88,7 @@ class PyCapture {
     for (const auto& [name, symbol] : symbols) known.emplace(text_of(name), symbol_of(symbol));
     recording_.emplace(std::move(known), std::move(tensors), builtin_types, host_,
                        std::move(generators));
+    if (small_numbers) recording_->decisions().use_small_stand_ins();
     for (const auto& [symbol, size] : identities)
       recording_->decisions().identify(text_of(symbol), dim_of(text_of(size)));
   }
@@ -141,8 +143,9 @@ class PyCapture {
     capture::Decisions& decisions = recording_->decisions();
     if (at::Tensor condition = recording_->take_undecided(); condition.defined())
       return py::cast(std::move(condition));
-    if (const capture::NumberPtr condition = decisions.take_undecided())
-      return symbolic_bool(capture::to_sym_bool(condition, decisions));
+    const capture::NumberPtr condition = decisions.take_undecided();
+    if (condition) recording_->refuse_draws();
+    if (condition) return symbolic_bool(capture::to_sym_bool(condition, decisions));
     return py::none();
   }
   Tensors cond(py::handle condition, size_t yes, size_t no) {
@@ -243,6 +246,7 @@ class PyCapture {
   }
   void refuse(const std::string& reason) { recording_->decisions().note_refusal(reason); }
   std::string reason() const { return recording_->decisions().reason(); }
+  bool reads_numbers() const { return recording_->decisions().has_data(); }
   // Returns the condition under which the program is valid and the source line of each guard.
   py::list guards() const {
     py::list result;
@@ -392,8 +396,9 @@ void bind_capture(py::module_& module) {
       .def("__exit__", &KeptDispatchKeys::exit);
   py::class_<PyCapture>(module, "Capture")
       .def(py::init<const py::list&, const py::dict&, const py::dict&,
-                    std::shared_ptr<capture::Generators>>(),
-           py::arg("state"), py::arg("symbols"), py::arg("identities"), py::arg("generators"))
+                    std::shared_ptr<capture::Generators>, bool>(),
+           py::arg("state"), py::arg("symbols"), py::arg("identities"), py::arg("generators"),
+           py::arg("small_numbers"))
       .def("add_input", &PyCapture::add_input, py::arg("example"), py::arg("name"),
            py::arg("sizes"))
       .def("add_integer", &PyCapture::add_integer, py::arg("name"), py::arg("symbol"))
@@ -434,6 +439,7 @@ void bind_capture(py::module_& module) {
       .def("refuse", &PyCapture::refuse, py::arg("reason"))
       .def("refuse_loop", &PyCapture::refuse_loop, py::arg("count"), py::arg("reason"))
       .def("reason", &PyCapture::reason)
+      .def("reads_numbers", &PyCapture::reads_numbers)
       .def("with_gradients", &PyCapture::with_gradients)
       .def("guards", &PyCapture::guards)
       .def("allows", &PyCapture::allows, py::arg("sizes"))
