@@ -7,7 +7,6 @@ gets the answers of eager where there are some; else it is refused.
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -25,14 +24,12 @@ _OF_GRADIENTS = "grad_fn is_leaf requires_grad"
 _CLASSES = ((torch.SymInt, int), (torch.SymBool, bool), (torch.SymFloat, float))
 # Classes that do not know recorded tensors: isinstance(x, torch.FloatTensor).
 _LEGACY = "BFloat16 Bool Byte Char Double Float Half Int Long Short"
-# PyTorch and this package tell sizes from ints.
-NOT_OF_USER = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__))
 
 
 def _is_of_user(frame: FrameType | None) -> bool:
     """Whether the user's code calls the function of a frame."""
     caller = frame.f_back if frame else None
-    return caller is None or not caller.f_code.co_filename.startswith(NOT_OF_USER)
+    return caller is None or not caller.f_code.co_filename.startswith(_library.NOT_OF_USER)
 
 
 @contextmanager

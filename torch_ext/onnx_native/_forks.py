@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _attributes, _control_flow, _sources
+from onnx_native import _control_flow, _library, _sources
 
 _MOST_FORKS = 3  # one after the other: the model has up to 8 copies of the program
 _MOST_CHOICES = 32  # also of branches that raise, for each of which the program runs again
@@ -128,7 +128,7 @@ def _is_in_raise(error: Exception) -> bool:
 
 def _is_of_program(path: str) -> bool:
     """Whether a file's checks are the program's."""
-    return path.startswith(_CHECKING) or not path.startswith(_attributes.NOT_OF_USER)
+    return path.startswith(_CHECKING) or not path.startswith(_library.NOT_OF_USER)
 
 
 @functools.lru_cache(maxsize=64)

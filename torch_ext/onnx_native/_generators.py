@@ -20,7 +20,6 @@ import torch
 from onnx_native import _containers, _library, _upstream
 
 _MOST_RECORDINGS = 4
-_NOT_OF_USER = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__))
 
 
 def of_program(model: Any) -> list[torch.Generator]:
@@ -136,7 +135,7 @@ def _graphs(program: torch.export.ExportedProgram) -> Iterator[torch.fx.Graph]:
 def _line() -> str:
     """The innermost line of the user's code."""
     frame: FrameType | None = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename.startswith(_NOT_OF_USER):
+    while frame is not None and frame.f_code.co_filename.startswith(_library.NOT_OF_USER):
         frame = frame.f_back
     if frame is None:
         return "an unknown line"

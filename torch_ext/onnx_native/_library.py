@@ -3,6 +3,7 @@
 import functools
 import importlib.machinery
 import importlib.util
+import os
 import pathlib
 import sys
 import threading
@@ -16,6 +17,8 @@ from onnx_native import _build_info
 
 _lock = threading.RLock()
 _at_load: list[Callable[[Any], None]] = []
+# The folders of code that is not the user's: PyTorch and this package.
+NOT_OF_USER = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__))
 _PATH = pathlib.Path(__file__).absolute().with_name("libonnx_native.so")
 
 

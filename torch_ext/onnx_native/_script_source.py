@@ -20,7 +20,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 
-from onnx_native import _attributes, _replaced, _sources, _upstream
+from onnx_native import _library, _replaced, _sources, _upstream
 
 _NONE = "None"
 _DEEPEST = 4  # containers in containers
@@ -53,7 +53,7 @@ class Types:
     def _see(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         if event not in ("call", "return") or code.co_filename.startswith(
-            (*_attributes.NOT_OF_USER, "<")
+            (*_library.NOT_OF_USER, "<")
         ):
             return
         count = code.co_argcount + code.co_kwonlyargcount
@@ -111,7 +111,7 @@ def prepared(types: Types, answers: Answers) -> Iterator[None]:
                 argument.annotation = _annotation(text, argument)
         _Rewriter(known, source).visit(source)
         plain = getattr(function, "__func__", function)
-        if not plain.__code__.co_filename.startswith(_attributes.NOT_OF_USER):
+        if not plain.__code__.co_filename.startswith(_library.NOT_OF_USER):
             closure = inspect.getclosurevars(plain)
             names = {**closure.globals, **closure.nonlocals}
             _Answering(answers, names).visit(source)

@@ -35,8 +35,6 @@ class Place:
     code: str = ""
 
 
-_TORCH = os.path.dirname(torch.__file__)
-_OWN = os.path.dirname(__file__)
 _REMAINDER = re.compile(r"Mod\((\w+), (\w+)\)")
 
 # Source lines of guards and of deferred assertions, by expression; torch.export does not keep them.
@@ -280,7 +278,7 @@ def _running_line() -> Place:
 
 
 def _is_torch(path: str) -> bool:
-    return path.startswith((_TORCH, _OWN, "<"))
+    return path.startswith((*_library.NOT_OF_USER, "<"))
 
 
 def _node_line(node: torch.fx.Node) -> Place:
