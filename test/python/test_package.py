@@ -16,6 +16,11 @@ def test_version():
     assert torch.__version__.startswith(_build_info.TORCH_VERSION)
 
 
+def test_public_names_exist():
+    assert {name for name in onnx_native.__all__ if not hasattr(onnx_native, name)} == set()
+    assert issubclass(onnx_native.ExportError, Exception)
+
+
 def test_library_path_is_the_loaded_library():
     assert onnx_native.library_path() in torch.ops.loaded_libraries
     assert onnx_native._C is onnx_native._C

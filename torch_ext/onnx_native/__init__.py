@@ -20,11 +20,13 @@ from onnx_native._lowerings import lowering, remove_lowering
 from onnx_native._options import options
 
 if TYPE_CHECKING:
+    from onnx_native._C import ExportError
     from onnx_native._comparison import compare
     from onnx_native._decoder import ExportedDecoder, export_decoder
     from onnx_native._program import ONNXProgram
 
 __all__ = [
+    "ExportError",
     "ExportedDecoder",
     "ONNXProgram",
     "__version__",
