@@ -1,6 +1,7 @@
 # make help   lists the commands
 # make demo   sets up, builds what it needs, exports two real models and runs them in ONNX Runtime
 # make build  sets up, builds everything
+# make check  sets up, builds, runs the C++ tests, one sample of each operator, and the linters: minutes
 # make test   sets up, builds, runs all C++ and Python tests
 # make operators   writes docs/operators.md
 # make fuzz   builds the fuzz targets and runs each of them for some seconds
@@ -11,13 +12,14 @@
 # make clean  removes what was built
 PYTHON := .venv/bin/python
 BUILD := build
+OPS := test/python/ops
 # Python starts twice as fast with the byte code of the packages.
 export PYTHONDONTWRITEBYTECODE :=
 
 # Says what a command does and how long it takes.
 TIMED := @.ci/timed
 
-.PHONY: help setup configure build demo test operators fuzz storm lint wheel format clean
+.PHONY: help setup configure build demo check test operators fuzz storm lint wheel format clean
 
 help:
 	@sed -n 's/^# make/make/p' $(firstword $(MAKEFILE_LIST))
@@ -37,6 +39,12 @@ build: configure
 demo: configure
 	$(TIMED) "Building the library that Python loads" cmake --build $(BUILD) --target onnx_native_plugin
 	$(TIMED) "Exporting two models" env PYTHONPATH=$(BUILD)/python $(PYTHON) examples/demo.py
+
+check: build
+	$(TIMED) "C++ tests" ctest --test-dir $(BUILD) --output-on-failure
+	$(TIMED) "One sample of each operator" env PYTHONPATH=$(BUILD)/python $(PYTHON) -m pytest -q -n 2 \
+	  -m "" --deselect $(OPS)/test_ops.py::test_operator $(addprefix $(OPS)/test_,ops.py document.py schemas.py)
+	$(TIMED) "Linting" .ci/lint
 
 test: build
 	$(TIMED) "C++ tests" ctest --test-dir $(BUILD) --output-on-failure

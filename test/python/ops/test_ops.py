@@ -54,6 +54,19 @@ def test_operator_captured_by_torch_export(row: Row, test: str) -> None:
     check_operator(row, test)
 
 
+@pytest.mark.one_sample
+@pytest.mark.parametrize("row", [pytest.param(row, id=row.title) for row in ROWS])
+@torch.no_grad()
+def test_one_sample(row: Row) -> None:
+    """Stands for the tests of a row in `make check`: one export, at two sizes where it can."""
+    tests = [test for test in row.tests() if test not in row.xfails]
+    if "dynamic" in tests:
+        check_dynamic(row)
+        return
+    case = row.samples(tests[0])[0]
+    checking.compare(row, checking.session(checking.export(case)), case, case.inputs)
+
+
 @torch.no_grad()
 def check_operator(row: Row, test: str) -> None:
     if test == "dynamic":
