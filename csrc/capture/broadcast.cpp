@@ -151,8 +151,8 @@ std::optional<torch::jit::Stack> RecordedCall::run_joined() {
   return stack;
 }
 
-// Returns the result of a view that has as many elements as its base at the sizes that data lead
-// to, but not at the numbers that stand for them. Returns nullopt for other calls.
+// Returns the result of a view whose base has as many elements when the model runs, but not at the
+// numbers that stand for sizes that depend on data. Returns nullopt for other calls.
 std::optional<at::Tensor> RecordedCall::viewed_by_data() {
   if (!data_ || key_ == "aten::expand" || !contains(kTakesShape, key_)) return std::nullopt;
   const at::Tensor self = recording_.meta_of(arguments_[0].toTensor());

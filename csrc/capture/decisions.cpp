@@ -60,7 +60,7 @@ std::string branch_on_data(const std::string& text) {
          "; torch.cond would keep both branches";
 }
 
-// Narrows the range of an expression by what guards say of the same one plus a number, or of its
+// Narrows the range of an expression by the guards on this expression plus a number, and on its
 // negation: n <= 32 for n - 32 and for 40 - n.
 DimRange guarded(DimRange range, const Dim& difference, std::span<const Guard> guards) {
   for (const Guard& guard : guards) {
@@ -412,7 +412,7 @@ Dim Decisions::narrowed(const Dim& dim) const {
   });
 }
 
-// Prints an expression; a symbol that stands for a computation as the computation.
+// Prints an expression. Prints the computation in place of a symbol that stands for one.
 std::string Decisions::text(const Dim& dim) const {
   const std::string name = dim.str();
   const NumberPtr number = definition(name);
@@ -492,7 +492,7 @@ bool Decisions::add_inputs(const Number& number, std::set<std::string>& inputs) 
   return !std::holds_alternative<aten::Value*>(number.is);
 }
 
-// Returns the value of a symbol in the example but for other values of sizes of inputs.
+// Returns the value of a symbol in the example, where some sizes of inputs have other values.
 std::optional<int64_t> Decisions::value_where(std::string_view name,
                                               const InputSizes& sizes) const {
   const auto at = symbols_.find(std::string(name));

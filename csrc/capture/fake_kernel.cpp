@@ -15,7 +15,7 @@
 namespace onnx_native::capture {
 namespace {
 
-// Returns the kernel that computes types: the fake kernel, or the operator itself if it is made of
+// Returns the kernel that computes types: the fake kernel, or the operator itself if it consists of
 // other operators.
 std::optional<c10::DispatchKey> fake_kernel_of(const c10::OperatorHandle& op) {
   using c10::DispatchKey;
@@ -48,8 +48,8 @@ bool RecordedCall::record_by_fake_kernel(std::vector<aten::Argument>& arguments)
   return true;
 }
 
-// Records a call of an operator of this package: its lowering is all that is known of its results
-// for sure. Returns false if ONNX does not know their types.
+// Records a call of an operator of this package. Only its lowering tells the types of its results
+// for sure. Returns false if ONNX does not know these types.
 bool RecordedCall::record_by_lowering() {
   std::vector<aten::Type> types;
   try {

@@ -12,7 +12,7 @@
 namespace onnx_native::capture {
 namespace {
 
-// Returns the value with other tensors; nullopt if there is none for one of them.
+// Returns the value with its tensors replaced; nullopt if one of them has no replacement.
 template <class Replacement>
 std::optional<c10::IValue> replaced(const c10::IValue& value, const Replacement& replacement) {
   if (value.isTensor() && value.toTensor().defined()) {

@@ -20,7 +20,7 @@ bool is_non_negative_quotient(const Number& number, const Decisions& decisions) 
          decisions.proven(*numerator, Relation::less) == false;
 }
 
-// Returns the integer that a number is as a float.
+// Returns the integer that was converted to this float; nullptr for any other number.
 const Dim* as_integer(const Number& number) {
   const auto* call = std::get_if<Number::Call>(&number.is);
   return call && call->op == "python::sym_float" ? std::get_if<Dim>(&call->operands[0]->is)

@@ -139,7 +139,7 @@ void RecordedCall::check_written_sizes() {
   }
 }
 
-// A squeeze keeps a dynamic dimension only if its size is not 1, and so do covariances.
+// A squeeze keeps a dynamic dimension only if its size is not 1. The same holds for covariances.
 void RecordedCall::note_squeezed() {
   const bool of_variables = key_ == "aten::cov" || key_ == "aten::corrcoef";
   if (!key_.starts_with("aten::squeeze") && !of_variables) return;

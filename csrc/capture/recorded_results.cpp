@@ -36,8 +36,8 @@ constexpr std::array<std::string_view, 6> kFixedLists{
     "aten::tensor_split",     "aten::hsplit",
     "aten::vsplit",           "aten::dsplit"};
 
-// Operators of which ONNX has the first result only. The others are for the backward pass, and
-// their sizes depend on the kernel.
+// ONNX has only the first result of these operators. The other results are for the backward pass,
+// and their sizes depend on the kernel.
 constexpr std::array<std::string_view, 3> kHasOneResult{
     "aten::embedding_bag", "aten::_embedding_bag", "aten::_embedding_bag_forward_only"};
 
@@ -111,7 +111,7 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     }
     return stack;
   };
-  // The result of the second is on the CPU for meta tensors too.
+  // The result of _shape_as_tensor is on the CPU, for meta tensors too.
   if (contains(kOverPackedSequences, key_) || key_ == "aten::_shape_as_tensor") return std::nullopt;
   std::string reason;
   for (const bool small : {false, true}) {
@@ -231,7 +231,7 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
   return types;
 }
 
-// Gives all results but the first sizes of which nothing is known.
+// Gives unknown sizes to all results except the first.
 void RecordedCall::add_unknown_results(std::vector<aten::Type>& types,
                                        const std::vector<at::Tensor>& metas) {
   types.resize(1);
@@ -387,8 +387,8 @@ size_t RecordedCall::cut_axis(size_t rank) const {
       c10::maybe_wrap_dim(dim.isInt() ? dim.toInt() : 0, static_cast<int64_t>(rank)));
 }
 
-// Records a slice of which no range proves that a bound counts from the start or from the end as
-// narrow(), with guards that say so: x[t : t + 8] with t = (n - 8) // 2. Returns false for other
+// Records a slice as narrow() if no range proves whether a bound counts from the start or from the
+// end. Guards say which it is: x[t : t + 8] with t = (n - 8) // 2. Returns false for other
 // calls.
 bool RecordedCall::record_slice() {
   if (key_ != "aten::slice.Tensor") return false;

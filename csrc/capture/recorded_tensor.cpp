@@ -209,7 +209,7 @@ void RecordedTensor::note_not_contiguous() const {
     expected = expected * shape_[axis];
   }
   if (wrong.empty()) return;
-  // One axis is enough, best one of a static size.
+  // One axis is enough; one of a static size is best.
   const auto fixed =
       std::ranges::find_if(wrong, [this](size_t axis) { return shape_[axis].is_constant(); });
   const size_t axis = fixed != wrong.end() ? *fixed : wrong.front();

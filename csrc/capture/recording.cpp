@@ -197,8 +197,8 @@ Recording::Memory Recording::memory_of(const at::Tensor& tensor) const {
           .elements = storage_of(tensor)};
 }
 
-// Refuses the recording if it writes to elements by which the program decided something and which
-// the model therefore takes as an input.
+// Refuses the recording if it writes to elements by which the program decided something: the model
+// takes these elements as an input.
 void Recording::check_unread(const c10::StorageImpl* elements) {
   if (read_elements_.contains(elements) && kept_.contains(elements))
     decisions_.refuse("the program decides by the elements of a tensor that is an input");

@@ -127,7 +127,7 @@ class Truth : public RecordedNode {
   bool is_bool() override { return true; }
   bool guard_bool(const char* /*file*/, int64_t /*line*/) override { return decide(); }
   bool guard_size_oblivious(const char* /*file*/, int64_t /*line*/) override { return decide(); }
-  // PyTorch asks these where both answers are right, and this one is more general.
+  // PyTorch asks this where both answers are right; this answer is more general.
   bool guard_or_false(const char* /*file*/, int64_t /*line*/) override {
     return is_data() ? is_proven(true) : decide();
   }
@@ -139,7 +139,7 @@ class Truth : public RecordedNode {
     return is_proven(true);
   }
   bool bool_() override { return decide(); }
-  // Operands that do not depend on data are decided one by one: stricter than need be, and simple.
+  // Operands that do not depend on data are decided one by one: stricter than needed, but simple.
   c10::SymNode sym_and(const c10::SymNode& other) override { return both("python::and_", other); }
   c10::SymNode sym_or(const c10::SymNode& other) override { return both("python::or_", other); }
   c10::SymNode sym_not() override { return made_condition("python::sym_not", {number()}); }
