@@ -80,6 +80,11 @@ DimRange guarded(DimRange range, const Dim& difference, std::span<const Guard> g
 Decisions* active_decisions() { return active; }
 void set_active_decisions(Decisions* decisions) { active = decisions; }
 
+std::string_view operator_of(Relation relation) {
+  constexpr std::array<std::string_view, 3> kOperators{"python::eq", "python::lt", "python::le"};
+  return kOperators[static_cast<size_t>(relation)];
+}
+
 void note_use_outside() { ++used_outside; }
 int64_t uses_outside() { return used_outside; }
 
@@ -191,17 +196,19 @@ NumberPtr Decisions::definition(const std::string& symbol) const {
   return at == symbols_.end() ? nullptr : at->second.definition;
 }
 
-std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) const {
+std::optional<bool> Decisions::proven(const Dim& difference, Relation relation,
+                                      int64_t least) const {
   if (const auto number = difference.constant()) return is_true(*number, relation);
-  const Dim declared = difference.substitute([this](std::string_view name) -> std::optional<Dim> {
-    const auto at = symbols_.find(std::string(name));
-    if (at == symbols_.end()) return std::nullopt;
-    DimRange range = guarded(at->second.range, Dim::symbol(name), guards_);
-    if (!at->second.is_size) return Dim::symbol(name, range);
-    range.low = std::max<int64_t>(range.low.value_or(1), 1);  // inputs are not empty
-    range.is_input_size = true;
-    return Dim::symbol(name, range);
-  });
+  const Dim declared =
+      difference.substitute([this, least](std::string_view name) -> std::optional<Dim> {
+        const auto at = symbols_.find(std::string(name));
+        if (at == symbols_.end()) return std::nullopt;
+        DimRange range = guarded(at->second.range, Dim::symbol(name), guards_);
+        if (!at->second.is_size) return Dim::symbol(name, range);
+        range.low = std::max(range.low.value_or(least), least);
+        range.is_input_size = true;
+        return Dim::symbol(name, range);
+      });
   const DimRange range = guarded(declared.range(), difference, guards_);
   if (const auto known = decided(range, relation)) return known;
   // Proves what needs more than the ranges of the parts: 2 * ((n + 1) // 2) >= n.
@@ -209,6 +216,12 @@ std::optional<bool> Decisions::proven(const Dim& difference, Relation relation) 
   if (declared.known_non_negative()) sides.low = declared.known_positive(false) ? 1 : 0;
   if ((-declared).known_non_negative()) sides.high = (-declared).known_positive(false) ? -1 : 0;
   return decided(sides, relation);
+}
+
+void Decisions::note_not_empty(const Dim& difference, Relation relation, const std::string& text) {
+  const std::optional<bool> holds = proven(difference, relation);
+  if (holds && !proven(difference, relation, 0) && is_in_program_())
+    note_guard({difference, relation, *holds, text, {}});
 }
 
 Dim Decisions::resolved(const Dim::Factor& factor) {
@@ -255,12 +268,10 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
   if (const auto known = proven(difference, relation)) return *known;
   const std::optional<int64_t> value = example(difference);
   if (!value) {
-    constexpr std::array<std::string_view, 3> kOperators{"python::eq", "python::lt", "python::le"};
     const std::string key = concat(difference.str(), " ", static_cast<int>(relation));
     NumberPtr& condition = conditions_[key];
     if (!condition)
-      condition = make_call(kOperators[static_cast<size_t>(relation)],
-                            {make_number(difference), make_number(Dim(0))});
+      condition = make_call(operator_of(relation), {make_number(difference), make_number(Dim(0))});
     return choose(condition, text);
   }
   const bool holds = is_true(*value, relation);

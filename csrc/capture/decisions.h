@@ -19,6 +19,8 @@
 namespace onnx_native::capture {
 
 enum class Relation { equal, less, less_equal };
+// Returns the name of the function of two numbers: python::eq.
+std::string_view operator_of(Relation relation);
 
 // A condition on sizes that the program decided by the example: `difference` is less than 0, for
 // example, or is not.
@@ -79,8 +81,13 @@ int64_t uses_outside();
 // reason is kept, because the program may catch the exception.
 class Decisions {
  public:
-  explicit Decisions(std::map<std::string, Symbol> symbols, std::function<std::string()> line)
-      : symbols_(std::move(symbols)), line_(std::move(line)) {}
+  // `is_in_program` returns true if code of the program asks for a decision, not code of PyTorch.
+  explicit Decisions(
+      std::map<std::string, Symbol> symbols, std::function<std::string()> line,
+      std::function<bool()> is_in_program = [] { return true; })
+      : symbols_(std::move(symbols)),
+        line_(std::move(line)),
+        is_in_program_(std::move(is_in_program)) {}
   Decisions(const Decisions&) = delete;
   Decisions& operator=(const Decisions&) = delete;
 
@@ -149,8 +156,12 @@ class Decisions {
   bool assume(const Dim& difference, Relation relation, bool truth, const std::string& text);
   // Returns the expression with the ranges that the program's assertions leave.
   Dim narrowed(const Dim& dim) const;
-  // Returns the truth of a condition if the ranges of the symbols or the guards prove it.
-  std::optional<bool> proven(const Dim& difference, Relation relation) const;
+  // Returns the truth of a condition if the ranges of the symbols or the guards prove it. The sizes
+  // of inputs are at least `least`.
+  std::optional<bool> proven(const Dim& difference, Relation relation, int64_t least = 1) const;
+  // Notes a guard if the program asks for a condition that would be different for an empty input:
+  // the capture takes it that inputs are not empty.
+  void note_not_empty(const Dim& difference, Relation relation, const std::string& text);
   // Returns the expression with minima and maxima decided, each with a guard: min(512, n) becomes
   // n.
   Dim resolved(const Dim& dim);
@@ -228,6 +239,7 @@ class Decisions {
   bool uses_small_stand_ins_ = false;
   bool has_assumptions_ = false;
   std::function<std::string()> line_;
+  std::function<bool()> is_in_program_;
   std::shared_ptr<const int> token_ = std::make_shared<const int>();
   bool with_gradients_ = false;
   int64_t uses_before_ = uses_outside();

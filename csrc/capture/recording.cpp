@@ -125,7 +125,9 @@ Recording::Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTe
                      MakeTypes make_types, Host& host, std::shared_ptr<Generators> generators)
     : host_(host),
       generators_(std::move(generators)),
-      decisions_(std::move(symbols), [&host] { return host.location().source; }),
+      decisions_(
+          std::move(symbols), [&host] { return host.location().source; },
+          [&host] { return host.is_in_program(); }),
       make_types_(std::move(make_types)),
       state_(std::move(state)) {
   register_recorder();

@@ -43,6 +43,8 @@ class Host {
   virtual bool has_meta_kernels() const { return true; }
   // Returns the recording's node behind the node of a float or bool.
   virtual c10::SymNode unwrapped(const c10::SymNode& node) { return node; }
+  // Returns true if code of the program asks for the truth of a bool, not code of PyTorch.
+  virtual bool is_in_program() { return true; }
 };
 
 // A tensor of the module: a parameter, a buffer, or a tensor that the program holds.

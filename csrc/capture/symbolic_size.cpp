@@ -22,18 +22,6 @@ Decisions& decisions_of(const Token& token) {
   return *decisions;
 }
 
-std::string_view operator_of(Relation relation) {
-  switch (relation) {
-    case Relation::equal:
-      return "python::eq";
-    case Relation::less:
-      return "python::lt";
-    case Relation::less_equal:
-      break;
-  }
-  return "python::le";
-}
-
 // A node of a recording: an integer, a float or a condition.
 class RecordedNode : public c10::SymNodeImpl {
  public:
@@ -182,6 +170,10 @@ class Condition final : public Truth {
     return negated_ ? make_call("python::sym_not", {std::move(holds)}) : holds;
   }
   bool decide() override { return decisions().decide(difference_, relation_, text_) != negated_; }
+  bool bool_() override {
+    decisions().note_not_empty(difference_, relation_, text_);
+    return decide();
+  }
   bool is_data() const override { return !decisions().example(difference_); }
   // PyTorch asks this where its code for any size is right for a size of 0 or 1 too.
   bool guard_size_oblivious(const char* /*file*/, int64_t /*line*/) override {

@@ -168,3 +168,34 @@ def test_the_number_of_windows_is_a_size() -> None:
     assert_native(program)
     assert conditions(program) == []
     assert_equal_to_eager(program, module, *((torch.randn(2, n),) for n in (40, 41, 44, 49, 63)))
+
+
+EMPTY: list[tuple[Function, str]] = [
+    (lambda x: x.mean() if x.numel() > 0 else x.sum() - 1, "4*batch*n > 0"),
+    (lambda x: x.sum() - 1 if x.shape[1] == 0 else x.sum(), "n != 0"),
+    (lambda x: x.sum() if x.shape[0] else x.sum() - 1, "batch != 0"),
+    (lambda x: x.sum() - 1 if len(x) < 1 else x.sum(), "batch >= 1"),
+]
+
+
+@pytest.mark.parametrize(("function", "condition"), EMPTY, ids=[text for _, text in EMPTY])
+def test_a_branch_for_empty_inputs_is_a_guard(function: Function, condition: str) -> None:
+    with pytest.warns(UserWarning, match="valid only where"):
+        program = assert_recorded(Calling(function), (DYNAMIC,), of_length(5), of_length(1))
+    assert conditions(program) == [condition]
+
+
+def no_branch_for_empty_inputs(x: torch.Tensor) -> Any:
+    if x.shape[0] >= 0 and x.shape[1] != -1:
+        x = torch.nn.functional.interpolate(x[None], scale_factor=2.0)[0]
+    return torch.nn.functional.softmax(x, 1).flatten(1) * (x.shape[1] > 0)
+
+
+def test_code_of_torch_may_ask_whether_an_input_is_empty() -> None:
+    program = assert_recorded(
+        Calling(no_branch_for_empty_inputs), (DYNAMIC,), of_length(5), of_length(1)
+    )
+    assert conditions(program) == []
+    declared = ({0: torch.export.Dim("batch", min=1), 1: torch.export.Dim("n", min=1)},)
+    program = assert_recorded(Calling(EMPTY[0][0]), (declared,), of_length(5), of_length(1))
+    assert conditions(program) == []

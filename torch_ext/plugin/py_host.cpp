@@ -68,6 +68,20 @@ void SourceLines::locate(Location& location) {
   location.code = concat(innermost->code, "\n", stack.empty() ? innermost->frame : stack);
 }
 
+bool SourceLines::is_in_program() {
+  PyFrameObject* frame = PyEval_GetFrame();
+  Py_XINCREF(frame);
+  while (frame && line_of(frame).kind == Kind::torch &&
+         text_of(code_of(frame).attr("co_name")) == "__bool__") {
+    PyFrameObject* back = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  const bool is_users = frame && line_of(frame).kind == Kind::user;
+  Py_XDECREF(frame);
+  return is_users;
+}
+
 const SourceLines::Line& SourceLines::line_of(PyFrameObject* frame) {
   const py::object code = code_of(frame);
   const int number = PyFrame_GetLineNumber(frame);
@@ -120,6 +134,11 @@ c10::SymNode PythonHost::unwrapped(const c10::SymNode& node) {
   const py::gil_scoped_acquire gil;
   const py::handle inner = wrapper->getPyObj();
   return py::isinstance<c10::SymNodeImpl>(inner) ? inner.cast<c10::SymNode>() : node;
+}
+
+bool PythonHost::is_in_program() {
+  const py::gil_scoped_acquire gil;
+  return lines_.is_in_program();
 }
 
 void PythonHost::enter(const std::string& path, const std::string& class_name) {

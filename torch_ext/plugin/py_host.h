@@ -23,6 +23,8 @@ class SourceLines {
   void start();
   // Sets source and code as aten::read_stack_trace does.
   void locate(Location& location);
+  // Returns true if the innermost frame is the user's, but for __bool__ of symbolic numbers.
+  bool is_in_program();
 
  private:
   enum class Kind { user, torch, own };
@@ -48,6 +50,7 @@ class PythonHost final : public capture::Host {
   Location location() override;
   c10::IValue symbol_behind(const at::Tensor& number) override;
   c10::SymNode unwrapped(const c10::SymNode& node) override;
+  bool is_in_program() override;
 
   void start() { lines_.start(); }
   void enter(const std::string& path, const std::string& class_name);
