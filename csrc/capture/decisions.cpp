@@ -358,6 +358,7 @@ void Decisions::note_requirement(const std::string& text) {
 }
 
 std::optional<Dim> Decisions::identity(const std::string& symbol, const std::string& number) {
+  read_.insert(symbol);
   const auto at = identities_.find(symbol);
   if (at == identities_.end()) return std::nullopt;
   note_requirement(concat(number, " == ", at->second.str()));
@@ -368,7 +369,7 @@ void Decisions::note_identity(const Dim& difference, const Dim& size) {
   if (equation_ || size == Dim(1) || !follows_from_sizes(size)) return;
   for (const std::string& name : difference.symbols()) {
     const auto at = symbols_.find(name);
-    if (at == symbols_.end() || at->second.origin != Symbol::Origin::data || at->second.definition)
+    if (at == symbols_.end() || at->second.origin != Symbol::Origin::data || !read_.contains(name))
       continue;
     const Dim rest = difference.substitute([&](std::string_view symbol) {
       return symbol == name ? std::optional(size) : std::nullopt;

@@ -246,6 +246,7 @@ class Decisions {
   std::vector<Guard> guards_;
   std::optional<Equation> equation_;
   std::map<std::string, Dim> identities_;
+  std::set<std::string> read_;  // symbols that identity() may replace: sizes of tensors are none
   std::optional<std::vector<bool>> choices_;
   bool probes_ = false;
   std::map<const void*, bool> chosen_;           // by the condition

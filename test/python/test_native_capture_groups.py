@@ -240,6 +240,20 @@ def test_grids_of_a_named_number_of_images() -> None:
     assert "images" not in str(program.model_proto.graph.input)
 
 
+def kept_beside_four(x: torch.Tensor, _: torch.Tensor) -> Any:
+    y = x[:, 0][x[:, 0] > 0] + torch.ones(4)  # one number is broadcast
+    return y, x * y.shape[0], y.view(2, 2)
+
+
+def test_a_count_that_must_be_a_number_of_elements() -> None:
+    examples = [rows(4, 1), rows(1, 1)]
+    with pytest.warns(UserWarning, match=r"u0 == 1 or u0 == 4"):
+        program = assert_recorded(Calls(kept_beside_four), ({0: "n"}, {0: "n"}), *examples)
+    for x, y in (rows(3, 1), rows(6, 1), rows(3, -1)):
+        with pytest.raises(Exception, match=r"Add|broadcast"):
+            program(x, y)
+
+
 # Branches and loops.
 
 

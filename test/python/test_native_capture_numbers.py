@@ -421,10 +421,6 @@ def broadcast_of_a_count(x: torch.Tensor) -> Any:
     return x[x > 0] * x[x > 1]
 
 
-def written_broadcast(x: torch.Tensor) -> Any:
-    return x[x > 0] + torch.ones(5)
-
-
 def pinned_by_a_float(x: torch.Tensor) -> Any:
     return x * 2 if x.shape[1] * 0.3 == 1.5 else x
 
@@ -464,7 +460,6 @@ ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(branch_on_a_count), "branches on a number that depends on data"),
     (Calling(loop), "a Python int or a loop needs the number"),
     (Calling(broadcast_of_a_count), ""),
-    (Calling(written_broadcast), ""),
     (Calling(pinned_by_a_float), "which holds for the example"),
     (Calling(caught_arithmetic), "the program calls"),
     (Calling(caught_bits), "the program calls"),
