@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <unordered_map>
 
 #include "onnx/builder.h"
@@ -19,9 +20,9 @@ using onnx::Node;
 // The helpers that a rule needs to rewrite a node for `opset`.
 class Older {
  public:
-  Older(onnx::Model& model, int64_t opset) : builder_(model), opset_(opset) {}
+  Older(onnx::Model& model, int64_t opset) : model_(model), builder_(model), opset_(opset) {}
 
-  Builder& builder() { return builder_; }
+  Builder& builder() { return *builder_; }
   int64_t opset() const { return opset_; }
 
   template <class... Parts>
@@ -31,6 +32,12 @@ class Older {
                 .node = onnx::print(node)};
     if (node.location) fault.location = *node.location;
     throw ExportError(ErrorKind::unsupported, {std::move(fault)});
+  }
+
+  // Removes unused nodes and constants. The Builder starts anew, because it reuses constants.
+  void eliminate_dead_code() {
+    passes::eliminate_dead_code(model_);
+    builder_.emplace(model_);
   }
 
   // Returns the elements of a constant integer input; throws if it is not constant.
@@ -59,16 +66,17 @@ class Older {
   }
 
  private:
-  Builder builder_;
+  onnx::Model& model_;
+  std::optional<Builder> builder_;
   int64_t opset_;
 };
 
 // Composes newer operators from older ones, until none is left: a composition may use operators
 // that are newer than the opset itself.
 void compose(onnx::Model& model, Older& older) {
-  Builder& b = older.builder();
   for (bool changed = true; changed;) {
     changed = false;
+    Builder& b = older.builder();
     sweep(model, [&](Rewrite& rewrite, Graph& graph, Node& node) {
       const Composer composer = composition(node, older.opset());
       if (!composer || std::ranges::none_of(node.outputs, [](Value v) { return v != nullptr; }))
@@ -86,7 +94,7 @@ void compose(onnx::Model& model, Older& older) {
         if (node.outputs[i]) rewrite.replace_all(node, node.outputs[i], results[i]);
       }
     });
-    if (changed) eliminate_dead_code(model);
+    if (changed) older.eliminate_dead_code();
   }
 }
 

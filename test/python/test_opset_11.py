@@ -170,3 +170,13 @@ def test_dropout_in_training() -> None:
     (result,) = program(torch.ones(100, 100))
     assert set(result.unique().tolist()) == {0.0, torch.tensor(1 / 0.75).item()}
     assert abs((result == 0).float().mean().item() - 0.25) < 0.03
+
+
+def test_compositions_of_several_rounds() -> None:
+    """The constants of a round that nothing uses any more are gone in the next one."""
+
+    def function(x: Tensor, count: Tensor) -> Any:
+        return x.cumprod(-3), x.repeat_interleave(count.item(), dim=-2)
+
+    x = torch.rand(4, 4, 1)
+    routes.check(function, (x, torch.tensor(2)), "native", opset=13)
