@@ -45,6 +45,14 @@ bool writes_one_value(const Node& node) {
   return adds && !*adds && is_one_element(find_argument(node, "values"));
 }
 
+// Returns the layout in a base that is contiguous: which elements of the base the tensor shows does
+// not depend on the base's strides. nullopt if the tensor may be a copy.
+std::optional<Layout> layout_in_base(const Tensor& tensor) {
+  if (!tensor.view) return contiguous_layout(tensor.names.front()->type);
+  if (tensor.view->condition) return std::nullopt;
+  return view_layout(*tensor.view->node, tensor.output, layout_in_base(*tensor.view->base));
+}
+
 }  // namespace
 
 void check_overlapping_write(const Node& node, const Tensor& written,
@@ -55,8 +63,10 @@ void check_overlapping_write(const Node& node, const Tensor& written,
   if (!overlaps || writes_one_value(node)) return;
   const View& view = *written.view;
   const Type& type = view.node->outputs[static_cast<size_t>(written.output)]->type;
-  const std::optional<Layout> known = layout();
-  if (!type.shape || !known || !is_known_to_overlap(*type.shape, *known)) return;
+  const auto shares = [&](const std::optional<Layout>& known) {
+    return type.shape && known && is_known_to_overlap(*type.shape, *known);
+  };
+  if (!shares(layout()) && !shares(layout_in_base(written))) return;
   fail_unsupported(node,
                    concat("cannot write to %", written.names.front()->name,
                           ": several of its elements share one memory location, so the result "

@@ -85,6 +85,21 @@ def test_negative_zeros_beside_the_written_elements(number: float, route: str) -
     routes.check(function, (X.abs(),), route)
 
 
+@ROUTE
+@pytest.mark.parametrize("size", [2, 3])
+def test_refused_whatever_the_strides_are(
+    size: int, route: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def function(x: torch.Tensor) -> torch.Tensor:
+        base = x.permute(0, 1).clone()  # has the strides of x, which are not known
+        base.unfold(-2, size, 1).cumsum_(-1)
+        return base
+
+    with pytest.raises((torch.onnx.errors.OnnxExporterError, AssertionError)) as error:
+        routes.export(function, (X.T.contiguous(),), route)
+    assert "share one memory location" in f"{error.value}{capfd.readouterr()}"
+
+
 def expanded_in_branch(x: torch.Tensor) -> torch.Tensor:
     base = x.relu() + 1
     view = base.unfold(1, 3, 1)
