@@ -38,6 +38,16 @@ bool is_row_major(const at::Tensor& tensor) {
   return true;
 }
 
+// Returns the axes of a tensor with this memory format, the innermost first; none for another rank.
+std::vector<size_t> axes_from_innermost(at::MemoryFormat format, size_t rank) {
+  if (format == at::MemoryFormat::ChannelsLast && rank == 4) return {1, 3, 2, 0};
+  if (format == at::MemoryFormat::ChannelsLast3d && rank == 5) return {1, 4, 3, 2, 0};
+  if (format != at::MemoryFormat::Contiguous) return {};
+  std::vector<size_t> order(rank);
+  std::iota(order.rbegin(), order.rend(), size_t{0});
+  return order;
+}
+
 }  // namespace
 
 RecordedTensor::RecordedTensor(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions)
@@ -63,6 +73,11 @@ void RecordedTensor::reshape(int64_t id, at::Tensor meta, Shape shape, const Dec
   id_ = id;
   meta_ = std::move(meta);
   set_shape(std::move(shape), decisions);
+}
+
+void RecordedTensor::take_contents(const RecordedTensor& other, const Decisions& decisions) {
+  reshape(other.id_, other.meta_, other.shape_, decisions);
+  is_copied_ = other.is_copied_ = true;
 }
 
 Decisions* RecordedTensor::noting(const void* reader) const {
@@ -125,8 +140,9 @@ int64_t RecordedTensor::numel_custom() const {
 int64_t RecordedTensor::dim_custom() const { return meta_.dim(); }
 
 int64_t RecordedTensor::storage_offset_custom() const {
-  if (meta_.storage_offset() != 0)
-    note_numbers(__builtin_return_address(0), "storage offset", "sym_storage_offset()");
+  if (meta_.storage_offset() == 0) return 0;
+  check_strides();
+  note_numbers(__builtin_return_address(0), "storage offset", "sym_storage_offset()");
   return meta_.storage_offset();
 }
 
@@ -186,27 +202,52 @@ c10::SymBool RecordedTensor::sym_is_contiguous_custom(at::MemoryFormat format) c
   return c10::SymBool(contiguous);
 }
 
-void RecordedTensor::decide_contiguity() const {
+void RecordedTensor::decide_contiguity(at::MemoryFormat format) const {
   check_strides();
   if (!is_symbolic_) return;
-  if (!meta_.is_contiguous()) {
-    note_not_contiguous();
-  } else if (small_sizes() > 1) {
+  const std::vector<size_t> order = axes_from_innermost(format, shape_.size());
+  if (order.size() != shape_.size()) return;  // the format is for tensors of another rank
+  const bool is_row_major = format == at::MemoryFormat::Contiguous;
+  if (!meta_.is_contiguous(format)) {
+    note_not_contiguous(order);
+  } else if (small_sizes() > (is_row_major ? 1 : 0)) {
     decisions_of(token_).refuse("a tensor is contiguous only because a dynamic size is 1");
+  } else if (!is_row_major) {
+    note_contiguous(order);
+  }
+}
+
+// Returns the product of the sizes of the axes before one of them.
+Dim RecordedTensor::stride_in(std::span<const size_t> order, size_t axis) const {
+  Dim stride = 1;
+  for (const size_t inner : order) {
+    if (inner == axis) break;
+    stride = stride * shape_[inner];
+  }
+  return stride;
+}
+
+// Where sizes are other than the example's, the strides must still be those of the format.
+void RecordedTensor::note_contiguous(std::span<const size_t> order) const {
+  Decisions& decisions = decisions_of(token_);
+  const c10::SymIntArrayRef strides = sym_strides_custom();
+  for (const size_t axis : order) {
+    if (shape_[axis].equals(1)) continue;
+    const Dim stride = to_dim(strides[axis], decisions);
+    const Dim expected = stride_in(order, axis);
+    decisions.decide(stride - expected, Relation::equal, stride.str() + " == " + expected.str());
   }
 }
 
 // The tensor may be contiguous where a dynamic size is 1: guards say that none is.
-void RecordedTensor::note_not_contiguous() const {
+void RecordedTensor::note_not_contiguous(std::span<const size_t> order) const {
   Decisions& decisions = decisions_of(token_);
   const c10::SymIntArrayRef strides = sym_strides_custom();
-  Dim expected = 1;
   std::vector<size_t> wrong;  // axes whose stride contradicts contiguity
-  for (size_t axis = shape_.size(); axis-- > 0;) {
+  for (const size_t axis : order) {
     const auto at = static_cast<int64_t>(axis);
-    if (meta_.size(at) != 1 && decisions.example(expected) != meta_.stride(at))
+    if (meta_.size(at) != 1 && decisions.example(stride_in(order, axis)) != meta_.stride(at))
       wrong.push_back(axis);
-    expected = expected * shape_[axis];
   }
   if (wrong.empty()) return;
   // One axis is enough; one of a static size is best.
@@ -214,8 +255,7 @@ void RecordedTensor::note_not_contiguous() const {
       std::ranges::find_if(wrong, [this](size_t axis) { return shape_[axis].is_constant(); });
   const size_t axis = fixed != wrong.end() ? *fixed : wrong.front();
   const Dim& size = shape_[axis];
-  expected = 1;
-  for (size_t inner = axis + 1; inner < shape_.size(); ++inner) expected = expected * shape_[inner];
+  const Dim expected = stride_in(order, axis);
   const Dim stride = to_dim(strides[axis], decisions);
   decisions.decide(size - Dim(1), Relation::equal, size.str() + " == 1");
   decisions.decide(stride - expected, Relation::equal, stride.str() + " == " + expected.str());
@@ -251,6 +291,11 @@ void RecordedTensor::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>
 
 RecordedTensor* recorded(const at::Tensor& tensor) {
   return tensor.defined() ? dynamic_cast<RecordedTensor*>(tensor.unsafeGetTensorImpl()) : nullptr;
+}
+
+uintptr_t memory_of(const at::Tensor& tensor) {
+  const RecordedTensor* known = recorded(tensor);
+  return reinterpret_cast<uintptr_t>(known ? storage_of(known->meta()) : nullptr);
 }
 
 Shape shape_of(const at::Tensor& tensor) {

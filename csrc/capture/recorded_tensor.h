@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/dim.h"
@@ -27,12 +28,14 @@ class RecordedTensor final : public c10::TensorImpl {
   // Returns how many symbolic sizes are 0 or 1 in the example, so that strides tell little.
   int small_sizes() const;
   const std::shared_ptr<const int>& token() const { return token_; }
-  // Notes guards for the program's question whether the tensor is contiguous.
-  void decide_contiguity() const;
+  // Notes guards for the program's question whether the tensor has this memory format.
+  void decide_contiguity(at::MemoryFormat format) const;
   // Returns true if PyTorch copied the TensorImpl, so that another tensor has this id.
   bool is_copied() const { return is_copied_; }
   // Gives the tensor another shape, in place. `id` is that of its new value.
   void reshape(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions);
+  // Shares the memory of another recorded tensor from now on, as its alias.
+  void take_contents(const RecordedTensor& other, const Decisions& decisions);
 
   at::IntArrayRef sizes_custom() const override;
   int64_t size_custom(int64_t axis) const override;
@@ -64,7 +67,9 @@ class RecordedTensor final : public c10::TensorImpl {
   void set_shape(Shape shape, const Decisions& decisions);
   c10::intrusive_ptr<c10::TensorImpl> copied() const;
   void compute_strides(Decisions& decisions) const;
-  void note_not_contiguous() const;
+  Dim stride_in(std::span<const size_t> order, size_t axis) const;
+  void note_contiguous(std::span<const size_t> order) const;
+  void note_not_contiguous(std::span<const size_t> order) const;
 
   int64_t id_;
   at::Tensor meta_;
@@ -84,6 +89,9 @@ inline constexpr const char* kOtherContents =
 inline const c10::StorageImpl* storage_of(const at::Tensor& tensor) {
   return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
+
+// Identifies the memory of a recorded tensor, which its views share; 0 for any other tensor.
+uintptr_t memory_of(const at::Tensor& tensor);
 
 // Returns the recorded tensor behind a tensor; nullptr for any other tensor.
 RecordedTensor* recorded(const at::Tensor& tensor);

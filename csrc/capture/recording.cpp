@@ -283,9 +283,26 @@ void Recording::note_alias(const at::Tensor& tensor) {
   if (!recorded(tensor) && find_state(tensor)) constant_of(tensor);
 }
 
+void Recording::replace_recorded(RecordedTensor& tensor, const at::Tensor& contents) {
+  const RecordedTensor* other = recorded(contents);
+  if (region_ || !other || other->dtype() != tensor.dtype() || decisions_.with_gradients())
+    decisions_.refuse(kOtherContents);
+  if (other->id() != tensor.id()) tensor.take_contents(*other, decisions_);
+}
+
+at::Tensor Recording::deep_copy(const at::Tensor& tensor) {
+  const at::Tensor meta = meta_of(tensor);
+  if (!meta.is_non_overlapping_and_dense())
+    decisions_.refuse("the program copies a tensor that is not dense in memory, with its memory");
+  // The copy is at the same place in a copy of all of the memory.
+  if (meta.storage_offset() != 0) decisions_.guess_strides();
+  return tensor.clone();
+}
+
 void Recording::replace(const at::Tensor& tensor, const at::Tensor& contents) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
   const std::string reason = kOtherContents;
+  if (RecordedTensor* known = recorded(tensor)) return replace_recorded(*known, contents);
   const auto held = state_of_.find(tensor.unsafeGetTensorImpl());
   if (region_ || held == state_of_.end()) decisions_.refuse(reason);
   note_alias(tensor);

@@ -92,9 +92,11 @@ class Recording {
   void add_output(const c10::IValue& value);
   // Records that the program assigns another tensor to a buffer of the module.
   void add_mutation(const at::Tensor& buffer, const at::Tensor& value);
-  // Records that a tensor of the module has the contents of another tensor from now on
-  // (tensor.data = ...), which aliases of its old contents do not see.
+  // Records that a tensor has the contents of another tensor from now on (tensor.data = ...), which
+  // aliases of its old contents do not see.
   void replace(const at::Tensor& tensor, const at::Tensor& contents);
+  // Returns a copy of a recorded tensor with its own memory: copy.deepcopy(tensor).
+  at::Tensor deep_copy(const at::Tensor& tensor);
   // Notes that a tensor may be an alias of the current contents of a tensor of the module.
   void note_alias(const at::Tensor& tensor);
   // Records a call, whose arguments are on the stack, and replaces them by the results.
@@ -142,6 +144,7 @@ class Recording {
     const c10::StorageImpl* elements = nullptr;  // nullptr for an input
   };
 
+  void replace_recorded(RecordedTensor& tensor, const at::Tensor& contents);
   at::Tensor input_meta(const at::Tensor& example, const Shape& shape);
   // A call on constants and weights alone, which can run.
   struct Recipe {

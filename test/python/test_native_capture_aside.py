@@ -93,10 +93,6 @@ def as_numpy(x: torch.Tensor) -> Any:
     return x * scale
 
 
-def deep_copy(x: torch.Tensor) -> Any:
-    return copy.deepcopy(x) * 2
-
-
 @functools.lru_cache
 def doubled(n: int) -> int:
     return 2 * n
@@ -135,7 +131,6 @@ READS: dict[str, Callable[[torch.Tensor], Any]] = {
     "pickle": lambda x: pickle.dumps(x),
     "array": lambda x: np.asarray(x),
     "dlpack": lambda x: torch.utils.dlpack.to_dlpack(x),
-    "deepcopy": lambda x: copy.deepcopy(x),
     "text": lambda x: str(x),
 }
 
@@ -175,7 +170,6 @@ STEPS_ASIDE: list[tuple[nn.Module, str]] = [
     (Calling(text_from_a_call), "text made of a size needs the number n"),
     (Calling(text_for_another_assertion), "text made of a size needs the number n"),
     (Calling(as_numpy), ""),
-    (Calling(deep_copy), ""),
     (Calling(hashed_size), "the program calls __hash__ of a SymInt"),
     (Calling(cached_function), "TypeError: unhashable type"),
     (Accumulating(), "the program reads last of a Accumulating, which it replaces"),

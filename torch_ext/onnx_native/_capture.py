@@ -45,6 +45,7 @@ from onnx_native import (
     _replaced,
     _sizes,
     _subclasses,
+    _tracing,
     _upstream,
     _written_attributes,
 )
@@ -461,6 +462,7 @@ def _record(
         _functions_of_sizes.kept_symbolic(native, model),
         _scripted_modules(model),
         _attributes.watched(native),
+        _tracing.watched(native),
         _control_flow.recorded(native),
         _fake_kernels.recorded(native),
         _executors.in_order(),

@@ -28,6 +28,7 @@ from onnx_native import (
     _module_state,
     _placeholders,
     _replay,
+    _tracing,
     _upstream,
 )
 
@@ -211,7 +212,7 @@ class _WithoutFastPaths(TorchFunctionMode):
 
 @_context.one_at_a_time
 def _while_exporting(run: Callable[[], list[Any]]) -> list[Any]:
-    with _upstream.compiling_state():
+    with _upstream.compiling_state(), _tracing.as_in_eager():
         return _otherwise(run)
 
 

@@ -28,7 +28,7 @@ from onnx_native import (
 _READS: tuple[tuple[Any, str], ...] = (
     (
         torch.Tensor,
-        "__array__ __deepcopy__ __dlpack__ __reduce_ex__ _is_view data_ptr is_conj is_neg "
+        "__array__ __dlpack__ __reduce_ex__ _is_view data_ptr is_conj is_neg "
         "is_set_to numpy storage tolist untyped_storage",
     ),
     (torch.utils.dlpack, "to_dlpack"),
@@ -59,7 +59,7 @@ def watched(native: Any) -> Iterator[None]:
     item, data, truth = tensor.item, tensor.data, tensor.__bool__
     is_recorded, plain_round = extension.is_recorded, torch.SymInt.__round__
     plain_hash, plain_equal = torch.SymInt.__hash__, torch.equal
-    plain_narrow = tensor.narrow
+    plain_narrow, plain_set, plain_deepcopy = tensor.narrow, tensor.set_, tensor.__deepcopy__
     thread = threading.get_ident()
 
     def replace_data(self: Any, to: Any) -> None:
@@ -67,6 +67,27 @@ def watched(native: Any) -> Iterator[None]:
             data.__set__(self, to)
         elif to is not self:
             native.replace(self, to)
+
+    def replace_memory(self: Any, *source: Any, **named: Any) -> Any:
+        if threading.get_ident() != thread or not is_recorded(self):
+            return plain_set(self, *source, **named)
+        contents = source[0] if source else named.get("source")
+        if len(source) + len(named) != 1 or not isinstance(contents, torch.Tensor):
+            native.refuse("the program calls set_ of a Tensor with a storage or with sizes")
+        native.replace(self, contents)
+        return self
+
+    def deep_copied(self: Any, memo: dict[Any, Any]) -> Any:
+        if threading.get_ident() != thread or not is_recorded(self):
+            return plain_deepcopy(self, memo)
+        if id(self) in memo:
+            return memo[id(self)]
+        memory = ("memory of a recorded tensor", extension.memory_of(self))
+        if native.with_gradients() or memory in memo:
+            native.refuse("the program calls __deepcopy__ of a Tensor")
+        memo[memory] = self
+        copied = memo[id(self)] = native.deep_copy(self)
+        return copied
 
     def read_data(self: Any) -> Any:
         contents = data.__get__(self)
@@ -87,12 +108,19 @@ def watched(native: Any) -> Iterator[None]:
         return bool(truth(self))
 
     def get(self: Any, index: Any) -> Any:
+        if threading.get_ident() != thread:
+            return getitem(self, index)
         return _indexing.get(getitem, self, index)
 
     def put(self: Any, index: Any, to: Any) -> None:
-        _indexing.put(getitem, setitem, self, index, to)
+        if threading.get_ident() != thread:
+            setitem(self, index, to)
+        else:
+            _indexing.put(getitem, setitem, self, index, to)
 
     def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
+        if threading.get_ident() != thread:
+            return plain_narrow(input, dim, start, length)
         return _indexing.narrow(plain_narrow, input, dim, start, length)
 
     def equal(input: Any, other: Any) -> Any:
@@ -135,6 +163,8 @@ def watched(native: Any) -> Iterator[None]:
         (torch.SymInt, "__hash__", hashed),
         (torch.SymInt, "__round__", rounded),
         (tensor, "data", property(read_data, replace_data)),
+        (tensor, "set_", functools.wraps(plain_set)(replace_memory)),
+        (tensor, "__deepcopy__", functools.wraps(plain_deepcopy)(deep_copied)),
         (tensor, "__bool__", is_true),
         (tensor, "item", functools.wraps(item)(read_item)),
         (tensor, "__getitem__", functools.wraps(getitem)(get)),

@@ -26,6 +26,7 @@ from onnx_native import (
     _refusals,
     _replaced,
     _script_source,
+    _tracing,
     _upstream,
 )
 
@@ -174,7 +175,7 @@ def _results(
     """Runs the model as in an export, or its script, with the same random numbers."""
     # PyTorch calls scripts with wrong arguments in an export.
     state = _upstream.compiling_state() if function is model else nullcontext()
-    with torch.random.fork_rng(devices=[]), state:
+    with torch.random.fork_rng(devices=[]), state, _tracing.as_in_eager():
         torch.manual_seed(0)
         return _module_state.results(function, model, args, kwargs or {})
 

@@ -173,6 +173,7 @@ class PyCapture {
   void replace(const at::Tensor& tensor, const at::Tensor& contents) {
     recording_->replace(tensor, contents);
   }
+  at::Tensor deep_copy(const at::Tensor& tensor) { return recording_->deep_copy(tensor); }
   void note_alias(const at::Tensor& tensor) { recording_->note_alias(tensor); }
   bool varies(const at::Tensor& tensor) const { return recording_->varies(tensor); }
   // Returns the number in a tensor. PyTorch's own conversion of floats and bools to Python takes
@@ -371,11 +372,14 @@ void bind_capture(py::module_& module) {
              "Returns the calls whose types differ from those of PyTorch's own meta kernels.");
   module.def(
       "decide_contiguity",
-      [](const at::Tensor& tensor) {
+      [](const at::Tensor& tensor, at::MemoryFormat format) {
         if (const capture::RecordedTensor* known = capture::recorded(tensor))
-          known->decide_contiguity();
+          known->decide_contiguity(format);
       },
-      py::arg("tensor"), "Notes guards for a question whether a recorded tensor is contiguous.");
+      py::arg("tensor"), py::arg("format"),
+      "Notes guards for a question whether a recorded tensor has this memory format.");
+  module.def("memory_of", &capture::memory_of, py::arg("tensor"),
+             "Identifies the memory of a recorded tensor, which its views share.");
   module.def("clear_sequence_slots", &clear_sequence_slots, py::arg("type"),
              "Makes instances of a class no sequences after its items were set or deleted.");
   module.def(
@@ -404,6 +408,7 @@ void bind_capture(py::module_& module) {
       .def("add_integer", &PyCapture::add_integer, py::arg("name"), py::arg("symbol"))
       .def("item", &PyCapture::item, py::arg("tensor"))
       .def("replace", &PyCapture::replace, py::arg("tensor"), py::arg("contents"))
+      .def("deep_copy", &PyCapture::deep_copy, py::arg("tensor"))
       .def("note_alias", &PyCapture::note_alias, py::arg("tensor"))
       .def("runs_fake_kernel", &PyCapture::runs_fake_kernel)
       .def("new_size", &PyCapture::new_size, py::arg("low"), py::arg("high"))

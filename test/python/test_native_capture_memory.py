@@ -1,0 +1,238 @@
+"""Programs that give tensors other memory, copy it, or ask how it is laid out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from models.recording import (
+    assert_equal_to_eager,
+    assert_native,
+    assert_recorded,
+    exported,
+    function_id,
+    reason_or_none,
+)
+
+Tensor = torch.Tensor
+Program = Callable[[Tensor], Any]
+X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+LARGER = torch.randn(5, 3, 4, generator=torch.Generator().manual_seed(1))
+IMAGE = torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(2))
+IMAGES = torch.randn(4, 3, 6, 2, generator=torch.Generator().manual_seed(3))
+
+
+class Calling(torch.nn.Module):
+    """Calls a program of one tensor."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, x: Tensor) -> Any:
+        return self.program(x)
+
+
+# Other memory.
+
+
+def set_to_result(x: Tensor) -> Any:
+    y, before = x * 2, x * 3
+    alias = before.detach()
+    before.set_(y + 1)
+    alias.add_(5)
+    before.mul_(3)
+    return y, before, alias
+
+
+def set_to_alias(x: Tensor) -> Any:
+    y = x * 2
+    z = torch.zeros(3)
+    z.set_(y)
+    z += 1
+    return y, z
+
+
+def set_to_other_shape(x: Tensor) -> Any:
+    y = x * 2
+    view = y[0]
+    y.set_(x.sum(0))
+    view += 1
+    return y * 3, view
+
+
+def data_in_place(x: Tensor) -> Any:
+    y = x * 2
+    y.data += 1
+    y.data.mul_(3)
+    y.data[0] -= 1
+    return y
+
+
+def data_assigned(x: Tensor) -> Any:
+    y, z = x * 2, x + 1
+    y.data = z
+    z *= 2
+    y += 1
+    return y, z
+
+
+def data_in_a_loop(x: Tensor) -> Tensor:
+    y = x * 2
+    for i in range(3):
+        y.data += i
+        y.data = y.data * 2
+    return y
+
+
+def data_of_the_input(x: Tensor) -> Any:
+    x = x.view_as(x)
+    x.data = x + 1
+    return x * 2
+
+
+def deep_copies(x: Tensor) -> Any:
+    y = x * 2
+    first, same, named = copy.deepcopy((y, y, {"x": x}))
+    first += 1
+    return y, first, same, named["x"]
+
+
+def deep_copy_of_a_transpose(x: Tensor) -> Any:
+    y = copy.deepcopy(x.mT)
+    return y + y.stride(1), y.is_contiguous()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        set_to_result,
+        set_to_alias,
+        set_to_other_shape,
+        data_in_place,
+        data_assigned,
+        data_in_a_loop,
+        data_of_the_input,
+        deep_copies,
+        deep_copy_of_a_transpose,
+    ],
+    ids=function_id,
+)
+def test_other_memory(program: Program) -> None:
+    assert_recorded(Calling(program), ({0: "n"},), (X,), (LARGER,))
+
+
+def other_dtype(x: Tensor) -> Tensor:
+    y = x * 2
+    y.data = x.long()
+    return y
+
+
+def part_of_memory(x: Tensor) -> Tensor:
+    y = x * 2
+    y.set_(x, 0, (2, 2), (2, 1))
+    return y
+
+
+def copies_that_share_memory(x: Tensor) -> Any:
+    y = x * 2
+    first, second = copy.deepcopy([y, y[0]])
+    second += 1
+    return first, second
+
+
+def copy_of_expanded_memory(x: Tensor) -> Any:
+    y = copy.deepcopy(x[:1].expand(3, -1, -1))
+    y[0] += 1
+    return y
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        (other_dtype, "gives a tensor other contents"),
+        (part_of_memory, "set_ of a Tensor with a storage or with sizes"),
+        (copies_that_share_memory, "calls __deepcopy__ of a Tensor"),
+        (copy_of_expanded_memory, "not dense in memory"),
+    ],
+)
+def test_memory_that_is_refused(program: Program, reason: str) -> None:
+    assert reason in (reason_or_none(Calling(program), (X,), None) or "")
+
+
+# Layouts.
+
+
+def formats(x: Tensor) -> Any:
+    last = x.movedim(1, -1).contiguous().movedim(-1, 1)
+    flags = [
+        y.is_contiguous(memory_format=torch.channels_last)
+        for y in (x * 2, last, last * 2, x.mT, x[:, :1] * 1, x[0])
+    ]
+    return [x + flag for flag in flags]
+
+
+def volume_formats(x: Tensor) -> Any:
+    volume = x.unsqueeze(-1).expand(-1, -1, -1, -1, 2)
+    last = volume.contiguous(memory_format=torch.channels_last_3d)
+    flags = [y.is_contiguous(memory_format=torch.channels_last_3d) for y in (volume * 2, last)]
+    return [x + flag for flag in flags]
+
+
+@pytest.mark.parametrize("program", [formats, volume_formats], ids=function_id)
+def test_memory_formats(program: Program) -> None:
+    module = Calling(program)
+    assert_recorded(module, None, (IMAGE,))
+    assert_recorded(module, ({0: "n", 2: "h", 3: "w"},), (IMAGE,), (IMAGES,))
+
+
+def test_a_memory_format_that_depends_on_a_size_is_guarded() -> None:
+    program = exported(Calling(lambda x: formats(x * 1)), (IMAGE,), ({2: "h", 3: "w"},))
+    assert_native(program)
+    conditions = [guard["condition"] for guard in program.export_report["capture"]["guards"]]
+    assert any("h" in condition or "w" in condition for condition in conditions), conditions
+
+
+def unique_columns(x: Tensor) -> Tensor:
+    y = torch.unique(x[0].round(), dim=1)
+    return y if y.is_contiguous() else y * 2
+
+
+def spectrum(x: Tensor) -> Tensor:
+    y = torch.fft.rfftn(x, dim=(0, 1))
+    return y.real if y.is_contiguous() else y.imag
+
+
+def copied_by_dropout(x: Tensor) -> Any:
+    y = x * 2
+    torch.native_dropout(y, 0.5, False)[0].add_(1)
+    return y
+
+
+def resized(x: Tensor) -> Tensor:
+    y = F.interpolate(x[None], scale_factor=2, mode="bilinear")
+    last = torch.channels_last
+    return y.contiguous(memory_format=last) if y.is_contiguous(memory_format=last) else y
+
+
+@pytest.mark.parametrize(
+    "program", [unique_columns, spectrum, copied_by_dropout, resized], ids=function_id
+)
+def test_memory_that_kernels_lay_out(program: Program) -> None:
+    module = Calling(program)
+    try:
+        found = exported(module, (X,))
+    except torch.onnx.OnnxExporterError:
+        return  # refused by all routes
+    assert_equal_to_eager(found, module, (X,))
+
+
+@pytest.mark.parametrize("view", [lambda x: x.mT.view(-1), lambda x: x[:, :2].view(-1)])
+def test_views_that_eager_refuses(view: Program) -> None:
+    for shapes in (None, ({0: "n"},)):
+        with pytest.raises(torch.onnx.OnnxExporterError, match="view size is not compatible"):
+            exported(Calling(view), (X,), shapes)
