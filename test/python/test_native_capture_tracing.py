@@ -218,6 +218,28 @@ def counted(x: Tensor) -> Any:
     return torch.jit.trace(lambda y: y * next(COUNTER), x)(x)
 
 
+def looped(x: Tensor) -> Any:
+    def add_each(y: Tensor) -> Tensor:
+        for i in range(y.shape[0]):
+            y = y + i
+        return y
+
+    return torch.jit.trace(add_each, x)(x)
+
+
+def with_strides(x: Tensor) -> Any:
+    y = x.transpose(0, 2)
+    return torch.jit.trace(lambda z: z * z.stride(2) + z.stride(0), y)(y)
+
+
+@pytest.mark.parametrize("program", [looped, with_strides])
+def test_traces_that_depend_on_dynamic_sizes_are_refused(program: Function) -> None:
+    module = Calling(program)
+    assert_recorded(module, None, (X,))
+    reason = reason_or_none(module, (X,), ({0: "n", 2: "m"},))
+    assert "a function whose traces differ" in (reason or "")
+
+
 def with_a_recorded_tensor(x: Tensor) -> Any:
     z = x * 2
     return torch.jit.trace(lambda y: y * z, x)(x)

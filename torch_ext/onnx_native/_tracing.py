@@ -6,6 +6,7 @@ does outside of TorchScript, may differ from what was traced or compiled.
 
 from __future__ import annotations
 
+import functools
 import re
 import threading
 import warnings
@@ -37,22 +38,31 @@ def watched(native: Any) -> Iterator[None]:
     is_recorded = _library.extension().is_recorded
     thread = threading.get_ident()
 
-    def sizes(example: Any) -> list[Any]:
-        found = [n if isinstance(n, int) else native.example(n) for n in example.shape]
-        if None in found:
+    def number(size: Any, factor: int) -> Any:
+        found = size if isinstance(size, int) else native.example(size)
+        if found is None:
             native.refuse("a traced or scripted function of a size that depends on data")
-        return found
+        return found if isinstance(size, int) else found * factor
 
-    def elements(example: Any) -> Any:
+    def elements(example: Any, factor: int = 1) -> Any:
         if isinstance(example, torch.SymInt):
-            return native.example(example)
+            return number(example, factor)
         if not isinstance(example, torch.Tensor):
             return example
         if not is_recorded(example) or not native.varies(example):
             return native.elements(example, False).clone()
-        if example.dtype.is_floating_point or example.dtype.is_complex:
-            return torch.randn(sizes(example), dtype=example.dtype)
-        return torch.randint(2, sizes(example)).to(example.dtype)
+        sizes = [number(size, factor) for size in example.shape]
+        strides = [number(stride, 1) for stride in example.stride()]
+        order = sorted(range(len(sizes)), key=lambda axis: -strides[axis])  # the outermost first
+        kind = (
+            example.dtype if example.dtype.is_floating_point or example.dtype.is_complex else None
+        )
+        made = torch.randn([sizes[axis] for axis in order], dtype=kind)
+        made = (made if kind else made > 0).to(example.dtype)
+        made = made.permute([order.index(axis) for axis in range(len(sizes))])
+        if factor == 1 and [*made.stride()] != strides:
+            native.refuse("a traced or scripted function of a tensor that is not dense in memory")
+        return made
 
     def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
         leaves = _upstream.pytree.tree_leaves(example_inputs)
@@ -63,7 +73,13 @@ def watched(native: Any) -> Iterator[None]:
         if torch.is_autocast_enabled("cpu"):
             native.refuse("torch.jit.trace under autocast")
         with _upstream.unrecorded(), torch.random.fork_rng(devices=[]):
-            examples = [_upstream.pytree.tree_map(elements, example_inputs) for _ in range(2)]
+            # Traces do not tell what they take from elements and dynamic sizes: two of them do.
+            examples = [
+                _upstream.pytree.tree_map(
+                    functools.partial(elements, factor=factor), example_inputs
+                )
+                for factor in (1, 2)
+            ]
         first, second = _in_a_thread(plain_trace, func, examples)
         if not _are_same(first.inlined_graph, second.inlined_graph):
             native.refuse("torch.jit.trace of a function whose traces differ")
@@ -112,9 +128,15 @@ def _in_a_thread(trace: Any, function: Any, examples: list[Any]) -> list[Any]:
     return found
 
 
+def _calls(graph: Any) -> list[str]:
+    """The text of each node of a graph, without types and numbers of classes."""
+    text = re.sub(r"___torch_mangle_\d+\.", "", str(graph))
+    return re.findall(r"(?: = |return )(.*)", text)
+
+
 def _are_same(first: Any, second: Any) -> bool:
     """Whether two graphs are the same, with the elements of their constants."""
-    texts = [re.sub(r"___torch_mangle_\d+\.", "", str(graph)) for graph in (first, second)]
+    texts = [_calls(graph) for graph in (first, second)]
     constants = [
         [node.output().toIValue() for node in _nodes(graph) if node.kind() == "prim::Constant"]
         for graph in (first, second)
