@@ -66,6 +66,11 @@ Generators::Generators(std::vector<at::Generator> known) {
   }
 }
 
+Generators::~Generators() {
+  unwatch();
+  stop();
+}
+
 void Generators::start() {
   if (std::exchange(is_started_, true)) return;
   for (Known& known : known_) {

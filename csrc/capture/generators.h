@@ -26,7 +26,7 @@ at::Generator generator_of(const std::vector<c10::IValue>& arguments);
 class Generators {
  public:
   explicit Generators(std::vector<at::Generator> known = {});
-  ~Generators() { stop(); }
+  ~Generators();
   Generators(const Generators&) = delete;
   Generators& operator=(const Generators&) = delete;
 

@@ -6,6 +6,7 @@ changes, and modules are as they were.
 
 from __future__ import annotations
 
+import math
 import os
 import pathlib
 import signal
@@ -22,6 +23,7 @@ import onnx_native
 import onnxruntime as ort
 import pytest
 import torch
+from onnx_native import _undo
 from torch import Tensor, nn
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
@@ -372,3 +374,89 @@ def test_an_interrupt_while_legacy_classes_are_replaced():
         sys.settrace(None)
     assert {name for name in vars(torch) if name.endswith("Tensor")} == names
     assert vars(torch)["__getattr__"] is lookup
+
+
+class Keeps(Net):
+    """Changes its attributes in every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+        self.kept: list[int] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.count += 1
+        self.kept.append(self.count)
+        return super().forward(x).type(torch.FloatTensor)
+
+
+def names_of_process() -> list[dict[str, int]]:
+    """What an export replaces for a while."""
+    owners = (torch, torch.Tensor, torch.SymInt, nn.Module, nn.functional, math, Keeps)
+    return [{k: id(v) for k, v in vars(o).items()} for o in (*owners, sys.modules[__name__])]
+
+
+def test_interrupts_at_lines_of_the_package() -> None:
+    """Everything is as before, wherever an interrupt comes; while changes are undone, too."""
+    module, x = Keeps().eval(), torch.randn(2, 8)
+    folder = os.path.dirname(onnx_native.__file__)
+    lines: dict[tuple[str, int], int] = {}
+    undoing = set()
+
+    def export(at: tuple[str, int] | None, count: int) -> None:
+        def line(frame: Any, event: str, _: Any) -> Any:
+            nonlocal count
+            place = frame.f_code.co_filename, frame.f_lineno
+            if event == "line" and at is None:
+                lines[place] = lines.get(place, 0) + 1
+                if place[0].endswith("_undo.py") or frame.f_code.co_name == "put_back":
+                    undoing.add(place)
+            elif event == "line" and place == at:
+                count -= 1
+                if count == 0:
+                    sys.settrace(None)
+                    raise KeyboardInterrupt
+            return line
+
+        def call(frame: Any, event: str, _: Any) -> Any:
+            return line if frame.f_code.co_filename.startswith(folder) else None
+
+        sys.settrace(call)
+        try:
+            torch.onnx.export(module, (x,), dynamo=True, verbose=False)
+        finally:
+            sys.settrace(None)
+
+    export(None, 0)
+    lines.clear()
+    export(None, 0)
+    module.count, module.kept = 0, []
+    numbers = torch.get_rng_state()
+    others = [place for place in lines if place not in undoing]
+    for i, place in enumerate([*sorted(undoing), *others[::11]]):
+        before, names = state_of(module), names_of_process()
+        with pytest.raises(KeyboardInterrupt):
+            export(place, (1, (lines[place] + 1) // 2, lines[place])[i % 3])
+        assert_same(before, state_of(module))
+        assert (module.count, module.kept) == (0, []), place
+        assert names_of_process() == names, place
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler, place
+        assert torch.equal(torch.get_rng_state(), numbers), place
+    assert len(undoing) > 50
+
+
+def test_an_interrupt_waits_for_undos() -> None:
+    steps: list[str] = []
+
+    def undo() -> None:
+        interrupt()
+        steps.append("undone")
+
+    def block() -> None:
+        with _undo.at_end(lambda: steps.append("outer")), _undo.at_end(undo):
+            interrupt()
+
+    with pytest.raises(KeyboardInterrupt):
+        block()
+    assert steps == ["undone", "outer"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _library, _replaced
+from onnx_native import _library, _replaced, _undo
 
 # Attributes that a recorded tensor does not have as eager does.
 _ATTRIBUTES = "_base _version"
@@ -124,12 +124,13 @@ def _known_classes() -> Iterator[None]:
     def converted(self: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         return plain(self, getattr(dtype, "dtype", dtype), *args, **kwargs)
 
-    try:  # first: an interrupt may come between any two statements
+    def put_back() -> None:
+        names.update(classes)
+        names["__getattr__"] = lookup
+
+    with _undo.at_end(put_back):
         names["__getattr__"] = found
         for name in classes:
             del names[name]
         with _replaced.attributes([(torch.Tensor, "type", converted)]):
             yield
-    finally:
-        names.update(classes)
-        names["__getattr__"] = lookup

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _context, _library, _replaced, _symbolics, _upstream
+from onnx_native import _context, _library, _replaced, _symbolics, _undo, _upstream
 
 _OP = "onnx_native::autograd_function"
 _numbers = itertools.count()
@@ -130,12 +130,13 @@ def recorded(
         return (made,) if call.returns_tuple and call.results == 1 else made
 
     owner = _upstream.SingleLevelFunction
-    outer, _unused.messages = getattr(_unused, "messages", None), []
-    try:
-        with _replaced.attributes([(owner, "apply", classmethod(apply))]):
-            yield _unused.messages
-    finally:
-        _unused.messages = outer
+    outer = getattr(_unused, "messages", None)
+    with (
+        _undo.at_end(lambda: setattr(_unused, "messages", outer)),
+        _replaced.attributes([(owner, "apply", classmethod(apply))]),
+    ):
+        _unused.messages = []
+        yield _unused.messages
 
 
 def _added(

@@ -23,6 +23,7 @@ from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
 )
+from torch.utils.hooks import RemovableHandle
 
 from onnx_native import (
     _attributes,
@@ -46,6 +47,7 @@ from onnx_native import (
     _sizes,
     _subclasses,
     _tracing,
+    _undo,
     _upstream,
     _written_attributes,
 )
@@ -468,12 +470,9 @@ def _record(
         _executors.in_order(),
     ):
         torch.clear_autocast_cache()  # of the caller: its tensors are not of this recording
-        native.start()
-        try:
+        with _undo.at_end(torch.clear_autocast_cache), _undo.at_end(native.stop):
+            native.start()
             results = _forks.results(native, run) if forks else run()
-        finally:
-            native.stop()
-            torch.clear_autocast_cache()
         native.add_outputs(results)
 
 
@@ -508,15 +507,16 @@ def _without_fast_path() -> AbstractContextManager[None]:
 @contextmanager
 def _hooked(enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[None]:
     """Calls functions before and after the forward of each module, also after an exception."""
-    hooks = [
-        register_module_forward_pre_hook(enter),
-        register_module_forward_hook(leave, always_call=True),
-    ]
-    try:
-        yield
-    finally:
+    hooks: list[RemovableHandle] = []
+
+    def remove() -> None:
         for hook in hooks:
             hook.remove()
+
+    with _undo.at_end(remove):
+        hooks.append(register_module_forward_pre_hook(enter))
+        hooks.append(register_module_forward_hook(leave, always_call=True))
+        yield
 
 
 @contextmanager

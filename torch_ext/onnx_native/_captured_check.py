@@ -29,6 +29,7 @@ from onnx_native import (
     _placeholders,
     _replay,
     _tracing,
+    _undo,
     _upstream,
 )
 
@@ -232,14 +233,15 @@ def _same_random_numbers() -> Iterator[None]:
     own = random.getstate()
     numpy = sys.modules.get("numpy")
     others = numpy.random.get_state() if numpy is not None else None
-    try:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            yield
-    finally:
+
+    def put_back() -> None:
         random.setstate(own)
         if numpy is not None:
             numpy.random.set_state(others)
+
+    with _undo.at_end(put_back), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
 
 
 @contextmanager
@@ -247,13 +249,14 @@ def _unchanged(model: torch.nn.Module, written: set[str]) -> Iterator[None]:
     """Gives attributes of the module and these parameters their values back."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     kept = {name: parameters[name].detach().clone() for name in written if name in parameters}
-    try:
-        with _module_changes.restored(model):
-            yield
-    finally:
+
+    def put_back() -> None:
         with torch.no_grad():
             for name, value in kept.items():
                 parameters[name].copy_(value)
+
+    with _undo.at_end(put_back), _module_changes.restored(model):
+        yield
 
 
 def _written_parameters(replay: _replay.Replay) -> set[str]:

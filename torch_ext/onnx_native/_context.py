@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from onnx_native import _upstream
+from onnx_native import _undo, _upstream
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -68,14 +68,16 @@ def _without_modes() -> Iterator[None]:
 
     Some belong to the process. Waits for captures in other threads to end, so as to leave theirs.
     """
-    modes = _upstream.disable_current_modes()
-    with _lock:
-        modes.__enter__()
-    try:
-        yield
-    finally:
+    modes = ExitStack()
+
+    def enable() -> None:
         with _lock:
-            modes.__exit__(None, None, None)
+            modes.close()
+
+    with _undo.at_end(enable):
+        with _lock:
+            modes.enter_context(_upstream.disable_current_modes())
+        yield
 
 
 @contextmanager
@@ -98,13 +100,14 @@ def _fresh_recurrences() -> Iterator[None]:
     aten = torch.ops.aten
     layers = (aten.lstm, aten.gru, aten.rnn_tanh, aten.rnn_relu)
     operators = [layer.input for layer in layers]
-    for operator in operators:
-        _upstream.clear_dispatch_cache(operator)
-    try:
-        yield
-    finally:
+
+    def clear() -> None:
         for operator in operators:
             _upstream.clear_dispatch_cache(operator)
+
+    clear()
+    with _undo.at_end(clear):
+        yield
 
 
 @contextmanager
@@ -115,13 +118,15 @@ def _no_autocast() -> Iterator[None]:
         for device in ("cpu", "cuda", "xpu", "mps", "hpu", "privateuseone")
         if _has_autocast(device) and torch.is_autocast_enabled(device)
     ]
-    for device in devices:
-        torch.set_autocast_enabled(device, False)
-    try:
-        yield
-    finally:
+
+    def enable() -> None:
         for device in devices:
             torch.set_autocast_enabled(device, True)
+
+    with _undo.at_end(enable):
+        for device in devices:
+            torch.set_autocast_enabled(device, False)
+        yield
 
 
 def _has_autocast(device: str) -> bool:

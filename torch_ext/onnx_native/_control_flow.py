@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import torch
 from torch.nn.attention import flex_attention
 
-from onnx_native import _autograd_functions, _replaced, _upstream
+from onnx_native import _autograd_functions, _replaced, _undo, _upstream
 
 _active = threading.local()
 
@@ -24,7 +24,6 @@ _active = threading.local()
 def recorded(native: Any) -> Iterator[None]:
     """Records the higher-order operators that this thread calls."""
     _register()
-    _active.native = native
     module = _upstream.associative_scan
     name = "generic_associative_scan"
     in_order = functools.partial(_associative_scan, getattr(module, name))
@@ -32,14 +31,13 @@ def recorded(native: Any) -> Iterator[None]:
     asks = "has_free_unbacked_symbols"  # of torch.export's numbers, from PyTorch 2.15 on
     if plain := getattr(flex_attention, asks, None):
         replaced.append((flex_attention, asks, lambda x: _current() is None and plain(x)))
-    try:
-        with (
-            _upstream.without_compiling(lambda: _current() is not None),
-            _replaced.attributes(replaced),
-        ):
-            yield
-    finally:
-        _active.native = None
+    with (
+        _undo.at_end(lambda: setattr(_active, "native", None)),
+        _upstream.without_compiling(lambda: _current() is not None),
+        _replaced.attributes(replaced),
+    ):
+        _active.native = native
+        yield
 
 
 def _current() -> Any:

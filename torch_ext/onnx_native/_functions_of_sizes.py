@@ -21,7 +21,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from onnx_native import _calls_with_sizes, _functions_of_numpy, _library, _replaced, _upstream
+from onnx_native import (
+    _calls_with_sizes,
+    _functions_of_numpy,
+    _library,
+    _replaced,
+    _undo,
+    _upstream,
+)
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 # Their classes in eager.
@@ -95,32 +102,36 @@ def _imported(namespaces: Iterable[dict[str, Any]], name: str, plain: Any) -> It
     A library may have put a function of its own, with another `__name__`, in its place.
     """
     importing = [names for names in namespaces if names.get(name) is plain]
-    for names in importing:
-        names[name] = getattr(torch.nn.functional, name)
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         for names in importing:
             names[name] = plain
+
+    with _undo.at_end(put_back):
+        for names in importing:
+            names[name] = getattr(torch.nn.functional, name)
+        yield
 
 
 @contextmanager
 def _in_globals(namespaces: Iterable[dict[str, Any]], functions: dict[str, Any]) -> Iterator[None]:
     """Adds functions to the globals of modules that do not define them. A model may have hundreds
     of modules."""
-    changed = []
-    try:
+    changed: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    def put_back() -> None:
+        for names, new in changed:
+            for name in new:
+                names.pop(name, None)
+
+    with _undo.at_end(put_back):
         for names in namespaces:
             new = functions
             if not names.keys().isdisjoint(functions):
                 new = {name: value for name, value in functions.items() if name not in names}
-            names.update(new)
             changed.append((names, new))
+            names.update(new)
         yield
-    finally:
-        for names, new in changed:
-            for name in new:
-                names.pop(name, None)
 
 
 def _globals_of_user(model: torch.nn.Module) -> list[dict[str, Any]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _containers, _library, _upstream
+from onnx_native import _containers, _library, _undo, _upstream
 
 _MOST_RECORDINGS = 4
 
@@ -44,22 +44,22 @@ def of_program(model: Any) -> list[torch.Generator]:
 def kept(model: Any) -> Iterator[None]:
     """Gives the generators of a program their states back; those of PyTorch have their own."""
     states = [(generator, generator.get_state()) for generator in of_program(model)]
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         for generator, state in states:
             generator.set_state(state)
+
+    with _undo.at_end(put_back):
+        yield
 
 
 @contextmanager
 def marked(model: Any) -> Iterator[Any]:
     """Marks the generators while a program runs, to know which it seeds, and restores them."""
     generators = _library.extension().Generators(of_program(model))
-    try:
+    with _undo.at_end(generators.stop):
         generators.start()
         yield generators
-    finally:
-        generators.stop()
 
 
 class Seeds:
@@ -94,15 +94,9 @@ class Seeds:
 
 def seeded_draw(model: torch.nn.Module, run: Callable[[], Any]) -> str:
     """Runs a module; returns where it draws from a generator that it seeds, or an empty text."""
-    with marked(model) as generators:
-        try:
-            try:
-                generators.watch(_line)
-                run()
-            finally:
-                generators.unwatch()
-        finally:  # an interrupt may come before the first one
-            generators.unwatch()
+    with marked(model) as generators, _undo.at_end(generators.unwatch):
+        generators.watch(_line)
+        run()
     found: str = generators.seeded_draw()
     return found
 

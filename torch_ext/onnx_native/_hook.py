@@ -11,12 +11,13 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from onnx_native import _upstream
+from onnx_native import _undo, _upstream
 
 _installed = False
 _original: Callable[..., Any] | None = None
 
 
+@_undo.all_at_end
 def _export_compat(*args: Any, **kwargs: Any) -> Any:
     from onnx_native import _context, _export
 

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch.export import Dim
 
-from onnx_native import _declarations, _shapes, _upstream
+from onnx_native import _declarations, _shapes, _undo, _upstream
 
 
 @dataclasses.dataclass
@@ -260,13 +260,15 @@ def without_marks(arguments: Any) -> Iterator[None]:
         leaf for leaf in _upstream.pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)
     ]
     before = [vars(tensor).copy() for tensor in tensors]
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         for tensor, was in zip(tensors, before, strict=True):
             for name in vars(tensor).keys() - was.keys():
                 if name.startswith("_dynamo_") or name in _MARKS:
                     delattr(tensor, name)
+
+    with _undo.at_end(put_back):
+        yield
 
 
 @contextmanager
@@ -289,11 +291,12 @@ def elements_of(model: Any, inputs: Inputs) -> Iterator[None]:
         args, kwargs = _upstream.pytree.tree_unflatten(leaves, structure)
         return forward(*args, **kwargs)
 
-    model.forward = with_elements
-    try:
-        yield
-    finally:
-        if own is None:
-            del model.forward
-        else:
+    def put_back() -> None:
+        if own is not None:
             model.forward = own
+        elif "forward" in vars(model):
+            del model.forward
+
+    with _undo.at_end(put_back):
+        model.forward = with_elements
+        yield

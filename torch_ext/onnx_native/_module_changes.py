@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _containers, _upstream, _written_attributes
+from onnx_native import _containers, _undo, _upstream, _written_attributes
 
 
 class Replaced:
@@ -51,6 +52,7 @@ def unchanged(native: Any, model: torch.nn.Module, replaced: Replaced) -> Iterat
     before = _containers.Snapshot(model)
     times = Counter(id(tensor) for _, tensor in model.named_buffers(remove_duplicate=False))
     changes: list[_Change] = []
+    _undo.after_interrupt(functools.partial(_restore, before))
     try:
         yield
     finally:
@@ -83,13 +85,14 @@ def unchanged(native: Any, model: torch.nn.Module, replaced: Replaced) -> Iterat
 @contextmanager
 def restored(model: torch.nn.Module) -> Iterator[None]:
     """Gives modules their attributes back at the end."""
-    before = _containers.Snapshot(model)
-    try:
+    with _undo.at_end(functools.partial(_restore, _containers.Snapshot(model))):
         yield
-    finally:
-        for _, contents in before.contents:
-            contents.restore()
-        before.clear_caches()
+
+
+def _restore(before: _containers.Snapshot) -> None:
+    for _, contents in before.contents:
+        contents.restore()
+    before.clear_caches()
 
 
 _TENSORS = (torch.Tensor, torch.nn.Module)

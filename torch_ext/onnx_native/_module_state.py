@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _generators, _upstream
+from onnx_native import _generators, _undo, _upstream
 
 
 def restore_numbers(model: Any) -> Callable[[], None]:
@@ -40,13 +40,15 @@ def _unchanged(model: Any) -> Iterator[None]:
     restore = restore_numbers(model)
     buffers = model.buffers() if isinstance(model, torch.nn.Module) else ()
     before = [(buffer, buffer.detach().clone()) for buffer in buffers]
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         restore()
         for buffer, value in before:
             with torch.inference_mode(buffer.is_inference()), torch.no_grad():
                 buffer.copy_(value)
+
+    with _undo.at_end(put_back):
+        yield
 
 
 def results(function: Any, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

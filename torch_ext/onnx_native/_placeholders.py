@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _library, _upstream
+from onnx_native import _library, _undo, _upstream
 
 
 def lacks_elements(value: Any) -> bool:
@@ -39,21 +39,23 @@ def in_module(model: torch.nn.Module) -> Iterator[None]:
         for held in (own.get("_parameters"), own.get("_buffers"), own):
             if isinstance(held, dict):
                 replaced += [(held, key, held[key]) for key in held if lacks_elements(held[key])]
-    for held, key, tensor in replaced:
-        if id(tensor) not in made:
-            placeholder = of(tensor)
-            is_parameter = isinstance(tensor, torch.nn.Parameter)
-            made[id(tensor)] = (
-                torch.nn.Parameter(placeholder, requires_grad=False)
-                if is_parameter
-                else placeholder
-            )
-        held[key] = made[id(tensor)]
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         for held, key, tensor in replaced:
             held[key] = tensor
+
+    with _undo.at_end(put_back):
+        for held, key, tensor in replaced:
+            if id(tensor) not in made:
+                placeholder = of(tensor)
+                is_parameter = isinstance(tensor, torch.nn.Parameter)
+                made[id(tensor)] = (
+                    torch.nn.Parameter(placeholder, requires_grad=False)
+                    if is_parameter
+                    else placeholder
+                )
+            held[key] = made[id(tensor)]
+        yield
 
 
 def _is_plain(tensor: torch.Tensor) -> bool:

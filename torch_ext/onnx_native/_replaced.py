@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from onnx_native import _library
+from onnx_native import _library, _undo
 
 _NOTHING = object()
 # Setting them makes Python take instances for sequences, also after they are deleted.
@@ -22,18 +22,20 @@ def attributes(replacements: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
     """
     old = [(owner, name, vars(owner).get(name, _NOTHING)) for owner, name, _ in replacements]
     mappings = {owner for owner, name, value in old if name in _ITEMS and value is _NOTHING}
-    try:
-        for owner, name, value in replacements:
-            setattr(owner, name, value)
-        _keep_mappings(mappings)
-        yield
-    finally:
+
+    def put_back() -> None:
         for owner, name, value in old:
             if value is not _NOTHING:
                 setattr(owner, name, value)
             elif name in vars(owner):
                 delattr(owner, name)
         _keep_mappings(mappings)
+
+    with _undo.at_end(put_back):
+        for owner, name, value in replacements:
+            setattr(owner, name, value)
+        _keep_mappings(mappings)
+        yield
 
 
 def _keep_mappings(classes: set[type]) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch.export.graph_signature import InputKind
 
-from onnx_native import _library, _upstream
+from onnx_native import _library, _replaced, _upstream
 
 if TYPE_CHECKING:
     from onnx_native._upstream import ShapeEnv
@@ -80,11 +80,10 @@ def recorded_lines() -> Iterator[dict[Any, Place]]:
         return result
 
     _upstream.hide_frames_of(__file__)
-    kind.cleanup, kind.evaluate_expr = keep_lines, note_guards
-    try:
+    with _replaced.attributes(
+        [(kind, "cleanup", keep_lines), (kind, "evaluate_expr", note_guards)]
+    ):
         yield found
-    finally:
-        kind.cleanup, kind.evaluate_expr = cleanup, evaluate
 
 
 def _is_multiple(condition: Any) -> bool:

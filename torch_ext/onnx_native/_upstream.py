@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import torch
 
-from onnx_native import _build_info
+from onnx_native import _build_info, _undo
 
 if TYPE_CHECKING:
     from torch._ops import HigherOrderOperator as HigherOrderOperator
@@ -327,11 +327,9 @@ def keeping_copies() -> Iterator[None]:
     """
     module = __getattr__("exported_program")
     remove = module._remove_unnecessary_copy_op_pass
-    module._remove_unnecessary_copy_op_pass = lambda graph, signature: (graph, signature)
-    try:
+    with _undo.at_end(lambda: setattr(module, "_remove_unnecessary_copy_op_pass", remove)):
+        module._remove_unnecessary_copy_op_pass = lambda graph, signature: (graph, signature)
         yield
-    finally:
-        module._remove_unnecessary_copy_op_pass = remove
 
 
 @contextmanager
@@ -454,11 +452,9 @@ def without_compiling(is_recorded: Callable[[], bool]) -> Iterator[None]:
             return function(*args, **(kwargs or {}))
         return compile_and_call(function, args, kwargs)
 
-    module._hop_compile_and_call = call
-    try:
+    with _undo.at_end(lambda: setattr(module, "_hop_compile_and_call", compile_and_call)):
+        module._hop_compile_and_call = call
         yield
-    finally:
-        module._hop_compile_and_call = compile_and_call
 
 
 def forward_schema(module: Any) -> Any:
@@ -557,11 +553,9 @@ def torchscript_opset(opset: int) -> Iterator[None]:
     """Tells symbolic functions the opset."""
     known = __getattr__("torchscript_globals")
     before = known.export_onnx_opset_version
-    known.export_onnx_opset_version = opset
-    try:
+    with _undo.at_end(lambda: setattr(known, "export_onnx_opset_version", before)):
+        known.export_onnx_opset_version = opset
         yield
-    finally:
-        known.export_onnx_opset_version = before
 
 
 def exporting(function: Function) -> Function:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _replaced
+from onnx_native import _replaced, _undo
 
 Attribute = tuple[torch.nn.Module, str]
 Attributes = Collection[Attribute]
@@ -68,8 +68,17 @@ def missing(attributes: Attributes, refuse: Callable[[str], None]) -> Iterator[N
         yield
         return
     watched = {(id(module), name) for module, name in attributes}
-    before = [(vars(module), name, name in vars(module)) for module, name in attributes]
-    old = [held.pop(name, None) for held, name, _ in before]
+    before = [
+        (vars(module), name, name in vars(module), vars(module).get(name))
+        for module, name in attributes
+    ]
+
+    def put_back() -> None:
+        for held, name, existed, value in before:
+            held.pop(name, None)
+            if existed:
+                held[name] = value
+
     plain: Any = torch.nn.Module.__getattr__
 
     def check(self: Any, name: str) -> None:
@@ -85,16 +94,15 @@ def missing(attributes: Attributes, refuse: Callable[[str], None]) -> Iterator[N
         for kind, name in {(type(module), name) for module, name in attributes}
         if hasattr(kind, name)
     }
-    try:
-        with _replaced.attributes(
+    with (
+        _undo.at_end(put_back),
+        _replaced.attributes(
             [
                 (torch.nn.Module, "__getattr__", lookup),
                 *((kind, name, default) for (kind, name), default in defaults.items()),
             ]
-        ):
-            yield
-    finally:
-        for (held, name, existed), value in zip(before, old, strict=True):
+        ),
+    ):
+        for held, name, *_ in before:
             held.pop(name, None)
-            if existed:
-                held[name] = value
+        yield

@@ -1,0 +1,190 @@
+"""Undoes what an export changes, wherever Ctrl-C comes.
+
+A KeyboardInterrupt may come between any two statements. Ctrl-C waits while an undo runs. What is
+not undone because an exception came before, or in the middle of the undo, is undone at the end of
+the export. So an undo may run twice.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import importlib
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Open(threading.local):
+    def __init__(self) -> None:
+        self.undos: list[Undo] = []
+
+
+_open = _Open()
+
+
+class Undo:
+    """An undo that is to run later. Those that an interrupt left out inside of it run before it."""
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
+        _open.undos.append(self)
+
+    def __call__(self) -> None:
+        if self in _open.undos:
+            _undo_to(_open.undos.index(self))
+
+    def run(self) -> None:
+        self._function()
+
+    def forget(self) -> None:
+        """Leaves everything as it is now."""
+        if self in _open.undos:
+            _open.undos.remove(self)
+
+
+@contextmanager
+def at_end(function: Callable[[], None]) -> Iterator[None]:
+    """Runs an undo at the end of a block."""
+    undo = Undo(function)
+    try:
+        yield
+    finally:
+        undo()
+
+
+def _undo_to(count: int) -> None:
+    """Runs the open undos from the last one back, until so many are left."""
+    undos = _open.undos
+    if len(undos) <= count and not _interrupts.are_held():
+        return
+    errors: list[Exception] = []
+    try:
+        _interrupts.hold()
+        while len(undos) > count:
+            last = undos[-1]
+            try:
+                last.run()
+            except Exception as error:  # the others are to run all the same
+                errors.append(error)
+            last.forget()
+    finally:
+        _interrupts.release()
+    if errors:
+        raise errors[0]
+
+
+class _Interrupts:
+    """Makes Ctrl-C wait. Python handles it in the main thread alone."""
+
+    def __init__(self) -> None:
+        self._handler: Any = None
+        self._waiting: list[tuple[Any, ...]] = []
+
+    def _wait(self, *signal_: Any) -> None:
+        self._waiting.append(signal_)
+
+    def are_held(self) -> bool:
+        is_main = threading.current_thread() is threading.main_thread()
+        return is_main and signal.getsignal(signal.SIGINT) == self._wait
+
+    def hold(self) -> None:
+        handler = signal.getsignal(signal.SIGINT)
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and callable(handler) and not self.are_held():
+            self._handler = handler
+            signal.signal(signal.SIGINT, self._wait)
+
+    def release(self) -> None:
+        if self.are_held():
+            signal.signal(signal.SIGINT, self._handler)
+            if self._waiting:
+                waiting, self._waiting = self._waiting, []
+                self._handler(*waiting[0])
+
+
+_interrupts = _Interrupts()
+
+
+class _AfterInterrupt(Undo):
+    """What runs at the end of an export that an interrupt ends, and not a result or an error."""
+
+    def __init__(self) -> None:
+        self.functions: list[Callable[[], None]] = []
+        super().__init__(self._run_all)
+
+    def _run_all(self) -> None:
+        for function in reversed(self.functions):
+            function()
+
+
+def after_interrupt(function: Callable[[], None]) -> None:
+    """Runs a function at the end of the export if an interrupt ends it."""
+    for undo in reversed(_open.undos):
+        if isinstance(undo, _AfterInterrupt):
+            undo.functions.append(function)
+            return
+
+
+def all_at_end(function: Function) -> Function:
+    """Makes an export undo at its end what an exception kept from being undone."""
+
+    @functools.wraps(function)
+    def undoing(*args: Any, **kwargs: Any) -> Any:
+        count = len(_open.undos)
+        try:
+            restore = _AfterInterrupt()
+            restore.functions.append(_state_of_process())
+            try:
+                result = function(*args, **kwargs)
+            except Exception:
+                restore.forget()
+                raise
+            _undo_to(count + 1)
+            return (result, _open.undos.pop())[0]  # one line: no interrupt comes after pop()
+        except BaseException:
+            try:
+                _undo_to(count)
+            finally:
+                _undo_to(count)
+            raise
+
+    return undoing  # type: ignore[return-value]
+
+
+def _state_of_process() -> Callable[[], None]:
+    """Returns a function that restores what an interrupted `with` statement may leave."""
+    from onnx_native import _upstream  # which uses this module
+
+    exporter = importlib.import_module(_upstream.NAMES["set_onnx_exporting_flag"].module)
+    flags = [
+        (module, name, value)
+        for module in (torch.compiler, exporter)
+        for name, value in vars(module).items()
+        if isinstance(value, bool)
+    ]
+    grad, collects, profile = torch.is_grad_enabled(), gc.isenabled(), sys.getprofile()
+    autocast = torch.is_autocast_enabled("cpu")
+    finders = list(sys.meta_path)
+    numbers, own_numbers = torch.get_rng_state(), random.getstate()
+
+    def restore() -> None:
+        for module, name, value in flags:
+            setattr(module, name, value)
+        torch.set_grad_enabled(grad)
+        torch.set_autocast_enabled("cpu", autocast)
+        (gc.enable if collects else gc.disable)()
+        sys.setprofile(profile)
+        sys.meta_path[:] = finders
+        torch.set_rng_state(numbers)
+        random.setstate(own_numbers)
+
+    return restore
