@@ -8,6 +8,7 @@ import onnx
 import onnx_native
 import pytest
 import torch
+from onnx_native import _upstream
 from torch import nn
 from torch.nn import functional as F
 
@@ -323,3 +324,33 @@ def test_a_choice_of_torch_export_is_kept() -> None:
     with onnx_native.options(capture="torch.export"):
         text = failure(ScriptsToAnother(), torch.full((3,), 3.0))
     assert "TorchScript" not in text
+
+
+class Sign(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.sum() > 0:
+            return x * 2
+        return x - 1
+
+
+def test_an_export_frees_what_its_runs_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch keeps the plans of each script that ran, and so the script."""
+    scripts: list[Any] = []
+    forget = _upstream.forget_runs
+
+    def plans(script: Any) -> int:
+        try:
+            return len(script.get_debug_state().execution_plans)
+        except RuntimeError:  # it has not run
+            return 0
+
+    def observed(script: Any) -> None:
+        script(torch.ones(4))  # only the plan of a second run is shown
+        script(torch.ones(4))
+        assert plans(script) > 0
+        forget(script)
+        scripts.append(script)
+
+    monkeypatch.setattr(_upstream, "forget_runs", observed)
+    torch.onnx.export(Sign(), (torch.ones(4),), verbose=False)
+    assert [plans(script) for script in scripts] == [0]

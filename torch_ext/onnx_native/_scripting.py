@@ -12,7 +12,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -85,13 +85,14 @@ def scripted(
     if any(_placeholders.lacks_elements(tensor) for tensor in tensors):
         raise ScriptingError("its tensors have no elements to compare its results with")
     # The compiler and the example run leave attributes on modules.
-    with warnings.catch_warnings(), _module_changes.restored(model):
+    with warnings.catch_warnings(), _module_changes.restored(model), ExitStack() as at_end:
         warnings.simplefilter("ignore")
         try:
             types = _script_source.Types()
             with types.recorded(), _refused_functions():
                 expected = _results(model, model, args, kwargs)
             script = _compiled(model, types)
+            at_end.callback(_upstream.forget_runs, script)
             inputs = _jit.Inputs(script, args, kwargs, _by_name(model, args, kwargs, specs))
             actual = _results(script, model, args, kwargs)
         except Exception as error:
@@ -113,12 +114,20 @@ def _compiled(model: Any, types: _script_source.Types) -> Any:
     with _resolved_annotations(model):
         try:
             with _script_source.prepared(types, answers):
-                return _upstream.scripted(model)
+                return _unshared(model)
         except Exception:
             if not answers.of_scripting:
                 raise
         with _script_source.prepared(types, _script_source.Answers(is_scripting=True)):
-            return _upstream.scripted(model)
+            return _unshared(model)
+
+
+def _unshared(module: Any) -> Any:
+    """Returns a module as TorchScript, whose classes are not shared with other scripted modules."""
+    recursive = _upstream.jit_recursive
+    return recursive.create_script_module(
+        _upstream.prepare_to_script(module), recursive.infer_methods_to_compile, share_types=False
+    )
 
 
 @contextmanager

@@ -462,13 +462,9 @@ def forward_schema(module: Any) -> Any:
     return module._c._get_method("forward").schema
 
 
-def scripted(module: Any) -> Any:
-    """Returns a module as TorchScript, whose classes are not shared with other scripted modules."""
-    recursive = __getattr__("jit_recursive")
-    prepared = __getattr__("prepare_to_script")(module)
-    return recursive.create_script_module(
-        prepared, recursive.infer_methods_to_compile, share_types=False
-    )
+def forget_runs(script: Any) -> None:
+    """Frees the plans that a ScriptModule made when it ran, which keep the module alive."""
+    script.forward._debug_flush_compilation_cache()
 
 
 def children(value: Any) -> list[Any] | None:
