@@ -296,7 +296,9 @@ void MetaResults::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) 
     if (text_of(expected) != text_of(stack))
       found = concat(text_of(stack), " instead of ", text_of(expected));
   } catch (const std::exception& error) {
-    found = concat(text_of(stack), " instead of ", first_line(error.what()));
+    const std::string why = first_line(error.what());
+    if (why.starts_with("KeyboardInterrupt")) throw;  // by the user, not by the kernel
+    found = concat(text_of(stack), " instead of ", why);
   }
   if (found.empty()) return;
   const std::scoped_lock lock(mutex);

@@ -402,6 +402,7 @@ def test_interrupts_at_lines_of_the_package() -> None:
     folder = os.path.dirname(onnx_native.__file__)
     lines: dict[tuple[str, int], int] = {}
     undoing = set()
+    interrupted: list[tuple[str, int]] = []
 
     def export(at: tuple[str, int] | None, count: int) -> None:
         def line(frame: Any, event: str, _: Any) -> Any:
@@ -415,6 +416,7 @@ def test_interrupts_at_lines_of_the_package() -> None:
                 count -= 1
                 if count == 0:
                     sys.settrace(None)
+                    interrupted.append(place)
                     raise KeyboardInterrupt
             return line
 
@@ -435,8 +437,15 @@ def test_interrupts_at_lines_of_the_package() -> None:
     others = [place for place in lines if place not in undoing]
     for i, place in enumerate([*sorted(undoing), *others[::11]]):
         before, names = state_of(module), names_of_process()
-        with pytest.raises(KeyboardInterrupt):
+        interrupted.clear()
+        try:
             export(place, (1, (lines[place] + 1) // 2, lines[place])[i % 3])
+        except KeyboardInterrupt:
+            assert interrupted
+        else:
+            # The line ran less often, because PyTorch keeps what it computed in earlier exports; or
+            # an exception in a fake kernel is a reason to step aside.
+            assert not interrupted or place[0].endswith("_fake_kernels.py"), place
         assert_same(before, state_of(module))
         assert (module.count, module.kept) == (0, []), place
         assert names_of_process() == names, place

@@ -89,7 +89,7 @@ def training_mode(model: Any) -> None:
             "different behavior during inference. "
             "Calling model.eval() before export is recommended.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
 
 
@@ -127,7 +127,7 @@ def ignored_arguments(model: Any) -> None:
             "mode, as it is; call model.train() before the export"
         )
     if messages:
-        warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=5)
+        warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=6)
 
 
 def other_threads() -> None:

@@ -132,7 +132,7 @@ class Names:
                 f"dynamic_shapes names sizes of {first} ({place}) and {size} ({sizes[size]}) "
                 f"{name!r}. They are different sizes; the second has the name {new!r}.",
                 torch.onnx.errors.OnnxExporterWarning,
-                stacklevel=9,
+                stacklevel=10,
             )
 
 

@@ -91,7 +91,7 @@ def _report_unknown(
     warnings.warn(
         f"{message}. These entries have no effect.",
         torch.onnx.errors.OnnxExporterWarning,
-        stacklevel=9,
+        stacklevel=10,
     )
 
 

@@ -94,7 +94,7 @@ def _save(program: ONNXProgram, f: Any, **options: Any) -> None:
         warnings.warn(
             f"Saving ONNX model to a {kind} object is deprecated. Please use a file path instead.",
             DeprecationWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
         f.write(program.model_proto.SerializeToString())
     elif f is not None:

@@ -98,7 +98,7 @@ class Request:
             "and may lead to 'torch._dynamo.exc.UserError: Constraints violated.' "
             "Supply the 'dynamic_shapes' argument instead if export is unsuccessful.",
             UserWarning,
-            stacklevel=7,
+            stacklevel=8,
         )
         try:
             self.dynamic_shapes = _dynamic_axes.to_dynamic_shapes(

@@ -211,7 +211,7 @@ class Stages:
         report["capture"]["attempts"] = [attempt.as_dict() for attempt in self.attempts]
         messages = [*report["warnings"], *_specialized.warnings_of(report["capture"])]
         if messages:
-            warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=6)
+            warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=7)
         profile = _report.stop_profiler(self._profiler)
         if verify:
             self._verify(program)

@@ -221,7 +221,7 @@ def warn_of_unused(table: Table) -> None:
         for name, reason in table.unused.items()
     ]
     if messages:
-        warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=7)
+        warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=8)
 
 
 def _lowering(key: str, schema: Any, function: Callable[..., Any]) -> Callable[..., Any]:
