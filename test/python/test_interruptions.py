@@ -434,7 +434,9 @@ def test_interrupts_at_lines_of_the_package() -> None:
     export(None, 0)
     module.count, module.kept = 0, []
     numbers = torch.get_rng_state()
-    others = [place for place in lines if place not in undoing]
+    # Any exception in a fake kernel is a reason to leave the program to torch.export.
+    elsewhere = [place for place in lines if not place[0].endswith("_fake_kernels.py")]
+    others = [place for place in elsewhere if place not in undoing]
     for i, place in enumerate([*sorted(undoing), *others[::11]]):
         before, names = state_of(module), names_of_process()
         interrupted.clear()
@@ -442,10 +444,8 @@ def test_interrupts_at_lines_of_the_package() -> None:
             export(place, (1, (lines[place] + 1) // 2, lines[place])[i % 3])
         except KeyboardInterrupt:
             assert interrupted
-        else:
-            # The line ran less often, because PyTorch keeps what it computed in earlier exports; or
-            # an exception in a fake kernel is a reason to step aside.
-            assert not interrupted or place[0].endswith("_fake_kernels.py"), place
+        else:  # the line ran less often: PyTorch keeps what it computed in earlier exports
+            assert not interrupted, place
         assert_same(before, state_of(module))
         assert (module.count, module.kept) == (0, []), place
         assert names_of_process() == names, place
