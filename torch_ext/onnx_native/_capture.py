@@ -9,45 +9,24 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import gc
-import inspect
-import re
-import threading
-import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
-from torch.utils.hooks import RemovableHandle
 
 from onnx_native import (
-    _attributes,
     _autograd_functions,
-    _control_flow,
     _declared_sizes,
     _eager,
-    _executors,
-    _fake_kernels,
-    _forks,
-    _functions_of_sizes,
     _generators,
     _inputs,
+    _leaves,
     _library,
     _module_changes,
     _module_state,
-    _options,
     _placeholders,
-    _reads,
-    _replaced,
+    _run,
     _sizes,
-    _subclasses,
-    _tracing,
-    _undo,
     _upstream,
     _written_attributes,
 )
@@ -112,11 +91,11 @@ class _Recorder:
             _placeholders.of(leaf) if _placeholders.lacks_elements(leaf) else leaf
             for leaf in leaves
         ]
-        self._names = _leaf_names(model, inputs)
+        self._names = _leaves.names(model, inputs)
         if len(self._names) != len(leaves):
             raise StepAsideError("the arguments have no names")
         for name, leaf in zip(self._names, self._leaves, strict=True):
-            if not _is_plain(leaf):
+            if not _leaves.is_plain(leaf):
                 raise StepAsideError(f"the input {name} is a {type(leaf).__name__}")
         try:
             self._sizes, self._symbols = _declared_sizes.of(self._leaves, inputs)
@@ -185,7 +164,7 @@ class _Recorder:
         try:
             return eager.outputs(*eager.example)
         except Exception as error:
-            raise StepAsideError(_first_line(error)) from error
+            raise StepAsideError(_run.first_line(error)) from error
 
     def _recorded(
         self,
@@ -210,7 +189,7 @@ class _Recorder:
         first: str | None = None  # the reason before small numbers stand for those of data
         while True:
             self._restore()
-            state, tied = _state(self._model)
+            state, tied = _leaves.state(self._model)
             generators = seeds.generators()
             native = _library.extension().Capture(
                 state, symbols, identities, generators, small_numbers=first is not None
@@ -221,7 +200,7 @@ class _Recorder:
                     self._opset, elements=functools.partial(_known, native)
                 ) as notes,
             ):
-                reason, has_learned = _run(
+                reason, has_learned = _run.run(
                     native,
                     generators,
                     self._model,
@@ -265,7 +244,7 @@ class _Recorder:
         guards = [{"condition": text, "source": line} for text, line in native.guards()]
         return Captured(
             native=native,
-            flatten=_flattener(self._leaves, sizes),
+            flatten=_leaves.flattener(self._leaves, sizes),
             sizes=_declared_sizes.varied(
                 self._inputs, sizes, {name: self._symbols[name] for name in symbols}, native
             ),
@@ -285,297 +264,9 @@ def _known(native: Any, tensor: torch.Tensor) -> torch.Tensor | None:
     return elements
 
 
-def _run(native: Any, *arguments: Any) -> tuple[str | None, bool]:
-    """Records the program; returns why not, and whether another run may know more."""
-    # PyTorch has guards of dispatch keys in local variables, as where it prints a tensor. They end
-    # with the exceptions that hold their frames, and in the wrong order.
-    with _collecting_later(), _library.extension().KeptDispatchKeys():
-        try:
-            with _upstream.without_compiler() as stopped:
-                _record(native, *arguments)
-        except Exception as error:
-            reason = native.reason() or _first_line(error)
-            _clear_frames(error)
-            if not stopped:
-                return reason, _functions_of_sizes.learn_packages(error)
-        if stopped:
-            _upstream.import_compiler()
-            return "the program imports TorchDynamo", True
-        for generation in range(3):
-            if native.alive():
-                gc.collect(generation)
-    return (None if native.finish() else native.reason()), False
-
-
-@contextlib.contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Lets what a recording leaves in cycles stay in the youngest generation, found in no time."""
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_enabled:
-            gc.enable()
-
-
-def _clear_frames(error: BaseException | None) -> None:
-    """Frees the local variables of the calls that ended in an exception."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
-
-
 def _are_same(first: list[Any], second: list[Any]) -> bool:
     try:
         torch.testing.assert_close(first, second, rtol=0, atol=0, equal_nan=True)
     except AssertionError:
         return False
     return True
-
-
-def _is_plain(leaf: Any) -> bool:
-    """Whether the recorder takes an input: a plain tensor, or a constant."""
-    if isinstance(leaf, torch.Tensor):
-        return (
-            type(leaf) in (torch.Tensor, torch.nn.Parameter)
-            and leaf.layout is torch.strided
-            and leaf.device.type == "cpu"
-            and not (leaf.is_quantized or leaf.is_nested or leaf.is_conj() or leaf.is_neg())
-        )
-    return leaf is None or isinstance(leaf, (bool, int, float, str))
-
-
-# Names of inputs.
-
-
-def _leaf_names(model: torch.nn.Module, inputs: _inputs.Inputs) -> list[str]:
-    """The names that torch.export gives the leaves of (args, kwargs)."""
-    try:
-        parameters = list(inspect.signature(model.forward).parameters.values())
-    except (TypeError, ValueError):
-        return []
-    arguments: list[tuple[str, Any]] = []
-    for i, value in enumerate(inputs.args):
-        rest = next((p for p in parameters[: i + 1] if p.kind is p.VAR_POSITIONAL), None)
-        if rest is not None:
-            index = i - parameters.index(rest)
-            arguments.append((f"{rest.name}_{index}", value))
-        elif i < len(parameters):
-            arguments.append((parameters[i].name, value))
-    arguments += (inputs.kwargs or {}).items()
-    names = []
-    for prefix, value in arguments:
-        for path, _ in _upstream.pytree.tree_flatten_with_path(value)[0]:
-            words = [prefix, *(str(_key(entry)) for entry in path)]
-            names.append(re.sub(r"[^a-zA-Z0-9]", "_", "_".join(words).lower()))
-    return names
-
-
-def _key(entry: Any) -> Any:
-    """The index, key or attribute in an entry of a pytree path."""
-    for field in ("idx", "key", "name"):
-        if hasattr(entry, field):
-            return getattr(entry, field)
-    return entry
-
-
-# The module.
-
-
-def _state(
-    model: torch.nn.Module,
-) -> tuple[list[tuple[str, torch.Tensor, str, bool]], dict[str, str]]:
-    """The module's tensors, and the second names of tied ones.
-
-    A tensor is (name, tensor, kind, whether the model keeps its updates).
-    """
-    kept = _options.current().state
-    temporary = set(_upstream.temporary_buffers(model))
-    names: dict[int, str] = {}
-    tied: dict[str, str] = {}
-    state = []
-    found: Iterator[tuple[str, str, Any]] = (
-        (kind, name, tensor)
-        for kind, pairs in (
-            ("parameter", model.named_parameters(remove_duplicate=False)),
-            ("buffer", model.named_buffers(remove_duplicate=False)),
-            ("constant", _tensor_attributes(model)),
-        )
-        for outer, subclass in pairs
-        for name, tensor in _subclasses.plain_tensors(outer, subclass)
-    )
-    for kind, name, tensor in found:
-        first = names.setdefault(id(tensor), name)
-        if first == name:
-            if name in temporary:
-                kind = "temporary_buffer"
-            state.append((name, tensor, kind, kept if isinstance(kept, bool) else name in kept))
-        elif kind != "constant":
-            tied[name] = first
-    return state, tied
-
-
-def _tensor_attributes(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Tensors that are plain attributes of modules."""
-    for path, module in model.named_modules():
-        for name, value in vars(module).items():
-            if isinstance(value, torch.Tensor):
-                yield (f"{path}.{name}" if path else name), value
-
-
-def _record(
-    native: Any,
-    generators: Any,
-    model: torch.nn.Module,
-    leaves: Sequence[Any],
-    structure: Any,
-    names: Sequence[str],
-    sizes: _declared_sizes.Sizes,
-    replaced: _module_changes.Replaced,
-    forks: bool,
-) -> None:
-    """Runs the module on recorded tensors."""
-
-    def run() -> list[Any]:
-        generators.restart()
-        return list(_eager.leaves_of(model(*args, **kwargs)))
-
-    recorded = [
-        native.add_integer(name, shape)
-        if isinstance(shape, str)
-        else native.add_input(leaf, name, shape)
-        if isinstance(leaf, torch.Tensor)
-        else leaf
-        for leaf, name, shape in zip(leaves, names, sizes, strict=True)
-    ]
-    args, kwargs = _upstream.pytree.tree_unflatten(recorded, structure)
-    with (
-        _module_changes.unchanged(native, model, replaced),
-        _written_attributes.missing(replaced.written_first, native.refuse),
-        _as_for_export(),
-        _module_paths(native, model),
-        _reads.watched(native),
-        _functions_of_sizes.kept_symbolic(native, model),
-        _scripted_modules(model),
-        _attributes.watched(native),
-        _tracing.watched(native),
-        _control_flow.recorded(native),
-        _fake_kernels.recorded(native),
-        _executors.in_order(),
-    ):
-        torch.clear_autocast_cache()  # of the caller: its tensors are not of this recording
-        with _undo.at_end(torch.clear_autocast_cache), _undo.at_end(native.stop):
-            native.start()
-            results = _forks.results(native, run) if forks else run()
-        native.add_outputs(results)
-
-
-@contextmanager
-def _as_for_export() -> Iterator[None]:
-    """Makes PyTorch do what it does while torch.export captures."""
-    with (
-        torch.no_grad(),
-        _without_fast_path(),
-        _upstream.compiling_state(),
-        _upstream.as_written(),
-        torch.jit.optimized_execution(False),  # TorchScript's profiler would read sizes
-    ):
-        yield
-
-
-def _without_fast_path() -> AbstractContextManager[None]:
-    """Keeps torch.nn from the fused kernels of attention in this thread.
-
-    PyTorch's own switch is of the process: the results of other threads would change.
-    """
-    thread = threading.get_ident()
-    mha = torch.backends.mha
-    of_process = mha.get_fastpath_enabled
-
-    def get_fastpath_enabled() -> bool:
-        return threading.get_ident() != thread and of_process()
-
-    return _replaced.attributes([(mha, "get_fastpath_enabled", get_fastpath_enabled)])
-
-
-@contextmanager
-def _hooked(enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[None]:
-    """Calls functions before and after the forward of each module, also after an exception."""
-    hooks: list[RemovableHandle] = []
-
-    def remove() -> None:
-        for hook in hooks:
-            hook.remove()
-
-    with _undo.at_end(remove):
-        hooks.append(register_module_forward_pre_hook(enter))
-        hooks.append(register_module_forward_hook(leave, always_call=True))
-        yield
-
-
-@contextmanager
-def _module_paths(native: Any, model: torch.nn.Module) -> Iterator[None]:
-    """Tells the recorder which modules run, if the model is to say so."""
-    options = _options.current()
-    if options.metadata == "none" and not options.functions:
-        yield
-        return
-    paths = {id(module): name for name, module in model.named_modules()}
-    thread = threading.get_ident()
-
-    def enter(module: torch.nn.Module, _: Any) -> None:
-        if threading.get_ident() == thread:
-            kind = type(module)
-            native.enter(paths.get(id(module), ""), f"{kind.__module__}.{kind.__qualname__}")
-
-    def leave(*_: Any) -> None:
-        if threading.get_ident() == thread:
-            native.leave()
-
-    with _hooked(enter, leave):
-        yield
-
-
-@contextmanager
-def _scripted_modules(model: torch.nn.Module) -> Iterator[None]:
-    """Runs scripted modules as in eager; PyTorch calls them with wrong arguments in an export."""
-    if not any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
-        yield
-        return
-    outside: list[bool] = []
-
-    def enter(module: torch.nn.Module, _: Any) -> None:
-        if isinstance(module, torch.jit.ScriptModule):
-            outside.append(_upstream.set_exporting(False))
-
-    def leave(module: torch.nn.Module, *_: Any) -> None:
-        if isinstance(module, torch.jit.ScriptModule):
-            _upstream.set_exporting(outside.pop())
-
-    with _hooked(enter, leave):
-        yield
-
-
-def _flattener(
-    example: Sequence[Any], sizes: _declared_sizes.Sizes
-) -> Callable[[Any, Any], Sequence[Any]]:
-    """A function from (args, kwargs) to the inputs among their leaves: tensors and numbers."""
-    inputs = [
-        i
-        for i, (leaf, shape) in enumerate(zip(example, sizes, strict=True))
-        if isinstance(leaf, torch.Tensor) or isinstance(shape, str)
-    ]
-
-    def flatten(args: Any, kwargs: Any) -> Sequence[Any]:
-        leaves = _upstream.pytree.tree_leaves((args, kwargs))
-        if len(leaves) == len(example):
-            return [leaves[i] for i in inputs]
-        return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
-
-    return flatten
