@@ -6,6 +6,7 @@ has loaded the module, a stand-in replaces it; any other attribute of the stand-
 original.
 """
 
+import functools
 import importlib
 from collections.abc import Callable
 from types import ModuleType
@@ -17,7 +18,7 @@ _installed = False
 _original: Callable[..., Any] | None = None
 
 
-@_undo.all_at_end
+@functools.partial(_undo.all_at_end, flags=_upstream.modules_of_flags)
 def _export_compat(*args: Any, **kwargs: Any) -> Any:
     from onnx_native import _context, _export
 

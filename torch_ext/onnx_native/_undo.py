@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import gc
-import importlib
 import random
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any, TypeVar
 
 import torch
@@ -134,15 +134,20 @@ def after_interrupt(function: Callable[[], None]) -> None:
             return
 
 
-def all_at_end(function: Function) -> Function:
-    """Makes an export undo at its end what an exception kept from being undone."""
+def all_at_end(function: Function, flags: Callable[[], Sequence[ModuleType]]) -> Function:
+    """Makes an export undo at its end what an exception kept from being undone.
+
+    Args:
+        function: The export.
+        flags: Returns the modules whose flags it sets for a while.
+    """
 
     @functools.wraps(function)
     def undoing(*args: Any, **kwargs: Any) -> Any:
         count = len(_open.undos)
         try:
             restore = _AfterInterrupt()
-            restore.functions.append(_state_of_process())
+            restore.functions.append(_state_of_process(flags()))
             try:
                 result = function(*args, **kwargs)
             except Exception:
@@ -160,14 +165,11 @@ def all_at_end(function: Function) -> Function:
     return undoing  # type: ignore[return-value]
 
 
-def _state_of_process() -> Callable[[], None]:
+def _state_of_process(modules: Sequence[ModuleType]) -> Callable[[], None]:
     """Returns a function that restores what an interrupted `with` statement may leave."""
-    from onnx_native import _upstream  # which uses this module
-
-    exporter = importlib.import_module(_upstream.NAMES["set_onnx_exporting_flag"].module)
     flags = [
         (module, name, value)
-        for module in (torch.compiler, exporter)
+        for module in modules
         for name, value in vars(module).items()
         if isinstance(value, bool)
     ]

@@ -385,6 +385,12 @@ def set_exporting(value: bool) -> bool:
     return was
 
 
+def modules_of_flags() -> list[ModuleType]:
+    """Returns the modules of the flags that say whether PyTorch exports."""
+    exporter = importlib.import_module(NAMES["set_onnx_exporting_flag"].module)
+    return [torch.compiler, exporter]
+
+
 def recomputed(module: torch.nn.Module) -> set[str]:
     """Returns the attributes that hooks of weight_norm and the like set before each call."""
     from torch.nn.utils.prune import BasePruningMethod
