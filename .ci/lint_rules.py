@@ -18,8 +18,10 @@ PYTHON_INCLUDE = re.compile(
 )
 UPWARD_INCLUDE = re.compile(r'#include "\.\.')
 SKIP = re.compile(r"\bpytest\.(mark\.)?skip|\bunittest\.skip|\bGTEST_SKIP|\bimportorskip")
-# Where PyTorch's private names are used, and how else one may look in the Python package.
-UPSTREAM = pathlib.Path("torch_ext/onnx_native/_upstream.py")
+# The Python package; PyTorch's private names are used in one room of it.
+PACKAGE = pathlib.Path("torch_ext/onnx_native")
+MAX_IMPORTS = 13
+ROOM_ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 PRIVATE_TORCH = re.compile(r"torch(?!\.ops\.)(\.\w+)*\.(_[a-zA-Z]|fx\.experimental)\w*(\.\w+)*")
 SYM_NODE_FIELDS = {"expr", "hint", "shape_env"}
 LOOSE_XFAIL = re.compile(r"\bxfail\((?![^\0]{0,300}?strict=True)")
@@ -62,7 +64,7 @@ def names_used(node: ast.AST) -> Iterator[str]:
 
 
 def private_uses(text: str) -> Iterator[tuple[int, str]]:
-    """Yields (line number, private name) of what only `_upstream.py` may use."""
+    """Yields (line number, private name) of what only the room `upstream` may use."""
     for node in ast.walk(ast.parse(text)):
         for name in names_used(node):
             if PRIVATE_TORCH.fullmatch(name):
@@ -74,6 +76,45 @@ def private_uses(text: str) -> Iterator[tuple[int, str]]:
         of_size = isinstance(node.value, ast.Attribute) and node.value.attr == "node"
         if (is_private(node.attr) and not allowed) or (of_size and node.attr in SYM_NODE_FIELDS):
             yield node.lineno, f".{node.attr}"
+
+
+def rooms_of_package() -> dict[str, set[str]]:
+    """The rooms of the Python package with those that each may import from: its README's table."""
+    rows = ROOM_ROW.findall((ROOT / PACKAGE / "README.md").read_text())
+    return {room: {room, *re.findall(r"`(\w+)`", others)} for room, others in rows}
+
+
+def package_imports(text: str) -> Iterator[tuple[int, str, str]]:
+    """Yields (line number, room, module) of the package's modules that a module imports."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        top, *rest = node.module.split(".")
+        if top != "onnx_native":
+            continue
+        for alias in node.names:
+            room, module, *_ = [*rest, alias.name, ""]
+            yield node.lineno, *((room, module) if module else ("", room))
+
+
+def package_breaches(path: pathlib.Path, text: str) -> Iterator[tuple[int, str]]:
+    """Yields (line number, what is wrong) in a module of the Python package."""
+    room = path.parts[0] if len(path.parts) > 1 else ""
+    if room != "upstream":
+        for number, name in private_uses(text):
+            yield number, f"the private name {name}; the room upstream is the place for it"
+    if not room:
+        return
+    rooms = rooms_of_package()
+    if room not in rooms:
+        yield 0, f"the room {room} is not in the table of {PACKAGE}/README.md"
+        return
+    imports = list(package_imports(text))
+    for number, other, _ in imports:
+        if other and not other.startswith("_") and other not in rooms[room]:
+            yield number, f"the room {room} may not import from {other}"
+    if len({each[1:] for each in imports if not each[1].startswith("_") and each[1]}) > MAX_IMPORTS:
+        yield 0, f"more than {MAX_IMPORTS} imports from the package"
 
 
 def breaches(path: pathlib.Path, text: str) -> Iterator[tuple[int, str]]:
@@ -103,9 +144,8 @@ def breaches(path: pathlib.Path, text: str) -> Iterator[tuple[int, str]]:
             yield number, "a lowering that writes types; Builder::refine states sizes"
         if top == "test" and SKIP.search(line):
             yield number, "a skipped test; a known failure is xfail(strict=True) with a reason"
-    if path.parent == UPSTREAM.parent and path.suffix == ".py" and path != UPSTREAM:
-        for number, name in private_uses(text):
-            yield number, f"the private name {name}; _upstream.py is the place for those of PyTorch"
+    if path.is_relative_to(PACKAGE) and path.suffix == ".py":
+        yield from package_breaches(path.relative_to(PACKAGE), text)
     if top == "test" and path.suffix == ".py":
         for match in LOOSE_XFAIL.finditer(text):
             yield text.count("\n", 0, match.start()) + 1, "xfail without strict=True"

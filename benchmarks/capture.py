@@ -36,7 +36,8 @@ import torch  # noqa: E402
 from models import running, zoo  # noqa: E402
 from models.architecture import SIZES, Architecture  # noqa: E402
 from models.architectures import ARCHITECTURES  # noqa: E402
-from onnx_native import _capture, _inputs, _request, _shapes  # noqa: E402
+from onnx_native.recording import _capture  # noqa: E402
+from onnx_native.request import _inputs, _request, _shapes  # noqa: E402
 
 DEFAULT = (
     "bert,deberta_v2,llama,gpt2,t5,whisper,mamba,vit,swin,convnext,detr,tv_densenet,diffusers_unet"

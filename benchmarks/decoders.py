@@ -3,11 +3,11 @@
     python benchmarks/decoders.py                      all; writes docs/benchmarks/decoders.md
     python benchmarks/decoders.py --models llama,gpt2 --output /tmp/report
 
-Tokens are those of the small models of test/python/test_decoder.py. Times are those of larger
-models for one token in one thread, with IO binding: the least of many runs; the exporters take
-turns. PyTorch's exporter runs through transformers' OnnxExporter, whose "decode" takes one token.
-The difference is that of the logits to eager's. Memory is what loading the model and ten steps add
-to a process of their own. All models have their weights in external data.
+Tokens are those of the small models of test/python/decoders/test_decoder.py. Times are those of
+larger models for one token in one thread, with IO binding: the least of many runs; the exporters
+take turns. PyTorch's exporter runs through transformers' OnnxExporter, whose "decode" takes one
+token. The difference is that of the logits to eager's. Memory is what loading the model and ten
+steps add to a process of their own. All models have their weights in external data.
 """
 
 import argparse

@@ -44,17 +44,17 @@ set_target_properties(onnx_native_cli PROPERTIES
 
 if(ONNX_NATIVE_PYTHON)
   file(GLOB plugin_sources CONFIGURE_DEPENDS torch_ext/plugin/*.cpp)
-  file(GLOB python_files CONFIGURE_DEPENDS torch_ext/onnx_native/*.py torch_ext/onnx_native/*.pyi
-                                           torch_ext/onnx_native/py.typed)
-  file(GLOB stale "${package_folder}/*.py" "${package_folder}/*.pyi")
-  if(stale)
-    file(REMOVE ${stale})
-  endif()
+  set(python_folder "${PROJECT_SOURCE_DIR}/torch_ext/onnx_native")
+  file(GLOB_RECURSE python_files CONFIGURE_DEPENDS RELATIVE "${python_folder}"
+       torch_ext/onnx_native/*.py torch_ext/onnx_native/*.pyi torch_ext/onnx_native/py.typed
+       torch_ext/onnx_native/report/page/*)
+  file(GLOB_RECURSE stale "${package_folder}/*.py" "${package_folder}/*.pyi")
+  file(REMOVE ${stale} "${package_folder}/page")
   foreach(file ${python_files})
-    get_filename_component(name "${file}" NAME)
-    file(CREATE_LINK "${file}" "${package_folder}/${name}" SYMBOLIC)
+    get_filename_component(folder "${package_folder}/${file}" DIRECTORY)
+    file(MAKE_DIRECTORY "${folder}")
+    file(CREATE_LINK "${python_folder}/${file}" "${package_folder}/${file}" SYMBOLIC)
   endforeach()
-  file(CREATE_LINK "${PROJECT_SOURCE_DIR}/torch_ext/onnx_native/page" "${package_folder}/page" SYMBOLIC)
   # The version of PyTorch this build is for: the package refuses any other before loading it.
   file(WRITE "${package_folder}/_build_info.py"
     "VERSION = \"${PROJECT_VERSION}\"\nTORCH_VERSION = \"${TORCH_VERSION}\"\n")

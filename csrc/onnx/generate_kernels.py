@@ -5,8 +5,8 @@
 Writes csrc/onnx/kernels.inc. The repository contains the result, so that the build does not need
 ONNX Runtime. Models must run in any version of ONNX Runtime, so the table holds only kernels that
 all measured versions have: `--add` intersects the table with the installed version. Run this script
-when a new version comes out; test/python/test_kernels.py fails if the installed version does not
-have a kernel of the table. The script finds a kernel by loading and running a one-node model.
+when a new version comes out; test/python/passes/test_kernels.py fails if the installed version does
+not have a kernel of the table. The script finds a kernel by loading and running a one-node model.
 """
 
 from __future__ import annotations

@@ -12,18 +12,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from onnx_native import _build_info, _hook, _library
-from onnx_native._fallbacks import fallbacks
-from onnx_native._keep import keep
+from onnx_native import _build_info, _library
 from onnx_native._library import library_path
-from onnx_native._lowerings import lowering, remove_lowering
 from onnx_native._options import options
+from onnx_native.lowerings._fallbacks import fallbacks
+from onnx_native.lowerings._keep import keep
+from onnx_native.lowerings._lowerings import lowering, remove_lowering
+from onnx_native.routes import _hook
 
 if TYPE_CHECKING:
     from onnx_native._C import ExportError
-    from onnx_native._comparison import compare
-    from onnx_native._decoder import ExportedDecoder, export_decoder
-    from onnx_native._program import ONNXProgram
+    from onnx_native.decoders._decoder import ExportedDecoder, export_decoder
+    from onnx_native.program._program import ONNXProgram
+    from onnx_native.verify._comparison import compare
 
 __all__ = [
     "ExportError",
@@ -80,15 +81,15 @@ def __getattr__(name: str) -> Any:
         extension = _library.extension()
         return extension if name == "_C" else extension.ExportError
     if name == "ONNXProgram":
-        from onnx_native._program import ONNXProgram
+        from onnx_native.program._program import ONNXProgram
 
         return ONNXProgram
     if name == "compare":
-        from onnx_native._comparison import compare
+        from onnx_native.verify._comparison import compare
 
         return compare
     if name in ("export_decoder", "ExportedDecoder"):
-        from onnx_native import _decoder
+        from onnx_native.decoders import _decoder
 
         return getattr(_decoder, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

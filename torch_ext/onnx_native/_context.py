@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from onnx_native import _undo, _upstream
+from onnx_native import _undo
+from onnx_native.upstream import _upstream
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -99,14 +99,14 @@ PYBIND11_MODULE(_C, module) {
         return aten::print(*graph);
       },
       py::arg("source"), py::arg("functionalized") = false,
-      "The ATen graph of a TorchScript module, as text; see onnx_native._jit for `source`.");
+      "The ATen graph of a TorchScript module, as text; see onnx_native.request._jit for `source`.");
   module.def(
       "script_program",
       [](const py::tuple& source, const py::object& builder) {
         return build_program(*read_script(source, {.opset = kMinLoweringOpset}), builder);
       },
       py::arg("source"), py::arg("builder"),
-      "The program of a TorchScript module; see onnx_native._recorded_program.");
+      "The program of a TorchScript module; see onnx_native.replay._recorded_program.");
   module.def(
       "opsets", [] { return std::pair(kMinOpset, onnx::newest_opset()); },
       "The oldest and the newest opset of models.");

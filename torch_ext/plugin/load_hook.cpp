@@ -26,7 +26,7 @@ if 'onnx_native' not in sys.modules:
     package = importlib.util.module_from_spec(spec)
     sys.modules['onnx_native'] = package
     spec.loader.exec_module(package)
-from onnx_native import _hook
+from onnx_native.routes import _hook
 _hook.on_library_loaded()
 )";
 

@@ -1,4 +1,4 @@
-// Native capture, driven by Python: see onnx_native._capture.
+// Native capture, driven by Python: see onnx_native.recording._capture.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>

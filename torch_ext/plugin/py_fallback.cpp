@@ -17,7 +17,7 @@ size_t count_values(const aten::Node& node) {
   return count;
 }
 
-py::module_ fallbacks() { return py::module_::import("onnx_native._fallbacks"); }
+py::module_ fallbacks() { return py::module_::import("onnx_native.lowerings._fallbacks"); }
 
 bool has_lowering(const std::string& op) { return ops::op_table().find(op) != nullptr; }
 

@@ -1,4 +1,4 @@
-// The random number generators of a program: see onnx_native._generators.
+// The random number generators of a program: see onnx_native.modules._generators.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>

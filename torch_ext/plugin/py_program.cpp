@@ -178,7 +178,7 @@ void select(const py::object& selection, bool& all, std::vector<std::string>& na
 }
 
 // Exports a program. `fallbacks` lets PyTorch decompose operators without a lowering.
-// `translations` is the user's onnx_native._translation.Table or None. `hints` maps the names of
+// `translations` is the user's onnx_native.lowerings._translation.Table or None. `hints` maps the names of
 // symbols to the sizes of the example inputs.
 std::unique_ptr<PyProgram> export_source(
     py::handle source, int64_t opset, bool optimize, std::vector<std::string> input_names,

@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 import onnx_native
 import torch
-from onnx_native import _capture
+from onnx_native.recording import _capture
 from torch.onnx._internal.exporter import _capture_strategies, _errors
 
 from storm import compare, known

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from onnx_native import _jit
+from onnx_native.request import _jit
 from torch import Tensor
 
 from .running import check

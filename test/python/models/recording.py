@@ -11,7 +11,9 @@ from unittest import mock
 import onnx
 import onnx_native
 import torch
-from onnx_native import _capture, _inputs, _request, _torch_export
+from onnx_native.recording import _capture
+from onnx_native.request import _inputs, _request
+from onnx_native.routes import _torch_export
 from torch import nn
 
 from models import running

@@ -19,7 +19,7 @@ from unittest import mock
 
 import onnx_native
 import torch
-from onnx_native import _capture
+from onnx_native.recording import _capture
 
 from ops import checking
 from ops.row import Case, Row

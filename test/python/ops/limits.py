@@ -103,11 +103,11 @@ ONLY_IN_TORCHSCRIPT = {
 
 # Keys that only native capture records, since torch.export refuses them -> where they are tested.
 ONLY_IN_NATIVE_CAPTURE = {
-    "python::_sym_cos": "test/python/test_native_capture_functions.py",
-    "python::_sym_exp": "test/python/test_native_capture_functions.py",
-    "python::_sym_log": "test/python/test_native_capture_functions.py",
-    "python::_sym_log10": "test/python/test_native_capture_functions.py",
-    "python::_sym_log2": "test/python/test_native_capture_functions.py",
-    "python::_sym_sin": "test/python/test_native_capture_functions.py",
-    "python::_sym_tanh": "test/python/test_native_capture_functions.py",
+    "python::_sym_cos": "test/python/recording/test_functions.py",
+    "python::_sym_exp": "test/python/recording/test_functions.py",
+    "python::_sym_log": "test/python/recording/test_functions.py",
+    "python::_sym_log10": "test/python/recording/test_functions.py",
+    "python::_sym_log2": "test/python/recording/test_functions.py",
+    "python::_sym_sin": "test/python/recording/test_functions.py",
+    "python::_sym_tanh": "test/python/recording/test_functions.py",
 }

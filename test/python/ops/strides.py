@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from onnx_native import _capture, _inputs
+from onnx_native.recording import _capture
+from onnx_native.request import _inputs
 from torch.utils import _pytree as pytree
 
 from ops.captured import chosen_rows

@@ -1,0 +1,353 @@
+"""Runs a program that torch.export captured once beside its module, for the example.
+
+torch.export is silent where a program decides by what a capture does not have: the text of a
+tensor, or an exception of the capture that ``except Exception`` swallows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from onnx_native import _context, _undo
+from onnx_native.modules import (
+    _differences,
+    _eager,
+    _generators,
+    _loop_copies,
+    _module_changes,
+    _module_state,
+    _placeholders,
+    _tracing,
+)
+from onnx_native.replay import _replay
+from onnx_native.request import _inputs
+from onnx_native.upstream import _upstream
+
+_HINT = (
+    "Look for `except` clauses that catch an error of the capture, and for decisions by what a "
+    "capture does not have, such as the text of a tensor"
+)
+
+
+class DifferenceError(Exception):
+    """The captured program computes something else; the message names the output."""
+
+
+def check(
+    captured: torch.export.ExportedProgram,
+    model: torch.nn.Module,
+    inputs: _inputs.Inputs,
+    output_names: Sequence[str],
+) -> str | None:
+    """Compares a captured program with its module, both in eager, for the example.
+
+    The module runs as while PyTorch exports; if it fails then, as otherwise.
+
+    Returns:
+        Why there is nothing to compare, if the user should know.
+
+    Raises:
+        DifferenceError: They differ by more than rounding.
+    """
+    eager = _eager.Eager(model, inputs)
+    tensors = _upstream.pytree.tree_leaves((inputs.args, inputs.kwargs))
+    tensors += [*model.parameters(), *model.buffers()]
+    has_elements = not any(_placeholders.lacks_elements(tensor) for tensor in tensors)
+    draws = _generators.draws(captured)
+    if not has_elements:
+        if draws:
+            _check_seeds(captured, None)
+        return None
+    replay = _replay.of_captured(captured)
+    written = _written_parameters(replay)
+    if draws:
+        with _unchanged(model, written):
+            _check_seeds(captured, eager)
+
+    def expected(*, exporting: bool) -> list[Any]:
+        run = _while_exporting if exporting else _otherwise
+        with _unchanged(model, written):
+            return run(lambda: eager.outputs(*eager.example))
+
+    runs_in_export = True
+    try:
+        first = expected(exporting=True)
+    except Exception:
+        runs_in_export = False
+        try:
+            first = expected(exporting=False)
+        except Exception as error:
+            return _not_compared(f"the module fails for the example: {error}")
+    try:
+        actual = _while_exporting(lambda: _outputs(replay, inputs, written))
+    except Exception as error:
+        return _not_compared(f"it fails for the example: {error}")
+    difference = _difference(first, actual, output_names)
+    if difference is None:
+        return None
+    try:
+        is_repeatable = _difference(expected(exporting=runs_in_export), first, ()) is None
+        is_otherwise = _difference(expected(exporting=False), actual, ()) is None
+    except Exception as error:
+        return _not_compared(f"the module fails for the example: {error}")
+    if not is_repeatable:
+        return _not_compared("the module returns something else each time that it runs")
+    if is_otherwise:
+        raise DifferenceError(
+            "The program that torch.export captured lacks what the module does only in an export "
+            f"(torch.onnx.is_in_onnx_export() and the like): for the example inputs {difference}."
+        )
+    raise DifferenceError(
+        f"The program that torch.export captured computes something else than the module: for the "
+        f"example inputs {difference}. {_HINT}."
+    )
+
+
+def _check_seeds(captured: torch.export.ExportedProgram, eager: _eager.Eager | None) -> None:
+    """Raises DifferenceError if a program draws from a generator that it seeds.
+
+    Without a module that runs, a generator among the arguments of a call is taken for one.
+    """
+    found: list[str] = []
+
+    def run() -> list[Any]:
+        assert eager is not None
+        outputs = partial(eager.outputs, *eager.example)
+        found.append(_generators.seeded_draw(eager.model, outputs))
+        return []
+
+    try:
+        _while_exporting(run)
+    except Exception:
+        found.append(_generators.generator_argument(captured))
+    if found[0]:
+        raise DifferenceError(lost_seed(found[0]))
+
+
+def lost_seed(draw: str) -> str:
+    """Returns the text of an error about a call that draws random numbers."""
+    return (
+        f"The program draws random numbers from a generator that it seeds, or makes: {draw}. "
+        "torch.export does not capture the seed. Draw the numbers before the export, and keep them "
+        "in a buffer."
+    )
+
+
+def failure(model: Any, inputs: _inputs.Inputs) -> Exception | None:
+    """Returns the error with which a module fails for the example; None if it does not fail."""
+    if not isinstance(model, torch.nn.Module):
+        return None
+    tensors = _upstream.pytree.tree_leaves((inputs.args, inputs.kwargs))
+    tensors += [*model.parameters(), *model.buffers()]
+    if any(_placeholders.lacks_elements(tensor) for tensor in tensors):
+        return None
+    args, kwargs = inputs.args, inputs.kwargs or {}
+
+    def with_gradients(*given: Any, **named: Any) -> Any:
+        with torch.enable_grad():
+            return model(*given, **named)
+
+    found: Exception | None = None
+    for function in (model, with_gradients):
+        try:
+            with (
+                _unchanged(model, set()),
+                _inputs.elements_of(model, inputs),
+                _loop_copies.inserted(),
+            ):
+                _otherwise(partial(_module_state.results, function, model, args, kwargs))
+            return None
+        except Exception as error:
+            found = found or error
+    return found
+
+
+def _not_compared(reason: str) -> str:
+    return f"The program that torch.export captured was not compared with the module: {reason}"
+
+
+# Runs.
+
+
+class _Run(_replay.Eager):
+    """A run of the captured program that copies the parameters that it writes to."""
+
+    def __init__(self, replay: _replay.Replay, inputs: Sequence[Any], written: set[str]) -> None:
+        super().__init__(replay.module, replay.graph, inputs)
+        self._written = written
+
+    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
+        value = super().get_attr(target, args, kwargs)
+        if target in self._written:
+            return self._own.setdefault(target, value.detach().clone())
+        return value
+
+
+def _outputs(replay: _replay.Replay, inputs: _inputs.Inputs, written: set[str]) -> list[Any]:
+    run = _Run(replay, replay.flatten(inputs.args, inputs.kwargs or {}), written)
+    result: Any = ()
+    for node in replay.graph.nodes:
+        result = run.step(node)
+        run.forget(node)
+    return list(filter(_differences.is_value, _upstream.pytree.tree_leaves(result)))
+
+
+class _WithoutFastPaths(TorchFunctionMode):
+    """Keeps attention layers from computing in another way, in this thread only."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        return function(*args, **(kwargs or {}))
+
+
+@_context.one_at_a_time
+def _while_exporting(run: Callable[[], list[Any]]) -> list[Any]:
+    with _upstream.compiling_state(), _tracing.as_in_eager():
+        return _otherwise(run)
+
+
+def _otherwise(run: Callable[[], list[Any]]) -> list[Any]:
+    with (
+        _same_random_numbers(),
+        torch.no_grad(),
+        _upstream.as_written(),
+        _WithoutFastPaths(),
+    ):
+        return run()
+
+
+@contextmanager
+def _same_random_numbers() -> Iterator[None]:
+    """Gives each run the same random numbers, and the caller its own back."""
+    own = random.getstate()
+    numpy = sys.modules.get("numpy")
+    others = numpy.random.get_state() if numpy is not None else None
+
+    def put_back() -> None:
+        random.setstate(own)
+        if numpy is not None:
+            numpy.random.set_state(others)
+
+    with _undo.at_end(put_back), torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+@contextmanager
+def _unchanged(model: torch.nn.Module, written: set[str]) -> Iterator[None]:
+    """Gives attributes of the module and these parameters their values back."""
+    parameters = dict(model.named_parameters(remove_duplicate=False))
+    kept = {name: parameters[name].detach().clone() for name in written if name in parameters}
+
+    def put_back() -> None:
+        with torch.no_grad():
+            for name, value in kept.items():
+                parameters[name].copy_(value)
+
+    with _undo.at_end(put_back), _module_changes.restored(model):
+        yield
+
+
+def _written_parameters(replay: _replay.Replay) -> set[str]:
+    """Returns the names of the parameters that the program writes to."""
+    modules = dict(replay.module.named_modules())
+    parameters = dict(replay.module.named_parameters(remove_duplicate=False))
+    sources: dict[torch.fx.Node, set[str]] = {}  # the parameters that a value may share memory with
+    written: set[str] = set()
+    for node in replay.graph.nodes:
+        if node.op == "get_attr" and node.target in parameters:
+            sources[node] = {node.target}
+        if node.op != "call_function":
+            continue
+        if isinstance(node.target, _upstream.OpOverload):
+            shared, changed = _aliases(node)
+        else:
+            shared = node.all_input_nodes
+            changed = shared if any(map(_writes, _graphs(node, modules))) else []
+        for other in changed:
+            written |= sources.get(other, set())
+        found = set().union(*(sources.get(other, set()) for other in shared))
+        if found:
+            sources[node] = found
+    return written
+
+
+def _aliases(node: torch.fx.Node) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
+    """Returns the arguments that share memory with results, and those that the call writes to."""
+    arguments = _upstream.schema(node.target).arguments
+    values = {a.name: v for a, v in zip(arguments, node.args, strict=False)} | node.kwargs
+    shared: list[torch.fx.Node] = []
+    changed: list[torch.fx.Node] = []
+    for argument in arguments:
+        if argument.alias_info is None:
+            continue
+        leaves = _upstream.pytree.tree_leaves(values.get(argument.name))
+        nodes = [leaf for leaf in leaves if isinstance(leaf, torch.fx.Node)]
+        shared += nodes
+        changed += nodes if argument.alias_info.is_write else []
+    return shared, changed
+
+
+def _graphs(node: torch.fx.Node, modules: dict[str, Any]) -> Iterator[torch.fx.Graph]:
+    """Yields the graphs that a higher-order operator runs, also those inside of them."""
+    for inner in node.all_input_nodes:
+        module = modules.get(str(inner.target)) if inner.op == "get_attr" else None
+        for part in module.modules() if module is not None else ():
+            if isinstance(part, torch.fx.GraphModule):
+                yield part.graph
+
+
+def _writes(graph: torch.fx.Graph) -> bool:
+    return any(
+        isinstance(node.target, _upstream.OpOverload) and _upstream.schema(node.target).is_mutable
+        for node in graph.nodes
+    )
+
+
+# Results.
+
+
+def _difference(expected: list[Any], actual: list[Any], output_names: Sequence[str]) -> str | None:
+    """Describes the first result that differs by more than rounding."""
+    if len(expected) != len(actual):
+        return f"it returns {len(actual)} values, the module {len(expected)}"
+    names = itertools.chain(map(repr, output_names), itertools.repeat(""))
+    for i, (one, other, name) in enumerate(zip(expected, actual, names, strict=False)):
+        text = _difference_of(one, other)
+        if text:
+            return f"the output {name or i} {text}"
+    return None
+
+
+def _difference_of(one: Any, other: Any) -> str:
+    if isinstance(one, torch.Tensor) != isinstance(other, torch.Tensor):
+        kinds = [type(each).__name__ for each in (other, one)]
+        return f"is a {kinds[0]} instead of a {kinds[1]}"
+    if not isinstance(one, torch.Tensor):
+        one, other = (torch.tensor(each, dtype=torch.float64) for each in (one, other))
+    if one.layout is not torch.strided or other.layout is not torch.strided:
+        return ""
+    if one.is_quantized and other.is_quantized:
+        one, other = one.dequantize(), other.dequantize()
+    if one.dtype is other.dtype is torch.float4_e2m1fn_x2:  # PyTorch does not convert pairs
+        one, other = one.view(torch.uint8), other.view(torch.uint8)
+    found = _differences.measure(one, other)
+    if not found.is_significant:
+        return ""
+    if found.note:
+        return f"{found.note} instead of {_description(one)}"
+    return f"differs by up to {found.absolute:.3g} (relative: {found.relative:.3g})"
+
+
+def _description(value: torch.Tensor) -> str:
+    return f"{value.dtype} with the shape {list(value.shape)}"

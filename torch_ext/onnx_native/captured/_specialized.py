@@ -1,0 +1,388 @@
+"""Finds dynamic sizes on which the capture specialized.
+
+torch.export decides some things by the example: the value of ``int(n * 0.5)``, which branch of an
+``if`` is taken, whether a size of 1 broadcasts. If that makes the program wrong for other sizes, or
+for the example itself, the export fails with an error that names the dimension and the source line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import linecache
+import os
+import re
+import traceback
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import torch
+from torch.export.graph_signature import InputKind
+
+from onnx_native import _library, _replaced
+from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native.upstream._upstream import ShapeEnv
+
+
+@dataclass(frozen=True)
+class Place:
+    """A location in the user's program; empty if unknown."""
+
+    source: str = ""  # "model.py:42"
+    code: str = ""
+
+
+_REMAINDER = re.compile(r"Mod\((\w+), (\w+)\)")
+
+# Source lines of guards and of deferred assertions, by expression; torch.export does not keep them.
+_lines: weakref.WeakKeyDictionary[ShapeEnv, dict[str, Place]] = weakref.WeakKeyDictionary()
+
+
+@contextmanager
+def recorded_lines() -> Iterator[dict[Any, Place]]:
+    """Records the source lines of guards and assertions during captures in the block.
+
+    Yields:
+        The conditions by which the last capture narrowed a size, and where the program decided so;
+        torch.export's program does not have them.
+    """
+    found: dict[Any, Place] = {}
+    last: list[ShapeEnv] = []
+    kind: Any = _upstream.ShapeEnv
+    cleanup, evaluate = kind.cleanup, kind.evaluate_expr
+
+    def keep_lines(env: ShapeEnv) -> None:
+        lines = _lines.setdefault(env, {})
+        for asserts in env.deferred_runtime_asserts.values():
+            for each in asserts:
+                if _library.extension().pinned_sizes(str(each.expr)):
+                    lines[str(each.expr)] = _stack_line(each.stack)
+        cleanup(env)
+
+    def note_guards(env: ShapeEnv, condition: Any, *args: Any, **kwargs: Any) -> Any:
+        before, known = dict(env.var_to_range), len(env.guards)
+        result = evaluate(env, condition, *args, **kwargs)
+        for guard in env.guards[known:]:
+            _lines.setdefault(env, {})[str(guard.expr)] = _running_line()
+        if getattr(condition, "rel_op", None) is None:
+            return result
+        # PyTorch asks much that does not narrow a size.
+        is_narrower = any(before.get(s) not in (None, r) for s, r in env.var_to_range.items())
+        is_multiple = bool(result) and _is_multiple(condition)
+        if is_narrower or is_multiple:
+            if last != [env]:
+                last[:] = [env]
+                found.clear()
+            found.setdefault(condition if result else condition.negated, _running_line())
+        return result
+
+    _upstream.hide_frames_of(__file__)
+    with _replaced.attributes(
+        [(kind, "cleanup", keep_lines), (kind, "evaluate_expr", note_guards)]
+    ):
+        yield found
+
+
+def _is_multiple(condition: Any) -> bool:
+    """Whether the condition says that a size is a multiple of a number: Mod(n, 2) == 0."""
+    return condition.rel_op == "==" and _REMAINDER.fullmatch(str(condition.lhs)) is not None
+
+
+def check(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> dict[str, int]:
+    """Returns the example's value of each of torch.export's symbols.
+
+    Args:
+        program: The captured program.
+        names: Maps torch.export's symbols to the user's names.
+
+    Raises:
+        ExportError: The program fixes a dynamic dimension, or contradicts the example.
+    """
+    dynamic = _dynamic_symbols(program)
+    if not dynamic:
+        return {}
+    for guard, place in _guards(program):
+        for size in _library.extension().pinned_sizes(guard):
+            if size in dynamic or (size.startswith("L[") and not guard.startswith(f"{size} == ")):
+                _fail_pinned(guard, size, names, place)
+    for symbol, value_range in program.range_constraints.items():
+        if str(symbol) in dynamic and value_range.lower == value_range.upper:
+            _fail_pinned(f"{symbol} == {value_range.lower}", str(symbol), names, Place())
+    hints = _example_sizes(program)
+    if any(hints.get(symbol, 2) < 2 for symbol in dynamic):
+        _check_shapes(program, names, hints)
+    return hints
+
+
+def narrowings(
+    program: torch.export.ExportedProgram, names: Mapping[str, str], recorded: Mapping[Any, Place]
+) -> list[dict[str, str]]:
+    """Returns the conditions on dynamic sizes under which torch.export's program is valid.
+
+    Args:
+        program: The captured program.
+        names: Maps torch.export's symbols to the user's names.
+        recorded: The conditions that recorded_lines() found.
+
+    Returns:
+        A condition and its source line for each guard: ``{"condition": "n <= 2068", "source":
+        "model.py:6"}``.
+    """
+    dynamic = _dynamic_symbols(program)
+    env = _shape_env(program)
+    if env is None or not dynamic:
+        return []
+    found: dict[str, str] = {}
+    for guard, place in recorded.items():
+        relation = env.replace(guard)
+        symbols = {str(symbol) for symbol in getattr(relation, "free_symbols", ())}
+        operator = getattr(relation, "rel_op", None)
+        if not symbols or not symbols <= dynamic or operator is None:
+            continue
+        text = _REMAINDER.sub(r"\1 % \2", f"{relation.lhs} {operator} {relation.rhs}")
+        found.setdefault(_renamed(text, names), place.source)
+    return [{"condition": text, "source": source} for text, source in found.items()]
+
+
+def dimensions(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> dict[str, str]:
+    """Returns the first dimension that has each symbol: ``{"s77": "dimension 0 of x"}``."""
+    found: dict[str, str] = {}
+    for node, value in _values(program):
+        if not isinstance(value, torch.Tensor):
+            continue
+        for axis, size in enumerate(value.shape):
+            symbol = str(size)
+            if isinstance(size, torch.SymInt):
+                found.setdefault(names.get(symbol, symbol), f"dimension {axis} of {node.name}")
+    return found
+
+
+def _fail_pinned(guard: str, size: str, names: Mapping[str, str], place: Place) -> NoReturn:
+    text = _library.extension().describe_pin(_renamed(guard, names), names.get(size, size))
+    _fail(text, place)
+
+
+def _renamed(text: str, names: Mapping[str, str]) -> str:
+    for symbol, name in names.items():
+        text = re.sub(rf"\b{re.escape(symbol)}\b", name, text)
+    return text
+
+
+def _fail(cause: str, place: Place) -> NoReturn:
+    _library.extension().fail(cause, place.source, place.code)
+    raise AssertionError  # for type checkers
+
+
+def _values(program: torch.export.ExportedProgram) -> Iterator[tuple[torch.fx.Node, Any]]:
+    """Yields the user's inputs and their values in the captured program."""
+    specs = program.graph_signature.input_specs
+    placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
+    for node, spec in zip(placeholders, specs, strict=True):
+        if spec.kind is InputKind.USER_INPUT:
+            yield node, node.meta.get("val")
+
+
+def _sizes(value: Any) -> list[torch.SymInt]:
+    sizes = value.shape if isinstance(value, torch.Tensor) else [value]
+    return [size for size in sizes if isinstance(size, torch.SymInt)]
+
+
+def _dynamic_symbols(program: torch.export.ExportedProgram) -> set[str]:
+    return {
+        str(symbol)
+        for _, value in _values(program)
+        for size in _sizes(value)
+        for symbol in _upstream.free_symbols(size)
+    }
+
+
+def _example_sizes(program: torch.export.ExportedProgram) -> dict[str, int]:
+    """Returns the example's value of each symbol, if known."""
+    hints: dict[str, int] = {}
+    for _, value in _values(program):
+        for size in _sizes(value):
+            expression, hint = _upstream.expression(size), _upstream.example_size(size)
+            if expression.is_Symbol and hint is not None:
+                known = hints.setdefault(str(expression), int(hint))
+                if known != hint:
+                    _fail(
+                        "the captured program has one dynamic size where the example has "
+                        f"{known} and {int(hint)}. torch.export assumes that no "
+                        "dynamic size is 1 and that sizes which broadcast are equal; use equal "
+                        "sizes in the example, or make the dimension of size 1 static",
+                        Place(),
+                    )
+    return hints
+
+
+def _shape_env(program: torch.export.ExportedProgram) -> ShapeEnv | None:
+    for _, value in _values(program):
+        for size in _sizes(value):
+            return _upstream.shape_env(size)
+    return None
+
+
+def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, Place]]:
+    """Yields the program's guards and their locations in the user's program."""
+    env = _shape_env(program)
+    if env is not None:
+        for guard in env.guards:
+            line = _lines.get(env, {}).get(str(guard.expr)) or _line(guard.sloc)
+            yield _simplified(env, guard.expr), line
+        for asserts in env.deferred_runtime_asserts.values():
+            for each in asserts:
+                yield _simplified(env, each.expr), _lines.get(env, {}).get(str(each.expr), Place())
+    for node in program.graph.nodes:
+        if node.target is torch.ops.aten._assert_scalar.default and isinstance(node.args[1], str):
+            yield _library.extension().asserted_guard(node.args[1]), _node_line(node)
+    if env is None or not env.guards:  # a loaded program keeps its guards elsewhere
+        for text in _upstream.loaded_guards(program):
+            yield text, Place()
+
+
+def _simplified(env: ShapeEnv, expression: Any) -> str:
+    text = str(expression)
+    return str(env.simplify(expression)) if _library.extension().pinned_sizes(text) else text
+
+
+def _line(sloc: Any) -> Place:
+    frame = getattr(sloc, "maybe_user_loc", None) or getattr(sloc, "framework_loc", None)
+    if isinstance(frame, traceback.FrameSummary):
+        return _place(frame)
+    return Place(str(frame)) if frame else Place()
+
+
+def _place(frame: traceback.FrameSummary) -> Place:
+    return Place(f"{os.path.basename(frame.filename)}:{frame.lineno}", frame.line or "")
+
+
+def _stack_line(stack: Any) -> Place:
+    frames = [frame for frame in stack.summary() if not _is_torch(frame.filename)]
+    return _place(frames[-1]) if frames else Place()
+
+
+def _running_line() -> Place:
+    """The user's line that runs: the innermost frame outside PyTorch and this package."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        path = frame.f_code.co_filename
+        if not _is_torch(path):
+            code = linecache.getline(path, frame.f_lineno).strip()
+            return Place(f"{os.path.basename(path)}:{frame.f_lineno}", code)
+        frame = frame.f_back
+    return Place()
+
+
+def _is_torch(path: str) -> bool:
+    return path.startswith((*_library.NOT_OF_USER, "<"))
+
+
+def _node_line(node: torch.fx.Node) -> Place:
+    trace = [line.strip() for line in (node.stack_trace or "").strip().splitlines()]
+    found = re.match(r'File "(.*)", line (\d+)', trace[-2]) if len(trace) > 1 else None
+    return Place(f"{os.path.basename(found[1])}:{found[2]}", trace[-1]) if found else Place()
+
+
+def line_of(node: torch.fx.Node) -> str:
+    """Returns the user's source line of a captured call: "model.py:42"."""
+    return _node_line(node).source
+
+
+def _check_shapes(
+    program: torch.export.ExportedProgram, names: Mapping[str, str], hints: Mapping[str, int]
+) -> None:
+    """Compares the recorded shapes with those of eager, at the example's sizes.
+
+    torch.export assumes that no dynamic size is 1. An example with such a size may contradict this
+    assumption.
+    """
+    mode = _upstream.FakeTensorMode(allow_non_fake_inputs=True)
+    env = _shape_env(program)
+
+    def size_of(size: Any) -> int:
+        if not isinstance(size, torch.SymInt):
+            return int(size)
+        expression = _upstream.expression(size)
+        return int(expression.xreplace({s: hints[str(s)] for s in _upstream.free_symbols(size)}))
+
+    def concrete(value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            strides = [size_of(stride) for stride in value.stride()]
+            shape = [size_of(size) for size in value.shape]
+            return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device)
+        return size_of(value) if isinstance(value, torch.SymInt) else value
+
+    def argument(value: Any) -> Any:
+        return concrete(value.meta["val"]) if isinstance(value, torch.fx.Node) else value
+
+    for node in program.graph.nodes:
+        if not isinstance(node.target, _upstream.OpOverload) or env is None:
+            continue
+        recorded = node.meta.get("val")
+        if not _has_dynamic_shape(recorded) or "squeeze" in _upstream.schema(node.target).name:
+            continue  # the core reports squeeze in more detail
+        try:
+            with mode:
+                args, kwargs = _upstream.pytree.tree_map_only(
+                    torch.fx.Node, argument, (node.args, dict(node.kwargs))
+                )
+                actual = node.target(*args, **kwargs)
+                expected = _upstream.pytree.tree_map(concrete, recorded)
+        except Exception:
+            continue  # data-dependent, or a symbol without a hint
+        if _shapes(actual) != _shapes(expected):
+            ones = [names.get(s, s) for s, hint in hints.items() if hint < 2]
+            _fail(
+                f"the sizes of the example contradict the captured program: {node.target} returns "
+                f"{_text(recorded, names)} in the program, which is {_shapes(expected)} for the "
+                f"example, but eager returns {_shapes(actual)}. torch.export assumes that no "
+                f"dynamic size is 1 or 0; use larger sizes for {', '.join(ones)} in the example, "
+                "or make the dimension static",
+                _node_line(node),
+            )
+
+
+def _has_dynamic_shape(recorded: Any) -> bool:
+    return any(
+        isinstance(size, torch.SymInt)
+        for value in _upstream.pytree.tree_leaves(recorded)
+        if isinstance(value, torch.Tensor)
+        for size in value.shape
+    )
+
+
+def _shapes(result: Any) -> list[list[int]]:
+    return [
+        list(value.shape)
+        for value in _upstream.pytree.tree_leaves(result)
+        if isinstance(value, torch.Tensor)
+    ]
+
+
+def _text(recorded: Any, names: Mapping[str, str]) -> str:
+    shapes = [[str(size) for size in shape] for shape in _shapes(recorded)]
+    return _renamed(str(shapes).replace("'", ""), names)
+
+
+def warnings_of(capture: Mapping[str, Any]) -> list[str]:
+    """Says for which sizes the model is valid, if the program decided that by the example."""
+    guards = capture["guards"]
+    if not guards:
+        return []
+    conditions = [
+        f"  {guard['condition']} ({guard['source']}{guard.get('note', '')})" for guard in guards
+    ]
+    text = " ".join(guard["condition"] for guard in guards)
+    places = [
+        f"{name} is {place}"
+        for name, place in capture["dimensions"].items()
+        if re.search(rf"\b{re.escape(name)}\b", text)
+    ]
+    lines = ["The program makes decisions by sizes. The model is valid only where", *conditions]
+    if places:
+        lines.append(f"  ({'; '.join(places)})")
+    return ["\n".join(lines)]

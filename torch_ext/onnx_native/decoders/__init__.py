@@ -1,0 +1,1 @@
+"""transformers models that generate text, with their key and value cache."""

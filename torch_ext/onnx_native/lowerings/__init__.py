@@ -1,0 +1,1 @@
+"""lowerings written in Python, by users, PyTorch's library and symbolic functions."""

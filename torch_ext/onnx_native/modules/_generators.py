@@ -1,0 +1,138 @@
+"""The random number generators of a program, and what it draws from those that it seeds.
+
+Numbers that a program draws after ``torch.manual_seed(0)``, or from a ``torch.Generator`` that it
+makes, are the same in every run: the native capture makes them constants. Other captures lose the
+seed, so that their models would draw other numbers in every run; such programs are refused.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+import torch
+
+from onnx_native import _library, _undo
+from onnx_native.modules import _containers
+from onnx_native.upstream import _upstream
+
+_MOST_RECORDINGS = 4
+
+
+def of_program(model: Any) -> list[torch.Generator]:
+    """The generators that a module, its classes and their files keep."""
+    if not isinstance(model, torch.nn.Module):
+        return []
+    places = [contents.was for _, contents in _containers.Snapshot(model).contents]
+    kinds = {kind for module in model.modules() for kind in type(module).__mro__}
+    places += [dict(vars(kind)) for kind in kinds]
+    files = {kind.__module__ for kind in kinds}
+    places += [dict(vars(sys.modules[file])) for file in files if file in sys.modules]
+    found = {
+        id(value): value
+        for place in places
+        for value in list(place.values())
+        if isinstance(value, torch.Generator)
+    }
+    return list(found.values())
+
+
+@contextmanager
+def kept(model: Any) -> Iterator[None]:
+    """Gives the generators of a program their states back; those of PyTorch have their own."""
+    states = [(generator, generator.get_state()) for generator in of_program(model)]
+
+    def put_back() -> None:
+        for generator, state in states:
+            generator.set_state(state)
+
+    with _undo.at_end(put_back):
+        yield
+
+
+@contextmanager
+def marked(model: Any) -> Iterator[Any]:
+    """Marks the generators while a program runs, to know which it seeds, and restores them."""
+    generators = _library.extension().Generators(of_program(model))
+    with _undo.at_end(generators.stop):
+        generators.start()
+        yield generators
+
+
+class Seeds:
+    """Decides which generators are seeded, from one recording of a program to the next.
+
+    A program that seeds runs again until two runs draw the same numbers from seeded generators. In
+    the second run all generators are known that are not the program's own. If the numbers differ
+    each time, so do the seeds (``torch.seed()``), and the model draws new numbers in every run.
+    """
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._known = of_program(model)
+        self._drawn: list[torch.Tensor] = []
+        self._recordings = 0
+
+    def generators(self) -> Any:
+        """The generators for the next recording."""
+        generators = _library.extension().Generators(self._known)
+        if self._recordings == _MOST_RECORDINGS:
+            generators.ignore_seeds()
+        return generators
+
+    def are_known(self, generators: Any) -> bool:
+        """Whether a recording with these generators is right."""
+        drawn, before = generators.drawn(), self._drawn
+        self._known += generators.found()
+        self._drawn = drawn
+        self._recordings += 1
+        are_same = len(drawn) == len(before) and all(map(torch.equal, drawn, before))
+        return are_same or self._recordings > _MOST_RECORDINGS
+
+
+def seeded_draw(model: torch.nn.Module, run: Callable[[], Any]) -> str:
+    """Runs a module; returns where it draws from a generator that it seeds, or an empty text."""
+    with marked(model) as generators, _undo.at_end(generators.unwatch):
+        generators.watch(_line)
+        run()
+    found: str = generators.seeded_draw()
+    return found
+
+
+def generator_argument(program: torch.export.ExportedProgram) -> str:
+    """Returns the name of a call of a captured program that has a generator, or an empty text."""
+    for graph in _graphs(program):
+        for node in graph.nodes:
+            if node.op == "call_function" and node.kwargs.get("generator") is not None:
+                return str(node.target)
+    return ""
+
+
+def draws(program: torch.export.ExportedProgram) -> bool:
+    """Whether a captured program draws random numbers."""
+    return any(
+        isinstance(node.target, _upstream.OpOverload)
+        and torch.Tag.nondeterministic_seeded in node.target.tags
+        for graph in _graphs(program)
+        for node in graph.nodes
+    )
+
+
+def _graphs(program: torch.export.ExportedProgram) -> Iterator[torch.fx.Graph]:
+    for module in program.graph_module.modules():
+        if isinstance(module, torch.fx.GraphModule):
+            yield module.graph
+
+
+def _line() -> str:
+    """The innermost line of the user's code."""
+    frame: FrameType | None = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_library.NOT_OF_USER):
+        frame = frame.f_back
+    if frame is None:
+        return "an unknown line"
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

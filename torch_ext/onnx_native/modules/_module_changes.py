@@ -1,0 +1,152 @@
+"""What a recorded program does to the attributes of its modules."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from onnx_native import _undo
+from onnx_native.modules import _containers, _written_attributes
+from onnx_native.upstream import _upstream
+
+
+class Replaced:
+    """Attributes of modules that the program replaces.
+
+    Attributes:
+        found: Those that hold tensors, in the last recording.
+        written_first: Those that the program writes before it reads them, or must.
+        kept: Those that hold tensors or sizes.
+        caches: Those that the program may read and replace, because it gives the same results
+            without them.
+    """
+
+    def __init__(self, caches: _written_attributes.Attributes = ()) -> None:
+        self.found: list[_written_attributes.Attribute] = []
+        self.written_first: list[_written_attributes.Attribute] = []
+        self.kept: set[_written_attributes.Attribute] = set()
+        self.caches = caches
+
+    def is_to_be_written_first(self) -> bool:
+        """Whether to record again, without the attributes that the last recording found."""
+        self.written_first += self.found
+        found, self.found = self.found, []
+        return bool(found)
+
+
+@contextmanager
+def unchanged(native: Any, model: torch.nn.Module, replaced: Replaced) -> Iterator[None]:
+    """Restores tensors and modules that the program replaces, and refuses the program.
+
+    The new tensor of a buffer is a mutation. A new entry of a dict, list or object is allowed if it
+    follows from weights alone: it is a cache. What functools.lru_cache keeps is forgotten. A weight
+    that a hook computes before each call is allowed too. Sizes are only restored.
+
+    Other attributes stay as the program leaves them, as after any call: a flag that hooks are
+    installed, for example, belongs to the hooks.
+    """
+    before = _containers.Snapshot(model)
+    times = Counter(id(tensor) for _, tensor in model.named_buffers(remove_duplicate=False))
+    changes: list[_Change] = []
+    _undo.after_interrupt(functools.partial(_restore, before))
+    try:
+        yield
+    finally:
+        for module, contents in before.contents:
+            found = [
+                _Change(module, contents, key, old, new, is_new=key not in contents.was)
+                for key, old, new in contents.changes()
+            ]
+            found = [change for change in found if change.holds(torch.SymInt, *_TENSORS)]
+            if found:
+                contents.put_back([change.key for change in found])
+            changes += found
+        before.clear_caches()
+        own = {change: (change.module, change.key) for change in changes if change.is_own()}
+        replaced.kept.update(own.values())
+    changes = [change for change in changes if own.get(change) not in replaced.caches]
+    mutations = [c for c in changes if c.is_of_buffer() and times[id(c.old)] == 1]
+    for change in mutations:
+        native.add_mutation(change.old, change.new)
+    for change in changes:
+        if change in mutations or change.is_recomputed() or not change.holds(*_TENSORS):
+            continue
+        if not (change.is_in_cache() and _is_constant(native, change.new)):
+            if change.is_of_attribute():
+                replaced.found.append((change.module, change.key))
+            kind = type(change.module).__name__
+            native.refuse(f"the program replaces {change.key} of a {kind}")
+
+
+@contextmanager
+def restored(model: torch.nn.Module) -> Iterator[None]:
+    """Gives modules their attributes back at the end."""
+    with _undo.at_end(functools.partial(_restore, _containers.Snapshot(model))):
+        yield
+
+
+def _restore(before: _containers.Snapshot) -> None:
+    for _, contents in before.contents:
+        contents.restore()
+    before.clear_caches()
+
+
+_TENSORS = (torch.Tensor, torch.nn.Module)
+_OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
+
+
+@dataclasses.dataclass(eq=False)
+class _Change:
+    """An entry of a container of a module that the program replaced."""
+
+    module: torch.nn.Module
+    contents: _containers.Contents
+    key: Any
+    old: Any
+    new: Any
+    is_new: bool
+
+    def holds(self, *kinds: type) -> bool:
+        return any(
+            isinstance(leaf, kinds)
+            for value in (self.new, self.old)
+            for leaf in _containers.leaves(value)
+        )
+
+    def _is_attribute(self) -> bool:
+        return self.contents.held is vars(self.module)
+
+    def is_in_cache(self) -> bool:
+        return self.is_new and not self._is_attribute()
+
+    def is_recomputed(self) -> bool:
+        """Whether a hook of weight_norm or the like sets the attribute before each call."""
+        return self.is_own() and self.key in _upstream.recomputed(self.module)
+
+    def is_of_attribute(self) -> bool:
+        """Whether the program may write the attribute before it reads it."""
+        return self._is_attribute() and _written_attributes.may_be_written_first(
+            self.module, self.key
+        )
+
+    def is_own(self) -> bool:
+        """Whether the module itself had the attribute, and not as every module has it."""
+        return self._is_attribute() and not self.is_new and self.key not in _OF_EVERY_MODULE
+
+    def is_of_buffer(self) -> bool:
+        of_tensors = isinstance(self.old, torch.Tensor) and isinstance(self.new, torch.Tensor)
+        return of_tensors and self.contents.held is vars(self.module)["_buffers"]
+
+
+def _is_constant(native: Any, value: Any) -> bool:
+    """Whether a value is tensors that are the same in every call."""
+    return all(
+        isinstance(leaf, torch.Tensor) and not native.varies(leaf)
+        for leaf in _upstream.pytree.tree_leaves(value)
+    )

@@ -1,0 +1,287 @@
+"""Functions of PyTorch that take plain numbers only, called with sizes while a program is recorded.
+
+Their schemas have int where a size would be needed: ``torch.linspace(-1, 1, h)``,
+``F.max_pool1d(x, x.size(2))``. With a symbolic number they are computed by operators that take
+sizes, in the same order of arithmetic as PyTorch's kernels; otherwise they are the plain functions.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from onnx_native import _library
+from onnx_native.upstream import _upstream
+
+
+def replacements() -> list[tuple[Any, str, Callable[..., Any]]]:
+    """Returns the functions as (owner, name, function)."""
+    functions = [
+        (owner, name, _with_sizes(getattr(owner, name), function))
+        for owner, functions in _FUNCTIONS
+        for name, function in functions.items()
+    ]
+    checks = [
+        (kind, "check_forward_args", _check_unless_packed(kind.check_forward_args))
+        for kind in (torch.nn.RNNBase, torch.nn.LSTM)
+    ]
+    of_torch = [
+        (owner, name, function(getattr(owner, name)))
+        for owner, name, function in (
+            (_upstream.functions_of_rnn, "_pad_packed_sequence", _pad_packed),
+            (torch.nn.modules.transformer, "_detect_is_causal_mask", _detect_causal),
+            (F, "scaled_dot_product_attention", _attention),
+        )
+    ]
+    return [*functions, *checks, *of_torch]
+
+
+def _check_unless_packed(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The check of a recurrent network's arguments, which reads the sizes of a packed sequence."""
+
+    @functools.wraps(plain)
+    def check(self: Any, input: Any, hidden: Any, batch_sizes: Any) -> Any:
+        is_recorded = _library.extension().is_recorded
+        if batch_sizes is None or not is_recorded(batch_sizes):
+            plain(self, input, hidden, batch_sizes)
+
+    return check
+
+
+def _pad_packed(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The padding of a packed sequence, to the length of the longest one for a symbolic number."""
+
+    def pad(data: Any, batch_sizes: Any, batch_first: bool, value: float, length: Any) -> Any:
+        text_of = _library.extension().text_of_size
+        if isinstance(length, torch.SymInt) and text_of(length) == text_of(batch_sizes.shape[0]):
+            length = 0
+        return plain(data, batch_sizes, batch_first, value, length)
+
+    return pad
+
+
+def _detect_causal(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The question of torch.nn.Transformer whether a mask is causal, which reads its elements. For
+    one that the program computes the answer is no: attention then takes the mask as it is."""
+
+    @functools.wraps(plain)
+    def detect(mask: Any, is_causal: Any = None, size: Any = None) -> Any:
+        if is_causal is None and mask is not None and _library.extension().is_recorded(mask):
+            return False
+        return plain(mask, is_causal, size)
+
+    return detect
+
+
+def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """scaled_dot_product_attention with a condition on sizes as is_causal, such as n > 1."""
+
+    @functools.wraps(plain)
+    def attend(
+        query: Any,
+        key: Any,
+        value: Any,
+        attn_mask: Any = None,
+        dropout_p: float = 0.0,
+        is_causal: Any = False,
+        **kwargs: Any,
+    ) -> Any:
+        options = {"attn_mask": attn_mask, "dropout_p": dropout_p, "is_causal": bool(is_causal)}
+        return plain(query, key, value, **options, **kwargs)
+
+    return attend
+
+
+def _with_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is used if an argument is symbolic; None from it means that it cannot."""
+
+    @functools.wraps(plain)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        leaves = _upstream.pytree.tree_leaves((args, kwargs))
+        if any(isinstance(leaf, (torch.SymInt, torch.SymFloat)) for leaf in leaves):
+            result = function(*args, **kwargs)
+            if result is not None:
+                return result
+        return plain(*args, **kwargs)
+
+    return call
+
+
+# Tensors with as many elements as a size says.
+
+
+def _linspace(
+    start: Any, end: Any, steps: Any, *, dtype: torch.dtype | None = None, **options: Any
+) -> Any:
+    """As torch.linspace: from each end to the middle."""
+    if options.pop("out", None) is not None:
+        return None
+    result = dtype or torch.get_default_dtype()
+    if result.is_complex:
+        return None
+    computed = result if result.is_floating_point else torch.get_default_dtype()
+    index = torch.arange(steps, **options).to(computed)
+    step = (end - start) / torch.sym_max(steps - 1, 1)
+    is_lower = index < torch.sym_max(steps // 2, 1)
+    return torch.where(is_lower, start + step * index, end - step * (steps - 1 - index)).to(result)
+
+
+def _logspace(
+    start: Any,
+    end: Any,
+    steps: Any,
+    base: float = 10.0,
+    *,
+    dtype: torch.dtype | None = None,
+    **options: Any,
+) -> Any:
+    exponents = _linspace(start, end, steps, **options)
+    return None if exponents is None else torch.pow(base, exponents).to(dtype or exponents.dtype)
+
+
+def _window(shape: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """A window function. A window of one element is 1."""
+
+    def window(
+        window_length: Any,
+        periodic: bool = True,
+        *coefficients: float,
+        dtype: torch.dtype | None = None,
+        **options: Any,
+    ) -> Any:
+        dtype = dtype or torch.get_default_dtype()
+        index = torch.arange(window_length, **options).to(dtype)
+        last = window_length if periodic else torch.sym_max(window_length - 1, 1)
+        is_alone = index < 1 - torch.sym_min(window_length - 1, 1)
+        return torch.where(is_alone, 1, shape(index, last, *coefficients)).to(dtype)
+
+    return window
+
+
+def _hann(index: torch.Tensor, last: Any) -> torch.Tensor:
+    return _hamming(index, last, 0.5, 0.5)
+
+
+def _hamming(
+    index: torch.Tensor, last: Any, alpha: float = 0.54, beta: float = 0.46
+) -> torch.Tensor:
+    return torch.cos(index * (2 * math.pi / last)) * -beta + alpha
+
+
+def _blackman(index: torch.Tensor, last: Any) -> torch.Tensor:
+    angle = index * (math.pi / last)
+    return torch.cos(angle * 4) * 0.08 - torch.cos(angle * 2) * 0.5 + 0.42
+
+
+def _triangle(index: torch.Tensor, last: Any) -> torch.Tensor:
+    return 1 - (index * (2 / last) - 1).abs()
+
+
+def _fftfreq(n: Any, d: float = 1.0, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
+    if options.pop("out", None) is not None:
+        return None
+    index = torch.arange(n, **options)
+    index = torch.where(index < (n + 1) // 2, index, index - n)
+    return index.to(dtype or torch.get_default_dtype()) * (1 / (n * d))
+
+
+def _rfftfreq(n: Any, d: float = 1.0, *, dtype: torch.dtype | None = None, **options: Any) -> Any:
+    if options.pop("out", None) is not None:
+        return None
+    index = torch.arange(n // 2 + 1, **options)
+    return index.to(dtype or torch.get_default_dtype()) * (1 / (n * d))
+
+
+def _indices(triangle: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """The rows and columns of a triangle's elements."""
+
+    def indices(
+        row: Any, col: Any, offset: Any = 0, *, dtype: torch.dtype = torch.int64, **options: Any
+    ) -> Any:
+        options.pop("layout", None)
+        ones = torch.ones((row, col), dtype=torch.int32, **options)
+        return triangle(ones, offset).nonzero().T.to(dtype)
+
+    return indices
+
+
+def _one_hot(tensor: torch.Tensor, num_classes: Any = -1) -> Any:
+    return (tensor.unsqueeze(-1) == torch.arange(num_classes, device=tensor.device)).to(torch.int64)
+
+
+# Pooling over whole axes.
+
+
+def _pool(dims: int, name: str, reduce: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """A pooling whose window is as large as x along the axes where its size is symbolic."""
+
+    def pool(
+        input: torch.Tensor,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        *args: Any,
+        **options: Any,
+    ) -> Any:
+        sizes = _per_axis(kernel_size, dims)
+        strides = sizes if stride is None or stride == [] else _per_axis(stride, dims)
+        paddings = _per_axis(padding, dims)
+        whole = [i for i, size in enumerate(sizes) if isinstance(size, torch.SymInt)]
+        if args or not _means_the_same(options):
+            return None
+        for i in whole:
+            if paddings[i] != 0 or sizes[i] != input.shape[i - dims]:
+                return None
+        x = reduce(input, [i - dims for i in whole], keepdim=True)
+        if len(whole) == dims:
+            return x
+        window = [[1 if i in whole else n for i, n in enumerate(each)] for each in (sizes, strides)]
+        return getattr(F, name)(x, *window, paddings, **options)
+
+    return pool
+
+
+def _means_the_same(options: dict[str, Any]) -> bool:
+    """Whether the options change nothing for windows as large as the tensor."""
+    dilation = options.get("dilation", 1)
+    return (
+        not options.get("return_indices")
+        and options.get("divisor_override") is None
+        and (dilation == 1 or (isinstance(dilation, Sequence) and all(n == 1 for n in dilation)))
+    )
+
+
+def _per_axis(number: Any, dims: int) -> list[Any]:
+    numbers = list(number) if isinstance(number, Sequence) else [number]
+    return numbers * dims if len(numbers) == 1 else numbers
+
+
+_FUNCTIONS: tuple[tuple[Any, dict[str, Callable[..., Any]]], ...] = (
+    (
+        torch,
+        {
+            "linspace": _linspace,
+            "logspace": _logspace,
+            "bartlett_window": _window(_triangle),
+            "blackman_window": _window(_blackman),
+            "hamming_window": _window(_hamming),
+            "hann_window": _window(_hann),
+            "tril_indices": _indices(torch.tril),
+            "triu_indices": _indices(torch.triu),
+        },
+    ),
+    (torch.fft, {"fftfreq": _fftfreq, "rfftfreq": _rfftfreq}),
+    (
+        F,
+        {
+            "one_hot": _one_hot,
+            **{f"avg_pool{n}d": _pool(n, f"avg_pool{n}d", torch.mean) for n in (1, 2, 3)},
+            **{f"max_pool{n}d": _pool(n, f"max_pool{n}d", torch.amax) for n in (1, 2, 3)},
+        },
+    ),
+)

@@ -1,0 +1,1 @@
+"""the exported program: its model, its files, its runs."""

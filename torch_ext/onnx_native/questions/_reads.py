@@ -1,0 +1,248 @@
+"""Watches what a recorded program does to tensors and sizes outside of PyTorch's dispatcher."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+import torch.utils.dlpack
+
+from onnx_native import _library, _replaced
+from onnx_native.numbers import _indexing
+from onnx_native.questions import _assertions, _cached_calls, _messages
+from onnx_native.upstream import _upstream
+
+# What reads the memory of a tensor, or the number behind a size.
+_READS: tuple[tuple[Any, str], ...] = (
+    (
+        torch.Tensor,
+        "__array__ __dlpack__ __reduce_ex__ _is_view data_ptr is_conj is_neg "
+        "is_set_to numpy storage tolist untyped_storage",
+    ),
+    (torch.utils.dlpack, "to_dlpack"),
+)
+# Those that read the elements of other tensors.
+_READS_ELEMENTS = ("__array__", "__dlpack__", "numpy", "to_dlpack", "tolist")
+# Those whose result is a copy, if the elements are known.
+_COPIES_ELEMENTS = ("__array__", "numpy", "tolist")
+_MOST_ITEMS = 16
+_MATH_FUNCTIONS = ("round", "sqrt", "sym_sqrt", "trunc")
+# What PyTorch looks for to tell its own symbolic numbers from others.
+_FIELDS_OF_TORCH_EXPORT = ("constant", "expr", "fx_node", "hint", "pytype", "shape_env")
+
+
+@contextmanager
+def watched(native: Any) -> Iterator[None]:
+    """Refuses programs that try to read elements. The program may catch the exception.
+
+    Numbers that the program reads from tensors become symbols of the recording.
+    """
+    new: list[tuple[Any, str, Any]] = []
+    for kind, names in _READS:
+        for name in names.split():
+            new.append((kind, name, _noting(native, getattr(kind, name), name)))
+    tensor: Any = torch.Tensor
+    extension = _library.extension()
+    getitem, setitem = tensor.__getitem__, tensor.__setitem__
+    item, data, truth = tensor.item, tensor.data, tensor.__bool__
+    is_recorded, plain_round = extension.is_recorded, torch.SymInt.__round__
+    plain_hash, plain_equal = torch.SymInt.__hash__, torch.equal
+    plain_narrow, plain_set, plain_deepcopy = tensor.narrow, tensor.set_, tensor.__deepcopy__
+    thread = threading.get_ident()
+
+    def replace_data(self: Any, to: Any) -> None:
+        if threading.get_ident() != thread:
+            data.__set__(self, to)
+        elif to is not self:
+            native.replace(self, to)
+
+    def replace_memory(self: Any, *source: Any, **named: Any) -> Any:
+        if threading.get_ident() != thread or not is_recorded(self):
+            return plain_set(self, *source, **named)
+        contents = source[0] if source else named.get("source")
+        if len(source) + len(named) != 1 or not isinstance(contents, torch.Tensor):
+            native.refuse("the program calls set_ of a Tensor with a storage or with sizes")
+        native.replace(self, contents)
+        return self
+
+    def deep_copied(self: Any, memo: dict[Any, Any]) -> Any:
+        if threading.get_ident() != thread or not is_recorded(self):
+            return plain_deepcopy(self, memo)
+        if id(self) in memo:
+            return memo[id(self)]
+        memory = ("memory of a recorded tensor", extension.memory_of(self))
+        if native.with_gradients() or memory in memo:
+            native.refuse("the program calls __deepcopy__ of a Tensor")
+        memo[memory] = self
+        copied = memo[id(self)] = native.deep_copy(self)
+        return copied
+
+    def read_data(self: Any) -> Any:
+        contents = data.__get__(self)
+        if threading.get_ident() == thread:
+            native.note_alias(contents)
+        return contents
+
+    def read_item(self: Any) -> Any:
+        plain = type(self) in (torch.Tensor, torch.nn.Parameter)
+        return native.item(self) if plain and threading.get_ident() == thread else item(self)
+
+    def is_true(self: Any) -> bool:
+        if threading.get_ident() == thread and is_recorded(self) and self.dim() == 0:
+            frame = inspect.currentframe()
+            answer = _assertions.expected(frame.f_back if frame else None)
+            if answer is not None and native.varies(self):
+                return answer
+        return bool(truth(self))
+
+    def get(self: Any, index: Any) -> Any:
+        if threading.get_ident() != thread:
+            return getitem(self, index)
+        return _indexing.get(getitem, self, index)
+
+    def put(self: Any, index: Any, to: Any) -> None:
+        if threading.get_ident() != thread:
+            setitem(self, index, to)
+        else:
+            _indexing.put(getitem, setitem, self, index, to)
+
+    def narrow(input: Any, dim: Any, start: Any, length: Any) -> Any:
+        if threading.get_ident() != thread:
+            return plain_narrow(input, dim, start, length)
+        return _indexing.narrow(plain_narrow, input, dim, start, length)
+
+    def equal(input: Any, other: Any) -> Any:
+        has_recorded = is_recorded(input) or is_recorded(other)
+        if threading.get_ident() != thread or not has_recorded or input.dtype != other.dtype:
+            return plain_equal(input, other)
+        if input is other:
+            return True
+        return input.shape == other.shape and bool((input == other).all())
+
+    def hashed(self: Any) -> Any:
+        if threading.get_ident() == thread and is_recorded(self):
+            frame = inspect.currentframe()
+            # Libraries such as einops catch the TypeError and call the function without its cache.
+            if not (frame and frame.f_back and _cached_calls.is_made_by(frame.f_back)):
+                native.refuse("the program calls __hash__ of a SymInt")
+        return plain_hash(self)
+
+    def rounded(self: Any, digits: Any = None) -> Any:
+        if digits is not None and digits < 0 and is_recorded(self):
+            native.refuse("the program rounds a size to tens")
+        return plain_round(self, digits)
+
+    def missing(self: Any, name: str) -> Any:
+        if name == "abs":
+            return lambda: self.sym_max(self.neg())
+        if name == "is_integer":
+            return lambda: self.eq(self.floor().sym_float())
+        if name in _MATH_FUNCTIONS:
+            return lambda digits=None: _computed(native, self, name, digits)
+        if not name.startswith("_") and name not in _FIELDS_OF_TORCH_EXPORT:
+            native.refuse(f"the program calls {name} of a symbolic number")
+        raise AttributeError(f"a number of a native capture has no attribute {name!r}")
+
+    new += [
+        (_upstream.SymNode, "__getattr__", missing),
+        (torch.SymInt, "__repr__", _showing(torch.SymInt.__repr__, extension.text_of_size)),
+        (tensor, "__repr__", _showing(tensor.__repr__, _text_of_tensor)),
+        (tensor, "__format__", _showing(tensor.__format__, _text_of_tensor)),
+        (torch.SymInt, "__hash__", hashed),
+        (torch.SymInt, "__round__", rounded),
+        (tensor, "data", property(read_data, replace_data)),
+        (tensor, "set_", functools.wraps(plain_set)(replace_memory)),
+        (tensor, "__deepcopy__", functools.wraps(plain_deepcopy)(deep_copied)),
+        (tensor, "__bool__", is_true),
+        (tensor, "item", functools.wraps(item)(read_item)),
+        (tensor, "__getitem__", functools.wraps(getitem)(get)),
+        (tensor, "__setitem__", functools.wraps(setitem)(put)),
+        (tensor, "equal", functools.wraps(tensor.equal)(equal)),
+        (torch, "equal", functools.wraps(torch.equal)(equal)),
+        (tensor, "narrow", functools.wraps(plain_narrow)(narrow)),
+        (torch, "narrow", functools.wraps(torch.narrow)(narrow)),
+    ]
+    with _replaced.attributes(new):
+        yield
+
+
+def _noting(native: Any, method: Any, name: str) -> Callable[..., Any]:
+    """The method, which refuses the recording if it is called in this thread."""
+    is_recorded = _library.extension().is_recorded
+    thread = threading.get_ident()
+
+    @functools.wraps(method)
+    def read(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if threading.get_ident() == thread:
+            shares_memory = name != "tolist"
+            if is_recorded(self):
+                if name in _COPIES_ELEMENTS and not native.varies(self):
+                    with _upstream.unrecorded():
+                        return _read_only(
+                            method(native.elements(self, shares_memory), *args, **kwargs)
+                        )
+                if name == "tolist" and _has_few_items(native, self):
+                    return _items(self)
+                native.refuse(f"the program calls {name} of a {type(self).__name__}")
+            elif name in _READS_ELEMENTS and isinstance(self, torch.Tensor):
+                elements = native.elements(self, shares_memory)
+                if name in _COPIES_ELEMENTS:
+                    with _upstream.unrecorded():
+                        return _read_only(method(elements, *args, **kwargs))
+        return method(self, *args, **kwargs)
+
+    return read
+
+
+def _read_only(elements: Any) -> Any:
+    """The elements; writes to an array would be lost."""
+    if isinstance(elements, np.ndarray):
+        elements.flags.writeable = False
+    return elements
+
+
+def _has_few_items(native: Any, tensor: Any) -> bool:
+    """Whether the tensor may be a list of sizes."""
+    sizes = [n if isinstance(n, int) else native.example(n) for n in tensor.shape]
+    is_integer = tensor.dtype in (torch.int32, torch.int64)
+    return is_integer and None not in sizes and math.prod(sizes) <= _MOST_ITEMS
+
+
+def _items(tensor: Any) -> Any:
+    """Nested lists of the numbers in a tensor."""
+    return [_items(part) for part in tensor.unbind(0)] if tensor.dim() else tensor.item()
+
+
+def _computed(native: Any, node: Any, function: str, digits: Any) -> Any:
+    """A function of a symbolic number, as a node."""
+    if digits is not None:
+        native.refuse("the program rounds a symbolic number to digits")
+    return native.math_function(function.removeprefix("sym_"), node)
+
+
+def _showing(plain: Any, text_of: Callable[[Any], str]) -> Callable[..., str]:
+    """The text of a value of the recording, which has no number, where it is only shown."""
+
+    @functools.wraps(plain)
+    def text(self: Any, *args: Any, **kwargs: Any) -> str:
+        frame = inspect.currentframe()
+        caller = frame.f_back if frame else None
+        if caller and _library.extension().is_recorded(self) and _messages.is_only_shown(caller):
+            return text_of(self)
+        result: str = plain(self, *args, **kwargs)
+        return result
+
+    return text
+
+
+def _text_of_tensor(tensor: Any) -> str:
+    extension = _library.extension()
+    sizes = [str(n) if isinstance(n, int) else extension.text_of_size(n) for n in tensor.shape]
+    return f"tensor(..., size=({', '.join(sizes)}), dtype={tensor.dtype})"

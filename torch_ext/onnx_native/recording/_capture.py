@@ -1,0 +1,270 @@
+"""Native capture: the user's module runs once, and the C++ recorder writes down what it calls.
+
+The module runs on tensors without elements that know their sizes as expressions. Where the recorder
+is not sure of a program, it steps aside with a reason, and torch.export captures the program.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from onnx_native import _library
+from onnx_native.lowerings import _autograd_functions
+from onnx_native.modules import (
+    _eager,
+    _generators,
+    _module_changes,
+    _module_state,
+    _placeholders,
+    _written_attributes,
+)
+from onnx_native.numbers import _declared_sizes
+from onnx_native.recording import _leaves, _run
+from onnx_native.request import _inputs, _sizes
+from onnx_native.upstream import _upstream
+
+
+class StepAsideError(Exception):
+    """The program is not for the native capture; the message is the reason."""
+
+
+@dataclasses.dataclass
+class Captured:
+    """A recorded program.
+
+    Attributes:
+        native: The recording, which the native program takes its graph from.
+        flatten: Maps (args, kwargs) to the inputs of the model.
+        sizes: The dynamic sizes by the names of their symbols.
+        guards: Where the program is valid, by its decisions on the example: a condition on the
+            sizes and the source line of each.
+        known: Tensors of the module by whose elements it decided something: (name, source line).
+        tied: Names of weights that are other weights under a second name.
+        dimensions: The first dimension of an input that has each symbol: "dimension 0 of x".
+        warnings: What the model lacks, for the user.
+    """
+
+    native: Any
+    flatten: Callable[[Any, Any], Sequence[Any]]
+    sizes: _sizes.Sizes
+    guards: list[dict[str, str]]
+    known: list[tuple[str, str]]
+    tied: dict[str, str]
+    dimensions: dict[str, str]
+    warnings: list[str]
+
+
+def capture(
+    model: Any, inputs: _inputs.Inputs, opset: int | None = None, *, forks: bool = False
+) -> Captured:
+    """Records a module for a model of this opset; with `forks` both ways of branches on elements.
+
+    Raises:
+        StepAsideError: The recorder is not sure of the program, or the program fails.
+    """
+    if not isinstance(model, torch.nn.Module):
+        raise StepAsideError("the program is not a torch.nn.Module")
+    with _placeholders.in_module(model):
+        return _Recorder(model, inputs, opset, forks).captured()
+
+
+class _Recorder:
+    """Records a module, once or several times, with the sizes of its example or with others."""
+
+    def __init__(
+        self, model: torch.nn.Module, inputs: _inputs.Inputs, opset: int | None, forks: bool
+    ) -> None:
+        self._model = model
+        self._inputs = inputs
+        self._opset = opset or _upstream.DEFAULT_OPSET
+        self._forks = forks
+        leaves, self._structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
+        self._leaves = [
+            _placeholders.of(leaf) if _placeholders.lacks_elements(leaf) else leaf
+            for leaf in leaves
+        ]
+        self._names = _leaves.names(model, inputs)
+        if len(self._names) != len(leaves):
+            raise StepAsideError("the arguments have no names")
+        for name, leaf in zip(self._names, self._leaves, strict=True):
+            if not _leaves.is_plain(leaf):
+                raise StepAsideError(f"the input {name} is a {type(leaf).__name__}")
+        try:
+            self._sizes, self._symbols = _declared_sizes.of(self._leaves, inputs)
+        except _declared_sizes.UnknownError as error:
+            raise StepAsideError(str(error)) from error
+        self._dimensions = _declared_sizes.dimensions(self._names, self._sizes)
+        self._restore = _module_state.restore_numbers(model)
+
+    def captured(self) -> Captured:
+        """Records the program; raises StepAsideError."""
+        replaced = _module_changes.Replaced()
+        try:
+            return self._recorded({}, replaced)
+        except StepAsideError as error:
+            first = error
+        # What strides and broadcasting do with a size of 1 does not tell what they do with others.
+        ones = self._others(lambda size: 2 if size == 1 else size)
+        if ones:
+            with contextlib.suppress(StepAsideError):
+                return self._recorded(ones, _module_changes.Replaced())
+        with contextlib.suppress(StepAsideError):
+            return self._without_caches(replaced.kept)
+        # The last resort: a size that may be static is.
+        with contextlib.suppress(StepAsideError):
+            return self._recorded({}, _module_changes.Replaced(), fixes=True)
+        raise first
+
+    def _others(self, change: Callable[[int], int]) -> dict[str, int]:
+        """The dynamic sizes that may have another value than in the example, with that value."""
+        others = {
+            name: change(size)
+            for name, (size, _, high, _, is_size) in self._symbols.items()
+            if is_size and (high is None or change(size) <= high)
+        }
+        return {name: size for name, size in others.items() if size != self._symbols[name][0]}
+
+    def _without_caches(self, kept: set[_written_attributes.Attribute]) -> Captured:
+        """Records the program without what it keeps from earlier calls.
+
+        A detector keeps its anchors and the sizes that they are for: ``if self.shape != shape``.
+        Attributes that the program replaces, here or for other sizes, are caches if it gives the
+        same results without them.
+        """
+        found = _module_changes.Replaced()
+        larger = self._others(lambda size: 2 * size)
+        if larger:
+            with contextlib.suppress(StepAsideError):
+                self._recorded(larger, found)
+        caches = kept | found.kept
+        if not caches:
+            raise StepAsideError("the program keeps nothing")
+        with _module_changes.restored(self._model):
+            _written_attributes.unset(caches)
+            captured = self._recorded({}, _module_changes.Replaced(caches))
+        with _module_changes.restored(self._model):
+            expected = self._results()
+            _written_attributes.unset(caches)
+            results = [self._results(), self._results()]  # without, and with what the first keeps
+        if not all(_are_same(each, expected) for each in results):
+            raise StepAsideError("the program depends on earlier calls")
+        return captured
+
+    def _results(self) -> list[Any]:
+        """The values that the module returns for the example."""
+        eager = _eager.Eager(self._model, self._inputs)
+        try:
+            return eager.outputs(*eager.example)
+        except Exception as error:
+            raise StepAsideError(_run.first_line(error)) from error
+
+    def _recorded(
+        self,
+        others: Mapping[str, int],
+        replaced: _module_changes.Replaced,
+        *,
+        fixes: bool = False,
+    ) -> Captured:
+        """Records the program with these sizes in place of the example's.
+
+        The decisions by which the recording is valid must hold for the example. With `fixes`, a
+        size that the program fixes and that the user left to the capture (Dim.AUTO) is static.
+        """
+        sizes = self._sizes
+        symbols = {
+            name: (others.get(name, symbol[0]), *symbol[1:])
+            for name, symbol in self._symbols.items()
+        }
+        identities: dict[str, str] = {}  # of numbers that are read from data
+        static: list[dict[str, str]] = []
+        seeds = _generators.Seeds(self._model)
+        first: str | None = None  # the reason before small numbers stand for those of data
+        while True:
+            self._restore()
+            state, tied = _leaves.state(self._model)
+            generators = seeds.generators()
+            native = _library.extension().Capture(
+                state, symbols, identities, generators, small_numbers=first is not None
+            )
+            with (
+                _inputs.elements_of(self._model, self._inputs),
+                _autograd_functions.recorded(
+                    self._opset, elements=functools.partial(_known, native)
+                ) as notes,
+            ):
+                reason, has_learned = _run.run(
+                    native,
+                    generators,
+                    self._model,
+                    self._leaves,
+                    self._structure,
+                    self._names,
+                    sizes,
+                    replaced,
+                    self._forks,
+                )
+            if reason is None and seeds.are_known(generators):
+                break
+            if reason is None:
+                continue
+            equation = native.equation()
+            if equation is None and (replaced.is_to_be_written_first() or has_learned):
+                continue
+            if equation is None and first is None and native.reads_numbers():
+                first = reason
+                continue
+            if equation is None:
+                raise StepAsideError(first or reason)
+            symbol, value, line, is_loop = equation
+            if not all(name.isidentifier() for name in symbols):
+                raise StepAsideError(first or f"the program demands {symbol} == {value}")
+            is_of_data = symbol not in symbols
+            # For other sizes, the equation need not hold for the example.
+            is_fixed = bool(line) and not is_loop and not fixes
+            if symbol in identities or (others and not is_of_data) or is_fixed:
+                raise StepAsideError(first or reason)
+            if is_of_data:
+                identities[symbol] = value
+                continue
+            sizes, symbols = _declared_sizes.related(sizes, symbols, symbol, value)
+            if line:
+                guard = {"condition": f"{symbol} == {value}", "source": line}
+                does = "a loop is unrolled" if is_loop else "the program fixes the size"
+                static.append(guard | {"note": f", where {does}"})
+        if not native.allows({name: self._symbols[name][0] for name in others}):
+            raise StepAsideError("the program decides otherwise for the sizes of the example")
+        guards = [{"condition": text, "source": line} for text, line in native.guards()]
+        return Captured(
+            native=native,
+            flatten=_leaves.flattener(self._leaves, sizes),
+            sizes=_declared_sizes.varied(
+                self._inputs, sizes, {name: self._symbols[name] for name in symbols}, native
+            ),
+            guards=static + guards,
+            known=native.known_elements(),
+            tied=tied,
+            dimensions=self._dimensions,
+            warnings=notes,
+        )
+
+
+def _known(native: Any, tensor: torch.Tensor) -> torch.Tensor | None:
+    """The elements of a tensor that follows from constants and weights; None for others."""
+    if native.varies(tensor) or _placeholders.lacks_elements(tensor):
+        return None
+    elements: torch.Tensor = native.elements(tensor, False)
+    return elements
+
+
+def _are_same(first: list[Any], second: list[Any]) -> bool:
+    try:
+        torch.testing.assert_close(first, second, rtol=0, atol=0, equal_nan=True)
+    except AssertionError:
+        return False
+    return True

@@ -1,0 +1,144 @@
+"""Branches on elements in a native capture: the program goes on both ways.
+
+Where the program asks for the truth of a tensor, the rest of it depends on the answer. It runs once
+more for each answer, as a branch of a condition in the model. A way that ends in a ``raise`` is
+left out: the model is for inputs that the program accepts.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from onnx_native import _library
+from onnx_native.questions import _sources
+from onnx_native.recording import _control_flow
+
+_MOST_FORKS = 3  # one after the other: the model has up to 8 copies of the program
+_MOST_CHOICES = 32  # also of branches that raise, for each of which the program runs again
+# PyTorch's files that check the elements of tensors, as programs do.
+_CHECKING = tuple(
+    os.path.join(os.path.dirname(torch.__file__), *path)
+    for path in (("distributions", ""), ("nn", "functional.py"))
+)
+
+
+def results(
+    native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...] = (), forks: int = 0
+) -> list[Any]:
+    """Returns the flat results of the program.
+
+    Args:
+        native: The recording.
+        run: Runs the program.
+        choices: The ways of its first branches.
+        forks: How many of them go both ways.
+    """
+    native.fork(list(choices), probes=False)
+    condition = None
+    try:
+        found = run()
+    except Exception:
+        condition = native.undecided()
+        if condition is None:
+            raise
+    if condition is None:
+        if native.undecided() is not None:
+            native.refuse("the program catches an exception of the capture")
+        return found
+    if len(choices) == _MOST_CHOICES:
+        _control_flow.refuse(
+            native, "the program branches on elements more often than the capture follows"
+        )
+    if isinstance(condition, torch.Tensor):
+        condition = condition.reshape(())
+        condition = condition if condition.dtype == torch.bool else condition != 0
+    ways = [way for way in (True, False) if not _raises(native, run, (*choices, way))]
+    if not ways:
+        _control_flow.refuse(native, "both ways of a branch raise an exception")
+    if len(ways) == 1:
+        return results(native, run, (*choices, ways[0]), forks)
+    if forks == _MOST_FORKS:
+        _control_flow.refuse(
+            native, "the program branches on elements more often than the capture follows"
+        )
+    (yes, constants), (no, others) = (_way(native, run, (*choices, way), forks + 1) for way in ways)
+    if constants != others:
+        _control_flow.refuse(
+            native, "the branches return different numbers of tensors, or different numbers"
+        )
+    merged = native.cond(condition, yes, no)
+    for i, leaf in sorted(constants.items()):
+        merged.insert(i, leaf)
+    return merged
+
+
+def _raises(native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...]) -> bool:
+    """Returns whether the program raises an exception before its next branch."""
+    native.begin_region()
+    native.fork(list(choices), probes=True)
+    try:
+        run()
+    except Exception as error:
+        is_next = native.undecided() is not None
+        return not is_next and _is_in_raise(error)
+    finally:
+        native.fork([], probes=False)
+        native.discard_region()
+    return False
+
+
+def _way(
+    native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...], forks: int
+) -> tuple[int, dict[int, Any]]:
+    """Records one way as a region; returns its number, and the results that are not tensors by
+    their places."""
+
+    def end(leaves: list[Any]) -> tuple[int, dict[int, Any]]:
+        constants = {i: x for i, x in enumerate(leaves) if not isinstance(x, torch.Tensor)}
+        # Nothing writes to them any more, so that they may be copies.
+        tensors = [x.clone() for x in leaves if isinstance(x, torch.Tensor)]
+        return native.end_region(tensors), constants
+
+    number, constants = _control_flow.region(
+        native, lambda: results(native, run, choices, forks), end
+    )
+    return number, constants
+
+
+def _is_in_raise(error: Exception) -> bool:
+    """Returns whether a ``raise`` or ``assert`` of the program threw an exception, or the message
+    of a ``raise`` did: ``raise ValueError(f"{x.shape} is too small")``."""
+    places = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if _is_of_program(frame.f_code.co_filename)
+    ]
+    if not places:
+        return False
+    path, line = places[-1]
+    if isinstance(error, AssertionError) and line in _lines_of(path, ast.Assert):
+        return True
+    return any(line in _lines_of(path, ast.Raise) for path, line in places)
+
+
+def _is_of_program(path: str) -> bool:
+    """Whether a file's checks are the program's."""
+    return path.startswith(_CHECKING) or not path.startswith(_library.NOT_OF_USER)
+
+
+@functools.lru_cache(maxsize=64)
+def _lines_of(path: str, kind: type[ast.stmt]) -> frozenset[int]:
+    """Returns the lines of the statements of a kind in a file."""
+    return frozenset(
+        line
+        for node in ast.walk(_sources.tree(path))
+        if isinstance(node, kind)
+        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    )

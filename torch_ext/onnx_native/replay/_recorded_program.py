@@ -1,0 +1,200 @@
+"""A program that was recorded natively or as TorchScript, as a graph of torch.fx to run."""
+
+from __future__ import annotations
+
+import builtins
+import contextlib
+import itertools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from onnx_native.lowerings import _fallbacks
+from onnx_native.upstream import _upstream
+
+# Where the functions are that the recorder writes down as python::add.
+_PYTHON = (operator, math, torch, builtins)
+
+
+class Program(torch.nn.Module):
+    """Holds a program's tensors. Calling it runs the program, as a body of another one.
+
+    Attributes:
+        graph: The calls. Their ``meta`` has "source", the line of the program, and "module".
+    """
+
+    def __init__(self, graph: torch.fx.Graph) -> None:
+        super().__init__()
+        self.graph = graph
+
+    def forward(self, *inputs: Any) -> Any:
+        return torch.fx.Interpreter(self, graph=self.graph).run(*inputs)
+
+
+class Builder:
+    """Makes a Program of what the native code tells of its graph, in order.
+
+    The names of values are theirs in the model.
+    """
+
+    def __init__(self) -> None:
+        self._graph = torch.fx.Graph()
+        self._program = Program(self._graph)
+        self._numbers = itertools.count()
+
+    def body(self) -> Builder:
+        """Returns the builder of a branch or the body of a loop."""
+        return Builder()
+
+    def add_input(self, name: str) -> torch.fx.Node:
+        """Adds an input."""
+        return self._named(self._graph.placeholder("input"), name)
+
+    def add_constant(self, name: str, tensor: torch.Tensor, is_parameter: bool) -> torch.fx.Node:
+        """Adds a tensor of the module or of the program."""
+        attribute = f"constant_{next(self._numbers)}"
+        value = torch.nn.Parameter(tensor, requires_grad=False) if is_parameter else tensor
+        setattr(self._program, attribute, value)
+        return self._named(self._graph.create_node("get_attr", attribute), name)
+
+    def add_call(
+        self, op: str, arguments: list[Any], names: list[str], source: str, module: str
+    ) -> list[torch.fx.Node]:
+        """Adds a call of an operator, whose arguments are in the order of its schema.
+
+        Args:
+            op: The operator: "aten::add.Tensor".
+            arguments: Numbers, text, dtypes, results of calls, and bodies, which are Programs.
+            names: Of the results, of which there is one for each tensor in a list.
+            source: "model.py:42", or nothing.
+            module: "encoder (Encoder)", or nothing.
+
+        Returns:
+            The results.
+
+        Raises:
+            NotImplementedError: The operator cannot be called.
+        """
+        target = _function(op)
+        keywords = {}
+        paths: list[tuple[int, ...]] = [(i,) for i in range(len(names))]
+        if isinstance(target, _upstream.OpOverload):
+            schema = _upstream.schema(target)
+            parameters = list(zip(schema.arguments, arguments, strict=False))
+            keywords = {p.name: _typed(p, value) for p, value in parameters if p.kwarg_only}
+            arguments = [_typed(p, value) for p, value in parameters if not p.kwarg_only]
+            paths = _paths([str(each.type) for each in schema.returns], len(names))
+        elif not op.startswith("higher_order::"):
+            paths = [()]
+        call = self._graph.call_function(target, tuple(arguments), keywords)
+        call.meta.update(source=source, module=module)
+        return [self._part(call, path, name) for path, name in zip(paths, names, strict=True)]
+
+    def program(self, outputs: list[Any]) -> Program:
+        """Ends the graph."""
+        self._graph.output(tuple(outputs))
+        return self._program
+
+    def _part(self, call: torch.fx.Node, path: tuple[int, ...], name: str) -> torch.fx.Node:
+        """Returns one result of a call, which may have several."""
+        part = call
+        for index in path:
+            part = self._graph.call_function(operator.getitem, (part, index))
+            part.meta.update(call.meta)
+        return self._named(part, name)
+
+    def _named(self, node: torch.fx.Node, name: str) -> torch.fx.Node:
+        node.name = name  # as it is, although it may be no name in Python
+        return node
+
+
+def _paths(returns: Sequence[str], count: int) -> list[tuple[int, ...]]:
+    """Returns where each of a call's results is: in a tuple, in a list, or in a list in a tuple."""
+    if len(returns) == 1:
+        return [(i,) for i in range(count)] if _is_list(returns[0]) else [()]
+    paths: list[tuple[int, ...]] = []
+    in_lists = count - sum(not _is_list(kind) for kind in returns)
+    for i, kind in enumerate(returns):
+        paths += [(i, j) for j in range(in_lists)] if _is_list(kind) else [(i,)]
+    return paths
+
+
+def _is_list(kind: str) -> bool:
+    return kind.startswith("List")
+
+
+def _typed(parameter: Any, value: Any) -> Any:
+    """Returns an argument as PyTorch takes it: layouts and memory formats are no text."""
+    is_enum = parameter.name in ("layout", "memory_format")
+    return getattr(torch, value) if is_enum and isinstance(value, str) else value
+
+
+def _function(op: str) -> Callable[..., Any]:
+    namespace, _, name = op.partition("::")
+    found: Callable[..., Any] | None = None
+    if namespace == "python":
+        found = next((getattr(place, name) for place in _PYTHON if hasattr(place, name)), None)
+    elif namespace == "higher_order":
+        found = _HIGHER_ORDER.get(name)
+    else:
+        with contextlib.suppress(AttributeError):
+            found = _fallbacks.overload(op)
+    if found is None:
+        raise NotImplementedError(f"{op} cannot be run call by call")
+    return found
+
+
+# The operators that run bodies.
+
+
+def cond(condition: Any, yes: Program, no: Program, operands: list[Any]) -> Any:
+    return (yes if condition else no)(*operands)
+
+
+def while_loop(
+    condition: Program, body: Program, carried: list[Any], additional: list[Any]
+) -> tuple[Any, ...]:
+    values = tuple(carried)
+    while condition(*values, *additional)[0]:
+        values = tuple(body(*values, *additional))
+    return values
+
+
+def for_loop(
+    steps: int | None, condition: Any, body: Program, states: list[Any], captured: list[Any]
+) -> tuple[Any, ...]:
+    values, stacked, step = tuple(states), [], 0
+    while condition and (steps is None or step < steps):
+        condition, *results = body(step, *values, *captured)
+        values = tuple(results[: len(states)])
+        stacked.append(results[len(states) :])
+        step += 1
+    return _with_rows(values, stacked)
+
+
+def _with_rows(values: tuple[Any, ...], rows: list[list[Any]]) -> tuple[Any, ...]:
+    """Returns the last values, and what each step added, stacked."""
+    return (*values, *map(torch.stack, map(list, zip(*rows, strict=True))))
+
+
+def scan(
+    body: Program, init: list[Any], xs: list[torch.Tensor], captured: list[Any]
+) -> tuple[Any, ...]:
+    values, stacked = tuple(init), []
+    for slices in zip(*xs, strict=True):
+        results = body(*values, *slices, *captured)
+        values = tuple(results[: len(init)])
+        stacked.append(results[len(init) :])
+    return _with_rows(values, stacked)
+
+
+def map_impl(body: Program, xs: list[torch.Tensor], captured: list[Any]) -> tuple[Any, ...]:
+    return scan(body, [], xs, captured)
+
+
+_HIGHER_ORDER: dict[str, Callable[..., Any]] = {
+    function.__name__: function for function in (cond, while_loop, for_loop, scan, map_impl)
+}

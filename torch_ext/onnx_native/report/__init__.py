@@ -1,0 +1,1 @@
+"""the report of an export: text, and a page with the graph."""

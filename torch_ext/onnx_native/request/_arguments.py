@@ -1,0 +1,164 @@
+"""Brings a call of torch.onnx.export into the form that its documentation describes.
+
+People also pass wrapped modules, functions, and lists or dicts in place of the tuple of arguments.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import re
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from onnx_native.upstream import _upstream
+
+# The annotation of a parameter that takes a list, as text or as a type.
+_LIST = re.compile(r"(typing\.)?(list|List|Sequence|Iterable|tuple|Tuple)\b")
+
+
+def unwrapped(model: Any) -> Any:
+    """Returns the program behind wrappers that do not compute, as a module if it is a function.
+
+    The weights of the model then have the names that the module itself gives them.
+    """
+    while True:
+        inner = _upstream.compiled_from(model)
+        if isinstance(model, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
+            inner = model.module
+        if inner is None:
+            break
+        model = inner
+    if isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)) or not callable(model):
+        return model
+    if isinstance(model, torch.jit.ScriptFunction):
+        return model
+    return _as_module(model)
+
+
+def _as_module(function: Any) -> torch.nn.Module:
+    """Returns a module whose forward is the function.
+
+    A method of a module becomes the forward of a copy that shares the module's weights.
+    """
+    owner = getattr(function, "__self__", None)
+    if isinstance(function, types.MethodType) and isinstance(owner, torch.nn.Module):
+        module = copy.copy(owner)
+        forward: Any = types.MethodType(function.__func__, module)
+    else:
+        module, forward = torch.nn.Module(), function
+        module.eval()
+    module.forward = forward
+    return module
+
+
+def of_call(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any] | None]:
+    """Returns the positional and keyword arguments of a call that passes these.
+
+    A dict at the end of the arguments, or in their place, has the keyword arguments, unless the
+    program has no such parameters: then it is an argument. A list in place of the tuple has the
+    positional arguments, unless the program takes a list. Keyword arguments come in the order of
+    the parameters.
+    """
+    signature = _signature(model)
+    if isinstance(args, Mapping):
+        args = (args,)
+    elif isinstance(args, list):
+        args = (args,) if _takes_list(signature, args) else tuple(args)
+    elif not isinstance(args, tuple) or hasattr(args, "_fields"):
+        args = (args,)
+    if not kwargs and args and isinstance(args[-1], Mapping):
+        keywords = dict(args[-1])
+        if _are_keywords(signature, args[:-1], keywords):
+            args, kwargs = args[:-1], keywords
+    return args, None if kwargs is None else _in_order(signature, kwargs)
+
+
+def _signature(model: Any) -> inspect.Signature | None:
+    try:
+        return inspect.signature(getattr(model, "forward", model))
+    except (TypeError, ValueError):
+        return None
+
+
+def _in_order(signature: inspect.Signature | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns keyword arguments in the order of the parameters; those of ``**kwargs`` come last."""
+    named = signature.parameters if signature is not None else ()
+    ordered = {name: kwargs[name] for name in named if name in kwargs}
+    return {**ordered, **kwargs}
+
+
+def _takes_list(signature: inspect.Signature | None, values: list[Any]) -> bool:
+    """Whether a list is the one argument of a program, rather than all of its arguments."""
+    if signature is None:
+        return False
+    positional = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    if not positional:
+        return False
+    annotation = positional[0].annotation
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    if annotation is not inspect.Parameter.empty and _LIST.match(text):
+        return True
+    required = [p for p in positional if p.default is inspect.Parameter.empty]
+    return not _binds(signature, values, {}) or (len(required) == 1 and len(values) > 1)
+
+
+def _are_keywords(
+    signature: inspect.Signature | None, args: tuple[Any, ...], keywords: dict[Any, Any]
+) -> bool:
+    """Whether a dict after these arguments has keyword arguments."""
+    if signature is None or not keywords:
+        return True
+    if not all(isinstance(key, str) for key in keywords):
+        return False
+    return _binds(signature, args, keywords) or not _binds(signature, (*args, keywords), {})
+
+
+def _binds(signature: inspect.Signature, args: Any, keywords: dict[str, Any]) -> bool:
+    try:
+        signature.bind(*args, **keywords)
+    except TypeError:
+        return False
+    return True
+
+
+class Arrangement:
+    """Brings the arguments of a call into the order of the export's."""
+
+    def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
+        self._signature = _signature(model)
+        self._count = len(args)
+        self._keywords = list(kwargs or ())
+
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
+        """Returns the arguments as the export had them; as they are if they do not match."""
+        if len(args) == self._count and kwargs.keys() == set(self._keywords):
+            return args, {name: kwargs[name] for name in self._keywords}
+        parameters = list(self._signature.parameters.values()) if self._signature else []
+        kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        positional = [parameter.name for parameter in parameters if parameter.kind in kinds]
+        names = [*positional[: self._count], *self._keywords]
+        if self._signature is None or len(positional) < self._count:
+            return args, kwargs
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError:
+            return args, kwargs
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        for parameter in parameters:
+            if parameter.kind is parameter.VAR_KEYWORD:
+                given |= given.pop(parameter.name)
+        if not all(name in given for name in names):
+            return args, kwargs
+        return (
+            tuple(given[name] for name in positional[: self._count]),
+            {name: given[name] for name in self._keywords},
+        )

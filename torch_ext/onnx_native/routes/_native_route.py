@@ -1,0 +1,102 @@
+"""The native capture as a route of an export."""
+
+from __future__ import annotations
+
+import functools
+import time
+
+import torch
+
+from onnx_native import _context, _options
+from onnx_native._refusals import Kind, Refusal
+from onnx_native.modules import _eager, _module_state
+from onnx_native.program._program import ONNXProgram
+from onnx_native.recording import _capture
+from onnx_native.replay import _replay
+from onnx_native.request import _jit
+from onnx_native.routes import _torch_export_route
+from onnx_native.routes._stages import Stages, Task, reason_of
+from onnx_native.upstream import _upstream
+
+# Reasons for which torch.export refuses a program too.
+_CONTROL_FLOW = (
+    "branches on the elements of a tensor",
+    "branches on a number that depends on data: item",
+    "a Python int or a loop needs the number",
+    "the number of results depends on the size",
+)
+
+
+def takes(task: Task) -> bool:
+    """Whether the native capture records programs of this kind."""
+    is_captured = isinstance(task.model, torch.export.ExportedProgram)
+    is_script = isinstance(task.inputs, _jit.Inputs)
+    return not is_captured and not is_script and _options.current().capture != "torch.export"
+
+
+def export(task: Task, stages: Stages, *, forks: bool = False) -> ONNXProgram:
+    """Exports a module that the native recorder captures.
+
+    Args:
+        task: The task.
+        stages: The stages of the export.
+        forks: Whether both ways of branches on elements are recorded.
+
+    Raises:
+        Refusal: The recorder is not sure of the program.
+    """
+    start = time.perf_counter()
+    restore_numbers = _module_state.restore_numbers(task.model)
+    try:
+        recorded = _recorded(task, stages, forks)
+        seconds = time.perf_counter() - start
+        text = "" if stages.report is None else recorded.native.text()
+        hints = recorded.sizes.example
+        native = stages.convert(task, recorded.native, is_last=False, hints=hints)
+        if stages.report is not None:
+            stages.report.recorded(text)
+    except (_capture.StepAsideError, _upstream.ConversionError) as error:
+        reason = reason_of(error)
+        stages.say(f"Obtain model graph with the native capture... ❌: {reason}")
+        restore_numbers()
+        is_flow = any(text in reason for text in _CONTROL_FLOW)
+        raise Refusal(reason, Kind.CONTROL_FLOW if is_flow else Kind.OTHER) from error
+    program = ONNXProgram(
+        native,
+        None,
+        recorded.flatten,
+        recorded.tied,
+        capture=functools.partial(_torch_export_route.exported_program, task, stages),
+    )
+    program.eager = _eager.Eager(task.model, task.arguments, recorded.sizes)
+    program.recorded = functools.partial(
+        _replay.of_recording, task.model, task.arguments, task.opset, forks=forks
+    )
+    program.captured_with("native", seconds, guards=recorded.guards, dimensions=recorded.dimensions)
+    program.export_report["known_elements"] = recorded.known
+    program.export_report["warnings"] += recorded.warnings
+    for name, source in recorded.known:
+        stages.say(f"The model is valid for the present elements of {name}: {source}")
+    return program
+
+
+def _recorded(task: Task, stages: Stages, forks: bool) -> _capture.Captured:
+    if stages.dumps:
+        raise _capture.StepAsideError("the export writes an ExportedProgram")
+    if task.translations is not None and task.translations.is_of_user:
+        raise _capture.StepAsideError("a translation table needs PyTorch's decompositions")
+    recorded = _context.one_at_a_time(_capture.capture)(
+        task.model, task.arguments, task.opset, forks=forks
+    )
+    stages.say("Obtain model graph with the native capture... ✅")
+    return recorded
+
+
+def unrolled(program: ONNXProgram) -> Refusal | None:
+    """Returns what speaks against a native program: loops that it unrolls for a dynamic size."""
+    loops = [
+        f"a loop needs {guard['condition']} ({guard['source']})"
+        for guard in program.export_report["capture"]["guards"]
+        if "loop" in guard.get("note", "")
+    ]
+    return Refusal("\n".join(loops), Kind.UNROLLED) if loops else None

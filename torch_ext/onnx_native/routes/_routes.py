@@ -1,0 +1,81 @@
+"""The routes of an export, in order. The first that does not refuse the program exports it.
+
+| route | what it exports |
+| --- | --- |
+| native | modules that the native recorder captures, unless options(capture="torch.export") |
+| TorchScript | scripts of the user; modules with loops over dynamic sizes or branches on elements |
+| native, both ways | modules with branches on elements that TorchScript does not compile |
+| torch.export | all other modules and functions; captured programs of the user |
+| TorchScript | modules that torch.export refuses, if not tried before |
+"""
+
+from __future__ import annotations
+
+import torch
+
+from onnx_native._refusals import Kind
+from onnx_native.program._program import ONNXProgram
+from onnx_native.request import _jit
+from onnx_native.routes import _native_route, _script_route, _torch_export_route
+from onnx_native.routes._stages import Stages, Task
+
+
+def export(task: Task, stages: Stages) -> tuple[ONNXProgram, torch.export.ExportedProgram | None]:
+    """Returns the program, and what torch.export captured if it took that route.
+
+    Raises:
+        TorchExportError: No route has the program, or the module itself fails for the example.
+        ConversionError: What the last route captured has no ONNX model.
+    """
+    if isinstance(task.inputs, _jit.Inputs):
+        own = _script_route.of_script
+        program = stages.attempt("TorchScript", own, task, stages, task.model, task.inputs)
+        assert program is not None
+        return program, None
+    reason: str | None = None
+    if _native_route.takes(task):
+        program, reason = _without_torch_export(task, stages)
+        if program is not None:
+            return program, None
+    route = _torch_export_route.Route(task, stages, reason)
+    program = stages.attempt("torch.export", route.export)
+    if program is None:
+        program = _in_place_of_torch_export(task, stages, reason)
+        if program is None:
+            error, cause = route.error()
+            raise error from cause
+        return program, None
+    return program, route.captured
+
+
+def _without_torch_export(task: Task, stages: Stages) -> tuple[ONNXProgram | None, str | None]:
+    """Returns the program, or why the native capture does not have it."""
+    program = stages.attempt("native", _native_route.export, task, stages)
+    attempt = stages.attempts[-1]
+    refusal = _native_route.unrolled(program) if program is not None else attempt.refusal
+    if refusal is None or refusal.kind not in (Kind.UNROLLED, Kind.CONTROL_FLOW):
+        return program, None if refusal is None else refusal.text
+    scripted = _scripted(task, stages, refusal.text)
+    if scripted is not None:
+        attempt.refusal = refusal
+        return scripted, None
+    if program is None:
+        name = "native, both ways"
+        program = stages.attempt(name, _native_route.export, task, stages, forks=True)
+    return program, refusal.text
+
+
+def _in_place_of_torch_export(task: Task, stages: Stages, reason: str | None) -> ONNXProgram | None:
+    """Returns a program as TorchScript that torch.export refuses; None if it cannot be."""
+    refusal = stages.attempts[-1].refusal
+    assert refusal is not None
+    tried = any(attempt.route == "TorchScript" for attempt in stages.attempts)
+    if reason is None or tried or refusal.kind is Kind.PINNED_SIZE:
+        return None
+    return _scripted(task, stages, f"{reason}\n{refusal.text}")
+
+
+def _scripted(task: Task, stages: Stages, reason: str) -> ONNXProgram | None:
+    if not _script_route.takes(task, stages):
+        return None
+    return stages.attempt("TorchScript", _script_route.export, task, stages, reason)

@@ -1,0 +1,1 @@
+"""modules compiled as TorchScript, where no recording can hold the program."""
