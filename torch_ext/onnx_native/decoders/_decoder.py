@@ -148,13 +148,13 @@ class _Signature:
 
 
 class _Sizes:
-    """The dynamic sizes of a model. The total length is the sum of past and present."""
+    """The dynamic sizes of a model. Only the past may be empty; the total is past and present."""
 
     def __init__(self) -> None:
-        self.batch = Dim("batch_size")
-        self.sequence = Dim("sequence_length")
+        self.batch = Dim("batch_size", min=1)
+        self.sequence = Dim("sequence_length", min=1)
         self.past = Dim("past_sequence_length")
-        self.source = Dim("encoder_sequence_length")
+        self.source = Dim("encoder_sequence_length", min=1)
         self.total: Any = Dim.AUTO
 
 
