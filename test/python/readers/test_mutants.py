@@ -68,10 +68,10 @@ def test_scripts_that_contradict_their_inputs(module, sizes, kind, message):
     assert "test_mutants.py" in str(caught.value)
 
 
-class LongList(torch.nn.Module):
+class LongLists(torch.nn.Module):
     def forward(self, x):
-        sizes = [1] * 900000
-        return x.reshape(sizes[:2])
+        sizes = [[1] * 900000 for _ in range(20)]
+        return x.reshape(sizes[3][:2])
 
 
 LIMITED = """
@@ -86,7 +86,7 @@ sys.exit(_C.command_line(sys.argv[1:]))
 def test_the_command_out_of_memory(tmp_path: pathlib.Path):
     """A limit of the process on its addresses is an error in one line."""
     path = tmp_path / "m.pt"
-    torch.jit.script(LongList()).save(path)
+    torch.jit.script(LongLists()).save(path)
     run = subprocess.run(
         [sys.executable, "-c", LIMITED, path, "-o", tmp_path / "m.onnx", "--input", "x:float32[1]"],
         capture_output=True,

@@ -259,7 +259,7 @@ def test_recorded(function: Function, shapes: Any) -> None:
 
 
 def test_a_decision_of_a_fake_kernel_is_a_guard() -> None:
-    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match=r"n > 4 \(.*test_native"):
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match=r"n > 4 \(.*test_custom"):
         exported(Calling(of_branching), (X,), (DYNAMIC,))
 
 

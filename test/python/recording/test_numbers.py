@@ -344,7 +344,7 @@ def test_decisions_by_the_elements_of_weights(capsys: pytest.CaptureFixture[str]
             module, (X,), dynamic_shapes=DYNAMIC, dynamo=True, verbose=True
         )
     assert_native(program)
-    assert "valid for the present elements of ready: test_native" in capsys.readouterr().out
+    assert "valid for the present elements of ready: test_numbers.py" in capsys.readouterr().out
     known = program.export_report["known_elements"]
     assert [name for name, _ in known] == ["ready", "sizes", "weight"]
     assert_equal_to_eager(program, module, (X,), (LARGER,), (SINGLE,))
