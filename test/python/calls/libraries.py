@@ -471,15 +471,17 @@ def names_twice(path: pathlib.Path) -> None:
     torch.onnx.export(Pair(), (x, x), path, input_names=["x", "x"])
 
 
-@call(error="x.data|\\.data")
-def data_in_forward(path: pathlib.Path) -> None:
+@call
+def data_in_forward(path: pathlib.Path) -> Given:
     class Detached(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
             y = x * 2
             y.data = y.data + 1
             return y
 
-    torch.onnx.export(Detached(), torch.randn(2, 4), path)
+    x = torch.randn(2, 4)
+    torch.onnx.export(Detached(), x, path)
+    return Given(path, Detached(), [(x,)])
 
 
 @call
