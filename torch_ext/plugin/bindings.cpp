@@ -99,7 +99,8 @@ PYBIND11_MODULE(_C, module) {
         return aten::print(*graph);
       },
       py::arg("source"), py::arg("functionalized") = false,
-      "The ATen graph of a TorchScript module, as text; see onnx_native.request._jit for `source`.");
+      "The ATen graph of a TorchScript module, as text; see onnx_native.request._jit for "
+      "`source`.");
   module.def(
       "script_program",
       [](const py::tuple& source, const py::object& builder) {

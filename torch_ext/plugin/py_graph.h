@@ -20,8 +20,8 @@ struct PyOperands {
 // Converts an argument of a call: literals become numbers, text, dtypes and lists of them.
 py::object to_python(const aten::Argument& argument, const PyOperands& operands);
 
-// Makes a program of the graph with an onnx_native.replay._recorded_program.Builder; returns what the
-// builder makes. The program's constants share the memory of the graph's.
+// Makes a program of the graph with an onnx_native.replay._recorded_program.Builder; returns what
+// the builder makes. The program's constants share the memory of the graph's.
 py::object build_program(const aten::Graph& graph, const py::object& builder);
 
 }  // namespace onnx_native::plugin
