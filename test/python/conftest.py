@@ -41,6 +41,12 @@ def _own_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading, "active_count", lambda: count() - others)
 
 
+@pytest.fixture
+def compiles_anew() -> None:
+    """What earlier tests compiled does not count against TorchDynamo's limit of recompilations."""
+    torch._dynamo.reset()
+
+
 @pytest.fixture(autouse=True)
 def _kernels_that_agree() -> Iterator[None]:
     """Fails a test in which a meta kernel in C++ gives another type than PyTorch's own."""

@@ -21,6 +21,9 @@ from torch._higher_order_ops.while_loop import while_loop
 # loops, each result of which is a tensor of its own.
 
 
+pytestmark = pytest.mark.usefixtures("compiles_anew")
+
+
 def copies(results: Any) -> Any:
     return torch.utils._pytree.tree_map_only(torch.Tensor, torch.clone, results)
 

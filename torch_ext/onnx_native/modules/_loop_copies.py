@@ -31,20 +31,29 @@ def inserted(*, always: bool = True) -> Iterator[None]:
     name = "_hop_compile_and_call"
     plain = getattr(owner, name)
     thread = threading.get_ident()
+    depth = 0
 
     def call(operator: Any, args: Any, kwargs: Any = None) -> Any:
-        if threading.get_ident() != thread:
+        nonlocal depth
+        # An operator that PyTorch calls again instead of compiling it is not tried twice each time.
+        if threading.get_ident() != thread or (depth > 0 and not always):
             return plain(operator, args, kwargs)
         if always:
             return plain(operator, _with_copies(args), kwargs)
+        depth += 1
         try:
             return plain(operator, args, kwargs)
         except Exception as error:
             refusal = error
+        finally:
+            depth -= 1
+        depth += 1
         try:
             return plain(operator, _with_copies(args), kwargs)
         except Exception:
             raise refusal from None
+        finally:
+            depth -= 1
 
     with _replaced.attributes([(owner, name, call)]):
         yield

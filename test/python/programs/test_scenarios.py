@@ -10,10 +10,10 @@ import onnx_native
 import pytest
 from models.recording import LeftToTorchExport, only_native
 from readers import archives
-
 from scenarios import SCENARIOS, Scenario
 from scenarios.scenario import check
 
+pytestmark = pytest.mark.usefixtures("compiles_anew")
 EACH = pytest.mark.parametrize("scenario", [pytest.param(s, id=s.name) for s in SCENARIOS])
 
 
