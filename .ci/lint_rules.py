@@ -1,6 +1,7 @@
 """Checks the rules of the house that no other tool knows; prints every breach, exits 1 if any."""
 
 import ast
+import functools
 import pathlib
 import re
 import subprocess
@@ -78,6 +79,7 @@ def private_uses(text: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, f".{node.attr}"
 
 
+@functools.cache
 def rooms_of_package() -> dict[str, set[str]]:
     """The rooms of the Python package with those that each may import from: its README's table."""
     rows = ROOM_ROW.findall((ROOT / PACKAGE / "README.md").read_text())

@@ -8,9 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from models.recording import (
-    assert_equal_to_eager,
     assert_native,
     assert_recorded,
     exported,
@@ -195,40 +193,6 @@ def test_a_memory_format_that_depends_on_a_size_is_guarded() -> None:
     assert_native(program)
     conditions = [guard["condition"] for guard in program.export_report["capture"]["guards"]]
     assert any("h" in condition or "w" in condition for condition in conditions), conditions
-
-
-def unique_columns(x: Tensor) -> Tensor:
-    y = torch.unique(x[0].round(), dim=1)
-    return y if y.is_contiguous() else y * 2
-
-
-def spectrum(x: Tensor) -> Tensor:
-    y = torch.fft.rfftn(x, dim=(0, 1))
-    return y.real if y.is_contiguous() else y.imag
-
-
-def copied_by_dropout(x: Tensor) -> Any:
-    y = x * 2
-    torch.native_dropout(y, 0.5, False)[0].add_(1)
-    return y
-
-
-def resized(x: Tensor) -> Tensor:
-    y = F.interpolate(x[None], scale_factor=2, mode="bilinear")
-    last = torch.channels_last
-    return y.contiguous(memory_format=last) if y.is_contiguous(memory_format=last) else y
-
-
-@pytest.mark.parametrize(
-    "program", [unique_columns, spectrum, copied_by_dropout, resized], ids=function_id
-)
-def test_memory_that_kernels_lay_out(program: Program) -> None:
-    module = Calling(program)
-    try:
-        found = exported(module, (X,))
-    except torch.onnx.OnnxExporterError:
-        return  # refused by all routes
-    assert_equal_to_eager(found, module, (X,))
 
 
 @pytest.mark.parametrize("view", [lambda x: x.mT.view(-1), lambda x: x[:, :2].view(-1)])

@@ -87,7 +87,15 @@ def copied_by_dropout(x: Tensor) -> Tensor:
     return y
 
 
-@pytest.mark.parametrize("program", [unique_columns, spectrum, copied_by_dropout], ids=function_id)
+def resized(x: Tensor) -> Tensor:
+    y = F.interpolate(x[None], scale_factor=2, mode="bilinear")
+    last = torch.channels_last
+    return y.contiguous(memory_format=last) if y.is_contiguous(memory_format=last) else y
+
+
+@pytest.mark.parametrize(
+    "program", [unique_columns, spectrum, copied_by_dropout, resized], ids=function_id
+)
 def test_kernels_with_an_order_of_their_own(program: Callable[[Tensor], Tensor]) -> None:
     module = Calling(program)
     try:
