@@ -1,4 +1,4 @@
-// What a native capture of a Python program asks Python: source lines, modules, symbolic numbers.
+// Answers what a native capture asks Python: source lines, modules, symbolic numbers.
 #pragma once
 
 #include <torch/csrc/utils/pybind.h>
