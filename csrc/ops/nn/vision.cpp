@@ -56,9 +56,13 @@ Value nms(Builder& b, Value dets, Value scores, const Number& given) {
   // The greatest float32 <= iou_threshold: a float32 ratio is above one if it is above the other.
   auto threshold = static_cast<float>(std::min(iou_threshold, 1.0));
   if (threshold > iou_threshold) threshold = std::nextafter(threshold, -1.0F);
+  // Boxes with x1 > x2 or y1 > y2 overlap no others. NonMaxSuppression would swap their corners, so
+  // they become empty.
+  const Value low = b.slice(dets, 1, 0, 2);
+  const Value boxes = b.concat({low, b.Max(low, b.slice(dets, 1, 2, 4))}, 1);
   const Value selected = b.op(
       "NonMaxSuppression",
-      {b.unsqueeze(dets, {0}), b.unsqueeze(scores, {0, 1}),
+      {b.unsqueeze(boxes, {0}), b.unsqueeze(scores, {0, 1}),
        b.i64s({std::numeric_limits<int64_t>::max()}),
        b.tensor(make_tensor(DType::f32, {1},
                             std::span<const double>(std::array{static_cast<double>(threshold)})))});

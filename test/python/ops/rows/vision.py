@@ -37,6 +37,15 @@ def suppression(count: int, threshold: float, dtype: torch.dtype = torch.float32
     return Case(lambda x: vision.nms(x[:, :4], x[:, 4], threshold), scored)
 
 
+def inverted(dtype: torch.dtype = torch.float32) -> Case:
+    """Suppression of boxes some of which have x1 > x2, y1 > y2, or both; no others overlap them."""
+    corners = boxes(40, 5)
+    corners[::3, [0, 2]] = corners[::3, [2, 0]]
+    corners[::4, [1, 3]] = corners[::4, [3, 1]]
+    scores = torch.rand(40, generator=torch.Generator().manual_seed(2))
+    return Case(lambda x, y: vision.nms(x, y, 0.2), corners.to(dtype), scores.to(dtype))
+
+
 def batched_nms(dets: torch.Tensor, scores: torch.Tensor, classes: torch.Tensor) -> torch.Tensor:
     from torchvision import ops
 
@@ -119,6 +128,8 @@ ROWS = [
             suppression(40, 0.3, F64),
             suppression(40, -0.5),
             suppression(0, 0.3, F64),
+            inverted(),
+            inverted(F64),
             Case(batched_nms, boxes(30), floats(30), integers(30, low=0, high=3)),
         ),
     ),
