@@ -380,6 +380,13 @@ void bind_capture(py::module_& module) {
       "Notes guards for a question whether a recorded tensor has this memory format.");
   module.def("memory_of", &capture::memory_of, py::arg("tensor"),
              "Identifies the memory of a recorded tensor, which its views share.");
+  module.def(
+      "example_strides",
+      [](const at::Tensor& tensor) {
+        const capture::RecordedTensor* known = capture::recorded(tensor);
+        return (known ? known->meta() : tensor).strides().vec();
+      },
+      py::arg("tensor"), "Returns the strides of a tensor for the example, without guards.");
   module.def("clear_sequence_slots", &clear_sequence_slots, py::arg("type"),
              "Makes instances of a class no sequences after its items were set or deleted.");
   module.def(

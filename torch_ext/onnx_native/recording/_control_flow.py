@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 import torch
 from torch.nn.attention import flex_attention
 
-from onnx_native import _replaced, _undo
+from onnx_native import _library, _replaced, _undo
 from onnx_native.lowerings import _autograd_functions
 from onnx_native.upstream import _upstream
 
@@ -205,7 +205,8 @@ def _flex_attention(
     Except in half precision, of which flex_attention computes the scores in float32.
     """
     plain = _upstream.flex_attention.math_attention
-    results = plain(query, key, value, score_mod, block_mask, scale, *rest)
+    computed, *others = plain(query, key, value, score_mod, block_mask, scale, *rest)
+    results = _laid_out_like(query, computed), *others
     if query.dtype not in (torch.float32, torch.float64) or query.shape[0] != key.shape[0]:
         return results
     score = torch.empty(())
@@ -218,7 +219,22 @@ def _flex_attention(
     attention = torch.nn.functional.scaled_dot_product_attention(
         query, key, value, mask, scale=scale, enable_gqa=query.shape[1] != key.shape[1]
     )
-    return attention, *results[1:]
+    return _laid_out_like(query, attention), *others
+
+
+def _laid_out_like(query: torch.Tensor, attention: torch.Tensor) -> torch.Tensor:
+    """The same elements with the axes in memory as flex_attention lays out its result.
+
+    That is the order of the query's strides, except that the last axis is innermost.
+    """
+    strides = _library.extension().example_strides(query)
+    last = query.dim() - 1
+    outermost_first = sorted(range(last), key=lambda axis: strides[axis])[::-1]
+    order = [*outermost_first, last]
+    if order == sorted(order):
+        return attention.contiguous()
+    inverse = sorted(range(query.dim()), key=order.__getitem__)
+    return attention.permute(order).contiguous().permute(inverse)
 
 
 def _copies(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
