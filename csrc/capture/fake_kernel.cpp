@@ -26,6 +26,25 @@ std::optional<c10::DispatchKey> fake_kernel_of(const c10::OperatorHandle& op) {
   return std::nullopt;
 }
 
+// Returns true if all tensors of a call are contiguous.
+bool are_row_major(const std::vector<c10::IValue>& arguments) {
+  bool all = true;
+  for (const c10::IValue& argument : arguments)
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      const RecordedTensor* known = recorded(tensor);
+      const at::Tensor& meta = known ? known->meta() : tensor;
+      all = all && meta.layout() == c10::kStrided && is_row_major(meta);
+    });
+  return all;
+}
+
+// Returns true if a tensor has several axes, which may be in any order in memory.
+bool has_axes(const c10::IValue& value) {
+  bool found = false;
+  for_each_tensor(value, [&](const at::Tensor& tensor) { found = found || tensor.dim() > 1; });
+  return found;
+}
+
 }  // namespace
 
 // Records the call with the types that the fake kernel computes. Returns false if there is none.
@@ -36,6 +55,9 @@ bool RecordedCall::record_by_fake_kernel(std::vector<aten::Argument>& arguments)
   if (key_.starts_with("onnx_native::") && record_by_lowering()) return true;
   std::vector<aten::Type> types;
   const std::vector<c10::IValue> metas = run_fake_kernel(*kernel, types);
+  // Kernels for the CPU may choose other strides, mostly where an argument is not contiguous.
+  if (!are_row_major(arguments_) && std::ranges::any_of(metas, has_axes))
+    decisions_.guess_strides();
   for (const aten::Type& type : types) {
     for (const Dim& size : *type.shape) note_size(size);
   }

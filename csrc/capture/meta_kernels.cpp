@@ -181,10 +181,8 @@ void add_images(KernelTable& table) {
   PLAIN(avg_pool3d);
   PLAIN(max_pool2d_with_indices);
   ONE(reflection_pad1d, reflection_pad1d_symint);
-  ONE(reflection_pad3d, reflection_pad3d_symint);
   ONE(replication_pad1d, replication_pad1d_symint);
   ONE(replication_pad2d, replication_pad2d_symint);
-  ONE(replication_pad3d, replication_pad3d_symint);
   ONE(upsample_bicubic2d, upsample_bicubic2d_symint);
   ONE(upsample_bilinear2d, upsample_bilinear2d_symint);
   ONE(upsample_linear1d, upsample_linear1d_symint);
@@ -194,6 +192,12 @@ void add_images(KernelTable& table) {
   ONE(upsample_trilinear3d, upsample_trilinear3d_symint);
   ONE(_upsample_bicubic2d_aa, _upsample_bicubic2d_aa_symint);
   ONE(_upsample_bilinear2d_aa, _upsample_bilinear2d_aa_symint);
+}
+
+// Pads whose CPU kernels resize their results to another memory format.
+void add_pads_of_volumes(KernelTable& table) {
+  ONE(reflection_pad3d, reflection_pad3d_symint);
+  ONE(replication_pad3d, replication_pad3d_symint);
 }
 
 void add_indexing(KernelTable& table) {
@@ -246,7 +250,7 @@ const KernelTable& kernels() {
     auto* all = new KernelTable;  // NOLINT(cppcoreguidelines-owning-memory): for the process
     for (const auto& add_some :
          {add_unary, add_activations, add_binary, add_ternary, add_products, add_reductions,
-          add_images, add_indexing, add_composite, add_shape_rules})
+          add_images, add_pads_of_volumes, add_indexing, add_composite, add_shape_rules})
       add_some(*all);
     return all;
   }();
@@ -284,6 +288,7 @@ bool shares_meta_kernel(const c10::OperatorHandle& op) {
   static const KernelTable& rules = *[] {
     auto* table = new KernelTable;  // NOLINT(cppcoreguidelines-owning-memory): for the process
     add_shape_rules(*table);
+    add_pads_of_volumes(*table);
     return table;
   }();
   return has_meta_kernel(op) && !rules.contains(op);

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "aten/op_facts.h"
 #include "base/error.h"
 #include "capture/decisions.h"
 #include "capture/meta_kernels.h"
@@ -123,14 +124,9 @@ int64_t span_of(at::IntArrayRef sizes, at::IntArrayRef strides) {
   return last + 1;
 }
 
-// Returns true if the strides are exactly those of a contiguous tensor, sizes of 1 included.
-bool is_packed(const at::Tensor& tensor) {
-  int64_t expected = 1;
-  for (int64_t axis = tensor.dim(); axis-- > 0;) {
-    if (tensor.stride(axis) != expected) return false;
-    expected *= std::max<int64_t>(tensor.size(axis), 1);
-  }
-  return true;
+// Returns true if a result is not an argument that the call writes to.
+bool is_new_result(const c10::Argument& result) {
+  return !result.alias_info() || !result.alias_info()->isWrite();
 }
 
 // Returns true if the results may share memory with arguments. Some of PyTorch's kernels for meta
@@ -143,21 +139,27 @@ bool may_alias(const c10::OperatorHandle& op) {
          });
 }
 
-// Returns true if the CPU kernels order memory in a way of their own, whatever the arguments.
+// Returns true if the CPU kernels may order memory in a way of their own, whatever the arguments.
 bool orders_anew(const c10::OperatorHandle& op) {
-  const std::string_view name = op.operator_name().name;
-  return name.starts_with("aten::fft_") || name.starts_with("aten::_fft_") ||
-         name == "aten::stft" || name == "aten::istft";
+  const c10::OperatorName& name = op.operator_name();
+  const aten::Schema* schema = aten::find_schema(
+      name.overload_name.empty() ? name.name : name.name + "." + name.overload_name);
+  return !schema || aten::facts_of(*schema).strides == aten::Strides::scattered;
 }
 
-// Replaces meta tensors by zeros with the same sizes and strides.
+// Returns zeros with the sizes and strides of a meta tensor.
+at::Tensor zeros_for(const at::Tensor& meta) {
+  at::Tensor zeros = at::zeros({span_of(meta.sizes(), meta.strides())},
+                               at::TensorOptions().dtype(meta.scalar_type()))
+                         .as_strided(meta.sizes(), meta.strides());
+  if (meta.is_conj()) zeros = zeros.conj();
+  return meta.is_neg() ? zeros._neg_view() : zeros;
+}
+
+// Replaces meta tensors by such zeros.
 c10::IValue zeros_for(const c10::IValue& value) {
-  if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_meta()) {
-    const at::Tensor& meta = value.toTensor();
-    return at::zeros({span_of(meta.sizes(), meta.strides())},
-                     at::TensorOptions().dtype(meta.scalar_type()))
-        .as_strided(meta.sizes(), meta.strides());
-  }
+  if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_meta())
+    return zeros_for(value.toTensor());
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
     for (const at::Tensor& item : value.toTensorVector())
@@ -309,21 +311,23 @@ void MetaResults::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) 
 bool MetaResults::take_eager_strides(const c10::OperatorHandle& op,
                                      const torch::jit::Stack& arguments,
                                      torch::jit::Stack& results) {
-  if (op.schema().is_mutable() || shares_meta_kernel(op)) return true;
+  if (shares_meta_kernel(op) || !std::ranges::any_of(op.schema().returns(), is_new_result))
+    return true;
   bool all_packed = true;
   Storages given;
   for (const c10::IValue& argument : arguments)
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
-      all_packed = all_packed && (!tensor.is_meta() || is_packed(tensor));
+      all_packed = all_packed && (!tensor.is_meta() || is_row_major(tensor));
       given.insert(storage_of(tensor));
     });
   const auto is_new = [](const c10::IValue& result) {
     return result.isTensor() && result.toTensor().defined() && result.toTensor().is_meta();
   };
   if (!std::ranges::all_of(results, is_new)) return true;
-  const bool aliases = std::ranges::any_of(results, [&](const c10::IValue& result) {
-    return given.contains(storage_of(result.toTensor()));
-  });
+  bool aliases = false;
+  for (size_t i = 0; i < results.size(); ++i)
+    aliases = aliases || (is_new_result(op.schema().returns()[i]) &&
+                          given.contains(storage_of(results[i].toTensor())));
   // A view has the strides of its base.
   if (aliases ? may_alias(op) : all_packed && !orders_anew(op)) return true;
   std::vector<Type> types;
@@ -345,6 +349,7 @@ bool MetaResults::take_eager_strides(const c10::OperatorHandle& op,
   };
   if (!strides) return !aliases && std::ranges::none_of(types, has_order);
   for (size_t i = 0; i < results.size(); ++i) {
+    if (!is_new_result(op.schema().returns()[i])) continue;
     const at::Tensor& tensor = results[i].toTensor();
     if (types[i].strides == (*strides)[i] && !given.contains(storage_of(tensor))) continue;
     types[i].strides = (*strides)[i];

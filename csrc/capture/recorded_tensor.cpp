@@ -28,16 +28,6 @@ Decisions& decisions_of(const std::shared_ptr<const int>& token) {
   return *decisions;
 }
 
-// Returns true if the strides are exactly those of a contiguous tensor, sizes of 1 included.
-bool is_row_major(const at::Tensor& tensor) {
-  int64_t expected = 1;
-  for (int64_t axis = tensor.dim(); axis-- > 0;) {
-    if (tensor.stride(axis) != expected) return false;
-    expected *= std::max<int64_t>(tensor.size(axis), 1);
-  }
-  return true;
-}
-
 // Returns the axes of a tensor with this memory format, the innermost first; none for another rank.
 std::vector<size_t> axes_from_innermost(at::MemoryFormat format, size_t rank) {
   if (format == at::MemoryFormat::ChannelsLast && rank == 4) return {1, 3, 2, 0};
@@ -49,6 +39,15 @@ std::vector<size_t> axes_from_innermost(at::MemoryFormat format, size_t rank) {
 }
 
 }  // namespace
+
+bool is_row_major(const at::Tensor& tensor) {
+  int64_t expected = 1;
+  for (int64_t axis = tensor.dim(); axis-- > 0;) {
+    if (tensor.stride(axis) != expected) return false;
+    expected *= std::max<int64_t>(tensor.size(axis), 1);
+  }
+  return true;
+}
 
 RecordedTensor::RecordedTensor(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions)
     : c10::TensorImpl(kKeys, meta.dtype(), c10::Device(c10::kCPU)),
@@ -207,12 +206,12 @@ void RecordedTensor::decide_contiguity(at::MemoryFormat format) const {
   if (!is_symbolic_) return;
   const std::vector<size_t> order = axes_from_innermost(format, shape_.size());
   if (order.size() != shape_.size()) return;  // the format is for tensors of another rank
-  const bool is_row_major = format == at::MemoryFormat::Contiguous;
+  const bool by_rows = format == at::MemoryFormat::Contiguous;
   if (!meta_.is_contiguous(format)) {
     note_not_contiguous(order);
-  } else if (small_sizes() > (is_row_major ? 1 : 0)) {
+  } else if (small_sizes() > (by_rows ? 1 : 0)) {
     decisions_of(token_).refuse("a tensor is contiguous only because a dynamic size is 1");
-  } else if (!is_row_major) {
+  } else if (!by_rows) {
     note_contiguous(order);
   }
 }

@@ -98,5 +98,7 @@ RecordedTensor* recorded(const at::Tensor& tensor);
 
 // Returns the symbolic sizes of a recorded tensor, or the sizes of a constant.
 Shape shape_of(const at::Tensor& tensor);
+// Returns true if the strides are exactly those of a contiguous tensor, sizes of 1 included.
+bool is_row_major(const at::Tensor& tensor);
 
 }  // namespace onnx_native::capture

@@ -9,9 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from models.calling import Calling
-from models.recording import assert_equal_to_eager, assert_native, exported, function_id
+from models.recording import assert_equal_to_eager, assert_native, exported, function_id, reason_of
 from ops.row import Case
 from ops.strides import LAYOUTS, outcome
+from torch.nn.attention.flex_attention import flex_attention
 
 Tensor = torch.Tensor
 X = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
@@ -93,8 +94,54 @@ def resized(x: Tensor) -> Tensor:
     return y.contiguous(memory_format=last) if y.is_contiguous(memory_format=last) else y
 
 
+def places(x: Tensor) -> Tensor:
+    y = torch.nonzero_static(x[0] > 0, size=3)
+    return y if y.is_contiguous() else y * 2
+
+
+def least_squares(x: Tensor) -> Tensor:
+    y = torch.linalg.lstsq(x.mT, x[:, 0, :, None])[0]
+    return y.expand(2, 3, 2) if y.is_contiguous() else y * 2
+
+
+def normalized_in_place(x: Tensor) -> Tensor:
+    mean, variance = MEAN * 1, VARIANCE * 1
+    run = torch.ops.aten._native_batch_norm_legit
+    y = run(x.mT, None, None, mean, variance, True, 0.1, 1e-5)[0]
+    return y if y.is_contiguous() else y * 2
+
+
+def reflected(x: Tensor) -> Tensor:
+    y = torch.ops.aten.reflection_pad3d(x.expand(2, 1, 2, 3, 4).permute(0, 4, 1, 2, 3), [0, 1] * 3)
+    return y if y.is_contiguous() else y * 2
+
+
+def conjugate(x: Tensor) -> Tensor:
+    y = torch.complex(x, x)[:1].expand(2, 3, 4).conj().resolve_conj()
+    return y.imag if y.is_contiguous() else y.real
+
+
+def attention(x: Tensor) -> Tensor:
+    q = x.view(2, 3, 2, 2).transpose(1, 2)
+    y = flex_attention(q, q, q)
+    return y.transpose(1, 2).view(2, 3, 4) if y.transpose(1, 2).is_contiguous() else y
+
+
 @pytest.mark.parametrize(
-    "program", [unique_columns, spectrum, copied_by_dropout, resized], ids=function_id
+    "program",
+    [
+        unique_columns,
+        spectrum,
+        copied_by_dropout,
+        resized,
+        places,
+        least_squares,
+        normalized_in_place,
+        reflected,
+        conjugate,
+        attention,
+    ],
+    ids=function_id,
 )
 def test_kernels_with_an_order_of_their_own(program: Callable[[Tensor], Tensor]) -> None:
     module = Calling(program)
@@ -103,3 +150,20 @@ def test_kernels_with_an_order_of_their_own(program: Callable[[Tensor], Tensor])
     except torch.onnx.OnnxExporterError:
         return  # no route answers
     assert_equal_to_eager(found, module, (X,))
+
+
+def test_strides_of_kernels_for_meta_tensors() -> None:
+    """Operators of others may choose other strides where an argument is not contiguous."""
+    x = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    quantize = torch.ops.quantized_decomposed.quantize_per_channel
+
+    def quantized(x: Tensor) -> Tensor:
+        return quantize(x, torch.ones(3), torch.zeros(3), 0, -128, 127, torch.int8)
+
+    def program(x: Tensor) -> Tensor:
+        y = quantized(x[:1].expand(3, 4))
+        return y if y.is_contiguous() else y * 2
+
+    assert outcome(Case(quantized, x)) == "same"
+    assert reason_of(Calling(program), (x,), None).startswith("the program reads strides")
+    assert_native(exported(Calling(lambda x: quantized(x.expand(3, 4)).relu()), (x[:1],)))
