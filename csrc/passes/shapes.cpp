@@ -52,17 +52,28 @@ std::optional<Ints> constant_target(const Shape& from, const Shape& to) {
   return sizes;
 }
 
-// Returns true for a Reshape that fails unless a broadcast left the size of one operand unchanged.
-bool checks_broadcast(const Node& node) {
+bool depends_on_data(const Dim& size) {
+  bool found = false;
+  size.for_each_symbol(
+      [&found](const Dim::Factor& symbol) { found = found || !symbol.range.is_input_size; });
+  return found;
+}
+
+// Returns true for a Reshape that fails unless a broadcast left the size of one operand unchanged,
+// or unless a count is a size of inputs.
+bool checks_sizes(const Node& node) {
   if (node.op_type != "Reshape") return false;
   const auto& from = node.inputs[0]->shape;
   const auto& to = node.outputs[0]->shape;
-  return from && to && std::ranges::any_of(*from, &Dim::is_broadcast) && numel(*from) != numel(*to);
+  if (!from || !to || numel(*from) == numel(*to)) return false;
+  if (std::ranges::any_of(*from, &Dim::is_broadcast)) return true;
+  return from->size() == to->size() && std::ranges::any_of(*from, depends_on_data) &&
+         std::ranges::none_of(*to, depends_on_data);
 }
 
 bool keeps_elements(const Node* node) {
   return node && node->is_any({"Reshape", "Squeeze", "Unsqueeze", "Flatten"}) &&
-         !checks_broadcast(*node);
+         !checks_sizes(*node);
 }
 
 // Returns the value at the start of the chain of reshapes that this node ends.
@@ -73,7 +84,7 @@ Value* start_of_chain(const Node& node) {
 }
 
 void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
-  if (checks_broadcast(node)) return;
+  if (checks_sizes(node)) return;
   const auto& to = node.outputs[0]->shape;
   // In a chain of reshapes, only the last one matters.
   Value* source = start_of_chain(node);

@@ -175,11 +175,28 @@ Lowered Lowerer::lowered(const aten::Argument& argument) {
 
 namespace {
 
+// Returns true if a size follows from the sizes of inputs alone.
+bool follows_from_inputs(const Dim& size) {
+  bool of_inputs = true;
+  size.for_each_symbol(
+      [&](const Dim::Factor& symbol) { of_inputs = of_inputs && symbol.range.is_input_size; });
+  return of_inputs;
+}
+
+// Returns true if a number that depends on data is recorded as a size of inputs. torch.export takes
+// it for granted that a count is the size with which it broadcasts, but the count may be 1.
+bool is_taken_for_size(const Dim& computed, const Dim& recorded) {
+  return computed.is_symbol() && !follows_from_inputs(computed) && !recorded.is_constant() &&
+         follows_from_inputs(recorded);
+}
+
 // Returns the computed shape with the recorded sizes of axes that are broadcast to them. A tensor
-// to which a program writes keeps its size, and eager fails where the other tensor is larger.
+// to which a program writes keeps its size, and eager fails where the other tensor is larger. The
+// same holds for counts that are taken for sizes.
 Shape kept_shape(const Shape& computed, const Shape& recorded) {
   Shape shape = computed;
   for (size_t axis = 0; computed.size() == recorded.size() && axis < shape.size(); ++axis) {
+    if (is_taken_for_size(computed[axis], recorded[axis])) shape[axis] = recorded[axis];
     if (!computed[axis].is_broadcast() || computed[axis] == recorded[axis]) continue;
     const std::vector<Dim>& operands = computed[axis].terms()[0].factors[0].operands;
     if (std::ranges::find(operands, recorded[axis]) != operands.end()) shape[axis] = recorded[axis];
@@ -203,6 +220,10 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   const aten::Type expected = pairs ? lowered_type(recorded) : recorded;
   if (expected.kind == aten::Type::Kind::sym_int) {
     if (!expected.dim) return;
+    const bool is_read = node.op == "aten::item" || node.op == "aten::_local_scalar_dense";
+    if (is_read && !expected.dim->is_constant() && follows_from_inputs(*expected.dim))
+      fail(ErrorKind::unsupported, "torch.export takes it for granted that the number is ",
+           expected.dim->str(), ", which the model cannot check; use the size itself");
     // The program names a size that the model computes: bind its symbol.
     if (result.value) {
       builder_.bind(*expected.dim, result.value);
@@ -276,10 +297,7 @@ bool is_misrecorded(const Shape& computed, const Shape& recorded) {
   for (size_t axis = 0; axis < recorded.size(); ++axis) {
     const Dim& size = computed[axis];
     if (size.is_constant() || !recorded[axis].is_constant()) continue;
-    bool of_inputs = true;
-    size.for_each_symbol(
-        [&](const Dim::Factor& symbol) { of_inputs = of_inputs && symbol.range.is_input_size; });
-    if (of_inputs && !(size.as_captured() == recorded[axis])) return true;
+    if (follows_from_inputs(size) && !(size.as_captured() == recorded[axis])) return true;
   }
   return false;
 }
