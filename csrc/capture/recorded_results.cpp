@@ -52,6 +52,20 @@ constexpr std::array<std::string_view, 8> kSavesStatistics{
     "aten::native_layer_norm",       "aten::_native_batch_norm_legit_no_training",
     "aten::native_group_norm",       "aten::_batch_norm_with_update_functional"};
 
+// Returns true if the layout of a result depends on dynamic sizes. einsum() leaves out axes of size
+// 1, and roll() makes another kind of copy where no element moves.
+bool lays_out_by_sizes(const std::string& op, const std::vector<c10::IValue>& arguments) {
+  const bool is_roll = op == "aten::roll";
+  if (!is_roll && op != "aten::einsum") return false;
+  bool found = false;
+  for (const c10::IValue& argument : arguments)
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      const RecordedTensor* known = recorded(tensor);
+      found = found || (known && known->is_symbolic() && !(is_roll && is_row_major(known->meta())));
+    });
+  return found;
+}
+
 // Gives saved statistics the dtype that they have on the CPU: PyTorch's kernels in Python give them
 // float32 on other devices, such as meta tensors'.
 void correct_statistics(const std::string& op, const torch::jit::Stack& arguments,
@@ -104,7 +118,8 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
       const torch::jit::Stack arguments = stack;
       recording_.meta_results_.call(op_, stack);
       correct_statistics(op_.operator_name().name, arguments, stack);
-      if (!recording_.meta_results_.take_eager_strides(op_, arguments, stack))
+      if (!recording_.meta_results_.take_eager_strides(op_, arguments, stack) ||
+          lays_out_by_sizes(key_, arguments_))
         decisions_.guess_strides();
     } else {
       op_.callBoxed(stack);
