@@ -6,7 +6,9 @@ tensor, or an exception of the capture that ``except Exception`` swallows.
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import os
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +19,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from onnx_native import _context, _undo
+from onnx_native import _context, _library, _undo
 from onnx_native.modules import (
     _differences,
     _eager,
@@ -47,10 +49,18 @@ def check(
     model: torch.nn.Module,
     inputs: _inputs.Inputs,
     output_names: Sequence[str],
+    questions: list[str] | None = None,
 ) -> str | None:
     """Compares a captured program with its module, both in eager, for the example.
 
     The module runs as while PyTorch exports; if it fails then, as otherwise.
+
+    Args:
+        captured: The captured program.
+        model: The module.
+        inputs: The example.
+        output_names: The user's names for the outputs.
+        questions: Gets the lines where the module asks how a tensor lies in memory.
 
     Returns:
         Why there is nothing to compare, if the user should know.
@@ -76,7 +86,7 @@ def check(
     def expected(*, exporting: bool) -> list[Any]:
         run = _while_exporting if exporting else _otherwise
         with _unchanged(model, written):
-            return run(lambda: eager.outputs(*eager.example))
+            return run(lambda: eager.outputs(*eager.example), questions)
 
     runs_in_export = True
     try:
@@ -201,27 +211,51 @@ def _outputs(replay: _replay.Replay, inputs: _inputs.Inputs, written: set[str]) 
     return list(filter(_differences.is_value, _upstream.pytree.tree_leaves(result)))
 
 
-class _WithoutFastPaths(TorchFunctionMode):
-    """Keeps attention layers from computing in another way, in this thread only."""
+_ABOUT_MEMORY = {
+    torch.Tensor.dim_order,
+    torch.Tensor.is_contiguous,
+    torch.Tensor.storage_offset,
+    torch.Tensor.stride,
+}
+
+
+class _Watching(TorchFunctionMode):
+    """Notes the lines of the program that ask how a tensor lies in memory.
+
+    A mode also keeps attention layers from computing in another way, in this thread only.
+    """
+
+    def __init__(self, questions: list[str] | None) -> None:
+        super().__init__()
+        self._questions = questions
 
     def __torch_function__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
+        if self._questions is not None and function in _ABOUT_MEMORY:
+            frame = inspect.currentframe()
+            caller = frame.f_back if frame else None
+            is_parameter = bool(args) and isinstance(args[0], torch.nn.Parameter)
+            if caller and not is_parameter:
+                path = caller.f_code.co_filename
+                line = f"{os.path.basename(path)}:{caller.f_lineno}"
+                if not path.startswith(_library.NOT_OF_USER) and line not in self._questions:
+                    self._questions.append(line)
         return function(*args, **(kwargs or {}))
 
 
 @_context.one_at_a_time
-def _while_exporting(run: Callable[[], list[Any]]) -> list[Any]:
+def _while_exporting(run: Callable[[], list[Any]], questions: list[str] | None = None) -> list[Any]:
     with _upstream.compiling_state(), _tracing.as_in_eager():
-        return _otherwise(run)
+        return _otherwise(run, questions)
 
 
-def _otherwise(run: Callable[[], list[Any]]) -> list[Any]:
+def _otherwise(run: Callable[[], list[Any]], questions: list[str] | None = None) -> list[Any]:
     with (
         _same_random_numbers(),
         torch.no_grad(),
         _upstream.as_written(),
-        _WithoutFastPaths(),
+        _Watching(questions),
     ):
         return run()
 

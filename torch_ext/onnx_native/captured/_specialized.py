@@ -13,7 +13,7 @@ import os
 import re
 import traceback
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -146,6 +146,31 @@ def narrowings(
         text = _REMAINDER.sub(r"\1 % \2", f"{relation.lhs} {operator} {relation.rhs}")
         found.setdefault(_renamed(text, names), place.source)
     return [{"condition": text, "source": source} for text, source in found.items()]
+
+
+def sizes_above_one(
+    program: torch.export.ExportedProgram, names: Mapping[str, str], lines: Sequence[str]
+) -> list[dict[str, str]]:
+    """Returns the guards of a program that asks how tensors lie in memory.
+
+    torch.export answers for sizes of at least 2. A tensor may lie otherwise where a size is 1.
+
+    Args:
+        program: The captured program.
+        names: Maps torch.export's symbols to the user's names.
+        lines: Where the program asks.
+    """
+    if not lines:
+        return []
+    free = [
+        symbol
+        for symbol in sorted(_dynamic_symbols(program))
+        if not any(
+            str(each) == symbol and limits.lower > 1
+            for each, limits in program.range_constraints.items()
+        )
+    ]
+    return [{"condition": f"{names.get(s, s)} != 1", "source": lines[0]} for s in free]
 
 
 def dimensions(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> dict[str, str]:

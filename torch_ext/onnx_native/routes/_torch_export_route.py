@@ -29,6 +29,7 @@ class Route:
         self._stages = stages
         self._reason = reason  # why the native capture does not have the program
         self._error: BaseException | None = None  # of the capture, or of the comparison
+        self._questions: list[str] = []  # lines that ask how tensors lie in memory
         self.captured: torch.export.ExportedProgram | None = None
 
     def export(self) -> ONNXProgram:
@@ -44,6 +45,7 @@ class Route:
         assert self.captured is not None
         program = ONNXProgram(native, self.captured)
         guards = _specialized.narrowings(self.captured, names, found.guards)
+        guards += _specialized.sizes_above_one(self.captured, names, self._questions)
         dimensions = _specialized.dimensions(self.captured, names)
         program.captured_with(found.strategy, seconds, self._reason, guards, dimensions)
         program.export_report["warnings"] += [
@@ -83,7 +85,7 @@ class Route:
         stages.dump(found.program)
         self.captured = found.program
         try:
-            return found, _compared(found.program, self._task)
+            return found, _compared(found.program, self._task, self._questions)
         except _captured_check.DifferenceError as error:
             stages.say("Compare the captured program with the module... ❌")
             self._error = error
@@ -113,10 +115,13 @@ class Route:
         return captured, names, {names.get(symbol, symbol): size for symbol, size in sizes.items()}
 
 
-def _compared(captured: torch.export.ExportedProgram, task: Task) -> list[str]:
+def _compared(
+    captured: torch.export.ExportedProgram, task: Task, questions: list[str]
+) -> list[str]:
     """Compares what torch.export captured with the module; returns a warning, or none."""
     if isinstance(task.model, torch.nn.Module):
-        note = _captured_check.check(captured, task.model, task.arguments, task.output_names)
+        model, arguments = task.model, task.arguments
+        note = _captured_check.check(captured, model, arguments, task.output_names, questions)
         return [] if note is None else [note]
     draw = _generators.generator_argument(captured)
     if draw:
