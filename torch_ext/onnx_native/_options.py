@@ -24,6 +24,7 @@ class Options:
     weights: str = "runtime"
     nan: str = "standard"
     capture: str = "auto"
+    fallbacks: bool | None = None
 
 
 TARGETS = ("onnx", "onnxruntime-cpu")
@@ -79,6 +80,7 @@ def options(
     weights: str | None = None,
     nan: str | None = None,
     capture: str | None = None,
+    fallbacks: bool | None = None,
 ) -> Iterator[None]:
     """Sets options for the exports in the block. None keeps the surrounding value.
 
@@ -110,6 +112,9 @@ def options(
             torch.export only.
             ``export_report["capture"]`` says which one captured the program, and why. See
             docs/capture.md.
+        fallbacks: Whether operators without a native lowering may use PyTorch's decompositions and
+            its function library. ``ONNX_NATIVE_FALLBACKS=0`` forbids it outside of such blocks.
+            See docs/operators.md.
 
     Raises:
         ValueError: There is no such level of metadata, target, layout, treatment of NaN or capture.
@@ -134,6 +139,8 @@ def options(
         changes["nan"] = _choice("nan", nan, NAN)
     if capture is not None:
         changes["capture"] = _choice("capture", capture, CAPTURES)
+    if fallbacks is not None:
+        changes["fallbacks"] = bool(fallbacks)
     token = _current.set(dataclasses.replace(current(), **changes))
     try:
         yield

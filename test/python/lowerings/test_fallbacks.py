@@ -164,3 +164,14 @@ def test_switched_off():
         pytest.raises(torch.onnx.OnnxExporterError, match="onnx_native_fallbacks::halves"),
     ):
         export(lambda x: halves(x))
+
+
+def test_the_option_takes_precedence():
+    with onnx_native.fallbacks(False), onnx_native.options(fallbacks=True):
+        program = export(lambda x: halves(x))
+        assert list(program.export_report["fallbacks"]) == ["onnx_native_fallbacks::halves"]
+        with (
+            onnx_native.options(fallbacks=False),
+            pytest.raises(torch.onnx.OnnxExporterError, match="onnx_native_fallbacks::halves"),
+        ):
+            export(lambda x: halves(x))

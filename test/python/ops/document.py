@@ -36,7 +36,7 @@ tensors with a last axis of 2. `@quantized` marks entries for quantized tensors.
 In-place and `out=` variants are not listed, because the exporter functionalizes them. For an
 operator that is not listed there are two fallbacks: PyTorch's decomposition of the operator, and
 its function in PyTorch's ONNX library. `program.export_report["fallbacks"]` lists the operators
-that needed one; `onnx_native.fallbacks(False)` or `ONNX_NATIVE_FALLBACKS=0` disables the
+that needed one; `onnx_native.options(fallbacks=False)` or `ONNX_NATIVE_FALLBACKS=0` disables the
 fallbacks. Operators that neither fallback covers are reported together in one error: see
 [custom operators](custom-ops.md).
 

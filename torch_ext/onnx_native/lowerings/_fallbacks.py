@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from onnx_native import _context
+from onnx_native import _context, _options
 from onnx_native.upstream import _upstream
 
 _enabled = os.environ.get("ONNX_NATIVE_FALLBACKS", "1") != "0"
@@ -20,9 +20,10 @@ _enabled = os.environ.get("ONNX_NATIVE_FALLBACKS", "1") != "0"
 
 @contextmanager
 def fallbacks(enabled: bool) -> Iterator[None]:
-    """Runs the block with fallbacks enabled or disabled.
+    """Enables or disables fallbacks for the exports of all threads while the block runs.
 
-    The environment variable ``ONNX_NATIVE_FALLBACKS=0`` disables them for the whole process.
+    ``onnx_native.options(fallbacks=...)`` does so for the exports of the block, and takes
+    precedence. The environment variable ``ONNX_NATIVE_FALLBACKS=0`` disables them for the process.
     """
     global _enabled
     before = _enabled
@@ -35,7 +36,8 @@ def fallbacks(enabled: bool) -> Iterator[None]:
 
 def is_enabled() -> bool:
     """Returns whether operators without a native lowering may use a fallback."""
-    return _enabled
+    chosen = _options.current().fallbacks
+    return _enabled if chosen is None else chosen
 
 
 class Call:
