@@ -24,6 +24,10 @@ PACKAGE = pathlib.Path("torch_ext/onnx_native")
 MAX_IMPORTS = 13
 ROOM_ROW = re.compile(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|$", re.MULTILINE)
 PRIVATE_TORCH = re.compile(r"torch(?!\.ops\.)(\.\w+)*\.(_[a-zA-Z]|fx\.experimental)\w*(\.\w+)*")
+# Names of other libraries are data of a module and a room of the package.
+LIBRARIES = ("transformers", "diffusers", "torchvision", "torchaudio", "timm", "onnxscript", "peft")
+LIBRARY_NAME = re.compile(rf"({'|'.join(LIBRARIES)})(\.\w+)*\.?")
+KNOWS_LIBRARIES = ("_libraries.py", "decoders")
 SYM_NODE_FIELDS = {"expr", "hint", "shape_env"}
 LOOSE_XFAIL = re.compile(r"\bxfail\((?![^\0]{0,300}?strict=True)")
 
@@ -99,12 +103,24 @@ def package_imports(text: str) -> Iterator[tuple[int, str, str]]:
             yield node.lineno, *((room, module) if module else ("", room))
 
 
+def library_names(text: str) -> Iterator[tuple[int, str]]:
+    """Yields (line number, text) of the strings that name a module of another library."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        if LIBRARY_NAME.fullmatch(node.value):
+            yield node.lineno, node.value
+
+
 def package_breaches(path: pathlib.Path, text: str) -> Iterator[tuple[int, str]]:
     """Yields (line number, what is wrong) in a module of the Python package."""
     room = path.parts[0] if len(path.parts) > 1 else ""
     if room != "upstream":
         for number, name in private_uses(text):
             yield number, f"the private name {name}; the room upstream is the place for it"
+    if path.parts[0] not in KNOWS_LIBRARIES:
+        for number, name in library_names(text):
+            yield number, f"the name {name!r} of another library; _libraries is the place for it"
     if not room:
         return
     rooms = rooms_of_package()

@@ -54,13 +54,35 @@ PUBLIC = [
     ("line", "found"), [*((x, True) for x in PRIVATE), *((x, False) for x in PUBLIC)]
 )
 def test_the_linter_finds_private_names(line: str, found: bool) -> None:
+    assert bool(list(rules_of_the_linter().private_uses(line))) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("sys.modules.get('transformers.cache_utils')", True),
+        ("KNOWN = {'torch', 'torchvision'}", True),
+        ("path.startswith('diffusers.')", True),
+        ("raise ValueError('transformers has no caches')", False),
+        ("target = 'onnxruntime-cpu'", False),
+    ],
+)
+def test_the_linter_finds_names_of_libraries(text: str, found: bool) -> None:
+    rules = rules_of_the_linter()
+    assert bool(list(rules.library_names(text))) == found
+    for place, is_breach in [("request/_a.py", found), ("_libraries.py", False), ("_a.py", found)]:
+        breaches = list(rules.package_breaches(pathlib.Path(place), text))
+        assert bool(breaches) == is_breach, breaches
+
+
+def rules_of_the_linter() -> ModuleType:
     path = pathlib.Path(__file__).parents[3] / ".ci" / "lint_rules.py"
     spec = importlib.util.spec_from_file_location("lint_rules", path)
     assert spec is not None
     assert spec.loader is not None
     rules = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(rules)
-    assert bool(list(rules.private_uses(line))) == found
+    return rules
 
 
 def test_a_missing_name_says_what_breaks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,18 +6,16 @@ runs on an empty graph here, and the nodes that it adds go to the native builder
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from onnx_native import _context, _library
+from onnx_native import _context, _libraries, _library, _warnings
 from onnx_native.lowerings import _onnxscript
 from onnx_native.upstream import _upstream
 
 # Packages whose own entries are for operators that have native lowerings.
-_PACKAGES = {"torch", "torchvision", "torchaudio"}
 
 
 class SymbolicError(Exception):
@@ -212,7 +210,7 @@ class Table:
 def _registered(opset: int) -> Iterator[tuple[str, Callable[..., Any], bool]]:
     for name, function, is_chosen in _upstream.symbolic_functions(opset):
         package = getattr(function, "__module__", "").partition(".")[0]
-        if package not in _PACKAGES:
+        if package not in _libraries.OF_PYTORCH:
             yield name, function, is_chosen
 
 
@@ -223,7 +221,7 @@ def warn_of_unused(table: Table) -> None:
         for name, reason in table.unused.items()
     ]
     if messages:
-        warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=8)
+        _warnings.warn("\n".join(messages))
 
 
 def _lowering(key: str, schema: Any, function: Callable[..., Any]) -> Callable[..., Any]:

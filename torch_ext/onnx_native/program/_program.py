@@ -5,13 +5,13 @@ import pathlib
 import re
 import tempfile
 import textwrap
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.export.graph_signature import ConstantArgument, InputKind
 
+from onnx_native import _warnings
 from onnx_native.modules import _eager
 from onnx_native.program import _checkpoint, _saving
 from onnx_native.replay import _replay
@@ -238,11 +238,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             if name in self.initial_state:
                 self.initial_state[name] = tensor.detach().clone()
             if not self._replace_edited(name, tensor) and name not in known:
-                warnings.warn(
-                    f"Weight '{name}' not found in the model. Skipped applying.",
-                    category=torch.onnx.errors.OnnxExporterWarning,
-                    stacklevel=2,
-                )
+                _warnings.warn(f"Weight '{name}' not found in the model. Skipped applying.")
         self.release()
 
     def _replace_edited(self, name: str, tensor: torch.Tensor) -> bool:
@@ -461,11 +457,9 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                 f"the folder to save the ONNX model in does not exist: {str(destination)!r}"
             )
         if external_data is False and include_initializers and self._is_too_large():
-            warnings.warn(
+            _warnings.warn(
                 f"The weights have {self._weight_bytes()} bytes; protobuf allows at most 2 GiB, so "
-                f"they are saved as external data in {path.name}.data",
-                torch.onnx.errors.OnnxExporterWarning,
-                stacklevel=2,
+                f"they are saved as external data in {path.name}.data"
             )
             external_data = True
         places = {}

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+from onnx_native import _libraries
 from onnx_native.questions import _sources
 from onnx_native.upstream import _upstream
 
@@ -38,8 +39,6 @@ _PLAIN = (
 )
 # Functions that show all their arguments. Those of `logging` are methods of a logger as well.
 _SHOWING: tuple[Any, ...] = (print, warnings.warn)
-# A function that shows its second argument if the first one is false.
-_CHECK_OF_TRANSFORMERS = "transformers.utils.import_utils.torch_compilable_check"
 _LEVELS = "debug info info_once warning warning_once warn error critical log".split()
 
 Position = tuple[int, int]  # line and column
@@ -96,7 +95,7 @@ def _is_shown(text: _Text, frame: FrameType) -> bool:
     function = getattr(called, "__func__", called)
     if not isinstance(function, FunctionType):
         return False
-    if called is _upstream.torch_assert or _is_check_of_transformers(function):
+    if called is _upstream.torch_assert or _libraries.is_check(function):
         return text.argument in (1, "message", "msg")
     takes_self = is_bound or (is_method and not isinstance(called, staticmethod))
     parameter = _parameter(function, text.argument, takes_self)
@@ -108,10 +107,6 @@ def _is_builtin(value: Any, name: str) -> bool:
     modules = [getattr(each, "__module__", None) or "" for each in (value, type(value))]
     ours = any(module.startswith("onnx_native.") for module in modules)
     return ours or value is vars(builtins)[name]
-
-
-def _is_check_of_transformers(function: FunctionType) -> bool:
-    return f"{function.__module__}.{function.__qualname__}" == _CHECK_OF_TRANSFORMERS
 
 
 def _is_of_logging(name: str, called: Any, owner: Any) -> bool:

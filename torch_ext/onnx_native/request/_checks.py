@@ -8,13 +8,12 @@ import operator
 import os
 import pathlib
 import threading
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
-from onnx_native import _library
+from onnx_native import _library, _warnings
 from onnx_native.upstream import _upstream
 
 
@@ -84,13 +83,12 @@ def is_stream(f: Any) -> bool:
 def training_mode(model: Any) -> None:
     """Warns of a module in training mode."""
     if getattr(model, "training", False):  # frozen TorchScript has no such attribute
-        warnings.warn(
+        _warnings.warn(
             "Exporting a model while it is in training mode. "
             "Please ensure that this is intended, as it may lead to "
             "different behavior during inference. "
             "Calling model.eval() before export is recommended.",
             UserWarning,
-            stacklevel=6,
         )
 
 
@@ -128,15 +126,13 @@ def ignored_arguments(model: Any) -> None:
             "mode, as it is; call model.train() before the export"
         )
     if messages:
-        warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=6)
+        _warnings.warn("\n".join(messages))
 
 
 def other_threads() -> None:
     """Warns that torch.export disturbs other threads, if there are some."""
     if threading.active_count() > 1:
-        warnings.warn(
+        _warnings.warn(
             "torch.export changes flags of PyTorch for the whole process while it captures, so "
-            "that PyTorch may compute something else in the other threads of this process",
-            torch.onnx.errors.OnnxExporterWarning,
-            stacklevel=2,
+            "that PyTorch may compute something else in the other threads of this process"
         )

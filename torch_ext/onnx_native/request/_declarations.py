@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 from torch.export import Dim
 
-from onnx_native import _replaced
+from onnx_native import _replaced, _warnings
 from onnx_native.request import _shapes
 from onnx_native.upstream import _upstream
 
@@ -130,11 +129,9 @@ class Names:
         for (name, size), new in self._names.items():
             sizes = self._places[name]
             first, place = next(iter(sizes.items()))
-            warnings.warn(
+            _warnings.warn(
                 f"dynamic_shapes names sizes of {first} ({place}) and {size} ({sizes[size]}) "
-                f"{name!r}. They are different sizes; the second has the name {new!r}.",
-                torch.onnx.errors.OnnxExporterWarning,
-                stacklevel=10,
+                f"{name!r}. They are different sizes; the second has the name {new!r}."
             )
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import collections
 import inspect
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.export import Dim
 
+from onnx_native import _warnings
 from onnx_native.upstream import _upstream
 
 
@@ -88,11 +88,7 @@ def _report_unknown(
     )
     if not any_found:
         raise AxesError(f"{message}; no entry is for an input")
-    warnings.warn(
-        f"{message}. These entries have no effect.",
-        torch.onnx.errors.OnnxExporterWarning,
-        stacklevel=10,
-    )
+    _warnings.warn(f"{message}. These entries have no effect.")
 
 
 def by_parameters(

@@ -10,7 +10,6 @@ import copy
 import dataclasses
 import enum
 import functools
-import importlib
 import inspect
 import sys
 from collections.abc import Iterator, Mapping
@@ -220,33 +219,6 @@ def _leaf_for_torch(value: Any, spec: Any) -> Any:
     if isinstance(value, int) and isinstance(spec, (str, Dim)):
         return Dim.DYNAMIC
     return spec
-
-
-def register_caches(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
-    """Registers transformers' caches as pytrees if the program may use them."""
-    caches = sys.modules.get("transformers.cache_utils")
-    if caches is None:
-        return
-    leaves = _upstream.pytree.tree_leaves((args, kwargs))
-    if not any(isinstance(leaf, caches.Cache) for leaf in leaves) and not _returns_caches(model):
-        return
-    try:
-        exporter = importlib.import_module("transformers.exporters.exporter_dynamo")
-    except ImportError:
-        return  # before version 5 transformers registers its caches itself
-    for kind in vars(caches).values():
-        if isinstance(kind, type) and issubclass(kind, caches.Cache):
-            exporter.register_pytree_node(kind)
-
-
-def _returns_caches(model: Any) -> bool:
-    """Returns whether the model is or contains a transformers model, which may create caches."""
-    modeling = sys.modules.get("transformers.modeling_utils")
-    return (
-        modeling is not None
-        and isinstance(model, torch.nn.Module)
-        and any(isinstance(module, modeling.PreTrainedModel) for module in model.modules())
-    )
 
 
 _MARKS = ("_has_dynamo_dim_marking", "_specialize_on")

@@ -1,13 +1,13 @@
 """The request to torch.onnx.export: a program, example arguments, and dynamic sizes."""
 
 import dataclasses
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch.export import AdditionalInputs, ShapesCollection
 
+from onnx_native import _libraries, _warnings
 from onnx_native.request import _arguments, _dynamic_axes, _inputs, _jit, _shapes
 from onnx_native.upstream import _upstream
 
@@ -72,7 +72,8 @@ class Request:
     def _of_module(self) -> _inputs.Inputs | None:
         """Returns None if ``dynamic_shapes`` does not match; torch.export then says why."""
         self.args, self.kwargs = _arguments.of_call(self.model, self.args, self.kwargs)
-        _inputs.register_caches(self.model, self.args, self.kwargs)
+        leaves = _upstream.pytree.tree_leaves((self.args, self.kwargs))
+        _libraries.register_caches(self.model, leaves)
         if self.dynamic_shapes is None and self.dynamic_axes is not None:
             self._convert_axes()
         if isinstance(self.dynamic_shapes, ShapesCollection):
@@ -94,12 +95,11 @@ class Request:
             return shapes
 
     def _convert_axes(self) -> None:
-        warnings.warn(
+        _warnings.warn(
             "# 'dynamic_axes' is not recommended when dynamo=True, "
             "and may lead to 'torch._dynamo.exc.UserError: Constraints violated.' "
             "Supply the 'dynamic_shapes' argument instead if export is unsuccessful.",
             UserWarning,
-            stacklevel=8,
         )
         try:
             self.dynamic_shapes = _dynamic_axes.to_dynamic_shapes(

@@ -6,7 +6,6 @@ number. An entry for a dynamic size is a name, a ``torch.export.Dim`` or a hint 
 """
 
 import itertools
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ import torch
 from torch.export import Dim
 from torch.export.graph_signature import ConstantArgument, InputKind
 
+from onnx_native import _warnings
 from onnx_native.upstream import _upstream
 
 
@@ -182,11 +182,10 @@ def symbol_names(program: torch.export.ExportedProgram, specs: list[Any]) -> dic
     if len(inputs) != len(specs):
         inputs = _user_placeholders(program, constants=False)
     if len(inputs) != len(specs):
-        warnings.warn(
+        _warnings.warn(
             "# ONNX model has different number of inputs than the flatten dynamic_shapes. "
             "The dynamic axes will not be renamed.",
             UserWarning,
-            stacklevel=4,
         )
         return {}
     names: dict[str, str] = {}
@@ -194,22 +193,19 @@ def symbol_names(program: torch.export.ExportedProgram, specs: list[Any]) -> dic
         for place, size, name in _named_sizes(node.meta.get("val"), spec):
             symbol = str(_upstream.expression(size) if isinstance(size, torch.SymInt) else size)
             if symbol.isdigit():
-                warnings.warn(
+                _warnings.warn(
                     f"{place} of the input {node.name} is always {symbol} in the model, although "
                     f"dynamic_shapes names it {name!r}: torch.export specialized it. To learn why, "
-                    "declare it by a string or as Dim.DYNAMIC.",
-                    torch.onnx.errors.OnnxExporterWarning,
-                    stacklevel=4,
+                    "declare it by a string or as Dim.DYNAMIC."
                 )
                 continue
             if not symbol.isidentifier():
                 continue  # an expression over other inputs' symbols
             if names.setdefault(symbol, name) != name:
-                warnings.warn(
+                _warnings.warn(
                     f"# The axis name: {name} will not be used, since it shares "
                     f"the same shape constraints with another axis: {names[symbol]}.",
                     UserWarning,
-                    stacklevel=4,
                 )
     return names | _others(program, names)
 

@@ -4,12 +4,12 @@ import io
 import os
 import pathlib
 import time
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from onnx_native import _warnings
 from onnx_native.lowerings import _symbolics
 from onnx_native.program._program import ONNXProgram
 from onnx_native.request import _arguments, _checks, _inputs, _request
@@ -93,10 +93,9 @@ def _translations(table: dict[Callable, Callable] | None, opset: int) -> Any:
 def _save(program: ONNXProgram, f: Any, **options: Any) -> None:
     if f is not None and _checks.is_stream(f):
         kind = "BytesIO" if isinstance(f, io.BytesIO) else "file"
-        warnings.warn(
+        _warnings.warn(
             f"Saving ONNX model to a {kind} object is deprecated. Please use a file path instead.",
             DeprecationWarning,
-            stacklevel=5,
         )
         f.write(program.model_proto.SerializeToString())
     elif f is not None:

@@ -6,13 +6,12 @@ import dataclasses
 import datetime
 import pathlib
 import time
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from onnx_native import _library, _options, _refusals
+from onnx_native import _library, _options, _refusals, _warnings
 from onnx_native.captured import _specialized
 from onnx_native.lowerings import _fallbacks
 from onnx_native.program import _progress, _saving
@@ -205,7 +204,7 @@ class Stages:
         report["capture"]["attempts"] = [attempt.as_dict() for attempt in self.attempts]
         messages = [*report["warnings"], *_specialized.warnings_of(report["capture"])]
         if messages:
-            warnings.warn("\n".join(messages), torch.onnx.errors.OnnxExporterWarning, stacklevel=7)
+            _warnings.warn("\n".join(messages))
         profile = _report.stop_profiler(self._profiler)
         if verify:
             self._verify(program)

@@ -1,0 +1,35 @@
+"""Warnings for the user, at the line of the user's program that calls the package."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import warnings
+
+import torch
+
+from onnx_native import _library
+
+# The files of code between the user's and the package's: decorators and contexts.
+_BETWEEN = (*_library.NOT_OF_USER, contextlib.__file__)
+
+
+def warn(message: str, category: type[Warning] | None = None) -> None:
+    """Warns at the innermost line that is neither PyTorch's nor the package's.
+
+    Args:
+        message: The text.
+        category: Its class; by default that of PyTorch's exporter.
+    """
+    frame = inspect.currentframe()
+    assert frame is not None
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
+        frame = frame.f_back
+    warnings.warn_explicit(
+        message,
+        torch.onnx.errors.OnnxExporterWarning if category is None else category,
+        frame.f_code.co_filename,
+        frame.f_lineno,
+        frame.f_globals.get("__name__"),
+        frame.f_globals.setdefault("__warningregistry__", {}),
+    )
