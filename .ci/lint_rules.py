@@ -169,8 +169,22 @@ def breaches(path: pathlib.Path, text: str) -> Iterator[tuple[int, str]]:
             yield text.count("\n", 0, match.start()) + 1, "xfail without strict=True"
 
 
+def same_names(paths: list[pathlib.Path]) -> Iterator[tuple[str, list[pathlib.Path]]]:
+    """Yields the names of public classes that several modules of the package have."""
+    places: dict[str, list[pathlib.Path]] = {}
+    for path in paths:
+        if path.is_relative_to(PACKAGE) and path.suffix == ".py" and (ROOT / path).exists():
+            for node in ast.parse((ROOT / path).read_text()).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(path)
+    yield from ((name, modules) for name, modules in places.items() if len(modules) > 1)
+
+
 def main() -> int:
     found = 0
+    for name, modules in same_names(tracked_files()):
+        found += 1
+        print(f"{modules[0]}: the class {name} has the name of another one, in {modules[1]}")
     for path in tracked_files():
         if path.suffix not in (".cpp", ".h", ".py", ".md", ".pyi"):
             continue

@@ -62,7 +62,7 @@ def inputs_of(model: Any, module: torch.nn.Module) -> _inputs.Inputs:
     return inputs
 
 
-def native(model: Any, module: torch.nn.Module) -> _capture.Captured:
+def native(model: Any, module: torch.nn.Module) -> _capture.Recorded:
     return _capture.capture(module, inputs_of(model, module))
 
 

@@ -18,9 +18,10 @@ namespace py = pybind11;
 
 // Finds lowerings outside the op table. The caller holds the GIL.
 //
-// preferred() looks up the user's translation table, an onnx_native.lowerings._translation.Table or
-// None. It also handles calls that PyTorch's exporter decomposes into an operator of that table,
-// and calls of ONNX operators that are newer than the model's opset.
+// preferred() looks up the user's translation table, a TranslationTable of
+// onnx_native.lowerings._translation or None. It also handles calls that PyTorch's exporter
+// decomposes into an operator of that table, and calls of ONNX operators that are newer than the
+// model's opset.
 //
 // fallback() first tries PyTorch's decomposition of the operator, traced on the captured call's
 // fake tensors and read into a graph, then the function of PyTorch's ONNX library, replayed into

@@ -178,8 +178,8 @@ void select(const py::object& selection, bool& all, std::vector<std::string>& na
 }
 
 // Exports a program. `fallbacks` lets PyTorch decompose operators without a lowering.
-// `translations` is the user's onnx_native.lowerings._translation.Table or None. `hints` maps the
-// names of symbols to the sizes of the example inputs.
+// `translations` is a TranslationTable of onnx_native.lowerings._translation, or None. `hints` maps
+// the names of symbols to the sizes of the example inputs.
 std::unique_ptr<PyProgram> export_source(
     py::handle source, int64_t opset, bool optimize, std::vector<std::string> input_names,
     std::vector<std::string> output_names, fx::SymbolNames symbol_names, const aten::Hints& hints,

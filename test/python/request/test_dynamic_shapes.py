@@ -33,7 +33,7 @@ X = torch.arange(6.0).reshape(2, 3)
 
 
 def script_sizes(shapes: Any) -> list[Any]:
-    specs = _jit.Inputs(torch.jit.script(TwoArguments()), EXAMPLE, None, shapes).specs
+    specs = _jit.ScriptInputs(torch.jit.script(TwoArguments()), EXAMPLE, None, shapes).specs
     return [specs[0][3], *(element[3] for element in specs[1][2]), specs[2][0]]
 
 

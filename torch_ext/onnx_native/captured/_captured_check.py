@@ -188,7 +188,7 @@ def _not_compared(reason: str) -> str:
 # Runs.
 
 
-class _Run(_replay.Eager):
+class _Run(_replay.EagerRun):
     """A run of the captured program that copies the parameters that it writes to."""
 
     def __init__(self, replay: _replay.Replay, inputs: Sequence[Any], written: set[str]) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Place:
+class Line:
     """A location in the user's program; empty if unknown."""
 
     source: str = ""  # "model.py:42"
@@ -39,18 +39,18 @@ class Place:
 _REMAINDER = re.compile(r"Mod\((\w+), (\w+)\)")
 
 # Source lines of guards and of deferred assertions, by expression; torch.export does not keep them.
-_lines: weakref.WeakKeyDictionary[ShapeEnv, dict[str, Place]] = weakref.WeakKeyDictionary()
+_lines: weakref.WeakKeyDictionary[ShapeEnv, dict[str, Line]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
-def recorded_lines() -> Iterator[dict[Any, Place]]:
+def recorded_lines() -> Iterator[dict[Any, Line]]:
     """Records the source lines of guards and assertions during captures in the block.
 
     Yields:
         The conditions by which the last capture narrowed a size, and where the program decided so;
         torch.export's program does not have them.
     """
-    found: dict[Any, Place] = {}
+    found: dict[Any, Line] = {}
     last: list[ShapeEnv] = []
     kind: Any = _upstream.ShapeEnv
     cleanup, evaluate = kind.cleanup, kind.evaluate_expr
@@ -111,7 +111,7 @@ def check(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> di
                 _fail_pinned(guard, size, names, place)
     for symbol, value_range in program.range_constraints.items():
         if str(symbol) in dynamic and value_range.lower == value_range.upper:
-            _fail_pinned(f"{symbol} == {value_range.lower}", str(symbol), names, Place())
+            _fail_pinned(f"{symbol} == {value_range.lower}", str(symbol), names, Line())
     hints = _example_sizes(program)
     if any(hints.get(symbol, 2) < 2 for symbol in dynamic):
         _check_shapes(program, names, hints)
@@ -119,7 +119,7 @@ def check(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> di
 
 
 def narrowings(
-    program: torch.export.ExportedProgram, names: Mapping[str, str], recorded: Mapping[Any, Place]
+    program: torch.export.ExportedProgram, names: Mapping[str, str], recorded: Mapping[Any, Line]
 ) -> list[dict[str, str]]:
     """Returns the conditions on dynamic sizes under which torch.export's program is valid.
 
@@ -186,7 +186,7 @@ def dimensions(program: torch.export.ExportedProgram, names: Mapping[str, str]) 
     return found
 
 
-def _fail_pinned(guard: str, size: str, names: Mapping[str, str], place: Place) -> NoReturn:
+def _fail_pinned(guard: str, size: str, names: Mapping[str, str], place: Line) -> NoReturn:
     text = _library.extension().describe_pin(_renamed(guard, names), names.get(size, size))
     _fail(text, place)
 
@@ -197,7 +197,7 @@ def _renamed(text: str, names: Mapping[str, str]) -> str:
     return text
 
 
-def _fail(cause: str, place: Place) -> NoReturn:
+def _fail(cause: str, place: Line) -> NoReturn:
     _library.extension().fail(cause, place.source, place.code)
     raise AssertionError  # for type checkers
 
@@ -239,7 +239,7 @@ def _example_sizes(program: torch.export.ExportedProgram) -> dict[str, int]:
                         f"{known} and {int(hint)}. torch.export assumes that no "
                         "dynamic size is 1 and that sizes which broadcast are equal; use equal "
                         "sizes in the example, or make the dimension of size 1 static",
-                        Place(),
+                        Line(),
                     )
     return hints
 
@@ -251,7 +251,7 @@ def _shape_env(program: torch.export.ExportedProgram) -> ShapeEnv | None:
     return None
 
 
-def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, Place]]:
+def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, Line]]:
     """Yields the program's guards and their locations in the user's program."""
     env = _shape_env(program)
     if env is not None:
@@ -260,13 +260,13 @@ def _guards(program: torch.export.ExportedProgram) -> Iterator[tuple[str, Place]
             yield _simplified(env, guard.expr), line
         for asserts in env.deferred_runtime_asserts.values():
             for each in asserts:
-                yield _simplified(env, each.expr), _lines.get(env, {}).get(str(each.expr), Place())
+                yield _simplified(env, each.expr), _lines.get(env, {}).get(str(each.expr), Line())
     for node in program.graph.nodes:
         if node.target is torch.ops.aten._assert_scalar.default and isinstance(node.args[1], str):
             yield _library.extension().asserted_guard(node.args[1]), _node_line(node)
     if env is None or not env.guards:  # a loaded program keeps its guards elsewhere
         for text in _upstream.loaded_guards(program):
-            yield text, Place()
+            yield text, Line()
 
 
 def _simplified(env: ShapeEnv, expression: Any) -> str:
@@ -274,42 +274,42 @@ def _simplified(env: ShapeEnv, expression: Any) -> str:
     return str(env.simplify(expression)) if _library.extension().pinned_sizes(text) else text
 
 
-def _line(sloc: Any) -> Place:
+def _line(sloc: Any) -> Line:
     frame = getattr(sloc, "maybe_user_loc", None) or getattr(sloc, "framework_loc", None)
     if isinstance(frame, traceback.FrameSummary):
         return _place(frame)
-    return Place(str(frame)) if frame else Place()
+    return Line(str(frame)) if frame else Line()
 
 
-def _place(frame: traceback.FrameSummary) -> Place:
-    return Place(f"{os.path.basename(frame.filename)}:{frame.lineno}", frame.line or "")
+def _place(frame: traceback.FrameSummary) -> Line:
+    return Line(f"{os.path.basename(frame.filename)}:{frame.lineno}", frame.line or "")
 
 
-def _stack_line(stack: Any) -> Place:
+def _stack_line(stack: Any) -> Line:
     frames = [frame for frame in stack.summary() if not _is_torch(frame.filename)]
-    return _place(frames[-1]) if frames else Place()
+    return _place(frames[-1]) if frames else Line()
 
 
-def _running_line() -> Place:
+def _running_line() -> Line:
     """The user's line that runs: the innermost frame outside PyTorch and this package."""
     frame = inspect.currentframe()
     while frame is not None:
         path = frame.f_code.co_filename
         if not _is_torch(path):
             code = linecache.getline(path, frame.f_lineno).strip()
-            return Place(f"{os.path.basename(path)}:{frame.f_lineno}", code)
+            return Line(f"{os.path.basename(path)}:{frame.f_lineno}", code)
         frame = frame.f_back
-    return Place()
+    return Line()
 
 
 def _is_torch(path: str) -> bool:
     return path.startswith((*_library.NOT_OF_USER, "<"))
 
 
-def _node_line(node: torch.fx.Node) -> Place:
+def _node_line(node: torch.fx.Node) -> Line:
     trace = [line.strip() for line in (node.stack_trace or "").strip().splitlines()]
     found = re.match(r'File "(.*)", line (\d+)', trace[-2]) if len(trace) > 1 else None
-    return Place(f"{os.path.basename(found[1])}:{found[2]}", trace[-1]) if found else Place()
+    return Line(f"{os.path.basename(found[1])}:{found[2]}", trace[-1]) if found else Line()
 
 
 def line_of(node: torch.fx.Node) -> str:

@@ -179,7 +179,7 @@ def _is_value(argument: Any) -> bool:
     return isinstance(argument, _library.extension().Value)
 
 
-class Table:
+class SymbolicTable:
     """The user's symbolic functions of operators, as a translation table for one opset.
 
     Attributes:
@@ -214,7 +214,7 @@ def _registered(opset: int) -> Iterator[tuple[str, Callable[..., Any], bool]]:
             yield name, function, is_chosen
 
 
-def warn_of_unused(table: Table) -> None:
+def warn_of_unused(table: SymbolicTable) -> None:
     """Warns of symbolic functions that cannot have an effect."""
     messages = [
         f"torch.onnx.register_custom_op_symbolic has no effect for {name}: {reason}"

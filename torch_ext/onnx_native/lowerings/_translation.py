@@ -22,7 +22,7 @@ def _function_library(opset: int) -> dict[Any, list[Any]]:
     return functions
 
 
-class Table:
+class TranslationTable:
     """A translation table.
 
     Attributes:
@@ -55,7 +55,7 @@ class Table:
             if not (key := _key(target)).startswith("onnx::"):
                 self.lowerings[key] = functools.partial(_translate, target, function, version)
         self._seen: dict[Any, bool] = {}
-        self.lowerings = _symbolics.Table(opset).lowerings | self.lowerings
+        self.lowerings = _symbolics.SymbolicTable(opset).lowerings | self.lowerings
 
     @functools.cached_property
     def _decompositions(self) -> dict[Any, Any]:

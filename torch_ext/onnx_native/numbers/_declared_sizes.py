@@ -21,10 +21,10 @@ class UnknownError(Exception):
 # "inferred"), and whether it is the size of an input.
 Symbol = tuple[int, int | None, int | None, str, bool]
 # Each leaf's sizes: numbers, names of symbols, or expressions. The name of an integer's symbol.
-Sizes = list[list[int | str] | str]
+LeafSizes = list[list[int | str] | str]
 
 
-def of(leaves: Sequence[Any], inputs: _inputs.Inputs) -> tuple[Sizes, dict[str, Symbol]]:
+def of(leaves: Sequence[Any], inputs: _inputs.Inputs) -> tuple[LeafSizes, dict[str, Symbol]]:
     """Returns each leaf's sizes, and the symbols in them.
 
     Raises:
@@ -36,7 +36,7 @@ def of(leaves: Sequence[Any], inputs: _inputs.Inputs) -> tuple[Sizes, dict[str, 
     elif len(specs) != len(leaves) or not inputs.fit:
         raise UnknownError("dynamic_shapes does not fit the arguments")
     symbols: dict[str, Symbol] = {}
-    sizes: Sizes = []
+    sizes: LeafSizes = []
     for leaf, spec in zip(leaves, specs, strict=True):
         shape: list[int | str] = []
         if isinstance(leaf, torch.Tensor):
@@ -79,7 +79,7 @@ def _declare(symbols: dict[str, Symbol], entry: Any, size: int, *, is_size: bool
     return name
 
 
-def dimensions(names: Sequence[str], sizes: Sizes) -> dict[str, str]:
+def dimensions(names: Sequence[str], sizes: LeafSizes) -> dict[str, str]:
     """Returns the first dimension of an input that has each symbol."""
     found: dict[str, str] = {}
     for name, shape in zip(names, sizes, strict=True):
@@ -90,11 +90,11 @@ def dimensions(names: Sequence[str], sizes: Sizes) -> dict[str, str]:
 
 
 def related(
-    sizes: Sizes, symbols: dict[str, Symbol], symbol: str, value: str
-) -> tuple[Sizes, dict[str, Symbol]]:
+    sizes: LeafSizes, symbols: dict[str, Symbol], symbol: str, value: str
+) -> tuple[LeafSizes, dict[str, Symbol]]:
     """Returns the sizes with an expression in place of a symbol. Symbols are identifiers."""
     pattern = rf"\b{symbol}\b"
-    related: Sizes = [
+    related: LeafSizes = [
         shape
         if isinstance(shape, str)
         else [re.sub(pattern, f"({value})", s) if isinstance(s, str) else s for s in shape]
@@ -114,7 +114,7 @@ def _bound(bound: Any) -> int | None:
 
 
 def varied(
-    inputs: _inputs.Inputs, sizes: Sizes, symbols: Mapping[str, Symbol], native: Any
+    inputs: _inputs.Inputs, sizes: LeafSizes, symbols: Mapping[str, Symbol], native: Any
 ) -> _sizes.Sizes:
     """Returns what makes the arguments at other sizes of these symbols.
 

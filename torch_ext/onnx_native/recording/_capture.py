@@ -35,7 +35,7 @@ class StepAsideError(Exception):
 
 
 @dataclasses.dataclass
-class Captured:
+class Recorded:
     """A recorded program.
 
     Attributes:
@@ -62,7 +62,7 @@ class Captured:
 
 def capture(
     model: Any, inputs: _inputs.Inputs, opset: int | None = None, *, forks: bool = False
-) -> Captured:
+) -> Recorded:
     """Records a module for a model of this opset; with `forks` both ways of branches on elements.
 
     Raises:
@@ -102,7 +102,7 @@ class _Recorder:
         self._dimensions = _declared_sizes.dimensions(self._names, self._sizes)
         self._restore = _module_state.restore_numbers(model)
 
-    def captured(self) -> Captured:
+    def captured(self) -> Recorded:
         """Records the program; raises StepAsideError."""
         replaced = _module_changes.Replaced()
         try:
@@ -130,7 +130,7 @@ class _Recorder:
         }
         return {name: size for name, size in others.items() if size != self._symbols[name][0]}
 
-    def _without_caches(self, kept: set[_written_attributes.Attribute]) -> Captured:
+    def _without_caches(self, kept: set[_written_attributes.Attribute]) -> Recorded:
         """Records the program without what it keeps from earlier calls.
 
         A detector keeps its anchors and the sizes that they are for: ``if self.shape != shape``.
@@ -170,7 +170,7 @@ class _Recorder:
         replaced: _module_changes.Replaced,
         *,
         fixes: bool = False,
-    ) -> Captured:
+    ) -> Recorded:
         """Records the program with these sizes in place of the example's.
 
         The decisions by which the recording is valid must hold for the example. With `fixes`, a
@@ -240,7 +240,7 @@ class _Recorder:
         if not native.allows({name: self._symbols[name][0] for name in others}):
             raise StepAsideError("the program decides otherwise for the sizes of the example")
         guards = [{"condition": text, "source": line} for text, line in native.guards()]
-        return Captured(
+        return Recorded(
             native=native,
             flatten=_leaves.flattener(self._leaves, sizes),
             sizes=_declared_sizes.varied(

@@ -101,7 +101,7 @@ def _tensor_attributes(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tens
 
 
 def flattener(
-    example: Sequence[Any], sizes: _declared_sizes.Sizes
+    example: Sequence[Any], sizes: _declared_sizes.LeafSizes
 ) -> Callable[[Any, Any], Sequence[Any]]:
     """A function from (args, kwargs) to the inputs among their leaves: tensors and numbers."""
     inputs = [

@@ -79,7 +79,7 @@ def _record(
     leaves: Sequence[Any],
     structure: Any,
     names: Sequence[str],
-    sizes: _declared_sizes.Sizes,
+    sizes: _declared_sizes.LeafSizes,
     replaced: _module_changes.Replaced,
     forks: bool,
 ) -> None:

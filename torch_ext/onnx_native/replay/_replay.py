@@ -36,9 +36,9 @@ class Replay:
     flatten: Callable[[Any, Any], Sequence[Any]]
     sizes: Callable[[Any], _sizes.Sizes | None]
 
-    def start(self, inputs: Sequence[Any]) -> Eager:
+    def start(self, inputs: Sequence[Any]) -> EagerRun:
         """Returns a run with these values of the graph's inputs."""
-        return Eager(self.module, self.graph, inputs)
+        return EagerRun(self.module, self.graph, inputs)
 
     def outputs(self, args: Any, kwargs: Any) -> list[Any]:
         """Returns the tensors and numbers that eager PyTorch returns."""
@@ -112,7 +112,7 @@ def of_recording(model: Any, inputs: _inputs.Inputs, opset: int, *, forks: bool)
     return _of_program(program, example, recorded.flatten, recorded.sizes)
 
 
-def of_script(source: Any, inputs: _jit.Inputs) -> Replay:
+def of_script(source: Any, inputs: _jit.ScriptInputs) -> Replay:
     """Reads a TorchScript program; `source` is what _jit says."""
     program = _library.extension().script_program(source, _recorded_program.Builder())
     return _of_program(program, (tuple(inputs.arguments), {}), inputs.flat, None)
@@ -138,7 +138,7 @@ def _of_program(
     return Replay(program, program.graph, example, flat, lambda _: sizes)
 
 
-class Eager(torch.fx.Interpreter):
+class EagerRun(torch.fx.Interpreter):
     """Runs a program call by call. Its buffers and inputs keep their contents."""
 
     def __init__(

@@ -68,7 +68,7 @@ def arguments(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) 
     return {**dict(zip(names, args, strict=False)), **(kwargs or {})}
 
 
-class Inputs:
+class ScriptInputs:
     """The arguments of a call in the form that the reader accepts.
 
     Attributes:

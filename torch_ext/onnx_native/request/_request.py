@@ -11,7 +11,7 @@ from onnx_native import _libraries, _warnings
 from onnx_native.request import _arguments, _dynamic_axes, _inputs, _jit, _shapes
 from onnx_native.upstream import _upstream
 
-AnyInputs = _inputs.Inputs | _jit.Inputs
+AnyInputs = _inputs.Inputs | _jit.ScriptInputs
 
 
 @dataclasses.dataclass
@@ -54,7 +54,7 @@ class Request:
         if self.dynamic_shapes is None:
             self.dynamic_shapes = self.model.dynamic_shapes()
 
-    def _of_script(self) -> _jit.Inputs:
+    def _of_script(self) -> _jit.ScriptInputs:
         self.args = _jit.positional(self.model, self.args)
         has_keywords = not self.kwargs and self.args and isinstance(self.args[-1], dict)
         if has_keywords and not _jit.takes_dict(self.model, len(self.args)):
@@ -67,7 +67,7 @@ class Request:
                 self.input_names,
                 self.output_names,
             )
-        return _jit.Inputs(self.model, self.args, self.kwargs, shapes)
+        return _jit.ScriptInputs(self.model, self.args, self.kwargs, shapes)
 
     def _of_module(self) -> _inputs.Inputs | None:
         """Returns None if ``dynamic_shapes`` does not match; torch.export then says why."""

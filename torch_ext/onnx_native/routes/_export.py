@@ -82,12 +82,12 @@ def export_compat(
 
 def _translations(table: dict[Callable, Callable] | None, opset: int) -> Any:
     if table is None:
-        symbolics = _symbolics.Table(opset)
+        symbolics = _symbolics.SymbolicTable(opset)
         _symbolics.warn_of_unused(symbolics)
         return symbolics if symbolics.lowerings else None
     from onnx_native.lowerings import _translation
 
-    return _translation.Table(table, opset)
+    return _translation.TranslationTable(table, opset)
 
 
 def _save(program: ONNXProgram, f: Any, **options: Any) -> None:

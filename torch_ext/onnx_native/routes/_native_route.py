@@ -30,7 +30,7 @@ _CONTROL_FLOW = (
 def takes(task: Task) -> bool:
     """Whether the native capture records programs of this kind."""
     is_captured = isinstance(task.model, torch.export.ExportedProgram)
-    is_script = isinstance(task.inputs, _jit.Inputs)
+    is_script = isinstance(task.inputs, _jit.ScriptInputs)
     return not is_captured and not is_script and _options.current().capture != "torch.export"
 
 
@@ -80,7 +80,7 @@ def export(task: Task, stages: Stages, *, forks: bool = False) -> ONNXProgram:
     return program
 
 
-def _recorded(task: Task, stages: Stages, forks: bool) -> _capture.Captured:
+def _recorded(task: Task, stages: Stages, forks: bool) -> _capture.Recorded:
     if stages.dumps:
         raise _capture.StepAsideError("the export writes an ExportedProgram")
     if task.translations is not None and task.translations.is_of_user:

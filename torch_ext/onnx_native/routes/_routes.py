@@ -27,7 +27,7 @@ def export(task: Task, stages: Stages) -> tuple[ONNXProgram, torch.export.Export
         TorchExportError: No route has the program, or the module itself fails for the example.
         ConversionError: What the last route captured has no ONNX model.
     """
-    if isinstance(task.inputs, _jit.Inputs):
+    if isinstance(task.inputs, _jit.ScriptInputs):
         own = _script_route.of_script
         program = stages.attempt("TorchScript", own, task, stages, task.model, task.inputs)
         assert program is not None

@@ -19,7 +19,7 @@ from onnx_native.upstream import _upstream
 def takes(task: Task, stages: Stages) -> bool:
     """Whether a module can be compiled and stand for the program with these inputs."""
     inputs = task.inputs
-    if stages.dumps or isinstance(inputs, _jit.Inputs):
+    if stages.dumps or isinstance(inputs, _jit.ScriptInputs):
         return False
     return inputs.fit and not inputs.constants and not inputs.scalars
 
@@ -52,7 +52,7 @@ def export(task: Task, stages: Stages, reason: str) -> ONNXProgram:
 
 
 def of_script(
-    task: Task, stages: Stages, script: object, inputs: _jit.Inputs, reason: str | None = None
+    task: Task, stages: Stages, script: object, inputs: _jit.ScriptInputs, reason: str | None = None
 ) -> ONNXProgram:
     """Exports a TorchScript module or function.
 

@@ -47,7 +47,7 @@ class Script:
     """
 
     module: Any
-    inputs: _jit.Inputs
+    inputs: _jit.ScriptInputs
     expected: list[Any]
 
     def check_dtypes(self, dtypes: list[torch.dtype]) -> None:
@@ -92,7 +92,7 @@ def scripted(
                 expected = _results(model, model, args, kwargs)
             script = _compiled(model, types)
             at_end.callback(_upstream.forget_runs, script)
-            inputs = _jit.Inputs(script, args, kwargs, _by_name(model, args, kwargs, specs))
+            inputs = _jit.ScriptInputs(script, args, kwargs, _by_name(model, args, kwargs, specs))
             actual = _results(script, model, args, kwargs)
         except Exception as error:
             raise ScriptingError(_refusals.first_line(error)) from error

@@ -254,8 +254,8 @@ class _Run:
         node: torch.fx.Node,
         expected: Any,
         own: Any,
-        eager: _replay.Eager,
-        forced: _replay.Eager,
+        eager: _replay.EagerRun,
+        forced: _replay.EagerRun,
     ) -> _differences.Row:
         """Compares the value of a call; its users get the model's value in the forced run."""
         if node not in self._names:
@@ -320,7 +320,7 @@ def _schema(node: torch.fx.Node) -> Any:
     return _upstream.schema(node.target) if is_operator else None
 
 
-def _is_arbitrary(node: torch.fx.Node, forced: _replay.Eager) -> bool:
+def _is_arbitrary(node: torch.fx.Node, forced: _replay.EagerRun) -> bool:
     """Returns true if eager computes another value each time, or an uninitialized one."""
     if not isinstance(node.target, _upstream.OpOverload):
         return False
