@@ -1,1 +1,1 @@
-"""programs that torch.export captured: what it lost is found, or put back."""
+"""Checks programs that torch.export captured, and restores what the capture lost."""

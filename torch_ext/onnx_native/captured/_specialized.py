@@ -47,7 +47,7 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
     """Records the source lines of guards and assertions during captures in the block.
 
     Yields:
-        The conditions by which the last capture narrowed a size, and where the program decided so;
+        The conditions with which the last capture narrowed a size, and the lines that decide them;
         torch.export's program does not have them.
     """
     found: dict[Any, Line] = {}

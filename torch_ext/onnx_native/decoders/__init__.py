@@ -1,1 +1,1 @@
-"""transformers models that generate text, with their key and value cache."""
+"""Exports models of transformers that generate text, with their key and value cache."""

@@ -1,1 +1,1 @@
-"""lowerings written in Python, by users, PyTorch's library and symbolic functions."""
+"""Collects lowerings written in Python: the user's, PyTorch's library, symbolic functions."""

@@ -1,1 +1,1 @@
-"""the user's module: its state, what a run does to it, and its values in eager."""
+"""Knows the user's module: its state, what a run changes in it, and its values in eager."""

@@ -1,1 +1,1 @@
-"""sizes that stay symbolic where Python, NumPy or PyTorch would make numbers of them."""
+"""Keeps sizes symbolic where Python, NumPy or PyTorch would turn them into numbers."""

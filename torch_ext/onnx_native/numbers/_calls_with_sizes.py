@@ -98,7 +98,7 @@ def _attention(plain: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _with_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is used if an argument is symbolic; None from it means that it cannot."""
+    """Calls `function` if an argument is symbolic, and `plain` if that returns None."""
 
     @functools.wraps(plain)
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -292,7 +292,7 @@ def _range_class(native: Any, thread: int) -> Any:
 def _number_class(plain: type, native: Any) -> Any:
     """An ``int`` or ``float`` whose calls keep a number symbolic, and that sizes are instances of.
 
-    It equals the plain class in tables and as a dtype of NumPy. PyTorch does not take it for a
+    It equals the plain class in tables and as a dtype of NumPy. PyTorch does not accept it as a
     dtype: the capture steps aside.
     """
     is_recorded = _library.extension().is_recorded

@@ -1,1 +1,1 @@
-"""the exported program: its model, its files, its runs."""
+"""Holds the exported program: its model, its files, its runs."""

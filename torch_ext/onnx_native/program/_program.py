@@ -129,7 +129,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             strategy: What captured the program.
             seconds: How long that took.
             reason: Why the native capture did not.
-            guards: Conditions on sizes by which the program decides, and their source lines.
+            guards: Conditions on sizes that the program evaluates, and their source lines.
             dimensions: The dimension of an input that each symbol of the conditions names.
         """
         # torch.onnx.testing asks for the name of PyTorch's first strategy.
@@ -555,7 +555,7 @@ def _tied(program: torch.export.ExportedProgram) -> dict[str, str]:
 
 
 def to_tensor(value: "ort.OrtValue") -> torch.Tensor:
-    """Supports uint64: NumPy has two types for it, of which torch accepts one."""
+    """Supports uint64: NumPy has two types for it, and torch accepts one of them."""
     if value.data_type() == "tensor(uint64)":
         return torch.from_numpy(value.numpy().view("uint64"))
     return _upstream.from_ort_value(value)

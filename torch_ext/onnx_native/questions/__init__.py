@@ -1,1 +1,1 @@
-"""what a program asks of its tensors besides their elements, and why it asks."""
+"""Finds what a program asks of its tensors besides their elements, and why it asks."""

@@ -103,7 +103,7 @@ def _is_shown(text: _Text, frame: FrameType) -> bool:
 
 
 def _is_builtin(value: Any, name: str) -> bool:
-    """Whether a value is the builtin of this name, or what stands for it while recording."""
+    """Whether a value is the builtin of this name, or replaces it during a recording."""
     modules = [getattr(each, "__module__", None) or "" for each in (value, type(value))]
     ours = any(module.startswith("onnx_native.") for module in modules)
     return ours or value is vars(builtins)[name]

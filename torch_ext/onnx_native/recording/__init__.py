@@ -1,1 +1,1 @@
-"""the native capture: the module runs once, and the C++ recorder writes down what it calls."""
+"""Captures natively: the module runs once, and the C++ recorder notes what it calls."""

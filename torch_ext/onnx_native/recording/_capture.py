@@ -31,7 +31,7 @@ from onnx_native.upstream import _upstream
 
 
 class StepAsideError(Exception):
-    """The program is not for the native capture; the message is the reason."""
+    """The native capture leaves the program to another route; the message is the reason."""
 
 
 @dataclasses.dataclass
@@ -39,7 +39,7 @@ class Recorded:
     """A recorded program.
 
     Attributes:
-        native: The recording, which the native program takes its graph from.
+        native: The recording. The native program takes its graph.
         flatten: Maps (args, kwargs) to the inputs of the model.
         sizes: The dynamic sizes by the names of their symbols.
         guards: Where the program is valid, by its decisions on the example: a condition on the
@@ -173,7 +173,7 @@ class _Recorder:
     ) -> Recorded:
         """Records the program with these sizes in place of the example's.
 
-        The decisions by which the recording is valid must hold for the example. With `fixes`, a
+        The guards of the recording must hold for the example. With `fixes`, a
         size that the program fixes and that the user left to the capture (Dim.AUTO) is static.
         """
         sizes = self._sizes

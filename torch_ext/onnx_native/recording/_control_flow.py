@@ -175,8 +175,8 @@ def _associative_scan(
 ) -> Any:
     """Combines from the first slice to the last, which is right for an associative function.
 
-    PyTorch's own function combines neighbors, so that its steps follow from the length. `combine`
-    takes batches of slices.
+    PyTorch's own function combines neighbors, and its steps depend on the length. `combine` takes
+    batches of slices.
     """
     native = _current()
     if native is None or dim != 0:
@@ -200,9 +200,9 @@ def _associative_scan(
 def _flex_attention(
     query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any, *rest: Any
 ) -> Any:
-    """Runs what PyTorch runs without compiling; attention whose scores are only masked as such.
+    """Runs what PyTorch runs without compiling, or attention if the scores are only masked.
 
-    Except in half precision, of which flex_attention computes the scores in float32.
+    Does not use attention in half precision: flex_attention computes the scores in float32.
     """
     plain = _upstream.flex_attention.math_attention
     computed, *others = plain(query, key, value, score_mod, block_mask, scale, *rest)

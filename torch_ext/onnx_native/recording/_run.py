@@ -27,8 +27,8 @@ from onnx_native.upstream import _upstream
 
 def run(native: Any, *arguments: Any) -> tuple[str | None, bool]:
     """Records the program; returns why not, and whether another run may know more."""
-    # PyTorch has guards of dispatch keys in local variables, as where it prints a tensor. They end
-    # with the exceptions that hold their frames, and in the wrong order.
+    # Functions of PyTorch, one that prints a tensor for example, hold guards of dispatch keys in
+    # variables. An exception that holds their frames ends them late, in the wrong order.
     with _collecting_later(), _library.extension().KeptDispatchKeys():
         try:
             with _upstream.without_compiler() as stopped:

@@ -1,1 +1,1 @@
-"""the program that a model was exported from, to run call by call."""
+"""Runs the program that a model was exported from, call by call."""

@@ -68,7 +68,7 @@ class Builder:
         Args:
             op: The operator: "aten::add.Tensor".
             arguments: Numbers, text, dtypes, results of calls, and bodies, which are Programs.
-            names: Of the results, of which there is one for each tensor in a list.
+            names: The names of the results. A list has one for each of its tensors.
             source: "model.py:42", or nothing.
             module: "encoder (Encoder)", or nothing.
 
@@ -127,7 +127,7 @@ def _is_list(kind: str) -> bool:
 
 
 def _typed(parameter: Any, value: Any) -> Any:
-    """Returns an argument as PyTorch takes it: layouts and memory formats are no text."""
+    """Returns an argument for PyTorch: a layout or a memory format is an object, not its name."""
     is_enum = parameter.name in ("layout", "memory_format")
     return getattr(torch, value) if is_enum and isinstance(value, str) else value
 

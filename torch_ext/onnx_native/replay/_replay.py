@@ -163,7 +163,7 @@ class EagerRun(torch.fx.Interpreter):
         return self.env[node]
 
     def forget(self, node: torch.fx.Node) -> None:
-        """Drops the values of which the call was the last use."""
+        """Drops the values that no later call uses."""
         for last in self.user_to_last_uses.get(node, ()):
             del self.env[last]
 

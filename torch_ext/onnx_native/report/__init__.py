@@ -1,1 +1,1 @@
-"""the report of an export: text, and a page with the graph."""
+"""Writes the report of an export: text, and a page with the graph."""

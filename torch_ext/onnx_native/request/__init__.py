@@ -1,1 +1,1 @@
-"""one call of torch.onnx.export: its arguments, shapes and names, checked and in one form."""
+"""Reads one call of torch.onnx.export: checks its arguments, shapes and names."""

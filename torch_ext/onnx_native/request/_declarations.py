@@ -22,7 +22,7 @@ def check(leaves: Iterable[Leaf]) -> None:
     """Checks that the example has the sizes that are declared.
 
     Raises:
-        TorchExportError: It does not, or a Dim stands for different sizes.
+        TorchExportError: It does not, or a Dim has different sizes.
     """
     known: dict[str, tuple[int, Any, str]] = {}  # by the names of Dims
     for place, size, entry in _entries(leaves):
@@ -125,7 +125,7 @@ class Names:
         return entries if isinstance(spec, Mapping) else type(spec)(entries.values())
 
     def warn(self) -> None:
-        """Says which names stand for different sizes."""
+        """Warns of names that are given to different sizes."""
         for (name, size), new in self._names.items():
             sizes = self._places[name]
             first, place = next(iter(sizes.items()))

@@ -145,7 +145,7 @@ class _Inputs:
         return starts
 
     def names(self) -> list[str]:
-        """The names by which one can give entries."""
+        """The names that entries may have."""
         return list(self._by_name) + [name for name in self._starts if name not in self._by_name]
 
     def find(self, name: str) -> int | None:

@@ -228,7 +228,7 @@ _MARKS = ("_has_dynamo_dim_marking", "_specialize_on")
 def without_marks(arguments: Any) -> Iterator[None]:
     """Takes the marks of TorchDynamo off the example, which a failed torch.export leaves there.
 
-    A later ``torch.compile`` of the program would take its sizes to be dynamic.
+    With the marks, a later ``torch.compile`` of the program would treat its sizes as dynamic.
     """
     tensors = [
         leaf for leaf in _upstream.pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)

@@ -164,7 +164,7 @@ def names_in(captured: torch.export.ExportedProgram, inputs: Any) -> dict[str, s
 
 
 def bounded(low: Any, high: Any) -> tuple[int, int]:
-    """Returns a range without infinities; None stands for them."""
+    """Returns a range with None for infinity."""
     return (
         int(-_LIMIT if low is None else max(low, -_LIMIT)),
         int(_LIMIT if high is None else min(high, _LIMIT)),

@@ -1,1 +1,1 @@
-"""the entry: the order in which an export tries its captures, and the stages they share."""
+"""Exports: tries the captures in order, with the stages that they share."""

@@ -93,7 +93,7 @@ def _recorded(task: Task, stages: Stages, forks: bool) -> _capture.Recorded:
 
 
 def unrolled(program: ONNXProgram) -> Refusal | None:
-    """Returns what speaks against a native program: loops that it unrolls for a dynamic size."""
+    """Returns why not to use a native program: it unrolls a loop over a dynamic size."""
     loops = [
         f"a loop needs {guard['condition']} ({guard['source']})"
         for guard in program.export_report["capture"]["guards"]

@@ -49,7 +49,7 @@ def export(task: Task, stages: Stages) -> tuple[ONNXProgram, torch.export.Export
 
 
 def _without_torch_export(task: Task, stages: Stages) -> tuple[ONNXProgram | None, str | None]:
-    """Returns the program, or why the native capture does not have it."""
+    """Returns the program, or why the native capture does not record it."""
     program = stages.attempt("native", _native_route.export, task, stages)
     attempt = stages.attempts[-1]
     refusal = _native_route.unrolled(program) if program is not None else attempt.refusal

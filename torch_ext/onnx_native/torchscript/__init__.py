@@ -1,1 +1,1 @@
-"""modules compiled as TorchScript, where no recording can hold the program."""
+"""Compiles modules as TorchScript if no recording can hold the program."""

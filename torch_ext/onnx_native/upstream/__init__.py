@@ -1,1 +1,1 @@
-"""PyTorch's private names."""
+"""Names what the package uses of PyTorch's private names."""

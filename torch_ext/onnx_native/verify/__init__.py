@@ -1,1 +1,1 @@
-"""compares a model in ONNX Runtime with the program it was exported from."""
+"""Compares a model in ONNX Runtime with the program that it was exported from."""
