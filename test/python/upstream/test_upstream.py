@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import pathlib
 import re
@@ -25,8 +26,26 @@ def test_name_exists(name: str) -> None:
 
 @pytest.mark.parametrize("name", _upstream.NAMES)
 def test_name_is_used(name: str) -> None:
-    use = re.compile(rf'\b_upstream\.{name}\b|__getattr__\("{name}"\)|import {name}\b')
+    use = re.compile(rf'\b_upstream\.{name}\b|\b_load\("{name}"\)|import {name}\b')
     assert use.search(SOURCE), f"{name} is unused; remove it"
+
+
+def test_the_checker_sees_the_names() -> None:
+    source = pathlib.Path(_upstream.__file__).read_text()
+    block = next(node for node in ast.parse(source).body if isinstance(node, ast.If))
+    seen: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(block):
+        if isinstance(node, ast.ImportFrom):
+            seen |= {alias.asname or "": (node.module or "", alias.name) for alias in node.names}
+        elif isinstance(node, ast.Import):
+            seen |= {alias.asname or "": (alias.name, "") for alias in node.names}
+        elif isinstance(node, ast.AnnAssign):  # not in PyTorch's stubs
+            name = ast.unparse(node.target)
+            seen[name] = _upstream.NAMES[name][:2]
+    for name, (module, attribute, _) in _upstream.NAMES.items():
+        outer, _, inner = module.rpartition(".")
+        assert seen.pop(name) in ((module, attribute), (outer, inner)), name
+    assert not seen
 
 
 PRIVATE = [

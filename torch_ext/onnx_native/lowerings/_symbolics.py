@@ -32,7 +32,7 @@ class Graph:
             graph=self._graph,
             block=self._graph.block(),
             opset=opset,
-            original_node=None,
+            original_node=None,  # type: ignore[arg-type]  # no node of TorchScript's
             params_dict={},
             env={},
             values_in_env=set(),

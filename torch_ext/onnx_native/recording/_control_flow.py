@@ -50,6 +50,7 @@ def _current() -> Any:
 def _register() -> None:
     """Gives the operators kernels for the key of the recorder."""
     key = _upstream.parse_dispatch_key("TESTING_ONLY_GenericMode")
+    assert key is not None
     _upstream.cond_op.py_impl(key)(_cond)
     _upstream.while_loop_op.py_impl(key)(_while_loop)
     _upstream.scan_op.py_impl(key)(_scan)

@@ -1,10 +1,11 @@
-"""The private names of PyTorch that this package uses, each with its purpose.
+# ruff: noqa: F401, N811, N813
+"""What this package uses of PyTorch's private names. `_names` lists them, each with its purpose.
 
 Private names change between versions of PyTorch. The rest of the package uses only public names;
 `.ci/lint_rules.py` enforces this, and `test/python/upstream/test_upstream.py` checks every name.
 
 Names are imported at their first use, because modules of PyTorch's translation import onnxscript,
-which a native export must not do. A use starts with "to" and completes the error message.
+which a native export must not do. The checker sees them as imports.
 """
 
 import importlib.abc
@@ -13,261 +14,145 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
 from onnx_native import _build_info, _undo
+from onnx_native.upstream._names import EXPORTER, TORCHSCRIPT
+from onnx_native.upstream._names import NAMES as NAMES
+from onnx_native.upstream._names import Name as Name
 
 if TYPE_CHECKING:
+    # Each name of `_names`; `test_upstream.py` compares them.
+    import torch._higher_order_ops.flex_attention as flex_attention
+    from torch import _VF as functions_of_rnn
+    from torch import _assert as torch_assert
+    from torch import _check as check
+    from torch._C import DispatchKeySet as DispatchKeySet
+    from torch._C import Graph as JitGraph
+    from torch._C import NoneType as JitNone
+    from torch._C import Value as JitValue
+    from torch._C import _dispatch_has_kernel_for_dispatch_key as has_kernel
+    from torch._C import _ExcludeDispatchKeyGuard as ExcludeDispatchKeys
+    from torch._C import _functorch as functorch
+    from torch._C import _jit_get_schemas_for_operator as jit_schemas
+    from torch._C import _parse_dispatch_key as parse_dispatch_key
+    from torch._decomp import decomposition_table as decomposition_table
+    from torch._decomp.decompositions import _rnn_helper as recurrent_layers
+    from torch._decomp.decompositions import gather_params as layer_weights
+    from torch._dispatch.python import enable_python_dispatcher as enable_python_dispatcher
+    from torch._dynamo.eval_frame import OptimizedModule as OptimizedModule
+    from torch._export.utils import _compiling_state_context as compiling_state
+    from torch._export.utils import _is_cia_op as is_cia_op
+    from torch._export.utils import _is_preservable_cia_op as is_preservable_cia_op
+    from torch._functorch.autograd_function import custom_function_call as custom_function_call
+    from torch._functorch.pyfunctorch import dispatch_functorch as dispatch_functorch
+    from torch._guards import detect_fake_mode as detect_fake_mode
+    from torch._higher_order_ops import associative_scan as associative_scan
+    from torch._higher_order_ops import utils as higher_order_utils
+    from torch._higher_order_ops import while_loop as while_loop
+    from torch._higher_order_ops.cond import cond_op as cond_op
+    from torch._higher_order_ops.map import map_impl as map_impl
+    from torch._higher_order_ops.scan import scan_op as scan_op
+    from torch._higher_order_ops.while_loop import while_loop_op as while_loop_op
+    from torch._library import fake_impl as fake_impl
     from torch._ops import HigherOrderOperator as HigherOrderOperator
     from torch._ops import OpOverload as OpOverload
+    from torch._subclasses.fake_tensor import FakeTensorMode as FakeTensorMode
+    from torch.autograd.function import _is_setup_context_defined as has_setup_context
+    from torch.autograd.function import _SingleLevelFunction as SingleLevelFunction
+    from torch.export import exported_program as exported_program
+    from torch.export._patches import _register_rnn_while_loop_decomposition as recurrence_as
+    from torch.export._patches import gru_while_loop_impl as gru_loop
+    from torch.export._patches import lstm_while_loop_impl as lstm_loop
+    from torch.export.dynamic_shapes import _DimHint as DimHint
+    from torch.export.dynamic_shapes import _DimHintType as DimHintType
+    from torch.fx.experimental.proxy_tensor import make_fx as make_fx
     from torch.fx.experimental.symbolic_shapes import ShapeEnv as ShapeEnv
+    from torch.fx.experimental.symbolic_shapes import free_symbols as free_symbols
+    from torch.jit import _recursive as jit_recursive
+    from torch.jit import _state as jit_state
+    from torch.jit._script import call_prepare_scriptable_func as prepare_to_script
+    from torch.onnx._constants import ONNX_DEFAULT_OPSET as DEFAULT_OPSET
+    from torch.onnx._constants import ONNX_MAX_OPSET as torchscript_newest_opset
+    from torch.onnx._internal.exporter._building import OpRecorder as OpRecorder
+    from torch.onnx._internal.exporter._capture_strategies import (
+        CAPTURE_STRATEGIES as CAPTURE_STRATEGIES,
+    )
+    from torch.onnx._internal.exporter._constants import TORCHLIB_OPSET as TORCHLIB_OPSET
+    from torch.onnx._internal.exporter._core import (
+        _STEP_ONE_ERROR_MESSAGE as STEP_ONE_ERROR_MESSAGE,
+    )
+    from torch.onnx._internal.exporter._core import _TORCH_DTYPE_TO_ONNX as TORCH_DTYPE_TO_ONNX
+    from torch.onnx._internal.exporter._core import _get_onnxscript_opset as onnxscript_opset
+    from torch.onnx._internal.exporter._core import (
+        _summarize_exception_stack as summarize_exception_stack,
+    )
+    from torch.onnx._internal.exporter._core import (
+        torch_dtype_to_onnx_dtype as torch_dtype_to_onnx_dtype,
+    )
+    from torch.onnx._internal.exporter._decomp import (
+        create_onnx_friendly_decomposition_table as create_onnx_friendly_decomposition_table,
+    )
+    from torch.onnx._internal.exporter._decomp import (
+        get_onnx_implemented_overloads as get_onnx_implemented_overloads,
+    )
+    from torch.onnx._internal.exporter._dispatching import dispatch as dispatch
+    from torch.onnx._internal.exporter._dynamic_shapes import (
+        _flatten_dynamic_shapes_to_axes as flatten_dynamic_shapes,
+    )
     from torch.onnx._internal.exporter._errors import ConversionError as ConversionError
+    from torch.onnx._internal.exporter._errors import (
+        GraphConstructionError as GraphConstructionError,
+    )
+    from torch.onnx._internal.exporter._errors import TorchExportError as TorchExportError
+    from torch.onnx._internal.exporter._exportable_module import (
+        ExportableModule as ExportableModule,
+    )
+    from torch.onnx._internal.exporter._flags import (
+        set_onnx_exporting_flag as set_onnx_exporting_flag,
+    )
+    from torch.onnx._internal.exporter._onnx_program import (
+        _LARGE_MODEL_THRESHOLD as LARGE_MODEL_THRESHOLD,
+    )
+    from torch.onnx._internal.exporter._onnx_program import (
+        _count_initializer_size as count_initializer_size,
+    )
+    from torch.onnx._internal.exporter._onnx_program import _from_ort_value as from_ort_value
+    from torch.onnx._internal.exporter._onnx_program import (
+        _ort_session_initializer as ort_session_initializer,
+    )
+    from torch.onnx._internal.exporter._onnx_program import _process_args as process_args
+    from torch.onnx._internal.exporter._registration import ONNXRegistry as ONNXRegistry
+    from torch.onnx._internal.exporter._tensors import SymbolicTensor as SymbolicTensor
+    from torch.onnx._internal.fx.passes.type_promotion import (
+        TypePromotionTable as TypePromotionTable,
+    )
+    from torch.onnx._internal.torchscript_exporter._globals import GLOBALS as torchscript_globals
+    from torch.onnx._internal.torchscript_exporter._type_utils import (
+        JitScalarType as jit_scalar_type,
+    )
+    from torch.onnx._internal.torchscript_exporter.jit_utils import GraphContext as GraphContext
+    from torch.onnx._internal.torchscript_exporter.registration import registry as symbolic_registry
+    from torch.utils import _pytree as pytree
+    from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
+    from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper
+
+    SymNode: Any  # PyTorch's stubs lack it
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-_EXPORTER = "torch.onnx._internal.exporter"
-_TORCHSCRIPT = "torch.onnx._internal.torchscript_exporter"
-_SHAPES = "torch.fx.experimental.symbolic_shapes"
 # The module whose `export_compat` torch.onnx.export calls.
-COMPAT = f"{_EXPORTER}._compat"
+COMPAT = f"{EXPORTER}._compat"
 # The attribute of a function of torch.compile that holds what it compiles.
 _COMPILED = "_torchdynamo_orig_callable"
 # The module of the functions that torch.export records for torch.vmap.
 VMAP = "torch._functorch.predispatch"
 
 
-class Name(NamedTuple):
-    """A private name: its module in PyTorch, and what this package uses it for."""
-
-    module: str
-    name: str  # empty: the module itself
-    use: str
-
-
-NAMES = {
-    # Operators and captured graphs.
-    "OpOverload": Name("torch._ops", "OpOverload", "to tell operators from other functions"),
-    "HigherOrderOperator": Name("torch._ops", "HigherOrderOperator", "to name them in a table"),
-    "pytree": Name("torch.utils._pytree", "", "to flatten arguments as torch.export does"),
-    "disable_current_modes": Name(
-        "torch.utils._python_dispatch", "_disable_current_modes", "to capture outside of modes"
-    ),
-    "functions_of_rnn": Name(
-        "torch._VF", "", "to pad packed sequences, which torch.nn.utils.rnn calls by this module"
-    ),
-    "exported_program": Name(
-        "torch.export.exported_program", "", "to keep copies into buffers when it traces again"
-    ),
-    "ShapeEnv": Name(_SHAPES, "ShapeEnv", "to find what a capture assumes about sizes"),
-    "free_symbols": Name(_SHAPES, "free_symbols", "to find the symbols of a size"),
-    "SymNode": Name("torch._C", "_SymNode", "to notice what a recorded number does not have"),
-    "FakeTensorMode": Name(
-        "torch._subclasses.fake_tensor", "FakeTensorMode", "to compute eager's shapes again"
-    ),
-    "DimHint": Name(
-        "torch.export.dynamic_shapes", "_DimHint", "to recognize Dim.DYNAMIC and similar hints"
-    ),
-    "DimHintType": Name("torch.export.dynamic_shapes", "_DimHintType", "to recognize Dim.STATIC"),
-    "OptimizedModule": Name(
-        "torch._dynamo.eval_frame", "OptimizedModule", "to export what torch.compile compiles"
-    ),
-    "is_wrapper": Name(
-        "torch.utils._python_dispatch",
-        "is_traceable_wrapper_subclass",
-        "to find the tensors in quantized weights",
-    ),
-    "compiling_state": Name(
-        "torch._export.utils", "_compiling_state_context", "to capture as torch.export does"
-    ),
-    "functorch": Name("torch._C._functorch", "", "to leave the transforms of a failed trace"),
-    # Higher-order operators in a native capture.
-    "parse_dispatch_key": Name(
-        "torch._C", "_parse_dispatch_key", "to record higher-order operators"
-    ),
-    "higher_order_utils": Name(
-        "torch._higher_order_ops.utils", "", "to call higher-order operators without compiling"
-    ),
-    "cond_op": Name("torch._higher_order_ops.cond", "cond_op", "to record torch.cond"),
-    "while_loop_op": Name("torch._higher_order_ops.while_loop", "while_loop_op", "to record it"),
-    "scan_op": Name("torch._higher_order_ops.scan", "scan_op", "to record scan"),
-    "map_impl": Name("torch._higher_order_ops.map", "map_impl", "to record map"),
-    "flex_attention": Name("torch._higher_order_ops.flex_attention", "", "to record it"),
-    "custom_function_call": Name(
-        "torch._functorch.autograd_function",
-        "custom_function_call",
-        "to record autograd functions in torch.vmap",
-    ),
-    "dispatch_functorch": Name(
-        "torch._functorch.pyfunctorch",
-        "dispatch_functorch",
-        "to record autograd functions in torch.vmap",
-    ),
-    "SingleLevelFunction": Name(
-        "torch.autograd.function", "_SingleLevelFunction", "to use symbolic functions"
-    ),
-    "has_setup_context": Name(
-        "torch.autograd.function", "_is_setup_context_defined", "to use symbolic functions"
-    ),
-    "has_kernel": Name(
-        "torch._C",
-        "_dispatch_has_kernel_for_dispatch_key",
-        "to know what autocast does to an operator",
-    ),
-    "DispatchKeySet": Name("torch._C", "DispatchKeySet", "to call functions unrecorded"),
-    "ExcludeDispatchKeys": Name(
-        "torch._C", "_ExcludeDispatchKeyGuard", "to call functions unrecorded"
-    ),
-    "fake_impl": Name("torch._library.fake_impl", "", "to run fake kernels in a native capture"),
-    "associative_scan": Name(
-        "torch._higher_order_ops.associative_scan", "", "to record associative_scan"
-    ),
-    # Decompositions of single operators.
-    "lstm_loop": Name(
-        "torch.export._patches", "lstm_while_loop_impl", "to keep the length of a sequence dynamic"
-    ),
-    "gru_loop": Name(
-        "torch.export._patches", "gru_while_loop_impl", "to keep the length of a sequence dynamic"
-    ),
-    "recurrence_as": Name(
-        "torch.export._patches",
-        "_register_rnn_while_loop_decomposition",
-        "to keep the length of a sequence dynamic",
-    ),
-    "recurrent_layers": Name(
-        "torch._decomp.decompositions", "_rnn_helper", "to decompose recurrent layers"
-    ),
-    "layer_weights": Name(
-        "torch._decomp.decompositions", "gather_params", "to decompose recurrent layers"
-    ),
-    "while_loop": Name(
-        "torch._higher_order_ops", "while_loop", "to keep the length of a sequence dynamic"
-    ),
-    "check": Name("torch", "_check", "to bound the steps of a loop"),
-    "torch_assert": Name("torch", "_assert", "to recognize the messages of assertions"),
-    "detect_fake_mode": Name("torch._guards", "detect_fake_mode", "to trace a captured call again"),
-    "enable_python_dispatcher": Name(
-        "torch._dispatch.python", "enable_python_dispatcher", "to trace with symbolic sizes"
-    ),
-    "make_fx": Name("torch.fx.experimental.proxy_tensor", "make_fx", "to trace a decomposition"),
-    "decomposition_table": Name(
-        "torch._decomp", "decomposition_table", "to decompose operators without a lowering"
-    ),
-    "is_cia_op": Name(
-        "torch._export.utils", "_is_cia_op", "to know what run_decompositions decomposes"
-    ),
-    "is_preservable_cia_op": Name(
-        "torch._export.utils", "_is_preservable_cia_op", "to know what run_decompositions keeps"
-    ),
-    # The interface of torch.onnx.export: arguments, captures and errors.
-    "DEFAULT_OPSET": Name(
-        "torch.onnx._constants", "ONNX_DEFAULT_OPSET", "to export at torch.onnx's default opset"
-    ),
-    "set_onnx_exporting_flag": Name(
-        f"{_EXPORTER}._flags", "set_onnx_exporting_flag", "to set torch.onnx.is_in_onnx_export()"
-    ),
-    "ExportableModule": Name(
-        f"{_EXPORTER}._exportable_module", "ExportableModule", "to take its example arguments"
-    ),
-    "flatten_dynamic_shapes": Name(
-        f"{_EXPORTER}._dynamic_shapes",
-        "_flatten_dynamic_shapes_to_axes",
-        "to flatten dynamic_shapes without the arguments",
-    ),
-    "CAPTURE_STRATEGIES": Name(
-        f"{_EXPORTER}._capture_strategies", "CAPTURE_STRATEGIES", "to capture as torch.onnx does"
-    ),
-    "TorchExportError": Name(
-        f"{_EXPORTER}._errors", "TorchExportError", "to raise torch.onnx's errors"
-    ),
-    "ConversionError": Name(
-        f"{_EXPORTER}._errors", "ConversionError", "to raise torch.onnx's errors"
-    ),
-    "GraphConstructionError": Name(
-        f"{_EXPORTER}._errors", "GraphConstructionError", "to raise torch.onnx's errors"
-    ),
-    "STEP_ONE_ERROR_MESSAGE": Name(
-        f"{_EXPORTER}._core", "_STEP_ONE_ERROR_MESSAGE", "to report a failed capture"
-    ),
-    "summarize_exception_stack": Name(
-        f"{_EXPORTER}._core", "_summarize_exception_stack", "to report a failed capture"
-    ),
-    # Running and saving an exported program.
-    "count_initializer_size": Name(
-        f"{_EXPORTER}._onnx_program", "_count_initializer_size", "to decide on external data"
-    ),
-    "LARGE_MODEL_THRESHOLD": Name(
-        f"{_EXPORTER}._onnx_program", "_LARGE_MODEL_THRESHOLD", "to decide on external data"
-    ),
-    "ort_session_initializer": Name(
-        f"{_EXPORTER}._onnx_program", "_ort_session_initializer", "to run a program"
-    ),
-    "process_args": Name(f"{_EXPORTER}._onnx_program", "_process_args", "to run a program"),
-    "from_ort_value": Name(f"{_EXPORTER}._onnx_program", "_from_ort_value", "to run a program"),
-    "prepare_to_script": Name(
-        "torch.jit._script", "call_prepare_scriptable_func", "to compile a module as TorchScript"
-    ),
-    "jit_state": Name("torch.jit._state", "", "to compile functions apart from those of the user"),
-    "jit_recursive": Name("torch.jit._recursive", "", "to compile a module as TorchScript"),
-    # Symbolic functions of the TorchScript exporter.
-    "JitGraph": Name("torch._C", "Graph", "to call symbolic functions"),
-    "JitValue": Name("torch._C", "Value", "to call symbolic functions"),
-    "JitNone": Name("torch._C", "NoneType", "to call symbolic functions"),
-    "jit_schemas": Name("torch._C", "_jit_get_schemas_for_operator", "to find symbolic functions"),
-    "GraphContext": Name(f"{_TORCHSCRIPT}.jit_utils", "GraphContext", "to call symbolic functions"),
-    "jit_scalar_type": Name(
-        f"{_TORCHSCRIPT}._type_utils", "JitScalarType", "to call symbolic functions"
-    ),
-    "symbolic_registry": Name(
-        f"{_TORCHSCRIPT}.registration", "registry", "to find symbolic functions"
-    ),
-    "torchscript_globals": Name(
-        f"{_TORCHSCRIPT}._globals", "GLOBALS", "to tell symbolic functions the opset"
-    ),
-    "torchscript_newest_opset": Name(
-        "torch.onnx._constants", "ONNX_MAX_OPSET", "to tell symbolic functions the opset"
-    ),
-    # PyTorch's ONNX function library and the user's translation table.
-    "OpRecorder": Name(f"{_EXPORTER}._building", "OpRecorder", "to replay onnxscript functions"),
-    "SymbolicTensor": Name(
-        f"{_EXPORTER}._tensors", "SymbolicTensor", "to replay onnxscript functions"
-    ),
-    "onnxscript_opset": Name(
-        f"{_EXPORTER}._core", "_get_onnxscript_opset", "to replay onnxscript functions"
-    ),
-    "torch_dtype_to_onnx_dtype": Name(
-        f"{_EXPORTER}._core", "torch_dtype_to_onnx_dtype", "to replay onnxscript functions"
-    ),
-    "TORCH_DTYPE_TO_ONNX": Name(
-        f"{_EXPORTER}._core", "_TORCH_DTYPE_TO_ONNX", "to replay onnxscript functions"
-    ),
-    "TORCHLIB_OPSET": Name(
-        f"{_EXPORTER}._constants", "TORCHLIB_OPSET", "to know the opset of PyTorch's functions"
-    ),
-    "ONNXRegistry": Name(
-        f"{_EXPORTER}._registration", "ONNXRegistry", "to find functions of PyTorch's library"
-    ),
-    "dispatch": Name(
-        f"{_EXPORTER}._dispatching", "dispatch", "to find functions of PyTorch's library"
-    ),
-    "get_onnx_implemented_overloads": Name(
-        f"{_EXPORTER}._decomp", "get_onnx_implemented_overloads", "to use a translation table"
-    ),
-    "create_onnx_friendly_decomposition_table": Name(
-        f"{_EXPORTER}._decomp",
-        "create_onnx_friendly_decomposition_table",
-        "to use a translation table",
-    ),
-    "TypePromotionTable": Name(
-        "torch.onnx._internal.fx.passes.type_promotion",
-        "TypePromotionTable",
-        "to promote the arguments of a translation table's functions",
-    ),
-}
-
-
-def __getattr__(name: str) -> Any:
+def _load(name: str) -> Any:
+    """Imports a private name of PyTorch."""
     entry = NAMES.get(name)
     if entry is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -279,6 +164,10 @@ def __getattr__(name: str) -> Any:
             f"PyTorch {torch.__version__} has no {entry.module}.{entry.name}, which onnx_native "
             f"needs {entry.use}; use PyTorch {_build_info.TORCH_VERSION}, for which it was built"
         ) from error
+
+
+if not TYPE_CHECKING:
+    __getattr__ = _load
 
 
 # Private fields of PyTorch's objects.
@@ -325,7 +214,7 @@ def keeping_copies() -> Iterator[None]:
 
     PyTorch replaces ``copy(buffer, source)`` by ``source``, which may have another dtype or shape.
     """
-    module = __getattr__("exported_program")
+    module = _load("exported_program")
     remove = module._remove_unnecessary_copy_op_pass
     with _undo.at_end(lambda: setattr(module, "_remove_unnecessary_copy_op_pass", remove)):
         module._remove_unnecessary_copy_op_pass = lambda graph, signature: (graph, signature)
@@ -338,7 +227,7 @@ def leaving_transforms() -> Iterator[None]:
 
     A captured program enters torch.vmap by one call and leaves it by another.
     """
-    functorch = __getattr__("functorch")
+    functorch = _load("functorch")
     depth = functorch.get_dynamic_layer_stack_depth()
     try:
         yield
@@ -372,7 +261,7 @@ def compiled_from(model: Any) -> Any:
     """Returns the module or function that torch.compile compiled; None for others."""
     if not _is_compiler_imported():  # nothing is compiled
         return None
-    if isinstance(model, __getattr__("OptimizedModule")):
+    if isinstance(model, _load("OptimizedModule")):
         return model._orig_mod
     return None if isinstance(model, torch.nn.Module) else vars(model).get(_COMPILED)
 
@@ -438,19 +327,19 @@ def without_compiler() -> Iterator[list[str]]:
 
 def import_compiler() -> None:
     """Imports TorchDynamo."""
-    import torch._dynamo  # noqa: F401
+    import torch._dynamo
 
 
 def unrecorded() -> Any:
     """A context in which the recorder of the native capture does not see what runs."""
-    key = __getattr__("parse_dispatch_key")("TESTING_ONLY_GenericMode")
-    return __getattr__("ExcludeDispatchKeys")(__getattr__("DispatchKeySet")(key))
+    key = _load("parse_dispatch_key")("TESTING_ONLY_GenericMode")
+    return _load("ExcludeDispatchKeys")(_load("DispatchKeySet")(key))
 
 
 @contextmanager
 def without_compiling(is_recorded: Callable[[], bool]) -> Iterator[None]:
     """Calls higher-order operators without compiling them first, where `is_recorded` says so."""
-    module = __getattr__("higher_order_utils")
+    module = _load("higher_order_utils")
     compile_and_call = module._hop_compile_and_call
 
     def call(function: Callable[..., Any], args: Any, kwargs: Any = None) -> Any:
@@ -475,7 +364,7 @@ def forget_runs(script: Any) -> None:
 
 def children(value: Any) -> list[Any] | None:
     """Returns the elements of a container in pytree's order, or None for a leaf."""
-    pytree = __getattr__("pytree")
+    pytree = _load("pytree")
     kind = pytree._get_node_type(value)
     if kind not in pytree.SUPPORTED_NODES:
         return None
@@ -506,13 +395,13 @@ def is_dynamic_hint(dim: Any) -> bool:
 
 
 def _is_hint(dim: Any, kind: str) -> bool:
-    is_hint = isinstance(dim, __getattr__("DimHint"))
-    return is_hint and dim.type is getattr(__getattr__("DimHintType"), kind)
+    is_hint = isinstance(dim, _load("DimHint"))
+    return is_hint and dim.type is getattr(_load("DimHintType"), kind)
 
 
 def function_library(opset: int | None = None) -> Any:
     """Returns PyTorch's ONNX function library as a registry, by default at its own opset."""
-    registry = __getattr__("ONNXRegistry")
+    registry = _load("ONNXRegistry")
     return (
         registry.from_torchlib() if opset is None else registry.from_torchlib(opset_version=opset)
     )
@@ -520,14 +409,14 @@ def function_library(opset: int | None = None) -> Any:
 
 def empty_function_library(opset: int) -> Any:
     """Returns a registry of this opset without functions."""
-    registry = __getattr__("ONNXRegistry")()
+    registry = _load("ONNXRegistry")()
     registry._opset_version = opset
     return registry
 
 
 def op_recorder(opset: Any) -> Any:
     """Returns an onnxscript evaluator that records the nodes that a function creates."""
-    return __getattr__("OpRecorder")(opset, {})
+    return _load("OpRecorder")(opset, {})
 
 
 def symbolic_functions(opset: int) -> Iterator[tuple[str, Callable[..., Any], bool]]:
@@ -535,9 +424,9 @@ def symbolic_functions(opset: int) -> Iterator[tuple[str, Callable[..., Any], bo
 
     The bool says whether the function is for this opset.
     """
-    if f"{_TORCHSCRIPT}.registration" not in sys.modules:
+    if f"{TORCHSCRIPT}.registration" not in sys.modules:
         return
-    registry = __getattr__("symbolic_registry")
+    registry = _load("symbolic_registry")
     for name in registry.all_functions():
         group = registry.get_function_group(name)
         own = dict(group._functions._overrides)
@@ -553,7 +442,7 @@ def symbolic_functions(opset: int) -> Iterator[tuple[str, Callable[..., Any], bo
 @contextmanager
 def torchscript_opset(opset: int) -> Iterator[None]:
     """Tells symbolic functions the opset."""
-    known = __getattr__("torchscript_globals")
+    known = _load("torchscript_globals")
     before = known.export_onnx_opset_version
     with _undo.at_end(lambda: setattr(known, "export_onnx_opset_version", before)):
         known.export_onnx_opset_version = opset
@@ -562,7 +451,7 @@ def torchscript_opset(opset: int) -> Iterator[None]:
 
 def exporting(function: Function) -> Function:
     """Makes torch.onnx.is_in_onnx_export() true while the function runs."""
-    decorated: Function = __getattr__("set_onnx_exporting_flag")(function)
+    decorated: Function = _load("set_onnx_exporting_flag")(function)
     return decorated
 
 
@@ -585,7 +474,7 @@ def loaded_compat() -> ModuleType | None:
 
 def put_compat(module: ModuleType | None) -> None:
     """Replaces PyTorch's ``_compat`` by a module; None removes it."""
-    package: Any = importlib.import_module(_EXPORTER)
+    package: Any = importlib.import_module(EXPORTER)
     if module is None:
         sys.modules.pop(COMPAT, None)
         if hasattr(package, "_compat"):
