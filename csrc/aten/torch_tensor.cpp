@@ -120,11 +120,7 @@ void TensorWeight::assign(const at::Tensor& tensor) {
 
 TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
   at::Tensor plain = tensor;
-  if (plain.layout() == c10::Layout::Mkldnn) {
-    fail(
-        ErrorKind::unsupported, "the constant tensor ", name,
-        " uses oneDNN's private layout; export the module before torch.jit.optimize_for_inference");
-  }
+  if (plain.layout() == c10::Layout::Mkldnn) plain = plain.to_dense();
   if (plain.is_meta()) plain = make_placeholder(plain);
   if (plain.layout() != c10::Layout::Strided || plain.unsafeGetTensorImpl()->is_python_dispatch()) {
     fail(ErrorKind::unsupported, "cannot read the elements of the constant tensor ", name,

@@ -20,19 +20,10 @@ constexpr std::string_view kDivisions[] = {"aten::__range_length", "aten::__roun
                                            "aten::divmod", "aten::floordiv", "aten::remainder"};
 // The other operators of this namespace are steps of PyTorch's compiler. They trust their
 // arguments.
-constexpr std::string_view kPrimitives[] = {"prim::ConstantMKLDNNTensor",
-                                            "prim::EnumName",
-                                            "prim::EnumValue",
-                                            "prim::IfThenElse",
-                                            "prim::StringIndex",
-                                            "prim::TupleIndex",
-                                            "prim::abs",
-                                            "prim::index",
-                                            "prim::max",
-                                            "prim::min",
-                                            "prim::rangelist",
-                                            "prim::type",
-                                            "prim::unchecked_cast"};
+constexpr std::string_view kPrimitives[] = {
+    "prim::EnumName",   "prim::EnumValue", "prim::IfThenElse", "prim::StringIndex",
+    "prim::TupleIndex", "prim::abs",       "prim::index",      "prim::max",
+    "prim::min",        "prim::rangelist", "prim::type",       "prim::unchecked_cast"};
 
 template <class List>
 bool is_in(const List& list, std::string_view name) {

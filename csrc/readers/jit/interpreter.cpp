@@ -48,11 +48,13 @@ const Handlers& handlers() {
     add_dict_handlers(*handlers);
     add_open_list_handlers(*handlers);
     add_list_search_handlers(*handlers);
+    add_mkldnn_handlers(*handlers);
     add_number_handlers(*handlers);
     add_program_handlers(*handlers);
     add_quantized_handlers(*handlers);
     add_stride_handlers(*handlers);
     add_tensor_handlers(*handlers);
+    add_to_list_handlers(*handlers);
     return handlers;
   }();
   return table;

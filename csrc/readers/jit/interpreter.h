@@ -71,6 +71,8 @@ void add_program_handlers(Handlers& handlers);
 void add_quantized_handlers(Handlers& handlers);
 void add_stride_handlers(Handlers& handlers);
 void add_tensor_handlers(Handlers& handlers);
+void add_to_list_handlers(Handlers& handlers);
+void add_mkldnn_handlers(Handlers& handlers);
 
 // Maps a graph's values to Items while the graph runs.
 using Environment = std::unordered_map<const torch::jit::Value*, Item>;

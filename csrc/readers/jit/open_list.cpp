@@ -342,8 +342,31 @@ Container::Contents joined(Interpreter& run, const Container::Contents& a,
 }
 
 const Column& only_column(Interpreter& run, const OpenList& list) {
-  if (list.columns.size() != 1) run.unsupported("cannot use a list of tuples as a list of tensors");
+  if (list.columns.size() != 1 || !list.element.is_uninitialized())
+    run.unsupported("cannot use a list of tuples or lists as a list of tensors or numbers");
   return list.columns[0];
+}
+
+namespace {
+
+// Returns the column or columns of an element, from `next` on, with a row for each element.
+aten::Value* rows_of(Interpreter& run, const OpenList& list, const Item& element, size_t& next) {
+  if (const Container* inner = element.container()) {
+    Argument::List parts;
+    for (const Item& item : inner->items()) parts.emplace_back(rows_of(run, list, item, next));
+    return call(run, "aten::stack", {std::move(parts), int64_t{1}});
+  }
+  const Column& column = list.columns.at(next++);
+  if (column.type.is_tensor())
+    run.unsupported("cannot export torch.tensor of a list of tensors; use torch.stack");
+  return column.values;
+}
+
+}  // namespace
+
+aten::Value* table(Interpreter& run, const OpenList& list) {
+  size_t next = 0;
+  return rows_of(run, list, list.element, next);
 }
 
 aten::Value* stacked(Interpreter& run, const OpenList& list) {

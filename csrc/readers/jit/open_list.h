@@ -58,6 +58,8 @@ Container::Contents joined(Interpreter& run, const Container::Contents& a,
 
 // Returns the only column of a list of tensors or numbers. Throws if the elements are tuples.
 const OpenList::Column& only_column(Interpreter& run, const OpenList& list);
+// Returns the numbers of a list, or of a list of lists of equal lengths, as one tensor.
+aten::Value* table(Interpreter& run, const OpenList& list);
 // Stacks all elements on a new axis 0. The model fails at run time if their sizes differ.
 aten::Value* stacked(Interpreter& run, const OpenList& list);
 // Concatenates all elements along an existing axis.

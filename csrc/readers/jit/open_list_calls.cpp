@@ -1,8 +1,6 @@
 // Operators on lists of data-dependent length.
 #include <algorithm>
 
-#include "aten/default_dtype.h"
-#include "aten/torch_types.h"
 #include "readers/jit/open_list.h"
 
 namespace onnx_native::readers::jit {
@@ -87,23 +85,6 @@ std::optional<Items> chunk(const Call& call) {
   });
 }
 
-// torch.tensor(list of numbers)
-std::optional<Items> tensor(const Call& call) {
-  const OpenList* list = open_list(call);
-  if (!list) return std::nullopt;
-  const OpenList::Column& numbers = only_column(call.run, *list);
-  if (numbers.type.is_tensor())
-    call.run.unsupported("cannot export torch.tensor of a list of tensors; use torch.stack");
-  DType dtype = numbers.values->type.dtype;
-  if (is_floating(dtype)) dtype = aten::default_dtype();
-  if (const auto given = call.size() > 1 ? call.input(1).integer() : std::nullopt) {
-    const std::optional<DType> wanted = aten::to_dtype(static_cast<c10::ScalarType>(*given));
-    if (!wanted) call.run.unsupported("ONNX has no element type for this dtype");
-    dtype = *wanted;
-  }
-  return one(call.run.record_one("aten::to.dtype", {numbers.values, dtype}));
-}
-
 }  // namespace
 
 void add_open_list_handlers(Handlers& handlers) {
@@ -114,7 +95,6 @@ void add_open_list_handlers(Handlers& handlers) {
     handlers[name].push_back(split);
   for (const std::string_view name : {"aten::chunk", "aten::unsafe_chunk"})
     handlers[name].push_back(chunk);
-  handlers["aten::tensor"].push_back(tensor);
 }
 
 }  // namespace onnx_native::readers::jit

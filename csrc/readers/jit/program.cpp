@@ -78,6 +78,19 @@ std::optional<Items> get_attribute(const Call& call) {
   return one(attribute(call, object_of(call, 0), name_of(call.node)));
 }
 
+// self.modules[index] of a ModuleList or ModuleDict; its type is an interface.
+std::optional<Items> module_at(const Call& call) {
+  const ContainerPtr& modules = object_of(call, 0);
+  const Item& index = call.input(1);
+  const auto* known = index.get<c10::IValue>();
+  if (known && known->isString()) return one(attribute(call, modules, known->toStringRef()));
+  if (const auto number = index.integer())
+    return one(attribute(call, modules, std::to_string(*number)));
+  call.run.unsupported(
+      "cannot select a module by an index that the model computes; use a constant index, or call "
+      "all modules and select one of their results");
+}
+
 std::optional<Items> set_attribute(const Call& call) {
   const ContainerPtr& object = object_of(call, 0);
   const std::string name = name_of(call.node);
@@ -253,6 +266,7 @@ void add_program_handlers(Handlers& handlers) {
   handlers["prim::GetAttr"].push_back(get_attribute);
   handlers["prim::SetAttr"].push_back(set_attribute);
   handlers["prim::HasAttr"].push_back(has_attribute);
+  handlers["prim::ModuleContainerIndex"].push_back(module_at);
   handlers["prim::CreateObject"].push_back(create_object);
   handlers["prim::CallMethod"].push_back(call_method);
   handlers["prim::CallFunction"].push_back(call_function);

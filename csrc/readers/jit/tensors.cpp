@@ -6,7 +6,7 @@
 #include "aten/default_dtype.h"
 #include "aten/torch_types.h"
 #include "base/scalar.h"
-#include "readers/jit/interpreter.h"
+#include "readers/jit/open_list.h"
 
 namespace onnx_native::readers::jit {
 namespace {
@@ -145,32 +145,6 @@ std::optional<Items> to_bool(const Call& call) {
   return one(call.run.record_number("aten::item", {self}));
 }
 
-// Returns the elements as numbers in nested lists.
-Item nested_list(const Call& call, aten::Value* tensor, const c10::TypePtr& type) {
-  const Shape& shape = known_shape(call, tensor);
-  if (shape.empty()) {
-    const Items inputs = one(Item::Tensor{tensor});
-    return element({call.run, call.node, inputs})->front();
-  }
-  const std::optional<int64_t> length = shape[0].constant();
-  if (!length) call.run.unsupported("cannot export tolist() of a tensor whose sizes are dynamic");
-  check_length(static_cast<size_t>(*length));
-  const auto list = type->cast<c10::ListType>();
-  if (!list) call.run.unsupported("tolist() returns a list of another rank");
-  Items items;
-  for (int64_t i = 0; i < *length; ++i) {
-    aten::Value* part = call.run.record_one("aten::select.int", {tensor, int64_t{0}, i}).tensor();
-    items.push_back(nested_list(call, part, list->getElementType()));
-  }
-  return make_container(Container::Kind::list, std::move(items), type);
-}
-
-std::optional<Items> to_list(const Call& call) {
-  aten::Value* self = call.input(0).tensor();
-  if (!self) return std::nullopt;
-  return one(nested_list(call, self, call.output_type()));
-}
-
 // --- Tensors from numbers
 
 DType dtype_argument(const Call& call, const Item& item, DType otherwise) {
@@ -187,8 +161,14 @@ bool is_complex_number(const Item& item) {
   return value && value->isComplexDouble();
 }
 
+DType column_dtype(const OpenList::Column& column) {
+  const DType dtype = column.values->type.dtype;
+  return is_floating(dtype) ? aten::default_dtype() : dtype;
+}
+
 DType number_dtype(const Item& item) {
   if (const Container* list = item.container()) {
+    if (const OpenList* open = list->contents.open.get()) return column_dtype(open->columns.at(0));
     DType dtype = list->items().empty() ? aten::default_dtype() : DType::boolean;
     for (const Item& element : list->items()) {
       const DType inner = number_dtype(element);
@@ -208,6 +188,9 @@ DType number_dtype(const Item& item) {
 
 Argument tensor_of(const Call& call, const Item& item, DType dtype) {
   if (const Container* list = item.container()) {
+    if (list->contents.open)
+      return call.run.record_one("aten::to.dtype", {table(call.run, *list->contents.open), dtype})
+          .tensor();
     Argument::List elements;
     for (const Item& inner : list->items()) elements.push_back(tensor_of(call, inner, dtype));
     return call.run.record_one("aten::stack", {std::move(elements), int64_t{0}}).tensor();
@@ -359,7 +342,6 @@ void add_tensor_handlers(Handlers& handlers) {
   handlers["aten::Float"].push_back(to_float);
   handlers["aten::FloatImplicit"].push_back(to_float);
   handlers["aten::Bool"].push_back(to_bool);
-  handlers["prim::tolist"].push_back(to_list);
   handlers["aten::tensor"].push_back(tensor);
   handlers["aten::as_tensor"].push_back(as_tensor);
   handlers["prim::NumToTensor"].push_back(number_to_tensor);

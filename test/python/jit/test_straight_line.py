@@ -37,15 +37,6 @@ def test_frozen_module(way):
     check(frozen, [(torch.randn(2, 3),), (torch.randn(5, 3),)], [{0: "batch"}])
 
 
-def test_module_optimized_for_one_backend():
-    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()).eval()
-    optimized = torch.jit.optimize_for_inference(torch.jit.script(model))
-    with pytest.raises(
-        torch.onnx.OnnxExporterError, match=r"before torch\.jit\.optimize_for_inference"
-    ):
-        torch.onnx.export(optimized, (torch.randn(1, 3, 8, 8),), dynamo=True, verbose=False)
-
-
 def test_traced_resnet():
     load_torchvision_kernels()
     import torchvision
