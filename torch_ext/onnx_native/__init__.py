@@ -12,18 +12,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from onnx_native import _build_info, _library
+from onnx_native import _build_info, _library, _options
 from onnx_native._library import library_path
 from onnx_native._options import options
+from onnx_native.legacy import _hook as _legacy_hook
 from onnx_native.lowerings._fallbacks import fallbacks
 from onnx_native.lowerings._keep import keep
 from onnx_native.lowerings._lowerings import lowering, remove_lowering
 from onnx_native.routes import _hook
 
 if TYPE_CHECKING:
+    import os
+
     from onnx_native._C import ExportError
     from onnx_native.decoders._decoder import ExportedDecoder, export_decoder
     from onnx_native.program._program import ONNXProgram
+    from onnx_native.routes._log import Export
     from onnx_native.verify._comparison import compare
 
 __all__ = [
@@ -43,15 +47,25 @@ __all__ = [
     "lowering",
     "options",
     "remove_lowering",
+    "run",
 ]
 
 __version__ = _build_info.VERSION
 
+_options.when_legacy(_legacy_hook.install)
 
-def enable() -> None:
-    """Makes torch.onnx.export run natively. Loading the library does this too."""
+
+def enable(*, legacy: bool | None = None) -> None:
+    """Makes torch.onnx.export run natively. Loading the library does this too.
+
+    Args:
+        legacy: Whether ``dynamo=False`` runs natively too. None leaves that as it is: off, unless
+            the environment has ONNX_NATIVE_LEGACY=1. See docs/legacy.md.
+    """
     _library.extension()
     _hook.install()
+    if legacy is not None:
+        _options.set_legacy(legacy)
 
 
 def disable() -> None:
@@ -74,6 +88,29 @@ def disabled() -> Iterator[None]:
     finally:
         if before:
             enable()
+
+
+def run(script: "str | os.PathLike", *args: str) -> "list[Export]":
+    """Runs a Python program as ``python script args`` does; all its exports are native.
+
+    Calls of torch.onnx.export run natively whatever their ``dynamo`` is. At the end a table on
+    stderr says what was exported by whom, and in how many seconds. See docs/legacy.md.
+
+    Args:
+        script: The path of the program, the name of a command on the PATH that is a Python program
+            (``"yolo"``), or ``"-m"`` with the name of a module as the first argument.
+        args: The arguments of the program.
+
+    Returns:
+        The exports, each with its file, what captured the program, and its seconds.
+
+    Raises:
+        FileNotFoundError: There is no such program.
+        SystemExit: The program ends so with another status than 0.
+    """
+    from onnx_native.legacy import _run
+
+    return _run.run(script, *args)
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -25,6 +25,7 @@ class Options:
     nan: str = "standard"
     capture: str = "auto"
     fallbacks: bool | None = None
+    legacy: bool = False
 
 
 TARGETS = ("onnx", "onnxruntime-cpu")
@@ -42,11 +43,49 @@ def current() -> Options:
 
 
 def _from_environment() -> Options:
-    """The options outside of all blocks. ONNX_NATIVE_CAPTURE sets another capture."""
-    capture = os.environ.get("ONNX_NATIVE_CAPTURE")
-    if not capture:
-        return Options()
-    return Options(capture=_choice("ONNX_NATIVE_CAPTURE", capture, CAPTURES))
+    """The options outside of all blocks.
+
+    ONNX_NATIVE_CAPTURE sets another capture; ONNX_NATIVE_LEGACY=1 asks for ``dynamo=False`` too, as
+    enable(legacy=True) does.
+    """
+    capture = os.environ.get("ONNX_NATIVE_CAPTURE") or "auto"
+    return Options(
+        capture=_choice("ONNX_NATIVE_CAPTURE", capture, CAPTURES),
+        legacy=_legacy if _legacy is not None else legacy_in_environment(),
+    )
+
+
+def legacy_in_environment() -> bool:
+    """Whether ONNX_NATIVE_LEGACY asks for calls with ``dynamo=False``."""
+    return os.environ.get("ONNX_NATIVE_LEGACY", "") not in ("", "0")
+
+
+# What enable(legacy=...) asked for, and what makes these calls pass through this package.
+_legacy: bool | None = None
+_at_legacy: list[Callable[[], None]] = []
+
+
+def when_legacy(action: Callable[[], None]) -> None:
+    """Calls a function as soon as somebody asks for calls with ``dynamo=False``."""
+    _at_legacy.append(action)
+
+
+def set_legacy(wanted: bool | None) -> bool | None:
+    """Sets whether exports outside of all blocks take calls with ``dynamo=False``.
+
+    None leaves that to the environment. Returns what was set before.
+    """
+    global _legacy
+    before, _legacy = _legacy, wanted
+    if wanted:
+        prepare_legacy()
+    return before
+
+
+def prepare_legacy() -> None:
+    """Makes calls with ``dynamo=False`` pass through this package."""
+    for action in _at_legacy:
+        action()
 
 
 def _names(classes: Iterable[type[torch.nn.Module] | str]) -> tuple[str, ...]:
@@ -81,6 +120,7 @@ def options(
     nan: str | None = None,
     capture: str | None = None,
     fallbacks: bool | None = None,
+    legacy: bool | None = None,
 ) -> Iterator[None]:
     """Sets options for the exports in the block. None keeps the surrounding value.
 
@@ -115,6 +155,8 @@ def options(
         fallbacks: Whether operators without a native lowering may use PyTorch's decompositions and
             its function library. ``ONNX_NATIVE_FALLBACKS=0`` forbids it outside of such blocks.
             See docs/operators.md.
+        legacy: Whether ``torch.onnx.export(..., dynamo=False)`` runs natively too, with the names
+            and inputs of PyTorch's older exporter. See docs/legacy.md.
 
     Raises:
         ValueError: There is no such level of metadata, target, layout, treatment of NaN or capture.
@@ -141,6 +183,10 @@ def options(
         changes["capture"] = _choice("capture", capture, CAPTURES)
     if fallbacks is not None:
         changes["fallbacks"] = bool(fallbacks)
+    if legacy is not None:
+        changes["legacy"] = bool(legacy)
+    if legacy:
+        prepare_legacy()
     token = _current.set(dataclasses.replace(current(), **changes))
     try:
         yield

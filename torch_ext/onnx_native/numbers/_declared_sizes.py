@@ -66,6 +66,8 @@ def _declare(symbols: dict[str, Symbol], entry: Any, size: int, *, is_size: bool
         return f"{factor}*{_declare(symbols, entry.root, root)} + {offset}"
     name = _shapes.name_of(entry)
     origin = "named" if isinstance(entry, str) else "declared"
+    if isinstance(entry, _shapes.Hint):
+        origin = "inferred"
     if name is None:
         origin = "dynamic" if _upstream.is_dynamic_hint(entry) else "inferred"
         name = next(f"s{i}" for i in range(len(symbols) + 1) if f"s{i}" not in symbols)

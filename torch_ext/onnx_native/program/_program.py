@@ -5,7 +5,8 @@ import pathlib
 import re
 import tempfile
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -474,13 +475,29 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         if self._model is None and include_initializers and not keep_initializers_as_inputs:
             self._save_natively(path, external_data, places)
             return
-        model = self._model if self._model is not None else self._make_model()
-        include, as_inputs = include_initializers, keep_initializers_as_inputs
-        with _saving.with_initializers(model.graph, include, as_inputs, kept=self._constants):
+        with self._arranged_model(include_initializers, keep_initializers_as_inputs) as model:
             size = _upstream.count_initializer_size(model.graph)
             is_large = size > _upstream.LARGE_MODEL_THRESHOLD
             # Without weights the few constants stay in the model.
-            _saving.save(model, path, is_large or bool(external_data and include))
+            _saving.save(model, path, is_large or bool(external_data and include_initializers))
+
+    def content(
+        self, *, include_initializers: bool = True, keep_initializers_as_inputs: bool = False
+    ) -> bytes:
+        """Returns the bytes that :meth:`save` writes, all in one file."""
+        if include_initializers and not keep_initializers_as_inputs:
+            return self.model_proto.SerializeToString()
+        import onnx_ir as ir
+
+        with self._arranged_model(include_initializers, keep_initializers_as_inputs) as model:
+            return ir.serde.serialize_model(model).SerializeToString()
+
+    @contextmanager
+    def _arranged_model(self, include: bool, as_inputs: bool) -> "Iterator[ir.Model]":
+        """The model, for a while without its weights, or with the weights as inputs."""
+        model = self._model if self._model is not None else self._make_model()
+        with _saving.with_initializers(model.graph, include, as_inputs, kept=self._constants):
+            yield model
 
     def _places_in(
         self, checkpoint: _checkpoint.Checkpoint, path: pathlib.Path

@@ -109,7 +109,8 @@ _IGNORED: Mapping[str, tuple[Any, str]] = {
 def ignored_arguments(model: Any) -> None:
     """Warns of arguments of the calling torch.onnx.export that have no effect."""
     frame = inspect.currentframe()
-    while frame is not None and frame.f_code is not torch.onnx.export.__code__:
+    code = inspect.unwrap(torch.onnx.export).__code__
+    while frame is not None and frame.f_code is not code:
         frame = frame.f_back
     if frame is None:
         return

@@ -108,7 +108,8 @@ class Names:
 
     def of(self, name: str, size: int) -> str:
         """Returns the name of a size that the user called so."""
-        return self._names.get((name, size), name)
+        new = self._names.get((name, size))
+        return name if new is None else type(name)(new)
 
     def in_spec(self, leaf: Any, spec: Any) -> Any:
         """Returns the spec of a leaf with unique names."""

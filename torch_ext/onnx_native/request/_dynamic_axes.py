@@ -37,14 +37,14 @@ def to_dynamic_shapes(
     """
     if not isinstance(axes, Mapping):
         raise AxesError(f"dynamic_axes must be a dict by input names, not {axes!r}")
-    inputs = _Inputs(model, args, kwargs or {}, input_names)
+    inputs = Leaves(model, args, kwargs or {}, input_names)
     found: dict[int, Any] = {}
     known = {*output_names, *input_names}
     unknown = []
     for name, entry in axes.items():
         leaf = inputs.find(name)
         if leaf is not None and entry is not None:
-            found[leaf] = _axes(name, entry, inputs.leaves[leaf])
+            found[leaf] = axes_of(name, entry, inputs.leaves[leaf])
         elif leaf is None and name not in known:
             unknown.append(name)
     _report_unknown(unknown, inputs.names(), output_names, any_found=bool(found))
@@ -65,7 +65,7 @@ def of_script(
         argument = names.get(name, name)
         value = arguments.get(argument)
         if isinstance(value, torch.Tensor) and entry is not None:
-            given = _axes(name, entry, value)
+            given = axes_of(name, entry, value)
             shapes[argument] = {
                 axis: size if isinstance(size, (str, Dim)) else f"{name}_dim_{axis}"
                 for axis, size in given.items()
@@ -101,7 +101,7 @@ def by_parameters(
     """Returns ``dynamic_shapes`` by parameters if its keys are names of inputs."""
     if not isinstance(shapes, Mapping) or not shapes or not input_names:
         return shapes
-    inputs = _Inputs(model, args, kwargs or {}, input_names)
+    inputs = Leaves(model, args, kwargs or {}, input_names)
     if all(name in inputs.bound for name in shapes):
         return shapes
     leaves = {name: inputs.find(name) for name in shapes}
@@ -110,12 +110,26 @@ def by_parameters(
     return inputs.tree({leaf: shapes[name] for name, leaf in leaves.items() if leaf is not None})
 
 
-class _Inputs:
+class Leaves:
     """The leaves of the arguments, by the names of the inputs and of the parameters."""
 
     def __init__(
-        self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], names: Sequence[str]
+        self,
+        model: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        names: Sequence[str],
+        kinds: tuple[type, ...] = (torch.Tensor,),
     ) -> None:
+        """Reads the arguments.
+
+        Args:
+            model: The program.
+            args: Its positional arguments.
+            kwargs: Its keyword arguments.
+            names: The names of the first inputs.
+            kinds: What the inputs are among the leaves.
+        """
         signature = inspect.signature(getattr(model, "forward", model))
         self.bound = dict(signature.bind(*args, **kwargs).arguments)
         self._keywords = next(
@@ -123,8 +137,8 @@ class _Inputs:
         )
         # In the order of the model's inputs: (args, kwargs) as given, not as the parameters are.
         self.leaves = _upstream.pytree.tree_leaves((args, kwargs))
-        self._tensors = [i for i, x in enumerate(self.leaves) if isinstance(x, torch.Tensor)]
-        self._by_name = dict(zip(names, self._tensors, strict=False))
+        inputs = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, kinds)]
+        self._by_name = dict(zip(names, inputs, strict=False))
         self._starts = self._leaves_of_parameters(signature, args, kwargs)
 
     def _leaves_of_parameters(
@@ -185,7 +199,7 @@ class _Inputs:
         return tuple(parts) if isinstance(value, tuple) else parts
 
 
-def _axes(name: str, entry: Any, tensor: torch.Tensor) -> dict[int, Any]:
+def axes_of(name: str, entry: Any, tensor: torch.Tensor) -> dict[int, Any]:
     """The entry of one input, with axes counted from the front."""
     if isinstance(entry, Mapping):
         named = dict(entry)

@@ -49,9 +49,15 @@ class Inputs:
 
 
 def prepare(
-    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, dynamic_shapes: Any
+    model: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    dynamic_shapes: Any,
+    floats: torch.dtype = torch.float32,
 ) -> Inputs | None:
     """Returns None if ``dynamic_shapes`` does not match; torch.export then says why.
+
+    Floats that are inputs have the dtype `floats`.
 
     Raises:
         IndexError: A tensor has no such axis.
@@ -99,7 +105,7 @@ def prepare(
         if isinstance(leaf, (bool, float)) and _shapes.varies(spec)
     ]
     for i in scalars:
-        dtype = torch.bool if isinstance(leaves[i], bool) else torch.float32
+        dtype = torch.bool if isinstance(leaves[i], bool) else floats
         leaves[i] = torch.tensor(leaves[i], dtype=dtype)
     args, kwargs = _upstream.pytree.tree_unflatten(leaves, structure)
     return Inputs(

@@ -16,7 +16,11 @@ AnyInputs = _inputs.Inputs | _jit.ScriptInputs
 
 @dataclasses.dataclass
 class Request:
-    """The arguments of torch.onnx.export that describe the program, under the same names."""
+    """The arguments of torch.onnx.export that describe the program, under the same names.
+
+    Attributes:
+        floats: The dtype of inputs that are Python floats.
+    """
 
     model: Any
     args: Any
@@ -25,6 +29,7 @@ class Request:
     dynamic_axes: Any
     input_names: Any
     output_names: Any
+    floats: torch.dtype = torch.float32
 
     def inputs(self) -> AnyInputs:
         """Returns the inputs in the form that the capture accepts, for the program in `model`."""
@@ -83,7 +88,7 @@ class Request:
         if isinstance(self.dynamic_shapes, AdditionalInputs):
             return None  # torch.export verifies the program with them
         self.dynamic_shapes = self._by_parameters(self.dynamic_shapes)
-        return _inputs.prepare(self.model, self.args, self.kwargs, self.dynamic_shapes)
+        return _inputs.prepare(self.model, self.args, self.kwargs, self.dynamic_shapes, self.floats)
 
     def _by_parameters(self, shapes: Any) -> Any:
         """Returns ``dynamic_shapes`` with parameters for the names of inputs."""

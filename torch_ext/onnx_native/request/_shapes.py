@@ -21,6 +21,10 @@ class StructureError(ValueError):
     """dynamic_shapes does not match the arguments."""
 
 
+class Hint(str):
+    """A name of a size that is dynamic unless the program fixes it, as with Dim.AUTO."""
+
+
 def varies(entry: Any) -> bool:
     """Returns whether an entry declares its size or number dynamic."""
     if isinstance(entry, _upstream.DimHint):

@@ -13,7 +13,7 @@ from onnx_native import _warnings
 from onnx_native.lowerings import _symbolics
 from onnx_native.program._program import ONNXProgram
 from onnx_native.request import _arguments, _checks, _inputs, _request
-from onnx_native.routes import _routes, _stages
+from onnx_native.routes import _log, _routes, _stages
 
 
 def export_compat(
@@ -40,6 +40,7 @@ def export_compat(
     artifacts_dir: str | os.PathLike = ".",
 ) -> torch.onnx.ONNXProgram:
     """Replaces PyTorch's function of the same name: same arguments, same result."""
+    start = time.perf_counter()
     _checks.training_mode(model)
     _checks.ignored_arguments(model)
     _checks.destination(f)
@@ -77,6 +78,7 @@ def export_compat(
         keep_initializers_as_inputs=keep_initializers_as_inputs,
         external_data=external_data,
     )
+    _log.add(f, start, program.export_report["capture"])
     return program
 
 
@@ -97,7 +99,8 @@ def _save(program: ONNXProgram, f: Any, **options: Any) -> None:
             f"Saving ONNX model to a {kind} object is deprecated. Please use a file path instead.",
             DeprecationWarning,
         )
-        f.write(program.model_proto.SerializeToString())
+        del options["external_data"]
+        f.write(program.content(**options))
     elif f is not None:
         start = time.perf_counter()
         program.save(f, **options)

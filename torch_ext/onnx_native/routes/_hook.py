@@ -12,7 +12,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from onnx_native import _undo
+from onnx_native import _options, _undo
 from onnx_native.upstream import _upstream
 
 _installed = False
@@ -73,6 +73,8 @@ def install() -> None:
         _patch(module)
     elif _upstream.loaded_compat() is None:
         _upstream.put_compat(_StandIn())
+    if _options.legacy_in_environment():
+        _options.prepare_legacy()
 
 
 def uninstall() -> None:

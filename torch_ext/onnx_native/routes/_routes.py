@@ -48,6 +48,24 @@ def export(task: Task, stages: Stages) -> tuple[ONNXProgram, torch.export.Export
     return program, route.captured
 
 
+def natively(task: Task, stages: Stages, *, only_recording: bool = False) -> ONNXProgram | None:
+    """Returns the program without torch.export; None if that cannot be, with reasons in `stages`.
+
+    Args:
+        task: The task.
+        stages: The stages of the export.
+        only_recording: Whether the program is to be recorded, with one way of each branch.
+
+    Raises:
+        ConversionError: A script of the user has no ONNX model.
+    """
+    if isinstance(task.inputs, _jit.ScriptInputs) or not _native_route.takes(task):
+        return export(task, stages)[0]
+    if only_recording:
+        return stages.attempt("native", _native_route.export, task, stages)
+    return _without_torch_export(task, stages)[0]
+
+
 def _without_torch_export(task: Task, stages: Stages) -> tuple[ONNXProgram | None, str | None]:
     """Returns the program, or why the native capture does not record it."""
     program = stages.attempt("native", _native_route.export, task, stages)

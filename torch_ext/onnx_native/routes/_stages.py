@@ -74,10 +74,10 @@ class Stages:
         self,
         *,
         verbose: bool | None,
-        report: bool,
-        profile: bool,
-        dump_exported_program: bool,
-        artifacts_dir: pathlib.Path,
+        report: bool = False,
+        profile: bool = False,
+        dump_exported_program: bool = False,
+        artifacts_dir: pathlib.Path = pathlib.Path(),
     ) -> None:
         self.is_verbose = verbose is not False
         self.say = _progress.printer(verbose)

@@ -195,6 +195,9 @@ NAMES = {
     "symbolic_registry": Name(
         f"{TORCHSCRIPT}.registration", "registry", "to find symbolic functions"
     ),
+    "unique_state_dict": Name(
+        "torch.jit._trace", "_unique_state_dict", "to order parameters as the older exporter does"
+    ),
     "torchscript_globals": Name(
         f"{TORCHSCRIPT}._globals", "GLOBALS", "to tell symbolic functions the opset"
     ),

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from torch.jit import _recursive as jit_recursive
     from torch.jit import _state as jit_state
     from torch.jit._script import call_prepare_scriptable_func as prepare_to_script
+    from torch.jit._trace import _unique_state_dict as unique_state_dict
     from torch.onnx._constants import ONNX_DEFAULT_OPSET as DEFAULT_OPSET
     from torch.onnx._constants import ONNX_MAX_OPSET as torchscript_newest_opset
     from torch.onnx._internal.exporter._building import OpRecorder as OpRecorder

@@ -1,0 +1,1 @@
+"""Callers of torch.onnx.export(..., dynamo=False), and programs that are run as they are."""
