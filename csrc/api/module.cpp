@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "api/entry.h"
@@ -40,7 +41,10 @@ std::unique_ptr<aten::Graph> read_module_file(const std::filesystem::path& path,
   torch::jit::Module module;
   try {
     module = torch::jit::load(path.string());
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const c10::Error& error) {
+    check_memory(error);
     fail(ErrorKind::invalid_program, path.string(),
          " is not a readable TorchScript file: ", error.what_without_backtrace());
   } catch (const std::exception& error) {  // for example, source that does not compile

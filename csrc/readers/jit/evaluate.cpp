@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <new>
 
 #include "readers/jit/interpreter.h"
 
@@ -75,6 +76,8 @@ Items Interpreter::evaluate(const Call& call) {
   if (schema.is_vararg()) stack.emplace_back(static_cast<int64_t>(call.size()));
   try {
     call.node.getOperation()(stack);
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     fail(ErrorKind::invalid_program, name, " fails: ", error.what());
   }

@@ -55,7 +55,12 @@ class Bits(torch.nn.Module):
     [
         (Product(), ["n", 5], "invalid program", r"PyTorch rejects this call: .*\b5\b.*\b4\b"),
         (Product(), ["n", 1 << 40], "invalid program", "PyTorch rejects this call: "),
-        (Comparison(), [4], "unsupported", "only a tensor of one element is a number.* has 4"),
+        (
+            Comparison(),
+            [4],
+            "invalid program",
+            "call: a Tensor with 4 elements cannot be converted",
+        ),
         (Bits(), ["n", 4], "unsupported", "a bitwise operator takes integers or bools, not f32"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else "",
@@ -78,17 +83,30 @@ LIMITED = """
 import sys
 from onnx_native import _C
 from readers import mutants
-mutants.limit_memory(8 << 20)
-sys.exit(_C.command_line(sys.argv[1:]))
+mutants.limit_memory(int(sys.argv[1]) << 20)
+sys.exit(_C.command_line(sys.argv[2:]))
 """
 
 
-def test_the_command_out_of_memory(tmp_path: pathlib.Path):
-    """A limit of the process on its addresses is an error in one line."""
+class LargeBuffer(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("large", torch.zeros(32 << 20))
+
+    def forward(self, x):
+        return x + self.large[0]
+
+
+@pytest.mark.parametrize(("module", "megabytes"), [(LongLists, 8), (LargeBuffer, 192)])
+def test_the_command_out_of_memory(
+    tmp_path: pathlib.Path, module: type[torch.nn.Module], megabytes: int
+):
+    """A limit of the process on its addresses is an error in one line, of PyTorch's memory too."""
     path = tmp_path / "m.pt"
-    torch.jit.script(LongLists()).save(path)
+    torch.jit.script(module()).save(path)
+    arguments = [path, "-o", tmp_path / "m.onnx", "--input", "x:float32[1]"]
     run = subprocess.run(
-        [sys.executable, "-c", LIMITED, path, "-o", tmp_path / "m.onnx", "--input", "x:float32[1]"],
+        [sys.executable, "-c", LIMITED, str(megabytes), *arguments],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
