@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "aten/interrupt.h"
 #include "aten/torch_types.h"
 #include "base/error.h"
 #include "capture/recorded_call.h"
@@ -125,6 +126,7 @@ std::vector<c10::IValue> RecordedCall::run_fake_kernel(c10::DispatchKey kernel,
   } catch (const c10::Error& error) {
     refuse(first_line(error.what_without_backtrace()));
   } catch (const std::exception& error) {
+    aten::pass_interrupt();
     refuse(first_line(error.what()));
   }
   return metas;

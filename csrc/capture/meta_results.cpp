@@ -14,6 +14,7 @@
 #include <string_view>
 #include <utility>
 
+#include "aten/interrupt.h"
 #include "aten/op_facts.h"
 #include "base/error.h"
 #include "capture/decisions.h"
@@ -298,8 +299,8 @@ void MetaResults::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) 
     if (text_of(expected) != text_of(stack))
       found = concat(text_of(stack), " instead of ", text_of(expected));
   } catch (const std::exception& error) {
+    aten::pass_interrupt();
     const std::string why = first_line(error.what());
-    if (why.starts_with("KeyboardInterrupt")) throw;  // by the user, not by the kernel
     found = concat(text_of(stack), " instead of ", why);
   }
   if (found.empty()) return;
@@ -378,6 +379,7 @@ std::optional<MetaResults::Strides> MetaResults::eager_strides(const c10::Operat
     for (const c10::IValue& argument : arguments) stack.push_back(zeros_for(argument));
     op.callBoxed(stack);
   } catch (const std::exception&) {
+    aten::pass_interrupt();
     return std::nullopt;
   }
   if (stack.size() != results.size()) return std::nullopt;

@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "aten/interrupt.h"
 #include "aten/torch_types.h"
 #include "aten/visit.h"
 #include "base/dim_order.h"
@@ -141,6 +142,7 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     } catch (const c10::Error& error) {
       if (!small) reason = first_line(error.what_without_backtrace());
     } catch (const std::exception& error) {
+      aten::pass_interrupt();
       if (!small) reason = first_line(error.what());
     }
     if (!decisions_.reason().empty()) break;
@@ -152,6 +154,7 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     try {
       if (auto results = run_joined()) return results;
     } catch (const std::exception& error) {
+      aten::pass_interrupt();
       reason = first_line(error.what());
     }
   }

@@ -2,11 +2,13 @@
 
 #include <ATen/autocast_mode.h>
 #include <ATen/functorch/DynamicLayer.h>
+#include <c10/util/ScopeExit.h>
 
 #include <exception>
 #include <string>
 #include <string_view>
 
+#include "aten/interrupt.h"
 #include "capture/recording.h"
 
 namespace onnx_native::capture {
@@ -56,6 +58,7 @@ bool run_by_functorch(Decisions& decisions, const c10::OperatorHandle& op, c10::
     decisions.note_refusal(first_line(error.what_without_backtrace()));
     throw;
   } catch (const std::exception& error) {
+    aten::pass_interrupt();
     decisions.note_refusal(error.what());
     throw;
   }
@@ -120,12 +123,13 @@ bool casts_inside(const c10::OperatorHandle& op, torch::jit::Stack stack) {
   bool found = false;
   const c10::impl::ForceDispatchKeyGuard watched(with_recorder());
   sees_cast = &found;
+  const auto unwatched = c10::make_scope_exit([] { sees_cast = nullptr; });
   try {
     op.callBoxed(stack);
   } catch (const std::exception&) {  // the meta kernel will fail again, with a reason
-    found = false;
+    aten::pass_interrupt();
+    return false;
   }
-  sees_cast = nullptr;
   return found;
 }
 

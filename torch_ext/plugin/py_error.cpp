@@ -1,8 +1,11 @@
 #include "plugin/py_error.h"
 
+#include <torch/csrc/Exceptions.h>
+
 #include <exception>
 #include <string>
 
+#include "aten/interrupt.h"
 #include "base/error.h"
 
 namespace onnx_native::plugin {
@@ -58,6 +61,22 @@ py::object python_error(py::handle type, const ExportError& error) {
 
 PyObject* error_type = nullptr;  // the module, which is never unloaded, owns a reference
 
+// Returns true for KeyboardInterrupt, SystemExit and other exceptions that are no `Exception`.
+bool is_interrupt(const std::exception_ptr& thrown) {
+  PyObject* type = nullptr;  // `thrown` holds it
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const py::error_already_set& error) {
+    type = error.type().ptr();
+  } catch (const ::python_error& error) {
+    type = error.type;
+  } catch (...) {
+    return false;
+  }
+  const py::gil_scoped_acquire gil;
+  return type && !PyErr_GivenExceptionMatches(type, PyExc_Exception);
+}
+
 }  // namespace
 
 void bind_errors(py::module_& module) {
@@ -65,6 +84,7 @@ void bind_errors(py::module_& module) {
   error_type = PyErr_NewExceptionWithDoc(name.c_str(), kDocumentation, PyExc_RuntimeError, nullptr);
   if (!error_type) throw py::error_already_set();
   module.attr("ExportError") = py::handle(error_type);
+  aten::set_interrupts(is_interrupt);
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <new>
 
+#include "aten/interrupt.h"
 #include "readers/jit/interpreter.h"
 
 namespace onnx_native::readers::jit {
@@ -79,6 +80,7 @@ Items Interpreter::evaluate(const Call& call) {
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
+    aten::pass_interrupt();
     fail(ErrorKind::invalid_program, name, " fails: ", error.what());
   }
   for (size_t i = 0; i < call.size(); ++i) {

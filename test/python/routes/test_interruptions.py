@@ -14,6 +14,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -111,12 +112,43 @@ def test_interrupted_capture(capture: str, tmp_path: pathlib.Path) -> None:
 library = torch.library.Library("onnx_native_interruptions", "DEF")
 library.define("twice(Tensor x) -> Tensor")
 library.impl("twice", lambda x: x * 2, "CompositeExplicitAutograd")
-torch.library.register_fake("onnx_native_interruptions::twice", lambda x: x * 2, lib=library)
+fake_kernels = types.SimpleNamespace(twice=lambda x: x * 2)
+torch.library.register_fake(
+    "onnx_native_interruptions::twice", lambda x: fake_kernels.twice(x), lib=library
+)
 
 
 class Twice(Net):
     def forward(self, x: Tensor) -> Tensor:
         return torch.ops.onnx_native_interruptions.twice(super().forward(x))
+
+
+class Interruption(BaseException):
+    """An exception that is no `Exception`, as of a test that runs out of time."""
+
+
+@pytest.mark.parametrize("interruption", [KeyboardInterrupt, SystemExit, Interruption])
+def test_interrupted_fake_kernel(
+    interruption: type[BaseException], monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    """An error of a fake kernel is a reason to leave the native capture; an interrupt is none."""
+
+    def interrupted(x: Tensor) -> Tensor:
+        raise interruption("while a fake kernel runs")
+
+    name = "onnx_native_interruptions::twice"
+    monkeypatch.setattr(fake_kernels, "twice", interrupted)
+    module = Twice().eval()
+    before = state_of(module)
+    onnx_native.lowering(name)(lambda b, x: b.op("Mul", x, 2.0))
+    try:
+        with pytest.raises(interruption, match="while a fake kernel runs"):
+            torch.onnx.export(module, (torch.randn(2, 8),), tmp_path / "m.onnx", verbose=False)
+        assert_same(before, state_of(module))
+        monkeypatch.undo()
+        torch.onnx.export(module, (torch.randn(2, 8),), tmp_path / "m.onnx", verbose=False)
+    finally:
+        onnx_native.remove_lowering(name)
 
 
 @pytest.mark.parametrize("capture", ["auto", "torch.export"])
