@@ -6,6 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 #include <string_view>
+#include <unordered_set>
 
 #include "api/interface.h"
 #include "api/report.h"
@@ -38,6 +39,36 @@ void check_opset(int64_t opset) {
   if (opset < kMinOpset || opset > onnx::newest_opset())
     fail(ErrorKind::invalid_argument, "opset ", opset, " is not supported; choose ", kMinOpset,
          " to ", onnx::newest_opset());
+}
+
+bool is_utf8(std::string_view text) {
+  for (size_t i = 0; i < text.size();) {
+    const auto lead = static_cast<unsigned char>(text[i++]);
+    if (lead < 0x80) continue;
+    const int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
+    if (lead < 0xC2 || lead > 0xF4 || text.size() - i < static_cast<size_t>(more)) return false;
+    const auto second = static_cast<unsigned char>(text[i]);
+    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
+        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F))
+      return false;
+    for (const size_t end = i + static_cast<size_t>(more); i < end; ++i) {
+      if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return false;
+    }
+  }
+  return true;
+}
+
+// Checks the names that the user gave to inputs or outputs.
+void check_names(std::string_view kind, const std::vector<std::string>& names) {
+  std::unordered_set<std::string_view> seen;
+  for (const std::string& name : names) {
+    if (name.empty())
+      fail(ErrorKind::invalid_argument, "an ", kind,
+           " name is empty; ONNX gives an empty name another meaning");
+    if (!is_utf8(name)) fail(ErrorKind::invalid_argument, "an ", kind, " name is not UTF-8");
+    if (!seen.insert(name).second)
+      fail(ErrorKind::invalid_argument, "two ", kind, "s cannot have the same name ", name);
+  }
 }
 
 // Makes the program functional. A program that records shapes of the wrong rank is an error: the
@@ -108,6 +139,8 @@ bool verifies_by_default() {
 std::unique_ptr<onnx::Model> export_graph(aten::Graph& graph, const ExportOptions& options,
                                           const PipelineOptions& pipeline, ExportReport* report) {
   check_opset(options.opset);
+  check_names("input", options.input_names);
+  check_names("output", options.output_names);
   Stopwatch watch(report);
   make_functional(graph);
   watch.lap("functionalize");

@@ -340,3 +340,21 @@ def test_standard_output_is_full(archive):
     command = '"$0" "$1" --dump onnx > /dev/full'
     _, errors = run("-c", command, COMMAND, archive, command=("bash",), code=1)
     assert errors.endswith("onnx-native: cannot write to standard output\n")
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["--input-names", ""], "an input name is empty"),
+        (["--output-names", ""], "an output name is empty"),
+        (["--output-names", "a,a"], "two outputs cannot have the same name a"),
+        (["--input-names", os.fsdecode(b"\xff\xfe")], "an input name is not UTF-8"),
+    ],
+    ids=str,
+)
+def test_names_that_onnx_does_not_allow(tmp_path, names, message):
+    path = tmp_path / "m.pt"
+    torch.jit.script(torch.nn.Linear(4, 2)).save(path)
+    _, err = run(path, "-o", tmp_path / "m.onnx", "--input", "input:float32[n,4]", *names, code=2)
+    assert f"[invalid argument]: {message}" in err
+    assert list(tmp_path.iterdir()) == [path]
