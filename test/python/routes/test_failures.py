@@ -1,5 +1,7 @@
 """Errors and warnings of failed exports."""
 
+import dataclasses
+
 import onnx_native
 import onnxruntime
 import pytest
@@ -293,3 +295,55 @@ def test_programs_are_asserted_as_pytorch_does():
 
     program = torch.onnx.export(torch.nn.Linear(3, 2).eval(), (X,), verbose=False)
     torch.onnx.testing.assert_onnx_program(program)
+
+
+@dataclasses.dataclass
+class Linked:
+    value: torch.Tensor
+    next: object = None
+
+
+def linked(value):
+    result = Linked(value)
+    result.next = result
+    return result
+
+
+def listed(value):
+    result = [value]
+    result.append(result)
+    return result
+
+
+class Returns(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x + 1)
+
+
+@pytest.mark.parametrize("function", [linked, listed])
+def test_a_result_that_contains_itself(function):
+    with pytest.raises(OnnxExporterError, match=r"contains itself|Linked'> in output") as caught:
+        torch.onnx.export(Returns(function), (X,), verbose=False)
+    assert not isinstance(caught.value, RecursionError)
+    assert "maximum recursion depth" not in str(caught.value)
+
+
+def test_an_argument_that_contains_itself():
+    with pytest.raises(OnnxExporterError, match="the example has a container that contains itself"):
+        torch.onnx.export(torch.nn.Identity(), (listed(X),), verbose=False)
+
+
+@pytest.mark.parametrize(
+    "argument", [{1}, 1j, b"1", Linked(X), object()], ids=lambda x: type(x).__name__
+)
+def test_an_argument_of_another_type(argument):
+    class TwoArguments(torch.nn.Module):
+        def forward(self, x, other):
+            return x + 1
+
+    with pytest.raises(OnnxExporterError, match="Unsupported input type"):
+        torch.onnx.export(TwoArguments(), (X, argument), verbose=False)

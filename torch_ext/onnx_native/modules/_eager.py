@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onnx_native.modules import _differences, _loop_copies, _module_state
-from onnx_native.request import _inputs, _sizes
+from onnx_native.request import _checks, _inputs, _sizes
 from onnx_native.upstream import _upstream
 
 
@@ -37,15 +37,20 @@ class Eager:
         return list(filter(_differences.is_value, leaves_of(values)))
 
 
-def leaves_of(results: Any) -> Iterator[Any]:
-    """Yields what is in the results, also in containers that pytree does not know."""
+def leaves_of(results: Any) -> list[Any]:
+    """Returns what is in the results, also in containers that pytree does not know."""
+    with _checks.no_cycle("the module returns a container"):
+        return list(_leaves_of(results))
+
+
+def _leaves_of(results: Any) -> Iterator[Any]:
     for leaf in _upstream.pytree.tree_leaves(results):
         if isinstance(leaf, Mapping):
-            yield from leaves_of(list(leaf.values()))
+            yield from _leaves_of(list(leaf.values()))
         elif isinstance(leaf, (list, tuple)):
-            yield from leaves_of(list(leaf))
+            yield from _leaves_of(list(leaf))
         elif dataclasses.is_dataclass(leaf) and not isinstance(leaf, type):
             fields = dataclasses.fields(leaf)
-            yield from leaves_of([getattr(leaf, field.name) for field in fields])
+            yield from _leaves_of([getattr(leaf, field.name) for field in fields])
         else:
             yield leaf

@@ -10,6 +10,7 @@ import torch
 
 from onnx_native import _undo
 from onnx_native.modules import _generators
+from onnx_native.request import _checks
 from onnx_native.upstream import _upstream
 
 
@@ -69,4 +70,6 @@ def results(function: Any, model: Any, args: Sequence[Any], kwargs: Mapping[str,
         torch.random.fork_rng(devices=[]),
         _generators.kept(model),
     ):
-        return _upstream.pytree.tree_leaves(function(*copied_args, **copied_kwargs))
+        values = function(*copied_args, **copied_kwargs)
+        with _checks.no_cycle("the module returns a container"):
+            return _upstream.pytree.tree_leaves(values)

@@ -8,7 +8,8 @@ import operator
 import os
 import pathlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -128,6 +129,21 @@ def ignored_arguments(model: Any) -> None:
         )
     if messages:
         _warnings.warn("\n".join(messages))
+
+
+@contextmanager
+def no_cycle(what: str) -> Iterator[None]:
+    """Raises OnnxExporterError where containers are flattened that contain themselves.
+
+    Args:
+        what: Says where the container is, such as "the example has a container".
+    """
+    try:
+        yield
+    except RecursionError as error:
+        raise torch.onnx.OnnxExporterError(
+            f"{what} that contains itself, or containers in it are nested too deeply"
+        ) from error
 
 
 def other_threads() -> None:

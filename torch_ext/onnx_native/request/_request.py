@@ -8,7 +8,7 @@ import torch
 from torch.export import AdditionalInputs, ShapesCollection
 
 from onnx_native import _libraries, _warnings
-from onnx_native.request import _arguments, _dynamic_axes, _inputs, _jit, _shapes
+from onnx_native.request import _arguments, _checks, _dynamic_axes, _inputs, _jit, _shapes
 from onnx_native.upstream import _upstream
 
 AnyInputs = _inputs.Inputs | _jit.ScriptInputs
@@ -33,6 +33,10 @@ class Request:
 
     def inputs(self) -> AnyInputs:
         """Returns the inputs in the form that the capture accepts, for the program in `model`."""
+        with _checks.no_cycle("the example has a container"):
+            return self._flattened()
+
+    def _flattened(self) -> AnyInputs:
         self.model = _arguments.unwrapped(self.model)
         self.input_names = _names("input", self.input_names)
         self.output_names = _names("output", self.output_names)
