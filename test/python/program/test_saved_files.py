@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import pathlib
@@ -10,7 +11,8 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import onnx
@@ -64,28 +66,44 @@ def names(folder: pathlib.Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
-def test_readers_never_see_mixed_models(tmp_path: pathlib.Path) -> None:
-    """Four processes save to one path until they are killed, two of them edited models."""
-    path = tmp_path / "m.onnx"
+@contextmanager
+def saving(path: pathlib.Path, programs: list[Any]) -> Iterator[list[int]]:
+    """Processes that save programs to one path until they are killed, at the latest at the end."""
 
     def save_forever(program: Any) -> None:
         while True:
             program.save(path, external_data=True)
 
+    processes: list[int] = []
+    try:
+        for program in programs:
+            processes.append(fork(functools.partial(save_forever, program)))
+        yield processes
+    finally:
+        for process in processes:
+            with contextlib.suppress(ChildProcessError):  # it has been waited for
+                if os.waitpid(process, os.WNOHANG) == (0, 0):
+                    os.kill(process, signal.SIGKILL)
+                    os.waitpid(process, 0)
+
+
+def test_readers_never_see_mixed_models(tmp_path: pathlib.Path) -> None:
+    """Four processes save to one path until they are killed, two of them edited models."""
+    path = tmp_path / "m.onnx"
     programs = [exported(number, edited=number % 2 == 1) for number in (1, 2, 3, 4)]
-    processes = [fork(functools.partial(save_forever, program)) for program in programs]
     whole: list[float] = []
-    for turn in range(600):
-        if turn % 150 == 149:
-            os.kill(processes[turn // 150], signal.SIGKILL)
-        try:
-            found = numbers(path)
-        except (FileNotFoundError, onnx.checker.ValidationError):  # replaced meanwhile
-            continue
-        assert len(found) == 1
-        whole.append(*found)
-    for process in processes:
-        assert signal_of(process) == signal.SIGKILL
+    with saving(path, programs) as processes:
+        for turn in range(600):
+            if turn % 150 == 149:
+                os.kill(processes[turn // 150], signal.SIGKILL)
+            try:
+                found = numbers(path)
+            except (FileNotFoundError, onnx.checker.ValidationError):  # replaced meanwhile
+                continue
+            assert len(found) == 1
+            whole.append(*found)
+        for process in processes:
+            assert signal_of(process) == signal.SIGKILL
     assert len(whole) > 100
     assert len(set(whole)) > 1
     assert len(numbers(path)) == 1
