@@ -12,20 +12,17 @@ from __future__ import annotations
 import argparse
 import collections
 import json
-import multiprocessing
 import time
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
 
 import torch
 
-from ops import checking
+from ops import checking, children
 from ops.row import Case, Row
 from ops.sweep import quiet_rows
 
 NAN, INF = float("nan"), float("inf")
 POISONS = {"nan": (NAN,), "inf": (INF,), "-inf": (-INF,), "mix": (NAN, INF, -INF), "same": ()}
-SECONDS_OF_A_ROW = 300
 Finding = tuple[str, str, str, str]  # row, input, stage, reason
 
 
@@ -106,31 +103,12 @@ def examine(row: Row) -> Iterator[tuple[str, str, str]]:
                     yield kind, "right", ""
 
 
-def examine_row(row: Row, out: Connection) -> None:
-    for finding in examine(row):
-        out.send(finding)
-    out.send(None)
-
-
 def findings_of(row: Row) -> Iterator[Finding]:
-    """Runs the row in a separate process, so that a crash of ONNX Runtime is a finding too."""
-    receiving, sending = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(target=examine_row, args=(row, sending))
-    process.start()
-    sending.close()
-    try:
-        while receiving.poll(SECONDS_OF_A_ROW):
-            finding = receiving.recv()
-            if finding is None:
-                return
-            yield (row.title, *finding)
-        yield row.title, "", "crash", f"no answer for {SECONDS_OF_A_ROW} seconds"
-    except EOFError:
-        process.join()
-        yield row.title, "", "crash", f"the process ended with {process.exitcode}"
-    finally:
-        process.kill()
-        process.join()
+    """Runs the row in a separate process."""
+    return children.findings(
+        lambda: ((row.title, *finding) for finding in examine(row)),
+        lambda reason: (row.title, "", "crash", reason),
+    )
 
 
 def main() -> None:

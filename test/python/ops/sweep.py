@@ -15,20 +15,18 @@ import argparse
 import collections
 import json
 import logging
-import multiprocessing
 import os
 import pathlib
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from multiprocessing.connection import Connection
 from typing import Any
 
 import onnxruntime
 import torch
 
-from ops import checking
+from ops import checking, children
 from ops.row import TOLERANCES, Case, Row, case_of, opinfo
 
 OPSETS = (9, 10, 11, 12, 13, 15, 18, 20, 23, 26)
@@ -92,8 +90,6 @@ LOOSE = dict.fromkeys(
     ),
     (1e-6, 1e-6),
 )
-# Per row, for all dtypes and opsets.
-SECONDS_OF_A_ROW = 300
 
 
 @dataclass(frozen=True)
@@ -236,34 +232,12 @@ def outcome(
     return "right", ""
 
 
-def examine_row(row: Row, plan: Plan, out: Connection) -> None:
-    for dtype in plan.dtypes:
-        for finding in examine(row, dtype, plan):
-            out.send(finding)
-    out.send(None)
-
-
 def findings_of(row: Row, plan: Plan) -> Iterator[Finding]:
-    """Runs the row in a separate process, so that a crash of ONNX Runtime is a finding too."""
-    receiving, sending = multiprocessing.Pipe(duplex=False)
-    process = multiprocessing.get_context("fork").Process(
-        target=examine_row, args=(row, plan, sending)
+    """Runs the row in a separate process."""
+    return children.findings(
+        lambda: (each for dtype in plan.dtypes for each in examine(row, dtype, plan)),
+        lambda reason: Finding(row.title, "", 0, "crash", reason),
     )
-    process.start()
-    sending.close()
-    try:
-        while receiving.poll(SECONDS_OF_A_ROW):
-            finding = receiving.recv()
-            if finding is None:
-                return
-            yield finding
-        yield Finding(row.title, "", 0, "crash", f"no answer for {SECONDS_OF_A_ROW} seconds")
-    except EOFError:
-        process.join()
-        yield Finding(row.title, "", 0, "crash", f"the process ended with {process.exitcode}")
-    finally:
-        process.kill()
-        process.join()
 
 
 def quiet_rows() -> tuple[Row, ...]:
