@@ -1,4 +1,5 @@
 // Arithmetic on tensors and numbers.
+#include <bit>
 #include <cmath>
 #include <numbers>
 
@@ -23,8 +24,40 @@ Value reverse_subtract(Builder& b, Value self, Value other, Number alpha) {
   return b.Sub(other, scaled(b, self, alpha));
 }
 
-Value multiply(Builder& b, Value self, Value other) {
-  return self->dtype == DType::boolean ? b.And(self, other) : b.Mul(self, other);
+// Returns argument i if it is a literal, and a product with the rounded number would be wrong. In
+// float16, that is a number that rounds to infinity, to 0 or to a subnormal number, such as 1e5. In
+// bfloat16, it is each number that is rounded: products are computed in float32 anyway.
+std::optional<double> unrounded(const Call& call, size_t i, DType dtype) {
+  if (dtype != DType::f16 && dtype != DType::bf16) return std::nullopt;
+  const auto* real = call.argument(i).get<double>();
+  const auto* whole = call.argument(i).get<int64_t>();
+  if (!real && !whole) return std::nullopt;
+  const double number = real ? *real : static_cast<double>(*whole);
+  const double size = std::abs(number);
+  if (!std::isfinite(number) || size == 0) return std::nullopt;
+  const bool fits = dtype == DType::f16
+                        ? size >= 0x1p-14 && size <= max_value(dtype)
+                        : (std::bit_cast<uint32_t>(static_cast<float>(number)) & 0xffff) == 0;
+  return fits ? std::nullopt : std::optional(number);
+}
+
+// ATen computes in float32 with the number itself.
+Value by_number(Builder& b, const char* op, Value self, double number) {
+  const Value wide = b.cast(self, accumulation_dtype(self->dtype));
+  return b.cast(b.op(op, {wide, b.like(wide, number)}), self->dtype);
+}
+
+Value multiply(Builder& b, Value self, Value other, const Call& call) {
+  if (self->dtype == DType::boolean) return b.And(self, other);
+  if (const auto number = unrounded(call, 1, self->dtype))
+    return by_number(b, "Mul", self, *number);
+  return b.Mul(self, other);
+}
+
+Value quotient(Builder& b, Value self, Value other, const Call& call) {
+  if (const auto number = unrounded(call, 1, self->dtype))
+    return by_number(b, "Div", self, *number);
+  return b.Div(self, other);
 }
 
 Value divide(Builder& b, Value self, Value other, std::optional<std::string> rounding_mode) {
@@ -205,8 +238,7 @@ void register_binary(OpTable& ops) {
   ops.def({"aten::sub.Tensor", "aten::sub.Scalar"}, standard, subtract);
   ops.def({"aten::rsub.Tensor", "aten::rsub.Scalar"}, standard, reverse_subtract);
   ops.def({"aten::mul.Tensor", "aten::mul.Scalar"}, standard, multiply);
-  ops.binary("aten::div.Tensor", "Div", to_float);
-  ops.binary("aten::div.Scalar", "Div", to_float);
+  ops.def({"aten::div.Tensor", "aten::div.Scalar"}, to_float, quotient);
   ops.def({"aten::div.Tensor_mode", "aten::div.Scalar_mode"}, standard, divide);
   ops.def({"aten::floor_divide", "aten::floor_divide.Scalar"}, standard, floor_divided);
   ops.def({"aten::remainder.Tensor", "aten::remainder.Scalar", "aten::remainder.Scalar_Tensor"},
