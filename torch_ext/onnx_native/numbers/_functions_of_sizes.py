@@ -13,7 +13,7 @@ import math
 import operator
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType, ModuleType, TracebackType
 from typing import Any
@@ -34,11 +34,16 @@ _MATH_FUNCTIONS = ("cos", "exp", "log10", "log2", "sin", "sqrt", "tanh")
 
 
 @contextmanager
-def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
+def kept_symbolic(native: Any, model: torch.nn.Module, packages: Collection[str]) -> Iterator[None]:
     """Replaces the functions while a program is recorded, for the thread that records it.
 
     Functions without a module are replaced as globals of the user's modules: PyTorch's compiler
     makes tables of ``builtins`` when it is imported.
+
+    Args:
+        native: The recording.
+        model: The program.
+        packages: The packages whose functions get sizes.
     """
     is_recorded = _library.extension().is_recorded
     thread = threading.get_ident()
@@ -69,7 +74,7 @@ def kept_symbolic(native: Any, model: torch.nn.Module) -> Iterator[None]:
         "range": _range_class(native, thread),
         "type": _type_class(classes),
     }
-    of_user = _globals_of_user(model)
+    of_user = _globals_of_user(model, packages)
     attend = torch.nn.functional.scaled_dot_product_attention
     with (
         _in_globals(of_user, in_globals),
@@ -129,8 +134,22 @@ def _in_globals(namespaces: Iterable[dict[str, Any]], functions: dict[str, Any])
         yield
 
 
-def _globals_of_user(model: torch.nn.Module) -> list[dict[str, Any]]:
-    """The globals of the Python modules of all packages with code of the model."""
+def packages_of(model: torch.nn.Module) -> set[str]:
+    """Returns the packages with code of a model."""
+    return {"__main__"} | {_package_of(each) for each in _functions_of(model)} - _NOT_OF_USERS
+
+
+def _globals_of_user(model: torch.nn.Module, packages: Collection[str]) -> list[dict[str, Any]]:
+    """The globals of the Python modules of some packages."""
+    functions = _functions_of(model)
+    # A file that was executed need not be among the imported modules.
+    run = [each.__globals__ for each in functions if _package_of(each) in packages]
+    imported = [names for package in packages for names in _by_package().get(package, ())]
+    return list({id(names): names for names in (*imported, *run)}.values())
+
+
+def _functions_of(model: torch.nn.Module) -> list[FunctionType]:
+    """The functions that a model consists of: the forwards of its modules, and their attributes."""
     found: list[Any] = []
     kinds = set()
     for module in model.modules():
@@ -138,35 +157,25 @@ def _globals_of_user(model: torch.nn.Module) -> list[dict[str, Any]]:
             kinds.add(type(module))
             found.append(inspect.getattr_static(type(module), "forward", None))
         found += vars(module).values()
-    functions = [inspect.unwrap(each) for each in found if isinstance(each, FunctionType)]
-    packages = {"__main__"} | {_package_of(each) for each in functions} | _learned
-    packages -= _NOT_OF_USERS
-    # A file that was executed need not be among the imported modules.
-    run = [each.__globals__ for each in functions if _package_of(each) in packages]
-    imported = [names for package in packages for names in _by_package().get(package, ())]
-    return list({id(names): names for names in (*imported, *run)}.values())
+    return [inspect.unwrap(each) for each in found if isinstance(each, FunctionType)]
 
 
-# Packages that recorded programs call with sizes, beside those of their modules.
-_learned: set[str] = set()
 _NOT_OF_USERS = {"", "builtins", "numpy", "onnx_native", "torch", *sys.stdlib_module_names}
 _NOT_OF_USERS -= {"__main__"}
 
 
-def learn_packages(error: Exception) -> bool:
-    """Adds the packages between the program and an exception, for the next captures.
+def packages_between(error: Exception) -> set[str]:
+    """Returns the packages between the program and an exception.
 
-    A program may give sizes to a library (einx, kornia) that calls ``int`` or ``len``. Returns
-    whether there are new ones.
+    A program may give sizes to a library (einx, kornia) that calls ``int`` or ``len``.
     """
-    before = len(_learned)
+    packages = set()
     traceback: TracebackType | None = error.__traceback__
     while traceback:
         name = str(traceback.tb_frame.f_globals.get("__name__", ""))
-        _learned.add(name.partition(".")[0])
+        packages.add(name.partition(".")[0])
         traceback = traceback.tb_next
-    _learned.difference_update(_NOT_OF_USERS)
-    return len(_learned) > before
+    return packages - _NOT_OF_USERS
 
 
 def _package_of(function: Any) -> str:

@@ -20,14 +20,14 @@ def is_made_by(frame: FrameType) -> bool:
 def _called(code: CodeType, instruction: int) -> tuple[str, ...]:
     """The dotted name that an instruction of some code calls; empty if it calls something else."""
     extent = _sources.extent(code, instruction)
-    return _calls(code.co_filename).get(extent, ())
+    return _calls(_sources.tree(code.co_filename)).get(extent, ())
 
 
 @functools.lru_cache
-def _calls(file: str) -> dict[_sources.Extent, tuple[str, ...]]:
+def _calls(tree: ast.Module) -> dict[_sources.Extent, tuple[str, ...]]:
     """The dotted name of each call in a file."""
     found: dict[_sources.Extent, tuple[str, ...]] = {}
-    for call in ast.walk(_sources.tree(file)):
+    for call in ast.walk(tree):
         if isinstance(call, ast.Call) and (name := _sources.dotted(call.func)):
             found[call.lineno, call.end_lineno, call.col_offset, call.end_col_offset] = name
     return found

@@ -193,7 +193,7 @@ def _texts_at(code: CodeType, instruction: int) -> list[_Text]:
     start, end = (line, column), (end_line, end_column)
     return [
         text
-        for text in _texts(code.co_filename)
+        for text in _texts(_sources.tree(code.co_filename))
         if (
             (text.first, text.last) == (start, end)
             if text.argument is None
@@ -203,9 +203,9 @@ def _texts_at(code: CodeType, instruction: int) -> list[_Text]:
 
 
 @functools.lru_cache
-def _texts(file: str) -> list[_Text]:
+def _texts(tree: ast.Module) -> list[_Text]:
     found = []
-    for node in ast.walk(_sources.tree(file)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             found += [_text((), 0, each) for each in node.exc.args if _is_text(each)]
         elif isinstance(node, ast.Assert) and node.msg and _is_text(node.msg):

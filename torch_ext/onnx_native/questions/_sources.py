@@ -13,11 +13,19 @@ from typing import Any
 Extent = tuple[int | None, int | None, int | None, int | None]
 
 
-@functools.lru_cache
 def tree(file: str) -> ast.Module:
-    """The syntax tree of a file; empty if there is no source or it cannot be parsed."""
+    """The syntax tree of a file as it is now; the same object as long as the text is the same.
+
+    It is empty if there is no source or it cannot be parsed.
+    """
+    linecache.checkcache(file)
+    return _parsed("".join(linecache.getlines(file)))
+
+
+@functools.lru_cache
+def _parsed(text: str) -> ast.Module:
     try:
-        return ast.parse("".join(linecache.getlines(file)))
+        return ast.parse(text)
     except (SyntaxError, ValueError):
         return ast.Module(body=[], type_ignores=[])
 

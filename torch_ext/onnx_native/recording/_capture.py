@@ -84,6 +84,7 @@ class _Recorder:
         self._inputs = inputs
         self._opset = opset or _upstream.DEFAULT_OPSET
         self._forks = forks
+        self._packages = set[str]()  # whose functions get sizes
         leaves, self._structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
         self._leaves = [
             _placeholders.of(leaf) if _placeholders.lacks_elements(leaf) else leaf
@@ -198,8 +199,9 @@ class _Recorder:
                     self._opset, elements=functools.partial(_known, native)
                 ) as notes,
             ):
-                reason, has_learned = _run.run(
+                reason, has_more = _run.run(
                     native,
+                    self._packages,
                     generators,
                     self._model,
                     self._leaves,
@@ -214,7 +216,7 @@ class _Recorder:
             if reason is None:
                 continue
             equation = native.equation()
-            if equation is None and (replaced.is_to_be_written_first() or has_learned):
+            if equation is None and (replaced.is_to_be_written_first() or has_more):
                 continue
             if equation is None and first is None and native.reads_numbers():
                 first = reason

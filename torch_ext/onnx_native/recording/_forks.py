@@ -123,9 +123,9 @@ def _is_in_raise(error: Exception) -> bool:
     if not places:
         return False
     path, line = places[-1]
-    if isinstance(error, AssertionError) and line in _lines_of(path, ast.Assert):
+    if isinstance(error, AssertionError) and line in _lines_of(_sources.tree(path), ast.Assert):
         return True
-    return any(line in _lines_of(path, ast.Raise) for path, line in places)
+    return any(line in _lines_of(_sources.tree(path), ast.Raise) for path, line in places)
 
 
 def _is_of_program(path: str) -> bool:
@@ -134,11 +134,11 @@ def _is_of_program(path: str) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _lines_of(path: str, kind: type[ast.stmt]) -> frozenset[int]:
+def _lines_of(tree: ast.Module, kind: type[ast.stmt]) -> frozenset[int]:
     """Returns the lines of the statements of a kind in a file."""
     return frozenset(
         line
-        for node in ast.walk(_sources.tree(path))
+        for node in ast.walk(tree)
         if isinstance(node, kind)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     )

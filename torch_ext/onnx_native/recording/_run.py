@@ -25,19 +25,29 @@ from onnx_native.recording import _control_flow, _executors, _fake_kernels, _for
 from onnx_native.upstream import _upstream
 
 
-def run(native: Any, *arguments: Any) -> tuple[str | None, bool]:
-    """Records the program; returns why not, and whether another run may know more."""
+def run(native: Any, packages: set[str], *arguments: Any) -> tuple[str | None, bool]:
+    """Records the program; returns why not, and whether another run may know more.
+
+    Args:
+        native: The recording.
+        packages: The packages whose functions get sizes. Those of the model are added, and those
+            that an exception shows.
+        arguments: What is recorded.
+    """
     # Functions of PyTorch, one that prints a tensor for example, hold guards of dispatch keys in
     # variables. An exception that holds their frames ends them late, in the wrong order.
     with _collecting_later(), _library.extension().KeptDispatchKeys():
         try:
             with _upstream.without_compiler() as stopped:
-                _record(native, *arguments)
+                _record(native, packages, *arguments)
         except Exception as error:
             reason = native.reason() or first_line(error)
+            found = _functions_of_sizes.packages_between(error)
             _clear_frames(error)
             if not stopped:
-                return reason, _functions_of_sizes.learn_packages(error)
+                has_more = not found <= packages
+                packages |= found
+                return reason, has_more
         if stopped:
             _upstream.import_compiler()
             return "the program imports TorchDynamo", True
@@ -74,6 +84,7 @@ def first_line(error: Exception) -> str:
 
 def _record(
     native: Any,
+    packages: set[str],
     generators: Any,
     model: torch.nn.Module,
     leaves: Sequence[Any],
@@ -84,6 +95,7 @@ def _record(
     forks: bool,
 ) -> None:
     """Runs the module on recorded tensors."""
+    packages |= _functions_of_sizes.packages_of(model)
 
     def run() -> list[Any]:
         generators.restart()
@@ -104,7 +116,7 @@ def _record(
         _as_for_export(),
         _module_paths(native, model),
         _reads.watched(native),
-        _functions_of_sizes.kept_symbolic(native, model),
+        _functions_of_sizes.kept_symbolic(native, model, packages),
         _scripted_modules(model),
         _attributes.watched(native),
         _tracing.watched(native),
