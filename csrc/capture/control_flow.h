@@ -12,8 +12,8 @@
 
 namespace onnx_native::capture {
 
-// Records the calls of higher-order operators, whose regions have ended. What differs between
-// branches, or between one iteration and the next, is refused.
+// Records a call of a higher-order operator after its regions have ended. Refuses branches that
+// return different types, and loops whose carried tensors change their type.
 class ControlFlow {
  public:
   using Tensors = std::vector<at::Tensor>;

@@ -278,7 +278,8 @@ bool Decisions::decide(const Dim& given, Relation relation, const std::string& t
   if (relation == Relation::equal && holds && !is_flexible(difference)) {
     note_equation(difference);
     note_fixed_by(difference);
-    refuse("the program depends on " + text + ", which holds for the example");
+    refuse("the program depends on " + text + ", which holds for the example",
+           RefusalKind::pinned_size);
   }
   note_guard({difference, relation, holds, text, {}});
   return holds;
@@ -291,7 +292,8 @@ bool Decisions::decide(const NumberPtr& condition) {
   const auto* call = std::get_if<Number::Call>(&condition->is);
   if (call && call->op == "python::eq" && *value != 0) {
     note_fixed_by(*condition);
-    refuse("the program depends on " + text + ", which holds for the example");
+    refuse("the program depends on " + text + ", which holds for the example",
+           RefusalKind::pinned_size);
   }
   note_guard({0, Relation::equal, *value != 0, text, {}, condition});
   return *value != 0;
@@ -299,9 +301,26 @@ bool Decisions::decide(const NumberPtr& condition) {
 
 bool Decisions::choose(const NumberPtr& condition, const std::string& text) {
   undecided_ = condition;
-  const bool way = choose(condition.get(), branch_on_data(text));
+  // torch.export refuses branches on numbers that are read from tensors. It records some of those
+  // on sizes that depend on data.
+  const RefusalKind kind = is_read(*condition) ? RefusalKind::control_flow : RefusalKind::other;
+  const bool way = choose(condition.get(), branch_on_data(text), kind);
   undecided_ = nullptr;
   return way;
+}
+
+bool Decisions::is_read(const Number& number) const {
+  if (std::holds_alternative<aten::Value*>(number.is)) return true;
+  if (const auto* dim = std::get_if<Dim>(&number.is))
+    return std::ranges::any_of(dim->symbols(), [this](const std::string& symbol) {
+      if (read_.contains(symbol)) return true;
+      const NumberPtr computed = definition(symbol);
+      return computed && is_read(*computed);
+    });
+  const auto* call = std::get_if<Number::Call>(&number.is);
+  return call && std::ranges::any_of(call->operands, [this](const NumberPtr& operand) {
+           return is_read(*operand);
+         });
 }
 
 void Decisions::fork(std::vector<bool> choices, bool probes) {
@@ -310,8 +329,8 @@ void Decisions::fork(std::vector<bool> choices, bool probes) {
   chosen_.clear();
 }
 
-bool Decisions::choose(const void* condition, const std::string& reason) {
-  if (!choices_) refuse(reason);
+bool Decisions::choose(const void* condition, const std::string& reason, RefusalKind kind) {
+  if (!choices_) refuse(reason, kind);
   if (const auto known = chosen_.find(condition); known != chosen_.end()) return known->second;
   TORCH_CHECK(chosen_.size() < choices_->size(), reason);
   const bool way = (*choices_)[chosen_.size()];
@@ -431,7 +450,7 @@ std::string Decisions::text(const Dim& dim) const {
   return number ? str(*number) : name;
 }
 
-int64_t Decisions::pinned(const Dim& dim, const std::string& use) {
+int64_t Decisions::pinned(const Dim& dim, const std::string& use, RefusalKind kind) {
   if (const auto number = dim.constant()) return *number;
   if (const auto number = example(dim)) {
     const Dim difference = dim - Dim(*number);
@@ -441,7 +460,7 @@ int64_t Decisions::pinned(const Dim& dim, const std::string& use) {
     }
   }
   note_fixed_by(dim);
-  refuse(use + " needs the number " + text(dim));
+  refuse(use + " needs the number " + text(dim), kind);
 }
 
 // Returns true if a condition holds at another value of a symbol than the example's. Tries small
@@ -549,7 +568,8 @@ void Decisions::check_narrowing() {
         note_equation(guard.difference);
     }
     note_fixed({name});
-    refuse(concat("the conditions of the program leave only ", name, " == ", symbol.example));
+    refuse(concat("the conditions of the program leave only ", name, " == ", symbol.example),
+           RefusalKind::pinned_size);
   }
 }
 
@@ -563,14 +583,15 @@ std::optional<Dim> Decisions::recognized(int64_t number) const {
   return product * Dim(number);
 }
 
-void Decisions::note_refusal(const std::string& reason) {
+void Decisions::note_refusal(const std::string& reason, RefusalKind kind) {
   if (probes_ || !reason_.empty()) return;
+  refusal_kind_ = kind;
   const std::string line = line_();
   reason_ = line.empty() ? reason : concat(reason, " (", line, ")");
 }
 
-void Decisions::refuse(const std::string& reason) {
-  note_refusal(reason);
+void Decisions::refuse(const std::string& reason, RefusalKind kind) {
+  note_refusal(reason, kind);
   TORCH_CHECK(false, "onnx_native cannot record this program: ", reason_);
 }
 

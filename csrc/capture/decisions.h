@@ -22,17 +22,17 @@ enum class Relation { equal, less, less_equal };
 // Returns the name of the function of two numbers: python::eq.
 std::string_view operator_of(Relation relation);
 
-// A condition on sizes that the program decided by the example: `difference` is less than 0, for
-// example, or is not.
+// A condition on sizes that the program decided by the example. With Relation::less, the condition
+// is `difference < 0`; `holds` is its truth in the example.
 struct Guard {
   Dim difference;
   Relation relation;
   bool holds;
   std::string text;               // "n <= 512"
   std::string source;             // user's source line
-  NumberPtr condition = nullptr;  // of floats; then `difference` means nothing
+  NumberPtr condition = nullptr;  // a condition on floats, which replaces `difference`
 
-  // Returns the text of what is true: "n > 512" if the guard does not hold.
+  // Returns the condition that is true. For "n <= 512" that does not hold, it is "n > 512".
   std::string statement() const;
   // Returns true if the program decides in the same way at these values.
   bool allows(const SymbolValue& value) const;
@@ -40,16 +40,17 @@ struct Guard {
 
 // A symbol of a recording: its value in the example, and its range.
 struct Symbol {
-  // Of an input: declared as a Dim, dynamic for certain, only named, or left to the capture to
-  // find. Or computed from such symbols, or dependent on data; `example` is then a stand-in for the
-  // meta kernels.
+  // The first four are symbols of inputs. The user declared the size as a Dim, said that it is
+  // dynamic, only named it, or left it to the capture (Dim.AUTO). A computed symbol follows from
+  // those. The value of a symbol of data is known when the model runs; its `example` is a stand-in
+  // for the meta kernels.
   enum class Origin { declared, dynamic, named, inferred, computed, data };
   int64_t example = 0;
   DimRange range;
   Origin origin = Origin::declared;
   bool is_size = true;             // the size of an input, which is not empty
-  NumberPtr definition = nullptr;  // of a symbol that stands for the result of a computation
-  bool is_size_of_tensor = false;  // of a recorded tensor, so that its stand-in may not change
+  NumberPtr definition = nullptr;  // the computation whose result the symbol is, if there is one
+  bool is_size_of_tensor = false;  // a recorded tensor has this size, so its stand-in is fixed
 
   std::optional<int64_t> lowest() const {
     return is_size ? std::max<int64_t>(range.low.value_or(1), 1) : range.low;
@@ -57,23 +58,29 @@ struct Symbol {
   bool is_of_input() const { return origin != Origin::computed && origin != Origin::data; }
 };
 
-// An equation that the program demands: the size, or the number that depends on data, is `value`.
+// An equation that the program demands: `symbol`, a size or a number that depends on data, equals
+// `value`.
 struct Equation {
   std::string symbol;
   Dim value;
-  // Of an equation that makes a size static: the source line that demands it, and whether that is a
-  // loop, which runs `value` times.
-  std::string source;
-  bool is_loop = false;
+  std::string source;    // the source line, if the equation makes a size static
+  bool is_loop = false;  // that line is a loop, which runs `value` times
 };
 
-// Returns the first line of a message, which is enough for a reason.
+// What a refusal is about, as far as callers need to tell refusals apart.
+enum class RefusalKind {
+  control_flow,  // a branch or a loop by the elements of a tensor, or a loop over a dynamic size
+  pinned_size,   // the program fixes a dynamic size
+  other,
+};
+
+// Returns the first line of a message. A reason is one line.
 std::string first_line(std::string_view text);
 
-// Notes that something uses a tensor or a size of a recording outside of it, for example in another
-// thread. The program may catch the exception that follows.
+// Notes a use of a tensor or a size outside of its recording, for example in another thread. An
+// exception follows, but the program may catch it.
 void note_use_outside();
-// Returns how often that happened in this process.
+// Returns how often this process noted such a use.
 int64_t uses_outside();
 
 // Decides conditions on symbolic sizes by the example and records a guard for each decision that
@@ -91,8 +98,8 @@ class Decisions {
   Decisions(const Decisions&) = delete;
   Decisions& operator=(const Decisions&) = delete;
 
-  // Every tensor and size of the recording holds the token, which tells recordings apart and counts
-  // what is still alive.
+  // Every tensor and size of the recording holds this token. It tells recordings apart, and its use
+  // count tells how many of them are alive.
   const std::shared_ptr<const int>& token() const { return token_; }
 
   // Returns the symbol of an input's size.
@@ -104,84 +111,86 @@ class Decisions {
   std::optional<double> example(const Number& number) const;
   // Returns true if all symbols are sizes of inputs.
   bool follows_from_sizes(const Dim& dim) const;
-  // Returns the value for the meta kernels, in which a number stands for each symbol that depends
-  // on data; nullopt for a symbol that the recording does not know.
+  // Returns the value for the meta kernels: each symbol that depends on data has its stand-in.
+  // Returns nullopt if the recording does not know a symbol.
   std::optional<int64_t> stand_in(const Dim& dim) const;
   // Returns the truth of a condition at the stand-ins.
   std::optional<bool> at_stand_in(const Dim& difference, Relation relation) const;
   // Declares a symbol that depends on data, with a stand-in by default.
   void declare_data(const std::string& name, const DimRange& range,
                     std::optional<int64_t> stand_in = std::nullopt);
-  // Lets small numbers stand for symbols that depend on data: some must not exceed a size. The
-  // default ones are unlike any size.
+  // Chooses small stand-ins for symbols that depend on data, because some must not exceed a size.
+  // The default stand-ins are large and equal no size.
   void use_small_stand_ins() { uses_small_stand_ins_ = true; }
   // Returns true if a symbol depends on data.
   bool has_data() const { return stand_ins_ > 0; }
   // Notes that a recorded tensor has these sizes at the stand-ins.
   void note_shape(const Shape& shape);
-  // Returns the integer that a computation results in, as a symbol.
+  // Returns a symbol for the integer that a computation returns.
   Dim define(const NumberPtr& number);
-  // Returns what define() got; nullptr for other symbols.
+  // Returns the computation for which define() made a symbol; nullptr for other symbols.
   NumberPtr definition(const std::string& symbol) const;
   // Decides a condition. Refuses the recording if it is an equation that holds for the example and
   // pins a dynamic size. `text` prints the condition.
   bool decide(const Dim& difference, Relation relation, const std::string& text);
-  // Returns true if an equation, difference == 0, leaves each of its symbols more than one value,
-  // such as n % 8 == 0. Deciding it notes a guard.
+  // Returns true if each symbol of the equation difference == 0 may still have several values, as
+  // in n % 8 == 0. decide() notes a guard for such an equation.
   bool is_flexible(const Dim& difference) const;
   // Decides a condition on floats or on bools.
   bool decide(const NumberPtr& condition);
-  // Lets branches on data go the ways of `choices`, in the order of their conditions. Each
-  // condition goes one way.
-  // `probes` is for a run that is not recorded: it refuses nothing for good.
+  // Makes branches on data take the ways of `choices`, in the order in which the program evaluates
+  // their conditions. A condition that is evaluated again takes the same way.
+  // `probes` is for a run that only tries a way: its refusals are not kept.
   void fork(std::vector<bool> choices, bool probes);
   bool forks() const { return choices_.has_value(); }
-  // Returns the way of a branch on data. Throws if there are no more choices; without a fork,
-  // refuses the recording for `reason`.
-  bool choose(const void* condition, const std::string& reason);
-  // Returns the number for which decide() had no choice, and forgets it; nullptr if there is none.
+  // Returns the way of a branch on data. Throws if no choice is left. Without a fork, refuses the
+  // recording with this reason.
+  bool choose(const void* condition, const std::string& reason, RefusalKind kind);
+  // Returns the condition for which no choice was left, and forgets it; nullptr if there is none.
   NumberPtr take_undecided() { return std::exchange(undecided_, nullptr); }
-  // Lets a number that is read from data be this size, because the program fails where it is not.
+  // Replaces a number that is read from data by a size: the program fails if they differ.
   void identify(const std::string& symbol, const Dim& size) { identities_[symbol] = size; }
-  // Returns the size that a number is; nullopt if it may be another one. `number` names it.
+  // Returns the size that replaces a number; nullopt if there is none. `number` is the text of the
+  // number.
   std::optional<Dim> identity(const std::string& symbol, const std::string& number);
-  // Notes the equation by which a number that depends on data makes the difference 0, if it is this
-  // size. A call needs that.
+  // A call needs difference == 0. Notes an equation if that holds when a number that depends on
+  // data is this size.
   void note_identity(const Dim& difference, const Dim& size);
   // Notes that eager fails unless a size that depends on data is 1 or another size.
   void note_equal(const Dim& size, const Dim& to);
   // Notes that eager broadcasts a size to another one, and fails if it cannot.
   void note_broadcast(const Dim& size, const Dim& to);
-  // Takes it for granted that a condition has this truth, because the program asserts it.
+  // Assumes that a condition has this truth, because the program asserts it.
   bool assume(const Dim& difference, Relation relation, bool truth, const std::string& text);
   // Returns the expression with the ranges that the program's assertions leave.
   Dim narrowed(const Dim& dim) const;
   // Returns the truth of a condition if the ranges of the symbols or the guards prove it. The sizes
   // of inputs are at least `least`.
   std::optional<bool> proven(const Dim& difference, Relation relation, int64_t least = 1) const;
-  // Notes a guard if the program asks for a condition that would be different for an empty input:
-  // the capture takes it that inputs are not empty.
+  // The capture assumes that inputs are not empty. Notes a guard if the program asks for a
+  // condition whose truth differs for an empty input.
   void note_not_empty(const Dim& difference, Relation relation, const std::string& text);
-  // Returns the expression with minima and maxima decided, each with a guard: min(512, n) becomes
-  // n.
+  // Replaces minima and maxima by one of their operands, and notes a guard for each: min(512, n)
+  // becomes n.
   Dim resolved(const Dim& dim);
   // Returns a size as a number, which a guard notes: n // 4 == 2. Refuses the recording if that
   // leaves only one value for a symbol, or if the size depends on data. `use` says what needs the
-  // number.
-  int64_t pinned(const Dim& dim, const std::string& use);
-  // Refuses the recording if the guards leave only one value for a symbol, or if the program used
-  // something of it in another thread.
+  // number; `kind` is the kind of that refusal.
+  int64_t pinned(const Dim& dim, const std::string& use,
+                 RefusalKind kind = RefusalKind::pinned_size);
+  // Refuses the recording if the guards leave only one value for a symbol, or if another thread
+  // used a tensor or a size of the recording.
   void check();
   // Sizes by the names of their symbols.
   using InputSizes = std::map<std::string, int64_t>;
-  // Returns true if all guards hold in the example but for these sizes of inputs.
+  // Returns true if all guards hold in the example after these sizes of inputs replace its own.
   bool allows(const InputSizes& sizes) const;
-  // Returns the value in the example but for these sizes of inputs.
+  // Returns the value in the example after these sizes of inputs replace its own.
   std::optional<int64_t> value_at(const Dim& dim, const InputSizes& sizes) const;
 
-  // The code of torch::nn reads sizes as numbers. It may if the recording recognizes them: the
-  // example then has a different prime for each symbol, and a multiple of primes stands for the
-  // same multiple of the symbols. Whoever chose the primes compares two recordings.
+  // The code of torch::nn reads sizes as numbers. That is allowed if the recording recognizes them:
+  // the example has a different prime for each symbol, and a multiple of primes stands for the same
+  // multiple of the symbols. The caller chooses the primes and compares two recordings.
   void note_number_read() { number_read_ = true; }
   bool has_unrecognized_numbers() const { return number_read_ && !recognizes_numbers_; }
   void recognize_numbers() { recognizes_numbers_ = true; }
@@ -189,32 +198,35 @@ class Decisions {
   // Returns the symbolic size that a number stands for.
   std::optional<Dim> recognized(int64_t number) const;
 
-  // The strides of results are guesses where PyTorch has no meta kernel.
+  // Notes that strides of results are guesses, because PyTorch has no meta kernel for a call.
   void guess_strides() { guesses_strides_ = true; }
   bool guesses_strides() const { return guesses_strides_; }
 
-  [[noreturn]] void refuse(const std::string& reason);
-  // Notes a reason without an exception, where none can be thrown.
-  void note_refusal(const std::string& reason);
+  [[noreturn]] void refuse(const std::string& reason, RefusalKind kind = RefusalKind::other);
+  // Notes a reason and throws nothing, for callers that must not throw.
+  void note_refusal(const std::string& reason, RefusalKind kind = RefusalKind::other);
   const std::string& reason() const { return reason_; }
+  RefusalKind refusal_kind() const { return refusal_kind_; }
   const std::vector<Guard>& guards() const { return guards_; }
-  // Notes that the program runs with gradients. Recorded tensors have none.
+  // Notes that the program runs with gradients, which recorded tensors do not have.
   void note_gradients() { with_gradients_ = true; }
   bool with_gradients() const { return with_gradients_; }
-  // Refuses a program that runs a loop as many times as a size says. If the user only named the
-  // size, notes the equation by which another recording may unroll the loop.
+  // Refuses a program whose loop runs `count` times. If the user only named the size, notes the
+  // equation by which another recording may unroll the loop.
   [[noreturn]] void refuse_loop(const Dim& count, const std::string& reason);
-  // Returns an equation because of which the recording was refused. A recording in which the size
-  // of the input is `value` instead of the symbol meets it.
+  // Returns the equation that caused the refusal; nullopt if there is none. Another recording, in
+  // which `value` replaces the symbol, satisfies it.
   const std::optional<Equation>& equation() const { return equation_; }
 
  private:
   void note_equation(const Dim& difference);
   bool choose(const NumberPtr& condition, const std::string& text);
-  // Notes that another recording may make a size static: the first that the user left to the
-  // capture. Keeps an equation that is known.
+  // Returns true if a number depends on one that the program read from a tensor.
+  bool is_read(const Number& number) const;
+  // Notes the equation that makes a size static: the first of `inputs` that the user left to the
+  // capture. Keeps an earlier equation.
   void note_fixed(const std::set<std::string>& inputs);
-  // The same for the inputs that an expression depends on, if it does not depend on data.
+  // Does the same for the inputs of an expression. Does nothing if it depends on data.
   template <class Expression>
   void note_fixed_by(const Expression& expression) {
     std::set<std::string> inputs;
@@ -246,13 +258,14 @@ class Decisions {
   std::vector<Guard> guards_;
   std::optional<Equation> equation_;
   std::map<std::string, Dim> identities_;
-  std::set<std::string> read_;  // symbols that identity() may replace: sizes of tensors are none
+  std::set<std::string> read_;  // symbols of numbers that the program read from tensors
   std::optional<std::vector<bool>> choices_;
   bool probes_ = false;
   std::map<const void*, bool> chosen_;           // by the condition
   std::map<std::string, NumberPtr> conditions_;  // on integers that depend on data, by the text
   NumberPtr undecided_;
   std::string reason_;
+  RefusalKind refusal_kind_ = RefusalKind::other;
   bool number_read_ = false;
   bool recognizes_numbers_ = false;
   bool guesses_strides_ = false;

@@ -18,11 +18,11 @@ bool draws(const c10::OperatorHandle& op, const std::vector<c10::IValue>& argume
 // Returns the generator of a call; the CPU's default generator if none is given.
 at::Generator generator_of(const std::vector<c10::IValue>& arguments);
 
-// Knows which generators a program seeds while it runs. PyTorch does not report that, so the
-// generators that are there before have a mark in place of their seed meanwhile. A seed or a state
-// that the program sets has no mark; a state that it saved and restores has one. The numbers that a
-// marked generator draws stay the same, for other threads too. The CPU's default generator is
-// always marked; a generator without a mark that the program makes has a fixed seed.
+// Knows which generators a program seeds while it runs. PyTorch does not report that. So each
+// generator that exists before the run has a mark in place of its seed during the run. A seed or a
+// state that the program sets has no mark; a state that it saved and restores has one. A mark does
+// not change the numbers that a generator draws, here or in other threads. The CPU's default
+// generator is always marked. A generator that the program makes has no mark and a fixed seed.
 class Generators {
  public:
   explicit Generators(std::vector<at::Generator> known = {});
@@ -41,18 +41,19 @@ class Generators {
   bool is_seeded(at::Generator generator);
   // Treats no generator as seeded from now on: what the program seeds differs from run to run.
   void ignore_seeds() { ignores_seeds_ = true; }
-  // Generators that are neither known nor the default one: the program made them, or keeps them
-  // where nobody looked. These get the states back that they had at their first draw.
+  // Returns the generators that drew numbers and are neither known nor the default one. The program
+  // made them, or keeps them where the caller did not look. restart() gives them the states that
+  // they had at their first draw.
   std::vector<at::Generator> found() const;
-  // The random numbers that became constants, in the order of the calls.
+  // Returns the random numbers that became constants, in the order of the calls.
   const std::vector<at::Tensor>& drawn() const { return drawn_; }
   void add_drawn(const at::Tensor& numbers) { drawn_.push_back(numbers); }
 
-  // Notes where this thread draws from seeded generators until unwatch().
+  // Notes draws of this thread from seeded generators, until unwatch(). `line` returns the source
+  // line of a draw.
   void watch(std::function<std::string()> line);
   void unwatch();
-  // Returns the first draw that watch() saw, as "aten::randn at model.py:3"; empty if there is
-  // none.
+  // Returns the first draw since watch(): "aten::randn at model.py:3"; empty if there is none.
   const std::string& seeded_draw() const { return seeded_draw_; }
   // Notes a call for watch(), if this thread watches.
   static void note(const c10::OperatorHandle& op, const torch::jit::Stack& stack);

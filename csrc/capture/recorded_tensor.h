@@ -14,9 +14,9 @@
 
 namespace onnx_native::capture {
 
-// A tensor without memory. A meta tensor knows its dtype, the sizes in the example and the strides;
-// `shape` has the symbolic sizes. Copies that PyTorch makes of the TensorImpl keep the id. Outside
-// of its recording an operator on it raises.
+// A tensor without memory. A meta tensor holds its dtype, its sizes in the example and its strides;
+// `shape` holds the symbolic sizes. If PyTorch copies the TensorImpl, the copy has the same id. An
+// operator that runs on the tensor outside of its recording raises an exception.
 class RecordedTensor final : public c10::TensorImpl {
  public:
   RecordedTensor(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions);
@@ -25,16 +25,18 @@ class RecordedTensor final : public c10::TensorImpl {
   const at::Tensor& meta() const { return meta_; }
   const Shape& shape() const { return shape_; }
   bool is_symbolic() const { return is_symbolic_; }
-  // Returns how many symbolic sizes are 0 or 1 in the example, so that strides tell little.
+  // Returns the number of symbolic sizes that are 0 or 1 in the example. With such sizes, strides
+  // do not show the order of the dimensions.
   int small_sizes() const;
   const std::shared_ptr<const int>& token() const { return token_; }
-  // Notes guards for the program's question whether the tensor has this memory format.
+  // Notes the guards under which the answer to "does the tensor have this memory format?" is the
+  // same as in the example.
   void decide_contiguity(at::MemoryFormat format) const;
-  // Returns true if PyTorch copied the TensorImpl, so that another tensor has this id.
+  // Returns true if PyTorch copied the TensorImpl. Another tensor then has the same id.
   bool is_copied() const { return is_copied_; }
-  // Gives the tensor another shape, in place. `id` is that of its new value.
+  // Changes the shape of the tensor in place. `id` identifies its new value.
   void reshape(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions);
-  // Shares the memory of another recorded tensor from now on, as its alias.
+  // Makes the tensor an alias of another recorded tensor.
   void take_contents(const RecordedTensor& other, const Decisions& decisions);
 
   at::IntArrayRef sizes_custom() const override;

@@ -199,8 +199,7 @@ Recording::Memory Recording::memory_of(const at::Tensor& tensor) const {
           .elements = storage_of(tensor)};
 }
 
-// Refuses the recording if it writes to elements by which the program decided something: the model
-// takes these elements as an input.
+// Refuses a write to elements on which a decision depends: the model has them as an input.
 void Recording::check_unread(const c10::StorageImpl* elements) {
   if (read_elements_.contains(elements) && kept_.contains(elements))
     decisions_.refuse("the program decides by the elements of a tensor that is an input");
@@ -263,7 +262,8 @@ aten::Value* Recording::constant_of(const at::Tensor& tensor) {
 // The program runs again for each way of a branch, and would draw other random numbers.
 void Recording::refuse_draws() {
   if (std::ranges::any_of(graph_->nodes, [](const aten::Node* node) { return draws(*node); }))
-    decisions_.refuse("the program branches on the elements of a tensor after random numbers");
+    decisions_.refuse("the program branches on the elements of a tensor after random numbers",
+                      RefusalKind::control_flow);
 }
 
 bool Recording::choose(const at::Tensor& condition) {
@@ -273,7 +273,8 @@ bool Recording::choose(const at::Tensor& condition) {
   const bool way = decisions_.choose(
       value_of(condition),
       "aten::is_nonzero: the program branches on the elements of a tensor; torch.cond would keep "
-      "both branches");
+      "both branches",
+      RefusalKind::control_flow);
   undecided_.reset();
   return way;
 }

@@ -36,14 +36,14 @@ class Host {
   virtual ~Host() = default;
   // Returns the user's source line and the modules around the current call.
   virtual Location location() = 0;
-  // Returns the symbolic number that a tensor made of a number stands for; None if it is the
-  // number itself.
+  // PyTorch makes tensors of numbers. Returns the symbolic number behind such a tensor; None if the
+  // number is not symbolic.
   virtual c10::IValue symbol_behind(const at::Tensor& wrapped_number) = 0;
-  // Returns false if PyTorch has meta kernels for some of its operators only; most are in Python.
+  // Returns false without Python: PyTorch has most of its meta kernels in Python.
   virtual bool has_meta_kernels() const { return true; }
   // Returns the recording's node behind the node of a float or bool.
   virtual c10::SymNode unwrapped(const c10::SymNode& node) { return node; }
-  // Returns true if code of the program asks for the truth of a bool, not code of PyTorch.
+  // Returns true if the current frame is code of the program, false if it is code of PyTorch.
   virtual bool is_in_program() { return true; }
 };
 
@@ -52,10 +52,10 @@ struct ModuleTensor {
   std::string name;
   at::Tensor tensor;
   aten::ConstantKind kind;
-  bool is_kept = false;  // the model has it as an input if the program writes to it
+  bool is_kept = false;  // if the program writes to it, it is an input of the model
 };
 
-// Elements of the module's tensors by which the program decided something.
+// The elements of a tensor of the module on which a decision of the program depends.
 struct KnownElements {
   std::string name;
   std::string source;  // user's source line
@@ -64,21 +64,21 @@ struct KnownElements {
 
 // Returns the name of an operator without its namespace and overload: "add" of "aten::add.Tensor".
 std::string plain_name(std::string_view op);
-// Gives each node the name that it has in torch.export's graphs: that of its result, or of its
-// operator if it has several.
+// Names each node as torch.export does: by its result, or by its operator if it has several.
 void name_nodes(aten::Graph& graph);
 
 using MakeTypes = std::function<std::unique_ptr<readers::jit::TypeInference>()>;
 
 // One capture. The program runs while an ActiveRecording is in scope. Every operator that it calls
 // becomes a node; composite operators stay whole, because the recorder sits above autograd.
-// PyTorch's meta kernels compute dtypes and the sizes of the example; `types` computes symbolic
-// sizes, which must agree with them. A number that the program reads from a tensor is a symbol, or
-// its value if it follows from weights and constants alone. What the recorder does not know it
-// refuses: it throws, keeps the reason, and finish() returns no graph. Used by one thread.
+// PyTorch's meta kernels compute dtypes and the sizes in the example. `types` computes symbolic
+// sizes, which must agree with them. A number that the program reads from a tensor becomes a
+// symbol, or a plain number if it follows from weights and constants alone. The recorder refuses
+// what it does not know: it throws and keeps the reason, and finish() returns no graph. One thread
+// uses a recording.
 class Recording {
  public:
-  // `generators` are those of the program, which are marked while it runs.
+  // `generators` are the program's. They are marked while it runs.
   Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTensor> state,
             MakeTypes make_types, Host& host,
             std::shared_ptr<Generators> generators = std::make_shared<Generators>());
@@ -92,39 +92,39 @@ class Recording {
   void add_output(const c10::IValue& value);
   // Records that the program assigns another tensor to a buffer of the module.
   void add_mutation(const at::Tensor& buffer, const at::Tensor& value);
-  // Records that a tensor has the contents of another tensor from now on (tensor.data = ...), which
-  // aliases of its old contents do not see.
+  // Records that a tensor takes the contents of another tensor (tensor.data = ...). Aliases of its
+  // old contents keep these.
   void replace(const at::Tensor& tensor, const at::Tensor& contents);
   // Returns a copy of a recorded tensor with its own memory: copy.deepcopy(tensor).
   at::Tensor deep_copy(const at::Tensor& tensor);
-  // Notes that a tensor may be an alias of the current contents of a tensor of the module.
+  // Notes that a tensor may alias a tensor of the module.
   void note_alias(const at::Tensor& tensor);
   // Records a call, whose arguments are on the stack, and replaces them by the results.
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack& stack);
   // Returns the graph once all outputs are added and no recorded tensor is alive; nullptr if the
   // recording was refused.
   std::unique_ptr<aten::Graph> finish();
-  // Returns true unless a tensor is computed from constants and the module's tensors alone.
+  // Returns false if a tensor follows from constants and the module's tensors alone.
   bool varies(const at::Tensor& tensor) const;
   // Returns the number of recorded tensors and sizes that are alive.
   int64_t alive() const;
 
-  // Allows aten::item to return symbolic floats and bools. Not every caller takes them.
+  // Allows aten::item to return symbolic floats and bools, which some callers cannot take.
   void set_takes_symbols(bool takes) { takes_symbols_ = takes; }
   // Returns the elements of a tensor, which the program reads outside of the dispatcher. Refuses
-  // the recording if they are not known, or, where the program keeps them in an array that shares
-  // memory with the tensor, if it writes to the tensor later.
+  // the recording if they are not known. If the program keeps them in an array that shares memory
+  // with the tensor, a later write to the tensor is refused too.
   at::Tensor elements(const at::Tensor& tensor, bool shares_memory);
   const std::vector<KnownElements>& known_elements() const { return known_elements_; }
-  // Refuses a branch that both ways of which are to be recorded, if the program draws numbers.
+  // Refuses to record both ways of a branch if the program drew random numbers before it.
   void refuse_draws();
-  // Returns the way of a branch on a tensor, which Decisions::fork() gives.
+  // Returns the way that Decisions::fork() chose for a branch on a tensor.
   bool choose(const at::Tensor& condition);
-  // Returns the tensor for which choose() had no choice, and forgets it; an undefined tensor if
-  // there is none.
+  // Returns the tensor for which choose() had no choice left, and forgets it; an undefined tensor
+  // if there is none.
   at::Tensor take_undecided() { return std::exchange(undecided_, at::Tensor()); }
-  // Returns true while the fake kernel of an operator runs; new_size() makes a size for it that
-  // depends on data.
+  // Returns true while the fake kernel of an operator runs. The kernel calls new_size() for a size
+  // that depends on data.
   bool runs_fake_kernel() const { return fake_kernels_ > 0; }
   c10::SymInt new_size(int64_t low, std::optional<int64_t> high);
 
@@ -141,7 +141,7 @@ class Recording {
   struct Memory {
     enum class Owner { input, module, literal, unknown };
     Owner owner = Owner::unknown;
-    const c10::StorageImpl* elements = nullptr;  // nullptr for an input
+    const c10::StorageImpl* elements = nullptr;  // an input has none
   };
 
   void replace_recorded(RecordedTensor& tensor, const at::Tensor& contents);
@@ -152,18 +152,17 @@ class Recording {
     std::vector<c10::IValue> arguments;  // with meta tensors in place of recorded ones
     size_t result;
     at::Tensor meta;
-    bool uses_state;  // follows from tensors of the module
+    bool uses_state;  // an argument depends on tensors of the module
     at::Tensor value;
   };
 
-  // Returns the elements of a tensor that follows from constants and weights to which the program
-  // does not write; nullopt for any other tensor.
+  // Returns the elements of a tensor if they follow from constants and weights, and the program
+  // writes to none of these; else nullopt.
   std::optional<at::Tensor> known(const at::Tensor& tensor);
   std::optional<at::Tensor> known_result(const at::Tensor& meta);
   // Returns an argument with known tensors in place of recorded ones; nullopt if one is not known.
   std::optional<c10::IValue> known_argument(const c10::IValue& argument);
-  // Returns true if literals of the program decide the elements of a tensor, not those of the
-  // module.
+  // Returns true if the elements of a tensor follow from literals of the program alone.
   bool follows_from_literals(const at::Tensor& tensor) const;
   readers::jit::TypeInference& types();
   // Returns the expression of a float or bool that the program uses.
@@ -171,21 +170,21 @@ class Recording {
   aten::Argument number_argument(const Number& number);
   // Adds nodes that compute the sizes of results that depend on data.
   void compute_sizes();
-  // Reserves the names of Python's functions, so that results have the names that torch.export
-  // gives them: "sum_1".
+  // Reserves the names of Python's functions. Results then have torch.export's names, for example
+  // "sum_1".
   void avoid_name(const std::string& name);
   aten::Value* value_of(const at::Tensor& tensor);
   aten::Value* value_of(int64_t id);
   aten::Value* constant_of(const at::Tensor& tensor);
   aten::Value* copy_of_literal(aten::Value* literal);
-  // Marks a tensor as made by the program out of numbers, so that it may write to it.
+  // Marks a tensor that the program made from numbers. It may write to the tensor.
   void add_literal(const at::Tensor& tensor) {
     literals_.try_emplace(tensor.unsafeGetTensorImpl(), tensor);
   }
-  // Notes that the program writes to a tensor. Refuses the recording if the tensor is neither
-  // computed, nor an input, nor a tensor of the module that shares no memory with another one.
+  // Notes that the program writes to a tensor. The tensor must be a computed one, an input, or a
+  // tensor of the module that shares no memory with another one.
   void note_write(const at::Tensor& tensor);
-  // Returns how many elements of a mask are true, for the caller to set where it is not known.
+  // Returns the number of true elements of a mask. The caller sets it if it is not known yet.
   // `meta` is the mask's meta tensor.
   std::optional<Dim>& count_of(const at::Tensor& meta);
   void check_unread(const c10::StorageImpl* elements);
@@ -199,7 +198,8 @@ class Recording {
   at::Tensor meta_of(const at::Tensor& tensor);
   at::Tensor new_tensor(at::Tensor meta, Shape shape, aten::Value* value);
   const ModuleTensor* find_state(const at::Tensor& tensor) const;
-  // Returns the module's tensor of which this one is another object; nullptr if there is none.
+  // Returns the module's tensor with the same elements, if this is a second object for it; else
+  // nullptr.
   const at::Tensor* original_of(const at::Tensor& tensor) const;
 
   Host& host_;
@@ -212,7 +212,7 @@ class Recording {
   std::unordered_map<const c10::TensorImpl*, size_t> state_of_;    // index in state_
   std::unordered_map<const void*, std::vector<size_t>> state_at_;  // by address of the elements
   int64_t next_id_ = 0;
-  int64_t last_input_ = -1;                           // inputs have the first ids
+  int64_t last_input_ = -1;                           // the first ids are those of inputs
   std::unordered_map<int64_t, aten::Value*> values_;  // by the id of a recorded tensor
   struct Constant {
     at::Tensor tensor;  // keeps the key alive
@@ -223,40 +223,42 @@ class Recording {
   std::unordered_map<const c10::TensorImpl*, at::Tensor> literals_;
   // By the storage of the meta tensors.
   std::unordered_map<const c10::StorageImpl*, Memory> memories_;
-  // Storages with several tensors that are not the same view.
+  // Storages that several different views share.
   std::unordered_set<const c10::StorageImpl*> shared_;
-  std::unordered_map<const c10::StorageImpl*, at::Tensor> first_in_;  // a tensor of each storage
+  std::unordered_map<const c10::StorageImpl*, at::Tensor> first_in_;  // the first tensor of each
   // Storages of meta tensors that the program writes to.
   std::unordered_set<const c10::StorageImpl*> written_;
-  // Storages of real tensors that it writes to, whose elements it reads, and that are kept.
+  // Storages of real tensors: those that the program writes to, those whose elements it reads, and
+  // those that the model keeps as inputs.
   std::unordered_set<const c10::StorageImpl*> written_elements_;
   std::unordered_set<const c10::StorageImpl*> read_elements_;
   std::unordered_set<const c10::StorageImpl*> kept_;
-  // Storages of meta tensors and of real tensors that share memory with an array of the program.
-  // Their tensors, which keep the storages alive.
+  // Storages that share memory with an array of the program, each with a tensor that keeps it
+  // alive. The tensors are meta tensors or real ones.
   std::unordered_map<const c10::StorageImpl*, at::Tensor> in_arrays_;
   MetaResults meta_results_;
   std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
   struct MaskCount {
-    at::Tensor meta;  // of the mask
+    at::Tensor meta;  // the mask's meta tensor
     const Region* region;
     std::optional<Dim> count;
   };
-  // How many elements of masks are true, by the storage of their meta tensors.
+  // The numbers of true elements of masks, by the storages of their meta tensors.
   std::unordered_map<const c10::StorageImpl*, std::vector<MaskCount>> mask_counts_;
   std::vector<KnownElements> known_elements_;
   at::Tensor undecided_;
   std::unordered_set<std::string> avoided_names_;
   bool takes_symbols_ = false;
   bool writes_state_ = false;  // the program writes to an input, the module or a literal
-  // Tensors and axes by the text of their sizes, and for a symbol s the size k*s of an input.
+  // `input_axes_` maps the text of a size to a tensor and an axis that have it. `multiples_` maps a
+  // symbol s to the size k*s of an input.
   std::unordered_map<std::string, std::pair<aten::Value*, int64_t>> input_axes_;
   std::unordered_map<std::string, Dim> multiples_;
   std::unordered_map<std::string, aten::Value*> sizes_;    // by the text of the expression
-  std::unordered_map<std::string, aten::Value*> numbers_;  // floats and bools, likewise
+  std::unordered_map<std::string, aten::Value*> numbers_;  // floats and bools, also by the text
   const Location* location_ = nullptr;                     // of the current call
-  Region* region_ = nullptr;                               // the innermost one
-  int fake_kernels_ = 0;                                   // that are running
+  Region* region_ = nullptr;                               // the innermost region
+  int fake_kernels_ = 0;                                   // the number that are running
   // Graphs of regions that failed.
   std::vector<std::unique_ptr<aten::Graph>> dropped_;
 };

@@ -1,4 +1,4 @@
-// Regions: parts of a recorded program that run never, once or several times, such as a branch.
+// Regions: parts of a recorded program that may run never or several times: branches and loops.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,10 +16,10 @@
 
 namespace onnx_native::capture {
 
-// Records what runs between its construction and end() into a graph of its own. Values of the
-// enclosing graph that the region uses become inputs of the graph, after those that add_input adds.
-// Regions nest. A region must not write to memory from outside, and tensors that it computes must
-// not be used outside.
+// Records the calls between its construction and end() into a graph of its own. The first inputs
+// of the graph are those of add_input(). Values of the enclosing graph that the region uses become
+// the other inputs. Regions nest. A region must not write to memory from outside. Code outside must
+// not use tensors that the region computes.
 class Region {
  public:
   struct Result {
@@ -36,16 +36,16 @@ class Region {
 
   // Adds an input with the type of a tensor, or of its slices along the first dimension.
   at::Tensor add_input(const at::Tensor& like, bool is_slice);
-  // Ends the region with its results. One that is from outside, or aliases an earlier one, is
-  // copied.
+  // Ends the region with its results. Copies a result that is from outside or aliases an earlier
+  // result.
   void end(const std::vector<c10::IValue>& results);
-  // Ends the region with a tensor of one element, or a condition on sizes.
+  // Ends the region with a condition: a tensor of one element, or a condition on sizes.
   void end_with_condition(const c10::IValue& condition);
 
   const std::vector<Result>& results() const { return results_; }
-  // Values of the enclosing graph that the region uses.
+  // Returns the values of the enclosing graph that the region uses.
   const std::vector<aten::Value*>& captured() const { return captured_; }
-  // Returns the graph. Its last inputs are `captured`, a superset of the region's.
+  // Returns the graph. Its last inputs are the values in `captured`, a superset of captured().
   std::shared_ptr<aten::Graph> take(const std::vector<aten::Value*>& captured);
 
  private:
@@ -76,7 +76,7 @@ class Region {
   void own(const at::Tensor& meta) {
     if (storages_.insert(meta.storage().unsafeGetStorageImpl()).second) owned_.push_back(meta);
   }
-  // The same for the result of a call, unless it is a view of an argument.
+  // Does the same for the result of a call. Does nothing for a view of an argument.
   void own_result(const at::Tensor& meta, const std::vector<c10::IValue>& arguments);
   void swap();
   void close();

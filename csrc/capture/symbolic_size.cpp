@@ -281,7 +281,9 @@ class Size final : public RecordedNode {
   c10::SymNode ge(const c10::SymNode& other) override { return lt(other)->sym_not(); }
 
   int64_t guard_int(const char* /*file*/, int64_t /*line*/) override { return int_(); }
-  int64_t int_() override { return decisions().pinned(dim_, "a Python int or a loop"); }
+  int64_t int_() override {
+    return decisions().pinned(dim_, "a Python int or a loop", RefusalKind::control_flow);
+  }
   bool bool_() override { return ne(wrap_int(0))->bool_(); }
   std::optional<int64_t> constant_int() override { return dim_.constant(); }
   std::optional<int64_t> maybe_as_int() override { return dim_.constant(); }

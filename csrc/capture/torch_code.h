@@ -3,8 +3,8 @@
 
 namespace onnx_native::capture {
 
-// Returns true if `address`, or an operator call in progress if it is nullptr, is in code of
-// torch::nn inside PyTorch's library. False where that is not known.
+// Returns true if `address` is in code of torch::nn in PyTorch's library. If it is nullptr, returns
+// true if such code made the operator call that is in progress. Returns false if that is not known.
 bool is_torch_nn(const void* address = nullptr);
 
 }  // namespace onnx_native::capture

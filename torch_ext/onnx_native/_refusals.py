@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Kind(enum.Enum):
-    """What a refusal is about."""
+    """What a refusal is about. The recorder's kinds (``_C.RefusalKind``) have the same names."""
 
     CONTROL_FLOW = "control flow"  # a branch or a loop by elements, which torch.export refuses too
     UNROLLED = "unrolled loop"  # a loop over a dynamic size, which the native capture unrolls
@@ -58,4 +58,13 @@ class Attempt:
 
 def first_line(error: BaseException) -> str:
     """Returns the first line of an error's text."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), repr(error))
+    return _first_line(error) or repr(error)
+
+
+def summary(error: BaseException) -> str:
+    """Returns the class of an error and the first line of its text."""
+    return f"{type(error).__name__}: {_first_line(error)}"
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")

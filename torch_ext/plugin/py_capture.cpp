@@ -247,6 +247,7 @@ class PyCapture {
   }
   void refuse(const std::string& reason) { recording_->decisions().note_refusal(reason); }
   std::string reason() const { return recording_->decisions().reason(); }
+  capture::RefusalKind refusal_kind() const { return recording_->decisions().refusal_kind(); }
   bool reads_numbers() const { return recording_->decisions().has_data(); }
   // Returns the condition under which the program is valid and the source line of each guard.
   py::list guards() const {
@@ -401,6 +402,10 @@ void bind_capture(py::module_& module) {
   module.def(
       "text_of_size", [](py::handle size) { return capture::text_of(size.cast<c10::SymInt>()); },
       py::arg("size"), "Returns the expression of a size of a native capture.");
+  py::enum_<capture::RefusalKind>(module, "RefusalKind", "What a refused recording is about.")
+      .value("CONTROL_FLOW", capture::RefusalKind::control_flow)
+      .value("PINNED_SIZE", capture::RefusalKind::pinned_size)
+      .value("OTHER", capture::RefusalKind::other);
   py::class_<KeptDispatchKeys>(module, "KeptDispatchKeys", "Restores the dispatch keys on exit.")
       .def(py::init<>())
       .def("__enter__", &KeptDispatchKeys::enter)
@@ -451,6 +456,7 @@ void bind_capture(py::module_& module) {
       .def("refuse", &PyCapture::refuse, py::arg("reason"))
       .def("refuse_loop", &PyCapture::refuse_loop, py::arg("count"), py::arg("reason"))
       .def("reason", &PyCapture::reason)
+      .def("refusal_kind", &PyCapture::refusal_kind)
       .def("reads_numbers", &PyCapture::reads_numbers)
       .def("with_gradients", &PyCapture::with_gradients)
       .def("guards", &PyCapture::guards)

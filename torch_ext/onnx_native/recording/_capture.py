@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from onnx_native import _library
+from onnx_native._refusals import Refusal, summary
 from onnx_native.lowerings import _autograd_functions
 from onnx_native.modules import (
     _eager,
@@ -30,8 +31,8 @@ from onnx_native.request import _inputs, _sizes
 from onnx_native.upstream import _upstream
 
 
-class StepAsideError(Exception):
-    """The native capture leaves the program to another route; the message is the reason."""
+class StepAsideError(Refusal):
+    """The native capture leaves the program to another route."""
 
 
 @dataclasses.dataclass
@@ -53,7 +54,7 @@ class Recorded:
     native: Any
     flatten: Callable[[Any, Any], Sequence[Any]]
     sizes: _sizes.Sizes
-    guards: list[dict[str, str]]
+    guards: list[dict[str, Any]]
     known: list[tuple[str, str]]
     tied: dict[str, str]
     dimensions: dict[str, str]
@@ -163,7 +164,7 @@ class _Recorder:
         try:
             return eager.outputs(*eager.example)
         except Exception as error:
-            raise StepAsideError(_run.first_line(error)) from error
+            raise StepAsideError(summary(error)) from error
 
     def _recorded(
         self,
@@ -183,9 +184,9 @@ class _Recorder:
             for name, symbol in self._symbols.items()
         }
         identities: dict[str, str] = {}  # of numbers that are read from data
-        static: list[dict[str, str]] = []
+        static: list[dict[str, Any]] = []
         seeds = _generators.Seeds(self._model)
-        first: str | None = None  # the reason before small numbers stand for those of data
+        first: Refusal | None = None  # before small numbers stand for those of data
         while True:
             self._restore()
             state, tied = _leaves.state(self._model)
@@ -199,7 +200,7 @@ class _Recorder:
                     self._opset, elements=functools.partial(_known, native)
                 ) as notes,
             ):
-                reason, has_more = _run.run(
+                refusal, has_more = _run.run(
                     native,
                     self._packages,
                     generators,
@@ -211,34 +212,42 @@ class _Recorder:
                     replaced,
                     self._forks,
                 )
-            if reason is None and seeds.are_known(generators):
+            if refusal is None and seeds.are_known(generators):
                 break
-            if reason is None:
+            if refusal is None:
                 continue
             equation = native.equation()
             if equation is None and (replaced.is_to_be_written_first() or has_more):
                 continue
             if equation is None and first is None and native.reads_numbers():
-                first = reason
+                first = refusal
                 continue
+            refusal = first or refusal
             if equation is None:
-                raise StepAsideError(first or reason)
+                raise StepAsideError(refusal.text, refusal.kind)
             symbol, value, line, is_loop = equation
             if not all(name.isidentifier() for name in symbols):
-                raise StepAsideError(first or f"the program demands {symbol} == {value}")
+                reason = f"the program demands {symbol} == {value}"
+                raise StepAsideError(reason if first is None else first.text)
             is_of_data = symbol not in symbols
             # For other sizes, the equation need not hold for the example.
             is_fixed = bool(line) and not is_loop and not fixes
             if symbol in identities or (others and not is_of_data) or is_fixed:
-                raise StepAsideError(first or reason)
+                raise StepAsideError(refusal.text, refusal.kind)
             if is_of_data:
                 identities[symbol] = value
                 continue
             sizes, symbols = _declared_sizes.related(sizes, symbols, symbol, value)
             if line:
-                guard = {"condition": f"{symbol} == {value}", "source": line}
                 does = "a loop is unrolled" if is_loop else "the program fixes the size"
-                static.append(guard | {"note": f", where {does}"})
+                static.append(
+                    {
+                        "condition": f"{symbol} == {value}",
+                        "source": line,
+                        "note": f", where {does}",
+                        "unrolls": is_loop,
+                    }
+                )
         if not native.allows({name: self._symbols[name][0] for name in others}):
             raise StepAsideError("the program decides otherwise for the sizes of the example")
         guards = [{"condition": text, "source": line} for text, line in native.guards()]

@@ -16,6 +16,7 @@ import torch
 from torch.nn.attention import flex_attention
 
 from onnx_native import _library, _replaced, _undo
+from onnx_native._refusals import first_line
 from onnx_native.lowerings import _autograd_functions
 from onnx_native.upstream import _upstream
 
@@ -69,8 +70,8 @@ def region(native: Any, run: Callable[[], Any], end: Callable[[Any], Any]) -> An
     try:
         return end(run())
     except Exception as error:
-        lines = str(error).splitlines()
-        native.drop_region(f"{type(error).__name__} in a branch or loop: {(lines or [''])[0]}")
+        name = type(error).__name__
+        native.drop_region(f"{name} in a branch or loop: {first_line(error)}")
         raise
 
 

@@ -18,6 +18,7 @@ from torch.nn.modules.module import (
 from torch.utils.hooks import RemovableHandle
 
 from onnx_native import _library, _options, _replaced, _undo
+from onnx_native._refusals import Kind, Refusal, summary
 from onnx_native.modules import _eager, _module_changes, _tracing, _written_attributes
 from onnx_native.numbers import _declared_sizes, _functions_of_sizes
 from onnx_native.questions import _attributes, _reads
@@ -25,7 +26,7 @@ from onnx_native.recording import _control_flow, _executors, _fake_kernels, _for
 from onnx_native.upstream import _upstream
 
 
-def run(native: Any, packages: set[str], *arguments: Any) -> tuple[str | None, bool]:
+def run(native: Any, packages: set[str], *arguments: Any) -> tuple[Refusal | None, bool]:
     """Records the program; returns why not, and whether another run may know more.
 
     Args:
@@ -41,20 +42,25 @@ def run(native: Any, packages: set[str], *arguments: Any) -> tuple[str | None, b
             with _upstream.without_compiler() as stopped:
                 _record(native, packages, *arguments)
         except Exception as error:
-            reason = native.reason() or first_line(error)
+            refusal = _refusal(native) if native.reason() else Refusal(summary(error))
             found = _functions_of_sizes.packages_between(error)
             _clear_frames(error)
             if not stopped:
                 has_more = not found <= packages
                 packages |= found
-                return reason, has_more
+                return refusal, has_more
         if stopped:
             _upstream.import_compiler()
-            return "the program imports TorchDynamo", True
+            return Refusal("the program imports TorchDynamo"), True
         for generation in range(3):
             if native.alive():
                 gc.collect(generation)
-    return (None if native.finish() else native.reason()), False
+    return (None if native.finish() else _refusal(native)), False
+
+
+def _refusal(native: Any) -> Refusal:
+    """Returns why the recorder refuses the program."""
+    return Refusal(native.reason(), Kind[native.refusal_kind().name])
 
 
 @contextlib.contextmanager
@@ -74,12 +80,6 @@ def _clear_frames(error: BaseException | None) -> None:
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
-
-
-def first_line(error: Exception) -> str:
-    """The class of an error, and the first line of its text."""
-    lines = str(error).splitlines()
-    return f"{type(error).__name__}: {lines[0] if lines else ''}"
 
 
 def _record(

@@ -65,7 +65,8 @@ class Report:
     def failed(self, error: Exception) -> None:
         """Notes the error of a conversion."""
         self.errors.append("".join(traceback.format_exception(error)))
-        self.faults += getattr(error, "faults", [])
+        kind = getattr(error, "kind", None)
+        self.faults += [{"kind": kind, **fault} for fault in getattr(error, "faults", [])]
 
     def verified(self, verification: "Verification") -> None:
         self._steps += verification.steps
@@ -182,7 +183,7 @@ def _size(count: float) -> str:
 
 
 def _is_missing(fault: dict[str, Any]) -> bool:
-    return bool(fault["operator"]) and "no ONNX lowering" in str(fault["cause"])
+    return bool(fault["kind"] == "unsupported operator")
 
 
 def _place(fault: dict[str, Any]) -> str:

@@ -18,14 +18,6 @@ from onnx_native.routes import _torch_export_route
 from onnx_native.routes._stages import Stages, Task, reason_of
 from onnx_native.upstream import _upstream
 
-# Reasons for which torch.export refuses a program too.
-_CONTROL_FLOW = (
-    "branches on the elements of a tensor",
-    "branches on a number that depends on data: item",
-    "a Python int or a loop needs the number",
-    "the number of results depends on the size",
-)
-
 
 def takes(task: Task) -> bool:
     """Whether the native capture records programs of this kind."""
@@ -59,8 +51,8 @@ def export(task: Task, stages: Stages, *, forks: bool = False) -> ONNXProgram:
         reason = reason_of(error)
         stages.say(f"Obtain model graph with the native capture... ❌: {reason}")
         restore_numbers()
-        is_flow = any(text in reason for text in _CONTROL_FLOW)
-        raise Refusal(reason, Kind.CONTROL_FLOW if is_flow else Kind.OTHER) from error
+        kind = error.kind if isinstance(error, Refusal) else Kind.OTHER
+        raise Refusal(reason, kind) from error
     program = ONNXProgram(
         native,
         None,
@@ -97,6 +89,6 @@ def unrolled(program: ONNXProgram) -> Refusal | None:
     loops = [
         f"a loop needs {guard['condition']} ({guard['source']})"
         for guard in program.export_report["capture"]["guards"]
-        if "loop" in guard.get("note", "")
+        if guard.get("unrolls")
     ]
     return Refusal("\n".join(loops), Kind.UNROLLED) if loops else None

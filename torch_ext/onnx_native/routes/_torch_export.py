@@ -18,9 +18,6 @@ from onnx_native.request import _checks, _declarations, _inputs
 from onnx_native.routes._stages import Stages, Task
 from onnx_native.upstream import _upstream
 
-# What torch.export says of dynamic sizes that a program fixes.
-_PINNED = ("Constraints violated", "conflicts between user-specified ranges")
-
 
 class CaptureFailedError(Exception):
     """torch.export cannot capture the program; `error` says why."""
@@ -28,11 +25,6 @@ class CaptureFailedError(Exception):
     def __init__(self, error: BaseException) -> None:
         super().__init__(str(error))
         self.error = error
-
-    @property
-    def pins_a_size(self) -> bool:
-        """Whether the program fixes a dynamic size."""
-        return any(text in str(self.error) for text in _PINNED)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,7 @@ from onnx_native.program._program import ONNXProgram
 from onnx_native.request import _shapes
 from onnx_native.routes import _torch_export
 from onnx_native.routes._stages import Stages, Task, conversion_error
-from onnx_native.upstream import _upstream
+from onnx_native.upstream import _capture_errors, _upstream
 
 
 class Route:
@@ -80,7 +80,8 @@ class Route:
             found = _torch_export.captured(self._task, stages)
         except _torch_export.CaptureFailedError as failure:
             self._error = failure.error
-            kind = Kind.PINNED_SIZE if failure.pins_a_size else Kind.OTHER
+            is_pinned = _capture_errors.pins_a_size(failure.error)
+            kind = Kind.PINNED_SIZE if is_pinned else Kind.OTHER
             raise Refusal(first_line(failure.error), kind) from failure.error
         stages.dump(found.program)
         self.captured = found.program
@@ -158,7 +159,7 @@ def capture_error(error: BaseException, stages: Stages) -> BaseException:
 
 def _hint(error: BaseException) -> str:
     """Explains errors of torch.export whose text does not name the cause."""
-    if "fake tensor in the exported program constant" not in str(error):
+    if not _capture_errors.is_of_fake_constant(error):
         return ""
     return (
         "\nhint: torch.export does not record what a program reads or writes through x.data. Write "
