@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "api/export.h"
@@ -27,8 +28,6 @@
 namespace onnx_native::plugin {
 namespace {
 
-std::string text_of(py::handle object) { return object.cast<std::string>(); }
-
 // A Python context that restores this thread's dispatch keys.
 class KeptDispatchKeys {
  public:
@@ -39,65 +38,44 @@ class KeptDispatchKeys {
   std::optional<c10::impl::ForceDispatchKeyGuard> kept_;
 };
 
-// Returns a symbol of `symbols`: (value in the example, low or None, high or None, origin, whether
-// it is the size of an input).
-capture::Symbol symbol_of(py::handle object) {
-  const auto fields = object.cast<py::tuple>();
-  capture::Symbol symbol;
-  symbol.example = fields[0].cast<int64_t>();
-  const auto low = fields[1].cast<std::optional<int64_t>>();
-  const auto high = fields[2].cast<std::optional<int64_t>>();
-  symbol.is_size = fields[4].cast<bool>();
-  symbol.range =
-      symbol.is_size ? DimRange::input_size(low.value_or(0), high) : DimRange::integer(low, high);
-  using Origin = capture::Symbol::Origin;
-  const std::string origin = text_of(fields[3]);
-  symbol.origin = origin == "inferred"  ? Origin::inferred
-                  : origin == "named"   ? Origin::named
-                  : origin == "dynamic" ? Origin::dynamic
-                                        : Origin::declared;
-  return symbol;
+capture::Symbol make_symbol(int64_t example, std::optional<int64_t> low,
+                            std::optional<int64_t> high, capture::Symbol::Origin origin,
+                            bool is_size) {
+  return {
+      .example = example,
+      .range = is_size ? DimRange::input_size(low.value_or(0), high) : DimRange::integer(low, high),
+      .origin = origin,
+      .is_size = is_size};
 }
 
-aten::ConstantKind kind_of(std::string_view name) {
-  return name == "parameter"          ? aten::ConstantKind::parameter
-         : name == "buffer"           ? aten::ConstantKind::buffer
-         : name == "temporary_buffer" ? aten::ConstantKind::temporary_buffer
-                                      : aten::ConstantKind::constant;
+bool is_same(const capture::Symbol& a, const capture::Symbol& b) {
+  return a.example == b.example && a.range == b.range && a.origin == b.origin &&
+         a.is_size == b.is_size;
 }
 
 class PyCapture {
   using Tensors = std::vector<at::Tensor>;
 
  public:
-  // `state` holds (name, tensor, kind, whether the model keeps its updates) of the module's
-  // tensors.
-  // `identities` has sizes that numbers read from data are, by the names of their symbols.
-  // With `small_numbers` small ones stand for sizes that depend on data.
-  PyCapture(const py::list& state, const py::dict& symbols, const py::dict& identities,
+  // `identities` maps the symbol of a number that is read from data to the size that replaces it.
+  // With `small_numbers`, small numbers stand for sizes that depend on data.
+  PyCapture(std::vector<capture::ModuleTensor> state,
+            std::map<std::string, capture::Symbol> symbols,
+            const std::map<std::string, std::string>& identities,
             std::shared_ptr<capture::Generators> generators, bool small_numbers) {
-    std::vector<capture::ModuleTensor> tensors;
-    for (const py::handle item : state) {
-      const auto fields = item.cast<py::tuple>();
-      tensors.push_back({.name = text_of(fields[0]),
-                         .tensor = fields[1].cast<at::Tensor>(),
-                         .kind = kind_of(text_of(fields[2])),
-                         .is_kept = fields[3].cast<bool>()});
-    }
-    std::map<std::string, capture::Symbol> known;
-    for (const auto& [name, symbol] : symbols) known.emplace(text_of(name), symbol_of(symbol));
-    recording_.emplace(std::move(known), std::move(tensors), builtin_types, host_,
+    recording_.emplace(std::move(symbols), std::move(state), builtin_types, host_,
                        std::move(generators));
     if (small_numbers) recording_->decisions().use_small_stand_ins();
     for (const auto& [symbol, size] : identities)
-      recording_->decisions().identify(text_of(symbol), dim_of(text_of(size)));
+      recording_->decisions().identify(symbol, dim_of(size));
   }
 
-  at::Tensor add_input(const at::Tensor& example, const std::string& name, const py::list& sizes) {
+  at::Tensor add_input(const at::Tensor& example, const std::string& name,
+                       const std::vector<std::variant<int64_t, std::string>>& sizes) {
     Shape shape;
-    for (const py::handle size : sizes) {
-      shape.push_back(py::isinstance<py::str>(size) ? dim_of(text_of(size))
-                                                    : Dim(size.cast<int64_t>()));
+    for (const std::variant<int64_t, std::string>& size : sizes) {
+      const auto* text = std::get_if<std::string>(&size);
+      shape.push_back(text ? dim_of(*text) : Dim(std::get<int64_t>(size)));
     }
     return recording_->add_input(example, name, std::move(shape));
   }
@@ -249,13 +227,7 @@ class PyCapture {
   std::string reason() const { return recording_->decisions().reason(); }
   capture::RefusalKind refusal_kind() const { return recording_->decisions().refusal_kind(); }
   bool reads_numbers() const { return recording_->decisions().has_data(); }
-  // Returns the condition under which the program is valid and the source line of each guard.
-  py::list guards() const {
-    py::list result;
-    for (const capture::Guard& guard : recording_->decisions().guards())
-      result.append(py::make_tuple(guard.statement(), guard.source));
-    return result;
-  }
+  const std::vector<capture::Guard>& guards() const { return recording_->decisions().guards(); }
   bool with_gradients() const { return recording_->decisions().with_gradients(); }
   bool allows(const std::map<std::string, int64_t>& sizes) const {
     return recording_->decisions().allows(sizes);
@@ -266,20 +238,11 @@ class PyCapture {
     return recording_->decisions().value_at(dim_of(expression), sizes);
   }
 
-  // Returns (symbol, expression, source line that makes the size static, whether that is a loop) of
-  // an equation that the program demands, or None.
-  py::object equation() const {
-    const std::optional<capture::Equation>& equation = recording_->decisions().equation();
-    if (!equation) return py::none();
-    return py::make_tuple(equation->symbol, equation->value.str(), equation->source,
-                          equation->is_loop);
+  const std::optional<capture::Equation>& equation() const {
+    return recording_->decisions().equation();
   }
-  // Returns (name, source line) of the module's tensors by whose elements the program decided.
-  py::list known_elements() const {
-    py::list result;
-    for (const capture::KnownElements& known : recording_->known_elements())
-      result.append(py::make_tuple(known.name, known.source));
-    return result;
+  const std::vector<capture::KnownElements>& known_elements() const {
+    return recording_->known_elements();
   }
   std::string text() const { return graph_ ? aten::print(*graph_) : ""; }
   py::object program(const py::object& builder) const {
@@ -352,6 +315,68 @@ void clear_sequence_slots(py::handle type) {
   }
 }
 
+// Binds what a recording takes and returns.
+void bind_structures(py::module_& module) {
+  using aten::ConstantKind;
+  using capture::Equation;
+  using capture::Guard;
+  using capture::KnownElements;
+  using capture::ModuleTensor;
+  using capture::RefusalKind;
+  using capture::Symbol;
+  py::enum_<RefusalKind>(module, "RefusalKind", "What a refused recording is about.")
+      .value("CONTROL_FLOW", RefusalKind::control_flow)
+      .value("PINNED_SIZE", RefusalKind::pinned_size)
+      .value("OTHER", RefusalKind::other);
+  py::enum_<Symbol::Origin>(module, "Origin", "How the user left a size to the recording.")
+      .value("DECLARED", Symbol::Origin::declared)
+      .value("DYNAMIC", Symbol::Origin::dynamic)
+      .value("NAMED", Symbol::Origin::named)
+      .value("INFERRED", Symbol::Origin::inferred);
+  py::class_<Symbol>(module, "Symbol", "The symbol of an input: a dynamic size, or an integer.")
+      .def(py::init(&make_symbol), py::arg("example"), py::kw_only(), py::arg("low"),
+           py::arg("high"), py::arg("origin"), py::arg("is_size"))
+      .def_readonly("example", &Symbol::example)
+      .def_property_readonly("lowest", &Symbol::lowest)
+      .def_property_readonly("highest", [](const Symbol& symbol) { return symbol.range.high; })
+      .def_readonly("is_size", &Symbol::is_size)
+      .def(
+          "with_example",
+          [](Symbol symbol, int64_t example) {
+            symbol.example = example;
+            return symbol;
+          },
+          py::arg("example"))
+      .def("__eq__", &is_same, py::arg("other"), py::is_operator())
+      .attr("__hash__") = py::none();
+  py::enum_<ConstantKind>(module, "ConstantKind", "What a tensor of the module is.")
+      .value("PARAMETER", ConstantKind::parameter)
+      .value("BUFFER", ConstantKind::buffer)
+      .value("TEMPORARY_BUFFER", ConstantKind::temporary_buffer)
+      .value("CONSTANT", ConstantKind::constant);
+  py::class_<ModuleTensor>(module, "ModuleTensor", "A tensor of the module.")
+      .def(py::init([](std::string name, at::Tensor tensor, ConstantKind kind, bool is_kept) {
+             return ModuleTensor{std::move(name), std::move(tensor), kind, is_kept};
+           }),
+           py::arg("name"), py::arg("tensor"), py::arg("kind"), py::arg("is_kept"))
+      .def_readonly("name", &ModuleTensor::name)
+      .def_readonly("tensor", &ModuleTensor::tensor)
+      .def_readonly("kind", &ModuleTensor::kind)
+      .def_readonly("is_kept", &ModuleTensor::is_kept);
+  py::class_<Guard>(module, "Guard", "A condition under which the recording is valid.")
+      .def_property_readonly("condition", &Guard::statement)
+      .def_readonly("source", &Guard::source);
+  py::class_<Equation>(module, "Equation", "An equation of sizes that the program demands.")
+      .def_readonly("symbol", &Equation::symbol)
+      .def_property_readonly("value", [](const Equation& equation) { return equation.value.str(); })
+      .def_readonly("source", &Equation::source)
+      .def_readonly("is_loop", &Equation::is_loop);
+  py::class_<KnownElements>(module, "KnownElements",
+                            "A tensor of the module on whose elements a decision depends.")
+      .def_readonly("name", &KnownElements::name)
+      .def_readonly("source", &KnownElements::source);
+}
+
 }  // namespace
 
 bool is_capture(py::handle source) { return py::isinstance<PyCapture>(source); }
@@ -402,17 +427,15 @@ void bind_capture(py::module_& module) {
   module.def(
       "text_of_size", [](py::handle size) { return capture::text_of(size.cast<c10::SymInt>()); },
       py::arg("size"), "Returns the expression of a size of a native capture.");
-  py::enum_<capture::RefusalKind>(module, "RefusalKind", "What a refused recording is about.")
-      .value("CONTROL_FLOW", capture::RefusalKind::control_flow)
-      .value("PINNED_SIZE", capture::RefusalKind::pinned_size)
-      .value("OTHER", capture::RefusalKind::other);
   py::class_<KeptDispatchKeys>(module, "KeptDispatchKeys", "Restores the dispatch keys on exit.")
       .def(py::init<>())
       .def("__enter__", &KeptDispatchKeys::enter)
       .def("__exit__", &KeptDispatchKeys::exit);
-  py::class_<PyCapture>(module, "Capture")
-      .def(py::init<const py::list&, const py::dict&, const py::dict&,
-                    std::shared_ptr<capture::Generators>, bool>(),
+  bind_structures(module);
+  py::class_<PyCapture>(module, "Capture", "One recording of a program.")
+      .def(py::init<std::vector<capture::ModuleTensor>, std::map<std::string, capture::Symbol>,
+                    const std::map<std::string, std::string>&, std::shared_ptr<capture::Generators>,
+                    bool>(),
            py::arg("state"), py::arg("symbols"), py::arg("identities"), py::arg("generators"),
            py::arg("small_numbers"))
       .def("add_input", &PyCapture::add_input, py::arg("example"), py::arg("name"),

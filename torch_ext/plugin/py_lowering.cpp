@@ -328,7 +328,7 @@ void bind_lowerings(py::module_& module) {
   py::class_<PyBuilder>(module, "Builder")
       .def_property_readonly("opset", &PyBuilder::opset)
       .def_property_readonly("results", &PyBuilder::results)
-      .def("op", &PyBuilder::op)
+      .def("op", &PyBuilder::op, py::arg("op_type"))
       .def("cast", &PyBuilder::cast, py::arg("value"), py::arg("dtype"))
       .def("constant", &PyBuilder::constant, py::arg("value"), py::arg("dtype") = py::none())
       .def("shape", &PyBuilder::shape, py::arg("value"))

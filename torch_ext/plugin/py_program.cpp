@@ -39,8 +39,14 @@ class PyProgram {
   int64_t opset() const { return program_.opset(); }
   std::string text() const { return program_.text(); }
   py::dict report() const;
-  // Returns (target, input name, output name, initial value or None) for each state tensor.
-  py::list state() const;
+  // A tensor of the module that the model has as an input and an output.
+  struct State {
+    std::string target;
+    std::string input;
+    std::string output;
+    std::optional<at::Tensor> initial;
+  };
+  std::vector<State> state() const;
 
   // Calls `progress` (may be None) with the bytes written and their total now and then. Python's
   // signal handlers run meanwhile: an interrupted save leaves the old files.
@@ -138,14 +144,13 @@ std::vector<at::ScalarType> PyProgram::output_dtypes() const {
   return dtypes;
 }
 
-py::list PyProgram::state() const {
+std::vector<PyProgram::State> PyProgram::state() const {
   const std::vector<std::string> inputs = input_names(), outputs = output_names();
-  py::list result;
+  std::vector<State> result;
   for (const StateTensor& tensor : program_.state()) {
-    const py::object initial =
-        tensor.initial ? py::cast(aten::to_tensor(*tensor.initial)) : py::none();
-    result.append(
-        py::make_tuple(tensor.target, inputs[tensor.input], outputs[tensor.output], initial));
+    result.push_back(
+        {.target = tensor.target, .input = inputs[tensor.input], .output = outputs[tensor.output]});
+    if (tensor.initial) result.back().initial = aten::to_tensor(*tensor.initial);
   }
   return result;
 }
@@ -226,6 +231,12 @@ std::unique_ptr<PyProgram> export_source(
 }  // namespace
 
 void bind_program(py::module_& module) {
+  using State = PyProgram::State;
+  py::class_<State>(module, "StateTensor", "A tensor of the module that the model updates.")
+      .def_readonly("target", &State::target)
+      .def_readonly("input", &State::input)
+      .def_readonly("output", &State::output)
+      .def_readonly("initial", &State::initial);
   py::class_<PyProgram>(module, "Program")
       .def(py::init(&export_source), py::arg("source"), py::kw_only(), py::arg("opset"),
            py::arg("optimize") = true, py::arg("input_names") = std::vector<std::string>(),
@@ -248,8 +259,8 @@ void bind_program(py::module_& module) {
            py::arg("places") = std::map<std::string, std::pair<std::string, int64_t>>())
       .def("serialize", &PyProgram::serialize)
       .def("serialize_without_weights", &PyProgram::serialize_without_weights)
-      .def("weight", &PyProgram::weight)
-      .def("set_weights", &PyProgram::set_weights)
+      .def("weight", &PyProgram::weight, py::arg("number"))
+      .def("set_weights", &PyProgram::set_weights, py::arg("tensors"))
       .def("text", &PyProgram::text);
   module.def(
       "save_bytes",

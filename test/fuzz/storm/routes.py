@@ -9,7 +9,7 @@ import os
 import re
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import onnx
@@ -74,7 +74,7 @@ class Model:
     """An exported model: its bytes, and the inputs that it returns updated."""
 
     content: bytes
-    state: list[tuple[str, str, str, Any]]
+    state: Sequence[onnx_native._C.StateTensor]
     warnings: list[str]
     reference: Callable[..., Any] | None = None  # the captured program
     guards: list[dict[str, str]] = dataclasses.field(default_factory=list)
@@ -455,16 +455,16 @@ class Results:
         by_input = dict(zip(self._model.inputs(), values.values(), strict=False))
         by_input = {**values, **by_input}
         return [
-            _attribute(module, target)
-            if initial is not None
-            else by_input[name if name in by_input else target]
-            for target, name, _, initial in self._model.state
+            _attribute(module, each.target)
+            if each.initial is not None
+            else by_input[each.input if each.input in by_input else each.target]
+            for each in self._model.state
         ]
 
     def feeds(self) -> list[Any]:
         """Returns the model's inputs: the arguments, then the state."""
         values = list(self._program.values(self._which).values())
-        state = [initial for *_, initial in self._model.state if initial is not None]
+        state = [each.initial for each in self._model.state if each.initial is not None]
         return [*values, *state]
 
     def rounded(self, place: int, seed: int) -> Any:

@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from onnx_native import _library
 from onnx_native.request import _inputs, _shapes, _sizes
 from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Capture, Symbol
 
 
 class UnknownError(Exception):
     """The sizes are not declared in a way that the native capture takes; the message says how."""
 
 
-# Value in the example, smallest and largest value, origin ("declared", "dynamic", "named" or
-# "inferred"), and whether it is the size of an input.
-Symbol = tuple[int, int | None, int | None, str, bool]
 # Each leaf's sizes: numbers, names of symbols, or expressions. The name of an integer's symbol.
 LeafSizes = list[list[int | str] | str]
 
@@ -65,17 +65,19 @@ def _declare(symbols: dict[str, Symbol], entry: Any, size: int, *, is_size: bool
             raise UnknownError(f"the size {size} is not {entry.__name__}")
         return f"{factor}*{_declare(symbols, entry.root, root)} + {offset}"
     name = _shapes.name_of(entry)
-    origin = "named" if isinstance(entry, str) else "declared"
+    extension = _library.extension()
+    origin = extension.Origin.NAMED if isinstance(entry, str) else extension.Origin.DECLARED
     if isinstance(entry, _shapes.Hint):
-        origin = "inferred"
+        origin = extension.Origin.INFERRED
     if name is None:
-        origin = "dynamic" if _upstream.is_dynamic_hint(entry) else "inferred"
+        is_dynamic = _upstream.is_dynamic_hint(entry)
+        origin = extension.Origin.DYNAMIC if is_dynamic else extension.Origin.INFERRED
         name = next(f"s{i}" for i in range(len(symbols) + 1) if f"s{i}" not in symbols)
     low, high = (_bound(getattr(entry, field, None)) for field in ("min", "max"))
-    symbol = (size, low, high, origin, is_size)
+    symbol = extension.Symbol(size, low=low, high=high, origin=origin, is_size=is_size)
     if symbols.setdefault(name, symbol) != symbol:
         raise UnknownError(f"the name {name} stands for different sizes")
-    smallest = _lowest(low, is_size)
+    smallest = symbol.lowest
     if (smallest is not None and size < smallest) or (high is not None and size > high):
         raise UnknownError(f"the size {size} of {name} is not in its range")
     return name
@@ -105,18 +107,13 @@ def related(
     return related, {name: known for name, known in symbols.items() if name != symbol}
 
 
-def _lowest(low: int | None, is_size: bool) -> int | None:
-    """The smallest value of a symbol: the sizes of inputs are not empty."""
-    return max(low or 1, 1) if is_size else low
-
-
 def _bound(bound: Any) -> int | None:
     """A bound of a Dim; None where there is none."""
     return bound if isinstance(bound, int) and abs(bound) < 1 << 62 else None
 
 
 def varied(
-    inputs: _inputs.Inputs, sizes: LeafSizes, symbols: Mapping[str, Symbol], native: Any
+    inputs: _inputs.Inputs, sizes: LeafSizes, symbols: Mapping[str, Symbol], native: Capture
 ) -> _sizes.Sizes:
     """Returns what makes the arguments at other sizes of these symbols.
 
@@ -128,7 +125,12 @@ def varied(
     """
 
     def dynamic(size: str) -> _sizes.DynamicSize:
-        return functools.partial(native.size, size)
+        def at(sizes: Mapping[str, int]) -> int:
+            found = native.size(size, sizes)
+            assert found is not None  # its symbols are sizes of inputs
+            return found
+
+        return at
 
     return _sizes.Sizes(
         (inputs.args, inputs.kwargs or {}),
@@ -138,10 +140,7 @@ def varied(
             else [dynamic(size) if isinstance(size, str) else size for size in shape]
             for shape in sizes
         ],
-        {name: size for name, (size, *_) in symbols.items()},
-        {
-            name: _sizes.bounded(_lowest(low, is_size), high)
-            for name, (_, low, high, _, is_size) in symbols.items()
-        },
+        {name: symbol.example for name, symbol in symbols.items()},
+        {name: _sizes.bounded(each.lowest, each.highest) for name, each in symbols.items()},
         native.allows,
     )

@@ -78,10 +78,10 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self.export_report: dict[str, Any] = native.report()
         self.initial_state: dict[str, torch.Tensor] = {}
         self.state_outputs: dict[str, str] = {}
-        for _, name, output, initial in native.state():
-            self.state_outputs[name] = output
-            if initial is not None:
-                self.initial_state[name] = initial.detach().clone()
+        for each in native.state():
+            self.state_outputs[each.input] = each.output
+            if each.initial is not None:
+                self.initial_state[each.input] = each.initial.detach().clone()
         self.state: dict[str, torch.Tensor] = self.initial_state
         self._tied = (tied or {}) if exported_program is None else _tied(exported_program)
         self._inference_session: ort.InferenceSession | None = None

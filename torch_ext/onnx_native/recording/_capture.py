@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -29,6 +29,9 @@ from onnx_native.numbers import _declared_sizes
 from onnx_native.recording import _leaves, _run
 from onnx_native.request import _inputs, _sizes
 from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
 
 
 class StepAsideError(Refusal):
@@ -51,7 +54,7 @@ class Recorded:
         warnings: What the model lacks, for the user.
     """
 
-    native: Any
+    native: Capture
     flatten: Callable[[Any, Any], Sequence[Any]]
     sizes: _sizes.Sizes
     guards: list[dict[str, Any]]
@@ -126,11 +129,12 @@ class _Recorder:
     def _others(self, change: Callable[[int], int]) -> dict[str, int]:
         """The dynamic sizes that may have another value than in the example, with that value."""
         others = {
-            name: change(size)
-            for name, (size, _, high, _, is_size) in self._symbols.items()
-            if is_size and (high is None or change(size) <= high)
+            name: change(symbol.example)
+            for name, symbol in self._symbols.items()
+            if symbol.is_size
+            and (symbol.highest is None or change(symbol.example) <= symbol.highest)
         }
-        return {name: size for name, size in others.items() if size != self._symbols[name][0]}
+        return {name: size for name, size in others.items() if size != self._symbols[name].example}
 
     def _without_caches(self, kept: set[_written_attributes.Attribute]) -> Recorded:
         """Records the program without what it keeps from earlier calls.
@@ -180,7 +184,7 @@ class _Recorder:
         """
         sizes = self._sizes
         symbols = {
-            name: (others.get(name, symbol[0]), *symbol[1:])
+            name: symbol.with_example(others.get(name, symbol.example))
             for name, symbol in self._symbols.items()
         }
         identities: dict[str, str] = {}  # of numbers that are read from data
@@ -191,7 +195,7 @@ class _Recorder:
             self._restore()
             state, tied = _leaves.state(self._model)
             generators = seeds.generators()
-            native = _library.extension().Capture(
+            native: Capture = _library.extension().Capture(
                 state, symbols, identities, generators, small_numbers=first is not None
             )
             with (
@@ -225,13 +229,13 @@ class _Recorder:
             refusal = first or refusal
             if equation is None:
                 raise StepAsideError(refusal.text, refusal.kind)
-            symbol, value, line, is_loop = equation
+            symbol, value, line = equation.symbol, equation.value, equation.source
             if not all(name.isidentifier() for name in symbols):
                 reason = f"the program demands {symbol} == {value}"
                 raise StepAsideError(reason if first is None else first.text)
             is_of_data = symbol not in symbols
             # For other sizes, the equation need not hold for the example.
-            is_fixed = bool(line) and not is_loop and not fixes
+            is_fixed = bool(line) and not equation.is_loop and not fixes
             if symbol in identities or (others and not is_of_data) or is_fixed:
                 raise StepAsideError(refusal.text, refusal.kind)
             if is_of_data:
@@ -239,18 +243,18 @@ class _Recorder:
                 continue
             sizes, symbols = _declared_sizes.related(sizes, symbols, symbol, value)
             if line:
-                does = "a loop is unrolled" if is_loop else "the program fixes the size"
+                does = "a loop is unrolled" if equation.is_loop else "the program fixes the size"
                 static.append(
                     {
                         "condition": f"{symbol} == {value}",
                         "source": line,
                         "note": f", where {does}",
-                        "unrolls": is_loop,
+                        "unrolls": equation.is_loop,
                     }
                 )
-        if not native.allows({name: self._symbols[name][0] for name in others}):
+        if not native.allows({name: self._symbols[name].example for name in others}):
             raise StepAsideError("the program decides otherwise for the sizes of the example")
-        guards = [{"condition": text, "source": line} for text, line in native.guards()]
+        guards = [{"condition": each.condition, "source": each.source} for each in native.guards()]
         return Recorded(
             native=native,
             flatten=_leaves.flattener(self._leaves, sizes),
@@ -258,19 +262,18 @@ class _Recorder:
                 self._inputs, sizes, {name: self._symbols[name] for name in symbols}, native
             ),
             guards=static + guards,
-            known=native.known_elements(),
+            known=[(each.name, each.source) for each in native.known_elements()],
             tied=tied,
             dimensions=self._dimensions,
             warnings=notes,
         )
 
 
-def _known(native: Any, tensor: torch.Tensor) -> torch.Tensor | None:
+def _known(native: Capture, tensor: torch.Tensor) -> torch.Tensor | None:
     """The elements of a tensor that follows from constants and weights; None for others."""
     if native.varies(tensor) or _placeholders.lacks_elements(tensor):
         return None
-    elements: torch.Tensor = native.elements(tensor, False)
-    return elements
+    return native.elements(tensor, False)
 
 
 def _are_same(first: list[Any], second: list[Any]) -> bool:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_native import _options
+from onnx_native import _library, _options
 from onnx_native.modules import _subclasses
 from onnx_native.numbers import _declared_sizes
 from onnx_native.request import _inputs
 from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import ConstantKind, ModuleTensor
 
 
 def is_plain(leaf: Any) -> bool:
@@ -59,24 +62,21 @@ def _key(entry: Any) -> Any:
     return entry
 
 
-def state(
-    model: torch.nn.Module,
-) -> tuple[list[tuple[str, torch.Tensor, str, bool]], dict[str, str]]:
-    """The module's tensors, and the second names of tied ones.
-
-    A tensor is (name, tensor, kind, whether the model keeps its updates).
-    """
+def state(model: torch.nn.Module) -> tuple[list[ModuleTensor], dict[str, str]]:
+    """The module's tensors, and the second names of tied ones."""
+    extension = _library.extension()
+    kinds = extension.ConstantKind
     kept = _options.current().state
     temporary = set(_upstream.temporary_buffers(model))
     names: dict[int, str] = {}
     tied: dict[str, str] = {}
-    state = []
-    found: Iterator[tuple[str, str, Any]] = (
+    state: list[ModuleTensor] = []
+    found: Iterator[tuple[ConstantKind, str, Any]] = (
         (kind, name, tensor)
         for kind, pairs in (
-            ("parameter", model.named_parameters(remove_duplicate=False)),
-            ("buffer", model.named_buffers(remove_duplicate=False)),
-            ("constant", _tensor_attributes(model)),
+            (kinds.PARAMETER, model.named_parameters(remove_duplicate=False)),
+            (kinds.BUFFER, model.named_buffers(remove_duplicate=False)),
+            (kinds.CONSTANT, _tensor_attributes(model)),
         )
         for outer, subclass in pairs
         for name, tensor in _subclasses.plain_tensors(outer, subclass)
@@ -85,9 +85,10 @@ def state(
         first = names.setdefault(id(tensor), name)
         if first == name:
             if name in temporary:
-                kind = "temporary_buffer"
-            state.append((name, tensor, kind, kept if isinstance(kept, bool) else name in kept))
-        elif kind != "constant":
+                kind = kinds.TEMPORARY_BUFFER
+            is_kept = kept if isinstance(kept, bool) else name in kept
+            state.append(extension.ModuleTensor(name, tensor, kind, is_kept))
+        elif kind != kinds.CONSTANT:
             tied[name] = first
     return state, tied
 
