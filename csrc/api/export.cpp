@@ -15,6 +15,7 @@
 #include "onnx/schema.h"
 #include "ops/engine/lower.h"
 #include "passes/passes.h"
+#include "writer/file_names.h"
 
 namespace onnx_native {
 namespace {
@@ -41,23 +42,6 @@ void check_opset(int64_t opset) {
          " to ", onnx::newest_opset());
 }
 
-bool is_utf8(std::string_view text) {
-  for (size_t i = 0; i < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[i++]);
-    if (lead < 0x80) continue;
-    const int more = lead >= 0xF0 ? 3 : lead >= 0xE0 ? 2 : 1;
-    if (lead < 0xC2 || lead > 0xF4 || text.size() - i < static_cast<size_t>(more)) return false;
-    const auto second = static_cast<unsigned char>(text[i]);
-    if ((lead == 0xE0 && second < 0xA0) || (lead == 0xED && second > 0x9F) ||
-        (lead == 0xF0 && second < 0x90) || (lead == 0xF4 && second > 0x8F))
-      return false;
-    for (const size_t end = i + static_cast<size_t>(more); i < end; ++i) {
-      if ((static_cast<unsigned char>(text[i]) & 0xC0) != 0x80) return false;
-    }
-  }
-  return true;
-}
-
 // Checks the names that the user gave to inputs or outputs.
 void check_names(std::string_view kind, const std::vector<std::string>& names) {
   std::unordered_set<std::string_view> seen;
@@ -65,7 +49,8 @@ void check_names(std::string_view kind, const std::vector<std::string>& names) {
     if (name.empty())
       fail(ErrorKind::invalid_argument, "an ", kind,
            " name is empty; ONNX gives an empty name another meaning");
-    if (!is_utf8(name)) fail(ErrorKind::invalid_argument, "an ", kind, " name is not UTF-8");
+    if (!writer::is_utf8(name))
+      fail(ErrorKind::invalid_argument, "an ", kind, " name is not UTF-8");
     if (!seen.insert(name).second)
       fail(ErrorKind::invalid_argument, "two ", kind, "s cannot have the same name ", name);
   }

@@ -167,6 +167,15 @@ std::string digest_of(const fs::path& file) {
   return hash.digits();
 }
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const size_t length = character_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 std::string printable(const fs::path& path) {
   const std::string& bytes = path.native();
   std::string text;

@@ -40,6 +40,8 @@ class FileNames {
 
 // Returns 32 hexadecimal digits that depend on the contents of a file. Throws ExportError(io).
 std::string digest_of(const std::filesystem::path& file);
+// Returns true for text that is UTF-8, as ONNX wants names to be.
+bool is_utf8(std::string_view text);
 // Returns a path for messages, in UTF-8.
 std::string printable(const std::filesystem::path& path);
 
