@@ -19,6 +19,7 @@ import torch
 from torch.onnx import OperatorExportTypes, TrainingMode
 
 from onnx_native import _context, _options, _undo, _warnings
+from onnx_native._refusals import first_line
 from onnx_native.legacy import _arguments, _contract
 from onnx_native.lowerings import _keep, _lowerings, _symbolics
 from onnx_native.program._program import ONNXProgram
@@ -68,20 +69,12 @@ def export(original: Callable[..., None], *args: Any, **kwargs: Any) -> None:
     except OSError:
         raise
     except Exception as error:
-        reason = _reason(error)
-        _warnings.warn(
-            f"PyTorch's older exporter exports this model: {reason}",
-        )
+        reason = first_line(error.__cause__ or error)
+        _warnings.warn(f"PyTorch's older exporter exports this model: {reason}")
         original(*args, **kwargs)
         _log.add(call.f, start, {"by": "PyTorch's older exporter", "reason": reason})
     else:
         _log.add(call.f, start, program.export_report["capture"])
-
-
-def _reason(error: Exception) -> str:
-    cause = error.__cause__ or error
-    text = next((line for line in str(cause).splitlines() if line.strip()), "")
-    return text or type(cause).__name__
 
 
 @functools.partial(_undo.all_at_end, flags=_upstream.modules_of_flags)
@@ -90,11 +83,18 @@ def _native(call: LegacyCall) -> ONNXProgram:
         raise Unsuited("it has no file to write")
     if call.operator_export_type is OperatorExportTypes.ONNX_ATEN:
         raise Unsuited("operator_export_type=ONNX_ATEN keeps PyTorch's operators")
-    with _context.neutral(), _mode(call.model, call.training), _settings(call):
+    parameters = _parameters(call)
+    layout = "module" if call.exposes_parameters or parameters else None
+    functions: Any = call.export_modules_as_functions or None
+    with (
+        _context.neutral(),
+        _mode(call.model, call.training),
+        _options.options(functions=functions, weights=layout),
+    ):
         program = _with_unknown_operators(call)
         _contract.fit(
             program,
-            parameters=_parameters(call),
+            parameters=parameters,
             order=_parameter_order(call) if call.exposes_parameters else (),
             output_axes=_arguments.output_axes(call.dynamic_axes, call.output_names),
             labels=_arguments.labels(call),
@@ -123,14 +123,6 @@ def _mode(model: Any, training: TrainingMode) -> Iterator[None]:
     with _undo.at_end(put_back):
         if any(mode is not wanted for _, mode in before):
             model.train(wanted)
-        yield
-
-
-@contextlib.contextmanager
-def _settings(call: LegacyCall) -> Iterator[None]:
-    functions: Any = call.export_modules_as_functions
-    layout = "module" if call.exposes_parameters or _parameters(call) else None
-    with _options.options(functions=functions or None, weights=layout):
         yield
 
 
@@ -212,7 +204,7 @@ def _warn_of_constants(constants: Sequence[str], stages: _stages.Stages) -> None
     assert refusal is not None
     _warnings.warn(
         f"These numbers are constants of the model, not inputs: {', '.join(constants)}. The first "
-        f"reason: {refusal.text}",
+        f"reason: {refusal.text}"
     )
 
 
