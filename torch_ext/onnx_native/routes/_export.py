@@ -92,16 +92,15 @@ def _translations(table: dict[Callable, Callable] | None, opset: int) -> Any:
     return _translation.TranslationTable(table, opset)
 
 
-def _save(program: ONNXProgram, f: Any, **options: Any) -> None:
+def _save(program: ONNXProgram, f: Any, *, external_data: bool, **options: Any) -> None:
     if f is not None and _checks.is_stream(f):
         kind = "BytesIO" if isinstance(f, io.BytesIO) else "file"
         _warnings.warn(
             f"Saving ONNX model to a {kind} object is deprecated. Please use a file path instead.",
             DeprecationWarning,
         )
-        del options["external_data"]
         f.write(program.content(**options))
     elif f is not None:
         start = time.perf_counter()
-        program.save(f, **options)
+        program.save(f, external_data=external_data, **options)
         program.export_report["seconds"]["save"] = time.perf_counter() - start
