@@ -439,6 +439,15 @@ bool is_mixed_power(const Node& node) {
   return has_new_dtype(node) || node.inputs[0]->dtype != node.inputs[1]->dtype;
 }
 
+// ONNX Runtime's shape inference (1.31) rejects a computed shape with a 0 that Reshape copies.
+bool cannot_copy_zeros(const Node& node) {
+  if (needs_allowzero(node)) return true;
+  const auto& shape = node.outputs[0]->shape;
+  const Value target = node.inputs[1];
+  return shape && !target->is_constant() && target->contents == shape &&
+         std::ranges::any_of(*shape, [](const Dim& size) { return size.equals(0); });
+}
+
 struct Composition {
   std::string_view op_type;
   int64_t before;
@@ -464,7 +473,7 @@ constexpr Composition kCompositions[] = {{"ArgMax", 12, last_index, selects_last
                                          {"Pow", 12, power, is_mixed_power},
                                          {"ReduceMax", 12, reduce_extremum, has_new_dtype},
                                          {"ReduceMin", 12, reduce_extremum, has_new_dtype},
-                                         {"Reshape", 14, reshape, needs_allowzero},
+                                         {"Reshape", 14, reshape, cannot_copy_zeros},
                                          {"ScatterND", 18, scatter_nd, selects_extreme},
                                          {"Softmax", 13, softmax, is_not_last_axis},
                                          {"Trilu", 14, trilu}};

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import onnxruntime
 import pytest
 import torch
 from models import routes
@@ -180,3 +181,27 @@ def test_compositions_of_several_rounds() -> None:
 
     x = torch.rand(4, 4, 1)
     routes.check(function, (x, torch.tensor(2)), "native", opset=13)
+
+
+def test_reshapes_of_nothing() -> None:
+    """The models load with ONNX Runtime's default optimizations."""
+    rows = torch.nn.Embedding(5, 4)
+
+    def of_nonzero(x: Tensor) -> Any:
+        found = rows(torch.nonzero(x))
+        found.unsqueeze(-2).fill_(1.0)
+        return found.unsqueeze(-2) + 1, found.flatten(0, 1)
+
+    cases: list[tuple[Callable[..., Any], Tensor, Any]] = [
+        (lambda x: (x.flatten(1), x.transpose(1, 2).flatten(1)), torch.rand(0, 2, 4), ({1: "n"},)),
+        (lambda x: x.reshape(x.shape[0], 3, -1), torch.rand(2, 0, 3), ({0: "n"},)),
+        (of_nonzero, torch.tensor(2.0), None),
+    ]
+    for function, x, dynamic in cases:
+        model = routes.check(function, (x,), "native", dynamic=dynamic, opset=11)
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        name = session.get_inputs()[0].name
+        expected = function(x)
+        expected = expected if isinstance(expected, tuple) else (expected,)
+        for result, wanted in zip(session.run(None, {name: x.numpy()}), expected, strict=True):
+            assert result.shape == wanted.shape
