@@ -10,6 +10,8 @@ namespace onnx_native::passes {
 namespace {
 
 constexpr Pass kLateTransposes = {"late_transposes", move_transposes_late};
+// Runs once, after all rounds: other passes would fold what it writes.
+constexpr Pass kProductScales = {"product_scales", keep_product_scales};
 constexpr std::array kPasses = {
     Pass{"shapes", simplify_shapes},
     Pass{"casts_and_transposes", clean_casts_and_transposes},
@@ -50,11 +52,13 @@ constexpr int kMostRounds = 4;
 void check_names(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (std::ranges::find(kPasses, name, &Pass::name) != kPasses.end()) continue;
+    if (name == kProductScales.name) continue;
     std::string known;
     for (const Pass& pass : kPasses) {
       if (&*std::ranges::find(kPasses, pass.name, &Pass::name) != &pass) continue;
       known += (known.empty() ? "" : ", ") + std::string(pass.name);
     }
+    known += ", " + std::string(kProductScales.name);
     fail(ErrorKind::invalid_argument, "there is no pass named ", name, "; the passes are ", known);
   }
 }
@@ -92,6 +96,7 @@ Changes run(onnx::Model& model, const Options& options) {
   Rounds rounds(model, options);
   if (!options.optimize) {
     rounds.run(kLateTransposes);
+    rounds.run(kProductScales);
     rounds.run({"dead_code", eliminate_dead_code});
     return rounds.take();
   }
@@ -105,6 +110,8 @@ Changes run(onnx::Model& model, const Options& options) {
       rounds.run(kPasses[i]);
     }
   }
+  rounds.run(kProductScales);
+  rounds.run({"dead_code", eliminate_dead_code});
   return rounds.take();
 }
 

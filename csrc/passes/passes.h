@@ -47,6 +47,7 @@ int64_t absorb_attention_caches(onnx::Model& model);
 int64_t merge_attention_heads(onnx::Model& model);
 int64_t reshape_single_axes(onnx::Model& model);
 int64_t move_transposes_late(onnx::Model& model);
+int64_t keep_product_scales(onnx::Model& model);
 
 // Rewrites a model of opset 18 or newer into an older opset. Throws ExportError(unsupported) with
 // the node and the user's source line if that opset cannot express it.
