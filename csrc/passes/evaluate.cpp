@@ -9,6 +9,7 @@
 
 #include "onnx/typing.h"
 #include "passes/elements.h"
+#include "passes/folds.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -16,13 +17,7 @@ namespace {
 using onnx::Node;
 using Ints = std::vector<int64_t>;
 
-std::optional<size_t> axis_of(int64_t axis, size_t rank) {
-  if (axis < 0) axis += static_cast<int64_t>(rank);
-  if (axis < 0 || axis >= static_cast<int64_t>(rank)) return std::nullopt;
-  return static_cast<size_t>(axis);
-}
-
-using Inputs = std::vector<std::optional<Elements>>;
+using Inputs = FoldInputs;
 using Result = std::optional<Elements>;
 
 uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
@@ -52,6 +47,15 @@ const std::unordered_map<std::string_view, Function>& functions() {
       {"Sin", [](double x) { return std::sin(x); }},
       {"Cos", [](double x) { return std::cos(x); }},
       {"Tan", [](double x) { return std::tan(x); }},
+      {"Asin", [](double x) { return std::asin(x); }},
+      {"Acos", [](double x) { return std::acos(x); }},
+      {"Atan", [](double x) { return std::atan(x); }},
+      {"Sinh", [](double x) { return std::sinh(x); }},
+      {"Cosh", [](double x) { return std::cosh(x); }},
+      {"Asinh", [](double x) { return std::asinh(x); }},
+      {"Acosh", [](double x) { return std::acosh(x); }},
+      {"Atanh", [](double x) { return std::atanh(x); }},
+      {"Erf", [](double x) { return std::erf(x); }},
       {"Tanh", [](double x) { return std::tanh(x); }},
       {"Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
       {"Relu", [](double x) { return x < 0 ? 0 : x; }},
@@ -353,8 +357,6 @@ Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
   return total;
 }
 
-using Fold = Result (*)(const Node&, const Inputs&, int64_t);
-
 Fold find_fold(std::string_view op_type) {
   static const std::unordered_map<std::string_view, Fold> kFolds = [] {
     std::unordered_map<std::string_view, Fold> folds{
@@ -376,7 +378,7 @@ Fold find_fold(std::string_view op_type) {
     return folds;
   }();
   const auto found = kFolds.find(op_type);
-  return found == kFolds.end() ? nullptr : found->second;
+  return found == kFolds.end() ? find_indexing_fold(op_type) : found->second;
 }
 
 }  // namespace
@@ -391,15 +393,16 @@ bool can_evaluate(const Node& node) {
 }
 
 std::optional<TensorData> evaluate(const Node& node, std::span<const TensorData* const> inputs,
-                                   int64_t limit) {
+                                   int64_t limit, size_t output) {
+  const bool splits = node.is("Split");
   const Fold fold = node.domain.empty() ? find_fold(node.op_type) : nullptr;
-  if (!fold || inputs.empty() || !inputs[0]) return std::nullopt;
+  if (!(splits || fold) || inputs.empty() || !inputs[0]) return std::nullopt;
   Inputs elements;
   for (const TensorData* input : inputs) {
     if (input && !has_elements(input->dtype)) return std::nullopt;
     elements.push_back(input ? std::optional(read_elements(*input)) : std::nullopt);
   }
-  Result result = fold(node, elements, limit);
+  Result result = splits ? fold_split(node, elements, output) : fold(node, elements, limit);
   if (!result || result->size() > limit) return std::nullopt;
   return write_elements(std::move(*result));
 }

@@ -73,7 +73,7 @@ std::optional<TensorData> derived(const Node& node, const std::vector<const Tens
 
 // Returns true for operators whose large results runtimes make faster than they load them.
 bool repeats(const Node& node) {
-  constexpr std::array kOperators{"ConstantOfShape", "Expand", "Range"};
+  constexpr std::array kOperators{"ConstantOfShape", "Expand", "OneHot", "Range", "Tile"};
   return std::ranges::find(kOperators, node.op_type) != kOperators.end();
 }
 
@@ -100,11 +100,11 @@ class Memory {
     });
   }
 
-  // Returns the number of elements that the result of a node may have, whose inputs are constants
+  // Returns the number of elements that a result of a node may have, whose inputs are constants
   // with this many elements; 0 if the node stays.
-  int64_t limit(const Node& node, int64_t elements) const {
+  int64_t limit(const Node& node, const Value& output, int64_t elements) const {
     if (is_dequantization(node)) return 0;
-    const auto& shape = node.outputs[0]->shape;
+    const auto& shape = output.shape;
     const auto sizes = shape ? constant_shape(*shape) : std::nullopt;
     int64_t result = sizes ? 1 : 0;
     for (const int64_t size : sizes.value_or(std::vector<int64_t>())) {
@@ -113,15 +113,18 @@ class Memory {
     if (elements <= kSmall && result <= kSmall) return kSmall;
     if (!sizes || elements > kLargest || result > kLargest) return 0;
     if (result / kLargestGrowth > elements || repeats(node) || has_large_weight(node)) return 0;
-    return result * item_size(node.outputs[0]->dtype) <= bytes_ ? kLargest : 0;
+    return result * item_size(output.dtype) <= bytes_ ? kLargest : 0;
   }
 
-  // Notes that a constant replaces the result of the node.
-  void note(const Node& node, const Value& constant) {
-    const auto uses = uses_.find(node.outputs[0]);
+  // Notes that a constant replaces a result.
+  void note(const Value& output, const Value& constant) {
+    const auto uses = uses_.find(&output);
     const int64_t count = uses == uses_.end() ? 0 : uses->second;
     uses_[&constant] = count;
     if (is_large(constant)) bytes_ -= constant.constant->nbytes();
+  }
+  // Notes that constants replace all results of the node.
+  void note_unused(const Node& node) {
     for (const Value* input : node.inputs) {
       if (input && --uses_[input] == 0 && !input->named && input->is_constant() &&
           is_large(*input)) {
@@ -143,7 +146,7 @@ class Memory {
   int64_t bytes_ = 0;
 };
 
-std::optional<TensorData> evaluated(const Node& node, const Memory& memory) {
+std::optional<TensorData> evaluated(const Node& node, size_t output, const Memory& memory) {
   std::vector<const TensorData*> inputs;
   int64_t elements = 0;
   bool changes = false;
@@ -154,9 +157,28 @@ std::optional<TensorData> evaluated(const Node& node, const Memory& memory) {
     changes |= can_change(*input->constant);
     elements += input->constant->numel();
   }
-  const int64_t limit = memory.limit(node, elements);
+  const int64_t limit = memory.limit(node, *node.outputs[output], elements);
   if (limit == 0) return std::nullopt;
-  return changes ? derived(node, inputs, limit) : evaluate(node, inputs, limit);
+  if (!changes) return evaluate(node, inputs, limit, output);
+  return node.outputs.size() == 1 ? derived(node, inputs, limit) : std::nullopt;
+}
+
+// Replaces a result of the node, if it can be computed and is not an output of its graph.
+bool fold(Rewrite& rewrite, Graph& graph, const Node& node, size_t index, Memory& memory) {
+  Value* output = node.outputs[index];
+  if (!output) return true;
+  if (rewrite.is_result(output) || is_packed(output->dtype)) return false;
+  std::optional<TensorData> data = known_contents(*output);
+  if (!data) data = empty_contents(*output);
+  if (!data) data = constant_operator(node);
+  if (!data) data = evaluated(node, index, memory);
+  if (!data || data->dtype != output->dtype) return false;
+  const Shape shape(data->shape.begin(), data->shape.end());
+  if (output->shape && constant_shape(*output->shape) && *output->shape != shape) return false;
+  Value* constant = graph.add_initializer("", std::move(*data));
+  if (!rewrite.replace(output, constant)) return false;
+  memory.note(*output, *constant);
+  return true;
 }
 
 }  // namespace
@@ -170,18 +192,10 @@ std::optional<TensorData> evaluated(const Node& node, const Memory& memory) {
 int64_t fold_constants(onnx::Model& model) {
   Memory memory(model);
   return sweep(model, [&memory](Rewrite& rewrite, Graph& graph, Node& node) {
-    if (node.outputs.size() != 1 || !node.outputs[0]) return;
-    Value* output = node.outputs[0];
-    if (rewrite.is_result(output) || is_packed(output->dtype)) return;
-    std::optional<TensorData> data = known_contents(*output);
-    if (!data) data = empty_contents(*output);
-    if (!data) data = constant_operator(node);
-    if (!data) data = evaluated(node, memory);
-    if (!data || data->dtype != output->dtype) return;
-    const Shape shape(data->shape.begin(), data->shape.end());
-    if (output->shape && constant_shape(*output->shape) && *output->shape != shape) return;
-    Value* constant = graph.add_initializer("", std::move(*data));
-    if (rewrite.replace(output, constant)) memory.note(node, *constant);
+    if (node.outputs.size() != 1 && !node.is("Split")) return;
+    bool all = true;
+    for (size_t i = 0; i < node.outputs.size(); ++i) all &= fold(rewrite, graph, node, i, memory);
+    if (all) memory.note_unused(node);
   });
 }
 
