@@ -83,6 +83,13 @@ Value* start_of_chain(const Node& node) {
   return source;
 }
 
+// Some importers refuse the attribute.
+void drop_allowzero(Rewrite& rewrite, Node& node) {
+  const size_t dropped =
+      std::erase_if(node.attributes, [](const auto& each) { return each.name == "allowzero"; });
+  if (dropped > 0) rewrite.set_changed();
+}
+
 void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
   if (checks_sizes(node)) return;
   const auto& to = node.outputs[0]->shape;
@@ -110,6 +117,7 @@ void simplify_reshape(Rewrite& rewrite, Graph& graph, Node& node) {
     return d.equals(0) || !d.is_constant();
   });
   if (!is_new && copies) source = node.inputs[0];
+  if (!copies) drop_allowzero(rewrite, node);
   if (source == node.inputs[0] && target == node.inputs[1]) return;
   node.inputs = {source, target};
   rewrite.set_changed();
