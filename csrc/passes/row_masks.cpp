@@ -28,7 +28,8 @@ auto to_boolean(const auto& inner) {
 // Matches, per row, whether an element of the mask is above -inf.
 auto has_open_element(Var& mask) {
   const auto open = any_of(op("Greater", mask, infinity(-1)), op("Less", infinity(-1), mask));
-  return to_boolean(where(op("ReduceSum", op("Cast", open), any), has_last_axis));
+  const auto ones = op("Where", open, number(1), number(0));
+  return to_boolean(where(op("ReduceSum", ones, any), has_last_axis));
 }
 
 class RowMasks {

@@ -192,9 +192,11 @@ bool float_rows_open(const onnx::Value* v, double lowest) {
          (other && rows_hold(node->inputs[0], false));
 }
 
-// ReduceMax would do, but ONNX Runtime's symbolic shape inference loses its rank at opset 18.
+// ReduceMax would do, but ONNX Runtime's symbolic shape inference loses its rank at opset 18. A
+// Cast would do, but onnxconverter_common's conversion to float16 does not follow one.
 Value count_open(Builder& b, Value mask) {
-  return b.reduce("ReduceSum", b.cast(mask, DType::f32), {-1}, true);
+  const Value ones = b.where(mask, b.scalar(DType::f32, 1), b.scalar(DType::f32, 0));
+  return b.reduce("ReduceSum", ones, {-1}, true);
 }
 
 }  // namespace
@@ -225,8 +227,7 @@ Value open_rows(Builder& b, Value mask) {
 }
 
 Value open_rows_as(Builder& b, Value mask, DType dtype) {
-  const Value count = count_open(b, mask);
-  return b.cast(b.Min(count, b.like(count, 1)), dtype);
+  return b.cast(b.op("Sign", {count_open(b, mask)}), dtype);
 }
 
 }  // namespace onnx_native::ops

@@ -10,7 +10,7 @@ class RowMasksTest : public PassTest {
   Value* zeroed(Value* mask, double floor = -INFINITY) {
     const Shape shape{2, 3, 5}, rows{2, 3, 1};
     Value* open = op("Greater", {mask, number(floor)}, shape, {}, DType::boolean);
-    Value* numbers = op("Cast", {open}, shape, {{"to", 1}});
+    Value* numbers = op("Where", {open, number(1), number(0)}, shape);
     Value* count = op("ReduceSum", {numbers, ints({-1})}, rows);
     Value* any = op("Cast", {count}, rows, {{"to", 9}}, DType::boolean);
     return op("Where", {any, input("x", {2, 3, 4}), number(0)}, {2, 3, 4});

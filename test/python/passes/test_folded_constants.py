@@ -110,3 +110,37 @@ def test_states_of_zeros(kind: type[torch.nn.Module]) -> None:
     module = kind(4, 3, num_layers=2, batch_first=True)
     model = routes.check(lambda x: module(x)[0], (torch.rand(2, 5, 4),), "native")
     assert "Split" not in operators(model)
+
+
+def test_masks_are_not_casts() -> None:
+    """Conversions to float16 do not follow a Cast to float."""
+
+    def function(x: Tensor, mask: Tensor) -> Tensor:
+        return functional.scaled_dot_product_attention(x, x, x, mask > 0)
+
+    x = torch.rand(2, 3, 4)
+    mask = torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 0]])
+    model = routes.check(function, (x, mask), "native")
+    targets = [
+        node.attribute[0].i
+        for node in model.graph.node
+        if node.op_type == "Cast" and node.attribute[0].name == "to"
+    ]
+    assert onnx.TensorProto.FLOAT not in targets
+    reshapes = [node for node in model.graph.node if node.op_type == "Reshape"]
+    assert not any(node.attribute for node in reshapes)
+
+
+def test_constant_shapes_without_zeros_have_no_allowzero() -> None:
+    class Tied(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rows = torch.nn.Embedding(7, 4)
+            self.head = torch.nn.Linear(4, 7, bias=False)
+            self.head.weight = self.rows.weight
+
+        def forward(self, ids: Tensor) -> Any:
+            return self.head(self.rows(ids).relu())
+
+    model = routes.check(Tied().eval(), (torch.tensor([[1, 2, 3]]),), "native")
+    assert not any(node.attribute for node in model.graph.node if node.op_type == "Reshape")
