@@ -68,22 +68,23 @@ aten::Node* ControlFlow::add(const char* op, std::vector<Argument> arguments) {
   return recording_.graph_->add_node(op, std::move(arguments), recording_.location_);
 }
 
-at::Tensor ControlFlow::made(aten::Node* node, at::Tensor meta, aten::Type type) {
+at::Tensor ControlFlow::made(aten::Node* node, at::Tensor meta, aten::Type type,
+                             c10::Device device) {
   aten::Value* value = recording_.graph_->add_output(node, "getitem", std::move(type));
   if (recording_.types_) recording_.types_->define(*value);
   if (recording_.region_) recording_.region_->own(meta);
-  return recording_.new_tensor(std::move(meta), *value->type.shape, value);
+  return recording_.new_tensor(std::move(meta), *value->type.shape, value, device);
 }
 
 at::Tensor ControlFlow::result(aten::Node* node, const Region::Result& of) {
   at::Tensor meta = at::empty_strided(of.meta.sizes(), of.meta.strides(), of.meta.options());
-  return made(node, std::move(meta), of.value->type);
+  return made(node, std::move(meta), of.value->type, of.device);
 }
 
 // Returns what a loop carries out of its last iteration: copies, as what it carries into the first.
 at::Tensor ControlFlow::last(aten::Node* node, const at::Tensor& carried,
                              const Region::Result& of) {
-  return made(node, at::empty_like(recording_.meta_of(carried)), of.value->type);
+  return made(node, at::empty_like(recording_.meta_of(carried)), of.value->type, of.device);
 }
 
 at::Tensor ControlFlow::stacked(aten::Node* node, const Region::Result& of, const Dim& length) {
@@ -92,11 +93,14 @@ at::Tensor ControlFlow::stacked(aten::Node* node, const Region::Result& of, cons
   Shape shape = *of.value->type.shape;
   shape.insert(shape.begin(), length);
   return made(node, at::empty(sizes, of.meta.options()),
-              aten::Type::tensor(of.value->type.dtype, std::move(shape)));
+              aten::Type::tensor(of.value->type.dtype, std::move(shape)), of.device);
 }
 
 // Returns the result of one of two branches. A size in which they differ depends on data.
 at::Tensor ControlFlow::either(aten::Node* node, const Region::Result& a, const Region::Result& b) {
+  if (a.device != b.device)
+    refuse(concat("the branches return tensors on the devices ", a.device.str(), " and ",
+                  b.device.str()));
   if (same_type(*a.value, *b.value)) {
     if (same_layout(a.meta, b.meta) || b.is_copy) return result(node, a);
     if (a.is_copy) return result(node, b);
@@ -118,7 +122,7 @@ at::Tensor ControlFlow::either(aten::Node* node, const Region::Result& a, const 
     sizes[axis] = *decisions.stand_in(shape[axis]);
   }
   at::Tensor made_tensor = made(node, at::empty(sizes, a.meta.options()),
-                                aten::Type::tensor(a.value->type.dtype, shape));
+                                aten::Type::tensor(a.value->type.dtype, shape), a.device);
   for (const size_t axis : axes)
     recording_.input_axes_.try_emplace(shape[axis].str(), node->outputs.back(),
                                        static_cast<int64_t>(axis));
@@ -142,6 +146,8 @@ void ControlFlow::check_carried(const Tensors& carried, const Region& body) {
     const Region::Result& next = body.results()[i];
     if (!same_type(*recording_.value_of(carried[i]), *next.value))
       refuse("an iteration changes the type of a loop-carried tensor");
+    if (carried[i].device() != next.device)
+      refuse("an iteration moves a loop-carried tensor to the device " + next.device.str());
   }
 }
 

@@ -41,7 +41,7 @@ class ControlFlow {
   at::Tensor result(aten::Node* node, const Region::Result& of);
   at::Tensor last(aten::Node* node, const at::Tensor& carried, const Region::Result& of);
   at::Tensor stacked(aten::Node* node, const Region::Result& of, const Dim& length);
-  at::Tensor made(aten::Node* node, at::Tensor meta, aten::Type type);
+  at::Tensor made(aten::Node* node, at::Tensor meta, aten::Type type, c10::Device device);
   at::Tensor either(aten::Node* node, const Region::Result& a, const Region::Result& b);
   void check_carried(const Tensors& carried, const Region& body);
   [[noreturn]] void refuse(const std::string& reason) { recording_.decisions_.refuse(reason); }

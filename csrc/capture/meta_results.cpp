@@ -36,7 +36,8 @@ class Key {
     add(at::GradMode::is_enabled());
     add(c10::get_default_dtype_as_scalartype());
     add(at::autocast::is_autocast_enabled(c10::kCPU));
-    add(at::autocast::get_autocast_dtype(c10::kCPU));
+    for (const c10::DeviceType type : {c10::kCPU, c10::kCUDA, c10::kPrivateUse1})
+      add(at::autocast::get_autocast_dtype(type));
     add(context.userEnabledFlashSDP());
     add(context.userEnabledMemEfficientSDP());
     add(context.userEnabledMathSDP());
@@ -112,19 +113,6 @@ bool add_call(Key& key, const c10::OperatorHandle& op, const torch::jit::Stack& 
   return std::ranges::all_of(arguments, [&](const auto& argument) { return key.add(argument); });
 }
 
-// Calls on more elements take too long.
-constexpr int64_t kMostElements = int64_t{1} << 22;
-
-// Returns how many elements of memory a tensor spans.
-int64_t span_of(at::IntArrayRef sizes, at::IntArrayRef strides) {
-  int64_t last = 0;
-  for (size_t axis = 0; axis < sizes.size(); ++axis) {
-    if (sizes[axis] == 0) return 0;
-    last += (sizes[axis] - 1) * strides[axis];
-  }
-  return last + 1;
-}
-
 // Returns true if a result is not an argument that the call writes to.
 bool is_new_result(const c10::Argument& result) {
   return !result.alias_info() || !result.alias_info()->isWrite();
@@ -148,31 +136,22 @@ bool orders_anew(const c10::OperatorHandle& op) {
   return !schema || aten::facts_of(*schema).strides == aten::Strides::scattered;
 }
 
-// Returns zeros with the sizes and strides of a meta tensor.
-at::Tensor zeros_for(const at::Tensor& meta) {
-  at::Tensor zeros = at::zeros({span_of(meta.sizes(), meta.strides())},
-                               at::TensorOptions().dtype(meta.scalar_type()))
-                         .as_strided(meta.sizes(), meta.strides());
-  if (meta.is_conj()) zeros = zeros.conj();
-  return meta.is_neg() ? zeros._neg_view() : zeros;
-}
-
-// Replaces meta tensors by such zeros.
-c10::IValue zeros_for(const c10::IValue& value) {
+// Replaces meta tensors by zeros.
+c10::IValue zeros_in(const c10::IValue& value, c10::Device device) {
   if (value.isTensor() && value.toTensor().defined() && value.toTensor().is_meta())
-    return zeros_for(value.toTensor());
+    return MetaResults::zeros_for(value.toTensor(), device);
   if (value.isTensorList()) {
     c10::List<at::Tensor> list;
     for (const at::Tensor& item : value.toTensorVector())
-      list.push_back(zeros_for(c10::IValue(item)).toTensor());
+      list.push_back(zeros_in(c10::IValue(item), device).toTensor());
     return list;
   }
   if (value.isList()) {  // of optional tensors
     c10::impl::GenericList list(value.toList().elementType());
-    for (const c10::IValue& item : value.toListRef()) list.push_back(zeros_for(item));
+    for (const c10::IValue& item : value.toListRef()) list.push_back(zeros_in(item, device));
     return list;
   }
-  return value.isDevice() ? c10::IValue(c10::Device(c10::kCPU)) : value;
+  return value.isDevice() ? c10::IValue(device) : value;
 }
 
 // Restores the state of the CPU's default generator.
@@ -234,6 +213,29 @@ std::string text_of(const torch::jit::Stack& results) {
 }
 
 }  // namespace
+
+int64_t MetaResults::span_of(at::IntArrayRef sizes, at::IntArrayRef strides) {
+  int64_t last = 0;
+  for (size_t axis = 0; axis < sizes.size(); ++axis) {
+    if (sizes[axis] == 0) return 0;
+    last += (sizes[axis] - 1) * strides[axis];
+  }
+  return last + 1;
+}
+
+at::Tensor MetaResults::zeros_for(const at::Tensor& meta, c10::Device device) {
+  at::Tensor zeros = at::zeros({span_of(meta.sizes(), meta.strides())},
+                               at::TensorOptions().dtype(meta.scalar_type()).device(device))
+                         .as_strided(meta.sizes(), meta.strides());
+  if (meta.is_conj()) zeros = zeros.conj();
+  return meta.is_neg() ? zeros._neg_view() : zeros;
+}
+
+void MetaResults::call_on_zeros(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
+  const KeptRandomState kept;
+  op.callBoxed(stack);
+}
 
 at::Tensor MetaResults::tensor_of(const Type& type) {
   return at::empty_strided(type.sizes, type.strides,
@@ -309,7 +311,7 @@ void MetaResults::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) 
       concat(op.operator_name().name, ".", op.operator_name().overload_name, ": ", found));
 }
 
-bool MetaResults::take_eager_strides(const c10::OperatorHandle& op,
+bool MetaResults::take_eager_strides(const c10::OperatorHandle& op, c10::Device device,
                                      const torch::jit::Stack& arguments,
                                      torch::jit::Stack& results) {
   if (shares_meta_kernel(op) || !std::ranges::any_of(op.schema().returns(), is_new_result))
@@ -337,12 +339,13 @@ bool MetaResults::take_eager_strides(const c10::OperatorHandle& op,
     types.push_back({tensor.sizes().vec(), tensor.strides().vec(), tensor.scalar_type()});
   }
   Key key;
+  key.add(device.type());
   std::optional<Strides> strides;
   if (add_call(key, op, arguments)) {
     std::string text = key.take();
     auto at = strides_.find(text);
     if (at == strides_.end())
-      at = strides_.emplace(std::move(text), eager_strides(op, arguments, types)).first;
+      at = strides_.emplace(std::move(text), eager_strides(op, device, arguments, types)).first;
     strides = at->second;
   }
   const auto has_order = [](const Type& type) {
@@ -361,8 +364,9 @@ bool MetaResults::take_eager_strides(const c10::OperatorHandle& op,
   return true;
 }
 
-// Returns nullopt if the call is too large, or the CPU kernel rejects zeros.
+// Returns nullopt if the call is too large, or the device's kernel rejects zeros.
 std::optional<MetaResults::Strides> MetaResults::eager_strides(const c10::OperatorHandle& op,
+                                                               c10::Device device,
                                                                const torch::jit::Stack& arguments,
                                                                const std::vector<Type>& results) {
   int64_t elements = 0;
@@ -373,11 +377,10 @@ std::optional<MetaResults::Strides> MetaResults::eager_strides(const c10::Operat
     });
   if (elements > kMostElements) return std::nullopt;
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
-  const KeptRandomState kept;
   torch::jit::Stack stack;
   try {
-    for (const c10::IValue& argument : arguments) stack.push_back(zeros_for(argument));
-    op.callBoxed(stack);
+    for (const c10::IValue& argument : arguments) stack.push_back(zeros_in(argument, device));
+    call_on_zeros(op, stack);
   } catch (const std::exception&) {
     aten::pass_interrupt();
     return std::nullopt;

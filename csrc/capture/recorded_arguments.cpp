@@ -94,8 +94,6 @@ Argument RecordedCall::argument(const c10::IValue& value, const aten::SchemaType
     for (const c10::IValue& item : value.toListRef()) list.push_back(argument(item, element));
     return list;
   }
-  if (value.isDevice() && !value.toDevice().is_cpu())
-    refuse("the program uses the device " + value.toDevice().str());
   if (value.isGenerator()) return {};  // unseeded: the model draws its own numbers
   Argument result = aten::literal_argument(value, type);
   if (value.isObject())
@@ -174,8 +172,10 @@ void move_number(torch::jit::Stack& stack) {
 
 torch::jit::Stack RecordedCall::meta_arguments() {
   torch::jit::Stack stack;
-  for (size_t i = 0; i < arguments_.size(); ++i)
-    stack.push_back(meta(arguments_[i], schema_->arguments[i].type));
+  for (size_t i = 0; i < arguments_.size(); ++i) {
+    const bool pins = schema_->arguments[i].name == "pin_memory";  // meta tensors have no memory
+    stack.push_back(pins ? c10::IValue() : meta(arguments_[i], schema_->arguments[i].type));
+  }
   move_number(stack);
   if (reshapes()) stack[0] = stack[0].toTensor().alias();
   // Eager takes conditions of uint8, the meta kernel does not.

@@ -183,10 +183,16 @@ void RecordedCall::run() {
     stack_.emplace_back(same);
     return;
   }
+  if (record_pinned()) return;
   refuse_unknown();
   if (key_.starts_with("aten::_foreach_")) return decompose();
+  if (!find_devices()) {
+    run_kernel(op_, c10::DispatchKey::CompositeImplicitAutograd, stack_);
+    return;
+  }
   if (record_draw() || record_pieces() || record_slice()) return;
-  if (may_cast_inside(op_) && casts_inside(op_, meta_arguments())) {
+  const c10::DispatchKey cast = cast_key(arguments_);
+  if (may_cast_inside(op_, cast) && casts_inside(op_, cast, meta_arguments())) {
     run_below(op_, keys_, stack_);
     return;
   }

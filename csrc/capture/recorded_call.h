@@ -40,6 +40,14 @@ class RecordedCall {
   void note_squeezed();
   void check_number_of_results();
   size_t cut_axis(size_t rank) const;
+  // Devices: see recorded_devices.cpp.
+  bool find_devices();
+  void note_devices();
+  c10::Device existing(c10::Device device);
+  void check_pins();
+  c10::IValue zeros_for(const c10::IValue& value, const aten::SchemaType& type);
+  void try_on_zeros();
+  bool record_pinned();
   bool record_draw();
   c10::IValue drawn_argument(size_t i);
   bool record_slice();
@@ -58,7 +66,7 @@ class RecordedCall {
   std::vector<aten::Type> result_types(const std::vector<at::Tensor>& metas);
   std::vector<aten::Type> types_of_packed();
   void add_unknown_results(std::vector<aten::Type>& types, const std::vector<at::Tensor>& metas);
-  at::Tensor result(const at::Tensor& meta, const aten::Type& type);
+  at::Tensor result(const at::Tensor& meta, const aten::Type& type, size_t index = 0);
   void forget_written();
   std::optional<at::Tensor> same_tensor(const aten::SchemaArgument& value, const at::Tensor& meta,
                                         const aten::Type& type) const;
@@ -97,7 +105,12 @@ class RecordedCall {
   std::vector<std::vector<int64_t>> written_sizes_;
   std::string missing_;                              // why there is no meta kernel
   std::optional<std::vector<aten::Type>> inferred_;  // without a meta kernel
-  std::optional<Shape> joined_;  // where sizes that depend on data must be other sizes
+  std::optional<Shape> joined_;        // where sizes that depend on data must be other sizes
+  std::optional<c10::Device> common_;  // the device of the tensors: the first one's
+  std::optional<c10::Device> asked_;   // the device that an argument names
+  bool is_mixed_ = false;              // the tensors are on several devices
+  c10::Device device_ = c10::kCPU;     // of the results
+  std::vector<c10::Device> devices_;   // of each result, if they differ
   aten::Node* node_ = nullptr;
   bool has_tensors_ = false;
   bool symbolic_ = false;    // an argument is, or has a size that is, a symbolic number

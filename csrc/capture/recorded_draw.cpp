@@ -56,6 +56,9 @@ c10::IValue RecordedCall::drawn_argument(size_t i) {
 bool RecordedCall::record_draw() {
   Generators& generators = *recording_.generators_;
   if (!draws(op_, arguments_) || !generators.is_seeded(generator_of(arguments_))) return false;
+  if (!device_.is_cpu())
+    refuse(concat("the program draws random numbers on the device ", device_.str(),
+                  ", from a generator that it seeds, at ", recording_.host_.location().source));
   if (std::ranges::any_of(arguments_, is_symbolic))
     refuse(
         concat("the program draws random numbers of a dynamic size from a generator that it "

@@ -245,7 +245,7 @@ void RecordedCall::record_selection(const std::vector<at::Tensor>& metas,
     }
     if (aten::to_dtype(metas[i].scalar_type()) != types[i].dtype)
       refuse("the dtype of a result is not eager's");
-    at::Tensor made = result(metas[i], types[i]);
+    at::Tensor made = result(metas[i], types[i], i);
     if (schema_->returns[0].type.list) {
       list.push_back(std::move(made));
     } else {

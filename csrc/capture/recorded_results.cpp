@@ -118,8 +118,8 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     if (key_.starts_with("aten::")) {
       const torch::jit::Stack arguments = stack;
       recording_.meta_results_.call(op_, stack);
-      correct_statistics(op_.operator_name().name, arguments, stack);
-      if (!recording_.meta_results_.take_eager_strides(op_, arguments, stack) ||
+      if (device_.is_cpu()) correct_statistics(op_.operator_name().name, arguments, stack);
+      if (!recording_.meta_results_.take_eager_strides(op_, device_, arguments, stack) ||
           lays_out_by_sizes(key_, arguments_))
         decisions_.guess_strides();
     } else {
@@ -307,7 +307,7 @@ void name_call(aten::Graph& graph, aten::Node& node, const std::string& op) {
 
 }  // namespace
 
-at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) {
+at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type, size_t index) {
   const bool several = schema_->returns.size() > 1 || schema_->returns[0].type.list;
   const std::string call = plain_name(key_);
   recording_.avoid_name(call);
@@ -321,7 +321,8 @@ at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type) 
       recording_.input_axes_.try_emplace(size.str(), value, static_cast<int64_t>(axis));
   }
   if (recording_.region_) recording_.region_->own_result(meta, arguments_);
-  return recording_.new_tensor(meta, *type.shape, value);
+  return recording_.new_tensor(meta, *type.shape, value,
+                               index < devices_.size() ? devices_[index] : device_);
 }
 
 // Adds the results to the node and puts them on the stack.
@@ -342,13 +343,15 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas,
   for (size_t i = 0; i < metas.size(); ++i) {
     if (metas[i].isTensorList()) {
       c10::List<at::Tensor> list;
-      for (const at::Tensor& meta : metas[i].toTensorVector())
-        list.push_back(result(meta, types[next++]));
+      for (const at::Tensor& meta : metas[i].toTensorVector()) {
+        list.push_back(result(meta, types[next], next));
+        ++next;
+      }
       stack_.emplace_back(std::move(list));
       continue;
     }
     const at::Tensor& meta = metas[i].toTensor();
-    at::Tensor made = result(meta, types[next]);
+    at::Tensor made = result(meta, types[next], next);
     if (std::optional<at::Tensor> same = same_tensor(schema_->returns[i], meta, types[next])) {
       if (recorded(*same)) update(*same, made, types[next]);
       made = std::move(*same);

@@ -1,6 +1,7 @@
 #include "capture/recorded_tensor.h"
 
 #include <c10/core/SymBool.h>
+#include <c10/core/TensorOptions.h>
 #include <c10/core/WrapDimMinimal.h>
 #include <c10/util/Exception.h>
 
@@ -16,8 +17,10 @@
 namespace onnx_native::capture {
 namespace {
 
-constexpr c10::DispatchKeySet kKeys({c10::DispatchKey::CPU,
-                                     c10::DispatchKey::TESTING_ONLY_GenericWrapper});
+c10::DispatchKeySet keys_of(const at::Tensor& meta, c10::Device device) {
+  return c10::DispatchKeySet({c10::computeDispatchKey(meta.scalar_type(), c10::kStrided, device),
+                              c10::DispatchKey::TESTING_ONLY_GenericWrapper});
+}
 
 Decisions& decisions_of(const std::shared_ptr<const int>& token) {
   Decisions* decisions = active_decisions();
@@ -49,8 +52,9 @@ bool is_row_major(const at::Tensor& tensor) {
   return true;
 }
 
-RecordedTensor::RecordedTensor(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions)
-    : c10::TensorImpl(kKeys, meta.dtype(), c10::Device(c10::kCPU)),
+RecordedTensor::RecordedTensor(int64_t id, at::Tensor meta, Shape shape, c10::Device device,
+                               const Decisions& decisions)
+    : c10::TensorImpl(keys_of(meta, device), meta.dtype(), device),
       id_(id),
       meta_(std::move(meta)),
       token_(decisions.token()) {
@@ -279,7 +283,8 @@ c10::intrusive_ptr<c10::TensorImpl> RecordedTensor::shallow_copy_and_detach(
 }
 
 c10::intrusive_ptr<c10::TensorImpl> RecordedTensor::copied() const {
-  auto copy = c10::make_intrusive<RecordedTensor>(id_, meta_, shape_, decisions_of(token_));
+  auto copy =
+      c10::make_intrusive<RecordedTensor>(id_, meta_, shape_, device(), decisions_of(token_));
   is_copied_ = copy->is_copied_ = true;
   return copy;
 }

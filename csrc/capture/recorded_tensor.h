@@ -14,12 +14,14 @@
 
 namespace onnx_native::capture {
 
-// A tensor without memory. A meta tensor holds its dtype, its sizes in the example and its strides;
-// `shape` holds the symbolic sizes. If PyTorch copies the TensorImpl, the copy has the same id. An
-// operator that runs on the tensor outside of its recording raises an exception.
+// A tensor without memory, on the device that it has in eager. A meta tensor holds its dtype, its
+// sizes in the example and its strides; `shape` holds the symbolic sizes. If PyTorch copies the
+// TensorImpl, the copy has the same id. An operator that runs on the tensor outside of its
+// recording raises an exception.
 class RecordedTensor final : public c10::TensorImpl {
  public:
-  RecordedTensor(int64_t id, at::Tensor meta, Shape shape, const Decisions& decisions);
+  RecordedTensor(int64_t id, at::Tensor meta, Shape shape, c10::Device device,
+                 const Decisions& decisions);
 
   int64_t id() const { return id_; }
   const at::Tensor& meta() const { return meta_; }

@@ -47,7 +47,8 @@ void refuse_outside(const c10::OperatorHandle& op, torch::jit::Stack* /*stack*/)
 }
 
 bool same_view(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.sizes() == b.sizes() && a.strides() == b.strides();
+  return a.scalar_type() == b.scalar_type() && a.device() == b.device() && a.sizes() == b.sizes() &&
+         a.strides() == b.strides();
 }
 
 const void* address_of(const at::Tensor& tensor) {
@@ -60,7 +61,7 @@ bool same_elements(const at::Tensor& a, const at::Tensor& b) {
 }
 
 bool is_plain(const at::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.layout() == c10::Layout::Strided && !tensor.is_nested() &&
+  return !tensor.is_meta() && tensor.layout() == c10::Layout::Strided && !tensor.is_nested() &&
          !tensor.unsafeGetTensorImpl()->is_python_dispatch() && !tensor.is_conj() &&
          !tensor.is_neg() && !tensor.is_quantized() && tensor.has_storage();
 }
@@ -83,21 +84,6 @@ bool draws(const aten::Node& node) {
 bool writes(const aten::Schema& schema) {
   return std::ranges::any_of(schema.arguments,
                              [](const aten::SchemaArgument& a) { return a.writes; });
-}
-
-bool is_name_in_python(const std::string& name) {
-  static const std::unordered_set<std::string_view> kNames{
-      "abs",  "all",  "any", "bin",   "bool", "complex", "filter", "float", "hash",
-      "hex",  "id",   "int", "iter",  "len",  "list",    "map",    "max",   "min",
-      "next", "oct",  "pow", "range", "repr", "round",   "set",    "slice", "sorted",
-      "sum",  "type", "zip", "not",   "and",  "or"};
-  return kNames.contains(name);
-}
-
-// Returns an unused name, which is then used.
-std::string take_name(aten::Graph& graph, const std::string& name) {
-  const std::string unused = graph.add_value(name, {})->name;
-  return is_name_in_python(unused) ? take_name(graph, name) : unused;
 }
 
 bool mentions(const aten::Argument& argument,
@@ -178,7 +164,8 @@ at::Tensor Recording::meta_of(const at::Tensor& tensor) {
   Constant& constant = constants_[tensor.unsafeGetTensorImpl()];
   if (!constant.meta.defined()) {
     if (!is_plain(tensor))
-      decisions_.refuse("the program uses a tensor that is not a plain CPU tensor");
+      decisions_.refuse("the program uses a tensor that is not a plain tensor, on the device " +
+                        tensor.device().str());
     constant.tensor = tensor;
     if (const at::Tensor* original = original_of(tensor))
       return constant.meta = meta_of(*original).alias();
@@ -286,7 +273,8 @@ void Recording::note_alias(const at::Tensor& tensor) {
 
 void Recording::replace_recorded(RecordedTensor& tensor, const at::Tensor& contents) {
   const RecordedTensor* other = recorded(contents);
-  if (region_ || !other || other->dtype() != tensor.dtype() || decisions_.with_gradients())
+  if (region_ || !other || other->dtype() != tensor.dtype() || other->device() != tensor.device() ||
+      decisions_.with_gradients())
     decisions_.refuse(kOtherContents);
   if (other->id() != tensor.id()) tensor.take_contents(*other, decisions_);
 }
@@ -312,7 +300,8 @@ void Recording::replace(const at::Tensor& tensor, const at::Tensor& contents) {
   if (current == value) return;  // as in tensor.data *= 2, which writes in place
   const c10::StorageImpl* storage = storage_of(tensor);
   if (kept_.contains(storage)) decisions_.refuse(reason + ", whose updates the model keeps");
-  if (!same_view(meta_of(tensor), meta_of(contents)) || shape_of(tensor) != shape_of(contents))
+  if (tensor.device() != contents.device() || !same_view(meta_of(tensor), meta_of(contents)) ||
+      shape_of(tensor) != shape_of(contents))
     decisions_.refuse(reason + " of another dtype, shape or layout");
   const auto shares = [&](const ModuleTensor& other) {
     return storage_of(other.tensor) == storage && !other.tensor.is_same(tensor);
@@ -345,12 +334,13 @@ aten::Value* Recording::value_of(int64_t id) {
   return values_[id] = region_->capture(outer);
 }
 
-at::Tensor Recording::new_tensor(at::Tensor meta, Shape shape, aten::Value* value) {
+at::Tensor Recording::new_tensor(at::Tensor meta, Shape shape, aten::Value* value,
+                                 c10::Device device) {
   const int64_t id = next_id_++;
   values_[id] = value;
   decisions_.note_shape(shape);
-  return at::Tensor(
-      c10::make_intrusive<RecordedTensor>(id, std::move(meta), std::move(shape), decisions_));
+  return at::Tensor(c10::make_intrusive<RecordedTensor>(id, std::move(meta), std::move(shape),
+                                                        device, decisions_));
 }
 
 // Returns a tensor with the sizes that the shape has in this recording's example.
@@ -369,8 +359,11 @@ at::Tensor Recording::input_meta(const at::Tensor& example, const Shape& shape) 
 at::Tensor Recording::add_input(const at::Tensor& example, std::string_view name, Shape shape) {
   const auto dtype = aten::to_dtype(example.scalar_type());
   if (!dtype || !is_plain(example))
-    decisions_.refuse(concat("the input ", name, " is not a plain CPU tensor"));
+    decisions_.refuse(concat("the input ", name, " is not a plain tensor, on the device ",
+                             example.device().str()));
   at::Tensor meta = input_meta(example, shape);
+  if (example.is_cpu() && !aten::placeholder_address(example) && example.is_pinned())
+    pinned_.insert(storage_of(meta));
   memories_[storage_of(meta)] = {.owner = Memory::Owner::input};
   aten::Value* value = graph_->add_input(name, aten::Type::tensor(*dtype, shape));
   for (size_t axis = 0; axis < shape.size(); ++axis) {
@@ -382,7 +375,7 @@ at::Tensor Recording::add_input(const at::Tensor& example, std::string_view name
   }
   if (types_) types_->define(*value);
   last_input_ = next_id_;
-  return new_tensor(std::move(meta), std::move(shape), value);
+  return new_tensor(std::move(meta), std::move(shape), value, example.device());
 }
 
 c10::SymInt Recording::add_integer(std::string_view name, const Dim& symbol) {
@@ -444,23 +437,6 @@ bool Recording::varies(const at::Tensor& tensor) const {
   }
   const auto value = values_.find(known->id());
   return value == values_.end() || varying.contains(value->second);
-}
-
-std::string plain_name(std::string_view op) {
-  op.remove_prefix(op.rfind(':') + 1);
-  return std::string(op.substr(0, op.find('.')));
-}
-
-void name_nodes(aten::Graph& graph) {
-  for (aten::Node* node : graph.nodes) {
-    if (!node->location) continue;
-    Location location = *node->location;
-    if (!location.node.empty()) continue;
-    const bool has_one =
-        node->outputs.size() == 1 && !node->outputs[0]->name.starts_with("getitem");
-    location.node = has_one ? node->outputs[0]->name : take_name(graph, plain_name(node->op));
-    node->location = graph.add_location(std::move(location));
-  }
 }
 
 std::unique_ptr<aten::Graph> Recording::finish() {
@@ -576,10 +552,6 @@ aten::Argument Recording::size_argument(const Dim& dim) {
     result = size_node("python::add", {result, term}, sum);
   }
   return result;
-}
-
-void Recording::avoid_name(const std::string& name) {
-  if (is_name_in_python(name) && avoided_names_.insert(name).second) graph_->add_value(name, {});
 }
 
 ActiveRecording::ActiveRecording(Recording& recording) : generators_(recording.generators()) {

@@ -196,7 +196,7 @@ class Recording {
   aten::Argument factor_argument(const Dim::Factor& factor);
   aten::Value* size_node(std::string op, std::vector<aten::Argument> arguments, const Dim& result);
   at::Tensor meta_of(const at::Tensor& tensor);
-  at::Tensor new_tensor(at::Tensor meta, Shape shape, aten::Value* value);
+  at::Tensor new_tensor(at::Tensor meta, Shape shape, aten::Value* value, c10::Device device);
   const ModuleTensor* find_state(const at::Tensor& tensor) const;
   // Returns the module's tensor with the same elements, if this is a second object for it; else
   // nullptr.
@@ -259,6 +259,8 @@ class Recording {
   const Location* location_ = nullptr;                     // of the current call
   Region* region_ = nullptr;                               // the innermost region
   int fake_kernels_ = 0;                                   // the number that are running
+  // Storages of meta tensors that stand for pinned memory.
+  std::unordered_set<const c10::StorageImpl*> pinned_;
   // Graphs of regions that failed.
   std::vector<std::unique_ptr<aten::Graph>> dropped_;
 };

@@ -55,7 +55,7 @@ at::Tensor Region::add_input(const at::Tensor& like, bool is_slice) {
   meta = at::empty_like(meta);
   aten::Value* value = add_graph_input("x", aten::Type::tensor(type.dtype, shape));
   added_.push_back(value);
-  return recording_.new_tensor(std::move(meta), std::move(shape), value);
+  return recording_.new_tensor(std::move(meta), std::move(shape), value, like.device());
 }
 
 aten::Value* Region::capture(aten::Value* outer) {
@@ -86,7 +86,10 @@ void Region::end(const std::vector<c10::IValue>& results) {
     const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
     aten::Value* value = recording_.value_of(tensor);
     recording_.graph_->outputs.emplace_back(value);
-    results_.push_back({.value = value, .meta = recording_.meta_of(tensor), .is_copy = is_copy});
+    results_.push_back({.value = value,
+                        .meta = recording_.meta_of(tensor),
+                        .device = tensor.device(),
+                        .is_copy = is_copy});
   }
   close();
 }

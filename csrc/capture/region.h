@@ -25,6 +25,7 @@ class Region {
   struct Result {
     aten::Value* value;
     at::Tensor meta;
+    c10::Device device;
     bool is_copy;  // its layout in eager is not known
   };
 

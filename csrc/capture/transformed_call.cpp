@@ -1,6 +1,5 @@
 #include "capture/transformed_call.h"
 
-#include <ATen/autocast_mode.h>
 #include <ATen/functorch/DynamicLayer.h>
 #include <c10/util/ScopeExit.h>
 
@@ -16,11 +15,23 @@ namespace {
 
 using c10::DispatchKey;
 
-// Set while casts_inside() watches a call.
-thread_local bool* sees_cast = nullptr;
+// What casts_inside() watches.
+struct Watch {
+  DispatchKey key;  // that of autocast
+  bool sees_cast = false;
+};
+thread_local Watch* watch = nullptr;
 
-bool has_cast(const c10::OperatorHandle& op) {
-  return op.hasKernelForDispatchKey(DispatchKey::AutocastCPU);
+void add_keys(const c10::IValue& value, c10::DispatchKeySet& keys) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    keys = keys | value.toTensor().key_set();
+  } else if (value.isTensorList() || value.isOptionalTensorList()) {
+    for (const c10::IValue& item : value.toListRef()) add_keys(item, keys);
+  }
+}
+
+bool has_cast(const c10::OperatorHandle& op, DispatchKey key) {
+  return op.hasKernelForDispatchKey(key);
 }
 
 // Returns true if the kernel of an operator may call operators that autocast casts, out of sight of
@@ -85,14 +96,16 @@ void run_kernel(const c10::OperatorHandle& op, c10::DispatchKey key, torch::jit:
 
 bool run_transformed(Decisions& decisions, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                      torch::jit::Stack& stack) {
-  if (sees_cast) {
-    *sees_cast = *sees_cast || has_cast(op);
+  if (watch) {
+    watch->sees_cast = watch->sees_cast || has_cast(op, watch->key);
     run_below(op, keys, stack);
     return true;
   }
   if (run_by_functorch(decisions, op, keys, stack)) return true;
-  if (!at::autocast::is_autocast_enabled(c10::kCPU)) return false;
-  if (keys.has(DispatchKey::AutocastCPU) && has_cast(op)) {
+  const size_t count = op.schema().arguments().size();
+  const DispatchKey key = cast_key(std::span(stack).last(count));
+  if (key == DispatchKey::Undefined) return false;
+  if (keys.has(key) && has_cast(op, key)) {
     run_below(op, keys, stack);
     return true;
   }
@@ -114,23 +127,32 @@ bool has_numbers_only(const c10::OperatorHandle& op, const std::vector<c10::IVal
   return found && !op.hasTag(at::Tag::nondeterministic_seeded);
 }
 
-bool may_cast_inside(const c10::OperatorHandle& op) {
-  return at::autocast::is_autocast_enabled(c10::kCPU) && !has_cast(op) &&
+DispatchKey cast_key(std::span<const c10::IValue> arguments) {
+  const c10::DispatchKeySet casting =
+      c10::autocast_dispatch_keyset - c10::impl::tls_local_dispatch_key_set().excluded_;
+  if (casting.empty()) return DispatchKey::Undefined;
+  c10::DispatchKeySet keys;
+  for (const c10::IValue& argument : arguments) add_keys(argument, keys);
+  return (keys & casting).highestPriorityTypeId();
+}
+
+bool may_cast_inside(const c10::OperatorHandle& op, DispatchKey key) {
+  return key != DispatchKey::Undefined && !has_cast(op, key) &&
          !op.hasKernelForDispatchKey(DispatchKey::CPU);
 }
 
-bool casts_inside(const c10::OperatorHandle& op, torch::jit::Stack stack) {
-  bool found = false;
+bool casts_inside(const c10::OperatorHandle& op, DispatchKey key, torch::jit::Stack stack) {
+  Watch found{.key = key};
   const c10::impl::ForceDispatchKeyGuard watched(with_recorder());
-  sees_cast = &found;
-  const auto unwatched = c10::make_scope_exit([] { sees_cast = nullptr; });
+  watch = &found;
+  const auto unwatched = c10::make_scope_exit([] { watch = nullptr; });
   try {
     op.callBoxed(stack);
   } catch (const std::exception&) {  // the meta kernel will fail again, with a reason
     aten::pass_interrupt();
     return false;
   }
-  return found;
+  return found.sees_cast;
 }
 
 }  // namespace onnx_native::capture

@@ -5,6 +5,7 @@
 #include <ATen/core/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <span>
 #include <vector>
 
 #include "capture/decisions.h"
@@ -20,12 +21,14 @@ bool run_transformed(Decisions& decisions, const c10::OperatorHandle& op, c10::D
 // Returns true if the tensors of a call are numbers that PyTorch wrapped; functorch casts them.
 bool has_numbers_only(const c10::OperatorHandle& op, const std::vector<c10::IValue>& arguments);
 
-// Returns true if autocast is on and the operator, which autocast does not cast, consists of other
-// operators.
-bool may_cast_inside(const c10::OperatorHandle& op);
+// Returns the key of autocast for the device of a call's tensors; Undefined where it is off.
+c10::DispatchKey cast_key(std::span<const c10::IValue> arguments);
+// Returns true if the operator, which autocast does not cast, consists of other operators. `key` is
+// that of autocast, or Undefined.
+bool may_cast_inside(const c10::OperatorHandle& op, c10::DispatchKey key);
 // Returns true if autocast casts an operator that this one consists of. `stack` holds the arguments
 // as meta tensors.
-bool casts_inside(const c10::OperatorHandle& op, torch::jit::Stack stack);
+bool casts_inside(const c10::OperatorHandle& op, c10::DispatchKey key, torch::jit::Stack stack);
 
 // The dispatch keys below the recorder's.
 constexpr c10::DispatchKeySet kBelowRecorder(c10::DispatchKeySet::FULL_AFTER,

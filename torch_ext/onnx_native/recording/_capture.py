@@ -99,7 +99,7 @@ class _Recorder:
             raise StepAsideError("the arguments have no names")
         for name, leaf in zip(self._names, self._leaves, strict=True):
             if not _leaves.is_plain(leaf):
-                raise StepAsideError(f"the input {name} is a {type(leaf).__name__}")
+                raise StepAsideError(f"the input {name} is {_leaves.described(leaf)}")
         try:
             self._sizes, self._symbols = _declared_sizes.of(self._leaves, inputs)
         except _declared_sizes.UnknownError as error:

@@ -25,10 +25,18 @@ def is_plain(leaf: Any) -> bool:
         return (
             type(leaf) in (torch.Tensor, torch.nn.Parameter)
             and leaf.layout is torch.strided
-            and leaf.device.type == "cpu"
+            and not leaf.is_meta
             and not (leaf.is_quantized or leaf.is_nested or leaf.is_conj() or leaf.is_neg())
         )
     return leaf is None or isinstance(leaf, (bool, int, float, str))
+
+
+def described(leaf: Any) -> str:
+    """What an input is that the recorder does not take: its class, and where it is."""
+    text = f"a {type(leaf).__name__}"
+    if isinstance(leaf, torch.Tensor):
+        text += f" on the device {leaf.device}, {str(leaf.layout).removeprefix('torch.')}"
+    return text
 
 
 def names(model: torch.nn.Module, inputs: _inputs.Inputs) -> list[str]:
