@@ -12,6 +12,7 @@
 #include "api/report.h"
 #include "api/state.h"
 #include "aten/example_sizes.h"
+#include "base/device_weight.h"
 #include "onnx/schema.h"
 #include "ops/engine/lower.h"
 #include "passes/passes.h"
@@ -74,6 +75,7 @@ struct Lowered {
 // Lowers a functional program to an ONNX model, without any pass.
 Lowered lower(aten::Graph& graph, const ExportOptions& options, const ops::Lowerings& lowerings,
               State& state) {
+  const HostCopies copies;
   const std::vector<aten::Argument> results = graph.outputs;
   for (const aten::Mutation* mutation : state.kept()) graph.outputs.emplace_back(mutation->value);
   ops::check_operators(graph, lowerings);
@@ -99,6 +101,7 @@ Lowered lower(aten::Graph& graph, const ExportOptions& options, const ops::Lower
 // that the user asked to turn into functions, but that no node comes from.
 std::vector<std::string> run_passes(onnx::Model& model, const ExportOptions& options, bool verify,
                                     ExportReport* report) {
+  const HostCopies copies;
   passes::Changes changes = passes::run(
       model,
       {.optimize = options.optimize, .verify_each = verify, .disabled = options.disabled_passes});

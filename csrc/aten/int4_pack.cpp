@@ -21,7 +21,7 @@ TensorData unpacked_int4(const TensorData& packed, int64_t inputs, int64_t outpu
     const std::vector<int64_t> groups{inputs / kGroup, outputs};
     const at::Tensor scales = at::stack({at::ones(groups), at::zeros(groups)}, -1);
     const at::Tensor product =
-        at::_weight_int4pack_mm_for_cpu(at::eye(inputs), to_tensor(now[0]), kGroup, scales);
+        at::_weight_int4pack_mm_for_cpu(at::eye(inputs), to_tensor(now[0]).cpu(), kGroup, scales);
     return tensor_data(product.add(kMiddle).to(at::kByte), "int4");
   };
   return on_demand(DType::u8, shape, {.sources = {packed}, .compute = compute});

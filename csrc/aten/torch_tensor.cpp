@@ -5,6 +5,8 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/CPUAllocator.h>
+#include <c10/core/TensorOptions.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <malloc.h>
 
 #include <algorithm>
@@ -51,9 +53,27 @@ at::Tensor alias_of(const at::Tensor& tensor) {
       c10::VariableVersion(0), /*allow_tensor_metadata_change=*/false));
 }
 
+// Returns the address of the first element. Devices may have addresses of their own, so those of
+// different devices differ in the bits that no address uses.
 const std::byte* address_of(const at::Tensor& tensor) {
-  const std::byte* reserved = placeholder_address(tensor);
-  return reserved ? reserved : static_cast<const std::byte*>(tensor.const_data_ptr());
+  if (const std::byte* reserved = placeholder_address(tensor)) return reserved;
+  const auto device = static_cast<uintptr_t>(tensor.device().type()) << 8U |
+                      static_cast<uint8_t>(tensor.device().index());
+  const auto tag = tensor.is_cpu() ? 0 : device << 48U;
+  return reinterpret_cast<const std::byte*>(reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) ^
+                                            tag);
+}
+
+// Returns a tensor of bytes over the memory of another tensor. No kernel of its device runs.
+at::Tensor bytes_of(const at::Tensor& tensor, int64_t start, int64_t count) {
+  at::Tensor bytes = at::detail::make_tensor<c10::TensorImpl>(
+      c10::Storage(tensor.storage()),
+      c10::DispatchKeySet(c10::computeDispatchKey(c10::kByte, c10::kStrided, tensor.device())),
+      c10::scalarTypeToTypeMeta(c10::kByte));
+  const int64_t one = 1;
+  bytes.unsafeGetTensorImpl()->set_sizes_and_strides(at::IntArrayRef(count), at::IntArrayRef(one),
+                                                     start);
+  return bytes;
 }
 
 // Checks the sizes against the memory: files may be wrong, and torch does not check them.
@@ -67,7 +87,7 @@ void check_memory(const at::Tensor& tensor, std::string_view name) {
 }  // namespace
 
 TensorWeight::TensorWeight(const at::Tensor& tensor, std::string name)
-    : Weight(std::move(name), address_of(tensor)), tensor_(alias_of(tensor)) {}
+    : DeviceWeight(std::move(name), address_of(tensor)), tensor_(alias_of(tensor)) {}
 
 bool TensorWeight::has_elements() const { return !placeholder_address(tensor_); }
 
@@ -82,7 +102,19 @@ const std::byte* TensorWeight::data() const {
          " was released or resized after the export: the tensor needs ", tensor_.nbytes(),
          " bytes, but its storage has ", tensor_.storage().nbytes(),
          "; save the model before that happens, or export again");
-  return static_cast<const std::byte*>(tensor_.const_data_ptr());
+  return address_of(tensor_);
+}
+
+bool TensorWeight::is_remote() const { return !tensor_.is_cpu(); }
+
+void TensorWeight::copy(std::ptrdiff_t offset, std::span<std::byte> to) const {
+  data();  // checks the memory
+  // Without the modes, transforms and recordings of the caller.
+  const c10::impl::ForceDispatchKeyGuard plain(c10::DispatchKeySet(),
+                                               c10::autograd_dispatch_keyset_with_ADInplaceOrView);
+  const auto count = static_cast<int64_t>(to.size());
+  const int64_t start = tensor_.storage_offset() * static_cast<int64_t>(tensor_.itemsize());
+  at::from_blob(to.data(), {count}, c10::kByte).copy_(bytes_of(tensor_, start + offset, count));
 }
 
 at::Tensor TensorWeight::view(const TensorData& data) const {
@@ -95,7 +127,9 @@ at::Tensor TensorWeight::view(const TensorData& data) const {
       strides[i - 1] = strides[i] * std::max<int64_t>(data.shape[i], 1);
   }
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(tensor_.storage()), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::Storage(tensor_.storage()),
+      c10::DispatchKeySet(
+          c10::computeDispatchKey(to_scalar_type(data.dtype), c10::kStrided, tensor_.device())),
       c10::scalarTypeToTypeMeta(to_scalar_type(data.dtype)));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(data.shape, strides, offset);
   return tensor;
@@ -106,7 +140,7 @@ void TensorWeight::assign(const at::Tensor& tensor) {
     fail(ErrorKind::invalid_argument, "the new value of ", name(), " is ", tensor.toString(), " ",
          tensor.sizes(), ", but the program was exported with ", tensor_.toString(), " ",
          tensor_.sizes(), "; export it again");
-  const bool same_layout = tensor.is_cpu() && tensor.strides() == tensor_.strides() &&
+  const bool same_layout = !lacks_elements(tensor) && tensor.strides() == tensor_.strides() &&
                            !tensor.is_conj() && !tensor.is_neg();
   if (same_layout) {
     tensor_ = alias_of(tensor);
@@ -114,7 +148,8 @@ void TensorWeight::assign(const at::Tensor& tensor) {
   }
   if (lacks_elements(tensor))
     fail(ErrorKind::invalid_argument, "the new value of ", name(), " has no elements either");
-  at::Tensor copy = at::empty_strided(tensor_.sizes(), tensor_.strides(), tensor_.options());
+  at::Tensor copy = at::empty_strided(tensor_.sizes(), tensor_.strides(),
+                                      tensor_.options().device(tensor.device()));
   tensor_ = copy.copy_(tensor);
 }
 
@@ -130,7 +165,6 @@ TensorData tensor_data(const at::Tensor& tensor, std::string_view name) {
   if (!placeholder_address(plain)) check_memory(plain, name);
   if (plain.is_conj()) plain = plain.resolve_conj();
   if (plain.is_neg()) plain = plain.resolve_neg();
-  if (!plain.is_cpu()) plain = plain.cpu();
   const std::optional<DType> dtype = to_dtype(plain.scalar_type());
   if (!dtype) {
     fail(ErrorKind::unsupported, no_element_type(plain.scalar_type()), " (constant tensor ", name,
@@ -150,7 +184,7 @@ TensorData literal_data(const at::Tensor& tensor, std::string_view name) {
   TensorData data = tensor_data(tensor, name);
   if (data.nbytes() > kLargestLiteral || !onnx_native::has_elements(&data)) return data;
   std::vector<std::byte> bytes;
-  data.stream([&bytes](std::span<const std::byte> piece) {
+  stream_current(data, [&bytes](std::span<const std::byte> piece) {
     bytes.insert(bytes.end(), piece.begin(), piece.end());
   });
   return make_tensor(data.dtype, data.shape, std::move(bytes));
@@ -164,7 +198,8 @@ at::Tensor to_tensor(const TensorData& source) {
   if (data.scale) {  // the scaled elements are not in memory
     at::Tensor tensor = at::empty(data.shape, options);
     auto* to = static_cast<std::byte*>(tensor.mutable_data_ptr());
-    data.stream([&to](std::span<const std::byte> piece) { to = std::ranges::copy(piece, to).out; });
+    stream_current(
+        data, [&to](std::span<const std::byte> piece) { to = std::ranges::copy(piece, to).out; });
     return tensor;
   }
   if (const auto* weight = dynamic_cast<const TensorWeight*>(weight_of(data))) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/device_weight.h"
 #include "base/error.h"
 
 namespace onnx_native {
@@ -28,7 +29,7 @@ const Derivation* derivation_of(const TensorData& data) {
 uint64_t hash_of(const TensorData& data) {
   const ReadScope unrecorded(nullptr);
   uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
-  data.stream([&hash](std::span<const std::byte> piece) {
+  stream_current(data, [&hash](std::span<const std::byte> piece) {
     for (const std::byte byte : piece) {
       hash = (hash ^ static_cast<uint64_t>(byte)) * 0x100000001b3;
     }
@@ -81,6 +82,7 @@ TensorData derived(DType dtype, std::vector<int64_t> shape, Derivation derivatio
   };
   if (!std::ranges::all_of(derivation.sources, is_present))
     return on_demand(dtype, std::move(shape), std::move(derivation));
+  const HostCopies copies;
   std::optional<TensorData> data = derivation.compute(derivation.sources);
   require(data.has_value(), "a constant cannot be computed");
   derive(*data, std::move(derivation));
@@ -104,6 +106,7 @@ TensorData current(const TensorData& data) {
   const ReadScope unrecorded(nullptr);
   std::vector<TensorData> sources;
   for (const TensorData& source : derivation->sources) sources.push_back(current(source));
+  const HostCopies copies;
   std::optional<TensorData> result = derivation->compute(sources);
   if (!result || result->dtype != data.dtype || result->shape != data.shape) {
     fail(ErrorKind::invalid_argument,
@@ -115,6 +118,7 @@ TensorData current(const TensorData& data) {
 
 const std::byte* start_of(const TensorData& data) {
   require(!is_on_demand(data), "a constant that is computed on demand holds no elements");
+  if (const DeviceWeight* remote = remote_weight_of(data)) return host_copy(*remote, data);
   const Weight* weight = weight_of(data);
   return weight ? weight->data() + (data.data - weight->origin()) : data.data;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "base/device_weight.h"
 #include "passes/quantized_weights.h"
 
 namespace onnx_native::passes {
@@ -71,6 +72,7 @@ class Rounds {
   // Runs the pass. Does nothing if it is disabled.
   void run(const Pass& pass) {
     if (std::ranges::find(options_.disabled, pass.name) != options_.disabled.end()) return;
+    const HostCopies copies;
     const int64_t changes = pass.run(model_);
     if (options_.verify_each) onnx::verify(model_, pass.name);
     if (changes == 0) return;

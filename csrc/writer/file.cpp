@@ -14,8 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "base/device_weight.h"
 #include "base/error.h"
-#include "base/weight.h"
 #include "writer/file_names.h"
 
 namespace onnx_native::writer {
@@ -177,7 +177,7 @@ void OutputFile::write(std::span<const std::byte> bytes) {
 }
 
 void OutputFile::write(const TensorData& data) {
-  current(data).stream([this](std::span<const std::byte> piece) { write(piece); });
+  stream_current(data, [this](std::span<const std::byte> piece) { write(piece); });
 }
 
 void OutputFile::pad_to(int64_t offset) {

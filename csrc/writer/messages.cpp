@@ -8,8 +8,8 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/device_weight.h"
 #include "base/packed.h"
-#include "base/weight.h"
 #include "onnx/onnx_onnx_native_pb-ml.pb.h"
 #include "writer/node_metadata.h"
 
@@ -74,7 +74,7 @@ void write_value_info(const onnx::Value& value, bool names, pb::ValueInfoProto& 
 
 void write_raw(const TensorData& data, std::string& to) {
   to.reserve(to.size() + static_cast<size_t>(stored_bytes(data)));
-  current(data).stream([&to](std::span<const std::byte> piece) {
+  stream_current(data, [&to](std::span<const std::byte> piece) {
     to.append(reinterpret_cast<const char*>(piece.data()), piece.size());
   });
 }

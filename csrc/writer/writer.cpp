@@ -10,8 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "base/device_weight.h"
 #include "base/packed.h"
-#include "base/weight.h"
 #include "writer/file.h"
 #include "writer/file_names.h"
 #include "writer/messages.h"
@@ -71,7 +71,7 @@ class DataFile {
       }
       if (length == 0 || length < options.inline_below) continue;
       // The shape of contiguous data does not matter.
-      const Memory memory{weight_of(data) ? start_of(data) : data.data, length,
+      const Memory memory{weight_of(data) ? place_of(data) : data.data, length,
                           data.is_contiguous() ? std::vector<int64_t>() : data.shape, data.strides,
                           data.scale.get()};
       const int64_t aligned =
@@ -134,7 +134,7 @@ std::string join(const Encoding& encoding) {
   for (const Piece& piece : encoding.pieces) {
     bytes += piece.text;
     if (!piece.data) continue;
-    current(*piece.data).stream([&bytes](std::span<const std::byte> part) {
+    stream_current(*piece.data, [&bytes](std::span<const std::byte> part) {
       bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
     });
   }

@@ -150,7 +150,7 @@ std::vector<PyProgram::State> PyProgram::state() const {
   for (const StateTensor& tensor : program_.state()) {
     result.push_back(
         {.target = tensor.target, .input = inputs[tensor.input], .output = outputs[tensor.output]});
-    if (tensor.initial) result.back().initial = aten::to_tensor(*tensor.initial);
+    if (tensor.initial) result.back().initial = aten::to_tensor(*tensor.initial).cpu();
   }
   return result;
 }

@@ -205,7 +205,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
 
             @property
             def raw(self) -> torch.Tensor:  # type: ignore[override]
-                return native.weight(self._number)
+                return native.weight(self._number).cpu()
 
         content, weights = native.serialize_without_weights()
         model = ir.serde.deserialize_model(onnx.ModelProto.FromString(content))
