@@ -288,3 +288,47 @@ def test_legacy(device: str, tmp_path: Any) -> None:
             )
     models = [(tmp_path / f"{name}.onnx").read_bytes() for name in ("cpu", device)]
     assert models[0] == models[1]
+
+
+class Scripted(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(4))
+
+
+class AsksIsCpu(Scripted):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight if x.is_cpu else x * 3
+
+
+class AsksForTheType(Scripted):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight if x.device.type == "cpu" else x * 3
+
+
+class ComparesDevices(Scripted):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight if x.device == torch.device("cpu") else x * 3
+
+
+class AsksForTheNumber(Scripted):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight if x.get_device() < 0 else x * 3
+
+
+class MakesATensor(Scripted):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * self.weight + torch.zeros(4, device=x.device)
+
+
+@pytest.mark.parametrize("kind", [AsksIsCpu, AsksForTheType, ComparesDevices, AsksForTheNumber])
+def test_script_that_decides_by_its_device_is_an_error(device: str, kind: type[Scripted]) -> None:
+    script = torch.jit.script(kind().eval().to(device))
+    with pytest.raises(torch.onnx.OnnxExporterError, match=f"on the device {device}:0"):
+        exported(script, (X.to(device),))
+
+
+def test_script_that_places_a_tensor(device: str) -> None:
+    module = MakesATensor().eval().to(device)
+    program = exported(torch.jit.script(module), (X.to(device),))
+    torch.testing.assert_close(list(program(X.to(device))), _outputs(module(X.to(device))))

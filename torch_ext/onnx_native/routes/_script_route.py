@@ -12,7 +12,7 @@ from onnx_native.program._program import ONNXProgram
 from onnx_native.replay import _replay
 from onnx_native.request import _inputs, _jit
 from onnx_native.routes._stages import Stages, Task, reason_of
-from onnx_native.torchscript import _scripting
+from onnx_native.torchscript import _devices, _scripting
 from onnx_native.upstream import _upstream
 
 
@@ -61,6 +61,9 @@ def of_script(
             route follows.
     """
     seconds = time.perf_counter() - stages.started
+    question = _devices.question(script, inputs.arguments)
+    if question is not None:
+        raise _upstream.ConversionError(question)
     source = (script, inputs.specs, "forward")
     native = stages.convert(task, source, is_last=reason is None, hints=inputs.hints)
     program = ONNXProgram(native, None, inputs.flat)
