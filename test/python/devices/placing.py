@@ -34,7 +34,10 @@ def load() -> None:
     module.device_count = lambda: 2
     module.current_device = lambda: 0
     module._is_in_bad_fork = lambda: False
+    # It draws from the CPU's generator, whose state others keep.
     module.manual_seed_all = lambda _: None
+    module.get_rng_state = lambda _=0: torch.get_rng_state()
+    module.set_rng_state = lambda *_: None
     module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
     torch._register_device_module(TOY, module)
     torch.utils.generate_methods_for_privateuse1_backend()
