@@ -150,3 +150,21 @@ def test_torch_export_names_sizes_of_1() -> None:
     guards = model.export_report["capture"]["guards"]
     assert sorted(guard["condition"] for guard in guards) == ["m != 1", "n != 1"]
     assert guards[0]["source"].startswith("test_strides_of_routes.py:")
+
+
+def test_torch_export_names_sizes_that_a_layout_needs() -> None:
+    def program(x: Tensor) -> Tensor:
+        y = x[:, :2]  # contiguous only where the size is 2
+        return y + 1 if y.is_contiguous() else y * 2
+
+    with onnx_native.options(capture="torch.export"):
+        model = torch.onnx.export(
+            Calling(program),
+            (torch.randn(3, 2),),
+            dynamo=True,
+            verbose=False,
+            dynamic_shapes=(({1: "m"},),),
+        )
+    assert model is not None
+    conditions = [guard["condition"] for guard in model.export_report["capture"]["guards"]]
+    assert [m for m in range(1, 6) if all(eval(text, {"m": m}) for text in conditions)] == [2]

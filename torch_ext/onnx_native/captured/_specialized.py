@@ -138,14 +138,20 @@ def narrowings(
         return []
     found: dict[str, str] = {}
     for guard, place in recorded.items():
-        relation = env.replace(guard)
-        symbols = {str(symbol) for symbol in getattr(relation, "free_symbols", ())}
-        operator = getattr(relation, "rel_op", None)
-        if not symbols or not symbols <= dynamic or operator is None:
-            continue
-        text = _REMAINDER.sub(r"\1 % \2", f"{relation.lhs} {operator} {relation.rhs}")
-        found.setdefault(_renamed(text, names), place.source)
+        text = _condition(env.replace(guard), dynamic)
+        if text is not None:
+            found.setdefault(_renamed(text, names), place.source)
     return [{"condition": text, "source": source} for text, source in found.items()]
+
+
+def _condition(relation: Any, dynamic: set[str]) -> str | None:
+    """Returns the text of a relation of these symbols; None for others."""
+    symbols = {str(symbol) for symbol in getattr(relation, "free_symbols", ())}
+    operator = getattr(relation, "rel_op", None)
+    if not symbols or not symbols <= dynamic or operator is None:
+        return None
+    text = _REMAINDER.sub(r"\1 % \2", f"{relation.lhs} {operator} {relation.rhs}")
+    return text.replace("Min(", "min(").replace("Max(", "max(")
 
 
 def sizes_above_one(
@@ -162,15 +168,27 @@ def sizes_above_one(
     """
     if not lines:
         return []
+    dynamic = _dynamic_symbols(program)
     free = [
         symbol
-        for symbol in sorted(_dynamic_symbols(program))
+        for symbol in sorted(dynamic)
         if not any(
             str(each) == symbol and limits.lower > 1
             for each, limits in program.range_constraints.items()
         )
     ]
-    return [{"condition": f"{names.get(s, s)} != 1", "source": lines[0]} for s in free]
+    conditions: list[str | None] = [f"{symbol} != 1" for symbol in free]
+    # A tensor may have this layout only where sizes are equal: x[:, :2] where the size is 2.
+    for node in program.graph.nodes:
+        if node.target is torch.ops.aten._assert_scalar.default:
+            truth = node.args[0].meta.get("val")
+            if isinstance(truth, torch.SymBool):
+                conditions.append(_condition(_upstream.expression(truth), dynamic))
+    return [
+        {"condition": _renamed(text, names), "source": lines[0]}
+        for text in dict.fromkeys(conditions)
+        if text is not None
+    ]
 
 
 def dimensions(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> dict[str, str]:

@@ -179,7 +179,7 @@ def schema(op: Any) -> Any:
     return op._schema
 
 
-def expression(size: torch.SymInt) -> Any:
+def expression(size: torch.SymInt | torch.SymBool) -> Any:
     """Returns the sympy expression of a symbolic size."""
     return size.node.expr
 
