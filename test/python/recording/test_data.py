@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -136,3 +137,48 @@ class Tied(Layers):
 )
 def test_refused(module: nn.Module, reason: str) -> None:
     assert reason in reason_of(module.eval(), (X,), ({0: "batch"},))
+
+
+def set_input(m: Any, x: torch.Tensor) -> Any:
+    x.set_(x * 2)
+    return x + 1
+
+
+def data_of_input(m: Any, x: torch.Tensor) -> Any:
+    y = x.view(-1)
+    x.data = torch.ones(3, 4)
+    return y + x.view(-1)
+
+
+def data_of_input_put_back(m: Any, x: torch.Tensor) -> Any:
+    before = x.data
+    x.data = x.data * 2
+    y = x + 1
+    x.data = before
+    return y
+
+
+def data_of_a_result(m: Any, x: torch.Tensor) -> Any:
+    y = x * 1
+    y.data = torch.ones(3, 4)
+    return y + x
+
+
+@pytest.mark.parametrize(
+    ("function", "is_lost"),
+    [
+        (set_input, True),
+        (data_of_input, True),
+        (data_of_input_put_back, False),
+        (data_of_a_result, False),
+    ],
+)
+def test_the_caller_learns_that_an_input_keeps_its_contents(function: Any, is_lost: bool) -> None:
+    module = Layers(function).eval()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        program = exported(module, (X.clone(),))
+    assert_native(program)
+    torch.testing.assert_close(program(X)[0], module(X.clone()))
+    lost = "the update of input x is not part of the ONNX model"
+    assert any(lost in str(each.message) for each in caught) == is_lost

@@ -215,6 +215,7 @@ class _Recorder:
                     sizes,
                     replaced,
                     self._forks,
+                    notes,
                 )
             if refusal is None and seeds.are_known(generators):
                 break

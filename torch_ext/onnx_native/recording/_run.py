@@ -93,6 +93,7 @@ def _record(
     sizes: _declared_sizes.LeafSizes,
     replaced: _module_changes.Replaced,
     forks: bool,
+    notes: list[str],
 ) -> None:
     """Runs the module on recorded tensors."""
     packages |= _functions_of_sizes.packages_of(model)
@@ -110,6 +111,12 @@ def _record(
         for leaf, name, shape in zip(leaves, names, sizes, strict=True)
     ]
     args, kwargs = _upstream.pytree.tree_unflatten(recorded, structure)
+    memory_of = _library.extension().memory_of
+    inputs = [
+        (name, value, memory_of(value))
+        for name, value in zip(names, recorded, strict=True)
+        if isinstance(value, torch.Tensor)
+    ]
     with (
         _module_changes.unchanged(native, model, replaced),
         _written_attributes.missing(replaced.written_first, native.refuse),
@@ -129,6 +136,11 @@ def _record(
             native.start()
             results = _forks.results(native, run) if forks else run()
         native.add_outputs(results)
+    notes += [
+        f"the update of input {name} is not part of the ONNX model"
+        for name, value, memory in inputs
+        if memory_of(value) != memory
+    ]
 
 
 @contextmanager
