@@ -1,4 +1,4 @@
-// Asks PyTorch whether it accepts a call.
+// Calls that PyTorch itself rejects.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,19 @@
 
 namespace onnx_native::aten {
 
-// Runs the operator's meta kernel on arguments of the types of this call, with one number for all
-// symbols. Returns PyTorch's message if it rejects them; nullopt if it accepts them, or if an
-// argument is of unknown type or the operator has no meta kernel.
+// Runs one of PyTorch's own operators on arguments of the types of this call: its kernel without
+// elements, and if that fails, its CPU kernel. Returns PyTorch's message if both fail, with the
+// same message for all elements and all sizes that were tried in the place of symbols. Returns
+// nullopt if the call runs, or if it is not known to fail: an argument is of unknown type, the
+// operator lacks such a kernel, or the message depends on a symbol. A small call without tensors
+// that draws no random numbers fails if its CPU kernel does.
 std::optional<std::string> refusal(const Node& call);
+
+// Returns the message with which one of the two kernels fails for one number in the place of all
+// symbols. It explains a call that is known to fail.
+std::optional<std::string> likely_refusal(const Node& call);
+
+// Throws ExportError(invalid_program) with PyTorch's message, the call and its location.
+[[noreturn]] void fail_refused(const Node& call, const std::string& message);
 
 }  // namespace onnx_native::aten

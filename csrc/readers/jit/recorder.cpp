@@ -103,16 +103,13 @@ void Recorder::will_reshape(const aten::Schema& schema, const std::vector<Argume
 
 // PyTorch has not run the calls of a script. One that it rejects is the program's error.
 std::vector<Type> Recorder::infer(const aten::Node& node) {
+  if (const auto message = aten::refusal(node)) aten::fail_refused(node, *message);
   try {
     return types_.infer(node);
   } catch (const ExportError& error) {
     if (error.kind() != ErrorKind::internal) throw;
-    std::optional<std::string> reason = aten::refusal(node);
-    if (!reason) throw;
-    std::vector<Fault> faults = error.faults();
-    faults.front().cause = "PyTorch rejects this call: " + *std::move(reason);
-    throw ExportError(ErrorKind::invalid_program, std::move(faults),
-                      "check the dtypes and sizes that you stated for the inputs");
+    if (const auto message = aten::likely_refusal(node)) aten::fail_refused(node, *message);
+    throw;
   }
 }
 

@@ -8,6 +8,7 @@
 #include "aten/autocast.h"
 #include "aten/guard.h"
 #include "aten/op_facts.h"
+#include "aten/refused_call.h"
 #include "aten/scopes.h"
 #include "aten/stack_trace.h"
 #include "readers/pt2/symbols.h"
@@ -475,6 +476,8 @@ void GraphReader::call(const std::string& op, const std::string& name, std::span
     });
   }
   aten::Node* node = graph_.add_node(op, std::move(operands), location);
+  if (const auto message = autocast_ ? std::nullopt : aten::refusal(*node))
+    aten::fail_refused(*node, *message);
   if (schema && schema->returns.empty()) return;
   size_t position = 0;
   for_each_result(outputs, [&](std::string_view kind, const Json& value) {

@@ -55,7 +55,7 @@ class Bits(torch.nn.Module):
     [
         (Product(), ["n", 5], "invalid program", r"PyTorch rejects this call: .*\b5\b.*\b4\b"),
         (Product(), ["n", 1 << 40], "invalid program", "PyTorch rejects this call: "),
-        (Comparison(), [4], "unsupported", "only a tensor of one element is a number.* has 4"),
+        (Comparison(), [4], "invalid program", "a Tensor with 4 elements cannot be converted"),
         (Bits(), ["n", 4], "unsupported", "a bitwise operator takes integers or bools, not f32"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else "",

@@ -1,0 +1,170 @@
+"""TorchScript calls that eager refuses: the export refuses them, says why, and names the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx_native
+import pytest
+import torch
+from onnx_native import _C
+from ops import refusals
+from ops.rows import ROWS
+from torch import Tensor, nn
+
+X = torch.rand(3, 4)
+
+
+def two_axes_are_one(x: Tensor):
+    return x.permute(0, 0)
+
+
+def no_such_axis(x: Tensor):
+    return x.sum(7)
+
+
+def a_negative_size(x: Tensor):
+    return torch.zeros(-3) + x.sum()
+
+
+def a_stride_of_zero(x: Tensor):
+    return nn.functional.conv2d(x[None, None], torch.ones(1, 1, 1, 1), stride=[0, 0])
+
+
+def a_window_of_zero(x: Tensor):
+    return nn.functional.max_pool2d(x[None], [0, 0])
+
+
+def indices_of_floats(x: Tensor):
+    return nn.functional.embedding(x, torch.ones(5, 3))
+
+
+def a_product_of_two_dtypes(x: Tensor):
+    return x @ torch.ones(4, 2, dtype=torch.float64)
+
+
+def a_sum_of_sizes_that_differ(x: Tensor):
+    return x + torch.ones(5)
+
+
+def a_number_that_does_not_fit(x: Tensor):
+    return torch.full([2], 300, dtype=torch.uint8) + x.sum()
+
+
+def a_write_of_floats_to_bools(x: Tensor):
+    return torch.ones(4, dtype=torch.bool).mul_(x.sum(0))
+
+
+def a_larger_operand_of_a_write(x: Tensor):
+    return torch.ones(4).add_(torch.ones(2, 3, 4)) + x
+
+
+CALLS = [
+    two_axes_are_one,
+    no_such_axis,
+    a_negative_size,
+    a_stride_of_zero,
+    a_window_of_zero,
+    indices_of_floats,
+    a_product_of_two_dtypes,
+    a_sum_of_sizes_that_differ,
+    a_number_that_does_not_fit,
+    a_write_of_floats_to_bools,
+    a_larger_operand_of_a_write,
+]
+
+
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+@pytest.mark.parametrize("function", CALLS, ids=lambda function: function.__name__)
+def test_the_export_says_what_eager_says(function: Callable[..., Any], dynamic: bool) -> None:
+    with pytest.raises(Exception) as said:
+        function(X)
+    inputs = [("tensor", "x", torch.float32, ["n" if dynamic else 3, 4])]
+    with pytest.raises(onnx_native.ExportError) as caught:
+        _C.Program((torch.jit.script(function), inputs, "forward"), opset=20)
+    assert caught.value.kind == "invalid program"
+    eager = str(said.value).splitlines()[0].replace("torch.FloatTensor", "CPUFloatType")
+    assert caught.value.cause == f"PyTorch rejects this call: {eager}"
+    assert caught.value.operator is not None
+    assert "test_refused_calls.py" in str(caught.value.location)
+
+
+def shapes_of_some_sizes(x: Tensor):
+    return x.view(-1, 12) + x.unfold(0, 5, 1).sum() + x[:30].reshape(10, 3, 4).sum()
+
+
+def a_window_that_few_sizes_have(x: Tensor):
+    return nn.functional.max_pool2d(x[None], [50, 2]) + x.topk(55, dim=0)[0].sum()
+
+
+def a_size_that_is_a_number(x: Tensor):
+    return x.view(12, 5, 4).sum(0) + (x @ torch.ones(4, 60) @ x).view(5, 12, 4).sum(1)
+
+
+def sizes_of_two_inputs(x: Tensor, y: Tensor):
+    return x[1:] + y
+
+
+@pytest.mark.parametrize(
+    "function", [shapes_of_some_sizes, a_window_that_few_sizes_have, a_size_that_is_a_number]
+)
+def test_what_eager_accepts_for_some_sizes_is_exported(function: Callable[..., Any]) -> None:
+    x = torch.rand(60, 4)
+    program = torch.onnx.export(
+        torch.jit.script(function), (x,), dynamic_shapes=({0: "n"},), dynamo=True, verbose=False
+    )
+    assert program is not None
+    torch.testing.assert_close(program(x)[0], function(x))
+
+
+def test_related_sizes_of_two_inputs_are_exported() -> None:
+    arguments = (torch.rand(6, 4), torch.rand(5, 4))
+    program = torch.onnx.export(
+        torch.jit.script(sizes_of_two_inputs),
+        arguments,
+        dynamic_shapes=({0: "n"}, {0: "m"}),
+        dynamo=True,
+        verbose=False,
+    )
+    assert program is not None
+    torch.testing.assert_close(program(*arguments)[0], sizes_of_two_inputs(*arguments))
+
+
+def counts_of_rows(x: Tensor):
+    return torch.repeat_interleave(x, torch.tensor([1, 2, 3]), dim=0, output_size=6)
+
+
+def a_solution(x: Tensor):
+    return torch.linalg.solve(x[:, :3], x)
+
+
+def a_root(x: Tensor):
+    return torch.linalg.cholesky(x @ x.mT)
+
+
+@pytest.mark.parametrize("function", [counts_of_rows, a_solution, a_root])
+def test_elements_refuse_no_call(function: Callable[..., Any]) -> None:
+    inputs = [("tensor", "x", torch.float32, [3, 4])]
+    assert _C.Program((torch.jit.script(function), inputs, "forward"), opset=20)
+
+
+def test_an_export_draws_no_random_numbers() -> None:
+    def draws(x: Tensor):
+        return nn.functional.dropout(x, 0.5, True) + torch.rand(4) + torch.randn_like(x)
+
+    script = torch.jit.script(draws)
+    before = torch.get_rng_state()
+    inputs = [("tensor", "x", torch.float32, [3, 4])]
+    _C.Program((script, inputs, "forward"), opset=20)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize("title", ["permute of complex", "embedding", "cumsum"])
+def test_rows_with_wrong_arguments(title: str) -> None:
+    """All rows: `python -m ops.refusals`."""
+    (row,) = (row for row in ROWS if row.title == title)
+    found = list(refusals.examine(row))
+    assert any(stage == "refused" for _, stage, _ in found)
+    wrong = [each for each in found if each[1] in ("internal", "accepted")]
+    assert not wrong
