@@ -160,7 +160,10 @@ std::optional<TensorData> evaluated(const Node& node, size_t output, const Memor
   const int64_t limit = memory.limit(node, *node.outputs[output], elements);
   if (limit == 0) return std::nullopt;
   if (!changes) return evaluate(node, inputs, limit, output);
-  return node.outputs.size() == 1 ? derived(node, inputs, limit) : std::nullopt;
+  // New values of a weight may not change a shape.
+  const auto& shape = node.outputs[output]->shape;
+  if (node.outputs.size() != 1 || !shape || !constant_shape(*shape)) return std::nullopt;
+  return derived(node, inputs, limit);
 }
 
 // Replaces a result of the node, if it can be computed and is not an output of its graph.
