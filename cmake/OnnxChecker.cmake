@@ -13,7 +13,7 @@ file(MAKE_DIRECTORY "${checker_folder}/onnx" "${PROJECT_BINARY_DIR}/links/onnx_s
 file(CREATE_LINK "${ONNX_PACKAGE}" "${PROJECT_BINARY_DIR}/links/onnx_sources/onnx" SYMBOLIC)
 # MessageLite has no ShortDebugString.
 file(READ "${ONNX_PACKAGE}/proto_utils.h" text)
-string(REPLACE "proto.ShortDebugString()" "proto.GetTypeName()" text "${text}")
+string(REPLACE "proto.ShortDebugString()" "std::string(proto.GetTypeName())" text "${text}")
 file(GENERATE OUTPUT "${checker_folder}/onnx/proto_utils.h" CONTENT "${text}")
 
 file(GLOB_RECURSE onnx_sources "${ONNX_PACKAGE}/common/*.cc" "${ONNX_PACKAGE}/defs/*.cc"

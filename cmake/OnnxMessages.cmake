@@ -9,7 +9,7 @@ if(NOT ONNX_PACKAGE)
             "import importlib.util as u;print(u.find_spec('onnx').submodule_search_locations[0],end='')"
     OUTPUT_VARIABLE ONNX_PACKAGE COMMAND_ERROR_IS_FATAL ANY)
 endif()
-find_package(Protobuf 3.12 REQUIRED)
+include(Protobuf)
 
 set(messages "${PROJECT_BINARY_DIR}/messages")
 file(MAKE_DIRECTORY "${messages}/onnx")
@@ -28,23 +28,15 @@ function(onnx_native_message_sources stem output out)
   set(main "${messages}/onnx/onnx_onnx_native_pb-ml.proto")
   add_custom_command(
     OUTPUT "${path}.pb.cc" "${path}.pb.h"
-    COMMAND protobuf::protoc "onnx/${output}.proto" -I "${messages}" --cpp_out "${messages}"
+    COMMAND ${onnx_native_protoc} "onnx/${output}.proto" -I "${messages}" --cpp_out "${messages}"
     DEPENDS "${path}.proto" "${main}"
     VERBATIM)
   set(${out} "${path}.pb.cc" PARENT_SCOPE)
 endfunction()
 onnx_native_message_sources(onnx onnx_onnx_native_pb-ml model_messages)
-# torch carries a broken copy of protobuf's headers: the real ones come first, from a folder of
-# their own.
-set(protobuf_folder "${PROJECT_BINARY_DIR}/links/protobuf")
-file(MAKE_DIRECTORY "${protobuf_folder}/google")
-list(GET Protobuf_INCLUDE_DIRS 0 protobuf_include)
-file(CREATE_LINK "${protobuf_include}/google/protobuf" "${protobuf_folder}/google/protobuf" SYMBOLIC)
-
 add_library(onnx_native_messages STATIC ${model_messages})
-target_include_directories(onnx_native_messages BEFORE PUBLIC "${protobuf_folder}")
 target_include_directories(onnx_native_messages SYSTEM PUBLIC "${messages}")
-target_link_libraries(onnx_native_messages PUBLIC protobuf::libprotobuf-lite)
+target_link_libraries(onnx_native_messages PUBLIC onnx_native_protobuf)
 set_target_properties(onnx_native_messages PROPERTIES CXX_VISIBILITY_PRESET hidden)
 
 add_library(onnx_native_schemas INTERFACE)
