@@ -1,7 +1,9 @@
 # What the rooms make together: the core library, the library Python loads, the command line, the
 # C++ tests, and a Python package that can be imported from the build tree.
 set(package_folder "${PROJECT_BINARY_DIR}/python/onnx_native")
-file(MAKE_DIRECTORY "${package_folder}")
+# What links to PyTorch is built for one version of it: a package has a folder for each.
+set(libraries_folder "${package_folder}/torch-${TORCH_VERSION}")
+file(MAKE_DIRECTORY "${libraries_folder}")
 if(NOT rooms_built)
   return()
 endif()
@@ -23,8 +25,8 @@ target_link_options(onnx_native_core PRIVATE ${torch_link_options} "LINKER:--exc
 set_target_properties(onnx_native_core PROPERTIES
   LINKER_LANGUAGE CXX
   LINK_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/exports.map"
-  LIBRARY_OUTPUT_DIRECTORY "${package_folder}"
-  BUILD_RPATH "$ORIGIN;${TORCH_ROOT}/lib")
+  LIBRARY_OUTPUT_DIRECTORY "${libraries_folder}"
+  BUILD_RPATH "$ORIGIN;$ORIGIN/..;${TORCH_ROOT}/lib")
 
 # The command line: an executable, and in the library that Python loads.
 onnx_native_include_folder(cli cli_includes cli)
@@ -37,10 +39,11 @@ target_compile_options(onnx_native_cli_objects PRIVATE ${onnx_native_warnings}
 target_link_libraries(onnx_native_cli_objects PUBLIC onnx_native_core PRIVATE CLI11::CLI11)
 add_executable(onnx_native_cli csrc/cli/main.cpp)
 target_link_libraries(onnx_native_cli PRIVATE onnx_native_cli_objects)
-target_link_options(onnx_native_cli PRIVATE ${torch_link_options})
+# PyTorch's own libraries may need others that the build machine lacks, such as CUDA's.
+target_link_options(onnx_native_cli PRIVATE ${torch_link_options} "LINKER:--allow-shlib-undefined")
 set_target_properties(onnx_native_cli PROPERTIES
   OUTPUT_NAME onnx-native
-  BUILD_RPATH "${package_folder};${TORCH_ROOT}/lib")
+  BUILD_RPATH "${libraries_folder};${TORCH_ROOT}/lib")
 
 if(ONNX_NATIVE_PYTHON)
   file(GLOB plugin_sources CONFIGURE_DEPENDS torch_ext/plugin/*.cpp)
@@ -55,9 +58,7 @@ if(ONNX_NATIVE_PYTHON)
     file(MAKE_DIRECTORY "${folder}")
     file(CREATE_LINK "${python_folder}/${file}" "${package_folder}/${file}" SYMBOLIC)
   endforeach()
-  # The version of PyTorch this build is for: the package refuses any other before loading it.
-  file(WRITE "${package_folder}/_build_info.py"
-    "VERSION = \"${PROJECT_VERSION}\"\nTORCH_VERSION = \"${TORCH_VERSION}\"\n")
+  file(WRITE "${package_folder}/_build_info.py" "VERSION = \"${PROJECT_VERSION}\"\n")
 endif()
 if(ONNX_NATIVE_PYTHON AND plugin_sources)
   # A room that knows Python: onnx_native_python_room(TARGET include-folder).
@@ -85,7 +86,7 @@ if(ONNX_NATIVE_PYTHON AND plugin_sources)
   target_link_options(onnx_native_plugin PRIVATE ${torch_link_options} "LINKER:--exclude-libs,ALL")
   set_target_properties(onnx_native_plugin PROPERTIES
     OUTPUT_NAME onnx_native
-    LIBRARY_OUTPUT_DIRECTORY "${package_folder}"
+    LIBRARY_OUTPUT_DIRECTORY "${libraries_folder}"
     BUILD_RPATH "$ORIGIN;${TORCH_ROOT}/lib")
 endif()
 

@@ -8,12 +8,12 @@ import sys
 import onnx_native
 import pytest
 import torch
-from onnx_native import _build_info, _library
+from onnx_native import _build_info, _builds
 
 
 def test_version():
     assert onnx_native.__version__ == _build_info.VERSION
-    assert torch.__version__.startswith(_build_info.TORCH_VERSION)
+    assert ".".join(torch.__version__.split(".")[:2]) in _builds.versions()
 
 
 def test_public_names_exist():
@@ -27,16 +27,38 @@ def test_library_path_is_the_loaded_library():
 
 
 def test_other_torch_version_is_refused_before_loading(monkeypatch):
-    monkeypatch.setattr(torch, "__version__", "2.14.1")
-    with pytest.raises(ImportError, match=r"built for PyTorch 2\.\d+ but PyTorch 2\.14\.1 is run"):
+    monkeypatch.setattr(torch, "__version__", "2.99.1")
+    with pytest.raises(ImportError, match=r"for PyTorch 2\.\d+.* but PyTorch 2\.99\.1 is inst"):
         onnx_native.library_path()
-    monkeypatch.setattr(_build_info, "TORCH_VERSION", "2.14")
-    _library.check_torch_version()
+
+
+def test_libraries_are_those_of_the_running_version(monkeypatch, tmp_path):
+    monkeypatch.setattr(_builds, "PACKAGE", tmp_path)
+    for version in ("2.9", "2.15", "2.13"):
+        (tmp_path / f"torch-{version}").mkdir()
+    assert _builds.versions() == ["2.9", "2.13", "2.15"]
+    assert _builds.folder("2.15.0+cu132") == tmp_path / "torch-2.15"
+    with pytest.raises(ImportError, match=r"2\.9 and 2\.13 and 2\.15, but PyTorch 2\.1\.0 is"):
+        _builds.folder("2.1.0")
+
+
+def test_command_names_what_is_missing():
+    script = pathlib.Path(__file__).parents[2] / "torch_ext" / "onnx-native"
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(onnx_native.__file__).parents[1])}
+    command = [sys.executable, "-S", script, "--help"]  # -S: without the installed packages
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("onnx-native: PyTorch (pip install torch) is not installed in ")
+
+
+def test_cmake_prefix_path_needs_an_installed_package():
+    with pytest.raises(FileNotFoundError, match="cmake --install"):
+        onnx_native.cmake_prefix_path()
 
 
 def test_other_torch_version_is_refused_by_the_library():
     problem = onnx_native._C.torch_version_problem
-    major, minor = map(int, _build_info.TORCH_VERSION.split("."))
+    major, minor = map(int, torch.__version__.split(".")[:2])
     assert problem(major << 56 | minor << 48 | 5 << 40) == ""
     assert f"but PyTorch {major}.{minor + 1} is running" in problem(major << 56 | (minor + 1) << 48)
 
@@ -48,7 +70,7 @@ def test_import_alone_loads_nothing():
         "assert 'onnx_native._C' not in sys.modules\n"
         "assert 'onnxscript' not in sys.modules\n"
     )
-    package = pathlib.Path(onnx_native.library_path()).parents[1]
+    package = pathlib.Path(onnx_native.__file__).parents[1]
     environment = {**os.environ, "PYTHONPATH": str(package)}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from onnx_native import _build_info, _library, _options
+from onnx_native import _build_info, _builds, _library, _options
 from onnx_native._library import library_path
 from onnx_native._options import options
 from onnx_native.legacy import _hook as _legacy_hook
@@ -35,6 +35,7 @@ __all__ = [
     "ExportedDecoder",
     "ONNXProgram",
     "__version__",
+    "cmake_prefix_path",
     "compare",
     "disable",
     "disabled",
@@ -88,6 +89,23 @@ def disabled() -> Iterator[None]:
     finally:
         if before:
             enable()
+
+
+def cmake_prefix_path() -> str:
+    """Returns the folder for CMAKE_PREFIX_PATH, with which a C++ application finds this package.
+
+    The installed package holds the headers and libraries: ``find_package(onnx_native)`` gives the
+    target ``onnx_native::core``. See docs/cpp.md.
+
+    Raises:
+        FileNotFoundError: The package is imported from a build folder, not installed.
+    """
+    folder = _builds.PACKAGE / "share" / "cmake"
+    if not folder.exists():
+        raise FileNotFoundError(
+            f"{folder} is missing: this onnx_native is not installed; use `cmake --install`"
+        )
+    return str(folder)
 
 
 def run(script: "str | os.PathLike", *args: str) -> "list[Export]":

@@ -1,2 +1,1 @@
 VERSION: str
-TORCH_VERSION: str

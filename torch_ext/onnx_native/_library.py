@@ -4,7 +4,6 @@ import functools
 import importlib.machinery
 import importlib.util
 import os
-import pathlib
 import sys
 import threading
 from collections.abc import Callable
@@ -13,35 +12,24 @@ from typing import Any
 
 import torch
 
-from onnx_native import _build_info
+from onnx_native import _builds
 
 _lock = threading.RLock()
 _at_load: list[Callable[[Any], None]] = []
 # The folders of code that is not the user's: PyTorch and this package.
 NOT_OF_USER = tuple(os.path.join(os.path.dirname(file), "") for file in (torch.__file__, __file__))
-_PATH = pathlib.Path(__file__).absolute().with_name("libonnx_native.so")
-
-
-def check_torch_version() -> None:
-    """Raises ImportError if the library was built for another version of PyTorch.
-
-    The library would load but give wrong results, because interned symbols differ between versions.
-    """
-    running = ".".join(torch.__version__.split(".")[:2])
-    if running != _build_info.TORCH_VERSION:
-        raise ImportError(
-            f"onnx_native {_build_info.VERSION} was built for PyTorch {_build_info.TORCH_VERSION} "
-            f"but PyTorch {torch.__version__} is running; install the onnx_native that was built "
-            "for this version, or rebuild it (pip install --no-build-isolation .)"
-        )
 
 
 def library_path() -> str:
-    """Returns the path of the library, for torch.ops.load_library."""
-    check_torch_version()
-    if not _PATH.exists():
-        raise ImportError(f"the onnx_native library is missing: {_PATH}; reinstall the package")
-    return str(_PATH)
+    """Returns the path of the library, for torch.ops.load_library.
+
+    Raises:
+        ImportError: There is no library for this version of PyTorch.
+    """
+    path = _builds.folder(torch.__version__) / "libonnx_native.so"
+    if not path.exists():
+        raise ImportError(f"the onnx_native library is missing: {path}; reinstall the package")
+    return str(path)
 
 
 def extension() -> Any:
@@ -54,8 +42,9 @@ def extension() -> Any:
 @functools.cache
 def _extension() -> Any:
     name = "onnx_native._C"
-    loader = importlib.machinery.ExtensionFileLoader(name, library_path())
-    spec = importlib.util.spec_from_loader(name, loader, origin=str(_PATH))
+    path = library_path()
+    loader = importlib.machinery.ExtensionFileLoader(name, path)
+    spec = importlib.util.spec_from_loader(name, loader, origin=path)
     assert spec is not None
     module: ModuleType = importlib.util.module_from_spec(spec)
     loader.exec_module(module)

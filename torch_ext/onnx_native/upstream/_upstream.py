@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
-from onnx_native import _build_info, _undo
+from onnx_native import _builds, _undo
 from onnx_native.upstream._names import EXPORTER, TORCHSCRIPT
 from onnx_native.upstream._names import NAMES as NAMES
 from onnx_native.upstream._names import Name as Name
@@ -161,9 +161,10 @@ def _load(name: str) -> Any:
         module = importlib.import_module(entry.module)
         return getattr(module, entry.name) if entry.name else module
     except (ImportError, AttributeError) as error:
+        built_for = " or ".join(_builds.versions())
         raise ImportError(
             f"PyTorch {torch.__version__} has no {entry.module}.{entry.name}, which onnx_native "
-            f"needs {entry.use}; use PyTorch {_build_info.TORCH_VERSION}, for which it was built"
+            f"needs {entry.use}; use PyTorch {built_for}, for which it was built"
         ) from error
 
 
