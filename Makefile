@@ -8,6 +8,7 @@
 # make storm  exports random programs until it is stopped: make storm STORM="--seconds 600"
 # make lint   every formatter, linter and rule of the house
 # make wheel  builds the wheel and tries it in an environment of its own
+# make wheels builds release wheels for PYTHONS="python3.11 python3.12" and TORCHES="2.13.0 2.15.0" into dist
 # make format lets clang-format and ruff change the files
 # make clean  removes what was built
 PYTHON := .venv/bin/python
@@ -19,7 +20,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Says what a command does and how long it takes.
 TIMED := @.ci/timed
 
-.PHONY: help setup configure build demo check test operators fuzz storm lint wheel format clean
+.PHONY: help setup configure build demo check test operators fuzz storm lint wheel wheels format clean
 
 help:
 	@sed -n 's/^# make/make/p' $(firstword $(MAKEFILE_LIST))
@@ -64,6 +65,9 @@ lint: build
 
 wheel: build
 	$(TIMED) "Building and trying the wheel" .ci/wheel
+
+wheels: setup
+	$(TIMED) "Building release wheels" .ci/wheels
 
 format: setup
 	clang-format -i $$(git ls-files '*.cpp' '*.h')
