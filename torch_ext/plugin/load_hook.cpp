@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <torch/csrc/python_headers.h>
 
+#include <filesystem>
 #include <string>
 
 #include "api/torch_version.h"
@@ -10,12 +11,12 @@
 namespace onnx_native::plugin {
 namespace {
 
-// Returns the folder of this library, which is the Python package's; empty if it is unknown.
-std::string library_folder() {
+// Returns the folder of the Python package, which holds the folder of this library; empty if it is
+// unknown.
+std::string package_folder() {
   Dl_info info;
-  if (!dladdr(reinterpret_cast<const void*>(&library_folder), &info) || !info.dli_fname) return {};
-  const std::string path = info.dli_fname;
-  return path.substr(0, path.rfind('/'));
+  if (!dladdr(reinterpret_cast<const void*>(&package_folder), &info) || !info.dli_fname) return {};
+  return std::filesystem::path(info.dli_fname).parent_path().parent_path();
 }
 
 constexpr const char* kInstall = R"(
@@ -37,7 +38,7 @@ int install(void*) {
     return -1;
   }
   PyObject* globals = PyDict_New();
-  const std::string folder = library_folder();
+  const std::string folder = package_folder();
   PyObject* folder_object = PyUnicode_DecodeFSDefault(folder.c_str());
   PyObject* result = nullptr;
   if (globals && folder_object && PyDict_SetItemString(globals, "folder", folder_object) == 0 &&

@@ -26,7 +26,7 @@ class Copied(NamedTuple):
 @functools.cache
 def load() -> None:
     """Registers the repository's device, once per process."""
-    library = Path(onnx_native.library_path()).parents[2] / "libonnx_native_test_device.so"
+    library = Path(onnx_native.library_path()).parents[3] / "libonnx_native_test_device.so"
     torch.ops.load_library(library)
     torch.utils.rename_privateuse1_backend(TOY)
     module: Any = types.ModuleType(f"torch.{TOY}")

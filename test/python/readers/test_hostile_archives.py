@@ -269,24 +269,24 @@ AA = {"self": "x", "align_corners": False}
     ("target", "arguments", "match"),
     [
         ("as_strided", {"self": "x", "size": [2, 2], "stride": [1]}, "a stride for each size"),
-        ("_upsample_bilinear2d_aa", {**AA, "output_size": [2, 2, 2]}, "must be SymInt"),
-        ("_upsample_bilinear2d_aa", {**AA, "output_size": [2, 2]}, "a batch of images"),
-        ("upsample_nearest2d", {"self": "x", "output_size": [2, 2]}, "a batch of images"),
+        ("_upsample_bilinear2d_aa", {**AA, "output_size": [2, 2, 2]}, "output_size equals to 2"),
+        ("_upsample_bilinear2d_aa", {**AA, "output_size": [2, 2]}, "input_size equals to 4"),
+        ("upsample_nearest2d", {"self": "x", "output_size": [2, 2]}, "input_size equals to 4"),
         ("range.step", dict(zip(BOUNDS, (0, 1 << 62, 1), strict=True)), "constant of .* elements"),
         (
             "range.step",
             dict(zip(BOUNDS, (3, 0, 1), strict=True)),
-            "end of a range must not be before its start",
+            "inconsistent with step sign",
         ),
-        ("arange.start", {"start": 0.5, "end": 1e300}, "constant of .* elements"),
+        ("arange.start", {"start": 0.5, "end": 1e300}, "invalid size"),
         (
             "linspace",
             {"start": 0, "end": 1, "steps": 1 << 61},
-            "constant of .* elements; the limit is",
+            "Storage size calculation overflowed",
         ),
         ("linspace", {"start": 0, "end": 1, "steps": 1 << 30}, "constant of .* elements"),
         ("fft_fftfreq", {"n": (1 << 31) - 1}, "constant of .* elements"),
-        ("instance_norm", {"input": "x", **NORM}, "inconsistent arguments"),
+        ("instance_norm", {"input": "x", **NORM}, "running_var to be defined"),
         ("narrow", {"self": "x", "dim": 0, "start": "x", "length": 1}, "an integer"),
         (
             "max_pool1d",
@@ -295,7 +295,7 @@ AA = {"self": "x", "align_corners": False}
         ),
         ("adaptive_max_pool1d", {"self": "x", "output_size": [1 << 40]}, "2 outputs|results"),
         ("mvlgamma", {"self": "x", "p": 1 << 30}, "too large"),
-        ("unsqueeze", {"self": "x", "dim": 1 << 40}, "a 32-bit integer"),
+        ("unsqueeze", {"self": "x", "dim": 1 << 40}, "Dimension out of range"),
     ],
 )
 def test_calls_that_pytorch_refuses(
@@ -345,7 +345,7 @@ def test_writes_through_dimensions_that_are_not_there(
                 item["arg"] = changes[item["name"]]
                 changed += 1
     assert changed == 1
-    refused(with_model(path, model, path), r"permutation of unknown rank or order|out of range")
+    refused(with_model(path, model, path), r"duplicate dims|same number of dims|out of range")
 
 
 def sizes(*numbers: int) -> list[dict[str, int]]:

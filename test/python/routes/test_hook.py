@@ -196,7 +196,7 @@ def test_operator_of_another_domain():
 def run(code):
     """Runs code as users do: without the checks of tests, which call PyTorch's meta kernels."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("ONNX_NATIVE_")}
-    package = pathlib.Path(onnx_native.library_path()).parents[1]
+    package = pathlib.Path(onnx_native.library_path()).parents[2]
     return subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code)],
         env=environment | {"PYTHONPATH": str(package)},
