@@ -145,6 +145,11 @@ def makes_tensors_on_the_cpu(x: Any) -> Any:
     return x.new_zeros(3, device="cpu") + torch.zeros_like(x, device="cpu").sum() + x.sum().cpu()
 
 
+def makes_tensors_on_a_default_device(x: Any) -> Any:
+    with torch.device(x.device):
+        return x + torch.ones(4)
+
+
 def takes_numbers_of_the_cpu(x: Any) -> Any:
     return torch.where(x > 0, x * torch.tensor(2.5), torch.tensor(0.0)) + torch.tensor(1)
 
@@ -211,6 +216,7 @@ def casts_on_another_device_alone(x: Any) -> Any:
         asks_for_its_device_after_a_move,
         makes_tensors,
         makes_tensors_on_the_cpu,
+        makes_tensors_on_a_default_device,
         takes_numbers_of_the_cpu,
         fills_with_a_number_of_the_cpu,
         indexes_by_the_cpu,

@@ -124,3 +124,42 @@ def test_the_text_of_a_program_is_read_again_when_it_changes(
     module: nn.Module = program.Checked()
     found = exported(module, (torch.ones(3),), shapes)
     assert found.export_report["capture"]["by"] == "native"
+
+
+def on_a_default_device(x: torch.Tensor) -> torch.Tensor:
+    with torch.device("cpu"):
+        return x + torch.tensor([1.0, 2.0]) + torch.ones(2)
+
+
+def asks_what_may_be_overridden(x: torch.Tensor) -> torch.Tensor:
+    functions = torch.overrides.get_overridable_functions()
+    known = torch.overrides.is_tensor_method_or_property(torch.Tensor.add)
+    return x + (1 if known and functions else 2)
+
+
+@pytest.mark.parametrize("program", [on_a_default_device, asks_what_may_be_overridden])
+def test_lists_of_functions_hold_those_of_pytorch(program: Any) -> None:
+    """A program that is the first to need such a list makes PyTorch remember it."""
+    lists = (
+        torch.utils._device._device_constructors,
+        torch.overrides.get_ignored_functions,
+        lambda: torch.overrides.get_testing_overrides().keys(),
+        torch.overrides.get_overridable_functions,
+        torch.overrides._get_tensor_methods,
+    )
+    before = [each() for each in lists]
+    made_once = (
+        torch.utils._device._device_constructors,
+        torch.overrides.get_ignored_functions,
+        torch.overrides.get_testing_overrides,
+        torch.overrides._get_overridable_functions,
+        torch.overrides._get_tensor_methods,
+    )
+    for each in made_once:
+        each.cache_clear()
+    x = torch.randn(3, 2)
+    result = exported(program, (x,))
+    torch.testing.assert_close(result(x)[0], program(x))
+    assert [each() for each in lists] == before
+    with torch.device("meta"):
+        assert torch.tensor([1.0]).device.type == "meta"

@@ -118,6 +118,7 @@ def _record(
         if isinstance(value, torch.Tensor)
     ]
     with (
+        _lists_of_functions(),
         _module_changes.unchanged(native, model, replaced),
         _written_attributes.missing(replaced.written_first, native.refuse),
         _as_for_export(),
@@ -141,6 +142,33 @@ def _record(
         for name, value, memory in inputs
         if memory_of(value) != memory
     ]
+
+
+@contextmanager
+def _lists_of_functions() -> Iterator[None]:
+    """Keeps functions that a capture puts in place for a while out of PyTorch's lists.
+
+    PyTorch makes these lists when they are first needed. With other functions in them, a
+    ``with torch.device(...)`` after the export would not reach ``torch.tensor``.
+    """
+    overrides = torch.overrides
+    _upstream.device_constructors()
+    overrides.get_ignored_functions()
+    overrides.get_default_nowrap_functions()
+    # These take 16 ms to make, and few programs need them.
+    slow = (
+        overrides.get_testing_overrides,
+        _upstream.overridable_functions,
+        _upstream.tensor_methods,
+    )
+    unmade = [each for each in slow if not each.cache_info().currsize]
+
+    def forget() -> None:
+        for each in unmade:
+            each.cache_clear()
+
+    with _undo.at_end(forget):
+        yield
 
 
 @contextmanager

@@ -27,6 +27,15 @@ NAMES = {
     "disable_current_modes": Name(
         "torch.utils._python_dispatch", "_disable_current_modes", "to capture outside of modes"
     ),
+    "device_constructors": Name(
+        "torch.utils._device", "_device_constructors", "to keep PyTorch's list of them as it is"
+    ),
+    "overridable_functions": Name(
+        "torch.overrides", "_get_overridable_functions", "to keep PyTorch's list of them as it is"
+    ),
+    "tensor_methods": Name(
+        "torch.overrides", "_get_tensor_methods", "to keep PyTorch's list of them as it is"
+    ),
     "functions_of_rnn": Name(
         "torch._VF", "", "to pad packed sequences, which torch.nn.utils.rnn calls by this module"
     ),
