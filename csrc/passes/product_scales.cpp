@@ -2,7 +2,6 @@
 #include <cmath>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -60,10 +59,11 @@ class ProductScales {
       }
     }
     std::unordered_set<const Value*> multiplied;
-    for (const Node* node : std::views::reverse(nodes)) {
-      if (node->is("MatMul")) multiplied.insert(node->inputs.begin(), node->inputs.end());
-      const Value* source = source_of(*node);
-      if (source && multiplied.contains(node->outputs[0])) multiplied.insert(source);
+    for (auto at = nodes.rbegin(); at != nodes.rend(); ++at) {
+      const Node& node = **at;
+      if (node.is("MatMul")) multiplied.insert(node.inputs.begin(), node.inputs.end());
+      const Value* source = source_of(node);
+      if (source && multiplied.contains(node.outputs[0])) multiplied.insert(source);
     }
     near_.insert(multiplied.begin(), multiplied.end());
   }
@@ -105,8 +105,8 @@ class ProductScales {
   Value* repeated(onnx::Graph& graph, const Value& number, const Value& tensor) {
     if (can_change(*number.constant) || !tensor.shape) return nullptr;
     Ints shape;
-    for (const Dim& dim : std::views::reverse(*tensor.shape)) {
-      const int64_t size = dim.constant_or(0);
+    for (auto dim = tensor.shape->rbegin(); dim != tensor.shape->rend(); ++dim) {
+      const int64_t size = dim->constant_or(0);
       shape.insert(shape.begin(), size > 1 && size <= kLongest ? size : 1);
       if (shape.front() == 1) continue;
       Value*& known = repeated_[{&number, shape}];
