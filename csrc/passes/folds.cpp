@@ -52,19 +52,27 @@ void copy_element(const Elements& from, int64_t source, Elements& to, int64_t ta
   }
 }
 
-Result fold_gather_elements(const Node& node, const FoldInputs& inputs, int64_t) {
-  const Elements &x = *inputs[0], &indices = *inputs[1];
+// Returns the offset in `x` of each element of `indices`, which replaces the index along the node's
+// axis; nullopt if the ranks differ or one is out of range.
+std::optional<Ints> offsets_along_axis(const Node& node, const Elements& x,
+                                       const Elements& indices) {
   const auto axis = axis_of(node.attribute_int("axis", 0), x.shape.size());
   if (!axis || indices.shape.size() != x.shape.size()) return std::nullopt;
   const Ints strides = strides_of(x.shape);
-  Ints sources;
+  Ints offsets;
   bool valid = true;
   for_each_index(indices.shape, [&](Ints index) {
-    index[*axis] = indices.integers[sources.size()];
+    index[*axis] = indices.integers[offsets.size()];
     valid &= counts_from_end(index[*axis], x.shape[*axis]);
-    sources.push_back(offset_of(index, strides));
+    offsets.push_back(offset_of(index, strides));
   });
-  return valid ? Result(pick(x, sources, indices.shape)) : std::nullopt;
+  return valid ? std::optional(std::move(offsets)) : std::nullopt;
+}
+
+Result fold_gather_elements(const Node& node, const FoldInputs& inputs, int64_t) {
+  const Elements &x = *inputs[0], &indices = *inputs[1];
+  const auto sources = offsets_along_axis(node, x, indices);
+  return sources ? Result(pick(x, *sources, indices.shape)) : std::nullopt;
 }
 
 // Returns the offsets of the slices that the rows of `indices` select; nullopt if one is out of
@@ -124,22 +132,14 @@ Result fold_scatter_nd(const Node& node, const FoldInputs& inputs, int64_t) {
 Result fold_scatter_elements(const Node& node, const FoldInputs& inputs, int64_t) {
   Elements x = *inputs[0];
   const Elements &indices = *inputs[1], &updates = *inputs[2];
-  const auto axis = axis_of(node.attribute_int("axis", 0), x.shape.size());
-  if (!axis || indices.shape != updates.shape || indices.shape.size() != x.shape.size() ||
-      updates.dtype != x.dtype || node.attribute_string("reduction", "none") != "none") {
+  if (indices.shape != updates.shape || updates.dtype != x.dtype ||
+      node.attribute_string("reduction", "none") != "none") {
     return std::nullopt;
   }
-  const Ints strides = strides_of(x.shape);
-  Ints places;
-  bool valid = true;
-  for_each_index(indices.shape, [&](Ints index) {
-    index[*axis] = indices.integers[places.size()];
-    valid &= counts_from_end(index[*axis], x.shape[*axis]);
-    places.push_back(offset_of(index, strides));
-  });
-  if (!valid || has_repeated(places)) return std::nullopt;
-  for (size_t i = 0; i < places.size(); ++i) {
-    copy_element(updates, static_cast<int64_t>(i), x, places[i]);
+  const auto places = offsets_along_axis(node, x, indices);
+  if (!places || has_repeated(*places)) return std::nullopt;
+  for (size_t i = 0; i < places->size(); ++i) {
+    copy_element(updates, static_cast<int64_t>(i), x, (*places)[i]);
   }
   return x;
 }
