@@ -38,7 +38,7 @@ constexpr std::array<int64_t, 9> kSizes{64, 840, 27720, 0, 1, 2, 3, 5, 7};
 constexpr std::array<int64_t, 4> kSizesOnCpu{64, 0, 1, 6};
 constexpr size_t kMostSizes = 32;
 
-// What the elements of a tensor are.
+// The elements of the tensors that stand for a call's arguments.
 enum class Fill { ones, zeros, varied };
 
 // Thrown if arguments cannot be made of the types.

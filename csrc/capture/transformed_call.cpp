@@ -15,7 +15,7 @@ namespace {
 
 using c10::DispatchKey;
 
-// What casts_inside() watches.
+// The call that casts_inside() watches.
 struct Watch {
   DispatchKey key;  // that of autocast
   bool sees_cast = false;

@@ -40,7 +40,7 @@ constexpr c10::DeviceIndex kDevices = 2;
 
 thread_local c10::DeviceIndex current_device = 0;
 
-// What the device copied to the host since the last reset.
+// The copies to the host since the last reset.
 std::atomic<int64_t> copies = 0;
 std::atomic<int64_t> copied_bytes = 0;
 std::atomic<int64_t> largest_copy = 0;
