@@ -478,6 +478,8 @@ def test_interrupts_at_lines_of_the_package() -> None:
             assert interrupted
         else:  # the line ran less often: PyTorch keeps what it computed in earlier exports
             assert not interrupted, place
+            assert (module.count, module.kept) == (1, [1]), place  # as after any call
+            module.count, module.kept = 0, []
         assert_same(before, state_of(module))
         assert (module.count, module.kept) == (0, []), place
         assert names_of_process() == names, place
