@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -105,9 +107,57 @@ def deep_copy_of_a_transpose(x: Tensor) -> Any:
     return y + y.stride(1), y.is_contiguous()
 
 
+def shallow_copies(x: Tensor) -> Any:
+    """They share memory with the original, and are tensors of their own."""
+    y = x * 2
+    first, view, given = copy.copy(y), copy.copy(y[0]), copy.copy(x)
+    first += 1
+    view.fill_(5)
+    y *= 3
+    same = float(first is y) + float(copy.copy(x.mT).stride(1))
+    return y, first, view, given * 2, same + x
+
+
+def copies_of_attributes(x: Tensor) -> Any:
+    y: Any = x * 2
+    y.factor, y.parts = 3, [x + 1]
+    deep, shallow = copy.deepcopy(y), copy.copy(y)
+    deep.parts[0] += 1
+    shallow.factor = 7
+    deep.own = 2
+    assert not hasattr(y, "own")
+    assert shallow.parts is y.parts
+    return y * y.factor, deep * deep.factor, shallow * shallow.factor, deep.parts[0], y.parts[0]
+
+
+@dataclasses.dataclass
+class Cache:
+    keys: list[Tensor]
+    named: dict[str, Tensor]
+    last: Tensor
+
+
+def copies_of_containers(x: Tensor) -> Any:
+    cache = Cache([x * 2, x + 1], {"k": x * 3}, x - 1)
+    deep, shallow = copy.deepcopy(cache), copy.copy(cache)
+    deep.keys[0] += 1
+    deep.named["k"] *= 2
+    shallow.keys[1] -= 4
+    shallow.last = copy.copy(shallow.last) + 9
+    pairs = copy.copy((x * 5, {"x": x}))
+    return [*cache.keys, *deep.keys, *shallow.keys, *(c.last for c in (cache, deep, shallow))], (
+        cache.named,
+        deep.named,
+        copy.copy([*pairs])[0],
+    )
+
+
 @pytest.mark.parametrize(
     "program",
     [
+        shallow_copies,
+        copies_of_attributes,
+        copies_of_containers,
         set_to_result,
         set_to_alias,
         set_to_other_shape,
@@ -149,9 +199,14 @@ def copy_of_expanded_memory(x: Tensor) -> Any:
     return y
 
 
+def pickled(x: Tensor) -> Any:
+    return pickle.loads(pickle.dumps(x * 2)) + 1
+
+
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
+        (pickled, "calls __reduce_ex__ of a Tensor"),
         (other_dtype, "gives a tensor other contents"),
         (part_of_memory, "set_ of a Tensor with a storage or with sizes"),
         (copies_that_share_memory, "calls __deepcopy__ of a Tensor"),

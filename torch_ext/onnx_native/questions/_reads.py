@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import math
@@ -23,7 +24,7 @@ from onnx_native.upstream import _upstream
 _READS: tuple[tuple[Any, str], ...] = (
     (
         torch.Tensor,
-        "__array__ __dlpack__ __reduce_ex__ _is_view data_ptr is_conj is_neg "
+        "__array__ __dlpack__ _is_view data_ptr is_conj is_neg "
         "is_set_to numpy storage tolist untyped_storage",
     ),
     (torch.utils.dlpack, "to_dlpack"),
@@ -55,6 +56,7 @@ def watched(native: Any) -> Iterator[None]:
     is_recorded, plain_round = extension.is_recorded, torch.SymInt.__round__
     plain_hash, plain_equal = torch.SymInt.__hash__, torch.equal
     plain_narrow, plain_set, plain_deepcopy = tensor.narrow, tensor.set_, tensor.__deepcopy__
+    plain_reduce = _noting(native, tensor.__reduce_ex__, "__reduce_ex__")
     thread = threading.get_ident()
 
     def replace_data(self: Any, to: Any) -> None:
@@ -82,6 +84,20 @@ def watched(native: Any) -> Iterator[None]:
             native.refuse("the program calls __deepcopy__ of a Tensor")
         memo[memory] = self
         copied = memo[id(self)] = native.deep_copy(self)
+        copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return copied
+
+    def reduced(self: Any, protocol: Any) -> Any:
+        frame = inspect.currentframe()
+        is_copy = frame and frame.f_back and frame.f_back.f_code is copy.copy.__code__
+        recorded = threading.get_ident() == thread and is_recorded(self)
+        if not recorded or not is_copy or native.with_gradients():
+            return plain_reduce(self, protocol)
+        return shallow_copied, (self,)
+
+    def shallow_copied(self: Any) -> Any:
+        copied = self.detach()  # shares the memory, as in eager
+        copied.__dict__.update(self.__dict__)
         return copied
 
     def read_data(self: Any) -> Any:
@@ -160,6 +176,7 @@ def watched(native: Any) -> Iterator[None]:
         (tensor, "data", property(read_data, replace_data)),
         (tensor, "set_", functools.wraps(plain_set)(replace_memory)),
         (tensor, "__deepcopy__", functools.wraps(plain_deepcopy)(deep_copied)),
+        (tensor, "__reduce_ex__", functools.wraps(tensor.__reduce_ex__)(reduced)),
         (tensor, "__bool__", is_true),
         (tensor, "item", functools.wraps(item)(read_item)),
         (tensor, "__getitem__", functools.wraps(getitem)(get)),
