@@ -8,6 +8,7 @@
 #include "onnx/schema.h"
 #include "onnx/typing.h"
 #include "passes/older_operators.h"
+#include "passes/oldest_operators.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -230,12 +231,13 @@ void top_k(Node& node, Older& older) {
   node.inputs.resize(1);
 }
 
-// The composition leaves whole multiples of the elements.
+// Before opset 11, ONNX does not say which element is the nearest.
 void upsample(Node& node, Older& older) {
   older.drop_default(node, "coordinate_transformation_mode", "asymmetric");
   older.drop_default(node, "nearest_mode", "floor");
   Older::drop(node, "cubic_coeff_a");
   older.check(node.inputs.size() == 3 && node.inputs[2], node, "Resize has no sizes");
+  older.check(has_whole_scales(node), node, "Resize has no fractional scales");
   node.inputs = {node.inputs[0], node.inputs[2]};
   if (older.opset() < 10) node.op_type = "Upsample";
 }

@@ -413,17 +413,10 @@ Values resize(Builder& b, const Node& node) {
 }
 
 bool is_new_resize(const Node& node) {
-  const Value scales = node.input(2);
-  if (node.attribute_string("mode", "nearest") != "nearest" || !scales || !scales->is_constant() ||
-      node.attribute_string("coordinate_transformation_mode", "half_pixel") != "asymmetric" ||
-      node.attribute_string("nearest_mode", "round_prefer_floor") != "floor" ||
-      !is_floating(node.inputs[0]->dtype))
-    return true;
-  for (int64_t axis = 0; axis < node.inputs[0]->rank(); ++axis) {
-    const double scale = scales->constant->number(axis);
-    if (scale < 1 || scale != std::floor(scale)) return true;
-  }
-  return false;
+  return node.attribute_string("mode", "nearest") != "nearest" || !has_whole_scales(node) ||
+         node.attribute_string("coordinate_transformation_mode", "half_pixel") != "asymmetric" ||
+         node.attribute_string("nearest_mode", "round_prefer_floor") != "floor" ||
+         !is_floating(node.inputs[0]->dtype);
 }
 
 struct Composition {
@@ -448,6 +441,16 @@ constexpr Composition kCompositions[] = {{"CumSum", 11, cumsum},
                                          {"TopK", 11, top_k, is_new_top_k}};
 
 }  // namespace
+
+bool has_whole_scales(const Node& node) {
+  const Value scales = node.input(2);
+  if (!scales || !scales->is_constant()) return false;
+  for (int64_t axis = 0; axis < scales->constant->numel(); ++axis) {
+    const double scale = scales->constant->number(axis);
+    if (scale < 1 || scale != std::floor(scale)) return false;
+  }
+  return true;
+}
 
 Composer composition_before_11(const Node& node, int64_t opset) {
   const auto* rule = std::ranges::find(kCompositions, node.op_type, &Composition::op_type);

@@ -8,4 +8,7 @@ namespace onnx_native::passes {
 // Like composition(), for opsets below 11.
 Composer composition_before_11(const onnx::Node& node, int64_t opset);
 
+// Returns true for a Resize that repeats elements, or keeps them.
+bool has_whole_scales(const onnx::Node& node);
+
 }  // namespace onnx_native::passes

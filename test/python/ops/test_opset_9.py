@@ -164,6 +164,7 @@ def test_dynamic_sizes(opset: int) -> None:
         (lambda x: torch.unique(x), "Unique"),
         (lambda x: F.interpolate(x, scale_factor=2, mode="bicubic"), "Resize"),
         (lambda x: F.interpolate(x, size=(9, 4), mode="nearest-exact"), "Resize"),
+        (lambda x: F.interpolate(x, scale_factor=(1.7, 0.6)), "Resize"),
     ],
 )
 def test_errors_name_the_operator_and_the_opset(
