@@ -264,6 +264,23 @@ DIFFERENT: dict[str, Callable[[Tensor], object]] = {
     "cdist, pdist, with p = 0 or p = inf": lambda x: torch.cdist(
         x.reshape(4, 2), torch.ones(3, 2), 0.0
     ),
+    "multi_margin_loss, multilabel_margin_loss": lambda x: F.multi_margin_loss(
+        x, torch.tensor([0])
+    ),
+    "lstm, gru, rnn_relu": lambda x: torch.rnn_relu(
+        x.reshape(4, 1, 2),
+        torch.zeros(1, 1, 2),
+        (torch.ones(2, 2), torch.ones(2, 2), torch.zeros(2), torch.zeros(2)),
+        has_biases=True,
+        num_layers=1,
+        dropout=0.0,
+        train=False,
+        bidirectional=False,
+        batch_first=False,
+    ),
+    "quantize, fake_quantize": lambda x: torch.fake_quantize_per_channel_affine(
+        x, torch.full((8,), 0.1), torch.zeros(8), 1, -128, 127
+    ),
     "factorizations, determinants and solvers of linalg": lambda x: torch.linalg.lu_factor(
         x.reshape(1, 2, 4)[..., :2] + torch.eye(2)
     ),
