@@ -255,3 +255,30 @@ def test_views_that_eager_refuses(view: Program) -> None:
     for shapes in (None, ({0: "n"},)):
         with pytest.raises(torch.onnx.OnnxExporterError, match="view size is not compatible"):
             exported(Calling(view), (X,), shapes)
+
+
+class Attending(torch.nn.Module):
+    """Writes to the result of an attention, or to a copy of it if it is not contiguous."""
+
+    def __init__(self, is_of_one_tensor: bool) -> None:
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(4, 2, batch_first=True)
+        self.is_of_one_tensor = is_of_one_tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.attention(x, x, x if self.is_of_one_tensor else x + 1)[0]
+        y.contiguous().sub_(1.0)
+        return y
+
+
+@pytest.mark.parametrize("is_fused", [True, False])
+@pytest.mark.parametrize("is_of_one_tensor", [True, False])
+def test_memory_of_attention(
+    is_of_one_tensor: bool, is_fused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PyTorch's fused kernel gives other strides than the operators that an export records."""
+    module = Attending(is_of_one_tensor).eval()
+    monkeypatch.setattr(torch.backends.mha, "get_fastpath_enabled", lambda: is_fused)
+    with torch.no_grad():
+        assert_native(exported(module, (X,)))
+        torch.testing.assert_close(exported(module, (X,))(X)[0], module(X))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -11,6 +12,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
+from torch import nn
 from torch.nn.modules.module import (
     register_module_forward_hook,
     register_module_forward_pre_hook,
@@ -188,13 +190,17 @@ def _without_fast_path() -> AbstractContextManager[None]:
     """Keeps torch.nn from the fused kernels of attention in this thread.
 
     PyTorch's own switch is of the process: the results of other threads would change.
+    `MultiheadAttention` asks next whether it is exported, and then gives its result the strides
+    that the fused kernel gives it.
     """
     thread = threading.get_ident()
     mha = torch.backends.mha
     of_process = mha.get_fastpath_enabled
 
     def get_fastpath_enabled() -> bool:
-        return threading.get_ident() != thread and of_process()
+        caller = sys._getframe(1).f_globals["__name__"]
+        recorded = threading.get_ident() == thread and caller != nn.MultiheadAttention.__module__
+        return not recorded and of_process()
 
     return _replaced.attributes([(mha, "get_fastpath_enabled", get_fastpath_enabled)])
 
