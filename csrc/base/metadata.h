@@ -1,4 +1,4 @@
-// What a model records of its program.
+// The levels of metadata: how much of its program a model records.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// What a model computes from NaN where ONNX Runtime's kernels do not do what eager does.
+// The user's choice of results on NaN, where ONNX Runtime's kernels differ from eager.
 #pragma once
 
 #include <cstdint>

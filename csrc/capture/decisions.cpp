@@ -152,7 +152,8 @@ std::optional<bool> Decisions::at_stand_in(const Dim& difference, Relation relat
 void Decisions::declare_data(const std::string& name, const DimRange& range,
                              std::optional<int64_t> stand_in) {
   if (!stand_in) {
-    // Programs cut such sizes into equal parts, of which eager checks that there is no rest.
+    // Programs cut such sizes into equal parts, of which eager checks that there is no rest: the
+    // least multiple of 1 to 8 has no rest in parts of a usual number. 5, 7, ... of them differ.
     constexpr int64_t kMultiple = 840;
     stand_in = uses_small_stand_ins_ ? 2 + stand_ins_ % 2 : kMultiple * (2 * stand_ins_ + 5);
     ++stand_ins_;

@@ -67,7 +67,7 @@ struct Equation {
   bool is_loop = false;  // that line is a loop, which runs `value` times
 };
 
-// What a refusal is about. Routes of an export are chosen by it.
+// The subject of a refusal. Routes of an export are chosen by it.
 enum class RefusalKind {
   control_flow,  // a branch or a loop by the elements of a tensor, or a loop over a dynamic size
   pinned_size,   // the program fixes a dynamic size

@@ -147,7 +147,7 @@ class Plan {
   }
 
  private:
-  // What the uses of a value ask for.
+  // The parts of a value that its uses ask for.
   struct Request {
     Window window;
     size_t region;
