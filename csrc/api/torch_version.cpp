@@ -13,8 +13,8 @@ std::string torch_version_problem(uint64_t running) {
   return concat("onnx_native ", ONNX_NATIVE_VERSION, " was built for PyTorch ",
                 ONNX_NATIVE_TORCH_VERSION, " but PyTorch ", running >> 56, ".",
                 running >> 48 & 0xff,
-                " is running; install an onnx_native that was built for it, or rebuild onnx_native "
-                "(pip install --no-build-isolation .)");
+                " is running; install an onnx_native that was built for it, or build it: "
+                "pip install . in its sources takes the PyTorch that is installed");
 }
 
 std::string torch_version_problem() { return torch_version_problem(aoti_torch_abi_version()); }

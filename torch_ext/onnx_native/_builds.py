@@ -29,6 +29,6 @@ def folder(torch_version: str) -> pathlib.Path:
         raise ImportError(
             f"onnx_native was built for PyTorch {' and '.join(versions()) or '(nothing)'}, but "
             f"PyTorch {torch_version} is installed; install one of these versions, an onnx_native "
-            "that was built for yours, or build it (pip install --no-build-isolation .)"
+            "that was built for yours, or build it: pip install . in its sources takes this PyTorch"
         )
     return found
