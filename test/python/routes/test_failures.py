@@ -1,6 +1,8 @@
 """Errors and warnings of failed exports."""
 
 import dataclasses
+import io
+import re
 
 import onnx_native
 import onnxruntime
@@ -253,9 +255,29 @@ class Foreign:
     """No type of argument that an export accepts."""
 
 
+class LacksAttribute(torch.nn.Module):
+    def forward(self, x):
+        return x + self.missing
+
+
+class Branches(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(5, 2)
+
+    def forward(self, x):
+        return self.linear(x + 1 if x.sum() > 0 else x)
+
+
 EAGER_FAILURES = {
     "shape": (torch.nn.Linear(5, 2), (X,), "mat1 and mat2 shapes cannot be multiplied"),
+    "shape after a branch": (Branches(), (X,), "mat1 and mat2 shapes cannot be multiplied"),
     "missing": (Adds(), (X,), "missing 1 required positional argument: 'y'"),
+    "extra": (torch.nn.Linear(3, 2), (X, X), "takes 2 positional arguments but 3 were given"),
+    "indices": (torch.nn.Embedding(4, 2), (X,), "one of the following scalar types: Long, Int"),
+    # torch.export captures this one.
+    "dtype": (torch.nn.Linear(3, 2), (X.double(),), "must have the same dtype, but got Double"),
+    "attribute": (LacksAttribute(), (X,), "has no attribute 'missing'"),
     "sizes": (Adds(), (torch.ones(3), torch.ones(4)), "The size of tensor a"),
     "type": (Adds(), (X, Foreign()), "unsupported operand"),
 }
@@ -271,6 +293,43 @@ def test_the_error_of_eager_comes_first(name):
     assert message in first
     assert second == "The module itself fails so for the example inputs."
     assert type(caught.value.__cause__).__name__ == first.partition(":")[0]
+
+
+def of_mixed_dtypes():
+    """A captured program that fails; torch.export asks meta kernels, which take it."""
+    return torch.export.export(torch.nn.Linear(3, 2).eval(), (X.double(),))
+
+
+@pytest.mark.captures("auto")
+def test_a_captured_program_that_fails():
+    with pytest.raises(_errors.TorchExportError) as caught:
+        torch.onnx.export(of_mixed_dtypes(), (), verbose=False)
+    first, second = str(caught.value).splitlines()
+    assert first.startswith("RuntimeError: mat1 and mat2 must have the same dtype")
+    assert second == "The program itself fails so for the example inputs."
+
+
+@pytest.mark.captures("auto")
+def test_an_archive_that_fails(tmp_path):
+    torch.export.save(of_mixed_dtypes(), tmp_path / "mixed.pt2")
+    with pytest.raises(
+        onnx_native.ExportError, match="must have the same dtype, but got Double"
+    ) as caught:
+        onnx_native._C.Program(str(tmp_path / "mixed.pt2"), opset=20)
+    assert caught.value.kind == "invalid program"
+
+
+@pytest.mark.captures("auto")
+@pytest.mark.filterwarnings("ignore:PyTorch's older exporter exports this model")
+@pytest.mark.parametrize("name", [name for name in EAGER_FAILURES if name != "type"])
+def test_callers_of_the_older_exporter_get_the_error_of_eager(name):
+    module, args, message = EAGER_FAILURES[name]
+    with (
+        onnx_native.options(legacy=True),
+        pytest.raises(Exception, match=re.escape(message)) as caught,
+    ):
+        torch.onnx.export(module.eval(), args, io.BytesIO(), dynamo=False)
+    assert message in str(caught.value).splitlines()[0]
 
 
 @pytest.mark.captures("torch.export")

@@ -153,7 +153,16 @@ def lost_seed(draw: str) -> str:
 
 
 def failure(model: Any, inputs: _inputs.Inputs) -> Exception | None:
-    """Returns the error with which a module fails for the example; None if it does not fail."""
+    """Returns the error with which a module fails for the example; None if it does not fail.
+
+    A captured program is run for the inputs that it was captured with.
+    """
+    if isinstance(model, torch.export.ExportedProgram):
+        if model.example_inputs is None:
+            return None
+        args, kwargs = model.example_inputs
+        inputs = _inputs.Inputs(args, kwargs, None, [])
+        model = model.module()
     if not isinstance(model, torch.nn.Module):
         return None
     tensors = _upstream.pytree.tree_leaves((inputs.args, inputs.kwargs))

@@ -38,6 +38,7 @@ class Route:
         Raises:
             Refusal: torch.export cannot capture it, or captures something else.
             ConversionError: What it captures has no ONNX model.
+            TorchExportError: The module itself fails for the example.
         """
         found, notes = self._captured()
         seconds = time.perf_counter() - self._stages.started
@@ -70,8 +71,14 @@ class Route:
         own = _captured_check.failure(task.model, task.arguments)
         if own is None:
             return capture_error(error, stages), error
-        text = f"{type(own).__name__}: {own}\nThe module itself fails so for the example inputs."
-        return _upstream.TorchExportError(text + stages.write_failure("pt_export", None)), own
+        return self._own_error(own), own
+
+    def _own_error(self, own: Exception) -> BaseException:
+        """Returns torch.onnx's error for a module that itself fails for the example."""
+        is_module = isinstance(self._task.model, torch.nn.Module)
+        who = "module" if is_module else "program"
+        text = f"{type(own).__name__}: {own}\nThe {who} itself fails so for the example inputs."
+        return _upstream.TorchExportError(text + self._stages.write_failure("pt_export", None))
 
     def _captured(self) -> tuple[_torch_export.Captured, list[str]]:
         """Returns a program that computes what the module does, and warnings."""
@@ -95,9 +102,18 @@ class Route:
     def _converted(self, captured: torch.export.ExportedProgram) -> tuple[object, dict[str, str]]:
         """Returns the native program and the names of its dynamic sizes."""
         self.captured, names, hints = self._prepared(captured)
-        native = self._stages.convert(
-            self._task, self.captured, captured=self.captured, symbol_names=names, hints=hints
-        )
+        try:
+            native = self._stages.convert(
+                self._task, self.captured, captured=self.captured, symbol_names=names, hints=hints
+            )
+        except _upstream.ConversionError as error:
+            if getattr(error, "kind", None) == "unsupported operator":  # may have no kernel at all
+                raise
+            # torch.export captures calls that only eager refuses, such as those of mixed dtypes.
+            own = _captured_check.failure(self._task.model, self._task.arguments)
+            if own is None:
+                raise
+            raise self._own_error(own) from own
         return native, names
 
     @_context.one_at_a_time
