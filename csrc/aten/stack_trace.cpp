@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 namespace onnx_native::aten {
 namespace {
@@ -108,19 +109,21 @@ void read_stack_trace(std::string_view trace, Location& location, std::string_vi
     return frame_text(is_local ? local_path(std::string(frame.path)) : portable_path(frame.path),
                       frame.line, frame.function, frame.code);
   };
-  std::optional<Frame> innermost, innermost_of_user;
-  std::string stack;
+  std::optional<Frame> innermost;
+  std::vector<Frame> of_user;
   for (size_t at = trace.find(kFile); at != std::string_view::npos;
        at = trace.find(kFile, at + 1)) {
     const auto frame = read_frame(trace.substr(at));
     if (!frame) continue;
     innermost = frame;
     if (is_torch_file(frame->path, torch_folder)) continue;
-    innermost_of_user = frame;
-    append_frame(stack, text_of(*frame));
+    of_user.push_back(*frame);
   }
   if (!innermost) return;
-  const Frame& shown = innermost_of_user ? *innermost_of_user : *innermost;
+  const Frame& shown = of_user.empty() ? *innermost : of_user.back();
+  std::string stack;
+  for (size_t i = of_user.size() - std::min(of_user.size(), kMostFrames); i < of_user.size(); ++i)
+    append_frame(stack, text_of(of_user[i]));
   location.source = concat(file_name(shown.path), ":", shown.line);
   location.code = concat(shown.code, "\n", stack.empty() ? text_of(shown) : stack);
 }

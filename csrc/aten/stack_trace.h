@@ -1,6 +1,7 @@
 // Finds the user's source lines in a Python stack trace.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -8,10 +9,14 @@
 
 namespace onnx_native::aten {
 
+// The most frames that a location lists, the innermost ones. A call of nested modules has one for
+// each module around it, so that complete lists grow with the square of the depth.
+inline constexpr size_t kMostFrames = 32;
+
 // Sets source and code to those of the innermost frame outside PyTorch, or else of the innermost
-// frame. The first line of `code` is the text of the source line; the other lines are all frames
-// outside PyTorch, from the outermost in. PyTorch's files are those in `torch_folder`; if that is
-// empty, those in any torch package.
+// frame. The first line of `code` is the text of the source line; the other lines are the frames
+// outside PyTorch, from the outermost in, at most kMostFrames. PyTorch's files are those in
+// `torch_folder`; if that is empty, those in any torch package.
 void read_stack_trace(std::string_view trace, Location& location,
                       std::string_view torch_folder = {});
 

@@ -49,7 +49,7 @@ void SourceLines::locate(Location& location) {
   std::vector<const Line*> frames;  // of the user, from the innermost out
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
-  while (frame && code_of(frame).ptr() != outer_.ptr()) {
+  while (frame && frames.size() < aten::kMostFrames && code_of(frame).ptr() != outer_.ptr()) {
     const Line& line = line_of(frame);
     // This package may also stand between the program and PyTorch.
     if (!innermost && line.kind != Kind::own) innermost = &line;

@@ -249,6 +249,24 @@ def test_the_native_capture_has_the_frames_of_all_functions() -> None:
     assert [function for _, function in frames(trace)] == ["forward", "forward", "normalized"]
 
 
+class Nested(torch.nn.Module):
+    def __init__(self, depth: int) -> None:
+        super().__init__()
+        self.inner = Nested(depth - 1) if depth else torch.nn.Identity()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.inner(x.sin())
+
+
+def test_stack_traces_of_deep_modules_have_the_innermost_frames() -> None:
+    nodes = exported(Nested(50), (torch.ones(2),), optimize=False).model_proto.graph.node
+    found = [
+        frames(properties(node)[_FX + "stack_trace"]) for node in nodes if node.op_type == "Sin"
+    ]
+    assert [len(trace) for trace in found] == [min(i + 1, 32) for i in range(51)]
+    assert len({trace[-1] for trace in found}) == 1
+
+
 def test_frames_in_a_package_have_its_path(tmp_path: Any, monkeypatch: Any) -> None:
     folder = tmp_path / "models_of_the_test" / "layers"
     folder.mkdir(parents=True)
