@@ -362,6 +362,11 @@ class Trial {
     return failed ? std::optional(failed->message) : std::nullopt;
   }
 
+  bool may_run() const {
+    const Outcome outcome = run(op_, call_, Maker(kSizes[0]));
+    return std::holds_alternative<Ran>(outcome);
+  }
+
  private:
   Trial(const c10::OperatorHandle& op, const Node& call) : op_(op), call_(call) {
     for (const Argument& argument : call.arguments) learn(argument);
@@ -455,6 +460,11 @@ std::optional<std::string> refusal(const Node& call) {
 std::optional<std::string> likely_refusal(const Node& call) {
   const std::optional<Trial> trial = Trial::of(call);
   return trial ? trial->likely_message() : std::nullopt;
+}
+
+bool may_run(const Node& call) {
+  const std::optional<Trial> trial = Trial::of(call);
+  return trial && trial->may_run();
 }
 
 void fail_refused(const Node& call, const std::string& message) {

@@ -20,6 +20,10 @@ std::optional<std::string> refusal(const Node& call);
 // symbols. It explains a call that is known to fail.
 std::optional<std::string> likely_refusal(const Node& call);
 
+// Returns true if the kernel without elements runs the call for one number in the place of all
+// symbols.
+bool may_run(const Node& call);
+
 // Throws ExportError(invalid_program) with PyTorch's message, the call and its location.
 [[noreturn]] void fail_refused(const Node& call, const std::string& message);
 

@@ -109,7 +109,9 @@ std::vector<Type> Recorder::infer(const aten::Node& node) {
   } catch (const ExportError& error) {
     if (error.kind() != ErrorKind::internal) throw;
     if (const auto message = aten::likely_refusal(node)) aten::fail_refused(node, *message);
-    throw;
+    if (aten::may_run(node)) throw;
+    throw ExportError(ErrorKind::invalid_program, error.faults(),
+                      "check the dtypes and sizes that you stated for the inputs");
   }
 }
 

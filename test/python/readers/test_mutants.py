@@ -50,11 +50,31 @@ class Bits(torch.nn.Module):
         return (x ^ 1) | (x & 2)
 
 
+class Expands(torch.nn.Module):
+    def forward(self, x):
+        return x.unsqueeze(1).expand(x.size(0), 3, 8)
+
+
+class SelectsFromACount(torch.nn.Module):
+    def forward(self, x):
+        y = torch.count_nonzero(x)
+        for i in range(x.size(0)):
+            x = x + y.select(0, i)
+        return x
+
+
+HUGE = (1 << 62) - 1
+
+
 @pytest.mark.parametrize(
     ("module", "sizes", "kind", "message"),
     [
         (Product(), ["n", 5], "invalid program", r"PyTorch rejects this call: .*\b5\b.*\b4\b"),
         (Product(), ["n", 1 << 40], "invalid program", "PyTorch rejects this call: "),
+        # PyTorch's kernels cannot be asked for these.
+        (Product(), ["n", HUGE], "invalid program", f"sizes {HUGE} and 4 must be equal"),
+        (Expands(), ["n", 2], "invalid program", "sizes 2 and 8 do not broadcast"),
+        (SelectsFromACount(), ["n", 4], "invalid program", "out of range for a tensor of rank 0"),
         (Comparison(), [4], "invalid program", "a Tensor with 4 elements cannot be converted"),
         (Bits(), ["n", 4], "unsupported", "a bitwise operator takes integers or bools, not f32"),
     ],
