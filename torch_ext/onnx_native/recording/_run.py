@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import sys
+import inspect
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -198,9 +198,11 @@ def _without_fast_path() -> AbstractContextManager[None]:
     of_process = mha.get_fastpath_enabled
 
     def get_fastpath_enabled() -> bool:
-        caller = sys._getframe(1).f_globals["__name__"]
-        recorded = threading.get_ident() == thread and caller != nn.MultiheadAttention.__module__
-        return not recorded and of_process()
+        if threading.get_ident() != thread:
+            return of_process()
+        frame = inspect.currentframe()
+        caller = frame.f_back.f_globals["__name__"] if frame and frame.f_back else None
+        return caller == nn.MultiheadAttention.__module__ and of_process()
 
     return _replaced.attributes([(mha, "get_fastpath_enabled", get_fastpath_enabled)])
 
