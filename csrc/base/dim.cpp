@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/dim_data.h"
 #include "base/dim_terms.h"
 
 namespace onnx_native {
@@ -250,9 +251,14 @@ void Dim::for_each_symbol(const std::function<void(const Factor& symbol)>& visit
 bool Dim::may_be_empty() const {
   if (is_constant()) return equals(0);
   if (known_positive()) return false;
-  bool depends_on_data = false;
-  for_each_symbol([&](const Factor& symbol) { depends_on_data |= !symbol.range.is_input_size; });
-  return depends_on_data || has_limit() || (is_polynomial() && (*this + 1).known_positive());
+  return depends_on_data(*this) || has_limit() || (is_polynomial() && (*this + 1).known_positive());
+}
+
+bool depends_on_data(const Dim& size) {
+  bool found = false;
+  size.for_each_symbol(
+      [&found](const Dim::Factor& symbol) { found = found || !symbol.range.is_input_size; });
+  return found;
 }
 
 bool Dim::is_polynomial() const {
