@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "aten/asserted_counts.h"
 #include "aten/bodies.h"
 #include "aten/body_aliases.h"
 #include "aten/drop_unused.h"
@@ -557,8 +558,7 @@ class Functionalizer {
 // `together` are the inputs of a branch or loop body that may share memory; nullptr: no body.
 void functionalize(Graph& graph, Calls& calls, const BodyAliases::Positions* together) {
   bool needed = false;
-  std::erase_if(graph.nodes,
-                [](const Node* node) { return node->schema && is_check(*node->schema); });
+  std::erase_if(graph.nodes, [](const Node* node) { return is_omitted(*node); });
   for (const Node* node : graph.nodes) {
     if (!node->schema) {
       const BodyAliases& aliases = calls.aliases[node] =

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/dim_data.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -21,7 +22,22 @@ bool steps_forward(const Node& node) {
          });
 }
 
+// Returns true for a Reshape that fails unless a broadcast left the size of one operand unchanged,
+// or unless a count is a size of inputs. A check of counts computes its target from a condition.
+bool checks_sizes(const Node& node) {
+  if (node.op_type != "Reshape") return false;
+  const Value& target = *node.inputs[1];
+  if (!target.contents && target.producer && target.producer->is_any({"Add", "Slice"})) return true;
+  const auto& from = node.inputs[0]->shape;
+  const auto& to = node.outputs[0]->shape;
+  if (!from || !to || numel(*from) == numel(*to)) return false;
+  if (std::ranges::any_of(*from, &Dim::is_broadcast)) return true;
+  return from->size() == to->size() && std::ranges::any_of(*from, depends_on_data) &&
+         std::ranges::none_of(*to, depends_on_data);
+}
+
 bool changes_nothing(const Node& node) {
+  if (checks_sizes(node)) return false;
   if (node.is("Concat")) return node.inputs.size() == 1;
   if (!node.is_any({"Reshape", "Expand", "Slice", "Squeeze", "Unsqueeze", "Flatten"})) {
     return false;
@@ -50,25 +66,6 @@ std::optional<Ints> constant_target(const Shape& from, const Shape& to) {
   if (!copied) return std::nullopt;
   std::ranges::replace(sizes, -1, 0);
   return sizes;
-}
-
-bool depends_on_data(const Dim& size) {
-  bool found = false;
-  size.for_each_symbol(
-      [&found](const Dim::Factor& symbol) { found = found || !symbol.range.is_input_size; });
-  return found;
-}
-
-// Returns true for a Reshape that fails unless a broadcast left the size of one operand unchanged,
-// or unless a count is a size of inputs.
-bool checks_sizes(const Node& node) {
-  if (node.op_type != "Reshape") return false;
-  const auto& from = node.inputs[0]->shape;
-  const auto& to = node.outputs[0]->shape;
-  if (!from || !to || numel(*from) == numel(*to)) return false;
-  if (std::ranges::any_of(*from, &Dim::is_broadcast)) return true;
-  return from->size() == to->size() && std::ranges::any_of(*from, depends_on_data) &&
-         std::ranges::none_of(*to, depends_on_data);
 }
 
 bool keeps_elements(const Node* node) {

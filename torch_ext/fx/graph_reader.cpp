@@ -11,6 +11,7 @@
 #include <sstream>
 #include <utility>
 
+#include "aten/asserted_counts.h"
 #include "aten/autocast.h"
 #include "aten/element_types.h"
 #include "aten/op_facts.h"
@@ -256,8 +257,10 @@ void GraphReader::call(PyObject* node, std::string_view name, PyObject* meta) {
   const FxObjects& fx = FxObjects::get();
   const py::object callee = attribute(node, fx.target);
   const CallTarget& target = program_.target(callee.ptr());
-  if (target.kind == CallTarget::Kind::dropped) return;
   const py::object args = attribute(node, fx.args);
+  if (target.key == aten::kAssertScalar && PyTuple_GET_SIZE(args.ptr()) > 0)
+    aten::add_assertion(graph_, argument(PyTuple_GET_ITEM(args.ptr(), 0)), locate(name, meta));
+  if (target.kind == CallTarget::Kind::dropped) return;
   if (target.key == "export::access_subclass_inner_tensor") {
     read_part(node, args.ptr());
     return;

@@ -7,8 +7,10 @@
 #include <stdexcept>
 #include <unordered_set>
 
+#include "aten/asserted_counts.h"
 #include "aten/fault.h"
 #include "aten/visit.h"
+#include "base/dim_data.h"
 #include "base/dim_order.h"
 #include "onnx/typing.h"
 #include "ops/engine/onnx_call.h"
@@ -94,7 +96,8 @@ std::vector<const aten::Node*> live_nodes(const aten::Graph& graph) {
   for (const auto& output : graph.outputs) aten::for_each_value(output, need);
   std::vector<const aten::Node*> live;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    if (std::ranges::none_of((*node)->outputs,
+    if (!aten::asserts_count(**node) &&
+        std::ranges::none_of((*node)->outputs,
                              [&](const aten::Value* v) { return needed.contains(v); }))
       continue;
     live.push_back(*node);
@@ -123,7 +126,7 @@ std::vector<const aten::Node*> missing_operators(const aten::Graph& graph,
       if (const auto* body = argument.get<std::shared_ptr<aten::Graph>>())
         std::ranges::copy(missing_operators(**body, lowerings), std::back_inserter(missing));
     }
-    if (is_known_size(*node)) continue;
+    if (is_known_size(*node) || aten::asserts_count(*node)) continue;
     if (!lowerings.find(*node)) missing.push_back(node);
   }
   return missing;
@@ -175,34 +178,33 @@ Lowered Lowerer::lowered(const aten::Argument& argument) {
 
 namespace {
 
-// Returns true if a size follows from the sizes of inputs alone.
-bool follows_from_inputs(const Dim& size) {
-  bool of_inputs = true;
-  size.for_each_symbol(
-      [&](const Dim::Factor& symbol) { of_inputs = of_inputs && symbol.range.is_input_size; });
-  return of_inputs;
-}
-
 // Returns true if a number that depends on data is recorded as a size of inputs. torch.export takes
 // it for granted that a count is the size with which it broadcasts, but the count may be 1.
 bool is_taken_for_size(const Dim& computed, const Dim& recorded) {
-  return computed.is_symbol() && !follows_from_inputs(computed) && !recorded.is_constant() &&
-         follows_from_inputs(recorded);
+  return computed.is_symbol() && depends_on_data(computed) && !recorded.is_constant() &&
+         !depends_on_data(recorded);
 }
+
+}  // namespace
 
 // Returns the computed shape with the recorded sizes of axes that are broadcast to them. A tensor
 // to which a program writes keeps its size, and eager fails where the other tensor is larger. The
-// same holds for counts that are taken for sizes.
-Shape kept_shape(const Shape& computed, const Shape& recorded) {
+// same holds for counts that are taken for sizes, unless the program asserts that they are equal.
+Shape Lowerer::kept_shape(const Shape& computed, const Shape& recorded) const {
   Shape shape = computed;
   for (size_t axis = 0; computed.size() == recorded.size() && axis < shape.size(); ++axis) {
-    if (is_taken_for_size(computed[axis], recorded[axis])) shape[axis] = recorded[axis];
+    if (is_taken_for_size(computed[axis], recorded[axis]) &&
+        !are_equal(computed[axis], recorded[axis]))
+      shape[axis] = recorded[axis];
     if (!computed[axis].is_broadcast() || computed[axis] == recorded[axis]) continue;
     const std::vector<Dim>& operands = computed[axis].terms()[0].factors[0].operands;
+    if (are_equal(operands[0], operands[1])) continue;
     if (std::ranges::find(operands, recorded[axis]) != operands.end()) shape[axis] = recorded[axis];
   }
   return shape;
 }
+
+namespace {
 
 // Returns the value with a shape that broadcasting leaves unchanged. The node fails where eager
 // fails; ONNX Runtime would replace sizes of a plain Reshape by -1.
@@ -221,7 +223,7 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   if (expected.kind == aten::Type::Kind::sym_int) {
     if (!expected.dim) return;
     const bool is_read = node.op == "aten::item" || node.op == "aten::_local_scalar_dense";
-    if (is_read && !expected.dim->is_constant() && follows_from_inputs(*expected.dim))
+    if (is_read && !expected.dim->is_constant() && !depends_on_data(*expected.dim))
       fail(ErrorKind::unsupported, "torch.export takes it for granted that the number is ",
            expected.dim->str(), ", which the model cannot check; use the size itself");
     // The program names a size that the model computes: bind its symbol.
@@ -297,7 +299,7 @@ bool is_misrecorded(const Shape& computed, const Shape& recorded) {
   for (size_t axis = 0; axis < recorded.size(); ++axis) {
     const Dim& size = computed[axis];
     if (size.is_constant() || !recorded[axis].is_constant()) continue;
-    if (follows_from_inputs(size) && !(size.as_captured() == recorded[axis])) return true;
+    if (!depends_on_data(size) && !(size.as_captured() == recorded[axis])) return true;
   }
   return false;
 }
@@ -522,6 +524,7 @@ void name_result(const aten::Node& node, const aten::Value& output, const Lowere
 
 void Lowerer::lower(const aten::Node& node) {
   located(node, [&] {
+    if (aten::asserts_count(node)) return assert_equal(node);
     if (is_known_size(node) && !lowerings_.preferred(node)) {
       for (const aten::Value* output : node.outputs)
         environment_[output] = known_size(node, *output);
@@ -540,7 +543,12 @@ void Lowerer::lower(const aten::Node& node) {
 }
 
 void Lowerer::lower(const aten::Graph& graph) {
+  std::vector<Value> outer = std::exchange(asserted_, {});
+  const size_t known = equal_.size();
   for (const aten::Node* node : live_nodes(graph)) lower(*node);
+  check_assertions(graph);
+  equal_.resize(known);
+  asserted_ = std::move(outer);
 }
 
 Results Call::inline_body(const aten::Graph& body, const Results& arguments) const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "aten/graph.h"
@@ -78,12 +79,21 @@ class Lowerer {
   bool is_better(const Dim& computed, const Dim& recorded) const;
   void check_result(const aten::Node& node, size_t i, Lowered& result);
   void check_sizes(const aten::Node& node, const Shape& recorded, Value value, size_t i);
+  // Notes the condition of an assertion that the model checks.
+  void assert_equal(const aten::Node& node);
+  // Makes an output of the graph depend on the conditions that were noted.
+  void check_assertions(const aten::Graph& graph);
+  // Returns true if the program asserts that the sizes are equal.
+  bool are_equal(const Dim& a, const Dim& b) const;
+  Shape kept_shape(const Shape& computed, const Shape& recorded) const;
 
   Builder& builder_;
   Lowerings lowerings_;
   Environment environment_;
   // Set once a recorded size proves unreliable; computed sizes then take precedence.
   bool distrusts_record_ = false;
+  std::vector<std::pair<Dim, Dim>> equal_;  // sizes, by the program's assertions
+  std::vector<Value> asserted_;             // bools that must be true, of the current graph
   std::vector<Fault> contradictions_;
 };
 

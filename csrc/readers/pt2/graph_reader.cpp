@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "aten/asserted_counts.h"
 #include "aten/autocast.h"
 #include "aten/guard.h"
 #include "aten/op_facts.h"
@@ -419,7 +420,7 @@ void GraphReader::read_nodes() {
 
 void GraphReader::read_node(const Json& node) {
   const std::string op = key_of(string(field(node, "target"), "target"));
-  if (is_dropped(op)) return check_assertion(node, op);
+  if (is_dropped(op)) return assertion(node, op);
   const aten::HigherOrder* higher_order = aten::find_higher_order(op);
   if (higher_order && higher_order->use == aten::HigherOrder::Use::inlined)
     return inline_body(node, *higher_order);
@@ -444,18 +445,25 @@ void GraphReader::read_node(const Json& node) {
 }
 
 // Throws if an assertion of torch.export pins a dynamic size. Its message contains the guard.
-void GraphReader::check_assertion(const Json& node, const std::string& op) const {
-  if (!op.starts_with("aten::_assert_scalar")) return;
-  const Json::array_t& inputs = list(field(node, "inputs"), "inputs");
-  if (inputs.size() < 2) return;
-  const auto [kind, message] = choice(field(inputs[1], "arg"), "a message");
-  if (kind != "as_string" || !message.is_string()) return;
-  const std::string guard = aten::asserted_guard(message.get_ref<const std::string&>());
+void GraphReader::check_assertion(const Json& message) const {
+  const auto [kind, text] = choice(field(message, "arg"), "a message");
+  if (kind != "as_string" || !text.is_string()) return;
+  const std::string guard = aten::asserted_guard(text.get_ref<const std::string&>());
   for (const std::string& size : aten::pinned_sizes(guard)) {
     const std::string& name = types_.name_of(size);
     if (types_.hints().contains(name))
       fail(ErrorKind::unsupported, aten::describe_pin(guard, name));
   }
+}
+
+// Reads an assertion. The graph keeps those that the model checks.
+void GraphReader::assertion(const Json& node, const std::string& op) {
+  if (op != aten::kAssertScalar) return;
+  const Json::array_t& inputs = list(field(node, "inputs"), "inputs");
+  if (inputs.size() < 2) return;
+  check_assertion(inputs[1]);
+  aten::add_assertion(graph_, argument(field(inputs[0], "arg")),
+                      graph_.add_location(read_location(node, op, region_)));
 }
 
 void GraphReader::call(const std::string& op, const std::string& name, std::span<const Json> inputs,

@@ -72,7 +72,8 @@ class GraphReader {
   // Returns the entry of "tensor_values" for a tensor such as {"name": "x"}.
   const Json& tensor_meta(const Json& value) const;
   void read_node(const Json& node);
-  void check_assertion(const Json& node, const std::string& op) const;
+  void check_assertion(const Json& message) const;
+  void assertion(const Json& node, const std::string& op);
   void inline_body(const Json& node, const aten::HigherOrder& call);
   // Adds an operator call, given the JSON of its arguments and results.
   void call(const std::string& op, const std::string& name, std::span<const Json> inputs,
