@@ -67,9 +67,13 @@ class RecordedCall {
   std::vector<aten::Type> types_of_packed();
   void add_unknown_results(std::vector<aten::Type>& types, const std::vector<at::Tensor>& metas);
   at::Tensor result(const at::Tensor& meta, const aten::Type& type, size_t index = 0);
+  void settle_operands();
+  void record_layouts(const std::vector<at::Tensor>& metas);
+  bool is_always_same();
+  void check_view();
   void forget_written();
   std::optional<at::Tensor> same_tensor(const aten::SchemaArgument& value, const at::Tensor& meta,
-                                        const aten::Type& type) const;
+                                        const aten::Type& type);
   void update(const at::Tensor& tensor, const at::Tensor& made, const aten::Type& type);
   void record_reshape(const at::Tensor& meta);
   void record(const std::vector<c10::IValue>& metas);

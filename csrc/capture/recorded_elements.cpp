@@ -238,6 +238,7 @@ void RecordedCall::record_selection() {
 void RecordedCall::record_selection(const std::vector<at::Tensor>& metas,
                                     const std::vector<aten::Type>& types) {
   c10::List<at::Tensor> list;
+  settle_operands();
   for (size_t i = 0; i < metas.size(); ++i) {
     for (size_t axis = 0; axis < types[i].shape->size(); ++axis) {
       if (decisions_.stand_in((*types[i].shape)[axis]) != metas[i].size(static_cast<int64_t>(axis)))
@@ -252,6 +253,7 @@ void RecordedCall::record_selection(const std::vector<at::Tensor>& metas,
       stack_.emplace_back(std::move(made));
     }
   }
+  record_layouts(metas);
   if (schema_->returns[0].type.list) stack_.emplace_back(std::move(list));
 }
 

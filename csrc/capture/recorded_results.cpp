@@ -276,8 +276,9 @@ void RecordedCall::forget_written() {
 // that contiguous() does not have to copy. The argument then has the elements of the node's result.
 std::optional<at::Tensor> RecordedCall::same_tensor(const aten::SchemaArgument& value,
                                                     const at::Tensor& meta,
-                                                    const aten::Type& type) const {
+                                                    const aten::Type& type) {
   std::optional<at::Tensor> same;
+  if (!is_always_same()) return same;
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const aten::SchemaArgument& argument = schema_->arguments[i];
     const bool written = argument.writes && argument.alias_sets == value.alias_sets;
@@ -339,11 +340,14 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas) {
 void RecordedCall::record(const std::vector<c10::IValue>& metas,
                           const std::vector<aten::Type>& types) {
   if (follows_from_constants()) note_recipes(metas);
+  settle_operands();
+  std::vector<at::Tensor> tensors;
   size_t next = 0;
   for (size_t i = 0; i < metas.size(); ++i) {
     if (metas[i].isTensorList()) {
       c10::List<at::Tensor> list;
       for (const at::Tensor& meta : metas[i].toTensorVector()) {
+        tensors.push_back(meta);
         list.push_back(result(meta, types[next], next));
         ++next;
       }
@@ -351,6 +355,7 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas,
       continue;
     }
     const at::Tensor& meta = metas[i].toTensor();
+    tensors.push_back(meta);
     at::Tensor made = result(meta, types[next], next);
     if (std::optional<at::Tensor> same = same_tensor(schema_->returns[i], meta, types[next])) {
       if (recorded(*same)) update(*same, made, types[next]);
@@ -359,6 +364,8 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas,
     ++next;
     stack_.emplace_back(std::move(made));
   }
+  record_layouts(tensors);
+  check_view();
   if (!joined_) return;
   for (const aten::Value* made : node_->outputs) recording_.types().define(*made);
 }
@@ -381,7 +388,9 @@ void RecordedCall::update(const at::Tensor& tensor, const at::Tensor& made,
 void RecordedCall::record_reshape(const at::Tensor& meta) {
   const aten::Type type = result_types({meta})[0];
   const at::Tensor& self = arguments_[0].toTensor();
+  settle_operands();
   const at::Tensor made = result(meta, type);
+  record_layouts({meta});
   recorded(self)->reshape(recorded(made)->id(), meta, *type.shape, decisions_);
   stack_.emplace_back(self);
 }

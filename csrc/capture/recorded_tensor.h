@@ -14,6 +14,8 @@
 
 namespace onnx_native::capture {
 
+struct MemoryLayout;
+
 // A tensor without memory, on the device that it has in eager. A meta tensor holds its dtype, its
 // sizes in the example and its strides; `shape` holds the symbolic sizes. If PyTorch copies the
 // TensorImpl, the copy has the same id. An operator that runs on the tensor outside of its
@@ -27,13 +29,9 @@ class RecordedTensor final : public c10::TensorImpl {
   const at::Tensor& meta() const { return meta_; }
   const Shape& shape() const { return shape_; }
   bool is_symbolic() const { return is_symbolic_; }
-  // Returns the number of symbolic sizes that are 0 or 1 in the example. With such sizes, strides
-  // do not show the order of the dimensions.
-  int small_sizes() const;
   const std::shared_ptr<const int>& token() const { return token_; }
-  // Notes the guards under which the answer to "does the tensor have this memory format?" is the
-  // same as in the example.
-  void decide_contiguity(at::MemoryFormat format) const;
+  // Returns how the tensor lies in memory at all sizes; nullptr if it is not known.
+  const MemoryLayout* layout() const;
   // Returns true if PyTorch copied the TensorImpl. Another tensor then has the same id.
   bool is_copied() const { return is_copied_; }
   // Changes the shape of the tensor in place. `id` identifies its new value.
@@ -65,24 +63,25 @@ class RecordedTensor final : public c10::TensorImpl {
   // Notes that C++ code outside the recorder, at the address `reader`, reads numbers where sizes
   // are symbolic.
   void note_numbers(const void* reader, const char* what, const char* instead) const;
+  // Does the same for numbers that follow from the layout.
+  void note_layout_read(const void* reader, const char* what, const char* instead) const;
   // Returns the decisions that must refuse such a read; nullptr if there are none.
   Decisions* noting(const void* reader) const;
   void check_strides() const;
   void set_shape(Shape shape, const Decisions& decisions);
   c10::intrusive_ptr<c10::TensorImpl> copied() const;
-  void compute_strides(Decisions& decisions) const;
-  Dim stride_in(std::span<const size_t> order, size_t axis) const;
-  void note_contiguous(std::span<const size_t> order) const;
-  void note_not_contiguous(std::span<const size_t> order) const;
+  // Returns true if the meta tensor does not tell how the tensor lies in memory at all sizes.
+  bool has_layout() const;
 
   int64_t id_;
   at::Tensor meta_;
   Shape shape_;
   bool is_symbolic_ = false;
+  bool is_guessed_ = false;  // the strides of the meta tensor may not be eager's
   mutable bool is_copied_ = false;
   std::shared_ptr<const int> token_;
   std::vector<c10::SymInt> sym_sizes_;
-  mutable std::vector<c10::SymInt> sym_strides_;
+  mutable std::vector<c10::SymInt> sym_strides_;  // the last answer
 };
 
 // Why a recording refuses `tensor.data = ...`.

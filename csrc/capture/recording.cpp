@@ -554,6 +554,16 @@ aten::Argument Recording::size_argument(const Dim& dim) {
   return result;
 }
 
+const MemoryLayout* Recording::layout_of(const RecordedTensor& tensor) {
+  const aten::Value* value = value_of(tensor.id());
+  layouts_.settle(value, tensor.meta());
+  return layouts_.find(value);
+}
+
+const MemoryLayout* layout_of(const RecordedTensor& tensor) {
+  return active ? active->layout_of(tensor) : nullptr;
+}
+
 ActiveRecording::ActiveRecording(Recording& recording) : generators_(recording.generators()) {
   TORCH_CHECK(!active, "onnx_native records another program on this thread");
   active = &recording;

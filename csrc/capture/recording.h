@@ -17,6 +17,7 @@
 #include "aten/graph.h"
 #include "capture/decisions.h"
 #include "capture/generators.h"
+#include "capture/memory_layouts.h"
 #include "capture/meta_results.h"
 #include "capture/recorded_tensor.h"
 #include "readers/jit/reader.h"
@@ -128,6 +129,8 @@ class Recording {
   bool runs_fake_kernel() const { return fake_kernels_ > 0; }
   c10::SymInt new_size(int64_t low, std::optional<int64_t> high);
 
+  const MemoryLayout* layout_of(const RecordedTensor& tensor);
+
   Generators& generators() { return *generators_; }
   Decisions& decisions() { return decisions_; }
   const Decisions& decisions() const { return decisions_; }
@@ -237,6 +240,7 @@ class Recording {
   // alive. The tensors are meta tensors or real ones.
   std::unordered_map<const c10::StorageImpl*, at::Tensor> in_arrays_;
   MetaResults meta_results_;
+  MemoryLayouts layouts_{decisions_};
   std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
   struct MaskCount {
     at::Tensor meta;  // the mask's meta tensor

@@ -62,7 +62,9 @@ aten::Value* Region::capture(aten::Value* outer) {
   const auto [at, inserted] = inputs_of_.try_emplace(outer, nullptr);
   if (!inserted) return at->second;
   captured_.push_back(outer);
-  return at->second = add_graph_input(outer->name, outer->type);
+  at->second = add_graph_input(outer->name, outer->type);
+  recording_.layouts_.copy(outer, at->second);
+  return at->second;
 }
 
 void Region::own_result(const at::Tensor& meta, const std::vector<c10::IValue>& arguments) {

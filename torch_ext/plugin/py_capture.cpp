@@ -396,14 +396,6 @@ void bind_capture(py::module_& module) {
       py::arg("object"), "Whether a tensor or a size is one of a native capture.");
   module.def("meta_contradictions", &capture::MetaResults::contradictions,
              "Returns the calls whose types differ from those of PyTorch's own meta kernels.");
-  module.def(
-      "decide_contiguity",
-      [](const at::Tensor& tensor, at::MemoryFormat format) {
-        if (const capture::RecordedTensor* known = capture::recorded(tensor))
-          known->decide_contiguity(format);
-      },
-      py::arg("tensor"), py::arg("format"),
-      "Notes guards for a question whether a recorded tensor has this memory format.");
   module.def("memory_of", &capture::memory_of, py::arg("tensor"),
              "Identifies the memory of a recorded tensor, which its views share.");
   module.def(

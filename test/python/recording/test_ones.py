@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 import torch
 from models.calling import Calling
-from models.recording import Function, assert_recorded, function_id, reason_of
+from models.recording import (
+    Function,
+    assert_equal_to_eager,
+    assert_native,
+    assert_recorded,
+    exported,
+    function_id,
+    reason_of,
+)
 
 BATCH = (({0: "n"},),)
 
@@ -51,4 +59,8 @@ def test_a_loop_over_a_batch_of_one() -> None:
     def program(x: torch.Tensor) -> Any:
         return channels_first(x) + sum(each.sum() for each in x)
 
-    assert "only because a dynamic size is 1" in reason_of(Calling(program), (image(1),), BATCH)
+    module = Calling(program)
+    found = exported(module, (image(1),), BATCH)
+    assert_native(found)
+    assert [g["condition"] for g in found.export_report["capture"]["guards"]] == ["n == 1"]
+    assert_equal_to_eager(found, module, (image(1),))

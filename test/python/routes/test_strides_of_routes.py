@@ -106,18 +106,7 @@ def assert_right_or_refused(module: Any, program: Program, capture: str) -> None
         assert_same(model(image(size)), [expected])
 
 
-# The operators take another way where a size is 1.
-BY_SIZES = ("torch.batch_norm(z", "torch.stack([c, c]")
-KNOWN = pytest.mark.xfail(strict=True, reason="the layout where a size is 1 is not guarded")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param(text, marks=KNOWN) if any(part in text for part in BY_SIZES) else text
-        for text in TEXTS
-    ],
-)
+@pytest.mark.parametrize("text", TEXTS)
 def test_native(text: str) -> None:
     assert_right_or_refused(Calling(plain(text)), plain(text), "native")
 

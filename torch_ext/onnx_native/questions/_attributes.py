@@ -38,14 +38,6 @@ def watched(native: Any) -> Iterator[None]:
     extension = _library.extension()
     is_recorded, is_node = extension.is_recorded, extension.is_recorded_node
 
-    def is_contiguous(
-        self: Any, memory_format: torch.memory_format = torch.contiguous_format
-    ) -> bool:
-        if is_recorded(self):
-            extension.decide_contiguity(self, memory_format)
-        answer: bool = plain(self, memory_format=memory_format)
-        return answer
-
     def attribute(name: str, is_wrong: Callable[[], bool]) -> Any:
         descriptor = getattr(torch.Tensor, name)
 
@@ -68,10 +60,7 @@ def watched(native: Any) -> Iterator[None]:
 
         return read
 
-    plain = torch.Tensor.is_contiguous
-
     changed: list[tuple[Any, str, Any]] = [
-        (torch.Tensor, "is_contiguous", is_contiguous),
         *((torch.Tensor, name, attribute(name, lambda: True)) for name in _ATTRIBUTES.split()),
         *(
             (torch.Tensor, name, attribute(name, native.with_gradients))
