@@ -390,9 +390,9 @@ class Trial {
   }
 
   void learn(int64_t number) {
+    if (number < 0 || number > kMostElements) return;
     for (const int64_t size : {number, number + 1}) {
-      if (size > 0 && size <= kMostElements && named_.size() < kMostSizes &&
-          std::ranges::find(named_, size) == named_.end())
+      if (size > 0 && named_.size() < kMostSizes && std::ranges::find(named_, size) == named_.end())
         named_.push_back(size);
     }
   }
