@@ -69,11 +69,11 @@ class RecordedCall {
   at::Tensor result(const at::Tensor& meta, const aten::Type& type, size_t index = 0);
   void settle_operands();
   void record_layouts(const std::vector<at::Tensor>& metas);
-  bool is_always_same();
+  bool is_always_same() const;
   void check_view();
   void forget_written();
   std::optional<at::Tensor> same_tensor(const aten::SchemaArgument& value, const at::Tensor& meta,
-                                        const aten::Type& type);
+                                        const aten::Type& type) const;
   void update(const at::Tensor& tensor, const at::Tensor& made, const aten::Type& type);
   void record_reshape(const at::Tensor& meta);
   void record(const std::vector<c10::IValue>& metas);

@@ -40,7 +40,7 @@ void RecordedCall::record_layouts(const std::vector<at::Tensor>& metas) {
 
 // Returns true if contiguous() returns its argument at all sizes. If it does only in the example,
 // the result must not be the argument itself.
-bool RecordedCall::is_always_same() {
+bool RecordedCall::is_always_same() const {
   if (aten::kind_of(*schema_) != aten::ViewKind::contiguous) return true;
   const RecordedTensor* self = recorded(arguments_[0].toTensor());
   if (!self) return true;

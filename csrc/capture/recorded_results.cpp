@@ -276,7 +276,7 @@ void RecordedCall::forget_written() {
 // that contiguous() does not have to copy. The argument then has the elements of the node's result.
 std::optional<at::Tensor> RecordedCall::same_tensor(const aten::SchemaArgument& value,
                                                     const at::Tensor& meta,
-                                                    const aten::Type& type) {
+                                                    const aten::Type& type) const {
   std::optional<at::Tensor> same;
   if (!is_always_same()) return same;
   for (size_t i = 0; i < arguments_.size(); ++i) {

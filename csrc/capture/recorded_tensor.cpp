@@ -85,7 +85,6 @@ Decisions* RecordedTensor::noting(const void* reader) const {
 }
 
 void RecordedTensor::note_numbers(const void* reader, const char* what, const char* instead) const {
-  if (!is_symbolic_) return;
   if (Decisions* decisions = noting(reader))
     decisions->note_refusal(concat("code in C++ reads the ", what, " of a tensor with the sizes ",
                                    str(shape_), " as numbers; read ", instead));
@@ -99,9 +98,7 @@ void RecordedTensor::note_layout_read(const void* reader, const char* what,
   if (known && known->above_one.empty() && is_number(known->layout.offset) &&
       std::ranges::all_of(known->layout.strides, is_number))
     return;
-  if (Decisions* decisions = noting(reader))
-    decisions->note_refusal(concat("code in C++ reads the ", what, " of a tensor with the sizes ",
-                                   str(shape_), " as numbers; read ", instead));
+  note_numbers(reader, what, instead);
 }
 
 void RecordedTensor::check_strides() const {
@@ -122,7 +119,8 @@ const MemoryLayout* RecordedTensor::layout() const {
 }
 
 at::IntArrayRef RecordedTensor::sizes_custom() const {
-  note_numbers(__builtin_return_address(0), "sizes", "sym_sizes() or sym_size(dim)");
+  if (is_symbolic_)
+    note_numbers(__builtin_return_address(0), "sizes", "sym_sizes() or sym_size(dim)");
   return meta_.sizes();
 }
 
@@ -144,7 +142,7 @@ at::IntArrayRef RecordedTensor::strides_custom() const {
 }
 
 int64_t RecordedTensor::numel_custom() const {
-  note_numbers(__builtin_return_address(0), "number of elements", "sym_numel()");
+  if (is_symbolic_) note_numbers(__builtin_return_address(0), "number of elements", "sym_numel()");
   return meta_.numel();
 }
 
