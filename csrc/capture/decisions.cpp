@@ -402,6 +402,9 @@ bool Decisions::assume(const Dim& difference, Relation relation, bool truth,
                        const std::string& text) {
   if (const auto known = proven(difference, relation)) return *known == truth;
   if (example(difference)) return decide(difference, relation, text) == truth;
+  if (relation == Relation::equal && truth && !asserted_.contains(difference.str()))
+    asserted_[difference.str()] =
+        make_call(operator_of(relation), {make_number(difference), make_number(Dim(0))});
   // Narrows the range of a symbol s for k*s + c.
   const Dim rest = difference - Dim(difference.substitute([](std::string_view) { return Dim(0); }));
   const std::vector<Dim::Term>& terms = rest.terms();

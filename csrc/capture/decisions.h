@@ -162,6 +162,8 @@ class Decisions {
   void note_broadcast(const Dim& size, const Dim& to);
   // Assumes that a condition has this truth, because the program asserts it.
   bool assume(const Dim& difference, Relation relation, bool truth, const std::string& text);
+  // Returns the equations of sizes that depend on data that the program asserts.
+  std::map<std::string, NumberPtr> take_asserted() { return std::exchange(asserted_, {}); }
   // Returns the expression with the ranges that the program's assertions leave.
   Dim narrowed(const Dim& dim) const;
   // Returns the truth of a condition if the ranges of the symbols or the guards prove it. The sizes
@@ -263,6 +265,7 @@ class Decisions {
   bool probes_ = false;
   std::map<const void*, bool> chosen_;           // by the condition
   std::map<std::string, NumberPtr> conditions_;  // on integers that depend on data, by the text
+  std::map<std::string, NumberPtr> asserted_;    // by the text of the difference
   NumberPtr undecided_;
   std::string reason_;
   RefusalKind refusal_kind_ = RefusalKind::other;

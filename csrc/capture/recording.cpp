@@ -9,6 +9,7 @@
 #include <mutex>
 #include <utility>
 
+#include "aten/asserted_counts.h"
 #include "aten/placeholder.h"
 #include "aten/shape_changes.h"
 #include "aten/torch_tensor.h"
@@ -439,7 +440,17 @@ bool Recording::varies(const at::Tensor& tensor) const {
   return value == values_.end() || varying.contains(value->second);
 }
 
+// Adds the assertions that the model checks. They may refuse the recording.
+void Recording::add_assertions() {
+  for (const auto& [text, condition] : decisions_.take_asserted()) {
+    aten::Argument argument = number_argument(*condition);
+    if (aten::equates_count(argument))
+      graph_->add_node(aten::kAssertScalar, {std::move(argument), std::string()}, location_);
+  }
+}
+
 std::unique_ptr<aten::Graph> Recording::finish() {
+  if (decisions_.reason().empty()) add_assertions();
   if (decisions_.reason().empty()) decisions_.check();
   try {
     aten::check_shape_changes(*graph_);

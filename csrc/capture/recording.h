@@ -171,6 +171,7 @@ class Recording {
   // Returns the expression of a float or bool that the program uses.
   NumberPtr number_of(const c10::SymNode& node);
   aten::Argument number_argument(const Number& number);
+  void add_assertions();
   // Adds nodes that compute the sizes of results that depend on data.
   void compute_sizes();
   // Reserves the names of Python's functions. Results then have torch.export's names, for example

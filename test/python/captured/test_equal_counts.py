@@ -144,6 +144,18 @@ def test_counts(program: Program) -> None:
             torch.testing.assert_close(results, expected, msg=f"{a}, {b}")
 
 
+@pytest.mark.parametrize("program", [apart, unused, no_rows, grid])
+def test_counts_by_the_native_capture(program: Program) -> None:
+    with onnx_native.options(capture="native"):
+        model = exported(program, vector(5, 3), vector(6, 3))
+    for a, b in itertools.product(range(3), repeat=2):
+        inputs = vector(5, a), vector(6, b)
+        results, expected = outcome(model, *inputs), outcome(program, *inputs)
+        assert (results is None) == (expected is None), (a, b)
+        if expected is not None:
+            torch.testing.assert_close(results, expected)
+
+
 def test_a_count_that_is_the_size_of_an_input() -> None:
     def program(x: Tensor, y: Tensor) -> Results:
         i, _ = equal(x.nonzero()[:, 0], y)
