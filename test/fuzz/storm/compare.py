@@ -192,7 +192,8 @@ class Rounding(TorchDispatchMode):
             return self._moved(results, scale)
         if name.removesuffix("_") in SATURATING:
             moved = self._moved(results)
-            moved = torch.where(results <= 1, moved.clamp(max=1), moved)  # sigmoid is at most 1
+            if not moved.is_complex():  # sigmoid is at most 1
+                moved = torch.where(results <= 1, moved.clamp(max=1), moved)
             results = moved if is_fresh else results.copy_(moved)
         if any(word in name for word in GATED):
             results = pytree.tree_map_only(torch.Tensor, self._moved, results)

@@ -208,3 +208,19 @@ def test_rounding_moves_the_tail_of_gelu():
     assert is_rounding(wanted + torch.tensor([16.0, 0.0]), wanted, again)
     assert not is_rounding(wanted + torch.tensor([2000.0, 0.0]), wanted, again)
     assert not is_rounding(wanted + torch.tensor([0.0, 1.0]), wanted, again)
+
+
+def test_rounding_moves_complex_numbers():
+    """Eager's z / z is not 1, and the derivative of asin is infinite there."""
+    z = torch.tensor(-0.6 + 2.1j)
+
+    def run():
+        return (z / z).asin() + z.sigmoid() * 0
+
+    def again(seed):
+        with Rounding(seed):
+            return run()
+
+    wanted = torch.view_as_real(run())
+    assert is_rounding(wanted - torch.tensor([3e-4, 0.0]), run(), again)
+    assert not is_rounding(wanted - torch.tensor([0.5, 0.0]), run(), again)
