@@ -295,6 +295,7 @@ Result fold_range(const Node&, const Inputs& inputs, int64_t limit) {
 // How an operator reduces elements: first `each`, then steps of two, then `whole`.
 struct Reduction {
   std::string_view step;
+  std::optional<int64_t> of_none = std::nullopt;  // the result for no elements
   bool squares = false;
   bool is_mean = false;
   bool is_root = false;
@@ -302,13 +303,13 @@ struct Reduction {
 
 const std::unordered_map<std::string_view, Reduction>& reductions() {
   static const std::unordered_map<std::string_view, Reduction> kReductions{
-      {"ReduceSum", {.step = "Add"}},
-      {"ReduceProd", {.step = "Mul"}},
+      {"ReduceSum", {.step = "Add", .of_none = 0}},
+      {"ReduceProd", {.step = "Mul", .of_none = 1}},
       {"ReduceMax", {.step = "Max"}},
       {"ReduceMin", {.step = "Min"}},
       {"ReduceMean", {.step = "Add", .is_mean = true}},
-      {"ReduceSumSquare", {.step = "Add", .squares = true}},
-      {"ReduceL2", {.step = "Add", .squares = true, .is_root = true}},
+      {"ReduceSumSquare", {.step = "Add", .of_none = 0, .squares = true}},
+      {"ReduceL2", {.step = "Add", .of_none = 0, .squares = true, .is_root = true}},
   };
   return kReductions;
 }
@@ -318,7 +319,8 @@ Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
   const Reduction& reduction = reductions().at(node.op_type);
   const bool selects = reduction.step == "Max" || reduction.step == "Min";
   // A sum in double has no rounding that narrower floats show; one of float64 depends on its order.
-  if ((x.dtype == DType::f64 && !selects) || x.size() == 0) return std::nullopt;
+  const bool empty = x.size() == 0;
+  if (empty ? !reduction.of_none : x.dtype == DType::f64 && !selects) return std::nullopt;
   if (!x.floating() && (reduction.is_mean || reduction.squares)) return std::nullopt;
   Ints axes = node.attribute_ints("axes").value_or(Ints());
   if (inputs.size() > 1 && inputs[1]) axes = inputs[1]->integers;
@@ -342,6 +344,12 @@ Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
   }
   const Ints starts = strided_indices(kept_shape, kept_strides);
   const Ints inner = strided_indices(inner_shape, inner_strides);
+  if (inner.empty()) {
+    Elements none{x.dtype, {}, {}, {}};
+    if (x.floating()) none.floats = {static_cast<double>(*reduction.of_none)};
+    if (!x.floating()) none.integers = {*reduction.of_none};
+    return expanded(none, shape);
+  }
   Result total;
   for (const int64_t offset : inner) {
     Ints indices = starts;

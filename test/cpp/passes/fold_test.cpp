@@ -223,6 +223,10 @@ TEST_F(EvaluateTest, Reductions) {
   EXPECT_EQ(run("ReduceL2", {number(-3)}), Numbers{3});
   EXPECT_EQ(run("ReduceMean", {table}), Numbers());
   EXPECT_EQ(run("ReduceSum", {number(3, DType::f64)}), Numbers());  // depends on the order
+  Value* none = graph_.add_initializer("", make_tensor(DType::f64, {2, 0}, Ints()));
+  EXPECT_EQ(run("ReduceSum", {none, ints({1})}), (Numbers{0, 0}));
+  EXPECT_EQ(run("ReduceProd", {none}), Numbers{1});
+  EXPECT_EQ(run("ReduceMax", {none, ints({1})}), Numbers());
 }
 
 }  // namespace

@@ -595,3 +595,13 @@ def test_write_to_what_nested_branches_pass_on():
     made = Program(inputs, [], [first, second, "z[:] = 1.0"], ["x * 1"], SIZES)
     outcome = judged(made, "scripted")
     assert outcome.verdict == REFUSED, outcome
+
+
+def test_nested_branch_on_the_sum_of_no_elements():
+    """ONNX Runtime loses results of a branch in a branch whose condition it folds."""
+    inputs = [Input("x", "float32", ["n"]), Input("none", "float32", [2, 0])]
+    inner = "if none[0].sum() > 0:\n        y = x\n    else:\n        y = torch.ones(7)"
+    body = [f"if x.sum() > 0:\n    {inner}\nelse:\n    y = x + 1"]
+    made = Program(inputs, [], body, ["y"], SIZES)
+    outcome = judged(made, "native")
+    assert outcome.verdict == RIGHT, outcome
