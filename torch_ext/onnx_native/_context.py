@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from onnx_native import _undo
-from onnx_native.upstream import _upstream
+from onnx_native.upstream import _flags, _upstream
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -33,13 +33,13 @@ os.register_at_fork(after_in_child=_renew_lock)
 def one_at_a_time(function: Function) -> Function:
     """Makes a function that captures or traces programs run in one thread at a time.
 
-    It runs with torch.onnx.is_in_onnx_export() set.
+    torch.onnx.is_in_onnx_export() is true meanwhile.
     """
 
     @functools.wraps(function)
     def locked(*args: Any, **kwargs: Any) -> Any:
-        with _lock, _neutral_process():
-            return _upstream.exporting(function)(*args, **kwargs)
+        with _lock, _neutral_process(), _flags.answers(is_in_onnx_export=True):
+            return function(*args, **kwargs)
 
     return locked  # type: ignore[return-value]
 

@@ -14,6 +14,7 @@ class Kind(enum.Enum):
     UNROLLED = "unrolled loop"  # a loop over a dynamic size, which the native capture unrolls
     PINNED_SIZE = "pinned size"  # the program fixes a dynamic size
     DIFFERENCE = "difference"  # what was captured computes something else than the module
+    FAILURE = "failure"  # the program itself raises an exception
     OTHER = "other"
 
 

@@ -203,6 +203,43 @@ def test_pytorch_is_as_before():
     assert not torch.compiler.is_compiling()
 
 
+def test_only_the_thread_that_exports_is_told():
+    """Optimizers compute something else if PyTorch compiles or exports."""
+    from torch.compiler import is_compiling, is_exporting
+    from torch.onnx import is_in_onnx_export
+
+    class Asks(Waits):
+        def forward(self, x):
+            self.told = [is_compiling(), is_exporting(), is_in_onnx_export()]
+            return super().forward(x)
+
+    asks = Asks()
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(torch.onnx.export, asks, (torch.ones(2),), dynamo=True, verbose=False)
+        asks.is_running.wait()
+        told = [is_compiling(), is_exporting(), is_in_onnx_export()]
+        asks.others.set()
+        other.result()
+    assert told == [False] * 3
+    assert asks.told == [True] * 3
+
+
+def test_a_script_compiled_while_another_thread_exports():
+    def unless_compiled(x):
+        if torch.compiler.is_compiling():
+            return x
+        return x + 1
+
+    waits = Waits()
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(torch.onnx.export, waits, (torch.ones(2),), dynamo=True, verbose=False)
+        waits.is_running.wait()
+        script = torch.jit.script(unless_compiled)
+        waits.others.set()
+        other.result()
+    assert torch.equal(script(torch.ones(2)), torch.full((2,), 2.0))
+
+
 def test_attention_in_another_thread_stays_as_it_is():
     """The fused kernels of attention give other bits than the ones that an export records."""
     layer = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True).eval()

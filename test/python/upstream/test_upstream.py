@@ -13,7 +13,7 @@ from typing import Any
 import onnx_native
 import pytest
 import torch
-from onnx_native.upstream import _upstream
+from onnx_native.upstream import _flags, _upstream
 
 SOURCE = "".join(p.read_text() for p in pathlib.Path(onnx_native.__file__).parent.rglob("*.py"))
 HERE = f"torch {torch.__version__}: adapt torch_ext/onnx_native/upstream/_upstream.py"
@@ -265,8 +265,21 @@ def test_messages_of_a_capture() -> None:
 
 
 def test_exporting_flag() -> None:
-    assert _upstream.exporting(torch.onnx.is_in_onnx_export)() is True, HERE
-    assert torch.onnx.is_in_onnx_export() is False, HERE
+    questions = (
+        torch.compiler.is_compiling,
+        torch.compiler.is_exporting,
+        torch.onnx.is_in_onnx_export,
+    )
+    code = [each.__code__ for each in questions]
+    for question in questions:
+        with _flags.answers(**{question.__name__: True}):
+            assert question() is True, HERE
+            with _flags.answers(**{question.__name__: False}):
+                assert question() is False, HERE
+            assert question() is True, HERE
+            assert sum(each() for each in questions) == 1, HERE
+        assert question() is False, HERE
+    assert code == [each.__code__ for each in questions], HERE
 
 
 def test_dynamic_shapes() -> None:

@@ -32,7 +32,7 @@ from onnx_native.modules import (
 )
 from onnx_native.replay import _replay
 from onnx_native.request import _inputs
-from onnx_native.upstream import _upstream
+from onnx_native.upstream import _flags, _upstream
 
 _HINT = (
     "Look for `except` clauses that catch an error of the capture, and for decisions by what a "
@@ -255,7 +255,8 @@ class _Watching(TorchFunctionMode):
 
 @_context.one_at_a_time
 def _while_exporting(run: Callable[[], list[Any]], questions: list[str] | None = None) -> list[Any]:
-    with _upstream.compiling_state(), _tracing.as_in_eager():
+    state = _flags.answers(is_compiling=True, is_exporting=True)
+    with state, _tracing.as_in_eager():
         return _otherwise(run, questions)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from onnx_native import _library, _replaced
-from onnx_native.upstream import _upstream
+from onnx_native.upstream import _flags, _upstream
 
 
 @contextmanager
@@ -151,11 +151,8 @@ def _are_same(first: Any, second: Any) -> bool:
 
 def _itself(plain: Any, function: Any, args: Any, kwargs: Any) -> Any:
     """Calls a function with TorchScript's interpreter."""
-    was = _upstream.set_exporting(False)
-    try:
+    with _flags.answers(is_exporting=False):
         return plain(function, *args, **kwargs)
-    finally:
-        _upstream.set_exporting(was)
 
 
 def _is_like_its_source(plain: Any, function: Any, args: Any, kwargs: Any) -> bool:

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import inspect
-import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
-from torch.nn.modules.module import (
-    register_module_forward_hook,
-    register_module_forward_pre_hook,
-)
-from torch.utils.hooks import RemovableHandle
 
-from onnx_native import _library, _options, _replaced, _undo
+from onnx_native import _library, _undo
 from onnx_native._refusals import Kind, Refusal, summary
 from onnx_native.modules import _eager, _module_changes, _tracing, _written_attributes
 from onnx_native.numbers import _declared_sizes, _functions_of_sizes
 from onnx_native.questions import _attributes, _reads
-from onnx_native.recording import _control_flow, _executors, _fake_kernels, _forks
+from onnx_native.recording import _as_in_export, _control_flow, _fake_kernels, _forks
 from onnx_native.upstream import _upstream
 
 
@@ -44,7 +36,8 @@ def run(native: Any, packages: set[str], *arguments: Any) -> tuple[Refusal | Non
             with _upstream.without_compiler() as stopped:
                 _record(native, packages, *arguments)
         except Exception as error:
-            refusal = _refusal(native) if native.reason() else Refusal(summary(error))
+            own = Refusal(summary(error), Kind.FAILURE)
+            refusal = _refusal(native) if native.reason() else own
             found = _functions_of_sizes.packages_between(error)
             _clear_frames(error)
             if not stopped:
@@ -123,16 +116,15 @@ def _record(
         _lists_of_functions(),
         _module_changes.unchanged(native, model, replaced),
         _written_attributes.missing(replaced.written_first, native.refuse),
-        _as_for_export(),
-        _module_paths(native, model),
+        _as_in_export.as_in_export(),
+        _as_in_export.module_paths(native, model),
         _reads.watched(native),
         _functions_of_sizes.kept_symbolic(native, model, packages),
-        _scripted_modules(model),
+        _as_in_export.scripted_modules(model),
         _attributes.watched(native),
         _tracing.watched(native),
         _control_flow.recorded(native),
         _fake_kernels.recorded(native),
-        _executors.in_order(),
     ):
         torch.clear_autocast_cache()  # of the caller: its tensors are not of this recording
         with _undo.at_end(torch.clear_autocast_cache), _undo.at_end(native.stop):
@@ -170,96 +162,4 @@ def _lists_of_functions() -> Iterator[None]:
             each.cache_clear()
 
     with _undo.at_end(forget):
-        yield
-
-
-@contextmanager
-def _as_for_export() -> Iterator[None]:
-    """Makes PyTorch do what it does while torch.export captures."""
-    with (
-        torch.no_grad(),
-        _without_fast_path(),
-        _upstream.compiling_state(),
-        _upstream.as_written(),
-        torch.jit.optimized_execution(False),  # TorchScript's profiler would read sizes
-    ):
-        yield
-
-
-def _without_fast_path() -> AbstractContextManager[None]:
-    """Keeps torch.nn from the fused kernels of attention in this thread.
-
-    PyTorch's own switch is of the process: the results of other threads would change.
-    `MultiheadAttention` asks next whether it is exported, and then gives its result the strides
-    that the fused kernel gives it.
-    """
-    thread = threading.get_ident()
-    mha = torch.backends.mha
-    of_process = mha.get_fastpath_enabled
-
-    def get_fastpath_enabled() -> bool:
-        if threading.get_ident() != thread:
-            return of_process()
-        frame = inspect.currentframe()
-        caller = frame.f_back.f_globals["__name__"] if frame and frame.f_back else None
-        return caller == nn.MultiheadAttention.__module__ and of_process()
-
-    return _replaced.attributes([(mha, "get_fastpath_enabled", get_fastpath_enabled)])
-
-
-@contextmanager
-def _hooked(enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[None]:
-    """Calls functions before and after the forward of each module, also after an exception."""
-    hooks: list[RemovableHandle] = []
-
-    def remove() -> None:
-        for hook in hooks:
-            hook.remove()
-
-    with _undo.at_end(remove):
-        hooks.append(register_module_forward_pre_hook(enter))
-        hooks.append(register_module_forward_hook(leave, always_call=True))
-        yield
-
-
-@contextmanager
-def _module_paths(native: Any, model: torch.nn.Module) -> Iterator[None]:
-    """Tells the recorder which modules run, if the model is to say so."""
-    options = _options.current()
-    if options.metadata == "none" and not options.functions:
-        yield
-        return
-    paths = {id(module): name for name, module in model.named_modules()}
-    thread = threading.get_ident()
-
-    def enter(module: torch.nn.Module, _: Any) -> None:
-        if threading.get_ident() == thread:
-            kind = type(module)
-            native.enter(paths.get(id(module), ""), f"{kind.__module__}.{kind.__qualname__}")
-
-    def leave(*_: Any) -> None:
-        if threading.get_ident() == thread:
-            native.leave()
-
-    with _hooked(enter, leave):
-        yield
-
-
-@contextmanager
-def _scripted_modules(model: torch.nn.Module) -> Iterator[None]:
-    """Runs scripted modules as in eager; PyTorch calls them with wrong arguments in an export."""
-    if not any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
-        yield
-        return
-    outside: list[bool] = []
-
-    def enter(module: torch.nn.Module, _: Any) -> None:
-        if isinstance(module, torch.jit.ScriptModule):
-            outside.append(_upstream.set_exporting(False))
-
-    def leave(module: torch.nn.Module, *_: Any) -> None:
-        if isinstance(module, torch.jit.ScriptModule):
-            _upstream.set_exporting(outside.pop())
-
-    with _hooked(enter, leave):
         yield

@@ -27,7 +27,7 @@ from onnx_native.modules import (
 )
 from onnx_native.request import _jit
 from onnx_native.torchscript import _script_source
-from onnx_native.upstream import _upstream
+from onnx_native.upstream import _flags, _upstream
 
 logger = logging.getLogger("onnx_native")
 
@@ -182,7 +182,8 @@ def _results(
 ) -> list[Any]:
     """Runs the model as in an export, or its script, with the same random numbers."""
     # PyTorch calls scripts with wrong arguments in an export.
-    state = _upstream.compiling_state() if function is model else nullcontext()
+    in_export = _flags.answers(is_compiling=True, is_exporting=True)
+    state = in_export if function is model else nullcontext()
     with torch.random.fork_rng(devices=[]), state, _tracing.as_in_eager():
         torch.manual_seed(0)
         return _module_state.results(function, model, args, kwargs or {})

@@ -60,9 +60,6 @@ NAMES = {
         "is_traceable_wrapper_subclass",
         "to find the tensors in quantized weights",
     ),
-    "compiling_state": Name(
-        "torch._export.utils", "_compiling_state_context", "to capture as torch.export does"
-    ),
     "functorch": Name("torch._C._functorch", "", "to leave the transforms of a failed trace"),
     # Higher-order operators in a native capture.
     "parse_dispatch_key": Name(
@@ -146,8 +143,8 @@ NAMES = {
     "DEFAULT_OPSET": Name(
         "torch.onnx._constants", "ONNX_DEFAULT_OPSET", "to export at torch.onnx's default opset"
     ),
-    "set_onnx_exporting_flag": Name(
-        f"{EXPORTER}._flags", "set_onnx_exporting_flag", "to set torch.onnx.is_in_onnx_export()"
+    "onnx_exporting_flag": Name(
+        f"{EXPORTER}._flags", "", "to reset what an interrupted export leaves"
     ),
     "ExportableModule": Name(
         f"{EXPORTER}._exportable_module", "ExportableModule", "to take its example arguments"

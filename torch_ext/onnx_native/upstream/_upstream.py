@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from torch._decomp.decompositions import gather_params as layer_weights
     from torch._dispatch.python import enable_python_dispatcher as enable_python_dispatcher
     from torch._dynamo.eval_frame import OptimizedModule as OptimizedModule
-    from torch._export.utils import _compiling_state_context as compiling_state
     from torch._export.utils import _is_cia_op as is_cia_op
     from torch._export.utils import _is_preservable_cia_op as is_preservable_cia_op
     from torch._functorch.autograd_function import custom_function_call as custom_function_call
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
     from torch.jit._trace import _unique_state_dict as unique_state_dict
     from torch.onnx._constants import ONNX_DEFAULT_OPSET as DEFAULT_OPSET
     from torch.onnx._constants import ONNX_MAX_OPSET as torchscript_newest_opset
+    from torch.onnx._internal.exporter import _flags as onnx_exporting_flag
     from torch.onnx._internal.exporter._building import OpRecorder as OpRecorder
     from torch.onnx._internal.exporter._capture_strategies import (
         CAPTURE_STRATEGIES as CAPTURE_STRATEGIES,
@@ -110,9 +110,6 @@ if TYPE_CHECKING:
     from torch.onnx._internal.exporter._errors import TorchExportError as TorchExportError
     from torch.onnx._internal.exporter._exportable_module import (
         ExportableModule as ExportableModule,
-    )
-    from torch.onnx._internal.exporter._flags import (
-        set_onnx_exporting_flag as set_onnx_exporting_flag,
     )
     from torch.onnx._internal.exporter._onnx_program import (
         _LARGE_MODEL_THRESHOLD as LARGE_MODEL_THRESHOLD,
@@ -271,18 +268,9 @@ def compiled_from(model: Any) -> Any:
     return None if isinstance(model, torch.nn.Module) else vars(model).get(_COMPILED)
 
 
-def set_exporting(value: bool) -> bool:
-    """Sets what torch.compiler.is_exporting() returns; returns what it was."""
-    compiler: Any = torch.compiler
-    was: bool = compiler._is_exporting_flag
-    compiler._is_exporting_flag = value
-    return was
-
-
 def modules_of_flags() -> list[ModuleType]:
     """Returns the modules of the flags that say whether PyTorch exports."""
-    exporter = importlib.import_module(NAMES["set_onnx_exporting_flag"].module)
-    return [torch.compiler, exporter]
+    return [torch.compiler, _load("onnx_exporting_flag")]
 
 
 def recomputed(module: torch.nn.Module) -> set[str]:
@@ -452,12 +440,6 @@ def torchscript_opset(opset: int) -> Iterator[None]:
     with _undo.at_end(lambda: setattr(known, "export_onnx_opset_version", before)):
         known.export_onnx_opset_version = opset
         yield
-
-
-def exporting(function: Function) -> Function:
-    """Makes torch.onnx.is_in_onnx_export() true while the function runs."""
-    decorated: Function = _load("set_onnx_exporting_flag")(function)
-    return decorated
 
 
 def temporary_buffers(module: torch.nn.Module) -> Iterator[str]:

@@ -1,0 +1,119 @@
+"""What PyTorch and modules of the user do while a module is recorded."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.utils.hooks import RemovableHandle
+
+from onnx_native import _options, _replaced, _undo
+from onnx_native.recording import _executors
+from onnx_native.upstream import _flags, _upstream
+
+
+@contextmanager
+def as_in_export() -> Iterator[None]:
+    """Makes PyTorch do what it does while torch.export captures."""
+    with (
+        torch.no_grad(),
+        _without_fast_path(),
+        _flags.answers(is_compiling=True, is_exporting=True),
+        _upstream.as_written(),
+        _executors.in_order(),
+        torch.jit.optimized_execution(False),  # TorchScript's profiler would read sizes
+    ):
+        yield
+
+
+def _without_fast_path() -> AbstractContextManager[None]:
+    """Keeps torch.nn from the fused kernels of attention in this thread.
+
+    PyTorch's own switch is of the process: the results of other threads would change.
+    `MultiheadAttention` asks next whether it is exported, and then gives its result the strides
+    that the fused kernel gives it.
+    """
+    thread = threading.get_ident()
+    mha = torch.backends.mha
+    of_process = mha.get_fastpath_enabled
+
+    def get_fastpath_enabled() -> bool:
+        if threading.get_ident() != thread:
+            return of_process()
+        frame = inspect.currentframe()
+        caller = frame.f_back.f_globals["__name__"] if frame and frame.f_back else None
+        return caller == nn.MultiheadAttention.__module__ and of_process()
+
+    return _replaced.attributes([(mha, "get_fastpath_enabled", get_fastpath_enabled)])
+
+
+@contextmanager
+def module_paths(native: Any, model: nn.Module) -> Iterator[None]:
+    """Tells the recorder which modules run, if the model is to say so."""
+    options = _options.current()
+    if options.metadata == "none" and not options.functions:
+        yield
+        return
+    paths = {id(module): name for name, module in model.named_modules()}
+    thread = threading.get_ident()
+
+    def enter(module: nn.Module, _: Any) -> None:
+        if threading.get_ident() == thread:
+            kind = type(module)
+            native.enter(paths.get(id(module), ""), f"{kind.__module__}.{kind.__qualname__}")
+
+    def leave(*_: Any) -> None:
+        if threading.get_ident() == thread:
+            native.leave()
+
+    with _hooked(enter, leave):
+        yield
+
+
+@contextmanager
+def scripted_modules(model: nn.Module) -> Iterator[None]:
+    """Runs scripted modules as in eager; PyTorch calls them with wrong arguments in an export."""
+    if not any(isinstance(module, torch.jit.ScriptModule) for module in model.modules()):
+        yield
+        return
+    blocks: list[AbstractContextManager[None]] = []
+    thread = threading.get_ident()
+
+    def is_recorded(module: nn.Module) -> bool:
+        return isinstance(module, torch.jit.ScriptModule) and threading.get_ident() == thread
+
+    def enter(module: nn.Module, _: object) -> None:
+        if is_recorded(module):
+            blocks.append(_flags.answers(is_exporting=False))
+            blocks[-1].__enter__()
+
+    def leave(module: nn.Module, *_: object) -> None:
+        if is_recorded(module):
+            blocks.pop().__exit__(None, None, None)
+
+    with _hooked(enter, leave):
+        yield
+
+
+@contextmanager
+def _hooked(enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[None]:
+    """Calls functions before and after the forward of each module, also after an exception."""
+    hooks: list[RemovableHandle] = []
+
+    def remove() -> None:
+        for hook in hooks:
+            hook.remove()
+
+    with _undo.at_end(remove):
+        hooks.append(register_module_forward_pre_hook(enter))
+        hooks.append(register_module_forward_hook(leave, always_call=True))
+        yield

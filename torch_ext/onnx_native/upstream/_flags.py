@@ -1,0 +1,93 @@
+"""Whether PyTorch exports: what it answers the thread that exports, and only that one.
+
+PyTorch keeps the answers in globals. Optimizers and models in other threads ask for them, too, and
+would compute something else. Other modules import the functions that answer by name. So an export
+gives them other code for a while.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, FunctionType
+
+import torch
+
+from onnx_native import _undo
+
+_functions = {
+    "is_compiling": torch.compiler.is_compiling,
+    "is_exporting": torch.compiler.is_exporting,
+    "is_in_onnx_export": torch.onnx.is_in_onnx_export,
+}
+_of_pytorch = {
+    name: FunctionType(function.__code__, function.__globals__)
+    for name, function in _functions.items()
+}
+
+
+class _Answers(threading.local):
+    def __init__(self) -> None:
+        self.given: dict[str, bool] = {}
+
+
+_answers = _Answers()
+_open: set[object] = set()  # the blocks that now give answers, in any thread
+_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+def answer(question: str) -> bool:
+    """Returns what a function says in this thread."""
+    given = _answers.given.get(question)
+    return _of_pytorch[question]() if given is None else given
+
+
+def _answering(question: str) -> CodeType:
+    def is_so() -> bool:
+        if torch.jit.is_scripting():  # TorchScript skips what it cannot compile
+            return False
+        return __import__("onnx_native.upstream._flags", fromlist="_").answer("question")  # type: ignore[no-any-return]
+
+    constants = tuple(question if each == "question" else each for each in is_so.__code__.co_consts)
+    return is_so.__code__.replace(co_consts=constants, co_name=question)
+
+
+_own_code = {name: _answering(name) for name in _functions}
+
+
+def _update_code() -> None:
+    for name, function in _functions.items():
+        function.__code__ = _own_code[name] if _open else _of_pytorch[name].__code__
+
+
+@contextmanager
+def answers(**given: bool) -> Iterator[None]:
+    """Makes functions give other answers in this thread, within a block.
+
+    Args:
+        given: By the name of the function in torch.compiler or torch.onnx.
+    """
+    block, before = object(), _answers.given
+
+    def undo() -> None:
+        _answers.given = before
+        with _lock:
+            _open.discard(block)
+            _update_code()
+
+    with _undo.at_end(undo):
+        with _lock:
+            _open.add(block)
+            _update_code()
+        _answers.given = before | given
+        yield
