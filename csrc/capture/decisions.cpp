@@ -385,19 +385,6 @@ std::optional<Dim> Decisions::identity(const std::string& symbol, const std::str
   return at->second;
 }
 
-void Decisions::note_identity(const Dim& difference, const Dim& size) {
-  if (equation_ || size == Dim(1) || !follows_from_sizes(size)) return;
-  for (const std::string& name : difference.symbols()) {
-    const auto at = symbols_.find(name);
-    if (at == symbols_.end() || at->second.origin != Symbol::Origin::data || !read_.contains(name))
-      continue;
-    const Dim rest = difference.substitute([&](std::string_view symbol) {
-      return symbol == name ? std::optional(size) : std::nullopt;
-    });
-    if (rest == Dim(0)) equation_ = {.symbol = name, .value = size};
-  }
-}
-
 bool Decisions::assume(const Dim& difference, Relation relation, bool truth,
                        const std::string& text) {
   if (const auto known = proven(difference, relation)) return *known == truth;

@@ -71,6 +71,7 @@ struct Equation {
 enum class RefusalKind {
   control_flow,  // a branch or a loop by the elements of a tensor, or a loop over a dynamic size
   pinned_size,   // the program fixes a dynamic size
+  failure,       // an operator raises an exception
   other,
 };
 

@@ -48,6 +48,19 @@ void Decisions::note_equation(const Dim& difference) {
   }
 }
 
+void Decisions::note_identity(const Dim& difference, const Dim& size) {
+  if (equation_ || size == Dim(1) || !follows_from_sizes(size)) return;
+  for (const std::string& name : difference.symbols()) {
+    const auto at = symbols_.find(name);
+    if (at == symbols_.end() || at->second.origin != Symbol::Origin::data || !read_.contains(name))
+      continue;
+    const Dim rest = difference.substitute([&](std::string_view symbol) {
+      return symbol == name ? std::optional(size) : std::nullopt;
+    });
+    if (rest == Dim(0)) equation_ = {.symbol = name, .value = size};
+  }
+}
+
 void Decisions::refuse_loop(const Dim& count, const std::string& reason) {
   for (const std::string& name : count.symbols()) {
     const auto at = symbols_.find(name);

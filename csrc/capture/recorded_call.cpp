@@ -64,7 +64,9 @@ RecordedCall::RecordedCall(Recording& recording, const c10::OperatorHandle& op,
   }
 }
 
-void RecordedCall::refuse(const std::string& reason) { decisions_.refuse(key_ + ": " + reason); }
+void RecordedCall::refuse(const std::string& reason, RefusalKind kind) {
+  decisions_.refuse(key_ + ": " + reason, kind);
+}
 
 bool RecordedCall::has_recorded() const {
   bool found = false;

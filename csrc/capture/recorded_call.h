@@ -96,7 +96,7 @@ class RecordedCall {
   at::Tensor indexed(const Dim& count);
   bool follows_from_constants() const;
   void note_recipes(const std::vector<c10::IValue>& results);
-  [[noreturn]] void refuse(const std::string& reason);
+  [[noreturn]] void refuse(const std::string& reason, RefusalKind kind = RefusalKind::other);
 
   Recording& recording_;
   Decisions& decisions_;

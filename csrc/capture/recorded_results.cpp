@@ -158,7 +158,7 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
       reason = first_line(error.what());
     }
   }
-  refuse(reason);
+  refuse(reason, RefusalKind::failure);
 }
 
 // Returns the types of the results of a recurrent network over a packed sequence: the output is as

@@ -66,11 +66,11 @@ bool run_by_functorch(Decisions& decisions, const c10::OperatorHandle& op, c10::
   try {
     if (!run_batched(op, stack)) run_below(op, keys, stack);
   } catch (const c10::Error& error) {
-    decisions.note_refusal(first_line(error.what_without_backtrace()));
+    decisions.note_refusal(first_line(error.what_without_backtrace()), RefusalKind::failure);
     throw;
   } catch (const std::exception& error) {
     aten::pass_interrupt();
-    decisions.note_refusal(error.what());
+    decisions.note_refusal(error.what(), RefusalKind::failure);
     throw;
   }
   return true;

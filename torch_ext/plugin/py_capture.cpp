@@ -327,6 +327,7 @@ void bind_structures(py::module_& module) {
   py::enum_<RefusalKind>(module, "RefusalKind", "What a refused recording is about.")
       .value("CONTROL_FLOW", RefusalKind::control_flow)
       .value("PINNED_SIZE", RefusalKind::pinned_size)
+      .value("FAILURE", RefusalKind::failure)
       .value("OTHER", RefusalKind::other);
   py::enum_<Symbol::Origin>(module, "Origin", "How the user left a size to the recording.")
       .value("DECLARED", Symbol::Origin::declared)

@@ -78,7 +78,7 @@ KINDS = [
     (fixed_size, Kind.PINNED_SIZE),
     (text_of_a_size, Kind.PINNED_SIZE),
     (branch_on_a_count, Kind.OTHER),
-    (misleading_error, Kind.OTHER),
+    (misleading_error, Kind.FAILURE),
 ]
 
 

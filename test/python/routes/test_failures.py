@@ -295,6 +295,17 @@ def test_the_error_of_eager_comes_first(name):
     assert type(caught.value.__cause__).__name__ == first.partition(":")[0]
 
 
+@pytest.mark.captures("auto")
+@pytest.mark.parametrize("name", ["shape", "missing", "dtype", "attribute", "sizes"])
+def test_torch_export_is_not_tried_on_a_module_that_fails(name, monkeypatch):
+    tried = []
+    monkeypatch.setattr(torch.export, "export", lambda *args, **kwargs: tried.append(args))
+    module, args, message = EAGER_FAILURES[name]
+    with pytest.raises(_errors.TorchExportError, match=message):
+        torch.onnx.export(module.eval(), args, verbose=False)
+    assert not tried
+
+
 def of_mixed_dtypes():
     """A captured program that fails; torch.export asks meta kernels, which take it."""
     return torch.export.export(torch.nn.Linear(3, 2).eval(), (X.double(),))

@@ -67,10 +67,16 @@ def natively(task: Task, stages: Stages, *, only_recording: bool = False) -> ONN
 
 
 def _without_torch_export(task: Task, stages: Stages) -> tuple[ONNXProgram | None, str | None]:
-    """Returns the program, or why the native capture does not record it."""
+    """Returns the program, or why the native capture does not record it.
+
+    Raises:
+        TorchExportError: The module itself fails for the example.
+    """
     program = stages.attempt("native", _native_route.export, task, stages)
     attempt = stages.attempts[-1]
     refusal = _native_route.unrolled(program) if program is not None else attempt.refusal
+    if refusal is not None and refusal.kind is Kind.FAILURE:
+        _torch_export_route.check_module(task, stages, refusal.text)
     if refusal is None or refusal.kind not in (Kind.UNROLLED, Kind.CONTROL_FLOW):
         return program, None if refusal is None else refusal.text
     scripted = _scripted(task, stages, refusal.text)

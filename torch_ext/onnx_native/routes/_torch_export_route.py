@@ -71,14 +71,7 @@ class Route:
         own = _captured_check.failure(task.model, task.arguments)
         if own is None:
             return capture_error(error, stages), error
-        return self._own_error(own), own
-
-    def _own_error(self, own: Exception) -> BaseException:
-        """Returns torch.onnx's error for a module that itself fails for the example."""
-        is_module = isinstance(self._task.model, torch.nn.Module)
-        who = "module" if is_module else "program"
-        text = f"{type(own).__name__}: {own}\nThe {who} itself fails so for the example inputs."
-        return _upstream.TorchExportError(text + self._stages.write_failure("pt_export", None))
+        return _own_error(task, stages, own), own
 
     def _captured(self) -> tuple[_torch_export.Captured, list[str]]:
         """Returns a program that computes what the module does, and warnings."""
@@ -113,7 +106,7 @@ class Route:
             own = _captured_check.failure(self._task.model, self._task.arguments)
             if own is None:
                 raise
-            raise self._own_error(own) from own
+            raise _own_error(self._task, self._stages, own) from own
         return native, names
 
     @_context.one_at_a_time
@@ -130,6 +123,24 @@ class Route:
             report = self._stages.write_failure("conversion", captured)
             raise conversion_error(error, report) from error
         return captured, names, {names.get(symbol, symbol): size for symbol, size in sizes.items()}
+
+
+def check_module(task: Task, stages: Stages, reason: str) -> None:
+    """Runs a module that failed while it was recorded; no route has it if it fails alike.
+
+    Raises:
+        TorchExportError: It does.
+    """
+    own = _captured_check.failure(task.model, task.arguments)
+    if own is not None and first_line(own) in reason:
+        raise _own_error(task, stages, own) from own
+
+
+def _own_error(task: Task, stages: Stages, own: Exception) -> BaseException:
+    """Returns torch.onnx's error for a module that itself fails for the example."""
+    who = "module" if isinstance(task.model, torch.nn.Module) else "program"
+    text = f"{type(own).__name__}: {own}\nThe {who} itself fails so for the example inputs."
+    return _upstream.TorchExportError(text + stages.write_failure("pt_export", None))
 
 
 def _compared(
