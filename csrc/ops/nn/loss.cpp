@@ -285,11 +285,12 @@ Value multi_margin_loss(Builder& b, Value self, Value target, Number p, Number m
   const Rows rows = rows_of(b, self, target, false);
   const Value index = b.unsqueeze(rows.target, {1});
   const Value own = b.op("GatherElements", {rows.x, index}, {{"axis", 1}});
-  Value loss = at_least_zero(b, plus(b, b.Sub(rows.x, own), margin));
-  if (!is_one(p)) loss = b.Pow(loss, b.like(loss, p));
+  const Value excess = plus(b, b.Sub(rows.x, own), margin);
+  Value loss = is_one(p) ? excess : b.Pow(excess, b.like(excess, p));
   if (weight) loss = b.Mul(loss, b.gather(*weight, index, 0));
   const Value others = b.Not(b.Equal(b.unsqueeze(b.range(rows.x->dim(1)), {0}), index));
-  loss = b.where(others, loss, b.like(loss, 0.0));
+  const Value counted = b.And(others, b.Greater(excess, b.like(excess, 0.0)));  // NaN is not
+  loss = b.where(counted, loss, b.like(loss, 0.0));
   return reduced_rows(b, b.reduce("ReduceMean", loss, {1}, false), rows, reduction);
 }
 
@@ -306,9 +307,11 @@ std::array<Value, 2> multilabel_margin_loss(Builder& b, Value self, Value target
   const Value is_target = b.reduce("ReduceMax", b.cast(named, DType::i32), {1}, false);
   const Value own = b.op("GatherElements", {rows.x, index}, {{"axis", 1}});
   const Value gap = b.Sub(b.unsqueeze(own, {2}), b.unsqueeze(rows.x, {1}));
-  const Value counted =
+  const Value other =
       b.And(b.unsqueeze(listed, {2}), b.unsqueeze(b.Not(b.cast(is_target, DType::boolean)), {1}));
-  const Value loss = b.where(counted, at_least_zero(b, from(b, 1.0, gap)), b.like(gap, 0.0));
+  const Value excess = from(b, 1.0, gap);
+  const Value counted = b.And(other, b.Greater(excess, b.like(excess, 0.0)));  // NaN is not
+  const Value loss = b.where(counted, excess, b.like(excess, 0.0));
   const Value sums = b.Div(b.reduce("ReduceSum", loss, {1, 2}, false),
                            b.cast(b.dim_value(rows.x->dim(1)), rows.x->dtype));
   const Value flags = b.cast(is_target, self->dtype);

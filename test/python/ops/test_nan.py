@@ -232,6 +232,25 @@ def test_extrema_of_prims() -> None:
     routes.check(lambda x: (prims.amax(x, [1]), prims.amin(x, [0]), prims.amax(x, [0])), (x,), "fx")
 
 
+@pytest.mark.parametrize("power", [1, 2])
+def test_margin_losses(power: int) -> None:
+    """Eager compares with <, which is false for NaN."""
+    x = torch.tensor([[3.0, NAN, 1.0, -1.0], [NAN, 0.5, INF, 2.0], [0.5, 0.0, -INF, 1.0]])
+    one, lists = (
+        torch.tensor([0, 0, 3]),
+        torch.tensor([[0, 1, -1, 0], [2, -1, 0, 0], [3, 0, 1, -1]]),
+    )
+
+    def losses(x: Tensor) -> tuple[Tensor, ...]:
+        weights = torch.tensor([1.0, 0.5, 2.0, 1.0])
+        return (
+            F.multi_margin_loss(x, one, p=power, weight=weights, reduction="none"),
+            F.multilabel_margin_loss(x, lists, reduction="none"),
+        )
+
+    routes.check(losses, (x,), "native")
+
+
 @pytest.mark.parametrize("size", [(2, 3, 0, 4), (2, 3, 4, 0), (0, 3, 2, 2)])
 def test_means_of_nothing(size: tuple[int, ...]) -> None:
     routes.check(lambda x: F.adaptive_avg_pool2d(x, 1), (torch.zeros(size),), "native")
@@ -263,9 +282,6 @@ DIFFERENT: dict[str, Callable[[Tensor], object]] = {
     "grid_sample": lambda x: F.grid_sample(torch.ones(1, 1, 3, 3), x.reshape(1, 2, 2, 2)),
     "cdist, pdist, with p = 0 or p = inf": lambda x: torch.cdist(
         x.reshape(4, 2), torch.ones(3, 2), 0.0
-    ),
-    "multi_margin_loss, multilabel_margin_loss": lambda x: F.multi_margin_loss(
-        x, torch.tensor([0])
     ),
     "lstm, gru, rnn_relu": lambda x: torch.rnn_relu(
         x.reshape(4, 1, 2),
