@@ -174,6 +174,16 @@ std::string first_line(std::string_view text) {
   return line;
 }
 
+// True if a kernel says that it takes no integers. Other devices take none either; they may take
+// floats that a CPU does not.
+bool lacks_integer_kernel(std::string_view message) {
+  constexpr std::array<std::string_view, 6> kIntegers{"Long", "Int",  "Short",
+                                                      "Char", "Byte", "Bool"};
+  return std::ranges::any_of(kIntegers, [&](std::string_view dtype) {
+    return message.find(concat("not implemented for '", dtype, "'")) != std::string_view::npos;
+  });
+}
+
 class Silence : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
@@ -199,7 +209,9 @@ Outcome run(const c10::OperatorHandle& op, const Node& call, Maker maker) {
       for (const at::Tensor& tensor : result.toTensorVector()) elements += tensor.numel();
     }
     return Ran{elements};
-  } catch (const c10::NotImplementedError&) {
+  } catch (const c10::NotImplementedError& error) {
+    std::string line = first_line(error.what_without_backtrace());
+    if (lacks_integer_kernel(line)) return Failed{std::move(line)};
     return Unknown();
   } catch (const c10::Error& error) {
     return Failed{first_line(error.what_without_backtrace())};
@@ -219,13 +231,28 @@ bool is_about_elements(std::string_view message) {
          message.find("Meta") != std::string_view::npos;
 }
 
+// True if a call that has this message fails for its dtypes, whatever the elements are.
+bool is_about_dtypes(std::string_view message) {
+  return lacks_integer_kernel(message) || message.find("dtype") != std::string_view::npos;
+}
+
+// True for tensors with these names, in schemas, whose elements no kernel takes for positions or
+// counts of others. A kernel may read memory at such numbers without a check.
+bool holds_operands(std::string_view name) {
+  constexpr std::array<std::string_view, 17> kOperands{
+      "self", "other", "input",  "mat",     "mat1",    "mat2", "batch1", "batch2", "vec",
+      "vec1", "vec2",  "weight", "tensor1", "tensor2", "A",    "B",      "bias"};
+  return std::ranges::find(kOperands, name) != kOperands.end();
+}
+
 // True if the types of its arguments are all that PyTorch knows of a call.
 bool is_known(const Node& call) {
   if (!call.schema || call.schema->arguments.size() != call.arguments.size()) return false;
   const std::string& name = call.schema->name;
   // The result of a call by strides depends on the storage behind its operand. A dtype does not
   // say that it is of quantized tensors.
-  return name.starts_with("aten::") && name.find("as_strided") == std::string::npos &&
+  const bool is_pytorchs = name.starts_with("aten::") || name.starts_with("prims::");
+  return is_pytorchs && name.find("as_strided") == std::string::npos &&
          name.find("quantize") == std::string::npos && !name.starts_with("aten::set_");
 }
 
@@ -343,8 +370,11 @@ class Trial {
     for (const int64_t size : sizes(kSizes)) {
       const Outcome outcome = run(op_, call_, Maker(size));
       if (const auto* ran = std::get_if<Ran>(&outcome)) {
-        if (ran->elements > kFewElements || reads_integers()) return std::nullopt;
-        return message_on_cpu(size, kFewElements);
+        if (ran->elements > kFewElements) return std::nullopt;
+        if (!reads_integers()) return message_on_cpu(size, kFewElements);
+        if (!integers_are_operands_) return std::nullopt;
+        std::optional<std::string> message = message_on_cpu(size, kFewElements);
+        return message && is_about_dtypes(*message) ? message : std::nullopt;
       }
       const auto* failed = std::get_if<Failed>(&outcome);
       if (!failed || is_about_elements(failed->message)) return std::nullopt;
@@ -356,8 +386,10 @@ class Trial {
   // or else of the one that computes; nullopt if neither fails.
   std::optional<std::string> likely_message() const {
     Outcome outcome = run(op_, call_, Maker(kSizes[0]));
-    if (std::get_if<Ran>(&outcome) && !draws())
-      outcome = run(op_, call_, Maker(kSizes[0], Fill::ones, kMostElements));
+    if (std::get_if<Ran>(&outcome) && !draws()) {
+      const Fill fill = reads_integers() ? Fill::zeros : Fill::ones;
+      outcome = run(op_, call_, Maker(kSizes[0], fill, kMostElements));
+    }
     const auto* failed = std::get_if<Failed>(&outcome);
     return failed ? std::optional(failed->message) : std::nullopt;
   }
@@ -369,7 +401,13 @@ class Trial {
 
  private:
   Trial(const c10::OperatorHandle& op, const Node& call) : op_(op), call_(call) {
-    for (const Argument& argument : call.arguments) learn(argument);
+    for (size_t i = 0; i < call.arguments.size(); ++i) {
+      const bool had = std::exchange(has_integers_, false);
+      learn(call.arguments[i]);
+      if (has_integers_ && !holds_operands(call.schema->arguments[i].name))
+        integers_are_operands_ = false;
+      has_integers_ = has_integers_ || had;
+    }
   }
 
   void learn(const Argument& argument) {
@@ -441,8 +479,9 @@ class Trial {
   c10::OperatorHandle op_;
   const Node& call_;
   std::vector<std::string> symbols_;
-  std::vector<int64_t> named_;  // sizes and integers of the call, and their successors
-  bool has_integers_ = false;   // among the elements of its tensors
+  std::vector<int64_t> named_;         // sizes and integers of the call, and their successors
+  bool has_integers_ = false;          // among the elements of its tensors
+  bool integers_are_operands_ = true;  // all such tensors are operands
 };
 
 }  // namespace

@@ -55,6 +55,7 @@ std::optional<Items> pieces(const Call& call, Piece piece) {
   const auto* number = call.input(1).get<Dim>();
   const auto dim = call.input(2).integer();
   if (!self || !self->type.shape || !number || !dim) return std::nullopt;
+  if (number->constant().value_or(1) <= 0) return std::nullopt;  // PyTorch rejects most of them
   const auto rank = static_cast<int64_t>(self->type.shape->size());
   const int64_t axis = *dim < 0 ? *dim + rank : *dim;
   if (axis < 0 || axis >= rank) return std::nullopt;

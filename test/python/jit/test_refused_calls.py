@@ -60,6 +60,30 @@ def a_larger_operand_of_a_write(x: Tensor):
     return torch.ones(4).add_(torch.ones(2, 3, 4)) + x
 
 
+def a_function_without_a_kernel_for_integers(x: Tensor):
+    return nn.functional.celu(x.long())
+
+
+def a_root_of_integers(x: Tensor):
+    return torch.cholesky(torch.ones(2, 2, dtype=torch.int64)) + x.sum()
+
+
+def a_bias_of_integers(x: Tensor):
+    return torch.addmm(torch.ones(3, dtype=torch.int64), x, torch.ones(4, 3))
+
+
+def a_layer_with_a_bias_of_integers(x: Tensor):
+    return nn.functional.linear(x, torch.ones(3, 4), torch.ones(3, dtype=torch.int64))
+
+
+def no_chunks(x: Tensor):
+    return x.chunk(0)[0]
+
+
+def no_rows_in_a_part(x: Tensor):
+    return x.split(0, 1)[0]
+
+
 CALLS = [
     two_axes_are_one,
     no_such_axis,
@@ -72,6 +96,12 @@ CALLS = [
     a_number_that_does_not_fit,
     a_write_of_floats_to_bools,
     a_larger_operand_of_a_write,
+    a_function_without_a_kernel_for_integers,
+    a_root_of_integers,
+    a_bias_of_integers,
+    a_layer_with_a_bias_of_integers,
+    no_chunks,
+    no_rows_in_a_part,
 ]
 
 
@@ -88,6 +118,16 @@ def test_the_export_says_what_eager_says(function: Callable[..., Any], dynamic: 
     assert caught.value.cause == f"PyTorch rejects this call: {eager}"
     assert caught.value.operator is not None
     assert "test_refused_calls.py" in str(caught.value.location)
+
+
+def test_a_primitive_is_refused() -> None:
+    def a_missing_axis(x: Tensor):
+        return torch.ops.prims.sum(x, [7])
+
+    inputs = [("tensor", "x", torch.float32, [3, 4])]
+    with pytest.raises(onnx_native.ExportError, match="PyTorch rejects this call") as caught:
+        _C.Program((torch.jit.script(a_missing_axis), inputs, "forward"), opset=20)
+    assert caught.value.kind == "invalid program"
 
 
 def shapes_of_some_sizes(x: Tensor):
