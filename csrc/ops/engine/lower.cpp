@@ -353,10 +353,6 @@ auto located(const aten::Node& node, const Work& work) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Returns the default dtype of the capture: the dtype of a floating-point result that no argument
 // determines. The default at export may be different.
 DType default_dtype_of(const aten::Node& node) {
@@ -382,6 +378,15 @@ DType default_dtype_of(const aten::Node& node) {
   return is_floating(result) ? result : default_dtype();
 }
 
+bool has_empty_argument(const aten::Node& node) {
+  bool found = false;
+  for (const aten::Argument& argument : node.arguments)
+    aten::for_each_value(argument, [&](const aten::Value* value) {
+      found = found || (value->type.shape && is_empty(*value->type.shape));
+    });
+  return found;
+}
+
 }  // namespace
 
 Results Lowerer::run(const aten::Node& node) {
@@ -389,7 +394,14 @@ Results Lowerer::run(const aten::Node& node) {
   builder_.set_location(node.location);
   const Lowering* lowering = lowerings_.find(node);
   if (!lowering) fail(ErrorKind::unsupported_operator, node.op, " has no ONNX lowering");
-  return lowering->run(Call(*this, builder_, node, environment_));
+  try {
+    return lowering->run(Call(*this, builder_, node, environment_));
+  } catch (const ExportError& error) {
+    if (error.kind() != ErrorKind::internal || !error.op().empty()) throw;
+    if (!has_empty_argument(node)) throw;
+    throw ExportError(ErrorKind::unsupported, error.faults(),
+                      "a tensor is empty: PyTorch then accepts sizes that contradict each other");
+  }
 }
 
 namespace {

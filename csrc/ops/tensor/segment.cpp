@@ -27,10 +27,12 @@ std::string scatter_name(const std::string& reduce) {
 // the start of the first segment, so bucket 0 then holds the elements before it.
 Value segment_reduce(Builder& b, Value data, const std::string& reduce,
                      std::optional<Value> lengths, std::optional<Value> indices,
-                     std::optional<Value> offsets, int64_t axis, Ignored,
+                     std::optional<Value> offsets, int64_t axis, bool unsafe,
                      std::optional<Number> initial) {
   b.check(!indices, "segment_reduce with indices is not supported; pass lengths or offsets");
   b.check(lengths || offsets, "segment_reduce requires lengths or offsets");
+  b.check(unsafe || !lengths || !is_empty((*lengths)->known_shape()),
+          "segment_reduce requires at least one length, unless `unsafe` is true");
   axis = normalize_axis(axis, data->rank());
   Value ends = b.cast(lengths ? *lengths : *offsets, DType::i64);
   if (lengths) ends = b.op("CumSum", {ends, b.i64(axis)});
