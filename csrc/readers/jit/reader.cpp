@@ -304,6 +304,36 @@ void name_calls(aten::Graph& graph) {
   }
 }
 
+bool is_tuple(const Item& item) {
+  return item.container() && item.container()->kind == Container::Kind::tuple;
+}
+
+// Runs a module as a call of it does: its forward, between its hooks.
+Items run_hooked(Interpreter& run, const torch::jit::Function& forward, Items given,
+                 const ContainerPtr& self) {
+  const auto& type = self->type->expectRef<c10::ClassType>();
+  const auto tuple = [](Items items) {
+    return Item(make_container(Container::Kind::tuple, std::move(items)));
+  };
+  Item arguments = tuple(Items(given.begin() + 1, given.end()));
+  for (const torch::jit::Function* hook : type.getForwardPreHooks()) {
+    const Items changed = run.run(*hook, {self, arguments}, self.get());
+    if (changed.empty() || changed[0].is_none()) continue;
+    arguments = is_tuple(changed[0]) ? changed[0] : tuple(changed);
+  }
+  const Items& changed = arguments.container()->items();
+  given.resize(1);
+  given.insert(given.end(), changed.begin(), changed.end());
+  Items results = run.run(forward, std::move(given), self.get());
+  if (type.getForwardHooks().empty()) return results;
+  Item result = results.empty() ? Item::none() : results[0];
+  for (const torch::jit::Function* hook : type.getForwardHooks()) {
+    const Items other = run.run(*hook, {self, arguments, result}, self.get());
+    if (!other.empty() && !other[0].is_none()) result = other[0];
+  }
+  return {result};
+}
+
 // `module` is the owner of a method, else nullptr.
 std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
                                   const torch::jit::Module* module, const ReadOptions& options,
@@ -315,8 +345,10 @@ std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
   const ContainerPtr self = module ? run.object(module->_ivalue(), "") : nullptr;
   Items given = arguments(run, function, options, self ? 1 : 0);
   if (self) given.insert(given.begin(), self);
-  for (const Item& result : run.run(function, std::move(given), self.get()))
-    flatten(run, result, graph->outputs);
+  const Items results = self && options.method == "forward"
+                            ? run_hooked(run, function, std::move(given), self)
+                            : run.run(function, std::move(given), self.get());
+  for (const Item& result : results) flatten(run, result, graph->outputs);
   if (self) record_buffers(*graph, *self);
   name_calls(*graph);
   return owned;
