@@ -131,8 +131,8 @@ Value repeat_interleave_tensor(Builder& b, Value self, Value repeats, std::optio
   if (!dim) self = b.reshape(self, {numel(self->known_shape())});
   self = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim.value_or(0), self->rank());
-  if (numel(repeats->known_shape()).equals(1))
-    repeats = b.expand(b.reshape(repeats, {1}), {self->dim(axis)});
+  if (repeats->rank() == 0) repeats = b.reshape(repeats, {1});
+  repeats = b.expand(repeats, {self->dim(axis)});  // a dynamic number of repeats may be 1
   return b.gather(self, interleaved_positions(b, repeats, output_size), axis);
 }
 

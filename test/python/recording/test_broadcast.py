@@ -104,3 +104,21 @@ def test_the_size_of_a_broadcast_is_an_argument() -> None:
 
     sizes = [(3, 3), (1, 4), (4, 1), (1, 1)]
     assert_recorded(Calling(program), SHAPES, *(tensors(*each) for each in sizes))
+
+
+def test_numbers_of_repeats_of_which_there_may_be_one() -> None:
+    module = Calling(lambda x, n: torch.repeat_interleave(x, n, dim=0))
+    counts = torch.tensor([2, 0, 3])
+    one = (torch.randn(3, 4), torch.tensor([2]))
+    each = (torch.randn(3, 4), counts)
+    single = (torch.randn(1, 4), torch.tensor([3]))
+    for examples in ((one, each, single), (each, one, single)):
+        assert_recorded(module, SHAPES, *examples)
+
+
+def test_a_slope_for_all_channels_or_for_each() -> None:
+    module = Calling(lambda x, slopes: torch.nn.functional.prelu(x, slopes))
+    one = (torch.randn(2, 3), torch.tensor([0.5]))
+    each = (torch.randn(2, 3), torch.tensor([0.5, -1.0, 2.0]))
+    for examples in ((one, each), (each, one)):
+        assert_recorded(module, (({0: "n", 1: "c"}, {0: "m"}),), *examples)
