@@ -1,7 +1,7 @@
 """Exports the programs of PyTorch's own tests of TorchScript, which stay where they are.
 
-    PYTHONPATH=build/python:test/python python test/clients/pytorch_script_tests.py PYTORCH/test
-    PYTHONPATH=build/python:test/python python test/clients/pytorch_script_tests.py PYTORCH/test jit/test_list_dict.py
+    pytorch_script_tests.py PYTORCH/test
+    pytorch_script_tests.py PYTORCH/test jit/test_list_dict.py
 
 Needs the folder `test` of PyTorch's sources: see README.md. PyTorch's tests run as they are; each
 program that one of them compiles and runs is also exported for the same inputs. The model must
