@@ -231,9 +231,11 @@ bool is_about_elements(std::string_view message) {
          message.find("Meta") != std::string_view::npos;
 }
 
-// True if a call that has this message fails for its dtypes, whatever the elements are.
-bool is_about_dtypes(std::string_view message) {
-  return lacks_integer_kernel(message) || message.find("dtype") != std::string_view::npos;
+// True if a call of integers that has this message, for all elements that were tried, fails for
+// its dtypes or for a number that it divides by.
+bool is_about_types(std::string_view message) {
+  return lacks_integer_kernel(message) || message.find("dtype") != std::string_view::npos ||
+         message.starts_with("ZeroDivisionError");
 }
 
 // True for tensors with these names, in schemas, whose elements no kernel takes for positions or
@@ -245,9 +247,21 @@ bool holds_operands(std::string_view name) {
   return std::ranges::find(kOperands, name) != kOperands.end();
 }
 
+// True for a call without attention heads. Kernels divide by their number without a check, which
+// ends the process.
+bool has_no_heads(const Node& call) {
+  for (const char* name : {"num_head", "num_heads"}) {
+    const int at = call.schema->index(name);
+    const auto* number = at < 0 ? nullptr : call.arguments[at].get<int64_t>();
+    if (number && *number == 0) return true;
+  }
+  return false;
+}
+
 // True if the types of its arguments are all that PyTorch knows of a call.
 bool is_known(const Node& call) {
   if (!call.schema || call.schema->arguments.size() != call.arguments.size()) return false;
+  if (has_no_heads(call)) return false;
   const std::string& name = call.schema->name;
   // The result of a call by strides depends on the storage behind its operand. A dtype does not
   // say that it is of quantized tensors.
@@ -374,7 +388,7 @@ class Trial {
         if (!reads_integers()) return message_on_cpu(size, kFewElements);
         if (!integers_are_operands_) return std::nullopt;
         std::optional<std::string> message = message_on_cpu(size, kFewElements);
-        return message && is_about_dtypes(*message) ? message : std::nullopt;
+        return message && is_about_types(*message) ? message : std::nullopt;
       }
       const auto* failed = std::get_if<Failed>(&outcome);
       if (!failed || is_about_elements(failed->message)) return std::nullopt;

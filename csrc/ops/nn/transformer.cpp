@@ -40,6 +40,7 @@ struct Attended {
 };
 
 Attended attend(Builder& b, Value query, Value key, Value value, const Attention& a) {
+  b.check(a.heads > 0, "the number of heads must be positive, got ", a.heads);
   const Dim head = Dim::floor_div(a.width, a.heads);
   const auto size = head.constant();
   b.check(size.has_value(), "the head size (embed_dim / num_heads) must be constant");

@@ -76,6 +76,10 @@ def a_layer_with_a_bias_of_integers(x: Tensor):
     return nn.functional.linear(x, torch.ones(3, 4), torch.ones(3, dtype=torch.int64))
 
 
+def a_quotient_by_zero(x: Tensor):
+    return torch.floor_divide(x.long(), 0)
+
+
 def no_chunks(x: Tensor):
     return x.chunk(0)[0]
 
@@ -118,6 +122,27 @@ def test_the_export_says_what_eager_says(function: Callable[..., Any], dynamic: 
     assert caught.value.cause == f"PyTorch rejects this call: {eager}"
     assert caught.value.operator is not None
     assert "test_refused_calls.py" in str(caught.value.location)
+
+
+def test_a_quotient_by_zero_is_refused() -> None:
+    """A tensor of a dynamic size may have no elements; then eager divides nothing."""
+    inputs = [("tensor", "x", torch.float32, [3, 4])]
+    with pytest.raises(onnx_native.ExportError, match="ZeroDivisionError"):
+        _C.Program((torch.jit.script(a_quotient_by_zero), inputs, "forward"), opset=20)
+
+
+def test_attention_without_heads_is_refused() -> None:
+    """Eager divides by the number of heads: the process ends with SIGFPE."""
+
+    def attention(x: Tensor):
+        one, three = torch.ones(4, 4), torch.ones(12, 4)
+        return torch._native_multi_head_attention(
+            x, x, x, 4, 0, three, torch.ones(12), one, torch.ones(4)
+        )[0]
+
+    inputs = [("tensor", "x", torch.float32, [2, 3, 4])]
+    with pytest.raises(onnx_native.ExportError, match="heads must be positive, got 0"):
+        _C.Program((torch.jit.script(attention), inputs, "forward"), opset=20)
 
 
 def test_a_primitive_is_refused() -> None:
