@@ -101,6 +101,8 @@ bool RecordedCall::passes_through() const {
 void RecordedCall::refuse_unknown() {
   if (c10::impl::dispatch_mode_enabled()) refuse("the program uses a TorchDispatchMode");
   if (!schema_) refuse("the operator has no schema");
+  // Eager computes with the integers, and rounds each result.
+  if (key_.starts_with("aten::quantize_per_")) refuse("the program quantizes a tensor");
   if (decisions_.guesses_strides() && op_.operator_name().name == "aten::as_strided")
     refuse("the program depends on strides");
   if (op_.hasTag(at::Tag::inplace_view) && !reshapes())

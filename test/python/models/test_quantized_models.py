@@ -79,3 +79,16 @@ def test_model(build: Callable[[], nn.Module]) -> None:
         expected = copy.deepcopy(module)(images)
         step = expected.abs().max() / 32
         torch.testing.assert_close(torch.from_numpy(result), expected, atol=float(step), rtol=0)
+
+
+def test_operators_on_quantized_tensors_round() -> None:
+    """Eager pools the integers, and rounds the mean."""
+    quantized = nn.Sequential(
+        torch.ao.nn.quantized.Quantize(torch.tensor(1.0), torch.tensor(0), torch.quint8),
+        nn.AvgPool2d(3, 2, 1),
+        torch.ao.nn.quantized.DeQuantize(),
+    )
+    x = torch.arange(96.0).view(4, 4, 3, 2)
+    program = torch.onnx.export(quantized.eval(), (x,), dynamo=True, verbose=False)
+    assert program is not None
+    torch.testing.assert_close(program(x)[0], quantized(x), rtol=0, atol=0)
