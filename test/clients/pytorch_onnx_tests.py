@@ -57,7 +57,7 @@ class Exporter:
                 options.pop(name, None)
             program = torch.onnx.export(model, args, dynamo=True, **options)
             assert program is not None
-            program.save(file)
+            file.write(program.model_proto.SerializeToString())
         else:
             torch.onnx.export(model, args, file, dynamo=False, **options)
         self.by.add(onnx.load_from_string(file.getvalue()).producer_name)
