@@ -110,8 +110,8 @@ PROGRAMS: dict[str, tuple[Callable[[int], Program], int]] = {
     "slice writes": (lambda n: dynamic(SliceWrites(n), torch.randn(2, n)), 800),
     "nested modules": (lambda n: dynamic(Nested(n), torch.randn(2, 4)), 400),
     "lines of TorchScript": (lines, 50_000),
-    "outputs": (lambda n: (Outputs(), (torch.randn(n, 1),), {}), 1_000_000),
-    "results": (lambda n: (Results(n), (torch.randn(2, 1),), {}), 40_000),
+    "outputs": (lambda n: (Outputs(), (torch.randn(n, 1),), {}), 64_000),
+    "results": (lambda n: (Results(n), (torch.randn(2, 1),), {}), 160_000),
     "chain": (lambda n: dynamic(Chain(n), torch.randn(2, 4)), 100_000),
 }
 QUANTITIES = {"seconds": "s", "memory": "MB", "file": "MB"}
