@@ -168,11 +168,10 @@ class DataFiles {
  public:
   explicit DataFiles(const fs::path& model) : names_(model), folder_(folder_of(model)) {
     for (const std::string& name : files_in(folder_)) {
-      if (names_.is_data(name) && is_regular(folder_ / name)) digested_.push_back(name);
+      if (names_.is_data(name) && is_regular(folder_ / name)) left_.push_back(name);
     }
     std::error_code ignored;
-    if (digested_.empty() && !fs::exists(fs::symlink_status(folder_ / names_.data(), ignored)))
-      return;
+    if (left_.empty() && !fs::exists(fs::symlink_status(folder_ / names_.data(), ignored))) return;
     std::ifstream file(model, std::ios::binary);
     pb::ModelProto present;
     if (!is_regular_behind(model) || !present.ParseFromIstream(&file)) return;
@@ -184,6 +183,9 @@ class DataFiles {
       const bool is_ours = name == names_.data() || names_.is_data(name);
       if (is_ours && fs::exists(fs::symlink_status(folder_ / name, ignored))) used_.push_back(name);
     }
+    // The save that left the usual name was killed before it removed that file.
+    if (!used_.empty() && !is_used(names_.data()) && is_regular(folder_ / names_.data()))
+      left_.push_back(names_.data());
   }
 
   // Returns the name for new data: one that no present model gives to other contents.
@@ -205,7 +207,7 @@ class DataFiles {
 
   // Removes what the old model used, and what killed saves left, when the new model is in place.
   void remove_all_but(const std::string& kept) const {
-    for (const auto& names : {used_, digested_}) {
+    for (const auto& names : {used_, left_}) {
       for (const std::string& name : names) {
         if (name != kept) ::unlink((folder_ / name).c_str());
       }
@@ -220,8 +222,8 @@ class DataFiles {
 
   FileNames names_;
   fs::path folder_;
-  std::vector<std::string> digested_;  // all with a digest in their names
-  std::vector<std::string> used_;      // those that the present model refers to
+  std::vector<std::string> used_;  // those that the present model refers to
+  std::vector<std::string> left_;  // all with a digest in their names, and others of killed saves
 };
 
 // A data file at its final name. Unless it is kept, the destructor restores what was there.

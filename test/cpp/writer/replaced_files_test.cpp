@@ -238,6 +238,28 @@ TEST_F(ReplacedFilesTest, LeftoversOfDeadProcessesGo) {
   EXPECT_EQ(status(data()).st_nlink, 1U);
 }
 
+TEST_F(ReplacedFilesTest, RemoveTheOldDataThatAKilledSaveLeft) {
+  save(model_, path_, {.external_data = true});
+  const fs::path usual = data();
+  const std::string old = read(usual);
+  change(2);
+  save(model_, path_, {.external_data = true});
+  ASSERT_NE(data(), usual);
+  write(usual, old);  // the save was killed before it removed the file
+  change(3);
+  save(model_, path_, {.external_data = true});
+  EXPECT_FALSE(fs::exists(usual));
+  EXPECT_EQ(count(), 2U);
+  EXPECT_EQ(first_weight(), 3.0F);
+}
+
+TEST_F(ReplacedFilesTest, LeaveADataFileOfTheUsualNameThatNoSaveReplaced) {
+  write(path_.string() + ".data", "of a model that was moved");
+  save(model_, path_, {});
+  save(model_, path_, {});
+  EXPECT_EQ(read(path_.string() + ".data"), "of a model that was moved");
+}
+
 // Processes that are killed at any time, four at once: the model at the path always has its data.
 TEST_F(ReplacedFilesTest, NeverHaveTheDataOfOthers) {
   const auto save_forever = [this](int number) {
