@@ -64,16 +64,13 @@ def module_paths(native: Any, model: nn.Module) -> Iterator[None]:
         yield
         return
     paths = {id(module): name for name, module in model.named_modules()}
-    thread = threading.get_ident()
 
     def enter(module: nn.Module, _: Any) -> None:
-        if threading.get_ident() == thread:
-            kind = type(module)
-            native.enter(paths.get(id(module), ""), f"{kind.__module__}.{kind.__qualname__}")
+        kind = type(module)
+        native.enter(paths.get(id(module), ""), f"{kind.__module__}.{kind.__qualname__}")
 
     def leave(*_: Any) -> None:
-        if threading.get_ident() == thread:
-            native.leave()
+        native.leave()
 
     with _hooked(enter, leave):
         yield
@@ -86,18 +83,14 @@ def scripted_modules(model: nn.Module) -> Iterator[None]:
         yield
         return
     blocks: list[AbstractContextManager[None]] = []
-    thread = threading.get_ident()
-
-    def is_recorded(module: nn.Module) -> bool:
-        return isinstance(module, torch.jit.ScriptModule) and threading.get_ident() == thread
 
     def enter(module: nn.Module, _: object) -> None:
-        if is_recorded(module):
+        if isinstance(module, torch.jit.ScriptModule):
             blocks.append(_flags.answers(is_exporting=False))
             blocks[-1].__enter__()
 
     def leave(module: nn.Module, *_: object) -> None:
-        if is_recorded(module):
+        if isinstance(module, torch.jit.ScriptModule):
             blocks.pop().__exit__(None, None, None)
 
     with _hooked(enter, leave):
@@ -106,14 +99,25 @@ def scripted_modules(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _hooked(enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[None]:
-    """Calls functions before and after the forward of each module, also after an exception."""
+    """Calls functions before and after the forward of each module, also after an exception.
+
+    Modules that run in other threads are not of the recording.
+    """
     hooks: list[RemovableHandle] = []
+    thread = threading.get_ident()
+
+    def of_this_thread(function: Callable[..., None]) -> Callable[..., None]:
+        def called(*args: Any) -> None:
+            if threading.get_ident() == thread:
+                function(*args)
+
+        return called
 
     def remove() -> None:
         for hook in hooks:
             hook.remove()
 
     with _undo.at_end(remove):
-        hooks.append(register_module_forward_pre_hook(enter))
-        hooks.append(register_module_forward_hook(leave, always_call=True))
+        hooks.append(register_module_forward_pre_hook(of_this_thread(enter)))
+        hooks.append(register_module_forward_hook(of_this_thread(leave), always_call=True))
         yield
