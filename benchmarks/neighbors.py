@@ -40,24 +40,6 @@ class Loss(nn.Module):
         return torch.autograd.grad(y.pow(3).sum(), y)[0]
 
 
-def neighbors() -> dict[str, tuple[nn.Module, Tensor]]:
-    """The models of the other threads, whose kernels an export could change."""
-    torch.manual_seed(0)
-    layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
-    convolutions = nn.Sequential(
-        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3)
-    )
-    return {
-        "attention": (
-            nn.TransformerEncoder(layer, 2, enable_nested_tensor=False),
-            torch.randn(2, 9, 32),
-        ),
-        "heads": (SelfAttention(), torch.randn(2, 9, 32)),
-        "recurrent": (Recurrent(), torch.randn(2, 9, 32)),
-        "convolutions": (convolutions, torch.randn(2, 3, 12, 12)),
-    }
-
-
 class SelfAttention(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -76,13 +58,32 @@ class Recurrent(nn.Module):
         return self.lstm(x)[0]
 
 
+def neighbors() -> dict[str, tuple[nn.Module, Tensor]]:
+    """The models of the other threads, whose kernels an export could change."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True)
+    convolutions = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3)
+    )
+    models: dict[str, tuple[nn.Module, Tensor]] = {
+        "attention": (
+            nn.TransformerEncoder(layer, 2, enable_nested_tensor=False),
+            torch.randn(2, 9, 32),
+        ),
+        "heads": (SelfAttention(), torch.randn(2, 9, 32)),
+        "recurrent": (Recurrent(), torch.randn(2, 9, 32)),
+        "convolutions": (convolutions, torch.randn(2, 3, 12, 12)),
+    }
+    return {name: (module.eval(), x) for name, (module, x) in models.items()}
+
+
 def inferred(module: nn.Module, x: Tensor) -> list[Tensor]:
     with torch.inference_mode():
         return [module(x)]
 
 
 def trained(module: nn.Module, x: Tensor) -> list[Tensor]:
-    """The parameters after three steps, and whether they are still parameters that train."""
+    """The parameters after three steps."""
     learner = copy.deepcopy(module).train()
     optimizer = torch.optim.AdamW(learner.parameters(), lr=1e-2)
     for _ in range(3):
@@ -108,7 +109,7 @@ def exports() -> dict[str, Callable[[], object]]:
 
     return {
         "nothing": lambda: time.sleep(0.01),
-        "native": lambda: [export(module.eval(), x) for module, x in neighbors().values()],
+        "native": lambda: [export(module, x) for module, x in neighbors().values()],
         "branch": lambda: export(Branch(), vector),
         "script": lambda: export(torch.jit.script(Branch()), vector),
         "failing": failing,
@@ -121,16 +122,11 @@ def same(a: list[Tensor], b: list[Tensor]) -> bool:
 
 
 def measure(kind: str, seconds: float) -> None:
-    models = neighbors()
+    models, export = neighbors(), exports()[kind]
     works = {
-        "inferences": (
-            inferred,
-            {name: inferred(each.eval(), x) for name, (each, x) in models.items()},
-        ),
-        "trainings": (trained, {name: trained(each, x) for name, (each, x) in models.items()}),
+        title: (function, {name: function(*models[name]) for name in models})
+        for title, function in (("inferences", inferred), ("trainings", trained))
     }
-    for module, _ in models.values():
-        module.eval()
     stop = threading.Event()
 
     def work(title: str) -> Counter[str]:
@@ -155,7 +151,7 @@ def measure(kind: str, seconds: float) -> None:
         end = time.monotonic() + seconds
         try:
             while time.monotonic() < end:
-                exports()[kind]()
+                export()
                 count += 1
         finally:
             stop.set()

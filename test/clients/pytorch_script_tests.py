@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import collections
 import copy
-import importlib.util
+import importlib
 import io
 import pathlib
 import sys
@@ -28,7 +28,7 @@ import onnxruntime
 import torch
 from torch.testing._internal import common_utils, jit_utils
 
-REFUSALS = ("[unsupported", "[invalid program]", "[unsupported operator]")
+REFUSALS = ("[unsupported", "[invalid program]")  # also "[unsupported operator]"
 
 counts: collections.Counter[str] = collections.Counter()
 seen: set[str] = set()
@@ -40,7 +40,7 @@ _exports = False  # an export runs
 def leaves(value: Any) -> list[Any]:
     """The numbers and tensors that a model can return."""
     if isinstance(value, dict):
-        return leaves([*value.values()])
+        return leaves(list(value.values()))
     if isinstance(value, (list, tuple)):
         return [leaf for each in value for leaf in leaves(each)]
     return [value]
@@ -119,9 +119,8 @@ def try_program(program: Any, arguments: Any, test: str) -> None:
                 again = leaves(program(*copy.deepcopy(arguments)))
             except Exception:
                 return
-            wanted, again = (
-                [each for each in all_ if each is not None] for all_ in (wanted, again)
-            )
+            wanted = [each for each in wanted if each is not None]
+            again = [each for each in again if each is not None]
             if not wanted or not all(map(is_comparable, wanted)):
                 counts["not comparable"] += 1
                 return
