@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <string_view>
 #include <unordered_map>
@@ -292,10 +293,13 @@ Result fold_range(const Node&, const Inputs& inputs, int64_t limit) {
   return result;
 }
 
+// The result of a reduction of no elements.
+enum class OfNone { undefined, zero, one, lowest, highest };
+
 // How an operator reduces elements: first `each`, then steps of two, then `whole`.
 struct Reduction {
   std::string_view step;
-  std::optional<int64_t> of_none = std::nullopt;  // the result for no elements
+  OfNone of_none = OfNone::undefined;
   bool squares = false;
   bool is_mean = false;
   bool is_root = false;
@@ -303,15 +307,35 @@ struct Reduction {
 
 const std::unordered_map<std::string_view, Reduction>& reductions() {
   static const std::unordered_map<std::string_view, Reduction> kReductions{
-      {"ReduceSum", {.step = "Add", .of_none = 0}},
-      {"ReduceProd", {.step = "Mul", .of_none = 1}},
-      {"ReduceMax", {.step = "Max"}},
-      {"ReduceMin", {.step = "Min"}},
+      {"ReduceSum", {.step = "Add", .of_none = OfNone::zero}},
+      {"ReduceProd", {.step = "Mul", .of_none = OfNone::one}},
+      {"ReduceMax", {.step = "Max", .of_none = OfNone::lowest}},
+      {"ReduceMin", {.step = "Min", .of_none = OfNone::highest}},
       {"ReduceMean", {.step = "Add", .is_mean = true}},
-      {"ReduceSumSquare", {.step = "Add", .of_none = 0, .squares = true}},
-      {"ReduceL2", {.step = "Add", .of_none = 0, .squares = true, .is_root = true}},
+      {"ReduceSumSquare", {.step = "Add", .of_none = OfNone::zero, .squares = true}},
+      {"ReduceL2", {.step = "Add", .of_none = OfNone::zero, .squares = true, .is_root = true}},
   };
   return kReductions;
+}
+
+Result result_of_none(OfNone kind, DType dtype) {
+  if (kind == OfNone::undefined) return std::nullopt;
+  Elements result{dtype, {}, {}, {}};
+  const double number = kind == OfNone::zero     ? 0
+                        : kind == OfNone::one    ? 1
+                        : kind == OfNone::lowest ? lowest_value(dtype)
+                                                 : max_value(dtype);
+  const bool is_bound = kind == OfNone::lowest || kind == OfNone::highest;
+  if (result.floating()) {
+    constexpr double kInfinity = std::numeric_limits<double>::infinity();
+    result.floats = {is_bound ? std::copysign(kInfinity, number) : number};
+  } else if (is_bound && dtype == DType::i64) {
+    using Limits = std::numeric_limits<int64_t>;
+    result.integers = {kind == OfNone::lowest ? Limits::min() : Limits::max()};
+  } else {
+    result.integers = {static_cast<int64_t>(number)};
+  }
+  return result;
 }
 
 Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
@@ -320,7 +344,8 @@ Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
   const bool selects = reduction.step == "Max" || reduction.step == "Min";
   // A sum in double has no rounding that narrower floats show; one of float64 depends on its order.
   const bool empty = x.size() == 0;
-  if (empty ? !reduction.of_none : x.dtype == DType::f64 && !selects) return std::nullopt;
+  if (empty ? reduction.of_none == OfNone::undefined : x.dtype == DType::f64 && !selects)
+    return std::nullopt;
   if (!x.floating() && (reduction.is_mean || reduction.squares)) return std::nullopt;
   Ints axes = node.attribute_ints("axes").value_or(Ints());
   if (inputs.size() > 1 && inputs[1]) axes = inputs[1]->integers;
@@ -345,10 +370,7 @@ Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
   const Ints starts = strided_indices(kept_shape, kept_strides);
   const Ints inner = strided_indices(inner_shape, inner_strides);
   if (inner.empty()) {
-    Elements none{x.dtype, {}, {}, {}};
-    if (x.floating()) none.floats = {static_cast<double>(*reduction.of_none)};
-    if (!x.floating()) none.integers = {*reduction.of_none};
-    return expanded(none, shape);
+    return expanded(*result_of_none(reduction.of_none, x.dtype), shape);
   }
   Result total;
   for (const int64_t offset : inner) {

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <limits>
 
 #include "onnx/typing.h"
 #include "passes/evaluate.h"
@@ -226,7 +227,15 @@ TEST_F(EvaluateTest, Reductions) {
   Value* none = graph_.add_initializer("", make_tensor(DType::f64, {2, 0}, Ints()));
   EXPECT_EQ(run("ReduceSum", {none, ints({1})}), (Numbers{0, 0}));
   EXPECT_EQ(run("ReduceProd", {none}), Numbers{1});
-  EXPECT_EQ(run("ReduceMax", {none, ints({1})}), Numbers());
+  EXPECT_EQ(run("ReduceMean", {none, ints({1})}), Numbers());
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(run("ReduceMax", {none, ints({1})}), (Numbers{-kInfinity, -kInfinity}));
+  EXPECT_EQ(run("ReduceMin", {none}), Numbers{kInfinity});
+  Value* no_bytes = graph_.add_initializer("", make_tensor(DType::u8, {0}, Ints()));
+  EXPECT_EQ(run("ReduceMin", {no_bytes}), Numbers{255});
+  Value* no_truths = graph_.add_initializer("", make_tensor(DType::boolean, {0}, Ints()));
+  EXPECT_EQ(run("ReduceMin", {no_truths}), Numbers{1});
+  EXPECT_EQ(run("ReduceMax", {no_truths}), Numbers{0});
 }
 
 }  // namespace
