@@ -354,3 +354,42 @@ def test_an_export_frees_what_its_runs_made(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(_upstream, "forget_runs", observed)
     torch.onnx.export(Sign(), (torch.ones(4),), verbose=False)
     assert [plans(script) for script in scripts] == [0]
+
+
+class AugmentedAssignments(nn.Module):
+    """TorchScript drops some of these writes, and rounds some in another way."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        count = 0
+        for k in range(x.size(0)):
+            if bool(x[k] > 0):
+                count += 1
+        bits, parts, mask, real = x.clone(), x.clone(), x > 1, x * 0.5
+        bits[0] |= 3
+        bits[None, 1] &= 6
+        bits[2] ^= 5
+        parts[0] //= 2
+        parts[1] **= 2
+        parts[2] >>= 1
+        parts[3:] %= -3
+        mask[1:] &= x[1:] > 3
+        alias, halves = mask, real
+        mask |= x < -4
+        real %= 1.25
+        real //= 0.5
+        numbers = [1, 2, 3]
+        numbers[1] |= 8
+        numbers[0] //= 2
+        count %= 4
+        count //= 2
+        return bits, parts, alias, halves, x + numbers[0] * numbers[1] + count
+
+
+def test_augmented_assignments_write_as_in_python() -> None:
+    module = AugmentedAssignments()
+    program = torch.onnx.export(
+        module, (torch.tensor([-5, 6, 7, 8]),), dynamo=True, dynamic_shapes=({0: "n"},)
+    )
+    assert program.export_report["capture"]["by"] == "TorchScript"
+    for x in (torch.tensor([-5, 6, 7, 8]), torch.tensor([9, -2, 1, 0, -7, 4])):
+        torch.testing.assert_close(tuple(program(x)), module(x))

@@ -27,6 +27,16 @@ from onnx_native.upstream import _upstream
 _NONE = "None"
 _DEEPEST = 4  # containers in containers
 _MOST_ELEMENTS = 100  # of a container are looked at
+# The augmented assignments that TorchScript compiles in another way than Python, or not at all.
+_COMPILED_OTHERWISE = (
+    ast.BitAnd,
+    ast.BitOr,
+    ast.BitXor,
+    ast.FloorDiv,
+    ast.Mod,
+    ast.Pow,
+    ast.RShift,
+)
 
 
 class Types:
@@ -171,6 +181,22 @@ class _Rewriter(ast.NodeTransformer):
         annotated = ast.AnnAssign(target, _annotation(text, node), node.value, simple=1)
         return ast.copy_location(annotated, node)
 
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        """Writes to tensors as Python does. TorchScript makes a new tensor of ``x |= y``, drops
+        ``x[0] |= y``, and gives the result of ``x %= y`` the sign of ``x``."""
+        self.generic_visit(node)
+        if not isinstance(node.op, _COMPILED_OTHERWISE) or _has_calls(node.target):
+            return node
+        target, result = (
+            ast.unparse(each) for each in (node.target, ast.BinOp(node.target, node.op, node.value))
+        )
+        if isinstance(node.target, ast.Subscript):
+            return _statement(f"{target} = {result}", node)
+        is_tensor = f"isinstance({target}, Tensor)"
+        return _statement(
+            f"if {is_tensor}: {target}.copy_({result})\nelse: {target} = {result}", node
+        )
+
     def visit_Name(self, node: ast.Name) -> ast.AST:
         """Gives each unused variable a name: TorchScript has one type for all called ``_``."""
         is_set = node.id == "_" and isinstance(node.ctx, ast.Store)
@@ -199,6 +225,11 @@ class _Rewriter(ast.NodeTransformer):
     def _new_name(self) -> str:
         self._made += 1
         return f"_{self._made}"
+
+
+def _has_calls(source: ast.AST) -> bool:
+    """Returns whether it may matter how often an expression is computed."""
+    return any(isinstance(node, ast.Call | ast.NamedExpr | ast.Await) for node in ast.walk(source))
 
 
 def _without_continue(body: list[ast.stmt]) -> list[ast.stmt]:
