@@ -178,8 +178,10 @@ class KeepsObject(nn.Module):
         return self.distribution.mean * 2
 
 
+@pytest.mark.parametrize("validates", [True, False])  # TorchDynamo turns this off
 @pytest.mark.parametrize("once", [True, False])
-def test_an_object_that_is_kept(once):
+def test_an_object_that_is_kept(once, validates, monkeypatch):
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", validates)
     model, x = KeepsObject(once=once).eval(), torch.randn(2, 3)
     program = torch.onnx.export(model, (torch.ones(2, 3),), dynamo=True, verbose=False)
     assert model.distribution is None

@@ -176,12 +176,63 @@ class Validates(nn.Module):
         return policy.log_prob(x * 2), torch.distributions.Categorical(logits=x).entropy()
 
 
+@pytest.fixture
+def validates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a new process: TorchDynamo turns the checks off for the whole process."""
+    torch._dynamo  # noqa: B018  imports it
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+
+
+@pytest.mark.usefixtures("validates")
 def test_distributions_validate_their_arguments() -> None:
     program = exported(Validates())
     assert program.export_report["capture"]["by"] == "native"
     assert "If" not in [node.op_type for node in program.model_proto.graph.node]
     for x in EXAMPLES:
         torch.testing.assert_close(tuple(program(x)), Validates()(x))
+
+
+class Shows(nn.Module):
+    """A message that calls functions, and asks for elements meanwhile."""
+
+    def described(self) -> str:
+        return f"{'large' if self.sum > 2 else 'small'} {self.sum}"
+
+    def check(self, x: torch.Tensor) -> torch.Tensor:
+        self.sum = x.sum()
+        if self.sum > 1e6:
+            raise ValueError("unexpected: " + self.described())
+        return x * 2
+
+    def forward(self, x: torch.Tensor, **_: Any) -> Any:
+        return self.check(x)
+
+
+class ShowsInATry(Shows):
+    """The exception is caught, so that this way of the branch is not left out."""
+
+    def forward(self, x: torch.Tensor, **_: Any) -> Any:
+        try:
+            return self.check(x)
+        except ValueError:
+            return x * 3
+
+
+def test_a_message_that_asks_for_elements() -> None:
+    program = torch.onnx.export(Shows(), (torch.ones(3),), dynamo=True, verbose=False)
+    assert program.export_report["capture"]["by"] == "native"
+    assert "If" not in [node.op_type for node in program.model_proto.graph.node]
+    torch.testing.assert_close(program(torch.ones(3))[0], torch.full((3,), 2.0))
+
+
+def test_the_exception_of_a_message_is_caught() -> None:
+    try:
+        program = torch.onnx.export(ShowsInATry(), (torch.ones(3),), dynamo=True, verbose=False)
+    except torch.onnx.OnnxExporterError as error:
+        assert "the program branches on " in str(error)  # noqa: PT017
+    else:
+        for x in (torch.ones(3), torch.ones(3) * 1e7):
+            torch.testing.assert_close(program(x)[0], ShowsInATry()(x))
 
 
 def test_weights_are_not_copied() -> None:

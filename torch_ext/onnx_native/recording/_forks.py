@@ -86,8 +86,8 @@ def _raises(native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...]
     try:
         run()
     except Exception as error:
-        is_next = native.undecided() is not None
-        return not is_next and _is_in_raise(error)
+        native.undecided()  # forgets it: the caller asks for the branch before
+        return _is_in_raise(error)
     finally:
         native.fork([], probes=False)
         native.discard_region()
@@ -113,11 +113,12 @@ def _way(
 
 
 def _is_in_raise(error: Exception) -> bool:
-    """Returns whether a ``raise`` or ``assert`` of the program threw an exception, or the message
-    of a ``raise`` did: ``raise ValueError(f"{x.shape} is too small")``."""
+    """Returns whether a ``raise`` or ``assert`` of the program threw an exception, or what a
+    ``raise`` calls did: ``raise ValueError(f"{x.shape} is too small")``."""
+    frames = list(traceback.walk_tb(error.__traceback__))
     places = [
         (frame.f_code.co_filename, line)
-        for frame, line in traceback.walk_tb(error.__traceback__)
+        for frame, line in frames
         if _is_of_program(frame.f_code.co_filename)
     ]
     if not places:
@@ -125,7 +126,11 @@ def _is_in_raise(error: Exception) -> bool:
     path, line = places[-1]
     if isinstance(error, AssertionError) and line in _lines_of(_sources.tree(path), ast.Assert):
         return True
-    return any(line in _lines_of(_sources.tree(path), ast.Raise) for path, line in places)
+    raising = [line in _lines_of(_sources.tree(path), ast.Raise) for path, line in places]
+    if raising[-1] and _is_of_program(frames[-1][0].f_code.co_filename):
+        return True
+    # The capture threw it. The program might catch the exception of the ``raise``.
+    return any(raising) and not any(line in _caught(_sources.tree(path)) for path, line in places)
 
 
 def _is_of_program(path: str) -> bool:
@@ -141,4 +146,15 @@ def _lines_of(tree: ast.Module, kind: type[ast.stmt]) -> frozenset[int]:
         for node in ast.walk(tree)
         if isinstance(node, kind)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _caught(tree: ast.Module) -> frozenset[int]:
+    """Returns the lines of a file whose exceptions it may catch."""
+    return frozenset(
+        line
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Try) and node.handlers
+        for line in range(node.lineno, (node.body[-1].end_lineno or node.lineno) + 1)
     )
