@@ -387,6 +387,40 @@ Result fold_reduce(const Node& node, const Inputs& inputs, int64_t) {
   return total;
 }
 
+// Folds products of integers, and those that sum no elements. The rounding of others depends on the
+// kernel.
+Result fold_matmul(const Node&, const Inputs& inputs, int64_t limit) {
+  Elements x = *inputs[0];
+  Elements y = *inputs[1];
+  if (x.dtype != y.dtype || x.shape.empty() || y.shape.empty()) return std::nullopt;
+  const bool is_row = x.shape.size() == 1;
+  const bool is_column = y.shape.size() == 1;
+  if (is_row) x.shape.insert(x.shape.begin(), 1);
+  if (is_column) y.shape.push_back(1);
+  Ints left = x.shape;
+  Ints right = y.shape;
+  const int64_t depth = std::exchange(left.back(), 1);
+  if (std::exchange(*(right.end() - 2), 1) != depth || (x.floating() && depth > 0))
+    return std::nullopt;
+  std::optional<Ints> shape = broadcast_shape(left, right);
+  if (!shape || count_elements(*shape) * depth > limit) return std::nullopt;
+  Elements zero{x.dtype, {}, {}, {}};
+  if (x.floating()) zero.floats = {0};
+  if (!x.floating()) zero.integers = {0};
+  Result total = expanded(zero, *shape);
+  const Ints strides[] = {strides_of(x.shape), strides_of(y.shape)};
+  for (int64_t i = 0; total && i < depth; ++i) {
+    const Elements column = pick(x, strided_indices(left, strides[0], i), left);
+    const int64_t start = i * *(strides[1].end() - 2);
+    const Elements row = pick(y, strided_indices(right, strides[1], start), right);
+    const Result product = binary("Mul", column, row);
+    total = product ? binary("Add", *total, *product) : std::nullopt;
+  }
+  if (total && is_row) total->shape.erase(total->shape.end() - 2);
+  if (total && is_column) total->shape.pop_back();
+  return total;
+}
+
 Fold find_fold(std::string_view op_type) {
   static const std::unordered_map<std::string_view, Fold> kFolds = [] {
     std::unordered_map<std::string_view, Fold> folds{
@@ -395,6 +429,7 @@ Fold find_fold(std::string_view op_type) {
         {"Transpose", fold_transpose}, {"Gather", fold_gather},
         {"Concat", fold_concat},       {"Slice", fold_slice},
         {"Range", fold_range},         {"ConstantOfShape", fold_constant_of_shape},
+        {"MatMul", fold_matmul},
     };
     for (const auto op : {"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "And", "Or", "Xor",
                           "Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"}) {

@@ -238,5 +238,25 @@ TEST_F(EvaluateTest, Reductions) {
   EXPECT_EQ(run("ReduceMax", {no_truths}), Numbers{0});
 }
 
+TEST_F(EvaluateTest, Products) {
+  Value* table =
+      graph_.add_initializer("", make_tensor(DType::i64, {2, 3}, Ints{1, 2, 3, 4, 5, 6}));
+  Value* ones = ints({1, 1, 1});
+  EXPECT_EQ(run("MatMul", {table, ones}), (Numbers{6, 15}));
+  EXPECT_EQ(shape_, (Ints{2}));
+  EXPECT_EQ(run("MatMul", {ints({1, 10}), table}), (Numbers{41, 52, 63}));
+  EXPECT_EQ(shape_, (Ints{3}));
+  EXPECT_EQ(run("MatMul", {ones, ones}), Numbers{3});
+  EXPECT_EQ(shape_, Ints());
+  Value* rows = graph_.add_initializer("", make_tensor(DType::i64, {2, 1, 2}, Ints{1, 0, 0, 2}));
+  EXPECT_EQ(run("MatMul", {rows, table}), (Numbers{1, 2, 3, 8, 10, 12}));
+  EXPECT_EQ(shape_, (Ints{2, 1, 3}));
+  EXPECT_EQ(run("MatMul", {matrix(), matrix()}), Numbers());
+  Value* wide = graph_.add_initializer("", make_tensor(DType::f32, {2, 0}, Ints()));
+  Value* high = graph_.add_initializer("", make_tensor(DType::f32, {0, 1}, Ints()));
+  EXPECT_EQ(run("MatMul", {wide, high}), (Numbers{0, 0}));
+  EXPECT_EQ(shape_, (Ints{2, 1}));
+}
+
 }  // namespace
 }  // namespace onnx_native::passes
