@@ -25,12 +25,18 @@ Value scatter(Builder& b, Value self, int64_t dim, Value index, Value src,
   Value data = at_least_1d(b, self);
   index = at_least_1d(b, b.cast(index, DType::i64));
   src = at_least_1d(b, b.cast(src, self->dtype));
+  const int64_t along = normalize_axis(dim, data->rank());
+  for (int64_t axis = 0; axis < index->rank(); ++axis) {
+    // ATen takes an index without elements whatever its sizes are; ONNX wants them to fit.
+    const Dim size = data->dim(axis);
+    if (axis != along && !(size - index->dim(axis)).known_non_negative())
+      index = b.slice(index, axis, 0, size);
+  }
   for (int64_t axis = 0; axis < index->rank(); ++axis) {
     if (!(src->dim(axis) == index->dim(axis))) src = b.slice(src, axis, 0, index->dim(axis));
   }
-  return b.reshape(scatter_into(b, "ScatterElements", data, index, src, reduction,
-                                {{"axis", normalize_axis(dim, data->rank())}}),
-                   shape);
+  return b.reshape(
+      scatter_into(b, "ScatterElements", data, index, src, reduction, {{"axis", along}}), shape);
 }
 
 namespace {

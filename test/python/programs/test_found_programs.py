@@ -135,6 +135,27 @@ FOUND = {
         Input("x", "float64", ["n", 9]),
     ),
     "log gamma": program("torch.lgamma(x * 4)", Input("x", "float64", ["n", 99], -9, 9)),
+    "writes by an index that may have no elements": Program(
+        [Input("x", "float32", [4, "n"])],
+        [],
+        ["y = torch.stack([x[:, -1:1, None]])"],
+        ["torch.scatter(y, 3, y.permute(-1, 1, 0, 2).long(), 7)"],
+        SIZES,
+        routes=("scripted", "native"),
+    ),
+    "branches whose condition is the sum of no integers": Program(
+        [Input("x", "float32", ["n"]), Input("y", "int64", [1, 2, 0])],
+        [],
+        [
+            "z = x * 2 if bool(x.mean() > 0) else x - 1",
+            "for k in range(2):",
+            "    if bool(y[:, k].sum() > 0):",
+            "        z = z + 1",
+        ],
+        ["z"],
+        SIZES,
+        routes=("native",),
+    ),
     "product with an empty vector": Program(
         [MATRIX],
         [],
