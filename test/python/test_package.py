@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 import onnx_native
 import pytest
@@ -63,16 +64,57 @@ def test_other_torch_version_is_refused_by_the_library():
     assert f"but PyTorch {major}.{minor + 1} is running" in problem(major << 56 | (minor + 1) << 48)
 
 
-def test_import_alone_loads_nothing():
-    code = (
-        "import sys, onnx_native, torch\n"
-        "assert not onnx_native.is_enabled()\n"
-        "assert 'onnx_native._C' not in sys.modules\n"
-        "assert 'onnxscript' not in sys.modules\n"
-    )
+def run_python(code: str) -> str:
+    """Runs code in a process of its own with the package on the path; returns what it prints."""
     package = pathlib.Path(onnx_native.__file__).parents[1]
     environment = {**os.environ, "PYTHONPATH": str(package)}
-    subprocess.run([sys.executable, "-c", code], env=environment, check=True, timeout=300)
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, env=environment, check=True, timeout=300, stdout=subprocess.PIPE)
+    return done.stdout.decode()
+
+
+def test_loading_imports_nothing_that_an_export_may_not_need():
+    imported = run_python("""
+        import sys, torch
+        before = set(sys.modules)
+        import onnx_native
+        assert not onnx_native.is_enabled()
+        assert 'onnx_native._C' not in sys.modules
+        torch.ops.load_library(onnx_native.library_path())
+        assert onnx_native.is_enabled()
+        print(*sorted(set(sys.modules) - before))
+    """).split()
+    base = ["_build_info", "_builds", "_context", "_library", "_options", "_undo"]
+    rooms = {
+        "legacy": ["_hook"],
+        "lowerings": ["_fallbacks", "_keep", "_lowerings"],
+        "routes": ["_hook"],
+        "upstream": ["_flags", "_names", "_older_exporter", "_upstream"],
+    }
+    names = base + [f"{room}.{name}" for room, files in rooms.items() for name in files]
+    assert imported == sorted(
+        ["onnx_native", *(f"onnx_native.{name}" for name in [*rooms, *names])]
+    )
+
+
+def test_the_hook_waits_for_pytorchs_exporter():
+    made = run_python("""
+        import sys, onnx_native, torch
+        torch.ops.load_library(onnx_native.library_path())
+        onnx_native.disable()
+        onnx_native.enable()
+        assert 'torch.onnx' not in sys.modules
+        import torch.onnx._internal.exporter._compat  # PyTorch's own is reached by this path too
+        assert 'onnxscript' not in sys.modules
+        torch.onnx._internal.exporter._compat.export_compat
+        def export():
+            program = torch.onnx.export(torch.nn.ReLU(), (torch.ones(2),), verbose=False)
+            print(program.model_proto.producer_name)
+        export()
+        with onnx_native.disabled():
+            export()
+    """)
+    assert made.split() == ["onnx_native", "pytorch"]
 
 
 def test_unknown_attribute():

@@ -7,6 +7,7 @@ gives them other code for a while.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from collections.abc import Iterator
@@ -17,15 +18,28 @@ import torch
 
 from onnx_native import _undo
 
-_functions = {
-    "is_compiling": torch.compiler.is_compiling,
-    "is_exporting": torch.compiler.is_exporting,
-    "is_in_onnx_export": torch.onnx.is_in_onnx_export,
-}
-_of_pytorch = {
-    name: FunctionType(function.__code__, function.__globals__)
-    for name, function in _functions.items()
-}
+
+class _Functions:
+    """The functions that answer; they are looked up at the first export.
+
+    torch.onnx takes longer to import than this whole package, which loads without it.
+    """
+
+    def __init__(self) -> None:
+        self.public = {
+            "is_compiling": torch.compiler.is_compiling,
+            "is_exporting": torch.compiler.is_exporting,
+            "is_in_onnx_export": torch.onnx.is_in_onnx_export,
+        }
+        self.of_pytorch = {
+            name: FunctionType(function.__code__, function.__globals__)
+            for name, function in self.public.items()
+        }
+        self.own_code = {name: _answering(name) for name in self.public}
+
+    def update_code(self) -> None:
+        for name, function in self.public.items():
+            function.__code__ = self.own_code[name] if _open else self.of_pytorch[name].__code__
 
 
 class _Answers(threading.local):
@@ -49,7 +63,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 def answer(question: str) -> bool:
     """Returns what a function says in this thread."""
     given = _answers.given.get(question)
-    return _of_pytorch[question]() if given is None else given
+    return _functions().of_pytorch[question]() if given is None else given
 
 
 def _answering(question: str) -> CodeType:
@@ -62,12 +76,7 @@ def _answering(question: str) -> CodeType:
     return is_so.__code__.replace(co_consts=constants, co_name=question)
 
 
-_own_code = {name: _answering(name) for name in _functions}
-
-
-def _update_code() -> None:
-    for name, function in _functions.items():
-        function.__code__ = _own_code[name] if _open else _of_pytorch[name].__code__
+_functions = functools.cache(_Functions)
 
 
 @contextmanager
@@ -83,11 +92,11 @@ def answers(**given: bool) -> Iterator[None]:
         _answers.given = before
         with _lock:
             _open.discard(block)
-            _update_code()
+            _functions().update_code()
 
     with _undo.at_end(undo):
         with _lock:
             _open.add(block)
-            _update_code()
+            _functions().update_code()
         _answers.given = before | given
         yield

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -454,18 +455,47 @@ def argument_names(operator: Any) -> list[str]:
     return [argument.name for argument in operator._schema.arguments]
 
 
+class _CompatFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Gives a module to the first import of PyTorch's ``_compat``."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+
+    def find_spec(self, name: str, *_: Any) -> ModuleSpec | None:
+        return ModuleSpec(COMPAT, self) if name == COMPAT else None
+
+    def create_module(self, _: ModuleSpec) -> ModuleType:
+        return self.module
+
+    def exec_module(self, _: ModuleType) -> None:
+        sys.meta_path.remove(self)
+
+
+def _waiting_compat() -> _CompatFinder | None:
+    return next((each for each in sys.meta_path if isinstance(each, _CompatFinder)), None)
+
+
 def loaded_compat() -> ModuleType | None:
-    """Returns the entry of PyTorch's ``_compat`` in ``sys.modules``."""
-    return sys.modules.get(COMPAT)
+    """Returns what an import of PyTorch's ``_compat`` gives without loading the original."""
+    finder = _waiting_compat()
+    return finder.module if finder else sys.modules.get(COMPAT)
 
 
 def put_compat(module: ModuleType | None) -> None:
-    """Replaces PyTorch's ``_compat`` by a module; None removes it."""
-    package: Any = importlib.import_module(EXPORTER)
+    """Replaces PyTorch's ``_compat`` by a module; None removes it.
+
+    Its package takes longer to import than ours. If it is not there yet, the module is put there by
+    the first import of it.
+    """
+    package: Any = sys.modules.get(EXPORTER)
+    if finder := _waiting_compat():
+        sys.meta_path.remove(finder)
     if module is None:
         sys.modules.pop(COMPAT, None)
         if hasattr(package, "_compat"):
             del package._compat
+    elif package is None:
+        sys.meta_path.insert(0, _CompatFinder(module))
     else:
         sys.modules[COMPAT] = module
         package._compat = module
