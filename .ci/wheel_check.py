@@ -1,5 +1,6 @@
 """Exports a small model with the installed package and runs it."""
 
+import importlib.metadata
 import pathlib
 import subprocess
 import sysconfig
@@ -12,6 +13,10 @@ import torch
 
 package = pathlib.Path(onnx_native.__file__).parent
 assert "site-packages" in package.parts, f"not the installed package: {package}"
+texts = {
+    each.name for each in importlib.metadata.files("onnx-native") or [] if "licenses" in each.parts
+}
+assert texts == {"LICENSE", "THIRD_PARTY_LICENSES"}, texts
 torch.ops.load_library(onnx_native.library_path())
 
 model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.ReLU(), torch.nn.Linear(16, 3)).eval()
