@@ -6,6 +6,7 @@ import ast
 import functools
 import inspect
 import linecache
+import sys
 from types import CodeType, FrameType
 from typing import Any
 
@@ -31,7 +32,9 @@ def _parsed(text: str) -> ast.Module:
 
 
 def extent(code: CodeType, instruction: int) -> Extent:
-    """The place of an instruction in the source."""
+    """The place of an instruction in the source; unknown in Python 3.10, which has lines only."""
+    if sys.version_info < (3, 11):
+        return (None, None, None, None)
     return list(code.co_positions())[instruction // 2]
 
 
