@@ -1,4 +1,6 @@
 // Symbolic numbers: sizes as expressions, and numbers that the model computes.
+#include <torch/csrc/jit/ir/ir.h>
+
 #include <cmath>
 #include <optional>
 #include <string_view>
@@ -34,6 +36,15 @@ Items record(const Call& call, std::string_view op, size_t count) {
   std::vector<Argument> arguments;
   for (size_t i = 0; i < count; ++i) arguments.push_back(call.run.argument(call.input(i)));
   return one(call.run.record_number(std::string(op), std::move(arguments)));
+}
+
+// Records a power of ints. Python's is an int or a float, depending on the exponent; TorchScript's
+// is a float.
+Items float_power(const Call& call) {
+  Argument base = call.run.argument(call.input(0));
+  const Item real = call.run.record_number("python::sym_float", {std::move(base)});
+  return one(call.run.record_number("python::pow",
+                                    {call.run.argument(real), call.run.argument(call.input(1))}));
 }
 
 // A float kept as an int divided by a constant, exact enough to round as Python does.
@@ -105,6 +116,7 @@ std::optional<Items> binary(const Call& call) {
       for (int64_t i = 0; i < power; ++i) result = result * *a;
       return one(result);
     }
+    if (call.node.output()->type()->kind() == c10::TypeKind::FloatType) return float_power(call);
   }
   Items result = record(call, rule.op, 2);
   if (name == "aten::div" || name == "aten::mul") {

@@ -393,3 +393,24 @@ def test_augmented_assignments_write_as_in_python() -> None:
     assert program.export_report["capture"]["by"] == "TorchScript"
     for x in (torch.tensor([-5, 6, 7, 8]), torch.tensor([9, -2, 1, 0, -7, 4])):
         torch.testing.assert_close(tuple(program(x)), module(x))
+
+
+class Powers(nn.Module):
+    """A power of integers may be a fraction."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        count = 0
+        for k in range(x.size(0)):
+            if bool(x[k] > 0):
+                count += 1
+        return x * 2**-count + count**2 + (count + 1) ** (count - 2)
+
+
+@pytest.mark.parametrize("is_script", [True, False])
+def test_powers_of_integers(is_script: bool) -> None:
+    module = torch.jit.script(Powers()) if is_script else Powers()
+    program = torch.onnx.export(
+        module, (torch.tensor([1.0, -2.0, 3.0]),), dynamo=True, dynamic_shapes=({0: "n"},)
+    )
+    for x in (torch.tensor([1.0, -2.0, 3.0]), torch.tensor([1.0, 2.0, 3.0, 4.0]), -torch.ones(2)):
+        torch.testing.assert_close(program(x)[0], Powers()(x))
