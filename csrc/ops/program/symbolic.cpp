@@ -88,7 +88,18 @@ void logarithm(OpTable& ops, std::string_view name, double base) {
   });
 }
 
-Value logical(const Call& call, size_t i) { return call.tensor(i, DType::boolean); }
+// Defines an operator on bits: of two truths, or of integers.
+void bitwise(OpTable& ops, std::string_view name, std::string_view on_truths,
+             std::string_view on_integers) {
+  ops.def("python::" + std::string(name),
+          [on_truths, on_integers](Builder& b, Ignored, Ignored, const Call& call) {
+            const auto is_truth = [&](size_t i) { return number_dtype(call, i) == DType::boolean; };
+            const bool are_truths = is_truth(0) && is_truth(1);
+            const DType dtype = are_truths ? DType::boolean : DType::i64;
+            return b.op(are_truths ? on_truths : on_integers,
+                        {call.tensor(0, dtype), call.tensor(1, dtype)});
+          });
+}
 
 // Returns the number in a tensor of one element; integers become int64.
 Value item(Builder& b, Value self) {
@@ -121,14 +132,12 @@ void register_symbolic(OpTable& ops) {
   define(ops, "ne", DType::i64,
          [](Builder& b, const Operands& x) { return b.Not(b.Equal(x.left, x.right)); });
 
-  ops.def("python::and_", [](Builder& b, Ignored, Ignored, const Call& call) {
-    return b.And(logical(call, 0), logical(call, 1));
+  bitwise(ops, "and_", "And", "BitwiseAnd");
+  bitwise(ops, "or_", "Or", "BitwiseOr");
+  bitwise(ops, "xor", "Xor", "BitwiseXor");
+  ops.def("python::sym_not", [](Builder& b, Ignored, const Call& call) {
+    return b.Not(call.tensor(0, DType::boolean));
   });
-  ops.def("python::or_", [](Builder& b, Ignored, Ignored, const Call& call) {
-    return b.Or(logical(call, 0), logical(call, 1));
-  });
-  ops.def("python::sym_not",
-          [](Builder& b, Ignored, const Call& call) { return b.Not(logical(call, 0)); });
   ops.def("python::sym_ite", [](Builder& b, Value pred, Ignored, Ignored, const Call& call) {
     DType dtype = number_dtype(call, 1);
     if (number_dtype(call, 2) == DType::f64) dtype = DType::f64;

@@ -36,6 +36,16 @@ class Line:
     code: str = ""
 
 
+_TORCH = os.path.dirname(torch.__file__)
+# PyTorch's files between the code that asks for the truth of a condition and its decision, and
+# those that run the program's code in place of Python.
+_ASKING = (
+    __file__,
+    torch.__file__,
+    os.path.join(_TORCH, "fx", "experimental", ""),
+    os.path.join(_TORCH, "utils", "_stats.py"),
+)
+_EVALUATING = os.path.join(_TORCH, "_dynamo", "")
 _REMAINDER = re.compile(r"Mod\((\w+), (\w+)\)")
 
 # Source lines of guards and of deferred assertions, by expression; torch.export does not keep them.
@@ -50,8 +60,11 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
         The conditions with which the last capture narrowed a size, and the lines that decide them;
         torch.export's program does not have them.
     """
+    import sympy  # torch.export has imported it
+
     found: dict[Any, Line] = {}
     last: list[ShapeEnv] = []
+    by_example: weakref.WeakKeyDictionary[ShapeEnv, set[Any]] = weakref.WeakKeyDictionary()
     kind: Any = _upstream.ShapeEnv
     cleanup, evaluate = kind.cleanup, kind.evaluate_expr
 
@@ -64,20 +77,27 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
         cleanup(env)
 
     def note_guards(env: ShapeEnv, condition: Any, *args: Any, **kwargs: Any) -> Any:
-        before, known = dict(env.var_to_range), len(env.guards)
+        before, known, deferred = (
+            dict(env.var_to_range),
+            len(env.guards),
+            env.num_deferred_runtime_asserts,
+        )
         result = evaluate(env, condition, *args, **kwargs)
         for guard in env.guards[known:]:
             _lines.setdefault(env, {})[str(guard.expr)] = _running_line()
-        if getattr(condition, "rel_op", None) is None:
+        if not isinstance(condition, sympy.Rel | sympy.And | sympy.Or):
             return result
-        # PyTorch asks much that does not narrow a size.
+        # PyTorch asks much that does not narrow a size, and that its results do not depend on.
         is_narrower = any(before.get(s) not in (None, r) for s, r in env.var_to_range.items())
         is_multiple = bool(result) and _is_multiple(condition)
-        if is_narrower or is_multiple:
+        if len(env.guards) > known or env.num_deferred_runtime_asserts > deferred:
+            by_example.setdefault(env, set()).add(condition)
+        is_decision = condition in by_example.get(env, ()) and _asks_program()
+        if is_narrower or is_multiple or is_decision:
             if last != [env]:
                 last[:] = [env]
                 found.clear()
-            found.setdefault(condition if result else condition.negated, _running_line())
+            found.setdefault(condition if result else sympy.Not(condition), _running_line())
         return result
 
     _upstream.hide_frames_of(__file__)
@@ -87,9 +107,21 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
         yield found
 
 
+def _asks_program() -> bool:
+    """Returns whether the program itself asks for the truth of a condition."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(_ASKING):
+        frame = frame.f_back
+    path = frame.f_code.co_filename if frame is not None else ""
+    return path.startswith(_EVALUATING) or not _is_torch(path)
+
+
 def _is_multiple(condition: Any) -> bool:
     """Whether the condition says that a size is a multiple of a number: Mod(n, 2) == 0."""
-    return condition.rel_op == "==" and _REMAINDER.fullmatch(str(condition.lhs)) is not None
+    return (
+        getattr(condition, "rel_op", None) == "=="
+        and _REMAINDER.fullmatch(str(condition.lhs)) is not None
+    )
 
 
 def check(program: torch.export.ExportedProgram, names: Mapping[str, str]) -> dict[str, int]:
@@ -144,8 +176,16 @@ def narrowings(
     return [{"condition": text, "source": source} for text, source in found.items()]
 
 
+_CONNECTIVES = {"Or": "or", "And": "and"}  # of SymPy
+
+
 def _condition(relation: Any, dynamic: set[str]) -> str | None:
-    """Returns the text of a relation of these symbols; None for others."""
+    """Returns the text of relations of these symbols; None for others."""
+    word = _CONNECTIVES.get(type(relation).__name__)
+    if word is not None:
+        parts = [_condition(part, dynamic) or "" for part in relation.args]
+        texts = [f"({part})" if " or " in part or " and " in part else part for part in parts]
+        return f" {word} ".join(texts) if all(texts) else None
     symbols = {str(symbol) for symbol in getattr(relation, "free_symbols", ())}
     operator = getattr(relation, "rel_op", None)
     if not symbols or not symbols <= dynamic or operator is None:
