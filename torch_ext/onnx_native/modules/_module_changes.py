@@ -7,13 +7,16 @@ import functools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from onnx_native import _undo
 from onnx_native.modules import _containers, _written_attributes
 from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
 
 
 class Replaced:
@@ -41,7 +44,7 @@ class Replaced:
 
 
 @contextmanager
-def unchanged(native: Any, model: torch.nn.Module, replaced: Replaced) -> Iterator[None]:
+def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> Iterator[None]:
     """Restores tensors and modules that the program replaces, and refuses the program.
 
     The new tensor of a buffer is a mutation. A new entry of a dict, list or object is allowed if it
@@ -144,7 +147,7 @@ class _Change:
         return of_tensors and self.contents.held is vars(self.module)["_buffers"]
 
 
-def _is_constant(native: Any, value: Any) -> bool:
+def _is_constant(native: Capture, value: Any) -> bool:
     """Whether a value is tensors that are the same in every call."""
     return all(
         isinstance(leaf, torch.Tensor) and not native.varies(leaf)

@@ -12,12 +12,15 @@ import threading
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from onnx_native import _library, _replaced
 from onnx_native.upstream import _flags, _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
 
 
 @contextmanager
@@ -33,17 +36,20 @@ def as_in_eager() -> Iterator[None]:
 
 
 @contextmanager
-def watched(native: Any) -> Iterator[None]:
+def watched(native: Capture) -> Iterator[None]:
     """Traces functions on random elements in place of recorded ones, and records what they do."""
     plain_trace, plain_call = torch.jit.trace, torch.jit.ScriptFunction.__call__
     is_recorded = _library.extension().is_recorded
     thread = threading.get_ident()
 
     def number(size: Any, factor: int) -> Any:
-        found = size if isinstance(size, int) else native.example(size)
+        if isinstance(size, int):
+            return size
+        found = native.example(size)
         if found is None:
             native.refuse("a traced or scripted function of a size that depends on data")
-        return found if isinstance(size, int) else found * factor
+            return size
+        return found * factor
 
     def elements(example: Any, factor: int = 1) -> Any:
         if isinstance(example, torch.SymInt):
@@ -197,7 +203,7 @@ def _computes_numbers(node: Any) -> bool:
 class _Interpreter:
     """Runs the graph of a trace, which has no branches, with symbolic sizes."""
 
-    def __init__(self, native: Any, graph: Any) -> None:
+    def __init__(self, native: Capture, graph: Any) -> None:
         self._native = native
         self._graph = graph
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import FunctionType, ModuleType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -24,6 +24,9 @@ import torch
 from onnx_native import _library, _replaced, _undo
 from onnx_native.numbers import _calls_with_sizes, _functions_of_numpy
 from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
 
 _NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 # Their classes in eager.
@@ -34,7 +37,9 @@ _MATH_FUNCTIONS = ("cos", "exp", "log10", "log2", "sin", "sqrt", "tanh")
 
 
 @contextmanager
-def kept_symbolic(native: Any, model: torch.nn.Module, packages: Collection[str]) -> Iterator[None]:
+def kept_symbolic(
+    native: Capture, model: torch.nn.Module, packages: Collection[str]
+) -> Iterator[None]:
     """Replaces the functions while a program is recorded, for the thread that records it.
 
     Functions without a module are replaced as globals of the user's modules: PyTorch's compiler
@@ -207,7 +212,7 @@ def _is_symbolic(*values: Any) -> bool:
 
 def _extremum(
     plain: Callable[..., Any],
-    native: Any,
+    native: Capture,
     of_two: Callable[[Any, Any], Any],
     beats: Callable[[Any, Any], Any],
 ) -> Callable[..., Any]:
@@ -249,7 +254,7 @@ def _bit_length(self: Any) -> Any:
     return math.floor(math.log2(torch.sym_max(size, 1))) + torch.sym_min(size, 1)
 
 
-def _math_function(native: Any, name: str) -> Callable[..., Any]:
+def _math_function(native: Capture, name: str) -> Callable[..., Any]:
     plain = getattr(math, name)
 
     @functools.wraps(plain)
@@ -261,7 +266,7 @@ def _math_function(native: Any, name: str) -> Callable[..., Any]:
     return function
 
 
-def _logarithm(native: Any) -> Callable[..., Any]:
+def _logarithm(native: Capture) -> Callable[..., Any]:
     natural = _math_function(native, "log")
     plain = math.log
 
@@ -274,7 +279,7 @@ def _logarithm(native: Any) -> Callable[..., Any]:
     return log
 
 
-def _range_class(native: Any, thread: int) -> Any:
+def _range_class(native: Capture, thread: int) -> Any:
     """A ``range`` that counts the steps of the example if a guard can say that they are as many."""
 
     class Meta(type):
@@ -298,7 +303,7 @@ def _range_class(native: Any, thread: int) -> Any:
     return Range
 
 
-def _number_class(plain: type, native: Any) -> Any:
+def _number_class(plain: type, native: Capture) -> Any:
     """An ``int`` or ``float`` whose calls keep a number symbolic, and that sizes are instances of.
 
     It equals the plain class in tables and as a dtype of NumPy. PyTorch does not accept it as a
@@ -367,7 +372,7 @@ def _type_class(classes: dict[Any, Any]) -> Any:
     return Type
 
 
-def _steps(native: Any, *bounds: Any) -> list[Any] | None:
+def _steps(native: Capture, *bounds: Any) -> list[Any] | None:
     """The numbers in a range; None if their count is a dynamic size."""
     start, stop, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     if not isinstance(step, int) or step <= 0:

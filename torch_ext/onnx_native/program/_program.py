@@ -1,5 +1,7 @@
 """The result of a native export."""
 
+from __future__ import annotations
+
 import os
 import pathlib
 import re
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
     import onnxruntime as ort
+
+    from onnx_native._C import Program
 
 # ONNX numbers of the element types that NumPy does not have.
 _ONNX_TYPES = {
@@ -60,7 +64,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
 
     def __init__(
         self,
-        native: Any,
+        native: Program,
         exported_program: torch.export.ExportedProgram | None,
         flatten: Callable[[Any, Any], Sequence[Any]] | None = None,
         tied: dict[str, str] | None = None,
@@ -93,14 +97,14 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self.recorded: Callable[[], _replay.Replay] | None = None  # records it again
         self.is_silent = False
 
-    def __copy__(self) -> "ONNXProgram":
+    def __copy__(self) -> ONNXProgram:
         """Returns a program that shares this one's weights and model."""
         copied = ONNXProgram.__new__(ONNXProgram)
         own = {"_inference_session": None, "_tempdir": None}  # made again by the first call
         copied.__dict__.update({**vars(self), **own})
         return copied
 
-    def __deepcopy__(self, memo: Any) -> "ONNXProgram":
+    def __deepcopy__(self, memo: Any) -> ONNXProgram:
         raise TypeError(
             "an ONNXProgram cannot be copied deeply: it refers to the module's weights. Use "
             "copy.copy(program), or program.model.clone() for a model to edit"
@@ -178,17 +182,17 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         return captured
 
     @property
-    def model(self) -> "ir.Model":
+    def model(self) -> ir.Model:
         """The model as an onnx_ir object, which shares the weights' memory."""
         if self._model is None:
             self._model = self._make_model()
         return self._model
 
     @model.setter
-    def model(self, model: "ir.Model") -> None:
+    def model(self, model: ir.Model) -> None:
         self._model = model
 
-    def _make_model(self) -> "ir.Model":
+    def _make_model(self) -> ir.Model:
         import onnx
         import onnx_ir as ir
         from onnx_ir.tensor_adapters import TorchTensor
@@ -219,7 +223,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self._numbers = dict(weights)
         return model
 
-    def apply_weights(self, state_dict: "dict[str, torch.Tensor]") -> None:
+    def apply_weights(self, state_dict: dict[str, torch.Tensor]) -> None:
         """Replaces values of weights; see ``torch.onnx.ONNXProgram.apply_weights``.
 
         Constants that the export computed from weights, such as a convolution fused with its
@@ -293,7 +297,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         return found
 
     @property
-    def model_proto(self) -> "onnx.ModelProto":
+    def model_proto(self) -> onnx.ModelProto:
         """The model as a ``ModelProto``, weights included."""
         import onnx
 
@@ -308,7 +312,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         """Whether the model with its weights exceeds the size of a protobuf message."""
         return self._weight_bytes() > _LARGEST_MESSAGE - _REST_OF_MESSAGE
 
-    def without_weights(self) -> tuple["onnx.ModelProto", int]:
+    def without_weights(self) -> tuple[onnx.ModelProto, int]:
         """The model without its weights, and the bytes of the weights."""
         import onnx
 
@@ -349,7 +353,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         outputs = session.run_with_ort_values(None, inputs, run_options=options)
         return tuple(map(to_tensor, outputs))
 
-    def feeds(self, args: Any, kwargs: Any) -> "dict[str, ort.OrtValue]":
+    def feeds(self, args: Any, kwargs: Any) -> dict[str, ort.OrtValue]:
         """Returns the values of the model's inputs for arguments arranged as the export's."""
         names = self._input_names()
         values = self._flat_inputs(args, kwargs)
@@ -385,7 +389,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                 ]
         return _upstream.process_args(tuple(flat), {})
 
-    def _untied(self, state_dict: "dict[str, torch.Tensor]") -> "dict[str, torch.Tensor]":
+    def _untied(self, state_dict: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Returns the values with tied weights under the names that the program uses."""
         values = dict(state_dict)
         for name, original in self._tied.items():
@@ -402,7 +406,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
     def initialize_inference_session(
         self,
         initializer: Callable[
-            [str | bytes], "ort.InferenceSession"
+            [str | bytes], ort.InferenceSession
         ] = _upstream.ort_session_initializer,
     ) -> None:
         """Creates the ONNX Runtime session for calls.
@@ -493,7 +497,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             return ir.serde.serialize_model(model).SerializeToString()
 
     @contextmanager
-    def _arranged_model(self, include: bool, as_inputs: bool) -> "Iterator[ir.Model]":
+    def _arranged_model(self, include: bool, as_inputs: bool) -> Iterator[ir.Model]:
         """The model, for a while without its weights, or with the weights as inputs."""
         model = self._model if self._model is not None else self._make_model()
         with _saving.with_initializers(model.graph, include, as_inputs, kept=self._constants):
@@ -571,14 +575,14 @@ def _tied(program: torch.export.ExportedProgram) -> dict[str, str]:
     }
 
 
-def to_tensor(value: "ort.OrtValue") -> torch.Tensor:
+def to_tensor(value: ort.OrtValue) -> torch.Tensor:
     """Supports uint64: NumPy has two types for it, and torch accepts one of them."""
     if value.data_type() == "tensor(uint64)":
         return torch.from_numpy(value.numpy().view("uint64"))
     return _upstream.from_ort_value(value)
 
 
-def _to_ort_value(value: Any) -> "ort.OrtValue":
+def _to_ort_value(value: Any) -> ort.OrtValue:
     import numpy as np
     import onnxruntime as ort
 

@@ -10,11 +10,14 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from onnx_native import _library, _replaced, _undo
+
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
 
 # Attributes that a recorded tensor does not have as eager does.
 _ATTRIBUTES = "_base _version"
@@ -33,7 +36,7 @@ def _is_of_user(frame: FrameType | None) -> bool:
 
 
 @contextmanager
-def watched(native: Any) -> Iterator[None]:
+def watched(native: Capture) -> Iterator[None]:
     """Answers like eager, or refuses the program."""
     extension = _library.extension()
     is_recorded, is_node = extension.is_recorded, extension.is_recorded_node

@@ -9,7 +9,7 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ from onnx_native import _library, _replaced
 from onnx_native.numbers import _indexing
 from onnx_native.questions import _assertions, _cached_calls, _messages
 from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
 
 # What reads the memory of a tensor, or the number behind a size.
 _READS: tuple[tuple[Any, str], ...] = (
@@ -40,7 +43,7 @@ _FIELDS_OF_TORCH_EXPORT = ("constant", "expr", "fx_node", "hint", "pytype", "sha
 
 
 @contextmanager
-def watched(native: Any) -> Iterator[None]:
+def watched(native: Capture) -> Iterator[None]:
     """Refuses programs that try to read elements. The program may catch the exception.
 
     Numbers that the program reads from tensors become symbols of the recording.
@@ -71,6 +74,7 @@ def watched(native: Any) -> Iterator[None]:
         contents = source[0] if source else named.get("source")
         if len(source) + len(named) != 1 or not isinstance(contents, torch.Tensor):
             native.refuse("the program calls set_ of a Tensor with a storage or with sizes")
+            return self
         native.replace(self, contents)
         return self
 
@@ -190,7 +194,7 @@ def watched(native: Any) -> Iterator[None]:
         yield
 
 
-def _noting(native: Any, method: Any, name: str) -> Callable[..., Any]:
+def _noting(native: Capture, method: Any, name: str) -> Callable[..., Any]:
     """The method, which refuses the recording if it is called in this thread."""
     is_recorded = _library.extension().is_recorded
     thread = threading.get_ident()
@@ -225,11 +229,13 @@ def _read_only(elements: Any) -> Any:
     return elements
 
 
-def _has_few_items(native: Any, tensor: Any) -> bool:
+def _has_few_items(native: Capture, tensor: Any) -> bool:
     """Whether the tensor may be a list of sizes."""
+    if tensor.dtype not in (torch.int32, torch.int64):
+        return False
     sizes = [n if isinstance(n, int) else native.example(n) for n in tensor.shape]
-    is_integer = tensor.dtype in (torch.int32, torch.int64)
-    return is_integer and None not in sizes and math.prod(sizes) <= _MOST_ITEMS
+    known = [size for size in sizes if size is not None]
+    return len(known) == len(sizes) and math.prod(known) <= _MOST_ITEMS
 
 
 def _items(tensor: Any) -> Any:
@@ -237,7 +243,7 @@ def _items(tensor: Any) -> Any:
     return [_items(part) for part in tensor.unbind(0)] if tensor.dim() else tensor.item()
 
 
-def _computed(native: Any, node: Any, function: str, digits: Any) -> Any:
+def _computed(native: Capture, node: Any, function: str, digits: Any) -> Any:
     """A function of a symbolic number, as a node."""
     if digits is not None:
         native.refuse("the program rounds a symbolic number to digits")

@@ -6,7 +6,7 @@ import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
@@ -19,6 +19,9 @@ from torch.utils.hooks import RemovableHandle
 from onnx_native import _options, _replaced, _undo
 from onnx_native.recording import _executors
 from onnx_native.upstream import _flags, _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
 
 
 @contextmanager
@@ -57,7 +60,7 @@ def _without_fast_path() -> AbstractContextManager[None]:
 
 
 @contextmanager
-def module_paths(native: Any, model: nn.Module) -> Iterator[None]:
+def module_paths(native: Capture, model: nn.Module) -> Iterator[None]:
     """Tells the recorder which modules run, if the model is to say so."""
     options = _options.current()
     if options.metadata == "none" and not options.functions:

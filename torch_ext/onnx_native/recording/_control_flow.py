@@ -10,7 +10,7 @@ import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch.nn.attention import flex_attention
@@ -20,11 +20,14 @@ from onnx_native._refusals import first_line
 from onnx_native.lowerings import _autograd_functions
 from onnx_native.upstream import _upstream
 
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
+
 _active = threading.local()
 
 
 @contextmanager
-def recorded(native: Any) -> Iterator[None]:
+def recorded(native: Capture) -> Iterator[None]:
     """Records the higher-order operators that this thread calls."""
     _register()
     module = _upstream.associative_scan
@@ -64,7 +67,7 @@ def _register() -> None:
     others.print.py_impl(key)(lambda *_: None)
 
 
-def region(native: Any, run: Callable[[], Any], end: Callable[[Any], Any]) -> Any:
+def region(native: Capture, run: Callable[[], Any], end: Callable[[Any], Any]) -> Any:
     """Runs a part of the program in a region of the recording; returns what `end` returns."""
     native.begin_region()
     try:
@@ -75,7 +78,7 @@ def region(native: Any, run: Callable[[], Any], end: Callable[[Any], Any]) -> An
         raise
 
 
-def _region_of_structure(native: Any, run: Callable[[], Any]) -> tuple[int, Any]:
+def _region_of_structure(native: Capture, run: Callable[[], Any]) -> tuple[int, Any]:
     """Runs a part of the program in a region; returns its number and its results' structure."""
 
     def end(results: Any) -> tuple[int, Any]:
@@ -259,12 +262,12 @@ def _as_given(given: Any, tensor: Any) -> Any:
     return tensor if isinstance(given, torch.Tensor) else _current().item(tensor)
 
 
-def _check_tensors(native: Any, values: Sequence[Any]) -> None:
+def _check_tensors(native: Capture, values: Sequence[Any]) -> None:
     if not all(isinstance(value, torch.Tensor) for value in values):
         refuse(native, "a loop over a value that is not a tensor")
 
 
-def refuse(native: Any, reason: str) -> NoReturn:
+def refuse(native: Capture, reason: str) -> NoReturn:
     """Refuses the recording for a reason."""
     native.refuse(reason)
     raise RuntimeError(reason)

@@ -12,13 +12,16 @@ import functools
 import os
 import traceback
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from onnx_native import _library
 from onnx_native.questions import _sources
 from onnx_native.recording import _control_flow
+
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
 
 _MOST_FORKS = 3  # one after the other: the model has up to 8 copies of the program
 _MOST_CHOICES = 32  # also of branches that raise, for each of which the program runs again
@@ -30,7 +33,7 @@ _CHECKING = tuple(
 
 
 def results(
-    native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...] = (), forks: int = 0
+    native: Capture, run: Callable[[], list[Any]], choices: tuple[bool, ...] = (), forks: int = 0
 ) -> list[Any]:
     """Returns the flat results of the program.
 
@@ -79,7 +82,7 @@ def results(
     return merged
 
 
-def _raises(native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...]) -> bool:
+def _raises(native: Capture, run: Callable[[], list[Any]], choices: tuple[bool, ...]) -> bool:
     """Returns whether the program raises an exception before its next branch."""
     native.begin_region()
     native.fork(list(choices), probes=True)
@@ -95,7 +98,7 @@ def _raises(native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...]
 
 
 def _way(
-    native: Any, run: Callable[[], list[Any]], choices: tuple[bool, ...], forks: int
+    native: Capture, run: Callable[[], list[Any]], choices: tuple[bool, ...], forks: int
 ) -> tuple[int, dict[int, Any]]:
     """Records one way as a region; returns its number, and the results that are not tensors by
     their places."""

@@ -7,7 +7,7 @@ import gc
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,8 +19,11 @@ from onnx_native.questions import _attributes, _reads
 from onnx_native.recording import _as_in_export, _control_flow, _fake_kernels, _forks
 from onnx_native.upstream import _upstream
 
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
 
-def run(native: Any, packages: set[str], *arguments: Any) -> tuple[Refusal | None, bool]:
+
+def run(native: Capture, packages: set[str], *arguments: Any) -> tuple[Refusal | None, bool]:
     """Records the program; returns why not, and whether another run may know more.
 
     Args:
@@ -53,7 +56,7 @@ def run(native: Any, packages: set[str], *arguments: Any) -> tuple[Refusal | Non
     return (None if native.finish() else _refusal(native)), False
 
 
-def _refusal(native: Any) -> Refusal:
+def _refusal(native: Capture) -> Refusal:
     """Returns why the recorder refuses the program."""
     return Refusal(native.reason(), Kind[native.refusal_kind().name])
 
@@ -78,7 +81,7 @@ def _clear_frames(error: BaseException | None) -> None:
 
 
 def _record(
-    native: Any,
+    native: Capture,
     packages: set[str],
     generators: Any,
     model: torch.nn.Module,

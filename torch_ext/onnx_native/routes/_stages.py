@@ -7,7 +7,7 @@ import datetime
 import pathlib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -19,6 +19,9 @@ from onnx_native.program._program import ONNXProgram
 from onnx_native.report import _report
 from onnx_native.request import _inputs, _request
 from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Program
 
 # What an error says of the routes that were taken before the last one.
 _REFUSED = {
@@ -114,7 +117,7 @@ class Stages:
         captured: torch.export.ExportedProgram | None = None,
         is_last: bool = True,
         **names: Any,
-    ) -> Any:
+    ) -> Program:
         """Builds the native program.
 
         Args:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -15,6 +16,9 @@ from onnx_native.request import _shapes
 from onnx_native.routes import _torch_export
 from onnx_native.routes._stages import Stages, Task, conversion_error
 from onnx_native.upstream import _capture_errors, _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Program
 
 
 class Route:
@@ -92,7 +96,7 @@ class Route:
             self._error = error
             raise Refusal(first_line(error), Kind.DIFFERENCE) from error
 
-    def _converted(self, captured: torch.export.ExportedProgram) -> tuple[object, dict[str, str]]:
+    def _converted(self, captured: torch.export.ExportedProgram) -> tuple[Program, dict[str, str]]:
         """Returns the native program and the names of its dynamic sizes."""
         self.captured, names, hints = self._prepared(captured)
         try:
