@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <complex>
 #include <exception>
 #include <mutex>
 #include <span>
@@ -32,6 +33,7 @@ namespace {
 
 constexpr int64_t kMostElements = int64_t{1} << 24;  // of the arguments of a kernel that computes
 constexpr int64_t kFewElements = int64_t{1} << 16;   // of a call that the other kernel accepts
+constexpr int64_t kRoom = int64_t{1} << 16;          // elements in the memory behind an operand
 
 // Numbers for the symbol of a call, beside those that the call names. Some have many divisors.
 constexpr std::array<int64_t, 9> kSizes{64, 840, 27720, 0, 1, 2, 3, 5, 7};
@@ -40,6 +42,7 @@ constexpr size_t kMostSizes = 32;
 
 // The elements of the tensors that stand for a call's arguments.
 enum class Fill { ones, zeros, varied };
+constexpr std::array<Fill, 3> kFills{Fill::varied, Fill::ones, Fill::zeros};
 
 // Thrown if arguments cannot be made of the types.
 struct Unknown {};
@@ -50,7 +53,9 @@ struct Failed {
 struct Ran {
   int64_t elements;  // of all results
 };
-using Outcome = std::variant<Unknown, Failed, Ran>;
+struct Missing {};   // the kernel
+struct Singular {};  // the matrices
+using Outcome = std::variant<Unknown, Missing, Singular, Failed, Ran>;
 
 // Makes the arguments of a call of its types.
 class Maker {
@@ -60,6 +65,17 @@ class Maker {
   // Makes tensors of at most `most` elements together.
   Maker(int64_t size, Fill fill, int64_t most)
       : size_(size), device_(c10::kCPU), fill_(fill), most_(most) {}
+
+  // Makes floats in the place of integers.
+  Maker of_floats() && {
+    of_floats_ = true;
+    return std::move(*this);
+  }
+  // Makes tensors that are a part of a larger memory.
+  Maker with_room() && {
+    with_room_ = true;
+    return std::move(*this);
+  }
 
   c10::IValue value_of(const Argument& argument, const SchemaArgument& described) {
     // It would depend on the machine.
@@ -85,9 +101,19 @@ class Maker {
       sizes.push_back(number_of(dim));
       if (sizes.back() < 0 || c10::mul_overflows(count, sizes.back(), &count)) throw Unknown();
     }
-    const auto options = at::TensorOptions().dtype(to_scalar_type(type.dtype)).device(device_);
+    const bool is_float = of_floats_ && is_integral(type.dtype);
+    const auto options = at::TensorOptions()
+                             .dtype(is_float ? at::kFloat : to_scalar_type(type.dtype))
+                             .device(device_);
+    if (!device_.is_meta() && (count > most_ || (elements_ += count) > most_)) throw Unknown();
+    int64_t room = 0;
+    if (with_room_ && c10::add_overflows(count, kRoom, &room)) throw Unknown();
+    if (with_room_) return filled(room, {room}, options).narrow(0, 0, count).view(sizes);
+    return filled(count, sizes, options);
+  }
+
+  at::Tensor filled(int64_t count, at::IntArrayRef sizes, const at::TensorOptions& options) const {
     if (device_.is_meta()) return at::empty(sizes, options);
-    if (count > most_ || (elements_ += count) > most_) throw Unknown();
     if (fill_ == Fill::ones) return at::ones(sizes, options);
     if (fill_ == Fill::zeros) return at::zeros(sizes, options);
     // Matrices of them are not singular.
@@ -127,6 +153,8 @@ class Maker {
   Fill fill_ = Fill::zeros;
   int64_t most_ = 0;
   int64_t elements_ = 0;  // of all tensors
+  bool of_floats_ = false;
+  bool with_room_ = false;
 };
 
 c10::IValue enumerated(std::string_view name) {
@@ -157,6 +185,8 @@ c10::IValue Maker::value_of(const Argument& argument, const SchemaType& type) {
     return type.kind == TypeKind::floating ? c10::IValue(static_cast<double>(*number))
                                            : c10::IValue(*number);
   if (const auto* number = argument.get<double>()) return *number;
+  if (const auto* number = argument.get<std::complex<double>>())
+    return c10::complex<double>(*number);
   if (const auto* flag = argument.get<bool>()) return *flag;
   if (const auto* dtype = argument.get<DType>()) return to_scalar_type(*dtype);
   if (const auto* text = argument.get<std::string>())
@@ -188,6 +218,11 @@ class Silence : public c10::WarningHandler {
   void process(const c10::Warning& /*warning*/) override {}
 };
 
+// True for a call by strides. Its result depends on the memory behind its operand.
+bool reads_memory(const Node& call) {
+  return call.schema->name.find("as_strided") != std::string::npos;
+}
+
 // Runs the call, without the modes of the exporting thread.
 Outcome run(const c10::OperatorHandle& op, const Node& call, Maker maker) {
   const at::NoGradGuard no_grad;
@@ -195,6 +230,7 @@ Outcome run(const c10::OperatorHandle& op, const Node& call, Maker maker) {
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard silent(&silence);
   const std::vector<c10::Argument>& described = op.schema().arguments();
+  if (reads_memory(call)) maker = std::move(maker).with_room();
   try {
     torch::jit::Stack stack;
     for (size_t i = 0; i < call.arguments.size(); ++i) {
@@ -212,39 +248,32 @@ Outcome run(const c10::OperatorHandle& op, const Node& call, Maker maker) {
   } catch (const c10::NotImplementedError& error) {
     std::string line = first_line(error.what_without_backtrace());
     if (lacks_integer_kernel(line)) return Failed{std::move(line)};
-    return Unknown();
+    return Missing();
+  } catch (const c10::LinAlgError&) {
+    return Singular();
   } catch (const c10::Error& error) {
-    return Failed{first_line(error.what_without_backtrace())};
+    std::string line = first_line(error.what_without_backtrace());
+    // The memory of the program's operand may be larger.
+    if (reads_memory(call) && line.find("out of bounds for storage") != std::string::npos)
+      return Unknown();
+    return Failed{std::move(line)};
   } catch (const std::exception& error) {  // of a kernel in Python
     pass_interrupt();
     if (std::string_view(error.what()).find("NotImplementedError") != std::string_view::npos)
-      return Unknown();
+      return Missing();
     return Failed{first_line(error.what())};
   } catch (const Unknown&) {
     return Unknown();
   }
 }
 
-// True if the call fails without elements for a reason that may be another than its arguments.
-bool is_about_elements(std::string_view message) {
-  return message.find("meta") != std::string_view::npos ||
-         message.find("Meta") != std::string_view::npos;
-}
-
-// True if a call of integers that has this message, for all elements that were tried, fails for
-// its dtypes or for a number that it divides by.
-bool is_about_types(std::string_view message) {
-  return lacks_integer_kernel(message) || message.find("dtype") != std::string_view::npos ||
-         message.starts_with("ZeroDivisionError");
-}
-
-// True for tensors with these names, in schemas, whose elements no kernel takes for positions or
-// counts of others. A kernel may read memory at such numbers without a check.
-bool holds_operands(std::string_view name) {
-  constexpr std::array<std::string_view, 17> kOperands{
-      "self", "other", "input",  "mat",     "mat1",    "mat2", "batch1", "batch2", "vec",
-      "vec1", "vec2",  "weight", "tensor1", "tensor2", "A",    "B",      "bias"};
-  return std::ranges::find(kOperands, name) != kOperands.end();
+// True if the kernel without elements accepts the call, or refuses it for its arguments. A message
+// that names meta tensors may have another reason, or differ from that of the kernel that computes.
+bool is_decided(const Outcome& outcome) {
+  if (std::holds_alternative<Ran>(outcome)) return true;
+  const auto* failed = std::get_if<Failed>(&outcome);
+  return failed && failed->message.find("meta") == std::string::npos &&
+         failed->message.find("Meta") == std::string::npos;
 }
 
 // True for a call without attention heads. Kernels divide by their number without a check, which
@@ -263,11 +292,10 @@ bool is_known(const Node& call) {
   if (!call.schema || call.schema->arguments.size() != call.arguments.size()) return false;
   if (has_no_heads(call)) return false;
   const std::string& name = call.schema->name;
-  // The result of a call by strides depends on the storage behind its operand. A dtype does not
-  // say that it is of quantized tensors.
+  // A dtype does not say that it is of quantized tensors.
   const bool is_pytorchs = name.starts_with("aten::") || name.starts_with("prims::");
-  return is_pytorchs && name.find("as_strided") == std::string::npos &&
-         name.find("quantize") == std::string::npos && !name.starts_with("aten::set_");
+  return is_pytorchs && name.find("quantize") == std::string::npos &&
+         !name.starts_with("aten::set_");
 }
 
 // Writes what decides whether PyTorch accepts a call. Sizes that are not small stand for any others
@@ -324,6 +352,9 @@ class Form {
       text_ += std::to_string(*number);
     } else if (const auto* real = argument.get<double>()) {
       text_ += concat('r', std::bit_cast<int64_t>(*real));
+    } else if (const auto* complex = argument.get<std::complex<double>>()) {
+      text_ += concat('j', std::bit_cast<int64_t>(complex->real()), '_',
+                      std::bit_cast<int64_t>(complex->imag()));
     } else if (const auto* flag = argument.get<bool>()) {
       text_ += *flag ? 'T' : 'F';
     } else if (const auto* dtype = argument.get<DType>()) {
@@ -383,15 +414,12 @@ class Trial {
     if (symbols_.size() > 1) return std::nullopt;
     for (const int64_t size : sizes(kSizes)) {
       const Outcome outcome = run(op_, call_, Maker(size));
-      if (const auto* ran = std::get_if<Ran>(&outcome)) {
-        if (ran->elements > kFewElements) return std::nullopt;
-        if (!reads_integers()) return message_on_cpu(size, kFewElements);
-        if (!integers_are_operands_) return std::nullopt;
-        std::optional<std::string> message = message_on_cpu(size, kFewElements);
-        return message && is_about_types(*message) ? message : std::nullopt;
-      }
-      const auto* failed = std::get_if<Failed>(&outcome);
-      if (!failed || is_about_elements(failed->message)) return std::nullopt;
+      if (std::holds_alternative<Unknown>(outcome)) return std::nullopt;
+      const auto* ran = std::get_if<Ran>(&outcome);
+      if (!ran && is_decided(outcome)) continue;
+      if (ran ? ran->elements > kFewElements : has_large_numbers_) return std::nullopt;
+      if (reads_integers() && !takes_floats(size)) return std::nullopt;
+      return message_on_cpu(size, kFewElements);
     }
     return message_on_cpu(kSizes[0], kMostElements);
   }
@@ -415,13 +443,7 @@ class Trial {
 
  private:
   Trial(const c10::OperatorHandle& op, const Node& call) : op_(op), call_(call) {
-    for (size_t i = 0; i < call.arguments.size(); ++i) {
-      const bool had = std::exchange(has_integers_, false);
-      learn(call.arguments[i]);
-      if (has_integers_ && !holds_operands(call.schema->arguments[i].name))
-        integers_are_operands_ = false;
-      has_integers_ = has_integers_ || had;
-    }
+    for (const Argument& argument : call.arguments) learn(argument);
   }
 
   void learn(const Argument& argument) {
@@ -442,6 +464,7 @@ class Trial {
   }
 
   void learn(int64_t number) {
+    if (number > kFewElements) has_large_numbers_ = true;
     if (number < 0 || number > kMostElements) return;
     for (const int64_t size : {number, number + 1}) {
       if (size > 0 && named_.size() < kMostSizes && std::ranges::find(named_, size) == named_.end())
@@ -459,6 +482,18 @@ class Trial {
 
   // True if integers among the elements may decide whether the call fails, such as indices.
   bool reads_integers() const { return has_integers_ && !op_.hasTag(at::Tag::pointwise); }
+
+  // True if the kernels take floats in the place of all integers among the elements. None of them
+  // is a position or a count of others then: a kernel may read memory at those without a check.
+  bool takes_floats(int64_t size) const {
+    if (draws()) return false;
+    const Outcome outcome = run(op_, call_, Maker(size).of_floats());
+    if (is_decided(outcome) && !std::holds_alternative<Ran>(outcome)) return false;
+    return std::ranges::any_of(kFills, [&](Fill fill) {
+      const Outcome computed = run(op_, call_, Maker(size, fill, kFewElements).of_floats());
+      return std::holds_alternative<Ran>(computed) || std::holds_alternative<Singular>(computed);
+    });
+  }
 
   // True if the call may draw random numbers: the generator belongs to the user.
   bool draws() const {
@@ -480,7 +515,7 @@ class Trial {
     tried.insert(tried.begin(), first);
     std::optional<std::string> message;
     for (const int64_t size : tried) {
-      for (const Fill fill : {Fill::varied, Fill::ones, Fill::zeros}) {
+      for (const Fill fill : kFills) {
         const Outcome outcome = run(op_, call_, Maker(size, fill, most));
         const auto* failed = std::get_if<Failed>(&outcome);
         if (!failed || (message && *message != failed->message)) return std::nullopt;
@@ -493,9 +528,9 @@ class Trial {
   c10::OperatorHandle op_;
   const Node& call_;
   std::vector<std::string> symbols_;
-  std::vector<int64_t> named_;         // sizes and integers of the call, and their successors
-  bool has_integers_ = false;          // among the elements of its tensors
-  bool integers_are_operands_ = true;  // all such tensors are operands
+  std::vector<int64_t> named_;      // sizes and integers of the call, and their successors
+  bool has_integers_ = false;       // among the elements of its tensors
+  bool has_large_numbers_ = false;  // among its arguments and sizes
 };
 
 }  // namespace

@@ -9,11 +9,11 @@
 namespace onnx_native::aten {
 
 // Runs one of PyTorch's own operators on arguments of the types of this call: its kernel without
-// elements, and if that fails, its CPU kernel. Returns PyTorch's message if both fail, with the
-// same message for all elements and all sizes that were tried in the place of symbols. Returns
-// nullopt if the call runs, or if it is not known to fail: an argument is of unknown type, the
-// operator lacks such a kernel, or the message depends on a symbol. A small call without tensors
-// that draws no random numbers fails if its CPU kernel does.
+// elements, and its CPU kernel. Returns PyTorch's message if both fail, with the same message for
+// all elements and all sizes that were tried in the place of symbols. Returns nullopt if the call
+// runs, or if it is not known to fail: an argument is of unknown type, or the message depends on a
+// symbol. A small call that draws no random numbers fails if its CPU kernel does; if it has
+// integers among its elements, only where the same call of floats runs.
 std::optional<std::string> refusal(const Node& call);
 
 // Returns the message with which one of the two kernels fails for one number in the place of all

@@ -88,6 +88,44 @@ def no_rows_in_a_part(x: Tensor):
     return x.split(0, 1)[0]
 
 
+def a_convolution_with_a_kernel_of_integers(x: Tensor):
+    kernel = torch.ones(1, 1, 1, 1, 1, dtype=torch.int64)
+    return torch.conv3d(torch.ones(1, 1, 2, 2, 2), kernel) + x.sum()
+
+
+def a_loss_of_integers(x: Tensor):
+    return nn.functional.huber_loss(x.long(), x)
+
+
+def a_factorization_of_integers(x: Tensor):
+    return torch.geqrf(torch.ones(3, 3, dtype=torch.int64))[0] + x.sum()
+
+
+def a_sum_with_one_dimension_more(x: Tensor):
+    return torch.baddbmm(torch.ones(1, 2, 3, 3), torch.ones(2, 3, 4), torch.ones(2, 4, 3)) + x.sum()
+
+
+def a_complex_factor(x: Tensor):
+    matrix = torch.ones(2, 2, dtype=torch.complex64)
+    return torch.addbmm(matrix, matrix, matrix, beta=1j).abs() + x.sum()
+
+
+def a_negative_stride(x: Tensor):
+    return torch.as_strided(x.contiguous(), [2], [-1], 1)
+
+
+def a_negative_offset(x: Tensor):
+    return torch.as_strided(x.contiguous(), [2], [1], -1)
+
+
+def a_write_by_strides_of_another_size(x: Tensor):
+    return torch.as_strided_scatter(torch.ones(4, 3), torch.ones(1, 2, 2), [2, 2], [1, 3]) + x.sum()
+
+
+def a_write_by_strides_that_overlap(x: Tensor):
+    return torch.as_strided_scatter(torch.ones(4, 3), torch.ones(2, 2), [2, 2], [0, 3]) + x.sum()
+
+
 CALLS = [
     two_axes_are_one,
     no_such_axis,
@@ -104,6 +142,15 @@ CALLS = [
     a_root_of_integers,
     a_bias_of_integers,
     a_layer_with_a_bias_of_integers,
+    a_convolution_with_a_kernel_of_integers,
+    a_loss_of_integers,
+    a_factorization_of_integers,
+    a_sum_with_one_dimension_more,
+    a_complex_factor,
+    a_negative_stride,
+    a_negative_offset,
+    a_write_by_strides_of_another_size,
+    a_write_by_strides_that_overlap,
     no_chunks,
     no_rows_in_a_part,
 ]
@@ -208,7 +255,31 @@ def a_root(x: Tensor):
     return torch.linalg.cholesky(x @ x.mT)
 
 
-@pytest.mark.parametrize("function", [counts_of_rows, a_solution, a_root])
+def the_root_of_a_constant(x: Tensor):
+    return torch.linalg.cholesky(torch.ones(2, 2)) + x.sum()
+
+
+def positions_of_integers(x: Tensor):
+    return torch.gather(x.long(), 1, torch.tensor([[3, 2], [1, 0]])) + x.long().take(
+        torch.ones(2, 2).long()
+    )
+
+
+def a_part_of_integers_by_strides(x: Tensor):
+    return torch.as_strided(x.long(), [2, 2], [2, 1], 3)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        counts_of_rows,
+        a_solution,
+        a_root,
+        the_root_of_a_constant,
+        positions_of_integers,
+        a_part_of_integers_by_strides,
+    ],
+)
 def test_elements_refuse_no_call(function: Callable[..., Any]) -> None:
     inputs = [("tensor", "x", torch.float32, [3, 4])]
     assert _C.Program((torch.jit.script(function), inputs, "forward"), opset=20)
