@@ -4,9 +4,17 @@
 
 namespace onnx_native::ops {
 
-void check_strides(Builder& b, const Shape& size, const Shape& stride) {
+void check_strides(Builder& b, Value self, const Shape& size, const Shape& stride,
+                   const Dim& offset) {
   b.check(size.size() == stride.size(), "as_strided needs a stride for each size, got ",
           stride.size(), " strides for ", size.size(), " sizes");
+  const Dim elements = numel(size);
+  if (!elements.constant() || elements.equals(0)) return;
+  Dim last = offset;
+  for (size_t i = 0; i < size.size(); ++i) last = last + (size[i] - 1) * stride[i];
+  const auto place = last.constant(), count = numel(self->known_shape()).constant();
+  b.check(!place || !count || *place < *count, "as_strided reads element ", place.value_or(0),
+          " of a tensor of ", count.value_or(0), " elements");
 }
 
 Value positions(Builder& b, const Dim& start, const Dim& count, const Dim& step) {
@@ -66,7 +74,6 @@ Diagonal::Diagonal(const Dim& rows, const Dim& columns, int64_t offset) {
 }
 
 Value strided_positions(Builder& b, const Shape& size, const Shape& stride, const Dim& offset) {
-  check_strides(b, size, stride);
   int64_t rank = static_cast<int64_t>(size.size());
   Value result = b.dim_value(offset);
   for (int64_t i = 0; i < rank; ++i) {

@@ -25,8 +25,10 @@ struct Diagonal {
   Dim start, count, step;
   Diagonal(const Dim& rows, const Dim& columns, int64_t offset);
 };
-// Throws unless an as_strided view has a stride for each size.
-void check_strides(Builder& b, const Shape& size, const Shape& stride);
+// Throws unless an as_strided view of a contiguous tensor has a stride for each size and reads only
+// elements of it, as far as the numbers are known.
+void check_strides(Builder& b, Value self, const Shape& size, const Shape& stride,
+                   const Dim& offset);
 // Returns the memory positions that an as_strided view of a contiguous tensor reads, as an int64
 // tensor of shape `size`.
 Value strided_positions(Builder& b, const Shape& size, const Shape& stride, const Dim& offset);

@@ -10,6 +10,12 @@ namespace {
 
 enum class BagMode { sum, mean, max };
 
+BagMode mode_of(Builder& b, int64_t number) {
+  b.check(number >= 0 && number <= 2,
+          "embedding_bag has the modes 0 (sum), 1 (mean) and 2 (max), got ", number);
+  return static_cast<BagMode>(number);
+}
+
 struct Bags {
   std::optional<Value> per_sample_weights;
   BagMode mode;
@@ -41,6 +47,12 @@ Value with_first_nan(Builder& b, Value maxima, Value bag, Value each, Value coun
 }
 
 Value embedding_bag(Builder& b, Value weight, Value indices, Value offsets, const Bags& bags) {
+  b.check(weight->rank() == 2, "embedding_bag requires a 2-D table, got ", weight->rank(), "-D");
+  b.check(indices->rank() == 1 && offsets->rank() == 1,
+          "embedding_bag requires 1-D indices and offsets, got ", indices->rank(), "-D and ",
+          offsets->rank(), "-D");
+  b.check(!bags.per_sample_weights || bags.mode == BagMode::sum,
+          "embedding_bag takes per_sample_weights only for mode 0 (sum)");
   indices = b.cast(indices, DType::i64);
   offsets = b.cast(offsets, DType::i64);
   const DType dtype = weight->dtype;
@@ -102,13 +114,13 @@ Value embedding_renorm(Builder& b, Value self, Value indices, const Number& max_
 void register_embedding(OpTable& ops) {
   ops.def("aten::embedding", [](Builder& b, Value weight, Value indices, Ignored, Ignored,
                                 Ignored) { return b.gather(weight, indices, 0); });
-  ops.def("aten::embedding_bag", [](Builder& b, Value weight, Value indices, Value offsets, Ignored,
-                                    int64_t mode, Ignored, std::optional<Value> per_sample_weights,
-                                    bool include_last_offset) {
-    return only(embedding_bag(
-        b, weight, indices, offsets,
-        {per_sample_weights, static_cast<BagMode>(mode), include_last_offset, std::nullopt}));
-  });
+  ops.def("aten::embedding_bag",
+          [](Builder& b, Value weight, Value indices, Value offsets, Ignored, int64_t mode, Ignored,
+             std::optional<Value> per_sample_weights, bool include_last_offset) {
+            return only(embedding_bag(
+                b, weight, indices, offsets,
+                {per_sample_weights, mode_of(b, mode), include_last_offset, std::nullopt}));
+          });
   ops.def("aten::embedding_bag.padding_idx",
           [](Builder& b, Value weight, Value indices, Value offsets, Ignored, int64_t mode, Ignored,
              std::optional<Value> per_sample_weights, bool include_last_offset,
@@ -119,19 +131,18 @@ void register_embedding(OpTable& ops) {
                       "a negative padding_idx requires a table with a constant number of rows");
               padding_idx = *padding_idx + *rows;
             }
-            return only(embedding_bag(b, weight, indices, offsets,
-                                      {per_sample_weights, static_cast<BagMode>(mode),
-                                       include_last_offset, padding_idx}));
+            return only(embedding_bag(
+                b, weight, indices, offsets,
+                {per_sample_weights, mode_of(b, mode), include_last_offset, padding_idx}));
           });
   // These overloads use a padding_idx of -1 for none.
   ops.def(
       {"aten::_embedding_bag", "aten::_embedding_bag_forward_only"},
       [](Builder& b, Value weight, Value indices, Value offsets, Ignored, int64_t mode, Ignored,
          std::optional<Value> per_sample_weights, bool include_last_offset, int64_t padding_idx) {
-        return only(
-            embedding_bag(b, weight, indices, offsets,
-                          {per_sample_weights, static_cast<BagMode>(mode), include_last_offset,
-                           padding_idx < 0 ? std::nullopt : std::optional(padding_idx)}));
+        return only(embedding_bag(b, weight, indices, offsets,
+                                  {per_sample_weights, mode_of(b, mode), include_last_offset,
+                                   padding_idx < 0 ? std::nullopt : std::optional(padding_idx)}));
       });
   ops.def("aten::embedding_renorm", embedding_renorm);
 }

@@ -30,7 +30,12 @@ std::array<Value, 2> fractional_max_pool(Builder& b, Value self, Ints kernel, In
   kernel.resize(axes, kernel.at(0));
   count.resize(axes, count.at(0));
   const bool batched = self->rank() == axes + 2;
+  for (int64_t i = 0; i < axes; ++i)
+    b.check(kernel[i] > 0 && count[i] > 0, "a window and the output must have positive sizes, got ",
+            kernel[i], " and ", count[i], " along spatial axis ", i);
   const Value x = batched ? self : b.unsqueeze(self, {0});
+  // Eager ignores samples beyond the batch.
+  if (!(samples->dim(0) == x->dim(0))) samples = b.slice(samples, 0, 0, x->dim(0));
   Value position = nullptr;  // (batch, channels, windows per axis, kernel per axis)
   Dim windows = 1, area = 1;
   for (int64_t i = 0; i < axes; ++i) {

@@ -112,6 +112,11 @@ struct Bounds {
   int64_t low, high;
 };
 
+Bounds bounds_of(Builder& b, int64_t low, int64_t high) {
+  b.check(low <= high, "quant_min must be at most quant_max, got ", low, " and ", high);
+  return {low, high};
+}
+
 Affine per_tensor(Builder& b, const Number& scale, int64_t zero_point, const Bounds& bounds) {
   return {b.scalar(DType::f32, scale), zero_point == 0 ? nullptr : b.i64(zero_point),
           b.i64(bounds.low), b.i64(bounds.high)};
@@ -422,7 +427,13 @@ Results moving_average_fake_quantized(Builder& b, Value self, Value observer_on,
   b.check(!per_row_fake_quant || ch_axis == 0, "ch_axis must be 0, got ", ch_axis);
   b.check(!numel(running_min->known_shape()).equals(0),
           "the observer has no range yet; run the model on data before the export");
-  const Bounds bounds{quant_min, quant_max};
+  const Dim states = per_row_fake_quant ? self->dim(0) : Dim(1);
+  for (const Value state : {running_min, running_max, scale, zero_point}) {
+    const Dim count = numel(state->known_shape());
+    b.check(count == states || !count.constant() || !states.constant(),
+            "the observer's state must have ", states.str(), " elements, got ", count.str());
+  }
+  const Bounds bounds = bounds_of(b, quant_min, quant_max);
   Observed seen{running_min, running_max};
   if (flag(observer_on) != false) {
     const Observed now = observed(b, self, seen, averaging_const, per_row_fake_quant);
@@ -451,33 +462,33 @@ void register_fake(OpTable& ops) {
   ops.def("aten::fake_quantize_per_tensor_affine",
           [](Builder& b, Value self, const Number& scale, int64_t zero_point, int64_t quant_min,
              int64_t quant_max) {
-            const Bounds bounds{quant_min, quant_max};
+            const Bounds bounds = bounds_of(b, quant_min, quant_max);
             return fake_quantized(b, self, per_tensor(b, scale, zero_point, bounds), bounds);
           });
   ops.def("aten::fake_quantize_per_tensor_affine.tensor_qparams",
           [](Builder& b, Value self, Value scale, Value zero_point, int64_t quant_min,
              int64_t quant_max) {
-            const Bounds bounds{quant_min, quant_max};
+            const Bounds bounds = bounds_of(b, quant_min, quant_max);
             return fake_quantized(b, self, per_tensor(b, scale, zero_point, bounds), bounds);
           });
   ops.def(
       {"aten::fake_quantize_per_channel_affine", "quantized_decomposed::fake_quant_per_channel"},
       [](Builder& b, Value self, Value scale, Value zero_point, int64_t axis, int64_t quant_min,
          int64_t quant_max) {
-        const Bounds bounds{quant_min, quant_max};
+        const Bounds bounds = bounds_of(b, quant_min, quant_max);
         return fake_quantized(b, self, per_channel(b, scale, zero_point, axis, bounds), bounds);
       });
   ops.def("aten::fake_quantize_per_tensor_affine_cachemask",
           [](Builder& b, Value self, const Number& scale, int64_t zero_point, int64_t quant_min,
              int64_t quant_max) -> Values {
-            const Bounds bounds{quant_min, quant_max};
+            const Bounds bounds = bounds_of(b, quant_min, quant_max);
             const Affine q = per_tensor(b, scale, zero_point, bounds);
             return {fake_quantized(b, self, q, bounds), kept(b, self, q)};
           });
   ops.def("aten::_fake_quantize_per_tensor_affine_cachemask_tensor_qparams",
           [](Builder& b, Value self, Value scale, Value zero_point, Value fake_quant_enabled,
              int64_t quant_min, int64_t quant_max) -> Values {
-            const Bounds bounds{quant_min, quant_max};
+            const Bounds bounds = bounds_of(b, quant_min, quant_max);
             const Affine q = per_tensor(b, scale, zero_point, bounds);
             const Value all = filled_like(b, self, DType::boolean, true);
             return {when(b, fake_quant_enabled, fake_quantized(b, self, q, bounds), self),
@@ -486,21 +497,21 @@ void register_fake(OpTable& ops) {
   ops.def("aten::fake_quantize_per_channel_affine_cachemask",
           [](Builder& b, Value self, Value scale, Value zero_point, int64_t axis, int64_t quant_min,
              int64_t quant_max) -> Values {
-            const Bounds bounds{quant_min, quant_max};
+            const Bounds bounds = bounds_of(b, quant_min, quant_max);
             const Affine q = per_channel(b, scale, zero_point, axis, bounds);
             return {fake_quantized(b, self, q, bounds), kept(b, self, q)};
           });
   ops.def("aten::_fake_quantize_learnable_per_tensor_affine",
           [](Builder& b, Value self, Value scale, Value zero_point, int64_t quant_min,
              int64_t quant_max, Ignored) {
-            const Bounds bounds{quant_min, quant_max};
+            const Bounds bounds = bounds_of(b, quant_min, quant_max);
             const Value zero = learned(b, zero_point, bounds);
             return fake_quantized(b, self, per_tensor(b, scale, zero, bounds), bounds);
           });
   ops.def("aten::_fake_quantize_learnable_per_channel_affine",
           [](Builder& b, Value self, Value scale, Value zero_point, int64_t axis, int64_t quant_min,
              int64_t quant_max, Ignored) {
-            const Bounds bounds{quant_min, quant_max};
+            const Bounds bounds = bounds_of(b, quant_min, quant_max);
             const Value zero = learned(b, zero_point, bounds);
             return fake_quantized(b, self, per_channel(b, scale, zero, axis, bounds), bounds);
           });

@@ -193,6 +193,7 @@ Value fill_diagonal(Builder& b, Value self, Ignored, bool wrap, const Call& call
 Value as_strided_scatter(Builder& b, Value self, Value src, Shape size, Shape stride,
                          std::optional<Dim> offset, const Call& call) {
   check_owns_memory(call);
+  check_strides(b, self, size, stride, offset.value_or(0));
   Shape count{numel(size)};
   Value places = strided_positions(b, size, stride, offset.value_or(0));
   Value flat = b.reshape(self, {numel(self->known_shape())});

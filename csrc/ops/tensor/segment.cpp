@@ -34,7 +34,17 @@ Value segment_reduce(Builder& b, Value data, const std::string& reduce,
   b.check(unsafe || !lengths || !is_empty((*lengths)->known_shape()),
           "segment_reduce requires at least one length, unless `unsafe` is true");
   axis = normalize_axis(axis, data->rank());
-  Value ends = b.cast(lengths ? *lengths : *offsets, DType::i64);
+  const Value given = lengths ? *lengths : *offsets;
+  b.check(given->rank() == axis + 1, "axis must be the last dimension of the ",
+          lengths ? "lengths" : "offsets", ", got axis ", axis, " of ", given->rank(),
+          " dimensions");
+  for (int64_t i = 0; i < axis; ++i) {
+    const Dim &segments = given->dim(i), &elements = data->dim(i);
+    b.check(segments == elements || !segments.constant() || !elements.constant(),
+            "segment_reduce requires segments for each row of the data: got ", segments.str(),
+            " rows of segments and ", elements.str(), " of data");
+  }
+  Value ends = b.cast(given, DType::i64);
   if (lengths) ends = b.op("CumSum", {ends, b.i64(axis)});
 
   const Dim count = ends->dim(axis);

@@ -215,14 +215,14 @@ Value unfold(Builder& b, Value self, int64_t dimension, const Dim& size, const D
 
 // The functional graph passes the storage itself, not a view.
 Value as_strided(Builder& b, Value self, Shape size, Shape stride, std::optional<Dim> offset) {
-  check_strides(b, size, stride);
+  const Dim start = offset.value_or(0);
+  check_strides(b, self, size, stride, start);
   Shape packed(size.size(), 1);
   for (size_t i = size.size(); i-- > 1;) packed[i - 1] = packed[i] * size[i];
   bool contiguous = true;
   for (size_t i = 0; i < size.size(); ++i)
     contiguous &= size[i].equals(1) || packed[i] == stride[i];
   Value flat = b.reshape(self, {numel(self->known_shape())});
-  Dim start = offset.value_or(0);
   if (!contiguous) return b.gather(flat, strided_positions(b, size, stride, start), 0);
   if (!start.equals(0) || !(flat->dim(0) == numel(size)))
     flat = narrow(b, flat, 0, start, numel(size));

@@ -107,6 +107,11 @@ ROWS = [
                 VOLUMES,
                 torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(0)),
             ),
+            Case(
+                lambda x, s: aten.fractional_max_pool3d(x[0], [2, 3, 2], [3, 2, 1], s),
+                VOLUMES,
+                torch.rand(2, 3, 3, generator=torch.Generator().manual_seed(0)),
+            ),
         ),
     ),
     Row("aten::max_unpool2d", opinfo="nn.functional.max_unpool2d", pick=every(3)),
