@@ -191,8 +191,8 @@ class LongStride(torch.nn.Module):
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        (NoWindow(), "n_fft must be at least 1, got 0"),
-        (NoHop(), "hop_length must be at least 1, got 0"),
+        (NoWindow(), "expected 0 < n_fft"),
+        (NoHop(), "expected 0 < hop_length"),
         (OtherSizes(), r"shape \'\[6\]\' is invalid for input of size 1"),
         (LongStride(), "stride should be greater than zero, but got stride_height: 0"),
         (NoPoints(), r"Invalid number of data points \(0\) specified"),

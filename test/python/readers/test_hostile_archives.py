@@ -268,7 +268,7 @@ AA = {"self": "x", "align_corners": False}
 @pytest.mark.parametrize(
     ("target", "arguments", "match"),
     [
-        ("as_strided", {"self": "x", "size": [2, 2], "stride": [1]}, "a stride for each size"),
+        ("as_strided", {"self": "x", "size": [2, 2], "stride": [1]}, "length of strides and shape"),
         ("_upsample_bilinear2d_aa", {**AA, "output_size": [2, 2, 2]}, "output_size equals to 2"),
         ("_upsample_bilinear2d_aa", {**AA, "output_size": [2, 2]}, "input_size equals to 4"),
         ("upsample_nearest2d", {"self": "x", "output_size": [2, 2]}, "input_size equals to 4"),
