@@ -404,10 +404,7 @@ Result fold_matmul(const Node&, const Inputs& inputs, int64_t limit) {
     return std::nullopt;
   std::optional<Ints> shape = broadcast_shape(left, right);
   if (!shape || count_elements(*shape) * depth > limit) return std::nullopt;
-  Elements zero{x.dtype, {}, {}, {}};
-  if (x.floating()) zero.floats = {0};
-  if (!x.floating()) zero.integers = {0};
-  Result total = expanded(zero, *shape);
+  Result total = expanded(*result_of_none(OfNone::zero, x.dtype), *shape);
   const Ints strides[] = {strides_of(x.shape), strides_of(y.shape)};
   for (int64_t i = 0; total && i < depth; ++i) {
     const Elements column = pick(x, strided_indices(left, strides[0], i), left);
