@@ -57,8 +57,8 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
     """Records the source lines of guards and assertions during captures in the block.
 
     Yields:
-        The conditions with which the last capture narrowed a size, and the lines that decide them;
-        torch.export's program does not have them.
+        The conditions with which the last capture narrowed a size, or that the program decided by
+        the example, and the lines that decide them; torch.export's program does not have them.
     """
     import sympy  # torch.export has imported it
 
