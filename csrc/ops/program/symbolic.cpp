@@ -134,7 +134,6 @@ void register_symbolic(OpTable& ops) {
 
   bitwise(ops, "and_", "And", "BitwiseAnd");
   bitwise(ops, "or_", "Or", "BitwiseOr");
-  bitwise(ops, "xor", "Xor", "BitwiseXor");
   ops.def("python::sym_not", [](Builder& b, Ignored, const Call& call) {
     return b.Not(call.tensor(0, DType::boolean));
   });
