@@ -41,8 +41,9 @@ Value segment_reduce(Builder& b, Value data, const std::string& reduce,
   for (int64_t i = 0; i < axis; ++i) {
     const Dim &segments = given->dim(i), &elements = data->dim(i);
     b.check(segments == elements || !segments.constant() || !elements.constant(),
-            "segment_reduce requires segments for each row of the data: got ", segments.str(),
-            " rows of segments and ", elements.str(), " of data");
+            "segment_reduce requires equal sizes of the data and the segments, also where one is "
+            "empty: got ",
+            segments.str(), " rows of segments and ", elements.str(), " of data");
   }
   Value ends = b.cast(given, DType::i64);
   if (lengths) ends = b.op("CumSum", {ends, b.i64(axis)});
