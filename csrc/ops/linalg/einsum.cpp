@@ -271,15 +271,18 @@ Value einsum_of(Builder& b, const Operands& operands, const Labels& output) {
   return b.op("Einsum", std::move(tensors), {{"equation", equation}});
 }
 
-// Squeezes axes of size 1 that broadcast, because ONNX does not specify broadcasting for Einsum.
-void drop_broadcast_axes(Builder& b, Operands& operands) {
+// Squeezes axes of size 1 that broadcast, because ONNX does not specify broadcasting for Einsum,
+// and those that sums of one product would drop.
+void drop_axes_of_one(Builder& b, Operands& operands, const Labels& output) {
   const Operands before = operands;
   for (Operand& operand : operands) {
     Ints axes;
     Labels kept;
     for (size_t i = 0; i < operand.labels.size(); ++i) {
       const int label = operand.labels[i];
-      if (operand.is_one(i) && count_spreading(before, label) > 0) {
+      // A sum of one operand changes its dtype.
+      const bool sums_one = operands.size() > 1 && !has(output, label);
+      if (operand.is_one(i) && (sums_one || count_spreading(before, label) > 0)) {
         axes.push_back(static_cast<int64_t>(i));
       } else {
         kept.push_back(label);
@@ -420,7 +423,7 @@ Value einsum(Builder& b, std::string equation, Values tensors, std::optional<Int
   Operands operands;
   for (Value tensor : tensors) operands.push_back({tensor, {}});
   const Labels output = label_operands(b, equation, operands);
-  drop_broadcast_axes(b, operands);
+  drop_axes_of_one(b, operands, output);
   expand_unknown_axes(b, operands);
   return contract(b, std::move(operands), output, path);
 }

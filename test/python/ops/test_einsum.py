@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 from models import routes
+from torch import nn
 
 NARROW = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
@@ -144,3 +145,28 @@ def sums(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, 
 def test_dynamic_sizes(dtype: torch.dtype, route: str, opset: int | None) -> None:
     x, y = operand(dtype, (5, 3)), operand(dtype, (3, 4), 1)
     routes.check(sums, (x, y), route, (x[:1], y), (x[:0], y), dynamic=({0: "n"}, {}), opset=opset)
+
+
+class SumsOneProduct(nn.Module):
+    """Sums over an axis of size 1 beside one that may be empty."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        part = x[-2:2, 2::2]
+        return torch.einsum("ijk,ijl", part, part)
+
+
+def test_a_sum_of_one_product_is_no_axis() -> None:
+    """ONNX Runtime's FusedMatMul divides by the size of an empty axis if there is a batch."""
+    program = torch.onnx.export(
+        SumsOneProduct(),
+        (torch.ones(5, 4, 3),),
+        dynamo=True,
+        verbose=False,
+        dynamic_shapes=({0: "n"},),
+    )
+    assert all(len(value.shape) == 2 for value in program.model.graph.outputs)
+    operators = [node.op_type for node in program.model.graph]
+    assert "ReduceSum" not in operators
+    for n in (5, 3, 2):
+        x = torch.rand(n, 4, 3)
+        torch.testing.assert_close(program(x)[0], SumsOneProduct()(x))
