@@ -9,7 +9,7 @@ from typing import Any
 from onnx_native import _library, _undo
 
 _NOTHING = object()
-# Setting them makes Python take instances for sequences, also after they are deleted.
+# Setting them makes Python treat instances as sequences, even after they are deleted.
 _ITEMS = ("__getitem__", "__setitem__")
 
 
@@ -17,8 +17,9 @@ _ITEMS = ("__getitem__", "__setitem__")
 def attributes(replacements: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
     """Sets attributes, given as (owner, name, value), and puts the old ones back at the end.
 
-    An attribute that the owner inherits, or does not have, is deleted at the end. Classes that
-    inherit their items are those of C whose instances are mappings (torch.Tensor), and stay so.
+    An attribute that the owner inherits, or does not have, is deleted at the end. Instances of
+    torch.Tensor, which inherits its `__getitem__`, are no sequences for Python, and do not become
+    sequences.
     """
     old = [(owner, name, vars(owner).get(name, _NOTHING)) for owner, name, _ in replacements]
     mappings = {owner for owner, name, value in old if name in _ITEMS and value is _NOTHING}

@@ -73,7 +73,7 @@ def _undo_to(count: int) -> None:
             last = undos[-1]
             try:
                 last.run()
-            except Exception as error:  # the others are to run all the same
+            except Exception as error:  # the others still have to run
                 errors.append(error)
             last.forget()
     finally:
@@ -115,7 +115,7 @@ _interrupts = _Interrupts()
 
 
 class _AfterInterrupt(Undo):
-    """What runs at the end of an export that an interrupt ends, and not a result or an error."""
+    """Functions to run at the end of an export that an interrupt ends."""
 
     def __init__(self) -> None:
         self.functions: list[Callable[[], None]] = []

@@ -87,7 +87,7 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
             _lines.setdefault(env, {})[str(guard.expr)] = _running_line()
         if not isinstance(condition, sympy.Rel | sympy.And | sympy.Or):
             return result
-        # PyTorch asks much that does not narrow a size, and that its results do not depend on.
+        # PyTorch checks many conditions that neither narrow a size nor change its results.
         is_narrower = any(before.get(s) not in (None, r) for s, r in env.var_to_range.items())
         is_multiple = bool(result) and _is_multiple(condition)
         if len(env.guards) > known or env.num_deferred_runtime_asserts > deferred:
@@ -199,7 +199,7 @@ def sizes_above_one(
 ) -> list[dict[str, str]]:
     """Returns the guards of a program that asks how tensors lie in memory.
 
-    torch.export answers for sizes of at least 2. A tensor may lie otherwise where a size is 1.
+    torch.export answers for sizes of at least 2. With a size of 1, the layout may be another one.
 
     Args:
         program: The captured program.

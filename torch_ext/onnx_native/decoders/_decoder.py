@@ -163,7 +163,7 @@ def _step(
 ) -> torch.nn.Module:
     """Returns a module whose argument is the list of a signature's inputs.
 
-    It is a copy of the model that shares its weights, so that they keep their names.
+    It is a copy of the model that shares its weights, which keep their names.
     """
     step = copy.copy(model)
 

@@ -135,7 +135,7 @@ def _specs(
 
 
 def _hint(name: Any) -> Any:
-    """A name as PyTorch's older exporter takes it: the program may fix the size, with a warning."""
+    """A name as in PyTorch's older exporter: the program may fix the size, with a warning."""
     return _shapes.Hint(symbol(name)) if isinstance(name, str) else Dim.AUTO
 
 

@@ -1,4 +1,4 @@
-"""Symbolic functions: users told PyTorch's TorchScript exporter with them what a call becomes.
+"""Symbolic functions, which tell PyTorch's TorchScript exporter what a call becomes.
 
 A symbolic function adds nodes to a TorchScript graph: ``g.op("domain::Name", x, alpha_f=1.0)``. It
 runs on an empty graph here, and the nodes that it adds go to the native builder.

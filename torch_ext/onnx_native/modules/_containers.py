@@ -68,7 +68,10 @@ class Contents:
 
 
 def leaves(value: Any, most: int = 1000) -> Iterator[Any]:
-    """What a value holds in containers and objects, however deep; at most so many values."""
+    """Yields what a value holds in containers and objects, at any depth.
+
+    Looks at no more than `most` values.
+    """
     open_ = [value]
     seen: set[int] = set()
     while open_ and len(seen) < most:

@@ -95,7 +95,7 @@ class Seeds:
 
 
 def seeded_draw(model: torch.nn.Module, run: Callable[[], Any]) -> str:
-    """Runs a module; returns where it draws from a generator that it seeds, or an empty text."""
+    """Runs a module; returns where it draws from a generator that it seeds, or an empty string."""
     with marked(model) as generators, _undo.at_end(generators.unwatch):
         generators.watch(_line)
         run()
@@ -104,7 +104,7 @@ def seeded_draw(model: torch.nn.Module, run: Callable[[], Any]) -> str:
 
 
 def generator_argument(program: torch.export.ExportedProgram) -> str:
-    """Returns the name of a call of a captured program that has a generator, or an empty text."""
+    """Returns the name of a call of a captured program that has a generator, or an empty string."""
     for graph in _graphs(program):
         for node in graph.nodes:
             if node.op == "call_function" and node.kwargs.get("generator") is not None:

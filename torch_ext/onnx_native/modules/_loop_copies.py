@@ -17,7 +17,7 @@ import torch
 from onnx_native import _replaced
 from onnx_native.upstream import _upstream
 
-_BODY = "combine_fn"  # where the function of a scan has the user's
+_BODY = "combine_fn"  # the variable in the function of a scan that holds the user's
 
 
 @contextmanager

@@ -114,7 +114,7 @@ def watched(native: Capture) -> Iterator[None]:
 
 
 def _in_a_thread(trace: Any, function: Any, examples: list[Any]) -> list[Any]:
-    """Traces a function on each example, where nothing is recorded or replaced for a recording."""
+    """Traces a function on each example, outside of the recording and without its replacements."""
     found: list[Any] = []
 
     def run() -> None:

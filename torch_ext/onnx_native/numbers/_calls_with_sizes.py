@@ -118,7 +118,7 @@ def _with_sizes(plain: Callable[..., Any], function: Callable[..., Any]) -> Call
 def _linspace(
     start: Any, end: Any, steps: Any, *, dtype: torch.dtype | None = None, **options: Any
 ) -> Any:
-    """As torch.linspace: from each end to the middle."""
+    """Computes like torch.linspace: from each end to the middle."""
     if options.pop("out", None) is not None:
         return None
     result = dtype or torch.get_default_dtype()

@@ -35,12 +35,12 @@ def _call(self: Any, function: np.ufunc, method: str, *inputs: Any, **options: A
 
 
 def _as_array(value: Any) -> Any:
-    """A number as NumPy takes an object that it does not know."""
+    """Wraps a symbolic number in an array of objects: NumPy calls a method of its class."""
     return np.array(value, dtype=object) if type(value) in _SYMBOLIC else value
 
 
 def _rounding(plain: Callable[[Any], Any], function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The results are floats, but for integers where the NumPy that is installed keeps those."""
+    """Results are floats, except that of an integer if the installed NumPy keeps integers."""
     keeps_integers = isinstance(plain(1), np.integer)
 
     def rounded(number: Any) -> Any:

@@ -13,18 +13,18 @@ from types import CodeType, FrameType
 
 
 def expected(frame: FrameType | None) -> bool | None:
-    """Returns the truth value with which the assertion at which a frame stands goes on.
+    """Returns the truth value that lets the assertion pass whose condition a frame evaluates.
 
-    None if it does not stand at the condition of an assertion.
+    None if it does not evaluate the condition of an assertion.
     """
     return _answers(frame.f_code).get(frame.f_lasti) if frame else None
 
 
 @functools.lru_cache(maxsize=256)
 def _answers(code: CodeType) -> dict[int, bool]:
-    """For each conditional jump to or past the raising of an AssertionError, the answer to give.
+    """Maps each conditional jump to or past the raising of an AssertionError to the answer to give.
 
-    Also for the comparison before it, which asks for the truth of the elements of two lists.
+    Also maps the comparison before it, which asks for the truth of the elements of two lists.
     """
     instructions = [each for each in dis.get_instructions(code) if each.opname != "CACHE"]
     fails = {each.offset for each in instructions if each.opname == "LOAD_ASSERTION_ERROR"}

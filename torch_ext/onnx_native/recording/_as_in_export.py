@@ -1,4 +1,4 @@
-"""What PyTorch and modules of the user do while a module is recorded."""
+"""Makes PyTorch and the user's modules do in a recording what they do in an export."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _without_fast_path() -> AbstractContextManager[None]:
 
 @contextmanager
 def module_paths(native: Capture, model: nn.Module) -> Iterator[None]:
-    """Tells the recorder which modules run, if the model is to say so."""
+    """Tells the recorder which modules run, if the model records that."""
     options = _options.current()
     if options.metadata == "none" and not options.functions:
         yield

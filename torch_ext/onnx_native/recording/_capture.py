@@ -114,14 +114,14 @@ class _Recorder:
             return self._recorded({}, replaced)
         except StepAsideError as error:
             first = error
-        # What strides and broadcasting do with a size of 1 does not tell what they do with others.
+        # A size of 1 does not show what strides and broadcasting do with other sizes.
         ones = self._others(lambda size: 2 if size == 1 else size)
         if ones:
             with contextlib.suppress(StepAsideError):
                 return self._recorded(ones, _module_changes.Replaced())
         with contextlib.suppress(StepAsideError):
             return self._without_caches(replaced.kept)
-        # The last resort: a size that may be static is.
+        # The last resort: make the sizes static that may be.
         with contextlib.suppress(StepAsideError):
             return self._recorded({}, _module_changes.Replaced(), fixes=True)
         raise first
@@ -157,7 +157,8 @@ class _Recorder:
         with _module_changes.restored(self._model):
             expected = self._results()
             _written_attributes.unset(caches)
-            results = [self._results(), self._results()]  # without, and with what the first keeps
+            # Without caches, and with those that the first run fills.
+            results = [self._results(), self._results()]
         if not all(_are_same(each, expected) for each in results):
             raise StepAsideError("the program depends on earlier calls")
         return captured

@@ -205,7 +205,7 @@ def _associative_scan(
 def _flex_attention(
     query: Any, key: Any, value: Any, score_mod: Any, block_mask: Any, scale: Any, *rest: Any
 ) -> Any:
-    """Runs what PyTorch runs without compiling, or attention if the scores are only masked.
+    """Runs attention if the scores are only masked; else what PyTorch runs without compiling.
 
     Does not use attention in half precision: flex_attention computes the scores in float32.
     """
@@ -228,7 +228,7 @@ def _flex_attention(
 
 
 def _laid_out_like(query: torch.Tensor, attention: torch.Tensor) -> torch.Tensor:
-    """The same elements with the axes in memory as flex_attention lays out its result.
+    """Returns the same elements in the memory layout of flex_attention's result.
 
     That is the order of the query's strides, except that the last axis is innermost.
     """

@@ -1,4 +1,4 @@
-"""Work that a recorded program gives to a pool of threads.
+"""Runs what a recorded program gives to a pool of threads.
 
 A recording is of one thread. A call that a program submits to a ThreadPoolExecutor runs at once, in
 the program's own thread; its future is done. Calls of other threads refuse the recording.
@@ -19,7 +19,7 @@ from onnx_native import _replaced
 
 @contextmanager
 def in_order() -> Iterator[None]:
-    """Runs what this thread submits to pools of threads in the order in which it submits it."""
+    """Runs the calls that this thread submits to pools of threads, in their order."""
     thread = threading.get_ident()
     plain = ThreadPoolExecutor.submit
 
@@ -39,7 +39,7 @@ def in_order() -> Iterator[None]:
 
 
 def _is_alike(pool: Any) -> bool:
-    """Whether a call does in this thread what it does in one of the pool.
+    """Whether a call does the same in this thread as in a thread of the pool.
 
     Threads of a pool do not inherit autocast, and may have an initializer.
     """

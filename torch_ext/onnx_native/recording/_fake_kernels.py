@@ -40,7 +40,7 @@ class _Context:
 
 @contextmanager
 def recorded(native: Capture) -> Iterator[None]:
-    """Gives the fake kernels that this thread's recording runs a context of the recording."""
+    """Gives fake kernels in this thread a context that makes sizes of the recording."""
     thread = threading.get_ident()
     context = _Context(native)
     plain = _upstream.fake_impl.set_ctx_getter

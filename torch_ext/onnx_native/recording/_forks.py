@@ -89,7 +89,7 @@ def _raises(native: Capture, run: Callable[[], list[Any]], choices: tuple[bool, 
     try:
         run()
     except Exception as error:
-        native.undecided()  # forgets it: the caller asks for the branch before
+        native.undecided()  # forgets the branch: the caller is at the one before it
         return _is_in_raise(error)
     finally:
         native.fork([], probes=False)
@@ -100,12 +100,14 @@ def _raises(native: Capture, run: Callable[[], list[Any]], choices: tuple[bool, 
 def _way(
     native: Capture, run: Callable[[], list[Any]], choices: tuple[bool, ...], forks: int
 ) -> tuple[int, dict[int, Any]]:
-    """Records one way as a region; returns its number, and the results that are not tensors by
-    their places."""
+    """Records one way as a region.
+
+    Returns its number, and the results that are not tensors by their places.
+    """
 
     def end(leaves: list[Any]) -> tuple[int, dict[int, Any]]:
         constants = {i: x for i, x in enumerate(leaves) if not isinstance(x, torch.Tensor)}
-        # Nothing writes to them any more, so that they may be copies.
+        # Nothing writes to them after this, so they may be copies.
         tensors = [x.clone() for x in leaves if isinstance(x, torch.Tensor)]
         return native.end_region(tensors), constants
 

@@ -32,7 +32,7 @@ def is_plain(leaf: Any) -> bool:
 
 
 def described(leaf: Any) -> str:
-    """What an input is that the recorder does not take: its class, and where it is."""
+    """Describes an input that the recorder does not take: its class, device and layout."""
     text = f"a {type(leaf).__name__}"
     if isinstance(leaf, torch.Tensor):
         text += f" on the device {leaf.device}, {str(leaf.layout).removeprefix('torch.')}"

@@ -63,7 +63,7 @@ def _refusal(native: Capture) -> Refusal:
 
 @contextlib.contextmanager
 def _collecting_later() -> Iterator[None]:
-    """Lets what a recording leaves in cycles stay in the youngest generation, found in no time."""
+    """Keeps the reference cycles of a recording young, so that they are found fast."""
     is_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -129,7 +129,7 @@ def _record(
         _control_flow.recorded(native),
         _fake_kernels.recorded(native),
     ):
-        torch.clear_autocast_cache()  # of the caller: its tensors are not of this recording
+        torch.clear_autocast_cache()  # the caller's: its tensors are not part of this recording
         with _undo.at_end(torch.clear_autocast_cache), _undo.at_end(native.stop):
             native.start()
             results = _forks.results(native, run) if forks else run()

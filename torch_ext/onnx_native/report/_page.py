@@ -125,7 +125,7 @@ class _Numbered:
 
 
 class _Graph:
-    """The graph of a model as lists of numbers, so that 30,000 nodes are a few megabytes."""
+    """The graph of a model as lists of numbers: 30,000 nodes take a few megabytes."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         self._model = model

@@ -1,4 +1,4 @@
-"""Questions for devices in TorchScript programs, which are read as programs of the CPU."""
+"""Finds what asks for devices in TorchScript programs, which are read as programs of the CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _USES = ("aten::eq", "aten::ne", "aten::str", "aten::format", "aten::__is__", "a
 
 
 def question(script: Any, arguments: Iterable[Any]) -> str | None:
-    """Why a program on another device than the CPU may decide otherwise than its model."""
+    """Returns why a program on another device may decide differently from its model."""
     device = _other_device(script, arguments)
     if device is None:
         return None

@@ -227,7 +227,7 @@ class _Run:
         return _differences.Comparison(list(self._rows.values()), self._runtime.proto.graph.name)
 
     def _batches(self) -> dict[torch.fx.Node, list[str]]:
-        """Runs eager; returns the values to take from the model, by the call before which."""
+        """Runs eager; returns the values to take from the model, by the call that follows them."""
         eager = self._replay.start(self._inputs)
         batches: dict[torch.fx.Node, list[str]] = {}
         names: list[str] = []
