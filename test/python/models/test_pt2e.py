@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 import onnx
@@ -30,8 +32,9 @@ def convolutions() -> nn.Module:
     )
 
 
-def quantized(flow: str, model: nn.Module, *sizes: int) -> nn.Module:
-    is_qat = flow == "qat"
+@functools.cache  # PyTorch takes many seconds for it
+def quantized(flow: str, make: Callable[[], nn.Module], *sizes: int) -> nn.Module:
+    model, is_qat = make(), flow == "qat"
     exported = torch.export.export(model.train(is_qat), (torch.randn(sizes),)).module()
     assert isinstance(exported, torch.fx.GraphModule)
     config = x86.get_default_x86_inductor_quantization_config(
@@ -50,7 +53,7 @@ def quantized(flow: str, model: nn.Module, *sizes: int) -> nn.Module:
 @pytest.mark.parametrize("opset", [18, 21])
 @pytest.mark.parametrize("flow", ["static", "dynamic", "qat"])
 def test_equals_eager_with_int8_weights(flow: str, opset: int, tmp_path: pathlib.Path) -> None:
-    model, path = quantized(flow, linear(), 4, 64), tmp_path / "model.onnx"
+    model, path = quantized(flow, linear, 4, 64), tmp_path / "model.onnx"
     torch.onnx.export(
         model, (torch.randn(4, 64),), f=path, dynamo=True, opset_version=opset, verbose=False
     )
@@ -71,7 +74,7 @@ def test_equals_eager_with_int8_weights(flow: str, opset: int, tmp_path: pathlib
 @pytest.mark.filterwarnings("ignore:Exporting a model while it is in training mode")
 @pytest.mark.parametrize("flow", ["static", "qat"])
 def test_convolutions_have_int8_weights(flow: str) -> None:
-    model = quantized(flow, convolutions(), 2, 3, 16, 16)
+    model = quantized(flow, convolutions, 2, 3, 16, 16)
     x = torch.randn(2, 3, 16, 16)
     program = torch.onnx.export(model, (x,), dynamo=True, verbose=False)
     assert program is not None
