@@ -106,7 +106,7 @@ class PyCapture {
     return close_region();
   }
   void drop_region(const std::string& reason) {
-    refuse(reason);
+    note_refusal(reason);
     discard_region();
   }
   // Leaves out a region of a way that the program does not go.
@@ -223,7 +223,7 @@ class PyCapture {
     capture::Decisions& decisions = recording_->decisions();
     decisions.refuse_loop(capture::to_dim(count.cast<c10::SymInt>(), decisions), reason);
   }
-  void refuse(const std::string& reason) { recording_->decisions().note_refusal(reason); }
+  void note_refusal(const std::string& reason) { recording_->decisions().note_refusal(reason); }
   std::string reason() const { return recording_->decisions().reason(); }
   capture::RefusalKind refusal_kind() const { return recording_->decisions().refusal_kind(); }
   bool reads_numbers() const { return recording_->decisions().has_data(); }
@@ -469,7 +469,8 @@ void bind_capture(py::module_& module) {
       .def("varies", &PyCapture::varies, py::arg("tensor"))
       .def("alive", &PyCapture::alive)
       .def("finish", &PyCapture::finish)
-      .def("refuse", &PyCapture::refuse, py::arg("reason"))
+      .def("note_refusal", &PyCapture::note_refusal, py::arg("reason"),
+           "Notes a reason for which finish() fails; refuse_loop() also raises.")
       .def("refuse_loop", &PyCapture::refuse_loop, py::arg("count"), py::arg("reason"))
       .def("reason", &PyCapture::reason)
       .def("refusal_kind", &PyCapture::refusal_kind)

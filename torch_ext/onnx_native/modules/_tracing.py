@@ -47,7 +47,7 @@ def watched(native: Capture) -> Iterator[None]:
             return size
         found = native.example(size)
         if found is None:
-            native.refuse("a traced or scripted function of a size that depends on data")
+            native.note_refusal("a traced or scripted function of a size that depends on data")
             return size
         return found * factor
 
@@ -68,7 +68,9 @@ def watched(native: Capture) -> Iterator[None]:
         made = (made if kind else made > 0).to(example.dtype)
         made = made.permute([order.index(axis) for axis in range(len(sizes))])
         if factor == 1 and [*made.stride()] != strides:
-            native.refuse("a traced or scripted function of a tensor that is not dense in memory")
+            native.note_refusal(
+                "a traced or scripted function of a tensor that is not dense in memory"
+            )
         return made
 
     def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -76,9 +78,9 @@ def watched(native: Capture) -> Iterator[None]:
         if threading.get_ident() != thread or not any(map(is_recorded, leaves)):
             return plain_trace(func, example_inputs, *args, **kwargs)
         if args or kwargs:
-            native.refuse("torch.jit.trace with options")
+            native.note_refusal("torch.jit.trace with options")
         if torch.is_autocast_enabled("cpu"):
-            native.refuse("torch.jit.trace under autocast")
+            native.note_refusal("torch.jit.trace under autocast")
         with _upstream.unrecorded(), torch.random.fork_rng(devices=[]):
             # Traces do not tell what they take from elements and dynamic sizes: two of them do.
             examples = [
@@ -89,7 +91,7 @@ def watched(native: Capture) -> Iterator[None]:
             ]
         first, second = _in_a_thread(plain_trace, func, examples)
         if not _are_same(first.inlined_graph, second.inlined_graph):
-            native.refuse("torch.jit.trace of a function whose traces differ")
+            native.note_refusal("torch.jit.trace of a function whose traces differ")
         return first
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -105,7 +107,7 @@ def watched(native: Capture) -> Iterator[None]:
         with _upstream.unrecorded(), torch.random.fork_rng(devices=[]):
             values = _upstream.pytree.tree_map(elements, (args, kwargs))
             if not _is_like_its_source(plain_call, self, *values):
-                native.refuse("a scripted function computes something else than its source")
+                native.note_refusal("a scripted function computes something else than its source")
         return plain_call(self, *args, **kwargs)
 
     changed = [(torch.jit, "trace", trace), (torch.jit.ScriptFunction, "__call__", call)]
@@ -241,7 +243,7 @@ class _Interpreter:
             case "aten::Int" | "aten::ScalarImplicit" if operands[0].dtype is torch.int64:
                 return operands[0].item()
         if not kind.startswith("aten::") or _computes_numbers(node):
-            self._native.refuse(f"a traced function calls {kind}")
+            self._native.note_refusal(f"a traced function calls {kind}")
         name, _, overload = node.schema().partition("(")[0].removeprefix("aten::").partition(".")
         function = getattr(getattr(torch.ops.aten, name), overload or "default")
         arguments = list(zip(_upstream.schema(function).arguments, operands, strict=True))

@@ -46,7 +46,7 @@ def watched(native: Capture) -> Iterator[None]:
 
         def read(self: Any) -> Any:
             if is_wrong() and is_recorded(self):
-                native.refuse(f"the program reads {name} of a Tensor")
+                native.note_refusal(f"the program reads {name} of a Tensor")
             return descriptor.__get__(self)
 
         return property(read, getattr(descriptor, "__set__", None))

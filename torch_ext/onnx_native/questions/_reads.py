@@ -73,7 +73,7 @@ def watched(native: Capture) -> Iterator[None]:
             return plain_set(self, *source, **named)
         contents = source[0] if source else named.get("source")
         if len(source) + len(named) != 1 or not isinstance(contents, torch.Tensor):
-            native.refuse("the program calls set_ of a Tensor with a storage or with sizes")
+            native.note_refusal("the program calls set_ of a Tensor with a storage or with sizes")
             return self
         native.replace(self, contents)
         return self
@@ -85,7 +85,7 @@ def watched(native: Capture) -> Iterator[None]:
             return memo[id(self)]
         memory = ("memory of a recorded tensor", extension.memory_of(self))
         if native.with_gradients() or memory in memo:
-            native.refuse("the program calls __deepcopy__ of a Tensor")
+            native.note_refusal("the program calls __deepcopy__ of a Tensor")
         memo[memory] = self
         copied = memo[id(self)] = native.deep_copy(self)
         copied.__dict__.update(copy.deepcopy(self.__dict__, memo))
@@ -151,12 +151,12 @@ def watched(native: Capture) -> Iterator[None]:
             frame = inspect.currentframe()
             # Libraries such as einops catch the TypeError and call the function without its cache.
             if not (frame and frame.f_back and _cached_calls.is_made_by(frame.f_back)):
-                native.refuse("the program calls __hash__ of a SymInt")
+                native.note_refusal("the program calls __hash__ of a SymInt")
         return plain_hash(self)
 
     def rounded(self: Any, digits: Any = None) -> Any:
         if digits is not None and digits < 0 and is_recorded(self):
-            native.refuse("the program rounds a size to tens")
+            native.note_refusal("the program rounds a size to tens")
         return plain_round(self, digits)
 
     def missing(self: Any, name: str) -> Any:
@@ -167,7 +167,7 @@ def watched(native: Capture) -> Iterator[None]:
         if name in _MATH_FUNCTIONS:
             return lambda digits=None: _computed(native, self, name, digits)
         if not name.startswith("_") and name not in _FIELDS_OF_TORCH_EXPORT:
-            native.refuse(f"the program calls {name} of a symbolic number")
+            native.note_refusal(f"the program calls {name} of a symbolic number")
         raise AttributeError(f"a number of a native capture has no attribute {name!r}")
 
     new += [
@@ -211,7 +211,7 @@ def _noting(native: Capture, method: Any, name: str) -> Callable[..., Any]:
                         )
                 if name == "tolist" and _has_few_items(native, self):
                     return _items(self)
-                native.refuse(f"the program calls {name} of a {type(self).__name__}")
+                native.note_refusal(f"the program calls {name} of a {type(self).__name__}")
             elif name in _READS_ELEMENTS and isinstance(self, torch.Tensor):
                 elements = native.elements(self, shares_memory)
                 if name in _COPIES_ELEMENTS:
@@ -246,7 +246,7 @@ def _items(tensor: Any) -> Any:
 def _computed(native: Capture, node: Any, function: str, digits: Any) -> Any:
     """A function of a symbolic number, as a node."""
     if digits is not None:
-        native.refuse("the program rounds a symbolic number to digits")
+        native.note_refusal("the program rounds a symbolic number to digits")
     return native.math_function(function.removeprefix("sym_"), node)
 
 

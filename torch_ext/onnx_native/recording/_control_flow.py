@@ -269,5 +269,5 @@ def _check_tensors(native: Capture, values: Sequence[Any]) -> None:
 
 def refuse(native: Capture, reason: str) -> NoReturn:
     """Refuses the recording for a reason."""
-    native.refuse(reason)
+    native.note_refusal(reason)
     raise RuntimeError(reason)

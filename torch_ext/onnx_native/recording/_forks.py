@@ -8,6 +8,7 @@ left out: the model is for inputs that the program accepts.
 from __future__ import annotations
 
 import ast
+import dataclasses
 import functools
 import os
 import traceback
@@ -53,7 +54,7 @@ def results(
             raise
     if condition is None:
         if native.undecided() is not None:
-            native.refuse("the program catches an exception of the capture")
+            native.note_refusal("the program catches an exception of the capture")
         return found
     if len(choices) == _MOST_CHOICES:
         _control_flow.refuse(
@@ -122,20 +123,20 @@ def _is_in_raise(error: Exception) -> bool:
     ``raise`` calls did: ``raise ValueError(f"{x.shape} is too small")``."""
     frames = list(traceback.walk_tb(error.__traceback__))
     places = [
-        (frame.f_code.co_filename, line)
+        (_lines_of(_sources.tree(path)), line)
         for frame, line in frames
-        if _is_of_program(frame.f_code.co_filename)
+        if _is_of_program(path := frame.f_code.co_filename)
     ]
     if not places:
         return False
-    path, line = places[-1]
-    if isinstance(error, AssertionError) and line in _lines_of(_sources.tree(path), ast.Assert):
+    lines, line = places[-1]
+    if isinstance(error, AssertionError) and line in lines.asserts:
         return True
-    raising = [line in _lines_of(_sources.tree(path), ast.Raise) for path, line in places]
+    raising = [line in lines.raises for lines, line in places]
     if raising[-1] and _is_of_program(frames[-1][0].f_code.co_filename):
         return True
     # The capture threw it. The program might catch the exception of the ``raise``.
-    return any(raising) and not any(line in _caught(_sources.tree(path)) for path, line in places)
+    return any(raising) and not any(line in lines.caught for lines, line in places)
 
 
 def _is_of_program(path: str) -> bool:
@@ -143,23 +144,33 @@ def _is_of_program(path: str) -> bool:
     return path.startswith(_CHECKING) or not path.startswith(_library.NOT_OF_USER)
 
 
-@functools.lru_cache(maxsize=64)
-def _lines_of(tree: ast.Module, kind: type[ast.stmt]) -> frozenset[int]:
-    """Returns the lines of the statements of a kind in a file."""
-    return frozenset(
-        line
-        for node in ast.walk(tree)
-        if isinstance(node, kind)
-        for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    )
+@dataclasses.dataclass(frozen=True)
+class _Lines:
+    """Lines of a file by their statements.
+
+    Attributes:
+        asserts: Those of ``assert``.
+        raises: Those of ``raise``.
+        caught: Those whose exceptions the file may catch.
+    """
+
+    asserts: set[int] = dataclasses.field(default_factory=set)
+    raises: set[int] = dataclasses.field(default_factory=set)
+    caught: set[int] = dataclasses.field(default_factory=set)
 
 
 @functools.lru_cache(maxsize=64)
-def _caught(tree: ast.Module) -> frozenset[int]:
-    """Returns the lines of a file whose exceptions it may catch."""
-    return frozenset(
-        line
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Try) and node.handlers
-        for line in range(node.lineno, (node.body[-1].end_lineno or node.lineno) + 1)
-    )
+def _lines_of(tree: ast.Module) -> _Lines:
+    lines = _Lines()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert):
+            lines.asserts.update(_span(node, node))
+        elif isinstance(node, ast.Raise):
+            lines.raises.update(_span(node, node))
+        elif isinstance(node, ast.Try) and node.handlers:
+            lines.caught.update(_span(node, node.body[-1]))
+    return lines
+
+
+def _span(first: ast.stmt, last: ast.stmt) -> range:
+    return range(first.lineno, (last.end_lineno or first.lineno) + 1)

@@ -118,7 +118,7 @@ def _record(
     with (
         _lists_of_functions(),
         _module_changes.unchanged(native, model, replaced),
-        _written_attributes.missing(replaced.written_first, native.refuse),
+        _written_attributes.missing(replaced.written_first, native.note_refusal),
         _as_in_export.as_in_export(),
         _as_in_export.module_paths(native, model),
         _reads.watched(native),
