@@ -5,14 +5,14 @@
 #include <optional>
 #include <vector>
 
+#include "aten/type_inference.h"
 #include "ops/engine/lower.h"
-#include "readers/jit/reader.h"
 
 namespace onnx_native {
 
 // Returns unknown types for operators without a lowering; check_operators reports these later. Owns
 // the scratch graph. The values and nodes passed in must outlive it.
-class LoweringTypes : public readers::jit::TypeInference {
+class LoweringTypes : public aten::TypeInference {
  public:
   explicit LoweringTypes(ops::Lowerings lowerings, int64_t opset);
   ~LoweringTypes() override;

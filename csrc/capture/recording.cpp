@@ -131,7 +131,7 @@ Recording::Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTe
   }
 }
 
-readers::jit::TypeInference& Recording::types() {
+aten::TypeInference& Recording::types() {
   if (!types_) types_ = make_types_();
   return *types_;
 }

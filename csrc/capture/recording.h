@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "aten/type_inference.h"
 #include "capture/decisions.h"
 #include "capture/generators.h"
 #include "capture/memory_layouts.h"
 #include "capture/meta_results.h"
 #include "capture/recorded_tensor.h"
-#include "readers/jit/reader.h"
 
 namespace onnx_native::capture {
 
@@ -68,7 +68,7 @@ std::string plain_name(std::string_view op);
 // Names each node as torch.export does: by its result, or by its operator if it has several.
 void name_nodes(aten::Graph& graph);
 
-using MakeTypes = std::function<std::unique_ptr<readers::jit::TypeInference>()>;
+using MakeTypes = std::function<std::unique_ptr<aten::TypeInference>()>;
 
 // One capture. The program runs while an ActiveRecording is in scope. Every operator that it calls
 // becomes a node; composite operators stay whole, because the recorder sits above autograd.
@@ -167,7 +167,7 @@ class Recording {
   std::optional<c10::IValue> known_argument(const c10::IValue& argument);
   // Returns true if the elements of a tensor follow from literals of the program alone.
   bool follows_from_literals(const at::Tensor& tensor) const;
-  readers::jit::TypeInference& types();
+  aten::TypeInference& types();
   // Returns the expression of a float or bool that the program uses.
   NumberPtr number_of(const c10::SymNode& node);
   aten::Argument number_argument(const Number& number);
@@ -211,7 +211,7 @@ class Recording {
   Decisions decisions_;
   std::unique_ptr<aten::Graph> graph_ = std::make_unique<aten::Graph>();
   MakeTypes make_types_;
-  std::unique_ptr<readers::jit::TypeInference> types_;  // nullptr while all sizes are numbers
+  std::unique_ptr<aten::TypeInference> types_;  // nullptr while all sizes are numbers
   std::vector<ModuleTensor> state_;
   std::unordered_map<const c10::TensorImpl*, size_t> state_of_;    // index in state_
   std::unordered_map<const void*, std::vector<size_t>> state_at_;  // by address of the elements

@@ -85,7 +85,7 @@ bool gives_tensor(const aten::Schema& schema) {
 
 }  // namespace
 
-Interpreter::Interpreter(std::shared_ptr<aten::Graph> graph, TypeInference& types)
+Interpreter::Interpreter(std::shared_ptr<aten::Graph> graph, aten::TypeInference& types)
     : recorder_(std::move(graph), types) {}
 
 // --- Constants

@@ -79,7 +79,7 @@ using Environment = std::unordered_map<const torch::jit::Value*, Item>;
 
 class Interpreter {
  public:
-  Interpreter(std::shared_ptr<aten::Graph> graph, TypeInference& types);
+  Interpreter(std::shared_ptr<aten::Graph> graph, aten::TypeInference& types);
 
   Recorder& recorder() { return recorder_; }
   // Returns the container of an object that existed before the program ran; there is one per

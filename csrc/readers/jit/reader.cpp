@@ -337,7 +337,7 @@ Items run_hooked(Interpreter& run, const torch::jit::Function& forward, Items gi
 // `module` is the owner of a method, else nullptr.
 std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
                                   const torch::jit::Module* module, const ReadOptions& options,
-                                  TypeInference& types) {
+                                  aten::TypeInference& types) {
   Dim::restart_fresh();  // the same program gives the same names
   auto owned = std::make_unique<aten::Graph>();
   const std::shared_ptr<aten::Graph> graph(owned.get(), [](aten::Graph*) {});
@@ -357,14 +357,14 @@ std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
 }  // namespace
 
 std::unique_ptr<aten::Graph> read(const torch::jit::Module& module, const ReadOptions& options,
-                                  TypeInference& types) {
+                                  aten::TypeInference& types) {
   const std::optional<torch::jit::Method> method = module.find_method(options.method);
   if (!method) fail(ErrorKind::invalid_argument, "the module has no method ", options.method);
   return read(method->function(), &module, options, types);
 }
 
 std::unique_ptr<aten::Graph> read(const torch::jit::Function& function, const ReadOptions& options,
-                                  TypeInference& types) {
+                                  aten::TypeInference& types) {
   return read(function, nullptr, options, types);
 }
 

@@ -35,7 +35,7 @@ std::string_view base_name(std::string_view op) {
   return op.substr(0, op.find('.'));
 }
 
-Recorder::Recorder(std::shared_ptr<aten::Graph> graph, TypeInference& types)
+Recorder::Recorder(std::shared_ptr<aten::Graph> graph, aten::TypeInference& types)
     : root_{.graph = std::move(graph)}, frame_(&root_), types_(types) {}
 
 void Recorder::enter(Value* value, Frame& frame) {

@@ -38,12 +38,12 @@ struct Frame {
 
 class Recorder {
  public:
-  Recorder(std::shared_ptr<aten::Graph> graph, TypeInference& types);
+  Recorder(std::shared_ptr<aten::Graph> graph, aten::TypeInference& types);
 
   aten::Graph& root() { return *root_.graph; }
   aten::Graph& graph() { return *frame_->graph; }
   Frame& frame() { return *frame_; }
-  TypeInference& types() { return types_; }
+  aten::TypeInference& types() { return types_; }
   aten::KnownLayouts& layouts() { return layouts_; }
 
   aten::Value* add_input(std::string_view name, aten::Type type);
@@ -129,7 +129,7 @@ class Recorder {
 
   Frame root_;
   Frame* frame_;
-  TypeInference& types_;
+  aten::TypeInference& types_;
   aten::KnownLayouts layouts_;
   std::unordered_map<const aten::Value*, const Frame*> owners_;
   std::vector<std::shared_ptr<aten::Graph>> graphs_;       // kept alive: addresses are keys
