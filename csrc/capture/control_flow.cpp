@@ -52,8 +52,8 @@ Argument ControlFlow::condition_argument(const c10::IValue& condition) {
     return recording_.value_of(condition.toTensor());
   }
   if (!condition.isSymBool()) refuse("a condition of a branch or loop is constant");
-  Argument flag =
-      recording_.number_argument(*recording_.number_of(condition.toSymBool().toSymNodeImpl()));
+  Argument flag = recording_.frame_->sizes().number(
+      *recording_.number_of(condition.toSymBool().toSymNodeImpl()));
   if (!flag.as_value()) refuse("a condition of a branch or loop is constant");
   return flag;
 }
@@ -65,14 +65,14 @@ Argument::List ControlFlow::values(const Tensors& tensors) {
 }
 
 aten::Node* ControlFlow::add(const char* op, std::vector<Argument> arguments) {
-  return recording_.graph_->add_node(op, std::move(arguments), recording_.location_);
+  return recording_.frame_->add_node(op, std::move(arguments));
 }
 
 at::Tensor ControlFlow::made(aten::Node* node, at::Tensor meta, aten::Type type,
                              c10::Device device) {
-  aten::Value* value = recording_.graph_->add_output(node, "getitem", std::move(type));
-  if (recording_.types_) recording_.types_->define(*value);
-  if (recording_.region_) recording_.region_->own(meta);
+  aten::Value* value = recording_.frame_->graph().add_output(node, "getitem", std::move(type));
+  recording_.types_.define(*value);
+  recording_.frame_->own(meta);
   return recording_.new_tensor(std::move(meta), *value->type.shape, value, device);
 }
 
@@ -124,8 +124,7 @@ at::Tensor ControlFlow::either(aten::Node* node, const Region::Result& a, const 
   at::Tensor made_tensor = made(node, at::empty(sizes, a.meta.options()),
                                 aten::Type::tensor(a.value->type.dtype, shape), a.device);
   for (const size_t axis : axes)
-    recording_.input_axes_.try_emplace(shape[axis].str(), node->outputs.back(),
-                                       static_cast<int64_t>(axis));
+    recording_.frame_->sizes().add_axis(shape[axis], node->outputs.back(), axis);
   return made_tensor;
 }
 

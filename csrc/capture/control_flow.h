@@ -19,7 +19,7 @@ class ControlFlow {
   using Tensors = std::vector<at::Tensor>;
 
   explicit ControlFlow(Recording& recording) : recording_(recording) {
-    recording_.location_ = recording_.graph_->add_location(recording_.host_.location());
+    recording_.frame_->set_location(recording_.host_.location());
   }
 
   // The condition is a tensor with one element or a condition on sizes.

@@ -52,7 +52,7 @@ bool has_axes(const c10::IValue& value) {
 bool RecordedCall::record_by_fake_kernel(std::vector<aten::Argument>& arguments) {
   const std::optional<c10::DispatchKey> kernel = fake_kernel_of(op_);
   if (!kernel) return false;
-  node_ = recording_.graph_->add_node(key_, std::move(arguments), recording_.location_);
+  node_ = recording_.frame_->add_node(key_, std::move(arguments));
   if (key_.starts_with("onnx_native::") && record_by_lowering()) return true;
   std::vector<aten::Type> types;
   const std::vector<c10::IValue> metas = run_fake_kernel(*kernel, types);
@@ -62,11 +62,11 @@ bool RecordedCall::record_by_fake_kernel(std::vector<aten::Argument>& arguments)
   for (const aten::Type& type : types) {
     for (const Dim& size : *type.shape) note_size(size);
   }
-  if (schema_->is_mutable() && recording_.types_) forget_written();
+  if (schema_->is_mutable() && recording_.types_.started()) forget_written();
   record(metas, types);
   // The lowering may have left results without types.
   for (const aten::Value* result : node_->outputs) {
-    if (recording_.types_) recording_.types_->forget(*result);
+    if (recording_.types_.started()) recording_.types_.started()->forget(*result);
   }
   return true;
 }
@@ -76,7 +76,7 @@ bool RecordedCall::record_by_fake_kernel(std::vector<aten::Argument>& arguments)
 bool RecordedCall::record_by_lowering() {
   std::vector<aten::Type> types;
   try {
-    types = recording_.types().infer(*node_);
+    types = recording_.types_.infer(*node_);
   } catch (const ExportError&) {  // the model may have another opset
     return false;
   }
@@ -155,7 +155,7 @@ at::Tensor RecordedCall::fake_result(const at::Tensor& tensor, aten::Type& type)
 
 c10::SymInt Recording::new_size(int64_t low, std::optional<int64_t> high) {
   if (fake_kernels_ == 0) decisions_.refuse("a size is made outside of a fake kernel");
-  types();  // sizes are symbolic from here on
+  types_.get();  // sizes are symbolic from here on
   const Dim size = Dim::fresh(DimRange{.low = low, .high = high});
   decisions_.declare_data(size.str(), size.range());
   return add_integer(size.str(), size);  // an input of the region that is dropped

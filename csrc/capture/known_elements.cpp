@@ -1,5 +1,4 @@
-// Numbers and elements of tensors in a recording: those that the model computes, and those that
-// follow from constants and weights.
+// Elements of tensors in a recording that follow from constants and weights.
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <utility>
@@ -99,34 +98,6 @@ at::Tensor Recording::elements(const at::Tensor& tensor, bool shares_memory) {
     in_arrays_.emplace(storage_of(memory), memory);
   }
   return *std::move(elements);
-}
-
-aten::Argument Recording::number_argument(const Number& number) {
-  if (const auto* known = std::get_if<double>(&number.is)) return *known;
-  if (const auto* known = std::get_if<bool>(&number.is)) return *known;
-  if (const auto* dim = std::get_if<Dim>(&number.is)) return size_argument(*dim);
-  if (const auto* value = std::get_if<aten::Value*>(&number.is)) {
-    if (region_) decisions_.refuse("a branch or loop uses a float that is read from a tensor");
-    return *value;
-  }
-  const auto [at, inserted] = numbers_.try_emplace(str(number), nullptr);
-  if (!inserted) return at->second;
-  const auto& call = std::get<Number::Call>(number.is);
-  std::vector<aten::Argument> operands;
-  for (const NumberPtr& operand : call.operands) operands.push_back(number_argument(*operand));
-  aten::Node* node = graph_->add_node(call.op, std::move(operands), location_);
-  aten::Type type;
-  type.kind = is_condition(call.op) ? aten::Type::Kind::sym_bool : aten::Type::Kind::sym_float;
-  return numbers_[str(number)] = graph_->add_output(node, plain_name(call.op), std::move(type));
-}
-
-void Recording::compute_sizes() {
-  std::vector<Dim> sizes;
-  for (const auto& [text, place] : input_axes_) {
-    const auto& [value, axis] = place;
-    if (value->producer) sizes.push_back((*value->type.shape)[static_cast<size_t>(axis)]);
-  }
-  for (const Dim& size : sizes) read_size(size);
 }
 
 }  // namespace onnx_native::capture

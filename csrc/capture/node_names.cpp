@@ -1,4 +1,5 @@
-// Names of the nodes of a recorded program.
+#include "capture/node_names.h"
+
 #include <unordered_set>
 
 #include "capture/recording.h"
@@ -41,7 +42,8 @@ void name_nodes(aten::Graph& graph) {
 }
 
 void Recording::avoid_name(const std::string& name) {
-  if (is_name_in_python(name) && avoided_names_.insert(name).second) graph_->add_value(name, {});
+  if (is_name_in_python(name) && avoided_names_.insert(name).second)
+    frame_->graph().add_value(name, {});
 }
 
 }  // namespace onnx_native::capture

@@ -10,7 +10,6 @@
 
 #include "aten/hidden_writes.h"
 #include "aten/op_facts.h"
-#include "capture/region.h"
 #include "capture/torch_code.h"
 #include "capture/transformed_call.h"
 
@@ -115,7 +114,7 @@ void RecordedCall::check_reshape(const at::Tensor& tensor) {
   const RecordedTensor* self = recorded(tensor);
   if (!self || self->id() <= recording_.last_input_)
     refuse("the call changes the shape of a tensor that the program did not compute");
-  if (recording_.region_ && !recording_.region_->owns(self->meta()))
+  if (!recording_.frame_->owns(self->meta()))
     refuse("a branch or loop changes the shape of a tensor from outside");
   if (self->is_copied()) refuse("the call changes the shape of a tensor that has a copy");
 }
@@ -125,7 +124,8 @@ void RecordedCall::check_writes() {
     if (!schema_->arguments[i].writes) continue;
     for_each_tensor(arguments_[i], [&](const at::Tensor& target) {
       recording_.note_write(target);
-      if (schema_->arguments[i].is_out) recording_.compute_sizes();  // the call may resize it
+      if (schema_->arguments[i].is_out)
+        recording_.frame_->sizes().read_results();  // the call may resize it
       written_sizes_.push_back(recording_.meta_of(target).sizes().vec());
     });
   }
@@ -208,7 +208,7 @@ void RecordedCall::run() {
   }
   if (reshapes()) {
     check_reshape(arguments_[0].toTensor());
-    recording_.compute_sizes();  // before the axes move
+    recording_.frame_->sizes().read_results();  // before the axes move
   } else {
     check_writes();
   }
@@ -223,7 +223,7 @@ void RecordedCall::run() {
     return;
   }
   check_number_of_results();
-  node_ = recording_.graph_->add_node(key_, std::move(arguments), recording_.location_);
+  node_ = recording_.frame_->add_node(key_, std::move(arguments));
   if (!metas) metas = inferred_metas();
   if (reshapes()) return record_reshape(metas->front().toTensor());
   if (aten::updates_statistics(*node_)) {

@@ -66,6 +66,7 @@ class RecordedCall {
   std::vector<aten::Type> result_types(const std::vector<at::Tensor>& metas);
   std::vector<aten::Type> types_of_packed();
   void add_unknown_results(std::vector<aten::Type>& types, const std::vector<at::Tensor>& metas);
+  bool is_view_of_argument(const at::Tensor& meta) const;
   at::Tensor result(const at::Tensor& meta, const aten::Type& type, size_t index = 0);
   void settle_operands();
   void record_layouts(const std::vector<at::Tensor>& metas);

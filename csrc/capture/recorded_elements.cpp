@@ -110,12 +110,13 @@ void RecordedCall::record_item() {
   }
   if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false) && !recording_.takes_symbols_)
     refuse("the program depends on the elements of a tensor");
-  node_ = recording_.graph_->add_node(key_, read_arguments(), recording_.location_);
+  node_ = recording_.frame_->add_node(key_, read_arguments());
   if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false)) {
     const bool is_bool = meta.scalar_type() == c10::kBool;
     aten::Type type;
     type.kind = is_bool ? aten::Type::Kind::sym_bool : aten::Type::Kind::sym_float;
-    const NumberPtr number = make_number(recording_.graph_->add_output(node_, "item", type));
+    const NumberPtr number =
+        make_number(recording_.frame_->graph().add_output(node_, "item", type));
     if (is_bool) {
       stack_.emplace_back(to_sym_bool(number, decisions_));
     } else {
@@ -123,10 +124,10 @@ void RecordedCall::record_item() {
     }
     return;
   }
-  const std::vector<aten::Type> types = recording_.types().infer(*node_);
+  const std::vector<aten::Type> types = recording_.types_.infer(*node_);
   if (types.size() != 1 || !types[0].dim) refuse("the program depends on the elements of a tensor");
   const Dim& dim = *types[0].dim;
-  aten::Value* value = recording_.graph_->add_output(node_, "item", types[0]);
+  aten::Value* value = recording_.frame_->graph().add_output(node_, "item", types[0]);
   const std::string number = concat(node_->arguments[0].as_value()->name, ".item()");
   if (const auto same = decisions_.identity(dim.str(), number)) {
     stack_.emplace_back(to_sym_int(*same, decisions_));
@@ -134,7 +135,7 @@ void RecordedCall::record_item() {
   }
   data_ = true;
   declare_size(dim, std::nullopt);
-  if (dim.is_symbol()) recording_.sizes_.try_emplace(dim.str(), value);
+  if (dim.is_symbol()) recording_.frame_->sizes().add(dim, value);
   stack_.emplace_back(to_sym_int(dim, decisions_));
 }
 
@@ -200,13 +201,13 @@ void RecordedCall::record_selection() {
   const bool returns_tensors = std::ranges::all_of(
       schema_->returns, [](const auto& r) { return r.type.kind == aten::TypeKind::tensor; });
   if (!returns_tensors) refuse("the program depends on the elements of a tensor");
-  node_ = recording_.graph_->add_node(key_, read_arguments(), recording_.location_);
+  node_ = recording_.frame_->add_node(key_, read_arguments());
   symbolic_ = data_ = true;
-  std::vector<aten::Type> types = recording_.types().infer(*node_);
+  std::vector<aten::Type> types = recording_.types_.infer(*node_);
   std::vector<at::Tensor> metas;
   const at::Tensor mask = selecting_mask();
   std::optional<Dim> other;
-  std::optional<Dim>& count_of_mask = mask.defined() ? recording_.count_of(mask) : other;
+  std::optional<Dim>& count_of_mask = mask.defined() ? recording_.frame_->count_of(mask) : other;
   const std::optional<Dim> known = count_of_mask;
   for (aten::Type& type : types) {
     if (!type.is_tensor() || !type.shape) refuse("the program depends on the elements of a tensor");
@@ -232,7 +233,7 @@ void RecordedCall::record_selection() {
   }
   record_selection(metas, types);
   if (!known) return;
-  for (const aten::Value* made : node_->outputs) recording_.types().define(*made);
+  for (const aten::Value* made : node_->outputs) recording_.types_.get().define(*made);
 }
 
 void RecordedCall::record_selection(const std::vector<at::Tensor>& metas,

@@ -15,7 +15,6 @@
 #include "base/dim_order.h"
 #include "base/error.h"
 #include "capture/recorded_call.h"
-#include "capture/region.h"
 #include "capture/symbolic_size.h"
 #include "capture/transformed_call.h"
 
@@ -179,7 +178,7 @@ std::vector<aten::Type> RecordedCall::types_of_packed() {
 std::vector<c10::IValue> RecordedCall::inferred_metas() {
   try {
     inferred_ =
-        contains(kOverPackedSequences, key_) ? types_of_packed() : recording_.types().infer(*node_);
+        contains(kOverPackedSequences, key_) ? types_of_packed() : recording_.types_.infer(*node_);
   } catch (const ExportError& error) {
     refuse(error.cause());
   }
@@ -221,10 +220,10 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
       refuse("a result that is not a plain tensor");
     types.push_back(aten::Type::tensor(*dtype, Shape(meta.sizes().begin(), meta.sizes().end())));
   }
-  if (!recording_.types_ && !symbolic_) return types;
+  if (!recording_.types_.started() && !symbolic_) return types;
   std::vector<aten::Type> inferred;
   try {
-    inferred = inferred_ ? *inferred_ : recording_.types().infer(*node_);
+    inferred = inferred_ ? *inferred_ : recording_.types_.infer(*node_);
   } catch (const ExportError& error) {
     if (symbolic_) refuse(error.cause());
     forget_written();
@@ -267,8 +266,9 @@ void RecordedCall::add_unknown_results(std::vector<aten::Type>& types,
 void RecordedCall::forget_written() {
   for (size_t i = 0; i < schema_->arguments.size(); ++i) {
     if (!schema_->arguments[i].writes) continue;
-    aten::for_each_value(node_->arguments[i],
-                         [this](const aten::Value* value) { recording_.types_->forget(*value); });
+    aten::for_each_value(node_->arguments[i], [this](const aten::Value* value) {
+      recording_.types_.started()->forget(*value);
+    });
   }
 }
 
@@ -308,20 +308,30 @@ void name_call(aten::Graph& graph, aten::Node& node, const std::string& op) {
 
 }  // namespace
 
+bool RecordedCall::is_view_of_argument(const at::Tensor& meta) const {
+  bool is_view = false;
+  for (const c10::IValue& argument : arguments_)
+    for_each_tensor(argument, [&](const at::Tensor& tensor) {
+      is_view = is_view || (!tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
+                            recording_.meta_of(tensor).is_alias_of(meta));
+    });
+  return is_view;
+}
+
 at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type, size_t index) {
   const bool several = schema_->returns.size() > 1 || schema_->returns[0].type.list;
   const std::string call = plain_name(key_);
   recording_.avoid_name(call);
-  if (several && node_->outputs.empty()) name_call(*recording_.graph_, *node_, call);
+  if (several && node_->outputs.empty()) name_call(recording_.frame_->graph(), *node_, call);
   const std::string name = several ? "getitem" : call;
-  aten::Value* value = recording_.graph_->add_output(node_, name, type);
+  aten::Value* value = recording_.frame_->graph().add_output(node_, name, type);
   for (size_t axis = 0; axis < type.shape->size(); ++axis) {
     const Dim& size = (*type.shape)[axis];
     const bool depends_on_data = data_ && size.is_symbol() && !decisions_.example(size);
     if (depends_on_data || size.is_broadcast())
-      recording_.input_axes_.try_emplace(size.str(), value, static_cast<int64_t>(axis));
+      recording_.frame_->sizes().add_axis(size, value, axis);
   }
-  if (recording_.region_) recording_.region_->own_result(meta, arguments_);
+  if (recording_.frame_->outer() && !is_view_of_argument(meta)) recording_.frame_->own(meta);
   return recording_.new_tensor(meta, *type.shape, value,
                                index < devices_.size() ? devices_[index] : device_);
 }
@@ -367,7 +377,7 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas,
   record_layouts(tensors);
   check_view();
   if (!joined_) return;
-  for (const aten::Value* made : node_->outputs) recording_.types().define(*made);
+  for (const aten::Value* made : node_->outputs) recording_.types_.get().define(*made);
 }
 
 // Gives a tensor that the call wrote to the new value. An out= argument of another shape is
@@ -377,7 +387,7 @@ void RecordedCall::update(const at::Tensor& tensor, const at::Tensor& made,
   RecordedTensor& known = *recorded(tensor);
   const int64_t id = recorded(made)->id();
   if (known.shape() == *type.shape) {
-    recording_.values_[known.id()] = recording_.values_[id];
+    recording_.frame_->set_value(known.id(), recording_.frame_->value(id));
     return;
   }
   check_reshape(tensor);

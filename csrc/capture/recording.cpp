@@ -17,7 +17,6 @@
 #include "aten/view_kinds.h"
 #include "base/error.h"
 #include "capture/meta_kernels.h"
-#include "capture/region.h"
 #include "capture/symbolic_size.h"
 #include "capture/transformed_call.h"
 
@@ -115,11 +114,11 @@ Recording::Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTe
       decisions_(
           std::move(symbols), [&host] { return host.location().source; },
           [&host] { return host.is_in_program(); }),
-      make_types_(std::move(make_types)),
+      types_(std::move(make_types)),
       state_(std::move(state)) {
   register_recorder();
   Dim::restart_fresh();
-  if (decisions_.has_symbols()) types_ = make_types_();
+  if (decisions_.has_symbols()) types_.get();
   for (size_t i = 0; i < state_.size(); ++i) {
     const at::Tensor& tensor = state_[i].tensor;
     state_of_.try_emplace(tensor.unsafeGetTensorImpl(), i);
@@ -129,11 +128,6 @@ Recording::Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTe
     if (!inserted && !same_elements(first->second, tensor)) shared_.insert(storage_of(tensor));
     if (state_[i].is_kept) kept_.insert(storage_of(tensor));
   }
-}
-
-aten::TypeInference& Recording::types() {
-  if (!types_) types_ = make_types_();
-  return *types_;
 }
 
 Recording::~Recording() = default;
@@ -193,21 +187,12 @@ void Recording::check_unread(const c10::StorageImpl* elements) {
     decisions_.refuse("the program decides by the elements of a tensor that is an input");
 }
 
-std::optional<Dim>& Recording::count_of(const at::Tensor& meta) {
-  std::vector<MaskCount>& counts = mask_counts_[storage_of(meta)];
-  for (MaskCount& known : counts) {
-    if (known.meta.is_same(meta) && known.region == region_) return known.count;
-  }
-  counts.push_back({.meta = meta, .region = region_, .count = {}});
-  return counts.back().count;
-}
-
 void Recording::note_write(const at::Tensor& tensor) {
   const c10::StorageImpl* storage = storage_of(meta_of(tensor));
-  if (region_ && !region_->owns(meta_of(tensor)))
+  if (!frame_->owns(meta_of(tensor)))
     decisions_.refuse("a branch or loop writes to a tensor from outside");
   written_.insert(storage);
-  mask_counts_.erase(storage);
+  frame_->forget_counts(storage);
   const auto at = memories_.find(storage);
   if (in_arrays_.contains(storage) ||
       (at != memories_.end() && in_arrays_.contains(at->second.elements)))
@@ -224,7 +209,6 @@ void Recording::note_write(const at::Tensor& tensor) {
 }
 
 aten::Value* Recording::constant_of(const at::Tensor& tensor) {
-  if (region_) return region_->capture(region_->in_enclosing([&] { return constant_of(tensor); }));
   meta_of(tensor);
   Constant& constant = constants_[tensor.unsafeGetTensorImpl()];
   if (constant.value) return constant.value;
@@ -240,8 +224,8 @@ aten::Value* Recording::constant_of(const at::Tensor& tensor) {
   const auto kind = held ? held->kind : aten::ConstantKind::constant;
   const bool literal = kind == aten::ConstantKind::constant;
   TensorData data = literal ? aten::literal_data(tensor, name) : aten::tensor_data(tensor, name);
-  constant.value = graph_->add_constant(name, std::move(data), kind);
-  if (types_) types_->define(graph_->constants.back());
+  constant.value = program_.graph().add_constant(name, std::move(data), kind);
+  types_.define(program_.graph().constants.back());
   if (literals_.contains(tensor.unsafeGetTensorImpl()))
     constant.value = copy_of_literal(constant.value);
   return constant.value;
@@ -249,7 +233,8 @@ aten::Value* Recording::constant_of(const at::Tensor& tensor) {
 
 // The program runs again for each way of a branch, and would draw other random numbers.
 void Recording::refuse_draws() {
-  if (std::ranges::any_of(graph_->nodes, [](const aten::Node* node) { return draws(*node); }))
+  if (std::ranges::any_of(frame_->graph().nodes,
+                          [](const aten::Node* node) { return draws(*node); }))
     decisions_.refuse("the program branches on the elements of a tensor after random numbers",
                       RefusalKind::control_flow);
 }
@@ -269,13 +254,13 @@ bool Recording::choose(const at::Tensor& condition) {
 
 void Recording::note_alias(const at::Tensor& tensor) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
-  if (!recorded(tensor) && find_state(tensor)) constant_of(tensor);
+  if (!recorded(tensor) && find_state(tensor)) value_of(tensor);
 }
 
 void Recording::replace_recorded(RecordedTensor& tensor, const at::Tensor& contents) {
   const RecordedTensor* other = recorded(contents);
-  if (region_ || !other || other->dtype() != tensor.dtype() || other->device() != tensor.device() ||
-      decisions_.with_gradients())
+  if (frame_->outer() || !other || other->dtype() != tensor.dtype() ||
+      other->device() != tensor.device() || decisions_.with_gradients())
     decisions_.refuse(kOtherContents);
   if (other->id() != tensor.id()) tensor.take_contents(*other, decisions_);
 }
@@ -294,7 +279,7 @@ void Recording::replace(const at::Tensor& tensor, const at::Tensor& contents) {
   const std::string reason = kOtherContents;
   if (RecordedTensor* known = recorded(tensor)) return replace_recorded(*known, contents);
   const auto held = state_of_.find(tensor.unsafeGetTensorImpl());
-  if (region_ || held == state_of_.end()) decisions_.refuse(reason);
+  if (frame_->outer() || held == state_of_.end()) decisions_.refuse(reason);
   note_alias(tensor);
   aten::Value* value = value_of(contents);
   aten::Value*& current = constants_[tensor.unsafeGetTensorImpl()].value;
@@ -315,30 +300,27 @@ void Recording::replace(const at::Tensor& tensor, const at::Tensor& contents) {
 
 // Returns the tensor that each run of the program makes of a literal.
 aten::Value* Recording::copy_of_literal(aten::Value* literal) {
-  aten::Node* node = graph_->add_node("aten::lift_fresh_copy", {literal}, location_);
-  if (types_) types_->infer(*node);
-  return graph_->add_output(node, "lift_fresh_copy", literal->type);
+  aten::Node* node = program_.add_node("aten::lift_fresh_copy", {literal});
+  if (types_.started()) types_.infer(*node);
+  return program_.graph().add_output(node, "lift_fresh_copy", literal->type);
 }
 
-aten::Value* Recording::value_of(const at::Tensor& tensor) {
+aten::Value* Recording::value_in(Frame& frame, const at::Tensor& tensor) {
   const RecordedTensor* known = recorded(tensor);
-  if (!known) return constant_of(tensor);
+  if (!known) return frame.capture_from_program(constant_of(tensor));
   if (known->token() != decisions_.token()) decisions_.refuse("a tensor is from another capture");
-  return value_of(known->id());
+  return value_in(frame, *known);
 }
 
-// Returns the value of a recorded tensor in the current region.
-aten::Value* Recording::value_of(int64_t id) {
-  if (const auto at = values_.find(id); at != values_.end()) return at->second;
-  if (!region_) decisions_.refuse("a tensor that a branch or loop computes is used outside of it");
-  aten::Value* outer = region_->in_enclosing([&] { return value_of(id); });
-  return values_[id] = region_->capture(outer);
+aten::Value* Recording::value_in(Frame& frame, const RecordedTensor& tensor) {
+  if (aten::Value* value = frame.value(tensor.id())) return value;
+  decisions_.refuse("a tensor that a branch or loop computes is used outside of it");
 }
 
 at::Tensor Recording::new_tensor(at::Tensor meta, Shape shape, aten::Value* value,
                                  c10::Device device) {
   const int64_t id = next_id_++;
-  values_[id] = value;
+  frame_->set_value(id, value);
   decisions_.note_shape(shape);
   return at::Tensor(c10::make_intrusive<RecordedTensor>(id, std::move(meta), std::move(shape),
                                                         device, decisions_));
@@ -366,23 +348,14 @@ at::Tensor Recording::add_input(const at::Tensor& example, std::string_view name
   if (example.is_cpu() && !aten::placeholder_address(example) && example.is_pinned())
     pinned_.insert(storage_of(meta));
   memories_[storage_of(meta)] = {.owner = Memory::Owner::input};
-  aten::Value* value = graph_->add_input(name, aten::Type::tensor(*dtype, shape));
-  for (size_t axis = 0; axis < shape.size(); ++axis) {
-    if (shape[axis].is_constant()) continue;
-    input_axes_.try_emplace(shape[axis].str(), value, static_cast<int64_t>(axis));
-    const std::vector<Dim::Term>& terms = shape[axis].terms();
-    if (terms.size() == 1 && terms[0].factors.size() == 1)
-      multiples_.try_emplace(Dim::of(terms[0].factors[0]).str(), shape[axis]);
-  }
-  if (types_) types_->define(*value);
+  aten::Value* value = frame_->add_input(name, aten::Type::tensor(*dtype, shape));
+  frame_->sizes().add_input(value);
   last_input_ = next_id_;
   return new_tensor(std::move(meta), std::move(shape), value, example.device());
 }
 
 c10::SymInt Recording::add_integer(std::string_view name, const Dim& symbol) {
-  aten::Value* value = graph_->add_input(name, aten::Type::sym_int(symbol));
-  sizes_.try_emplace(symbol.str(), value);
-  if (types_) types_->define(*value);
+  frame_->sizes().add(symbol, frame_->add_input(name, aten::Type::sym_int(symbol)));
   return to_sym_int(symbol, decisions_);
 }
 
@@ -391,22 +364,23 @@ NumberPtr Recording::number_of(const c10::SymNode& node) {
 }
 
 void Recording::add_output(const c10::IValue& value) {
+  std::vector<aten::Argument>& outputs = frame_->graph().outputs;
   if (value.isTensor() && value.toTensor().defined()) {
-    graph_->outputs.emplace_back(value_of(value.toTensor()));
+    outputs.emplace_back(value_of(value.toTensor()));
   } else if (value.isSymInt()) {
-    graph_->outputs.push_back(size_argument(to_dim(value.toSymInt(), decisions_)));
+    outputs.push_back(frame_->sizes().size(to_dim(value.toSymInt(), decisions_)));
   } else if (value.isSymFloat()) {
-    graph_->outputs.push_back(number_argument(*number_of(value.toSymFloat().toSymNodeImpl())));
+    outputs.push_back(frame_->sizes().number(*number_of(value.toSymFloat().toSymNodeImpl())));
   } else if (value.isSymBool()) {
-    graph_->outputs.push_back(number_argument(*number_of(value.toSymBool().toSymNodeImpl())));
+    outputs.push_back(frame_->sizes().number(*number_of(value.toSymBool().toSymNodeImpl())));
   } else if (value.isInt()) {
-    graph_->outputs.emplace_back(value.toInt());
+    outputs.emplace_back(value.toInt());
   } else if (value.isDouble()) {
-    graph_->outputs.emplace_back(value.toDouble());
+    outputs.emplace_back(value.toDouble());
   } else if (value.isBool()) {
-    graph_->outputs.emplace_back(value.toBool());
+    outputs.emplace_back(value.toBool());
   } else if (value.isNone()) {
-    graph_->outputs.emplace_back();
+    outputs.emplace_back();
   } else {
     decisions_.refuse("a result of the program is not a tensor or a number");
   }
@@ -419,15 +393,17 @@ void Recording::add_mutation(const at::Tensor& buffer, const at::Tensor& value) 
   writes_state_ = true;
   check_unread(storage_of(buffer));
   constant_of(buffer);
-  graph_->mutations.push_back({.target = held->name, .is_buffer = true, .value = value_of(value)});
+  frame_->graph().mutations.push_back(
+      {.target = held->name, .is_buffer = true, .value = value_of(value)});
 }
 
 bool Recording::varies(const at::Tensor& tensor) const {
   if (writes_state_) return true;
   const RecordedTensor* known = recorded(tensor);
   if (!known) return false;
-  std::unordered_set<const aten::Value*> varying(graph_->inputs.begin(), graph_->inputs.end());
-  for (const aten::Node* node : graph_->nodes) {
+  const aten::Graph& graph = frame_->graph();
+  std::unordered_set<const aten::Value*> varying(graph.inputs.begin(), graph.inputs.end());
+  for (const aten::Node* node : graph.nodes) {
     bool found = is_random(node->op);
     for (const aten::Argument& argument : node->arguments)
       found = found || mentions(argument, varying);
@@ -436,24 +412,25 @@ bool Recording::varies(const at::Tensor& tensor) const {
     if (!node->schema || writes(*node->schema)) return true;
     varying.insert(node->outputs.begin(), node->outputs.end());
   }
-  const auto value = values_.find(known->id());
-  return value == values_.end() || varying.contains(value->second);
+  const aten::Value* value = frame_->find_value(known->id());
+  return !value || varying.contains(value);
 }
 
 // Adds the assertions that the model checks. They may refuse the recording.
 void Recording::add_assertions() {
   for (const auto& [text, condition] : decisions_.take_asserted()) {
-    aten::Argument argument = number_argument(*condition);
+    aten::Argument argument = frame_->sizes().number(*condition);
     if (aten::equates_count(argument))
-      graph_->add_node(aten::kAssertScalar, {std::move(argument), std::string()}, location_);
+      frame_->add_node(aten::kAssertScalar, {std::move(argument), std::string()});
   }
 }
 
 std::unique_ptr<aten::Graph> Recording::finish() {
+  aten::Graph& graph = program_.graph();
   if (decisions_.reason().empty()) add_assertions();
   if (decisions_.reason().empty()) decisions_.check();
   try {
-    aten::check_shape_changes(*graph_);
+    aten::check_shape_changes(graph);
   } catch (const ExportError& error) {
     decisions_.note_refusal(error.cause());
   }
@@ -461,112 +438,21 @@ std::unique_ptr<aten::Graph> Recording::finish() {
   if (decisions_.has_unrecognized_numbers())
     decisions_.note_refusal("code of torch::nn reads dynamic sizes as numbers");
   if (!decisions_.reason().empty()) return nullptr;
-  for (const aten::Node* node : graph_->nodes) {
+  for (const aten::Node* node : graph.nodes) {
     for (aten::Value* output : node->outputs) {
       if (output->type.dim) output->type.dim = decisions_.narrowed(*output->type.dim);
       if (!output->type.shape) continue;
       for (Dim& size : *output->type.shape) size = decisions_.narrowed(size);
     }
   }
-  name_nodes(*graph_);
+  name_nodes(graph);
   recipes_.clear();
   types_.reset();
-  return std::move(graph_);
-}
-
-aten::Value* Recording::size_node(std::string op, std::vector<aten::Argument> arguments,
-                                  const Dim& result) {
-  const auto [at, inserted] = sizes_.try_emplace(result.str());
-  if (!inserted) return at->second;
-  std::string name = op.substr(op.rfind(':') + 1);
-  if (name == "sym_size.int") name = "sym_size_int";
-  aten::Node* node = graph_->add_node(std::move(op), std::move(arguments), location_);
-  return at->second = graph_->add_output(node, name, aten::Type::sym_int(result));
-}
-
-// Returns a size that is already computed, or that an input has.
-std::optional<aten::Argument> Recording::read_size(const Dim& dim) {
-  const std::string text = dim.str();
-  if (const auto at = sizes_.find(text); at != sizes_.end()) return at->second;
-  const auto at = input_axes_.find(text);
-  if (at != input_axes_.end())
-    return size_node("aten::sym_size.int", {at->second.first, at->second.second}, dim);
-  // A symbol that the region knows is computed in it.
-  const auto is_known = [this](const std::string& name) {
-    return sizes_.contains(name) || input_axes_.contains(name);
-  };
-  if (!region_ || std::ranges::any_of(dim.symbols(), is_known)) return std::nullopt;
-  const aten::Argument outer = region_->in_enclosing([&] { return size_argument(dim); });
-  return sizes_[text] = region_->capture(outer.as_value());
-}
-
-aten::Argument Recording::computed(std::string_view op, const Dim& result, const Dim& a,
-                                   const Dim& b) {
-  return size_node(std::string(op), {size_argument(a), size_argument(b)}, result);
-}
-
-aten::Argument Recording::factor_argument(const Dim::Factor& factor) {
-  const auto& operands = factor.operands;
-  const Dim dim = Dim::of(factor);
-  if (auto known = read_size(dim)) return std::move(*known);
-  switch (factor.kind) {
-    case Dim::Atom::symbol: {
-      if (const NumberPtr computed = decisions_.definition(factor.name)) {
-        const auto& call = std::get<Number::Call>(computed->is);
-        std::vector<aten::Argument> arguments;
-        for (const NumberPtr& operand : call.operands)
-          arguments.push_back(number_argument(*operand));
-        aten::Value* value = size_node(call.op, std::move(arguments), dim);
-        types().define(*value);
-        return value;
-      }
-      const auto at = multiples_.find(factor.name);
-      if (at == multiples_.end()) decisions_.refuse("no input has the size " + factor.name);
-      return computed("python::floordiv", dim, at->second, at->second.terms()[0].coefficient);
-    }
-    case Dim::Atom::floor_div:
-      return computed("python::floordiv", dim, operands[0], operands[1]);
-    case Dim::Atom::mod:
-      return computed("python::mod", dim, operands[0], operands[1]);
-    case Dim::Atom::max:
-      return computed("python::sym_max", dim, operands[0], operands[1]);
-    case Dim::Atom::min:
-      return computed("python::sym_min", dim, operands[0], operands[1]);
-    case Dim::Atom::broadcast:
-      break;
-  }
-  decisions_.refuse("a size is that of a broadcast of two dynamic sizes");
-}
-
-aten::Argument Recording::term_argument(const Dim::Term& term) {
-  if (term.factors.empty()) return term.coefficient;
-  Dim product = Dim::of(term.factors[0]);
-  aten::Argument result = factor_argument(term.factors[0]);
-  for (size_t i = 1; i < term.factors.size(); ++i) {
-    product = product * Dim::of(term.factors[i]);
-    result = size_node("python::mul", {result, factor_argument(term.factors[i])}, product);
-  }
-  if (term.coefficient == 1) return result;
-  return size_node("python::mul", {result, term.coefficient}, product * term.coefficient);
-}
-
-// Returns an argument for a size: a number, or the result of nodes that compute the expression.
-aten::Argument Recording::size_argument(const Dim& dim) {
-  if (const auto number = dim.constant()) return *number;
-  if (auto known = read_size(dim)) return std::move(*known);
-  const std::vector<Dim::Term>& terms = dim.terms();
-  aten::Argument result = term_argument(terms[0]);
-  Dim sum = Dim::from_terms({terms[0]});
-  for (size_t i = 1; i < terms.size(); ++i) {
-    const aten::Argument term = term_argument(terms[i]);
-    sum = sum + Dim::from_terms({terms[i]});
-    result = size_node("python::add", {result, term}, sum);
-  }
-  return result;
+  return program_.take_graph();
 }
 
 const MemoryLayout* Recording::layout_of(const RecordedTensor& tensor) {
-  const aten::Value* value = value_of(tensor.id());
+  const aten::Value* value = value_in(*frame_, tensor);
   layouts_.settle(value, tensor.meta());
   return layouts_.find(value);
 }

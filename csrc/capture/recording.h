@@ -15,16 +15,16 @@
 #include <vector>
 
 #include "aten/graph.h"
-#include "aten/type_inference.h"
 #include "capture/decisions.h"
+#include "capture/frame.h"
 #include "capture/generators.h"
+#include "capture/lazy_types.h"
 #include "capture/memory_layouts.h"
 #include "capture/meta_results.h"
+#include "capture/node_names.h"
 #include "capture/recorded_tensor.h"
 
 namespace onnx_native::capture {
-
-class Region;
 
 // The dispatch key of the recorder.
 constexpr auto kRecorderKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
@@ -62,13 +62,6 @@ struct KnownElements {
   std::string source;  // user's source line
   TensorData data;
 };
-
-// Returns the name of an operator without its namespace and overload: "add" of "aten::add.Tensor".
-std::string plain_name(std::string_view op);
-// Names each node as torch.export does: by its result, or by its operator if it has several.
-void name_nodes(aten::Graph& graph);
-
-using MakeTypes = std::function<std::unique_ptr<aten::TypeInference>()>;
 
 // One capture. The program runs while an ActiveRecording is in scope. Every operator that it calls
 // becomes a node; composite operators stay whole, because the recorder sits above autograd.
@@ -167,18 +160,17 @@ class Recording {
   std::optional<c10::IValue> known_argument(const c10::IValue& argument);
   // Returns true if the elements of a tensor follow from literals of the program alone.
   bool follows_from_literals(const at::Tensor& tensor) const;
-  aten::TypeInference& types();
   // Returns the expression of a float or bool that the program uses.
   NumberPtr number_of(const c10::SymNode& node);
-  aten::Argument number_argument(const Number& number);
   void add_assertions();
-  // Adds nodes that compute the sizes of results that depend on data.
-  void compute_sizes();
   // Reserves the names of Python's functions. Results then have torch.export's names, for example
   // "sum_1".
   void avoid_name(const std::string& name);
-  aten::Value* value_of(const at::Tensor& tensor);
-  aten::Value* value_of(int64_t id);
+  // Returns the value of a tensor in the current graph.
+  aten::Value* value_of(const at::Tensor& tensor) { return value_in(*frame_, tensor); }
+  aten::Value* value_in(Frame& frame, const at::Tensor& tensor);
+  aten::Value* value_in(Frame& frame, const RecordedTensor& tensor);
+  // Returns the value of a constant in the graph of the program.
   aten::Value* constant_of(const at::Tensor& tensor);
   aten::Value* copy_of_literal(aten::Value* literal);
   // Marks a tensor that the program made from numbers. It may write to the tensor.
@@ -188,19 +180,13 @@ class Recording {
   // Notes that the program writes to a tensor. The tensor must be a computed one, an input, or a
   // tensor of the module that shares no memory with another one.
   void note_write(const at::Tensor& tensor);
-  // Returns the number of true elements of a mask. The caller sets it if it is not known yet.
-  // `meta` is the mask's meta tensor.
-  std::optional<Dim>& count_of(const at::Tensor& meta);
   void check_unread(const c10::StorageImpl* elements);
   Memory memory_of(const at::Tensor& tensor) const;
-  aten::Argument size_argument(const Dim& dim);
-  std::optional<aten::Argument> read_size(const Dim& dim);
-  aten::Argument computed(std::string_view op, const Dim& result, const Dim& a, const Dim& b);
-  aten::Argument term_argument(const Dim::Term& term);
-  aten::Argument factor_argument(const Dim::Factor& factor);
-  aten::Value* size_node(std::string op, std::vector<aten::Argument> arguments, const Dim& result);
   at::Tensor meta_of(const at::Tensor& tensor);
   at::Tensor new_tensor(at::Tensor meta, Shape shape, aten::Value* value, c10::Device device);
+  // Makes the frame of a region the current one, until leave().
+  void enter(Frame& frame) { frame_ = &frame; }
+  void leave(const Frame& frame) { frame_ = frame.outer(); }
   const ModuleTensor* find_state(const at::Tensor& tensor) const;
   // Returns the module's tensor with the same elements, if this is a second object for it; else
   // nullptr.
@@ -209,15 +195,15 @@ class Recording {
   Host& host_;
   std::shared_ptr<Generators> generators_;
   Decisions decisions_;
-  std::unique_ptr<aten::Graph> graph_ = std::make_unique<aten::Graph>();
-  MakeTypes make_types_;
-  std::unique_ptr<aten::TypeInference> types_;  // nullptr while all sizes are numbers
+  LazyTypes types_;
+  MemoryLayouts layouts_{decisions_};
+  Frame program_{decisions_, types_, layouts_};
+  Frame* frame_ = &program_;  // the innermost region's, or the program's
   std::vector<ModuleTensor> state_;
   std::unordered_map<const c10::TensorImpl*, size_t> state_of_;    // index in state_
   std::unordered_map<const void*, std::vector<size_t>> state_at_;  // by address of the elements
   int64_t next_id_ = 0;
-  int64_t last_input_ = -1;                           // the first ids are those of inputs
-  std::unordered_map<int64_t, aten::Value*> values_;  // by the id of a recorded tensor
+  int64_t last_input_ = -1;  // the first ids are those of inputs
   struct Constant {
     at::Tensor tensor;  // keeps the key alive
     at::Tensor meta;
@@ -241,29 +227,13 @@ class Recording {
   // alive. The tensors are meta tensors or real ones.
   std::unordered_map<const c10::StorageImpl*, at::Tensor> in_arrays_;
   MetaResults meta_results_;
-  MemoryLayouts layouts_{decisions_};
   std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
-  struct MaskCount {
-    at::Tensor meta;  // the mask's meta tensor
-    const Region* region;
-    std::optional<Dim> count;
-  };
-  // The numbers of true elements of masks, by the storages of their meta tensors.
-  std::unordered_map<const c10::StorageImpl*, std::vector<MaskCount>> mask_counts_;
   std::vector<KnownElements> known_elements_;
   at::Tensor undecided_;
   std::unordered_set<std::string> avoided_names_;
   bool takes_symbols_ = false;
   bool writes_state_ = false;  // the program writes to an input, the module or a literal
-  // `input_axes_` maps the text of a size to a tensor and an axis that have it. `multiples_` maps a
-  // symbol s to the size k*s of an input.
-  std::unordered_map<std::string, std::pair<aten::Value*, int64_t>> input_axes_;
-  std::unordered_map<std::string, Dim> multiples_;
-  std::unordered_map<std::string, aten::Value*> sizes_;    // by the text of the expression
-  std::unordered_map<std::string, aten::Value*> numbers_;  // floats and bools, also by the text
-  const Location* location_ = nullptr;                     // of the current call
-  Region* region_ = nullptr;                               // the innermost region
-  int fake_kernels_ = 0;                                   // the number that are running
+  int fake_kernels_ = 0;       // the number that are running
   // Storages of meta tensors that stand for pinned memory.
   std::unordered_set<const c10::StorageImpl*> pinned_;
   // Graphs of regions that failed.
