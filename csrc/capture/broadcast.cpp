@@ -146,7 +146,7 @@ std::optional<torch::jit::Stack> RecordedCall::run_joined() {
     if (!given.is_contiguous()) decisions_.guess_strides();
     stack[i] = at::empty(sizes, given.options());
   }
-  recording_.meta_results_.call(op_, stack);
+  recording_.meta_results().call(op_, stack);
   joined_ = std::move(joined);
   return stack;
 }

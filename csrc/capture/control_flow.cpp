@@ -52,7 +52,7 @@ Argument ControlFlow::condition_argument(const c10::IValue& condition) {
     return recording_.value_of(condition.toTensor());
   }
   if (!condition.isSymBool()) refuse("a condition of a branch or loop is constant");
-  Argument flag = recording_.frame_->sizes().number(
+  Argument flag = recording_.frame().sizes().number(
       *recording_.number_of(condition.toSymBool().toSymNodeImpl()));
   if (!flag.as_value()) refuse("a condition of a branch or loop is constant");
   return flag;
@@ -65,14 +65,14 @@ Argument::List ControlFlow::values(const Tensors& tensors) {
 }
 
 aten::Node* ControlFlow::add(const char* op, std::vector<Argument> arguments) {
-  return recording_.frame_->add_node(op, std::move(arguments));
+  return recording_.frame().add_node(op, std::move(arguments));
 }
 
 at::Tensor ControlFlow::made(aten::Node* node, at::Tensor meta, aten::Type type,
                              c10::Device device) {
-  aten::Value* value = recording_.frame_->graph().add_output(node, "getitem", std::move(type));
-  recording_.types_.define(*value);
-  recording_.frame_->own(meta);
+  aten::Value* value = recording_.frame().graph().add_output(node, "getitem", std::move(type));
+  recording_.types().define(*value);
+  recording_.frame().own(meta);
   return recording_.new_tensor(std::move(meta), *value->type.shape, value, device);
 }
 
@@ -89,7 +89,7 @@ at::Tensor ControlFlow::last(aten::Node* node, const at::Tensor& carried,
 
 at::Tensor ControlFlow::stacked(aten::Node* node, const Region::Result& of, const Dim& length) {
   std::vector<int64_t> sizes = of.meta.sizes().vec();
-  sizes.insert(sizes.begin(), *recording_.decisions_.example(length));
+  sizes.insert(sizes.begin(), *recording_.decisions().example(length));
   Shape shape = *of.value->type.shape;
   shape.insert(shape.begin(), length);
   return made(node, at::empty(sizes, of.meta.options()),
@@ -110,7 +110,7 @@ at::Tensor ControlFlow::either(aten::Node* node, const Region::Result& a, const 
     refuse("the branches return tensors of different types");
   if (!(a.meta.is_contiguous() || a.is_copy) || !(b.meta.is_contiguous() || b.is_copy))
     refuse("the branches return tensors of different sizes that are not contiguous");
-  Decisions& decisions = recording_.decisions_;
+  Decisions& decisions = recording_.decisions();
   Shape shape = *a.value->type.shape;
   std::vector<int64_t> sizes = a.meta.sizes().vec();
   std::vector<size_t> axes;
@@ -124,7 +124,7 @@ at::Tensor ControlFlow::either(aten::Node* node, const Region::Result& a, const 
   at::Tensor made_tensor = made(node, at::empty(sizes, a.meta.options()),
                                 aten::Type::tensor(a.value->type.dtype, shape), a.device);
   for (const size_t axis : axes)
-    recording_.frame_->sizes().add_axis(shape[axis], node->outputs.back(), axis);
+    recording_.frame().sizes().add_axis(shape[axis], node->outputs.back(), axis);
   return made_tensor;
 }
 

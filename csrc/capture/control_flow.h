@@ -19,7 +19,7 @@ class ControlFlow {
   using Tensors = std::vector<at::Tensor>;
 
   explicit ControlFlow(Recording& recording) : recording_(recording) {
-    recording_.frame_->set_location(recording_.host_.location());
+    recording_.frame().set_location(recording_.host().location());
   }
 
   // The condition is a tensor with one element or a condition on sizes.
@@ -44,7 +44,7 @@ class ControlFlow {
   at::Tensor made(aten::Node* node, at::Tensor meta, aten::Type type, c10::Device device);
   at::Tensor either(aten::Node* node, const Region::Result& a, const Region::Result& b);
   void check_carried(const Tensors& carried, const Region& body);
-  [[noreturn]] void refuse(const std::string& reason) { recording_.decisions_.refuse(reason); }
+  [[noreturn]] void refuse(const std::string& reason) { recording_.decisions().refuse(reason); }
 
   Recording& recording_;
 };

@@ -1,6 +1,5 @@
 // Calls of operators that are not PyTorch's own: only their fake kernel knows the sizes of results.
 #include <ATen/ops/empty_strided.h>
-#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <utility>
@@ -52,7 +51,7 @@ bool has_axes(const c10::IValue& value) {
 bool RecordedCall::record_by_fake_kernel(std::vector<aten::Argument>& arguments) {
   const std::optional<c10::DispatchKey> kernel = fake_kernel_of(op_);
   if (!kernel) return false;
-  node_ = recording_.frame_->add_node(key_, std::move(arguments));
+  node_ = recording_.frame().add_node(key_, std::move(arguments));
   if (key_.starts_with("onnx_native::") && record_by_lowering()) return true;
   std::vector<aten::Type> types;
   const std::vector<c10::IValue> metas = run_fake_kernel(*kernel, types);
@@ -62,11 +61,11 @@ bool RecordedCall::record_by_fake_kernel(std::vector<aten::Argument>& arguments)
   for (const aten::Type& type : types) {
     for (const Dim& size : *type.shape) note_size(size);
   }
-  if (schema_->is_mutable() && recording_.types_.started()) forget_written();
+  if (schema_->is_mutable() && recording_.types().started()) forget_written();
   record(metas, types);
   // The lowering may have left results without types.
   for (const aten::Value* result : node_->outputs) {
-    if (recording_.types_.started()) recording_.types_.started()->forget(*result);
+    if (recording_.types().started()) recording_.types().started()->forget(*result);
   }
   return true;
 }
@@ -76,7 +75,7 @@ bool RecordedCall::record_by_fake_kernel(std::vector<aten::Argument>& arguments)
 bool RecordedCall::record_by_lowering() {
   std::vector<aten::Type> types;
   try {
-    types = recording_.types_.infer(*node_);
+    types = recording_.types().infer(*node_);
   } catch (const ExportError&) {  // the model may have another opset
     return false;
   }
@@ -103,12 +102,7 @@ std::vector<c10::IValue> RecordedCall::run_fake_kernel(c10::DispatchKey kernel,
                                                        std::vector<aten::Type>& types) {
   torch::jit::Stack stack = arguments_;
   std::vector<c10::IValue> metas;
-  const std::unordered_set<std::string> avoided = recording_.avoided_names_;
-  ++recording_.fake_kernels_;
-  const auto after = c10::make_scope_exit([&] {
-    --recording_.fake_kernels_;
-    recording_.avoided_names_ = avoided;
-  });
+  const Recording::FakeKernel running(recording_);
   try {
     const Region dropped(recording_);
     run_kernel(op_, kernel, stack);

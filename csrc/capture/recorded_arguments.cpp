@@ -63,7 +63,7 @@ double RecordedCall::number_in_example(const c10::SymNode& node) {
 
 Argument RecordedCall::number_argument(const c10::SymNode& node) {
   symbolic_ = data_ = true;
-  return recording_.frame_->sizes().number(*recording_.number_of(node));
+  return recording_.frame().sizes().number(*recording_.number_of(node));
 }
 
 Argument RecordedCall::tensor_argument(const at::Tensor& tensor) {
@@ -83,7 +83,7 @@ Argument RecordedCall::argument(const c10::IValue& value, const aten::SchemaType
   if (value.isSymInt()) {
     const Dim dim = to_dim(value.toSymInt(), decisions_);
     note_size(dim);
-    return recording_.frame_->sizes().size(dim);
+    return recording_.frame().sizes().size(dim);
   }
   if (value.isSymFloat()) return number_argument(value.toSymFloat().toSymNodeImpl());
   if (value.isSymBool()) return number_argument(value.toSymBool().toSymNodeImpl());
@@ -103,7 +103,7 @@ Argument RecordedCall::argument(const c10::IValue& value, const aten::SchemaType
 }
 
 std::vector<Argument> RecordedCall::read_arguments() {
-  recording_.frame_->set_location(recording_.host_.location());
+  recording_.frame().set_location(recording_.host().location());
   std::vector<Argument> arguments;
   for (size_t i = 0; i < arguments_.size(); ++i)
     arguments.push_back(argument(arguments_[i], schema_->arguments[i].type));

@@ -43,7 +43,7 @@ constexpr std::array<std::string_view, 6> kReshapes{"aten::t_",         "aten::t
 RecordedCall::RecordedCall(Recording& recording, const c10::OperatorHandle& op,
                            c10::DispatchKeySet keys, torch::jit::Stack& stack)
     : recording_(recording),
-      decisions_(recording.decisions_),
+      decisions_(recording.decisions()),
       op_(op),
       keys_(keys),
       stack_(stack),
@@ -58,7 +58,7 @@ RecordedCall::RecordedCall(Recording& recording, const c10::OperatorHandle& op,
     if (recording_.runs_fake_kernel() && argument.isDevice() && argument.toDevice().is_meta())
       argument = c10::Device(c10::kCPU);
     if (!is_wrapped_number(argument)) continue;
-    c10::IValue symbol = recording_.host_.symbol_behind(argument.toTensor());
+    c10::IValue symbol = recording_.host().symbol_behind(argument.toTensor());
     if (!symbol.isNone()) argument = std::move(symbol);
   }
 }
@@ -79,7 +79,7 @@ bool RecordedCall::has_literals_only() const {
   bool literals = true;
   for (const c10::IValue& argument : arguments_)
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
-      literals = literals && recording_.follows_from_literals(tensor);
+      literals = literals && recording_.known_tensors().follows_from_literals(tensor);
     });
   return literals;
 }
@@ -89,12 +89,13 @@ bool RecordedCall::passes_through() const {
   if (key_.starts_with("profiler::")) return true;
   if (has_recorded()) return false;
   if (key_ == "aten::lift_fresh" || has_numbers_only(op_, arguments_)) return true;
-  if (key_ == "aten::detach_") return !recording_.find_state(arguments_[0].toTensor());
+  if (key_ == "aten::detach_") return !recording_.module().find(arguments_[0].toTensor());
   // torch.tensor() builds its result with dispatch to Python switched off.
   if (c10::impl::tls_local_dispatch_key_set().excluded_.has(c10::DispatchKey::Python)) return true;
   if (!reads_elements() || !has_literals_only()) return false;
-  return std::ranges::all_of(
-      arguments_, [this](const auto& each) { return recording_.known_argument(each).has_value(); });
+  return std::ranges::all_of(arguments_, [this](const auto& each) {
+    return recording_.known_tensors().argument(each).has_value();
+  });
 }
 
 void RecordedCall::refuse_unknown() {
@@ -112,9 +113,9 @@ bool RecordedCall::reshapes() const { return contains(kReshapes, op_.operator_na
 
 void RecordedCall::check_reshape(const at::Tensor& tensor) {
   const RecordedTensor* self = recorded(tensor);
-  if (!self || self->id() <= recording_.last_input_)
+  if (!self || recording_.is_input(*self))
     refuse("the call changes the shape of a tensor that the program did not compute");
-  if (!recording_.frame_->owns(self->meta()))
+  if (!recording_.frame().owns(self->meta()))
     refuse("a branch or loop changes the shape of a tensor from outside");
   if (self->is_copied()) refuse("the call changes the shape of a tensor that has a copy");
 }
@@ -125,7 +126,7 @@ void RecordedCall::check_writes() {
     for_each_tensor(arguments_[i], [&](const at::Tensor& target) {
       recording_.note_write(target);
       if (schema_->arguments[i].is_out)
-        recording_.frame_->sizes().read_results();  // the call may resize it
+        recording_.frame().sizes().read_results();  // the call may resize it
       written_sizes_.push_back(recording_.meta_of(target).sizes().vec());
     });
   }
@@ -174,7 +175,9 @@ void RecordedCall::run() {
     op_.callBoxed(stack_);
     if (key_ == "aten::lift_fresh" || reads_elements()) {
       for (const c10::IValue& result : stack_)
-        for_each_tensor(result, [this](const at::Tensor& made) { recording_.add_literal(made); });
+        for_each_tensor(result, [this](const at::Tensor& made) {
+          recording_.known_tensors().add_literal(made);
+        });
     }
     return;
   }
@@ -208,7 +211,7 @@ void RecordedCall::run() {
   }
   if (reshapes()) {
     check_reshape(arguments_[0].toTensor());
-    recording_.frame_->sizes().read_results();  // before the axes move
+    recording_.frame().sizes().read_results();  // before the axes move
   } else {
     check_writes();
   }
@@ -223,7 +226,7 @@ void RecordedCall::run() {
     return;
   }
   check_number_of_results();
-  node_ = recording_.frame_->add_node(key_, std::move(arguments));
+  node_ = recording_.frame().add_node(key_, std::move(arguments));
   if (!metas) metas = inferred_metas();
   if (reshapes()) return record_reshape(metas->front().toTensor());
   if (aten::updates_statistics(*node_)) {

@@ -141,8 +141,7 @@ bool RecordedCall::record_pinned() {
   const at::Tensor self = arguments_[0].toTensor();
   const at::Tensor meta = recording_.meta_of(self);
   const bool is_pinned =
-      self.is_cpu() &&
-      (recorded(self) ? recording_.pinned_.contains(storage_of(meta)) : self.is_pinned());
+      self.is_cpu() && (recorded(self) ? recording_.memories().is_pinned(meta) : self.is_pinned());
   if (!asks && !self.is_cpu())
     refuse("the program pins memory of the device " + self.device().str());
   torch::jit::drop(stack_, arguments_.size());
@@ -157,7 +156,7 @@ bool RecordedCall::record_pinned() {
   at::empty({1}, at::TensorOptions().pinned_memory(true));  // raises where nothing can be pinned
   const c10::impl::ForceDispatchKeyGuard recording(with_recorder());
   at::Tensor pinned = at::clone(self);
-  recording_.pinned_.insert(storage_of(recorded(pinned)->meta()));
+  recording_.memories().pin(recorded(pinned)->meta());
   stack_.emplace_back(std::move(pinned));
   return true;
 }

@@ -43,33 +43,33 @@ c10::IValue RecordedCall::drawn_argument(size_t i) {
     const at::Tensor meta = recording_.meta_of(arguments_[0].toTensor());
     return at::empty_strided(meta.sizes(), meta.strides(), meta.options().device(c10::kCPU));
   }
-  std::optional<c10::IValue> known = recording_.known_argument(arguments_[i]);
+  std::optional<c10::IValue> known = recording_.known_tensors().argument(arguments_[i]);
   const bool is_written = schema_->arguments[i].writes;
   if (known && !is_written) return *std::move(known);
   refuse(concat("the program draws random numbers for ",
                 is_written ? "a tensor that it gives as out=" : "elements that depend on data",
-                " from a generator that it seeds, at ", recording_.host_.location().source));
+                " from a generator that it seeds, at ", recording_.host().location().source));
 }
 
 // Runs a call that draws from a generator that the program seeded, so that its numbers are those of
 // eager. Returns false for other calls.
 bool RecordedCall::record_draw() {
-  Generators& generators = *recording_.generators_;
+  Generators& generators = recording_.generators();
   if (!draws(op_, arguments_) || !generators.is_seeded(generator_of(arguments_))) return false;
   if (!device_.is_cpu())
     refuse(concat("the program draws random numbers on the device ", device_.str(),
-                  ", from a generator that it seeds, at ", recording_.host_.location().source));
+                  ", from a generator that it seeds, at ", recording_.host().location().source));
   if (std::ranges::any_of(arguments_, is_symbolic))
     refuse(
         concat("the program draws random numbers of a dynamic size from a generator that it "
                "seeds, at ",
-               recording_.host_.location().source));
+               recording_.host().location().source));
   torch::jit::Stack stack;
   for (size_t i = 0; i < arguments_.size(); ++i) stack.push_back(drawn_argument(i));
   op_.callBoxed(stack);
   for (const c10::IValue& result : stack)
     for_each_tensor(result, [&](const at::Tensor& made) {
-      recording_.add_literal(made);
+      recording_.known_tensors().add_literal(made);
       generators.add_drawn(made.clone());
     });
   torch::jit::drop(stack_, arguments_.size());

@@ -80,7 +80,7 @@ bool RecordedCall::run_on_known() {
   if (!returns_numbers && !has_literals_only()) return false;
   torch::jit::Stack stack;
   for (const c10::IValue& argument : arguments_) {
-    std::optional<c10::IValue> known = recording_.known_argument(argument);
+    std::optional<c10::IValue> known = recording_.known_tensors().argument(argument);
     if (!known) return false;
     stack.push_back(std::move(*known));
   }
@@ -91,7 +91,8 @@ bool RecordedCall::run_on_known() {
                     [&](const at::Tensor& made) { is_large |= made.numel() > kMostElements; });
   if (is_large) return false;
   for (const c10::IValue& result : stack)
-    for_each_tensor(result, [this](const at::Tensor& made) { recording_.add_literal(made); });
+    for_each_tensor(
+        result, [this](const at::Tensor& made) { recording_.known_tensors().add_literal(made); });
   stack_.insert(stack_.end(), stack.begin(), stack.end());
   return true;
 }
@@ -108,15 +109,16 @@ void RecordedCall::record_item() {
     stack_.emplace_back(recording_.choose(self));
     return;
   }
-  if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false) && !recording_.takes_symbols_)
+  if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false) &&
+      !recording_.takes_symbols())
     refuse("the program depends on the elements of a tensor");
-  node_ = recording_.frame_->add_node(key_, read_arguments());
+  node_ = recording_.frame().add_node(key_, read_arguments());
   if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false)) {
     const bool is_bool = meta.scalar_type() == c10::kBool;
     aten::Type type;
     type.kind = is_bool ? aten::Type::Kind::sym_bool : aten::Type::Kind::sym_float;
     const NumberPtr number =
-        make_number(recording_.frame_->graph().add_output(node_, "item", type));
+        make_number(recording_.frame().graph().add_output(node_, "item", type));
     if (is_bool) {
       stack_.emplace_back(to_sym_bool(number, decisions_));
     } else {
@@ -124,10 +126,10 @@ void RecordedCall::record_item() {
     }
     return;
   }
-  const std::vector<aten::Type> types = recording_.types_.infer(*node_);
+  const std::vector<aten::Type> types = recording_.types().infer(*node_);
   if (types.size() != 1 || !types[0].dim) refuse("the program depends on the elements of a tensor");
   const Dim& dim = *types[0].dim;
-  aten::Value* value = recording_.frame_->graph().add_output(node_, "item", types[0]);
+  aten::Value* value = recording_.frame().graph().add_output(node_, "item", types[0]);
   const std::string number = concat(node_->arguments[0].as_value()->name, ".item()");
   if (const auto same = decisions_.identity(dim.str(), number)) {
     stack_.emplace_back(to_sym_int(*same, decisions_));
@@ -135,7 +137,7 @@ void RecordedCall::record_item() {
   }
   data_ = true;
   declare_size(dim, std::nullopt);
-  if (dim.is_symbol()) recording_.frame_->sizes().add(dim, value);
+  if (dim.is_symbol()) recording_.frame().sizes().add(dim, value);
   stack_.emplace_back(to_sym_int(dim, decisions_));
 }
 
@@ -201,13 +203,13 @@ void RecordedCall::record_selection() {
   const bool returns_tensors = std::ranges::all_of(
       schema_->returns, [](const auto& r) { return r.type.kind == aten::TypeKind::tensor; });
   if (!returns_tensors) refuse("the program depends on the elements of a tensor");
-  node_ = recording_.frame_->add_node(key_, read_arguments());
+  node_ = recording_.frame().add_node(key_, read_arguments());
   symbolic_ = data_ = true;
-  std::vector<aten::Type> types = recording_.types_.infer(*node_);
+  std::vector<aten::Type> types = recording_.types().infer(*node_);
   std::vector<at::Tensor> metas;
   const at::Tensor mask = selecting_mask();
   std::optional<Dim> other;
-  std::optional<Dim>& count_of_mask = mask.defined() ? recording_.frame_->count_of(mask) : other;
+  std::optional<Dim>& count_of_mask = mask.defined() ? recording_.frame().count_of(mask) : other;
   const std::optional<Dim> known = count_of_mask;
   for (aten::Type& type : types) {
     if (!type.is_tensor() || !type.shape) refuse("the program depends on the elements of a tensor");
@@ -233,7 +235,7 @@ void RecordedCall::record_selection() {
   }
   record_selection(metas, types);
   if (!known) return;
-  for (const aten::Value* made : node_->outputs) recording_.types_.get().define(*made);
+  for (const aten::Value* made : node_->outputs) recording_.types().get().define(*made);
 }
 
 void RecordedCall::record_selection(const std::vector<at::Tensor>& metas,
@@ -267,8 +269,7 @@ bool RecordedCall::follows_from_constants() const {
   for (const c10::IValue& argument : arguments_)
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
       const RecordedTensor* result = recorded(tensor);
-      constant = constant &&
-                 (!result || recording_.recipes_.contains(result->meta().unsafeGetTensorImpl()));
+      constant = constant && (!result || recording_.known_tensors().has_recipe(result->meta()));
     });
   return constant;
 }
@@ -285,13 +286,12 @@ void RecordedCall::note_recipes(const std::vector<c10::IValue>& results) {
   size_t next = 0;
   for (const c10::IValue& result : results)
     for_each_tensor(result, [&](const at::Tensor& meta) {
-      recording_.recipes_.try_emplace(meta.unsafeGetTensorImpl(),
-                                      Recording::Recipe{.op = op_,
-                                                        .arguments = arguments,
-                                                        .result = next++,
-                                                        .meta = meta,
-                                                        .uses_state = uses_state,
-                                                        .value = {}});
+      recording_.known_tensors().add(KnownTensors::Recipe{.op = op_,
+                                                          .arguments = arguments,
+                                                          .result = next++,
+                                                          .meta = meta,
+                                                          .uses_state = uses_state,
+                                                          .value = {}});
     });
 }
 

@@ -22,7 +22,7 @@ void RecordedCall::settle_operands() {
     });
     if (tensors.size() != values.size()) continue;
     for (size_t k = 0; k < tensors.size(); ++k)
-      recording_.layouts_.settle(values[k], recording_.meta_of(tensors[k]));
+      recording_.layouts().settle(values[k], recording_.meta_of(tensors[k]));
   }
 }
 
@@ -34,7 +34,7 @@ void RecordedCall::record_layouts(const std::vector<at::Tensor>& metas) {
       if (!tensor.unsafeGetTensorImpl()->is_wrapped_number())
         given.insert(storage_of(recording_.meta_of(tensor)));
     });
-  recording_.layouts_.record(
+  recording_.layouts().record(
       *node_, metas, [&](const at::Tensor& meta) { return given.contains(storage_of(meta)); });
 }
 

@@ -116,9 +116,9 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     torch::jit::Stack stack = meta_arguments();
     if (key_.starts_with("aten::")) {
       const torch::jit::Stack arguments = stack;
-      recording_.meta_results_.call(op_, stack);
+      recording_.meta_results().call(op_, stack);
       if (device_.is_cpu()) correct_statistics(op_.operator_name().name, arguments, stack);
-      if (!recording_.meta_results_.take_eager_strides(op_, device_, arguments, stack) ||
+      if (!recording_.meta_results().take_eager_strides(op_, device_, arguments, stack) ||
           lays_out_by_sizes(key_, arguments_))
         decisions_.guess_strides();
     } else {
@@ -178,7 +178,7 @@ std::vector<aten::Type> RecordedCall::types_of_packed() {
 std::vector<c10::IValue> RecordedCall::inferred_metas() {
   try {
     inferred_ =
-        contains(kOverPackedSequences, key_) ? types_of_packed() : recording_.types_.infer(*node_);
+        contains(kOverPackedSequences, key_) ? types_of_packed() : recording_.types().infer(*node_);
   } catch (const ExportError& error) {
     refuse(error.cause());
   }
@@ -201,7 +201,7 @@ std::vector<c10::IValue> RecordedCall::inferred_metas() {
     }
     if (sizes.size() > 1) decisions_.guess_strides();
     if (!known || sizes.size() != type.shape->size())
-      refuse(recording_.host_.has_meta_kernels()
+      refuse(recording_.host().has_meta_kernels()
                  ? missing_
                  : "PyTorch computes the sizes of the results only in Python");
     metas.emplace_back(
@@ -220,10 +220,10 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
       refuse("a result that is not a plain tensor");
     types.push_back(aten::Type::tensor(*dtype, Shape(meta.sizes().begin(), meta.sizes().end())));
   }
-  if (!recording_.types_.started() && !symbolic_) return types;
+  if (!recording_.types().started() && !symbolic_) return types;
   std::vector<aten::Type> inferred;
   try {
-    inferred = inferred_ ? *inferred_ : recording_.types_.infer(*node_);
+    inferred = inferred_ ? *inferred_ : recording_.types().infer(*node_);
   } catch (const ExportError& error) {
     if (symbolic_) refuse(error.cause());
     forget_written();
@@ -267,7 +267,7 @@ void RecordedCall::forget_written() {
   for (size_t i = 0; i < schema_->arguments.size(); ++i) {
     if (!schema_->arguments[i].writes) continue;
     aten::for_each_value(node_->arguments[i], [this](const aten::Value* value) {
-      recording_.types_.started()->forget(*value);
+      recording_.types().started()->forget(*value);
     });
   }
 }
@@ -322,16 +322,16 @@ at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type, 
   const bool several = schema_->returns.size() > 1 || schema_->returns[0].type.list;
   const std::string call = plain_name(key_);
   recording_.avoid_name(call);
-  if (several && node_->outputs.empty()) name_call(recording_.frame_->graph(), *node_, call);
+  if (several && node_->outputs.empty()) name_call(recording_.frame().graph(), *node_, call);
   const std::string name = several ? "getitem" : call;
-  aten::Value* value = recording_.frame_->graph().add_output(node_, name, type);
+  aten::Value* value = recording_.frame().graph().add_output(node_, name, type);
   for (size_t axis = 0; axis < type.shape->size(); ++axis) {
     const Dim& size = (*type.shape)[axis];
     const bool depends_on_data = data_ && size.is_symbol() && !decisions_.example(size);
     if (depends_on_data || size.is_broadcast())
-      recording_.frame_->sizes().add_axis(size, value, axis);
+      recording_.frame().sizes().add_axis(size, value, axis);
   }
-  if (recording_.frame_->outer() && !is_view_of_argument(meta)) recording_.frame_->own(meta);
+  if (recording_.frame().outer() && !is_view_of_argument(meta)) recording_.frame().own(meta);
   return recording_.new_tensor(meta, *type.shape, value,
                                index < devices_.size() ? devices_[index] : device_);
 }
@@ -377,7 +377,7 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas,
   record_layouts(tensors);
   check_view();
   if (!joined_) return;
-  for (const aten::Value* made : node_->outputs) recording_.types_.get().define(*made);
+  for (const aten::Value* made : node_->outputs) recording_.types().get().define(*made);
 }
 
 // Gives a tensor that the call wrote to the new value. An out= argument of another shape is
@@ -387,7 +387,7 @@ void RecordedCall::update(const at::Tensor& tensor, const at::Tensor& made,
   RecordedTensor& known = *recorded(tensor);
   const int64_t id = recorded(made)->id();
   if (known.shape() == *type.shape) {
-    recording_.frame_->set_value(known.id(), recording_.frame_->value(id));
+    recording_.frame().set_value(known.id(), recording_.frame().value(id));
     return;
   }
   check_reshape(tensor);

@@ -46,26 +46,6 @@ void refuse_outside(const c10::OperatorHandle& op, torch::jit::Stack* /*stack*/)
               "program kept it, in a cache for example, or used it in another thread");
 }
 
-bool same_view(const at::Tensor& a, const at::Tensor& b) {
-  return a.scalar_type() == b.scalar_type() && a.device() == b.device() && a.sizes() == b.sizes() &&
-         a.strides() == b.strides();
-}
-
-const void* address_of(const at::Tensor& tensor) {
-  const bool has_memory = tensor.has_storage() && tensor.numel() != 0;
-  return has_memory && !aten::placeholder_address(tensor) ? tensor.const_data_ptr() : nullptr;
-}
-
-bool same_elements(const at::Tensor& a, const at::Tensor& b) {
-  return same_view(a, b) && a.storage_offset() == b.storage_offset();
-}
-
-bool is_plain(const at::Tensor& tensor) {
-  return !tensor.is_meta() && tensor.layout() == c10::Layout::Strided && !tensor.is_nested() &&
-         !tensor.unsafeGetTensorImpl()->is_python_dispatch() && !tensor.is_conj() &&
-         !tensor.is_neg() && !tensor.is_quantized() && tensor.has_storage();
-}
-
 bool is_random(const std::string& op) {
   const size_t dot = op.find('.');
   const std::string overload = dot == std::string::npos ? "" : op.substr(dot + 1);
@@ -115,41 +95,20 @@ Recording::Recording(std::map<std::string, Symbol> symbols, std::vector<ModuleTe
           std::move(symbols), [&host] { return host.location().source; },
           [&host] { return host.is_in_program(); }),
       types_(std::move(make_types)),
-      state_(std::move(state)) {
+      module_(std::move(state)) {
   register_recorder();
   Dim::restart_fresh();
   if (decisions_.has_symbols()) types_.get();
-  for (size_t i = 0; i < state_.size(); ++i) {
-    const at::Tensor& tensor = state_[i].tensor;
-    state_of_.try_emplace(tensor.unsafeGetTensorImpl(), i);
-    if (!is_plain(tensor)) continue;
-    if (const void* address = address_of(tensor)) state_at_[address].push_back(i);
-    const auto [first, inserted] = first_in_.try_emplace(storage_of(tensor), tensor);
-    if (!inserted && !same_elements(first->second, tensor)) shared_.insert(storage_of(tensor));
-    if (state_[i].is_kept) kept_.insert(storage_of(tensor));
+  for (const ModuleTensor& held : module_.all()) {
+    if (!is_plain(held.tensor)) continue;
+    memories_.add_view(held.tensor);
+    if (held.is_kept) memories_.keep(held.tensor);
   }
 }
 
 Recording::~Recording() = default;
 
 int64_t Recording::alive() const { return decisions_.token().use_count() - 1; }
-
-const ModuleTensor* Recording::find_state(const at::Tensor& tensor) const {
-  if (const auto at = state_of_.find(tensor.unsafeGetTensorImpl()); at != state_of_.end())
-    return &state_[at->second];
-  const auto same_memory = state_at_.find(address_of(tensor));
-  if (same_memory == state_at_.end() || !same_memory->first) return nullptr;
-  for (const size_t i : same_memory->second) {
-    if (same_view(state_[i].tensor, tensor)) return &state_[i];
-  }
-  return nullptr;
-}
-
-const at::Tensor* Recording::original_of(const at::Tensor& tensor) const {
-  const ModuleTensor* held = find_state(tensor);
-  const bool is_other = held && !held->tensor.is_same(tensor) && is_plain(held->tensor);
-  return is_other ? &held->tensor : nullptr;
-}
 
 at::Tensor Recording::meta_of(const at::Tensor& tensor) {
   if (const RecordedTensor* known = recorded(tensor)) {
@@ -162,72 +121,43 @@ at::Tensor Recording::meta_of(const at::Tensor& tensor) {
       decisions_.refuse("the program uses a tensor that is not a plain tensor, on the device " +
                         tensor.device().str());
     constant.tensor = tensor;
-    if (const at::Tensor* original = original_of(tensor))
+    if (const at::Tensor* original = module_.original_of(tensor))
       return constant.meta = meta_of(*original).alias();
     constant.meta =
         at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
-    memories_[storage_of(constant.meta)] = memory_of(tensor);
+    memories_.add(constant.meta, owner_of(tensor), storage_of(tensor));
   }
   return constant.meta;
 }
 
-Recording::Memory Recording::memory_of(const at::Tensor& tensor) const {
-  const ModuleTensor* held = find_state(tensor);
-  const bool is_state = held && held->kind != aten::ConstantKind::constant;
-  const bool is_literal = literals_.contains(tensor.unsafeGetTensorImpl());
-  return {.owner = is_state     ? Memory::Owner::module
-                   : is_literal ? Memory::Owner::literal
-                                : Memory::Owner::unknown,
-          .elements = storage_of(tensor)};
-}
-
-// Refuses a write to elements on which a decision depends: the model has them as an input.
-void Recording::check_unread(const c10::StorageImpl* elements) {
-  if (read_elements_.contains(elements) && kept_.contains(elements))
-    decisions_.refuse("the program decides by the elements of a tensor that is an input");
+Memories::Owner Recording::owner_of(const at::Tensor& tensor) const {
+  const ModuleTensor* held = module_.find(tensor);
+  if (held && held->kind != aten::ConstantKind::constant) return Memories::Owner::module;
+  return known_tensors_.is_literal(tensor) ? Memories::Owner::literal : Memories::Owner::unknown;
 }
 
 void Recording::note_write(const at::Tensor& tensor) {
-  const c10::StorageImpl* storage = storage_of(meta_of(tensor));
-  if (!frame_->owns(meta_of(tensor)))
-    decisions_.refuse("a branch or loop writes to a tensor from outside");
-  written_.insert(storage);
-  frame_->forget_counts(storage);
-  const auto at = memories_.find(storage);
-  if (in_arrays_.contains(storage) ||
-      (at != memories_.end() && in_arrays_.contains(at->second.elements)))
-    decisions_.refuse("the program writes to a tensor that shares memory with an array");
-  if (at == memories_.end()) return;
-  writes_state_ = true;
-  const c10::StorageImpl* elements = at->second.elements;
-  if (elements) written_elements_.insert(elements);
-  check_unread(elements);
-  if (at->second.owner == Memory::Owner::unknown)
-    decisions_.refuse("the program writes to a tensor that is neither an input nor a buffer");
-  if (shared_.contains(at->second.elements))
-    decisions_.refuse("the program writes to a tensor that shares memory with another one");
+  const at::Tensor meta = meta_of(tensor);
+  if (!frame_->owns(meta)) decisions_.refuse("a branch or loop writes to a tensor from outside");
+  frame_->forget_counts(storage_of(meta));
+  memories_.note_write(meta);
 }
 
 aten::Value* Recording::constant_of(const at::Tensor& tensor) {
   meta_of(tensor);
   Constant& constant = constants_[tensor.unsafeGetTensorImpl()];
   if (constant.value) return constant.value;
-  if (const at::Tensor* original = original_of(tensor))
+  if (const at::Tensor* original = module_.original_of(tensor))
     return constant.value = constant_of(*original);
-  const ModuleTensor* held = find_state(tensor);
-  const auto [first, inserted] = first_in_.try_emplace(storage_of(tensor), tensor);
-  if (!inserted && !same_elements(first->second, tensor)) {
-    shared_.insert(storage_of(tensor));
-    if (writes_state_) decisions_.refuse("the program writes to tensors that may share memory");
-  }
+  const ModuleTensor* held = module_.find(tensor);
+  memories_.add_view(tensor);
   const std::string name = held ? held->name : "lifted_tensor";
   const auto kind = held ? held->kind : aten::ConstantKind::constant;
   const bool literal = kind == aten::ConstantKind::constant;
   TensorData data = literal ? aten::literal_data(tensor, name) : aten::tensor_data(tensor, name);
   constant.value = program_.graph().add_constant(name, std::move(data), kind);
   types_.define(program_.graph().constants.back());
-  if (literals_.contains(tensor.unsafeGetTensorImpl()))
-    constant.value = copy_of_literal(constant.value);
+  if (known_tensors_.is_literal(tensor)) constant.value = copy_of_literal(constant.value);
   return constant.value;
 }
 
@@ -254,7 +184,7 @@ bool Recording::choose(const at::Tensor& condition) {
 
 void Recording::note_alias(const at::Tensor& tensor) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
-  if (!recorded(tensor) && find_state(tensor)) value_of(tensor);
+  if (!recorded(tensor) && module_.find(tensor)) value_of(tensor);
 }
 
 void Recording::replace_recorded(RecordedTensor& tensor, const at::Tensor& contents) {
@@ -278,24 +208,19 @@ void Recording::replace(const at::Tensor& tensor, const at::Tensor& contents) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
   const std::string reason = kOtherContents;
   if (RecordedTensor* known = recorded(tensor)) return replace_recorded(*known, contents);
-  const auto held = state_of_.find(tensor.unsafeGetTensorImpl());
-  if (frame_->outer() || held == state_of_.end()) decisions_.refuse(reason);
+  if (frame_->outer() || !module_.contains(tensor)) decisions_.refuse(reason);
   note_alias(tensor);
   aten::Value* value = value_of(contents);
   aten::Value*& current = constants_[tensor.unsafeGetTensorImpl()].value;
   if (current == value) return;  // as in tensor.data *= 2, which writes in place
-  const c10::StorageImpl* storage = storage_of(tensor);
-  if (kept_.contains(storage)) decisions_.refuse(reason + ", whose updates the model keeps");
+  if (memories_.is_kept(tensor)) decisions_.refuse(reason + ", whose updates the model keeps");
   if (tensor.device() != contents.device() || !same_view(meta_of(tensor), meta_of(contents)) ||
       shape_of(tensor) != shape_of(contents))
     decisions_.refuse(reason + " of another dtype, shape or layout");
-  const auto shares = [&](const ModuleTensor& other) {
-    return storage_of(other.tensor) == storage && !other.tensor.is_same(tensor);
-  };
-  if (std::ranges::any_of(state_, shares))
+  if (module_.shares_memory(tensor))
     decisions_.refuse(reason + ", which shares memory with another one");
   current = value;
-  written_elements_.insert(storage);
+  memories_.note_replacement(tensor);
 }
 
 // Returns the tensor that each run of the program makes of a literal.
@@ -346,8 +271,8 @@ at::Tensor Recording::add_input(const at::Tensor& example, std::string_view name
                              example.device().str()));
   at::Tensor meta = input_meta(example, shape);
   if (example.is_cpu() && !aten::placeholder_address(example) && example.is_pinned())
-    pinned_.insert(storage_of(meta));
-  memories_[storage_of(meta)] = {.owner = Memory::Owner::input};
+    memories_.pin(meta);
+  memories_.add(meta, Memories::Owner::input);
   aten::Value* value = frame_->add_input(name, aten::Type::tensor(*dtype, shape));
   frame_->sizes().add_input(value);
   last_input_ = next_id_;
@@ -387,18 +312,17 @@ void Recording::add_output(const c10::IValue& value) {
 }
 
 void Recording::add_mutation(const at::Tensor& buffer, const at::Tensor& value) {
-  const ModuleTensor* held = find_state(buffer);
+  const ModuleTensor* held = module_.find(buffer);
   if (!held || !aten::is_buffer(held->kind))
     decisions_.refuse("the program replaces a tensor that is not a buffer");
-  writes_state_ = true;
-  check_unread(storage_of(buffer));
+  memories_.note_assignment(buffer);
   constant_of(buffer);
   frame_->graph().mutations.push_back(
       {.target = held->name, .is_buffer = true, .value = value_of(value)});
 }
 
 bool Recording::varies(const at::Tensor& tensor) const {
-  if (writes_state_) return true;
+  if (memories_.writes_state()) return true;
   const RecordedTensor* known = recorded(tensor);
   if (!known) return false;
   const aten::Graph& graph = frame_->graph();
@@ -414,6 +338,17 @@ bool Recording::varies(const at::Tensor& tensor) const {
   }
   const aten::Value* value = frame_->find_value(known->id());
   return !value || varying.contains(value);
+}
+
+at::Tensor Recording::elements(const at::Tensor& tensor, bool shares_memory) {
+  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
+  std::optional<at::Tensor> elements = known_tensors_.elements(tensor);
+  if (!elements) decisions_.refuse("the program reads elements that depend on data");
+  if (shares_memory) {
+    const RecordedTensor* result = recorded(tensor);
+    memories_.share_with_array(result ? result->meta() : tensor);
+  }
+  return *std::move(elements);
 }
 
 // Adds the assertions that the model checks. They may refuse the recording.
@@ -446,7 +381,7 @@ std::unique_ptr<aten::Graph> Recording::finish() {
     }
   }
   name_nodes(graph);
-  recipes_.clear();
+  known_tensors_.clear();
   types_.reset();
   return program_.take_graph();
 }

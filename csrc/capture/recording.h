@@ -18,9 +18,13 @@
 #include "capture/decisions.h"
 #include "capture/frame.h"
 #include "capture/generators.h"
+#include "capture/host.h"
+#include "capture/known_tensors.h"
 #include "capture/lazy_types.h"
+#include "capture/memories.h"
 #include "capture/memory_layouts.h"
 #include "capture/meta_results.h"
+#include "capture/module_tensors.h"
 #include "capture/node_names.h"
 #include "capture/recorded_tensor.h"
 
@@ -30,38 +34,6 @@ namespace onnx_native::capture {
 constexpr auto kRecorderKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 // Registers the recorder with the dispatcher, once per process.
 void register_recorder();
-
-// The services that a recording needs from the language that runs the program.
-class Host {
- public:
-  virtual ~Host() = default;
-  // Returns the user's source line and the modules around the current call.
-  virtual Location location() = 0;
-  // PyTorch makes tensors of numbers. Returns the symbolic number behind such a tensor; None if the
-  // number is not symbolic.
-  virtual c10::IValue symbol_behind(const at::Tensor& wrapped_number) = 0;
-  // Returns false without Python: PyTorch has most of its meta kernels in Python.
-  virtual bool has_meta_kernels() const { return true; }
-  // Returns the recording's node behind the node of a float or bool.
-  virtual c10::SymNode unwrapped(const c10::SymNode& node) { return node; }
-  // Returns true if the current frame is code of the program, false if it is code of PyTorch.
-  virtual bool is_in_program() { return true; }
-};
-
-// A tensor of the module: a parameter, a buffer, or a tensor that the program holds.
-struct ModuleTensor {
-  std::string name;
-  at::Tensor tensor;
-  aten::ConstantKind kind;
-  bool is_kept = false;  // if the program writes to it, it is an input of the model
-};
-
-// The elements of a tensor of the module on which a decision of the program depends.
-struct KnownElements {
-  std::string name;
-  std::string source;  // user's source line
-  TensorData data;
-};
 
 // One capture. The program runs while an ActiveRecording is in scope. Every operator that it calls
 // becomes a node; composite operators stay whole, because the recorder sits above autograd.
@@ -109,7 +81,7 @@ class Recording {
   // the recording if they are not known. If the program keeps them in an array that shares memory
   // with the tensor, a later write to the tensor is refused too.
   at::Tensor elements(const at::Tensor& tensor, bool shares_memory);
-  const std::vector<KnownElements>& known_elements() const { return known_elements_; }
+  const std::vector<KnownElements>& known_elements() const { return known_tensors_.read(); }
   // Refuses to record both ways of a branch if the program drew random numbers before it.
   void refuse_draws();
   // Returns the way that Decisions::fork() chose for a branch on a tensor.
@@ -128,115 +100,90 @@ class Recording {
   Decisions& decisions() { return decisions_; }
   const Decisions& decisions() const { return decisions_; }
 
- private:
-  friend class RecordedCall;
-  friend class Region;
-  friend class ControlFlow;
+  // The parts of a recording, for the classes that record calls, regions and control flow.
+  Host& host() { return host_; }
+  // Returns the frame of the innermost region, or the program's.
+  Frame& frame() { return *frame_; }
+  LazyTypes& types() { return types_; }
+  MemoryLayouts& layouts() { return layouts_; }
+  MetaResults& meta_results() { return meta_results_; }
+  const ModuleTensors& module() const { return module_; }
+  Memories& memories() { return memories_; }
+  KnownTensors& known_tensors() { return known_tensors_; }
+  // Makes the frame of a region the current one, until leave().
+  void enter(Frame& frame) { frame_ = &frame; }
+  void leave(const Frame& frame) { frame_ = frame.outer(); }
+  // Keeps the graph of a region that failed: the type inference has seen its values.
+  void keep(std::unique_ptr<aten::Graph> dropped) { dropped_.push_back(std::move(dropped)); }
+  // Returns the value of a tensor in a frame, or in the current one.
+  aten::Value* value_in(Frame& frame, const at::Tensor& tensor);
+  aten::Value* value_of(const at::Tensor& tensor) { return value_in(*frame_, tensor); }
+  // Returns the meta tensor of a tensor.
+  at::Tensor meta_of(const at::Tensor& tensor);
+  at::Tensor new_tensor(at::Tensor meta, Shape shape, aten::Value* value, c10::Device device);
+  // Returns the expression of a float or bool that the program uses.
+  NumberPtr number_of(const c10::SymNode& node);
+  // Notes that the program writes to a tensor. The tensor must be a computed one, an input, or a
+  // tensor of the module that shares no memory with another one.
+  void note_write(const at::Tensor& tensor);
+  bool is_input(const RecordedTensor& tensor) const { return tensor.id() <= last_input_; }
+  bool takes_symbols() const { return takes_symbols_; }
+  // Reserves the names of Python's functions. Results then have torch.export's names, for example
+  // "sum_1".
+  void avoid_name(const std::string& name);
+  // Marks that the fake kernel of an operator runs. The names of its calls are free afterwards.
+  class FakeKernel {
+   public:
+    explicit FakeKernel(Recording& recording)
+        : recording_(recording), avoided_names_(recording.avoided_names_) {
+      ++recording_.fake_kernels_;
+    }
+    FakeKernel(const FakeKernel&) = delete;
+    FakeKernel& operator=(const FakeKernel&) = delete;
+    ~FakeKernel() {
+      --recording_.fake_kernels_;
+      recording_.avoided_names_ = std::move(avoided_names_);
+    }
 
-  // The memory of a tensor that the program did not compute.
-  struct Memory {
-    enum class Owner { input, module, literal, unknown };
-    Owner owner = Owner::unknown;
-    const c10::StorageImpl* elements = nullptr;  // an input has none
+   private:
+    Recording& recording_;
+    std::unordered_set<std::string> avoided_names_;
+  };
+
+ private:
+  struct Constant {
+    at::Tensor tensor;  // keeps the key alive
+    at::Tensor meta;
+    aten::Value* value = nullptr;
   };
 
   void replace_recorded(RecordedTensor& tensor, const at::Tensor& contents);
   at::Tensor input_meta(const at::Tensor& example, const Shape& shape);
-  // A call on constants and weights alone, which can run.
-  struct Recipe {
-    c10::OperatorHandle op;
-    std::vector<c10::IValue> arguments;  // with meta tensors in place of recorded ones
-    size_t result;
-    at::Tensor meta;
-    bool uses_state;  // an argument depends on tensors of the module
-    at::Tensor value;
-  };
-
-  // Returns the elements of a tensor if they follow from constants and weights, and the program
-  // writes to none of these; else nullopt.
-  std::optional<at::Tensor> known(const at::Tensor& tensor);
-  std::optional<at::Tensor> known_result(const at::Tensor& meta);
-  // Returns an argument with known tensors in place of recorded ones; nullopt if one is not known.
-  std::optional<c10::IValue> known_argument(const c10::IValue& argument);
-  // Returns true if the elements of a tensor follow from literals of the program alone.
-  bool follows_from_literals(const at::Tensor& tensor) const;
-  // Returns the expression of a float or bool that the program uses.
-  NumberPtr number_of(const c10::SymNode& node);
   void add_assertions();
-  // Reserves the names of Python's functions. Results then have torch.export's names, for example
-  // "sum_1".
-  void avoid_name(const std::string& name);
-  // Returns the value of a tensor in the current graph.
-  aten::Value* value_of(const at::Tensor& tensor) { return value_in(*frame_, tensor); }
-  aten::Value* value_in(Frame& frame, const at::Tensor& tensor);
   aten::Value* value_in(Frame& frame, const RecordedTensor& tensor);
   // Returns the value of a constant in the graph of the program.
   aten::Value* constant_of(const at::Tensor& tensor);
   aten::Value* copy_of_literal(aten::Value* literal);
-  // Marks a tensor that the program made from numbers. It may write to the tensor.
-  void add_literal(const at::Tensor& tensor) {
-    literals_.try_emplace(tensor.unsafeGetTensorImpl(), tensor);
-  }
-  // Notes that the program writes to a tensor. The tensor must be a computed one, an input, or a
-  // tensor of the module that shares no memory with another one.
-  void note_write(const at::Tensor& tensor);
-  void check_unread(const c10::StorageImpl* elements);
-  Memory memory_of(const at::Tensor& tensor) const;
-  at::Tensor meta_of(const at::Tensor& tensor);
-  at::Tensor new_tensor(at::Tensor meta, Shape shape, aten::Value* value, c10::Device device);
-  // Makes the frame of a region the current one, until leave().
-  void enter(Frame& frame) { frame_ = &frame; }
-  void leave(const Frame& frame) { frame_ = frame.outer(); }
-  const ModuleTensor* find_state(const at::Tensor& tensor) const;
-  // Returns the module's tensor with the same elements, if this is a second object for it; else
-  // nullptr.
-  const at::Tensor* original_of(const at::Tensor& tensor) const;
+  Memories::Owner owner_of(const at::Tensor& tensor) const;
 
   Host& host_;
   std::shared_ptr<Generators> generators_;
   Decisions decisions_;
   LazyTypes types_;
   MemoryLayouts layouts_{decisions_};
+  MetaResults meta_results_;
+  ModuleTensors module_;
+  Memories memories_{decisions_};
+  KnownTensors known_tensors_{host_, module_, memories_};
   Frame program_{decisions_, types_, layouts_};
-  Frame* frame_ = &program_;  // the innermost region's, or the program's
-  std::vector<ModuleTensor> state_;
-  std::unordered_map<const c10::TensorImpl*, size_t> state_of_;    // index in state_
-  std::unordered_map<const void*, std::vector<size_t>> state_at_;  // by address of the elements
+  Frame* frame_ = &program_;
   int64_t next_id_ = 0;
   int64_t last_input_ = -1;  // the first ids are those of inputs
-  struct Constant {
-    at::Tensor tensor;  // keeps the key alive
-    at::Tensor meta;
-    aten::Value* value = nullptr;
-  };
   std::unordered_map<const c10::TensorImpl*, Constant> constants_;
-  std::unordered_map<const c10::TensorImpl*, at::Tensor> literals_;
-  // By the storage of the meta tensors.
-  std::unordered_map<const c10::StorageImpl*, Memory> memories_;
-  // Storages that several different views share.
-  std::unordered_set<const c10::StorageImpl*> shared_;
-  std::unordered_map<const c10::StorageImpl*, at::Tensor> first_in_;  // the first tensor of each
-  // Storages of meta tensors that the program writes to.
-  std::unordered_set<const c10::StorageImpl*> written_;
-  // Storages of real tensors: those that the program writes to, those whose elements it reads, and
-  // those that the model keeps as inputs.
-  std::unordered_set<const c10::StorageImpl*> written_elements_;
-  std::unordered_set<const c10::StorageImpl*> read_elements_;
-  std::unordered_set<const c10::StorageImpl*> kept_;
-  // Storages that share memory with an array of the program, each with a tensor that keeps it
-  // alive. The tensors are meta tensors or real ones.
-  std::unordered_map<const c10::StorageImpl*, at::Tensor> in_arrays_;
-  MetaResults meta_results_;
-  std::unordered_map<const c10::TensorImpl*, Recipe> recipes_;  // by the meta tensor
-  std::vector<KnownElements> known_elements_;
   at::Tensor undecided_;
   std::unordered_set<std::string> avoided_names_;
   bool takes_symbols_ = false;
-  bool writes_state_ = false;  // the program writes to an input, the module or a literal
-  int fake_kernels_ = 0;       // the number that are running
-  // Storages of meta tensors that stand for pinned memory.
-  std::unordered_set<const c10::StorageImpl*> pinned_;
-  // Graphs of regions that failed.
+  int fake_kernels_ = 0;  // the number that are running
   std::vector<std::unique_ptr<aten::Graph>> dropped_;
 };
 

@@ -13,18 +13,17 @@ namespace onnx_native::capture {
 
 Region::Region(Recording& recording)
     : recording_(recording),
-      frame_(recording.decisions_, recording.types_, recording.layouts_, recording.frame_) {
+      frame_(recording.decisions(), recording.types(), recording.layouts(), &recording.frame()) {
   if (at::functorch::maybeCurrentDynamicLayer())
-    recording.decisions_.refuse("control flow in a function that torch.vmap maps");
+    recording.decisions().refuse("control flow in a function that torch.vmap maps");
   recording_.enter(frame_);
-  frame_.set_location(recording_.host_.location());
+  frame_.set_location(recording_.host().location());
 }
 
 Region::~Region() {
   if (!is_open_) return;
   recording_.leave(frame_);
-  // The type inference has seen the graph's values.
-  recording_.dropped_.push_back(frame_.take_graph());
+  recording_.keep(frame_.take_graph());
 }
 
 at::Tensor Region::add_input(const at::Tensor& like, bool is_slice) {
@@ -46,7 +45,7 @@ void Region::end(const std::vector<c10::IValue>& results) {
   std::unordered_set<const c10::StorageImpl*> seen;
   for (const c10::IValue& result : results) {
     if (!result.isTensor() || !result.toTensor().defined())
-      recording_.decisions_.refuse("a branch or loop returns a value that is not a tensor");
+      recording_.decisions().refuse("a branch or loop returns a value that is not a tensor");
     at::Tensor tensor = result.toTensor();
     const bool is_copy = !is_own(tensor, seen);
     if (is_copy) tensor = at::clone(tensor);

@@ -1,12 +1,11 @@
-// Elements of tensors in a recording that follow from constants and weights.
-#include <c10/core/impl/LocalDispatchKeySet.h>
+#include "capture/known_tensors.h"
 
 #include <utility>
 
 #include "aten/placeholder.h"
 #include "aten/torch_tensor.h"
 #include "base/weight.h"
-#include "capture/recording.h"
+#include "capture/recorded_tensor.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -43,29 +42,28 @@ std::optional<at::Tensor> result_at(const torch::jit::Stack& stack, size_t index
 
 }  // namespace
 
-std::optional<at::Tensor> Recording::known(const at::Tensor& tensor) {
-  if (const RecordedTensor* result = recorded(tensor)) return known_result(result->meta());
-  const c10::StorageImpl* storage = storage_of(tensor);
-  if (written_elements_.contains(storage)) return std::nullopt;
+std::optional<at::Tensor> KnownTensors::elements(const at::Tensor& tensor) {
+  if (const RecordedTensor* result = recorded(tensor)) return this->result(result->meta());
+  if (memories_.are_elements_written(tensor)) return std::nullopt;
   if (aten::placeholder_address(tensor)) return std::nullopt;
-  const ModuleTensor* held = find_state(tensor);
-  if (held && read_elements_.insert(storage).second) {
-    known_elements_.push_back({.name = held->name,
-                               .source = host_.location().source,
-                               .data = aten::tensor_data(tensor, held->name)});
-    note_read(known_elements_.back().data);
+  const ModuleTensor* held = module_.find(tensor);
+  if (held && memories_.note_read(tensor)) {
+    read_.push_back({.name = held->name,
+                     .source = host_.location().source,
+                     .data = aten::tensor_data(tensor, held->name)});
+    note_read(read_.back().data);
   }
   return tensor;
 }
 
-std::optional<at::Tensor> Recording::known_result(const at::Tensor& meta) {
+std::optional<at::Tensor> KnownTensors::result(const at::Tensor& meta) {
   const auto at = recipes_.find(meta.unsafeGetTensorImpl());
-  if (at == recipes_.end() || written_.contains(storage_of(meta))) return std::nullopt;
+  if (at == recipes_.end() || memories_.is_written(meta)) return std::nullopt;
   Recipe& recipe = at->second;
   if (recipe.value.defined()) return recipe.value;
   torch::jit::Stack stack;
   for (const c10::IValue& argument : recipe.arguments) {
-    std::optional<c10::IValue> elements = known_argument(argument);
+    std::optional<c10::IValue> elements = this->argument(argument);
     if (!elements) return std::nullopt;
     stack.push_back(std::move(*elements));
   }
@@ -75,29 +73,22 @@ std::optional<at::Tensor> Recording::known_result(const at::Tensor& meta) {
   return value;
 }
 
-std::optional<c10::IValue> Recording::known_argument(const c10::IValue& argument) {
+std::optional<c10::IValue> KnownTensors::argument(const c10::IValue& argument) {
   return replaced(argument, [this](const at::Tensor& tensor) {
-    return tensor.is_meta() ? known_result(tensor) : known(tensor);
+    return tensor.is_meta() ? result(tensor) : elements(tensor);
   });
 }
 
-bool Recording::follows_from_literals(const at::Tensor& tensor) const {
+bool KnownTensors::follows_from_literals(const at::Tensor& tensor) const {
   const RecordedTensor* result = recorded(tensor);
-  if (!result) return !find_state(tensor);
+  if (!result) return !module_.find(tensor);
   const auto at = recipes_.find(result->meta().unsafeGetTensorImpl());
   return at != recipes_.end() && !at->second.uses_state;
 }
 
-at::Tensor Recording::elements(const at::Tensor& tensor, bool shares_memory) {
-  const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
-  std::optional<at::Tensor> elements = known(tensor);
-  if (!elements) decisions_.refuse("the program reads elements that depend on data");
-  if (shares_memory) {
-    const RecordedTensor* result = recorded(tensor);
-    const at::Tensor& memory = result ? result->meta() : tensor;
-    in_arrays_.emplace(storage_of(memory), memory);
-  }
-  return *std::move(elements);
+void KnownTensors::add(Recipe recipe) {
+  const c10::TensorImpl* meta = recipe.meta.unsafeGetTensorImpl();
+  recipes_.try_emplace(meta, std::move(recipe));
 }
 
 }  // namespace onnx_native::capture
