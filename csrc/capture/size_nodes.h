@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "aten/size_calls.h"
 #include "base/dim.h"
 #include "capture/decisions.h"
 #include "capture/lazy_types.h"
@@ -23,7 +24,7 @@ class Frame;
 // a graph, from its parts; a size that a tensor of the graph has is read from the tensor. The graph
 // of a region takes a size from the enclosing graph if it knows none of its symbols. Refuses the
 // recording if no tensor has a size that the program uses.
-class SizeNodes {
+class SizeNodes : public aten::SizeCalls {
  public:
   SizeNodes(Frame& frame, Decisions& decisions, LazyTypes& types)
       : frame_(frame), decisions_(decisions), types_(types) {}
@@ -37,18 +38,15 @@ class SizeNodes {
   // Reads all sizes that results of calls have, before a call changes these results.
   void read_results();
 
-  // Returns an argument for a size: a number, or the result of nodes that compute it.
-  aten::Argument size(const Dim& dim);
-  // Does the same for a number of any type.
+  // Returns an argument for a number of any type, as size() does for a size.
   aten::Argument number(const Number& number);
 
  private:
-  std::optional<aten::Argument> find(const Dim& dim);
-  aten::Argument factor(const Dim::Factor& factor);
-  aten::Argument symbol(const Dim& symbol);
-  aten::Argument term(const Dim::Term& term);
-  aten::Argument call(std::string_view op, const Dim& result, const Dim& a, const Dim& b);
-  aten::Value* node(std::string op, std::vector<aten::Argument> arguments, const Dim& result);
+  std::optional<aten::Argument> known_size(const Dim& dim) override;
+  aten::Argument symbol_size(const Dim& symbol) override;
+  aten::Argument broadcast_size(const Dim::Factor& factor) override;
+  aten::Value* size_call(std::string op, std::vector<aten::Argument> arguments,
+                         const Dim& result) override;
 
   Frame& frame_;
   Decisions& decisions_;

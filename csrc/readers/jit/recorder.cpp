@@ -328,13 +328,8 @@ bool Recorder::knows(const Dim& dim) const {
   });
 }
 
-Argument Recorder::size(const Dim& dim) {
-  if (const auto number = dim.constant()) return *number;
-  return size_value(dim);
-}
-
-Value* Recorder::size_call(Frame& frame, std::string op, std::vector<Argument> arguments,
-                           const Dim& result) {
+Value* Recorder::add_size_call(Frame& frame, std::string op, std::vector<Argument> arguments,
+                               const Dim& result) {
   const std::string name(base_name(op));
   aten::Node* node = frame.graph->add_node(std::move(op), std::move(arguments), nullptr);
   Value* value = frame.graph->add_output(node, name, Type::sym_int(result));
@@ -347,22 +342,24 @@ Value* Recorder::size_call(Frame& frame, std::string op, std::vector<Argument> a
 Value* Recorder::find_size(const Dim& dim, Frame& frame) {
   if (const auto at = frame.sizes.find(dim); at != frame.sizes.end()) return at->second;
   if (const auto at = frame.sources.find(dim); at != frame.sources.end()) {
-    return size_call(frame, "aten::sym_size.int", {at->second.first, at->second.second}, dim);
+    return add_size_call(frame, "aten::sym_size.int", {at->second.first, at->second.second}, dim);
   }
   return frame.parent ? find_size(dim, *frame.parent) : nullptr;
 }
 
-Value* Recorder::size_value(const Dim& dim) {
-  if (Value* found = find_size(dim, *frame_)) {
-    Value* value = lift(found);
-    frame_->sizes[dim] = value;
-    return value;
-  }
-  return dim.is_symbol() ? compute_symbol(dim) : compute(dim);
+std::optional<Argument> Recorder::known_size(const Dim& dim) {
+  Value* found = find_size(dim, *frame_);
+  if (!found) return std::nullopt;
+  return frame_->sizes[dim] = lift(found);
+}
+
+Value* Recorder::size_call(std::string op, std::vector<Argument> arguments, const Dim& result) {
+  if (const auto at = frame_->sizes.find(result); at != frame_->sizes.end()) return at->second;
+  return add_size_call(*frame_, std::move(op), std::move(arguments), result);
 }
 
 // Computes a symbol from a known size that is linear in it.
-Value* Recorder::compute_symbol(const Dim& symbol) {
+Argument Recorder::symbol_size(const Dim& symbol) {
   for (const Frame* frame = frame_; frame; frame = frame->parent) {
     for (const auto& [dim, source] : frame->sources) {
       const std::vector<Dim::Term>& terms = dim.terms();
@@ -371,65 +368,22 @@ Value* Recorder::compute_symbol(const Dim& symbol) {
       if (terms.size() == 2 && !terms[1].factors.empty()) continue;
       const int64_t constant = terms.size() == 2 ? terms[1].coefficient : 0;
       const Argument multiple = size(dim - constant);
-      return size_call(*frame_, "python::floordiv", {multiple, terms[0].coefficient}, symbol);
+      return size_call("python::floordiv", {multiple, terms[0].coefficient}, symbol);
     }
   }
   fail(ErrorKind::internal, "no tensor has the size ", symbol.str());
 }
 
-Value* Recorder::compute_factor(const Dim::Factor& factor) {
-  switch (factor.kind) {
-    case Dim::Atom::floor_div:
-      return size_call(*frame_, "python::floordiv",
-                       {size(factor.operands[0]), size(factor.operands[1])},
-                       Dim::floor_div(factor.operands[0], factor.operands[1]));
-    case Dim::Atom::mod:
-      return size_call(*frame_, "python::mod", {size(factor.operands[0]), size(factor.operands[1])},
-                       Dim::mod(factor.operands[0], factor.operands[1]));
-    case Dim::Atom::max:
-      return size_call(*frame_, "python::sym_max",
-                       {size(factor.operands[0]), size(factor.operands[1])},
-                       Dim::max(factor.operands[0], factor.operands[1]));
-    case Dim::Atom::min:
-      return size_call(*frame_, "python::sym_min",
-                       {size(factor.operands[0]), size(factor.operands[1])},
-                       Dim::min(factor.operands[0], factor.operands[1]));
-    case Dim::Atom::broadcast: {
-      aten::Node* is_one =
-          frame_->graph->add_node("python::eq", {size(factor.operands[0]), int64_t{1}}, nullptr);
-      Type type;
-      type.kind = Type::Kind::sym_bool;
-      Value* condition = frame_->graph->add_output(is_one, "eq", type);
-      enter(condition, *frame_);
-      return size_call(*frame_, "python::sym_ite",
-                       {condition, size(factor.operands[1]), size(factor.operands[0])},
-                       Dim::of(factor));
-    }
-    default:
-      return size_value(Dim::of(factor));
-  }
-}
-
-Value* Recorder::compute(const Dim& dim) {
-  Argument sum;
-  Dim total = 0;
-  for (const Dim::Term& term : dim.terms()) {
-    Argument product = term.coefficient;
-    Dim value = term.coefficient;
-    for (const Dim::Factor& factor : term.factors) {
-      const Dim part = Dim::from_terms({{1, {factor}}});
-      Value* found = find_size(part, *frame_);
-      Argument number = found ? lift(found) : compute_factor(factor);
-      const bool one = value.equals(1);
-      value = value * part;
-      product =
-          one ? std::move(number) : size_call(*frame_, "python::mul", {product, number}, value);
-    }
-    total = total + value;
-    sum = sum.is_none() ? std::move(product)
-                        : size_call(*frame_, "python::add", {sum, product}, total);
-  }
-  return sum.as_value();
+Argument Recorder::broadcast_size(const Dim::Factor& factor) {
+  aten::Node* is_one =
+      frame_->graph->add_node("python::eq", {size(factor.operands[0]), int64_t{1}}, nullptr);
+  Type type;
+  type.kind = Type::Kind::sym_bool;
+  Value* condition = frame_->graph->add_output(is_one, "eq", type);
+  enter(condition, *frame_);
+  return size_call("python::sym_ite",
+                   {condition, size(factor.operands[1]), size(factor.operands[0])},
+                   Dim::of(factor));
 }
 
 }  // namespace onnx_native::readers::jit

@@ -3,6 +3,7 @@
 
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -12,6 +13,7 @@
 
 #include "aten/graph.h"
 #include "aten/known_layouts.h"
+#include "aten/size_calls.h"
 #include "readers/jit/reader.h"
 
 namespace onnx_native::readers::jit {
@@ -36,7 +38,9 @@ struct Frame {
   std::vector<aten::Value*> held = {};  // tensors that lists hold copies of
 };
 
-class Recorder {
+// A size is read from a tensor that has it, in the current graph or an outer one. size() throws
+// ExportError(internal) if no tensor has the size.
+class Recorder : public aten::SizeCalls {
  public:
   Recorder(std::shared_ptr<aten::Graph> graph, aten::TypeInference& types);
 
@@ -65,9 +69,6 @@ class Recorder {
   // once.
   void hold(const std::vector<aten::Value*>& copies, const std::vector<aten::Value*>& originals,
             bool repeated = false);
-  // Returns a size as an argument: a constant, or a value of the current graph. Throws
-  // ExportError(internal) if no tensor has this size.
-  aten::Argument size(const Dim& dim);
   // Returns true if the current graph or an outer one has all symbols of the expression.
   bool knows(const Dim& dim) const;
   // Returns true if the value belongs to the current graph or an outer one.
@@ -120,12 +121,13 @@ class Recorder {
   void enter(aten::Value* value, Frame& frame);
   void define(aten::Value* value);
   aten::Value* find_size(const Dim& dim, Frame& frame);
-  aten::Value* size_value(const Dim& dim);
-  aten::Value* compute(const Dim& dim);
-  aten::Value* compute_symbol(const Dim& symbol);
-  aten::Value* compute_factor(const Dim::Factor& factor);
-  aten::Value* size_call(Frame& frame, std::string op, std::vector<aten::Argument> arguments,
-                         const Dim& result);
+  std::optional<aten::Argument> known_size(const Dim& dim) override;
+  aten::Argument symbol_size(const Dim& symbol) override;
+  aten::Argument broadcast_size(const Dim::Factor& factor) override;
+  aten::Value* size_call(std::string op, std::vector<aten::Argument> arguments,
+                         const Dim& result) override;
+  aten::Value* add_size_call(Frame& frame, std::string op, std::vector<aten::Argument> arguments,
+                             const Dim& result);
 
   Frame root_;
   Frame* frame_;
