@@ -367,7 +367,9 @@ Argument Recorder::symbol_size(const Dim& symbol) {
       if (!(Dim::from_terms({{1, terms[0].factors}}) == symbol)) continue;
       if (terms.size() == 2 && !terms[1].factors.empty()) continue;
       const int64_t constant = terms.size() == 2 ? terms[1].coefficient : 0;
-      const Argument multiple = size(dim - constant);
+      Argument multiple = size(dim);
+      if (constant != 0) multiple = size_call("python::add", {multiple, -constant}, dim - constant);
+      if (terms[0].coefficient == 1) return multiple;
       return size_call("python::floordiv", {multiple, terms[0].coefficient}, symbol);
     }
   }

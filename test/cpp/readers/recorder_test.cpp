@@ -51,13 +51,14 @@ TEST_F(RecorderTest, ABroadcastOfTwoSizesIsThatOfTheSecondIfTheFirstIsOne) {
 )");
 }
 
-TEST_F(RecorderTest, ASymbolFollowsFromItsMultiple) {
-  add_input("x", {n * 4});
-  EXPECT_EQ(text({n + 2}), R"(graph(%x: f32[4*n]) {
-  %sym_size: sym_int(4*n) = aten::sym_size.int(%x, 0)
-  %floordiv: sym_int(n) = python::floordiv(%sym_size, 4)
-  %add: sym_int(n + 2) = python::add(%floordiv, 2)
-  return (%add)
+TEST_F(RecorderTest, ASymbolFollowsFromASizeThatIsLinearInIt) {
+  add_input("x", {n * 4 + 3});
+  EXPECT_EQ(text({n + 2}), R"(graph(%x: f32[4*n + 3]) {
+  %sym_size: sym_int(4*n + 3) = aten::sym_size.int(%x, 0)
+  %add: sym_int(4*n) = python::add(%sym_size, -3)
+  %floordiv: sym_int(n) = python::floordiv(%add, 4)
+  %add_1: sym_int(n + 2) = python::add(%floordiv, 2)
+  return (%add_1)
 }
 )");
 }

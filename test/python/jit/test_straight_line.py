@@ -60,6 +60,18 @@ def test_sizes_that_an_operator_computes():
     check(torch.jit.script(Sizes()), inputs, [{0: "n"}])
 
 
+class Shorter(nn.Module):
+    def forward(self, x: torch.Tensor):
+        return torch.zeros(x.size(0) - 1) + x[1], torch.ones(x.size(0) // 2)
+
+
+@pytest.mark.parametrize("multiple", [1, 2])
+def test_a_symbol_of_which_the_input_has_only_a_linear_expression(multiple):
+    n = torch.export.Dim("n", min=2, max=64)
+    inputs = [(torch.randn(multiple * size + 1),) for size in (3, 6, 7)]
+    check(torch.jit.script(Shorter()), inputs, [{0: multiple * n + 1}])
+
+
 class Settings(nn.Module):
     """Buffers that are read as numbers."""
 
