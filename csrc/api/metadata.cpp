@@ -9,6 +9,7 @@
 #include "api/program_contents.h"
 #include "aten/fx_text.h"
 #include "aten/signature_text.h"
+#include "base/weight_names.h"
 
 namespace onnx_native {
 namespace {
@@ -84,20 +85,15 @@ Properties of_constant(const aten::Constant& constant) {
           {kOriginalName, aten::placeholder_name(constant)}};
 }
 
-// Returns the name of a weight in the module: without what is added to that of a transposed matrix.
-std::string_view name_in_module(std::string_view name) {
-  for (const std::string_view suffix : {".T", ".mT"}) {
-    if (name.ends_with(suffix)) return name.substr(0, name.size() - suffix.size());
-  }
-  return name;
-}
-
 void describe_weights(const ProgramContents& program, writer::Origin& origin) {
   const Constants constants = constants_of(*program.graph);
   for (const onnx::Value* weight : program.model->graph->initializers) {
-    auto found = constants.find(weight->name);
-    if (found == constants.end()) found = constants.find(name_in_module(weight->name));
-    if (!weight->named || found == constants.end()) continue;
+    if (!weight->named) continue;
+    const StoredWeight stored = weight_layout(
+        weight->name, [&](std::string_view name) { return constants.contains(name); });
+    const WeightPart& first = stored.parts.front();
+    const auto found = constants.find(first.weight);
+    if (stored.parts.size() > 1 || !first.rows.empty() || found == constants.end()) continue;
     origin.values[weight] = of_constant(*found->second);
   }
 }

@@ -2,6 +2,7 @@
 #include <unordered_map>
 
 #include "base/weight.h"
+#include "base/weight_names.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -102,19 +103,12 @@ bool is_complete(const std::vector<Rows>& rows) {
   });
 }
 
-// "a[0:2,4:6]+b[0:4]"; empty if a weight has no name.
 std::string name_of(const std::vector<Rows>& rows) {
-  std::string name;
-  for (size_t i = 0; i < rows.size(); ++i) {
-    if (!rows[i].weight->named) return "";
-    if (i == 0 || rows[i].weight != rows[i - 1].weight) {
-      name += concat(i == 0 ? "" : "]+", rows[i].weight->name, "[");
-    } else {
-      name += ",";
-    }
-    name += concat(rows[i].start, ":", rows[i].end);
+  std::vector<WeightPart> parts;
+  for (const Rows& each : rows) {
+    parts.push_back({each.weight->named ? each.weight->name : "", {{each.start, each.end}}});
   }
-  return name + "]";
+  return joined_name(parts);
 }
 
 // Appends rows of a tensor to bytes.

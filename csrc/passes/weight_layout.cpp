@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/weight.h"
+#include "base/weight_names.h"
 #include "onnx/typing.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
@@ -217,9 +218,8 @@ TensorData transposed_constant(const TensorData& data) {
 
 Value* add_transposed(const Value& weight) {
   TensorData turned = transposed_constant(*weight.constant);
-  const char* suffix = weight.rank() == 2 ? ".T" : ".mT";
-  const std::string name = weight.name.empty() ? "" : weight.name + suffix;
-  Value* added = weight.graph->add_initializer(name, std::move(turned));
+  Value* added =
+      weight.graph->add_initializer(transposed_name(weight.name, weight.rank()), std::move(turned));
   added->named = weight.named;
   return added;
 }

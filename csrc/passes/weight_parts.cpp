@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "base/weight.h"
+#include "base/weight_names.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -30,25 +31,24 @@ TensorData row_of(const TensorData& data, int64_t index) {
 }
 
 template <class View>
-Value* add_view(const Value& weight, const std::string& index, const View& view) {
+Value* add_view(const Value& weight, const RowRange& rows, const View& view) {
   TensorData part = view(*weight.constant);
   if (!weight_of(part)) {
     derive(part,
            {{*weight.constant}, [view](std::span<const TensorData> now) { return view(now[0]); }});
   }
-  const std::string name = weight.name.empty() ? "" : concat(weight.name, "[", index, "]");
-  Value* added = weight.graph->add_initializer(name, std::move(part));
+  Value* added = weight.graph->add_initializer(part_name(weight.name, rows), std::move(part));
   added->named = weight.named;
   return added;
 }
 
 Value* add_part(const Value& weight, int64_t start, int64_t count) {
-  return add_view(weight, concat(start, ":", start + count),
+  return add_view(weight, {start, start + count},
                   [=](const TensorData& data) { return rows_of(data, start, count); });
 }
 
 Value* add_row(const Value& weight, int64_t index) {
-  return add_view(weight, concat(index),
+  return add_view(weight, {.start = index},
                   [=](const TensorData& data) { return row_of(data, index); });
 }
 

@@ -99,7 +99,8 @@ def test_parameters_are_those_of_the_module(name: str) -> None:
                    for each in node.decorator_list)  # fmt: skip
         assert parameters(node) == [("self", False)]
     elif name != "Symbol.__eq__":  # Python's own operator
-        assert parameters(node) == documented(value.__doc__)
+        function = value.__func__ if isinstance(value, staticmethod) else value
+        assert parameters(node) == documented(function.__doc__)
 
 
 def test_enumerators_are_enumerators() -> None:

@@ -8,6 +8,8 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "aten/example_sizes.h"
 #include "aten/torch_tensor.h"
 #include "aten/torch_types.h"
+#include "base/weight_names.h"
 #include "fx/reader.h"
 #include "plugin/py_capture.h"
 #include "plugin/py_fallback.h"
@@ -95,6 +98,14 @@ class PyProgram {
     check_reads(program_);
     return aten::to_tensor(*weights_.at(number).second);
   }
+  StoredWeight weight_layout(const std::string& initializer) {
+    if (names_of_weights_.empty()) {
+      for (const aten::Constant& constant : program_.contents().graph->constants)
+        names_of_weights_.insert(constant.value->name);
+    }
+    return onnx_native::weight_layout(
+        initializer, [this](std::string_view name) { return names_of_weights_.contains(name); });
+  }
   std::vector<std::string> set_weights(const std::map<std::string, at::Tensor>& tensors) {
     return onnx_native::set_weights(program_, tensors);
   }
@@ -110,6 +121,7 @@ class PyProgram {
   Program program_;
   Metadata metadata_;
   std::vector<std::pair<std::string, const TensorData*>> weights_;  // indexed by weight()
+  std::unordered_set<std::string_view> names_of_weights_;           // those of the module
 };
 
 template <class Pairs>
@@ -237,6 +249,15 @@ void bind_program(py::module_& module) {
       .def_readonly("input", &State::input)
       .def_readonly("output", &State::output)
       .def_readonly("initial", &State::initial);
+  py::class_<RowRange>(module, "RowRange", "Rows of a tensor: elements of its first axis.")
+      .def_readonly("start", &RowRange::start)
+      .def_readonly("end", &RowRange::end);
+  py::class_<WeightPart>(module, "WeightPart", "What an initializer stores of one weight.")
+      .def_readonly("weight", &WeightPart::weight)
+      .def_readonly("rows", &WeightPart::rows);
+  py::class_<StoredWeight>(module, "StoredWeight", "What an initializer stores of weights.")
+      .def_readonly("parts", &StoredWeight::parts)
+      .def_readonly("is_transposed", &StoredWeight::is_transposed);
   py::class_<PyProgram>(module, "Program")
       .def(py::init(&export_source), py::arg("source"), py::kw_only(), py::arg("opset"),
            py::arg("optimize") = true, py::arg("input_names") = std::vector<std::string>(),
@@ -260,6 +281,8 @@ void bind_program(py::module_& module) {
       .def("serialize", &PyProgram::serialize)
       .def("serialize_without_weights", &PyProgram::serialize_without_weights)
       .def("weight", &PyProgram::weight, py::arg("number"))
+      .def("weight_layout", &PyProgram::weight_layout, py::arg("initializer"),
+           "Returns what the initializer with this name stores of the module's weights.")
       .def("set_weights", &PyProgram::set_weights, py::arg("tensors"))
       .def("text", &PyProgram::text);
   module.def(

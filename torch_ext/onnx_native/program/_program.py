@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pathlib
-import re
 import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind
 
 from onnx_native import _warnings
 from onnx_native.modules import _eager
-from onnx_native.program import _checkpoint, _saving
+from onnx_native.program import _checkpoint, _saving, _stored_weights
 from onnx_native.replay import _replay
 from onnx_native.upstream import _upstream
 
@@ -39,11 +38,6 @@ _ONNX_TYPES = {
 
 _LARGEST_MESSAGE = 2**31 - 1  # protobuf's limit, in bytes
 _REST_OF_MESSAGE = 2**26  # enough for what is not weights
-
-# What the name of a weight in the model adds to its name in the module: a part, transposed.
-_STORED = re.compile(r"(?:\[(\d+):(\d+)\])?(\.m?T)?")
-# A name of weights whose rows the model stores together: "a[0:2,4:6,2:4]+b[0:6]".
-_JOINED = re.compile(r"([^+]+?)\[(\d+:\d+(?:,\d+:\d+)*)\](?:\+|$)")
 
 
 class ONNXProgram(torch.onnx.ONNXProgram):
@@ -239,62 +233,35 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         """
         known = set(self._native.set_weights(self._untied(state_dict)))
         known |= self._tied.keys()
+        stored = {} if self._model is None else _stored_weights.of_model(self._model, self._native)
         for name, tensor in state_dict.items():
             if name in self.initial_state:
                 self.initial_state[name] = tensor.detach().clone()
-            if not self._replace_edited(name, tensor) and name not in known:
+            for initializer in stored.get(name, ()):
+                self._replace_edited(initializer, name, tensor)
+            if name not in known and name not in stored:
                 _warnings.warn(f"Weight '{name}' not found in the model. Skipped applying.")
         self.release()
 
-    def _replace_edited(self, name: str, tensor: torch.Tensor) -> bool:
-        """Gives a weight of an edited model its value; whether the model has the weight."""
-        if self._model is None:
-            return False
-        initializers = self._model.graph.initializers
-        stored = [
-            key
-            for key in initializers
-            if key.startswith(name) and _STORED.fullmatch(key[len(name) :])
-        ]
-        for key in stored:
-            if isinstance(initializers[key].const_value, self._weight_type):
-                continue
-            from onnx_ir.tensor_adapters import TorchTensor
+    def _replace_edited(
+        self, initializer: _stored_weights.Initializer, weight: str, tensor: torch.Tensor
+    ) -> None:
+        """Gives an initializer the new value of a weight, unless the program does."""
+        from onnx_ir.tensor_adapters import TorchTensor
 
-            shape = initializers[key].shape
-            assert shape is not None
-            if key in self._numbers:
-                # The model may store the weight scaled, not only in another layout.
-                native = self._weight_type(self._numbers[key], key)
-                if native.shape == shape:
-                    initializers[key].const_value = native
-                    continue
-            new = _stored(tensor, key[len(name) :]).reshape(shape.numpy())
-            initializers[key].const_value = TorchTensor(new, key)
-        return bool(stored) | self._replace_rows(name, tensor)
-
-    def _replace_rows(self, name: str, tensor: torch.Tensor) -> bool:
-        """Gives rows of joined weights their values; whether there are any."""
-        assert self._model is not None
-        found = False
-        for key, value in self._model.graph.initializers.items():
-            rows = _joined_rows(key)
-            if name not in (row[0] for row in rows) or _STORED.fullmatch(key.removeprefix(name)):
-                continue
-            found = True
-            if value.const_value is None or isinstance(value.const_value, self._weight_type):
-                continue
-            from onnx_ir.tensor_adapters import TorchTensor
-
-            new = torch.tensor(value.const_value.numpy())
-            each = new.view(sum(end - start for _, start, end in rows), -1).split(
-                [end - start for _, start, end in rows]
-            )
-            for part, (weight, start, end) in zip(each, rows, strict=True):
-                if weight == name:
-                    part.copy_(tensor.detach()[start:end].reshape(part.shape))
+        value = initializer.value
+        if isinstance(value.const_value, self._weight_type):
+            return
+        key = str(value.name)
+        if key in self._numbers and len(initializer.layout.parts) == 1:
+            # The model may store the weight scaled, not only in another layout.
+            native = self._weight_type(self._numbers[key], key)
+            if native.shape == value.shape:
+                value.const_value = native
+                return
+        new = initializer.with_weight(weight, tensor)
+        if new is not None:
             value.const_value = TorchTensor(new, key)
-        return found
 
     @property
     def model_proto(self) -> onnx.ModelProto:
@@ -533,25 +500,6 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             _progress.saving(path, size, shown=not self.is_silent) as progress,
         ):
             self._native.save(path, external_data=external_data, progress=progress, places=places)
-
-
-def _stored(tensor: torch.Tensor, suffix: str) -> torch.Tensor:
-    """The elements that the model stores under a weight's name with this suffix."""
-    match = _STORED.fullmatch(suffix)
-    assert match is not None
-    if match[1]:
-        tensor = tensor[int(match[1]) : int(match[2])]
-    return tensor.mT if match[3] else tensor
-
-
-def _joined_rows(key: str) -> list[tuple[str, int, int]]:
-    """The weights and rows that the initializer with this name consists of."""
-    rows = []
-    for match in _JOINED.finditer(key):
-        for limits in match[2].split(","):
-            start, end = limits.split(":")
-            rows.append((match[1], int(start), int(end)))
-    return rows
 
 
 def _tied(program: torch.export.ExportedProgram) -> dict[str, str]:
