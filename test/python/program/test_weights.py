@@ -332,7 +332,7 @@ def test_the_text_shows_the_values_of_now() -> None:
     module, x = torch.nn.Linear(2, 1, bias=False), torch.randn(3, 2)
     program = export(module, x)
     program.apply_weights({"weight": torch.tensor([[7.5, 8.5]])})
-    assert "7.5" in program.text()
+    assert "7.5" in repr(program)
     assert np.array_equal(
         onnx.numpy_helper.to_array(program.model_proto.graph.initializer[0]), [[7.5, 8.5]]
     )

@@ -33,6 +33,7 @@ from models.recording import (
     reason_of,
 )
 from onnx_native.modules import _module_state
+from onnx_native.program import _contents
 from torch import _assert, nn
 from torch.export import Dim
 
@@ -41,7 +42,7 @@ def nodes(program: Any) -> list[str]:
     """The nodes of a program as text, without the names of values."""
     return sorted(
         re.sub(r"\([^()]*\)$", "", line.split(" = ", 1)[1].strip())
-        for line in program.text().splitlines()
+        for line in _contents.of(program).text().splitlines()
         if " = " in line and line.startswith("  ")
     )
 

@@ -11,6 +11,7 @@ import onnx_native
 import pytest
 import torch
 from models.zoo import BERT_SMALL
+from onnx_native.program import _contents
 from onnx_native.replay import _recorded_program
 from onnx_native.routes import _torch_export
 from torch import nn
@@ -132,7 +133,7 @@ def test_programs_that_torch_export_did_not_capture(captured: str, lowerings: An
     assert [row.name for row in comparison.origins] == ["relu"]
     assert {row.status for row in comparison} <= {"agrees", "begins", "follows", "fused", "unused"}
     assert sum(row.status == "agrees" for row in comparison) > 8
-    assert program._exported_program is None
+    assert _contents.of(program).origin.exported is None
     assert onnx_native.compare(program, torch.randn(7, 5, 8)).first is not None
     if captured == "native":
         assert onnx_native.compare(program, sizes={"batch": 4}).first is not None
@@ -158,11 +159,11 @@ def test_calls_that_cannot_run_alone_are_named(net: Net) -> None:
         _recorded_program.Builder().add_call("mine::operator", [], [], "", "")
 
     program = export(torch.jit.trace(net, X), X)
-    program.recorded = recorded
+    _contents.of(program).origin.recorded = recorded
     with pytest.raises(ValueError, match="mine::operator cannot be run call by call, so there is"):
         onnx_native.compare(program)
     program = export(net, X)
-    program.recorded = recorded  # torch.export captures this one
+    _contents.of(program).origin.recorded = recorded  # torch.export captures this one
     assert onnx_native.compare(program).first is None
 
 

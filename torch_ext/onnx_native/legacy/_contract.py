@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from onnx_native.program import _contents
 from onnx_native.program._program import ONNXProgram
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def fit(
         labels: Names of sizes that the model calls otherwise.
         custom_opsets: Versions of the domains that are not ONNX's.
     """
-    proto, _ = program.without_weights()
+    proto = _contents.of(program).proto_without_weights()
     graph = proto.graph
     unread = {value.name for value in graph.input}.difference(_read(graph))
     weights = {value.name for value in graph.initializer}

@@ -22,6 +22,7 @@ from onnx_native import _context, _options, _undo, _warnings
 from onnx_native._refusals import first_line
 from onnx_native.legacy import _arguments, _contract
 from onnx_native.lowerings import _keep, _lowerings, _symbolics
+from onnx_native.program import _contents
 from onnx_native.program._program import ONNXProgram
 from onnx_native.request import _checks
 from onnx_native.routes import _log, _routes, _stages
@@ -101,7 +102,7 @@ def _native(call: LegacyCall) -> ONNXProgram:
             custom_opsets=call.custom_opsets or {},
         )
         if call.verbose:
-            print(program.text())
+            print(_contents.of(program).text())
         _save(program, call)
     return program
 
@@ -214,6 +215,6 @@ def _save(program: ONNXProgram, call: LegacyCall) -> None:
         "keep_initializers_as_inputs": call.exposes_parameters,
     }
     if _checks.is_stream(call.f):
-        call.f.write(program.content(**options))
+        call.f.write(_contents.of(program).content(**options))
     else:
         program.save(os.fspath(call.f), **options)

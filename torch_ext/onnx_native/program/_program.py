@@ -6,17 +6,13 @@ import os
 import pathlib
 import tempfile
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch.export.graph_signature import ConstantArgument, InputKind
 
 from onnx_native import _warnings
-from onnx_native.modules import _eager
-from onnx_native.program import _checkpoint, _saving, _stored_weights
-from onnx_native.replay import _replay
+from onnx_native.program import _calls, _checkpoint, _contents, _origin, _saving
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
@@ -25,19 +21,6 @@ if TYPE_CHECKING:
     import onnxruntime as ort
 
     from onnx_native._C import Program
-
-# ONNX numbers of the element types that NumPy does not have.
-_ONNX_TYPES = {
-    torch.bfloat16: 16,
-    torch.float8_e4m3fn: 17,
-    torch.float8_e4m3fnuz: 18,
-    torch.float8_e5m2: 19,
-    torch.float8_e5m2fnuz: 20,
-}
-
-
-_LARGEST_MESSAGE = 2**31 - 1  # protobuf's limit, in bytes
-_REST_OF_MESSAGE = 2**26  # enough for what is not weights
 
 
 class ONNXProgram(torch.onnx.ONNXProgram):
@@ -59,21 +42,20 @@ class ONNXProgram(torch.onnx.ONNXProgram):
     def __init__(
         self,
         native: Program,
-        exported_program: torch.export.ExportedProgram | None,
-        flatten: Callable[[Any, Any], Sequence[Any]] | None = None,
-        tied: dict[str, str] | None = None,
-        capture: Callable[[], torch.export.ExportedProgram] | None = None,
+        origin: _origin.Origin,
+        capture: _origin.CaptureReport,
+        *,
+        is_silent: bool,
     ) -> None:
         # Not super().__init__(): it takes a model.
+        self._contents = _contents.ProgramContents(native, origin)
         self._native = native
-        self._model: ir.Model | None = None
-        self._weight_type: type = type(None)
-        self._numbers: dict[str, int] = {}  # of weights, by the names of initializers
-        self._constants: set[str] = set()  # initializers of the model that are not weights
-        self._exported_program = exported_program
-        self._capture = capture  # makes the exported program on demand
-        self._flatten = flatten  # maps (args, kwargs) to the inputs if there is no captured program
-        self.export_report: dict[str, Any] = native.report()
+        self._is_silent = is_silent
+        report = native.report()
+        self.export_report: dict[str, Any] = report
+        report["capture"] = capture.as_dict()
+        report["seconds"] = {"capture": capture.seconds, **report["seconds"]}
+        self._capture_strategy = capture.name
         self.initial_state: dict[str, torch.Tensor] = {}
         self.state_outputs: dict[str, str] = {}
         for each in native.state():
@@ -81,20 +63,17 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             if each.initial is not None:
                 self.initial_state[each.input] = each.initial.detach().clone()
         self.state: dict[str, torch.Tensor] = self.initial_state
-        self._tied = (tied or {}) if exported_program is None else _tied(exported_program)
         self._inference_session: ort.InferenceSession | None = None
         self._tempdir: tempfile.TemporaryDirectory | None = None
-        self._capture_strategy: str | None = None
-        self._arrange: Callable[[Any, Any], tuple[Any, Any]] | None = None
-        # If torch.export did not capture the program:
-        self.eager: _eager.Eager | None = None
-        self.recorded: Callable[[], _replay.Replay] | None = None  # records it again
-        self.is_silent = False
 
     def __copy__(self) -> ONNXProgram:
         """Returns a program that shares this one's weights and model."""
         copied = ONNXProgram.__new__(ONNXProgram)
-        own = {"_inference_session": None, "_tempdir": None}  # made again by the first call
+        own = {
+            "_contents": self._contents.copied(),
+            "_inference_session": None,  # made again by the first call
+            "_tempdir": None,
+        }
         copied.__dict__.update({**vars(self), **own})
         return copied
 
@@ -110,55 +89,17 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             "program.save(path) and onnx.load(path), or send program.model_proto"
         )
 
-    def called_like(self, arrange: Callable[[Any, Any], tuple[Any, Any]]) -> None:
-        """Sets how calls pass the arguments that the export had."""
-        self._arrange = arrange
-
-    def captured_with(
-        self,
-        strategy: str | None,
-        seconds: float,
-        reason: str | None = None,
-        guards: Sequence[dict[str, str]] = (),
-        dimensions: Mapping[str, str] | None = None,
-    ) -> None:
-        """Records how the program was captured, how long that took, and why not natively.
-
-        Args:
-            strategy: What captured the program.
-            seconds: How long that took.
-            reason: Why the native capture did not.
-            guards: Conditions on sizes that the program evaluates, and their source lines.
-            dimensions: The dimension of an input that each symbol of the conditions names.
-        """
-        # torch.onnx.testing asks for the name of PyTorch's first strategy.
-        self._capture_strategy = (
-            "TorchExportNonStrictStrategy" if strategy == "native" else strategy
-        )
-        self.export_report["capture"] = {
-            "by": strategy if strategy in ("native", "TorchScript") else "torch.export",
-            "reason": reason,
-            "guards": list(guards),
-            "dimensions": dict(dimensions or {}),
-        }
-        self.export_report["seconds"] = {"capture": seconds, **self.export_report["seconds"]}
-
-    @property
-    def output_dtypes(self) -> list[torch.dtype]:
-        """The dtypes of the model's outputs; those of the parts for complex ones."""
-        dtypes: list[torch.dtype] = self._native.output_dtypes
-        return dtypes
-
     @property
     def exported_program(self) -> torch.export.ExportedProgram | None:  # type: ignore[override]
-        if self._exported_program is None and self._capture is not None:
-            self._exported_program = self._captured_again(self._capture)
-            self._capture = None
-        return self._exported_program
+        origin = self._contents.origin
+        if origin.exported is None and origin.capture is not None:
+            origin.exported = self._captured_again(origin.capture)
+            origin.capture = None
+        return origin.exported
 
     @exported_program.setter
     def exported_program(self, program: torch.export.ExportedProgram | None) -> None:
-        self._exported_program = program
+        self._contents.origin.exported = program
 
     def _captured_again(
         self, capture: Callable[[], torch.export.ExportedProgram]
@@ -166,56 +107,23 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         """Returns what torch.export captures, with the model's names."""
         captured = capture()
         try:
-            import onnx
-        except ImportError:
+            proto = self._contents.proto_without_weights()
+        except ImportError:  # of the onnx package
             return captured
         from onnx_native.replay import _program_names
 
-        content, _ = self._native.serialize_without_weights()
-        _program_names.rename(captured, onnx.ModelProto.FromString(content).graph.node)
+        _program_names.rename(captured, proto.graph.node)
         return captured
 
     @property
     def model(self) -> ir.Model:
         """The model as an onnx_ir object, which shares the weights' memory."""
-        if self._model is None:
-            self._model = self._make_model()
-        return self._model
+        self._contents.edited = self._contents.model()
+        return self._contents.edited
 
     @model.setter
     def model(self, model: ir.Model) -> None:
-        self._model = model
-
-    def _make_model(self) -> ir.Model:
-        import onnx
-        import onnx_ir as ir
-        from onnx_ir.tensor_adapters import TorchTensor
-
-        native = self._native
-
-        class Weight(TorchTensor):
-            """A weight of the program, looked up each time its elements are read."""
-
-            def __init__(self, number: int, name: str) -> None:
-                super().__init__(native.weight(number), name)
-                self._number = number
-                self._raw = None
-
-            @property
-            def raw(self) -> torch.Tensor:  # type: ignore[override]
-                return native.weight(self._number).cpu()
-
-        content, weights = native.serialize_without_weights()
-        model = ir.serde.deserialize_model(onnx.ModelProto.FromString(content))
-        stored = {  # also in branches and loops
-            name: value for graph in model.graphs() for name, value in graph.initializers.items()
-        }
-        for name, number in weights:
-            stored[name].const_value = Weight(number, name)
-        self._constants = model.graph.initializers.keys() - {name for name, _ in weights}
-        self._weight_type = Weight
-        self._numbers = dict(weights)
-        return model
+        self._contents.edited = model
 
     def apply_weights(self, state_dict: dict[str, torch.Tensor]) -> None:
         """Replaces values of weights; see ``torch.onnx.ONNXProgram.apply_weights``.
@@ -232,80 +140,25 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                 depends on the old value. No weight is changed then.
         """
         known = set(self._native.set_weights(self._untied(state_dict)))
-        known |= self._tied.keys()
-        stored = {} if self._model is None else _stored_weights.of_model(self._model, self._native)
+        known |= self._contents.origin.tied.keys() | self._contents.replace_edited(state_dict)
         for name, tensor in state_dict.items():
             if name in self.initial_state:
                 self.initial_state[name] = tensor.detach().clone()
-            for initializer in stored.get(name, ()):
-                self._replace_edited(initializer, name, tensor)
-            if name not in known and name not in stored:
+            if name not in known:
                 _warnings.warn(f"Weight '{name}' not found in the model. Skipped applying.")
         self.release()
-
-    def _replace_edited(
-        self, initializer: _stored_weights.Initializer, weight: str, tensor: torch.Tensor
-    ) -> None:
-        """Gives an initializer the new value of a weight, unless the program does."""
-        from onnx_ir.tensor_adapters import TorchTensor
-
-        value = initializer.value
-        if isinstance(value.const_value, self._weight_type):
-            return
-        key = str(value.name)
-        if key in self._numbers and len(initializer.layout.parts) == 1:
-            # The model may store the weight scaled, not only in another layout.
-            native = self._weight_type(self._numbers[key], key)
-            if native.shape == value.shape:
-                value.const_value = native
-                return
-        new = initializer.with_weight(weight, tensor)
-        if new is not None:
-            value.const_value = TorchTensor(new, key)
 
     @property
     def model_proto(self) -> onnx.ModelProto:
         """The model as a ``ModelProto``, weights included."""
-        import onnx
-
-        if self._model is not None or self._is_too_large():
-            import onnx_ir as ir
-
-            model = self._model if self._model is not None else self._make_model()
-            return ir.serde.serialize_model(model)
-        return onnx.ModelProto.FromString(self._native.serialize())
-
-    def _is_too_large(self) -> bool:
-        """Whether the model with its weights exceeds the size of a protobuf message."""
-        return self._weight_bytes() > _LARGEST_MESSAGE - _REST_OF_MESSAGE
-
-    def without_weights(self) -> tuple[onnx.ModelProto, int]:
-        """The model without its weights, and the bytes of the weights."""
-        import onnx
-
-        text, _ = self._native.serialize_without_weights()
-        return onnx.ModelProto.FromString(text), self._native.weight_bytes
-
-    def text(self) -> str:
-        """Returns the model as text, with types instead of values for the weights."""
-        return self._native.text() if self._model is None else str(self._model)
+        return self._contents.proto()
 
     def __repr__(self) -> str:
-        captured = str(self._exported_program)
+        captured = str(self._contents.origin.exported)
         return (
-            f"ONNXProgram(\n    model=\n{textwrap.indent(self.text(), ' ' * 8)}\n    ,\n"
+            f"ONNXProgram(\n    model=\n{textwrap.indent(self._contents.text(), ' ' * 8)}\n    ,\n"
             f"    exported_program=\n{textwrap.indent(captured, ' ' * 8)}\n)\n"
         )
-
-    def _input_names(self) -> list[str]:
-        if self._model is None:
-            return self._native.input_names
-        return [str(value.name) for value in self._model.graph.inputs]
-
-    def _weight_bytes(self) -> int:
-        if self._model is None:
-            return self._native.weight_bytes
-        return _upstream.count_initializer_size(self._model.graph)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Sequence[torch.Tensor]:
         """Runs the model in ONNX Runtime with the arguments of the captured program."""
@@ -316,50 +169,14 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         session: Any = self._inference_session
         options = ort.RunOptions()
         options.log_severity_level = 3
-        inputs = self.feeds(*self.arranged(args, kwargs))
+        inputs = _calls.feeds(self, *_calls.arranged(self, args, kwargs))
         outputs = session.run_with_ort_values(None, inputs, run_options=options)
-        return tuple(map(to_tensor, outputs))
-
-    def feeds(self, args: Any, kwargs: Any) -> dict[str, ort.OrtValue]:
-        """Returns the values of the model's inputs for arguments arranged as the export's."""
-        names = self._input_names()
-        values = self._flat_inputs(args, kwargs)
-        taken = len(names) - len(self.initial_state)
-        if len(values) > taken:
-            raise ValueError(
-                f"the model has {taken} inputs, {names[:taken]}, but the arguments have "
-                f"{len(values)} tensors and numbers"
-            )
-        inputs = dict(zip(names, map(_to_ort_value, values), strict=False))
-        return inputs | {name: _to_ort_value(self.state[name]) for name in self.initial_state}
-
-    def arranged(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
-        """Returns the arguments of a call in the form of the export's."""
-        return (args, kwargs) if self._arrange is None else self._arrange(args, kwargs)
-
-    def _flat_inputs(self, args: Any, kwargs: Any) -> Sequence[Any]:
-        """Returns the values of the model's inputs, without None and specialized constants."""
-        if self._flatten is not None:
-            return _upstream.process_args(tuple(self._flatten(args, kwargs)), {})
-        flat, _ = _upstream.pytree.tree_flatten((args, kwargs))
-        if self._exported_program is not None:
-            specs = [
-                spec
-                for spec in self._exported_program.graph_signature.input_specs
-                if spec.kind is InputKind.USER_INPUT
-            ]
-            if len(specs) == len(flat):
-                flat = [
-                    value
-                    for value, spec in zip(flat, specs, strict=True)
-                    if not isinstance(spec.arg, ConstantArgument)
-                ]
-        return _upstream.process_args(tuple(flat), {})
+        return tuple(map(_calls.to_tensor, outputs))
 
     def _untied(self, state_dict: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
         """Returns the values with tied weights under the names that the program uses."""
         values = dict(state_dict)
-        for name, original in self._tied.items():
+        for name, original in self._contents.origin.tied.items():
             if name not in values:
                 continue
             value = values.pop(name)
@@ -381,12 +198,12 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         Args:
             initializer: Creates a session from a path or from the model's bytes.
         """
-        if self._weight_bytes() > _upstream.LARGE_MODEL_THRESHOLD:
+        if self._contents.weight_bytes() > _upstream.LARGE_MODEL_THRESHOLD:
             self._tempdir = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
             path = os.path.join(self._tempdir.name, "model.onnx")
             self.save(path, external_data=True)
             self._inference_session = initializer(path)
-        elif self._model is None:
+        elif self._contents.edited is None:
             self._inference_session = initializer(self._native.serialize())
         else:
             self._inference_session = initializer(self.model_proto.SerializeToString())
@@ -428,47 +245,36 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             raise FileNotFoundError(
                 f"the folder to save the ONNX model in does not exist: {str(destination)!r}"
             )
-        if external_data is False and include_initializers and self._is_too_large():
+        if external_data is False and include_initializers and self._contents.is_too_large():
             _warnings.warn(
-                f"The weights have {self._weight_bytes()} bytes; protobuf allows at most 2 GiB, so "
-                f"they are saved as external data in {path.name}.data"
+                f"The weights have {self._contents.weight_bytes()} bytes; protobuf allows at most "
+                f"2 GiB, so they are saved as external data in {path.name}.data"
             )
             external_data = True
+        is_native = (
+            self._contents.edited is None
+            and include_initializers
+            and not keep_initializers_as_inputs
+        )
         places = {}
         if checkpoint is not None:
-            if self._model is not None or not include_initializers or keep_initializers_as_inputs:
+            if not is_native:
                 raise ValueError(
                     "a checkpoint is for a model with weights that was not edited: save it before "
                     "the first access to program.model, without other options"
                 )
             places = self._places_in(_checkpoint.Checkpoint(checkpoint), path)
             external_data = True
-        if self._model is None and include_initializers and not keep_initializers_as_inputs:
+        if is_native:
             self._save_natively(path, external_data, places)
             return
-        with self._arranged_model(include_initializers, keep_initializers_as_inputs) as model:
+        with self._contents.arranged_model(
+            include_initializers, keep_initializers_as_inputs
+        ) as model:
             size = _upstream.count_initializer_size(model.graph)
             is_large = size > _upstream.LARGE_MODEL_THRESHOLD
             # Without weights the few constants stay in the model.
             _saving.save(model, path, is_large or bool(external_data and include_initializers))
-
-    def content(
-        self, *, include_initializers: bool = True, keep_initializers_as_inputs: bool = False
-    ) -> bytes:
-        """Returns the bytes that :meth:`save` writes, all in one file."""
-        if include_initializers and not keep_initializers_as_inputs:
-            return self.model_proto.SerializeToString()
-        import onnx_ir as ir
-
-        with self._arranged_model(include_initializers, keep_initializers_as_inputs) as model:
-            return ir.serde.serialize_model(model).SerializeToString()
-
-    @contextmanager
-    def _arranged_model(self, include: bool, as_inputs: bool) -> Iterator[ir.Model]:
-        """The model, for a while without its weights, or with the weights as inputs."""
-        model = self._model if self._model is not None else self._make_model()
-        with _saving.with_initializers(model.graph, include, as_inputs, kept=self._constants):
-            yield model
 
     def _places_in(
         self, checkpoint: _checkpoint.Checkpoint, path: pathlib.Path
@@ -481,7 +287,10 @@ class ONNXProgram(torch.onnx.ONNXProgram):
                 f"{next(iter(checkpoint), None)!r}"
             )
         checkpoint.put_beside(path)
-        places = {self._tied.get(name, name): place for name, place in checkpoint.places.items()}
+        places = {
+            self._contents.origin.tied.get(name, name): place
+            for name, place in checkpoint.places.items()
+        }
         return {
             name: (place.file.name, place.offset) for name, place in places.items() if name in known
         }
@@ -497,50 +306,6 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         size = self._native.weight_bytes
         with (
             _saving.io_errors(),
-            _progress.saving(path, size, shown=not self.is_silent) as progress,
+            _progress.saving(path, size, shown=not self._is_silent) as progress,
         ):
             self._native.save(path, external_data=external_data, progress=progress, places=places)
-
-
-def _tied(program: torch.export.ExportedProgram) -> dict[str, str]:
-    """Maps each tied weight to the name under which the program holds its tensor."""
-    signature = program.graph_signature
-    inputs = signature.inputs_to_parameters | signature.inputs_to_buffers
-    held = {
-        inputs[node.name]: node
-        for node in program.graph.nodes
-        if node.op == "placeholder" and node.name in inputs and node.users
-    }
-    names: dict[int, str] = {}
-    for name in held:
-        tensor = program.state_dict.get(name)
-        if tensor is not None:
-            names.setdefault(id(tensor), name)
-    return {
-        name: names[id(tensor)]
-        for name, tensor in program.state_dict.items()
-        if name not in held and id(tensor) in names
-    }
-
-
-def to_tensor(value: ort.OrtValue) -> torch.Tensor:
-    """Supports uint64: NumPy has two types for it, and torch accepts one of them."""
-    if value.data_type() == "tensor(uint64)":
-        return torch.from_numpy(value.numpy().view("uint64"))
-    return _upstream.from_ort_value(value)
-
-
-def _to_ort_value(value: Any) -> ort.OrtValue:
-    import numpy as np
-    import onnxruntime as ort
-
-    if isinstance(value, torch.Tensor):
-        onnx_type = _ONNX_TYPES.get(value.dtype)
-        if onnx_type is None:
-            return ort.OrtValue.ortvalue_from_numpy(value.numpy(force=True))
-        bits = torch.uint16 if value.dtype is torch.bfloat16 else torch.uint8
-        return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(
-            value.contiguous().view(bits).numpy(force=True), onnx_element_type=onnx_type
-        )
-    dtype = np.float32 if isinstance(value, float) else None
-    return ort.OrtValue.ortvalue_from_numpy(np.array(value, dtype=dtype))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -54,30 +54,27 @@ class Replay:
         return [v for v, s in zip(values, sources, strict=True) if isinstance(s, torch.fx.Node)]
 
 
-class Exported(Protocol):
-    """What is known of an exported program: an ONNXProgram."""
+def of(
+    recorded: Callable[[], Replay] | None,
+    exported: Callable[[], torch.export.ExportedProgram | None],
+) -> Replay:
+    """Returns a program as it was captured.
 
-    recorded: Callable[[], Replay] | None
-
-    @property
-    def exported_program(self) -> torch.export.ExportedProgram | None:
-        """The program as torch.export captures it."""
-
-
-def of(program: Exported) -> Replay:
-    """Returns the program as it was captured.
+    Args:
+        recorded: Records the program again; None if it was not recorded.
+        exported: Returns the program as torch.export captures it.
 
     Raises:
         ValueError: There is no captured program.
     """
     why_not = "there is no captured program"
-    if program.recorded is not None:
+    if recorded is not None:
         try:
-            return program.recorded()
+            return recorded()
         except NotImplementedError as error:
             why_not = str(error)
     try:
-        captured = program.exported_program
+        captured = exported()
     except Exception as error:
         raise ValueError(f"{why_not}, and torch.export cannot capture it: {error}") from error
     if captured is None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from onnx_native.program import _contents
 from onnx_native.report import _page
 from onnx_native.upstream import _upstream
 
@@ -100,7 +101,7 @@ class Report:
         if self._recording:
             sections += ["\n## Recorded program\n", _fenced("", self._recording)]
         if program is not None:
-            sections += ["\n## ONNX model\n", _fenced("python", program.text())]
+            sections += ["\n## ONNX model\n", _fenced("python", _contents.of(program).text())]
         if profile is not None:
             sections += ["\n## Profiling result\n", _fenced("", profile)]
         path = self._folder / f"onnx_export_{self._timestamp}_{postfix}.md"
@@ -143,7 +144,8 @@ class Report:
             {"kind": "note", "title": f"{op} has no native lowering", "text": net, "code": ""}
             for op, net in report["fallbacks"].items()
         ]
-        model, weight_bytes = program.without_weights()
+        contents = _contents.of(program)
+        model = contents.proto_without_weights()
         opset = next(each.version for each in model.opset_import if not each.domain)
         guards = report["capture"]["guards"]
         problems += [
@@ -157,7 +159,7 @@ class Report:
             summary=[
                 ("nodes", str(report["onnx_nodes"])),
                 ("opset", str(opset)),
-                ("of weights", _size(weight_bytes)),
+                ("of weights", _size(contents.native.weight_bytes)),
                 ("capture", str(report["capture"]["by"])),
                 ("export", f"{sum(report['seconds'].values()):.2f} s"),
             ],

@@ -11,6 +11,7 @@ import torch
 
 from onnx_native import _warnings
 from onnx_native.lowerings import _symbolics
+from onnx_native.program import _contents
 from onnx_native.program._program import ONNXProgram
 from onnx_native.request import _arguments, _checks, _inputs, _request
 from onnx_native.routes import _log, _routes, _stages
@@ -70,7 +71,8 @@ def export_compat(
     if isinstance(inputs, _inputs.Inputs) and not isinstance(
         request.model, torch.export.ExportedProgram
     ):
-        program.called_like(_arguments.Arrangement(request.model, inputs.args, inputs.kwargs))
+        origin = _contents.of(program).origin
+        origin.arrange = _arguments.Arrangement(request.model, inputs.args, inputs.kwargs)
     _save(
         program,
         f,
@@ -99,7 +101,7 @@ def _save(program: ONNXProgram, f: Any, *, external_data: bool, **options: Any) 
             f"Saving ONNX model to a {kind} object is deprecated. Please use a file path instead.",
             DeprecationWarning,
         )
-        f.write(program.content(**options))
+        f.write(_contents.of(program).content(**options))
     elif f is not None:
         start = time.perf_counter()
         program.save(f, external_data=external_data, **options)

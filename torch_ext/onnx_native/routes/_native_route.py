@@ -10,6 +10,7 @@ import torch
 from onnx_native import _context, _options
 from onnx_native._refusals import Kind, Refusal
 from onnx_native.modules import _eager, _module_state
+from onnx_native.program import _origin
 from onnx_native.program._program import ONNXProgram
 from onnx_native.recording import _capture
 from onnx_native.replay import _replay
@@ -53,18 +54,19 @@ def export(task: Task, stages: Stages, *, forks: bool = False) -> ONNXProgram:
         restore_numbers()
         kind = error.kind if isinstance(error, Refusal) else Kind.OTHER
         raise Refusal(reason, kind) from error
-    program = ONNXProgram(
-        native,
-        None,
-        recorded.flatten,
-        recorded.tied,
+    origin = _origin.Origin(
         capture=functools.partial(_torch_export_route.exported_program, task, stages),
+        eager=_eager.Eager(task.model, task.arguments, recorded.sizes),
+        recorded=functools.partial(
+            _replay.of_recording, task.model, task.arguments, task.opset, forks=forks
+        ),
+        flatten=recorded.flatten,
+        tied=recorded.tied,
     )
-    program.eager = _eager.Eager(task.model, task.arguments, recorded.sizes)
-    program.recorded = functools.partial(
-        _replay.of_recording, task.model, task.arguments, task.opset, forks=forks
+    capture = _origin.CaptureReport(
+        "native", seconds, guards=recorded.guards, dimensions=recorded.dimensions
     )
-    program.captured_with("native", seconds, guards=recorded.guards, dimensions=recorded.dimensions)
+    program = ONNXProgram(native, origin, capture, is_silent=not stages.is_verbose)
     program.export_report["known_elements"] = recorded.known
     program.export_report["warnings"] += recorded.warnings
     for name, source in recorded.known:

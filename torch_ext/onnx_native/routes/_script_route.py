@@ -8,6 +8,7 @@ import time
 from onnx_native import _context
 from onnx_native._refusals import Refusal
 from onnx_native.modules import _eager
+from onnx_native.program import _origin
 from onnx_native.program._program import ONNXProgram
 from onnx_native.replay import _replay
 from onnx_native.request import _inputs, _jit
@@ -36,39 +37,51 @@ def export(task: Task, stages: Stages, reason: str) -> ONNXProgram:
         Refusal: TorchScript cannot stand for the module.
     """
     inputs = task.arguments
+    eager = _eager.Eager(task.model, inputs)
     try:
         script = _context.one_at_a_time(_scripting.scripted)(
             task.model, inputs.args, inputs.kwargs, inputs.specs
         )
         stages.say("Obtain model graph with `torch.jit.script(...)`... ✅")
-        program = of_script(task, stages, script.module, script.inputs, reason)
-        script.check_dtypes(program.output_dtypes)
+        return _program(task, stages, script.module, script.inputs, eager, reason, script)
     except (_scripting.ScriptingError, _upstream.ConversionError) as error:
         refusal = Refusal(reason_of(error))
         stages.say(f"Obtain model graph with `torch.jit.script(...)`... ❌: {refusal.text}")
         raise refusal from error
-    program.eager = _eager.Eager(task.model, inputs)
-    return program
 
 
-def of_script(
-    task: Task, stages: Stages, script: object, inputs: _jit.ScriptInputs, reason: str | None = None
-) -> ONNXProgram:
-    """Exports a TorchScript module or function.
+def of_script(task: Task, stages: Stages, script: object, inputs: _jit.ScriptInputs) -> ONNXProgram:
+    """Exports a TorchScript module or function of the user.
 
     Raises:
-        ConversionError: It has no ONNX model. If `reason` is None it is the user's, and no other
-            route follows.
+        ConversionError: It has no ONNX model.
     """
+    arguments = _inputs.Inputs(tuple(inputs.arguments), {}, None, [])
+    return _program(task, stages, script, inputs, _eager.Eager(script, arguments))
+
+
+def _program(
+    task: Task,
+    stages: Stages,
+    script: object,
+    inputs: _jit.ScriptInputs,
+    eager: _eager.Eager,
+    reason: str | None = None,
+    compiled: _scripting.Script | None = None,
+) -> ONNXProgram:
+    """Exports TorchScript; `compiled` if it was compiled from a module, for a reason."""
     seconds = time.perf_counter() - stages.started
     question = _devices.question(script, inputs.arguments)
     if question is not None:
         raise _upstream.ConversionError(question)
     source = (script, inputs.specs, "forward")
-    native = stages.convert(task, source, is_last=reason is None, hints=inputs.hints)
-    program = ONNXProgram(native, None, inputs.flat)
-    arguments = _inputs.Inputs(tuple(inputs.arguments), {}, None, [])
-    program.eager = _eager.Eager(script, arguments)
-    program.recorded = functools.partial(_replay.of_script, source, inputs)
-    program.captured_with("TorchScript", seconds, reason)
-    return program
+    native = stages.convert(task, source, is_last=compiled is None, hints=inputs.hints)
+    if compiled is not None:
+        compiled.check_dtypes(native.output_dtypes)
+    origin = _origin.Origin(
+        eager=eager,
+        recorded=functools.partial(_replay.of_script, source, inputs),
+        flatten=inputs.flat,
+    )
+    capture = _origin.CaptureReport("TorchScript", seconds, reason)
+    return ONNXProgram(native, origin, capture, is_silent=not stages.is_verbose)

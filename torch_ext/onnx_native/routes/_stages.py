@@ -202,7 +202,6 @@ class Stages:
         verify: bool,
     ) -> None:
         """Warns, verifies and reports at the end of a successful export."""
-        program.is_silent = not self.is_verbose
         report = program.export_report
         report["capture"]["attempts"] = [attempt.as_dict() for attempt in self.attempts]
         messages = [*report["warnings"], *_specialized.warnings_of(report["capture"])]

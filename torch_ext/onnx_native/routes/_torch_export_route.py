@@ -11,6 +11,7 @@ from onnx_native import _context, _library
 from onnx_native._refusals import Kind, Refusal, first_line
 from onnx_native.captured import _autocast, _captured_check, _specialized, _vmap
 from onnx_native.modules import _generators
+from onnx_native.program import _origin
 from onnx_native.program._program import ONNXProgram
 from onnx_native.request import _shapes
 from onnx_native.routes import _torch_export
@@ -48,11 +49,15 @@ class Route:
         seconds = time.perf_counter() - self._stages.started
         native, names = self._converted(found.program)
         assert self.captured is not None
-        program = ONNXProgram(native, self.captured)
         guards = _specialized.narrowings(self.captured, names, found.guards)
         guards += _specialized.sizes_above_one(self.captured, names, self._questions)
         dimensions = _specialized.dimensions(self.captured, names)
-        program.captured_with(found.strategy, seconds, self._reason, guards, dimensions)
+        program = ONNXProgram(
+            native,
+            _origin.of_captured(self.captured),
+            _origin.CaptureReport(found.strategy, seconds, self._reason, guards, dimensions),
+            is_silent=not self._stages.is_verbose,
+        )
         program.export_report["warnings"] += [
             *_autocast.warnings_of(self.captured),
             *found.unused,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native.modules import _differences
+from onnx_native.program import _calls, _contents
 from onnx_native.replay import _program_names, _replay
 from onnx_native.upstream import _upstream
 
@@ -58,8 +59,6 @@ class Runtime:
         """Returns values of the model's graph by their names."""
         import onnxruntime as ort
 
-        from onnx_native.program._program import to_tensor
-
         path = self.path.with_name("values.onnx")
         path.write_bytes(self._with_outputs(names).SerializeToString())
         options = ort.SessionOptions()
@@ -67,7 +66,7 @@ class Runtime:
         options.log_severity_level = 3
         session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         values = session.run_with_ort_values(list(names), dict(feeds))
-        return dict(zip(names, map(to_tensor, values), strict=True))
+        return dict(zip(names, map(_calls.to_tensor, values), strict=True))
 
     def _with_outputs(self, names: Sequence[str]) -> onnx.ModelProto:
         import onnx
@@ -115,10 +114,10 @@ def compare(
     if memory <= 0:
         raise ValueError(f"memory must be a positive number of bytes, got {memory}")
     needs_runtime("onnx_native.compare")
-    replay = _replay.of(program)
+    replay = _contents.replay(program)
     with Runtime(program) as runtime:
         args = _arguments(replay, runtime, inputs, kwargs, sizes)
-        args, given = program.arranged(*args)
+        args, given = _calls.arranged(program, *args)
         return _Run(program, replay, runtime, args, given, rtol, memory).comparison()
 
 
@@ -176,7 +175,7 @@ class _Run:
         self._memory = memory
         self._replay = replay
         self._inputs = replay.flatten(args, kwargs)
-        self._feeds = program.feeds(args, kwargs)
+        self._feeds = _calls.feeds(program, args, kwargs)
         self._graph = replay.graph
         self._producers = {
             name: node for node in runtime.proto.graph.node for name in node.output if name

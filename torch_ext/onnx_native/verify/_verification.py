@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from onnx_native.modules import _differences
-from onnx_native.replay import _replay
+from onnx_native.program import _calls, _contents
 from onnx_native.request import _sizes
 from onnx_native.verify import _comparison
 
@@ -131,7 +131,7 @@ class Verification:
         is_example: bool,
         expected: list[Any],
     ) -> None:
-        actual = runtime.run(self._program.feeds(args, kwargs), runtime.outputs)
+        actual = runtime.run(_calls.feeds(self._program, args, kwargs), runtime.outputs)
         text = ", ".join(f"{name}={size}" for name, size in sizes.items())
         for (name, value), wanted in zip(actual.items(), expected, strict=True):
             found = _differences.measure(wanted, value)
@@ -167,11 +167,12 @@ def _cases(
     TorchScript runs only at the example's sizes: which others it allows is not known.
     """
     sizes: _sizes.Sizes | None
-    if program.eager is not None:
-        sizes, run = program.eager.sizes, program.eager.outputs
-        args, kwargs = program.eager.example
+    eager = _contents.of(program).origin.eager
+    if eager is not None:
+        sizes, run = eager.sizes, eager.outputs
+        args, kwargs = eager.example
     else:
-        replay = _replay.of(program)
+        replay = _contents.replay(program)
         if replay.example is None:
             raise ValueError("the program has no example inputs")
         args, kwargs = replay.example
