@@ -53,6 +53,7 @@ PYBIND11_MODULE(_C, module) {
 
   module.doc() = "The C++ functions that onnx_native's Python package calls.";
   bind_errors(module);
+  bind_scripts(module);
   bind_program(module);
   bind_generators(module);
   bind_capture(module);
@@ -90,7 +91,7 @@ PYBIND11_MODULE(_C, module) {
              "Runs the command onnx-native with these arguments; returns its exit code.");
   module.def(
       "read_script",
-      [](const py::tuple& source, bool functionalized) {
+      [](const ScriptSource& source, bool functionalized) {
         const auto graph = read_script(source, {.opset = kMinLoweringOpset});
         if (functionalized) {
           aten::functionalize(*graph);
@@ -99,11 +100,10 @@ PYBIND11_MODULE(_C, module) {
         return aten::print(*graph);
       },
       py::arg("source"), py::arg("functionalized") = false,
-      "The ATen graph of a TorchScript module, as text; see onnx_native.request._jit for "
-      "`source`.");
+      "The ATen graph of a TorchScript module, as text.");
   module.def(
       "script_program",
-      [](const py::tuple& source, const py::object& builder) {
+      [](const ScriptSource& source, const py::object& builder) {
         return build_program(*read_script(source, {.opset = kMinLoweringOpset}), builder);
       },
       py::arg("source"), py::arg("builder"),

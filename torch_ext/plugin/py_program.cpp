@@ -54,8 +54,7 @@ class PyProgram {
   // Calls `progress` (may be None) with the bytes written and their total now and then. Python's
   // signal handlers run meanwhile: an interrupted save leaves the old files.
   void save(const std::filesystem::path& path, std::optional<bool> external_data,
-            const py::object& progress,
-            const std::map<std::string, std::pair<std::string, int64_t>>& places) const {
+            const py::object& progress, const std::map<std::string, WeightPlace>& places) const {
     constexpr int64_t kStep = int64_t{4} << 20;
     std::exception_ptr raised;  // by Python; the library would take it for a fault of its own
     const auto report = [&, next = kStep](int64_t written, int64_t total) mutable {
@@ -72,11 +71,10 @@ class PyProgram {
     };
     try {
       const py::gil_scoped_release released;
-      SaveOptions options{
-          .external_data = external_data, .metadata = metadata_, .progress = report};
-      for (const auto& [weight, place] : places)
-        options.places.emplace(weight, WeightPlace{place.first, place.second});
-      program_.save(path, options);
+      program_.save(path, {.external_data = external_data,
+                           .places = places,
+                           .metadata = metadata_,
+                           .progress = report});
     } catch (...) {
       if (raised) std::rethrow_exception(raised);
       throw;
@@ -89,9 +87,9 @@ class PyProgram {
     };
     return bytes();
   }
-  // Returns the bytes of the model without its weights, and a list of (name, number) of the
-  // weights, in the order in which the model refers to them. `number` is the argument of weight().
-  py::tuple serialize_without_weights();
+  // Returns the bytes of the model without its weights, and the names of the weights. weight()
+  // takes the index of a name.
+  std::pair<py::bytes, std::vector<std::string>> serialize_without_weights();
   // Returns the current elements of a weight of the last serialize_without_weights(). Throws
   // ExportError(invalid_argument) when a weight changed on which the model's structure depends.
   at::Tensor weight(size_t number) const {
@@ -167,21 +165,21 @@ std::vector<PyProgram::State> PyProgram::state() const {
   return result;
 }
 
-py::tuple PyProgram::serialize_without_weights() {
+std::pair<py::bytes, std::vector<std::string>> PyProgram::serialize_without_weights() {
   SeparateWeights separate = onnx_native::serialize_without_weights(program_, metadata_);
   weights_ = std::move(separate.weights);
-  py::list names;
-  for (size_t i = 0; i < weights_.size(); ++i) names.append(py::make_tuple(weights_[i].first, i));
-  return py::make_tuple(py::bytes(separate.model), names);
+  std::vector<std::string> names;
+  for (const auto& [name, data] : weights_) names.push_back(name);
+  return {py::bytes(separate.model), std::move(names)};
 }
 
-// Reads `source`: a torch.export.ExportedProgram, a file path, a tuple for read_script, or a native
-// capture.
+// Reads `source`: a torch.export.ExportedProgram, a file path, a ScriptSource, or a native capture.
 std::unique_ptr<aten::Graph> read(py::handle source, fx::ProgramReader& reader,
                                   const ExportOptions& options) {
   if (py::isinstance<py::str>(source)) return read_file(source.cast<std::string>(), options);
   if (is_capture(source)) return take_graph(source);
-  if (py::isinstance<py::tuple>(source)) return read_script(source.cast<py::tuple>(), options);
+  if (py::isinstance<ScriptSource>(source))
+    return read_script(source.cast<const ScriptSource&>(), options);
   return fx::read_exported_program(source, reader);
 }
 
@@ -249,6 +247,8 @@ void bind_program(py::module_& module) {
       .def_readonly("input", &State::input)
       .def_readonly("output", &State::output)
       .def_readonly("initial", &State::initial);
+  py::class_<WeightPlace>(module, "WeightPlace", "Where the elements of a weight are in a file.")
+      .def(py::init<std::string, int64_t>(), py::arg("file"), py::arg("offset"));
   py::class_<RowRange>(module, "RowRange", "Rows of a tensor: elements of its first axis.")
       .def_readonly("start", &RowRange::start)
       .def_readonly("end", &RowRange::end);
@@ -277,7 +277,7 @@ void bind_program(py::module_& module) {
       .def("state", &PyProgram::state)
       .def("save", &PyProgram::save, py::arg("path"), py::arg("external_data") = py::none(),
            py::arg("progress") = py::none(),
-           py::arg("places") = std::map<std::string, std::pair<std::string, int64_t>>())
+           py::arg("places") = std::map<std::string, WeightPlace>())
       .def("serialize", &PyProgram::serialize)
       .def("serialize_without_weights", &PyProgram::serialize_without_weights)
       .def("weight", &PyProgram::weight, py::arg("number"))

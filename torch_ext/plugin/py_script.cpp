@@ -1,6 +1,5 @@
 #include "plugin/py_script.h"
 
-#include <torch/csrc/Dtype.h>
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/python/module_python.h>
 
@@ -22,16 +21,15 @@ InputSpec::Constant constant(py::handle value) {
   return value.cast<std::string>();
 }
 
-DType dtype_of(py::handle object) {
-  const auto type = reinterpret_cast<THPDtype*>(object.ptr())->scalar_type;
+DType dtype_of(at::ScalarType type) {
   const std::optional<DType> dtype = aten::to_dtype(type);
   if (!dtype) fail(ErrorKind::unsupported, aten::no_element_type(type));
   return *dtype;
 }
 
-Dim dim_of(py::handle size) {
-  if (py::isinstance<py::int_>(size)) return size.cast<int64_t>();
-  const auto text = size.cast<std::string>();
+Dim dim_of(const ScriptInput::Size& size) {
+  if (const auto* number = std::get_if<int64_t>(&size)) return *number;
+  const auto& text = std::get<std::string>(size);
   const auto named = [](std::string_view name) {
     return Dim::symbol(name, DimRange::input_size());
   };
@@ -39,28 +37,18 @@ Dim dim_of(py::handle size) {
   return dim ? *dim : named(text);
 }
 
-InputSpec number(std::string name, DType dtype) {
-  return {.name = std::move(name), .dtype = dtype, .shape = Shape()};
-}
-
-InputSpec spec_of(py::handle object) {
-  const auto fields = object.cast<py::tuple>();
-  const auto kind = fields[0].cast<std::string>();
-  InputSpec spec{.name = fields[1].cast<std::string>()};
-  if (kind == "int") return number(spec.name, DType::i64);
-  if (kind == "float") return number(spec.name, DType::f32);
-  if (kind == "bool") return number(spec.name, DType::boolean);
-  if (kind == "tensor") {
-    spec.dtype = dtype_of(fields[2]);
+InputSpec spec_of(const ScriptInput& input) {
+  InputSpec spec{.name = input.name, .constant = input.constant};
+  if (input.sizes) {
+    spec.dtype = dtype_of(input.dtype);
     spec.shape.emplace();
-    for (const py::handle size : fields[3]) spec.shape->push_back(dim_of(size));
-  } else if (kind == "literal") {
-    spec.constant = constant(fields[2]);
-  } else {
+    for (const ScriptInput::Size& size : *input.sizes) spec.shape->push_back(dim_of(size));
+  }
+  if (input.elements) {
     spec.elements.emplace();
-    for (const py::handle element : fields[2]) {
+    for (const ScriptInput& element : *input.elements) {
       spec.elements->push_back(spec_of(element));
-      if (kind == "sequence") spec.elements->back().name.clear();  // only a dict has keys
+      if (!input.has_keys) spec.elements->back().name.clear();
     }
   }
   return spec;
@@ -68,11 +56,11 @@ InputSpec spec_of(py::handle object) {
 
 }  // namespace
 
-std::unique_ptr<aten::Graph> read_script(const py::tuple& source, const ExportOptions& options) {
+std::unique_ptr<aten::Graph> read_script(const ScriptSource& source, const ExportOptions& options) {
   ExportOptions reading = options;
-  for (const py::handle input : source[1]) reading.inputs.push_back(spec_of(input));
-  reading.method = source[2].cast<std::string>();
-  const py::object program = source[0];
+  for (const ScriptInput& input : source.inputs) reading.inputs.push_back(spec_of(input));
+  reading.method = source.method;
+  const py::object& program = source.program;
   if (py::isinstance<torch::jit::StrongFunctionPtr>(program)) {
     const auto function = program.cast<torch::jit::StrongFunctionPtr>();
     return read_function(*function.function_, reading);
@@ -80,6 +68,47 @@ std::unique_ptr<aten::Graph> read_script(const py::tuple& source, const ExportOp
   const std::optional<torch::jit::Module> module = torch::jit::as_module(program);
   if (!module) fail(ErrorKind::invalid_argument, "expected a TorchScript module or function");
   return read_module(*module, reading);
+}
+
+void bind_scripts(py::module_& module) {
+  py::class_<ScriptInput>(module, "ScriptInput", "An argument of a TorchScript program.")
+      .def_static(
+          "tensor",
+          [](std::string name, at::ScalarType dtype, std::vector<ScriptInput::Size> sizes) {
+            return ScriptInput{.name = std::move(name), .sizes = std::move(sizes), .dtype = dtype};
+          },
+          py::arg("name"), py::arg("dtype"), py::arg("sizes"),
+          "A tensor, or a number that is an input: one without sizes.")
+      .def_static(
+          "fixed",
+          [](std::string name, py::handle value) {
+            return ScriptInput{.name = std::move(name), .constant = constant(value)};
+          },
+          py::arg("name"), py::arg("value"), "A value that is not an input.")
+      .def_static(
+          "sequence",
+          [](std::string name, std::vector<ScriptInput> elements) {
+            return ScriptInput{.name = std::move(name), .elements = std::move(elements)};
+          },
+          py::arg("name"), py::arg("elements"))
+      .def_static(
+          "mapping",
+          [](std::string name, std::vector<ScriptInput> elements) {
+            return ScriptInput{
+                .name = std::move(name), .elements = std::move(elements), .has_keys = true};
+          },
+          py::arg("name"), py::arg("elements"), "A dict, whose keys are the elements' names.")
+      .def_property_readonly("sizes",
+                             [](const ScriptInput& input) {
+                               return input.sizes.value_or(std::vector<ScriptInput::Size>());
+                             })
+      .def_property_readonly("is_fixed",
+                             [](const ScriptInput& input) { return input.constant.has_value(); })
+      .def_readonly("elements", &ScriptInput::elements);
+  py::class_<ScriptSource>(module, "ScriptSource",
+                           "A TorchScript program and what it is exported for.")
+      .def(py::init<py::object, std::vector<ScriptInput>, std::string>(), py::arg("program"),
+           py::arg("inputs"), py::arg("method") = "forward");
 }
 
 }  // namespace onnx_native::plugin

@@ -3,19 +3,46 @@
 
 #include <torch/csrc/utils/pybind.h>
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
 
 #include "aten/graph.h"
+#include "base/input_spec.h"
 #include "onnx_native/export.h"
 
 namespace onnx_native::plugin {
 
 namespace py = pybind11;
 
-// Reads `source`, a tuple (program, inputs, method). The program is a torch.jit.ScriptModule, or a
-// ScriptFunction, for which `method` is ignored. `inputs` has an onnx_native.request._jit spec per
-// argument: (kind, name, ...), followed by the dtype and sizes (ints and expressions) of a tensor,
-// the value of a literal, or the elements of a container. Throws ExportError like export_module.
-std::unique_ptr<aten::Graph> read_script(const py::tuple& source, const ExportOptions& options);
+// An argument of a TorchScript program. Exactly one of the optional fields is set.
+struct ScriptInput {
+  using Size = std::variant<int64_t, std::string>;  // a number, or an expression of names
+
+  std::string name;
+  // Of a tensor. A number that is an input of the model is a tensor of rank 0.
+  std::optional<std::vector<Size>> sizes = std::nullopt;
+  at::ScalarType dtype = at::ScalarType::Undefined;
+  // The value of what is not an input.
+  std::optional<InputSpec::Constant> constant = std::nullopt;
+  // Of a list, a tuple or a dict.
+  std::optional<std::vector<ScriptInput>> elements = std::nullopt;
+  bool has_keys = false;  // the names of the elements are the keys of a dict
+};
+
+// A TorchScript program and what it is exported for.
+struct ScriptSource {
+  py::object program;  // a torch.jit.ScriptModule or a ScriptFunction
+  std::vector<ScriptInput> inputs;
+  std::string method;  // of a module
+};
+
+// Throws ExportError like export_module.
+std::unique_ptr<aten::Graph> read_script(const ScriptSource& source, const ExportOptions& options);
+
+void bind_scripts(py::module_& module);
 
 }  // namespace onnx_native::plugin

@@ -94,7 +94,7 @@ class Saves(torch.nn.Module):
 
 def read(module: torch.nn.Module) -> str:
     return C.read_script(
-        (torch.jit.script(module), [("tensor", "x", torch.float32, [1])], "forward")
+        C.ScriptSource(torch.jit.script(module), [C.ScriptInput.tensor("x", torch.float32, [1])])
     )
 
 

@@ -55,8 +55,8 @@ def test_modules_as_functions(way, functions):
 def test_module_is_not_changed():
     module = torch.jit.script(PROGRAMS["state"][0])
     before = str(module.inlined_graph), module.count, module.last.clone()
-    check_once = ("tensor", "x", torch.float32, ["batch", 3])
-    C.read_script((module, [check_once], "forward"))
+    check_once = C.ScriptInput.tensor("x", torch.float32, ["batch", 3])
+    C.read_script(C.ScriptSource(module, [check_once]))
     assert before[:2] == (str(module.inlined_graph), module.count)
     assert torch.equal(before[2], module.last)
 
@@ -71,7 +71,9 @@ def test_other_method():
             return x * 2
 
     text = C.read_script(
-        (torch.jit.script(Two()), [("tensor", "x", torch.float32, ["n"])], "double")
+        C.ScriptSource(
+            torch.jit.script(Two()), [C.ScriptInput.tensor("x", torch.float32, ["n"])], "double"
+        )
     )
     assert "= aten::mul.Scalar(%x, 2)" in text
 

@@ -161,9 +161,9 @@ CALLS = [
 def test_the_export_says_what_eager_says(function: Callable[..., Any], dynamic: bool) -> None:
     with pytest.raises(Exception) as said:
         function(X)
-    inputs = [("tensor", "x", torch.float32, ["n" if dynamic else 3, 4])]
+    inputs = [_C.ScriptInput.tensor("x", torch.float32, ["n" if dynamic else 3, 4])]
     with pytest.raises(onnx_native.ExportError) as caught:
-        _C.Program((torch.jit.script(function), inputs, "forward"), opset=20)
+        _C.Program(_C.ScriptSource(torch.jit.script(function), inputs), opset=20)
     assert caught.value.kind == "invalid program"
     eager = str(said.value).splitlines()[0].replace("torch.FloatTensor", "CPUFloatType")
     assert caught.value.cause == f"PyTorch rejects this call: {eager}"
@@ -173,9 +173,9 @@ def test_the_export_says_what_eager_says(function: Callable[..., Any], dynamic: 
 
 def test_a_quotient_by_zero_is_refused() -> None:
     """A tensor of a dynamic size may have no elements; then eager divides nothing."""
-    inputs = [("tensor", "x", torch.float32, [3, 4])]
+    inputs = [_C.ScriptInput.tensor("x", torch.float32, [3, 4])]
     with pytest.raises(onnx_native.ExportError, match="ZeroDivisionError"):
-        _C.Program((torch.jit.script(a_quotient_by_zero), inputs, "forward"), opset=20)
+        _C.Program(_C.ScriptSource(torch.jit.script(a_quotient_by_zero), inputs), opset=20)
 
 
 def test_attention_without_heads_is_refused() -> None:
@@ -187,18 +187,18 @@ def test_attention_without_heads_is_refused() -> None:
             x, x, x, 4, 0, three, torch.ones(12), one, torch.ones(4)
         )[0]
 
-    inputs = [("tensor", "x", torch.float32, [2, 3, 4])]
+    inputs = [_C.ScriptInput.tensor("x", torch.float32, [2, 3, 4])]
     with pytest.raises(onnx_native.ExportError, match="heads must be positive, got 0"):
-        _C.Program((torch.jit.script(attention), inputs, "forward"), opset=20)
+        _C.Program(_C.ScriptSource(torch.jit.script(attention), inputs), opset=20)
 
 
 def test_a_primitive_is_refused() -> None:
     def a_missing_axis(x: Tensor):
         return torch.ops.prims.sum(x, [7])
 
-    inputs = [("tensor", "x", torch.float32, [3, 4])]
+    inputs = [_C.ScriptInput.tensor("x", torch.float32, [3, 4])]
     with pytest.raises(onnx_native.ExportError, match="PyTorch rejects this call") as caught:
-        _C.Program((torch.jit.script(a_missing_axis), inputs, "forward"), opset=20)
+        _C.Program(_C.ScriptSource(torch.jit.script(a_missing_axis), inputs), opset=20)
     assert caught.value.kind == "invalid program"
 
 
@@ -281,8 +281,8 @@ def a_part_of_integers_by_strides(x: Tensor):
     ],
 )
 def test_elements_refuse_no_call(function: Callable[..., Any]) -> None:
-    inputs = [("tensor", "x", torch.float32, [3, 4])]
-    assert _C.Program((torch.jit.script(function), inputs, "forward"), opset=20)
+    inputs = [_C.ScriptInput.tensor("x", torch.float32, [3, 4])]
+    assert _C.Program(_C.ScriptSource(torch.jit.script(function), inputs), opset=20)
 
 
 def test_an_export_draws_no_random_numbers() -> None:
@@ -291,8 +291,8 @@ def test_an_export_draws_no_random_numbers() -> None:
 
     script = torch.jit.script(draws)
     before = torch.get_rng_state()
-    inputs = [("tensor", "x", torch.float32, [3, 4])]
-    _C.Program((script, inputs, "forward"), opset=20)
+    inputs = [_C.ScriptInput.tensor("x", torch.float32, [3, 4])]
+    _C.Program(_C.ScriptSource(script, inputs), opset=20)
     assert torch.equal(torch.get_rng_state(), before)
 
 

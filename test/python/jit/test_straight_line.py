@@ -16,8 +16,8 @@ def test_reads_as_the_fx_reader_does():
     program = torch.export.export(
         model, (torch.ones(2, 3),), dynamic_shapes=[{0: torch.export.Dim("batch")}]
     )
-    sizes = ("tensor", "input", torch.float32, ["batch", 3])
-    text = C.read_script((torch.jit.script(model), [sizes], "forward"))
+    sizes = C.ScriptInput.tensor("input", torch.float32, ["batch", 3])
+    text = C.read_script(C.ScriptSource(torch.jit.script(model), [sizes]))
     symbol = str(next(iter(program.range_constraints)))
     assert text == C.read(program, {symbol: "batch"})
 

@@ -57,9 +57,11 @@ CALLS: list[tuple[Callable[..., Any], list[tuple[torch.dtype, list[int]]]]] = [
 
 @pytest.mark.parametrize(("function", "types"), CALLS)
 def test_the_call_is_refused(function: Callable[..., Any], types: Any) -> None:
-    inputs = [("tensor", f"x{i}", dtype, sizes) for i, (dtype, sizes) in enumerate(types)]
+    inputs = [
+        _C.ScriptInput.tensor(f"x{i}", dtype, sizes) for i, (dtype, sizes) in enumerate(types)
+    ]
     with pytest.raises(onnx_native.ExportError) as caught:
-        _C.Program((torch.jit.script(function), inputs, "forward"), opset=20)
+        _C.Program(_C.ScriptSource(torch.jit.script(function), inputs), opset=20)
     assert caught.value.kind == "unsupported"
     assert "sizes" in caught.value.cause
     assert "empty" in str(caught.value)
@@ -84,6 +86,6 @@ def test_segments_without_lengths_are_refused_as_in_eager() -> None:
     arguments = (torch.ones(7, 2), torch.ones(0, dtype=torch.int64))
     with pytest.raises(RuntimeError, match=r"min\(\)"):
         segments(*arguments)
-    inputs = [("tensor", "x", F32, [7, 2]), ("tensor", "n", torch.int64, [0])]
+    inputs = [_C.ScriptInput.tensor("x", F32, [7, 2]), _C.ScriptInput.tensor("n", torch.int64, [0])]
     with pytest.raises(onnx_native.ExportError, match="at least one length"):
-        _C.Program((torch.jit.script(segments), inputs, "forward"), opset=20)
+        _C.Program(_C.ScriptSource(torch.jit.script(segments), inputs), opset=20)

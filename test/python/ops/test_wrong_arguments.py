@@ -78,7 +78,9 @@ ONE, TWO, TABLE = torch.ones(1), torch.ones(2), torch.ones(5, 3)
 def test_the_lowering_refuses(
     function: Callable[..., Any], inputs: tuple[Tensor, ...], cause: str
 ) -> None:
-    described = [("tensor", f"x{i}", x.dtype, list(x.shape)) for i, x in enumerate(inputs)]
+    described = [
+        _C.ScriptInput.tensor(f"x{i}", x.dtype, list(x.shape)) for i, x in enumerate(inputs)
+    ]
     with pytest.raises(onnx_native.ExportError, match=cause) as caught:
-        _C.Program((torch.jit.script(function), described, "forward"), opset=20)
+        _C.Program(_C.ScriptSource(torch.jit.script(function), described), opset=20)
     assert caught.value.kind == "unsupported"

@@ -83,7 +83,9 @@ HUGE = (1 << 62) - 1
 def test_scripts_that_contradict_their_inputs(module, sizes, kind, message):
     script = torch.jit.script(module)
     with pytest.raises(onnx_native.ExportError, match=message) as caught:
-        C.Program((script, [("tensor", "x", torch.float32, sizes)], "forward"), opset=20)
+        C.Program(
+            C.ScriptSource(script, [C.ScriptInput.tensor("x", torch.float32, sizes)]), opset=20
+        )
     assert caught.value.kind == kind
     assert "test_mutants.py" in str(caught.value)
 

@@ -34,17 +34,19 @@ X = torch.arange(6.0).reshape(2, 3)
 
 def script_sizes(shapes: Any) -> list[Any]:
     specs = _jit.ScriptInputs(torch.jit.script(TwoArguments()), EXAMPLE, None, shapes).specs
-    return [specs[0][3], *(element[3] for element in specs[1][2]), specs[2][0]]
+    elements = specs[1].elements
+    assert elements is not None
+    return [each.sizes for each in (specs[0], *elements)] + [specs[2].is_fixed]
 
 
 def test_names_axes_and_numbers_of_scripts() -> None:
     assert script_sizes((ROWS, [None, {1: Dim.AUTO}], "n")) == [
-        *(["rows", 3], [2, 3], [2, "xs_1_dim_1"], "int")
+        *(["rows", 3], [2, 3], [2, "xs_1_dim_1"], False)
     ]
     assert script_sizes({"xs": [(Dim("a"), None), {-1: "b"}]}) == [
-        *([2, 3], ["a", 3], [2, "b"], "literal")
+        *([2, 3], ["a", 3], [2, "b"], True)
     ]
-    assert script_sizes(None) == [[2, 3], [2, 3], [2, 3], "literal"]
+    assert script_sizes(None) == [[2, 3], [2, 3], [2, 3], True]
 
 
 @pytest.mark.parametrize(

@@ -90,16 +90,16 @@ class ProgramContents:
             def raw(self) -> torch.Tensor:  # type: ignore[override]
                 return native.weight(self._number).cpu()
 
-        content, weights = native.serialize_without_weights()
+        content, names = native.serialize_without_weights()
         model = ir.serde.deserialize_model(onnx.ModelProto.FromString(content))
         stored = {  # also in branches and loops
             name: value for graph in model.graphs() for name, value in graph.initializers.items()
         }
-        for name, number in weights:
+        for number, name in enumerate(names):
             stored[name].const_value = Weight(number, name)
-        self._constants = model.graph.initializers.keys() - {name for name, _ in weights}
+        self._constants = model.graph.initializers.keys() - set(names)
         self._weight_type = Weight
-        self._numbers = dict(weights)
+        self._numbers = {name: number for number, name in enumerate(names)}
         return model
 
     @contextmanager

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_native import _warnings
+from onnx_native import _library, _warnings
 from onnx_native.program import _calls, _checkpoint, _contents, _origin, _saving
 from onnx_native.upstream import _upstream
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
     import onnxruntime as ort
 
-    from onnx_native._C import Program
+    from onnx_native._C import Program, WeightPlace
 
 
 class ONNXProgram(torch.onnx.ONNXProgram):
@@ -278,8 +278,8 @@ class ONNXProgram(torch.onnx.ONNXProgram):
 
     def _places_in(
         self, checkpoint: _checkpoint.Checkpoint, path: pathlib.Path
-    ) -> dict[str, tuple[str, int]]:
-        """Gives the program the weights of a checkpoint; returns the files and offsets of them."""
+    ) -> dict[str, WeightPlace]:
+        """Gives the program the weights of a checkpoint; returns where they are."""
         known = set(self._native.set_weights(self._untied(dict(checkpoint))))
         if not known:
             raise ValueError(
@@ -291,15 +291,18 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             self._contents.origin.tied.get(name, name): place
             for name, place in checkpoint.places.items()
         }
+        place_of = _library.extension().WeightPlace
         return {
-            name: (place.file.name, place.offset) for name, place in places.items() if name in known
+            name: place_of(place.file.name, place.offset)
+            for name, place in places.items()
+            if name in known
         }
 
     def _save_natively(
         self,
         path: pathlib.Path,
         external_data: bool | None,
-        places: dict[str, tuple[str, int]],
+        places: dict[str, WeightPlace],
     ) -> None:
         from onnx_native.program import _progress
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -15,6 +15,9 @@ from onnx_native.recording import _capture
 from onnx_native.replay import _recorded_program
 from onnx_native.request import _inputs, _jit, _sizes
 from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import ScriptSource
 
 
 @dataclasses.dataclass
@@ -109,8 +112,8 @@ def of_recording(model: Any, inputs: _inputs.Inputs, opset: int, *, forks: bool)
     return _of_program(program, example, recorded.flatten, recorded.sizes)
 
 
-def of_script(source: Any, inputs: _jit.ScriptInputs) -> Replay:
-    """Reads a TorchScript program; `source` is what _jit says."""
+def of_script(source: ScriptSource, inputs: _jit.ScriptInputs) -> Replay:
+    """Reads a TorchScript program."""
     program = _library.extension().script_program(source, _recorded_program.Builder())
     return _of_program(program, (tuple(inputs.arguments), {}), inputs.flat, None)
 

@@ -1,19 +1,21 @@
-"""Inputs of TorchScript modules and functions, scripted or traced.
-
-The C++ reader takes one tuple per argument: ``("tensor", name, dtype, sizes)``, where a size is an
-int or a name; ``("int" | "float" | "bool", name)`` for numbers that are inputs; ``("literal", name,
-value)``; and ``("sequence" | "mapping", name, elements)``.
-"""
+"""Inputs of TorchScript modules and functions, scripted or traced."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from onnx_native import _library
 from onnx_native.request import _declarations, _shapes, _sizes
 from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import ScriptInput
+
+# The dtypes of numbers that are inputs of a model. A bool is an int, so it comes first.
+_DTYPES = {bool: torch.bool, int: torch.int64, float: torch.float32}
 
 
 def is_script(model: Any) -> bool:
@@ -72,7 +74,7 @@ class ScriptInputs:
     """The arguments of a call in the form that the reader accepts.
 
     Attributes:
-        specs: One tuple for each argument.
+        specs: The arguments as the C++ reader takes them.
         arguments: The arguments, in the method's order.
         hints: The example's value of each named size.
     """
@@ -103,7 +105,7 @@ class ScriptInputs:
         ]
         self.hints: dict[str, int] = {}
         _collect_hints(self.specs, _upstream.pytree.tree_leaves(self.arguments), self.hints)
-        self._open = [leaf[0] != "literal" for leaf in _leaves(self.specs)]
+        self._open = [not leaf.is_fixed for leaf in _leaves(self.specs)]
 
     def _ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
         values = list(args)
@@ -124,9 +126,7 @@ class ScriptInputs:
             return None
         leaves, structure = _upstream.pytree.tree_flatten(self.arguments)
         for i, spec in enumerate(_leaves(self.specs)):
-            if spec[0] != "tensor":
-                continue
-            for axis, size in enumerate(spec[3]):
+            for axis, size in enumerate(spec.sizes):
                 if isinstance(size, str):
                     leaves[i] = _sizes.resized(leaves[i], axis, leaves[i].shape[axis] + 1)
         arguments: list[Any] = _upstream.pytree.tree_unflatten(leaves, structure)
@@ -138,15 +138,17 @@ class ScriptInputs:
         return [leaf for leaf, is_open in zip(leaves, self._open, strict=True) if is_open]
 
 
-def _spec(value: Any, shape: Any, name: str, names: _declarations.Names) -> tuple[Any, ...]:
+def _spec(value: Any, shape: Any, name: str, names: _declarations.Names) -> ScriptInput:
+    kinds = _library.extension().ScriptInput
     if isinstance(value, torch.Tensor):
         shape = names.in_spec(value, shape)
-        return ("tensor", name, value.dtype, _sizes_of(value, shape, name))
+        return kinds.tensor(name, value.dtype, _sizes_of(value, shape, name))
     if value is None or isinstance(value, str):
-        return ("literal", name, value)
-    if isinstance(value, (bool, int, float)):
-        kind = "bool" if isinstance(value, bool) else "int" if isinstance(value, int) else "float"
-        return (kind, name) if _shapes.varies(shape) else ("literal", name, value)
+        return kinds.fixed(name, value)
+    for kind, dtype in _DTYPES.items():
+        if isinstance(value, kind):
+            varies = _shapes.varies(shape)
+            return kinds.tensor(name, dtype, []) if varies else kinds.fixed(name, value)
     elements = _shapes.elements(value, shape, name)
     if elements is None or not isinstance(value, (Mapping, list, tuple)):
         raise torch.onnx.OnnxExporterError(
@@ -154,9 +156,9 @@ def _spec(value: Any, shape: Any, name: str, names: _declarations.Names) -> tupl
         )
     if isinstance(value, Mapping):
         keyed = [_spec(item, inner, str(key), names) for key, item, inner in elements]
-        return ("mapping", name, keyed)
+        return kinds.mapping(name, keyed)
     listed = [_spec(item, inner, f"{name}_{i}", names) for i, item, inner in elements]
-    return ("sequence", name, listed)
+    return kinds.sequence(name, listed)
 
 
 def _sizes_of(value: torch.Tensor, shape: Any, name: str) -> list[int | str]:
@@ -173,17 +175,18 @@ def _sizes_of(value: torch.Tensor, shape: Any, name: str) -> list[int | str]:
     return sizes
 
 
-def _collect_hints(specs: Sequence[Any], values: Sequence[Any], hints: dict[str, int]) -> None:
+def _collect_hints(
+    specs: Sequence[ScriptInput], values: Sequence[Any], hints: dict[str, int]
+) -> None:
     for spec, value in zip(_leaves(specs), values, strict=True):
-        if spec[0] != "tensor":
-            continue
-        for name, size in zip(spec[3], value.shape, strict=True):
+        for axis, name in enumerate(spec.sizes):
             if isinstance(name, str):
+                size = value.shape[axis]
                 hints[name] = min(size, hints.get(name, size))
 
 
-def _leaves(specs: Sequence[Any]) -> list[Any]:
+def _leaves(specs: Sequence[ScriptInput]) -> list[ScriptInput]:
     result = []
     for spec in specs:
-        result.extend(_leaves(spec[2]) if spec[0] in ("sequence", "mapping") else [spec])
+        result.extend([spec] if spec.elements is None else _leaves(spec.elements))
     return result

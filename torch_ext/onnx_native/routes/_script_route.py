@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import time
 
-from onnx_native import _context
+from onnx_native import _context, _library
 from onnx_native._refusals import Refusal
 from onnx_native.modules import _eager
 from onnx_native.program import _origin
@@ -74,7 +74,7 @@ def _program(
     question = _devices.question(script, inputs.arguments)
     if question is not None:
         raise _upstream.ConversionError(question)
-    source = (script, inputs.specs, "forward")
+    source = _library.extension().ScriptSource(script, inputs.specs)
     native = stages.convert(task, source, is_last=compiled is None, hints=inputs.hints)
     if compiled is not None:
         compiled.check_dtypes(native.output_dtypes)
