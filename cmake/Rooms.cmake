@@ -6,6 +6,9 @@
 # A room inside another one is declared before it. Its target has _ for /: room_ops_engine.
 # A room without sources yet is left out; rooms_built lists the others' targets, room_sources their
 # sources.
+# Rooms that see no header of PyTorch are the same for every version of it: with -DONNX_NATIVE_ROOMS=BUILD
+# their objects are those of that finished build folder, which was configured alike for another version.
+set(ONNX_NATIVE_ROOMS "" CACHE PATH "Build folder that has the rooms which know nothing of PyTorch")
 set(rooms_built)
 set(room_sources)
 set(onnx_native_warnings -Wall -Wextra -Werror
@@ -52,6 +55,14 @@ function(onnx_native_room name)
   endif()
   set(room_sources ${room_sources} ${sources} PARENT_SCOPE)
   string(REPLACE "/" "_" name "${name}")
+  set(rooms_built ${rooms_built} ${name} PARENT_SCOPE)
+  if(ONNX_NATIVE_ROOMS AND NOT "torch::headers" IN_LIST room_NEEDS)
+    list(TRANSFORM sources REPLACE "^${PROJECT_SOURCE_DIR}(.*)$"
+      "${ONNX_NATIVE_ROOMS}/CMakeFiles/room_${name}.dir\\1.o" OUTPUT_VARIABLE objects)
+    add_library(room_${name} OBJECT IMPORTED)
+    set_target_properties(room_${name} PROPERTIES IMPORTED_OBJECTS "${objects}")
+    return()
+  endif()
   onnx_native_include_folder(${name} folder ${room_SEES})
   add_library(room_${name} OBJECT ${sources})
   target_include_directories(room_${name} PRIVATE "${folder}")
@@ -64,5 +75,4 @@ function(onnx_native_room name)
   endif()
   target_link_libraries(room_${name} PRIVATE onnx_native_fmt ${room_NEEDS})
   onnx_native_precompile(room_${name} ${room_PRECOMPILES})
-  set(rooms_built ${rooms_built} ${name} PARENT_SCOPE)
 endfunction()
