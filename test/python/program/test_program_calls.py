@@ -215,10 +215,10 @@ def test_axes_are_renamed() -> None:
 
 def test_more_than_a_file_can_hold(tmp_path: pathlib.Path, monkeypatch: Any) -> None:
     """As if the limit of 2 GiB were smaller."""
-    from onnx_native.program import _program
+    from onnx_native.program import _contents
 
-    monkeypatch.setattr(_program, "_LARGEST_MESSAGE", 1000)
-    monkeypatch.setattr(_program, "_REST_OF_MESSAGE", 0)
+    monkeypatch.setattr(_contents, "_LARGEST_MESSAGE", 1000)
+    monkeypatch.setattr(_contents, "_REST_OF_MESSAGE", 0)
     module, x = nn.Linear(64, 64).eval(), torch.randn(2, 64)
     path = tmp_path / "model.onnx"
     with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="saved as external data"):
