@@ -8,8 +8,10 @@
 # sources.
 # Rooms that see no header of PyTorch are the same for every version of it: with -DONNX_NATIVE_ROOMS=BUILD
 # their objects are those of that finished build folder, which was configured alike for another version.
+# rooms_taken lists them.
 set(ONNX_NATIVE_ROOMS "" CACHE PATH "Build folder that has the rooms which know nothing of PyTorch")
 set(rooms_built)
+set(rooms_taken)
 set(room_sources)
 set(onnx_native_warnings -Wall -Wextra -Werror
   # False positives of GCC 12 at -O2 (PR105329, PR105651, PR107138 and kin).
@@ -61,6 +63,7 @@ function(onnx_native_room name)
       "${ONNX_NATIVE_ROOMS}/CMakeFiles/room_${name}.dir\\1.o" OUTPUT_VARIABLE objects)
     add_library(room_${name} OBJECT IMPORTED)
     set_target_properties(room_${name} PROPERTIES IMPORTED_OBJECTS "${objects}")
+    set(rooms_taken ${rooms_taken} ${name} PARENT_SCOPE)
     return()
   endif()
   onnx_native_include_folder(${name} folder ${room_SEES})
