@@ -49,7 +49,6 @@ class ONNXProgram(torch.onnx.ONNXProgram):
     ) -> None:
         # Not super().__init__(): it takes a model.
         self._contents = _contents.ProgramContents(native, origin)
-        self._native = native
         self._is_silent = is_silent
         report = native.report()
         self.export_report: dict[str, Any] = report
@@ -139,7 +138,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             ExportError: A new value has another dtype or shape, or the structure of the model
                 depends on the old value. No weight is changed then.
         """
-        known = set(self._native.set_weights(self._untied(state_dict)))
+        known = set(self._contents.native.set_weights(self._untied(state_dict)))
         known |= self._contents.origin.tied.keys() | self._contents.replace_edited(state_dict)
         for name, tensor in state_dict.items():
             if name in self.initial_state:
@@ -204,7 +203,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             self.save(path, external_data=True)
             self._inference_session = initializer(path)
         elif self._contents.edited is None:
-            self._inference_session = initializer(self._native.serialize())
+            self._inference_session = initializer(self._contents.native.serialize())
         else:
             self._inference_session = initializer(self.model_proto.SerializeToString())
 
@@ -280,7 +279,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
         self, checkpoint: _checkpoint.Checkpoint, path: pathlib.Path
     ) -> dict[str, WeightPlace]:
         """Gives the program the weights of a checkpoint; returns where they are."""
-        known = set(self._native.set_weights(self._untied(dict(checkpoint))))
+        known = set(self._contents.native.set_weights(self._untied(dict(checkpoint))))
         if not known:
             raise ValueError(
                 "the checkpoint has no weight of the program; the first of its names is "
@@ -306,9 +305,11 @@ class ONNXProgram(torch.onnx.ONNXProgram):
     ) -> None:
         from onnx_native.program import _progress
 
-        size = self._native.weight_bytes
+        size = self._contents.native.weight_bytes
         with (
             _saving.io_errors(),
             _progress.saving(path, size, shown=not self._is_silent) as progress,
         ):
-            self._native.save(path, external_data=external_data, progress=progress, places=places)
+            self._contents.native.save(
+                path, external_data=external_data, progress=progress, places=places
+            )
