@@ -21,7 +21,7 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
-// What an initializer stores of one weight.
+// The part of a weight that an initializer stores.
 struct WeightPart {
   std::string weight;
   std::vector<RowRange> rows;  // each range selects from the one before; empty: the whole weight
@@ -29,7 +29,7 @@ struct WeightPart {
   bool operator==(const WeightPart&) const = default;
 };
 
-// What an initializer stores: one part, or ranges of rows, one below the other.
+// An initializer stores one part, or ranges of rows that lie one below the other.
 struct StoredWeight {
   std::vector<WeightPart> parts;
   bool is_transposed = false;  // the last two axes are swapped; true for one part only

@@ -252,10 +252,11 @@ void bind_program(py::module_& module) {
   py::class_<RowRange>(module, "RowRange", "Rows of a tensor: elements of its first axis.")
       .def_readonly("start", &RowRange::start)
       .def_readonly("end", &RowRange::end);
-  py::class_<WeightPart>(module, "WeightPart", "What an initializer stores of one weight.")
+  py::class_<WeightPart>(module, "WeightPart", "The part of a weight that an initializer stores.")
       .def_readonly("weight", &WeightPart::weight)
       .def_readonly("rows", &WeightPart::rows);
-  py::class_<StoredWeight>(module, "StoredWeight", "What an initializer stores of weights.")
+  py::class_<StoredWeight>(module, "StoredWeight",
+                           "The parts of weights that an initializer stores.")
       .def_readonly("parts", &StoredWeight::parts)
       .def_readonly("is_transposed", &StoredWeight::is_transposed);
   py::class_<PyProgram>(module, "Program")
