@@ -15,6 +15,7 @@ from typing import Any
 import onnx
 import onnx_native
 import torch
+from onnx_native.program import _contents
 from onnx_native.recording import _capture
 from torch.onnx._internal.exporter import _capture_strategies, _errors
 
@@ -235,13 +236,13 @@ def _by_recording(program: Program, module: Any, args: Any, capture: Capture) ->
     finally:
         _capture_strategies.CAPTURE_STRATEGIES = before
         _capture.capture = record
-    native = exported._native
+    native = _contents.of(exported).native
     guards = exported.export_report["capture"]["guards"]
     return Model(native.serialize(), native.state(), [], guards=guards)
 
 
 def _of_program(exported: Any) -> Model:
-    native = exported._native
+    native = _contents.of(exported).native
     reference = exported.exported_program.module(check_guards=False)
     return Model(native.serialize(), native.state(), [], reference)
 
@@ -346,7 +347,8 @@ def _of_script(program: Program, script: Any) -> Model:
         opset_version=program.opset,
         verbose=False,
     )
-    return Model(exported._native.serialize(), exported._native.state(), [], script)
+    native = _contents.of(exported).native
+    return Model(native.serialize(), native.state(), [], script)
 
 
 def _takes_names(script: Any, names: Iterable[str]) -> bool:
