@@ -3,7 +3,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include <algorithm>
-#include <array>
 
 #include "aten/op_facts.h"
 #include "aten/visit.h"
@@ -35,14 +34,8 @@ bool has_autocast_kernel(const Schema& schema, std::string_view device) {
 // Returns true if autocast gives tensors of different dtypes the widest of them; tensors of one
 // dtype keep it.
 bool widens(const Schema& schema, std::string_view device) {
-  constexpr std::array<std::string_view, 3> kEverywhere = {"aten::cat", "aten::index_copy",
-                                                           "aten::stack"};
-  constexpr std::array<std::string_view, 11> kOnCuda = {
-      "aten::addcdiv",     "aten::addcmul",   "aten::atan2",        "aten::bilinear",
-      "aten::cross",       "aten::dot",       "aten::grid_sampler", "aten::index_put",
-      "aten::scatter_add", "aten::tensordot", "aten::vdot"};
-  return std::ranges::find(kEverywhere, schema.name) != kEverywhere.end() ||
-         (device == "cuda" && std::ranges::find(kOnCuda, schema.name) != kOnCuda.end());
+  const Widens widens = facts_of(schema).widens;
+  return widens == Widens::always || (widens == Widens::on_cuda && device == "cuda");
 }
 
 }  // namespace

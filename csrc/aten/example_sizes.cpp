@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "aten/fault.h"
+#include "aten/op_facts.h"
 
 namespace onnx_native::aten {
 namespace {
@@ -82,11 +83,6 @@ bool is_squeeze(const Node& node) {
   return is_one_of(node.op, {"aten::squeeze", "aten::squeeze_", "aten::squeeze_copy"});
 }
 
-bool takes_sizes(const Node& node) {
-  return is_one_of(node.op, {"aten::view", "aten::reshape", "aten::_unsafe_view", "aten::expand",
-                             "aten::view_copy", "aten::expand_copy"});
-}
-
 // Calls `visit` with each node, also of subgraphs.
 void for_each_node(const Graph& graph, const std::function<void(const Node&)>& visit) {
   for (const Node* node : graph.nodes) {
@@ -141,13 +137,14 @@ struct SizedCall {
 };
 
 std::optional<SizedCall> sized_call(const Node& node) {
-  if (!takes_sizes(node) || node.arguments.size() < 2 || node.outputs.empty()) return std::nullopt;
+  const ViewKind kind = node.schema ? kind_by_shape(*node.schema) : ViewKind::none;
+  if (kind == ViewKind::none || node.arguments.size() < 2 || node.outputs.empty())
+    return std::nullopt;
   const Value* operand = node.arguments[0].as_value();
   const auto* given = node.arguments[1].get<Argument::List>();
   const std::optional<Shape>& result = node.outputs[0]->type.shape;
   if (!operand || !operand->type.shape || !given || !result) return std::nullopt;
-  const bool expands = is_one_of(node.op, {"aten::expand", "aten::expand_copy"});
-  return SizedCall{*operand->type.shape, *given, *result, expands};
+  return SizedCall{*operand->type.shape, *given, *result, kind == ViewKind::expand};
 }
 
 // Returns true for a reshape of a dynamic number of elements to a fixed one.

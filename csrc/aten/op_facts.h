@@ -1,8 +1,8 @@
 // Facts about operators, from their schemas and from a table of facts that the schemas omit.
 #pragma once
 
+#include <span>
 #include <string_view>
-#include <vector>
 
 #include "aten/schema.h"
 
@@ -71,6 +71,23 @@ enum class Strides {
   of_pad,       // packed, except for images in another memory format and where nothing is padded
 };
 
+// The results after the first, which are for the backward pass.
+enum class Saved {
+  nothing,
+  statistics,  // results 1 and 2: the mean and the deviation by which the operator normalizes
+  by_kernel,   // their sizes depend on the kernel
+};
+
+// The quantization of the results if the first tensor is quantized.
+enum class Quantized {
+  unknown,
+  kept,     // the results have elements of the operand
+  rounded,  // to the scale and zero point of the operand
+};
+
+// Whether torch.autocast gives tensors of different dtypes the widest of them.
+enum class Widens { never, on_cuda, always };
+
 struct OpFacts {
   ResultDtype dtype = ResultDtype::unknown;
   ComplexResult complex_result = ComplexResult::none;
@@ -84,6 +101,16 @@ struct OpFacts {
   bool uniform = false;           // all elements of the result are equal
   bool check = false;             // see is_check
   bool half_in_autocast = false;  // torch.autocast runs it in half precision
+  Widens widens = Widens::never;
+  bool pointwise = false;       // see is_pointwise
+  bool reads_elements = false;  // numbers or sizes of results depend on elements, without a tag
+  bool of_dtypes = false;       // the result follows from the dtypes of the operands
+  bool uninitialized = false;   // the elements of the result have no particular values
+  bool fills_randomly = false;  // draws independently of the first tensor's elements
+  bool joins_devices = false;   // takes tensors on several devices; the first one's is the result's
+  unsigned cpu_results = 0;     // bit i: result i is on the CPU, wherever the operands are
+  Saved saved = Saved::nothing;
+  Quantized quantized = Quantized::unknown;  // see quantized_of
 
   bool operator==(const OpFacts&) const = default;
 };
@@ -103,9 +130,25 @@ ViewKind kind_of(const Schema& schema);
 // Returns true if an in-place operator changes the shape or the strides of its argument but not its
 // elements (torch.Tag.inplace_view): `t_`, `unsqueeze_`, `resize_`.
 bool changes_geometry(const Schema& schema);
+// Returns true if such an operator gives its argument another shape or another order of dimensions
+// for the same elements: `t_`, `unsqueeze_`, but not `resize_`.
+bool reshapes_in_place(const Schema& schema);
 // Returns true if each element of a result depends only on the operands' elements at the same
-// position (torch.Tag.pointwise).
+// position (torch.Tag.pointwise, which some operators lack). Operands are broadcast to each other,
+// or to the one that the operator writes to.
 bool is_pointwise(const Schema& schema);
+// Returns true if the call reads the one element of its tensor: `item`.
+bool is_item(const Schema& schema);
+// Returns the mapping to the result whose shape is an argument: ViewKind::reshape for `view`,
+// ViewKind::expand for `expand`. The result may be a copy: `view_copy`. ViewKind::none for other
+// operators.
+ViewKind kind_by_shape(const Schema& schema);
+// Returns true for a split into as many pieces as the arguments say, whatever the size:
+// `split_with_sizes` and `tensor_split`, but not `chunk`, which may return fewer.
+bool has_fixed_pieces(const Schema& schema);
+// Returns true for recurrent networks over packed sequences: `lstm.data`.
+bool is_over_packed_sequence(const Schema& schema);
+Quantized quantized_of(const Schema& schema);
 
 // The role of an argument of an operator that rearranges elements.
 enum class ArgumentRole {
@@ -119,12 +162,12 @@ enum class ArgumentRole {
 };
 ArgumentRole role_of(const SchemaArgument& argument);
 
-// The table, for tests. A row names an operator or one of its overloads.
+// The table: op_fact_rows.cpp. A row names an operator or one of its overloads.
 struct OpFactsRow {
   std::string_view name;
   OpFacts facts;
 };
-std::vector<OpFactsRow> fact_rows();
-std::vector<std::string_view> scattered_families();
+std::span<const OpFactsRow> fact_rows();
+std::span<const std::string_view> scattered_families();
 
 }  // namespace onnx_native::aten

@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "capture/recorded_call.h"
@@ -12,32 +11,15 @@
 namespace onnx_native::capture {
 namespace {
 
-// Such operators, beyond those whose functional form PyTorch tags.
-constexpr std::array<std::string_view, 3> kBroadcasts{"aten::copy_", "aten::floor_divide_",
-                                                      "aten::masked_fill_"};
-
-// Operators whose list of integers is the shape of the result.
-constexpr std::array<std::string_view, 4> kTakesShape{"aten::view", "aten::_unsafe_view",
-                                                      "aten::reshape", "aten::expand"};
-
-// Operators that broadcast their tensors to each other, beyond those that PyTorch tags.
-constexpr std::array<std::string_view, 6> kElementwise{
-    "aten::where.self",         "aten::copy",         "aten::masked_fill.Scalar",
-    "aten::masked_fill.Tensor", "aten::floor_divide", "aten::addcmul"};
-
-bool broadcasts(const c10::OperatorName& op) {
-  if (!op.name.ends_with('_')) return false;
-  if (contains(kBroadcasts, op.name)) return true;
-  const std::string functional = op.name.substr(0, op.name.size() - 1);
-  const auto found = c10::Dispatcher::singleton().findSchema({functional, op.overload_name});
-  return found && found->hasTag(at::Tag::pointwise);
+bool is_in_place(const aten::Schema& schema) {
+  return !schema.arguments.empty() && schema.arguments[0].writes && !schema.arguments[0].is_out;
 }
 
 }  // namespace
 
 // Notes the sizes that an operator such as add_ needs.
 void RecordedCall::note_broadcast() {
-  if (!symbolic_ || !broadcasts(op_.operator_name())) return;
+  if (!symbolic_ || !is_in_place(*schema_) || !aten::is_pointwise(*schema_)) return;
   const RecordedTensor* target =
       arguments_[0].isTensor() ? recorded(arguments_[0].toTensor()) : nullptr;
   if (!target) return;
@@ -56,12 +38,13 @@ void RecordedCall::note_broadcast() {
 // equal. Notes the equations of sizes that depend on data by which a call that failed may succeed.
 void RecordedCall::note_identities() {
   const bool joins = key_ == "aten::cat";
-  const bool views = contains(kTakesShape, key_) && key_ != "aten::expand";
+  const aten::ViewKind kind = aten::kind_by_shape(*schema_);
+  const bool views = kind == aten::ViewKind::reshape;
   std::vector<Shape> shapes;
   for (const c10::IValue& argument : arguments_) {
     for_each_tensor(argument,
                     [&](const at::Tensor& tensor) { shapes.push_back(shape_of(tensor)); });
-    if (!argument.isList() || !contains(kTakesShape, key_)) continue;
+    if (!argument.isList() || kind == aten::ViewKind::none) continue;
     Shape sizes;
     for (const c10::IValue& item : argument.toListRef()) {
       if (item.isInt() || item.isSymInt()) sizes.push_back(to_dim(item.toSymInt(), decisions_));
@@ -114,9 +97,8 @@ std::optional<Dim> RecordedCall::joined_size(const std::vector<Shape>& shapes, s
 // Runs the meta kernel of an elementwise operator where a size that depends on data must be another
 // size of the call: the numbers that stand for them differ. Returns nullopt for other calls.
 std::optional<torch::jit::Stack> RecordedCall::run_joined() {
-  const bool in_place = broadcasts(op_.operator_name());
-  if (!data_ || !(in_place || contains(kElementwise, key_) || op_.hasTag(at::Tag::pointwise)))
-    return std::nullopt;
+  if (!data_ || !aten::is_pointwise(*schema_)) return std::nullopt;
+  const bool in_place = is_in_place(*schema_);
   torch::jit::Stack stack = meta_arguments();
   std::vector<Shape> shapes;
   size_t rank = 0;
@@ -154,7 +136,7 @@ std::optional<torch::jit::Stack> RecordedCall::run_joined() {
 // Returns the result of a view whose base has as many elements when the model runs, but not at the
 // numbers that stand for sizes that depend on data. Returns nullopt for other calls.
 std::optional<at::Tensor> RecordedCall::viewed_by_data() {
-  if (!data_ || key_ == "aten::expand" || !contains(kTakesShape, key_)) return std::nullopt;
+  if (!data_ || aten::kind_by_shape(*schema_) != aten::ViewKind::reshape) return std::nullopt;
   const at::Tensor self = recording_.meta_of(arguments_[0].toTensor());
   const Shape shape = shape_of(arguments_[0].toTensor());
   if (!self.is_contiguous()) return std::nullopt;

@@ -177,7 +177,7 @@ torch::jit::Stack RecordedCall::meta_arguments() {
     stack.push_back(pins ? c10::IValue() : meta(arguments_[i], schema_->arguments[i].type));
   }
   move_number(stack);
-  if (reshapes()) stack[0] = stack[0].toTensor().alias();
+  if (reshapes_) stack[0] = stack[0].toTensor().alias();
   // Eager takes conditions of uint8, the meta kernel does not.
   if (key_.starts_with("aten::where.") && stack[0].toTensor().scalar_type() == c10::kByte)
     stack[0] = stack[0].toTensor().to(c10::kBool);

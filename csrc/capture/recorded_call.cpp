@@ -5,11 +5,9 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "aten/hidden_writes.h"
-#include "aten/op_facts.h"
 #include "capture/torch_code.h"
 #include "capture/transformed_call.h"
 
@@ -23,21 +21,6 @@ std::string key_of(const c10::OperatorHandle& op) {
   return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
-// Operators that answer questions about dtypes and the like, whose answers meta tensors give too.
-constexpr std::array<std::string_view, 7> kAboutDtypes{"aten::is_floating_point",
-                                                       "aten::is_complex",
-                                                       "aten::is_signed",
-                                                       "aten::result_type",
-                                                       "aten::can_cast",
-                                                       "aten::promote_types",
-                                                       "aten::_has_compatible_shallow_copy_type"};
-
-// Operators that give a tensor another shape in place, with the same elements in another order of
-// its dimensions, or with more or fewer dimensions of size 1.
-constexpr std::array<std::string_view, 6> kReshapes{"aten::t_",         "aten::transpose_",
-                                                    "aten::swapaxes_",  "aten::swapdims_",
-                                                    "aten::unsqueeze_", "aten::squeeze_"};
-
 }  // namespace
 
 RecordedCall::RecordedCall(Recording& recording, const c10::OperatorHandle& op,
@@ -48,7 +31,9 @@ RecordedCall::RecordedCall(Recording& recording, const c10::OperatorHandle& op,
       keys_(keys),
       stack_(stack),
       key_(key_of(op)),
-      schema_(aten::find_schema(key_)) {
+      schema_(aten::find_schema(key_)),
+      facts_(schema_ ? aten::facts_of(*schema_) : aten::OpFacts()),
+      reshapes_(schema_ && op.hasTag(at::Tag::inplace_view) && aten::reshapes_in_place(*schema_)) {
   const size_t count = op.schema().arguments().size();
   arguments_.assign(stack.end() - static_cast<int64_t>(count), stack.end());
   recognize_sizes();
@@ -105,11 +90,9 @@ void RecordedCall::refuse_unknown() {
   if (key_.starts_with("aten::quantize_per_")) refuse("the program quantizes a tensor");
   if (decisions_.guesses_strides() && op_.operator_name().name == "aten::as_strided")
     refuse("the program depends on strides");
-  if (op_.hasTag(at::Tag::inplace_view) && !reshapes())
+  if (op_.hasTag(at::Tag::inplace_view) && !reshapes_)
     refuse("the call changes the shape of its argument");
 }
-
-bool RecordedCall::reshapes() const { return contains(kReshapes, op_.operator_name().name); }
 
 void RecordedCall::check_reshape(const at::Tensor& tensor) {
   const RecordedTensor* self = recorded(tensor);
@@ -209,7 +192,7 @@ void RecordedCall::run() {
     if (!aten::is_check(*schema_)) refuse("the call has no results");
     return;
   }
-  if (reshapes()) {
+  if (reshapes_) {
     check_reshape(arguments_[0].toTensor());
     recording_.frame().sizes().read_results();  // before the axes move
   } else {
@@ -219,16 +202,16 @@ void RecordedCall::run() {
   note_squeezed();
   if (!key_.starts_with("aten::") && record_by_fake_kernel(arguments)) return;
   std::optional<std::vector<c10::IValue>> metas = run_meta();
-  if (!reshapes()) check_written_sizes();
+  if (!reshapes_) check_written_sizes();
   note_broadcast();
-  if (metas && contains(kAboutDtypes, op_.operator_name().name)) {
+  if (metas && facts_.of_dtypes) {
     stack_.insert(stack_.end(), metas->begin(), metas->end());
     return;
   }
   check_number_of_results();
   node_ = recording_.frame().add_node(key_, std::move(arguments));
   if (!metas) metas = inferred_metas();
-  if (reshapes()) return record_reshape(metas->front().toTensor());
+  if (reshapes_) return record_reshape(metas->front().toTensor());
   if (aten::updates_statistics(*node_)) {
     for (const size_t i : aten::kStatistics) recording_.note_write(arguments_[i].toTensor());
   }

@@ -1,13 +1,11 @@
 // One call of a recorded program: checks, the meta kernel, the node and its results.
 #pragma once
 
-#include <algorithm>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "aten/op_facts.h"
 #include "capture/recording.h"
 
 namespace onnx_native::capture {
@@ -35,7 +33,6 @@ class RecordedCall {
                                  const Shape* target);
   std::optional<torch::jit::Stack> run_joined();
   std::optional<at::Tensor> viewed_by_data();
-  bool reshapes() const;
   void check_reshape(const at::Tensor& tensor);
   void note_squeezed();
   void check_number_of_results();
@@ -106,6 +103,8 @@ class RecordedCall {
   torch::jit::Stack& stack_;
   std::string key_;
   const aten::Schema* schema_;
+  const aten::OpFacts facts_;  // none without a schema
+  const bool reshapes_;        // see aten::reshapes_in_place
   std::vector<c10::IValue> arguments_;
   std::vector<std::vector<int64_t>> written_sizes_;
   std::string missing_;                              // why there is no meta kernel
@@ -122,10 +121,6 @@ class RecordedCall {
   bool data_ = false;        // such a number may not follow from sizes of inputs
   bool small_data_ = false;  // 0 stands for integers that depend on data
 };
-
-inline bool contains(std::span<const std::string_view> names, std::string_view name) {
-  return std::ranges::find(names, name) != names.end();
-}
 
 // Calls visit(tensor) for each defined tensor of an argument.
 template <class Visit>

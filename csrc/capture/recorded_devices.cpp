@@ -4,7 +4,6 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <array>
 #include <exception>
 
 #include "aten/interrupt.h"
@@ -13,19 +12,6 @@
 #include "capture/transformed_call.h"
 
 namespace onnx_native::capture {
-namespace {
-
-// Operators that copy from one device to another.
-constexpr std::array<std::string_view, 2> kCopies{"aten::copy_", "aten::copy"};
-
-// Operators over packed sequences: the sizes of the steps, their second argument or result, are on
-// the CPU.
-constexpr std::array<std::string_view, 2> kPacks{"aten::_pack_padded_sequence",
-                                                 "aten::_pad_packed_sequence"};
-constexpr std::array<std::string_view, 4> kOverPackedSequences{
-    "aten::lstm.data", "aten::gru.data", "aten::rnn_tanh.data", "aten::rnn_relu.data"};
-
-}  // namespace
 
 // Returns a device of this process, with its number.
 c10::Device RecordedCall::existing(c10::Device device) {
@@ -37,9 +23,10 @@ c10::Device RecordedCall::existing(c10::Device device) {
   return device.has_index() ? device : known->getDevice();
 }
 
-// Notes the devices of the arguments. PyTorch takes a number that it wrapped on any device.
+// Notes the devices of the arguments. PyTorch takes a number that it wrapped on any device. The
+// sizes of the steps of a packed sequence are on the CPU.
 void RecordedCall::note_devices() {
-  const bool has_steps = contains(kOverPackedSequences, key_);
+  const int steps = schema_->index("batch_sizes");
   for (size_t i = 0; i < arguments_.size(); ++i) {
     const c10::IValue& argument = arguments_[i];
     if (argument.isDevice()) asked_ = existing(argument.toDevice());
@@ -48,7 +35,7 @@ void RecordedCall::note_devices() {
       refuse("the program uses a generator of the device " + argument.toGenerator().device().str());
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
       const bool is_number = !recorded(tensor) && is_wrapped_number(tensor);
-      if (is_number || (has_steps && i == 1)) return;
+      if (is_number || static_cast<int>(i) == steps) return;
       if (!common_) common_ = tensor.device();
       is_mixed_ = is_mixed_ || *common_ != tensor.device();
     });
@@ -74,16 +61,10 @@ bool RecordedCall::find_devices() {
   const bool is_composed = op_.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   const bool moves = asked_ && common_ && *asked_ != *common_;
   device_ = asked_.value_or(common_.value_or(c10::kCPU));
-  if (key_ == "aten::_shape_as_tensor") device_ = c10::kCPU;
-  if (contains(kPacks, key_)) {
-    device_ = arguments_[0].toTensor().device();
-    devices_ = {device_, c10::kCPU};
-    return true;
-  }
-  if (contains(kCopies, op_.operator_name().name)) {
-    device_ = arguments_[0].toTensor().device();
-    return true;
-  }
+  if (facts_.joins_devices) device_ = arguments_[0].toTensor().device();
+  for (size_t i = 0; facts_.cpu_results != 0 && i < schema_->returns.size(); ++i)
+    devices_.push_back((facts_.cpu_results >> i & 1u) != 0 ? c10::kCPU : device_);
+  if (facts_.joins_devices) return true;
   if (is_composed && (moves || is_mixed_)) return false;
   if (is_mixed_) try_on_zeros();
   return true;

@@ -4,7 +4,6 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/error.h"
@@ -14,16 +13,6 @@
 
 namespace onnx_native::capture {
 namespace {
-
-// Operators whose results depend on the sizes and the dtype of their first argument, and not on its
-// elements.
-constexpr std::array<std::string_view, 18> kFills{
-    "aten::uniform_",          "aten::normal_",    "aten::random_",
-    "aten::exponential_",      "aten::geometric_", "aten::cauchy_",
-    "aten::log_normal_",       "aten::bernoulli_", "aten::uniform",
-    "aten::normal_functional", "aten::random",     "aten::exponential",
-    "aten::geometric",         "aten::cauchy",     "aten::log_normal",
-    "aten::rand_like",         "aten::randn_like", "aten::randint_like"};
 
 bool is_symbolic(const c10::IValue& value) {
   if (value.isSymInt() || value.isSymFloat() || value.isSymBool()) return true;
@@ -38,8 +27,7 @@ bool is_symbolic(const c10::IValue& value) {
 
 // Returns the argument with which the call can run.
 c10::IValue RecordedCall::drawn_argument(size_t i) {
-  const bool is_fill = contains(kFills, op_.operator_name().name) || key_ == "aten::bernoulli.p";
-  if (i == 0 && is_fill && arguments_[0].isTensor()) {
+  if (i == 0 && facts_.fills_randomly && arguments_[0].isTensor()) {
     const at::Tensor meta = recording_.meta_of(arguments_[0].toTensor());
     return at::empty_strided(meta.sizes(), meta.strides(), meta.options().device(c10::kCPU));
   }

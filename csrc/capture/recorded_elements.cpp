@@ -14,19 +14,10 @@
 namespace onnx_native::capture {
 namespace {
 
-// Operators that depend on elements, beyond those that PyTorch tags.
-constexpr std::array<std::string_view, 6> kReadsElements{"aten::is_nonzero",
-                                                         "aten::where",
-                                                         "aten::nonzero_numpy",
-                                                         "torchvision::nms",
-                                                         "aten::_pack_padded_sequence",
-                                                         "aten::_pad_packed_sequence"};
-
-// Those of them with results of several axes whose strides are known.
+// Operators that read elements and have results of several axes whose strides this file knows, in
+// selected() and indexed(): not a fact about them, so not in aten/op_facts.h.
 constexpr std::array<std::string_view, 3> kHasKnownStrides{"aten::index", "aten::nonzero",
                                                            "aten::argwhere"};
-
-constexpr std::array<std::string_view, 2> kItems{"aten::item", "aten::_local_scalar_dense"};
 
 constexpr std::string_view kInterleave = "aten::repeat_interleave.self_Tensor";
 
@@ -36,11 +27,6 @@ constexpr int64_t kMostElements = 1 << 16;
 bool is_mask(const at::Tensor& index) {
   return index.scalar_type() == c10::kBool || index.scalar_type() == c10::kByte;
 }
-
-// Operators whose results have no particular elements.
-constexpr std::array<std::string_view, 5> kUninitialized{"aten::empty", "aten::empty_like",
-                                                         "aten::new_empty", "aten::empty_strided",
-                                                         "aten::new_empty_strided"};
 
 }  // namespace
 
@@ -52,17 +38,15 @@ bool RecordedCall::reads_elements() const {
                     [&](const at::Tensor& index) { found = found || is_mask(index); });
     return found;
   }
-  // where(condition), not where(condition, self, other)
-  if (name == "aten::where") return arguments_.size() == 1;
   if (key_ == kInterleave) return arguments_[3].isNone();  // output_size
   return op_.hasTag(at::Tag::data_dependent_output) || op_.hasTag(at::Tag::dynamic_output_shape) ||
-         contains(kReadsElements, name);
+         facts_.reads_elements;
 }
 
 void RecordedCall::read_elements() {
   const std::string& name = op_.operator_name().name;
   if (run_on_known()) return;
-  if (contains(kItems, name)) return record_item();
+  if (aten::is_item(*schema_)) return record_item();
   if (name == "aten::is_nonzero") {
     stack_.emplace_back(recording_.choose(arguments_[0].toTensor()));
     return;
@@ -227,9 +211,11 @@ void RecordedCall::record_selection() {
       count = size;
     }
     if (count) count_of_mask = count;
-    const bool indexes = op_.operator_name().name == "aten::index";
+    const std::string& name = op_.operator_name().name;
+    const bool indexes = name == "aten::index";
     if (indexes && !count) refuse("the program indexes with a constant mask");
-    if (type.shape->size() > 1 && !contains(kHasKnownStrides, op_.operator_name().name))
+    if (type.shape->size() > 1 &&
+        std::ranges::find(kHasKnownStrides, name) == kHasKnownStrides.end())
       decisions_.guess_strides();
     metas.push_back(indexes ? indexed(*count) : selected(type));
   }
@@ -263,7 +249,7 @@ void RecordedCall::record_selection(const std::vector<at::Tensor>& metas,
 // Returns true if the results follow from constants and weights.
 bool RecordedCall::follows_from_constants() const {
   if (symbolic_ || schema_->is_mutable() || op_.hasTag(at::Tag::nondeterministic_seeded) ||
-      contains(kUninitialized, op_.operator_name().name) || aten::updates_statistics(*node_))
+      facts_.uninitialized || aten::updates_statistics(*node_))
     return false;
   bool constant = true;
   for (const c10::IValue& argument : arguments_)

@@ -4,7 +4,6 @@
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
-#include <array>
 #include <exception>
 #include <limits>
 #include <utility>
@@ -30,28 +29,6 @@ bool mentions_broadcast(const Dim& dim) {
   });
 }
 
-// Operators that return as many tensors as an argument says.
-constexpr std::array<std::string_view, 6> kFixedLists{
-    "aten::split_with_sizes", "aten::unsafe_split_with_sizes",
-    "aten::tensor_split",     "aten::hsplit",
-    "aten::vsplit",           "aten::dsplit"};
-
-// ONNX has only the first result of these operators. The other results are for the backward pass,
-// and their sizes depend on the kernel.
-constexpr std::array<std::string_view, 3> kHasOneResult{
-    "aten::embedding_bag", "aten::_embedding_bag", "aten::_embedding_bag_forward_only"};
-
-// Recurrent networks over packed sequences, whose kernels read the sizes of the steps.
-constexpr std::array<std::string_view, 4> kOverPackedSequences{
-    "aten::lstm.data", "aten::gru.data", "aten::rnn_tanh.data", "aten::rnn_relu.data"};
-
-// Operators that also return the statistics by which they normalize.
-constexpr std::array<std::string_view, 8> kSavesStatistics{
-    "aten::native_batch_norm",       "aten::_native_batch_norm_legit",
-    "aten::_batch_norm_with_update", "aten::_native_batch_norm_legit_functional",
-    "aten::native_layer_norm",       "aten::_native_batch_norm_legit_no_training",
-    "aten::native_group_norm",       "aten::_batch_norm_with_update_functional"};
-
 // Returns true if the layout of a result depends on dynamic sizes. einsum() leaves out axes of size
 // 1, and roll() makes another kind of copy where no element moves.
 bool lays_out_by_sizes(const std::string& op, const std::vector<c10::IValue>& arguments) {
@@ -68,11 +45,10 @@ bool lays_out_by_sizes(const std::string& op, const std::vector<c10::IValue>& ar
 
 // Gives saved statistics the dtype that they have on the CPU: PyTorch's kernels in Python give them
 // float32 on other devices, such as meta tensors'.
-void correct_statistics(const std::string& op, const torch::jit::Stack& arguments,
+void correct_statistics(const aten::Schema& schema, const torch::jit::Stack& arguments,
                         torch::jit::Stack& results) {
-  if (!contains(kSavesStatistics, op)) return;
   const c10::ScalarType dtype = arguments[0].toTensor().scalar_type();
-  const size_t weight = op == "aten::native_layer_norm" ? 2 : 1;
+  const auto weight = static_cast<size_t>(schema.index("weight"));
   const bool has_weight = arguments[weight].isTensor() && arguments[weight].toTensor().defined();
   if (has_weight && arguments[weight].toTensor().scalar_type() != dtype) return;
   for (size_t i = 1; i < std::min<size_t>(results.size(), 3); ++i) {
@@ -117,7 +93,8 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     if (key_.starts_with("aten::")) {
       const torch::jit::Stack arguments = stack;
       recording_.meta_results().call(op_, stack);
-      if (device_.is_cpu()) correct_statistics(op_.operator_name().name, arguments, stack);
+      if (device_.is_cpu() && facts_.saved == aten::Saved::statistics)
+        correct_statistics(*schema_, arguments, stack);
       if (!recording_.meta_results().take_eager_strides(op_, device_, arguments, stack) ||
           lays_out_by_sizes(key_, arguments_))
         decisions_.guess_strides();
@@ -126,8 +103,9 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     }
     return stack;
   };
-  // The result of _shape_as_tensor is on the CPU, for meta tensors too.
-  if (contains(kOverPackedSequences, key_) || key_ == "aten::_shape_as_tensor") return std::nullopt;
+  // The kernels of networks over packed sequences read the sizes of the steps. A result on the CPU
+  // is there for meta tensors too.
+  if (aten::is_over_packed_sequence(*schema_) || facts_.cpu_results != 0) return std::nullopt;
   std::string reason;
   for (const bool small : {false, true}) {
     if (small && !data_) break;
@@ -177,8 +155,8 @@ std::vector<aten::Type> RecordedCall::types_of_packed() {
 // Returns meta tensors of the types that the inference knows. Their strides are a guess.
 std::vector<c10::IValue> RecordedCall::inferred_metas() {
   try {
-    inferred_ =
-        contains(kOverPackedSequences, key_) ? types_of_packed() : recording_.types().infer(*node_);
+    inferred_ = aten::is_over_packed_sequence(*schema_) ? types_of_packed()
+                                                        : recording_.types().infer(*node_);
   } catch (const ExportError& error) {
     refuse(error.cause());
   }
@@ -229,7 +207,8 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
     forget_written();
   }
   if (!symbolic_) return types;
-  if (contains(kHasOneResult, op_.operator_name().name)) add_unknown_results(inferred, metas);
+  // ONNX has only the first result.
+  if (facts_.saved == aten::Saved::by_kernel) add_unknown_results(inferred, metas);
   if (inferred.size() < metas.size()) refuse("the sizes of the results are not known");
   for (size_t i = 0; i < metas.size(); ++i) {
     std::optional<Shape>& shape = inferred[i].shape;
@@ -408,7 +387,7 @@ void RecordedCall::record_reshape(const at::Tensor& meta) {
 // Refuses operators that return as many tensors as a dynamic size says.
 void RecordedCall::check_number_of_results() {
   if (!symbolic_ || schema_->returns.empty() || !schema_->returns[0].type.list ||
-      arguments_[0].isTensorList() || contains(kFixedLists, op_.operator_name().name))
+      arguments_[0].isTensorList() || aten::has_fixed_pieces(*schema_))
     return;
   const RecordedTensor* self =
       arguments_[0].isTensor() ? recorded(arguments_[0].toTensor()) : nullptr;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "aten/op_facts.h"
 #include "aten/torch_types.h"
 
 namespace onnx_native::readers::jit {
@@ -228,50 +229,6 @@ std::optional<Items> dropout(const Call& call) {
 
 // --- ATen's operators.
 
-// Their results have elements of the operand.
-constexpr std::string_view kMoving[] = {"aten::chunk",
-                                        "aten::clone",
-                                        "aten::contiguous",
-                                        "aten::detach",
-                                        "aten::expand",
-                                        "aten::flatten",
-                                        "aten::index_select",
-                                        "aten::max_pool1d",
-                                        "aten::max_pool2d",
-                                        "aten::max_pool3d",
-                                        "aten::narrow",
-                                        "aten::permute",
-                                        "aten::pixel_shuffle",
-                                        "aten::relu",
-                                        "aten::relu_",
-                                        "aten::repeat",
-                                        "aten::reshape",
-                                        "aten::select",
-                                        "aten::slice",
-                                        "aten::split",
-                                        "aten::squeeze",
-                                        "aten::t",
-                                        "aten::transpose",
-                                        "aten::unbind",
-                                        "aten::unsqueeze",
-                                        "aten::upsample_nearest1d",
-                                        "aten::upsample_nearest2d",
-                                        "aten::upsample_nearest3d",
-                                        "aten::view"};
-// Their results are rounded to the operand's scale and zero point.
-constexpr std::string_view kRounding[] = {"aten::adaptive_avg_pool1d",
-                                          "aten::adaptive_avg_pool2d",
-                                          "aten::adaptive_avg_pool3d",
-                                          "aten::avg_pool1d",
-                                          "aten::avg_pool2d",
-                                          "aten::avg_pool3d",
-                                          "aten::clamp",
-                                          "aten::hardtanh",
-                                          "aten::leaky_relu",
-                                          "aten::mean",
-                                          "aten::relu6",
-                                          "aten::upsample_bilinear2d"};
-
 // Returns the quantization of functions with results in [0, 1] or [-1, 1], which is fixed.
 std::optional<Quantization> fixed(const aten::Schema& schema, DType dtype) {
   const int64_t lowest = bounds_of(dtype)[0];
@@ -306,9 +263,10 @@ const Quantization* Interpreter::quantized_operand(const Call& call) const {
 
 void Interpreter::keep_quantization(const Call& call, const aten::Schema& schema,
                                     const Quantization& of_operand, Items& results) {
-  const bool moves = std::ranges::find(kMoving, schema.name) != std::end(kMoving);
+  const aten::Quantized of_results = aten::quantized_of(schema);
+  const bool moves = of_results == aten::Quantized::kept;
   const std::optional<Quantization> own = fixed(schema, of_operand.dtype);
-  if (!moves && !own && std::ranges::find(kRounding, schema.name) == std::end(kRounding))
+  if (!moves && !own && of_results == aten::Quantized::unknown)
     unsupported(
         concat("cannot export ", schema.key, " of quantized tensors; dequantize them before it"));
   for (Item& result : results) {

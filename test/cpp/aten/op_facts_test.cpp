@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -43,11 +43,13 @@ bool gives_tensors(const Schema& schema) {
 }
 
 TEST(OpFacts, RowsAreOrderedAndOfRegisteredOperators) {
-  const std::vector<OpFactsRow> rows = fact_rows();
+  const std::span<const OpFactsRow> rows = fact_rows();
   for (size_t i = 1; i < rows.size(); ++i) EXPECT_LT(rows[i - 1].name, rows[i].name);
-  // PyTorch 2.15 does not have the deprecated aten::qr anymore.
+  // PyTorch 2.15 does not have the deprecated aten::qr anymore. torchvision is not loaded here.
   for (const OpFactsRow& row : rows)
-    EXPECT_TRUE(!schemas_of(row).empty() || row.name == "aten::qr") << row.name;
+    EXPECT_TRUE(!schemas_of(row).empty() || row.name == "aten::qr" ||
+                row.name.starts_with("torchvision::"))
+        << row.name;
   for (const std::string_view family : scattered_families()) {
     EXPECT_TRUE(std::ranges::any_of(all_schemas(), [family](const Schema* schema) {
       return schema->name.starts_with(family);
@@ -69,7 +71,7 @@ TEST(OpFacts, RowsSayWhatSchemasDoNot) {
 }
 
 TEST(OpFacts, OverloadsDifferFromTheirOperators) {
-  const std::vector<OpFactsRow> rows = fact_rows();
+  const std::span<const OpFactsRow> rows = fact_rows();
   for (const OpFactsRow& row : rows) {
     const size_t dot = row.name.find('.');
     if (dot == row.name.npos) continue;
@@ -144,8 +146,101 @@ TEST(OpFacts, SchemasSayTheRest) {
   EXPECT_TRUE(changes_geometry(*find_schema("aten::unsqueeze_")));
   EXPECT_FALSE(changes_geometry(*find_schema("aten::unsqueeze")));
   EXPECT_FALSE(changes_geometry(*find_schema("aten::add_.Tensor")));
-  EXPECT_TRUE(is_pointwise(*find_schema("aten::add.Tensor")));
-  EXPECT_FALSE(is_pointwise(*find_schema("aten::mm")));
+}
+
+TEST(OpFacts, ReshapesInPlaceKeepTheElements) {
+  for (const char* key : {"aten::t_", "aten::transpose_", "aten::swapaxes_", "aten::swapdims_",
+                          "aten::unsqueeze_", "aten::squeeze_", "aten::squeeze_.dims"})
+    EXPECT_TRUE(reshapes_in_place(*find_schema(key))) << key;
+  for (const char* key : {"aten::resize_", "aten::as_strided_", "aten::detach_", "aten::set_",
+                          "aten::t", "aten::add_.Tensor"})
+    EXPECT_FALSE(reshapes_in_place(*find_schema(key))) << key;
+}
+
+TEST(OpFacts, PointwiseOperators) {
+  // Tagged, tagged in the functional form only, and by a row.
+  for (const char* key :
+       {"aten::add.Tensor", "aten::where.self", "aten::masked_fill.Scalar", "aten::addcmul",
+        "aten::add_.Tensor", "aten::pow_.Tensor", "aten::gelu_", "aten::masked_fill_.Scalar",
+        "aten::masked_fill_.Tensor", "aten::copy", "aten::copy_", "aten::floor_divide_.Tensor"})
+    EXPECT_TRUE(is_pointwise(*find_schema(key))) << key;
+  for (const char* key :
+       {"aten::mm", "aten::where", "aten::index_put_", "aten::t_", "aten::cumsum_"})
+    EXPECT_FALSE(is_pointwise(*find_schema(key))) << key;
+}
+
+TEST(OpFacts, Items) {
+  EXPECT_TRUE(is_item(*find_schema("aten::item")));
+  EXPECT_TRUE(is_item(*find_schema("aten::_local_scalar_dense")));
+  EXPECT_FALSE(is_item(*find_schema("aten::is_nonzero")));
+  EXPECT_FALSE(is_item(*find_schema("aten::sum")));
+}
+
+TEST(OpFacts, ReadersOfElements) {
+  EXPECT_TRUE(facts_of(*find_schema("aten::where")).reads_elements);
+  for (const Schema* schema : find_overloads("aten::where"))
+    EXPECT_EQ(facts_of(*schema).reads_elements, schema->arguments.size() == 1) << schema->key;
+}
+
+TEST(OpFacts, KindsByShape) {
+  for (const char* key : {"aten::view", "aten::_unsafe_view", "aten::reshape", "aten::view_copy"})
+    EXPECT_EQ(kind_by_shape(*find_schema(key)), ViewKind::reshape) << key;
+  for (const char* key : {"aten::expand", "aten::broadcast_to", "aten::expand_copy"})
+    EXPECT_EQ(kind_by_shape(*find_schema(key)), ViewKind::expand) << key;
+  for (const char* key : {"aten::view.dtype", "aten::squeeze.dims", "aten::_reshape_alias",
+                          "aten::as_strided", "aten::unfold", "aten::new_zeros", "aten::resize_"})
+    EXPECT_EQ(kind_by_shape(*find_schema(key)), ViewKind::none) << key;
+}
+
+TEST(OpFacts, FixedPieces) {
+  for (const char* key :
+       {"aten::split_with_sizes", "aten::unsafe_split_with_sizes", "aten::split.sizes",
+        "aten::tensor_split.sections", "aten::hsplit.int", "aten::vsplit.array"})
+    EXPECT_TRUE(has_fixed_pieces(*find_schema(key))) << key;
+  for (const char* key : {"aten::split.Tensor", "aten::unsafe_split.Tensor", "aten::chunk",
+                          "aten::unsafe_chunk", "aten::unbind.int"})
+    EXPECT_FALSE(has_fixed_pieces(*find_schema(key))) << key;
+}
+
+TEST(OpFacts, NetworksOverPackedSequences) {
+  for (const char* key : {"aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu"}) {
+    EXPECT_TRUE(is_over_packed_sequence(*find_schema(concat(key, ".data")))) << key;
+    EXPECT_FALSE(is_over_packed_sequence(*find_schema(concat(key, ".input")))) << key;
+  }
+  EXPECT_FALSE(is_over_packed_sequence(*find_schema("aten::_pad_packed_sequence")));
+  EXPECT_FALSE(is_over_packed_sequence(*find_schema("aten::_cudnn_rnn")));
+}
+
+TEST(OpFacts, RowsFitTheirSchemas) {
+  const auto gives_numbers = [](const Schema& schema) {
+    return std::ranges::none_of(schema.returns, [](const SchemaArgument& result) {
+      return result.type.kind == TypeKind::tensor;
+    });
+  };
+  for (const OpFactsRow& row : fact_rows()) {
+    for (const Schema* schema : schemas_of(row)) {
+      const OpFacts& facts = facts_of(*schema);
+      EXPECT_TRUE(!facts.of_dtypes || gives_numbers(*schema)) << schema->key;
+      EXPECT_LT(facts.cpu_results, 1u << schema->returns.size()) << schema->key;
+      EXPECT_TRUE(facts.saved == Saved::nothing || schema->returns.size() >= 3) << schema->key;
+      EXPECT_TRUE(facts.saved != Saved::statistics || schema->index("weight") > 0) << schema->key;
+      EXPECT_TRUE(!facts.uninitialized || gives_tensors(*schema)) << schema->key;
+      EXPECT_TRUE(facts.quantized == Quantized::unknown || kind_of(*schema) == ViewKind::none)
+          << schema->key << ": the view says so";
+      if (!facts.fills_randomly || schema->overload.ends_with("out")) continue;
+      const auto op = c10::Dispatcher::singleton().findSchema({schema->name, schema->overload});
+      EXPECT_TRUE(op->hasTag(at::Tag::nondeterministic_seeded)) << schema->key;
+    }
+  }
+}
+
+TEST(OpFacts, QuantizationOfResults) {
+  for (const char* key : {"aten::reshape", "aten::relu_", "aten::max_pool2d", "aten::split.Tensor"})
+    EXPECT_EQ(quantized_of(*find_schema(key)), Quantized::kept) << key;
+  for (const char* key : {"aten::clamp", "aten::mean.dim"})
+    EXPECT_EQ(quantized_of(*find_schema(key)), Quantized::rounded) << key;
+  for (const char* key : {"aten::view.dtype", "aten::clamp.Tensor", "aten::add.Tensor"})
+    EXPECT_EQ(quantized_of(*find_schema(key)), Quantized::unknown) << key;
 }
 
 TEST(OpFacts, Overloads) {
