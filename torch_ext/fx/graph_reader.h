@@ -60,7 +60,7 @@ class GraphReader {
   // Reads all nodes and returns the output node's argument. Throws ExportError with the location of
   // the node.
   aten::Argument read(PyObject* graph_module, const Placeholder& placeholder);
-  // Makes a tensor that consists of others the result of a placeholder. Calls read its parts.
+  // Sets a placeholder's result to a tensor subclass that wraps other tensors. Calls read these.
   void hold_wrapper(PyObject* node, std::string name, py::object tensor, aten::ConstantKind kind);
 
  private:
@@ -70,8 +70,8 @@ class GraphReader {
   struct Result {
     aten::Argument argument;
     py::object object;
-    std::string name = {};                                   // of a tensor that consists of others
-    aten::ConstantKind kind = aten::ConstantKind::constant;  // likewise
+    std::string name = {};                                   // of a tensor that wraps others
+    aten::ConstantKind kind = aten::ConstantKind::constant;  // of the same tensor
   };
   using Environment = std::unordered_map<PyObject*, Result>;
   // The arguments of a call whose sub-graph is inlined.
@@ -109,7 +109,7 @@ class GraphReader {
   ProgramReader& program_;
   aten::Graph& graph_;
   Environment environment_;
-  std::unordered_map<std::string, aten::Argument> parts_;  // of tensors that consist of others
+  std::unordered_map<std::string, aten::Argument> parts_;  // inner tensors of wrapper subclasses
   bool autocast_ = false;  // inside an autocast region whose casts the program does not record
   std::string autocast_device_;  // the device of the region, if the program records it
 };

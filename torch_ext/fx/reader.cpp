@@ -109,7 +109,7 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
   const py::dict constants = program.attr("constants");
   GraphReader body(reader, *graph);
   size_t next = 0;
-  // So that tied weights without elements are one.
+  // Tied weights without elements share one placeholder.
   std::unordered_map<const c10::TensorImpl*, at::Tensor> placeholders;
 
   const auto constant = [&](const ProgramInput& spec, PyObject* node) -> Argument {
@@ -127,7 +127,7 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
       return {};
     }
     at::Tensor held = THPVariable_Unpack(tensor);
-    // A fake tensor that the program made is a fault of the capture.
+    // A fake tensor that the program created is a bug in the capture and gets no placeholder.
     const bool is_made = spec.target.starts_with("lifted_tensor");
     if (aten::lacks_elements(held) && !is_made) {
       at::Tensor& made = placeholders[held.unsafeGetTensorImpl()];

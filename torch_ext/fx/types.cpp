@@ -13,8 +13,8 @@
 namespace onnx_native::fx {
 
 const FxObjects& FxObjects::get() {
-  // Not a static reference: its initializer runs Python, so that another thread may get the GIL and
-  // wait here for the initialization.
+  // Not a static reference: its initializer runs Python and can release the GIL. Another thread
+  // could then hold the GIL while it waits here for the initialization: a deadlock.
   PYBIND11_CONSTINIT static py::gil_safe_call_once_and_store<const FxObjects*> objects;
   return *objects.call_once_and_store_result([] { return new FxObjects(); }).get_stored();
 }

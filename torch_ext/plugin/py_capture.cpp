@@ -57,8 +57,8 @@ class PyCapture {
   using Tensors = std::vector<at::Tensor>;
 
  public:
-  // `identities` maps the symbol of a number that is read from data to the size that replaces it.
-  // With `small_numbers`, small numbers stand for sizes that depend on data.
+  // `identities` maps the symbol of a data-dependent number to the size that replaces it. If
+  // `small_numbers` is true, small numbers stand in for data-dependent sizes.
   PyCapture(std::vector<capture::ModuleTensor> state,
             std::map<std::string, capture::Symbol> symbols,
             const std::map<std::string, std::string>& identities,
@@ -92,7 +92,7 @@ class PyCapture {
   }
   void leave() { host_.leave(); }
 
-  // Regions, which begin and end in pairs. end_region returns the region's number.
+  // Regions nest. The functions that end a region return its index, which cond() and loops take.
   void begin_region() { open_.push_back(std::make_unique<capture::Region>(*recording_)); }
   at::Tensor add_region_input(const at::Tensor& like, bool is_slice) {
     return open_.back()->add_input(like, is_slice);
@@ -109,11 +109,11 @@ class PyCapture {
     note_refusal(reason);
     discard_region();
   }
-  // Leaves out a region of a way that the program does not go.
+  // Discards the innermost region, because the program does not take this branch.
   void discard_region() { open_.pop_back(); }
-  // Branches on data go the ways of `choices`; where they end, the program fails, and undecided()
-  // returns the condition, a tensor or a SymBool. It returns None if all branches had a choice.
-  // With `probes` nothing that the program does refuses the recording for good.
+  // `choices` decides the data-dependent branches in order. The program fails at the first branch
+  // without a choice; undecided() then returns its condition, a tensor or a SymBool. It returns
+  // None if every branch had a choice. If `probes` is true, the recording keeps no refusals.
   void fork(std::vector<bool> choices, bool probes) {
     recording_->decisions().fork(std::move(choices), probes);
   }
@@ -154,8 +154,8 @@ class PyCapture {
   at::Tensor deep_copy(const at::Tensor& tensor) { return recording_->deep_copy(tensor); }
   void note_alias(const at::Tensor& tensor) { recording_->note_alias(tensor); }
   bool varies(const at::Tensor& tensor) const { return recording_->varies(tensor); }
-  // Returns the number in a tensor. PyTorch's own conversion of floats and bools to Python takes
-  // only symbols that Python made.
+  // Returns the number in a tensor. PyTorch's own conversion to Python accepts symbolic floats and
+  // bools only if Python created them.
   py::object item(const at::Tensor& tensor) {
     const c10::Scalar number = [&] {
       recording_->set_takes_symbols(true);
@@ -176,16 +176,16 @@ class PyCapture {
   at::Tensor elements(const at::Tensor& tensor, bool shares_memory) {
     return recording_->elements(tensor, shares_memory);
   }
-  // Returns a function of the node of a number: see capture/math_function.h.
+  // Applies the function `name` to a number; see capture/math_function.h.
   c10::SymNode math_function(const std::string& name, const c10::SymNode& number) {
     return capture::math_function(name, number, recording_->decisions());
   }
-  // Returns true if the node's number is not known before the model runs.
+  // Returns true if the number is data-dependent.
   bool depends_on_data(const c10::SymNode& number) {
     capture::Decisions& decisions = recording_->decisions();
     return !decisions.example(*capture::to_number(host_.unwrapped(number), decisions));
   }
-  // Returns one of two floats, as the condition says when the model runs.
+  // Returns the float `yes` if the condition is true at run time, else `no`.
   c10::SymNode choice(const c10::SymNode& condition, const c10::SymNode& yes,
                       const c10::SymNode& no) {
     capture::Decisions& decisions = recording_->decisions();
@@ -196,7 +196,8 @@ class PyCapture {
                                  decisions)
         .toSymNodeImpl();
   }
-  // Returns true if the condition "size == number" holds, which a guard then says.
+  // Returns true if `size` equals `number`, and guards this if `size` is symbolic. Returns false
+  // without a guard if the guard would fix a symbol to one value.
   bool is_guarded_to_be(const c10::SymInt& size, int64_t number) {
     capture::Decisions& decisions = recording_->decisions();
     const Dim dim = capture::to_dim(size, decisions);
@@ -205,7 +206,7 @@ class PyCapture {
     return decisions.decide(difference, capture::Relation::equal,
                             concat(dim.str(), " == ", number));
   }
-  // Returns the number that a size is in the example; None if it depends on data.
+  // Returns the value of a size in the example; nullopt if the size is data-dependent.
   std::optional<int64_t> example(const c10::SymInt& size) {
     capture::Decisions& decisions = recording_->decisions();
     return decisions.example(capture::to_dim(size, decisions));
@@ -215,7 +216,7 @@ class PyCapture {
   bool finish() {
     try {
       graph_ = recording_->finish();
-    } catch (const c10::Error&) {  // the reason is noted
+    } catch (const c10::Error&) {  // reason() has the cause
     }
     return graph_ != nullptr;
   }
@@ -232,7 +233,7 @@ class PyCapture {
   bool allows(const std::map<std::string, int64_t>& sizes) const {
     return recording_->decisions().allows(sizes);
   }
-  // Returns the value of an expression, as add_input takes it, at these sizes of its symbols.
+  // Evaluates an expression, in the syntax of add_input(), for these values of its symbols.
   std::optional<int64_t> size(const std::string& expression,
                               const std::map<std::string, int64_t>& sizes) const {
     return recording_->decisions().value_at(dim_of(expression), sizes);
@@ -256,7 +257,7 @@ class PyCapture {
   }
 
  private:
-  // Returns a symbol, or an expression over symbols.
+  // Parses a symbol or an expression over symbols.
   Dim dim_of(const std::string& text) const {
     const capture::Decisions& decisions = recording_->decisions();
     if (decisions.has_symbol(text)) return decisions.symbol(text);
@@ -300,9 +301,9 @@ class PyCapture {
   std::unique_ptr<aten::Graph> graph_;
 };
 
-// Setting `__getitem__` or `__setitem__` of a class makes Python fill the slots of a sequence, and
-// it keeps them when the attribute is deleted. A tensor would be a sequence from then on, and
-// torch.tensor([tensor]) would fail. Subclasses with items of their own are left alone.
+// Clears the sequence slots of a class and its subclasses. Python fills these slots when
+// `__getitem__` or `__setitem__` is set and keeps them when the attribute is deleted. Tensors would
+// remain sequences, and torch.tensor([tensor]) would fail. Skips subclasses that define either one.
 void clear_sequence_slots(py::handle type) {
   if (PySequenceMethods* slots = reinterpret_cast<PyTypeObject*>(type.ptr())->tp_as_sequence) {
     slots->sq_item = nullptr;
@@ -315,7 +316,7 @@ void clear_sequence_slots(py::handle type) {
   }
 }
 
-// Binds what a recording takes and returns.
+// Binds the structures that a recording takes and returns.
 void bind_structures(py::module_& module) {
   using aten::ConstantKind;
   using capture::Equation;

@@ -61,9 +61,9 @@ py::object python_error(py::handle type, const ExportError& error) {
 
 PyObject* error_type = nullptr;  // the module, which is never unloaded, owns a reference
 
-// Returns true for KeyboardInterrupt, SystemExit and other exceptions that are no `Exception`.
+// Returns true for KeyboardInterrupt, SystemExit and others that do not derive from `Exception`.
 bool is_interrupt(const std::exception_ptr& thrown) {
-  PyObject* type = nullptr;  // `thrown` holds it
+  PyObject* type = nullptr;  // borrowed from `thrown`
   try {
     std::rethrow_exception(thrown);
   } catch (const py::error_already_set& error) {

@@ -22,7 +22,7 @@ std::string folder_of(const char* package) {
   return file.substr(0, file.rfind('/') + 1);
 }
 
-// PyTorch's argument parser puts this number, or NaN, in the place of a symbolic number.
+// PyTorch's argument parser replaces a symbolic number with this number or NaN.
 bool may_be_placeholder(const at::Tensor& number) {
   constexpr int64_t kPlaceholder = 7777777;
   switch (number.scalar_type()) {
@@ -46,12 +46,12 @@ void SourceLines::start() { outer_ = code_of(PyEval_GetFrame()); }
 
 void SourceLines::locate(Location& location) {
   const Line* innermost = nullptr;
-  std::vector<const Line*> frames;  // of the user, from the innermost out
+  std::vector<const Line*> frames;  // the user's frames, innermost first
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
   while (frame && frames.size() < aten::kMostFrames && code_of(frame).ptr() != outer_.ptr()) {
     const Line& line = line_of(frame);
-    // This package may also stand between the program and PyTorch.
+    // Skip this package's frames, which can lie between the program and PyTorch.
     if (!innermost && line.kind != Kind::own) innermost = &line;
     if (line.kind == Kind::user) frames.push_back(&line);
     PyFrameObject* back = PyFrame_GetBack(frame);
@@ -127,7 +127,7 @@ c10::IValue PythonHost::symbol_behind(const at::Tensor& number) {
   return {};
 }
 
-// PyTorch wraps the nodes of floats and bools that come from Python once more.
+// PyTorch adds another wrapper to nodes of floats and bools that come from Python.
 c10::SymNode PythonHost::unwrapped(const c10::SymNode& node) {
   auto* wrapper = dynamic_cast<torch::impl::PythonSymNodeImpl*>(node.get());
   if (!wrapper) return node;

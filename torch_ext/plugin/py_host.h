@@ -18,12 +18,12 @@ class SourceLines {
  public:
   SourceLines();
 
-  // Makes the current frame the one that runs the program. It and those around it are not part of
-  // the program.
+  // Marks the current frame as the one that runs the program. This frame and its callers are not
+  // part of the program.
   void start();
-  // Sets source and code as aten::read_stack_trace does.
+  // Sets the source and code of `location`, like aten::read_stack_trace().
   void locate(Location& location);
-  // Returns true if the innermost frame is the user's, but for __bool__ of symbolic numbers.
+  // Returns true if the innermost frame is the user's. Skips PyTorch's frames of __bool__.
   bool is_in_program();
 
  private:
@@ -32,7 +32,7 @@ class SourceLines {
     Kind kind = Kind::user;
     std::string source;
     std::string code;
-    std::string frame;  // as in a stack trace
+    std::string frame;  // the text of the frame in a stack trace
   };
 
   const Line& line_of(PyFrameObject* frame);
@@ -60,7 +60,7 @@ class PythonHost final : public capture::Host {
 
  private:
   SourceLines lines_;
-  std::vector<Location> scopes_;  // of the modules that are running, each with all around it
+  std::vector<Location> scopes_;  // one per running module; each includes the outer modules
   std::map<std::string, int64_t> calls_;
 };
 

@@ -29,7 +29,7 @@
 namespace onnx_native::plugin {
 namespace {
 
-// An exported program, and what its model records of it.
+// An exported program, and the metadata that its model records.
 class PyProgram {
  public:
   PyProgram(Program program, Metadata metadata)
@@ -42,7 +42,7 @@ class PyProgram {
   int64_t opset() const { return program_.opset(); }
   std::string text() const { return program_.text(); }
   py::dict report() const;
-  // A tensor of the module that the model has as an input and an output.
+  // A tensor of the module that the model takes as an input and returns as an output.
   struct State {
     std::string target;
     std::string input;
@@ -51,12 +51,12 @@ class PyProgram {
   };
   std::vector<State> state() const;
 
-  // Calls `progress` (may be None) with the bytes written and their total now and then. Python's
-  // signal handlers run meanwhile: an interrupted save leaves the old files.
+  // Calls `progress` (may be None) every 4 MiB with the bytes written and the total. Runs Python's
+  // signal handlers at the same time; an interrupted save leaves the old files in place.
   void save(const std::filesystem::path& path, std::optional<bool> external_data,
             const py::object& progress, const std::map<std::string, WeightPlace>& places) const {
     constexpr int64_t kStep = int64_t{4} << 20;
-    std::exception_ptr raised;  // by Python; the library would take it for a fault of its own
+    std::exception_ptr raised;  // by Python; the library would report it as its own
     const auto report = [&, next = kStep](int64_t written, int64_t total) mutable {
       if (written < next && written < total) return;
       next = written + kStep;
@@ -119,7 +119,7 @@ class PyProgram {
   Program program_;
   Metadata metadata_;
   std::vector<std::pair<std::string, const TensorData*>> weights_;  // indexed by weight()
-  std::unordered_set<std::string_view> names_of_weights_;           // those of the module
+  std::unordered_set<std::string_view> names_of_weights_;           // weights of the module
 };
 
 template <class Pairs>

@@ -23,24 +23,24 @@ struct ScriptInput {
   using Size = std::variant<int64_t, std::string>;  // a number, or an expression of names
 
   std::string name;
-  // Of a tensor. A number that is an input of the model is a tensor of rank 0.
+  // The shape of a tensor. A number that is an input of the model is a tensor of rank 0.
   std::optional<std::vector<Size>> sizes = std::nullopt;
   at::ScalarType dtype = at::ScalarType::Undefined;
-  // The value of what is not an input.
+  // The value of an argument that is not an input of the model.
   std::optional<InputSpec::Constant> constant = std::nullopt;
-  // Of a list, a tuple or a dict.
+  // The elements of a list, a tuple or a dict.
   std::optional<std::vector<ScriptInput>> elements = std::nullopt;
   bool has_keys = false;  // the names of the elements are the keys of a dict
 };
 
-// A TorchScript program and what it is exported for.
+// A TorchScript program and the inputs that it is exported for.
 struct ScriptSource {
   py::object program;  // a torch.jit.ScriptModule or a ScriptFunction
   std::vector<ScriptInput> inputs;
-  std::string method;  // of a module
+  std::string method;  // the method to export, if the program is a module
 };
 
-// Throws ExportError like export_module.
+// Reads the program into a graph. Throws ExportError like export_module().
 std::unique_ptr<aten::Graph> read_script(const ScriptSource& source, const ExportOptions& options);
 
 void bind_scripts(py::module_& module);
