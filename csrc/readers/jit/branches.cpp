@@ -43,7 +43,7 @@ std::optional<std::pair<Dim, size_t>> zero_side(const aten::Value* condition) {
   return std::nullopt;
 }
 
-// Thrown if the side for an empty tensor yields another rank than the side for a non-empty one.
+// Thrown if the branches for empty and non-empty tensors produce different ranks.
 struct RankOfNothing {};
 
 }  // namespace
@@ -135,7 +135,7 @@ class Branches {
   bool are_same(const Item& a, const Item& b) const {
     if (a.container() && a.container() == b.container()) return true;
     if (a.object() && a.object() == b.object()) return true;
-    // Two lists with equal elements are two objects: a change of one leaves the other.
+    // Two lists with equal elements are distinct objects: a write to one does not change the other.
     return are_equal(a, b) && are_outside(a) && !is_changed(0, a) && !is_changed(1, b) &&
            share_containers(a, b);
   }
@@ -347,7 +347,7 @@ Items Interpreter::branch(const Item& condition, const Side& yes, const Side& no
   try {
     return Branches(*this, condition.number(), yes, no).read();
   } catch (const RankOfNothing&) {
-    // The side for an empty tensor computes no elements, so the other side is correct for both.
+    // The branch for an empty tensor computes no elements, so the other branch covers both cases.
     recorder_.restore(std::move(mark));
     return zero_side(condition.number())->second == 0 ? no() : yes();
   }

@@ -1,4 +1,4 @@
-// Lists and tuples.
+// Operators on lists and tuples.
 #include <algorithm>
 #include <limits>
 

@@ -1,4 +1,4 @@
-// Dicts.
+// Operators on dicts.
 #include <algorithm>
 
 #include "base/dim_order.h"
@@ -11,7 +11,7 @@ using Kind = Container::Kind;
 
 ContainerPtr dict_of(const Call& call, size_t i = 0) { return container(call, i, Kind::dict); }
 
-// Returns whether two keys are equal. Returns nullopt if the model decides it.
+// Returns true if two keys are equal; nullopt if that is data-dependent.
 std::optional<bool> are_same_keys(const Item& a, const Item& b) {
   if (a.object() && a.object() == b.object()) return true;
   if (is_known(a) && is_known(b)) return are_equal(a, b);
@@ -163,7 +163,7 @@ std::optional<Items> pop(const Call& call) {
   fail(ErrorKind::invalid_program, "the program pops a key that is not in the dict");
 }
 
-// TorchScript takes the first item, Python the last.
+// TorchScript pops the first item; Python pops the last.
 std::optional<Items> pop_item(const Call& call) {
   const ContainerPtr dict = dict_of(call);
   if (!dict) return std::nullopt;

@@ -11,7 +11,7 @@
 namespace onnx_native::readers::jit {
 namespace {
 
-// The longest string, in characters. The padding operators take a length.
+// The limit on the length of a string, in characters. Padding operators can make any length.
 constexpr int64_t kLongestText = 1 << 20;
 // An element of a list takes about as much memory as this many characters.
 constexpr size_t kCharactersPerElement = 32;
@@ -20,8 +20,8 @@ constexpr std::string_view kPaddings[] = {"aten::center", "aten::expandtabs", "a
 // PyTorch ends the process if the divisor is 0 or the quotient overflows.
 constexpr std::string_view kDivisions[] = {"aten::__range_length", "aten::__round_to_zero_floordiv",
                                            "aten::divmod", "aten::floordiv", "aten::remainder"};
-// The other operators of this namespace are steps of PyTorch's compiler. They trust their
-// arguments.
+// The operators of the namespace `prim` that the reader may run. The others are internal to
+// PyTorch's compiler and do not check their arguments.
 constexpr std::string_view kPrimitives[] = {
     "prim::EnumName",   "prim::EnumValue", "prim::IfThenElse", "prim::StringIndex",
     "prim::TupleIndex", "prim::abs",       "prim::index",      "prim::max",
@@ -98,7 +98,7 @@ Items Interpreter::evaluate(const Call& call) {
       continue;
     }
     results.push_back(item(value, "constant"));
-    // The elements of the result are copies here, and the same objects in the program.
+    // The result holds copies of the elements, but in the program it aliases them.
     if (has_mutable(results.back()) && std::ranges::any_of(call.inputs, holds_mutable))
       unsupported(concat("cannot export ", name, " of a list that has lists or dicts"));
   }

@@ -59,7 +59,7 @@ Type joined(const Recorder& recorder, const Type& a, const Type& b, std::vector<
 
 Argument filler(Interpreter& run, const Type& type) {
   if (type.kind == Kind::sym_bool) return false;
-  // The type promises the value.
+  // The type states the number's value.
   if (type.kind == Kind::sym_int)
     return run.recorder().knows(*type.dim) ? run.recorder().size(*type.dim) : Argument(int64_t{0});
   if (type.kind == Kind::sym_float) return 0.0;

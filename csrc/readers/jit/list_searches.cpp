@@ -1,5 +1,5 @@
-// Operators that compare the elements of a list: they search, sort and sum up. A list that the
-// model computes, or whose elements it computes, becomes a tensor.
+// Operators that search, sort or reduce the elements of a list. A list whose length or elements are
+// data-dependent becomes a tensor.
 #include <algorithm>
 
 #include "readers/jit/item_types.h"
@@ -21,7 +21,7 @@ bool is_element(const Item& item) {
   return item.tensor() || type_of(item).kind != aten::Type::Kind::unknown;
 }
 
-// Returns nullopt if the first input is no list of numbers or tensors, or if all inputs are
+// Returns nullopt if the first input is not a list of numbers or tensors, or if all inputs are
 // constants.
 std::optional<Table> table(const Call& call) {
   if (call.size() == 0 || !call.input(0).container()) return std::nullopt;

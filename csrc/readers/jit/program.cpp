@@ -14,8 +14,8 @@ using torch::jit::Symbol;
 
 std::string name_of(const JitNode& node) { return node.s(Symbol::attr("name")); }
 
-// A trace holds the tensor itself, which has its value after the program's writes. Scripts do not
-// hold tensors.
+// Rejects writes to a constant tensor. A trace holds the tensor itself, whose value already
+// includes the program's writes. Scripts hold no tensors.
 void refuse_writes(Recorder& recorder, aten::Value* constant) {
   if (&recorder.graph() != &recorder.root()) return;
   recorder.graph().add_node(
@@ -238,7 +238,7 @@ std::optional<Items> is_same(const Call& call, bool wanted) {
 std::optional<Items> is_(const Call& call) { return is_same(call, true); }
 std::optional<Items> is_not(const Call& call) { return is_same(call, false); }
 
-// A string with non-constant parts is never set, so that any use of it is an error.
+// A string with data-dependent parts stays uninitialized, so any use of it is an error.
 std::optional<Items> format(const Call& call) {
   if (std::ranges::all_of(call.inputs, is_known)) return std::nullopt;
   return one(Item());

@@ -38,7 +38,7 @@ struct ParameterNames {
 };
 Parameters unpacked_parameters(const Call& call, const Item& packed, const std::string& unpacker,
                                const ParameterNames& names);
-// The same, named as parameters of the module.
+// The same; names the weight and bias like the module's parameters.
 Parameters unpacked_parameters(const Call& call, const Item& packed, const std::string& unpacker);
 
 void add_quantized_dynamic_handlers(Handlers& handlers);

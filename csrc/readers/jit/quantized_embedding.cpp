@@ -7,9 +7,9 @@
 namespace onnx_native::readers::jit {
 namespace {
 
-constexpr int64_t kValues = 16;  // of 4 bits
+constexpr int64_t kValues = 16;  // number of 4-bit values
 
-// A table of integers, and what its rows stand for: integers * scale + offset.
+// A table of integers. Its rows represent integers * scale + offset.
 struct Table {
   Item integers, scales, offsets;  // [rows, columns], [rows, 1], [rows, 1]
   bool has_halves;                 // a byte holds two integers, the first of them in its low half

@@ -80,10 +80,10 @@ torch::jit::Stack unpack(const Call& call, const Item& packed, const std::string
 std::string module_of(const Item& packed) {
   const Container* container = packed.container();
   std::string module = container ? container->path : "";
-  // Those of the module `rnn` are `rnn._all_weight_values.0.param`.
+  // The packed weights of the module `rnn` are `rnn._all_weight_values.0.param`.
   if (const size_t at = module.find("_all_weight_values"); at != std::string::npos)
     return module.substr(0, at);
-  // Those of the module `fc` are `fc._packed_params._packed_params`.
+  // The packed weights of the module `fc` are `fc._packed_params._packed_params`.
   for (const std::string_view last : {"_packed_weight", "_packed_params", "_packed_params"}) {
     if (!module.ends_with(last)) continue;
     module.resize(module.size() - last.size());

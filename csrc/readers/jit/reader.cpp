@@ -202,7 +202,7 @@ Item input(Interpreter& run, const Given& given, const c10::TypePtr& type) {
   return tensor_input(run.recorder(), given);
 }
 
-// Returns a result without elements. Strings and None are no results of a model.
+// Returns a result without elements. A model cannot return strings or None.
 Argument result(Interpreter& run, const Item& item) {
   const auto* known = item.get<c10::IValue>();
   if (item.is_uninitialized() || item.is_none() || (known && known->isString())) return {};
