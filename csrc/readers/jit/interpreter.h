@@ -13,7 +13,7 @@
 #include "readers/jit/item.h"
 #include "readers/jit/recorder.h"
 
-// Its header costs ten seconds to compile; most handlers need only what `call` says.
+// Forward declarations: PyTorch's IR header costs ten seconds per file, and few handlers need it.
 namespace torch::jit {
 struct Block;
 struct Function;
@@ -37,10 +37,10 @@ struct Call {
   const Item& input(size_t i) const { return inputs.at(i); }
   size_t size() const { return inputs.size(); }
   std::string_view name() const;  // "aten::add"
-  // Returns the schema of its operator, or nullptr if it is none.
+  // Returns the schema of the node's operator; nullptr if the node is not an operator.
   const c10::FunctionSchema* schema() const;
   size_t output_count() const;
-  const c10::TypePtr& output_type() const;  // of its one output
+  const c10::TypePtr& output_type() const;  // the type of the only output
   // Returns an attribute that is a number; `attribute` is its name in PyTorch.
   int64_t attribute(const char* attribute) const;
 };
@@ -136,7 +136,7 @@ class Interpreter {
   Container::Contents& change(const ContainerPtr& container);
   // The same for writes that the program does not make itself; skips the aliasing check.
   Container::Contents& record_change(const ContainerPtr& container);
-  // Stores an attribute on its first read, also in the journal: it had this value all along.
+  // Stores an attribute on its first read. Updates the journal too, as if it had always been there.
   void load(const ContainerPtr& object, size_t slot, const Item& item);
   [[noreturn]] void unsupported(const std::string& message) const;
 
@@ -203,8 +203,8 @@ class Interpreter {
   void keep(const Moment& moment) { open_.resize(moment.depth); }
   // Returns true if a variable that holds the container is used after the running node.
   bool is_used_later(const Container& container) const;
-  // Ends it, undoes all changes since then to containers that already existed. Returns the contents
-  // that they had before the undo.
+  // Ends the moment and undoes later changes to containers that already existed. Returns the
+  // contents that they had before the undo.
   std::vector<Change> rewind(const Moment& since);
   // The contents of a container after these changes, and an item in which every changed container
   // is replaced by a copy with its new contents.

@@ -31,7 +31,7 @@ struct Item {
     explicit Tensor(aten::Value* value);
     ContainerPtr object;
   };
-  // The current value; only inside such an object.
+  // The current value of a tensor object. It occurs only as the item of `object`.
   struct Current {
     aten::Value* value;
   };

@@ -425,7 +425,7 @@ void GraphReader::read_node(const Json& node) {
   if (higher_order && higher_order->use == aten::HigherOrder::Use::inlined)
     return inline_body(node, *higher_order);
   const Json::array_t& results = list(field(node, "outputs"), "outputs");
-  // A size that is a constant in this program.
+  // A call whose only result is a constant size adds no node.
   if (results.size() == 1) {
     const auto [kind, value] = choice(results[0], "a result");
     if (kind == "as_sym_int" && value.contains("as_name")) {
