@@ -1,11 +1,11 @@
-// Sizes that must be equal: operators that write to a tensor broadcast the others to it, and a size
-// that depends on data must fit that of a tensor.
+#include "capture/broadcast.h"
+
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "capture/recorded_call.h"
+#include "capture/meta_arguments.h"
 #include "capture/symbolic_size.h"
 
 namespace onnx_native::capture {
@@ -15,73 +15,23 @@ bool is_in_place(const aten::Schema& schema) {
   return !schema.arguments.empty() && schema.arguments[0].writes && !schema.arguments[0].is_out;
 }
 
-}  // namespace
-
-// Notes the sizes that an operator such as add_ needs.
-void RecordedCall::note_broadcast() {
-  if (!symbolic_ || !is_in_place(*schema_) || !aten::is_pointwise(*schema_)) return;
-  const RecordedTensor* target =
-      arguments_[0].isTensor() ? recorded(arguments_[0].toTensor()) : nullptr;
-  if (!target) return;
-  for (size_t i = 1; i < arguments_.size(); ++i)
-    for_each_tensor(arguments_[i], [&](const at::Tensor& tensor) {
-      const RecordedTensor* other = recorded(tensor);
-      const c10::IntArrayRef numbers = other ? c10::IntArrayRef() : tensor.sizes();
-      const Shape sizes = other ? other->shape() : Shape(numbers.begin(), numbers.end());
-      const size_t rank = target->shape().size();
-      for (size_t axis = rank - std::min(rank, sizes.size()); axis < rank; ++axis)
-        decisions_.note_broadcast(sizes[axis + sizes.size() - rank], target->shape()[axis]);
-    });
-}
-
-// A mask of arange(lengths.max()) meets a tensor that is as long: eager fails unless they are
-// equal. Notes the equations of sizes that depend on data by which a call that failed may succeed.
-void RecordedCall::note_identities() {
-  const bool joins = key_ == "aten::cat";
-  const aten::ViewKind kind = aten::kind_by_shape(*schema_);
-  const bool views = kind == aten::ViewKind::reshape;
-  std::vector<Shape> shapes;
-  for (const c10::IValue& argument : arguments_) {
-    for_each_tensor(argument,
-                    [&](const at::Tensor& tensor) { shapes.push_back(shape_of(tensor)); });
-    if (!argument.isList() || kind == aten::ViewKind::none) continue;
-    Shape sizes;
-    for (const c10::IValue& item : argument.toListRef()) {
-      if (item.isInt() || item.isSymInt()) sizes.push_back(to_dim(item.toSymInt(), decisions_));
-    }
-    if (!sizes.empty()) shapes.push_back(std::move(sizes));
-  }
-  for (size_t i = 1; i < shapes.size(); ++i) {
-    const Shape &a = shapes[0], &b = shapes[i];
-    for (size_t back = 1; !views && back <= std::min(a.size(), b.size()); ++back) {
-      if (joins && a.size() - back == cut_axis(a.size())) continue;
-      const Dim &left = a[a.size() - back], &right = b[b.size() - back];
-      for (const Dim& size : {left, right}) decisions_.note_identity(left - right, size);
-    }
-    if (!views) continue;
-    const Dim missing = numel(a) - numel(b);  // as many elements in a view
-    for (const Shape* sizes : {&a, &b})
-      for (const Dim& size : *sizes) decisions_.note_identity(missing, size);
-  }
-}
-
 // Returns the size that a result has along an axis, which is counted from the back: that of the
 // target, or one that does not depend on data. Notes what must be equal for that. Returns nullopt
 // if eager may fail, or if any of several sizes may be 1.
-std::optional<Dim> RecordedCall::joined_size(const std::vector<Shape>& shapes, size_t back,
-                                             const Shape* target) {
+std::optional<Dim> joined_size(const Call& call, const std::vector<Shape>& shapes, size_t back,
+                               const Shape* target) {
   std::vector<Dim> sizes;
   for (const Shape& shape : shapes) {
     if (shape.size() < back) continue;
     const Dim& size = shape[shape.size() - back];
     if (size != Dim(1) && std::ranges::find(sizes, size) == sizes.end()) sizes.push_back(size);
   }
-  const auto is_known = [&](const Dim& size) { return decisions_.example(size).has_value(); };
+  const auto is_known = [&](const Dim& size) { return call.decisions().example(size).has_value(); };
   if (target) {  // note_broadcast() notes the equations
     const Dim& joined = (*target)[target->size() - back];
     const bool fits = std::ranges::none_of(sizes, [&](const Dim& size) {
       return size != joined && is_known(size) &&
-             decisions_.stand_in(size) != decisions_.stand_in(joined);
+             call.decisions().stand_in(size) != call.decisions().stand_in(joined);
     });
     return fits ? std::optional(joined) : std::nullopt;
   }
@@ -90,19 +40,65 @@ std::optional<Dim> RecordedCall::joined_size(const std::vector<Shape>& shapes, s
   const auto joined = std::ranges::find_if(sizes, is_known);
   if (joined == sizes.end() || std::ranges::count_if(sizes, is_known) > 1) return std::nullopt;
   for (const Dim& size : sizes)
-    if (size != *joined) decisions_.note_equal(size, *joined);
+    if (size != *joined) call.decisions().note_equal(size, *joined);
   return *joined;
 }
 
-// Runs the meta kernel of an elementwise operator where a size that depends on data must be another
-// size of the call: the numbers that stand for them differ. Returns nullopt for other calls.
-std::optional<torch::jit::Stack> RecordedCall::run_joined() {
-  if (!data_ || !aten::is_pointwise(*schema_)) return std::nullopt;
-  const bool in_place = is_in_place(*schema_);
-  torch::jit::Stack stack = meta_arguments();
+}  // namespace
+
+void note_broadcast(const Call& call) {
+  if (!is_in_place(*call.schema) || !aten::is_pointwise(*call.schema)) return;
+  const RecordedTensor* target =
+      call.arguments[0].isTensor() ? recorded(call.arguments[0].toTensor()) : nullptr;
+  if (!target) return;
+  for (size_t i = 1; i < call.arguments.size(); ++i)
+    for_each_tensor(call.arguments[i], [&](const at::Tensor& tensor) {
+      const RecordedTensor* other = recorded(tensor);
+      const c10::IntArrayRef numbers = other ? c10::IntArrayRef() : tensor.sizes();
+      const Shape sizes = other ? other->shape() : Shape(numbers.begin(), numbers.end());
+      const size_t rank = target->shape().size();
+      for (size_t axis = rank - std::min(rank, sizes.size()); axis < rank; ++axis)
+        call.decisions().note_broadcast(sizes[axis + sizes.size() - rank], target->shape()[axis]);
+    });
+}
+
+void note_identities(const Call& call) {
+  const bool joins = call.key == "aten::cat";
+  const aten::ViewKind kind = aten::kind_by_shape(*call.schema);
+  const bool views = kind == aten::ViewKind::reshape;
+  std::vector<Shape> shapes;
+  for (const c10::IValue& argument : call.arguments) {
+    for_each_tensor(argument,
+                    [&](const at::Tensor& tensor) { shapes.push_back(shape_of(tensor)); });
+    if (!argument.isList() || kind == aten::ViewKind::none) continue;
+    Shape sizes;
+    for (const c10::IValue& item : argument.toListRef()) {
+      if (item.isInt() || item.isSymInt())
+        sizes.push_back(to_dim(item.toSymInt(), call.decisions()));
+    }
+    if (!sizes.empty()) shapes.push_back(std::move(sizes));
+  }
+  for (size_t i = 1; i < shapes.size(); ++i) {
+    const Shape &a = shapes[0], &b = shapes[i];
+    for (size_t back = 1; !views && back <= std::min(a.size(), b.size()); ++back) {
+      if (joins && a.size() - back == call.cut_axis(a.size())) continue;
+      const Dim &left = a[a.size() - back], &right = b[b.size() - back];
+      for (const Dim& size : {left, right}) call.decisions().note_identity(left - right, size);
+    }
+    if (!views) continue;
+    const Dim missing = numel(a) - numel(b);  // as many elements in a view
+    for (const Shape* sizes : {&a, &b})
+      for (const Dim& size : *sizes) call.decisions().note_identity(missing, size);
+  }
+}
+
+std::optional<Joined> run_joined(const Call& call) {
+  if (!aten::is_pointwise(*call.schema)) return std::nullopt;
+  const bool in_place = is_in_place(*call.schema);
+  torch::jit::Stack stack = meta_arguments(call);
   std::vector<Shape> shapes;
   size_t rank = 0;
-  for (const c10::IValue& argument : arguments_) {
+  for (const c10::IValue& argument : call.arguments) {
     if (argument.isTensorList()) return std::nullopt;
     if (!argument.isTensor() || !argument.toTensor().defined()) continue;
     shapes.push_back(shape_of(argument.toTensor()));
@@ -111,45 +107,43 @@ std::optional<torch::jit::Stack> RecordedCall::run_joined() {
   if (shapes.size() < 2 || (in_place && shapes[0].size() < rank)) return std::nullopt;
   Shape joined(rank, Dim(1));
   for (size_t back = 1; back <= rank; ++back) {
-    const auto size = joined_size(shapes, back, in_place ? &shapes[0] : nullptr);
+    const auto size = joined_size(call, shapes, back, in_place ? &shapes[0] : nullptr);
     if (!size) return std::nullopt;
     joined[rank - back] = *size;
   }
   for (size_t i = in_place ? 1 : 0; i < stack.size(); ++i) {
-    if (!stack[i].isTensor() || !stack[i].toTensor().defined() || is_wrapped_number(arguments_[i]))
+    if (!stack[i].isTensor() || !stack[i].toTensor().defined() ||
+        is_wrapped_number(call.arguments[i]))
       continue;
     const at::Tensor& given = stack[i].toTensor();
     std::vector<int64_t> sizes = given.sizes().vec();
     for (size_t back = 1; back <= sizes.size(); ++back) {
       int64_t& size = sizes[sizes.size() - back];
-      if (size != 1) size = decisions_.stand_in(joined[rank - back]).value_or(size);
+      if (size != 1) size = call.decisions().stand_in(joined[rank - back]).value_or(size);
     }
     if (sizes == given.sizes()) continue;
-    if (!given.is_contiguous()) decisions_.guess_strides();
+    if (!given.is_contiguous()) call.decisions().guess_strides();
     stack[i] = at::empty(sizes, given.options());
   }
-  recording_.meta_results().call(op_, stack);
-  joined_ = std::move(joined);
-  return stack;
+  call.recording.meta_results().call(call.op, stack);
+  return Joined{std::move(stack), std::move(joined)};
 }
 
-// Returns the result of a view whose base has as many elements when the model runs, but not at the
-// numbers that stand for sizes that depend on data. Returns nullopt for other calls.
-std::optional<at::Tensor> RecordedCall::viewed_by_data() {
-  if (!data_ || aten::kind_by_shape(*schema_) != aten::ViewKind::reshape) return std::nullopt;
-  const at::Tensor self = recording_.meta_of(arguments_[0].toTensor());
-  const Shape shape = shape_of(arguments_[0].toTensor());
+std::optional<at::Tensor> viewed_by_data(const Call& call) {
+  if (aten::kind_by_shape(*call.schema) != aten::ViewKind::reshape) return std::nullopt;
+  const at::Tensor self = call.recording.meta_of(call.arguments[0].toTensor());
+  const Shape shape = shape_of(call.arguments[0].toTensor());
   if (!self.is_contiguous()) return std::nullopt;
   std::vector<int64_t> sizes;
   Dim elements = 1;
-  for (const c10::IValue& item : arguments_[1].toListRef()) {
-    const Dim size = to_dim(item.toSymInt(), decisions_);
-    const std::optional<int64_t> number = decisions_.stand_in(size);
+  for (const c10::IValue& item : call.arguments[1].toListRef()) {
+    const Dim size = to_dim(item.toSymInt(), call.decisions());
+    const std::optional<int64_t> number = call.decisions().stand_in(size);
     if (!number || *number < 0) return std::nullopt;
     sizes.push_back(*number);
     elements = elements * size;
   }
-  if (decisions_.example(elements - numel(shape))) return std::nullopt;
+  if (call.decisions().example(elements - numel(shape))) return std::nullopt;
   std::vector<int64_t> strides(sizes.size());
   int64_t stride = 1;
   for (size_t axis = sizes.size(); axis-- > 0;) {

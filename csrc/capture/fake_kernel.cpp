@@ -49,19 +49,19 @@ bool has_axes(const c10::IValue& value) {
 
 // Records the call with the types that the fake kernel computes. Returns false if there is none.
 bool RecordedCall::record_by_fake_kernel(std::vector<aten::Argument>& arguments) {
-  const std::optional<c10::DispatchKey> kernel = fake_kernel_of(op_);
+  const std::optional<c10::DispatchKey> kernel = fake_kernel_of(call_.op);
   if (!kernel) return false;
-  node_ = recording_.frame().add_node(key_, std::move(arguments));
-  if (key_.starts_with("onnx_native::") && record_by_lowering()) return true;
+  node_ = recording_.frame().add_node(call_.key, std::move(arguments));
+  if (call_.key.starts_with("onnx_native::") && record_by_lowering()) return true;
   std::vector<aten::Type> types;
   const std::vector<c10::IValue> metas = run_fake_kernel(*kernel, types);
   // Kernels for the CPU may choose other strides, mostly where an argument is not contiguous.
-  if (!are_row_major(arguments_) && std::ranges::any_of(metas, has_axes))
+  if (!are_row_major(call_.arguments) && std::ranges::any_of(metas, has_axes))
     decisions_.guess_strides();
   for (const aten::Type& type : types) {
     for (const Dim& size : *type.shape) note_size(size);
   }
-  if (schema_->is_mutable() && recording_.types().started()) forget_written();
+  if (call_.schema->is_mutable() && recording_.types().started()) forget_written();
   record(metas, types);
   // The lowering may have left results without types.
   for (const aten::Value* result : node_->outputs) {
@@ -82,7 +82,7 @@ bool RecordedCall::record_by_lowering() {
   const bool known = std::ranges::all_of(types, [](const aten::Type& type) {
     return type.is_tensor() && type.shape && type.dtype != DType::undefined;
   });
-  if (!known || types.size() != schema_->returns.size()) return false;
+  if (!known || types.size() != call_.schema->returns.size()) return false;
   std::vector<c10::IValue> metas;
   for (const aten::Type& type : types) {
     for (const Dim& size : *type.shape) {
@@ -100,28 +100,28 @@ bool RecordedCall::record_by_lowering() {
 // calls is recorded apart and dropped.
 std::vector<c10::IValue> RecordedCall::run_fake_kernel(c10::DispatchKey kernel,
                                                        std::vector<aten::Type>& types) {
-  torch::jit::Stack stack = arguments_;
+  torch::jit::Stack stack = call_.arguments;
   std::vector<c10::IValue> metas;
   const Recording::FakeKernel running(recording_);
   try {
     const Region dropped(recording_);
-    run_kernel(op_, kernel, stack);
+    run_kernel(call_.op, kernel, stack);
     for (const c10::IValue& result : stack) {
       if (result.isTensor()) {
         metas.emplace_back(fake_result(result.toTensor(), types.emplace_back()));
         continue;
       }
-      if (!result.isTensorList()) refuse("a result that is not a tensor");
+      if (!result.isTensorList()) call_.refuse("a result that is not a tensor");
       c10::List<at::Tensor> list;
       for (const at::Tensor& tensor : result.toTensorVector())
         list.push_back(fake_result(tensor, types.emplace_back()));
       metas.emplace_back(std::move(list));
     }
   } catch (const c10::Error& error) {
-    refuse(first_line(error.what_without_backtrace()));
+    call_.refuse(first_line(error.what_without_backtrace()));
   } catch (const std::exception& error) {
     aten::pass_interrupt();
-    refuse(first_line(error.what()));
+    call_.refuse(first_line(error.what()));
   }
   return metas;
 }
@@ -130,20 +130,21 @@ std::vector<c10::IValue> RecordedCall::run_fake_kernel(c10::DispatchKey kernel,
 at::Tensor RecordedCall::fake_result(const at::Tensor& tensor, aten::Type& type) {
   const RecordedTensor* made = recorded(tensor);
   const auto dtype = made ? aten::to_dtype(tensor.scalar_type()) : std::nullopt;
-  if (!dtype) refuse("its fake kernel returns a tensor that it did not compute");
+  if (!dtype) call_.refuse("its fake kernel returns a tensor that it did not compute");
   type = aten::Type::tensor(*dtype, made->shape());
   const at::Tensor& meta = made->meta();
   bool is_alias = false;
-  for (const c10::IValue& argument : arguments_)
+  for (const c10::IValue& argument : call_.arguments)
     for_each_tensor(argument, [&](const at::Tensor& given) {
       is_alias = is_alias || (!given.unsafeGetTensorImpl()->is_wrapped_number() &&
                               recording_.meta_of(given).is_alias_of(meta));
     });
   const bool may_alias = std::ranges::any_of(
-      schema_->returns, [](const aten::SchemaArgument& r) { return !r.alias_sets.empty(); });
+      call_.schema->returns, [](const aten::SchemaArgument& r) { return !r.alias_sets.empty(); });
   if (is_alias != may_alias)
-    refuse(is_alias ? "its fake kernel returns an argument or a view of one, unlike its schema"
-                    : "its fake kernel returns no view of an argument, unlike its schema");
+    call_.refuse(is_alias
+                     ? "its fake kernel returns an argument or a view of one, unlike its schema"
+                     : "its fake kernel returns no view of an argument, unlike its schema");
   return is_alias ? meta : at::empty_strided(meta.sizes(), meta.strides(), meta.options());
 }
 

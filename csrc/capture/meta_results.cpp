@@ -17,9 +17,9 @@
 #include "aten/interrupt.h"
 #include "aten/op_facts.h"
 #include "base/error.h"
+#include "capture/call.h"
 #include "capture/decisions.h"
 #include "capture/meta_kernels.h"
-#include "capture/recorded_call.h"
 
 namespace onnx_native::capture {
 namespace {

@@ -8,6 +8,8 @@
 
 #include "aten/hidden_writes.h"
 #include "aten/torch_types.h"
+#include "capture/call_layouts.h"
+#include "capture/meta_arguments.h"
 #include "capture/recorded_call.h"
 #include "capture/symbolic_size.h"
 
@@ -31,24 +33,24 @@ bool is_mask(const at::Tensor& index) {
 }  // namespace
 
 bool RecordedCall::reads_elements() const {
-  const std::string& name = op_.operator_name().name;
+  const std::string& name = call_.name();
   if (name == "aten::index") {
     bool found = false;
-    for_each_tensor(arguments_[1],
+    for_each_tensor(call_.arguments[1],
                     [&](const at::Tensor& index) { found = found || is_mask(index); });
     return found;
   }
-  if (key_ == kInterleave) return arguments_[3].isNone();  // output_size
-  return op_.hasTag(at::Tag::data_dependent_output) || op_.hasTag(at::Tag::dynamic_output_shape) ||
-         facts_.reads_elements;
+  if (call_.key == kInterleave) return call_.arguments[3].isNone();  // output_size
+  return call_.op.hasTag(at::Tag::data_dependent_output) ||
+         call_.op.hasTag(at::Tag::dynamic_output_shape) || call_.facts.reads_elements;
 }
 
 void RecordedCall::read_elements() {
-  const std::string& name = op_.operator_name().name;
+  const std::string& name = call_.name();
   if (run_on_known()) return;
-  if (aten::is_item(*schema_)) return record_item();
+  if (aten::is_item(*call_.schema)) return record_item();
   if (name == "aten::is_nonzero") {
-    stack_.emplace_back(recording_.choose(arguments_[0].toTensor()));
+    stack_.emplace_back(recording_.choose(call_.arguments[0].toTensor()));
     return;
   }
   record_selection();
@@ -57,18 +59,18 @@ void RecordedCall::read_elements() {
 // Runs a call on operands that are known: one that returns a number, or one whose results have
 // sizes that depend on the elements of literals. Such results are literals too.
 bool RecordedCall::run_on_known() {
-  const bool returns_numbers = std::ranges::none_of(schema_->returns, [](const auto& result) {
+  const bool returns_numbers = std::ranges::none_of(call_.schema->returns, [](const auto& result) {
     return result.type.kind == aten::TypeKind::tensor;
   });
-  if (symbolic_ || schema_->is_mutable()) return false;
-  if (!returns_numbers && !has_literals_only()) return false;
+  if (symbolic_ || call_.schema->is_mutable()) return false;
+  if (!returns_numbers && !call_.has_literals_only()) return false;
   torch::jit::Stack stack;
-  for (const c10::IValue& argument : arguments_) {
+  for (const c10::IValue& argument : call_.arguments) {
     std::optional<c10::IValue> known = recording_.known_tensors().argument(argument);
     if (!known) return false;
     stack.push_back(std::move(*known));
   }
-  op_.callBoxed(stack);
+  call_.op.callBoxed(stack);
   bool is_large = false;
   for (const c10::IValue& result : stack)
     for_each_tensor(result,
@@ -83,20 +85,20 @@ bool RecordedCall::run_on_known() {
 
 // Records a number that the model reads from a tensor.
 void RecordedCall::record_item() {
-  const at::Tensor& self = arguments_[0].toTensor();
+  const at::Tensor& self = call_.arguments[0].toTensor();
   const at::Tensor meta = recording_.meta_of(self);
   const RecordedTensor* known = recorded(self);
   if (meta.numel() != 1 || (known && known->is_symbolic()))
-    refuse("the tensor does not have one element at all sizes");
-  if (meta.is_complex()) refuse("the program reads a complex number");
+    call_.refuse("the tensor does not have one element at all sizes");
+  if (meta.is_complex()) call_.refuse("the program reads a complex number");
   if (meta.scalar_type() == c10::kBool && decisions_.forks()) {
     stack_.emplace_back(recording_.choose(self));
     return;
   }
   if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false) &&
       !recording_.takes_symbols())
-    refuse("the program depends on the elements of a tensor");
-  node_ = recording_.frame().add_node(key_, read_arguments());
+    call_.refuse("the program depends on the elements of a tensor");
+  node_ = recording_.frame().add_node(call_.key, read_arguments());
   if (!c10::isIntegralType(meta.scalar_type(), /*includeBool=*/false)) {
     const bool is_bool = meta.scalar_type() == c10::kBool;
     aten::Type type;
@@ -111,7 +113,8 @@ void RecordedCall::record_item() {
     return;
   }
   const std::vector<aten::Type> types = recording_.types().infer(*node_);
-  if (types.size() != 1 || !types[0].dim) refuse("the program depends on the elements of a tensor");
+  if (types.size() != 1 || !types[0].dim)
+    call_.refuse("the program depends on the elements of a tensor");
   const Dim& dim = *types[0].dim;
   aten::Value* value = recording_.frame().graph().add_output(node_, "item", types[0]);
   const std::string number = concat(node_->arguments[0].as_value()->name, ".item()");
@@ -129,7 +132,7 @@ void RecordedCall::record_item() {
 void RecordedCall::declare_size(const Dim& size, std::optional<int64_t> stand_in) {
   for (const std::string& name : size.symbols()) {
     if (decisions_.has_symbol(name)) continue;
-    if (!size.is_symbol()) refuse("the sizes of the results are not known");
+    if (!size.is_symbol()) call_.refuse("the sizes of the results are not known");
     decisions_.declare_data(name, size.range(), stand_in);
   }
 }
@@ -140,7 +143,7 @@ at::Tensor RecordedCall::selected(const aten::Type& type) const {
   for (const Dim& size : *type.shape) sizes.push_back(*decisions_.stand_in(size));
   const auto options =
       at::TensorOptions().dtype(aten::to_scalar_type(type.dtype)).device(c10::kMeta);
-  const std::string& name = op_.operator_name().name;
+  const std::string& name = call_.name();
   if (name == "aten::nonzero" || name == "aten::argwhere")  // one column after the other
     return at::empty_strided(sizes, {1, sizes[0]}, options);
   return at::empty(sizes, options);
@@ -152,7 +155,7 @@ at::Tensor RecordedCall::indexed(const Dim& count) {
   const at::Tensor positions =
       at::empty({*elements}, at::TensorOptions().dtype(c10::kLong).device(c10::kMeta));
   c10::List<std::optional<at::Tensor>> indices;
-  for (const c10::IValue& item : arguments_[1].toListRef()) {
+  for (const c10::IValue& item : call_.arguments[1].toListRef()) {
     if (item.isNone() || !item.toTensor().defined()) {
       indices.push_back(std::nullopt);
     } else if (is_mask(item.toTensor())) {
@@ -161,19 +164,19 @@ at::Tensor RecordedCall::indexed(const Dim& count) {
       indices.push_back(recording_.meta_of(item.toTensor()));
     }
   }
-  torch::jit::Stack stack{recording_.meta_of(arguments_[0].toTensor()), std::move(indices)};
-  op_.callBoxed(stack);
+  torch::jit::Stack stack{recording_.meta_of(call_.arguments[0].toTensor()), std::move(indices)};
+  call_.op.callBoxed(stack);
   return stack.back().toTensor();
 }
 
 // Returns the mask whose true elements a call selects; an undefined tensor for other calls.
 at::Tensor RecordedCall::selecting_mask() const {
   std::vector<at::Tensor> masks;
-  const std::string& name = op_.operator_name().name;
+  const std::string& name = call_.name();
   if (name == "aten::nonzero" || name == "aten::nonzero_numpy" || name == "aten::argwhere")
-    masks.push_back(arguments_[0].toTensor());
+    masks.push_back(call_.arguments[0].toTensor());
   if (name == "aten::index") {
-    for_each_tensor(arguments_[1], [&](const at::Tensor& index) {
+    for_each_tensor(call_.arguments[1], [&](const at::Tensor& index) {
       if (is_mask(index)) masks.push_back(index);
     });
   }
@@ -185,9 +188,9 @@ at::Tensor RecordedCall::selecting_mask() const {
 // Records a call whose results have sizes that depend on data, and that the inference knows.
 void RecordedCall::record_selection() {
   const bool returns_tensors = std::ranges::all_of(
-      schema_->returns, [](const auto& r) { return r.type.kind == aten::TypeKind::tensor; });
-  if (!returns_tensors) refuse("the program depends on the elements of a tensor");
-  node_ = recording_.frame().add_node(key_, read_arguments());
+      call_.schema->returns, [](const auto& r) { return r.type.kind == aten::TypeKind::tensor; });
+  if (!returns_tensors) call_.refuse("the program depends on the elements of a tensor");
+  node_ = recording_.frame().add_node(call_.key, read_arguments());
   symbolic_ = data_ = true;
   std::vector<aten::Type> types = recording_.types().infer(*node_);
   std::vector<at::Tensor> metas;
@@ -196,7 +199,8 @@ void RecordedCall::record_selection() {
   std::optional<Dim>& count_of_mask = mask.defined() ? recording_.frame().count_of(mask) : other;
   const std::optional<Dim> known = count_of_mask;
   for (aten::Type& type : types) {
-    if (!type.is_tensor() || !type.shape) refuse("the program depends on the elements of a tensor");
+    if (!type.is_tensor() || !type.shape)
+      call_.refuse("the program depends on the elements of a tensor");
     std::optional<Dim> count;
     for (Dim& size : *type.shape) {
       const std::vector<std::string> names = size.symbols();
@@ -211,9 +215,9 @@ void RecordedCall::record_selection() {
       count = size;
     }
     if (count) count_of_mask = count;
-    const std::string& name = op_.operator_name().name;
+    const std::string& name = call_.name();
     const bool indexes = name == "aten::index";
-    if (indexes && !count) refuse("the program indexes with a constant mask");
+    if (indexes && !count) call_.refuse("the program indexes with a constant mask");
     if (type.shape->size() > 1 &&
         std::ranges::find(kHasKnownStrides, name) == kHasKnownStrides.end())
       decisions_.guess_strides();
@@ -227,32 +231,33 @@ void RecordedCall::record_selection() {
 void RecordedCall::record_selection(const std::vector<at::Tensor>& metas,
                                     const std::vector<aten::Type>& types) {
   c10::List<at::Tensor> list;
-  settle_operands();
+  settle_operands(call_, *node_);
   for (size_t i = 0; i < metas.size(); ++i) {
     for (size_t axis = 0; axis < types[i].shape->size(); ++axis) {
       if (decisions_.stand_in((*types[i].shape)[axis]) != metas[i].size(static_cast<int64_t>(axis)))
-        refuse("the sizes of the results are not eager's");
+        call_.refuse("the sizes of the results are not eager's");
     }
     if (aten::to_dtype(metas[i].scalar_type()) != types[i].dtype)
-      refuse("the dtype of a result is not eager's");
+      call_.refuse("the dtype of a result is not eager's");
     at::Tensor made = result(metas[i], types[i], i);
-    if (schema_->returns[0].type.list) {
+    if (call_.schema->returns[0].type.list) {
       list.push_back(std::move(made));
     } else {
       stack_.emplace_back(std::move(made));
     }
   }
-  record_layouts(metas);
-  if (schema_->returns[0].type.list) stack_.emplace_back(std::move(list));
+  record_layouts(call_, *node_, metas);
+  if (call_.schema->returns[0].type.list) stack_.emplace_back(std::move(list));
 }
 
 // Returns true if the results follow from constants and weights.
 bool RecordedCall::follows_from_constants() const {
-  if (symbolic_ || schema_->is_mutable() || op_.hasTag(at::Tag::nondeterministic_seeded) ||
-      facts_.uninitialized || aten::updates_statistics(*node_))
+  if (symbolic_ || call_.schema->is_mutable() ||
+      call_.op.hasTag(at::Tag::nondeterministic_seeded) || call_.facts.uninitialized ||
+      aten::updates_statistics(*node_))
     return false;
   bool constant = true;
-  for (const c10::IValue& argument : arguments_)
+  for (const c10::IValue& argument : call_.arguments)
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
       const RecordedTensor* result = recorded(tensor);
       constant = constant && (!result || recording_.known_tensors().has_recipe(result->meta()));
@@ -262,17 +267,18 @@ bool RecordedCall::follows_from_constants() const {
 
 void RecordedCall::note_recipes(const std::vector<c10::IValue>& results) {
   std::vector<c10::IValue> arguments;
-  for (size_t i = 0; i < arguments_.size(); ++i) {
-    const c10::IValue& given = arguments_[i];
+  for (size_t i = 0; i < call_.arguments.size(); ++i) {
+    const c10::IValue& given = call_.arguments[i];
     bool has_result = false;
     for_each_tensor(given, [&](const at::Tensor& t) { has_result = has_result || recorded(t); });
-    arguments.push_back(has_result ? meta(given, schema_->arguments[i].type) : given);
+    arguments.push_back(has_result ? meta_argument(call_, given, call_.schema->arguments[i].type)
+                                   : given);
   }
-  const bool uses_state = !has_literals_only();
+  const bool uses_state = !call_.has_literals_only();
   size_t next = 0;
   for (const c10::IValue& result : results)
     for_each_tensor(result, [&](const at::Tensor& meta) {
-      recording_.known_tensors().add(KnownTensors::Recipe{.op = op_,
+      recording_.known_tensors().add(KnownTensors::Recipe{.op = call_.op,
                                                           .arguments = arguments,
                                                           .result = next++,
                                                           .meta = meta,

@@ -1,21 +1,19 @@
 // Results of a recorded call: their types and tensors.
 #include <ATen/ops/empty.h>
-#include <c10/core/WrapDimMinimal.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <algorithm>
 #include <exception>
-#include <limits>
 #include <utility>
 
 #include "aten/interrupt.h"
 #include "aten/torch_types.h"
 #include "aten/visit.h"
-#include "base/dim_order.h"
 #include "base/error.h"
+#include "capture/broadcast.h"
+#include "capture/call_layouts.h"
+#include "capture/meta_arguments.h"
 #include "capture/recorded_call.h"
 #include "capture/symbolic_size.h"
-#include "capture/transformed_call.h"
 
 namespace onnx_native::capture {
 namespace {
@@ -63,18 +61,18 @@ void correct_statistics(const aten::Schema& schema, const torch::jit::Stack& arg
 // Returns the pieces of split_with_sizes() if a size depends on data: the numbers that stand for
 // such sizes need not add up, as the meta kernel demands. Returns nullopt for other calls.
 std::optional<std::vector<c10::IValue>> RecordedCall::metas_of_pieces() {
-  if (key_ != "aten::split_with_sizes" && key_ != "aten::unsafe_split_with_sizes")
+  if (call_.key != "aten::split_with_sizes" && call_.key != "aten::unsafe_split_with_sizes")
     return std::nullopt;
   std::vector<Dim> lengths;
-  for (const c10::IValue& length : arguments_[1].toListRef())
+  for (const c10::IValue& length : call_.arguments[1].toListRef())
     lengths.push_back(to_dim(length.toSymInt(), decisions_));
-  const at::Tensor self = recording_.meta_of(arguments_[0].toTensor());
+  const at::Tensor self = recording_.meta_of(call_.arguments[0].toTensor());
   const auto is_known = [this](const Dim& length) {
     return decisions_.example(length).has_value();
   };
   if (self.dim() == 0 || std::ranges::all_of(lengths, is_known)) return std::nullopt;
   std::vector<int64_t> sizes = self.sizes().vec();
-  int64_t& size = sizes[cut_axis(sizes.size())];
+  int64_t& size = sizes[call_.cut_axis(sizes.size())];
   std::vector<at::Tensor> pieces;
   for (const Dim& length : lengths) {
     const std::optional<int64_t> stand_in = decisions_.stand_in(length);
@@ -88,33 +86,34 @@ std::optional<std::vector<c10::IValue>> RecordedCall::metas_of_pieces() {
 // Returns the results of the meta kernel; nullopt if PyTorch has none for meta tensors.
 std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
   if (auto pieces = metas_of_pieces()) return pieces;
-  const auto run = [this] {
-    torch::jit::Stack stack = meta_arguments();
-    if (key_.starts_with("aten::")) {
+  const auto run = [this](bool small) {
+    torch::jit::Stack stack = meta_arguments(call_, small);
+    if (call_.key.starts_with("aten::")) {
       const torch::jit::Stack arguments = stack;
-      recording_.meta_results().call(op_, stack);
-      if (device_.is_cpu() && facts_.saved == aten::Saved::statistics)
-        correct_statistics(*schema_, arguments, stack);
-      if (!recording_.meta_results().take_eager_strides(op_, device_, arguments, stack) ||
-          lays_out_by_sizes(key_, arguments_))
+      recording_.meta_results().call(call_.op, stack);
+      if (devices_.first.is_cpu() && call_.facts.saved == aten::Saved::statistics)
+        correct_statistics(*call_.schema, arguments, stack);
+      if (!recording_.meta_results().take_eager_strides(call_.op, devices_.first, arguments,
+                                                        stack) ||
+          lays_out_by_sizes(call_.key, call_.arguments))
         decisions_.guess_strides();
     } else {
-      op_.callBoxed(stack);
+      call_.op.callBoxed(stack);
     }
     return stack;
   };
   // The kernels of networks over packed sequences read the sizes of the steps. A result on the CPU
   // is there for meta tensors too.
-  if (aten::is_over_packed_sequence(*schema_) || facts_.cpu_results != 0) return std::nullopt;
+  if (aten::is_over_packed_sequence(*call_.schema) || call_.facts.cpu_results != 0)
+    return std::nullopt;
   std::string reason;
   for (const bool small : {false, true}) {
-    if (small && !data_) break;
-    small_data_ = small;  // an index that depends on data may have to be small
+    if (small && !data_) break;  // an index that depends on data may have to be small
     try {
-      return run();
+      return run(small);
     } catch (const c10::NotImplementedError& error) {
       missing_ = first_line(error.what_without_backtrace());
-      if (!key_.starts_with("aten::")) refuse(missing_);
+      if (!call_.key.starts_with("aten::")) call_.refuse(missing_);
       return std::nullopt;
     } catch (const c10::Error& error) {
       if (!small) reason = first_line(error.what_without_backtrace());
@@ -124,18 +123,20 @@ std::optional<std::vector<c10::IValue>> RecordedCall::run_meta() {
     }
     if (!decisions_.reason().empty()) break;
   }
-  if (data_) note_identities();
+  if (data_) note_identities(call_);
   if (data_ && !decisions_.equation() && decisions_.reason().empty()) {
-    small_data_ = false;
-    if (auto view = viewed_by_data()) return std::vector<c10::IValue>{std::move(*view)};
+    if (auto view = viewed_by_data(call_)) return std::vector<c10::IValue>{std::move(*view)};
     try {
-      if (auto results = run_joined()) return results;
+      if (std::optional<Joined> joined = run_joined(call_)) {
+        joined_ = std::move(joined->shape);
+        return std::move(joined->metas);
+      }
     } catch (const std::exception& error) {
       aten::pass_interrupt();
       reason = first_line(error.what());
     }
   }
-  refuse(reason, RefusalKind::failure);
+  call_.refuse(reason, RefusalKind::failure);
 }
 
 // Returns the types of the results of a recurrent network over a packed sequence: the output is as
@@ -145,9 +146,10 @@ std::vector<aten::Type> RecordedCall::types_of_packed() {
     const at::Tensor meta = recording_.meta_of(tensor);
     return aten::Type::tensor(*aten::to_dtype(meta.scalar_type()), shape_of(tensor));
   };
-  std::vector<aten::Type> types{typed(arguments_[0].toTensor())};
-  for_each_tensor(arguments_[2], [&](const at::Tensor& state) { types.push_back(typed(state)); });
-  const bool bidirectional = arguments_.back().toBool();
+  std::vector<aten::Type> types{typed(call_.arguments[0].toTensor())};
+  for_each_tensor(call_.arguments[2],
+                  [&](const at::Tensor& state) { types.push_back(typed(state)); });
+  const bool bidirectional = call_.arguments.back().toBool();
   types[0].shape->back() = types[1].shape->back() * Dim(bidirectional ? 2 : 1);
   return types;
 }
@@ -155,33 +157,33 @@ std::vector<aten::Type> RecordedCall::types_of_packed() {
 // Returns meta tensors of the types that the inference knows. Their strides are a guess.
 std::vector<c10::IValue> RecordedCall::inferred_metas() {
   try {
-    inferred_ = aten::is_over_packed_sequence(*schema_) ? types_of_packed()
-                                                        : recording_.types().infer(*node_);
+    inferred_ = aten::is_over_packed_sequence(*call_.schema) ? types_of_packed()
+                                                             : recording_.types().infer(*node_);
   } catch (const ExportError& error) {
-    refuse(error.cause());
+    call_.refuse(error.cause());
   }
   std::vector<c10::IValue> metas;
-  for (size_t i = 0; i < schema_->returns.size(); ++i) {
-    const auto written = std::ranges::find_if(schema_->arguments, [&](const auto& argument) {
-      return argument.writes && argument.alias_sets == schema_->returns[i].alias_sets;
+  for (size_t i = 0; i < call_.schema->returns.size(); ++i) {
+    const auto written = std::ranges::find_if(call_.schema->arguments, [&](const auto& argument) {
+      return argument.writes && argument.alias_sets == call_.schema->returns[i].alias_sets;
     });
-    if (written != schema_->arguments.end()) {
-      const auto at = static_cast<size_t>(written - schema_->arguments.begin());
-      metas.emplace_back(meta(arguments_[at], written->type));
+    if (written != call_.schema->arguments.end()) {
+      const auto at = static_cast<size_t>(written - call_.schema->arguments.begin());
+      metas.emplace_back(meta_argument(call_, call_.arguments[at], written->type));
       continue;
     }
     const aten::Type type = i < inferred_->size() ? (*inferred_)[i] : aten::Type();
     const bool known = type.is_tensor() && type.shape && type.dtype != DType::undefined &&
-                       !schema_->returns[i].type.list;
+                       !call_.schema->returns[i].type.list;
     std::vector<int64_t> sizes;
     for (const Dim& size : known ? *type.shape : Shape()) {
       if (const auto number = decisions_.stand_in(size)) sizes.push_back(*number);
     }
     if (sizes.size() > 1) decisions_.guess_strides();
     if (!known || sizes.size() != type.shape->size())
-      refuse(recording_.host().has_meta_kernels()
-                 ? missing_
-                 : "PyTorch computes the sizes of the results only in Python");
+      call_.refuse(recording_.host().has_meta_kernels()
+                       ? missing_
+                       : "PyTorch computes the sizes of the results only in Python");
     metas.emplace_back(
         at::empty(sizes, at::TensorOptions(aten::to_scalar_type(type.dtype)).device(c10::kMeta)));
   }
@@ -195,7 +197,7 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
   for (const at::Tensor& meta : metas) {
     const auto dtype = aten::to_dtype(meta.scalar_type());
     if (!dtype || c10::isQIntType(meta.scalar_type()) || !meta.is_meta())
-      refuse("a result that is not a plain tensor");
+      call_.refuse("a result that is not a plain tensor");
     types.push_back(aten::Type::tensor(*dtype, Shape(meta.sizes().begin(), meta.sizes().end())));
   }
   if (!recording_.types().started() && !symbolic_) return types;
@@ -203,24 +205,24 @@ std::vector<aten::Type> RecordedCall::result_types(const std::vector<at::Tensor>
   try {
     inferred = inferred_ ? *inferred_ : recording_.types().infer(*node_);
   } catch (const ExportError& error) {
-    if (symbolic_) refuse(error.cause());
+    if (symbolic_) call_.refuse(error.cause());
     forget_written();
   }
   if (!symbolic_) return types;
   // ONNX has only the first result.
-  if (facts_.saved == aten::Saved::by_kernel) add_unknown_results(inferred, metas);
-  if (inferred.size() < metas.size()) refuse("the sizes of the results are not known");
+  if (call_.facts.saved == aten::Saved::by_kernel) add_unknown_results(inferred, metas);
+  if (inferred.size() < metas.size()) call_.refuse("the sizes of the results are not known");
   for (size_t i = 0; i < metas.size(); ++i) {
     std::optional<Shape>& shape = inferred[i].shape;
     if (!inferred[i].is_tensor() || !shape || shape->size() != types[i].shape->size())
-      refuse("the sizes of the results are not known");
+      call_.refuse("the sizes of the results are not known");
     for (size_t axis = 0; axis < shape->size(); ++axis) {
       Dim& size = (*shape)[axis];
       if (mentions_broadcast(size)) size = decisions_.resolved(size);
       if (joined_) size = (*joined_)[axis];
       if (data_) declare_size(size, metas[i].size(static_cast<int64_t>(axis)));
       if (decisions_.stand_in(size) != metas[i].size(static_cast<int64_t>(axis)))
-        refuse("the size " + size.str() + " of a result is not eager's");
+        call_.refuse("the size " + size.str() + " of a result is not eager's");
     }
     types[i].shape = shape;
   }
@@ -243,8 +245,8 @@ void RecordedCall::add_unknown_results(std::vector<aten::Type>& types,
 
 // Makes the inference forget the contents of the written tensors.
 void RecordedCall::forget_written() {
-  for (size_t i = 0; i < schema_->arguments.size(); ++i) {
-    if (!schema_->arguments[i].writes) continue;
+  for (size_t i = 0; i < call_.schema->arguments.size(); ++i) {
+    if (!call_.schema->arguments[i].writes) continue;
     aten::for_each_value(node_->arguments[i], [this](const aten::Value* value) {
       recording_.types().started()->forget(*value);
     });
@@ -257,11 +259,11 @@ std::optional<at::Tensor> RecordedCall::same_tensor(const aten::SchemaArgument& 
                                                     const at::Tensor& meta,
                                                     const aten::Type& type) const {
   std::optional<at::Tensor> same;
-  if (!is_always_same()) return same;
-  for (size_t i = 0; i < arguments_.size(); ++i) {
-    const aten::SchemaArgument& argument = schema_->arguments[i];
+  if (!is_always_same(call_)) return same;
+  for (size_t i = 0; i < call_.arguments.size(); ++i) {
+    const aten::SchemaArgument& argument = call_.schema->arguments[i];
     const bool written = argument.writes && argument.alias_sets == value.alias_sets;
-    for_each_tensor(arguments_[i], [&](const at::Tensor& tensor) {
+    for_each_tensor(call_.arguments[i], [&](const at::Tensor& tensor) {
       if (tensor.unsafeGetTensorImpl()->is_wrapped_number()) return;
       if (!written && !recording_.meta_of(tensor).is_same(meta)) return;
       const RecordedTensor* known = recorded(tensor);
@@ -289,7 +291,7 @@ void name_call(aten::Graph& graph, aten::Node& node, const std::string& op) {
 
 bool RecordedCall::is_view_of_argument(const at::Tensor& meta) const {
   bool is_view = false;
-  for (const c10::IValue& argument : arguments_)
+  for (const c10::IValue& argument : call_.arguments)
     for_each_tensor(argument, [&](const at::Tensor& tensor) {
       is_view = is_view || (!tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
                             recording_.meta_of(tensor).is_alias_of(meta));
@@ -298,8 +300,8 @@ bool RecordedCall::is_view_of_argument(const at::Tensor& meta) const {
 }
 
 at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type, size_t index) {
-  const bool several = schema_->returns.size() > 1 || schema_->returns[0].type.list;
-  const std::string call = plain_name(key_);
+  const bool several = call_.schema->returns.size() > 1 || call_.schema->returns[0].type.list;
+  const std::string call = plain_name(call_.key);
   recording_.avoid_name(call);
   if (several && node_->outputs.empty()) name_call(recording_.frame().graph(), *node_, call);
   const std::string name = several ? "getitem" : call;
@@ -311,16 +313,15 @@ at::Tensor RecordedCall::result(const at::Tensor& meta, const aten::Type& type, 
       recording_.frame().sizes().add_axis(size, value, axis);
   }
   if (recording_.frame().outer() && !is_view_of_argument(meta)) recording_.frame().own(meta);
-  return recording_.new_tensor(meta, *type.shape, value,
-                               index < devices_.size() ? devices_[index] : device_);
+  return recording_.new_tensor(meta, *type.shape, value, devices_.of(index));
 }
 
 // Adds the results to the node and puts them on the stack.
 void RecordedCall::record(const std::vector<c10::IValue>& metas) {
   std::vector<at::Tensor> tensors;
   for (const c10::IValue& value : metas) {
-    if (!value.isTensor() && !value.isTensorList()) refuse("a result that is not a tensor");
-    if (value.isTensor() && !value.toTensor().defined()) refuse("an undefined result");
+    if (!value.isTensor() && !value.isTensorList()) call_.refuse("a result that is not a tensor");
+    if (value.isTensor() && !value.toTensor().defined()) call_.refuse("an undefined result");
     for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
   }
   record(metas, result_types(tensors));
@@ -329,7 +330,7 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas) {
 void RecordedCall::record(const std::vector<c10::IValue>& metas,
                           const std::vector<aten::Type>& types) {
   if (follows_from_constants()) note_recipes(metas);
-  settle_operands();
+  settle_operands(call_, *node_);
   std::vector<at::Tensor> tensors;
   size_t next = 0;
   for (size_t i = 0; i < metas.size(); ++i) {
@@ -346,15 +347,15 @@ void RecordedCall::record(const std::vector<c10::IValue>& metas,
     const at::Tensor& meta = metas[i].toTensor();
     tensors.push_back(meta);
     at::Tensor made = result(meta, types[next], next);
-    if (std::optional<at::Tensor> same = same_tensor(schema_->returns[i], meta, types[next])) {
+    if (std::optional<at::Tensor> same = same_tensor(call_.schema->returns[i], meta, types[next])) {
       if (recorded(*same)) update(*same, made, types[next]);
       made = std::move(*same);
     }
     ++next;
     stack_.emplace_back(std::move(made));
   }
-  record_layouts(tensors);
-  check_view();
+  record_layouts(call_, *node_, tensors);
+  if (symbolic_) check_view(call_, *node_);
   if (!joined_) return;
   for (const aten::Value* made : node_->outputs) recording_.types().get().define(*made);
 }
@@ -376,102 +377,26 @@ void RecordedCall::update(const at::Tensor& tensor, const at::Tensor& made,
 // Adds the result of an operator that reshapes its argument in place.
 void RecordedCall::record_reshape(const at::Tensor& meta) {
   const aten::Type type = result_types({meta})[0];
-  const at::Tensor& self = arguments_[0].toTensor();
-  settle_operands();
+  const at::Tensor& self = call_.arguments[0].toTensor();
+  settle_operands(call_, *node_);
   const at::Tensor made = result(meta, type);
-  record_layouts({meta});
+  record_layouts(call_, *node_, {meta});
   recorded(self)->reshape(recorded(made)->id(), meta, *type.shape, decisions_);
   stack_.emplace_back(self);
 }
 
 // Refuses operators that return as many tensors as a dynamic size says.
 void RecordedCall::check_number_of_results() {
-  if (!symbolic_ || schema_->returns.empty() || !schema_->returns[0].type.list ||
-      arguments_[0].isTensorList() || aten::has_fixed_pieces(*schema_))
+  if (!symbolic_ || call_.schema->returns.empty() || !call_.schema->returns[0].type.list ||
+      call_.arguments[0].isTensorList() || aten::has_fixed_pieces(*call_.schema))
     return;
   const RecordedTensor* self =
-      arguments_[0].isTensor() ? recorded(arguments_[0].toTensor()) : nullptr;
-  if (!self || self->shape().empty()) refuse("the number of results depends on sizes");
-  const Dim& size = self->shape()[cut_axis(self->shape().size())];
+      call_.arguments[0].isTensor() ? recorded(call_.arguments[0].toTensor()) : nullptr;
+  if (!self || self->shape().empty()) call_.refuse("the number of results depends on sizes");
+  const Dim& size = self->shape()[call_.cut_axis(self->shape().size())];
   if (!size.is_constant())
     decisions_.refuse_loop(
-        size, concat(key_, ": the number of results depends on the size ", size.str()));
-}
-
-// Returns the dimension that the operator cuts into pieces.
-size_t RecordedCall::cut_axis(size_t rank) const {
-  const int index = schema_->index("dim");
-  const c10::IValue dim = index < 0 ? 0 : arguments_[static_cast<size_t>(index)];
-  return static_cast<size_t>(
-      c10::maybe_wrap_dim(dim.isInt() ? dim.toInt() : 0, static_cast<int64_t>(rank)));
-}
-
-// Records a slice as narrow() if no range proves whether a bound counts from the start or from the
-// end. Guards say which it is: x[t : t + 8] with t = (n - 8) // 2. Returns false for other
-// calls.
-bool RecordedCall::record_slice() {
-  if (key_ != "aten::slice.Tensor") return false;
-  const Shape shape = shape_of(arguments_[0].toTensor());
-  if (shape.empty() || !arguments_[4].isInt() || arguments_[4].toInt() != 1) return false;
-  const size_t axis = cut_axis(shape.size());
-  const Dim& size = shape[axis];
-  const auto bound = [&](size_t i, const Dim& missing) {
-    return arguments_[i].isNone() ? missing : to_dim(arguments_[i].toSymInt(), decisions_);
-  };
-  constexpr int64_t kBeyond = std::numeric_limits<int32_t>::max();  // larger than any size
-  Dim start = bound(2, 0);
-  Dim end = bound(3, size);
-  if (end.constant_or(0) >= kBeyond) end = size;
-  const auto has_sign = [](const Dim& at) {
-    return known_at_least(at, 0, true) || known_at_least(-1, at, true);
-  };
-  if ((has_sign(start) && has_sign(end)) || !decisions_.follows_from_sizes(start) ||
-      !decisions_.follows_from_sizes(end) || !decisions_.example(start) ||
-      !decisions_.example(end) || !decisions_.example(size))
-    return false;
-  const auto is_less = [this](const Dim& a, const Dim& b) {
-    return decisions_.decide(a - b, Relation::less, concat(a.str(), " < ", b.str()));
-  };
-  for (Dim* at : {&start, &end}) {
-    if (is_less(*at, 0)) *at = is_less(*at + size, 0) ? 0 : *at + size;
-    if (is_less(size, *at)) *at = size;
-  }
-  if (is_less(end, start)) end = start;
-  const at::Tensor tensor = arguments_[0].toTensor();
-  torch::jit::drop(stack_, arguments_.size());
-  const c10::impl::ForceDispatchKeyGuard recording(with_recorder());
-  stack_.emplace_back(tensor.narrow_symint(static_cast<int64_t>(axis),
-                                           to_sym_int(start, decisions_),
-                                           to_sym_int(end - start, decisions_)));
-  return true;
-}
-
-// Records split() and chunk() of a dynamic size as split_with_sizes() if the number of pieces is
-// the same at other sizes too, which a guard says. Returns false for other calls.
-bool RecordedCall::record_pieces() {
-  const bool chunks = key_ == "aten::chunk" || key_ == "aten::unsafe_chunk";
-  if (!chunks && key_ != "aten::split.Tensor" && key_ != "aten::unsafe_split.Tensor") return false;
-  const RecordedTensor* self = recorded(arguments_[0].toTensor());
-  if (!self || self->shape().empty()) return false;
-  const size_t axis = cut_axis(self->shape().size());
-  const Dim size = self->shape()[axis];
-  const Dim number =
-      chunks ? Dim(arguments_[1].toInt()) : to_dim(arguments_[1].toSymInt(), decisions_);
-  const Dim piece = chunks ? Dim::ceil_div(size, number) : number;
-  const std::optional<int64_t> example = decisions_.example(piece);
-  if (size.is_constant() || !decisions_.example(size) || !example || *example <= 0) return false;
-  const Dim pieces = Dim::ceil_div(size, piece);
-  const int64_t count = *decisions_.example(pieces);
-  const Dim difference = pieces - Dim(count);
-  if (count == 0 || !(difference.is_constant() || decisions_.is_flexible(difference))) return false;
-  decisions_.decide(difference, Relation::equal, concat(pieces.str(), " == ", count));
-  std::vector<c10::SymInt> sizes(static_cast<size_t>(count), to_sym_int(piece, decisions_));
-  sizes.back() = to_sym_int(size - piece * Dim(count - 1), decisions_);
-  const at::Tensor tensor = arguments_[0].toTensor();
-  torch::jit::drop(stack_, arguments_.size());
-  const c10::impl::ForceDispatchKeyGuard recording(with_recorder());
-  stack_.emplace_back(tensor.split_with_sizes_symint(sizes, static_cast<int64_t>(axis)));
-  return true;
+        size, concat(call_.key, ": the number of results depends on the size ", size.str()));
 }
 
 }  // namespace onnx_native::capture

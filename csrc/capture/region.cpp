@@ -6,8 +6,8 @@
 #include <ATen/ops/empty_like.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include "capture/call.h"
 #include "capture/control_flow.h"
-#include "capture/recorded_call.h"
 
 namespace onnx_native::capture {
 
