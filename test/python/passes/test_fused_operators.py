@@ -74,7 +74,7 @@ def test_masks(name: str, opset: int) -> None:
     model = routes.check(
         lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m),
         sets[0],
-        "fx",
+        "native",
         *sets[1:],
         dynamic=dynamic,
         opset=opset,
@@ -89,7 +89,7 @@ def test_dtypes(dtype: torch.dtype, opset: int) -> None:
     q, k, v = (x.to(dtype) for x in tensors(2, 3, 7))
     mask = as_float(padding("left", 2, 3, 7), -torch.inf).to(dtype)
     model = routes.check(
-        lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), (q, k, v, mask), "fx",
+        lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), (q, k, v, mask), "native",
         opset=opset,
     )  # fmt: skip
     assert ("Attention" in counts(model)) == (opset in (23, 24) and dtype is torch.float32)
@@ -115,7 +115,7 @@ def test_calls(name: str, opset: int) -> None:
     """Queries are fewer, as many and more than keys."""
     sets = [tensors(*s) for s in ((2, 3, 7), (1, 1, 1), *SIZES)]
     model = routes.check(
-        CALLS[name], sets[0], "fx", *sets[1:], dynamic=DYNAMIC, opset=opset
+        CALLS[name], sets[0], "native", *sets[1:], dynamic=DYNAMIC, opset=opset
     )  # fmt: skip
     assert counts(model)["Attention"] == (opset >= 23)
 
@@ -145,7 +145,7 @@ def test_grouped_heads(name: str, opset: int) -> None:
     model = routes.check(
         GROUPED[name],
         sets[0],
-        "fx",
+        "native",
         *sets[1:],
         dynamic=[*DYNAMIC, {0: "batch", 2: "rows", 3: "columns"}],
         opset=opset,
@@ -185,10 +185,11 @@ def step(batch: int, rows: int, past: int, key_heads: int, mask: str) -> tuple[t
 def test_caches(mask: str, key_heads: int, rows: int, target: str, opset: int) -> None:
     sizes = ((2, 6), (1, 1), (3, 9))  # batch, past
     sets = [step(batch, rows, past, key_heads, mask) for batch, past in sizes]
-    past = {0: "batch", 2: "past"}
-    dynamic = [{0: "batch"}] * 3 + [past, past, {0: "batch", 3: "total"}]
+    batch, past = torch.export.Dim("batch"), torch.export.Dim("past")
+    cached = {0: batch, 2: past}
+    dynamic = [{0: batch}] * 3 + [cached, cached, {0: batch, 3: past + rows}]
     with onnx_native.options(target=target):
-        model = routes.check(Cache(), sets[0], "fx", *sets[1:], dynamic=dynamic, opset=opset)
+        model = routes.check(Cache(), sets[0], "native", *sets[1:], dynamic=dynamic, opset=opset)
     assert counts(model)["Attention"] == (opset >= 23)
     if opset >= 23:
         assert "Concat" not in counts(model)
@@ -210,7 +211,7 @@ def test_no_transpositions(opset: int) -> None:
         for b, r, c in ((2, 3, 7), *SIZES)
     ]
     dynamic = [{0: "b", 1: "r"}, {0: "b", 1: "c"}, {0: "b", 1: "c"}]
-    model = routes.check(multi_head, sets[0], "fx", *sets[1:], dynamic=dynamic, opset=opset)
+    model = routes.check(multi_head, sets[0], "native", *sets[1:], dynamic=dynamic, opset=opset)
     if opset >= 23:
         assert [node.op_type for node in model.graph.node] == ["Attention"]
 
@@ -237,7 +238,7 @@ def test_packed_projections(function: Function, dtype: torch.dtype, opset: int) 
     """Query, key and value of one projection are split, not transposed."""
     sets = [(torch.randn(b, r, 96).to(dtype),) for b, r in ((2, 7), (1, 6), (3, 5), (1, 1))]
     model = routes.check(
-        function, sets[0], "fx", *sets[1:], dynamic=[{0: "b", 1: "r"}], opset=opset
+        function, sets[0], "native", *sets[1:], dynamic=[{0: "b", 1: "r"}], opset=opset
     )  # fmt: skip
     assert counts(model)["Attention"] == (opset >= 23)
     if opset >= 23 and dtype == torch.float32:  # float16 is computed in float32
@@ -252,7 +253,7 @@ def test_empty(empty: str, opset: int) -> None:
     routes.check(
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v),
         tensors(*sizes.values()),
-        "fx",
+        "native",
         opset=opset,
     )
 
@@ -328,7 +329,7 @@ CLOSED: dict[str, Function] = {
 def test_rows(name: str, opset: int) -> None:
     sets = [tensors(*s) for s in ((2, 3, 7), *SIZES)]
     function = (OPEN | CLOSED)[name]
-    model = routes.check(function, sets[0], "fx", *sets[1:], dynamic=DYNAMIC, opset=opset)
+    model = routes.check(function, sets[0], "native", *sets[1:], dynamic=DYNAMIC, opset=opset)
     if opset < 23:
         assert counts(model)["ReduceSum"] == (name in CLOSED)
 
@@ -358,7 +359,7 @@ SOMETHING_MASKED: dict[str, Function] = {
 def test_masks_without_effect(name: str, opset: int) -> None:
     sets = [tensors(*s) for s in ((2, 3, 7), *SIZES)]
     function = (NOTHING_MASKED | SOMETHING_MASKED)[name]
-    model = routes.check(function, sets[0], "fx", *sets[1:], dynamic=DYNAMIC, opset=opset)
+    model = routes.check(function, sets[0], "native", *sets[1:], dynamic=DYNAMIC, opset=opset)
     assert ("Range" in counts(model)) == (name in SOMETHING_MASKED)
 
 
@@ -370,7 +371,7 @@ def test_symbolic_shape_inference(opset: int) -> None:
         model = routes.export(
             lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m),
             inputs,
-            "fx",
+            "native",
             [*DYNAMIC, mask_axes(inputs[3])],
             opset,
         )
@@ -390,7 +391,7 @@ def test_shared_mask(opset: int) -> None:
         return q
 
     q = torch.randn(2, 4, 3, 8)
-    model = routes.check(layers, (q, padding("left", 2, 3, 3)[:, :, :1]), "fx", opset=opset)
+    model = routes.check(layers, (q, padding("left", 2, 3, 3)[:, :, :1]), "native", opset=opset)
     shared = {"ReduceSum": 1, "Sign": 1} if opset == 20 else {"Expand": 1, "Attention": 4}
     assert shared.items() <= counts(model).items()
 
@@ -405,7 +406,7 @@ def test_rms_norm(dtype: torch.dtype, opset: int) -> None:
                 model = routes.check(
                     lambda x, w=weight, n=axes, e=eps: F.rms_norm(x, x.shape[-n:], w, e),
                     sets[0],
-                    "fx",
+                    "native",
                     *sets[1:],
                     dynamic=[{0: "n"}],
                     opset=opset,
@@ -420,9 +421,11 @@ def test_rms_norm_of_large_and_mixed(opset: int) -> None:
     x = (100 * torch.randn(2, 3, 16)).half()
     weight = torch.randn(16)
     for w in (weight, weight.half()):
-        routes.check(lambda x, w=w: F.rms_norm(x, (16,), w), (x,), "fx", opset=opset)
+        routes.check(lambda x, w=w: F.rms_norm(x, (16,), w), (x,), "native", opset=opset)
     for size in ((0, 4), (3, 0)):
-        routes.check(lambda x: F.rms_norm(x, x.shape[1:]), (torch.ones(size),), "fx", opset=opset)
+        routes.check(
+            lambda x: F.rms_norm(x, x.shape[1:]), (torch.ones(size),), "native", opset=opset
+        )
 
 
 @pytest.mark.parametrize("opset", [18, 23])
@@ -430,7 +433,10 @@ def test_group_norm_by_channel(opset: int) -> None:
     """As many groups as channels are an InstanceNormalization."""
     weight, bias = torch.randn(4), torch.randn(4)
     model = routes.check(
-        lambda x: F.group_norm(x, 4, weight, bias), (torch.randn(2, 4, 3, 5),), "fx", opset=opset
+        lambda x: F.group_norm(x, 4, weight, bias),
+        (torch.randn(2, 4, 3, 5),),
+        "native",
+        opset=opset,
     )
     assert [node.op_type for node in model.graph.node] == ["InstanceNormalization"]
 
@@ -440,7 +446,7 @@ def test_group_norm_of_a_large_mean(opset: int) -> None:
     """The function of GroupNormalization would be wrong by 6e-5 here, and by 0.45 at 1000."""
     weight, bias = torch.randn(16), torch.randn(16)
     x = 10 + torch.randn(2, 16, 9, 9)
-    routes.check(lambda x: F.group_norm(x, 4, weight, bias), (x,), "fx", opset=opset)
+    routes.check(lambda x: F.group_norm(x, 4, weight, bias), (x,), "native", opset=opset)
 
 
 @pytest.mark.parametrize("opset", [13, 18, 23])
@@ -449,14 +455,14 @@ def test_group_norm_of_a_large_mean(opset: int) -> None:
     [(F.hardswish, "HardSwish", 14), (F.mish, "Mish", 18), (F.gelu, "Gelu", 20)],
 )
 def test_activations(function: Function, op_type: str, since: int, opset: int) -> None:
-    model = routes.check(function, (torch.randn(3, 5),), "fx", opset=opset)
+    model = routes.check(function, (torch.randn(3, 5),), "native", opset=opset)
     if opset >= since:
         assert [node.op_type for node in model.graph.node] == [op_type]
 
 
 def test_conv_attributes() -> None:
     weight = torch.randn(4, 3, 2, 3)
-    model = routes.check(lambda x: F.conv2d(x, weight), (torch.randn(1, 3, 5, 6),), "fx")
+    model = routes.check(lambda x: F.conv2d(x, weight), (torch.randn(1, 3, 5, 6),), "native")
     (node,) = model.graph.node
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     assert attributes == {
