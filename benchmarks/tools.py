@@ -12,6 +12,7 @@ which is started again after a crash or a timeout.
 import argparse
 import collections
 import contextlib
+import functools
 import importlib
 import json
 import pathlib
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ MODULES = {  # what a tool's Python package is called
     "tract": "tract",
     "onnxsim": "onnxsim",
 }
+TARGETS = {"opencv": "opencv", "mnn": "mnn"}  # of options(target=...); "onnx" for other tools
 SECONDS = 60.0  # for one model in one tool
 TOLERANCE = 2e-3  # of the largest element
 
@@ -87,10 +89,12 @@ def mnn(path: str, inputs: Arrays, outputs: list[str]) -> Run:
     from MNN import expr, nn
 
     converted = path + ".mnn"
-    command = [sys.executable, "-m", "MNN.tools.mnnconvert", "-f", "ONNX", "--bizCode", "x"]
+    # The converter's own module: the tool that wraps it installs packages and sends a report.
+    code = "import sys, _tools; _tools.mnnconvert(sys.argv)"
+    command = [sys.executable, "-c", code, "-f", "ONNX", "--bizCode", "x"]
     done = subprocess.run(
         [*command, "--modelFile", path, "--MNNModel", converted],
-        check=False,  # it fails after its work, when it finds no network
+        check=False,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -213,8 +217,13 @@ def has(python: str, tool: str) -> bool:
 # --- The models.
 
 
-def cases(names: list[str], opsets: list[int]) -> Iterator[tuple[dict[str, Any], pathlib.Path]]:
-    """Exports each model by both exporters; yields what it is and its folder, or why it is not."""
+def cases(
+    names: list[str], opsets: list[int], targets: list[str]
+) -> Iterator[tuple[dict[str, Any], pathlib.Path]]:
+    """Exports each model by both exporters, by ours for each target.
+
+    Yields what it is and its folder, or why it is not exported.
+    """
     sys.path[:0] = [str(ROOT / "build" / "python"), str(ROOT / "test" / "python")]
     warnings.filterwarnings("ignore")
     torch = importlib.import_module("torch")
@@ -222,7 +231,10 @@ def cases(names: list[str], opsets: list[int]) -> Iterator[tuple[dict[str, Any],
     onnx_native.enable()
     running = importlib.import_module("models.running")
     architectures = importlib.import_module("models.architectures").ARCHITECTURES
-    exporters = {"ours": contextlib.nullcontext, "PyTorch's": onnx_native.disabled}
+    exporters = [
+        ("ours", each, functools.partial(onnx_native.options, target=each)) for each in targets
+    ]
+    exporters.append(("PyTorch's", "", onnx_native.disabled))
     for name in names:
         model = architectures[name]
         module = model.module()
@@ -231,8 +243,9 @@ def cases(names: list[str], opsets: list[int]) -> Iterator[tuple[dict[str, Any],
         for opset in opsets:
             for sizes in ("static", "dynamic"):
                 shapes = model.dynamic_shapes() if sizes == "dynamic" else None
-                for exporter, context in exporters.items():
+                for exporter, target, context in exporters:
                     case = {"model": name, "opset": opset, "sizes": sizes, "exporter": exporter}
+                    case["target"] = target
                     with tempfile.TemporaryDirectory(prefix="onnx_native_") as scratch:
                         folder = pathlib.Path(scratch)
                         try:
@@ -264,12 +277,21 @@ def write(folder: pathlib.Path, model: Any, inputs: Arrays, expected: list[Any])
 # --- The page.
 
 
+def tools_of(row: dict[str, Any], tools: Iterable[str]) -> list[str]:
+    """Returns the tools that a model is written for."""
+    return [
+        tool
+        for tool in tools
+        if row["exporter"] != "ours" or row["target"] == TARGETS.get(tool, "onnx")
+    ]
+
+
 def page(rows: list[dict[str, Any]], versions: dict[str, str]) -> str:
     tools = list(versions)
     exporters = ["ours", "PyTorch's"]
     count: dict[Any, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     for row in rows:
-        for tool in tools:
+        for tool in tools_of(row, tools):
             kind = (row["opset"], row["sizes"], tool, row["exporter"])
             count[kind]["all"] += 1
             count[kind][row["tools"].get(tool, ("no model", ""))[0]] += 1
@@ -279,6 +301,8 @@ def page(rows: list[dict[str, Any]], versions: dict[str, str]) -> str:
         "`python benchmarks/tools.py` writes this page. It exports models of `test/python/models`",
         "(real architectures, small, random weights), and counts those with which a tool gives",
         f"eager's results: ours / PyTorch's, of {len({row['model'] for row in rows})} models.",
+        "Ours are written for OpenCV and MNN by `onnx_native.options(target=...)`: see",
+        "[targets.md](targets.md).",
         "",
         "| opset | sizes | " + " | ".join(f"{t} {v}" for t, v in versions.items()) + " |",
         "| --- | --- |" + " --- |" * len(tools),
@@ -338,10 +362,11 @@ def main() -> None:
         servers[tool], versions[tool] = Server(python, tool), version(python, tool)
     rows: list[dict[str, Any]] = []
     opsets = [int(each) for each in given.opsets.split(",")]
-    for row, folder in cases(given.models.split(","), opsets):
+    targets = sorted({TARGETS.get(tool, "onnx") for tool in servers})
+    for row, folder in cases(given.models.split(","), opsets, targets):
         row["tools"] = {}
         if "error" not in row:
-            row["tools"] = {tool: server.ask(folder) for tool, server in servers.items()}
+            row["tools"] = {tool: servers[tool].ask(folder) for tool in tools_of(row, servers)}
         rows.append(row)
         states = " ".join(f"{tool}: {state}." for tool, (state, _) in row["tools"].items())
         print(

@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "onnx/importers.h"
 #include "onnx/kernels.h"
 #include "onnx/schema.h"
 #include "ops/engine/lower.h"
@@ -78,6 +79,11 @@ void warn(std::vector<std::string>& warnings, onnx::Model& model, const State& s
     warnings.push_back("ONNX Runtime's CPU provider has no kernel for " + node +
                        "\n  hint: cast to float32 around this call, choose another opset, or run "
                        "the model with another provider");
+  }
+  for (const std::string& node : onnx::untaken_operators(model)) {
+    warnings.push_back(node +
+                       "\n  hint: write this line with other operators, or run the model with "
+                       "another tool; see docs/targets.md");
   }
   for (const std::string& name : unseen) {
     warnings.push_back("no node of the model comes from a module of class " + name +

@@ -1,5 +1,6 @@
 #include "base/target.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -23,11 +24,17 @@ Option parse(const char* what, std::string_view text, const Named<Option> (&opti
 }
 
 constexpr Named<Target> kTargets[] = {{"onnx", Target::onnx},
-                                      {"onnxruntime-cpu", Target::onnxruntime_cpu}};
+                                      {"onnxruntime-cpu", Target::onnxruntime_cpu},
+                                      {"opencv", Target::opencv},
+                                      {"mnn", Target::mnn}};
 constexpr Named<WeightLayout> kLayouts[] = {{"runtime", WeightLayout::runtime},
                                             {"module", WeightLayout::module}};
 
 }  // namespace
+
+std::string_view name(Target target) {
+  return std::ranges::find(kTargets, target, &Named<Target>::second)->first;
+}
 
 Target parse_target(std::string_view text) { return parse("target", text, kTargets); }
 

@@ -9,6 +9,8 @@ namespace onnx_native {
 enum class Target {
   onnx,             // standard operators only
   onnxruntime_cpu,  // also the contrib operators that ONNX Runtime's CPU provider runs faster
+  opencv,           // standard operators only, in the forms that OpenCV's importer takes
+  mnn,              // likewise for MNN's converter
 };
 
 // The layout in which the model stores a matrix that only products use.
@@ -17,8 +19,11 @@ enum class WeightLayout {
   module,   // as in the module, under its name, with a Transpose node
 };
 
+// Returns the name that parse_target() takes.
+std::string_view name(Target target);
 // These return the option with this name. They throw ExportError(invalid_argument) with the known
-// names for any other text. Targets: "onnx", "onnxruntime-cpu"; layouts: "runtime", "module".
+// names for any other text. Targets: "onnx", "onnxruntime-cpu", "opencv", "mnn"; layouts:
+// "runtime", "module".
 Target parse_target(std::string_view text);
 WeightLayout parse_weight_layout(std::string_view text);
 

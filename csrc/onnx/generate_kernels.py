@@ -229,9 +229,10 @@ def constant(name: str, spec: str) -> onnx.TensorProto:
     """Returns a constant input."""
     kind, _, text = spec.partition(":")
     numbers = [float(number) for number in text.split(",") if number]
-    if kind == "f":
-        return oh.make_tensor(name, T.FLOAT, [len(numbers)], numbers)
-    dims = {"i0": [], "i2": [1, 1], "i4": [1, 2, 4, 4]}.get(kind, [len(numbers)])
+    if kind.startswith("f"):
+        dims = {"f211": [2, 1, 1]}.get(kind, [len(numbers)])
+        return oh.make_tensor(name, T.FLOAT, dims, numbers)
+    dims = {"i0": [], "i2": [1, 1], "i23": [2, 3], "i4": [1, 2, 4, 4]}.get(kind, [len(numbers)])
     count = int(np.prod(dims, dtype=int))
     return oh.make_tensor(
         name, T.INT64, dims, [int(numbers[i % len(numbers)]) for i in range(count)]

@@ -5,13 +5,9 @@
 
 #include "onnx/builder.h"
 #include "onnx/graph.h"
+#include "passes/compose.h"
 
 namespace onnx_native::passes {
-
-// Emits nodes that compute what the node computes; returns one value per output, or none if the
-// node has no such composition. The nodes may be newer than the opset too, but not of the same
-// operator in the same form.
-using Composer = Values (*)(Builder& b, const onnx::Node& node);
 
 // Returns how to compose a node that the opset does not have, or not for these dtypes and
 // attributes; nullptr if it has it, or if there is no composition.

@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <unordered_map>
 
 #include "onnx/builder.h"
 #include "onnx/infer.h"
 #include "onnx/schema.h"
 #include "onnx/typing.h"
+#include "passes/compose.h"
+#include "passes/importer_forms.h"
 #include "passes/older_operators.h"
 #include "passes/oldest_operators.h"
 #include "passes/passes.h"
@@ -21,9 +22,9 @@ using onnx::Node;
 // The helpers that a rule needs to rewrite a node for `opset`.
 class Older {
  public:
-  Older(onnx::Model& model, int64_t opset) : model_(model), builder_(model), opset_(opset) {}
+  Older(onnx::Model& model, int64_t opset) : builder_(model), opset_(opset) {}
 
-  Builder& builder() { return *builder_; }
+  Builder& builder() { return builder_; }
   int64_t opset() const { return opset_; }
 
   template <class... Parts>
@@ -33,12 +34,6 @@ class Older {
                 .node = onnx::print(node)};
     if (node.location) fault.location = *node.location;
     throw ExportError(ErrorKind::unsupported, {std::move(fault)});
-  }
-
-  // Removes unused nodes and constants. The Builder starts anew, because it reuses constants.
-  void eliminate_dead_code() {
-    passes::eliminate_dead_code(model_);
-    builder_.emplace(model_);
   }
 
   // Returns the elements of a constant integer input; throws if it is not constant.
@@ -67,37 +62,9 @@ class Older {
   }
 
  private:
-  onnx::Model& model_;
-  std::optional<Builder> builder_;
+  Builder builder_;
   int64_t opset_;
 };
-
-// Composes newer operators from older ones, until none is left: a composition may use operators
-// that are newer than the opset itself.
-void compose(onnx::Model& model, Older& older) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    Builder& b = older.builder();
-    sweep(model, [&](Rewrite& rewrite, Graph& graph, Node& node) {
-      const Composer composer = composition(node, older.opset());
-      if (!composer || std::ranges::none_of(node.outputs, [](Value v) { return v != nullptr; }))
-        return;
-      b.set_location(node.location);
-      Values results;
-      const auto body = b.subgraph("", [&] {
-        results = composer(b, node);
-        return Values();
-      });
-      if (results.empty()) return;  // check_legal says what the opset lacks
-      changed = true;
-      graph.take_over(*body, node.position);
-      for (size_t i = 0; i < node.outputs.size(); ++i) {
-        if (node.outputs[i]) rewrite.replace_all(node, node.outputs[i], results[i]);
-      }
-    });
-    if (changed) older.eliminate_dead_code();
-  }
-}
 
 // --- Operators whose inputs or attributes changed.
 
@@ -370,11 +337,18 @@ void check_legal(const Node& node, const Older& older) {
 }  // namespace
 
 // Lowerings and passes emit operators of opset 18 or newer. This pass rewrites them in the form of
-// an older opset, and composes newer operators from older ones.
+// an older opset, and composes newer operators from older ones. A composition may use operators
+// that are newer than the opset itself, or in a form that the target's importer does not take.
 void express_in_opset(onnx::Model& model, int64_t opset) {
-  if (opset >= model.opset) return;
+  const bool is_older = opset < model.opset;
+  if (is_older || has_importer_forms(model.target)) {
+    compose(model, [&](const Node& node) {
+      const Composer composer = is_older ? composition(node, opset) : nullptr;
+      return composer ? composer : importer_form(node, model.target);
+    });
+  }
+  if (!is_older) return;
   Older older(model, opset);
-  compose(model, older);
   const auto write = [&](Graph& graph) {
     for (Node* node : graph.nodes) {
       if (!node->domain.empty()) continue;

@@ -49,8 +49,9 @@ int64_t reshape_single_axes(onnx::Model& model);
 int64_t move_transposes_late(onnx::Model& model);
 int64_t keep_product_scales(onnx::Model& model);
 
-// Rewrites a model of opset 18 or newer into an older opset. Throws ExportError(unsupported) with
-// the node and the user's source line if that opset cannot express it.
+// Rewrites a model of opset 18 or newer in the forms that its target takes (importer_forms.h), and
+// into this opset, if that is older. Throws ExportError(unsupported) with the node and the user's
+// source line if that opset cannot express it.
 void express_in_opset(onnx::Model& model, int64_t opset);
 
 // Selects the modules whose calls become functions of the model.

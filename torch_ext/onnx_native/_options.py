@@ -28,7 +28,7 @@ class Options:
     legacy: bool = False
 
 
-TARGETS = ("onnx", "onnxruntime-cpu")
+TARGETS = ("onnx", "onnxruntime-cpu", "opencv", "mnn")
 LAYOUTS = ("runtime", "module")
 NAN = ("standard", "exact", "ignore")
 METADATA = ("none", "names", "full")
@@ -137,8 +137,10 @@ def options(
             classes or their names, ``"package.module.Class"`` or ``"Class"``.
         disabled_passes: Names of optimization passes that do not run, for example
             ``"rms_normalization"``. ``export_report["passes"]`` counts the changes of each pass.
-        target: The runtime whose operators the model may use: ``"onnx"`` for standard operators
-            only, ``"onnxruntime-cpu"`` also for ONNX Runtime's contrib operators.
+        target: The tool that the model is written for: ``"onnx"``, the default, for all tools, with
+            standard operators only; ``"onnxruntime-cpu"`` also with ONNX Runtime's contrib
+            operators; ``"opencv"`` and ``"mnn"`` in the forms that these importers take, with a
+            warning for each operator that they do not take. See docs/targets.md.
         weights: How the model stores a matrix that only products use: ``"runtime"`` transposed, as
             runtimes and quantizers expect it, under the name ``"<name>.T"``; ``"module"`` as the
             module does, under its name, with a Transpose node.

@@ -42,7 +42,7 @@ struct FunctionOptions {
 struct ExportOptions {
   int64_t opset = 20;            // 9 or newer; an unsupported opset is an invalid_argument error
   bool optimize = true;          // run the optimization passes
-  Target target = Target::onnx;  // the runtime whose operators may be used
+  Target target = Target::onnx;  // the tool that the model is written for
   WeightLayout weights = WeightLayout::runtime;  // requires `optimize`
   NanMode nan = NanMode::standard;               // what the model computes from NaN
   // The inputs of a TorchScript program, in order, and the method to export. A `.pt2` file records

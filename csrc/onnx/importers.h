@@ -1,0 +1,16 @@
+// What the importers of other tools do not take (importers.inc, written by generate_importers.py).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "onnx/graph.h"
+
+namespace onnx_native::onnx {
+
+// Returns the operators of the model that the importer of its target does not take, as text: the
+// importer with its version, operator and source line. One entry per operator; empty for a target
+// without an importer.
+std::vector<std::string> untaken_operators(Model& model);
+
+}  // namespace onnx_native::onnx

@@ -1,0 +1,131 @@
+#include "passes/importer_forms.h"
+
+#include <algorithm>
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include "onnx/number.h"
+
+namespace onnx_native::passes {
+namespace {
+
+using onnx::Node;
+
+// OpenCV 4 adds only one axis at a time.
+bool adds_several_axes(const Node& node) {
+  return node.inputs[1]->is_constant() && node.inputs[1]->constant->integers().size() > 1;
+}
+Values unsqueeze(Builder& b, const Node& node) {
+  Value x = node.inputs[0];
+  Ints axes = node.inputs[1]->constant->integers();
+  for (int64_t& axis : axes) axis = normalize_axis(axis, node.outputs[0]->rank());
+  std::ranges::sort(axes);
+  for (const int64_t axis : axes) x = b.op("Unsqueeze", {x, b.i64s({axis})});
+  return {x};
+}
+
+// OpenCV takes HardSigmoid(x) * y for HardSwish(x).
+Values hard_sigmoid(Builder& b, const Node& node) {
+  const Value x = node.inputs[0];
+  const Value slope = b.like(x, node.attribute_float("alpha", 0.2));
+  const Value offset = b.like(x, node.attribute_float("beta", 0.5));
+  return {b.op("Clip", {b.Add(b.Mul(x, slope), offset), b.like(x, 0), b.like(x, 1)})};
+}
+
+// OpenCV normalizes images only.
+bool has_one_axis(const Node& node) { return node.inputs[0]->rank_or(-1) == 3; }
+Values instance_normalization(Builder& b, const Node& node) {
+  Values inputs(node.inputs.begin(), node.inputs.end());
+  inputs[0] = b.unsqueeze(inputs[0], {3});
+  return {b.squeeze(b.op("InstanceNormalization", inputs, node.attributes), {3})};
+}
+
+Composer opencv(const Node& node) {
+  if (node.is("Unsqueeze") && adds_several_axes(node)) return unsqueeze;
+  if (node.is("HardSigmoid")) return hard_sigmoid;
+  if (node.is("InstanceNormalization") && has_one_axis(node)) return instance_normalization;
+  return nullptr;
+}
+
+// MNN ignores the axes of these reductions where they are an input.
+enum class Reduction { l1, l2, log_sum, log_sum_exp, sum_square };
+template <Reduction reduction>
+Values reduce(Builder& b, const Node& node) {
+  const Value x = node.inputs[0];
+  const auto reduced = [&](std::string_view op_type, Value value, int64_t keepdims) {
+    return b.op(op_type, {value, node.input(1)}, {{"keepdims", keepdims}});
+  };
+  const int64_t keepdims = node.attribute_int("keepdims", 1);
+  const auto sum = [&](Value value) { return reduced("ReduceSum", value, keepdims); };
+  switch (reduction) {
+    case Reduction::l1:
+      return {sum(b.Abs(x))};
+    case Reduction::l2:
+      return {b.Sqrt(sum(b.Mul(x, x)))};
+    case Reduction::log_sum:
+      return {b.Log(sum(x))};
+    case Reduction::sum_square:
+      return {sum(b.Mul(x, x))};
+    case Reduction::log_sum_exp:
+      break;
+  }
+  // The greatest element is subtracted, so that no exponential overflows; a finite one, so that
+  // infinities are not subtracted from each other.
+  const auto finite = [&](Value value) {
+    const double greatest = max_value(x->dtype);
+    return b.op("Clip", {value, b.like(x, -greatest), b.like(x, greatest)});
+  };
+  const Value shift = finite(reduced("ReduceMax", x, 1));
+  const Value log = b.Log(sum(b.Exp(b.Sub(x, shift))));
+  return {b.Add(log, keepdims != 0 ? shift : finite(reduced("ReduceMax", x, 0)))};
+}
+
+// MNN has no IsInf.
+Values is_infinite(Builder& b, const Node& node) {
+  const Value x = node.inputs[0];
+  return {b.Equal(b.Abs(x), b.like(x, std::numeric_limits<double>::infinity()))};
+}
+bool detects_both_signs(const Node& node) {
+  return node.attribute_int("detect_positive", 1) != 0 &&
+         node.attribute_int("detect_negative", 1) != 0;
+}
+
+// MNN has no Mish.
+Values mish(Builder& b, const Node& node) {
+  const Value x = node.inputs[0];
+  return {b.Mul(x, b.Tanh(b.op("Softplus", {x})))};
+}
+
+Composer mnn(const Node& node) {
+  static constexpr std::pair<std::string_view, Composer> kReductions[] = {
+      {"ReduceL1", reduce<Reduction::l1>},
+      {"ReduceL2", reduce<Reduction::l2>},
+      {"ReduceLogSum", reduce<Reduction::log_sum>},
+      {"ReduceLogSumExp", reduce<Reduction::log_sum_exp>},
+      {"ReduceSumSquare", reduce<Reduction::sum_square>}};
+  for (const auto& [op_type, composer] : kReductions) {
+    if (node.is(op_type) && node.input(1)) return composer;
+  }
+  if (node.is("IsInf") && detects_both_signs(node)) return is_infinite;
+  if (node.is("Mish")) return mish;
+  return nullptr;
+}
+
+}  // namespace
+
+bool has_importer_forms(Target target) { return target == Target::opencv || target == Target::mnn; }
+
+Composer importer_form(const Node& node, Target target) {
+  if (!node.domain.empty()) return nullptr;
+  switch (target) {
+    case Target::opencv:
+      return opencv(node);
+    case Target::mnn:
+      return mnn(node);
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace onnx_native::passes

@@ -1,0 +1,73 @@
+#include "onnx/importers.h"
+#include "passes/pass_test.h"
+
+namespace onnx_native::passes {
+namespace {
+
+class ImporterFormsTest : public PassTest {
+ protected:
+  // Writes the model for the target at this opset; returns the nodes as text.
+  std::string for_target(Target target, int64_t opset = 18) {
+    model_.opset = 18;
+    model_.target = target;
+    onnx::verify(model_, "building the test");
+    express_in_opset(model_, opset);
+    onnx::verify(model_, "the pass");
+    return nodes();
+  }
+};
+
+TEST_F(ImporterFormsTest, OpenCvAddsOneAxisAtATime) {
+  result(op("Unsqueeze", {input("x", {batch_, 4}), ints({-1, 0})}, {1, batch_, 4, 1}), "y");
+  const std::string text = for_target(Target::opencv);
+  EXPECT_NE(text.find("y = Unsqueeze (_0"), std::string::npos) << text;
+  EXPECT_EQ(constant_input(graph_.outputs[0], 1), (Ints{3}));
+}
+
+TEST_F(ImporterFormsTest, OpenCvGetsClipForHardSigmoid) {
+  result(op("HardSigmoid", {input("x", {batch_, 4})}, {batch_, 4}), "y");
+  const std::string text = for_target(Target::opencv);
+  EXPECT_EQ(text.find("HardSigmoid"), std::string::npos) << text;
+  EXPECT_NE(text.find("y = Clip"), std::string::npos) << text;
+}
+
+TEST_F(ImporterFormsTest, OpenCvNormalizesImages) {
+  Value* x = input("x", {batch_, 4, seq_});
+  result(op("InstanceNormalization", {x, weight("w", {4}), weight("b", {4})}, {batch_, 4, seq_}),
+         "y");
+  const std::string text = for_target(Target::opencv);
+  EXPECT_NE(text.find("y = Squeeze"), std::string::npos) << text;
+}
+
+TEST_F(ImporterFormsTest, MnnGetsSumsForNorms) {
+  Value* x = input("x", {batch_, 4});
+  result(op("ReduceL2", {x, ints({1})}, {batch_, 1}), "y");
+  const std::string text = for_target(Target::mnn);
+  EXPECT_NE(text.find("y = Sqrt"), std::string::npos) << text;
+}
+
+TEST_F(ImporterFormsTest, FormsAreInTheOpsetToo) {
+  result(op("Unsqueeze", {input("x", {batch_, 4}), ints({0, 3})}, {1, batch_, 4, 1}), "y");
+  const std::string text = for_target(Target::opencv, 12);
+  EXPECT_NE(text.find("y = Unsqueeze <axes: ints = [3]>"), std::string::npos) << text;
+}
+
+TEST_F(ImporterFormsTest, OtherTargetsStay) {
+  Value* x = input("x", {batch_, 4});
+  result(op("HardSigmoid", {x}, {batch_, 4}), "y");
+  EXPECT_EQ(for_target(Target::onnx), "y = HardSigmoid (x)\n");
+}
+
+TEST_F(ImporterFormsTest, OperatorsThatAnImporterDoesNotTake) {
+  Value* x = input("x", {batch_, 4});
+  result(op("IsNaN", {x}, {batch_, 4}, {}, DType::boolean), "y");
+  for_target(Target::mnn);
+  const auto found = onnx::untaken_operators(model_);
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_NE(found[0].find(" does not take IsNaN"), std::string::npos) << found[0];
+  model_.target = Target::onnx;
+  EXPECT_TRUE(onnx::untaken_operators(model_).empty());
+}
+
+}  // namespace
+}  // namespace onnx_native::passes

@@ -1,0 +1,108 @@
+"""Models for OpenCV and MNN: in the forms that they take, right there and in ONNX Runtime."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import pathlib
+import sys
+import warnings
+from typing import Any
+
+import numpy as np
+import onnx_native
+import pytest
+import torch
+import torch.nn.functional as F
+from models import routes
+from torch import nn
+
+TOOLS = pathlib.Path(__file__).resolve().parents[3] / "benchmarks" / "tools.py"
+
+
+class Gated(nn.Module):
+    """OpenCV takes its gate for HardSwish."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 3, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.conv(x)
+        return y * F.hardsigmoid(y.mean((2, 3), keepdim=True))
+
+
+class Normalized(nn.Module):
+    """Sequences, an axis that is added twice, and norms along an axis."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.InstanceNorm1d(6, affine=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = F.normalize(self.norm(x.flatten(2)), dim=1)
+        return y + y.logsumexp(1).unsqueeze(1) + F.mish(y) + y.abs().sum((0, 2))[None, :, None]
+
+
+PROGRAMS: dict[str, tuple[type[nn.Module], tuple[int, ...]]] = {
+    "gated": (Gated, (1, 3, 8, 8)),
+    "normalized": (Normalized, (1, 6, 4, 5)),
+}
+
+
+def exported(program: str, target: str, opset: int) -> tuple[Any, nn.Module, torch.Tensor]:
+    make, shape = PROGRAMS[program]
+    torch.manual_seed(0)
+    module, x = make().eval(), torch.randn(shape)
+    with warnings.catch_warnings(), onnx_native.options(target=target):
+        warnings.simplefilter("error", UserWarning)
+        model = torch.onnx.export(module, (x,), dynamo=True, verbose=False, opset_version=opset)
+    assert model is not None
+    return model.model_proto, module, x
+
+
+@pytest.mark.parametrize("opset", [13, 18, 20])
+@pytest.mark.parametrize("target", ["opencv", "mnn"])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_right(program: str, target: str, opset: int, tmp_path: pathlib.Path) -> None:
+    model, module, x = exported(program, target, opset)
+    with torch.no_grad():
+        wanted = module(x)
+    (result,) = routes.run(routes.session(model), (x,))
+    routes.assert_same(result, wanted)
+    names = [value.name for value in (*model.graph.input, *model.graph.output)]
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    (tmp_path / "case.json").write_text(json.dumps({"inputs": names[:1], "outputs": names[1:]}))
+    np.savez(tmp_path / "data.npz", **{f"input {names[0]}": x, "output 0": wanted})
+    tools = importlib.util.spec_from_file_location("tools", TOOLS)
+    assert tools is not None
+    assert tools.loader is not None
+    module_of_tools = importlib.util.module_from_spec(tools)
+    tools.loader.exec_module(module_of_tools)
+    server = module_of_tools.Server(sys.executable, target)
+    try:
+        assert server.ask(tmp_path) == ("right", "")
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("target", "operator"), [("opencv", "Compress"), ("mnn", "IsNaN"), ("onnx", "")]
+)
+def test_operators_that_an_importer_does_not_take(target: str, operator: str) -> None:
+    class Program(nn.Module):
+        def forward(self, x: torch.Tensor, n: torch.Tensor) -> Any:
+            packed = nn.utils.rnn.pack_padded_sequence(x, n, enforce_sorted=False)
+            return self.lstm(packed)[1][0], x.isnan()
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = nn.LSTM(3, 4, bidirectional=True)
+
+    args = (torch.randn(5, 2, 3), torch.tensor([5, 3]))
+    with warnings.catch_warnings(record=True) as caught, onnx_native.options(target=target):
+        warnings.simplefilter("always")
+        torch.onnx.export(Program().eval(), args, dynamo=True, verbose=False)
+    found = [str(each.message) for each in caught if " does not take " in str(each.message)]
+    assert bool(found) == bool(operator), found
+    assert not operator or any(f"does not take {operator}\n" in each for each in found), found
