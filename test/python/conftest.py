@@ -64,7 +64,17 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.extra_keyword_matches.update(row.all_keys)
 
 
-def pytest_collection_finish() -> None:
-    """Lets the garbage collector leave out what the whole run keeps: modules and tests."""
+def _leave_out_what_is_alive() -> None:
+    """Lets the garbage collector leave out what is alive now. PyTorch collects often."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_collection_finish() -> None:
+    _leave_out_what_is_alive()  # modules and tests
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _keeps_collections_short() -> Iterator[None]:
+    yield
+    _leave_out_what_is_alive()  # the models and programs that PyTorch and the tests cache

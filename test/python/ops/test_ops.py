@@ -26,8 +26,7 @@ TESTS = [
     for test in row.tests()
 ]
 
-# Of these rows all tests run also through torch.export; of the others the first sample, which
-# check_opsets() exports. 1 for all rows: ONNX_NATIVE_EACH_ROW=1
+# Of these rows all tests run also through torch.export. 1 for all rows: ONNX_NATIVE_EACH_ROW=1
 EACH = int(os.environ.get("ONNX_NATIVE_EACH_ROW", "5"))
 OF_SOME_ROWS = {row.title for row in ROWS[::EACH] if not row.native_only}
 ALSO_TORCH_EXPORT = [test for test in TESTS if test.values[0].title in OF_SOME_ROWS]
@@ -51,7 +50,7 @@ def test_operator(row: Row, test: str) -> None:
 @pytest.mark.captures("torch.export")
 @pytest.mark.parametrize(("row", "test"), ALSO_TORCH_EXPORT)
 def test_operator_captured_by_torch_export(row: Row, test: str) -> None:
-    check_operator(row, test)
+    check_operator(row, test, captured=True)
 
 
 @pytest.mark.one_sample
@@ -68,7 +67,8 @@ def test_one_sample(row: Row) -> None:
 
 
 @torch.no_grad()
-def check_operator(row: Row, test: str) -> None:
+def check_operator(row: Row, test: str, *, captured: bool = False) -> None:
+    """Checks the samples of a test; with `captured`, they come through torch.export."""
     if test == "dynamic":
         check_dynamic(row)
         return
@@ -81,7 +81,7 @@ def check_operator(row: Row, test: str) -> None:
             reached |= checking.operators(program)
             checking.compare(row, checking.session(program), case, case.inputs)
             if test == row.tests()[0] and number == 0:
-                check_opsets(row, case, program)
+                check_opsets(row, case, program.exported_program if captured else None)
         except Exception as error:
             error.add_note(f"in sample {number} of {row.title}, {test}")
             raise
@@ -93,16 +93,16 @@ def check_operator(row: Row, test: str) -> None:
         assert set(row.all_keys) <= reached, "keys that no sample reached"
 
 
-def check_opsets(row: Row, case: Case, program: torch.onnx.ONNXProgram) -> None:
+def check_opsets(row: Row, case: Case, program: torch.export.ExportedProgram | None) -> None:
     """Checks the lowest opset of the row, the newest, and the error below the lowest.
 
     Opset 11 can express exactly the rows that `not_at_opset_11.txt` does not list.
     """
-    if row.native_only:
-        at_opset = functools.partial(checking.export, case, ())
-    else:
-        assert program.exported_program is not None
-        at_opset = functools.partial(checking.export_program, program.exported_program)
+    at_opset = (
+        functools.partial(checking.export, case, ())
+        if program is None
+        else functools.partial(checking.export_program, program)
+    )
     if oldest := export_at_oldest(at_opset):
         checking.compare(row, checking.session(oldest), case, case.inputs)
     assert (oldest is None) == (row.title in NOT_AT_OPSET_11)
