@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "onnx/number.h"
+#include "passes/older_operators.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -14,7 +15,8 @@ using onnx::Node;
 
 // OpenCV 4 adds only one axis at a time.
 bool adds_several_axes(const Node& node) {
-  return node.inputs[1]->is_constant() && node.inputs[1]->constant->integers().size() > 1;
+  return node.inputs[1]->is_constant() && node.inputs[1]->constant->integers().size() > 1 &&
+         node.outputs[0]->rank_or(-1) >= 0;
 }
 Values unsqueeze(Builder& b, const Node& node) {
   Value x = node.inputs[0];
@@ -91,13 +93,8 @@ bool detects_both_signs(const Node& node) {
          node.attribute_int("detect_negative", 1) != 0;
 }
 
-// MNN has no Mish.
-Values mish(Builder& b, const Node& node) {
-  const Value x = node.inputs[0];
-  return {b.Mul(x, b.Tanh(b.op("Softplus", {x})))};
-}
-
 Composer mnn(const Node& node) {
+  constexpr int64_t kBeforeMish = 17;  // an opset
   static constexpr std::pair<std::string_view, Composer> kReductions[] = {
       {"ReduceL1", reduce<Reduction::l1>},
       {"ReduceL2", reduce<Reduction::l2>},
@@ -108,7 +105,7 @@ Composer mnn(const Node& node) {
     if (node.is(op_type) && node.input(1)) return composer;
   }
   if (node.is("IsInf") && detects_both_signs(node)) return is_infinite;
-  if (node.is("Mish")) return mish;
+  if (node.is("Mish")) return composition(node, kBeforeMish);  // MNN has none
   return nullptr;
 }
 
