@@ -40,7 +40,7 @@ MODULES = {  # what a tool's Python package is called
     "tract": "tract",
     "onnxsim": "onnxsim",
 }
-TARGETS = {"opencv": "opencv", "mnn": "mnn"}  # of options(target=...); "onnx" for other tools
+TARGETS = ("opencv", "mnn")  # tools that options(target=...) knows; other tools take "onnx"
 SECONDS = 60.0  # for one model in one tool
 TOLERANCE = 2e-3  # of the largest element
 
@@ -265,25 +265,26 @@ def cases(
 
 
 def write(folder: pathlib.Path, model: Any, inputs: Arrays, expected: list[Any]) -> None:
+    """Writes what outcome() reads: the model, its inputs by name, and the results, as arrays."""
     (folder / "model.onnx").write_bytes(model.SerializeToString())
     names = [value.name for value in model.graph.input]
     outputs = [value.name for value in model.graph.output]
     (folder / "case.json").write_text(json.dumps({"inputs": names, "outputs": outputs}))
-    arrays = {f"input {name}": inputs[name].numpy() for name in names}
-    arrays |= {f"output {i}": each.numpy() for i, each in enumerate(expected)}
+    arrays: Arrays = {f"input {name}": np.asarray(inputs[name]) for name in names}
+    arrays |= {f"output {i}": np.asarray(each) for i, each in enumerate(expected)}
     np.savez(folder / "data.npz", **arrays)
 
 
 # --- The page.
 
 
+def target_of(tool: str) -> str:
+    return tool if tool in TARGETS else "onnx"
+
+
 def tools_of(row: dict[str, Any], tools: Iterable[str]) -> list[str]:
     """Returns the tools that a model is written for."""
-    return [
-        tool
-        for tool in tools
-        if row["exporter"] != "ours" or row["target"] == TARGETS.get(tool, "onnx")
-    ]
+    return [tool for tool in tools if row["exporter"] != "ours" or row["target"] == target_of(tool)]
 
 
 def page(rows: list[dict[str, Any]], versions: dict[str, str]) -> str:
@@ -362,7 +363,7 @@ def main() -> None:
         servers[tool], versions[tool] = Server(python, tool), version(python, tool)
     rows: list[dict[str, Any]] = []
     opsets = [int(each) for each in given.opsets.split(",")]
-    targets = sorted({TARGETS.get(tool, "onnx") for tool in servers})
+    targets = sorted({target_of(tool) for tool in servers})
     for row, folder in cases(given.models.split(","), opsets, targets):
         row["tools"] = {}
         if "error" not in row:

@@ -85,7 +85,7 @@ enum class Quantized {
   rounded,  // to the scale and zero point of the operand
 };
 
-// Whether torch.autocast gives tensors of different dtypes the widest of them.
+// Says when torch.autocast casts tensors of different dtypes to the widest of these dtypes.
 enum class Widens { never, on_cuda, always };
 
 struct OpFacts {

@@ -12,8 +12,8 @@
 
 namespace onnx_native::capture {
 
-// What the recorder is asked to record. Numbers that stand for dynamic sizes are replaced by their
-// symbols. The parts of the recorder read a call and do not change it.
+// A call that the recorder records. Symbols take the place of numbers that stand for dynamic sizes.
+// The parts of the recorder read a call and do not change it.
 class Call {
  public:
   // The arguments are the last values of the stack.

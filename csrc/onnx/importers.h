@@ -1,4 +1,5 @@
-// What the importers of other tools do not take (importers.inc, written by generate_importers.py).
+// Operators that importers of other tools do not take: importers.inc, which
+// generate_importers.py writes.
 #pragma once
 
 #include <string>

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import pathlib
 import sys
 import warnings
 from typing import Any
 
-import numpy as np
 import onnx_native
 import pytest
 import torch
@@ -70,15 +68,12 @@ def test_right(program: str, target: str, opset: int, tmp_path: pathlib.Path) ->
         wanted = module(x)
     (result,) = routes.run(routes.session(model), (x,))
     routes.assert_same(result, wanted)
-    names = [value.name for value in (*model.graph.input, *model.graph.output)]
-    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
-    (tmp_path / "case.json").write_text(json.dumps({"inputs": names[:1], "outputs": names[1:]}))
-    np.savez(tmp_path / "data.npz", **{f"input {names[0]}": x, "output 0": wanted})
     tools = importlib.util.spec_from_file_location("tools", TOOLS)
     assert tools is not None
     assert tools.loader is not None
     module_of_tools = importlib.util.module_from_spec(tools)
     tools.loader.exec_module(module_of_tools)
+    module_of_tools.write(tmp_path, model, {model.graph.input[0].name: x}, [wanted])
     server = module_of_tools.Server(sys.executable, target)
     try:
         assert server.ask(tmp_path) == ("right", "")
