@@ -17,13 +17,13 @@
 #include "api/type_inference.h"
 #include "aten/placeholder.h"
 #include "base/weight.h"
-#include "capture/control_flow.h"
-#include "capture/math_function.h"
 #include "capture/recording.h"
-#include "capture/region.h"
 #include "capture/symbolic_size.h"
 #include "plugin/py_graph.h"
 #include "plugin/py_host.h"
+#include "plugin/py_regions.h"
+#include "plugin/py_sizes.h"
+#include "plugin/py_values.h"
 
 namespace onnx_native::plugin {
 namespace {
@@ -54,20 +54,20 @@ bool is_same(const capture::Symbol& a, const capture::Symbol& b) {
 }
 
 class PyCapture {
-  using Tensors = std::vector<at::Tensor>;
-
  public:
   // `identities` maps the symbol of a data-dependent number to the size that replaces it. If
   // `small_numbers` is true, small numbers stand in for data-dependent sizes.
   PyCapture(std::vector<capture::ModuleTensor> state,
             std::map<std::string, capture::Symbol> symbols,
             const std::map<std::string, std::string>& identities,
-            std::shared_ptr<capture::Generators> generators, bool small_numbers) {
-    recording_.emplace(std::move(symbols), std::move(state), builtin_types, host_,
-                       std::move(generators));
-    if (small_numbers) recording_->decisions().use_small_stand_ins();
+            std::shared_ptr<capture::Generators> generators, bool small_numbers)
+      : recording_(std::move(symbols), std::move(state), builtin_types, host_,
+                   std::move(generators)),
+        sizes_(recording_),
+        regions_(recording_) {
+    if (small_numbers) recording_.decisions().use_small_stand_ins();
     for (const auto& [symbol, size] : identities)
-      recording_->decisions().identify(symbol, dim_of(size));
+      recording_.decisions().identify(symbol, sizes_.parse(size));
   }
 
   at::Tensor add_input(const at::Tensor& example, const std::string& name,
@@ -75,16 +75,16 @@ class PyCapture {
     Shape shape;
     for (const std::variant<int64_t, std::string>& size : sizes) {
       const auto* text = std::get_if<std::string>(&size);
-      shape.push_back(text ? dim_of(*text) : Dim(std::get<int64_t>(size)));
+      shape.push_back(text ? sizes_.parse(*text) : Dim(std::get<int64_t>(size)));
     }
-    return recording_->add_input(example, name, std::move(shape));
+    return recording_.add_input(example, name, std::move(shape));
   }
   c10::SymInt add_integer(const std::string& name, const std::string& symbol) {
-    return recording_->add_integer(name, dim_of(symbol));
+    return recording_.add_integer(name, sizes_.parse(symbol));
   }
   void start() {
     host_.start();
-    active_.emplace(*recording_);
+    active_.emplace(recording_);
   }
   void stop() { active_.reset(); }
   void enter(const std::string& path, const std::string& class_name) {
@@ -92,74 +92,28 @@ class PyCapture {
   }
   void leave() { host_.leave(); }
 
-  // Regions nest. The functions that end a region return its index, which cond() and loops take.
-  void begin_region() { open_.push_back(std::make_unique<capture::Region>(*recording_)); }
-  at::Tensor add_region_input(const at::Tensor& like, bool is_slice) {
-    return open_.back()->add_input(like, is_slice);
-  }
-  size_t end_region(const py::list& results) {
-    open_.back()->end(values_of(results));
-    return close_region();
-  }
-  size_t end_condition(py::handle condition) {
-    open_.back()->end_with_condition(value_of(condition));
-    return close_region();
-  }
-  void drop_region(const std::string& reason) {
-    note_refusal(reason);
-    discard_region();
-  }
-  // Discards the innermost region, because the program does not take this branch.
-  void discard_region() { open_.pop_back(); }
-  // `choices` decides the data-dependent branches in order. The program fails at the first branch
-  // without a choice; undecided() then returns its condition, a tensor or a SymBool. It returns
-  // None if every branch had a choice. If `probes` is true, the recording keeps no refusals.
-  void fork(std::vector<bool> choices, bool probes) {
-    recording_->decisions().fork(std::move(choices), probes);
-  }
-  py::object undecided() {
-    capture::Decisions& decisions = recording_->decisions();
-    if (at::Tensor condition = recording_->take_undecided(); condition.defined())
-      return py::cast(std::move(condition));
-    const capture::NumberPtr condition = decisions.take_undecided();
-    if (condition) recording_->refuse_draws();
-    if (condition) return symbolic_bool(capture::to_sym_bool(condition, decisions));
-    return py::none();
-  }
-  Tensors cond(py::handle condition, size_t yes, size_t no) {
-    return capture::ControlFlow(*recording_)
-        .cond(value_of(condition), *closed_.at(yes), *closed_.at(no));
-  }
-  Tensors while_loop(const Tensors& carried, size_t condition, size_t body) {
-    return capture::ControlFlow(*recording_)
-        .while_loop(carried, *closed_.at(condition), *closed_.at(body));
-  }
-  Tensors scan(const Tensors& init, const Tensors& xs, size_t body) {
-    return capture::ControlFlow(*recording_).scan(init, xs, *closed_.at(body));
-  }
-  Tensors map(const Tensors& xs, size_t body) {
-    return capture::ControlFlow(*recording_).map(xs, *closed_.at(body));
-  }
+  PyRegions& regions() { return regions_; }
+  PySizes& sizes() { return sizes_; }
 
   // Adds the flattened results of the program.
   void add_outputs(const py::list& outputs) {
-    for (const py::handle output : outputs) recording_->add_output(value_of(output));
+    for (const c10::IValue& output : values_of(outputs)) recording_.add_output(output);
   }
   void add_mutation(const at::Tensor& buffer, const at::Tensor& value) {
-    recording_->add_mutation(buffer, value);
+    recording_.add_mutation(buffer, value);
   }
   void replace(const at::Tensor& tensor, const at::Tensor& contents) {
-    recording_->replace(tensor, contents);
+    recording_.replace(tensor, contents);
   }
-  at::Tensor deep_copy(const at::Tensor& tensor) { return recording_->deep_copy(tensor); }
-  void note_alias(const at::Tensor& tensor) { recording_->note_alias(tensor); }
-  bool varies(const at::Tensor& tensor) const { return recording_->varies(tensor); }
+  at::Tensor deep_copy(const at::Tensor& tensor) { return recording_.deep_copy(tensor); }
+  void note_alias(const at::Tensor& tensor) { recording_.note_alias(tensor); }
+  bool varies(const at::Tensor& tensor) const { return recording_.varies(tensor); }
   // Returns the number in a tensor. PyTorch's own conversion to Python accepts symbolic floats and
   // bools only if Python created them.
   py::object item(const at::Tensor& tensor) {
     const c10::Scalar number = [&] {
-      recording_->set_takes_symbols(true);
-      const auto after = c10::make_scope_exit([this] { recording_->set_takes_symbols(false); });
+      recording_.set_takes_symbols(true);
+      const auto after = c10::make_scope_exit([this] { recording_.set_takes_symbols(false); });
       return tensor.item();
     }();
     if (!number.isSymbolic()) return py::cast(number);
@@ -169,81 +123,29 @@ class PyCapture {
     if (number.isBoolean()) return symbolic_bool(number.toSymBool());
     return py::cast(number.toSymInt());
   }
-  bool runs_fake_kernel() const { return recording_->runs_fake_kernel(); }
-  c10::SymInt new_size(int64_t low, std::optional<int64_t> high) {
-    return recording_->new_size(low, high);
-  }
+  bool runs_fake_kernel() const { return recording_.runs_fake_kernel(); }
   at::Tensor elements(const at::Tensor& tensor, bool shares_memory) {
-    return recording_->elements(tensor, shares_memory);
+    return recording_.elements(tensor, shares_memory);
   }
-  // Applies the function `name` to a number; see capture/math_function.h.
-  c10::SymNode math_function(const std::string& name, const c10::SymNode& number) {
-    return capture::math_function(name, number, recording_->decisions());
-  }
-  // Returns true if the number is data-dependent.
-  bool depends_on_data(const c10::SymNode& number) {
-    capture::Decisions& decisions = recording_->decisions();
-    return !decisions.example(*capture::to_number(host_.unwrapped(number), decisions));
-  }
-  // Returns the float `yes` if the condition is true at run time, else `no`.
-  c10::SymNode choice(const c10::SymNode& condition, const c10::SymNode& yes,
-                      const c10::SymNode& no) {
-    capture::Decisions& decisions = recording_->decisions();
-    std::vector<capture::NumberPtr> operands;
-    for (const c10::SymNode& node : {condition, yes, no})
-      operands.push_back(capture::to_number(host_.unwrapped(node), decisions));
-    return capture::to_sym_float(capture::make_call("python::sym_ite", std::move(operands)),
-                                 decisions)
-        .toSymNodeImpl();
-  }
-  // Returns true if `size` equals `number`, and guards this if `size` is symbolic. Returns false
-  // without a guard if the guard would fix a symbol to one value.
-  bool is_guarded_to_be(const c10::SymInt& size, int64_t number) {
-    capture::Decisions& decisions = recording_->decisions();
-    const Dim dim = capture::to_dim(size, decisions);
-    const Dim difference = dim - Dim(number);
-    if (!difference.is_constant() && !decisions.is_flexible(difference)) return false;
-    return decisions.decide(difference, capture::Relation::equal,
-                            concat(dim.str(), " == ", number));
-  }
-  // Returns the value of a size in the example; nullopt if the size is data-dependent.
-  std::optional<int64_t> example(const c10::SymInt& size) {
-    capture::Decisions& decisions = recording_->decisions();
-    return decisions.example(capture::to_dim(size, decisions));
-  }
-  int64_t alive() const { return recording_->alive(); }
+  int64_t alive() const { return recording_.alive(); }
   // Ends the recording; returns false if it was refused.
   bool finish() {
     try {
-      graph_ = recording_->finish();
+      graph_ = recording_.finish();
     } catch (const c10::Error&) {  // reason() has the cause
     }
     return graph_ != nullptr;
   }
   void refuse_loop(py::handle count, const std::string& reason) {
-    capture::Decisions& decisions = recording_->decisions();
+    capture::Decisions& decisions = recording_.decisions();
     decisions.refuse_loop(capture::to_dim(count.cast<c10::SymInt>(), decisions), reason);
   }
-  void note_refusal(const std::string& reason) { recording_->decisions().note_refusal(reason); }
-  std::string reason() const { return recording_->decisions().reason(); }
-  capture::RefusalKind refusal_kind() const { return recording_->decisions().refusal_kind(); }
-  bool reads_numbers() const { return recording_->decisions().has_data(); }
-  const std::vector<capture::Guard>& guards() const { return recording_->decisions().guards(); }
-  bool with_gradients() const { return recording_->decisions().with_gradients(); }
-  bool allows(const std::map<std::string, int64_t>& sizes) const {
-    return recording_->decisions().allows(sizes);
-  }
-  // Evaluates an expression, in the syntax of add_input(), for these values of its symbols.
-  std::optional<int64_t> size(const std::string& expression,
-                              const std::map<std::string, int64_t>& sizes) const {
-    return recording_->decisions().value_at(dim_of(expression), sizes);
-  }
-
-  const std::optional<capture::Equation>& equation() const {
-    return recording_->decisions().equation();
-  }
+  void note_refusal(const std::string& reason) { recording_.decisions().note_refusal(reason); }
+  std::string reason() const { return recording_.decisions().reason(); }
+  capture::RefusalKind refusal_kind() const { return recording_.decisions().refusal_kind(); }
+  bool with_gradients() const { return recording_.decisions().with_gradients(); }
   const std::vector<capture::KnownElements>& known_elements() const {
-    return recording_->known_elements();
+    return recording_.known_elements();
   }
   std::string text() const { return graph_ ? aten::print(*graph_) : ""; }
   py::object program(const py::object& builder) const {
@@ -252,52 +154,16 @@ class PyCapture {
   }
   std::unique_ptr<aten::Graph> take() {
     if (!graph_) fail(ErrorKind::invalid_argument, "the native capture has no graph");
-    for (const capture::KnownElements& known : recording_->known_elements()) note_read(known.data);
+    for (const capture::KnownElements& known : recording_.known_elements()) note_read(known.data);
     return std::move(graph_);
   }
 
  private:
-  // Parses a symbol or an expression over symbols.
-  Dim dim_of(const std::string& text) const {
-    const capture::Decisions& decisions = recording_->decisions();
-    if (decisions.has_symbol(text)) return decisions.symbol(text);
-    const auto dim = parse_dim(text, [&](std::string_view name) -> std::optional<Dim> {
-      if (!decisions.has_symbol(std::string(name))) return std::nullopt;
-      return decisions.symbol(std::string(name));
-    });
-    if (!dim) fail(ErrorKind::invalid_argument, text, " is not a size");
-    return *dim;
-  }
-  size_t close_region() {
-    closed_.push_back(std::move(open_.back()));
-    open_.pop_back();
-    return closed_.size() - 1;
-  }
-  static std::vector<c10::IValue> values_of(const py::list& objects) {
-    std::vector<c10::IValue> values;
-    for (const py::handle object : objects) values.push_back(value_of(object));
-    return values;
-  }
-  static py::object symbolic_bool(const c10::SymBool& truth) {
-    return py::module_::import("torch").attr("SymBool")(py::cast(truth.toSymNodeImpl()));
-  }
-  static c10::IValue value_of(py::handle output) {
-    if (output.is_none()) return {};
-    if (THPVariable_Check(output.ptr())) return THPVariable_Unpack(output.ptr());
-    if (torch::is_symint(output)) return output.cast<c10::SymInt>();
-    if (torch::is_symfloat(output)) return output.cast<c10::SymFloat>();
-    if (torch::is_symbool(output)) return output.cast<c10::SymBool>();
-    if (py::isinstance<py::bool_>(output)) return output.cast<bool>();
-    if (py::isinstance<py::int_>(output)) return output.cast<int64_t>();
-    if (py::isinstance<py::float_>(output)) return output.cast<double>();
-    return c10::IValue(std::string());  // refused: not a tensor or a number
-  }
-
   PythonHost host_;
-  std::optional<capture::Recording> recording_;
+  capture::Recording recording_;
   std::optional<capture::ActiveRecording> active_;
-  std::vector<std::unique_ptr<capture::Region>> open_;
-  std::vector<std::unique_ptr<capture::Region>> closed_;
+  PySizes sizes_;
+  PyRegions regions_;
   std::unique_ptr<aten::Graph> graph_;
 };
 
@@ -426,6 +292,8 @@ void bind_capture(py::module_& module) {
       .def("__enter__", &KeptDispatchKeys::enter)
       .def("__exit__", &KeptDispatchKeys::exit);
   bind_structures(module);
+  bind_sizes(module);
+  bind_regions(module);
   py::class_<PyCapture>(module, "Capture", "One recording of a program.")
       .def(py::init<std::vector<capture::ModuleTensor>, std::map<std::string, capture::Symbol>,
                     const std::map<std::string, std::string>&, std::shared_ptr<capture::Generators>,
@@ -436,35 +304,18 @@ void bind_capture(py::module_& module) {
            py::arg("sizes"))
       .def("add_integer", &PyCapture::add_integer, py::arg("name"), py::arg("symbol"))
       .def("item", &PyCapture::item, py::arg("tensor"))
+      .def_property_readonly("regions", &PyCapture::regions)
+      .def_property_readonly("sizes", &PyCapture::sizes)
       .def("replace", &PyCapture::replace, py::arg("tensor"), py::arg("contents"))
       .def("deep_copy", &PyCapture::deep_copy, py::arg("tensor"))
       .def("note_alias", &PyCapture::note_alias, py::arg("tensor"))
       .def("runs_fake_kernel", &PyCapture::runs_fake_kernel)
-      .def("new_size", &PyCapture::new_size, py::arg("low"), py::arg("high"))
       .def("elements", &PyCapture::elements, py::arg("tensor"), py::arg("shares_memory"))
-      .def("math_function", &PyCapture::math_function, py::arg("name"), py::arg("number"))
-      .def("depends_on_data", &PyCapture::depends_on_data, py::arg("number"))
-      .def("choice", &PyCapture::choice, py::arg("condition"), py::arg("yes"), py::arg("no"))
-      .def("is_guarded_to_be", &PyCapture::is_guarded_to_be, py::arg("size"), py::arg("number"))
-      .def("example", &PyCapture::example, py::arg("size"))
       .def("known_elements", &PyCapture::known_elements)
       .def("start", &PyCapture::start)
       .def("stop", &PyCapture::stop)
       .def("enter", &PyCapture::enter, py::arg("path"), py::arg("class_name"))
       .def("leave", &PyCapture::leave)
-      .def("begin_region", &PyCapture::begin_region)
-      .def("add_region_input", &PyCapture::add_region_input, py::arg("like"), py::arg("is_slice"))
-      .def("end_region", &PyCapture::end_region, py::arg("results"))
-      .def("end_condition", &PyCapture::end_condition, py::arg("condition"))
-      .def("discard_region", &PyCapture::discard_region)
-      .def("drop_region", &PyCapture::drop_region, py::arg("reason"))
-      .def("fork", &PyCapture::fork, py::arg("choices"), py::arg("probes"))
-      .def("undecided", &PyCapture::undecided)
-      .def("cond", &PyCapture::cond, py::arg("condition"), py::arg("yes"), py::arg("no"))
-      .def("while_loop", &PyCapture::while_loop, py::arg("carried"), py::arg("condition"),
-           py::arg("body"))
-      .def("scan", &PyCapture::scan, py::arg("init"), py::arg("xs"), py::arg("body"))
-      .def("map", &PyCapture::map, py::arg("xs"), py::arg("body"))
       .def("add_outputs", &PyCapture::add_outputs, py::arg("outputs"))
       .def("add_mutation", &PyCapture::add_mutation, py::arg("buffer"), py::arg("value"))
       .def("varies", &PyCapture::varies, py::arg("tensor"))
@@ -475,12 +326,7 @@ void bind_capture(py::module_& module) {
       .def("refuse_loop", &PyCapture::refuse_loop, py::arg("count"), py::arg("reason"))
       .def("reason", &PyCapture::reason)
       .def("refusal_kind", &PyCapture::refusal_kind)
-      .def("reads_numbers", &PyCapture::reads_numbers)
       .def("with_gradients", &PyCapture::with_gradients)
-      .def("guards", &PyCapture::guards)
-      .def("allows", &PyCapture::allows, py::arg("sizes"))
-      .def("size", &PyCapture::size, py::arg("expression"), py::arg("sizes"))
-      .def("equation", &PyCapture::equation)
       .def("text", &PyCapture::text)
       .def("program", &PyCapture::program, py::arg("builder"));
 }

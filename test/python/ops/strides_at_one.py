@@ -98,12 +98,14 @@ def outcome(module: Asking, case: Case, size: int) -> str:
     except _capture.StepAsideError as error:
         return f"refused: {error}"
     native = found.native
-    if not found.sizes or not native.allows({"n": 1}):
+    if not found.sizes or not native.sizes.allows({"n": 1}):
         return "guarded"
     texts = list(module.found)
     if "" in texts:
         return "refused: unknown strides"
-    got = [native.size(each, {"n": 1}) if isinstance(each, str) else each for each in texts]
+    got = [
+        native.sizes.evaluate(each, {"n": 1}) if isinstance(each, str) else each for each in texts
+    ]
     return "same" if got == expected else f"differs: {texts} instead of {expected}"
 
 

@@ -45,7 +45,7 @@ def watched(native: Capture) -> Iterator[None]:
     def number(size: Any, factor: int) -> Any:
         if isinstance(size, int):
             return size
-        found = native.example(size)
+        found = native.sizes.example(size)
         if found is None:
             native.note_refusal("a traced or scripted function of a size that depends on data")
             return size

@@ -126,7 +126,7 @@ def varied(
 
     def dynamic(size: str) -> _sizes.DynamicSize:
         def at(sizes: Mapping[str, int]) -> int:
-            found = native.size(size, sizes)
+            found = native.sizes.evaluate(size, sizes)
             assert found is not None  # its symbols are sizes of inputs
             return found
 
@@ -142,5 +142,5 @@ def varied(
         ],
         {name: symbol.example for name, symbol in symbols.items()},
         {name: _sizes.bounded(each.lowest, each.highest) for name, each in symbols.items()},
-        native.allows,
+        native.sizes.allows,
     )

@@ -221,14 +221,14 @@ def _extremum(
 
     def of_floats(a: Any, b: Any) -> Any:
         symbolic = [number for number in (a, b) if _is_symbolic(number)]
-        if not any(native.depends_on_data(number.node) for number in symbolic):
+        if not any(native.sizes.depends_on_data(number.node) for number in symbolic):
             return of_two(a, b)
         # Not a number may come from data, and wins only if it is first.
         first, second = (
             number.node if _is_symbolic(number) else symbolic[0].node.wrap_float(number)
             for number in (a, b)
         )
-        return torch.SymFloat(native.choice(beats(b, a).node, second, first))
+        return torch.SymFloat(native.sizes.choice(beats(b, a).node, second, first))
 
     @functools.wraps(plain)
     def extremum(*items: Any, **options: Any) -> Any:
@@ -261,7 +261,7 @@ def _math_function(native: Capture, name: str) -> Callable[..., Any]:
     def function(value: Any, /) -> Any:
         if not _is_symbolic(value):
             return plain(value)
-        return torch.SymFloat(native.math_function(name, value.node))
+        return torch.SymFloat(native.sizes.math_function(name, value.node))
 
     return function
 
@@ -337,7 +337,7 @@ def _number_class(plain: type, native: Capture) -> Any:
             if plain is float:
                 return torch.sym_float(value)
             if isinstance(value, torch.SymFloat):
-                return torch.SymInt(native.math_function("trunc", value.node))
+                return torch.SymInt(native.sizes.math_function("trunc", value.node))
             return value
 
     class Number(metaclass=Meta):
@@ -380,10 +380,10 @@ def _steps(native: Capture, *bounds: Any) -> list[Any] | None:
     count = (stop - start + step - 1) // step
     if isinstance(count, int):
         return [start + i * step for i in range(count)]
-    number = native.example(count)
+    number = native.sizes.example(count)
     if number is None or not 0 <= number <= _MOST_STEPS:
         return None
-    if not native.is_guarded_to_be(count, number):
+    if not native.sizes.is_guarded_to_be(count, number):
         return None
     return [start + i * step for i in range(number)]
 

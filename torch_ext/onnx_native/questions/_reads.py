@@ -233,7 +233,7 @@ def _has_few_items(native: Capture, tensor: Any) -> bool:
     """Whether the tensor may be a list of sizes."""
     if tensor.dtype not in (torch.int32, torch.int64):
         return False
-    sizes = [n if isinstance(n, int) else native.example(n) for n in tensor.shape]
+    sizes = [n if isinstance(n, int) else native.sizes.example(n) for n in tensor.shape]
     known = [size for size in sizes if size is not None]
     return len(known) == len(sizes) and math.prod(known) <= _MOST_ITEMS
 
@@ -247,7 +247,7 @@ def _computed(native: Capture, node: Any, function: str, digits: Any) -> Any:
     """A function of a symbolic number, as a node."""
     if digits is not None:
         native.note_refusal("the program rounds a symbolic number to digits")
-    return native.math_function(function.removeprefix("sym_"), node)
+    return native.sizes.math_function(function.removeprefix("sym_"), node)
 
 
 def _showing(plain: Any, text_of: Callable[[Any], str]) -> Callable[..., str]:

@@ -222,10 +222,10 @@ class _Recorder:
                 break
             if refusal is None:
                 continue
-            equation = native.equation()
+            equation = native.sizes.equation()
             if equation is None and (replaced.is_to_be_written_first() or has_more):
                 continue
-            if equation is None and first is None and native.reads_numbers():
+            if equation is None and first is None and native.sizes.has_data():
                 first = refusal
                 continue
             refusal = first or refusal
@@ -254,9 +254,11 @@ class _Recorder:
                         "unrolls": equation.is_loop,
                     }
                 )
-        if not native.allows({name: self._symbols[name].example for name in others}):
+        if not native.sizes.allows({name: self._symbols[name].example for name in others}):
             raise StepAsideError("the program decides otherwise for the sizes of the example")
-        guards = [{"condition": each.condition, "source": each.source} for each in native.guards()]
+        guards = [
+            {"condition": each.condition, "source": each.source} for each in native.sizes.guards()
+        ]
         return Recorded(
             native=native,
             flatten=_leaves.flattener(self._leaves, sizes),

@@ -21,7 +21,7 @@ from onnx_native.lowerings import _autograd_functions
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
-    from onnx_native._C import Capture
+    from onnx_native._C import Capture, Region
 
 _active = threading.local()
 
@@ -69,24 +69,24 @@ def _register() -> None:
 
 def region(native: Capture, run: Callable[[], Any], end: Callable[[Any], Any]) -> Any:
     """Runs a part of the program in a region of the recording; returns what `end` returns."""
-    native.begin_region()
+    native.regions.begin()
     try:
         return end(run())
     except Exception as error:
         name = type(error).__name__
-        native.drop_region(f"{name} in a branch or loop: {first_line(error)}")
+        native.regions.drop(f"{name} in a branch or loop: {first_line(error)}")
         raise
 
 
-def _region_of_structure(native: Capture, run: Callable[[], Any]) -> tuple[int, Any]:
-    """Runs a part of the program in a region; returns its number and its results' structure."""
+def _region_of_structure(native: Capture, run: Callable[[], Any]) -> tuple[Region, Any]:
+    """Runs a part of the program in a region; returns it with the structure of its results."""
 
-    def end(results: Any) -> tuple[int, Any]:
+    def end(results: Any) -> tuple[Region, Any]:
         leaves, structure = _upstream.pytree.tree_flatten(results)
-        return native.end_region(leaves), structure
+        return native.regions.end(leaves), structure
 
-    number, structure = region(native, run, end)
-    return number, structure
+    body, structure = region(native, run, end)
+    return body, structure
 
 
 def _cond(
@@ -99,7 +99,7 @@ def _cond(
     no, other = _region_of_structure(native, lambda: false_fn(*operands))
     if structure != other:
         refuse(native, "the branches return different structures")
-    return _upstream.pytree.tree_unflatten(native.cond(condition, yes, no), structure)
+    return _upstream.pytree.tree_unflatten(native.regions.cond(condition, yes, no), structure)
 
 
 def _while_loop(
@@ -117,7 +117,7 @@ def _while_loop(
         function: Callable[..., Any], end: Callable[[Any], Any], *, writes: bool = False
     ) -> Any:
         def call() -> Any:
-            inputs = [native.add_region_input(value, False) for value in states]
+            inputs = [native.regions.add_input(value, False) for value in states]
             if writes:
                 inputs = _copies(inputs)
             return function(*map(_as_given, carried, inputs), *additional)
@@ -127,9 +127,9 @@ def _while_loop(
     def advance(*values: Any) -> list[Any]:
         return [_as_tensor(result) for result in body(*values)]
 
-    conditional = run(condition, native.end_condition)
-    results = run(advance, native.end_region, writes=True)
-    found = native.while_loop(states, conditional, results)
+    conditional = run(condition, native.regions.end_with_condition)
+    results = run(advance, native.regions.end, writes=True)
+    found = native.regions.while_loop(states, conditional, results)
     return tuple(map(_as_given, carried, found))
 
 
@@ -140,12 +140,12 @@ def _scan(
     _check_tensors(native, [*init, *xs])
 
     def run() -> Any:
-        inputs = [native.add_region_input(value, False) for value in init]
-        inputs += [native.add_region_input(value, True) for value in xs]
+        inputs = [native.regions.add_input(value, False) for value in init]
+        inputs += [native.regions.add_input(value, True) for value in xs]
         return combine(*_copies(inputs), *additional)
 
     body, structure = _region_of_structure(native, run)
-    results = native.scan(list(init), list(xs), body)
+    results = native.regions.scan(list(init), list(xs), body)
     return _upstream.pytree.tree_unflatten(results, structure)
 
 
@@ -156,11 +156,11 @@ def _map(
     _check_tensors(native, xs)
 
     def run() -> Any:
-        inputs = [native.add_region_input(x, True) for x in xs]
+        inputs = [native.regions.add_input(x, True) for x in xs]
         return function(*_copies(inputs), *additional)
 
     body, structure = _region_of_structure(native, run)
-    return _upstream.pytree.tree_unflatten(native.map(list(xs), body), structure)
+    return _upstream.pytree.tree_unflatten(native.regions.map(list(xs), body), structure)
 
 
 def _mapped_function(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -191,15 +191,15 @@ def _associative_scan(
     slices = [*xs, torch.arange(xs[0].shape[0])]
 
     def run() -> Any:
-        before = [native.add_region_input(value, False) for value in first]
-        *now, step = [native.add_region_input(x, True) for x in slices]
+        before = [native.regions.add_input(value, False) for value in first]
+        *now, step = [native.regions.add_input(x, True) for x in slices]
         batches = [value.unsqueeze(0).clone() for value in (*before, *now)]
         combined = [value.squeeze(0) for value in combine(*batches, *additional_inputs)]
         results = [torch.where(step == 0, a, b) for a, b in zip(now, combined, strict=True)]
         return [*results, *results]
 
     body, _ = _region_of_structure(native, run)
-    return native.scan(first, slices, body)[len(first) :]
+    return native.regions.scan(first, slices, body)[len(first) :]
 
 
 def _flex_attention(

@@ -31,7 +31,7 @@ class _Context:
             raise ValueError("the bounds of a size that depends on data must be numbers")
         if min < 0 or (max is not None and max < min):
             raise ValueError(f"wrong bounds of a size that depends on data: {min}, {max}")
-        return self._native.new_size(min, max)
+        return self._native.sizes.add(min, max)
 
     def create_unbacked_symint(self, *, min: int = 2, max: int | None = None) -> int | torch.SymInt:
         """The former name of ``new_dynamic_size``."""

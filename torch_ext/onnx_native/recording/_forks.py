@@ -22,7 +22,7 @@ from onnx_native.questions import _sources
 from onnx_native.recording import _control_flow
 
 if TYPE_CHECKING:
-    from onnx_native._C import Capture
+    from onnx_native._C import Capture, Region
 
 _MOST_FORKS = 3  # one after the other: the model has up to 8 copies of the program
 _MOST_CHOICES = 32  # also of branches that raise, for each of which the program runs again
@@ -44,16 +44,16 @@ def results(
         choices: The ways of its first branches.
         forks: How many of them go both ways.
     """
-    native.fork(list(choices), probes=False)
+    native.regions.fork(list(choices), probes=False)
     condition = None
     try:
         found = run()
     except Exception:
-        condition = native.undecided()
+        condition = native.regions.undecided()
         if condition is None:
             raise
     if condition is None:
-        if native.undecided() is not None:
+        if native.regions.undecided() is not None:
             native.note_refusal("the program catches an exception of the capture")
         return found
     if len(choices) == _MOST_CHOICES:
@@ -77,7 +77,7 @@ def results(
         _control_flow.refuse(
             native, "the branches return different numbers of tensors, or different numbers"
         )
-    merged = native.cond(condition, yes, no)
+    merged = native.regions.cond(condition, yes, no)
     for i, leaf in sorted(constants.items()):
         merged.insert(i, leaf)
     return merged
@@ -85,37 +85,35 @@ def results(
 
 def _raises(native: Capture, run: Callable[[], list[Any]], choices: tuple[bool, ...]) -> bool:
     """Returns whether the program raises an exception before its next branch."""
-    native.begin_region()
-    native.fork(list(choices), probes=True)
+    native.regions.begin()
+    native.regions.fork(list(choices), probes=True)
     try:
         run()
     except Exception as error:
-        native.undecided()  # forgets the branch: the caller is at the one before it
+        native.regions.undecided()  # forgets the branch: the caller is at the one before it
         return _is_in_raise(error)
     finally:
-        native.fork([], probes=False)
-        native.discard_region()
+        native.regions.fork([], probes=False)
+        native.regions.discard()
     return False
 
 
 def _way(
     native: Capture, run: Callable[[], list[Any]], choices: tuple[bool, ...], forks: int
-) -> tuple[int, dict[int, Any]]:
+) -> tuple[Region, dict[int, Any]]:
     """Records one way as a region.
 
-    Returns its number, and the results that are not tensors by their places.
+    Returns it with the results that are not tensors, by their places.
     """
 
-    def end(leaves: list[Any]) -> tuple[int, dict[int, Any]]:
+    def end(leaves: list[Any]) -> tuple[Region, dict[int, Any]]:
         constants = {i: x for i, x in enumerate(leaves) if not isinstance(x, torch.Tensor)}
         # Nothing writes to them after this, so they may be copies.
         tensors = [x.clone() for x in leaves if isinstance(x, torch.Tensor)]
-        return native.end_region(tensors), constants
+        return native.regions.end(tensors), constants
 
-    number, constants = _control_flow.region(
-        native, lambda: results(native, run, choices, forks), end
-    )
-    return number, constants
+    way, constants = _control_flow.region(native, lambda: results(native, run, choices, forks), end)
+    return way, constants
 
 
 def _is_in_raise(error: Exception) -> bool:

@@ -1,0 +1,89 @@
+#include "plugin/py_sizes.h"
+
+#include <string_view>
+#include <utility>
+
+#include "base/error.h"
+#include "capture/math_function.h"
+#include "capture/symbolic_size.h"
+
+namespace onnx_native::plugin {
+
+Dim PySizes::parse(const std::string& text) const {
+  if (decisions().has_symbol(text)) return decisions().symbol(text);
+  const auto dim = parse_dim(text, [&](std::string_view name) -> std::optional<Dim> {
+    if (!decisions().has_symbol(std::string(name))) return std::nullopt;
+    return decisions().symbol(std::string(name));
+  });
+  if (!dim) fail(ErrorKind::invalid_argument, text, " is not a size");
+  return *dim;
+}
+
+c10::SymInt PySizes::add(int64_t low, std::optional<int64_t> high) {
+  return recording_.new_size(low, high);
+}
+
+std::optional<int64_t> PySizes::example(const c10::SymInt& size) {
+  return decisions().example(capture::to_dim(size, decisions()));
+}
+
+std::optional<int64_t> PySizes::evaluate(const std::string& expression,
+                                         const std::map<std::string, int64_t>& sizes) const {
+  return decisions().value_at(parse(expression), sizes);
+}
+
+bool PySizes::allows(const std::map<std::string, int64_t>& sizes) const {
+  return decisions().allows(sizes);
+}
+
+const std::vector<capture::Guard>& PySizes::guards() const { return decisions().guards(); }
+
+const std::optional<capture::Equation>& PySizes::equation() const { return decisions().equation(); }
+
+bool PySizes::is_guarded_to_be(const c10::SymInt& size, int64_t number) {
+  const Dim dim = capture::to_dim(size, decisions());
+  const Dim difference = dim - Dim(number);
+  if (!difference.is_constant() && !decisions().is_flexible(difference)) return false;
+  return decisions().decide(difference, capture::Relation::equal,
+                            concat(dim.str(), " == ", number));
+}
+
+c10::SymNode PySizes::math_function(const std::string& name, const c10::SymNode& number) {
+  return capture::math_function(name, number, decisions());
+}
+
+c10::SymNode PySizes::choice(const c10::SymNode& condition, const c10::SymNode& yes,
+                             const c10::SymNode& no) {
+  std::vector<capture::NumberPtr> operands;
+  for (const c10::SymNode& node : {condition, yes, no}) operands.push_back(number(node));
+  return capture::to_sym_float(capture::make_call("python::sym_ite", std::move(operands)),
+                               decisions())
+      .toSymNodeImpl();
+}
+
+bool PySizes::depends_on_data(const c10::SymNode& node) {
+  return !decisions().example(*number(node));
+}
+
+bool PySizes::has_data() const { return decisions().has_data(); }
+
+capture::NumberPtr PySizes::number(const c10::SymNode& node) {
+  return capture::to_number(recording_.host().unwrapped(node), decisions());
+}
+
+void bind_sizes(py::module_& module) {
+  py::class_<PySizes>(module, "Sizes", "The sizes and numbers of a recording.")
+      .def("add", &PySizes::add, py::arg("low"), py::arg("high"))
+      .def("example", &PySizes::example, py::arg("size"))
+      .def("evaluate", &PySizes::evaluate, py::arg("expression"), py::arg("sizes"))
+      .def("allows", &PySizes::allows, py::arg("sizes"))
+      .def("guards", &PySizes::guards)
+      .def("equation", &PySizes::equation)
+      .def("is_guarded_to_be", &PySizes::is_guarded_to_be, py::arg("size"), py::arg("number"))
+      .def("math_function", &PySizes::math_function, py::arg("name"), py::arg("number"))
+      .def("choice", &PySizes::choice, py::arg("condition"), py::arg("yes"), py::arg("no"))
+      .def("depends_on_data", &PySizes::depends_on_data, py::arg("number"))
+      .def("has_data", &PySizes::has_data);
+}
+
+}  // namespace onnx_native::plugin

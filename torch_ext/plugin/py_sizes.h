@@ -1,0 +1,58 @@
+// The sizes and numbers of a native capture, for Python: see onnx_native.numbers.
+#pragma once
+
+#include <torch/csrc/utils/pybind.h>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dim.h"
+#include "capture/recording.h"
+
+namespace onnx_native::plugin {
+
+class PySizes {
+ public:
+  explicit PySizes(capture::Recording& recording) : recording_(recording) {}
+
+  // Parses a symbol or an expression over symbols. Throws ExportError(invalid_argument) for any
+  // other text.
+  Dim parse(const std::string& text) const;
+
+  // Returns a data-dependent size of `low` to `high`.
+  c10::SymInt add(int64_t low, std::optional<int64_t> high);
+  // Returns the value of a size in the example; nullopt if the size is data-dependent.
+  std::optional<int64_t> example(const c10::SymInt& size);
+  // Evaluates an expression, as parse() takes it, for these values of its symbols.
+  std::optional<int64_t> evaluate(const std::string& expression,
+                                  const std::map<std::string, int64_t>& sizes) const;
+  // Returns true if the recording is valid for these values of its symbols.
+  bool allows(const std::map<std::string, int64_t>& sizes) const;
+  const std::vector<capture::Guard>& guards() const;
+  const std::optional<capture::Equation>& equation() const;
+  // Returns true if `size` equals `number`, and guards this if `size` is symbolic. Returns false
+  // without a guard if the guard would fix a symbol to one value.
+  bool is_guarded_to_be(const c10::SymInt& size, int64_t number);
+
+  // Applies the function `name` to a number; see capture/math_function.h.
+  c10::SymNode math_function(const std::string& name, const c10::SymNode& number);
+  // Returns the float `yes` if the condition is true at run time, else `no`.
+  c10::SymNode choice(const c10::SymNode& condition, const c10::SymNode& yes,
+                      const c10::SymNode& no);
+  bool depends_on_data(const c10::SymNode& number);
+  // Returns true if the program reads data-dependent numbers.
+  bool has_data() const;
+
+ private:
+  capture::Decisions& decisions() const { return recording_.decisions(); }
+  capture::NumberPtr number(const c10::SymNode& node);
+
+  capture::Recording& recording_;
+};
+
+void bind_sizes(py::module_& module);
+
+}  // namespace onnx_native::plugin
