@@ -6,11 +6,11 @@ import ast
 import pathlib
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import onnx_native
 import pytest
-from onnx_native import _C
+from onnx_native import _C, _options
 
 STUB = pathlib.Path(onnx_native.__file__).parent / "_C.pyi"
 FUNCTION = re.compile(r"\w+\((.*)\) -> ")
@@ -110,3 +110,20 @@ def test_enumerators_are_enumerators() -> None:
         ):
             members = {x.split(".")[1] for x in STUBBED if x.startswith(f"{name}.")}
             assert set(ACTUAL[name].__members__) == members
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("metadata", _options.Metadata),
+        ("target", _options.Target),
+        ("weights", _options.WeightLayout),
+        ("nan", _options.NanMode),
+    ],
+)
+def test_words_of_options_are_those_of_the_module(option: str, words: Any) -> None:
+    wrong: dict[str, Any] = {option: "none of them"}
+    with pytest.raises(_C.ExportError) as raised:
+        _C.Program("no such file", opset=20, **wrong)
+    known = str(raised.value).partition(": choose one of ")[2]
+    assert tuple(re.findall(r"'([\w-]+)'", known)) == get_args(words)

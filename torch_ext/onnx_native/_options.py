@@ -7,9 +7,17 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
+
+# The words of the options, as csrc/base knows them.
+Metadata = Literal["none", "names", "full"]
+Target = Literal["onnx", "onnxruntime-cpu", "opencv", "mnn"]
+WeightLayout = Literal["runtime", "module"]
+NanMode = Literal["standard", "exact", "ignore"]
+# How a module is captured; the routes of this package know it.
+CaptureMode = Literal["auto", "native", "torch.export"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,22 +25,16 @@ class Options:
     """The options of an export."""
 
     state: bool | tuple[str, ...] = False
-    metadata: str = "full"
+    metadata: Metadata = "full"
     functions: bool | tuple[str, ...] = False
     disabled_passes: tuple[str, ...] = ()
-    target: str = "onnx"
-    weights: str = "runtime"
-    nan: str = "standard"
-    capture: str = "auto"
+    target: Target = "onnx"
+    weights: WeightLayout = "runtime"
+    nan: NanMode = "standard"
+    capture: CaptureMode = "auto"
     fallbacks: bool | None = None
     legacy: bool = False
 
-
-TARGETS = ("onnx", "onnxruntime-cpu", "opencv", "mnn")
-LAYOUTS = ("runtime", "module")
-NAN = ("standard", "exact", "ignore")
-METADATA = ("none", "names", "full")
-CAPTURES = ("auto", "native", "torch.export")
 
 _current: ContextVar[Options | None] = ContextVar("onnx_native_options", default=None)
 
@@ -50,7 +52,7 @@ def _from_environment() -> Options:
     """
     capture = os.environ.get("ONNX_NATIVE_CAPTURE") or "auto"
     return Options(
-        capture=_choice("ONNX_NATIVE_CAPTURE", capture, CAPTURES),
+        capture=_choice("ONNX_NATIVE_CAPTURE", capture, CaptureMode),
         legacy=_legacy if _legacy is not None else legacy_in_environment(),
     )
 
@@ -102,7 +104,9 @@ def _names(classes: Iterable[type[torch.nn.Module] | str]) -> tuple[str, ...]:
     return tuple(sorted(names))
 
 
-def _choice(name: str, given: str, known: tuple[str, ...]) -> str:
+def _choice(name: str, given: object, words: Any) -> Any:
+    """Returns a word that is among those of a Literal type."""
+    known = get_args(words)
     if given not in known:
         raise ValueError(f"{name}= takes one of {', '.join(map(repr, known))}, not {given!r}")
     return given
@@ -112,13 +116,13 @@ def _choice(name: str, given: str, known: tuple[str, ...]) -> str:
 def options(
     *,
     state: bool | str | Sequence[str] | None = None,
-    metadata: str | bool | None = None,
+    metadata: Metadata | bool | None = None,
     functions: bool | Iterable[type[torch.nn.Module] | str] | None = None,
     disabled_passes: Sequence[str] | None = None,
-    target: str | None = None,
-    weights: str | None = None,
-    nan: str | None = None,
-    capture: str | None = None,
+    target: Target | None = None,
+    weights: WeightLayout | None = None,
+    nan: NanMode | None = None,
+    capture: CaptureMode | None = None,
     fallbacks: bool | None = None,
     legacy: bool | None = None,
 ) -> Iterator[None]:
@@ -169,20 +173,20 @@ def options(
         changes["state"] = names if isinstance(names, bool) else tuple(names)
     if metadata is not None:
         level = metadata if isinstance(metadata, str) else "full" if metadata else "none"
-        changes["metadata"] = _choice("metadata", level, METADATA)
+        changes["metadata"] = _choice("metadata", level, Metadata)
     if functions is not None:
         changes["functions"] = functions if isinstance(functions, bool) else _names(functions)
     if disabled_passes is not None:
         names = (disabled_passes,) if isinstance(disabled_passes, str) else disabled_passes
         changes["disabled_passes"] = tuple(names)
     if target is not None:
-        changes["target"] = _choice("target", target, TARGETS)
+        changes["target"] = _choice("target", target, Target)
     if weights is not None:
-        changes["weights"] = _choice("weights", weights, LAYOUTS)
+        changes["weights"] = _choice("weights", weights, WeightLayout)
     if nan is not None:
-        changes["nan"] = _choice("nan", nan, NAN)
+        changes["nan"] = _choice("nan", nan, NanMode)
     if capture is not None:
-        changes["capture"] = _choice("capture", capture, CAPTURES)
+        changes["capture"] = _choice("capture", capture, CaptureMode)
     if fallbacks is not None:
         changes["fallbacks"] = bool(fallbacks)
     if legacy is not None:

@@ -88,7 +88,7 @@ def export_decoder(
     folder: str | os.PathLike | None = None,
     *,
     last_logits: bool = False,
-    target: str | None = None,
+    target: _options.Target | None = None,
     **arguments: Any,
 ) -> ExportedDecoder:
     """Exports a transformers model for generation, with its key and value cache.

@@ -85,7 +85,9 @@ def _native(call: LegacyCall) -> ONNXProgram:
     if call.operator_export_type is OperatorExportTypes.ONNX_ATEN:
         raise Unsuited("operator_export_type=ONNX_ATEN keeps PyTorch's operators")
     parameters = _parameters(call)
-    layout = "module" if call.exposes_parameters or parameters else None
+    layout: _options.WeightLayout | None = (
+        "module" if call.exposes_parameters or parameters else None
+    )
     functions: Any = call.export_modules_as_functions or None
     with (
         _context.neutral(),
