@@ -123,10 +123,14 @@ Values reshape(Builder& b, const Node& node) {
     sizes.push_back(b.i64s({0}));
   }
   align(from.size());
+  Dim merged = 1;
+  for (const int64_t axis : removed) merged = merged * places[static_cast<size_t>(axis)];
   for (const auto& [place, i] : others) {
-    // A 0 copies 0 from a multiple of this size.
-    const bool divides = Dim::floor_div(places[place], to[i]) * to[i] == places[place];
-    if (to[i].known_positive() || divides) {
+    // A 0 copies 0 from a multiple of this size, and from a factor if no other factor is 0.
+    const Dim& copied = places[place];
+    const bool divides = Dim::floor_div(copied, to[i]) * to[i] == copied;
+    const bool is_product = merged.known_positive() && copied * merged == to[i];
+    if (to[i].known_positive() || divides || is_product) {
       sizes[place] = b.gather(target, b.i64s({static_cast<int64_t>(i)}), 0);
     } else if (!std::exchange(has_unknown, true)) {
       sizes[place] = b.i64s({-1});
@@ -135,7 +139,10 @@ Values reshape(Builder& b, const Node& node) {
     }
   }
   const Value aligned = added.empty() ? x : b.unsqueeze(x, added);
-  const Value result = b.op("Reshape", {aligned, joined(b, sizes)});
+  Value shape = joined(b, sizes);
+  // ONNX Runtime's fusions make -1 of a size that a Concat takes. A size of 0 may be copied.
+  if (!shape->is_constant()) shape = b.op("Abs", {shape});
+  const Value result = b.op("Reshape", {aligned, shape});
   return {removed.empty() ? result : b.squeeze(result, removed)};
 }
 

@@ -205,3 +205,20 @@ def test_reshapes_of_nothing() -> None:
         expected = expected if isinstance(expected, tuple) else (expected,)
         for result, wanted in zip(session.run(None, {name: x.numpy()}), expected, strict=True):
             assert result.shape == wanted.shape
+
+
+def test_reshapes_of_rows_that_may_be_none() -> None:
+    """ONNX Runtime's optimizations make no -1 of a size beside a copied 0."""
+
+    def function(x: Tensor) -> Tensor:
+        rows = x[-2:3, 0, -1:100]
+        return rows.view(rows.shape[0], rows.shape[1] * rows.shape[2])
+
+    def example(size: int) -> Tensor:
+        return torch.rand(size, 1, size, 4)
+
+    model = routes.check(function, (example(4),), "native", dynamic=({0: "m", 2: "m"},), opset=13)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for size in (2, 3, 5, 7):
+        (result,) = session.run(None, {session.get_inputs()[0].name: example(size).numpy()})
+        assert result.shape == function(example(size)).shape
