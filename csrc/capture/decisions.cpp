@@ -305,7 +305,7 @@ bool Decisions::choose(const NumberPtr& condition, const std::string& text) {
   // torch.export refuses branches on numbers that are read from tensors. It records some of those
   // on sizes that depend on data.
   const RefusalKind kind = is_read(*condition) ? RefusalKind::control_flow : RefusalKind::other;
-  const bool way = choose(condition.get(), branch_on_data(text), kind);
+  const bool way = choose(condition, branch_on_data(text), kind);
   undecided_ = nullptr;
   return way;
 }
@@ -330,7 +330,8 @@ void Decisions::fork(std::vector<bool> choices, bool probes) {
   chosen_.clear();
 }
 
-bool Decisions::choose(const void* condition, const std::string& reason, RefusalKind kind) {
+bool Decisions::choose(const std::shared_ptr<const void>& condition, const std::string& reason,
+                       RefusalKind kind) {
   if (!choices_) refuse(reason, kind);
   if (const auto known = chosen_.find(condition); known != chosen_.end()) return known->second;
   TORCH_CHECK(chosen_.size() < choices_->size(), reason);

@@ -145,8 +145,9 @@ class Decisions {
   void fork(std::vector<bool> choices, bool probes);
   bool forks() const { return choices_.has_value(); }
   // Returns the way of a branch on data. Throws if no choice is left. Without a fork, refuses the
-  // recording with this reason.
-  bool choose(const void* condition, const std::string& reason, RefusalKind kind);
+  // recording with this reason. Conditions are the same if they are one object.
+  bool choose(const std::shared_ptr<const void>& condition, const std::string& reason,
+              RefusalKind kind);
   // Returns the condition for which no choice was left, and forgets it; nullptr if there is none.
   NumberPtr take_undecided() { return std::exchange(undecided_, nullptr); }
   // Replaces a number that is read from data by a size: the program fails if they differ.
@@ -264,7 +265,7 @@ class Decisions {
   std::set<std::string> read_;  // symbols of numbers that the program read from tensors
   std::optional<std::vector<bool>> choices_;
   bool probes_ = false;
-  std::map<const void*, bool> chosen_;           // by the condition
+  std::map<std::shared_ptr<const void>, bool> chosen_;  // by the condition, which stays alive
   std::map<std::string, NumberPtr> conditions_;  // on integers that depend on data, by the text
   std::map<std::string, NumberPtr> asserted_;    // by the text of the difference
   NumberPtr undecided_;

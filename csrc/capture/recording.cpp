@@ -173,8 +173,10 @@ bool Recording::choose(const at::Tensor& condition) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
   if (decisions_.forks()) refuse_draws();
   undecided_ = condition;
+  // The graph owns its values.
+  const std::shared_ptr<const void> value(std::shared_ptr<const void>(), value_of(condition));
   const bool way = decisions_.choose(
-      value_of(condition),
+      value,
       "aten::is_nonzero: the program branches on the elements of a tensor; torch.cond would keep "
       "both branches",
       RefusalKind::control_flow);

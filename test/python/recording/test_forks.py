@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import onnx
@@ -248,3 +249,76 @@ def test_other_programs_are_left(kind: type[nn.Module]) -> None:
     with pytest.raises(torch.onnx.OnnxExporterError) as raised:
         exported(kind())
     assert "the program branches on " in str(raised.value)
+
+
+class Sorts(nn.Module):
+    """Each comparison is a branch, whose condition is a new number."""
+
+    def forward(self, x: torch.Tensor, **_: Any) -> Any:
+        first, second, third = (x[i].item() for i in range(3))
+        if second < first:
+            return x[[2, 1, 0]] if third < second else x[[1, 0, 2]]
+        return x[[2, 0, 1]] if third < first else x[[0, 1, 2]]
+
+
+def test_conditions_on_new_numbers_are_told_apart() -> None:
+    rows = [torch.tensor(row) for row in itertools.permutations((1.0, 2.0, 3.0))]
+    try:
+        program = torch.onnx.export(Sorts(), (rows[0],), dynamo=True, verbose=False)
+    except torch.onnx.OnnxExporterError as error:
+        assert "branches on " in str(error)  # noqa: PT017
+    else:
+        for x in rows:
+            torch.testing.assert_close(program(x)[0], Sorts()(x))
+
+
+class Notes:
+    def __init__(self) -> None:
+        self.count = 0
+        self.names: list[str] = []
+
+
+class Remembers(nn.Module):
+    """Both ways change what the module holds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes = Notes()
+        self.seen: dict[str, Any] = {"calls": 0, "ways": [[]]}
+        self.mode = "new"
+
+    def forward(self, x: torch.Tensor, **_: Any) -> Any:
+        self.notes.count += 1
+        self.seen["calls"] += 1
+        if x.sum() > 2:
+            self.seen["ways"][0].append("large")
+            self.mode = "large"
+        else:
+            self.notes.names.extend(["small", "small"])
+            self.seen["small"] = 1
+        size = len(self.notes.names) + 10 * len(self.seen["ways"][0]) + 100 * len(self.mode)
+        return x * self.notes.count + size + ("small" in self.seen)
+
+
+def test_ways_do_not_see_each_other() -> None:
+    model = Remembers()
+    program = torch.onnx.export(model, (EXAMPLES[0],), dynamo=True, verbose=False)
+    assert program.export_report["capture"]["attempts"][-1]["route"] == "native, both ways"
+    assert model.seen == {"calls": 0, "ways": [[]]}
+    assert (model.notes.count, model.notes.names, model.mode) == (0, [], "new")
+    for x in EXAMPLES[:5]:
+        torch.testing.assert_close(program(x)[0], Remembers()(x))
+
+
+class Advances(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = iter([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+
+    def forward(self, x: torch.Tensor, **_: Any) -> Any:
+        return x * next(self.numbers) if x.sum() > 2 else x
+
+
+def test_iterators_cannot_go_back() -> None:
+    with pytest.raises(torch.onnx.OnnxExporterError, match=r"branches on|is an iterator"):
+        torch.onnx.export(Advances(), (EXAMPLES[0],), dynamo=True, verbose=False)

@@ -52,14 +52,17 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
     that a hook computes before each call is allowed too. Sizes are only restored.
 
     Other attributes stay as the program leaves them, as after any call: a flag that hooks are
-    installed, for example, belongs to the hooks.
+    installed, for example, belongs to the hooks. A program that is refused leaves nothing: other
+    ways to export it start where it started.
     """
     before = _containers.Snapshot(model)
     times = Counter(id(tensor) for _, tensor in model.named_buffers(remove_duplicate=False))
     changes: list[_Change] = []
     _undo.after_interrupt(functools.partial(_restore, before))
+    is_complete = False
     try:
         yield
+        is_complete = True
     finally:
         for module, contents in before.contents:
             found = [
@@ -73,6 +76,8 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
         before.clear_caches()
         own = {change: (change.module, change.key) for change in changes if change.is_own()}
         replaced.kept.update(own.values())
+        if not is_complete:
+            _restore(before)
     changes = [change for change in changes if own.get(change) not in replaced.caches]
     mutations = [c for c in changes if c.is_of_buffer() and times[id(c.old)] == 1]
     for change in mutations:
@@ -85,6 +90,8 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
                 replaced.found.append((change.module, change.key))
             kind = type(change.module).__name__
             native.note_refusal(f"the program replaces {change.key} of a {kind}")
+    if native.reason():
+        _restore(before)
 
 
 @contextmanager

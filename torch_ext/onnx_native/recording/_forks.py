@@ -1,8 +1,9 @@
 """Branches on elements in a native capture: the program goes on both ways.
 
 Where the program asks for the truth of a tensor, the rest of it depends on the answer. It runs once
-more for each answer, as a branch of a condition in the model. A way that ends in a ``raise`` is
-left out: the model is for inputs that the program accepts.
+more for each answer, as a branch of a condition in the model. Each run finds the attributes of the
+modules as they were before the first. A way that ends in a ``raise`` is left out: the model is for
+inputs that the program accepts.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ import dataclasses
 import functools
 import os
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from onnx_native import _library
+from onnx_native.modules import _containers, _written_attributes
 from onnx_native.questions import _sources
 from onnx_native.recording import _control_flow
 
@@ -33,10 +35,61 @@ _CHECKING = tuple(
 )
 
 
-def results(
+def results(native: Capture, model: torch.nn.Module, run: Callable[[], list[Any]]) -> list[Any]:
+    """Returns the flat results of the program, which `run` runs."""
+    return _results(native, _from_one_state(native, model, run))
+
+
+def _from_one_state(
+    native: Capture, model: torch.nn.Module, run: Callable[[], list[Any]]
+) -> Callable[[], list[Any]]:
+    """Makes each run start with the same contents of the modules, and leave them."""
+    before = _containers.Snapshot(model)
+    iterators = (
+        f"{key} of a {type(module).__name__}"
+        for module, contents in before.contents
+        for key, value in contents.was.items()
+        if isinstance(value, Iterator)
+    )
+    iterator = next(iterators, None)
+
+    def again() -> list[Any]:
+        if iterator is not None:
+            _control_flow.refuse(native, f"{iterator} is an iterator, which cannot go back")
+        try:
+            return run()
+        finally:
+            for module, contents in before.contents:
+                _put_back(native, module, contents)
+            before.clear_caches()
+
+    return again
+
+
+def _put_back(native: Capture, module: torch.nn.Module, contents: _containers.Contents) -> None:
+    """Undoes what a run did to a container, but for attributes that it writes before it reads."""
+    is_own = contents.held is vars(module)
+    changed = []
+    for key, *values in contents.changes():
+        if any(map(_holds_tensors, values)):
+            if is_own and _written_attributes.may_be_written_first(module, key):
+                continue
+            kind = type(module).__name__
+            native.note_refusal(f"the program replaces {key} of a {kind} and branches")
+        changed.append(key)
+    if changed:
+        contents.put_back(changed)
+
+
+def _holds_tensors(value: Any) -> bool:
+    kinds = (torch.Tensor, torch.nn.Module, torch.SymInt)
+    return any(isinstance(leaf, kinds) for leaf in _containers.leaves(value))
+
+
+def _results(
     native: Capture, run: Callable[[], list[Any]], choices: tuple[bool, ...] = (), forks: int = 0
 ) -> list[Any]:
-    """Returns the flat results of the program.
+    """Returns the results of the program after these choices.
 
     Args:
         native: The recording.
@@ -67,7 +120,7 @@ def results(
     if not ways:
         _control_flow.refuse(native, "both ways of a branch raise an exception")
     if len(ways) == 1:
-        return results(native, run, (*choices, ways[0]), forks)
+        return _results(native, run, (*choices, ways[0]), forks)
     if forks == _MOST_FORKS:
         _control_flow.refuse(
             native, "the program branches on elements more often than the capture follows"
@@ -112,7 +165,9 @@ def _way(
         tensors = [x.clone() for x in leaves if isinstance(x, torch.Tensor)]
         return native.regions.end(tensors), constants
 
-    way, constants = _control_flow.region(native, lambda: results(native, run, choices, forks), end)
+    way, constants = _control_flow.region(
+        native, lambda: _results(native, run, choices, forks), end
+    )
     return way, constants
 
 
