@@ -127,6 +127,8 @@ class PyCapture {
   at::Tensor elements(const at::Tensor& tensor, bool shares_memory) {
     return recording_.elements(tensor, shares_memory);
   }
+  // Returns the files and the line numbers of the program's lines that were recorded.
+  std::vector<std::pair<std::string, int>> lines() const { return host_.lines().of_user(); }
   int64_t alive() const { return recording_.alive(); }
   // Ends the recording; returns false if it was refused.
   bool finish() {
@@ -319,6 +321,7 @@ void bind_capture(py::module_& module) {
       .def("add_outputs", &PyCapture::add_outputs, py::arg("outputs"))
       .def("add_mutation", &PyCapture::add_mutation, py::arg("buffer"), py::arg("value"))
       .def("varies", &PyCapture::varies, py::arg("tensor"))
+      .def("lines", &PyCapture::lines)
       .def("alive", &PyCapture::alive)
       .def("finish", &PyCapture::finish)
       .def("note_refusal", &PyCapture::note_refusal, py::arg("reason"),

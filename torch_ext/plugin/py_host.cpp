@@ -82,6 +82,16 @@ bool SourceLines::is_in_program() {
   return is_users;
 }
 
+std::vector<std::pair<std::string, int>> SourceLines::of_user() const {
+  std::vector<std::pair<std::string, int>> result;
+  for (const auto& [place, line] : lines_) {
+    if (line.kind != Kind::user) continue;
+    const auto code = py::reinterpret_borrow<py::object>(place.first);
+    result.emplace_back(text_of(code.attr("co_filename")), place.second);
+  }
+  return result;
+}
+
 const SourceLines::Line& SourceLines::line_of(PyFrameObject* frame) {
   const py::object code = code_of(frame);
   const int number = PyFrame_GetLineNumber(frame);

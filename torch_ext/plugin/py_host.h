@@ -25,6 +25,8 @@ class SourceLines {
   void locate(Location& location);
   // Returns true if the innermost frame is the user's. Skips PyTorch's frames of __bool__.
   bool is_in_program();
+  // Returns the files and the line numbers of the user's lines that were located.
+  std::vector<std::pair<std::string, int>> of_user() const;
 
  private:
   enum class Kind { user, torch, own };
@@ -53,6 +55,7 @@ class PythonHost final : public capture::Host {
   bool is_in_program() override;
 
   void start() { lines_.start(); }
+  const SourceLines& lines() const { return lines_; }
   void enter(const std::string& path, const std::string& class_name);
   void leave() {
     if (!scopes_.empty()) scopes_.pop_back();

@@ -92,3 +92,35 @@ def test_a_failed_capture_leaves_no_marks_on_the_example() -> None:
     with pytest.raises(Exception, match="branches on the elements of a tensor"):
         exported(Calling(halved), (x,), (DYNAMIC,))
     assert vars(x) == {}
+
+
+@pytest.mark.parametrize("make", [assertions.Catches, assertions.Suppresses])
+def test_assertions_that_the_program_catches(make: type[torch.nn.Module]) -> None:
+    x = torch.tensor([1.0, 2.0])
+    program = torch.onnx.export(make(), (x,), dynamo=True, verbose=False)
+    for each in (x, x * 2):
+        torch.testing.assert_close(program(each)[0], make()(each))
+
+
+class Divides(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        try:
+            return torch.linalg.inv(x)
+        except RuntimeError:
+            return x * 9
+
+
+CAUGHT = r"the program catches exceptions \(test_assertions\.py:\d+\), and the model does not"
+
+
+def test_assertions_whose_exception_goes_on() -> None:
+    x = torch.tensor([1.0, 2.0])
+    program = torch.onnx.export(assertions.PassesOn(), (x,), dynamo=True, verbose=False)
+    assert "If" not in [node.op_type for node in program.model_proto.graph.node]
+    assert not any("catches exceptions" in each for each in program.export_report["warnings"])
+
+
+def test_exceptions_that_elements_cause() -> None:
+    x = torch.tensor([[1.0, 2.0], [0.0, 1.0]])
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match=CAUGHT):
+        torch.onnx.export(Divides(), (x,), dynamo=True, verbose=False)

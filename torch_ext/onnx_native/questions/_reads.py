@@ -17,7 +17,7 @@ import torch.utils.dlpack
 
 from onnx_native import _library, _replaced
 from onnx_native.numbers import _indexing
-from onnx_native.questions import _assertions, _cached_calls, _messages
+from onnx_native.questions import _assertions, _cached_calls, _handlers, _messages
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
@@ -43,10 +43,11 @@ _FIELDS_OF_TORCH_EXPORT = ("constant", "expr", "fx_node", "hint", "pytype", "sha
 
 
 @contextmanager
-def watched(native: Capture) -> Iterator[None]:
+def watched(native: Capture, notes: list[str]) -> Iterator[None]:
     """Refuses programs that try to read elements. The program may catch the exception.
 
-    Numbers that the program reads from tensors become symbols of the recording.
+    Numbers that the program reads from tensors become symbols of the recording. Calls that fail for
+    some elements are no refusals: `notes` gets those whose exceptions the program may catch.
     """
     new: list[tuple[Any, str, Any]] = []
     for kind, names in _READS:
@@ -117,9 +118,11 @@ def watched(native: Capture) -> Iterator[None]:
     def is_true(self: Any) -> bool:
         if threading.get_ident() == thread and is_recorded(self) and self.dim() == 0:
             frame = inspect.currentframe()
-            answer = _assertions.expected(frame.f_back if frame else None)
-            if answer is not None and native.varies(self):
-                return answer
+            asking = frame.f_back if frame else None
+            answer = _assertions.expected(asking)
+            holds = answer is not None and native.varies(self)
+            if holds and not _handlers.may_catch(asking, AssertionError):
+                return bool(answer)
         return bool(truth(self))
 
     def get(self: Any, index: Any) -> Any:
@@ -192,6 +195,7 @@ def watched(native: Capture) -> Iterator[None]:
     ]
     with _replaced.attributes(new):
         yield
+    notes += _handlers.warnings(native.lines())
 
 
 def _noting(native: Capture, method: Any, name: str) -> Callable[..., Any]:

@@ -121,7 +121,7 @@ def _record(
         _written_attributes.missing(replaced.written_first, native.note_refusal),
         _as_in_export.as_in_export(),
         _as_in_export.module_paths(native, model),
-        _reads.watched(native),
+        _reads.watched(native, notes),
         _functions_of_sizes.kept_symbolic(native, model, packages),
         _as_in_export.scripted_modules(model),
         _attributes.watched(native),
@@ -132,7 +132,7 @@ def _record(
         torch.clear_autocast_cache()  # the caller's: its tensors are not part of this recording
         with _undo.at_end(torch.clear_autocast_cache), _undo.at_end(native.stop):
             native.start()
-            results = _forks.results(native, run) if forks else run()
+            results = _forks.results(native, model, run) if forks else run()
         native.add_outputs(results)
     notes += [
         f"the update of input {name} is not part of the ONNX model"
