@@ -197,17 +197,36 @@ std::optional<Items> raise(const Call& call) {
 std::optional<Items> branch(const Call& call) { return call.run.branch(call.node, call.input(0)); }
 std::optional<Items> loop(const Call& call) { return call.run.loop(call.node, call.inputs); }
 
-std::optional<Items> is_instance(const Call& call) {
-  const Item& item = call.input(0);
-  for (const c10::TypePtr& type : call.node.tys(Symbol::attr("types"))) {
-    if (item.tensor()     ? c10::TensorType::get()->isSubtypeOf(*type)
-        : item.get<Dim>() ? c10::IntType::get()->isSubtypeOf(*type)
-        : item.container() && item.container()->type
-            ? item.container()->type->isSubtypeOf(*type)
-            : item.get<c10::IValue>() && item.get<c10::IValue>()->type()->isSubtypeOf(*type))
-      return one(c10::IValue(true));
+// Returns the type of a value when the program runs. `declared` is its type in the program.
+c10::TypePtr runtime_type(const Call& call, const Item& item, const c10::TypePtr& declared) {
+  if (item.tensor()) return c10::TensorType::get();
+  if (item.get<Dim>()) return c10::IntType::get();
+  if (const aten::Value* number = item.number()) {
+    if (number->type.kind == aten::Type::Kind::sym_bool) return c10::BoolType::get();
+    return c10::FloatType::get();
   }
-  return one(c10::IValue(false));
+  if (const auto* constant = item.get<c10::IValue>()) return constant->type();
+  if (item.container() && item.container()->type) return item.container()->type;
+  constexpr c10::TypeKind kOpen[] = {c10::TypeKind::AnyType, c10::TypeKind::NumberType,
+                                     c10::TypeKind::OptionalType, c10::TypeKind::UnionType};
+  if (item.is_uninitialized() || std::ranges::find(kOpen, declared->kind()) != std::end(kOpen))
+    call.run.unsupported(concat("cannot tell the type of ", describe(item), " for isinstance"));
+  return declared;
+}
+
+std::optional<Items> is_instance(const Call& call) {
+  const auto is_one = [&](const Item& item) {
+    const c10::TypePtr type = runtime_type(call, item, call.node.inputs()[0]->type());
+    return std::ranges::any_of(
+        call.node.tys(Symbol::attr("types")),
+        [&](const c10::TypePtr& wanted) { return type->isSubtypeOf(*wanted); });
+  };
+  const Maybe* maybe = call.input(0).maybe();
+  if (!maybe) return one(c10::IValue(is_one(call.input(0))));
+  const bool of_value = is_one(maybe->value);
+  if (of_value == is_one(Item::none())) return one(c10::IValue(of_value));
+  if (of_value) return one(maybe->present);
+  return one(call.run.record_number("python::sym_not", {call.run.argument(maybe->present)}));
 }
 
 std::optional<Items> python_call(const Call& call) {

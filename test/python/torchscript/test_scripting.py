@@ -129,7 +129,7 @@ class OnlyRecorded(nn.Module):
 
 class ScriptsToAnother(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if str(float(x.dim())) == "1.":  # the text of 1.0 in TorchScript
+        if x.dim() * 4611686018427387904 * 2 < 0:  # integers of TorchScript have 64 bits
             return x + 1
         while x.sum() > 0:
             x = x - 1

@@ -22,6 +22,7 @@ import torch
 
 from onnx_native import _library, _replaced
 from onnx_native.questions import _sources
+from onnx_native.torchscript import _unlike_python
 from onnx_native.upstream import _upstream
 
 _NONE = "None"
@@ -124,6 +125,7 @@ def prepared(types: Types, answers: Answers) -> Iterator[None]:
         _Rewriter(known, source).visit(source)
         plain = getattr(function, "__func__", function)
         if not plain.__code__.co_filename.startswith(_library.NOT_OF_USER):
+            _unlike_python.check(source)
             closure = inspect.getclosurevars(plain)
             names = {**closure.globals, **closure.nonlocals}
             _Answering(answers, names).visit(source)

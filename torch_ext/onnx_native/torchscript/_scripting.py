@@ -26,7 +26,7 @@ from onnx_native.modules import (
     _tracing,
 )
 from onnx_native.request import _jit
-from onnx_native.torchscript import _script_source
+from onnx_native.torchscript import _script_source, _unlike_python
 from onnx_native.upstream import _flags, _upstream
 
 logger = logging.getLogger("onnx_native")
@@ -92,6 +92,9 @@ def scripted(
                 expected = _results(model, model, args, kwargs)
             script = _compiled(model, types)
             at_end.callback(_upstream.forget_runs, script)
+            unlike = _unlike_python.difference(script, model)
+            if unlike is not None:
+                raise ScriptingError(unlike)
             inputs = _jit.ScriptInputs(script, args, kwargs, _by_name(model, args, kwargs, specs))
             actual = _results(script, model, args, kwargs)
         except Exception as error:
