@@ -49,12 +49,12 @@ class _Answers(threading.local):
 
 _answers = _Answers()
 _open: set[object] = set()  # the blocks that now give answers, in any thread
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 def _renew_lock() -> None:
     global _lock
-    _lock = threading.Lock()
+    _lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_renew_lock)
@@ -93,6 +93,8 @@ def answers(**given: bool) -> Iterator[None]:
         with _lock:
             _open.discard(block)
             _functions().update_code()
+        while _lock._is_owned():  # type: ignore[attr-defined]  # an interrupt kept it
+            _lock.release()
 
     with _undo.at_end(undo):
         with _lock:
