@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
+import sys
 import warnings
 
 import torch
@@ -21,8 +21,7 @@ def warn(message: str, category: type[Warning] | None = None) -> None:
         message: The text.
         category: Its class; by default that of PyTorch's exporter.
     """
-    frame = inspect.currentframe()
-    assert frame is not None
+    frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_BETWEEN):
         frame = frame.f_back
     warnings.warn_explicit(

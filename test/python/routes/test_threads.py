@@ -1,8 +1,11 @@
 """Several threads export at once."""
 
+import copy
+import gc
 import os
 import signal
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -254,6 +257,65 @@ def test_attention_in_another_thread_stays_as_it_is():
         waits.others.set()
         other.result()
     assert all(torch.equal(result, expected) for result in results)
+
+
+def outlives(call):
+    """Whether the frames of a call outlive it in a cycle, and so do those of its callers."""
+
+    class Local:
+        pass
+
+    def caller():
+        local = Local()
+        call()
+        return weakref.ref(local)
+
+    return caller()() is not None
+
+
+def test_frames_end_with_their_calls():
+    """Frames of PyTorch hold guards of dispatch keys: no other thread may collect and end them."""
+    layer = torch.nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).eval()
+    x = torch.randn(2, 5, 4)
+
+    def is_small(x):
+        assert x.sum() < 1e9
+
+    class Asks(Waits):
+        def forward(self, x):
+            n = x.shape[0]
+            self.outlive = {
+                "text": outlives(lambda: torch._assert(x.dim() == 3, f"{x} {n}")),
+                "copy": outlives(lambda: copy.copy(x)),
+                "assert": outlives(lambda: is_small(x)),
+                "attention": outlives(lambda: layer(x)),
+            }
+            return super().forward(x)
+
+    asks = Asks().eval()
+    with torch.no_grad(), ThreadPoolExecutor(1) as pool:
+        layer(x)  # imports
+        other = pool.submit(
+            torch.onnx.export, asks, (x,), dynamo=True, verbose=False, dynamic_shapes=({0: "n"},)
+        )
+        asks.is_running.wait()
+        gc.disable()
+        try:
+            outlive = {
+                "repr": outlives(lambda: repr(x)),
+                "format": outlives(lambda: f"{x} {x[0, 0, 0]}"),
+                "copy": outlives(lambda: copy.copy(x)),
+                "bool": outlives(lambda: bool(x.sum() < 1e9)),
+                "attention": outlives(lambda: layer(x)),
+                "class": outlives(lambda: isinstance(x, torch.FloatTensor)),
+            }
+        finally:
+            gc.enable()
+            asks.others.set()
+        program = other.result()
+    assert program.export_report["capture"]["by"] == "native"
+    assert not any(outlive.values()), outlive
+    assert not any(asks.outlive.values()), asks.outlive
 
 
 def test_a_process_forked_during_an_export_exports():

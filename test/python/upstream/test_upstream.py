@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import pathlib
 import re
@@ -92,6 +93,12 @@ def test_the_linter_finds_names_of_libraries(text: str, found: bool) -> None:
     for place, is_breach in [("request/_a.py", found), ("_libraries.py", False), ("_a.py", found)]:
         breaches = list(rules.package_breaches(pathlib.Path(place), text))
         assert bool(breaches) == is_breach, breaches
+
+
+def test_the_linter_finds_frames_that_hold_themselves() -> None:
+    breaches = functools.partial(rules_of_the_linter().package_breaches, pathlib.Path("_a.py"))
+    assert list(breaches("frame = inspect.currentframe()"))
+    assert not list(breaches("caller = sys._getframe(1)"))
 
 
 def rules_of_the_linter() -> ModuleType:

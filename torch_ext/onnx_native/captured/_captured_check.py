@@ -6,7 +6,6 @@ tensor, or an exception of the capture that ``except Exception`` swallows.
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import os
 import random
@@ -242,10 +241,9 @@ class _Watching(TorchFunctionMode):
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         if self._questions is not None and function in _ABOUT_MEMORY:
-            frame = inspect.currentframe()
-            caller = frame.f_back if frame else None
+            caller = sys._getframe(1)
             is_parameter = bool(args) and isinstance(args[0], torch.nn.Parameter)
-            if caller and not is_parameter:
+            if not is_parameter:
                 path = caller.f_code.co_filename
                 line = f"{os.path.basename(path)}:{caller.f_lineno}"
                 if not path.startswith(_library.NOT_OF_USER) and line not in self._questions:

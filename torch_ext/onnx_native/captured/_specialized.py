@@ -7,15 +7,16 @@ for the example itself, the export fails with an error that names the dimension 
 
 from __future__ import annotations
 
-import inspect
 import linecache
 import os
 import re
+import sys
 import traceback
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -109,7 +110,7 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
 
 def _asks_program() -> bool:
     """Returns whether the program itself asks for the truth of a condition."""
-    frame = inspect.currentframe()
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_ASKING):
         frame = frame.f_back
     path = frame.f_code.co_filename if frame is not None else ""
@@ -350,7 +351,7 @@ def _stack_line(stack: Any) -> Line:
 
 def _running_line() -> Line:
     """The user's line that runs: the innermost frame outside PyTorch and this package."""
-    frame = inspect.currentframe()
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         path = frame.f_code.co_filename
         if not _is_torch(path):

@@ -7,7 +7,6 @@ seed, so that their models would draw other numbers in every run; such programs 
 
 from __future__ import annotations
 
-import inspect
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -130,7 +129,7 @@ def _graphs(program: torch.export.ExportedProgram) -> Iterator[torch.fx.Graph]:
 
 def _line() -> str:
     """The innermost line of the user's code."""
-    frame: FrameType | None = inspect.currentframe()
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_library.NOT_OF_USER):
         frame = frame.f_back
     if frame is None:

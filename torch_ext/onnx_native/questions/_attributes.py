@@ -6,7 +6,8 @@ gets the answers of eager where there are some; else it is refused.
 
 from __future__ import annotations
 
-import inspect
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -29,10 +30,9 @@ _CLASSES = ((torch.SymInt, int), (torch.SymBool, bool), (torch.SymFloat, float))
 _LEGACY = "BFloat16 Bool Byte Char Double Float Half Int Long Short"
 
 
-def _is_of_user(frame: FrameType | None) -> bool:
-    """Whether the user's code calls the function of a frame."""
-    caller = frame.f_back if frame else None
-    return caller is None or not caller.f_code.co_filename.startswith(_library.NOT_OF_USER)
+def _is_of_user(frame: FrameType) -> bool:
+    """Whether a frame runs the user's code."""
+    return not frame.f_code.co_filename.startswith(_library.NOT_OF_USER)
 
 
 @contextmanager
@@ -56,7 +56,7 @@ def watched(native: Capture) -> Iterator[None]:
             if (
                 name == "__class__"
                 and is_node(object.__getattribute__(self, "node"))
-                and _is_of_user(inspect.currentframe())
+                and _is_of_user(sys._getframe(1))
             ):
                 return eager
             return object.__getattribute__(self, name)
@@ -107,11 +107,13 @@ def _known_classes() -> Iterator[None]:
     }
     lookup = names["__getattr__"]
     plain = torch.Tensor.type
+    thread = threading.get_ident()
 
     def found(name: str) -> Any:
         if name not in classes:
             return lookup(name)
-        return (known if _is_of_user(inspect.currentframe()) else classes)[name]
+        is_ours = threading.get_ident() == thread and _is_of_user(sys._getframe(1))
+        return (known if is_ours else classes)[name]
 
     def converted(self: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         return plain(self, getattr(dtype, "dtype", dtype), *args, **kwargs)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -93,10 +93,9 @@ def watched(native: Capture, notes: list[str]) -> Iterator[None]:
         return copied
 
     def reduced(self: Any, protocol: Any) -> Any:
-        frame = inspect.currentframe()
-        is_copy = frame and frame.f_back and frame.f_back.f_code is copy.copy.__code__
         recorded = threading.get_ident() == thread and is_recorded(self)
-        if not recorded or not is_copy or native.with_gradients():
+        is_copy = recorded and sys._getframe(1).f_code is copy.copy.__code__
+        if not is_copy or native.with_gradients():
             return plain_reduce(self, protocol)
         return shallow_copied, (self,)
 
@@ -117,8 +116,7 @@ def watched(native: Capture, notes: list[str]) -> Iterator[None]:
 
     def is_true(self: Any) -> bool:
         if threading.get_ident() == thread and is_recorded(self) and self.dim() == 0:
-            frame = inspect.currentframe()
-            asking = frame.f_back if frame else None
+            asking = sys._getframe(1)
             answer = _assertions.expected(asking)
             holds = answer is not None and native.varies(self)
             if holds and not _handlers.may_catch(asking, AssertionError):
@@ -150,11 +148,10 @@ def watched(native: Capture, notes: list[str]) -> Iterator[None]:
         return input.shape == other.shape and bool((input == other).all())
 
     def hashed(self: Any) -> Any:
-        if threading.get_ident() == thread and is_recorded(self):
-            frame = inspect.currentframe()
-            # Libraries such as einops catch the TypeError and call the function without its cache.
-            if not (frame and frame.f_back and _cached_calls.is_made_by(frame.f_back)):
-                native.note_refusal("the program calls __hash__ of a SymInt")
+        recorded = threading.get_ident() == thread and is_recorded(self)
+        # Libraries such as einops catch the TypeError and call the function without its cache.
+        if recorded and not _cached_calls.is_made_by(sys._getframe(1)):
+            native.note_refusal("the program calls __hash__ of a SymInt")
         return plain_hash(self)
 
     def rounded(self: Any, digits: Any = None) -> Any:
@@ -256,12 +253,13 @@ def _computed(native: Capture, node: Any, function: str, digits: Any) -> Any:
 
 def _showing(plain: Any, text_of: Callable[[Any], str]) -> Callable[..., str]:
     """The text of a value of the recording, which has no number, where it is only shown."""
+    is_recorded = _library.extension().is_recorded
+    thread = threading.get_ident()
 
     @functools.wraps(plain)
     def text(self: Any, *args: Any, **kwargs: Any) -> str:
-        frame = inspect.currentframe()
-        caller = frame.f_back if frame else None
-        if caller and _library.extension().is_recorded(self) and _messages.is_only_shown(caller):
+        recorded = threading.get_ident() == thread and is_recorded(self)
+        if recorded and _messages.is_only_shown(sys._getframe(1)):
             return text_of(self)
         result: str = plain(self, *args, **kwargs)
         return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -52,8 +52,7 @@ def _without_fast_path() -> AbstractContextManager[None]:
     def get_fastpath_enabled() -> bool:
         if threading.get_ident() != thread:
             return of_process()
-        frame = inspect.currentframe()
-        caller = frame.f_back.f_globals["__name__"] if frame and frame.f_back else None
+        caller = sys._getframe(1).f_globals["__name__"]
         return caller == nn.MultiheadAttention.__module__ and of_process()
 
     return _replaced.attributes([(mha, "get_fastpath_enabled", get_fastpath_enabled)])

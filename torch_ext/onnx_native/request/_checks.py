@@ -7,9 +7,11 @@ import io
 import operator
 import os
 import pathlib
+import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any
 
 import torch
@@ -109,7 +111,7 @@ _IGNORED: Mapping[str, tuple[Any, str]] = {
 
 def ignored_arguments(model: Any) -> None:
     """Warns of arguments of the calling torch.onnx.export that have no effect."""
-    frame = inspect.currentframe()
+    frame: FrameType | None = sys._getframe(1)
     code = inspect.unwrap(torch.onnx.export).__code__
     while frame is not None and frame.f_code is not code:
         frame = frame.f_back
