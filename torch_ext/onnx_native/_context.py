@@ -21,13 +21,15 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _lock = threading.RLock()
 
 
-def _renew_lock() -> None:
+def _forget_lost_threads() -> None:
     global _lock
     _lock = threading.RLock()
+    _undo.undo_of_lost_threads()
 
 
-# A thread that holds the lock while another one forks does not exist in the child.
-os.register_at_fork(after_in_child=_renew_lock)
+# A thread that holds the lock while another one forks does not exist in the child. This runs after
+# the function that `_flags` registers, since that module is imported before.
+os.register_at_fork(after_in_child=_forget_lost_threads)
 
 
 def one_at_a_time(function: Function) -> Function:

@@ -32,7 +32,7 @@ def attributes(replacements: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
                 delattr(owner, name)
         _keep_mappings(mappings)
 
-    with _undo.at_end(put_back):
+    with _undo.at_end(put_back, of_process=True):
         for owner, name, value in replacements:
             setattr(owner, name, value)
         _keep_mappings(mappings)

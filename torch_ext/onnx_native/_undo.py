@@ -7,6 +7,7 @@ the export. So an undo may run twice.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import random
@@ -29,14 +30,18 @@ class _Open(threading.local):
 
 
 _open = _Open()
+_of_process: list[Undo] = []  # of all threads
 
 
 class Undo:
     """An undo that is to run later. Those that an interrupt left out inside of it run before it."""
 
-    def __init__(self, function: Callable[[], None]) -> None:
+    def __init__(self, function: Callable[[], None], *, of_process: bool = False) -> None:
         self._function = function
+        self.thread = threading.get_ident()
         _open.undos.append(self)
+        if of_process:
+            _of_process.append(self)
 
     def __call__(self) -> None:
         if self in _open.undos:
@@ -47,18 +52,34 @@ class Undo:
 
     def forget(self) -> None:
         """Leaves everything as it is now."""
-        if self in _open.undos:
-            _open.undos.remove(self)
+        for undos in (_open.undos, _of_process):
+            if self in undos:
+                undos.remove(self)
 
 
 @contextmanager
-def at_end(function: Callable[[], None]) -> Iterator[None]:
-    """Runs an undo at the end of a block."""
-    undo = Undo(function)
+def at_end(function: Callable[[], None], *, of_process: bool = False) -> Iterator[None]:
+    """Runs an undo at the end of a block.
+
+    Args:
+        function: The undo.
+        of_process: Whether it undoes what all threads see, and needs nothing of its own thread and
+            no kernel of PyTorch: it then also runs in a child that another thread forks meanwhile.
+    """
+    undo = Undo(function, of_process=of_process)
     try:
         yield
     finally:
         undo()
+
+
+def undo_of_lost_threads() -> None:
+    """Undoes in a forked child what the threads had open that do not exist there."""
+    for undo in reversed(_of_process.copy()):
+        if undo.thread != threading.get_ident():
+            with contextlib.suppress(Exception):  # the others still have to run
+                undo.run()
+            _of_process.remove(undo)
 
 
 def _undo_to(count: int) -> None:

@@ -318,19 +318,94 @@ def test_frames_end_with_their_calls():
     assert not any(asks.outlive.values()), asks.outlive
 
 
+def in_a_child(run):
+    """Runs a function in a forked process; returns whether it is true there within a minute."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)  # ends a child that waits for ever
+        is_true = False
+        try:
+            is_true = run()
+        finally:
+            os._exit(0 if is_true else 1)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def replaced():
+    """What an export replaces for a while."""
+    return (
+        [vars(torch.Tensor).get(name) for name in ("__repr__", "item", "numpy", "__getitem__")],
+        vars(torch)["FloatTensor"],
+        [torch.compiler.is_compiling.__code__, torch.onnx.is_in_onnx_export.__code__],
+        gc.isenabled(),
+    )
+
+
 def test_a_process_forked_during_an_export_exports():
-    """Another thread holds the lock of exports, and does not exist in the child."""
+    """Another thread holds the lock of exports, and does not exist in the child.
+
+    Nor does it undo what it replaced.
+    """
     x = torch.randn(2, 3)
     waits = Waits().eval()
+    before = replaced()
+
+    def export():
+        is_as_before = replaced() == before
+        relu = torch.nn.ReLU().eval()
+        program = torch.onnx.export(relu, (x,), dynamo=True, verbose=False)
+        return is_as_before and program.export_report["capture"]["by"] == "native"
+
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(torch.onnx.export, waits, (x,), dynamo=True, verbose=False)
         waits.is_running.wait()
-        child = os.fork()
-        if child == 0:
-            signal.alarm(60)  # ends a child that waits for ever
-            torch.onnx.export(torch.nn.ReLU().eval(), (x,), dynamo=True, verbose=False)
-            os._exit(0)
-        _, status = os.waitpid(child, 0)
+        is_right = in_a_child(export)
         waits.others.set()
-        other.result()
-    assert status == 0
+        assert other.result().export_report["capture"]["by"] == "native"
+    assert is_right
+    assert replaced() == before
+
+
+class Signs(torch.nn.Module):
+    """Decides by elements, so that TorchScript keeps both ways."""
+
+    def forward(self, x):
+        if x.sum() > 0:
+            return x * 2
+        return x * 3
+
+
+def test_a_process_forked_while_another_thread_seeds_exports():
+    """torch.manual_seed takes a lock of torch.cuda, which stays locked in the child."""
+
+    def export():
+        x = torch.randn(2, 3)
+        program = torch.onnx.export(Signs().eval(), (x,), dynamo=True, verbose=False)
+        return program.export_report["capture"]["by"] == "TorchScript"
+
+    is_locked, ends = threading.Event(), threading.Event()
+
+    def hold():
+        with torch.cuda._initialization_lock:
+            is_locked.set()
+            ends.wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(hold)
+        is_locked.wait()
+        is_right = in_a_child(export)
+        ends.set()
+    assert is_right
+
+
+@pytest.mark.parametrize("capture", ["native", "torch.export"])
+def test_an_export_does_not_seed_accelerators(capture, monkeypatch):
+    seeds = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", seeds.append)
+    model = Signs().eval() if capture == "native" else MODELS["linear"]().eval()
+    x = torch.randn(3, 5, 8)
+    state = torch.get_rng_state()
+    with onnx_native.options(capture=capture):
+        torch.onnx.export(model, (x,), dynamo=True, verbose=False)
+    assert seeds == []
+    assert torch.equal(torch.get_rng_state(), state)

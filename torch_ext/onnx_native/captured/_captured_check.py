@@ -280,8 +280,7 @@ def _same_random_numbers() -> Iterator[None]:
         if numpy is not None:
             numpy.random.set_state(others)
 
-    with _undo.at_end(put_back), torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
+    with _undo.at_end(put_back), _generators.seeded():
         yield
 
 

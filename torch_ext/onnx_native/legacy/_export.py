@@ -123,7 +123,7 @@ def _mode(model: Any, training: TrainingMode) -> Iterator[None]:
             if part.training is not mode:
                 part.training = mode
 
-    with _undo.at_end(put_back):
+    with _undo.at_end(put_back, of_process=True):
         if any(mode is not wanted for _, mode in before):
             model.train(wanted)
         yield

@@ -55,6 +55,29 @@ def kept(model: Any) -> Iterator[None]:
 
 
 @contextmanager
+def seeded() -> Iterator[None]:
+    """Gives a block the same random numbers as others, and the caller its own back.
+
+    Not torch.manual_seed: it would seed accelerators that the caller first uses later. It also
+    takes locks; in a child that was forked while another thread holds one, it would never end.
+    """
+    generators: list[torch.Generator] = [torch.default_generator]
+    for device in (torch.cuda, torch.xpu):
+        if device.is_initialized():
+            generators += device.default_generators
+    states = [(generator, generator.get_state()) for generator in generators]
+
+    def put_back() -> None:
+        for generator, state in states:
+            generator.set_state(state)
+
+    with _undo.at_end(put_back):
+        for generator in generators:
+            generator.manual_seed(0)
+        yield
+
+
+@contextmanager
 def marked(model: Any) -> Iterator[Any]:
     """Marks the generators while a program runs, to know which it seeds, and restores them."""
     generators = _library.extension().Generators(of_program(model))

@@ -45,7 +45,7 @@ def in_module(model: torch.nn.Module) -> Iterator[None]:
         for held, key, tensor in replaced:
             held[key] = tensor
 
-    with _undo.at_end(put_back):
+    with _undo.at_end(put_back, of_process=True):
         for held, key, tensor in replaced:
             if id(tensor) not in made:
                 placeholder = of(tensor)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _library, _replaced
+from onnx_native.modules import _generators
 from onnx_native.upstream import _flags, _upstream
 
 if TYPE_CHECKING:
@@ -167,10 +168,10 @@ def _is_like_its_source(plain: Any, function: Any, args: Any, kwargs: Any) -> bo
     """Whether a function and the Python function behind it compute the same."""
     found = []
     for call in (_itself, lambda plain, function, args, kwargs: plain(function, *args, **kwargs)):
-        torch.manual_seed(0)
         values = _upstream.pytree.tree_map(_copied, (args, kwargs))
         try:
-            found.append((call(plain, function, *values), values))
+            with _generators.seeded():
+                found.append((call(plain, function, *values), values))
         except Exception:
             return False
     try:

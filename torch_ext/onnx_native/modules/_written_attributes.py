@@ -95,7 +95,7 @@ def missing(attributes: Attributes, refuse: Callable[[str], None]) -> Iterator[N
         if hasattr(kind, name)
     }
     with (
-        _undo.at_end(put_back),
+        _undo.at_end(put_back, of_process=True),
         _replaced.attributes(
             [
                 (torch.nn.Module, "__getattr__", lookup),

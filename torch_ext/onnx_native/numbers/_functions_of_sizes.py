@@ -112,7 +112,7 @@ def _imported(namespaces: Iterable[dict[str, Any]], name: str, plain: Any) -> It
         for names in importing:
             names[name] = plain
 
-    with _undo.at_end(put_back):
+    with _undo.at_end(put_back, of_process=True):
         for names in importing:
             names[name] = getattr(torch.nn.functional, name)
         yield
@@ -129,7 +129,7 @@ def _in_globals(namespaces: Iterable[dict[str, Any]], functions: dict[str, Any])
             for name in new:
                 names.pop(name, None)
 
-    with _undo.at_end(put_back):
+    with _undo.at_end(put_back, of_process=True):
         for names in namespaces:
             new = functions
             if not names.keys().isdisjoint(functions):

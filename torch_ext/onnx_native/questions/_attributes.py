@@ -122,7 +122,7 @@ def _known_classes() -> Iterator[None]:
         names.update(classes)
         names["__getattr__"] = lookup
 
-    with _undo.at_end(put_back):
+    with _undo.at_end(put_back, of_process=True):
         names["__getattr__"] = found
         for name in classes:
             del names[name]

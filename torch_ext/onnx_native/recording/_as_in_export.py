@@ -119,7 +119,7 @@ def _hooked(enter: Callable[..., None], leave: Callable[..., None]) -> Iterator[
         for hook in hooks:
             hook.remove()
 
-    with _undo.at_end(remove):
+    with _undo.at_end(remove, of_process=True):
         hooks.append(register_module_forward_pre_hook(of_this_thread(enter)))
         hooks.append(register_module_forward_hook(of_this_thread(leave), always_call=True))
         yield

@@ -64,13 +64,9 @@ def _refusal(native: Capture) -> Refusal:
 @contextlib.contextmanager
 def _collecting_later() -> Iterator[None]:
     """Keeps the reference cycles of a recording young, so that they are found fast."""
-    is_enabled = gc.isenabled()
-    gc.disable()
-    try:
+    with _undo.at_end(gc.enable if gc.isenabled() else gc.disable, of_process=True):
+        gc.disable()
         yield
-    finally:
-        if is_enabled:
-            gc.enable()
 
 
 def _clear_frames(error: BaseException | None) -> None:
@@ -164,5 +160,5 @@ def _lists_of_functions() -> Iterator[None]:
         for each in unmade:
             each.cache_clear()
 
-    with _undo.at_end(forget):
+    with _undo.at_end(forget, of_process=True):
         yield

@@ -277,6 +277,6 @@ def elements_of(model: Any, inputs: Inputs) -> Iterator[None]:
         elif "forward" in vars(model):
             del model.forward
 
-    with _undo.at_end(put_back):
+    with _undo.at_end(put_back, of_process=True):
         model.forward = with_elements
         yield

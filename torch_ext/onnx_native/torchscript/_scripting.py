@@ -20,6 +20,7 @@ import torch
 from onnx_native import _refusals, _replaced
 from onnx_native.modules import (
     _differences,
+    _generators,
     _module_changes,
     _module_state,
     _placeholders,
@@ -187,8 +188,7 @@ def _results(
     # PyTorch calls scripts with wrong arguments in an export.
     in_export = _flags.answers(is_compiling=True, is_exporting=True)
     state = in_export if function is model else nullcontext()
-    with torch.random.fork_rng(devices=[]), state, _tracing.as_in_eager():
-        torch.manual_seed(0)
+    with _generators.seeded(), state, _tracing.as_in_eager():
         return _module_state.results(function, model, args, kwargs or {})
 
 

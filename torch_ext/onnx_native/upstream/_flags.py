@@ -88,15 +88,17 @@ def answers(**given: bool) -> Iterator[None]:
     """
     block, before = object(), _answers.given
 
-    def undo() -> None:
+    def forget() -> None:
         _answers.given = before
+
+    def close() -> None:
         with _lock:
             _open.discard(block)
             _functions().update_code()
         while _lock._is_owned():  # type: ignore[attr-defined]  # an interrupt kept it
             _lock.release()
 
-    with _undo.at_end(undo):
+    with _undo.at_end(forget), _undo.at_end(close, of_process=True):
         with _lock:
             _open.add(block)
             _functions().update_code()

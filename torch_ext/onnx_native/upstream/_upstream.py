@@ -8,6 +8,7 @@ Names are imported at their first use, because modules of PyTorch's translation 
 which a native export must not do. The checker sees them as imports.
 """
 
+import functools
 import importlib.abc
 import sys
 import threading
@@ -341,7 +342,8 @@ def without_compiling(is_recorded: Callable[[], bool]) -> Iterator[None]:
             return function(*args, **(kwargs or {}))
         return compile_and_call(function, args, kwargs)
 
-    with _undo.at_end(lambda: setattr(module, "_hop_compile_and_call", compile_and_call)):
+    put_back = functools.partial(setattr, module, "_hop_compile_and_call", compile_and_call)
+    with _undo.at_end(put_back, of_process=True):
         module._hop_compile_and_call = call
         yield
 
