@@ -6,17 +6,28 @@ The model is right, and neither the module nor what it refers to keeps a recorde
 from __future__ import annotations
 
 import collections
+import contextvars
 import functools
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 
 class Box:
+    pass
+
+
+class Slots:
+    __slots__ = ("v",)
+
+
+class Local(threading.local):
     pass
 
 
@@ -51,6 +62,60 @@ def of_file(n: int) -> torch.Tensor:
     return positions(n)
 
 
+def closure() -> Callable[[int], torch.Tensor]:
+    kept = None
+
+    def get(n: int) -> torch.Tensor:
+        nonlocal kept
+        if kept is None:
+            kept = positions(n)
+        return kept
+
+    return get
+
+
+def of_array(kept: Any, n: int) -> torch.Tensor:
+    if kept[0] is None:
+        kept[0] = positions(n)
+    return kept[0]
+
+
+def of_generator(kept: Any, n: int) -> torch.Tensor:
+    if not hasattr(kept, "v"):
+        kept.v = (each for each in [positions(n)] * 9)
+    return next(kept.v)
+
+
+def of_partial(kept: Any, n: int) -> torch.Tensor:
+    if not hasattr(kept, "v"):
+        kept.v = functools.partial(torch.mul, positions(n))
+    return kept.v(1)
+
+
+def of_variable(kept: Any, n: int) -> torch.Tensor:
+    if kept.get(None) is None:
+        kept.set((positions(n),))
+    return kept.get()[0]
+
+
+def of_function(_: Any, n: int) -> torch.Tensor:
+    if of_function.kept is None:  # type: ignore[attr-defined]
+        of_function.kept = positions(n)  # type: ignore[attr-defined]
+    return of_function.kept  # type: ignore[attr-defined, no-any-return]
+
+
+of_function.kept = None  # type: ignore[attr-defined]
+
+
+def of_global(_: Any, n: int) -> torch.Tensor:
+    global GLOBAL
+    if GLOBAL is None:
+        GLOBAL = positions(n)
+    return GLOBAL
+
+
+GLOBAL: torch.Tensor | None = None
+
 KINDS: dict[str, tuple[Callable[[], Any], Callable[[Any, int], torch.Tensor]]] = {
     "dict": (dict, entry),
     "own dict": (OwnDict, entry),
@@ -68,6 +133,15 @@ KINDS: dict[str, tuple[Callable[[], Any], Callable[[Any, int], torch.Tensor]]] =
     ),
     "lru_cache": (lambda: functools.lru_cache(positions), lambda kept, n: kept(n)),
     "lru_cache of the file": (lambda: None, lambda _, n: of_file(n)),
+    "slots": (Slots, attribute),
+    "closure": (closure, lambda kept, n: kept(n)),
+    "array of objects": (lambda: np.empty(2, dtype=object), of_array),
+    "generator": (Box, of_generator),
+    "partial": (Box, of_partial),
+    "threading.local": (Local, attribute),
+    "ContextVar": (lambda: contextvars.ContextVar("kept"), of_variable),
+    "function": (lambda: None, of_function),
+    "global": (lambda: None, of_global),
 }
 
 
@@ -132,13 +206,41 @@ class Fails(Keeps):
         raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("kind", ["list", "object", "lru_cache"])
+@pytest.mark.parametrize("kind", ["list", "object", "lru_cache", "generator", "ContextVar"])
 def test_nothing_is_kept_after_an_interrupt(kind):
     model = Fails(kind).eval()
     with pytest.raises(KeyboardInterrupt):
         torch.onnx.export(model, (torch.ones(2, 3),), dynamo=True, verbose=False)
     x = torch.ones(2, 3)
     assert torch.equal(Keeps.forward(model, x), x * positions(3))
+
+
+LAST: contextvars.ContextVar[torch.Tensor] = contextvars.ContextVar("last")
+
+
+class KeepsLast(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        LAST.set(x * 2)
+        return LAST.get() + 1
+
+
+class KeepsAndFails(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        LAST.set(torch.ones(3))
+        raise ValueError("no")
+
+
+def test_results_that_are_kept_elsewhere():
+    model, x = KeepsLast().eval(), torch.randn(2, 3)
+    program = torch.onnx.export(model, (torch.ones(2, 3),), dynamo=True, verbose=False)
+    torch.testing.assert_close(program(x)[0], model(x))
+    assert torch.equal(LAST.get(), x * 2)
+
+
+def test_what_a_failed_program_keeps():
+    with pytest.raises(torch.onnx.OnnxExporterError, match="ValueError: no"):
+        torch.onnx.export(KeepsAndFails().eval(), (torch.ones(2, 3),), dynamo=True, verbose=False)
+    assert torch.equal(LAST.get() + 1, torch.full((3,), 2.0))
 
 
 class Branches(nn.Module):

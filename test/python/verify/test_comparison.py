@@ -12,7 +12,7 @@ import pytest
 import torch
 from models.zoo import BERT_SMALL
 from onnx_native.program import _contents
-from onnx_native.replay import _recorded_program
+from onnx_native.recording import _recorded_program
 from onnx_native.routes import _torch_export
 from torch import nn
 from torch.onnx.verification import verify_onnx_program

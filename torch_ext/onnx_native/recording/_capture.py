@@ -26,7 +26,7 @@ from onnx_native.modules import (
     _written_attributes,
 )
 from onnx_native.numbers import _declared_sizes
-from onnx_native.recording import _leaves, _run
+from onnx_native.recording import _attempt, _leaves
 from onnx_native.request import _inputs, _sizes
 from onnx_native.upstream import _upstream
 
@@ -88,7 +88,7 @@ class _Recorder:
         self._inputs = inputs
         self._opset = opset or _upstream.DEFAULT_OPSET
         self._forks = forks
-        self._packages = set[str]()  # whose functions get sizes
+        self._attempts = _attempt.Attempts()
         leaves, self._structure = _upstream.pytree.tree_flatten((inputs.args, inputs.kwargs or {}))
         self._leaves = [
             _placeholders.of(leaf) if _placeholders.lacks_elements(leaf) else leaf
@@ -205,15 +205,14 @@ class _Recorder:
                     self._opset, elements=functools.partial(_known, native)
                 ) as notes,
             ):
-                refusal, has_more = _run.run(
+                refusal, has_more = self._attempts.record(
                     native,
-                    self._packages,
+                    self._leaves,
+                    sizes,
                     generators,
                     self._model,
-                    self._leaves,
                     self._structure,
                     self._names,
-                    sizes,
                     replaced,
                     self._forks,
                     notes,

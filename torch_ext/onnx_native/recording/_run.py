@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -12,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _library, _undo
-from onnx_native._refusals import Kind, Refusal, summary
 from onnx_native.modules import _eager, _module_changes, _tracing, _written_attributes
 from onnx_native.numbers import _declared_sizes, _functions_of_sizes
 from onnx_native.questions import _attributes, _reads
@@ -23,68 +19,15 @@ if TYPE_CHECKING:
     from onnx_native._C import Capture
 
 
-def run(native: Capture, packages: set[str], *arguments: Any) -> tuple[Refusal | None, bool]:
-    """Records the program; returns why not, and whether another run may know more.
-
-    Args:
-        native: The recording.
-        packages: The packages whose functions get sizes. Those of the model are added, and those
-            that an exception shows.
-        arguments: What is recorded.
-    """
-    # Functions of PyTorch, one that prints a tensor for example, hold guards of dispatch keys in
-    # variables. An exception that holds their frames ends them late, in the wrong order.
-    with _collecting_later(), _library.extension().KeptDispatchKeys():
-        try:
-            with _upstream.without_compiler() as stopped:
-                _record(native, packages, *arguments)
-        except Exception as error:
-            own = Refusal(summary(error), Kind.FAILURE)
-            refusal = _refusal(native) if native.reason() else own
-            found = _functions_of_sizes.packages_between(error)
-            _clear_frames(error)
-            if not stopped:
-                has_more = not found <= packages
-                packages |= found
-                return refusal, has_more
-        if stopped:
-            _upstream.import_compiler()
-            return Refusal("the program imports TorchDynamo"), True
-        for generation in range(3):
-            if native.alive():
-                gc.collect(generation)
-    return (None if native.finish() else _refusal(native)), False
-
-
-def _refusal(native: Capture) -> Refusal:
-    """Returns why the recorder refuses the program."""
-    return Refusal(native.reason(), Kind[native.refusal_kind().name])
-
-
-@contextlib.contextmanager
-def _collecting_later() -> Iterator[None]:
-    """Keeps the reference cycles of a recording young, so that they are found fast."""
-    with _undo.at_end(gc.enable if gc.isenabled() else gc.disable, of_process=True):
-        gc.disable()
-        yield
-
-
-def _clear_frames(error: BaseException | None) -> None:
-    """Frees the local variables of the calls that ended in an exception."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
-
-
-def _record(
+def run(
     native: Capture,
     packages: set[str],
+    leaves: Sequence[Any],
+    sizes: _declared_sizes.LeafSizes,
     generators: Any,
     model: torch.nn.Module,
-    leaves: Sequence[Any],
     structure: Any,
     names: Sequence[str],
-    sizes: _declared_sizes.LeafSizes,
     replaced: _module_changes.Replaced,
     forks: bool,
     notes: list[str],
@@ -92,7 +35,7 @@ def _record(
     """Runs the module on recorded tensors."""
     packages |= _functions_of_sizes.packages_of(model)
 
-    def run() -> list[Any]:
+    def results_of() -> list[Any]:
         generators.restart()
         return list(_eager.leaves_of(model(*args, **kwargs)))
 
@@ -128,7 +71,7 @@ def _record(
         torch.clear_autocast_cache()  # the caller's: its tensors are not part of this recording
         with _undo.at_end(torch.clear_autocast_cache), _undo.at_end(native.stop):
             native.start()
-            results = _forks.results(native, model, run) if forks else run()
+            results = _forks.results(native, model, results_of) if forks else results_of()
         native.add_outputs(results)
     notes += [
         f"the update of input {name} is not part of the ONNX model"

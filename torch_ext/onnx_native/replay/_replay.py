@@ -11,8 +11,7 @@ import torch
 
 from onnx_native import _context, _library, _options
 from onnx_native.modules import _module_state
-from onnx_native.recording import _capture
-from onnx_native.replay import _recorded_program
+from onnx_native.recording import _capture, _recorded_program
 from onnx_native.request import _inputs, _jit, _sizes
 from onnx_native.upstream import _upstream
 

@@ -98,6 +98,9 @@ NAMES = {
     "ExcludeDispatchKeys": Name(
         "torch._C", "_ExcludeDispatchKeyGuard", "to call functions unrecorded"
     ),
+    "swap_contents": Name(
+        "torch._C", "_swap_tensor_impl", "to leave no recorded tensor where a program keeps it"
+    ),
     "fake_impl": Name("torch._library.fake_impl", "", "to run fake kernels in a native capture"),
     "associative_scan": Name(
         "torch._higher_order_ops.associative_scan", "", "to record associative_scan"

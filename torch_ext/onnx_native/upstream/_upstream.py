@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from torch._C import _functorch as functorch
     from torch._C import _jit_get_schemas_for_operator as jit_schemas
     from torch._C import _parse_dispatch_key as parse_dispatch_key
+    from torch._C import _swap_tensor_impl as swap_contents
     from torch._decomp import decomposition_table as decomposition_table
     from torch._decomp.decompositions import _rnn_helper as recurrent_layers
     from torch._decomp.decompositions import gather_params as layer_weights

@@ -34,6 +34,30 @@ class Program(torch.nn.Module):
         return torch.fx.Interpreter(self, graph=self.graph).run(*inputs)
 
 
+def results(program: Program, inputs: Sequence[Any]) -> list[Any]:
+    """Runs a whole program in eager; its tensors and the inputs keep their contents."""
+    for name, value in vars(program).items():
+        if isinstance(value, torch.Tensor):
+            setattr(program, name, value.detach().clone())
+    copies = [each.detach().clone() if isinstance(each, torch.Tensor) else each for each in inputs]
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        return list(program(*copies))
+
+
+def depends_on_inputs(program: Program, count: int) -> bool:
+    """Whether one of the last outputs may be another one for other inputs."""
+    found = set(program.graph.find_nodes(op="placeholder"))
+    for node in program.graph.nodes:
+        if found.isdisjoint(node.all_input_nodes):
+            continue
+        target = node.target
+        if isinstance(target, _upstream.OpOverload) and _upstream.schema(target).is_mutable:
+            return True  # it may write to any tensor
+        found.add(node)
+    (output,) = program.graph.find_nodes(op="output")
+    return not found.isdisjoint(output.args[0][-count:] if count else ())
+
+
 class Builder:
     """Makes a Program of what the native code tells of its graph, in order.
 

@@ -1,0 +1,110 @@
+"""Attempts to record a program, and what they leave behind."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import traceback
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from onnx_native import _library, _undo
+from onnx_native._refusals import Kind, Refusal, summary
+from onnx_native.numbers import _declared_sizes, _functions_of_sizes
+from onnx_native.recording import _kept_values, _leaves, _run
+from onnx_native.upstream import _upstream
+
+if TYPE_CHECKING:
+    from onnx_native._C import Capture
+
+
+class Attempts:
+    """Records a program, as often as it takes."""
+
+    def __init__(self) -> None:
+        self._packages = set[str]()  # whose functions get sizes
+        self._keeps = False  # the program kept tensors elsewhere than in its module
+
+    def record(
+        self,
+        native: Capture,
+        leaves: Sequence[Any],
+        sizes: _declared_sizes.LeafSizes,
+        *arguments: Any,
+    ) -> tuple[Refusal | None, bool]:
+        """Records the program; returns why not, and whether another attempt may know more.
+
+        Args:
+            native: The recording.
+            leaves: The leaves of the arguments.
+            sizes: Their sizes.
+            arguments: What else `_run.run` takes.
+        """
+        unfinished = [native]
+
+        def end() -> None:
+            for each in unfinished:
+                _kept_values.make_eager_after_failure(each)
+
+        _undo.after_interrupt(end)
+        # Functions of PyTorch, one that prints a tensor for example, hold guards of dispatch keys
+        # in variables. An exception that holds their frames ends them late, in the wrong order.
+        with _collecting_later(), _library.extension().KeptDispatchKeys():
+            refusal, has_more = self._run(native, leaves, sizes, *arguments)
+            if refusal is None:
+                inputs = _leaves.flattener(leaves, sizes)(leaves, {})
+                depends = _kept_values.make_eager(native, inputs)
+                if depends is not None:
+                    refusal = Refusal("the program keeps tensors or sizes outside of its module")
+                    has_more = not depends and not self._keeps
+                    self._keeps = True
+            else:
+                _kept_values.make_eager_after_failure(native)
+        unfinished.clear()
+        if refusal is None and not native.finish():
+            refusal = _refusal(native)
+        return refusal, has_more
+
+    def _run(
+        self,
+        native: Capture,
+        leaves: Sequence[Any],
+        sizes: _declared_sizes.LeafSizes,
+        *arguments: Any,
+    ) -> tuple[Refusal | None, bool]:
+        try:
+            with _upstream.without_compiler() as stopped:
+                _run.run(native, self._packages, leaves, sizes, *arguments)
+        except Exception as error:
+            own = Refusal(summary(error), Kind.FAILURE)
+            refusal = _refusal(native) if native.reason() else own
+            found = _functions_of_sizes.packages_between(error)
+            _clear_frames(error)
+            if not stopped:
+                has_more = not found <= self._packages
+                self._packages |= found
+                return refusal, has_more
+        if stopped:
+            _upstream.import_compiler()
+            return Refusal("the program imports TorchDynamo"), True
+        return (_refusal(native) if native.reason() else None), False
+
+
+def _refusal(native: Capture) -> Refusal:
+    """Returns why the recorder refuses the program."""
+    return Refusal(native.reason(), Kind[native.refusal_kind().name])
+
+
+@contextlib.contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Keeps the reference cycles of a recording young, so that they are found fast."""
+    with _undo.at_end(gc.enable if gc.isenabled() else gc.disable, of_process=True):
+        gc.disable()
+        yield
+
+
+def _clear_frames(error: BaseException | None) -> None:
+    """Frees the local variables of the calls that ended in an exception."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__
