@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import warnings
+from types import FrameType
 
 import torch
 
@@ -32,3 +34,13 @@ def warn(message: str, category: type[Warning] | None = None) -> None:
         frame.f_globals.get("__name__"),
         frame.f_globals.setdefault("__warningregistry__", {}),
     )
+
+
+def user_line() -> str:
+    """The innermost line of the user's code."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_library.NOT_OF_USER):
+        frame = frame.f_back
+    if frame is None:
+        return "an unknown line"
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

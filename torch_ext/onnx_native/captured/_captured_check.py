@@ -26,6 +26,7 @@ from onnx_native.modules import (
     _loop_copies,
     _module_changes,
     _module_state,
+    _other_generators,
     _placeholders,
     _tracing,
 )
@@ -82,9 +83,11 @@ def check(
         with _unchanged(model, written):
             _check_seeds(captured, eager)
 
+    others = _other_generators.Draws()
+
     def expected(*, exporting: bool) -> list[Any]:
         run = _while_exporting if exporting else _otherwise
-        with _unchanged(model, written):
+        with _unchanged(model, written), others.watched():
             return run(lambda: eager.outputs(*eager.example), questions)
 
     runs_in_export = True
@@ -102,14 +105,15 @@ def check(
         return _not_compared(f"it fails for the example: {error}")
     difference = _difference(first, actual, output_names)
     if difference is None:
-        return None
+        return "\n".join(others.warnings()) or None
     try:
         is_repeatable = _difference(expected(exporting=runs_in_export), first, ()) is None
         is_otherwise = _difference(expected(exporting=False), actual, ()) is None
     except Exception as error:
         return _not_compared(f"the module fails for the example: {error}")
     if not is_repeatable:
-        return _not_compared("the module returns something else each time that it runs")
+        note = _not_compared("the module returns something else each time that it runs")
+        return "\n".join([note, *others.warnings()])
     if is_otherwise:
         raise DifferenceError(
             "The program that torch.export captured lacks what the module does only in an export "

@@ -7,20 +7,19 @@ seed, so that their models would draw other numbers in every run; such programs 
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any
 
 import torch
 
-from onnx_native import _library, _undo
-from onnx_native.modules import _containers
+from onnx_native import _library, _replaced, _undo, _warnings
+from onnx_native.modules import _containers, _other_generators
 from onnx_native.upstream import _upstream
 
 _MOST_RECORDINGS = 4
+_MARK = int.from_bytes(b"onnxnatv", "big")  # kMark in csrc/capture/generators.cpp
 
 
 def of_program(model: Any) -> list[torch.Generator]:
@@ -50,7 +49,22 @@ def kept(model: Any) -> Iterator[None]:
         for generator, state in states:
             generator.set_state(state)
 
-    with _undo.at_end(put_back):
+    with _undo.at_end(put_back), _other_generators.kept():
+        yield
+
+
+@contextmanager
+def initial_seed_of_caller() -> Iterator[None]:
+    """Shows a program its own initial seed in place of the mark."""
+    seed, plain = torch.initial_seed(), torch.initial_seed
+
+    def initial_seed() -> int:
+        found = plain()
+        return seed if found == _MARK else found
+
+    with _replaced.attributes(
+        [(place, "initial_seed", initial_seed) for place in (torch, torch.random)]
+    ):
         yield
 
 
@@ -81,7 +95,7 @@ def seeded() -> Iterator[None]:
 def marked(model: Any) -> Iterator[Any]:
     """Marks the generators while a program runs, to know which it seeds, and restores them."""
     generators = _library.extension().Generators(of_program(model))
-    with _undo.at_end(generators.stop):
+    with initial_seed_of_caller(), _undo.at_end(generators.stop), _other_generators.kept():
         generators.start()
         yield generators
 
@@ -119,7 +133,7 @@ class Seeds:
 def seeded_draw(model: torch.nn.Module, run: Callable[[], Any]) -> str:
     """Runs a module; returns where it draws from a generator that it seeds, or an empty string."""
     with marked(model) as generators, _undo.at_end(generators.unwatch):
-        generators.watch(_line)
+        generators.watch(_warnings.user_line)
         run()
     found: str = generators.seeded_draw()
     return found
@@ -148,13 +162,3 @@ def _graphs(program: torch.export.ExportedProgram) -> Iterator[torch.fx.Graph]:
     for module in program.graph_module.modules():
         if isinstance(module, torch.fx.GraphModule):
             yield module.graph
-
-
-def _line() -> str:
-    """The innermost line of the user's code."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_library.NOT_OF_USER):
-        frame = frame.f_back
-    if frame is None:
-        return "an unknown line"
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

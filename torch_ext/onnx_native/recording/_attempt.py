@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnx_native import _library, _undo
 from onnx_native._refusals import Kind, Refusal, summary
+from onnx_native.modules import _generators, _other_generators
 from onnx_native.numbers import _declared_sizes, _functions_of_sizes
 from onnx_native.recording import _kept_values, _leaves, _run
 from onnx_native.upstream import _upstream
@@ -30,6 +31,7 @@ class Attempts:
         native: Capture,
         leaves: Sequence[Any],
         sizes: _declared_sizes.LeafSizes,
+        notes: list[str],
         *arguments: Any,
     ) -> tuple[Refusal | None, bool]:
         """Records the program; returns why not, and whether another attempt may know more.
@@ -38,6 +40,7 @@ class Attempts:
             native: The recording.
             leaves: The leaves of the arguments.
             sizes: Their sizes.
+            notes: Gets what the model lacks, for the user.
             arguments: What else `_run.run` takes.
         """
         unfinished = [native]
@@ -50,7 +53,7 @@ class Attempts:
         # Functions of PyTorch, one that prints a tensor for example, hold guards of dispatch keys
         # in variables. An exception that holds their frames ends them late, in the wrong order.
         with _collecting_later(), _library.extension().KeptDispatchKeys():
-            refusal, has_more = self._run(native, leaves, sizes, *arguments)
+            refusal, has_more = self._run(native, leaves, sizes, notes, *arguments)
             if refusal is None:
                 inputs = _leaves.flattener(leaves, sizes)(leaves, {})
                 depends = _kept_values.make_eager(native, inputs)
@@ -70,11 +73,18 @@ class Attempts:
         native: Capture,
         leaves: Sequence[Any],
         sizes: _declared_sizes.LeafSizes,
+        notes: list[str],
         *arguments: Any,
     ) -> tuple[Refusal | None, bool]:
+        draws = _other_generators.Draws()
         try:
-            with _upstream.without_compiler() as stopped:
-                _run.run(native, self._packages, leaves, sizes, *arguments)
+            with (
+                _upstream.without_compiler() as stopped,
+                _generators.initial_seed_of_caller(),
+                draws.watched(),
+            ):
+                _run.run(native, self._packages, leaves, sizes, notes, *arguments)
+            notes += draws.warnings()
         except Exception as error:
             own = Refusal(summary(error), Kind.FAILURE)
             refusal = _refusal(native) if native.reason() else own

@@ -209,13 +209,13 @@ class _Recorder:
                     native,
                     self._leaves,
                     sizes,
+                    notes,
                     generators,
                     self._model,
                     self._structure,
                     self._names,
                     replaced,
                     self._forks,
-                    notes,
                 )
             if refusal is None and seeds.are_known(generators):
                 break

@@ -24,13 +24,13 @@ def run(
     packages: set[str],
     leaves: Sequence[Any],
     sizes: _declared_sizes.LeafSizes,
+    notes: list[str],
     generators: Any,
     model: torch.nn.Module,
     structure: Any,
     names: Sequence[str],
     replaced: _module_changes.Replaced,
     forks: bool,
-    notes: list[str],
 ) -> None:
     """Runs the module on recorded tensors."""
     packages |= _functions_of_sizes.packages_of(model)
