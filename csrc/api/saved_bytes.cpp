@@ -9,7 +9,8 @@ namespace onnx_native {
 void save_bytes(const std::filesystem::path& path, const std::filesystem::path& data,
                 const ModelBytes& model_bytes) {
   writer::Progress progress;
-  writer::OutputFile model(path, progress);
+  const auto kind = data.empty() ? writer::Target::model : writer::Target::model_with_data;
+  writer::OutputFile model(path, progress, kind);
   writer::put_in_place(path, model, data, [&](const std::string& location) {
     model.write(model_bytes(location));
     model.close();

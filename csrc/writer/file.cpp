@@ -97,6 +97,22 @@ bool must_be_written_directly(const fs::path& path) {
   return !fs::is_regular_file(status) || fs::is_symlink(fs::symlink_status(path, ignored));
 }
 
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
+// Returns the file to write: the link itself, if the file behind it cannot have data beside it.
+fs::path file_for(fs::path path, Target kind) {
+  if (kind == Target::data) return path;
+  fs::path behind = behind_links(path);
+  std::error_code ignored;
+  const bool replaces_link = kind == Target::model_with_data && behind != path &&
+                             !must_be_written_directly(behind) &&
+                             fs::is_directory(folder_of(behind), ignored) &&
+                             !fs::equivalent(folder_of(behind), folder_of(path), ignored);
+  return replaces_link ? path : behind;
+}
+
 }  // namespace
 
 void Progress::add(int64_t bytes) {
@@ -115,9 +131,8 @@ void take_rights(const fs::path& file, const fs::path& from) {
 bool is_direct(const fs::path& path) { return must_be_written_directly(behind_links(path)); }
 
 OutputFile::OutputFile(fs::path target, Progress& progress, Target kind)
-    : target_(kind == Target::model ? behind_links(std::move(target)) : std::move(target)),
-      progress_(progress) {
-  const fs::path folder = target_.has_parent_path() ? target_.parent_path() : fs::path(".");
+    : target_(file_for(std::move(target), kind)), progress_(progress) {
+  const fs::path folder = folder_of(target_);
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) {
     fail(ErrorKind::io, "cannot write ", printable(target_), ": there is no folder ",
@@ -129,7 +144,9 @@ OutputFile::OutputFile(fs::path target, Progress& progress, Target kind)
   struct stat present {};
   const bool exists = ::stat(target_.c_str(), &present) == 0;
   if (exists && ::access(target_.c_str(), W_OK) != 0) fail_to_write(target_, errno);
-  is_direct_ = kind == Target::model && must_be_written_directly(target_);
+  const bool replaces_link = kind == Target::model_with_data && !is_open_file(target_) &&
+                             fs::is_symlink(fs::symlink_status(target_, ignored));
+  is_direct_ = kind != Target::data && !replaces_link && must_be_written_directly(target_);
   if (is_direct_) {
     descriptor_ = ::open(target_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC);
     if (descriptor_ < 0) fail_to_write(target_, errno);
@@ -214,7 +231,7 @@ void OutputFile::close() {
 void OutputFile::rename() {
   if (temporary_.empty()) return;
   struct stat present {};
-  if (::stat(target_.c_str(), &present) == 0 && S_ISREG(present.st_mode) && present.st_nlink > 1) {
+  if (::lstat(target_.c_str(), &present) == 0 && S_ISREG(present.st_mode) && present.st_nlink > 1) {
     copy_into(temporary_, target_);
     ::unlink(temporary_.c_str());
   } else if (::rename(temporary_.c_str(), target_.c_str()) != 0) {

@@ -23,8 +23,9 @@ struct Progress {
 
 // The kind of a file that is replaced.
 enum class Target {
-  model,  // also a device, a pipe, an open file by its name in /proc, or a link to a file
-  data,   // a file beside the model; readers accept no link for it
+  model,            // also a device, a pipe, an open file by its name in /proc, or a link to a file
+  model_with_data,  // the same, but a link to another folder is replaced: data is beside the model
+  data,             // a file beside the model; readers accept no link for it
 };
 
 // Returns true for a device, a pipe, or an open file by its name in /proc: no new file can replace
@@ -34,7 +35,7 @@ bool is_direct(const std::filesystem::path& path);
 // A file with a temporary name in its target's folder. The destructor deletes it unless it was
 // renamed. While it exists it is locked (flock), so that others can tell whether its writer still
 // runs. Large pieces are written without a copy. A target that is_direct() is written itself; if it
-// is a symbolic link, the file behind it is. A file that is replaced keeps its mode
+// is a symbolic link, the file behind it is, see Target. A file that is replaced keeps its mode
 // and its hard links. Throws ExportError(io).
 class OutputFile {
  public:

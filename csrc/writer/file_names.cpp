@@ -84,13 +84,15 @@ size_t character_length(std::string_view text) {
   return is_valid ? length : 0;
 }
 
-// Returns a name itself if it is UTF-8 and not too long, otherwise one for it alone.
+// Returns a name itself if it is UTF-8, not too long and without "..", which readers of a model
+// refuse in the name of its data file; otherwise one for it alone.
 std::string fitting(const std::string& name, size_t limit) {
   constexpr size_t kHashDigits = 16;
   std::string text;
   bool is_valid = true;
   for (std::string_view rest = name; !rest.empty();) {
-    const size_t length = character_length(rest);
+    const bool is_second_dot = rest[0] == '.' && text.ends_with('.');
+    const size_t length = is_second_dot ? 0 : character_length(rest);
     is_valid &= length > 0;
     text += length > 0 ? rest.substr(0, length) : "_";
     rest.remove_prefix(std::max<size_t>(length, 1));

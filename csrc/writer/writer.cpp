@@ -148,8 +148,8 @@ void save(const onnx::Model& model, const fs::path& path, const Options& options
     fail(ErrorKind::io, "cannot write ", printable(path), ": the path has no file name");
   }
   Progress progress{options.progress};
-  OutputFile model_file(path, progress);
-  if (model_file.is_direct() && !options.places.empty()) {
+  const bool direct = is_direct(path);
+  if (direct && !options.places.empty()) {
     fail(ErrorKind::io, "cannot write ", printable(path),
          ": a device or a pipe has no folder for the files that have the weights");
   }
@@ -157,7 +157,9 @@ void save(const onnx::Model& model, const fs::path& path, const Options& options
   const bool is_external = options.external_data.value_or(total_bytes(weights) > kInlineLimit);
   const std::string usual = FileNames(path).data();
   std::optional<DataFile> data;
-  if (is_external && !model_file.is_direct()) data.emplace(weights, usual, options);
+  if (is_external && !direct) data.emplace(weights, usual, options);
+  const bool has_data = data && (data->size() > 0 || !options.places.empty());
+  OutputFile model_file(path, progress, has_data ? Target::model_with_data : Target::model);
   std::optional<Encoding> encoding =
       encode(model, options, kInterface, data ? data->place() : kInside);
   check_size(*encoding);

@@ -119,6 +119,25 @@ TEST_F(ReplacedFilesTest, AreTheOnesBehindSymbolicLinks) {
   EXPECT_EQ(read(folder_ / "real" / "model.onnx"), serialize(model_));
 }
 
+TEST_F(ReplacedFilesTest, AreLinksToAnotherFolderIfThereIsData) {
+  fs::create_directories(folder_ / "real");
+  const fs::path real = folder_ / "real" / "model.onnx";
+  save(model_, real, {.external_data = true});
+  const std::string before = read(real);
+  fs::create_symlink("real/model.onnx", path_);
+  save(model_, path_, {.external_data = true});
+  EXPECT_FALSE(fs::is_symlink(path_));
+  EXPECT_TRUE(fs::exists(folder_ / "m.onnx.data"));
+  EXPECT_EQ(read(real), before);
+}
+
+TEST_F(ReplacedFilesTest, HaveDataWhoseNameReadersTake) {
+  EXPECT_EQ(FileNames("..onnx").data().find(".."), std::string::npos);
+  EXPECT_EQ(FileNames("a..b.onnx").data().find(".."), std::string::npos);
+  EXPECT_NE(FileNames("a..b.onnx").data(), FileNames("a._b.onnx").data());
+  EXPECT_EQ(FileNames(".onnx").data(), ".onnx.data");
+}
+
 TEST_F(ReplacedFilesTest, MayBeMissingBehindALink) {
   fs::create_symlink("later.onnx", path_);
   save(model_, path_);
