@@ -215,6 +215,55 @@ def test_nothing_is_kept_after_an_interrupt(kind):
     assert torch.equal(Keeps.forward(model, x), x * positions(3))
 
 
+class OfArray:
+    def __init__(self) -> None:
+        self.kept = np.empty(1, dtype=object)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        self.kept[0] = x if self.kept[0] is None else self.kept[0] + x
+        return self.kept[0]
+
+
+class OfSlots:
+    __slots__ = ("__kept",)
+
+    def __init__(self) -> None:
+        self.__kept: torch.Tensor | None = None
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        self.__kept = x if self.__kept is None else self.__kept + x
+        return self.__kept
+
+
+def of_closure() -> Callable[[torch.Tensor], torch.Tensor]:
+    kept: torch.Tensor | None = None
+
+    def add(x: torch.Tensor) -> torch.Tensor:
+        nonlocal kept
+        kept = x if kept is None else kept + x
+        return kept
+
+    return add
+
+
+class Adds(nn.Module):
+    def __init__(self, add: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.add = functools.partial(add)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.add(x) * 1.0
+
+
+@pytest.mark.parametrize("make", [OfArray, OfSlots, of_closure])
+def test_an_export_is_no_call_of_a_program_that_keeps_its_last_result(make):
+    model, x = Adds(make()).eval(), torch.randn(2, 3)
+    model(torch.ones(2, 3))
+    program = torch.onnx.export(model, (torch.zeros(2, 3),), dynamo=True, verbose=False)
+    torch.testing.assert_close(program(x)[0], x + 1)
+    assert torch.equal(model(x), x + 1)
+
+
 LAST: contextvars.ContextVar[torch.Tensor] = contextvars.ContextVar("last")
 
 

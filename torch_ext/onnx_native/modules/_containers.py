@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import collections
 import functools
+import gc
 import sys
 from collections.abc import Iterable, Iterator
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import CellType, FunctionType, MethodType, ModuleType, SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 
 _PLAIN = frozenset((int, float, str, bool, type(None), torch.Tensor, torch.nn.Parameter))
@@ -22,7 +24,11 @@ _LIBRARIES = ("torch.", "builtins.", "numpy.", "threading.", "logging.")
 
 
 class Contents:
-    """A container, and what was in it: entries of a dict by key, of a list or deque by index."""
+    """A container, and what was in it: entries of a dict by key, of a list or deque by index.
+
+    A variable of a closure (a cell), the slots of an object, arrays of objects and sets are
+    containers too.
+    """
 
     def __init__(self, held: Any) -> None:
         self.held = held
@@ -30,7 +36,15 @@ class Contents:
 
     def now(self) -> dict[Any, Any]:
         held = self.held
-        return dict(enumerate(held)) if isinstance(held, _SEQUENCES) else dict(held)
+        if isinstance(held, _SEQUENCES):
+            return dict(enumerate(held))
+        if isinstance(held, np.ndarray):
+            return dict(enumerate(held.flat))
+        if isinstance(held, set):
+            return {id(value): value for value in held}
+        if isinstance(held, dict):
+            return dict(held)
+        return {name: getattr(held, name) for name in _slots(held) if hasattr(held, name)}
 
     def changes(self) -> list[tuple[Any, Any, Any]]:
         """Entries that are new, gone or others than before: (key, old, new)."""
@@ -41,8 +55,8 @@ class Contents:
         return [change for change in found if change[1] is not change[2]]
 
     def put_back(self, keys: Iterable[Any]) -> None:
-        """Gives entries their old values, or removes new ones; restores a sequence as a whole."""
-        if isinstance(self.held, _SEQUENCES):
+        """Gives entries their old values, or removes new ones; restores others as a whole."""
+        if not isinstance(self.held, dict):
             self.restore()
             return
         for key in keys:
@@ -53,7 +67,14 @@ class Contents:
 
     def restore(self) -> None:
         """Gives the container its old contents, in the old order."""
-        if isinstance(self.held, list):
+        if isinstance(self.held, set):
+            if self.now() != self.was:
+                self.held.clear()
+                self.held.update(self.was.values())
+        elif not isinstance(self.held, (dict, *_SEQUENCES)):
+            for key, _, _ in self.changes():
+                self._restore_part(key)
+        elif isinstance(self.held, list):
             self.held[:] = self.was.values()
         elif isinstance(self.held, _SEQUENCES):
             self.held.clear()
@@ -65,6 +86,27 @@ class Contents:
             for key in [key for key in self.held if key not in self.was]:
                 del self.held[key]
             self.held.update(self.was)
+
+    def _restore_part(self, key: Any) -> None:
+        if isinstance(self.held, np.ndarray):
+            self.held.flat[key] = self.was[key]
+        elif key in self.was:
+            object.__setattr__(self.held, key, self.was[key])  # the object may be frozen
+        else:
+            object.__delattr__(self.held, key)
+
+
+def _slots(value: Any) -> list[str]:
+    """The names of what an object has in slots; for a cell, that of its contents."""
+    if isinstance(value, CellType):
+        return ["cell_contents"]
+    found: list[str] = []
+    for kind in type(value).__mro__:
+        names = vars(kind).get("__slots__", ()) if _is_of_user(kind) else ()
+        for name in [names] if isinstance(names, str) else names:
+            is_private = name.startswith("__") and not name.endswith("__")
+            found.append(f"_{kind.__name__.lstrip('_')}{name}" if is_private else name)
+    return [name for name in found if name not in ("__dict__", "__weakref__")]
 
 
 def leaves(value: Any, most: int = 1000) -> Iterator[Any]:
@@ -89,6 +131,28 @@ def leaves(value: Any, most: int = 1000) -> Iterator[Any]:
         else:
             yield value
             open_ += getattr(value, "__dict__", {}).values()
+
+
+def reached(value: Any, most: int = 1000) -> Iterator[Any]:
+    """Yields what a value refers to at any depth, also in generators and objects of C.
+
+    Looks at no more than `most` values.
+    """
+    open_ = [value]
+    seen: set[int] = set()
+    while open_ and len(seen) < most:
+        value = open_.pop()
+        if type(value) in _PLAIN or id(value) in seen:
+            yield value
+            continue
+        seen.add(id(value))
+        yield value
+        if isinstance(value, FunctionType):
+            open_ += [value.__closure__, value.__defaults__, value.__kwdefaults__]
+        elif isinstance(value, np.ndarray) and value.dtype == object:
+            open_ += value.flat
+        elif not isinstance(value, _LEAVES):
+            open_ += gc.get_referents(value)
 
 
 class Snapshot:
@@ -153,16 +217,36 @@ class Snapshot:
 
     def _inner(self, value: Any) -> Iterator[Any]:
         """The containers that a value is or has."""
-        if isinstance(value, _LEAVES):
+        if isinstance(value, FunctionType):
+            if _is_of_user(value):
+                yield from value.__closure__ or ()
+                yield from (each for each in (value.__dict__, value.__kwdefaults__) if each)
+                yield from self._inner(value.__defaults__ or ())
+        elif isinstance(value, _LEAVES):
             return
-        if isinstance(value, (dict, *_SEQUENCES)):
+        elif isinstance(value, (dict, *_SEQUENCES)) or type(value) is set:
             yield value
+        elif isinstance(value, (tuple, frozenset)):
+            for each in value:
+                if type(each) not in _PLAIN:
+                    yield from self._inner(each)
+        elif isinstance(value, MethodType):
+            yield from self._inner(value.__func__)
+            yield from self._inner(value.__self__)
+        elif isinstance(value, functools.partial):
+            yield value.keywords
+            yield from self._inner((value.func, *value.args))
+        elif isinstance(value, np.ndarray):
+            if value.dtype == object:
+                yield value
         elif isinstance(value, _LruCache):
             self._caches.setdefault(id(value), (value, value.cache_info().misses))
         elif _is_of_user(type(value)) or isinstance(value, SimpleNamespace):
             attributes = getattr(value, "__dict__", None)
             if type(attributes) is dict:
                 yield attributes
+            if _slots(value):
+                yield value
 
     def clear_caches(self) -> None:
         """Empties each functools.lru_cache that was filled since."""
@@ -171,5 +255,5 @@ class Snapshot:
                 cache.cache_clear()
 
 
-def _is_of_user(kind: type) -> bool:
+def _is_of_user(kind: type | FunctionType) -> bool:
     return not f"{kind.__module__}.".startswith(_LIBRARIES)

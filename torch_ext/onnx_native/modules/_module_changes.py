@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from onnx_native import _undo
+from onnx_native import _library, _undo
 from onnx_native.modules import _containers, _written_attributes
 from onnx_native.upstream import _upstream
 
@@ -69,7 +69,7 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
                 _Change(module, contents, key, old, new, is_new=key not in contents.was)
                 for key, old, new in contents.changes()
             ]
-            found = [change for change in found if change.holds(torch.SymInt, *_TENSORS)]
+            found = [change for change in found if change.holds(*_NUMBERS, *_TENSORS)]
             if found:
                 contents.put_back([change.key for change in found])
             changes += found
@@ -108,6 +108,7 @@ def _restore(before: _containers.Snapshot) -> None:
 
 
 _TENSORS = (torch.Tensor, torch.nn.Module)
+_NUMBERS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
 
@@ -123,17 +124,18 @@ class _Change:
     is_new: bool
 
     def holds(self, *kinds: type) -> bool:
+        """Whether the entry has or had such values, or refers to some that are recorded."""
         return any(
             isinstance(leaf, kinds)
             for value in (self.new, self.old)
             for leaf in _containers.leaves(value)
-        )
+        ) or any(isinstance(value, kinds) for value in _recorded(self.new))
 
     def _is_attribute(self) -> bool:
         return self.contents.held is vars(self.module)
 
     def is_in_cache(self) -> bool:
-        return self.is_new and not self._is_attribute()
+        return (self.is_new or self.old is None) and not self._is_attribute()
 
     def is_recomputed(self) -> bool:
         """Whether a hook of weight_norm or the like sets the attribute before each call."""
@@ -154,9 +156,15 @@ class _Change:
         return of_tensors and self.contents.held is vars(self.module)["_buffers"]
 
 
+def _recorded(value: Any) -> Iterator[Any]:
+    """The recorded tensors and sizes that a value refers to."""
+    return filter(_library.extension().is_recorded, _containers.reached(value))
+
+
 def _is_constant(native: Capture, value: Any) -> bool:
-    """Whether a value is tensors that are the same in every call."""
+    """Whether a value is the same in every call, by the tensors that it has or refers to."""
     return all(
-        isinstance(leaf, torch.Tensor) and not native.varies(leaf)
+        isinstance(each, torch.Tensor) and not native.varies(each)
         for leaf in _upstream.pytree.tree_leaves(value)
+        for each in ([leaf] if isinstance(leaf, (torch.Tensor, *_NUMBERS)) else _recorded(leaf))
     )
