@@ -6,6 +6,7 @@ import os
 import pathlib
 
 import onnx
+import pytest
 import torch
 
 MODEL = torch.nn.Linear(64, 64)
@@ -34,6 +35,35 @@ def test_mode_and_links(tmp_path: pathlib.Path) -> None:
     assert (tmp_path / "soft").is_symlink()
     onnx.checker.check_model(onnx.load(tmp_path / "hard"), full_check=True)
     assert sorted(each.name for each in tmp_path.iterdir()) == ["hard", "m.onnx", "soft"]
+
+
+@pytest.mark.parametrize("edits", [False, True])
+def test_a_link_to_another_folder(tmp_path: pathlib.Path, edits: bool) -> None:
+    """The model behind the link keeps its data, and the new one has its own beside it."""
+    (tmp_path / "real").mkdir()
+    real, link = tmp_path / "real" / "m.onnx", tmp_path / "link.onnx"
+    program = export(real, external_data=True)
+    before = real.read_bytes()
+    link.symlink_to(real)
+    if edits:
+        assert program.model.graph is not None
+    program.save(link, external_data=True)
+    assert real.read_bytes() == before
+    for path in (real, link):
+        onnx.checker.check_model(onnx.load(path), full_check=True)
+    program.save(link, external_data=False)  # a file now
+    assert real.read_bytes() == before
+
+
+@pytest.mark.parametrize("edits", [False, True])
+@pytest.mark.parametrize("name", ["..onnx", "a..b.onnx"])
+def test_names_that_readers_refuse_for_data(tmp_path: pathlib.Path, name: str, edits: bool) -> None:
+    program = export(tmp_path / name, external_data=True)
+    if edits:
+        assert program.model.graph is not None
+    program.save(tmp_path / name, external_data=True)
+    onnx.checker.check_model(onnx.load(tmp_path / name), full_check=True)
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_data_of_the_last_model_goes(tmp_path: pathlib.Path) -> None:
