@@ -4,6 +4,7 @@
 # make check  sets up, builds, runs the C++ tests, one sample of each operator, and the linters: minutes
 # make test   sets up, builds, runs all C++ and Python tests
 # make operators   writes docs/operators.md
+# make site   builds the documentation's site: open build/site/index.html
 # make fuzz   builds the fuzz targets and runs each of them for some seconds
 # make storm  exports random programs until it is stopped: make storm STORM="--seconds 600"
 # make lint   every formatter, linter and rule of the house
@@ -20,7 +21,9 @@ export PYTHONDONTWRITEBYTECODE :=
 # Says what a command does and how long it takes.
 TIMED := @.ci/timed
 
-.PHONY: help setup configure build demo check test operators fuzz storm lint wheel wheels format clean
+SITE := .cache/site
+
+.PHONY: help setup configure build demo check test operators site fuzz storm lint wheel wheels format clean
 
 help:
 	@sed -n 's/^# make/make/p' $(firstword $(MAKEFILE_LIST))
@@ -53,6 +56,15 @@ test: build
 
 operators: build
 	$(TIMED) "Writing docs/operators.md" env PYTHONPATH=$(BUILD)/python:test/python $(PYTHON) -m ops.document
+
+$(SITE)/installed: website/requirements.txt
+	$(TIMED) "Installing what builds the site" bash -c 'python3 -m venv $(SITE) && \
+	  $(SITE)/bin/pip install -q --disable-pip-version-check --no-deps -r $<'
+	@touch $@
+
+# mkdocs-material prints an advertisement unless it is told not to.
+site: $(SITE)/installed
+	$(TIMED) "Building the site" env NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build -q --strict -f website/mkdocs.yml
 
 fuzz: build
 	$(TIMED) "Fuzzing" .ci/fuzz

@@ -1,0 +1,134 @@
+"""The built site: its links lead somewhere, and a browser without a network shows it."""
+
+from __future__ import annotations
+
+import functools
+import html.parser
+import http.server
+import pathlib
+import threading
+import urllib.parse
+from collections.abc import Iterator
+
+import browser
+import pytest
+
+SITE = pathlib.Path(__file__).parents[2] / "build" / "site"
+# A server shows 404.html in any folder, so its links are absolute.
+PAGES = sorted(set(SITE.rglob("*.html")) - {SITE / "404.html"})
+
+
+class Page(html.parser.HTMLParser):
+    """What a page links to, loads, and can be linked to by."""
+
+    def __init__(self, path: pathlib.Path) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.anchors |= {value for name in ("id", "name") if (value := given.get(name))}
+        if tag == "a" and (link := given.get("href")):
+            self.links.append(link)
+        elif tag in ("link", "script", "img", "iframe", "object", "source"):
+            self.loads += [value for name in ("href", "src", "data") if (value := given.get(name))]
+
+
+read = functools.cache(Page)
+
+
+def test_there_are_pages() -> None:
+    assert len(PAGES) > 40, "run `make site` first"
+
+
+def broken(path: pathlib.Path, link: str) -> bool:
+    """Returns whether a link of a page leads nowhere within the site."""
+    parts = urllib.parse.urlsplit(link)
+    if parts.scheme:
+        return parts.scheme not in ("http", "https", "mailto")
+    target = (path.parent / urllib.parse.unquote(parts.path)).resolve() if parts.path else path
+    if not target.is_relative_to(SITE) or not target.is_file():
+        return True
+    anchor = urllib.parse.unquote(parts.fragment)
+    return bool(anchor) and target.suffix == ".html" and anchor not in read(target).anchors
+
+
+def test_links_and_anchors() -> None:
+    links = [(page, link) for page in PAGES for link in read(page).links]
+    print(f"{len(PAGES)} pages, {len(links)} links")
+    assert [f"{page}: {link}" for page, link in links if broken(page, link)] == []
+
+
+def test_pages_load_files_of_the_site_only() -> None:
+    loads = [(page, each) for page in PAGES for each in read(page).loads]
+    assert loads
+    assert [f"{page}: {each}" for page, each in loads if ":" in each or broken(page, each)] == []
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[browser.Browser]:
+    with browser.started() as started:
+        yield started
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture(params=["file", "http"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The site's address: in a folder, and on a server."""
+    if request.param == "file":
+        yield SITE.as_uri()
+        return
+    serve = functools.partial(Quiet, directory=SITE)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def check(chromium: browser.Browser, address: str) -> None:
+    """Checks that no page had an error or asked another place for anything."""
+    assert chromium.errors == []
+    assert chromium.requests
+    places = (address, "data:", "blob:", "about:")
+    assert [each for each in chromium.requests if not each.startswith(places)] == []
+
+
+@pytest.fixture(autouse=True)
+def _forget(request: pytest.FixtureRequest) -> None:
+    if "chromium" in request.fixturenames:
+        page: browser.Browser = request.getfixturevalue("chromium")
+        page.requests.clear()
+        page.errors.clear()
+
+
+def test_every_page_opens(chromium: browser.Browser) -> None:
+    shown = [page for page in PAGES if "source" not in page.relative_to(SITE).parts]
+    for page in shown:
+        chromium.open(page.as_uri())
+        assert chromium.value("document.querySelectorAll('h1').length") >= 1, page
+    check(chromium, SITE.as_uri())
+
+
+TYPE = """(() => {
+  const field = document.querySelector(%r);
+  field.focus();
+  field.value = %r;
+  field.dispatchEvent(new Event("input", {bubbles: true}));
+  field.dispatchEvent(new KeyboardEvent("keyup", {bubbles: true}));
+})()"""
+
+
+def test_the_search_finds_pages(chromium: browser.Browser, address: str) -> None:
+    chromium.open(f"{address}/index.html")
+    chromium.value(TYPE % ("[data-md-component=search-query]", "GroupQueryAttention"))
+    found = "[...document.querySelectorAll('.md-search-result__link')].map(each => each.href)"
+    links = chromium.wait(f"({found}).length && {found}")
+    assert any("/decoders.html" in link for link in links), links
+    check(chromium, address)
