@@ -132,3 +132,31 @@ def test_the_search_finds_pages(chromium: browser.Browser, address: str) -> None
     links = chromium.wait(f"({found}).length && {found}")
     assert any("/decoders.html" in link for link in links), links
     check(chromium, address)
+
+
+SHOWN = """[...document.querySelectorAll("article table:not([hidden]) tbody tr:not([hidden])")]
+  .map(row => [...row.cells].map(cell => cell.textContent)).filter(row => row.length == 4)"""
+COUNT = "document.querySelector('form.operators output').value"
+
+
+def test_the_table_of_operators_is_filtered(chromium: browser.Browser, address: str) -> None:
+    chromium.open(f"{address}/operators.html")
+    rows = chromium.value(SHOWN)
+    everything = len(rows)
+    assert everything > 1000
+    assert chromium.value(COUNT) == f"{everything} of {everything}"
+
+    chromium.value(TYPE % ("form.operators [name=find]", "aten::cumsum"))
+    found = sorted(row[0] for row in chromium.value(SHOWN))
+    assert found == ["aten::cumsum", "aten::cumsum@complex"]
+    assert chromium.value("location.hash") == "#find=aten%3A%3Acumsum"
+
+    chromium.value("location.hash = '#dtype=f16'")
+    halves = chromium.wait(f"({SHOWN}).length > 2 && {SHOWN}")
+    assert halves == [row for row in rows if "f16" in row[1].split()]
+
+    oldest = chromium.value("document.querySelector('[name=opset] option:nth-child(2)').value")
+    chromium.open("about:blank")
+    chromium.open(f"{address}/operators.html#opset={oldest}")
+    assert chromium.value(SHOWN) == [row for row in rows if not row[2]]
+    check(chromium, address)

@@ -13,7 +13,7 @@ import onnx_native
 import torch
 
 from ops.limits import LEFT_OUT, LIMITS, ONLY_IN_NATIVE_CAPTURE, ONLY_IN_TORCHSCRIPT
-from ops.row import DTYPES, OLDEST_OPSET, Row
+from ops.row import DTYPES, OLDER_OPSET, Row
 from ops.rows import FAMILIES
 
 PATH = pathlib.Path(__file__).parents[3] / "docs" / "operators.md"
@@ -28,10 +28,10 @@ This page lists every entry of the op table: {keys} lowerings of {operators} ope
 For each entry and each dtype shown, at least one sample was exported, passed the full check of
 `onnx.checker`, and gave the same numbers in ONNX Runtime as in eager PyTorch; the same holds for
 an export with a dynamic dimension, run at a second size. Most dtypes that are not shown work too.
-Unless the page says otherwise, entries support opset {oldest} to the newest. Opsets 9 to
-{before_oldest} are supported where they can express the operator; otherwise the export is an
-error that names the opset. `@complex` marks entries for complex tensors, which in ONNX are real
-tensors with a last axis of 2. `@quantized` marks entries for quantized tensors.
+Unless the page says otherwise, entries support opset {oldest} to the newest, and one sample runs
+at both. Older opsets are supported where they can express the operator; otherwise the export is
+an error that names the opset. `@complex` marks entries for complex tensors, which in ONNX are
+real tensors with a last axis of 2. `@quantized` marks entries for quantized tensors.
 
 In-place and `out=` variants are not listed, because the exporter functionalizes them. For an
 operator that is not listed there are two fallbacks: PyTorch's decomposition of the operator, and
@@ -83,11 +83,11 @@ def family_table(rows: Sequence[Row]) -> list[str]:
     for row in rows:
         for key in row.all_keys:
             dtypes[key] |= dtype_names(row)
-            lowest[key] = min(row.opset, lowest.get(key, row.opset))
+            lowest[key] = min(row.lowest_opset, lowest.get(key, row.lowest_opset))
     lines = ["| operator | dtypes | opset | limits |", "| --- | --- | --- | --- |"]
     for key in sorted(dtypes):
         shown = " ".join(short for name, short in ORDER.items() if name in dtypes[key])
-        opset = "" if lowest[key] == OLDEST_OPSET else f"{lowest[key]}+"
+        opset = "" if lowest[key] == OLDER_OPSET else f"{lowest[key]}+"
         lines.append(f"| `{key}` | {shown} | {opset} | {LIMITS.get(key, '')} |")
     return lines
 
@@ -98,8 +98,7 @@ def document() -> str:
     text = HEADER.format(
         keys=len(keys),
         operators=len({op for op, _ in keys}),
-        oldest=OLDEST_OPSET,
-        before_oldest=OLDEST_OPSET - 1,
+        oldest=OLDER_OPSET,
     )
     lines = [f"| {operator} | {reason} |" for operator, reason in LEFT_OUT.items()]
     for family, rows in FAMILIES.items():

@@ -14,6 +14,7 @@ unless `static` gives a reason why this is not possible.
 from __future__ import annotations
 
 import functools
+import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +31,13 @@ DTYPES = {
     "bool": torch.bool,
     "float16": torch.float16,
 }
+# The opset from which on all operators are expected to work, and an older one that most support.
 OLDEST_OPSET = 18
+OLDER_OPSET = 11
+# Titles of the rows whose first sample opset 11 cannot express, one per line.
+NOT_AT_OPSET_11 = frozenset(
+    pathlib.Path(__file__).with_name("not_at_opset_11.txt").read_text().splitlines()
+)
 # The newest opset that ONNX Runtime runs.
 NEWEST_OPSET = 26
 # ONNX Runtime has no kernels for random numbers in later opsets.
@@ -111,6 +118,11 @@ class Row:
     def title(self) -> str:
         """Returns the row's name in test ids."""
         return self.name or self.all_keys[0].removeprefix("aten::")
+
+    @property
+    def lowest_opset(self) -> int:
+        """Returns the lowest opset at which tests run the first sample."""
+        return self.opset if self.title in NOT_AT_OPSET_11 else OLDER_OPSET
 
     def tests(self) -> list[str]:
         """Returns the names of this row's tests."""

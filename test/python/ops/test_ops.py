@@ -3,7 +3,6 @@
 import collections
 import functools
 import os
-import pathlib
 from collections.abc import Callable
 
 import onnx_native
@@ -12,7 +11,7 @@ import torch
 
 from ops import checking
 from ops.limits import ONLY_IN_NATIVE_CAPTURE, ONLY_IN_TORCHSCRIPT
-from ops.row import OLDEST_OPSET, Case, Row
+from ops.row import NOT_AT_OPSET_11, OLDER_OPSET, OLDEST_OPSET, Case, Row
 from ops.rows import ROWS
 
 TESTS = [
@@ -30,11 +29,6 @@ TESTS = [
 EACH = int(os.environ.get("ONNX_NATIVE_EACH_ROW", "5"))
 OF_SOME_ROWS = {row.title for row in ROWS[::EACH] if not row.native_only}
 ALSO_TORCH_EXPORT = [test for test in TESTS if test.values[0].title in OF_SOME_ROWS]
-
-# Titles of the rows whose first sample opset 11 cannot express, one per line.
-NOT_AT_OPSET_11 = set(
-    pathlib.Path(__file__).with_name("not_at_opset_11.txt").read_text().splitlines()
-)
 
 
 def key_text(op: str, dispatch_key: str) -> str:
@@ -118,7 +112,7 @@ def export_at_oldest(
 ) -> torch.onnx.ONNXProgram | None:
     """Returns the model at opset 11, or None if an error says that the opset cannot express it."""
     try:
-        return at_opset(11)
+        return at_opset(OLDER_OPSET)
     except torch.onnx.OnnxExporterError as error:
         if "opset" not in str(error):
             raise
