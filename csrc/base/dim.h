@@ -151,7 +151,7 @@ class Dim {
   std::shared_ptr<const Rep> rep_;
 };
 
-using Shape = CheckedVector<Dim>;
+using Shape = CheckedVector<Dim>;  // the sizes of a tensor
 
 // Returns the number of elements: the product of all sizes.
 Dim numel(const Shape& shape);

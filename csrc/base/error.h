@@ -96,7 +96,7 @@ std::string concat(const Parts&... parts) {
 }
 
 template <class... Parts>
-[[noreturn]] void fail(ErrorKind kind, const Parts&... parts) {
+[[noreturn]] void fail(ErrorKind kind, const Parts&... parts) {  // throws ExportError
   throw ExportError(kind, concat(parts...));
 }
 

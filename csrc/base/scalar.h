@@ -10,7 +10,7 @@
 
 namespace onnx_native {
 
-struct Scalar {
+struct Scalar {  // an int, float, bool or complex number
   std::variant<int64_t, double, bool, std::complex<double>> value = int64_t{0};
 
   Scalar() = default;

@@ -17,6 +17,22 @@ _Size = int | torch.SymInt
 _Condition = torch.Tensor | torch.SymBool | bool
 
 class ExportError(RuntimeError):
+    """The error of a failed export.
+
+    Attributes:
+        kind: "unsupported operator", "unsupported", "invalid program", "invalid argument", "io" or
+            "internal".
+        cause: What is wrong, and what to do about it.
+        operator: The operator that the error is about, such as "aten::relu"; or None.
+        operators: All such operators: one export reports every operator without a lowering.
+        faults: The faults that one export found, each a dict with the keys operator, cause, node,
+            location, code (the text of the source line) and module_path.
+        node: The call with the types of its arguments, or None.
+        location: The user's source line as "model.py:42", or None.
+        module_path: The module that the line belongs to, or None.
+        hint: What to do about it, if the cause does not say so, or None.
+    """
+
     kind: str
     cause: str
     operator: str | None

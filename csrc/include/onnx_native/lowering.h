@@ -16,7 +16,7 @@
 
 namespace onnx_native {
 
-using ops::Promote;
+using ops::Promote;  // the type promotion of a call's arguments
 
 // Registers the lowering of `op`, "namespace::name[.overload]". It replaces an earlier registration
 // and takes precedence over the native lowering. `promote` selects the type promotion of the tensor
