@@ -12,6 +12,7 @@ steps add to a process of their own. All models have their weights in external d
 
 import argparse
 import contextlib
+import datetime
 import functools
 import json
 import pathlib
@@ -309,7 +310,7 @@ def report(counts: dict[str, Any], results: dict[str, Any]) -> str:
         "# Decoders",
         "",
         "`python benchmarks/decoders.py`, on ONNX Runtime's CPU provider, "
-        f"version {onnxruntime.__version__}.",
+        f"version {onnxruntime.__version__}, on {datetime.date.today()}.",
         "",
         "## Tokens",
         "",

@@ -1,6 +1,7 @@
 """What graphs.py measured, as a Markdown page and plots."""
 
 import collections
+import datetime
 import pathlib
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
@@ -172,9 +173,10 @@ def opsets(results: Iterable[Result]) -> list[int]:
 def page(results: list[Result], plots: list[str]) -> Iterator[str]:
     yield "# Exported graphs against those of PyTorch's exporter"
     yield ""
-    yield "Written by `python benchmarks/graphs.py`. Both exporters export the same captured"
-    yield "program. A ratio below 1 means that ours is smaller or faster. `!`: see the errors at"
-    yield "the end."
+    today = datetime.date.today()
+    yield f"Written by `python benchmarks/graphs.py` on {today}. Both exporters export the same"
+    yield "captured program. A ratio below 1 means that ours is smaller or faster. `!`: see the"
+    yield "errors at the end."
     if {"default", "off"} & set(measures(results)):
         yield "Latencies are the least of many runs of several sessions in one thread; the"
         yield "exporters take turns."
