@@ -2,7 +2,7 @@
 
 A page says which table, with a comment that GitHub does not show:
 
-    <!-- plot: decoders.md#one-token-after-1024; labels=model; series=exporter; value=ms per token -->
+    <!-- plot: decoders.md#one-token-after-1024; labels=model; series=exporter; value=ms -->
 
 `labels` are the columns that name a group of bars. The bars of a group are either the columns
 `values`, or the rows that have the same labels: their names are in the column `series`, and their

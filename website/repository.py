@@ -19,6 +19,8 @@ from mkdocs.structure.files import File, Files
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ASSETS = pathlib.Path(__file__).with_name("assets")
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(?=[)#])")
+SVG = re.compile(r"^!\[[^\]]*\]\(([^)\s]+\.svg)\)$")
+HREF = re.compile(r'href="([^"]+)"')
 FENCE = re.compile(r"^ *(```+|~~~+)")
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".py": "python", ".txt": "cmake", "": "text"}
 # The page of the site for each path of the repository that has one.
@@ -104,6 +106,18 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+def drawing(path: str, uri: str) -> str:
+    """Returns an SVG with its links, which a page that shows it as an image would not have."""
+    svg = (ROOT / path).read_text(encoding="utf-8")
+
+    def rewritten(match: re.Match[str]) -> str:
+        page = pages[target_of(path, match[1]) or ""].removesuffix(".md") + ".html"
+        page = page.replace("README.html", "index.html")
+        return f'href="{posixpath.relpath(page, posixpath.dirname(uri) or ".")}"'
+
+    return "<div>\n" + HREF.sub(rewritten, svg) + "</div>"
+
+
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
     uri = page.file.src_uri
     path = next((path for path, each in pages.items() if each == uri), f"docs/{uri}")
@@ -114,4 +128,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return match[1]
         return posixpath.relpath(pages[target], posixpath.dirname(uri) or ".")
 
+    def inlined(match: re.Match[str]) -> str:
+        target = target_of(path, match[1])
+        text = (ROOT / target).read_text(encoding="utf-8") if target else ""
+        return drawing(target or "", uri) if "<a href" in text else match[0]
+
+    markdown = prose(markdown, functools.partial(SVG.sub, inlined))
     return prose(markdown, functools.partial(LINK.sub, rewritten))
