@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pathlib
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ import onnxruntime
 import pytest
 import torch
 from models.zoo import BERT_SMALL
+from pages import snippets
 from torch import nn
 from torch.export import Dim
 
@@ -539,9 +539,6 @@ def test_not_a_class() -> None:
 
 
 def test_snippets_of_the_page() -> None:
-    page = pathlib.Path(__file__).parents[3] / "docs" / "functions.md"
-    names: dict[str, Any] = {"__name__": "__main__"}
-    for snippet in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
-        exec(compile(snippet, str(page), "exec"), names)
+    (names,) = snippets.steps("docs/functions.md")
     assert names["calls"] == {"__main__.Block": 12}
     assert names["operators"] == ["Block"] * 12

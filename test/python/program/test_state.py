@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pathlib
-import re
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -13,10 +11,9 @@ import onnx
 import onnx_native
 import pytest
 import torch
+from pages import snippets
 
 pytestmark = pytest.mark.captures("auto", "torch.export")
-
-PAGE = pathlib.Path(__file__).parents[3] / "docs" / "state.md"
 
 
 def export(
@@ -255,14 +252,11 @@ def test_a_cache_of_the_capture_does_not_stay_in_the_module() -> None:
 
 
 def test_snippets_of_the_page() -> None:
-    snippets = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    scope: dict[str, Any] = {}
-    for snippet in snippets[:3]:
-        exec(compile(snippet, str(PAGE), "exec"), scope)
+    after_each = snippets.steps("docs/state.md")
+    scope = [next(after_each) for _ in range(3)][-1]
     assert [total.tolist() for total in scope["sums"]] == [[n] * 4 for n in (1.0, 2.0, 3.0)]
     assert scope["pairs"] == {"keys": "keys_out", "step": "step_out"}
     names = [value.name for value in scope["program"].model_proto.graph.output]
     assert names == ["sum_1", "keys_out", "step_out"]
-    exec(compile(snippets[3], str(PAGE), "exec"), scope)
+    assert len(list(after_each)) == 1
     assert scope["total"].tolist() == [2.0] * 4
-    assert len(snippets) == 4

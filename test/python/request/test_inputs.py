@@ -7,7 +7,6 @@ import copy
 import dataclasses
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import warnings
@@ -18,6 +17,7 @@ import onnx_native
 import pytest
 import torch
 from models.torchvision_kernels import load_torchvision_kernels
+from pages import snippets
 from torch.export import Dim
 
 load_torchvision_kernels()  # transformers imports torchvision
@@ -26,7 +26,6 @@ import transformers  # noqa: E402
 
 pytestmark = pytest.mark.captures("auto", "torch.export")
 
-PAGE = pathlib.Path(__file__).parents[3] / "docs" / "inputs.md"
 ROWS = {0: "rows"}
 Signature = list[tuple[str, list[str | int]]]
 
@@ -376,9 +375,7 @@ def test_decoder_with_cache() -> None:
 
 
 def test_snippet_of_the_page() -> None:
-    (snippet,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-    scope: dict[str, Any] = {}
-    exec(compile(snippet, str(PAGE), "exec"), scope)
+    (scope,) = snippets.steps("docs/inputs.md")
     assert scope["zeros"].shape == (5,)
     assert scope["y"].shape == (7, 4)
     inputs = [("x", ["batch", 4]), ("count", []), ("scale", []), ("shift", [])]
