@@ -20,6 +20,8 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 ASSETS = pathlib.Path(__file__).with_name("assets")
 LINK = re.compile(r"(?<=\]\()([^)\s#]+)(?=[)#])")
 SVG = re.compile(r"^!\[[^\]]*\]\(([^)\s]+\.svg)\)$")
+# A link whose text is the name of its file.
+NAMED = re.compile(r"\[([\w./-]+\.md)\]\(([^)\s#]+)")
 HREF = re.compile(r'href="([^"]+)"')
 FENCE = re.compile(r"^ *(```+|~~~+)")
 LANGUAGES = {".h": "cpp", ".cpp": "cpp", ".py": "python", ".txt": "cmake", "": "text"}
@@ -106,6 +108,13 @@ def on_files(files: Files, config: Any) -> Files:
     return files
 
 
+@functools.cache
+def title(path: str) -> str:
+    """Returns the title of a page, which takes the place of its file name as the text of a link."""
+    first = (ROOT / path).read_text(encoding="utf-8").partition("\n")[0]
+    return first.removeprefix("# ")
+
+
 def drawing(path: str, uri: str) -> str:
     """Returns an SVG with its links, which a page that shows it as an image would not have."""
     svg = (ROOT / path).read_text(encoding="utf-8")
@@ -133,5 +142,11 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
         text = (ROOT / target).read_text(encoding="utf-8") if target else ""
         return drawing(target or "", uri) if "<a href" in text else match[0]
 
+    def titled(match: re.Match[str]) -> str:
+        target = target_of(path, match[2])
+        is_named = target in pages and target.endswith(match[1].removeprefix("../"))
+        return f"[{title(target)}]({match[2]}" if target and is_named else match[0]
+
     markdown = prose(markdown, functools.partial(SVG.sub, inlined))
+    markdown = prose(markdown, functools.partial(NAMED.sub, titled))
     return prose(markdown, functools.partial(LINK.sub, rewritten))

@@ -6,6 +6,7 @@ import functools
 import html.parser
 import http.server
 import pathlib
+import re
 import threading
 import urllib.parse
 from collections.abc import Iterator
@@ -66,6 +67,30 @@ def test_pages_load_files_of_the_site_only() -> None:
     loads = [(page, each) for page in PAGES for each in read(page).loads]
     assert loads
     assert [f"{page}: {each}" for page, each in loads if ":" in each or broken(page, each)] == []
+
+
+def test_each_benchmark_has_a_plot_a_command_and_a_date() -> None:
+    text = (SITE / "benchmarks" / "index.html").read_text(encoding="utf-8")
+    *sections, more = text.split("<h2 ")[1:]
+    assert "More" in more
+    assert len(sections) >= 6
+    for section in sections:
+        assert re.search(r"<code>python benchmarks/\w+\.py", section)
+        (date,) = re.findall(r"20\d\d-\d\d-\d\d", section)
+        table = re.search(r'<a href="([^"#]+)', section)
+        assert table
+        page = SITE / "benchmarks" / table[1]
+        assert date in page.read_text(encoding="utf-8"), f"{page} has another date than {date}"
+        assert section.count('class="plot"') >= 1
+        assert section.count("<rect") > 10
+
+
+def test_the_picture_of_an_export_links_into_the_rooms() -> None:
+    text = (SITE / "how-it-works.html").read_text(encoding="utf-8")
+    picture = text.partition('class="drawing"')[2].partition("</svg>")[0]
+    links = set(re.findall(r'<a href="([^"]+)"', picture))
+    assert {"source/csrc/index.html", "source/csrc/capture/index.html"} <= links
+    assert not [link for link in links if broken(SITE / "how-it-works.html", link)]
 
 
 @pytest.fixture(scope="module")
