@@ -45,6 +45,13 @@ def test_there_are_pages() -> None:
     assert len(PAGES) > 40, "run `make site` first"
 
 
+def test_the_navigation_has_every_page_of_docs() -> None:
+    docs = SITE.parents[1] / "docs"
+    listed = (SITE.parents[1] / "website" / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [str(page.relative_to(docs)) for page in docs.rglob("*.md")]
+    assert [page for page in pages if f": {page}\n" not in listed] == []
+
+
 def broken(path: pathlib.Path, link: str) -> bool:
     """Returns whether a link of a page leads nowhere within the site."""
     parts = urllib.parse.urlsplit(link)

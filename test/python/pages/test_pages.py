@@ -167,7 +167,21 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("code", PROGRAMS)
 def test_cpp_of_a_page_compiles(code: str) -> None:
-    """The other blocks are parts of the examples (test_cpp_package) and of the lowerings."""
+    """Blocks of docs/cpp.md are parts of the examples: test_cpp_package compares them."""
     headers = pathlib.Path(onnx_native.__file__).parents[2] / "public"
     command = ["g++", "-std=c++20", "-fsyntax-only", "-x", "c++", f"-I{headers}", "-"]
     subprocess.run(command, input=code, text=True, check=True)
+
+
+def test_lowerings_of_a_page_compile() -> None:
+    """A block that begins otherwise names functions of one file."""
+    found = [block.code for block in snippets.blocks("csrc/ops/README.md", "cpp")]
+    lowerings = [code for code in found if code.startswith("ops.")]
+    assert len(lowerings) >= 3
+    code = '#include "ops/engine/op_table.h"\nnamespace onnx_native::ops {\n'
+    for number, each in enumerate(lowerings):
+        code += f"void define_{number}(OpTable& ops) {{\n{each}}}\n"
+    torch_headers = pathlib.Path(torch.__file__).parent / "include"
+    folders = [f"-I{snippets.ROOT / 'csrc'}", f"-I{torch_headers}"]
+    command = ["g++", "-std=c++20", "-fsyntax-only", "-DFMT_HEADER_ONLY", "-x", "c++", *folders]
+    subprocess.run([*command, "-"], input=code + "}\n", text=True, check=True)
