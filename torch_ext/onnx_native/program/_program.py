@@ -230,7 +230,7 @@ class ONNXProgram(torch.onnx.ONNXProgram):
             checkpoint: ``.safetensors`` files with the weights, or their ``.index.json``. The
                 model gets their values and refers to these files, which are linked into its folder
                 if they are elsewhere. Weights that the model stores in another layout, and those
-                that the checkpoint lacks, go to ``<destination>.data``. See docs/weights.md.
+                that the checkpoint lacks, go to ``<destination>.data``. See docs/large-models.md.
 
         Raises:
             TypeError: The destination is not a file path.
