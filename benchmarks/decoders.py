@@ -35,7 +35,7 @@ PAST, ROOM, BATCH = 1024, 1280, 1
 SHARED = "onnx_native, onnxruntime-cpu"  # past and present are one buffer
 OPSETS = (20, 23)
 STEPS = 64
-COLUMNS = {
+COLUMNS: dict[str, tuple[int, Any]] = {
     "opset 20": (20, "onnx"),
     "opset 23": (23, "onnx"),
     "opset 20, onnxruntime-cpu": (20, "onnxruntime-cpu"),
@@ -198,7 +198,7 @@ def export_theirs(model: Any, folder: pathlib.Path, settings: dict[str, Any]) ->
     return folder / "decode.onnx"
 
 
-def export_ours(model: Any, folder: pathlib.Path, opset: int, target: str) -> pathlib.Path:
+def export_ours(model: Any, folder: pathlib.Path, opset: int, target: Any) -> pathlib.Path:
     import onnx_native
 
     exported = onnx_native.export_decoder(model, opset_version=opset, target=target)

@@ -56,7 +56,7 @@ def export(
         )
     module = Calling(function).eval()
     if route in ("native", "fx"):
-        with onnx_native.options(capture="torch.export" if route == "fx" else route):
+        with onnx_native.options(capture="torch.export" if route == "fx" else "native"):
             return _exported(module, inputs, dynamic_shapes=shapes, opset_version=opset)
     with tempfile.TemporaryDirectory() as folder:
         archive, path = Path(folder, "program.pt2"), Path(folder, "model.onnx")
