@@ -204,3 +204,26 @@ def test_native_captures_do_not_run_the_module(monkeypatch: pytest.MonkeyPatch) 
     program: Any = torch.onnx.export(nn.Linear(4, 2).eval(), (X,), verbose=False)
     assert program.export_report["capture"]["by"] == "native"
     assert onnx_native.is_enabled()
+
+
+class OfDerivatives(nn.Module):
+    """torch.export captures it with results that have no elements."""
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return torch.func.grad(lambda y: (y * y).sum())(x)
+
+
+def test_results_that_cannot_be_compared_are_refused() -> None:
+    with pytest.raises(Error, match=r"uses torch\.func for derivatives"):
+        torch.onnx.export(OfDerivatives(), (X,), dynamo=True, verbose=False)
+
+
+class Named(nn.Module):
+    def forward(self, x: torch.Tensor) -> dict[str, Any]:
+        return {"y": x + 1, "name": "of x"}
+
+
+def test_text_among_the_results_is_not_dropped_in_silence() -> None:
+    with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="'of x' of the program is not"):
+        program = torch.onnx.export(Named(), (X,), dynamo=True, verbose=False)
+    assert len(program.model_proto.graph.output) == 1

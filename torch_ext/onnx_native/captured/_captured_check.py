@@ -103,7 +103,12 @@ def check(
         actual = _while_exporting(lambda: _outputs(replay, inputs, written))
     except Exception as error:
         return _not_compared(f"it fails for the example: {error}")
-    difference = _difference(first, actual, output_names)
+    try:
+        difference = _difference(first, actual, output_names)
+    except Exception as error:  # one of them has results without elements
+        raise DifferenceError(
+            f"The program that torch.export captured cannot be compared with the module: {error}"
+        ) from error
     if difference is None:
         return "\n".join(others.warnings()) or None
     try:
