@@ -149,8 +149,7 @@ Value x_log_y(Builder& b, Value x, Value y, Value log_y) {
 Value xlogy(Builder& b, Value self, Value other) { return x_log_y(b, self, other, b.Log(other)); }
 
 Value copysign(Builder& b, Value self, Value other) {
-  const Value magnitude = b.Abs(self);
-  return b.where(b.Not(sign_bit(b, other)), magnitude, b.Neg(magnitude));
+  return b.Mul(b.Abs(self), b.where(sign_bit(b, other), b.like(self, -1), b.like(self, 1)));
 }
 
 Value add_product(Builder& b, Value self, Value tensor1, Value tensor2, Number value) {
