@@ -8,13 +8,18 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import linecache
 import os
+import re
+import sys
 from collections.abc import Iterable, Iterator
 from types import FrameType
 
 from onnx_native import _library
 from onnx_native.questions import _sources
 
+# The start of a statement that may catch.
+_GUARD = re.compile(r"try:|with (.*suppress|\($)")
 # What a call of PyTorch raises because of the elements of its arguments.
 _OF_ELEMENTS = (RuntimeError, ValueError, ArithmeticError, IndexError)
 
@@ -55,11 +60,27 @@ def warnings(lines: Iterable[tuple[str, int]]) -> list[str]:
 
 def _around(file: str, line: int) -> Iterator[ast.Try | ast.With]:
     """The statements around a line that may catch what is raised in it."""
-    if file.startswith(_library.NOT_OF_USER[0]):
+    if file.startswith(_library.NOT_OF_USER[0]) or not _may_be_guarded(file, line):
         return
     for lines, statement in _guarded(_sources.tree(file)):
         if line in lines:
             yield statement
+
+
+def _may_be_guarded(file: str, line: int) -> bool:
+    """Whether a line is indented below what may catch. To parse the file takes longer."""
+    inner = sys.maxsize
+    for text in reversed(linecache.getlines(file)[:line]):
+        code = text.lstrip()
+        indent = len(text) - len(code)
+        if not code or indent >= inner:
+            continue
+        if inner < sys.maxsize and _GUARD.match(code):
+            return True
+        if code.startswith("def "):
+            return False
+        inner = indent
+    return False
 
 
 @functools.lru_cache(maxsize=64)
