@@ -11,7 +11,7 @@ import functools
 import linecache
 import os
 import re
-import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from types import FrameType
 
@@ -19,7 +19,7 @@ from onnx_native import _library
 from onnx_native.questions import _sources
 
 # The start of a statement that may catch.
-_GUARD = re.compile(r"try:|with (.*suppress|\($)")
+_GUARD = re.compile(r"^([ \t]*)(?:try:|with (?:.*suppress|\($))", re.MULTILINE)
 # What a call of PyTorch raises because of the elements of its arguments.
 _OF_ELEMENTS = (RuntimeError, ValueError, ArithmeticError, IndexError)
 
@@ -32,7 +32,7 @@ def may_catch(frame: FrameType | None, error: type[BaseException]) -> bool:
         error: The type of the exception.
     """
     while frame is not None and not frame.f_code.co_filename.startswith(_library.NOT_OF_USER[1]):
-        for statement in _around(frame.f_code.co_filename, frame.f_lineno):
+        for statement in _around(frame.f_code.co_filename, {frame.f_lineno}):
             if _catches(statement, (error,)):
                 return True
         frame = frame.f_back
@@ -45,10 +45,13 @@ def warnings(lines: Iterable[tuple[str, int]]) -> list[str]:
     Args:
         lines: The files and the line numbers of the calls.
     """
+    by_file = defaultdict(set)
+    for file, line in lines:
+        by_file[file].add(line)
     places = {
         (os.path.basename(file), statement.lineno)
-        for file, line in lines
-        for statement in _around(file, line)
+        for file, numbers in by_file.items()
+        for statement in _around(file, numbers)
         if _catches(statement, _OF_ELEMENTS)
     }
     return [
@@ -58,29 +61,29 @@ def warnings(lines: Iterable[tuple[str, int]]) -> list[str]:
     ]
 
 
-def _around(file: str, line: int) -> Iterator[ast.Try | ast.With]:
-    """The statements around a line that may catch what is raised in it."""
-    if file.startswith(_library.NOT_OF_USER[0]) or not _may_be_guarded(file, line):
+def _around(file: str, numbers: set[int]) -> Iterator[ast.Try | ast.With]:
+    """The statements around lines of a file that may catch what is raised there."""
+    if file.startswith(_library.NOT_OF_USER[0]):
+        return
+    # To parse a file takes longer.
+    blocks = _blocks("".join(linecache.getlines(file)))
+    if not any(number in block for block in blocks for number in numbers):
         return
     for lines, statement in _guarded(_sources.tree(file)):
-        if line in lines:
+        if any(number in lines for number in numbers):
             yield statement
 
 
-def _may_be_guarded(file: str, line: int) -> bool:
-    """Whether a line is indented below what may catch. To parse the file takes longer."""
-    inner = sys.maxsize
-    for text in reversed(linecache.getlines(file)[:line]):
-        code = text.lstrip()
-        indent = len(text) - len(code)
-        if not code or indent >= inner:
-            continue
-        if inner < sys.maxsize and _GUARD.match(code):
-            return True
-        if code.startswith("def "):
-            return False
-        inner = indent
-    return False
+@functools.lru_cache(maxsize=64)
+def _blocks(text: str) -> list[range]:
+    """The lines that are indented below the start of a statement that may catch."""
+    found = []
+    for start in _GUARD.finditer(text):
+        outside = re.compile(rf"^[ \t]{{0,{len(start[1])}}}\S", re.MULTILINE)
+        end = outside.search(text, start.end())
+        first = text.count("\n", 0, start.end()) + 2
+        found.append(range(first, text.count("\n", 0, end.start() if end else len(text)) + 1))
+    return found
 
 
 @functools.lru_cache(maxsize=64)
