@@ -55,7 +55,6 @@ def run(
         if isinstance(value, torch.Tensor)
     ]
     with (
-        _lists_of_functions(),
         _module_changes.unchanged(native, model, replaced),
         _written_attributes.missing(replaced.written_first, native.note_refusal),
         _as_in_export.as_in_export(),
@@ -81,7 +80,7 @@ def run(
 
 
 @contextmanager
-def _lists_of_functions() -> Iterator[None]:
+def lists_of_functions() -> Iterator[None]:
     """Keeps functions that a capture puts in place for a while out of PyTorch's lists.
 
     PyTorch makes these lists when they are first needed. With other functions in them, a
