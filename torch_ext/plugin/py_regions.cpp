@@ -61,8 +61,8 @@ PyRegions::RegionPtr PyRegions::take_innermost() {
 }
 
 void bind_regions(py::module_& module) {
-  py::class_<capture::Region, PyRegions::RegionPtr>(module, "Region",
-                                                    "A branch, or the body of a loop.");
+  const py::class_<capture::Region, PyRegions::RegionPtr> region(
+      module, "Region", "A branch, or the body of a loop.");
   // A region refers to its recording.
   const auto with_recording = py::keep_alive<0, 1>();
   py::class_<PyRegions>(module, "Regions", "The branches and loops of a recording.")
