@@ -123,13 +123,18 @@ Values reshape(Builder& b, const Node& node) {
     sizes.push_back(b.i64s({0}));
   }
   align(from.size());
-  Dim merged = 1;
-  for (const int64_t axis : removed) merged = merged * places[static_cast<size_t>(axis)];
   for (const auto& [place, i] : others) {
-    // A 0 copies 0 from a multiple of this size, and from a factor if no other factor is 0.
+    // A 0 copies 0 from a multiple of this size, and from a factor if no other size is a 0 alone.
     const Dim& copied = places[place];
     const bool divides = Dim::floor_div(copied, to[i]) * to[i] == copied;
-    const bool is_product = merged.known_positive() && copied * merged == to[i];
+    Dim product = copied;
+    bool is_product = true;
+    for (const int64_t axis : removed) {
+      const Dim& factor = places[static_cast<size_t>(axis)];
+      product = product * factor;
+      is_product &= factor.known_positive() || factor == copied;
+    }
+    is_product &= product == to[i];
     if (to[i].known_positive() || divides || is_product) {
       sizes[place] = b.gather(target, b.i64s({static_cast<int64_t>(i)}), 0);
     } else if (!std::exchange(has_unknown, true)) {

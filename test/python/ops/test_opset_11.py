@@ -207,11 +207,13 @@ def test_reshapes_of_nothing() -> None:
             assert result.shape == wanted.shape
 
 
-def test_reshapes_of_rows_that_may_be_none() -> None:
+@pytest.mark.parametrize("squares", [False, True])
+def test_reshapes_of_rows_that_may_be_none(*, squares: bool) -> None:
     """ONNX Runtime's optimizations make no -1 of a size beside a copied 0."""
 
     def function(x: Tensor) -> Tensor:
         rows = x[-2:3, 0, -1:100]
+        rows = rows @ rows.mT if squares else rows
         return rows.view(rows.shape[0], rows.shape[1] * rows.shape[2])
 
     def example(size: int) -> Tensor:
