@@ -124,7 +124,7 @@ Values reshape(Builder& b, const Node& node) {
   }
   align(from.size());
   for (const auto& [place, i] : others) {
-    // A 0 copies 0 from a multiple of this size, and from a factor if no other size is a 0 alone.
+    // A 0 copies 0 from a multiple of this size, and from a factor that is 0 if any is.
     const Dim& copied = places[place];
     const bool divides = Dim::floor_div(copied, to[i]) * to[i] == copied;
     Dim product = copied;
