@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -280,16 +279,7 @@ def _otherwise(run: Callable[[], list[Any]], questions: list[str] | None = None)
 @contextmanager
 def _same_random_numbers() -> Iterator[None]:
     """Gives each run the same random numbers, and the caller its own back."""
-    own = random.getstate()
-    numpy = sys.modules.get("numpy")
-    others = numpy.random.get_state() if numpy is not None else None
-
-    def put_back() -> None:
-        random.setstate(own)
-        if numpy is not None:
-            numpy.random.set_state(others)
-
-    with _undo.at_end(put_back), _generators.seeded():
+    with _other_generators.kept(), _generators.seeded():
         yield
 
 

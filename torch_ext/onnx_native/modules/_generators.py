@@ -8,7 +8,7 @@ seed, so that their models would draw other numbers in every run; such programs 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -43,13 +43,19 @@ def of_program(model: Any) -> list[torch.Generator]:
 @contextmanager
 def kept(model: Any) -> Iterator[None]:
     """Gives the generators of a program their states back; those of PyTorch have their own."""
-    states = [(generator, generator.get_state()) for generator in of_program(model)]
+    with _states_kept(of_program(model)), _other_generators.kept():
+        yield
+
+
+@contextmanager
+def _states_kept(generators: Iterable[torch.Generator]) -> Iterator[None]:
+    states = [(generator, generator.get_state()) for generator in generators]
 
     def put_back() -> None:
         for generator, state in states:
             generator.set_state(state)
 
-    with _undo.at_end(put_back), _other_generators.kept():
+    with _undo.at_end(put_back):
         yield
 
 
@@ -79,13 +85,7 @@ def seeded() -> Iterator[None]:
     for device in (torch.cuda, torch.xpu):
         if device.is_initialized():
             generators += device.default_generators
-    states = [(generator, generator.get_state()) for generator in generators]
-
-    def put_back() -> None:
-        for generator, state in states:
-            generator.set_state(state)
-
-    with _undo.at_end(put_back):
+    with _states_kept(generators):
         for generator in generators:
             generator.manual_seed(0)
         yield
