@@ -133,6 +133,11 @@ def leaves(value: Any, most: int = 1000) -> Iterator[Any]:
             open_ += getattr(value, "__dict__", {}).values()
 
 
+def holds(value: Any, *kinds: type) -> bool:
+    """Whether a value is, or holds at any depth, one of these kinds."""
+    return any(isinstance(leaf, kinds) for leaf in leaves(value))
+
+
 def reached(value: Any, most: int = 1000) -> Iterator[Any]:
     """Yields what a value refers to at any depth, also in generators and objects of C.
 

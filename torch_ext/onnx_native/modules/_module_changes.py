@@ -125,11 +125,11 @@ class _Change:
 
     def holds(self, *kinds: type) -> bool:
         """Whether the entry has or had such values, or refers to some that are recorded."""
-        return any(
-            isinstance(leaf, kinds)
-            for value in (self.new, self.old)
-            for leaf in _containers.leaves(value)
-        ) or any(isinstance(value, kinds) for value in _recorded(self.new))
+        return (
+            _containers.holds(self.new, *kinds)
+            or _containers.holds(self.old, *kinds)
+            or any(isinstance(value, kinds) for value in _recorded(self.new))
+        )
 
     def _is_attribute(self) -> bool:
         return self.contents.held is vars(self.module)

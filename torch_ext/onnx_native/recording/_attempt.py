@@ -53,7 +53,7 @@ class Attempts:
         # Functions of PyTorch, one that prints a tensor for example, hold guards of dispatch keys
         # in variables. An exception that holds their frames ends them late, in the wrong order.
         with _collecting_later(), _library.extension().KeptDispatchKeys():
-            refusal, has_more = self._run(native, leaves, sizes, notes, *arguments)
+            refusal, has_more = self._run(native, notes, leaves, sizes, *arguments)
             if refusal is None:
                 inputs = _leaves.flattener(leaves, sizes)(leaves, {})
                 depends = _kept_values.make_eager(native, inputs)
@@ -69,12 +69,7 @@ class Attempts:
         return refusal, has_more
 
     def _run(
-        self,
-        native: Capture,
-        leaves: Sequence[Any],
-        sizes: _declared_sizes.LeafSizes,
-        notes: list[str],
-        *arguments: Any,
+        self, native: Capture, notes: list[str], *arguments: Any
     ) -> tuple[Refusal | None, bool]:
         draws = _other_generators.Draws()
         try:
@@ -84,7 +79,7 @@ class Attempts:
                 _generators.initial_seed_of_caller(),
                 draws.watched(),
             ):
-                _run.run(native, self._packages, leaves, sizes, notes, *arguments)
+                _run.run(native, self._packages, notes, *arguments)
             notes += draws.warnings()
         except Exception as error:
             own = Refusal(summary(error), Kind.FAILURE)

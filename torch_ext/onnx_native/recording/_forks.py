@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _MOST_FORKS = 3  # one after the other: the model has up to 8 copies of the program
 _MOST_CHOICES = 32  # also of branches that raise, for each of which the program runs again
+# What a run must not leave in a module that the next one reads.
+_RECORDED = (torch.Tensor, torch.nn.Module, torch.SymInt)
 # PyTorch's files that check the elements of tensors, as programs do.
 _CHECKING = tuple(
     os.path.join(os.path.dirname(torch.__file__), *path)
@@ -71,7 +73,7 @@ def _put_back(native: Capture, module: torch.nn.Module, contents: _containers.Co
     is_own = contents.held is vars(module)
     changed = []
     for key, *values in contents.changes():
-        if any(map(_holds_tensors, values)):
+        if any(_containers.holds(value, *_RECORDED) for value in values):
             if is_own and _written_attributes.may_be_written_first(module, key):
                 continue
             kind = type(module).__name__
@@ -79,11 +81,6 @@ def _put_back(native: Capture, module: torch.nn.Module, contents: _containers.Co
         changed.append(key)
     if changed:
         contents.put_back(changed)
-
-
-def _holds_tensors(value: Any) -> bool:
-    kinds = (torch.Tensor, torch.nn.Module, torch.SymInt)
-    return any(isinstance(leaf, kinds) for leaf in _containers.leaves(value))
 
 
 def _results(

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 def run(
     native: Capture,
     packages: set[str],
+    notes: list[str],
     leaves: Sequence[Any],
     sizes: _declared_sizes.LeafSizes,
-    notes: list[str],
     generators: Any,
     model: torch.nn.Module,
     structure: Any,
