@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import torch
+
 from onnx_native import _library, _undo
+from onnx_native.upstream import _upstream
 
 _NOTHING = object()
 # Setting them makes Python treat instances as sequences, even after they are deleted.
@@ -32,7 +35,7 @@ def attributes(replacements: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
                 delattr(owner, name)
         _keep_mappings(mappings)
 
-    with _undo.at_end(put_back, of_process=True):
+    with _lists_of_functions(), _undo.at_end(put_back, of_process=True):
         for owner, name, value in replacements:
             setattr(owner, name, value)
         _keep_mappings(mappings)
@@ -42,3 +45,31 @@ def attributes(replacements: Sequence[tuple[Any, str, Any]]) -> Iterator[None]:
 def _keep_mappings(classes: set[type]) -> None:
     for each in classes:
         _library.extension().clear_sequence_slots(each)
+
+
+@contextmanager
+def _lists_of_functions() -> Iterator[None]:
+    """Keeps functions that are put in place for a while out of PyTorch's lists of its functions.
+
+    PyTorch makes these lists when they are first needed. With other functions in them, a
+    ``with torch.device(...)`` after the export would not reach ``torch.tensor``.
+    """
+    overrides = torch.overrides
+    # The block may need these with PyTorch's functions in them.
+    _upstream.device_constructors()
+    overrides.get_default_nowrap_functions()
+    # These take up to 5 ms to make, and few programs need them.
+    slow = (
+        overrides.get_ignored_functions,
+        overrides.get_testing_overrides,
+        _upstream.overridable_functions,
+        _upstream.tensor_methods,
+    )
+    unmade = [each for each in slow if not each.cache_info().currsize]
+
+    def forget() -> None:
+        for each in unmade:
+            each.cache_clear()
+
+    with _undo.at_end(forget, of_process=True):
+        yield

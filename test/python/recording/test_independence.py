@@ -9,6 +9,7 @@ import subprocess
 import sys
 from typing import Any
 
+import onnx_native
 import pytest
 import torch
 from models.recording import exported
@@ -137,8 +138,21 @@ def asks_what_may_be_overridden(x: torch.Tensor) -> torch.Tensor:
     return x + (1 if known and functions else 2)
 
 
-@pytest.mark.parametrize("program", [on_a_default_device, asks_what_may_be_overridden])
-def test_lists_of_functions_hold_those_of_pytorch(program: Any) -> None:
+def asks_beside_a_branch(x: torch.Tensor) -> torch.Tensor:
+    x = asks_what_may_be_overridden(x)
+    return x + 1 if x.sum() > 0 else x
+
+
+@pytest.mark.parametrize(
+    ("program", "capture"),
+    [
+        (on_a_default_device, "native"),
+        (asks_what_may_be_overridden, "native"),
+        (asks_what_may_be_overridden, "torch.export"),
+        (asks_beside_a_branch, "auto"),
+    ],
+)
+def test_lists_of_functions_hold_those_of_pytorch(program: Any, capture: Any) -> None:
     """A program that is the first to need such a list makes PyTorch remember it."""
     lists = (
         torch.utils._device._device_constructors,
@@ -147,7 +161,6 @@ def test_lists_of_functions_hold_those_of_pytorch(program: Any) -> None:
         torch.overrides.get_overridable_functions,
         torch.overrides._get_tensor_methods,
     )
-    before = [each() for each in lists]
     made_once = (
         torch.utils._device._device_constructors,
         torch.overrides.get_ignored_functions,
@@ -155,10 +168,18 @@ def test_lists_of_functions_hold_those_of_pytorch(program: Any) -> None:
         torch.overrides._get_overridable_functions,
         torch.overrides._get_tensor_methods,
     )
-    for each in made_once:
-        each.cache_clear()
+
+    def forget() -> None:
+        for each in made_once:
+            each.cache_clear()
+
+    importlib.import_module("torch._dynamo")  # puts a function of its own in place for good
+    forget()
+    before = [each() for each in lists]
+    forget()
     x = torch.randn(3, 2)
-    result = exported(program, (x,))
+    with onnx_native.options(capture=capture):
+        result: Any = torch.onnx.export(program, (x,), dynamo=True, verbose=False)
     torch.testing.assert_close(result(x)[0], program(x))
     assert [each() for each in lists] == before
     with torch.device("meta"):

@@ -75,7 +75,6 @@ class Attempts:
         try:
             with (
                 _upstream.without_compiler() as stopped,
-                _run.lists_of_functions(),
                 _generators.initial_seed_of_caller(),
                 draws.watched(),
             ):

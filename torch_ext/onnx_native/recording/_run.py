@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -77,30 +76,3 @@ def run(
         for name, value, memory in inputs
         if memory_of(value) != memory
     ]
-
-
-@contextmanager
-def lists_of_functions() -> Iterator[None]:
-    """Keeps functions that a capture puts in place for a while out of PyTorch's lists.
-
-    PyTorch makes these lists when they are first needed. With other functions in them, a
-    ``with torch.device(...)`` after the export would not reach ``torch.tensor``.
-    """
-    overrides = torch.overrides
-    _upstream.device_constructors()
-    overrides.get_ignored_functions()
-    overrides.get_default_nowrap_functions()
-    # These take 16 ms to make, and few programs need them.
-    slow = (
-        overrides.get_testing_overrides,
-        _upstream.overridable_functions,
-        _upstream.tensor_methods,
-    )
-    unmade = [each for each in slow if not each.cache_info().currsize]
-
-    def forget() -> None:
-        for each in unmade:
-            each.cache_clear()
-
-    with _undo.at_end(forget, of_process=True):
-        yield
