@@ -73,8 +73,8 @@ std::string random_lines(onnx::Model& model) {
   return text;
 }
 
-void warn(std::vector<std::string>& warnings, onnx::Model& model, const State& state,
-          const std::vector<std::string>& unseen) {
+void warn(std::vector<std::string>& warnings, const aten::Graph& graph, onnx::Model& model,
+          const State& state, const std::vector<std::string>& unseen) {
   for (const std::string& node : onnx::missing_kernels(model)) {
     warnings.push_back("ONNX Runtime's CPU provider has no kernel for " + node +
                        "\n  hint: cast to float32 around this call, choose another opset, or run "
@@ -95,6 +95,10 @@ void warn(std::vector<std::string>& warnings, onnx::Model& model, const State& s
     warnings.push_back("the update of " + std::string(mutation->is_buffer ? "buffer " : "input ") +
                        mutation->target + " is not part of the ONNX model");
   }
+  for (const aten::Argument& result : graph.outputs) {
+    if (const auto* text = result.get<std::string>())
+      warnings.push_back("the result '" + *text + "' of the program is not an output of the model");
+  }
 }
 
 }  // namespace
@@ -114,7 +118,7 @@ void describe(ExportReport& report, const aten::Graph& graph, onnx::Model& model
   report.state = state.take();
   for (const Fault& fault : findings.contradictions)
     report.contradictions.push_back(fault.op + ": " + fault.cause + where(&fault.location));
-  warn(report.warnings, model, state, findings.unseen);
+  warn(report.warnings, graph, model, state, findings.unseen);
   report.warnings.insert(report.warnings.end(), findings.assumptions.begin(),
                          findings.assumptions.end());
   const std::vector<onnx::Value*>& outputs = model.graph->outputs;

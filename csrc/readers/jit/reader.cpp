@@ -202,10 +202,11 @@ Item input(Interpreter& run, const Given& given, const c10::TypePtr& type) {
   return tensor_input(run.recorder(), given);
 }
 
-// Returns a result without elements. A model cannot return strings or None.
+// Returns a result without elements.
 Argument result(Interpreter& run, const Item& item) {
   const auto* known = item.get<c10::IValue>();
-  if (item.is_uninitialized() || item.is_none() || (known && known->isString())) return {};
+  if (item.is_uninitialized() || item.is_none()) return {};
+  if (known && known->isString()) return known->toStringRef();
   if (known && known->isComplexDouble()) {
     const c10::complex<double> number = known->toComplexDouble();
     const DType part = real_dtype(complex_dtype(aten::default_dtype()));

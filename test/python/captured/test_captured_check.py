@@ -219,11 +219,17 @@ def test_results_that_cannot_be_compared_are_refused() -> None:
 
 
 class Named(nn.Module):
-    def forward(self, x: torch.Tensor) -> dict[str, Any]:
-        return {"y": x + 1, "name": "of x"}
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, str]:
+        return x + 1, "of x"
 
 
-def test_text_among_the_results_is_not_dropped_in_silence() -> None:
+@pytest.mark.parametrize("kind", ["module", "script", "program"])
+def test_text_among_the_results_is_not_dropped_in_silence(kind: str) -> None:
+    model: Any = Named()
+    if kind == "script":
+        model = torch.jit.script(model)
+    elif kind == "program":
+        model = torch.export.export(model, (X,))
     with pytest.warns(torch.onnx.errors.OnnxExporterWarning, match="'of x' of the program is not"):
-        program = torch.onnx.export(Named(), (X,), dynamo=True, verbose=False)
+        program = torch.onnx.export(model, (X,), dynamo=True, verbose=False)
     assert len(program.model_proto.graph.output) == 1

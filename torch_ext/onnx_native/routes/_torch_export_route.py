@@ -61,7 +61,6 @@ class Route:
         program.export_report["warnings"] += [
             *_autocast.warnings_of(self.captured),
             *found.unused,
-            *_texts(self.captured),
             *notes,
         ]
         return program
@@ -133,16 +132,6 @@ class Route:
             report = self._stages.write_failure("conversion", captured)
             raise conversion_error(error, report) from error
         return captured, names, {names.get(symbol, symbol): size for symbol, size in sizes.items()}
-
-
-def _texts(captured: torch.export.ExportedProgram) -> list[str]:
-    """What to say of results that are text."""
-    values = (getattr(spec.arg, "value", None) for spec in captured.graph_signature.output_specs)
-    return [
-        f"the result {value!r} of the program is not an output of the model"
-        for value in values
-        if isinstance(value, str)
-    ]
 
 
 def check_module(task: Task, stages: Stages, reason: str) -> None:
