@@ -52,6 +52,10 @@ bool holds_mutable(const Item& item) {
   return container && std::ranges::any_of(container->items(), has_mutable);
 }
 
+std::string text_is_too_long() {
+  return concat("a string of the program is longer than ", kLongestText, " characters");
+}
+
 }  // namespace
 
 bool Interpreter::can_evaluate(const Call& call) {
@@ -66,7 +70,7 @@ Items Interpreter::evaluate(const Call& call) {
     unsupported(concat(name, " has side effects, so it cannot be exported"));
   if (is_in(kPaddings, name) && call.size() > 1 &&
       call.input(1).integer().value_or(0) > kLongestText)
-    unsupported("a string of the program is too long");
+    unsupported(text_is_too_long());
   check_division(call);
   torch::jit::Stack stack;
   for (size_t i = 0; i < call.size(); ++i) {
@@ -89,7 +93,7 @@ Items Interpreter::evaluate(const Call& call) {
   Items results;
   for (const c10::IValue& value : stack) {
     if (value.isString() && std::ssize(value.toStringRef()) > kLongestText)
-      unsupported("a string of the program is too long");
+      unsupported(text_is_too_long());
     if (value.isString()) use_memory(value.toStringRef().size() / kCharactersPerElement);
     const auto same = std::ranges::find_if(
         given, [&](const c10::IValue& other) { return value.isPtrType() && value.is(other); });

@@ -107,8 +107,8 @@ def read(module: torch.nn.Module) -> str:
         (ListAddedToItself(), "a list has more than 1000000 elements"),
         (ManyLists(), "lists and strings of the program take more than 10000000 elements"),
         (ManyTexts(), "lists and strings of the program take more than 10000000 elements"),
-        (DoubledText(), "a string of the program is too long"),
-        (PaddedText(), "a string of the program is too long"),
+        (DoubledText(), "a string of the program is longer than 1048576 characters"),
+        (PaddedText(), "a string of the program is longer than 1048576 characters"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, torch.nn.Module) else "",
 )
