@@ -65,9 +65,22 @@ class Recorded:
 
 
 def capture(
-    model: Any, inputs: _inputs.Inputs, opset: int | None = None, *, forks: bool = False
+    model: Any,
+    inputs: _inputs.Inputs,
+    opset: int | None = None,
+    *,
+    forks: bool = False,
+    elsewhere: bool = False,
 ) -> Recorded:
-    """Records a module for a model of this opset; with `forks` both ways of branches on elements.
+    """Records a module for a model of this opset.
+
+    Args:
+        model: The module.
+        inputs: The example.
+        opset: The opset; None stands for PyTorch's default.
+        forks: Whether both ways of branches on elements are recorded.
+        elsewhere: Whether the program is recorded with larger sizes than the example's, where it
+            may decide otherwise: ``if n != self.n: resize(...)``.
 
     Raises:
         StepAsideError: The recorder is not sure of the program, or the program fails.
@@ -75,7 +88,8 @@ def capture(
     if not isinstance(model, torch.nn.Module):
         raise StepAsideError("the program is not a torch.nn.Module")
     with _placeholders.in_module(model):
-        return _Recorder(model, inputs, opset, forks).captured()
+        recorder = _Recorder(model, inputs, opset, forks)
+        return recorder.elsewhere() if elsewhere else recorder.captured()
 
 
 class _Recorder:
@@ -126,6 +140,13 @@ class _Recorder:
             return self._recorded({}, _module_changes.Replaced(), fixes=True)
         raise first
 
+    def elsewhere(self) -> Recorded:
+        """Records the program with larger sizes; raises StepAsideError."""
+        larger = self._others(_doubled)
+        if not larger:
+            raise StepAsideError("no size of the inputs can be larger")
+        return self._recorded(larger, _module_changes.Replaced(), elsewhere=True)
+
     def _others(self, change: Callable[[int], int]) -> dict[str, int]:
         """The dynamic sizes that may have another value than in the example, with that value."""
         others = {
@@ -144,7 +165,7 @@ class _Recorder:
         same results without them.
         """
         found = _module_changes.Replaced()
-        larger = self._others(lambda size: 2 * size)
+        larger = self._others(_doubled)
         if larger:
             with contextlib.suppress(StepAsideError):
                 self._recorded(larger, found)
@@ -176,11 +197,12 @@ class _Recorder:
         others: Mapping[str, int],
         replaced: _module_changes.Replaced,
         *,
+        elsewhere: bool = False,
         fixes: bool = False,
     ) -> Recorded:
         """Records the program with these sizes in place of the example's.
 
-        The guards of the recording must hold for the example. With `fixes`, a
+        The guards of the recording must hold for the example, unless `elsewhere`. With `fixes`, a
         size that the program fixes and that the user left to the capture (Dim.AUTO) is static.
         """
         sizes = self._sizes
@@ -253,7 +275,8 @@ class _Recorder:
                         "unrolls": equation.is_loop,
                     }
                 )
-        if not native.sizes.allows({name: self._symbols[name].example for name in others}):
+        is_allowed = native.sizes.allows({name: self._symbols[name].example for name in others})
+        if not is_allowed and not elsewhere:
             raise StepAsideError("the program decides otherwise for the sizes of the example")
         guards = [
             {"condition": each.condition, "source": each.source} for each in native.sizes.guards()
@@ -270,6 +293,10 @@ class _Recorder:
             dimensions=self._dimensions,
             warnings=notes,
         )
+
+
+def _doubled(size: int) -> int:
+    return 2 * size
 
 
 def _known(native: Capture, tensor: torch.Tensor) -> torch.Tensor | None:

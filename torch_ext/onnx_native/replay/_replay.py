@@ -96,12 +96,12 @@ def of_captured(captured: torch.export.ExportedProgram) -> Replay:
     )
 
 
-def of_recording(model: Any, inputs: _inputs.Inputs, opset: int, *, forks: bool) -> Replay:
-    """Records a program natively once more."""
+def of_recording(model: Any, inputs: _inputs.Inputs, opset: int, **options: bool) -> Replay:
+    """Records a program natively once more, with these options of `_capture.capture`."""
     restore_numbers = _module_state.restore_numbers(model)
     try:
         with _context.neutral(), _options.options(metadata="names"):
-            recorded = _context.one_at_a_time(_capture.capture)(model, inputs, opset, forks=forks)
+            recorded = _context.one_at_a_time(_capture.capture)(model, inputs, opset, **options)
     except _capture.StepAsideError as error:
         raise ValueError(f"the program cannot be recorded again: {error}") from error
     finally:

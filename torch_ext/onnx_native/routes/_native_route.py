@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import time
+from typing import Any
 
 import torch
 
 from onnx_native import _context, _options
 from onnx_native._refusals import Kind, Refusal
-from onnx_native.modules import _eager, _module_state
+from onnx_native.modules import _eager, _module_state, _placeholders
 from onnx_native.program import _origin
 from onnx_native.program._program import ONNXProgram
 from onnx_native.recording import _capture
@@ -27,13 +29,16 @@ def takes(task: Task) -> bool:
     return not is_captured and not is_script and _options.current().capture != "torch.export"
 
 
-def export(task: Task, stages: Stages, *, forks: bool = False) -> ONNXProgram:
+def export(
+    task: Task, stages: Stages, *, forks: bool = False, elsewhere: bool = False
+) -> ONNXProgram:
     """Exports a module that the native recorder captures.
 
     Args:
         task: The task.
         stages: The stages of the export.
         forks: Whether both ways of branches on elements are recorded.
+        elsewhere: Whether the program is recorded with larger sizes than the example's.
 
     Raises:
         Refusal: The recorder is not sure of the program.
@@ -41,7 +46,7 @@ def export(task: Task, stages: Stages, *, forks: bool = False) -> ONNXProgram:
     start = time.perf_counter()
     restore_numbers = _module_state.restore_numbers(task.model)
     try:
-        recorded = _recorded(task, stages, forks)
+        recorded = _recorded(task, stages, forks, elsewhere)
         seconds = time.perf_counter() - start
         text = "" if stages.report is None else recorded.native.text()
         hints = recorded.sizes.example
@@ -58,7 +63,12 @@ def export(task: Task, stages: Stages, *, forks: bool = False) -> ONNXProgram:
         capture=functools.partial(_torch_export_route.exported_program, task, stages),
         eager=_eager.Eager(task.model, task.arguments, recorded.sizes),
         recorded=functools.partial(
-            _replay.of_recording, task.model, task.arguments, task.opset, forks=forks
+            _replay.of_recording,
+            task.model,
+            task.arguments,
+            task.opset,
+            forks=forks,
+            elsewhere=elsewhere,
         ),
         flatten=recorded.flatten,
         tied=recorded.tied,
@@ -74,13 +84,46 @@ def export(task: Task, stages: Stages, *, forks: bool = False) -> ONNXProgram:
     return program
 
 
-def _recorded(task: Task, stages: Stages, forks: bool) -> _capture.Recorded:
+def export_elsewhere(task: Task, stages: Stages) -> ONNXProgram:
+    """Exports a module that takes another way for the sizes of the example than for larger ones.
+
+    The model is that of larger sizes. It must give eager's results for the example too.
+
+    Raises:
+        Refusal: It does not, or it cannot run here.
+    """
+    from onnx_native.verify import _verification
+
+    if importlib.util.find_spec("onnxruntime") is None:
+        raise Refusal("the example must run in ONNX Runtime, which is not installed")
+    if any(map(_placeholders.lacks_elements, _tensors(task))):
+        raise Refusal("the example must run, and has tensors without elements")
+    program = export(task, stages, elsewhere=True)
+    try:
+        differs = _verification.differs_for_example(program)
+    except Exception as error:
+        raise Refusal(reason_of(error)) from error
+    if differs:
+        raise Refusal("larger sizes take another way, with other results", Kind.DIFFERENCE)
+    program.export_report["warnings"].append(
+        "the program takes another way for the sizes of the example than for those of the model; "
+        "its results for the example are those of the model"
+    )
+    return program
+
+
+def _tensors(task: Task) -> list[Any]:
+    leaves = _upstream.pytree.tree_leaves((task.arguments.args, task.arguments.kwargs))
+    return [*leaves, *task.model.parameters(), *task.model.buffers()]
+
+
+def _recorded(task: Task, stages: Stages, forks: bool, elsewhere: bool) -> _capture.Recorded:
     if stages.dumps:
         raise _capture.StepAsideError("the export writes an ExportedProgram")
     if task.translations is not None and task.translations.is_of_user:
         raise _capture.StepAsideError("a translation table needs PyTorch's decompositions")
     recorded = _context.one_at_a_time(_capture.capture)(
-        task.model, task.arguments, task.opset, forks=forks
+        task.model, task.arguments, task.opset, forks=forks, elsewhere=elsewhere
     )
     stages.say("Obtain model graph with the native capture... ✅")
     return recorded

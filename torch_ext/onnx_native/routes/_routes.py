@@ -3,6 +3,7 @@
 | route | what it exports |
 | --- | --- |
 | native | modules that the native recorder captures, unless options(capture="torch.export") |
+| native, at other sizes | modules that fix a dynamic size, with the same results at others |
 | TorchScript | scripts of the user; modules with loops over dynamic sizes or branches on elements |
 | native, both ways | modules with branches on elements that TorchScript does not compile |
 | torch.export | all other modules and functions; captured programs of the user |
@@ -77,6 +78,10 @@ def _without_torch_export(task: Task, stages: Stages) -> tuple[ONNXProgram | Non
     refusal = _native_route.unrolled(program) if program is not None else attempt.refusal
     if refusal is not None and refusal.kind is Kind.FAILURE:
         _torch_export_route.check_module(task, stages, refusal.text)
+    if refusal is not None and refusal.kind is Kind.PINNED_SIZE:
+        program = stages.attempt(
+            "native, at other sizes", _native_route.export_elsewhere, task, stages
+        )
     if refusal is None or refusal.kind not in (Kind.UNROLLED, Kind.CONTROL_FLOW):
         return program, None if refusal is None else refusal.text
     scripted = _scripted(task, stages, refusal.text)
