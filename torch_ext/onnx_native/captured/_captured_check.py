@@ -17,13 +17,12 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from onnx_native import _context, _library, _undo
+from onnx_native import _context, _library
 from onnx_native.modules import (
     _differences,
     _eager,
     _generators,
     _loop_copies,
-    _module_changes,
     _module_state,
     _other_generators,
     _placeholders,
@@ -77,16 +76,14 @@ def check(
             _check_seeds(captured, None)
         return None
     replay = _replay.of_captured(captured)
-    written = _written_parameters(replay)
     if draws:
-        with _unchanged(model, written):
-            _check_seeds(captured, eager)
+        _check_seeds(captured, eager)
 
     others = _other_generators.Draws()
 
     def expected(*, exporting: bool) -> list[Any]:
         run = _while_exporting if exporting else _otherwise
-        with _unchanged(model, written), others.watched():
+        with others.watched():
             return run(lambda: eager.outputs(*eager.example), questions)
 
     runs_in_export = True
@@ -99,7 +96,7 @@ def check(
         except Exception as error:
             return _not_compared(f"the module fails for the example: {error}")
     try:
-        actual = _while_exporting(lambda: _outputs(replay, inputs, written))
+        actual = _while_exporting(lambda: _outputs(replay, inputs))
     except Exception as error:
         return _not_compared(f"it fails for the example: {error}")
     try:
@@ -185,11 +182,7 @@ def failure(model: Any, inputs: _inputs.Inputs) -> Exception | None:
     found: Exception | None = None
     for function in (model, with_gradients):
         try:
-            with (
-                _unchanged(model, set()),
-                _inputs.elements_of(model, inputs),
-                _loop_copies.inserted(),
-            ):
+            with _inputs.elements_of(model, inputs), _loop_copies.inserted():
                 _otherwise(partial(_module_state.results, function, model, args, kwargs))
             return None
         except Exception as error:
@@ -204,22 +197,8 @@ def _not_compared(reason: str) -> str:
 # Runs.
 
 
-class _Run(_replay.EagerRun):
-    """A run of the captured program that copies the parameters that it writes to."""
-
-    def __init__(self, replay: _replay.Replay, inputs: Sequence[Any], written: set[str]) -> None:
-        super().__init__(replay.module, replay.graph, inputs)
-        self._written = written
-
-    def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
-        value = super().get_attr(target, args, kwargs)
-        if target in self._written:
-            return self._own.setdefault(target, value.detach().clone())
-        return value
-
-
-def _outputs(replay: _replay.Replay, inputs: _inputs.Inputs, written: set[str]) -> list[Any]:
-    run = _Run(replay, replay.flatten(inputs.args, inputs.kwargs or {}), written)
+def _outputs(replay: _replay.Replay, inputs: _inputs.Inputs) -> list[Any]:
+    run = replay.start(replay.flatten(inputs.args, inputs.kwargs or {}))
     result: Any = ()
     for node in replay.graph.nodes:
         result = run.step(node)
@@ -281,77 +260,6 @@ def _same_random_numbers() -> Iterator[None]:
     """Gives each run the same random numbers, and the caller its own back."""
     with _other_generators.kept(), _generators.seeded():
         yield
-
-
-@contextmanager
-def _unchanged(model: torch.nn.Module, written: set[str]) -> Iterator[None]:
-    """Gives attributes of the module and these parameters their values back."""
-    parameters = dict(model.named_parameters(remove_duplicate=False))
-    kept = {name: parameters[name].detach().clone() for name in written if name in parameters}
-
-    def put_back() -> None:
-        with torch.no_grad():
-            for name, value in kept.items():
-                parameters[name].copy_(value)
-
-    with _undo.at_end(put_back), _module_changes.restored(model):
-        yield
-
-
-def _written_parameters(replay: _replay.Replay) -> set[str]:
-    """Returns the names of the parameters that the program writes to."""
-    modules = dict(replay.module.named_modules())
-    parameters = dict(replay.module.named_parameters(remove_duplicate=False))
-    sources: dict[torch.fx.Node, set[str]] = {}  # the parameters that a value may share memory with
-    written: set[str] = set()
-    for node in replay.graph.nodes:
-        if node.op == "get_attr" and node.target in parameters:
-            sources[node] = {node.target}
-        if node.op != "call_function":
-            continue
-        if isinstance(node.target, _upstream.OpOverload):
-            shared, changed = _aliases(node)
-        else:
-            shared = node.all_input_nodes
-            changed = shared if any(map(_writes, _graphs(node, modules))) else []
-        for other in changed:
-            written |= sources.get(other, set())
-        found = set().union(*(sources.get(other, set()) for other in shared))
-        if found:
-            sources[node] = found
-    return written
-
-
-def _aliases(node: torch.fx.Node) -> tuple[list[torch.fx.Node], list[torch.fx.Node]]:
-    """Returns the arguments that share memory with results, and those that the call writes to."""
-    arguments = _upstream.schema(node.target).arguments
-    values = {a.name: v for a, v in zip(arguments, node.args, strict=False)} | node.kwargs
-    shared: list[torch.fx.Node] = []
-    changed: list[torch.fx.Node] = []
-    for argument in arguments:
-        if argument.alias_info is None:
-            continue
-        leaves = _upstream.pytree.tree_leaves(values.get(argument.name))
-        nodes = [leaf for leaf in leaves if isinstance(leaf, torch.fx.Node)]
-        shared += nodes
-        changed += nodes if argument.alias_info.is_write else []
-    return shared, changed
-
-
-def _graphs(node: torch.fx.Node, modules: dict[str, Any]) -> Iterator[torch.fx.Graph]:
-    """Yields the graphs that a higher-order operator runs, also those inside of them."""
-    for inner in node.all_input_nodes:
-        module = modules.get(str(inner.target)) if inner.op == "get_attr" else None
-        for part in module.modules() if module is not None else ():
-            if isinstance(part, torch.fx.GraphModule):
-                yield part.graph
-
-
-def _writes(graph: torch.fx.Graph) -> bool:
-    return any(
-        isinstance(node.target, _upstream.OpOverload) and _upstream.schema(node.target).is_mutable
-        for node in graph.nodes
-    )
 
 
 # Results.

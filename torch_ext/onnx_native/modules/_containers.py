@@ -164,14 +164,18 @@ class Snapshot:
     """The containers of a module's attributes, its classes included, with their contents.
 
     Attributes:
-        contents: (module, contents of a container) for all of them; first the attributes
-            themselves.
+        contents: (module, contents of a container) for all of them but those of hooks; first the
+            attributes themselves.
     """
 
-    def __init__(self, model: torch.nn.Module) -> None:
-        self.contents: list[tuple[torch.nn.Module, Contents]] = []
+    def __init__(self, model: Any) -> None:
+        self.contents: list[tuple[Any, Contents]] = []
+        self._hooks: list[Contents] = []
         self._seen: set[int] = set()
         self._caches: dict[int, tuple[Any, int]] = {}
+        if not isinstance(model, torch.nn.Module):
+            self._add_value(model, model)
+            return
         for module in model.modules():
             self._add_module(module)
             for owner in type(module).__mro__:
@@ -183,10 +187,18 @@ class Snapshot:
         self._seen.add(id(own))
         self.contents.append((module, Contents(own)))
         for key, value in own.items():
-            if type(value) not in _PLAIN and key not in _HOOKS:
+            if key in _HOOKS and isinstance(value, dict):
+                self._hooks.append(Contents(value))
+            elif type(value) not in _PLAIN and key not in _HOOKS:
                 self._add_value(module, value)
 
-    def _look_at(self, module: torch.nn.Module, owner: type) -> None:
+    def restore(self) -> None:
+        """Gives all containers their old contents."""
+        for contents in [*(each for _, each in self.contents), *self._hooks]:
+            contents.restore()
+        self.clear_caches()
+
+    def _look_at(self, module: Any, owner: type) -> None:
         """Adds what a class, and the file that defines it, hold."""
         if id(owner) in self._seen:
             return
@@ -200,7 +212,7 @@ class Snapshot:
                 if isinstance(value, _LruCache):
                     self._add_value(module, value)
 
-    def _add(self, module: torch.nn.Module, held: Any) -> None:
+    def _add(self, module: Any, held: Any) -> None:
         open_ = [held]
         while open_:
             held = open_.pop()
@@ -216,7 +228,7 @@ class Snapshot:
                 for inner in self._inner(value)
             ]
 
-    def _add_value(self, module: torch.nn.Module, value: Any) -> None:
+    def _add_value(self, module: Any, value: Any) -> None:
         for inner in self._inner(value):
             self._add(module, inner)
 

@@ -30,10 +30,17 @@ class Eager:
         """The arguments as (args, kwargs)."""
         return self.inputs.args, self.inputs.kwargs or {}
 
-    def outputs(self, args: Any, kwargs: dict[str, Any]) -> list[Any]:
-        """Returns the tensors and numbers that the model returns; its state stays as it is."""
+    def outputs(
+        self, args: Any, kwargs: dict[str, Any], *, keeps_attributes: bool = False
+    ) -> list[Any]:
+        """Returns the tensors and numbers that the model returns; its state stays as it is.
+
+        With `keeps_attributes`, attributes that are no numbers stay as the run leaves them.
+        """
         with _inputs.elements_of(self.model, self.inputs), _loop_copies.inserted():
-            values = _module_state.results(self.model, self.model, args, kwargs)
+            values = _module_state.results(
+                self.model, self.model, args, kwargs, keeps_attributes=keeps_attributes
+            )
         return list(filter(_differences.is_value, leaves_of(values)))
 
 

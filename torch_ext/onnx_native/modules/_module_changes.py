@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _library, _undo
-from onnx_native.modules import _containers, _written_attributes
+from onnx_native.modules import _containers, _held_tensors, _written_attributes
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
@@ -56,14 +55,23 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
     ways to export it start where it started.
     """
     before = _containers.Snapshot(model)
+    # The recorder keeps writes from the elements.
+    contents_of_all = [contents for _, contents in before.contents]
+    tensors = _held_tensors.HeldTensors(model, contents_of_all, elements=False)
+
+    def restore() -> None:
+        before.restore()
+        tensors.restore_rest()
+
     times = Counter(id(tensor) for _, tensor in model.named_buffers(remove_duplicate=False))
     changes: list[_Change] = []
-    _undo.after_interrupt(functools.partial(_restore, before))
+    _undo.after_interrupt(restore)
     is_complete = False
     try:
         yield
         is_complete = True
     finally:
+        tensors.restore_gradients()  # those of the recording are recorded
         for module, contents in before.contents:
             found = [
                 _Change(module, contents, key, old, new, is_new=key not in contents.was)
@@ -77,7 +85,7 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
         own = {change: (change.module, change.key) for change in changes if change.is_own()}
         replaced.kept.update(own.values())
         if not is_complete:
-            _restore(before)
+            restore()
     changes = [change for change in changes if own.get(change) not in replaced.caches]
     mutations = [c for c in changes if c.is_of_buffer() and times[id(c.old)] == 1]
     for change in mutations:
@@ -91,20 +99,14 @@ def unchanged(native: Capture, model: torch.nn.Module, replaced: Replaced) -> It
             kind = type(change.module).__name__
             native.note_refusal(f"the program replaces {change.key} of a {kind}")
     if native.reason():
-        _restore(before)
+        restore()
 
 
 @contextmanager
 def restored(model: torch.nn.Module) -> Iterator[None]:
     """Gives modules their attributes back at the end."""
-    with _undo.at_end(functools.partial(_restore, _containers.Snapshot(model))):
+    with _undo.at_end(_containers.Snapshot(model).restore):
         yield
-
-
-def _restore(before: _containers.Snapshot) -> None:
-    for _, contents in before.contents:
-        contents.restore()
-    before.clear_caches()
 
 
 _TENSORS = (torch.Tensor, torch.nn.Module)

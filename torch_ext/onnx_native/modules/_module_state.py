@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from onnx_native import _undo
-from onnx_native.modules import _generators
+from onnx_native.modules import _containers, _generators, _held_tensors
 from onnx_native.request import _checks
 from onnx_native.upstream import _upstream
 
@@ -38,34 +38,49 @@ def restore_numbers(model: Any) -> Callable[[], None]:
 
 
 @contextmanager
-def _unchanged(model: Any) -> Iterator[None]:
-    """Gives buffers and numbers of the module their values back."""
-    restore = restore_numbers(model)
-    buffers = model.buffers() if isinstance(model, torch.nn.Module) else ()
-    before = [(buffer, buffer.detach().clone()) for buffer in buffers]
+def unchanged(
+    model: Any, *, keeps_attributes: bool = False, is_eager: bool = True
+) -> Iterator[None]:
+    """Gives a module back what it holds, at any depth: attributes, and the elements of tensors.
 
-    def put_back() -> None:
-        restore()
-        for buffer, value in before:
-            with torch.inference_mode(buffer.is_inference()), torch.no_grad():
-                buffer.copy_(value)
-
-    with _undo.at_end(put_back):
+    Args:
+        model: The module, or a function.
+        keeps_attributes: Whether attributes that are no numbers stay as they are at the end.
+        is_eager: Whether the block runs the module in eager, rather than captures it.
+    """
+    before = _containers.Snapshot(model)
+    restore = restore_numbers(model) if keeps_attributes else before.restore
+    tensors = _held_tensors.HeldTensors(model, [contents for _, contents in before.contents])
+    with tensors.kept(is_eager=is_eager), _undo.at_end(restore):
         yield
 
 
-def results(function: Any, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+def results(
+    function: Any,
+    model: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    keeps_attributes: bool = False,
+) -> list[Any]:
     """Runs a model, or a function in its place, on copies of the arguments; returns flat results.
 
     The state of the model and the random numbers of the caller stay as they are. Functions of
     torch.compile run as they are written.
+
+    Args:
+        function: What runs.
+        model: The module whose state it has.
+        args: Positional arguments.
+        kwargs: Keyword arguments.
+        keeps_attributes: Whether attributes that are no numbers stay as the run leaves them.
     """
     copied_args, copied_kwargs = _upstream.pytree.tree_map_only(
         torch.Tensor, lambda tensor: tensor.detach().clone(), (tuple(args), dict(kwargs))
     )
     with (
         _upstream.as_written(),
-        _unchanged(model),
+        unchanged(model, keeps_attributes=keeps_attributes),
         torch.no_grad(),
         torch.random.fork_rng(devices=[]),
         _generators.kept(model),

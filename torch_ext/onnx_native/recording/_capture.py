@@ -188,7 +188,7 @@ class _Recorder:
         """The values that the module returns for the example."""
         eager = _eager.Eager(self._model, self._inputs)
         try:
-            return eager.outputs(*eager.example)
+            return eager.outputs(*eager.example, keeps_attributes=True)
         except Exception as error:
             raise StepAsideError(summary(error)) from error
 

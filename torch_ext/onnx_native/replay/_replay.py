@@ -12,6 +12,7 @@ import torch
 from onnx_native import _context, _library, _options
 from onnx_native.modules import _module_state
 from onnx_native.recording import _capture, _recorded_program
+from onnx_native.replay import _written_parameters
 from onnx_native.request import _inputs, _jit, _sizes
 from onnx_native.upstream import _upstream
 
@@ -138,19 +139,22 @@ def _of_program(
 
 
 class EagerRun(torch.fx.Interpreter):
-    """Runs a program call by call. Its buffers and inputs keep their contents."""
+    """Runs a program call by call. Its tensors and inputs keep their contents."""
 
     def __init__(
         self, module: torch.nn.Module, graph: torch.fx.Graph, inputs: Sequence[Any]
     ) -> None:
         super().__init__(module, graph=graph)
         self._own: dict[str, torch.Tensor] = {}
+        self._written = _written_parameters.written_parameters(module, graph)
         copies = (x.detach().clone() if isinstance(x, torch.Tensor) else x for x in inputs)
         self.args_iter: Iterator[Any] = iter(copies)
 
     def get_attr(self, target: Any, args: Any, kwargs: Any) -> Any:
         value = super().get_attr(target, args, kwargs)
-        if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
+        if not isinstance(value, torch.Tensor):
+            return value
+        if target in self._written or not isinstance(value, torch.nn.Parameter):
             if target not in self._own:
                 self._own[target] = value.detach().clone()
             return self._own[target]

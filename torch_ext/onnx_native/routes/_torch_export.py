@@ -12,7 +12,7 @@ import torch
 from onnx_native import _context
 from onnx_native.captured import _recurrent, _specialized
 from onnx_native.lowerings import _autograd_functions
-from onnx_native.modules import _generators, _loop_copies, _module_changes
+from onnx_native.modules import _generators, _loop_copies, _module_state
 from onnx_native.program import _progress
 from onnx_native.request import _checks, _declarations, _inputs
 from onnx_native.routes._stages import Stages, Task
@@ -57,8 +57,9 @@ def captured(task: Task, stages: Stages) -> Captured:
     inputs = task.arguments
     _checks.other_threads()
     with ExitStack() as stack:
-        if isinstance(model, torch.nn.Module):  # in which a capture may leave its tensors
-            stack.enter_context(_module_changes.restored(model))
+        # A capture may leave its tensors in the module, and writes to those that it takes for
+        # constants.
+        stack.enter_context(_module_state.unchanged(model, is_eager=False))
         stack.enter_context(_generators.marked(model))
         stack.enter_context(_inputs.elements_of(model, inputs))
         stack.enter_context(_inputs.without_marks((inputs.args, inputs.kwargs)))

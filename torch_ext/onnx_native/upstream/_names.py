@@ -27,6 +27,11 @@ NAMES = {
     "disable_current_modes": Name(
         "torch.utils._python_dispatch", "_disable_current_modes", "to capture outside of modes"
     ),
+    "TorchDispatchMode": Name(
+        "torch.utils._python_dispatch",
+        "TorchDispatchMode",
+        "to copy what a run writes to before it does",
+    ),
     "device_constructors": Name(
         "torch.utils._device", "_device_constructors", "to keep PyTorch's list of them as it is"
     ),

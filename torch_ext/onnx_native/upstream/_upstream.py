@@ -140,6 +140,7 @@ if TYPE_CHECKING:
     from torch.overrides import _get_tensor_methods as tensor_methods
     from torch.utils import _pytree as pytree
     from torch.utils._device import _device_constructors as device_constructors
+    from torch.utils._python_dispatch import TorchDispatchMode as TorchDispatchMode
     from torch.utils._python_dispatch import _disable_current_modes as disable_current_modes
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper
 

@@ -176,6 +176,7 @@ def _cases(
     TorchScript runs only at the example's sizes: which others it allows is not known.
     """
     sizes: _sizes.Sizes | None
+    run: Callable[[Any, Any], list[Any]]
     eager = _contents.of(program).origin.eager
     if eager is not None:
         sizes, run = eager.sizes, eager.outputs
