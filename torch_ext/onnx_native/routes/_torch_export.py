@@ -86,7 +86,10 @@ def _by_strategies(
             timestamp=stages.timestamp,
         )
         _upstream.print_by(strategy, stages.say)
-        with _progress.stage("Capturing the program", shown=stages.is_verbose):
+        with (
+            _progress.stage("Capturing the program", shown=stages.is_verbose),
+            _upstream.leaving_transforms(),
+        ):
             result = strategy(
                 model, inputs.args, inputs.kwargs, dynamic_shapes=inputs.dynamic_shapes
             )

@@ -66,6 +66,21 @@ NAMES = {
         "to find the tensors in quantized weights",
     ),
     "functorch": Name("torch._C._functorch", "", "to leave the transforms of a failed trace"),
+    "eager_transforms": Name(
+        "torch._functorch.eager_transforms", "", "to leave the derivatives of a failed trace"
+    ),
+    "enter_dual_level": Name(
+        "torch._C", "_enter_dual_level", "to know whether a failed trace has left derivatives"
+    ),
+    "exit_dual_level": Name(
+        "torch._C", "_exit_dual_level", "to leave the derivatives of a failed trace"
+    ),
+    "is_forward_grad_enabled": Name(
+        "torch._C", "_is_fwd_grad_enabled", "to leave the derivatives of a failed trace"
+    ),
+    "set_forward_grad_enabled": Name(
+        "torch._C", "_set_fwd_grad_enabled", "to leave the derivatives of a failed trace"
+    ),
     # Higher-order operators in a native capture.
     "parse_dispatch_key": Name(
         "torch._C", "_parse_dispatch_key", "to record higher-order operators"

@@ -36,10 +36,14 @@ if TYPE_CHECKING:
     from torch._C import NoneType as JitNone
     from torch._C import Value as JitValue
     from torch._C import _dispatch_has_kernel_for_dispatch_key as has_kernel
+    from torch._C import _enter_dual_level as enter_dual_level
     from torch._C import _ExcludeDispatchKeyGuard as ExcludeDispatchKeys
+    from torch._C import _exit_dual_level as exit_dual_level
     from torch._C import _functorch as functorch
+    from torch._C import _is_fwd_grad_enabled as is_forward_grad_enabled
     from torch._C import _jit_get_schemas_for_operator as jit_schemas
     from torch._C import _parse_dispatch_key as parse_dispatch_key
+    from torch._C import _set_fwd_grad_enabled as set_forward_grad_enabled
     from torch._C import _swap_tensor_impl as swap_contents
     from torch._decomp import decomposition_table as decomposition_table
     from torch._decomp.decompositions import _rnn_helper as recurrent_layers
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
     from torch._dynamo.eval_frame import OptimizedModule as OptimizedModule
     from torch._export.utils import _is_cia_op as is_cia_op
     from torch._export.utils import _is_preservable_cia_op as is_preservable_cia_op
+    from torch._functorch import eager_transforms as eager_transforms
     from torch._functorch.autograd_function import custom_function_call as custom_function_call
     from torch._functorch.pyfunctorch import dispatch_functorch as dispatch_functorch
     from torch._guards import detect_fake_mode as detect_fake_mode
@@ -229,17 +234,36 @@ def keeping_copies() -> Iterator[None]:
 
 @contextmanager
 def leaving_transforms() -> Iterator[None]:
-    """Leaves the functorch transforms that an exception has left entered.
+    """Leaves the functorch transforms that a capture or a trace has left entered in this thread.
 
-    A captured program enters torch.vmap by one call and leaves it by another.
+    A captured program enters torch.vmap by one call and leaves it by another. A failed capture of
+    torch.func leaves levels of derivatives, too: all later ones in the process would fail.
     """
-    functorch = _load("functorch")
+    functorch, transforms = _load("functorch"), _load("eager_transforms")
     depth = functorch.get_dynamic_layer_stack_depth()
+    nesting, is_forward, grad = transforms.JVP_NESTING, _has_dual_level(), torch.is_grad_enabled()
+    level = torch.autograd.forward_ad._current_level
+    forward_grad = _load("is_forward_grad_enabled")()
     try:
         yield
-    except BaseException:
+    finally:
         functorch.pop_dynamic_layer_stack_and_undo_to_depth(depth)
-        raise
+        transforms.JVP_NESTING = nesting
+        if not is_forward and _has_dual_level():
+            _load("exit_dual_level")(level=0)
+        torch.autograd.forward_ad._current_level = level
+        _load("set_forward_grad_enabled")(forward_grad)
+        torch.set_grad_enabled(grad)
+
+
+def _has_dual_level() -> bool:
+    """Returns whether derivatives in forward mode are open. PyTorch opens no more than one."""
+    try:
+        level = _load("enter_dual_level")()
+    except RuntimeError:
+        return True
+    _load("exit_dual_level")(level=level)
+    return False
 
 
 def _is_compiler_imported() -> bool:
