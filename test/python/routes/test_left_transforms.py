@@ -1,7 +1,10 @@
-"""A failed export of derivatives leaves none of them open."""
+"""A failed export of derivatives leaves none of them open, and keeps the random numbers."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 
 import pytest
@@ -86,3 +89,18 @@ def test_open_derivatives_of_the_caller_stay_open() -> None:
         with pytest.raises(OnnxExporterError):
             torch.onnx.export(Failing(func.grad), (X,), dynamo=True, verbose=False)
         assert dual.unpack_dual(dual.make_dual(X, X) * 2).tangent is not None
+
+
+def test_the_first_failure_keeps_the_random_numbers() -> None:
+    code = """
+        import torch, onnx_native
+        torch.ops.load_library(onnx_native.library_path())
+        state = torch.get_rng_state()
+        try:
+            torch.onnx.export(lambda a: a << a, (torch.tensor([True]),), dynamo=True, verbose=False)
+        except torch.onnx.OnnxExporterError:
+            print(torch.equal(state, torch.get_rng_state()))
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(code)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True"

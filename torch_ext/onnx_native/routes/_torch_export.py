@@ -60,6 +60,7 @@ def captured(task: Task, stages: Stages) -> Captured:
         # A capture may leave its tensors in the module, and writes to those that it takes for
         # constants.
         stack.enter_context(_module_state.unchanged(model, is_eager=False))
+        stack.enter_context(torch.random.fork_rng(devices=[]))  # the first failure would change it
         stack.enter_context(_generators.marked(model))
         stack.enter_context(_inputs.elements_of(model, inputs))
         stack.enter_context(_inputs.without_marks((inputs.args, inputs.kwargs)))
