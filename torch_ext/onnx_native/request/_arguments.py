@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from onnx_native.request import _structure
 from onnx_native.upstream import _upstream
 
 # The annotation of a parameter that takes a list, as text or as a type.
@@ -130,15 +131,31 @@ def _binds(signature: inspect.Signature, args: Any, keywords: dict[str, Any]) ->
 
 
 class Arrangement:
-    """Brings the arguments of a call into the order of the export's."""
+    """Brings the arguments of a call into the order of the export's, and dicts among them."""
 
     def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
+        if isinstance(model, torch.export.ExportedProgram):
+            structure = model.call_spec.in_spec
+            assert structure is not None
+            args, kwargs = _upstream.pytree.tree_unflatten([...] * structure.num_leaves, structure)
         self._signature = _signature(model)
         self._count = len(args)
         self._keywords = list(kwargs or ())
+        self._args = _structure.Structure("args", tuple(args))
+        self._kwargs = _structure.Structure("kwargs", dict(kwargs or {}))
 
     def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        """Returns the arguments as the export had them; as they are if they do not match."""
+        """Returns the arguments as the export had them; as they are if they do not match.
+
+        Raises:
+            ValueError: A dict among them has other keys than in the export.
+        """
+        args, kwargs = self._in_order(args, kwargs)
+        if len(args) != self._count or list(kwargs) != self._keywords:
+            return args, kwargs
+        return self._args.arranged(tuple(args)), self._kwargs.arranged(kwargs)
+
+    def _in_order(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
         if len(args) == self._count and kwargs.keys() == set(self._keywords):
             return args, {name: kwargs[name] for name in self._keywords}
         parameters = list(self._signature.parameters.values()) if self._signature else []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _library
-from onnx_native.request import _declarations, _shapes, _sizes
+from onnx_native.request import _declarations, _shapes, _sizes, _structure
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
@@ -105,6 +105,7 @@ class ScriptInputs:
         ]
         self.hints: dict[str, int] = {}
         _collect_hints(self.specs, _upstream.pytree.tree_leaves(self.arguments), self.hints)
+        self._structure = _structure.Structure("args", self.arguments)
         self._open = [not leaf.is_fixed for leaf in _leaves(self.specs)]
 
     def _ordered(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
@@ -134,7 +135,8 @@ class ScriptInputs:
 
     def flat(self, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
         """Returns the values of the model's inputs for a call with these arguments."""
-        leaves = _upstream.pytree.tree_leaves(self._ordered(args, kwargs))
+        arguments = self._structure.arranged(self._ordered(args, kwargs))
+        leaves = _upstream.pytree.tree_leaves(arguments)
         return [leaf for leaf, is_open in zip(leaves, self._open, strict=True) if is_open]
 
 

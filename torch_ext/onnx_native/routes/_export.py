@@ -68,9 +68,7 @@ def export_compat(
     )
     program, captured = _routes.export(task, stages)
     stages.finish(program, captured, verify=verify)
-    if isinstance(inputs, _inputs.Inputs) and not isinstance(
-        request.model, torch.export.ExportedProgram
-    ):
+    if isinstance(inputs, _inputs.Inputs):
         origin = _contents.of(program).origin
         origin.arrange = _arguments.Arrangement(request.model, inputs.args, inputs.kwargs)
     _save(
