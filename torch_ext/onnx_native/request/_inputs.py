@@ -251,6 +251,25 @@ def without_marks(arguments: Any) -> Iterator[None]:
         yield
 
 
+def distinct(model: Any, arguments: Any) -> Any:
+    """Returns arguments in which each tensor is another one than the others and the module's.
+
+    torch.export takes a tensor that is passed twice for one input: the last.
+    """
+    held = (*model.parameters(), *model.buffers()) if isinstance(model, torch.nn.Module) else ()
+    seen = set(map(id, held))
+
+    def own(tensor: torch.Tensor) -> torch.Tensor:
+        if id(tensor) not in seen:
+            seen.add(id(tensor))
+            return tensor
+        copy = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+        vars(copy).update(vars(tensor))  # marks of TorchDynamo
+        return copy
+
+    return _upstream.pytree.tree_map_only(torch.Tensor, own, arguments)
+
+
 @contextmanager
 def elements_of(model: Any, inputs: Inputs) -> Iterator[None]:
     """Makes a module accept what the inputs have in place of numbers and constants."""

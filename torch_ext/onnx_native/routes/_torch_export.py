@@ -79,6 +79,7 @@ def _by_strategies(
 ) -> tuple[torch.export.ExportedProgram, str]:
     """Tries PyTorch's ways to capture a program; returns the program and the way."""
     failed: list[BaseException] = []
+    args, kwargs = _inputs.distinct(model, (inputs.args, inputs.kwargs))
     for strategy_class in _upstream.CAPTURE_STRATEGIES:
         strategy = strategy_class(
             verbose=stages.is_verbose,
@@ -91,9 +92,7 @@ def _by_strategies(
             _progress.stage("Capturing the program", shown=stages.is_verbose),
             _upstream.leaving_transforms(),
         ):
-            result = strategy(
-                model, inputs.args, inputs.kwargs, dynamic_shapes=inputs.dynamic_shapes
-            )
+            result = strategy(model, args, kwargs, dynamic_shapes=inputs.dynamic_shapes)
         if stages.report is not None:
             stages.report.captured(result)
         if result.exported_program is not None:
