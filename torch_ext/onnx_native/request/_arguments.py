@@ -6,6 +6,7 @@ People also pass wrapped modules, functions, and lists or dicts in place of the 
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import re
 import types
@@ -50,10 +51,28 @@ def _as_module(function: Any) -> torch.nn.Module:
         module = copy.copy(owner)
         forward: Any = types.MethodType(function.__func__, module)
     else:
-        module, forward = torch.nn.Module(), function
+        module = torch.nn.Module()
+        forward = function if _is_python(function) else _in_python(function)
         module.eval()
     module.forward = forward
     return module
+
+
+def _is_python(function: Any) -> bool:
+    """Whether a function has code in Python, which captures look at."""
+    if isinstance(function, functools.partial):
+        return _is_python(function.func)
+    kinds = (types.FunctionType, types.MethodType)
+    return isinstance(function, kinds) or isinstance(type(function).__call__, types.FunctionType)
+
+
+def _in_python(function: Any) -> Any:
+    """Returns a Python function that calls a builtin one, such as torch.maximum."""
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return forward
 
 
 def of_call(model: Any, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any] | None]:

@@ -293,7 +293,8 @@ def compiled_from(model: Any) -> Any:
         return None
     if isinstance(model, _load("OptimizedModule")):
         return model._orig_mod
-    return None if isinstance(model, torch.nn.Module) else vars(model).get(_COMPILED)
+    # A builtin function has no attributes.
+    return None if isinstance(model, torch.nn.Module) else getattr(model, _COMPILED, None)
 
 
 def modules_of_flags() -> list[ModuleType]:
