@@ -556,7 +556,7 @@ class Functionalizer {
 };
 
 // `together` are the inputs of a branch or loop body that may share memory; nullptr: no body.
-void functionalize(Graph& graph, Calls& calls, const BodyAliases::Positions* together) {
+void functionalize_graph(Graph& graph, Calls& calls, const BodyAliases::Positions* together) {
   bool needed = false;
   std::erase_if(graph.nodes, [](const Node* node) { return is_omitted(*node); });
   for (const Node* node : graph.nodes) {
@@ -566,7 +566,7 @@ void functionalize(Graph& graph, Calls& calls, const BodyAliases::Positions* tog
       for (const Argument& argument : node->arguments) {
         const auto* sub_graph = argument.get<std::shared_ptr<Graph>>();
         if (!sub_graph) continue;
-        functionalize(**sub_graph, calls, &aliases.inputs);
+        functionalize_graph(**sub_graph, calls, &aliases.inputs);
         needed = needed || !(*sub_graph)->mutations.empty() ||
                  calls.maybe_written.contains(sub_graph->get());
       }
@@ -593,7 +593,7 @@ void functionalize(Graph& graph) {
   // batch_norm does not update statistics, matching PyTorch's exporter.
   reveal_hidden_writes(graph);
   Calls calls;
-  functionalize(graph, calls, nullptr);
+  functionalize_graph(graph, calls, nullptr);
 }
 
 }  // namespace onnx_native::aten

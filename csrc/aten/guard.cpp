@@ -19,7 +19,7 @@ using Sizes = std::map<std::string, double>;
 using Numbers = std::vector<double>;
 
 // Thrown if the text is not an equation of supported expressions.
-struct Unknown {};
+struct NoEquation {};
 
 // The value of each size that a test does not vary.
 constexpr double kSomeSize = 6;
@@ -91,7 +91,7 @@ bool is_extremum(std::string_view name) { return is_maximum(name) || is_minimum(
 // An equation of two expressions, which can be evaluated for given sizes.
 class Equation {
  public:
-  // Throws Unknown if the text is not such an equation.
+  // Throws NoEquation if the text is not such an equation.
   explicit Equation(std::string_view text) {
     std::optional<Expression> whole = parse_expression(text);
     const bool is_call = whole && whole->kind == Expression::Kind::call && whole->name == "Eq";
@@ -110,10 +110,10 @@ class Equation {
       right_ = std::move(*right);
       return;
     }
-    throw Unknown();
+    throw NoEquation();
   }
 
-  // Returns left minus right. Throws Unknown for unsupported functions.
+  // Returns left minus right. Throws NoEquation for unsupported functions.
   double difference(const Sizes& sizes) const { return value(left_, sizes) - value(right_, sizes); }
 
   std::set<std::string> names() const {
@@ -148,7 +148,7 @@ class Equation {
         return std::pow(operands[0], operands[1]);
       case Expression::Kind::call: {
         const std::optional<double> result = called(expression.name, operands);
-        if (!result) throw Unknown();
+        if (!result) throw NoEquation();
         return *result;
       }
       default:
@@ -217,7 +217,7 @@ std::vector<std::string> pinned_sizes(std::string_view text) {
       pinned.push_back(size);
     }
     return pinned;
-  } catch (const Unknown&) {
+  } catch (const NoEquation&) {
     return {};
   }
 }

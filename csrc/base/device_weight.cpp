@@ -6,7 +6,7 @@
 namespace onnx_native {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{1} << 22;
+constexpr size_t kCopiedBytes = size_t{1} << 22;
 
 thread_local HostCopies* innermost = nullptr;
 
@@ -71,8 +71,8 @@ void stream_current(const TensorData& data,
   note_read(data);
   const size_t bytes = extent_of(data);
   std::vector<std::byte> piece;
-  for (size_t at = 0; at < bytes; at += kPieceBytes) {
-    piece.resize(std::min(bytes - at, kPieceBytes));
+  for (size_t at = 0; at < bytes; at += kCopiedBytes) {
+    piece.resize(std::min(bytes - at, kCopiedBytes));
     weight->copy(data.data - weight->origin() + static_cast<std::ptrdiff_t>(at), piece);
     sink(piece);
   }

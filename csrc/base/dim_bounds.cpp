@@ -15,7 +15,7 @@ using Bound = std::optional<int64_t>;
 
 // Limits of non_negative(): the depth of nested replacements, and the total number of sums
 // examined.
-constexpr int kDeepest = 3;
+constexpr int kDeepestBound = 3;
 constexpr int kMostSteps = 1000;
 
 Bound add(Bound a, Bound b) {
@@ -257,7 +257,7 @@ DimRange Dim::range() const {
 
 bool Dim::known_non_negative() const {
   int steps = kMostSteps;
-  return non_negative(*this, 0, kDeepest, steps);
+  return non_negative(*this, 0, kDeepestBound, steps);
 }
 
 bool Dim::known_positive(bool inputs_positive) const {
@@ -273,7 +273,7 @@ bool known_at_least(const Dim& a, const Dim& b, bool inputs_positive) {
   const WrapWatch watch;
   const Dim difference = a - b;
   int steps = kMostSteps;
-  return !watch.wrapped() && non_negative(difference, inputs_from, kDeepest, steps);
+  return !watch.wrapped() && non_negative(difference, inputs_from, kDeepestBound, steps);
 }
 
 bool known_greater(const Dim& a, const Dim& b, bool inputs_positive) {

@@ -13,7 +13,7 @@ namespace {
 using Kind = Expression::Kind;
 using Result = std::optional<Expression>;
 
-constexpr int kDeepest = 200;
+constexpr int kDeepestExpression = 200;
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 bool is_letter(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
@@ -84,7 +84,7 @@ class Parser {
 
   // Every nested expression goes through here, so the depth limit is checked here.
   Result unary() {
-    if (depth_ == kDeepest) return std::nullopt;
+    if (depth_ == kDeepestExpression) return std::nullopt;
     ++depth_;
     Result result = signed_power();
     --depth_;

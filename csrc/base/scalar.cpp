@@ -7,7 +7,7 @@
 namespace onnx_native {
 namespace {
 
-std::string text(double value) {
+std::string number_text(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
   std::array<char, 32> buffer;
@@ -50,10 +50,10 @@ DType Scalar::kind_dtype() const {
 std::string Scalar::str() const {
   if (is_integer()) return std::to_string(std::get<int64_t>(value));
   if (is_boolean()) return std::get<bool>(value) ? "True" : "False";
-  if (is_floating()) return text(std::get<double>(value));
+  if (is_floating()) return number_text(std::get<double>(value));
   const auto number = std::get<std::complex<double>>(value);
-  const std::string imag = text(number.imag());
-  return "(" + text(number.real()) + (imag[0] == '-' ? "" : "+") + imag + "j)";
+  const std::string imag = number_text(number.imag());
+  return "(" + number_text(number.real()) + (imag[0] == '-' ? "" : "+") + imag + "j)";
 }
 
 int64_t wrapped(int64_t value, DType dtype) {

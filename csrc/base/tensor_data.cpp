@@ -226,7 +226,7 @@ TensorData make_from_numbers(DType dtype, std::vector<int64_t> shape,
   return make_tensor(dtype, std::move(shape), std::move(bytes));
 }
 
-constexpr size_t kPieceBytes = size_t{1} << 16;
+constexpr size_t kBufferBytes = size_t{1} << 16;
 
 // Returns true if the elements of a column, rather than those of a row, are adjacent in memory.
 bool is_transposed(const TensorData& tensor) {
@@ -339,8 +339,8 @@ void TensorData::stream_strided(void (*sink)(void*, std::span<const std::byte>),
   std::vector<std::byte> buffer;
   for_each_offset(*this, outer, [&](int64_t offset) {
     const std::span piece(from + offset * size, run_bytes);
-    if (run_bytes >= kPieceBytes) return sink(to, piece);
-    if (buffer.size() + run_bytes > kPieceBytes) {
+    if (run_bytes >= kBufferBytes) return sink(to, piece);
+    if (buffer.size() + run_bytes > kBufferBytes) {
       sink(to, buffer);
       buffer.clear();
     }

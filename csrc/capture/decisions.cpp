@@ -13,7 +13,7 @@
 namespace onnx_native::capture {
 namespace {
 
-thread_local Decisions* active = nullptr;
+thread_local Decisions* active_of_thread = nullptr;
 std::atomic<int64_t> used_outside{0};
 
 bool is_true(int64_t difference, Relation relation) {
@@ -77,8 +77,8 @@ DimRange guarded(DimRange range, const Dim& difference, std::span<const Guard> g
 
 }  // namespace
 
-Decisions* active_decisions() { return active; }
-void set_active_decisions(Decisions* decisions) { active = decisions; }
+Decisions* active_decisions() { return active_of_thread; }
+void set_active_decisions(Decisions* decisions) { active_of_thread = decisions; }
 
 std::string_view operator_of(Relation relation) {
   constexpr std::array<std::string_view, 3> kOperators{"python::eq", "python::lt", "python::le"};

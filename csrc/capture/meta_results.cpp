@@ -189,7 +189,7 @@ std::vector<std::string>& contradicted() {
 }
 
 // Returns the types of results as text, with the strides of axes that have several elements.
-std::string text_of(const torch::jit::Stack& results) {
+std::string text_of_results(const torch::jit::Stack& results) {
   std::string text;
   const auto add = [&text](const at::Tensor& tensor) {
     if (!tensor.defined()) return;
@@ -298,12 +298,12 @@ void MetaResults::call(const c10::OperatorHandle& op, torch::jit::Stack& stack) 
   std::string found;
   try {
     op.callBoxed(expected);
-    if (text_of(expected) != text_of(stack))
-      found = concat(text_of(stack), " instead of ", text_of(expected));
+    if (text_of_results(expected) != text_of_results(stack))
+      found = concat(text_of_results(stack), " instead of ", text_of_results(expected));
   } catch (const std::exception& error) {
     aten::pass_interrupt();
     const std::string why = first_line(error.what());
-    found = concat(text_of(stack), " instead of ", why);
+    found = concat(text_of_results(stack), " instead of ", why);
   }
   if (found.empty()) return;
   const std::scoped_lock lock(mutex);

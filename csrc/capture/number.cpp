@@ -60,7 +60,7 @@ Unary unary(std::string_view op) {
   return at == kUnary.end() ? nullptr : at->second;
 }
 
-std::optional<double> evaluate(const Number::Call& call, const SymbolValue& value) {
+std::optional<double> evaluate_call(const Number::Call& call, const SymbolValue& value) {
   std::vector<double> operands;
   for (const NumberPtr& operand : call.operands) {
     const std::optional<double> known = evaluate(*operand, value);
@@ -107,7 +107,7 @@ std::optional<double> evaluate(const Number& number, const SymbolValue& value) {
     return known ? std::optional(static_cast<double>(*known)) : std::nullopt;
   }
   const auto* call = std::get_if<Number::Call>(&number.is);
-  return call ? evaluate(*call, value) : std::nullopt;
+  return call ? evaluate_call(*call, value) : std::nullopt;
 }
 
 std::string str(const Number& number) {

@@ -23,7 +23,7 @@ c10::DispatchKeySet keys_of(const at::Tensor& meta, c10::Device device) {
                               c10::DispatchKey::TESTING_ONLY_GenericWrapper});
 }
 
-Decisions& decisions_of(const std::shared_ptr<const int>& token) {
+Decisions& decisions_of_tensor(const std::shared_ptr<const int>& token) {
   Decisions* decisions = active_decisions();
   if (!decisions || decisions->token() != token) note_use_outside();
   TORCH_CHECK(decisions && decisions->token() == token,
@@ -157,7 +157,7 @@ int64_t RecordedTensor::storage_offset_custom() const {
 
 c10::SymInt RecordedTensor::sym_storage_offset_custom() const {
   if (!has_layout()) return c10::SymInt(meta_.storage_offset());
-  Decisions& decisions = decisions_of(token_);
+  Decisions& decisions = decisions_of_tensor(token_);
   const MemoryLayout* known = layout();
   if (!known || !known->layout.offset)
     return unknown_stride("the storage offset of a tensor with dynamic dimensions is not known",
@@ -174,7 +174,7 @@ c10::SymInt RecordedTensor::sym_numel_custom() const {
 c10::SymIntArrayRef RecordedTensor::sym_strides_custom() const {
   check_strides();
   if (!has_layout()) return c10::fromIntArrayRefKnownNonNegative(meta_.strides());
-  Decisions& decisions = decisions_of(token_);
+  Decisions& decisions = decisions_of_tensor(token_);
   const MemoryLayout* known = layout();
   if (known) decide(known->above_one, decisions);
   sym_strides_.clear();
@@ -190,13 +190,13 @@ c10::SymIntArrayRef RecordedTensor::sym_strides_custom() const {
 
 c10::SymBool RecordedTensor::sym_is_contiguous_custom(at::MemoryFormat format) const {
   if (!has_layout()) return c10::SymBool(meta_.is_contiguous(format));
-  Decisions& decisions = decisions_of(token_);
+  Decisions& decisions = decisions_of_tensor(token_);
   return capture::is_contiguous(shape_, layout(), format, decisions);
 }
 
 c10::SymBool RecordedTensor::sym_is_non_overlapping_and_dense_custom() const {
   if (!has_layout()) return c10::SymBool(meta_.is_non_overlapping_and_dense());
-  Decisions& decisions = decisions_of(token_);
+  Decisions& decisions = decisions_of_tensor(token_);
   return capture::is_dense(shape_, layout(), meta_, decisions);
 }
 
@@ -215,14 +215,14 @@ c10::intrusive_ptr<c10::TensorImpl> RecordedTensor::shallow_copy_and_detach(
 }
 
 c10::intrusive_ptr<c10::TensorImpl> RecordedTensor::copied() const {
-  auto copy =
-      c10::make_intrusive<RecordedTensor>(id_, meta_, shape_, device(), decisions_of(token_));
+  auto copy = c10::make_intrusive<RecordedTensor>(id_, meta_, shape_, device(),
+                                                  decisions_of_tensor(token_));
   is_copied_ = copy->is_copied_ = true;
   return copy;
 }
 
 void RecordedTensor::shallow_copy_from(const c10::intrusive_ptr<c10::TensorImpl>& /*impl*/) {
-  decisions_of(token_).refuse(kOtherContents);
+  decisions_of_tensor(token_).refuse(kOtherContents);
 }
 
 RecordedTensor* recorded(const at::Tensor& tensor) {

@@ -25,15 +25,15 @@ namespace {
 
 constexpr auto kTensorKey = c10::DispatchKey::TESTING_ONLY_GenericWrapper;
 
-thread_local Recording* active = nullptr;
+thread_local Recording* active_recording = nullptr;
 
 void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   if (MetaKernels::run(op, keys, *stack)) return;
-  if (!active) Generators::note(op, *stack);
-  if (active && run_transformed(active->decisions(), op, keys, *stack)) return;
+  if (!active_recording) Generators::note(op, *stack);
+  if (active_recording && run_transformed(active_recording->decisions(), op, keys, *stack)) return;
   const c10::impl::ExcludeDispatchKeyGuard below(kRecorderKey);
-  if (active) {
-    active->call(op, keys, *stack);
+  if (active_recording) {
+    active_recording->call(op, keys, *stack);
   } else {
     op.callBoxed(stack);
   }
@@ -54,7 +54,7 @@ bool is_random(const std::string& op) {
 }
 
 // Returns true if a call draws random numbers. Dropout does not in evaluation.
-bool draws(const aten::Node& node) {
+bool draws_numbers(const aten::Node& node) {
   if (!is_random(node.op)) return false;
   const aten::Argument* train = node.schema ? aten::find_argument(node, "train") : nullptr;
   const bool* trains = train ? train->get<bool>() : nullptr;
@@ -66,10 +66,10 @@ bool writes(const aten::Schema& schema) {
                              [](const aten::SchemaArgument& a) { return a.writes; });
 }
 
-bool mentions(const aten::Argument& argument,
+bool uses_any(const aten::Argument& argument,
               const std::unordered_set<const aten::Value*>& values) {
   if (const auto* list = argument.get<aten::Argument::List>())
-    return std::ranges::any_of(*list, [&](const auto& item) { return mentions(item, values); });
+    return std::ranges::any_of(*list, [&](const auto& item) { return uses_any(item, values); });
   return values.contains(argument.as_value());
 }
 
@@ -164,7 +164,7 @@ aten::Value* Recording::constant_of(const at::Tensor& tensor) {
 // The program runs again for each way of a branch, and would draw other random numbers.
 void Recording::refuse_draws() {
   if (std::ranges::any_of(frame_->graph().nodes,
-                          [](const aten::Node* node) { return draws(*node); }))
+                          [](const aten::Node* node) { return draws_numbers(*node); }))
     decisions_.refuse("the program branches on the elements of a tensor after random numbers",
                       RefusalKind::control_flow);
 }
@@ -332,7 +332,7 @@ bool Recording::varies(const at::Tensor& tensor) const {
   for (const aten::Node* node : graph.nodes) {
     bool found = is_random(node->op);
     for (const aten::Argument& argument : node->arguments)
-      found = found || mentions(argument, varying);
+      found = found || uses_any(argument, varying);
     if (!found) continue;
     // It may write through a view of the tensor.
     if (!node->schema || writes(*node->schema)) return true;
@@ -395,12 +395,12 @@ const MemoryLayout* Recording::layout_of(const RecordedTensor& tensor) {
 }
 
 const MemoryLayout* layout_of(const RecordedTensor& tensor) {
-  return active ? active->layout_of(tensor) : nullptr;
+  return active_recording ? active_recording->layout_of(tensor) : nullptr;
 }
 
 ActiveRecording::ActiveRecording(Recording& recording) : generators_(recording.generators()) {
-  TORCH_CHECK(!active, "onnx_native records another program on this thread");
-  active = &recording;
+  TORCH_CHECK(!active_recording, "onnx_native records another program on this thread");
+  active_recording = &recording;
   generators_.start();
   set_active_decisions(&recording.decisions());
   c10::impl::tls_set_dispatch_key_included(kRecorderKey, true);
@@ -410,7 +410,7 @@ ActiveRecording::~ActiveRecording() {
   c10::impl::tls_set_dispatch_key_included(kRecorderKey, false);
   set_active_decisions(nullptr);
   generators_.stop();
-  active = nullptr;
+  active_recording = nullptr;
 }
 
 }  // namespace onnx_native::capture

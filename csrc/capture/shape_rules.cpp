@@ -195,7 +195,7 @@ Three native_group_norm(Keys keys, const Tensor& input, const MaybeTensor& weigh
 
 // NOLINTEND(readability-function-size)
 
-Tensor where(Keys keys, const Tensor& condition, const Tensor& self, const Tensor& other) {
+Tensor where_self(Keys keys, const Tensor& condition, const Tensor& self, const Tensor& other) {
   if (condition.scalar_type() != c10::kBool)
     return plain<at::_ops::where_self>(keys, condition, self, other);
   return pointwise({&condition, &self, &other}, at::result_type(self, other));
@@ -341,7 +341,7 @@ Tensor adaptive_avg_pool2d(Keys keys, const Tensor& self, c10::SymIntArrayRef ou
 }
 
 template <class Operator, class Kernel>
-void add(KernelTable& table, Kernel* kernel) {
+void add_rule(KernelTable& table, Kernel* kernel) {
   table.insert_or_assign(
       c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name),
       c10::KernelFunction::makeFromUnboxedRuntimeFunction(kernel));
@@ -349,45 +349,45 @@ void add(KernelTable& table, Kernel* kernel) {
 
 template <class Operator>
 void add_logical(KernelTable& table) {
-  add<Operator>(table, &logical<Operator>);
+  add_rule<Operator>(table, &logical<Operator>);
 }
 
 }  // namespace
 
 void add_shape_rules(KernelTable& table) {
-  add<at::_ops::convolution>(table, &convolution);
-  add<at::_ops::native_batch_norm>(table, &native_batch_norm);
-  add<at::_ops::native_layer_norm>(table, &native_layer_norm);
-  add<at::_ops::native_group_norm>(table, &native_group_norm);
-  add<at::_ops::where_self>(table, &where);
+  add_rule<at::_ops::convolution>(table, &convolution);
+  add_rule<at::_ops::native_batch_norm>(table, &native_batch_norm);
+  add_rule<at::_ops::native_layer_norm>(table, &native_layer_norm);
+  add_rule<at::_ops::native_group_norm>(table, &native_group_norm);
+  add_rule<at::_ops::where_self>(table, &where_self);
   add_logical<at::_ops::logical_and>(table);
   add_logical<at::_ops::logical_or>(table);
   add_logical<at::_ops::logical_xor>(table);
-  add<at::_ops::logical_not>(table, &logical_not);
-  add<at::_ops::masked_fill_Scalar>(table, &masked_fill_scalar);
-  add<at::_ops::masked_fill_Tensor>(table, &masked_fill_tensor);
-  add<at::_ops::masked_fill__Scalar>(table, &fill_scalar);
-  add<at::_ops::masked_fill__Tensor>(table, &fill_tensor);
-  add<at::_ops::relu>(table, &relu);
-  add<at::_ops::relu_>(table, &relu_in_place);
-  add<at::_ops::hardswish>(table, &activation<at::_ops::hardswish>);
-  add<at::_ops::hardswish_>(table, &activation_in_place<at::_ops::hardswish_>);
-  add<at::_ops::hardtanh>(table, &activation<at::_ops::hardtanh, c10::Scalar, c10::Scalar>);
-  add<at::_ops::hardtanh_>(table,
-                           &activation_in_place<at::_ops::hardtanh_, c10::Scalar, c10::Scalar>);
-  add<at::_ops::abs>(table, &abs);
-  add<at::_ops::_safe_softmax>(table, &safe_softmax);
-  add<at::_ops::fill__Scalar>(table, &fill_with_scalar);
-  add<at::_ops::fill__Tensor>(table, &fill_with_tensor);
-  add<at::_ops::zero_>(table, &zero);
-  add<at::_ops::embedding>(table, &embedding);
-  add<at::_ops::floor_divide>(table, &floor_divide);
-  add<at::_ops::rsub_Scalar>(table, &rsub_scalar);
-  add<at::_ops::rsub_Tensor>(table, &rsub_tensor);
-  add<at::_ops::mean>(table, &mean);
-  add<at::_ops::stack>(table, &stack);
-  add<at::_ops::roll>(table, &roll);
-  add<at::_ops::_adaptive_avg_pool2d>(table, &adaptive_avg_pool2d);
+  add_rule<at::_ops::logical_not>(table, &logical_not);
+  add_rule<at::_ops::masked_fill_Scalar>(table, &masked_fill_scalar);
+  add_rule<at::_ops::masked_fill_Tensor>(table, &masked_fill_tensor);
+  add_rule<at::_ops::masked_fill__Scalar>(table, &fill_scalar);
+  add_rule<at::_ops::masked_fill__Tensor>(table, &fill_tensor);
+  add_rule<at::_ops::relu>(table, &relu);
+  add_rule<at::_ops::relu_>(table, &relu_in_place);
+  add_rule<at::_ops::hardswish>(table, &activation<at::_ops::hardswish>);
+  add_rule<at::_ops::hardswish_>(table, &activation_in_place<at::_ops::hardswish_>);
+  add_rule<at::_ops::hardtanh>(table, &activation<at::_ops::hardtanh, c10::Scalar, c10::Scalar>);
+  add_rule<at::_ops::hardtanh_>(
+      table, &activation_in_place<at::_ops::hardtanh_, c10::Scalar, c10::Scalar>);
+  add_rule<at::_ops::abs>(table, &abs);
+  add_rule<at::_ops::_safe_softmax>(table, &safe_softmax);
+  add_rule<at::_ops::fill__Scalar>(table, &fill_with_scalar);
+  add_rule<at::_ops::fill__Tensor>(table, &fill_with_tensor);
+  add_rule<at::_ops::zero_>(table, &zero);
+  add_rule<at::_ops::embedding>(table, &embedding);
+  add_rule<at::_ops::floor_divide>(table, &floor_divide);
+  add_rule<at::_ops::rsub_Scalar>(table, &rsub_scalar);
+  add_rule<at::_ops::rsub_Tensor>(table, &rsub_tensor);
+  add_rule<at::_ops::mean>(table, &mean);
+  add_rule<at::_ops::stack>(table, &stack);
+  add_rule<at::_ops::roll>(table, &roll);
+  add_rule<at::_ops::_adaptive_avg_pool2d>(table, &adaptive_avg_pool2d);
 }
 
 }  // namespace onnx_native::capture

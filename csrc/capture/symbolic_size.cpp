@@ -14,7 +14,7 @@ namespace {
 using Token = std::shared_ptr<const int>;
 
 // Returns the decisions of the active recording, which must be the one that made the size.
-Decisions& decisions_of(const Token& token) {
+Decisions& decisions_of_size(const Token& token) {
   Decisions* decisions = active_decisions();
   if (!decisions || decisions->token() != token) note_use_outside();
   TORCH_CHECK(decisions && decisions->token() == token,
@@ -29,7 +29,7 @@ class RecordedNode : public c10::SymNodeImpl {
 
   // Returns the expression of the node.
   virtual NumberPtr number() const = 0;
-  Decisions& decisions() const { return decisions_of(token_); }
+  Decisions& decisions() const { return decisions_of_size(token_); }
   const Token& token() const { return token_; }
 
   c10::SymNode wrap_int(int64_t number) override;

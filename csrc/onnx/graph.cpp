@@ -218,7 +218,7 @@ void add_uses(const Graph& graph, std::unordered_map<const Value*, int64_t>& use
 
 }  // namespace
 
-std::unordered_map<const Value*, int64_t> count_uses(Graph& graph) {
+UseCounts count_uses(Graph& graph) {
   std::unordered_map<const Value*, int64_t> uses;
   uses.reserve(graph.nodes.size());
   add_uses(graph, uses);

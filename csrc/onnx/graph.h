@@ -206,9 +206,9 @@ struct Model {
 // Calls `visit` for every graph of the model, including subgraphs, outer ones first.
 void for_each_graph(Graph& graph, const std::function<void(Graph&)>& visit);
 
-// Returns the number of uses of each value: as a node input (in subgraphs too) and as a graph
-// output.
-std::unordered_map<const Value*, int64_t> count_uses(Graph& graph);
+// The number of uses of each value: as a node input (in subgraphs too) and as a graph output.
+using UseCounts = std::unordered_map<const Value*, int64_t>;
+UseCounts count_uses(Graph& graph);
 // Replaces uses of values everywhere in the graph, including subgraphs and outputs; follows chains.
 // Takes linear time in the size of the graph.
 void replace_uses(Graph& graph, const std::unordered_map<const Value*, Value*>& replacements);

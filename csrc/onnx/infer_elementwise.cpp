@@ -87,7 +87,7 @@ void integer_variadic(Inference& i) {
   if (i.num_inputs() == 2) combine_contents(i, combine);
 }
 
-void where(Inference& i) {
+void where_rule(Inference& i) {
   i.same_dtype(1, 2);
   i.set(0, i.dtype(1), broadcast_inputs(i, 0, 3));
   const auto count = i.small_integers(0);
@@ -235,7 +235,7 @@ void add_elementwise_rules(Rules& rules) {
   rules["RegexFullMatch"] = string_match;
   rules["Sub"] = integer_binary<subtract>;
   rules["Sum"] = variadic;
-  rules["Where"] = where;
+  rules["Where"] = where_rule;
 }
 
 }  // namespace onnx_native::onnx

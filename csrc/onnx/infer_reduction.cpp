@@ -39,9 +39,9 @@ std::optional<Shape> reduced_shape(const Inference& i) {
 
 void reduce(Inference& i) { i.set(0, i.dtype(0), reduced_shape(i)); }
 
-using Combine = Dim (*)(const Dim&, const Dim&);
+using Accumulate = Dim (*)(const Dim&, const Dim&);
 
-template <Combine combine>
+template <Accumulate combine>
 void reduce_contents(Inference& i) {
   reduce(i);
   const auto* known = i.contents(0);
@@ -56,8 +56,8 @@ void reduce_contents(Inference& i) {
   i.set_contents(0, {total});
 }
 
-Dim add(const Dim& a, const Dim& b) { return a + b; }
-Dim multiply(const Dim& a, const Dim& b) { return a * b; }
+Dim sum(const Dim& a, const Dim& b) { return a + b; }
+Dim product(const Dim& a, const Dim& b) { return a * b; }
 
 void arg_extremum(Inference& i) {
   std::optional<Shape> result = i.in(0).shape;
@@ -109,8 +109,8 @@ void add_reduction_rules(Rules& rules) {
   }
   rules["ReduceMax"] = reduce_contents<Dim::max>;
   rules["ReduceMin"] = reduce_contents<Dim::min>;
-  rules["ReduceProd"] = reduce_contents<multiply>;
-  rules["ReduceSum"] = reduce_contents<add>;
+  rules["ReduceProd"] = reduce_contents<product>;
+  rules["ReduceSum"] = reduce_contents<sum>;
   rules["ArgMax"] = arg_extremum;
   rules["ArgMin"] = arg_extremum;
   rules["BatchNormalization"] = batch_normalization;

@@ -249,7 +249,7 @@ void tile(Inference& i) {
   }
 }
 
-void concat(Inference& i) {
+void concat_rule(Inference& i) {
   std::optional<Shape> result = i.in(0).shape;
   if (!result) {
     for (size_t input = 1; input < i.num_inputs(); ++input) i.same_dtype(0, input);
@@ -304,7 +304,7 @@ void space_to_depth(Inference& i) {
 }  // namespace
 
 void add_shape_rules(Rules& rules) {
-  rules["Concat"] = concat;
+  rules["Concat"] = concat_rule;
   rules["DepthToSpace"] = depth_to_space;
   rules["Expand"] = expand;
   rules["Flatten"] = flatten;

@@ -32,7 +32,7 @@ bool is_identifier(std::string_view text) {
   return true;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
@@ -42,7 +42,7 @@ std::string quoted(std::string_view text) {
 }
 
 std::string identifier(std::string_view text) {
-  return is_identifier(text) ? std::string(text) : quoted(text);
+  return is_identifier(text) ? std::string(text) : in_quotes(text);
 }
 
 // Returns the shortest text that parses back to the same float.
@@ -143,7 +143,7 @@ class Printer {
   }
 
   std::string function(const Function& function, int64_t opset) {
-    std::string out = "<domain: " + quoted(function.domain) +
+    std::string out = "<domain: " + in_quotes(function.domain) +
                       ", opset_import: [\"\" : " + std::to_string(opset) + "]>\n" +
                       identifier(function.name) + " ";
     if (!function.attributes.empty()) {
@@ -187,7 +187,7 @@ class Printer {
     return ": float = " + number(value);
   }
   std::string attribute_text(const std::string& value, const std::string&) {
-    return ": string = " + quoted(value);
+    return ": string = " + in_quotes(value);
   }
   std::string attribute_text(const std::vector<int64_t>& values, const std::string&) {
     return ": ints = [" + joined(values, [](int64_t value) { return std::to_string(value); }) + "]";
@@ -196,7 +196,7 @@ class Printer {
     return ": floats = [" + joined(values, number) + "]";
   }
   std::string attribute_text(const std::vector<std::string>& values, const std::string&) {
-    return ": strings = [" + joined(values, quoted) + "]";
+    return ": strings = [" + joined(values, in_quotes) + "]";
   }
   std::string attribute_text(const std::shared_ptr<TensorData>& value, const std::string&) {
     return ": tensor = " + tensor_text(*value);
@@ -214,7 +214,7 @@ std::string print(const Model& model) {
   Printer printer;
   std::string out = "<opset_import: [\"\" : " + std::to_string(model.opset);
   for (const auto& [domain, version] : model.domains) {
-    if (!domain.empty()) out += ", " + quoted(domain) + " : " + std::to_string(version);
+    if (!domain.empty()) out += ", " + in_quotes(domain) + " : " + std::to_string(version);
   }
   out += "]>\n" + printer.graph(*model.graph, "") + "\n";
   for (const Function& function : model.functions) {

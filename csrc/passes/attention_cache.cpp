@@ -11,28 +11,28 @@ using match::Uses;
 using onnx::Node;
 using onnx::Value;
 
-constexpr int64_t kRank = 4;          // batch, heads, length, size
+constexpr int64_t kCacheRank = 4;     // batch, heads, length, size
 constexpr int64_t kLength = 2;        // the axis
 constexpr size_t kInputsOfCache = 4;  // query, key, value, mask come before past key and value
 
 // A cache that grows: Concat(past, added) along the length.
-struct Cache {
+struct GrowingCache {
   Value* past;
   Value* added;
 };
 
-bool has_rank(const Value* value) { return value->rank_or(0) == kRank; }
+bool has_rank(const Value* value) { return value->rank_or(0) == kCacheRank; }
 
 // Returns the cache if the model uses it for nothing but one attention and as a result.
-std::optional<Cache> cache_of(const Rewrite& rewrite, Uses& uses, const Value& whole,
-                              const onnx::Graph* graph) {
+std::optional<GrowingCache> cache_of(const Rewrite& rewrite, Uses& uses, const Value& whole,
+                                     const onnx::Graph* graph) {
   const Node* concat = whole.producer;
   if (!concat || !concat->is("Concat")) return std::nullopt;
   if (whole.graph != graph || concat->inputs.size() != 2 || !has_rank(&whole)) return std::nullopt;
   const int64_t axis = concat->attribute_int("axis", 0);
-  if (axis != kLength && axis != kLength - kRank) return std::nullopt;
+  if (axis != kLength && axis != kLength - kCacheRank) return std::nullopt;
   if (uses.of(&whole) != (rewrite.is_result(&whole) ? 2 : 1)) return std::nullopt;
-  const Cache cache{concat->inputs[0], concat->inputs[1]};
+  const GrowingCache cache{concat->inputs[0], concat->inputs[1]};
   if (!has_rank(cache.past) || !has_rank(cache.added)) return std::nullopt;
   // ONNX Runtime takes the numbers of new keys and values from the query and the masks; a cache
   // whose new part is empty is left alone.

@@ -17,6 +17,7 @@ namespace onnx_native::passes {
 namespace {
 
 using onnx::Node;
+using onnx::UseCounts;
 using onnx::Value;
 using Sources = std::span<const TensorData>;
 
@@ -27,7 +28,7 @@ struct Change {
 };
 
 // The changes of all channels, computed from constants of one element, or of one per channel.
-struct Changes {
+struct ChannelChanges {
   std::vector<TensorData> sources;
   std::function<Change(Sources, int64_t channel)> of;
   bool scales = true;
@@ -41,7 +42,7 @@ bool is_moderate(double factor) {
   return size <= kLargest && size >= 1 / kLargest;
 }
 
-double element(const TensorData& data, int64_t channel) {
+double element_of(const TensorData& data, int64_t channel) {
   return data.number(data.numel() == 1 ? 0 : channel);
 }
 
@@ -59,7 +60,7 @@ void multiply(std::span<std::byte> elements, int64_t run, const std::vector<doub
 
 // Returns the weight times one factor per index of the axis. The first axis is scaled while the
 // weight is written.
-TensorData scaled(const TensorData& weight, size_t axis, std::vector<double> factors) {
+TensorData scaled_weight(const TensorData& weight, size_t axis, std::vector<double> factors) {
   if (axis == 0) {
     TensorData result = weight;
     for (size_t i = 0; weight.scale && i < factors.size(); ++i) factors[i] *= (*weight.scale)[i];
@@ -81,7 +82,7 @@ TensorData scaled(const TensorData& weight, size_t axis, std::vector<double> fac
 // The weight and the bias after the changes.
 class Folding {
  public:
-  Folding(const Product& product, Changes changes)
+  Folding(const Product& product, ChannelChanges changes)
       : changes_(std::move(changes)),
         channels_(product.channels()),
         axis_(product.weight_axis),
@@ -95,7 +96,7 @@ class Folding {
         factors.push_back(self.changes_.of(now.subspan(1), i).factor);
         if (!is_moderate(factors.back())) return std::nullopt;
       }
-      return scaled(now[0], self.axis_, std::move(factors));
+      return scaled_weight(now[0], self.axis_, std::move(factors));
     };
     std::vector<TensorData> sources = with(before);
     if (axis_ != 0 || is_on_demand(before)) {
@@ -111,7 +112,7 @@ class Folding {
       std::vector<double> elements;
       for (int64_t i = 0; i < self.channels_; ++i) {
         const Change change = self.changes_.of(now.subspan(1), i);
-        const double old = now[0].dtype == DType::undefined ? 0 : element(now[0], i);
+        const double old = now[0].dtype == DType::undefined ? 0 : element_of(now[0], i);
         elements.push_back(old * change.factor + change.shift);
       }
       return make_tensor(self.dtype_, {self.channels_}, elements);
@@ -126,7 +127,7 @@ class Folding {
     return sources;
   }
 
-  Changes changes_;
+  ChannelChanges changes_;
   int64_t channels_;
   size_t axis_;
   DType dtype_;
@@ -143,11 +144,11 @@ bool is_per_channel(const Value& constant, const Product& product) {
   return axis >= 0 && shape[static_cast<size_t>(axis)] == product.channels();
 }
 
-Changes of_operand(const Node& node, const TensorData& operand) {
+ChannelChanges of_operand(const Node& node, const TensorData& operand) {
   if (node.is("Mul")) {
     return {{operand},
             [](Sources s, int64_t i) {
-              return Change{element(s[0], i), 0};
+              return Change{element_of(s[0], i), 0};
             },
             true,
             false};
@@ -155,7 +156,7 @@ Changes of_operand(const Node& node, const TensorData& operand) {
   if (node.is("Div")) {
     return {{operand},
             [](Sources s, int64_t i) {
-              return Change{1 / element(s[0], i), 0};
+              return Change{1 / element_of(s[0], i), 0};
             },
             true,
             false};
@@ -163,19 +164,19 @@ Changes of_operand(const Node& node, const TensorData& operand) {
   const double sign = node.is("Sub") ? -1 : 1;
   return {{operand},
           [sign](Sources s, int64_t i) {
-            return Change{1, sign * element(s[0], i)};
+            return Change{1, sign * element_of(s[0], i)};
           },
           false,
           true};
 }
 
-Changes of_normalization(const Node& node) {
+ChannelChanges of_normalization(const Node& node) {
   const double epsilon = node.attribute_float("epsilon", 1e-5);
   std::vector<TensorData> sources;
   for (size_t i = 1; i <= 4; ++i) sources.push_back(*node.inputs[i]->constant);
   return {std::move(sources), [epsilon](Sources s, int64_t i) {
-            const double factor = element(s[0], i) / std::sqrt(element(s[3], i) + epsilon);
-            return Change{factor, element(s[1], i) - element(s[2], i) * factor};
+            const double factor = element_of(s[0], i) / std::sqrt(element_of(s[3], i) + epsilon);
+            return Change{factor, element_of(s[1], i) - element_of(s[2], i) * factor};
           }};
 }
 
@@ -220,7 +221,7 @@ class ChannelScales {
     return value.shape && result.shape == value.shape && result.graph == value.graph;
   }
 
-  void fold(Rewrite& rewrite, Node& node, const Product& product, Changes changes) {
+  void fold(Rewrite& rewrite, Node& node, const Product& product, ChannelChanges changes) {
     const bool has_bias = product.bias() != nullptr;
     // The sum after a plain MatMul is its bias, which stays an Add.
     if (changes.shifts && !product.bias_user) return;
@@ -241,7 +242,7 @@ class ChannelScales {
     rewrite.replace_all(node, node.outputs[0], product.result);
   }
 
-  static bool are_moderate(const Changes& changes, int64_t channels) {
+  static bool are_moderate(const ChannelChanges& changes, int64_t channels) {
     const auto is_absent = [](const TensorData& source) { return !has_elements(&source); };
     if (std::ranges::any_of(changes.sources, is_absent)) return true;  // checked when it is read
     const ReadScope unrecorded(nullptr);

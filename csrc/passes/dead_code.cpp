@@ -5,8 +5,8 @@ namespace {
 
 using onnx::Graph;
 using onnx::Node;
+using onnx::UseCounts;
 using onnx::Value;
-using Uses = std::unordered_map<const Value*, int64_t>;
 
 template <class Visit>
 void for_each_body(const Node& node, const Visit& visit) {
@@ -15,7 +15,7 @@ void for_each_body(const Node& node, const Visit& visit) {
   }
 }
 
-void release(Graph& graph, Uses& uses) {
+void release(Graph& graph, UseCounts& uses) {
   for (const Value* output : graph.outputs) --uses[output];
   for (const Node* node : graph.nodes) {
     for (const Value* input : node->inputs) {
@@ -25,7 +25,7 @@ void release(Graph& graph, Uses& uses) {
   }
 }
 
-int64_t eliminate(Graph& graph, Uses& uses) {
+int64_t eliminate(Graph& graph, UseCounts& uses) {
   int64_t erased = 0;
   for (auto it = graph.nodes.end(); it != graph.nodes.begin();) {
     Node* node = *--it;
@@ -51,10 +51,10 @@ int64_t eliminate(Graph& graph, Uses& uses) {
 
 // Removes unused nodes and initializers. Keeps inputs, and nodes without outputs.
 int64_t eliminate_dead_code(onnx::Model& model) {
-  Uses uses = onnx::count_uses(*model.graph);
+  UseCounts uses = onnx::count_uses(*model.graph);
   int64_t erased = eliminate(*model.graph, uses);
   for (onnx::Function& function : model.functions) {
-    Uses inner = onnx::count_uses(*function.body);
+    UseCounts inner = onnx::count_uses(*function.body);
     erased += eliminate(*function.body, inner);
   }
   return erased;

@@ -21,8 +21,6 @@ using Ints = std::vector<int64_t>;
 using Inputs = FoldInputs;
 using Result = std::optional<Elements>;
 
-uint64_t bits(int64_t value) { return static_cast<uint64_t>(value); }
-
 Result fold_binary(const Node& node, const Inputs& inputs, int64_t) {
   Result result = inputs[0];
   for (size_t i = 1; result && i < inputs.size(); ++i) {
@@ -31,11 +29,11 @@ Result fold_binary(const Node& node, const Inputs& inputs, int64_t) {
   return result;
 }
 
-using Function = double (*)(double);
+using RealFunction = double (*)(double);
 
 // Functions of floats. Integers have only some of them.
-const std::unordered_map<std::string_view, Function>& functions() {
-  static const std::unordered_map<std::string_view, Function> kFunctions{
+const std::unordered_map<std::string_view, RealFunction>& functions() {
+  static const std::unordered_map<std::string_view, RealFunction> kFunctions{
       {"Neg", [](double x) { return -x; }},
       {"Abs", [](double x) { return std::abs(x); }},
       {"Sqrt", [](double x) { return std::sqrt(x); }},
@@ -68,7 +66,7 @@ const std::unordered_map<std::string_view, Function>& functions() {
 Result fold_unary(const Node& node, const Inputs& inputs, int64_t) {
   Elements x = *inputs[0];
   const std::string_view op = node.op_type;
-  const Function function = functions().at(op);
+  const RealFunction function = functions().at(op);
   if (x.floating() && !function) return std::nullopt;
   for (double& value : x.floats) value = function(value);
   if (!x.integers.empty() && op != "Neg" && op != "Abs" && op != "Not") return std::nullopt;
@@ -76,7 +74,7 @@ Result fold_unary(const Node& node, const Inputs& inputs, int64_t) {
     if (op == "Not") {
       value = value == 0;
     } else if (op == "Neg" || value < 0) {
-      value = static_cast<int64_t>(-bits(value));
+      value = static_cast<int64_t>(-static_cast<uint64_t>(value));
     }
   }
   return x;

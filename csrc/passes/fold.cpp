@@ -48,8 +48,9 @@ std::optional<TensorData> constant_operator(const Node& node) {
   return **std::get_if<std::shared_ptr<TensorData>>(value);
 }
 
-std::optional<TensorData> derived(const Node& node, const std::vector<const TensorData*>& inputs,
-                                  int64_t limit) {
+std::optional<TensorData> derived_result(const Node& node,
+                                         const std::vector<const TensorData*>& inputs,
+                                         int64_t limit) {
   const ReadScope unrecorded(nullptr);
   if (!std::ranges::all_of(inputs, [](auto* input) { return !input || has_elements(input); }))
     return std::nullopt;
@@ -163,7 +164,7 @@ std::optional<TensorData> evaluated(const Node& node, size_t output, const Memor
   // New values of a weight may not change a shape.
   const auto& shape = node.outputs[output]->shape;
   if (node.outputs.size() != 1 || !shape || !constant_shape(*shape)) return std::nullopt;
-  return derived(node, inputs, limit);
+  return derived_result(node, inputs, limit);
 }
 
 // Replaces a result of the node, if it can be computed and is not an output of its graph.

@@ -7,8 +7,8 @@ namespace onnx_native::passes {
 namespace {
 
 using onnx::Node;
+using onnx::UseCounts;
 using onnx::Value;
-using Uses = std::unordered_map<const Value*, int64_t>;
 
 bool is_matrix(const Value* value) { return value && value->rank_or(-1) == 2; }
 
@@ -67,7 +67,7 @@ bool is_plain_matmul(const Node* node) {
 }
 
 // Returns true for a Gemm without bias, alpha and beta.
-bool is_product(const Node* node) {
+bool is_plain_gemm(const Node* node) {
   return node && node->is("Gemm") && !node->input(2) &&
          std::ranges::all_of(node->attributes, [](const auto& attribute) {
            return attribute.name == "transA" || attribute.name == "transB";
@@ -75,12 +75,12 @@ bool is_product(const Node* node) {
 }
 
 // Fuses Add(MatMul(a, b), c) if the product has no other use.
-void fuse_bias(Rewrite& rewrite, Node& add, const Uses& uses) {
+void fuse_bias(Rewrite& rewrite, Node& add, const UseCounts& uses) {
   for (const size_t side : {0, 1}) {
     const Value* product = add.inputs[side];
     Value* bias = add.inputs[1 - side];
     const Node* node = product->producer;
-    if (!is_plain_matmul(node) && !is_product(node)) continue;
+    if (!is_plain_matmul(node) && !is_plain_gemm(node)) continue;
     if (uses.at(product) != 1 || product->graph != add.outputs[0]->graph) continue;
     if (!product->shape || product->shape != add.outputs[0]->shape) continue;
     if (!fits_as_bias(*bias, *product->shape)) continue;
@@ -98,7 +98,7 @@ void fuse_bias(Rewrite& rewrite, Node& add, const Uses& uses) {
 // matrices, becomes transA or transB. Weights do not change.
 int64_t fuse(onnx::Model& model) {
   if (model.opset < 11) return 0;  // Gemm requires C
-  const Uses uses = onnx::count_uses(*model.graph);
+  const UseCounts uses = onnx::count_uses(*model.graph);
   return sweep(model, [&uses](Rewrite& rewrite, onnx::Graph&, Node& node) {
     if (!node.domain.empty()) return;
     if (node.op_type == "Add") fuse_bias(rewrite, node, uses);

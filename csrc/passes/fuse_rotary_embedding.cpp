@@ -21,7 +21,7 @@ using onnx::Graph;
 
 constexpr int64_t kOpset = 23;
 constexpr const char* kContribDomain = "com.microsoft";
-constexpr int64_t kRank = 4;  // batch, heads, sequence, size of a head
+constexpr int64_t kRotatedRank = 4;  // batch, heads, sequence, size of a head
 
 // Which elements rotate together: an element of the first half and one of the second, or neighbors.
 enum class Layout { halves, neighbors };
@@ -76,7 +76,7 @@ class Caches {
   // the same dtypes. The contrib operator takes the number of heads as an attribute and rejects
   // empty caches.
   bool take(const Value& x, int64_t heads = 1) const {
-    if (x.rank_or(0) != kRank || !onnx::has_kernel("RotaryEmbedding", x.dtype, kOpset))
+    if (x.rank_or(0) != kRotatedRank || !onnx::has_kernel("RotaryEmbedding", x.dtype, kOpset))
       return false;
     if (!contrib_) return true;
     return x.dim(heads).constant() && x.dim(3).constant() && x.dim(0).known_positive() &&
@@ -113,7 +113,7 @@ class Caches {
   // Returns true if a table has a row for each element of the sequences of x and broadcasts along
   // its heads.
   static bool broadcasts(const Value& table, const Value& x, int64_t heads) {
-    const int64_t missing = kRank - table.rank_or(0);
+    const int64_t missing = kRotatedRank - table.rank_or(0);
     if (missing < 0 || table.dtype != x.dtype) return false;
     const auto size = [&](int64_t axis) {
       return axis < missing ? Dim(1) : table.dim(axis - missing);
@@ -127,7 +127,7 @@ class Caches {
   Value* rows_of(Value& table, int64_t heads) {
     Value*& rows = rows_[{&table, heads}];
     if (rows) return rows;
-    const int64_t missing = kRank - table.rank();
+    const int64_t missing = kRotatedRank - table.rank();
     const Dim batch = missing > 0 ? Dim(1) : table.dim(0);
     const Dim& length = table.dim(3 - heads - missing);
     const auto is_flat = [&](const Value& value) {
@@ -137,7 +137,7 @@ class Caches {
     Value* flat = &table;
     while (!is_flat(*flat) && changes_only_ones(*flat)) flat = flat->producer->inputs[0];
     if (!is_flat(*flat)) flat = behind(table, "Squeeze", {&table, integer(heads - missing)});
-    rows = flat->rank() == kRank - 1 ? flat : behind(*flat, "Unsqueeze", {flat, integer(0)});
+    rows = flat->rank() == kRotatedRank - 1 ? flat : behind(*flat, "Unsqueeze", {flat, integer(0)});
     return rows;
   }
 
@@ -340,7 +340,7 @@ void fuse_turned(Rewrite& rewrite, Uses& uses, Caches& caches, Node& node, Layou
   Value* y = node.outputs[0];
   const bool found =
       layout == Layout::halves ? matches(y, rotated(halves)) : matches(y, rotated(neighbors));
-  if (!found || x->rank_or(0) != kRank || turned->shape != x->shape) return;
+  if (!found || x->rank_or(0) != kRotatedRank || turned->shape != x->shape) return;
   const Cache cosines = caches.of_whole(node, cos, *x, layout);
   if (!cosines.table) return;
   rotate(rewrite, caches.model(), node, x, cosines, caches.of_whole(node, sin, *x, layout),
@@ -353,7 +353,7 @@ void fuse_parts(Rewrite& rewrite, Uses& uses, Caches& caches, Node& node) {
   const auto real = op("Sub", mul(half(x, 0), cos), mul(half(x, 1), sin));
   const auto imaginary = add(mul(half(x, 1), cos), mul(half(x, 0), sin));
   const auto rotated = join(once(uses, real), once(uses, imaginary));
-  if (!matches(node.outputs[0], rotated) || x->rank_or(0) != kRank) return;
+  if (!matches(node.outputs[0], rotated) || x->rank_or(0) != kRotatedRank) return;
   if (cos->dim(-1) * 2 != x->dim(-1)) return;
   const Cache cosines = caches.of_half(node, cos, *x);
   if (!cosines.table) return;
@@ -374,7 +374,7 @@ void fuse_pairs(Rewrite& rewrite, Uses& uses, Caches& caches, Node& node) {
   Value* y = node.outputs[0];
   const bool strides = matches(y, rotated(every_second(source, 0), every_second(source, 1)));
   if (!strides && !matches(y, rotated(element(source, 0), element(source, 1)))) return;
-  if (y->rank_or(0) != kRank || !y->dim(-1).constant()) return;
+  if (y->rank_or(0) != kRotatedRank || !y->dim(-1).constant()) return;
   if (cos->rank_or(0) < 2 || cos->dim(-1) * 2 != y->dim(-1)) return;
   if (strides && source->shape != y->shape) return;
   if (!strides) {

@@ -16,8 +16,8 @@ namespace {
 
 using onnx::Graph;
 using onnx::Node;
+using onnx::UseCounts;
 using onnx::Value;
-using Uses = std::unordered_map<const Value*, int64_t>;
 
 constexpr int64_t kOffset = 128;
 
@@ -32,7 +32,7 @@ struct DynamicProduct {
   Value *weight, *weight_scales;  // int8 without zero points; one scale, or one per column
 };
 
-bool is_zero(const Value* value) {
+bool has_only_zeros(const Value* value) {
   if (!value->is_constant() || can_change(*value->constant)) return false;
   const std::vector<int64_t> elements = value->constant->integers();
   return std::ranges::all_of(elements, [](int64_t each) { return each == 0; });
@@ -51,7 +51,7 @@ std::optional<DynamicProduct> dynamic_product(const Node& node) {
                           left->inputs[1]->rank_or(-1) == 0 && !left->inputs[1]->is_constant();
   const Value* weight = right->inputs[0];
   const bool is_weight = weight->is_constant() && weight->dtype == DType::i8 && weight->rank() == 2;
-  if (!is_dynamic || !is_weight || (right->input(2) && !is_zero(right->inputs[2])))
+  if (!is_dynamic || !is_weight || (right->input(2) && !has_only_zeros(right->inputs[2])))
     return std::nullopt;
   const int64_t scales = right->inputs[1]->rank_or(-1);
   const int64_t axis = right->attribute_int("axis", 1);
@@ -153,8 +153,8 @@ class IntegerProducts {
   }
 
   onnx::Model& model_;
-  Uses uses_;
-  Uses products_;  // that use a value
+  UseCounts uses_;
+  UseCounts products_;  // that use a value
   std::unordered_map<const Value*, Value*> shifted_;
 };
 

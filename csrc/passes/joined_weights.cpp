@@ -21,7 +21,7 @@ struct Rows {
 };
 
 // Appends rows; merges them with the last ones if they follow them.
-void add(std::vector<Rows>& all, const Rows& rows) {
+void add_rows(std::vector<Rows>& all, const Rows& rows) {
   if (!all.empty() && all.back().weight == rows.weight && all.back().end == rows.start) {
     all.back().end = rows.end;
   } else {
@@ -67,7 +67,7 @@ class Collector {
  private:
   bool add_all(const Value& value, std::vector<Rows>& rows) const {
     if (!is_plain_weight(value) || uses(&value) != 1) return false;
-    add(rows, {&value, 0, value.constant->shape[0]});
+    add_rows(rows, {&value, 0, value.constant->shape[0]});
     return true;
   }
 
@@ -79,7 +79,7 @@ class Collector {
       const auto size = output && output->rank_or(0) > 0 ? output->dim(0).constant() : std::nullopt;
       if (!size) return false;
       if (output == &part) {
-        add(rows, {&weight, start, start + *size});
+        add_rows(rows, {&weight, start, start + *size});
         return true;
       }
       start += *size;
@@ -123,7 +123,7 @@ void append(std::vector<std::byte>& bytes, const TensorData& data, int64_t start
 }
 
 // Returns a constant that puts the rows together whenever it is written.
-TensorData join(const std::vector<Rows>& rows, const std::vector<int64_t>& shape) {
+TensorData joined_rows(const std::vector<Rows>& rows, const std::vector<int64_t>& shape) {
   struct Range {
     size_t source;
     int64_t start, count;
@@ -186,7 +186,7 @@ int64_t join_weights(onnx::Model& model) {
       std::vector<Rows> rows;
       if (!shape || !collector.collect(*value, rows) || !is_complete(rows)) continue;
       const std::string name = name_of(rows);
-      Value* joined = model.graph->add_initializer(name, join(rows, *shape));
+      Value* joined = model.graph->add_initializer(name, joined_rows(rows, *shape));
       joined->named = !name.empty();
       if (rewrite.replace(value, joined)) node.inputs[i] = joined;
     }

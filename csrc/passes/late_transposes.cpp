@@ -70,7 +70,7 @@ std::optional<Turned> late(const Value* operand) {
 }
 
 // Returns true for a constant, also if the product transposes it.
-bool is_weight(const Value* value) {
+bool is_constant_weight(const Value* value) {
   const Node* node = value->producer;
   return value->is_constant() || (node && node->is("Transpose") && node->inputs[0]->is_constant());
 }
@@ -80,7 +80,7 @@ class LateTransposes {
   explicit LateTransposes(onnx::Model& model) : model_(model) {
     onnx::for_each_graph(*model.graph, [this](const onnx::Graph& graph) {
       for (const Node* node : graph.nodes) {
-        if (node->is("MatMul") && std::ranges::any_of(node->inputs, is_weight))
+        if (node->is("MatMul") && std::ranges::any_of(node->inputs, is_constant_weight))
           multiplied_.insert(node->inputs.begin(), node->inputs.end());
       }
     });
@@ -110,7 +110,7 @@ class LateTransposes {
     for (const size_t side : {0, 1}) {
       Value* weight = node.inputs[1 - side];
       const auto operand = late(node.inputs[side]);
-      if (!operand || !is_weight(weight) || !weight->shape) continue;
+      if (!operand || !is_constant_weight(weight) || !weight->shape) continue;
       const size_t rank = operand->order.size(), of_weight = weight->shape->size();
       if (side == 0 && of_weight == 2 && operand->alone) {
         swap_batch_axes(rewrite, node, operand->order);

@@ -14,11 +14,11 @@ using onnx::Node;
 using onnx::Value;
 using Bound = std::optional<Magnitude>;
 
-constexpr int64_t kMostElements = 1 << 20;  // of a constant that is read
+constexpr int64_t kMostRead = 1 << 20;  // of a constant that is read
 
 Bound of_elements(const TensorData& data) {
   const int64_t count = data.numel();
-  if (can_change(data) || data.dtype == DType::string || count > kMostElements) return std::nullopt;
+  if (can_change(data) || data.dtype == DType::string || count > kMostRead) return std::nullopt;
   double most = 0;
   for (int64_t i = 0; i < count; ++i) {
     const double size = std::abs(data.number(i));
@@ -40,7 +40,7 @@ Bound of_fill(const Node& node) {
 }
 
 // Bounds all elements of both.
-Magnitude joined(Magnitude a, const Magnitude& b, double most) {
+Magnitude bound_of_both(Magnitude a, const Magnitude& b, double most) {
   a.most = most;
   a.unchecked.insert(a.unchecked.end(), b.unchecked.begin(), b.unchecked.end());
   return a;
@@ -88,7 +88,7 @@ Bound Magnitudes::of_node(Node& node) {
   if (!node.is_any({"Add", "Sub", "Mul"})) return std::nullopt;
   const Bound a = of(*node.inputs[0]), b = of(*node.inputs[1]);
   if (!a || !b) return std::nullopt;
-  return joined(*a, *b, node.op_type == "Mul" ? a->most * b->most : a->most + b->most);
+  return bound_of_both(*a, *b, node.op_type == "Mul" ? a->most * b->most : a->most + b->most);
 }
 
 Bound Magnitudes::of_any(const Node& node, size_t first, size_t count) {
@@ -96,7 +96,7 @@ Bound Magnitudes::of_any(const Node& node, size_t first, size_t count) {
   for (size_t i = first; i < first + count; ++i) {
     const Bound& each = of(*node.inputs[i]);
     if (!each) return std::nullopt;
-    all = joined(all, *each, std::max(all.most, each->most));
+    all = bound_of_both(all, *each, std::max(all.most, each->most));
   }
   return all;
 }

@@ -32,7 +32,7 @@ auto swapped_axes(Var& split) {
 
 // Matches one of the parts of a projection that is reshaped to (batch, length, parts, heads, size)
 // and transposed to (parts, batch, heads, length, size).
-auto part_of(Uses& uses, Var& packed, Var& apart, Var& index) {
+auto taken_part(Uses& uses, Var& packed, Var& apart, Var& index) {
   const auto turned =
       where(op("Transpose", both(apart, op("Reshape", packed, any))), [](const Value& value) {
         return value.producer->attribute_ints("perm") == Ints{2, 0, 3, 1, 4};
@@ -56,7 +56,7 @@ bool is_of_last_axis(const Node& norm) {
 
 std::optional<Heads> heads_of(Uses& uses, Value* value) {
   Var split, packed, apart, index, weight, normal, cos, sin, rotated;
-  const auto turned = any_of(swapped_axes(split), part_of(uses, packed, apart, index));
+  const auto turned = any_of(swapped_axes(split), taken_part(uses, packed, apart, index));
   const auto norm = where(op("RMSNormalization", turned, weight), [](const Value& v) {
     return v.producer && is_of_last_axis(*v.producer);
   });

@@ -9,8 +9,8 @@ namespace onnx_native::passes {
 namespace {
 
 using onnx::Node;
+using onnx::UseCounts;
 using onnx::Value;
-using Uses = std::unordered_map<const Value*, int64_t>;
 
 constexpr int64_t kMostElements = 64;
 
@@ -94,7 +94,7 @@ Value* passed_operand(const Node& node) {
 }
 
 // Mul(x, Reciprocal(y)) becomes Div(x, y).
-void divide(Rewrite& rewrite, Node& node, const Uses& uses) {
+void divide(Rewrite& rewrite, Node& node, const UseCounts& uses) {
   const DType dtype = node.outputs[0]->dtype;
   if (!uses.contains(node.outputs[0]) || (dtype != DType::f32 && dtype != DType::f64)) return;
   for (const size_t side : {1, 0}) {
@@ -128,7 +128,7 @@ void take_not(Rewrite& rewrite, Node& where) {
 // x. Keeps x + 0.0, which changes -0.0. Replaces x * Reciprocal(y) by x / y, and Where(Not(c), a,
 // 1) by Where(c, 1, a).
 int64_t remove_neutral_arithmetic(onnx::Model& model) {
-  const Uses uses = onnx::count_uses(*model.graph);
+  const UseCounts uses = onnx::count_uses(*model.graph);
   return sweep(model, [&uses](Rewrite& rewrite, onnx::Graph&, Node& node) {
     if (!node.domain.empty()) return;
     Value* operand = passed_operand(node);

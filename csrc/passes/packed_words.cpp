@@ -20,10 +20,10 @@ using onnx::Value;
 using Ints = std::vector<int64_t>;
 using Table = std::vector<Place>;
 using Tables = std::vector<Table>;
-using Result = std::optional<Dequantization>;
+using Known = std::optional<Dequantization>;
 
-constexpr int64_t kLongest = 1 << 20;   // places of one axis
-constexpr int64_t kMostNumbers = 4096;  // elements of shifts and masks
+constexpr int64_t kLongestAxis = 1 << 20;  // places of one axis
+constexpr int64_t kMostNumbers = 4096;     // elements of shifts and masks
 constexpr int64_t kMostAdded = 64;
 
 Place operator+(Place a, Place b) { return {a.element + b.element, a.bit + b.bit}; }
@@ -40,10 +40,10 @@ Ints sizes_of_axes(const Tables& axes) {
 }
 
 // Returns the table of several axes in row-major order.
-std::optional<Table> joined(std::span<const Table> axes) {
+std::optional<Table> joined_table(std::span<const Table> axes) {
   Table all{Place{}};
   for (const Table& axis : axes) {
-    if (static_cast<int64_t>(all.size() * axis.size()) > kLongest) return std::nullopt;
+    if (static_cast<int64_t>(all.size() * axis.size()) > kLongestAxis) return std::nullopt;
     Table next;
     for (const Place outer : all) {
       for (const Place inner : axis) next.push_back(outer + inner);
@@ -54,7 +54,7 @@ std::optional<Table> joined(std::span<const Table> axes) {
 }
 
 // Appends the tables of axes of these sizes. Returns false if the places are no such sums.
-bool split(Table all, std::span<const int64_t> sizes, Tables& axes) {
+bool split_table(Table all, std::span<const int64_t> sizes, Tables& axes) {
   for (size_t i = 0; i + 1 < sizes.size(); ++i) {
     const size_t rest = all.size() / static_cast<size_t>(sizes[i]);
     Table outer;
@@ -88,20 +88,20 @@ std::optional<Tables> reshaped(const Tables& from, const Ints& shape) {
         after *= shape[j++];
       }
     }
-    const auto all = joined(std::span(from).subspan(first, i - first));
+    const auto all = joined_table(std::span(from).subspan(first, i - first));
     if (!all) return std::nullopt;
     // Axes of size 1 at the end have no counterpart.
     if (j == start) {
       if (axes.empty()) return std::nullopt;
       for (Place& place : axes.back()) place = place + all->front();
-    } else if (!split(*all, std::span(shape).subspan(start, j - start), axes)) {
+    } else if (!split_table(*all, std::span(shape).subspan(start, j - start), axes)) {
       return std::nullopt;
     }
   }
   return axes;
 }
 
-std::optional<Tables> expanded(const Tables& from, const Ints& shape) {
+std::optional<Tables> expanded_tables(const Tables& from, const Ints& shape) {
   if (from.size() > shape.size()) return std::nullopt;
   Tables axes;
   const size_t added = shape.size() - from.size();
@@ -155,7 +155,7 @@ std::optional<Ints> indices_of(const Node& node) {
   const auto shape = sizes_of(indices);
   if (!shape || shape->size() != (is_nd ? 2 : 1)) return std::nullopt;
   if (is_nd && (shape->at(1) != 1 || node.attribute_int("batch_dims", 0) != 0)) return std::nullopt;
-  return small_integers(indices, kLongest);
+  return small_integers(indices, kLongestAxis);
 }
 
 std::optional<Tables> gathered(const Tables& from, const Node& node) {
@@ -175,7 +175,7 @@ std::optional<Tables> gathered(const Tables& from, const Node& node) {
   return axes;
 }
 
-std::optional<Tables> transposed(const Tables& from, const Node& node) {
+std::optional<Tables> transposed_tables(const Tables& from, const Node& node) {
   Ints order(from.size());
   std::iota(order.rbegin(), order.rend(), 0);
   order = node.attribute_ints("perm").value_or(order);
@@ -186,8 +186,8 @@ std::optional<Tables> transposed(const Tables& from, const Node& node) {
 
 // Returns the places after an operator that only moves elements.
 std::optional<Tables> moved(const Tables& from, const Node& node, const Ints& shape) {
-  if (node.is("Transpose")) return transposed(from, node);
-  if (node.is("Expand")) return expanded(from, shape);
+  if (node.is("Transpose")) return transposed_tables(from, node);
+  if (node.is("Expand")) return expanded_tables(from, shape);
   if (node.is_any({"Gather", "GatherND"})) return gathered(from, node);
   return reshaped(from, shape);
 }
@@ -199,7 +199,7 @@ bool is_move(const Node& node) {
 
 // Changes the places of all parts. Returns nullopt if the change does.
 template <class Change>
-Result with_axes(Dequantization value, const Change& change) {
+Known with_axes(Dequantization value, const Change& change) {
   std::vector<Words*> parts{&value.codes};
   if (value.zeros) parts.push_back(&*value.zeros);
   if (value.scales) parts.push_back(&*value.scales);
@@ -211,15 +211,15 @@ Result with_axes(Dequantization value, const Change& change) {
   return value;
 }
 
-Result broadcast(const Result& value, const Ints& shape) {
+Known broadcast(const Known& value, const Ints& shape) {
   if (!value) return std::nullopt;
-  return with_axes(*value, [&](const Tables& axes) { return expanded(axes, shape); });
+  return with_axes(*value, [&](const Tables& axes) { return expanded_tables(axes, shape); });
 }
 
-Result constant_words(Value* value) {
+Known constant_words(Value* value) {
   const Ints& shape = value->constant->shape;
   const bool is_number = is_integral(value->dtype) || is_floating(value->dtype);
-  if (!is_number || std::ranges::any_of(shape, [](int64_t size) { return size > kLongest; }))
+  if (!is_number || std::ranges::any_of(shape, [](int64_t size) { return size > kLongestAxis; }))
     return std::nullopt;
   Tables axes(shape.size());
   int64_t stride = 1;
@@ -231,13 +231,13 @@ Result constant_words(Value* value) {
       {.source = value, .axes = std::move(axes), .valid = 8 * item_size(value->dtype)}, {}, {}};
 }
 
-bool is_plain(const Result& value) { return value && !value->zeros && !value->scales; }
+bool is_plain(const Known& value) { return value && !value->zeros && !value->scales; }
 
-bool is_integer_words(const Result& value) {
+bool is_integer_words(const Known& value) {
   return is_plain(value) && is_integral(value->codes.source->dtype);
 }
 
-Result shifted(Result value, const Node& node, const Ints& shape) {
+Known shifted(Known value, const Node& node, const Ints& shape) {
   const Value& by = *node.inputs[1];
   const auto steps = small_integers(by);
   value = broadcast(value, shape);
@@ -268,7 +268,7 @@ Result shifted(Result value, const Node& node, const Ints& shape) {
 
 // Flips the elements, or flips them back. Signs are the same whatever a shift or a Cast does, and
 // what broadcasts the elements in between also broadcasts the signs.
-Result flipped(Result value, const Value& sign, const Ints& shape) {
+Known flipped(Known value, const Value& sign, const Ints& shape) {
   if (!is_integer_words(value) || value->codes.mask != 0) return std::nullopt;
   Words& words = value->codes;
   if (words.flip == &sign) {
@@ -283,7 +283,7 @@ Result flipped(Result value, const Value& sign, const Ints& shape) {
 }
 
 // A combination with a constant that leaves the low bits.
-Result with_high_bits(Result value, const Value& bits, const Ints& shape) {
+Known with_high_bits(Known value, const Value& bits, const Ints& shape) {
   const auto masks = small_integers(bits);
   value = broadcast(value, shape);
   if (!masks || !is_integer_words(value) || value->codes.mask != 0) return std::nullopt;
@@ -295,7 +295,7 @@ Result with_high_bits(Result value, const Value& bits, const Ints& shape) {
   return value;
 }
 
-Result masked(Result value, const Value& bits) {
+Known masked_words(Known value, const Value& bits) {
   const auto mask = small_integers(bits, 1);
   if (!mask || mask->size() != 1 || !is_integer_words(value)) return std::nullopt;
   const auto low = static_cast<uint64_t>(mask->front());
@@ -309,11 +309,11 @@ Result masked(Result value, const Value& bits) {
 }
 
 // The numbers that a dtype holds exactly.
-struct Bounds {
+struct Limits {
   int64_t lowest;
   int64_t highest;
 };
-Bounds exact_in(DType dtype) {
+Limits exact_in(DType dtype) {
   constexpr int64_t kWide = int64_t{1} << 24;  // of f32
   if (dtype == DType::bf16) return {-256, 256};
   if (dtype == DType::f16) return {-2048, 2048};
@@ -323,7 +323,7 @@ Bounds exact_in(DType dtype) {
 
 // Returns true if a dtype holds the elements, which are masked.
 bool holds(DType dtype, const Words& words) {
-  const Bounds exact = exact_in(dtype);
+  const Limits exact = exact_in(dtype);
   return exact.lowest <= words.plus && words.mask + words.plus <= exact.highest;
 }
 
@@ -331,15 +331,15 @@ bool holds(DType dtype, const Words& words) {
 bool holds_difference(DType dtype, const Words& codes, const Words& zeros) {
   const bool is_narrow = codes.mask != 0 && codes.mask <= 15;
   const auto bounds = [is_narrow](const Words& words) {
-    if (words.mask != 0) return Bounds{words.plus, words.plus + words.mask};
-    return is_narrow ? Bounds{-8, 15} : Bounds{-128, 255};
+    if (words.mask != 0) return Limits{words.plus, words.plus + words.mask};
+    return is_narrow ? Limits{-8, 15} : Limits{-128, 255};
   };
-  const Bounds exact = exact_in(dtype);
+  const Limits exact = exact_in(dtype);
   return exact.lowest <= bounds(codes).lowest - bounds(zeros).highest &&
          bounds(codes).highest - bounds(zeros).lowest <= exact.highest;
 }
 
-Result converted(Result value, const Node& node) {
+Known converted(Known value, const Node& node) {
   if (!value) return std::nullopt;
   const DType from = node.inputs[0]->dtype;
   const DType to = node.outputs[0]->dtype;
@@ -361,7 +361,7 @@ Result converted(Result value, const Node& node) {
   return value;
 }
 
-Result increased(Result value, const Value& by, DType dtype) {
+Known increased(Known value, const Value& by, DType dtype) {
   const auto number = small_integers(by, 1);
   if (!number || number->size() != 1 || !is_integer_words(value) || value->codes.mask == 0)
     return std::nullopt;
@@ -370,39 +370,39 @@ Result increased(Result value, const Value& by, DType dtype) {
   return holds(dtype, value->codes) ? value : std::nullopt;
 }
 
-bool is_exact(const Result& value) { return is_integer_words(value) && value->codes.is_exact(); }
+bool is_exact(const Known& value) { return is_integer_words(value) && value->codes.is_exact(); }
 
-Result difference(const Result& value, const Result& zeros, const Node& node, const Ints& shape) {
+Known difference(const Known& value, const Known& zeros, const Node& node, const Ints& shape) {
   if (!is_exact(value) || !is_exact(zeros) ||
       !holds_difference(node.outputs[0]->dtype, value->codes, zeros->codes))
     return std::nullopt;
-  Result result = broadcast(value, shape);
-  const Result subtracted = broadcast(zeros, shape);
+  Known result = broadcast(value, shape);
+  const Known subtracted = broadcast(zeros, shape);
   if (!result || !subtracted) return std::nullopt;
   result->zeros = subtracted->codes;
   return result;
 }
 
-Result scaled(const Result& value, const Result& scales, const Ints& shape) {
+Known scaled_words(const Known& value, const Known& scales, const Ints& shape) {
   if (!value || value->scales || !value->codes.is_exact() ||
       !is_integral(value->codes.source->dtype) || !is_plain(scales) ||
       !is_floating(scales->codes.source->dtype))
     return std::nullopt;
-  Result result = broadcast(value, shape);
-  const Result factors = broadcast(scales, shape);
+  Known result = broadcast(value, shape);
+  const Known factors = broadcast(scales, shape);
   if (!result || !factors) return std::nullopt;
   result->scales = factors->codes;
   return result;
 }
 
 // Returns the value that both branches have.
-Result either(const Result& a, const Result& b, const Ints& shape) {
-  Result one = broadcast(a, shape);
-  Result other = broadcast(b, shape);
+Known either(const Known& a, const Known& b, const Ints& shape) {
+  Known one = broadcast(a, shape);
+  Known other = broadcast(b, shape);
   if (!is_integer_words(one) || !is_integer_words(other)) return std::nullopt;
   const int64_t valid = std::min(one->codes.valid, other->codes.valid);
   const bool is_cut = one->codes.is_cut || other->codes.is_cut;
-  for (Result* each : {&one, &other}) {
+  for (Known* each : {&one, &other}) {
     (*each)->codes.valid = valid;
     (*each)->codes.is_cut = is_cut;
   }
@@ -415,21 +415,21 @@ Place Words::place(int64_t row, int64_t column) const {
   return axes[0][static_cast<size_t>(row)] + axes[1][static_cast<size_t>(column)];
 }
 
-Result PackedWords::of(Value* value) {
+Known PackedWords::of(Value* value) {
   const auto known = known_.find(value);
   if (known != known_.end()) return known->second;
   return known_[value] = find(value);
 }
 
-Result PackedWords::find(Value* value) {
+Known PackedWords::find(Value* value) {
   if (value->is_constant()) return constant_words(value);
   const Node* node = value->producer;
   const auto shape = sizes_of(*value);
   if (!node || !node->domain.empty() || node->outputs.size() != 1 || !shape ||
-      std::ranges::any_of(*shape, [](int64_t size) { return size <= 0 || size > kLongest; }))
+      std::ranges::any_of(*shape, [](int64_t size) { return size <= 0 || size > kLongestAxis; }))
     return std::nullopt;
   if (is_move(*node)) {
-    const Result from = of(node->inputs[0]);
+    const Known from = of(node->inputs[0]);
     if (!from || from->codes.flip) return std::nullopt;
     return with_axes(*from, [&](const Tables& axes) { return moved(axes, *node, *shape); });
   }
@@ -449,11 +449,11 @@ Result PackedWords::find(Value* value) {
   for (const size_t index : {0, 1}) {
     Value* operand = node->inputs[index];
     Value* other = node->inputs[1 - index];
-    Result result;
-    if (node->is("BitwiseAnd")) result = masked(broadcast(of(operand), *shape), *other);
+    Known result;
+    if (node->is("BitwiseAnd")) result = masked_words(broadcast(of(operand), *shape), *other);
     if (node->is("BitwiseOr")) result = with_high_bits(of(operand), *other, *shape);
     if (node->is("Add")) result = increased(broadcast(of(operand), *shape), *other, value->dtype);
-    if (node->is("Mul")) result = scaled(of(operand), of(other), *shape);
+    if (node->is("Mul")) result = scaled_words(of(operand), of(other), *shape);
     if (result) return result;
   }
   return std::nullopt;

@@ -8,6 +8,7 @@ namespace onnx_native::passes {
 namespace {
 
 using onnx::Node;
+using onnx::UseCounts;
 using onnx::Value;
 using Ints = std::vector<int64_t>;
 
@@ -19,7 +20,7 @@ bool is_used_once(const Value* value, const UseCounts& uses) {
 }
 
 // Returns true for a constant that can be scaled along this axis.
-bool is_weight(const Value* value, size_t axis, const UseCounts& uses) {
+bool is_scalable(const Value* value, size_t axis, const UseCounts& uses) {
   return value->is_constant() && is_used_once(value, uses) && value->rank_or(0) > 1 &&
          axis < value->constant->shape.size() && value->constant->numel() > 0;
 }
@@ -32,7 +33,7 @@ bool is_bias(const Value* bias, int64_t channels, const Value& result) {
   return count == 1 || (count == channels && shape.back() == channels);
 }
 
-bool is_matrix_transpose(const Node* node) {
+bool is_plain_transpose(const Node* node) {
   if (!node || !node->is("Transpose") || node->inputs[0]->rank_or(0) != 2) return false;
   return node->attribute_ints("perm").value_or(Ints{1, 0}) == Ints{1, 0};
 }
@@ -48,14 +49,14 @@ std::optional<Product> convolution(Value* value, const UseCounts& uses) {
   const bool transposed = node->is("ConvTranspose");
   if (transposed && node->attribute_int("group", 1) != 1) return std::nullopt;
   const size_t axis = transposed ? 1 : 0;
-  if (!is_weight(node->inputs[1], axis, uses)) return std::nullopt;
+  if (!is_scalable(node->inputs[1], axis, uses)) return std::nullopt;
   return with_bias({value, node, 1, axis, node, 2, 1}, *value);
 }
 
 std::optional<Product> gemm(Value* value, const UseCounts& uses) {
   Node* node = value->producer;
   const size_t axis = node->attribute_int("transB", 0) != 0 ? 0 : 1;
-  if (!is_weight(node->inputs[1], axis, uses)) return std::nullopt;
+  if (!is_scalable(node->inputs[1], axis, uses)) return std::nullopt;
   return with_bias({value, node, 1, axis, node, 2, 1}, *value);
 }
 
@@ -64,10 +65,10 @@ std::optional<Product> matmul(Value* value, const UseCounts& uses) {
   Value* weight = node->inputs[1];
   const int64_t last = value->rank_or(0) - 1;
   if (last < 0 || weight->rank_or(0) != 2) return std::nullopt;
-  if (is_weight(weight, 1, uses)) return Product{value, node, 1, 1, nullptr, 2, last};
+  if (is_scalable(weight, 1, uses)) return Product{value, node, 1, 1, nullptr, 2, last};
   Node* transpose = weight->producer;
-  if (!is_matrix_transpose(transpose) || !is_used_once(weight, uses)) return std::nullopt;
-  if (!is_weight(transpose->inputs[0], 0, uses)) return std::nullopt;
+  if (!is_plain_transpose(transpose) || !is_used_once(weight, uses)) return std::nullopt;
+  if (!is_scalable(transpose->inputs[0], 0, uses)) return std::nullopt;
   return Product{value, transpose, 0, 0, nullptr, 2, last};
 }
 
@@ -96,7 +97,7 @@ std::optional<Product> plain_product(Value* value, const UseCounts& uses) {
   return node->is("Add") ? biased(value, uses) : std::nullopt;
 }
 
-bool keeps_elements(const Node& node) {
+bool only_moves_elements(const Node& node) {
   return node.is_any({"Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten"});
 }
 
@@ -113,7 +114,7 @@ std::optional<Product> find(Value* value, const UseCounts& uses, int depth) {
     return std::nullopt;
   }
   const Node& node = *value->producer;
-  if (!keeps_elements(node)) return plain_product(value, uses);
+  if (!only_moves_elements(node)) return plain_product(value, uses);
   if (depth == kLongestChain || node.inputs[0]->graph != value->graph) return std::nullopt;
   auto product = find(node.inputs[0], uses, depth + 1);
   if (!product) return std::nullopt;

@@ -4,13 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <unordered_map>
 
 #include "onnx/graph.h"
 
 namespace onnx_native::passes {
-
-using UseCounts = std::unordered_map<const onnx::Value*, int64_t>;
 
 // A product with a constant weight, both without other uses, and with a constant bias or none.
 struct Product {
@@ -28,11 +25,11 @@ struct Product {
 };
 
 // Counts the uses of values. A Shape does not count: it stays right if the elements change.
-UseCounts count_uses_of_elements(onnx::Graph& graph);
+onnx::UseCounts count_uses_of_elements(onnx::Graph& graph);
 
 // Finds the product that a value is, transposed or reshaped. `result` and `axis` of the answer
 // describe the value; a Reshape has no axis of channels. Only float32 and float64 have products.
-std::optional<Product> find_product(onnx::Value* value, const UseCounts& uses);
+std::optional<Product> find_product(onnx::Value* value, const onnx::UseCounts& uses);
 
 // Returns true for a constant floating tensor whose elements can be read during the export.
 bool is_readable(const onnx::Value* value, DType dtype);

@@ -18,7 +18,8 @@ using onnx::Node;
 using onnx::Value;
 using Ints = std::vector<int64_t>;
 
-constexpr int64_t kLongest = 1024;  // elements of a constant that takes the place of a number
+constexpr int64_t kLongestConstant =
+    1024;  // elements of a constant that takes the place of a number
 
 // Returns the index of the number by which a node multiplies or divides a tensor; nullopt for other
 // nodes.
@@ -107,7 +108,7 @@ class ProductScales {
     Ints shape;
     for (auto dim = tensor.shape->rbegin(); dim != tensor.shape->rend(); ++dim) {
       const int64_t size = dim->constant_or(0);
-      shape.insert(shape.begin(), size > 1 && size <= kLongest ? size : 1);
+      shape.insert(shape.begin(), size > 1 && size <= kLongestConstant ? size : 1);
       if (shape.front() == 1) continue;
       Value*& known = repeated_[{&number, shape}];
       if (!known) {

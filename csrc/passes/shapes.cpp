@@ -9,9 +9,9 @@ namespace {
 
 using onnx::Graph;
 using onnx::Node;
+using onnx::UseCounts;
 using onnx::Value;
 using Ints = std::vector<int64_t>;
-using Uses = std::unordered_map<const Value*, int64_t>;
 
 // A slice with a negative step can keep the shape and reverse the elements.
 bool steps_forward(const Node& node) {
@@ -152,7 +152,7 @@ bool merge_unsqueezes(Rewrite& rewrite, Graph& graph, Node& node) {
 
 // Ends a chain of reshapes that is not a Reshape itself: removes it if it restores the shape, else
 // makes it one Reshape if a constant target can express it.
-void simplify_chain(Rewrite& rewrite, Graph& graph, Node& node, const Uses& uses) {
+void simplify_chain(Rewrite& rewrite, Graph& graph, Node& node, const UseCounts& uses) {
   Value* inner = node.inputs[0];
   const auto& to = node.outputs[0]->shape;
   if (!keeps_elements(inner->producer) || !to) return;
@@ -230,7 +230,7 @@ void choose_branch(Rewrite& rewrite, Node& node) {
 // target if 0, -1 or 1 can stand for the unknown sizes, and Resize constant scales if they are
 // whole numbers. Replaces an If whose condition is constant with its branch.
 int64_t simplify_shapes(onnx::Model& model) {
-  const Uses uses = onnx::count_uses(*model.graph);
+  const UseCounts uses = onnx::count_uses(*model.graph);
   return sweep(model, [&uses](Rewrite& rewrite, Graph& graph, Node& node) {
     if (changes_nothing(node) && rewrite.replace(node.outputs[0], node.inputs[0])) return;
     if (node.is("Reshape")) {

@@ -13,7 +13,7 @@ using onnx::Node;
 using onnx::Value;
 using Ints = std::vector<int64_t>;
 
-std::optional<Ints> integers(const Value* value) {
+std::optional<Ints> known_integers(const Value* value) {
   return value ? value->known_integers() : std::nullopt;
 }
 
@@ -29,12 +29,12 @@ std::optional<Cuts> cuts_of(const Node& node) {
   if (!node.is("Slice") || !node.inputs[0]->shape) {
     return std::nullopt;
   }
-  const auto starts = integers(node.input(1));
-  const auto ends = integers(node.input(2));
-  const auto axes = integers(node.input(3));
+  const auto starts = known_integers(node.input(1));
+  const auto ends = known_integers(node.input(2));
+  const auto axes = known_integers(node.input(3));
   if (!starts || !ends || !axes || starts->size() != axes->size()) return std::nullopt;
   const auto steps =
-      node.input(4) ? integers(node.inputs[4]) : std::optional(Ints(axes->size(), 1));
+      node.input(4) ? known_integers(node.inputs[4]) : std::optional(Ints(axes->size(), 1));
   if (!steps || steps->size() != axes->size()) return std::nullopt;
   const int64_t rank = node.inputs[0]->rank();
   Cuts cuts;

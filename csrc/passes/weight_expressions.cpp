@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
@@ -13,12 +12,12 @@ namespace {
 
 using onnx::Graph;
 using onnx::Node;
+using onnx::UseCounts;
 using onnx::Value;
-using Uses = std::unordered_map<const Value*, int64_t>;
 
-constexpr int64_t kSmall = 1024;    // elements of weights that constant folding evaluates
-constexpr int64_t kMost = 1 << 23;  // elements of any result
-constexpr size_t kLongest = 64;     // nodes of an expression
+constexpr int64_t kSmallWeight = 1024;  // elements of weights that constant folding evaluates
+constexpr int64_t kMost = 1 << 23;      // elements of any result
+constexpr size_t kMostNodes = 64;       // nodes of an expression
 
 // Returns true for operators that move or convert elements. Runtimes do this when they load the
 // model, and weight_layout chooses layouts.
@@ -57,7 +56,7 @@ std::optional<int64_t> element_count(const Value& value) {
 struct Cone {
   std::vector<Node*> nodes;    // in topological order
   std::vector<Value*> leaves;  // constants
-  Uses uses;                   // of the leaves, by these nodes
+  UseCounts uses;              // of the leaves, by these nodes
 };
 
 class WeightExpressions {
@@ -106,7 +105,7 @@ class WeightExpressions {
         if (input && !self(self, input)) return false;
       }
       cone.nodes.push_back(value->producer);
-      return cone.nodes.size() <= kLongest;
+      return cone.nodes.size() <= kMostNodes;
     };
     if (!visit(visit, root)) return std::nullopt;
     return cone;
@@ -121,7 +120,7 @@ class WeightExpressions {
     const int64_t bytes = *element_count(root) * item_size(root.dtype);
     for (Value* leaf : cone.leaves) {
       const TensorData& data = *leaf->constant;
-      const bool is_large = is_floating(leaf->dtype) && data.numel() > kSmall;
+      const bool is_large = is_floating(leaf->dtype) && data.numel() > kSmallWeight;
       if (is_large && data.nbytes() >= bytes && uses_.at(leaf) == cone.uses.at(leaf)) return leaf;
     }
     return nullptr;
@@ -147,7 +146,7 @@ class WeightExpressions {
     return constant;
   }
 
-  Uses uses_;
+  UseCounts uses_;
   std::unordered_set<const Value*> results_;  // of nodes that compute with constants only
 };
 

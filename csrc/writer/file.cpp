@@ -53,7 +53,7 @@ fs::path behind_links(fs::path path) {
 }
 
 // Gives a new file the owner and the mode of the file that it replaces.
-void take_rights(int descriptor, const struct stat& from) {
+void give_rights(int descriptor, const struct stat& from) {
   // Only root may change the owner; without the owner's rights, the special bits are wrong.
   const bool same_owner = ::fchown(descriptor, from.st_uid, from.st_gid) == 0;
   ::fchmod(descriptor, from.st_mode & (same_owner ? 07777U : 0777U));
@@ -97,10 +97,6 @@ bool must_be_written_directly(const fs::path& path) {
   return !fs::is_regular_file(status) || fs::is_symlink(fs::symlink_status(path, ignored));
 }
 
-fs::path folder_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
 // Returns the file to write: the link itself, if the file behind it cannot have data beside it.
 fs::path file_for(fs::path path, Target kind) {
   if (kind == Target::data) return path;
@@ -124,7 +120,7 @@ void take_rights(const fs::path& file, const fs::path& from) {
   struct stat old {};
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return;
-  if (::stat(from.c_str(), &old) == 0) take_rights(descriptor, old);
+  if (::stat(from.c_str(), &old) == 0) give_rights(descriptor, old);
   ::close(descriptor);
 }
 
@@ -152,7 +148,7 @@ OutputFile::OutputFile(fs::path target, Progress& progress, Target kind)
     if (descriptor_ < 0) fail_to_write(target_, errno);
   } else {
     open_temporary();
-    if (exists) take_rights(descriptor_, present);
+    if (exists) give_rights(descriptor_, present);
   }
   buffer_.reserve(kBufferSize);
 }

@@ -178,6 +178,10 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+
 std::string printable(const fs::path& path) {
   const std::string& bytes = path.native();
   std::string text;

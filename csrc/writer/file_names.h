@@ -42,6 +42,8 @@ class FileNames {
 std::string digest_of(const std::filesystem::path& file);
 // Returns true for text that is UTF-8, as ONNX wants names to be.
 bool is_utf8(std::string_view text);
+// Returns the folder of a file, `.` if the path names none.
+std::filesystem::path folder_of(const std::filesystem::path& path);
 // Returns a path for messages, in UTF-8.
 std::string printable(const std::filesystem::path& path);
 

@@ -30,10 +30,6 @@ namespace pb = ::onnx_native_pb;
 
 constexpr auto kPatience = std::chrono::minutes(2);
 
-fs::path folder_of(const fs::path& path) {
-  return path.has_parent_path() ? path.parent_path() : fs::path(".");
-}
-
 // Keeps other saves to the same path away, also those of other threads and processes. The lock file
 // exists only meanwhile. A file system without locks is used without.
 class PathLock {

@@ -26,13 +26,13 @@ class RmsNormalizationTest : public PassTest {
   Value* inverse_ = nullptr;
 };
 
-constexpr const char* kFused =
+constexpr const char* kFusedNormalization =
     "y = RMSNormalization <axis: int = -1, epsilon: float = 0.25> (x, w)\n";
 
 TEST_F(RmsNormalizationTest, TheSpellingOfLlama) {
   Value* x = input("x", shape_);
   result(op("Mul", {weight("w", {4}), normal(x, squared(x))}, shape_), "y");
-  EXPECT_EQ(after(fuse_rms_normalization), kFused);
+  EXPECT_EQ(after(fuse_rms_normalization), kFusedNormalization);
 }
 
 TEST_F(RmsNormalizationTest, APowerAndAQuotient) {
@@ -41,7 +41,7 @@ TEST_F(RmsNormalizationTest, APowerAndAQuotient) {
   Value* mean = op("ReduceMean", {square, ints({2})}, {batch_, seq_, 1});
   Value* root = op("Sqrt", {op("Add", {number(0.25), mean}, {batch_, seq_, 1})}, {batch_, seq_, 1});
   result(op("Mul", {op("Div", {x, root}, shape_), weight("w", {4})}, shape_), "y");
-  EXPECT_EQ(after(fuse_rms_normalization), kFused);
+  EXPECT_EQ(after(fuse_rms_normalization), kFusedNormalization);
 }
 
 TEST_F(RmsNormalizationTest, Float16ComputedInFloat32) {
@@ -49,7 +49,7 @@ TEST_F(RmsNormalizationTest, Float16ComputedInFloat32) {
   Value* wide = op("Cast", {x}, shape_, {{"to", 1}});
   Value* narrow = op("Cast", {normal(wide, squared(wide))}, shape_, {{"to", 10}}, DType::f16);
   result(op("Mul", {half_weight(), narrow}, shape_, {}, DType::f16), "y");
-  EXPECT_EQ(after(fuse_rms_normalization), kFused);
+  EXPECT_EQ(after(fuse_rms_normalization), kFusedNormalization);
 }
 
 TEST_F(RmsNormalizationTest, AWeightInFloat32KeepsTheCasts) {
@@ -174,7 +174,7 @@ TEST_F(ContribRmsNormalizationTest, TheStandardOperatorFromOpset23On) {
   model_.opset = 23;
   Value* x = input("x", shape_);
   result(op("Mul", {weight("w", {4}), normal(x, squared(x))}, shape_), "y");
-  EXPECT_EQ(after(fuse_rms_normalization), kFused);
+  EXPECT_EQ(after(fuse_rms_normalization), kFusedNormalization);
 }
 
 TEST_F(ContribRmsNormalizationTest, AnOpsetToRewriteForTakesStandardOperators) {

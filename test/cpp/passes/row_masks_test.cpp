@@ -34,7 +34,7 @@ class RowMasksTest : public PassTest {
 };
 
 constexpr double kMoved = 1 - 0x1p-24;
-constexpr double kLowest = -0x1.fffffep127;
+constexpr double kLowestFloat = -0x1.fffffep127;
 
 TEST_F(RowMasksTest, RowsOfAFiniteMaskAreNotZeroed) {
   EXPECT_EQ(after_zeroed(zeroed(closed(-100))), "y = Relu (x)\n");
@@ -56,7 +56,7 @@ TEST_F(RowMasksTest, RowsOfAnUnknownMaskAreZeroed) {
 }
 
 TEST_F(RowMasksTest, ASumThatOverflowsMayBeInfinite) {
-  after_zeroed(zeroed(op("Add", {closed(kLowest), closed(kLowest)}, {2, 3, 5})));
+  after_zeroed(zeroed(op("Add", {closed(kLowestFloat), closed(kLowestFloat)}, {2, 3, 5})));
   EXPECT_FALSE(changed_);
 }
 
@@ -71,7 +71,7 @@ TEST_F(RowMasksTest, AMaskOfAttentionAboveTheLowestNumberIsNotMoved) {
 }
 
 TEST_F(RowMasksTest, TheLowestNumberIsMoved) {
-  after_attention(closed(kLowest), kMoved);
+  after_attention(closed(kLowestFloat), kMoved);
   EXPECT_FALSE(changed_);
 }
 

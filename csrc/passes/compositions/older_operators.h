@@ -5,7 +5,7 @@
 
 #include "onnx/builder.h"
 #include "onnx/graph.h"
-#include "passes/compose.h"
+#include "passes/compositions/compose.h"
 
 namespace onnx_native::passes {
 

@@ -1,4 +1,4 @@
-#include "passes/older_operators.h"
+#include "passes/compositions/older_operators.h"
 
 #include <algorithm>
 #include <iterator>
@@ -11,7 +11,7 @@
 
 #include "onnx/kernels.h"
 #include "onnx/schema.h"
-#include "passes/oldest_operators.h"
+#include "passes/compositions/oldest_operators.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -231,7 +231,7 @@ Values last_index(Builder& b, const Node& node) {
 }
 
 // Adds the index of the batch to the indices.
-Values gather_nd(Builder& b, const Node& node) {
+Values batched_gather_nd(Builder& b, const Node& node) {
   const Value data = node.inputs[0], indices = node.inputs[1];
   if (node.attribute_int("batch_dims", 0) != 1) return {};
   const Value shape = b.op("Shape", {indices});
@@ -286,7 +286,7 @@ struct Operand {
   bool has(char label) const { return labels.find(label) != std::string::npos; }
 };
 
-Value transposed(Builder& b, const Operand& x, std::string_view to) {
+Value transposed_operand(Builder& b, const Operand& x, std::string_view to) {
   Ints permutation;
   for (const char label : to) permutation.push_back(static_cast<int64_t>(x.labels.find(label)));
   return b.transpose(x.value, permutation);
@@ -348,8 +348,8 @@ Operand product(Builder& b, const Operand& x, const Operand& y, std::string_view
   }
   for (const char label : y.labels)
     if (!x.has(label)) columns += label;
-  const Value left = transposed(b, x, batch + rows + inner);
-  const Value right = transposed(b, y, batch + inner + columns);
+  const Value left = transposed_operand(b, x, batch + rows + inner);
+  const Value right = transposed_operand(b, y, batch + inner + columns);
   if (inner.empty()) {
     const auto axes = [](size_t first, size_t count) {
       Ints result(count);
@@ -416,7 +416,7 @@ Values einsum(Builder& b, const Node& node) {
     const Operand other = summed(b, operands[i], after + result.labels);
     result = product(b, result, other, after);
   }
-  return {transposed(b, result, output)};
+  return {transposed_operand(b, result, output)};
 }
 
 // --- Which nodes an opset lacks.
@@ -460,12 +460,6 @@ bool cannot_copy_zeros(const Node& node) {
          std::ranges::any_of(*shape, [](const Dim& size) { return size.equals(0); });
 }
 
-struct Composition {
-  std::string_view op_type;
-  int64_t before;
-  Composer compose;
-  bool (*applies)(const Node& node) = nullptr;  // always if null
-};
 constexpr Composition kCompositions[] = {{"ArgMax", 12, last_index, selects_last},
                                          {"ArgMin", 12, last_index, selects_last},
                                          {"Celu", 12, celu},
@@ -473,7 +467,7 @@ constexpr Composition kCompositions[] = {{"ArgMax", 12, last_index, selects_last
                                          {"Clip", 12, clip, has_no_kernel},
                                          {"Dropout", 12, dropout},
                                          {"Einsum", 12, einsum},
-                                         {"GatherND", 12, gather_nd, has_batch},
+                                         {"GatherND", 12, batched_gather_nd, has_batch},
                                          {"GreaterOrEqual", 12, or_equal},
                                          {"LayerNormalization", 17, layer_normalization},
                                          {"LessOrEqual", 12, or_equal},

@@ -3,7 +3,7 @@
 
 #include "base/target.h"
 #include "onnx/graph.h"
-#include "passes/compose.h"
+#include "passes/compositions/compose.h"
 
 namespace onnx_native::passes {
 

@@ -1,7 +1,7 @@
 // Operators of opsets 10 and 11, composed from those of opset 9.
 #pragma once
 
-#include "passes/older_operators.h"
+#include "passes/compositions/older_operators.h"
 
 namespace onnx_native::passes {
 

@@ -1,4 +1,4 @@
-#include "pass_test.h"
+#include "passes/pass_test.h"
 
 namespace onnx_native::passes {
 namespace {

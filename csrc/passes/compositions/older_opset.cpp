@@ -6,10 +6,10 @@
 #include "onnx/infer.h"
 #include "onnx/schema.h"
 #include "onnx/typing.h"
-#include "passes/compose.h"
-#include "passes/importer_forms.h"
-#include "passes/older_operators.h"
-#include "passes/oldest_operators.h"
+#include "passes/compositions/compose.h"
+#include "passes/compositions/importer_forms.h"
+#include "passes/compositions/older_operators.h"
+#include "passes/compositions/oldest_operators.h"
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -73,7 +73,7 @@ void axes(Node& node, Older& older) {
   older.input_to_attribute(node, 1, "axes");
 }
 
-void split(Node& node, Older& older) {
+void older_split(Node& node, Older& older) {
   const int64_t pieces = node.attribute_int("num_outputs", 0);
   Older::drop(node, "num_outputs");
   const int64_t axis = node.attribute_int("axis", 0);
@@ -85,7 +85,7 @@ void split(Node& node, Older& older) {
   if (older.opset() < 13) older.input_to_attribute(node, 1, "split");
 }
 
-void slice(Node& node, Older& older) {
+void older_slice(Node& node, Older& older) {
   if (node.input(4)) {
     older.check(std::ranges::all_of(older.numbers(node, 4), [](int64_t n) { return n == 1; }), node,
                 "Slice has no steps");
@@ -116,16 +116,16 @@ void shape(Node& node, Older& older) {
   node.op_type = "Slice";
   node.attributes.clear();
   node.inputs = {whole, b.i64s({start}), b.i64s({end})};
-  if (older.opset() < 10) slice(node, older);
+  if (older.opset() < 10) older_slice(node, older);
 }
 
 // Without allowzero, a 0 in the new shape copies the input's size at that axis.
-void reshape(Node& node, Older& older) {
+void older_reshape(Node& node, Older& older) {
   older.check(!needs_allowzero(node), node, "Reshape has no allowzero");
   Older::drop(node, "allowzero");
 }
 
-void resize(Node& node, Older& older) {
+void older_resize(Node& node, Older& older) {
   older.drop_default(node, "antialias", 0);
   older.drop_default(node, "keep_aspect_ratio_policy", "stretch");
   older.check(!node.attribute("axes"), node, "Resize has no axes");
@@ -149,7 +149,7 @@ void scatter(Node& node, Older& older) {
 
 // drop_default() says what the opset lacks where a composition did not apply.
 void arg(Node& node, Older& older) { older.drop_default(node, "select_last_index", 0); }
-void gather_nd(Node& node, Older& older) { older.drop_default(node, "batch_dims", 0); }
+void older_gather_nd(Node& node, Older& older) { older.drop_default(node, "batch_dims", 0); }
 void training_mode(Node& node, Older& older) { older.drop_default(node, "training_mode", 0); }
 void layout(Node& node, Older& older) { older.drop_default(node, "layout", 0); }
 
@@ -168,7 +168,7 @@ void roi_align(Node& node, Older& older) {
 
 // --- Before opset 11.
 
-void clip(Node& node, Older& older) {
+void older_clip(Node& node, Older& older) {
   constexpr std::string_view kNames[] = {"min", "max"};
   for (size_t i = 0; i < 2; ++i) {
     const Value limit = node.input(i + 1);
@@ -179,7 +179,7 @@ void clip(Node& node, Older& older) {
   node.inputs.resize(1);
 }
 
-void pad(Node& node, Older& older) {
+void older_pad(Node& node, Older& older) {
   older.check(!node.input(3), node, "Pad has no axes");
   if (const Value value = node.input(2)) {
     older.check(value->is_constant(), node, "the value of Pad must be a constant");
@@ -188,7 +188,7 @@ void pad(Node& node, Older& older) {
   older.input_to_attribute(node, 1, "pads");
 }
 
-void top_k(Node& node, Older& older) {
+void older_top_k(Node& node, Older& older) {
   older.drop_default(node, "largest", 1);
   older.drop_default(node, "sorted", 1);
   if (older.opset() >= 10) return;
@@ -214,7 +214,7 @@ void scatter_elements(Node& node, Older& older) {
   node.op_type = "Scatter";
 }
 
-void depth_to_space(Node& node, Older& older) { older.drop_default(node, "mode", "DCR"); }
+void older_depth_to_space(Node& node, Older& older) { older.drop_default(node, "mode", "DCR"); }
 
 void pool(Node& node, Older& older) {
   older.drop_default(node, "ceil_mode", 0);
@@ -262,7 +262,7 @@ const std::unordered_map<std::string_view, Form>& forms() {
       {"BatchNormalization", {14, training_mode}},
       {"DequantizeLinear", {13, quantization_axis}},
       {"GRU", {14, layout}},
-      {"GatherND", {12, gather_nd}},
+      {"GatherND", {12, older_gather_nd}},
       {"LSTM", {14, layout}},
       {"QuantizeLinear", {13, quantization_axis}},
       {"RNN", {14, layout}},
@@ -276,13 +276,13 @@ const std::unordered_map<std::string_view, Form>& forms() {
       {"ReduceProd", {18, axes}},
       {"ReduceSum", {13, axes}},
       {"ReduceSumSquare", {18, axes}},
-      {"Reshape", {14, reshape}},
-      {"Resize", {18, resize}},
+      {"Reshape", {14, older_reshape}},
+      {"Resize", {18, older_resize}},
       {"RoiAlign", {16, roi_align}},
       {"ScatterElements", {18, scatter}},
       {"ScatterND", {18, scatter}},
       {"Shape", {15, shape}},
-      {"Split", {18, split}},
+      {"Split", {18, older_split}},
       {"Squeeze", {13, axes}},
       {"Unsqueeze", {13, axes}},
   };
@@ -292,14 +292,14 @@ const std::unordered_map<std::string_view, Form>& forms() {
 const std::unordered_map<std::string_view, Form>& oldest_forms() {
   static const auto& table = *new std::unordered_map<std::string_view, Form>{
       {"AveragePool", {10, pool}},
-      {"Clip", {11, clip}},
-      {"DepthToSpace", {11, depth_to_space}},
+      {"Clip", {11, older_clip}},
+      {"DepthToSpace", {11, older_depth_to_space}},
       {"MaxPool", {10, pool}},
-      {"Pad", {11, pad}},
+      {"Pad", {11, older_pad}},
       {"Resize", {11, upsample}},
       {"ScatterElements", {11, scatter_elements}},
-      {"Slice", {10, slice}},
-      {"TopK", {11, top_k}},
+      {"Slice", {10, older_slice}},
+      {"TopK", {11, older_top_k}},
   };
   return table;
 }

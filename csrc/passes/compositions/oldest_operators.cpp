@@ -1,4 +1,4 @@
-#include "passes/oldest_operators.h"
+#include "passes/compositions/oldest_operators.h"
 
 #include <algorithm>
 #include <cmath>
@@ -321,7 +321,7 @@ bool is_new_pad(const Node& node) {
 // --- Networks.
 
 // C is not optional.
-Values gemm(Builder& b, const Node& node) {
+Values biased_gemm(Builder& b, const Node& node) {
   return {b.op("Gemm", {node.inputs[0], node.inputs[1], b.full(node.inputs[0]->dtype, 0, {1})},
                node.attributes)};
 }
@@ -419,26 +419,21 @@ bool is_new_resize(const Node& node) {
          !is_floating(node.inputs[0]->dtype);
 }
 
-struct Composition {
-  std::string_view op_type;
-  int64_t before;
-  Composer compose;
-  bool (*applies)(const Node& node) = nullptr;  // always if null
-};
-constexpr Composition kCompositions[] = {{"CumSum", 11, cumsum},
-                                         {"DepthToSpace", 11, depth_to_space, has_columns_first},
-                                         {"Equal", 11, equal, is_new_equality},
-                                         {"GatherElements", 11, gather_elements},
-                                         {"GatherND", 11, gather_nd},
-                                         {"Gemm", 11, gemm, has_no_bias},
-                                         {"IsInf", 10, is_inf},
-                                         {"Mod", 10, mod},
-                                         {"Pad", 11, pad, is_new_pad},
-                                         {"Range", 11, range},
-                                         {"Resize", 11, resize, is_new_resize},
-                                         {"Round", 11, round},
-                                         {"Slice", 10, slice, has_steps},
-                                         {"TopK", 11, top_k, is_new_top_k}};
+constexpr Composition kCompositionsBefore11[] = {
+    {"CumSum", 11, cumsum},
+    {"DepthToSpace", 11, depth_to_space, has_columns_first},
+    {"Equal", 11, equal, is_new_equality},
+    {"GatherElements", 11, gather_elements},
+    {"GatherND", 11, gather_nd},
+    {"Gemm", 11, biased_gemm, has_no_bias},
+    {"IsInf", 10, is_inf},
+    {"Mod", 10, mod},
+    {"Pad", 11, pad, is_new_pad},
+    {"Range", 11, range},
+    {"Resize", 11, resize, is_new_resize},
+    {"Round", 11, round},
+    {"Slice", 10, slice, has_steps},
+    {"TopK", 11, top_k, is_new_top_k}};
 
 }  // namespace
 
@@ -453,8 +448,8 @@ bool has_whole_scales(const Node& node) {
 }
 
 Composer composition_before_11(const Node& node, int64_t opset) {
-  const auto* rule = std::ranges::find(kCompositions, node.op_type, &Composition::op_type);
-  if (rule == std::end(kCompositions) || opset >= rule->before) return nullptr;
+  const auto* rule = std::ranges::find(kCompositionsBefore11, node.op_type, &Composition::op_type);
+  if (rule == std::end(kCompositionsBefore11) || opset >= rule->before) return nullptr;
   return !rule->applies || rule->applies(node) ? rule->compose : nullptr;
 }
 

@@ -1,4 +1,4 @@
-#include "passes/compose.h"
+#include "passes/compositions/compose.h"
 
 #include <algorithm>
 

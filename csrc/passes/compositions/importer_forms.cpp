@@ -1,4 +1,4 @@
-#include "passes/importer_forms.h"
+#include "passes/compositions/importer_forms.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "onnx/number.h"
-#include "passes/older_operators.h"
+#include "passes/compositions/older_operators.h"
 
 namespace onnx_native::passes {
 namespace {
@@ -51,8 +51,8 @@ Composer opencv(const Node& node) {
 }
 
 // MNN ignores the axes of these reductions where they are an input.
-enum class Reduction { l1, l2, log_sum, log_sum_exp, sum_square };
-template <Reduction reduction>
+enum class MnnReduction { l1, l2, log_sum, log_sum_exp, sum_square };
+template <MnnReduction reduction>
 Values reduce(Builder& b, const Node& node) {
   const Value x = node.inputs[0];
   const auto reduced = [&](std::string_view op_type, Value value, int64_t keepdims) {
@@ -61,15 +61,15 @@ Values reduce(Builder& b, const Node& node) {
   const int64_t keepdims = node.attribute_int("keepdims", 1);
   const auto sum = [&](Value value) { return reduced("ReduceSum", value, keepdims); };
   switch (reduction) {
-    case Reduction::l1:
+    case MnnReduction::l1:
       return {sum(b.Abs(x))};
-    case Reduction::l2:
+    case MnnReduction::l2:
       return {b.Sqrt(sum(b.Mul(x, x)))};
-    case Reduction::log_sum:
+    case MnnReduction::log_sum:
       return {b.Log(sum(x))};
-    case Reduction::sum_square:
+    case MnnReduction::sum_square:
       return {sum(b.Mul(x, x))};
-    case Reduction::log_sum_exp:
+    case MnnReduction::log_sum_exp:
       break;
   }
   // The greatest element is subtracted, so that no exponential overflows; a finite one, so that
@@ -96,11 +96,11 @@ bool detects_both_signs(const Node& node) {
 Composer mnn(const Node& node) {
   constexpr int64_t kBeforeMish = 17;  // an opset
   static constexpr std::pair<std::string_view, Composer> kReductions[] = {
-      {"ReduceL1", reduce<Reduction::l1>},
-      {"ReduceL2", reduce<Reduction::l2>},
-      {"ReduceLogSum", reduce<Reduction::log_sum>},
-      {"ReduceLogSumExp", reduce<Reduction::log_sum_exp>},
-      {"ReduceSumSquare", reduce<Reduction::sum_square>}};
+      {"ReduceL1", reduce<MnnReduction::l1>},
+      {"ReduceL2", reduce<MnnReduction::l2>},
+      {"ReduceLogSum", reduce<MnnReduction::log_sum>},
+      {"ReduceLogSumExp", reduce<MnnReduction::log_sum_exp>},
+      {"ReduceSumSquare", reduce<MnnReduction::sum_square>}};
   for (const auto& [op_type, composer] : kReductions) {
     if (node.is(op_type) && node.input(1)) return composer;
   }
