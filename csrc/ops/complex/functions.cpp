@@ -11,7 +11,7 @@ namespace {
 
 using Function = Complex (*)(Builder&, const Complex&);
 
-Complex scaled(Builder& b, const Complex& z, double factor) {
+Complex times_real(Builder& b, const Complex& z, double factor) {
   return mul(b, z, {b.like(z.real, factor)});
 }
 
@@ -101,7 +101,7 @@ Complex atan(Builder& b, const Complex& z) { return turned_back(b, atanh(b, turn
 // --- Other functions.
 
 // (expm1(x) cos y - 2 sin(y / 2)^2, exp(x) sin y)
-Complex expm1(Builder& b, const Complex& z) {
+Complex complex_expm1(Builder& b, const Complex& z) {
   const Value half = b.Sin(b.Mul(z.imaginary, b.like(z.real, 0.5)));
   const Value turn = b.Mul(b.like(z.real, 2), b.Mul(half, half));
   return {b.Sub(b.Mul(ops::expm1(b, z.real), b.Cos(z.imaginary)), turn),
@@ -122,13 +122,13 @@ void def_functions(OpTable& ops) {
   const std::initializer_list<std::pair<std::string_view, Function>> functions{
       {"aten::exp", exp},
       {"aten::exp2",
-       [](Builder& b, const Complex& z) { return exp(b, scaled(b, z, std::numbers::ln2)); }},
-      {"aten::expm1", expm1},
+       [](Builder& b, const Complex& z) { return exp(b, times_real(b, z, std::numbers::ln2)); }},
+      {"aten::expm1", complex_expm1},
       {"aten::log", log},
       {"aten::log2",
-       [](Builder& b, const Complex& z) { return scaled(b, log(b, z), std::numbers::log2e); }},
+       [](Builder& b, const Complex& z) { return times_real(b, log(b, z), std::numbers::log2e); }},
       {"aten::log10",
-       [](Builder& b, const Complex& z) { return scaled(b, log(b, z), std::numbers::log10e); }},
+       [](Builder& b, const Complex& z) { return times_real(b, log(b, z), std::numbers::log10e); }},
       {"aten::log1p", [](Builder& b, const Complex& z) { return log(b, plus(b, z, 1)); }},
       {"aten::sqrt", sqrt},
       {"aten::rsqrt", rsqrt},

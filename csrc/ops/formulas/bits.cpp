@@ -40,7 +40,7 @@ DType unsigned_integer(int64_t size) {
 }
 
 // The lowest integer of this size: the bit of the sign.
-int64_t sign_bit(int64_t size) {
+int64_t sign_bit_of_size(int64_t size) {
   return size == 8 ? std::numeric_limits<int64_t>::min() : -(int64_t{1} << (8 * size - 1));
 }
 
@@ -88,7 +88,7 @@ Value bits_of(Builder& b, Value self) {
   // The reciprocal tells -0 from 0.
   const Value negative = b.Or(b.Less(x, real(0)), b.Less(b.Div(real(1), x), real(0)));
   const int64_t bytes = item_size(dtype);
-  bits = b.where(negative, b.Add(bits, integer(sign_bit(bytes))), bits);
+  bits = b.where(negative, b.Add(bits, integer(sign_bit_of_size(bytes))), bits);
   return b.cast(bits, signed_integer(bytes));
 }
 
@@ -99,7 +99,7 @@ Value from_bits(Builder& b, Value bits, DType dtype) {
   const auto integer = [&](int64_t value) { return b.i64(value); };
   bits = b.cast(bits, DType::i64);
   const Value negative = b.Less(bits, integer(0));
-  bits = b.where(negative, b.Sub(bits, integer(sign_bit(item_size(dtype)))), bits);
+  bits = b.where(negative, b.Sub(bits, integer(sign_bit_of_size(item_size(dtype)))), bits);
   const Value unit = integer(int64_t{1} << digits);
   const Value exponent = b.Div(bits, unit);
   const Value fraction = b.Sub(bits, b.Mul(exponent, unit));

@@ -248,7 +248,7 @@ Value triangular_vectors(Builder& b, Value t, const Complex& values, const Dim& 
 }
 
 // Scales columns to length one, with a real and positive greatest element.
-Complex normalized(Builder& b, Value vectors, const Dim& n) {
+Complex with_length_one(Builder& b, Value vectors, const Dim& n) {
   const Value norm = b.Sqrt(b.reduce("ReduceSumSquare", vectors, {-2}, /*keepdims=*/true));
   const Complex z = parts(b, b.Div(vectors, norm), n);
   const Value size = size_of(b, z);
@@ -329,7 +329,7 @@ ComplexEigen eigen(Builder& b, const Complex& a, bool with_vectors) {
   const Complex row{b.unsqueeze(result.values.real, {-2}),
                     b.unsqueeze(result.values.imaginary, {-2})};
   const Value vectors = b.matmul(form.q, triangular_vectors(b, form.t, row, n));
-  result.vectors = normalized(b, vectors, n);
+  result.vectors = with_length_one(b, vectors, n);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <numbers>
 #include <numeric>
 
+#include "ops/formulas/arithmetic.h"
 #include "ops/formulas/error_function.h"
 #include "ops/formulas/exact_integers.h"
 #include "ops/formulas/numeric.h"
@@ -14,9 +15,6 @@ namespace onnx_native::ops {
 namespace {
 
 using onnx::Node;
-
-Value plus(Builder& b, Value x, double number) { return b.Add(x, b.like(x, number)); }
-Value times(Builder& b, Value x, double number) { return b.Mul(x, b.like(x, number)); }
 
 // Extends a function's value at |x| to an odd function of x; keeps signed zeros.
 Value odd(Builder& b, Value x, Value at_magnitude) {

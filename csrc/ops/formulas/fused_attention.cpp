@@ -31,7 +31,7 @@ struct Sizes {
 };
 
 // The operator broadcasts only the key heads.
-bool fits(const AttentionCall& call, const Sizes& sizes) {
+bool can_fuse(const AttentionCall& call, const Sizes& sizes) {
   const Value k = call.key, v = call.value;
   if (k->dim(0) != sizes.batch || v->dim(0) != sizes.batch) return false;
   if (k->rank() == 3) return true;
@@ -133,7 +133,7 @@ Value fused_attention(Builder& b, const AttentionCall& given) {
   const Dim& values = call.value->dim(-2);
   if (call.mask && call.mask->rank_or(0) > 0 && call.mask->dim(-1) == values)
     sizes.columns = values;
-  if (!fits(call, sizes)) return nullptr;
+  if (!can_fuse(call, sizes)) return nullptr;
   Value mask = nullptr;
   if (call.mask) {
     mask = fitted_mask(b, call.mask, sizes, rank == 4);

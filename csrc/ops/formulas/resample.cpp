@@ -3,14 +3,13 @@
 #include <numbers>
 
 #include "onnx/builder.h"
+#include "ops/formulas/arithmetic.h"
 
 namespace onnx_native::ops {
 namespace {
 
 Value column(Builder& b, Value v) { return b.unsqueeze(v, {1}); }
 Value row(Builder& b, Value v) { return b.unsqueeze(v, {0}); }
-Value plus(Builder& b, Value v, double number) { return b.Add(v, b.like(v, number)); }
-Value times(Builder& b, Value v, double number) { return b.Mul(v, b.like(v, number)); }
 
 // Returns the number of input elements per output element.
 Value step(Builder& b, const Resampling& r, DType dtype) {

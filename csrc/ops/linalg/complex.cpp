@@ -58,7 +58,7 @@ void define_doubled(OpTable& ops, std::string_view op) {
   ops.add(op, Key::complex, {.run = run, .parameters = dense.parameters});
 }
 
-bool is_vector(const Complex& a, const Complex& rhs) {
+bool is_complex_vector(const Complex& a, const Complex& rhs) {
   const Shape &matrix = a.real->known_shape(), &other = rhs.real->known_shape();
   return other.size() == 1 || (matrix.size() == other.size() + 1 &&
                                std::equal(other.begin(), other.end(), matrix.begin()));
@@ -68,10 +68,10 @@ Complex with_columns(Builder& b, const Complex& z, const Ints& axes) {
   return {b.unsqueeze(z.real, axes), b.unsqueeze(z.imaginary, axes)};
 }
 
-Value linalg_solve(Builder& b, const Call& call, bool left) {
+Value complex_solve(Builder& b, const Call& call, bool left) {
   const Complex a = matrix(call, 0);
   Complex rhs = matrix(call, 1);
-  const bool vector = is_vector(a, rhs);
+  const bool vector = is_complex_vector(a, rhs);
   if (vector) rhs = with_columns(b, rhs, {-1});
   const Dim rows = rhs.real->dim(-2), columns = rhs.real->dim(-1);
   Values both = with_common_batch(b, {doubled(b, a), doubled(b, rhs)});
@@ -133,7 +133,7 @@ Complex unit_of(Builder& b, const Complex& z, Value size) {
 }
 
 // Returns the product along the last axis.
-Complex product(Builder& b, const Complex& z) {
+Complex product_of_all(Builder& b, const Complex& z) {
   const Shape batch = part_of(z.real, 0, -1);
   const Shape shape = with_batch(batch, {1});
   const Values initial{b.full(DType::f64, 1, shape), b.full(DType::f64, 0, shape)};
@@ -152,7 +152,7 @@ struct Eliminated {
 };
 
 // Runs Gaussian elimination with partial pivoting (GVL 3.4).
-Eliminated eliminate(Builder& b, const Complex& a) {
+Eliminated eliminate_complex(Builder& b, const Complex& a) {
   const Dim n = a.real->dim(-1);
   const Value rows = row_numbers(b, n);
   const Values initial{a.real, a.imaginary,
@@ -178,28 +178,28 @@ Eliminated eliminate(Builder& b, const Complex& a) {
   return {{diagonals(b, result[0]), diagonals(b, result[1])}, b.squeeze(result[2], {-2, -1})};
 }
 
-Complex scaled(Builder& b, const Complex& z, Value factor) {
+Complex scaled_by(Builder& b, const Complex& z, Value factor) {
   return {b.Mul(z.real, factor), b.Mul(z.imaginary, factor)};
 }
 
-struct LogDeterminant {
+struct LogOfComplex {
   Complex sign;
   Value log_of_size;
 };
 
-LogDeterminant log_determinant(Builder& b, const Call& call) {
-  const Eliminated u = eliminate(b, matrix(call, 0));
+LogOfComplex log_of_complex(Builder& b, const Call& call) {
+  const Eliminated u = eliminate_complex(b, matrix(call, 0));
   const Value size = absolute(b, u.diagonal);
   const Value log = b.reduce("ReduceSum", b.Log(size), {-1}, /*keepdims=*/false);
   const Value zero = b.Equal(size, b.like(size, 0));
   const Complex unit = unit_of(b, u.diagonal, size);
-  const Complex sign = product(b, {b.where(zero, size, unit.real), unit.imaginary});
-  return {scaled(b, sign, u.parity), log};
+  const Complex sign = product_of_all(b, {b.where(zero, size, unit.real), unit.imaginary});
+  return {scaled_by(b, sign, u.parity), log};
 }
 
-Complex determinant(Builder& b, const Call& call) {
-  const Eliminated u = eliminate(b, matrix(call, 0));
-  return scaled(b, product(b, u.diagonal), u.parity);
+Complex complex_determinant(Builder& b, const Call& call) {
+  const Eliminated u = eliminate_complex(b, matrix(call, 0));
+  return scaled_by(b, product_of_all(b, u.diagonal), u.parity);
 }
 
 // Returns every other one of sorted values that come in equal pairs.
@@ -231,12 +231,12 @@ void register_values(OpTable& ops) {
           });
   for (const auto* op : {"aten::linalg_det", "aten::det"}) {
     ops.def(op, Key::complex, [](Builder& b, Ignored, const Call& call) {
-      return narrow(call, determinant(b, call));
+      return narrow(call, complex_determinant(b, call));
     });
   }
   for (const auto* op : {"aten::linalg_slogdet", "aten::slogdet"}) {
     ops.def(op, Key::complex, [](Builder& b, Ignored, const Call& call) {
-      const LogDeterminant result = log_determinant(b, call);
+      const LogOfComplex result = log_of_complex(b, call);
       return std::array{narrow(call, result.sign), b.cast(result.log_of_size, part_dtype(call))};
     });
   }
@@ -257,7 +257,7 @@ void register_linalg_complex(OpTable& ops) {
   }
   ops.def("aten::linalg_solve", Key::complex,
           [](Builder& b, Ignored, Ignored, bool left, const Call& call) {
-            return linalg_solve(b, call, left);
+            return complex_solve(b, call, left);
           });
   ops.def("aten::linalg_solve_triangular", Key::complex,
           [](Builder& b, Ignored, Ignored, bool upper, bool left, bool unitriangular,

@@ -135,8 +135,8 @@ struct MatrixProduct {
 
 // Returns the product of matrices that sums over one label; nullopt if there is none without a
 // Reshape. Axes of `x` alone may precede the batch, along which MatMul broadcasts `y`.
-std::optional<MatrixProduct> matrix_product(const Operand& x, const Operand& y,
-                                            const Labels& output) {
+std::optional<MatrixProduct> product_of_matrices(const Operand& x, const Operand& y,
+                                                 const Labels& output) {
   const Labels inner = without(x.labels, output);
   Labels batch, rows, columns;
   for (int label : output) {
@@ -193,8 +193,8 @@ Value matmul_of_joined_axes(Builder& b, const Operand& x, const Operand& y, cons
 // simpler. ONNX Runtime's Einsum divides by the sizes of axes, so that it needs axes of elements.
 Value matmul_of(Builder& b, const Operand& x, const Operand& y, const Labels& output) {
   if (!has_matmul(x.value->dtype)) return nullptr;
-  std::optional<MatrixProduct> best = matrix_product(x, y, output);
-  if (std::optional<MatrixProduct> swapped = matrix_product(y, x, output);
+  std::optional<MatrixProduct> best = product_of_matrices(x, y, output);
+  if (std::optional<MatrixProduct> swapped = product_of_matrices(y, x, output);
       swapped && (!best || swapped->transposes(output) < best->transposes(output)))
     best = std::move(swapped);
   if (!best)

@@ -65,7 +65,7 @@ struct Ldl {
 };
 
 // Eliminates one block; takes and returns the carried tensors.
-Values eliminate(Builder& b, const Values& carried, Value rows, Value columns) {
+Values eliminate_block(Builder& b, const Values& carried, Value rows, Value columns) {
   const Value zero = f64(b, 0), one = b.i64(1);
   const Value k = carried[2];
   const Pivot pivot = choose_pivot(b, carried[0], k, rows, columns);
@@ -118,7 +118,7 @@ Ldl ldl_factor(Builder& b, Value a) {
   const Value x = symmetric(b, wide(b, a), /*upper=*/false);
   const Values initial{x, b.full(DType::f64, 0, a->known_shape()), zeros(1), zeros(n), zeros(1)};
   const Values result = iterate(b, n, initial, [&](Value, const Values& carried) {
-    return eliminate(b, carried, rows, columns);
+    return eliminate_block(b, carried, rows, columns);
   });
   return {b.cast(result[1], a->dtype), b.cast(b.squeeze(result[3], {-1}), DType::i32),
           b.cast(b.squeeze(result[4], {-2, -1}), DType::i32)};

@@ -42,10 +42,6 @@ Value mm(Builder& b, Value self, Value mat2) {
   return b.matmul(self, mat2);
 }
 
-Value scaled(Builder& b, Value x, const Number& factor) {
-  return is_one(factor) ? x : b.Mul(x, b.like(x, factor));
-}
-
 // beta * self + alpha * product; with beta = 0, eager does not read `self`.
 Value add_product(Builder& b, Value self, Value product, const Number& beta, const Number& alpha) {
   product = scaled(b, product, alpha);

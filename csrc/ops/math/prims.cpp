@@ -84,8 +84,8 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 65> kSame = 
 
 using Reduction = Value (*)(Builder&, std::string_view, Value, const Ints&, bool);
 
-void register_reduction(OpTable& ops, std::string_view name, std::string_view onnx_op,
-                        Reduction reduction) {
+void register_prim_reduction(OpTable& ops, std::string_view name, std::string_view onnx_op,
+                             Reduction reduction) {
   ops.def("prims::" + std::string(name),
           [=](Builder& b, Value inp, std::optional<Ints> dims, std::optional<DType> dtype) {
             const Value x = b.cast(inp, dtype);
@@ -110,10 +110,10 @@ void register_prims(OpTable& ops) {
   ops.def({"prims::view_of", "prims::device_put"}, [](Builder&, Value a) { return a; });
   ops.def("prims::convert_element_type",
           [](Builder& b, Value a, DType dtype) { return b.cast(a, dtype); });
-  register_reduction(ops, "sum", "ReduceSum", reduced);
-  register_reduction(ops, "prod", "ReduceProd", reduced);
-  register_reduction(ops, "amax", "ReduceMax", extreme_over);
-  register_reduction(ops, "amin", "ReduceMin", extreme_over);
+  register_prim_reduction(ops, "sum", "ReduceSum", reduced);
+  register_prim_reduction(ops, "prod", "ReduceProd", reduced);
+  register_prim_reduction(ops, "amax", "ReduceMax", extreme_over);
+  register_prim_reduction(ops, "amin", "ReduceMin", extreme_over);
   ops.def("prims::var", [](Builder& b, Value inp, std::optional<Ints> dims,
                            std::optional<Number> correction, std::optional<DType> dtype) {
     const Value x = b.cast(inp, dtype);

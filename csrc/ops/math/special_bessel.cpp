@@ -11,7 +11,7 @@ namespace {
 
 using std::numbers::pi;
 
-Value times(Builder& b, Value x, double factor) { return b.Mul(x, f64(b, factor)); }
+Value by_factor(Builder& b, Value x, double factor) { return b.Mul(x, f64(b, factor)); }
 
 // The fitted coefficients of one order.
 struct Bessel {
@@ -70,7 +70,7 @@ Value hankel(Builder& b, Value x, const Bessel& order, bool second_kind) {
   const Value p = polynomial(b, square, order.cosine);
   const Value q = b.Mul(t, polynomial(b, square, order.sine));
   const Value sum = second_kind ? wave(b, x, q, p, order.odd) : wave(b, x, p, b.Neg(q), order.odd);
-  return b.Div(sum, b.Sqrt(times(b, x, pi)));
+  return b.Div(sum, b.Sqrt(by_factor(b, x, pi)));
 }
 
 Value bessel_j(Builder& b, Value x, const Bessel& order) {
@@ -85,7 +85,7 @@ Value bessel_j(Builder& b, Value x, const Bessel& order) {
 Value bessel_y(Builder& b, Value x, const Bessel& order) {
   Value singular = b.Mul(b.Log(x), near_zero(b, x, order.j, order.odd));
   if (order.odd) singular = b.Sub(singular, b.Reciprocal(x));
-  const Value near = b.Add(times(b, singular, 2 / pi), near_zero(b, x, order.y, order.odd));
+  const Value near = b.Add(by_factor(b, singular, 2 / pi), near_zero(b, x, order.y, order.odd));
   const Value result = b.where(b.Greater(x, f64(b, 8)), hankel(b, x, order, true), near);
   if (!order.odd) return result;
   return b.where(b.Equal(x, f64(b, 0)), f64(b, -kInfinity), result);
@@ -108,7 +108,7 @@ Value bessel_i(Builder& b, Value x, const Bessel& order, Scaled scaled) {
 // DLMF 10.31.1, and 10.40.2 for x > 2. The scaled function is multiplied by e^x.
 Value bessel_k(Builder& b, Value x, const Bessel& order, Scaled scaled) {
   const Value i = near_zero(b, x, order.i, order.odd);
-  const Value logarithm = b.Mul(b.Log(times(b, x, 0.5)), i);
+  const Value logarithm = b.Mul(b.Log(by_factor(b, x, 0.5)), i);
   const Value regular = polynomial(b, b.Mul(x, x), order.k);
   Value near = order.odd ? b.Add(logarithm, b.Div(regular, x)) : b.Sub(regular, logarithm);
   if (order.odd) near = b.where(b.Equal(x, f64(b, 0)), f64(b, kInfinity), near);
@@ -123,20 +123,20 @@ Value bessel_k(Builder& b, Value x, const Bessel& order, Scaled scaled) {
 Value airy(Builder& b, Value x) {
   const Value size = b.Abs(x);
   const Value root = b.Sqrt(size);
-  const Value zeta = times(b, b.Mul(size, root), 2.0 / 3);
-  const Value amplitude = times(b, b.Sqrt(root), std::sqrt(pi));
+  const Value zeta = by_factor(b, b.Mul(size, root), 2.0 / 3);
+  const Value amplitude = by_factor(b, b.Sqrt(root), std::sqrt(pi));
   const double high = 2.0 / 3 * std::pow(2, 1.5);
   const Value t = b.Div(f64(b, high), zeta);
   const Value decay =
       b.Mul(b.Exp(b.Neg(zeta)), ratio(b, t, fits::kAiryDecayTop, fits::kAiryDecayBottom));
-  const Value above = b.Div(times(b, decay, 0.5), amplitude);
+  const Value above = b.Div(by_factor(b, decay, 0.5), amplitude);
   const double low = 2.0 / 3 * std::pow(3, 1.5);
   const Value u = b.Div(f64(b, low), zeta);
   const Value square = b.Mul(u, u);
   const Value cosine = ratio(b, square, fits::kAiryCosineTop, fits::kAiryCosineBottom);
   const Value sine = b.Mul(u, ratio(b, square, fits::kAirySineTop, fits::kAirySineBottom));
   const Value below =
-      b.Div(times(b, wave(b, zeta, cosine, sine, false), 1 / std::numbers::sqrt2), amplitude);
+      b.Div(by_factor(b, wave(b, zeta, cosine, sine, false), 1 / std::numbers::sqrt2), amplitude);
   const Value middle = ratio(b, x, fits::kAiryTop, fits::kAiryBottom);
   const Value result =
       b.where(b.Greater(x, f64(b, 2)), above, b.where(b.Less(x, f64(b, -3)), below, middle));

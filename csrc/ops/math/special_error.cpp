@@ -30,7 +30,7 @@ Value log_ndtr(Builder& b, Value x) {
 }
 
 // Returns erfinv(x). The caller passes 1 - x^2, which x alone gives inaccurately near 1.
-Value inverse(Builder& b, Value x, Value one_minus_square) {
+Value inverse_error_function(Builder& b, Value x, Value one_minus_square) {
   const Value w = b.Neg(b.Log(one_minus_square));
   const Value middle = ratio(b, w, fits::kErfinvTop, fits::kErfinvBottom);
   const Value logarithm = b.Log(b.Mul(w, f64(b, std::numbers::pi / 4)));
@@ -44,7 +44,7 @@ Value inverse(Builder& b, Value x, Value one_minus_square) {
 
 Value erfinv(Builder& b, Value x) {
   const Value one = f64(b, 1);
-  return inverse(b, x, b.Mul(b.Sub(one, x), b.Add(one, x)));
+  return inverse_error_function(b, x, b.Mul(b.Sub(one, x), b.Add(one, x)));
 }
 
 // Returns sqrt(2) erfinv(2 p - 1).
@@ -52,7 +52,7 @@ Value ndtri(Builder& b, Value p) {
   const Value one = f64(b, 1);
   const Value x = b.Sub(b.Mul(f64(b, 2), p), one);
   const Value one_minus_square = b.Mul(f64(b, 4), b.Mul(p, b.Sub(one, p)));
-  return b.Mul(f64(b, std::numbers::sqrt2), inverse(b, x, one_minus_square));
+  return b.Mul(f64(b, std::numbers::sqrt2), inverse_error_function(b, x, one_minus_square));
 }
 
 }  // namespace

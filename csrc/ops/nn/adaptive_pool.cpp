@@ -17,7 +17,7 @@ struct Windows {
   Value length;  // (windows)
 };
 
-Value column(Builder& b, Value v) { return b.unsqueeze(v, {1}); }
+Value as_column(Builder& b, Value v) { return b.unsqueeze(v, {1}); }
 
 // Returns the windows; window i of n covers [floor(i * size / n), ceil((i + 1) * size / n)).
 Windows adaptive_windows(Builder& b, const Dim& size, const Dim& count) {
@@ -36,8 +36,8 @@ Windows adaptive_windows(Builder& b, const Dim& size, const Dim& count) {
     for (int64_t k = 0; k < c; ++k) most = std::max(most, ((k + 1) * s + c - 1) / c - k * s / c);
     longest = most;
   }
-  const Value index = b.Add(column(b, start), b.unsqueeze(b.range(longest), {0}));
-  return {b.Min(index, b.dim_value(size - 1)), b.Less(index, column(b, end)), b.Sub(end, start)};
+  const Value index = b.Add(as_column(b, start), b.unsqueeze(b.range(longest), {0}));
+  return {b.Min(index, b.dim_value(size - 1)), b.Less(index, as_column(b, end)), b.Sub(end, start)};
 }
 
 // Replaces `axis` (negative) by two axes (windows, longest); elements outside a window are
@@ -71,7 +71,7 @@ std::optional<Ints> even_kernel(Value x, const Shape& output_size) {
   return kernel;
 }
 
-Shape spread(Shape sizes, size_t count) {
+Shape sizes_of_axes(Shape sizes, size_t count) {
   if (sizes.size() < count) sizes.resize(count, sizes.at(0));
   return sizes;
 }
@@ -161,12 +161,12 @@ std::array<Value, 2> adaptive_max_pool(Builder& b, Value x, const Shape& output_
 
 template <size_t N>
 Value adaptive_avg(Builder& b, Value self, Shape output_size) {
-  return adaptive_avg_pool(b, self, spread(output_size, N));
+  return adaptive_avg_pool(b, self, sizes_of_axes(output_size, N));
 }
 
 template <size_t N>
 std::array<Value, 2> adaptive_max(Builder& b, Value self, Shape output_size) {
-  return adaptive_max_pool(b, self, spread(output_size, N));
+  return adaptive_max_pool(b, self, sizes_of_axes(output_size, N));
 }
 
 }  // namespace

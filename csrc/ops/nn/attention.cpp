@@ -31,7 +31,7 @@ Mask given_mask(Builder& b, Value mask, DType dtype) {
   return {b.where(mask, b.scalar(dtype, 0.0), b.scalar(dtype, -kInfinity)), rows};
 }
 
-Value scaled(Builder& b, Value query, std::optional<Number> scale) {
+Value scaled_query(Builder& b, Value query, std::optional<Number> scale) {
   if (!scale) {
     const Dim& width = query->dim(-1);
     if (auto size = width.constant()) {
@@ -56,7 +56,7 @@ Value zero_masked_rows(Builder& b, Value rows, Value open_rows) {
 
 Attended attend(Builder& b, Value query, Value key, Value value, const Mask& mask,
                 std::optional<Number> scale, const Number& dropout_p) {
-  Value scores = b.matmul(scaled(b, query, scale), b.swap_axes(key, -2, -1));
+  Value scores = b.matmul(scaled_query(b, query, scale), b.swap_axes(key, -2, -1));
   if (mask.addend) scores = b.Add(scores, mask.addend);
   Value weights = b.softmax(scores, -1);
   if (!is_zero(dropout_p)) weights = dropped(b, weights, dropout_p).result;

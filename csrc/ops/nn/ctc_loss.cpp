@@ -22,7 +22,7 @@ struct Lengths {
 };
 
 // The targets as rows, [batch, most]; they may come one after the other, without padding.
-Value rows_of(Builder& b, Value targets, const Lengths& lengths) {
+Value target_rows(Builder& b, Value targets, const Lengths& lengths) {
   if (targets->rank() == 2) return targets;
   const Value first = b.op("CumSum", {lengths.values, b.i64(0)}, {{"exclusive", int64_t{1}}});
   const Value places = b.Add(b.unsqueeze(first, {1}), b.range(lengths.most));
@@ -83,7 +83,7 @@ Losses losses(Builder& b, Value log_probs, Value labels, const Lengths& inputs,
 Losses ctc_losses(Builder& b, Value log_probs, Value targets, const Lengths& inputs,
                   const Lengths& lengths, int64_t blank, bool zero_infinity) {
   const Value x = log_probs->rank() == 2 ? b.unsqueeze(log_probs, {1}) : log_probs;
-  const Value rows = rows_of(b, b.cast(targets, DType::i64), lengths);
+  const Value rows = target_rows(b, b.cast(targets, DType::i64), lengths);
   Losses result = losses(b, x, with_blanks(b, rows, blank), inputs, lengths);
   if (zero_infinity) {
     const Value infinite = b.Equal(result.losses, b.like(result.losses, kInfinity));

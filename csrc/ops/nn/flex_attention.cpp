@@ -149,7 +149,7 @@ Value evaluate(const Call& call, const aten::Graph& function, Values grids, cons
 }
 
 // Returns 0, 1, 2, ... along one axis of the grid.
-Value positions(Builder& b, const Dim& size, size_t axis) {
+Value axis_positions(Builder& b, const Dim& size, size_t axis) {
   Shape shape(4, Dim(1));
   shape[axis] = size;
   return b.cast(b.reshape(b.range(size), shape), DType::i32);
@@ -180,8 +180,8 @@ Results flex_attention(Builder& b, Value query, Value key, Value value,
   value = repeated_heads(b, value, heads);
   Value scores = b.matmul(b.cast(query, working), b.swap_axes(b.cast(key, working), -2, -1));
   scores = b.Mul(scores, b.like(scores, scale));
-  const Values indices{positions(b, scores->dim(0), 0), positions(b, heads, 1),
-                       positions(b, scores->dim(2), 2), positions(b, scores->dim(3), 3)};
+  const Values indices{axis_positions(b, scores->dim(0), 0), axis_positions(b, heads, 1),
+                       axis_positions(b, scores->dim(2), 2), axis_positions(b, scores->dim(3), 3)};
 
   const bool is_masked = !is_no_mask(**mask_mod);
   const Value kept = is_masked ? evaluate(call, **mask_mod, indices, call.elements(8)) : nullptr;

@@ -58,7 +58,7 @@ Value affine_grid_generator(Builder& b, Value theta, Shape size, bool align_corn
   return b.reshape(matrix_product(b, points, b.swap_axes(theta, 1, 2)), result);
 }
 
-struct Blocks {
+struct SlidingBlocks {
   Ints kernel, dilation, padding, stride;
 };
 
@@ -68,14 +68,14 @@ Ints pair(Ints values) {
 }
 
 // Returns the position along an axis of kernel element k of window i: (kernel, windows).
-Value block_positions(Builder& b, const Dim& windows, const Blocks& c, size_t axis) {
+Value block_positions(Builder& b, const Dim& windows, const SlidingBlocks& c, size_t axis) {
   const Value within = b.Mul(b.range(c.kernel[axis]), b.i64(c.dilation[axis]));
   const Value start = b.Mul(b.range(windows), b.i64(c.stride[axis]));
   return b.Add(b.unsqueeze(within, {1}), b.unsqueeze(start, {0}));
 }
 
 Value im2col(Builder& b, Value self, Ints kernel_size, Ints dilation, Ints padding, Ints stride) {
-  const Blocks c{pair(kernel_size), pair(dilation), pair(padding), pair(stride)};
+  const SlidingBlocks c{pair(kernel_size), pair(dilation), pair(padding), pair(stride)};
   const bool batched = self->rank() == 4;
   Value x = batched ? self : b.unsqueeze(self, {0});
   x = b.pad(x, {0, 0, c.padding[0], c.padding[1], 0, 0, c.padding[0], c.padding[1]});

@@ -11,23 +11,23 @@ namespace {
 constexpr int64_t kSplitOpset = 13;  // sizes of Split are an input
 
 // Groups along an axis: group i ends at offsets[i], where group i + 1 starts.
-struct Groups {
+struct Ranges {
   Value starts, ends;  // int64, 1-d
 };
 
-Groups groups_of(Builder& b, Value offsets) {
+Ranges ranges_of(Builder& b, Value offsets) {
   const Value ends = b.cast(offsets, DType::i64);
   const Value before = b.concat({b.i64s({0}), b.slice(ends, 0, 0, ends->dim(0) - 1)}, 0);
   return {before, ends};
 }
 
 // Returns positions [start, end) of an axis; the bounds are tensors of one element.
-Value part(Builder& b, Value x, Value start, Value end, int64_t axis) {
+Value slice_between(Builder& b, Value x, Value start, Value end, int64_t axis) {
   return b.op("Slice", {x, start, end, b.i64s({axis})});
 }
 
 // Returns the number of rows after the last group, 1-d.
-Value rest_of(Builder& b, Value x, const Groups& groups) {
+Value rest_of(Builder& b, Value x, const Ranges& groups) {
   const Dim& count = groups.ends->dim(0);
   return b.Sub(b.dim_value(x->dim(0)), b.slice(groups.ends, 0, count - 1, count));
 }
@@ -54,7 +54,7 @@ Values matrices_of_weight(Builder& b, Value stack) {
 
 // Multiplies the rows of each group by a matrix of its own. Products of no rows cost nothing, and
 // unlike a part of a stack, a weight is not copied in every run.
-Value rows_by_weights(Builder& b, Value x, const Values& matrices, const Groups& groups) {
+Value rows_by_weights(Builder& b, Value x, const Values& matrices, const Ranges& groups) {
   const Value rest = rest_of(b, x, groups);
   const Value sizes = b.concat({b.Sub(groups.ends, groups.starts), rest}, 0);
   Values parts = b.ops("Split", matrices.size() + 1, {x, sizes}, {{"axis", 0}});
@@ -64,7 +64,7 @@ Value rows_by_weights(Builder& b, Value x, const Values& matrices, const Groups&
 }
 
 // Likewise, with one matrix after the other. Skips empty groups.
-Value rows_by_stack(Builder& b, Value x, Value matrices, const Groups& groups) {
+Value rows_by_stack(Builder& b, Value x, Value matrices, const Ranges& groups) {
   const Dim& columns = matrices->dim(2);
   const Value used = b.squeeze(b.op("NonZero", {b.Greater(groups.ends, groups.starts)}), {0});
   const Value unused = zeros(b, x, b.Max(rest_of(b, x, groups), b.i64(0)), columns);
@@ -74,8 +74,8 @@ Value rows_by_stack(Builder& b, Value x, Value matrices, const Groups& groups) {
               [&](Value i, const Values& states) -> Values {
                 const Value place = b.Sub(b.dim_value(count - 1), b.reshape(i, {1}));
                 const Value group = b.gather(used, place, 0);
-                const Value rows = part(b, x, b.gather(groups.starts, group, 0),
-                                        b.gather(groups.ends, group, 0), 0);
+                const Value rows = slice_between(b, x, b.gather(groups.starts, group, 0),
+                                                 b.gather(groups.ends, group, 0), 0);
                 const Value matrix = b.squeeze(b.gather(matrices, group, 0), {0});
                 return {b.concat({b.matmul(rows, matrix), states[0]}, 0)};
               },
@@ -85,7 +85,7 @@ Value rows_by_stack(Builder& b, Value x, Value matrices, const Groups& groups) {
 // Multiplies the rows of each group of x (rows, k) by the group's matrix from (groups, k, n). Rows
 // after the last group give zeros.
 Value rows_by_matrices(Builder& b, Value x, Value matrices, Value offsets) {
-  const Groups groups = groups_of(b, offsets);
+  const Ranges groups = ranges_of(b, offsets);
   const Values weights = matrices_of_weight(b, matrices);
   const Value result = weights.empty() ? rows_by_stack(b, x, matrices, groups)
                                        : rows_by_weights(b, x, weights, groups);
@@ -95,11 +95,12 @@ Value rows_by_matrices(Builder& b, Value x, Value matrices, Value offsets) {
 
 // Multiplies each group of columns of x (m, k) by the same rows of y (k, n): (groups, m, n).
 Value inner_groups(Builder& b, Value x, Value y, Value offsets) {
-  const Groups groups = groups_of(b, offsets);
+  const Ranges groups = ranges_of(b, offsets);
   return loop(b, b.dim_value(groups.ends->dim(0)), {}, [&](Value i, const Values&) -> Values {
     const Value group = b.reshape(i, {1});
     const Value start = b.gather(groups.starts, group, 0), end = b.gather(groups.ends, group, 0);
-    Value product = b.matmul(part(b, x, start, end, 1), part(b, y, start, end, 0));
+    Value product =
+        b.matmul(slice_between(b, x, start, end, 1), slice_between(b, y, start, end, 0));
     b.refine(product, {x->dim(0), y->dim(1)});
     return {product};
   })[0];

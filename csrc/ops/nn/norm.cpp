@@ -11,7 +11,7 @@ namespace onnx_native::ops {
 namespace {
 
 // Eager accumulates 16-bit floats in float32.
-DType accumulation_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+DType statistics_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 // Casts the moments that follow the result to the dtypes that the capture records.
 Results as_recorded(const Call& call, Results results) {
@@ -59,7 +59,7 @@ Ints last_axes(size_t count) {
 // ATen's kernel returns the moments of 16-bit floats in float32 only if a parameter is float32.
 DType dtype_of_moments(Value input, std::initializer_list<Value> parameters) {
   for (const Value v : parameters)
-    if (v && v->dtype == DType::f32) return accumulation_dtype(input->dtype);
+    if (v && v->dtype == DType::f32) return statistics_dtype(input->dtype);
   return input->dtype;
 }
 
@@ -77,22 +77,22 @@ std::array<Value, 3> layer_norm(Builder& b, Value input, const Shape& normalized
   if (is_empty(normalized_shape) && !with_moments) return {input, nullptr, nullptr};
   // ONNX requires one dtype for the input and its parameters.
   const bool mixed = (weight && (*weight)->dtype != dtype) || (bias && (*bias)->dtype != dtype);
-  const Value x = mixed ? b.cast(input, accumulation_dtype(dtype)) : input;
+  const Value x = mixed ? b.cast(input, statistics_dtype(dtype)) : input;
   const Value scale = weight ? b.cast(*weight, x->dtype) : b.full(x->dtype, 1.0, normalized_shape);
   if (!eps.is_constant() || !known_positive(normalized_shape)) {
-    const Moments m = moments(b, b.cast(x, accumulation_dtype(dtype)), last_axes(count), eps);
+    const Moments m = moments(b, b.cast(x, statistics_dtype(dtype)), last_axes(count), eps);
     const Value y = affine(b, b.Mul(m.centered, m.inverse_std), scale, bias.value_or(nullptr));
     return {b.cast(y, dtype), m.mean, m.inverse_std};
   }
   Values inputs{x, scale};
   if (bias) inputs.push_back(b.cast(*bias, x->dtype));
-  const bool narrow = accumulation_dtype(x->dtype) != x->dtype;
+  const bool narrow = statistics_dtype(x->dtype) != x->dtype;
   const Values outputs = b.ops("LayerNormalization", with_moments && !narrow ? 3 : 1,
                                std::move(inputs), {{"axis", -count}, {"epsilon", eps.to_double()}});
   if (!with_moments) return {b.cast(outputs[0], dtype), nullptr, nullptr};
   if (!narrow) return {b.cast(outputs[0], dtype), outputs[1], outputs[2]};
   // Computes the moments separately, because they are often unused.
-  const Moments m = moments(b, b.cast(x, accumulation_dtype(dtype)), last_axes(count), eps);
+  const Moments m = moments(b, b.cast(x, statistics_dtype(dtype)), last_axes(count), eps);
   return {outputs[0], b.cast(m.mean, dtype), b.cast(m.inverse_std, dtype)};
 }
 
@@ -104,7 +104,7 @@ Value batch_norm_inference(Builder& b, Value x, Value weight, Value bias, Value 
   if (!weight) weight = b.full(parameters, 1.0, {x->dim(1)});
   if (!bias) bias = b.full(parameters, 0.0, {x->dim(1)});
   if (!eps.is_constant()) {
-    const DType dtype = accumulation_dtype(x->dtype);
+    const DType dtype = statistics_dtype(x->dtype);
     const auto wide = [&](Value v) { return per_channel(b, b.cast(v, dtype), x->rank()); };
     const Value scale = b.Reciprocal(b.Sqrt(b.Add(wide(variance), b.scalar(dtype, eps))));
     const Value y = b.Mul(b.Sub(b.cast(x, dtype), wide(mean)), b.Mul(scale, wide(weight)));
@@ -122,7 +122,7 @@ struct BatchNormalized {
 
 BatchNormalized batch_norm_by_batch(Builder& b, Value input, Value weight, Value bias,
                                     const Number& eps) {
-  const Value x = b.cast(input, accumulation_dtype(input->dtype));
+  const Value x = b.cast(input, statistics_dtype(input->dtype));
   Ints axes{0};
   Dim count = x->dim(0);
   for (int64_t i = 2; i < x->rank(); ++i) {
@@ -209,7 +209,7 @@ Value instance_norm(Builder& b, Value input, std::optional<Value> weight, std::o
     return batch_norm_inference(b, input, w, c, running_mean.value(), running_var.value(), eps);
   if (input->dtype == DType::f32 && eps.is_constant() && is_never_empty(input))
     return instance_normalized(b, input, w, c, eps);
-  const Value x = b.cast(input, accumulation_dtype(input->dtype));
+  const Value x = b.cast(input, statistics_dtype(input->dtype));
   Ints axes;
   for (int64_t i = 2; i < x->rank(); ++i) axes.push_back(i);
   const Moments m = moments(b, x, axes, eps);
@@ -257,7 +257,7 @@ std::array<Value, 3> group_norm(Builder& b, Value input, const Dim& groups, Valu
              {x, b.full(x->dtype, 1.0, {groups}), b.full(x->dtype, 0.0, {groups})},
              {{"epsilon", eps.to_double()}});
   } else {
-    x = b.cast(x, accumulation_dtype(input->dtype));
+    x = b.cast(x, statistics_dtype(input->dtype));
     const Moments m = moments(b, x, {-1}, eps);
     x = b.Mul(m.centered, m.inverse_std);
     const DType dtype = dtype_of_moments(input, {weight, bias});
@@ -283,7 +283,7 @@ bool has_rms_normalization(Builder& b, Value input, const Shape& normalized_shap
 std::array<Value, 2> rms_norm(Builder& b, Value input, const Shape& normalized_shape,
                               std::optional<Value> weight, std::optional<Number> eps) {
   const DType dtype = input->dtype;
-  const Value x = b.cast(input, accumulation_dtype(dtype));
+  const Value x = b.cast(input, statistics_dtype(dtype));
   const Number epsilon = eps.value_or(x->dtype == DType::f64 ? 0x1p-52 : 0x1p-23);
   // By default, ONNX Runtime fuses the operators from Pow to Mul, in exactly this form.
   const bool fuses = weight && x->dtype == DType::f32;

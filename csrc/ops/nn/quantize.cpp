@@ -126,8 +126,8 @@ Affine per_tensor(Builder& b, Value scale, Value zero_point, const Bounds& bound
   return {one(b, scale), one(b, zero_point), b.i64(bounds.low), b.i64(bounds.high)};
 }
 
-Affine per_channel(Builder& b, Value scales, std::optional<Value> zero_points, int64_t axis,
-                   const Bounds& bounds) {
+Affine channel_affine(Builder& b, Value scales, std::optional<Value> zero_points, int64_t axis,
+                      const Bounds& bounds) {
   return {scales, zero_points.value_or(nullptr), b.i64(bounds.low), b.i64(bounds.high), axis};
 }
 
@@ -173,14 +173,15 @@ void register_per_channel(OpTable& ops) {
   ops.def("quantized_decomposed::quantize_per_channel",
           [](Builder& b, Value input, Value scales, Value zero_points, int64_t axis,
              int64_t quant_min, int64_t quant_max, DType dtype) {
-            return quantized(
-                b, input, per_channel(b, scales, zero_points, axis, {quant_min, quant_max}), dtype);
+            return quantized(b, input,
+                             channel_affine(b, scales, zero_points, axis, {quant_min, quant_max}),
+                             dtype);
           });
   ops.def("quantized_decomposed::dequantize_per_channel",
           [](Builder& b, Value input, Value scales, std::optional<Value> zero_points, int64_t axis,
              int64_t quant_min, int64_t quant_max, Ignored, std::optional<DType> out_dtype) {
             return dequantized(b, input,
-                               per_channel(b, scales, zero_points, axis, {quant_min, quant_max}),
+                               channel_affine(b, scales, zero_points, axis, {quant_min, quant_max}),
                                out_dtype.value_or(DType::f32));
           });
 }
@@ -206,14 +207,14 @@ Value dequantized_at_once(Builder& b, Value x, std::optional<Value> zero_points,
 }
 
 // Splits each row into groups and returns one row per group: (groups, group size).
-Value in_groups(Builder& b, Value x, Value scales, int64_t group_size) {
+Value group_rows(Builder& b, Value x, Value scales, int64_t group_size) {
   const Dim& columns = x->dim(-1);
   const bool one_group = scales->dim(-1).equals(1) && columns.constant_or(group_size) < group_size;
   const Dim size = one_group ? columns : Dim(group_size);
   return b.reshape(x, {Dim::floor_div(numel(x->known_shape()), size), size});
 }
 
-Value column(Builder& b, Value parameters) {
+Value parameter_column(Builder& b, Value parameters) {
   return b.reshape(parameters, {numel(parameters->known_shape()), 1});
 }
 
@@ -221,18 +222,19 @@ void register_groups_and_tokens(OpTable& ops) {
   ops.def("quantized_decomposed::quantize_per_channel_group",
           [](Builder& b, Value input, Value scales, Value zero_points, int64_t quant_min,
              int64_t quant_max, DType dtype, int64_t group_size) {
-            const Value groups = in_groups(b, input, scales, group_size);
-            const Value y = quantized_at_once(b, groups, column(b, scales), column(b, zero_points),
-                                              {quant_min, quant_max}, dtype);
+            const Value groups = group_rows(b, input, scales, group_size);
+            const Value y =
+                quantized_at_once(b, groups, parameter_column(b, scales),
+                                  parameter_column(b, zero_points), {quant_min, quant_max}, dtype);
             return b.reshape(y, input->known_shape());
           });
   ops.def("quantized_decomposed::dequantize_per_channel_group",
           [](Builder& b, Value input, Value scales, std::optional<Value> zero_points, Ignored,
              Ignored, Ignored, int64_t group_size, DType output_dtype) {
-            const Value groups = in_groups(b, input, scales, group_size);
-            if (zero_points) zero_points = column(b, *zero_points);
-            const Value y =
-                dequantized_at_once(b, groups, zero_points, column(b, scales), output_dtype);
+            const Value groups = group_rows(b, input, scales, group_size);
+            if (zero_points) zero_points = parameter_column(b, *zero_points);
+            const Value y = dequantized_at_once(b, groups, zero_points, parameter_column(b, scales),
+                                                output_dtype);
             return b.reshape(y, input->known_shape());
           });
   ops.def("quantized_decomposed::quantize_per_token",
@@ -476,7 +478,7 @@ void register_fake(OpTable& ops) {
       [](Builder& b, Value self, Value scale, Value zero_point, int64_t axis, int64_t quant_min,
          int64_t quant_max) {
         const Bounds bounds = bounds_of(b, quant_min, quant_max);
-        return fake_quantized(b, self, per_channel(b, scale, zero_point, axis, bounds), bounds);
+        return fake_quantized(b, self, channel_affine(b, scale, zero_point, axis, bounds), bounds);
       });
   ops.def("aten::fake_quantize_per_tensor_affine_cachemask",
           [](Builder& b, Value self, const Number& scale, int64_t zero_point, int64_t quant_min,
@@ -498,7 +500,7 @@ void register_fake(OpTable& ops) {
           [](Builder& b, Value self, Value scale, Value zero_point, int64_t axis, int64_t quant_min,
              int64_t quant_max) -> Values {
             const Bounds bounds = bounds_of(b, quant_min, quant_max);
-            const Affine q = per_channel(b, scale, zero_point, axis, bounds);
+            const Affine q = channel_affine(b, scale, zero_point, axis, bounds);
             return {fake_quantized(b, self, q, bounds), kept(b, self, q)};
           });
   ops.def("aten::_fake_quantize_learnable_per_tensor_affine",
@@ -513,7 +515,7 @@ void register_fake(OpTable& ops) {
              int64_t quant_max, Ignored) {
             const Bounds bounds = bounds_of(b, quant_min, quant_max);
             const Value zero = learned(b, zero_point, bounds);
-            return fake_quantized(b, self, per_channel(b, scale, zero, axis, bounds), bounds);
+            return fake_quantized(b, self, channel_affine(b, scale, zero, axis, bounds), bounds);
           });
   ops.def("aten::_fused_moving_avg_obs_fq_helper_functional", moving_average_fake_quantized);
 }

@@ -71,7 +71,7 @@ bool holds_all(Value constant, const Range& range) {
 }
 
 // Returns true if all elements repeat constants that are zero.
-bool is_zero(Value v) {
+bool is_zero_constant(Value v) {
   while (v->producer && v->producer->is_any({"Cast", "Expand", "Reshape"}))
     v = v->producer->inputs[0];
   return holds_all(v, {0, 0});
@@ -89,8 +89,9 @@ Value computed(Builder& b, Value x, const Blocks& blocks, Value scale, Value zer
 }
 
 // Returns the attributes of the DequantizeLinear with these blocks; nullopt if it has none.
-std::optional<std::vector<onnx::Attribute>> linear(Builder& b, const Shape& shape,
-                                                   const Shape& block, const Blocks& blocks) {
+std::optional<std::vector<onnx::Attribute>> linear_attributes(Builder& b, const Shape& shape,
+                                                              const Shape& block,
+                                                              const Blocks& blocks) {
   using Attributes = std::vector<onnx::Attribute>;
   if (blocks.several.empty()) {
     if (blocks.single.size() > 1) return std::nullopt;
@@ -130,8 +131,8 @@ Value dequantize_affine(Builder& b, Value input, const Shape& block_size, Value 
                         const std::optional<Scalar>& quant_max, DType output_dtype) {
   const Shape& shape = input->known_shape();
   const Blocks blocks(b, shape, block_size);
-  Value zero = zero_point && !is_zero(*zero_point) ? *zero_point : nullptr;
-  const auto attributes = linear(b, shape, block_size, blocks);
+  Value zero = zero_point && !is_zero_constant(*zero_point) ? *zero_point : nullptr;
+  const auto attributes = linear_attributes(b, shape, block_size, blocks);
   const bool is_linear = attributes && output_dtype == DType::f32 && scale->dtype == DType::f32;
   if (!is_byte(input->dtype) || !input->is_constant()) {
     return computed(b, input, blocks, scale, zero, output_dtype);
@@ -163,7 +164,7 @@ Value quantize_affine(Builder& b, Value input, const Shape& block_size, Value sc
   const Value x = b.cast(b.reshape(input, blocks.split), dtype);
   // A quotient in place of a product with the reciprocal would round differently.
   Value y = b.Round(b.Mul(x, b.Div(b.like(x, 1.0), parameter(scale, dtype))));
-  if (zero_point && !is_zero(*zero_point)) y = b.Add(y, parameter(*zero_point, dtype));
+  if (zero_point && !is_zero_constant(*zero_point)) y = b.Add(y, parameter(*zero_point, dtype));
   return b.cast(b.reshape(clamped(b, y, range.low, range.high), input->known_shape()),
                 output_dtype);
 }

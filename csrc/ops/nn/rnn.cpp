@@ -47,7 +47,7 @@ Value rnn_cell(Builder& b, Value input, Value hx, Value w_ih, Value w_hh, std::o
 }
 
 Value tanh(Builder& b, Value x) { return b.Tanh(x); }
-Value relu(Builder& b, Value x) { return b.op("Relu", {x}); }
+Value float_relu(Builder& b, Value x) { return b.op("Relu", {x}); }
 
 // The parameters of one layer in one direction.
 struct Params {
@@ -81,7 +81,7 @@ struct Recurrence {
 const Recurrence kLstm{"LSTM", {0, 3, 1, 2}, "", next_lstm};  // ATen i f g o, ONNX i o f c
 const Recurrence kGru{"GRU", {1, 0, 2}, "", next<gru_cell>};  // ATen r z n, ONNX z r h
 const Recurrence kRnnTanh{"RNN", {0}, "Tanh", next<rnn_cell<tanh>>};
-const Recurrence kRnnRelu{"RNN", {0}, "Relu", next<rnn_cell<relu>>};
+const Recurrence kRnnRelu{"RNN", {0}, "Relu", next<rnn_cell<float_relu>>};
 
 struct Layers {
   bool has_biases;
@@ -283,7 +283,7 @@ void register_rnn(OpTable& ops) {
   ops.def("aten::lstm_cell", lstm_cell);
   ops.def("aten::gru_cell", gru_cell);
   ops.def("aten::rnn_tanh_cell", rnn_cell<tanh>);
-  ops.def("aten::rnn_relu_cell", rnn_cell<relu>);
+  ops.def("aten::rnn_relu_cell", rnn_cell<float_relu>);
 }
 
 }  // namespace onnx_native::ops

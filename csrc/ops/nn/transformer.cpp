@@ -23,7 +23,7 @@ struct Attention {
   std::optional<int64_t> mask_type;
 };
 
-Value linear(Builder& b, Value x, Value weight, Value bias) {
+Value fully_connected(Builder& b, Value x, Value weight, Value bias) {
   return b.Add(b.matmul(x, b.transpose(weight, {1, 0})), bias);
 }
 
@@ -34,12 +34,12 @@ Value spread_mask(Builder& b, const Attention& a) {
   return type == kOfColumns ? b.unsqueeze(mask, {1, 2}) : mask;
 }
 
-struct Attended {
+struct AttendedHeads {
   Value output;
   Value weights;  // (batch, heads, rows, columns)
 };
 
-Attended attend(Builder& b, Value query, Value key, Value value, const Attention& a) {
+AttendedHeads attend_in_heads(Builder& b, Value query, Value key, Value value, const Attention& a) {
   b.check(a.heads > 0, "the number of heads must be positive, got ", a.heads);
   const Dim head = Dim::floor_div(a.width, a.heads);
   const auto size = head.constant();
@@ -48,7 +48,7 @@ Attended attend(Builder& b, Value query, Value key, Value value, const Attention
   const auto projected = [&](Value x, int64_t part) {
     const Dim from = Dim(part) * a.width, to = Dim(part + 1) * a.width;
     const Value y =
-        linear(b, x, b.slice(a.qkv_weight, 0, from, to), b.slice(a.qkv_bias, 0, from, to));
+        fully_connected(b, x, b.slice(a.qkv_weight, 0, from, to), b.slice(a.qkv_bias, 0, from, to));
     return b.transpose(b.reshape(y, {x->dim(0), x->dim(1), a.heads, head}), {0, 2, 1, 3});
   };
   const Value q = projected(query, 0);
@@ -62,7 +62,7 @@ Attended attend(Builder& b, Value query, Value key, Value value, const Attention
   const Value weights = b.softmax(scores, -1);
   const Value joined = b.transpose(b.matmul(weights, projected(value, 2)), {0, 2, 1, 3});
   const Value flat = b.reshape(joined, {query->dim(0), query->dim(1), a.width});
-  return {linear(b, flat, a.out_weight, a.out_bias), weights};
+  return {fully_connected(b, flat, a.out_weight, a.out_bias), weights};
 }
 
 std::array<Value, 2> multi_head_attention(Builder& b, Value query, Value key, Value value,
@@ -71,16 +71,16 @@ std::array<Value, 2> multi_head_attention(Builder& b, Value query, Value key, Va
                                           std::optional<Value> mask, bool need_weights,
                                           bool average_attn_weights,
                                           std::optional<int64_t> mask_type) {
-  const Attended attended =
-      attend(b, query, key, value,
-             {embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, mask_type});
+  const AttendedHeads attended = attend_in_heads(
+      b, query, key, value,
+      {embed_dim, num_head, qkv_weight, qkv_bias, proj_weight, proj_bias, mask, mask_type});
   if (!need_weights) return {attended.output, nullptr};
   return {attended.output, average_attn_weights
                                ? b.reduce("ReduceMean", attended.weights, {1}, false)
                                : attended.weights};
 }
 
-Value gelu(Builder& b, Value x) {
+Value exact_gelu(Builder& b, Value x) {
   const Value erf = b.Erf(b.Mul(x, b.like(x, 1 / std::numbers::sqrt2)));
   return b.Mul(b.Mul(x, b.like(x, 0.5)), b.Add(erf, b.like(x, 1.0)));
 }
@@ -98,11 +98,12 @@ Value encoder_layer(Builder& b, Value src, Dim embed_dim, int64_t num_heads, Val
                 {{"axis", -1}, {"epsilon", eps.to_double()}});
   };
   const auto feed_forward = [&](Value x) {
-    const Value hidden = linear(b, x, ffn_weight_1, ffn_bias_1);
-    return linear(b, use_gelu ? gelu(b, hidden) : b.op("Relu", {hidden}), ffn_weight_2, ffn_bias_2);
+    const Value hidden = fully_connected(b, x, ffn_weight_1, ffn_bias_1);
+    return fully_connected(b, use_gelu ? exact_gelu(b, hidden) : b.op("Relu", {hidden}),
+                           ffn_weight_2, ffn_bias_2);
   };
   Value x = norm_first ? norm(src, norm_weight_1, norm_bias_1) : src;
-  x = b.Add(src, attend(b, x, x, x, attention).output);
+  x = b.Add(src, attend_in_heads(b, x, x, x, attention).output);
   if (!norm_first) x = norm(x, norm_weight_1, norm_bias_1);
   const Value y = norm_first ? norm(x, norm_weight_2, norm_bias_2) : x;
   x = b.Add(x, feed_forward(y));

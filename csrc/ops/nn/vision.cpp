@@ -226,13 +226,13 @@ Value round_half_away(Builder& b, Value x) {
 }
 
 // The elements of an axis in each bin: [begin, end) per bin, and a (bins, size) mask.
-struct Windows {
+struct Bins {
   Value begin, end, mask;
 };
 
 // `start` and `extent` are integral; positions are clamped to [0, limit].
-Windows windows(Builder& b, Value start, Value extent, int64_t bins, const Dim& size,
-                const Dim& limit) {
+Bins windows(Builder& b, Value start, Value extent, int64_t bins, const Dim& size,
+             const Dim& limit) {
   const DType dtype = start->dtype;
   const Value bin = b.Div(extent, b.like(extent, bins));
   const auto edge = [&](Value v) {
@@ -241,7 +241,7 @@ Windows windows(Builder& b, Value start, Value extent, int64_t bins, const Dim& 
   const auto multiples = [&](int64_t first) {
     return b.Mul(b.cast(b.range(first, first + bins, 1), dtype), bin);
   };
-  Windows w;
+  Bins w;
   w.begin = edge(b.Floor(multiples(0)));
   w.end = edge(b.Ceil(multiples(1)));
   const Value at = b.range(size);
@@ -251,8 +251,8 @@ Windows windows(Builder& b, Value start, Value extent, int64_t bins, const Dim& 
 }
 
 // Returns the windows of rows and of columns; `inclusive` regions contain their last element.
-std::array<Windows, 2> region_windows(Builder& b, Value roi, Value input, const Pooling& p,
-                                      bool inclusive) {
+std::array<Bins, 2> region_windows(Builder& b, Value roi, Value input, const Pooling& p,
+                                   bool inclusive) {
   const Value corners = round_half_away(b, b.Mul(b.slice(roi, 0, 1, 5), b.like(roi, p.scale)));
   const auto axis = [&](int64_t from, int64_t bins, const Dim& size) {
     const Value start = b.select(corners, 0, from);

@@ -246,7 +246,7 @@ Grid grid_of(const Call& call, Kind kind, const std::optional<Shape>& s,
   return grid;
 }
 
-void define(OpTable& ops, std::string_view name, Kind kind, bool inverse) {
+void define_transform(OpTable& ops, std::string_view name, Kind kind, bool inverse) {
   const std::string op = "aten::fft_" + std::string(name);
   using Norm = std::optional<std::string>;
   const auto one = [=](Builder&, Ignored, std::optional<Dim> n, int64_t dim, Norm norm,
@@ -307,9 +307,9 @@ Value frequencies(Builder& b, const Dim& n, const Number& distance, bool half, D
 
 void register_transforms(OpTable& ops) {
   for (bool inverse : {false, true}) {
-    define(ops, inverse ? "ifft" : "fft", Kind::complex, inverse);
-    define(ops, inverse ? "ihfft" : "rfft", Kind::from_real, inverse);
-    define(ops, inverse ? "irfft" : "hfft", Kind::to_real, inverse);
+    define_transform(ops, inverse ? "ifft" : "fft", Kind::complex, inverse);
+    define_transform(ops, inverse ? "ihfft" : "rfft", Kind::from_real, inverse);
+    define_transform(ops, inverse ? "irfft" : "hfft", Kind::to_real, inverse);
   }
   ops.def(
       "aten::_fft_c2c", Key::complex,

@@ -73,7 +73,7 @@ Formula kaiser(double beta) {
   };
 }
 
-void define(OpTable& ops, const std::string& name, const Formula& formula) {
+void define_window(OpTable& ops, const std::string& name, const Formula& formula) {
   ops.def("aten::" + name, [formula](Builder& b, Dim length, OptionalDType dtype) {
     return window(b, length, /*periodic=*/true, dtype, formula);
   });
@@ -86,11 +86,11 @@ void define(OpTable& ops, const std::string& name, const Formula& formula) {
 }  // namespace
 
 void register_window(OpTable& ops) {
-  define(ops, "hann_window", hann);
-  define(ops, "hamming_window", hamming(0.54, 0.46));
-  define(ops, "blackman_window", blackman);
-  define(ops, "bartlett_window", bartlett);
-  define(ops, "kaiser_window", kaiser(12));
+  define_window(ops, "hann_window", hann);
+  define_window(ops, "hamming_window", hamming(0.54, 0.46));
+  define_window(ops, "blackman_window", blackman);
+  define_window(ops, "bartlett_window", bartlett);
+  define_window(ops, "kaiser_window", kaiser(12));
   ops.def("aten::hamming_window.periodic_alpha",
           [](Builder& b, Dim length, bool periodic, Number alpha, OptionalDType dtype) {
             return window(b, length, periodic, dtype, hamming(alpha, 0.46));

@@ -228,7 +228,7 @@ Place place(Builder& b, Value values, Value edges) {
 }
 
 // Matches torch.linspace: from each end to the middle.
-Value linspace(Builder& b, const Range& range, int64_t bins) {
+Value bin_edges(Builder& b, const Range& range, int64_t bins) {
   b.constant_size(static_cast<double>(bins));
   std::vector<double> from_low, from_high;
   std::vector<int64_t> first_half;
@@ -304,7 +304,7 @@ Values histogram_of_bins(Builder& b, Value points, const Ints& bins,
   Values edges;
   for (size_t d = 0; d < bins.size(); ++d) {
     Value values = b.select(points, 1, static_cast<int64_t>(d));
-    edges.push_back(linspace(b, bin_range(b, values, range, d), bins[d]));
+    edges.push_back(bin_edges(b, bin_range(b, values, range, d), bins[d]));
   }
   return histogram_of_points(b, points, edges, weight, density);
 }

@@ -17,7 +17,7 @@ Value nan_like(Builder& b, Value self) {
 }
 
 // Drops the axis that a reduction kept, unless `keepdim` is set. A 0-d `shape` gives 0-d results.
-Pair reduced(Builder& b, Pair results, const Shape& shape, int64_t axis, bool keepdim) {
+Pair with_dropped_axis(Builder& b, Pair results, const Shape& shape, int64_t axis, bool keepdim) {
   for (Value& result : results) {
     if (shape.empty())
       result = b.reshape(result, {});
@@ -49,7 +49,7 @@ Pair kthvalue(Builder& b, Value self, const Dim& k, int64_t dim, bool keepdim) {
   const Shape& shape = self->known_shape();
   Value data = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim, data->rank());
-  return reduced(b, kth_smallest(b, data, k, axis, top_k_with_nan), shape, axis, keepdim);
+  return with_dropped_axis(b, kth_smallest(b, data, k, axis, top_k_with_nan), shape, axis, keepdim);
 }
 
 // Returns the lower of the two middle elements; NaN if any element is NaN.
@@ -101,7 +101,7 @@ Pair median_of_dim(Builder& b, Value self, int64_t dim, bool keepdim) {
   const Shape& shape = self->known_shape();
   Value data = at_least_1d(b, self);
   int64_t axis = normalize_axis(dim, data->rank());
-  return reduced(b, kMedian(b, data, axis), shape, axis, keepdim);
+  return with_dropped_axis(b, kMedian(b, data, axis), shape, axis, keepdim);
 }
 
 // Returns the smallest of the most frequent elements, and its last index. NaN is not counted, so it
@@ -136,7 +136,7 @@ Pair mode(Builder& b, Value self, int64_t dim, bool keepdim) {
     where = b.where(none, b.i64(0), where);
   }
   Pair results{b.cast(move_axis(b, value, -1, axis), self->dtype), move_axis(b, where, -1, axis)};
-  return reduced(b, results, shape, axis, keepdim);
+  return with_dropped_axis(b, results, shape, axis, keepdim);
 }
 
 // --- Quantiles.
