@@ -5,7 +5,7 @@
 namespace onnx_native::readers::jit {
 namespace {
 
-const aten::Type& known_type(const Call& call, const aten::Value& value) {
+const aten::Type& queried_type(const Call& call, const aten::Value& value) {
   if (!value.type.is_tensor() || value.type.dtype == DType::undefined)
     call.run.unsupported(concat("cannot query %", value.name, ": its dtype is unknown"));
   return value.type;
@@ -37,7 +37,7 @@ std::optional<Items> data(const Call& call) {
 std::optional<Items> bytes(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
-  const aten::Type& type = known_type(call, *self);
+  const aten::Type& type = queried_type(call, *self);
   if (!type.shape) call.run.unsupported("cannot count the bytes of a tensor of unknown rank");
   return one(onnx_native::numel(*type.shape) * Dim(item_size(type.dtype)));
 }
@@ -45,7 +45,7 @@ std::optional<Items> bytes(const Call& call) {
 std::optional<Items> is_signed(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
-  return one(c10::IValue(c10::isSignedType(aten::to_scalar_type(known_type(call, *self).dtype))));
+  return one(c10::IValue(c10::isSignedType(aten::to_scalar_type(queried_type(call, *self).dtype))));
 }
 
 std::optional<Items> is_same_size(const Call& call) {

@@ -8,10 +8,9 @@ namespace onnx_native::readers::jit {
 namespace {
 
 using aten::Argument;
-using Kind = Container::Kind;
 
-Items list_of(Items items, const c10::TypePtr& type) {
-  return one(make_container(Kind::list, std::move(items), type));
+Items new_list(Items items, const c10::TypePtr& type) {
+  return one(make_container(Container::Kind::list, std::move(items), type));
 }
 
 ContainerPtr list(const Call& call, size_t i = 0) { return readable_list(call, i); }
@@ -29,14 +28,14 @@ int64_t index_in(const Call& call, int64_t index, size_t size) {
 // --- Construction and unpacking
 
 std::optional<Items> make_list(const Call& call) {
-  return list_of(call.inputs, call.output_type());
+  return new_list(call.inputs, call.output_type());
 }
 
 std::optional<Items> make_tuple(const Call& call) {
-  return one(make_container(Kind::tuple, call.inputs, call.output_type()));
+  return one(make_container(Container::Kind::tuple, call.inputs, call.output_type()));
 }
 
-std::optional<Items> unpack(const Call& call) {
+std::optional<Items> unpack_items(const Call& call) {
   const Container* container = call.input(0).container();
   const size_t wanted = call.output_count();
   if (!container) call.run.unsupported("cannot unpack " + describe(call.input(0)));
@@ -53,7 +52,7 @@ std::optional<Items> unpack(const Call& call) {
 }
 
 std::optional<Items> tuple_index(const Call& call) {
-  const ContainerPtr tuple = container(call, 0, Kind::tuple);
+  const ContainerPtr tuple = container(call, 0, Container::Kind::tuple);
   const auto index = call.input(1).integer();
   if (!tuple || !index)
     call.run.unsupported("cannot index " + describe(call.input(0)) +
@@ -62,11 +61,11 @@ std::optional<Items> tuple_index(const Call& call) {
 }
 
 std::optional<Items> tuple_slice(const Call& call) {
-  const ContainerPtr tuple = container(call, 0, Kind::tuple);
+  const ContainerPtr tuple = container(call, 0, Container::Kind::tuple);
   if (!tuple) return std::nullopt;
   const auto begin = tuple->items().begin() + call.attribute("beg");
   const auto end = tuple->items().begin() + call.attribute("end");
-  return one(make_container(Kind::tuple, Items(begin, end), call.output_type()));
+  return one(make_container(Container::Kind::tuple, Items(begin, end), call.output_type()));
 }
 
 // --- Reading
@@ -95,7 +94,7 @@ Item computed_element(const Call& call, const Container& list, const Item& index
   return call.run.record_one("aten::select.int", {stacked, int64_t{0}, call.run.argument(index)});
 }
 
-std::optional<Items> get_item(const Call& call) {
+std::optional<Items> get_from_list(const Call& call) {
   const ContainerPtr list = jit::list(call);
   if (!list) return std::nullopt;
   if (list->contents.open) return one(element(call.run, *list->contents.open, call.input(1)));
@@ -104,17 +103,18 @@ std::optional<Items> get_item(const Call& call) {
   return one(list->items()[static_cast<size_t>(index_in(call, *index, list->items().size()))]);
 }
 
-std::optional<Items> length(const Call& call) {
+std::optional<Items> container_length(const Call& call) {
   const Container* container = call.input(0).container();
-  if (!container || container->kind == Kind::object) return std::nullopt;
+  if (!container || container->kind == Container::Kind::object) return std::nullopt;
   if (container->accumulates) list(call);
   if (container->contents.open) return one(jit::length(*container->contents.open));
   return one(Dim(static_cast<int64_t>(container->items().size())));
 }
 
-std::optional<Items> contains(const Call& call) {
+std::optional<Items> list_contains(const Call& call) {
   const Container* container = call.input(0).container();
-  if (!container || container->kind != Kind::list || container->contents.open) return std::nullopt;
+  if (!container || container->kind != Container::Kind::list || container->contents.open)
+    return std::nullopt;
   if (!is_known(call.input(0)) || !is_known(call.input(1))) return std::nullopt;
   const bool found = std::ranges::any_of(
       container->items(), [&](const Item& item) { return are_equal(item, call.input(1)); });
@@ -133,7 +133,7 @@ std::optional<Items> slice(const Call& call) {
   if (!list) return std::nullopt;
   const int64_t step = call.size() > 3 ? call.input(3).integer().value_or(1) : 1;
   if (list->contents.open) {
-    ContainerPtr result = make_container(Kind::list, {}, list->type);
+    ContainerPtr result = make_container(Container::Kind::list, {}, list->type);
     if (step > 0) {
       result->contents.open =
           sliced(call.run, *list->contents.open, call.input(1), call.input(2), step);
@@ -160,11 +160,11 @@ std::optional<Items> slice(const Call& call) {
     const int64_t end = to ? std::max(*to < 0 ? *to + size : *to, int64_t{-1}) : -1;
     for (; i > end && i >= 0; i += step) items.push_back(list->items()[static_cast<size_t>(i)]);
   }
-  return list_of(std::move(items), list->type);
+  return new_list(std::move(items), list->type);
 }
 
-ContainerPtr joined(const Call& call, const Container& a, const Container& b) {
-  ContainerPtr result = make_container(Kind::list, {}, a.type);
+ContainerPtr joined_lists(const Call& call, const Container& a, const Container& b) {
+  ContainerPtr result = make_container(Container::Kind::list, {}, a.type);
   if (a.contents.open || b.contents.open) {
     result->contents = joined(call.run, a.contents, b.contents);
   } else {
@@ -178,7 +178,7 @@ ContainerPtr joined(const Call& call, const Container& a, const Container& b) {
 std::optional<Items> add(const Call& call) {
   const ContainerPtr a = list(call, 0), b = list(call, 1);
   if (!a || !b) return std::nullopt;
-  return one(joined(call, *a, *b));
+  return one(joined_lists(call, *a, *b));
 }
 
 // list * n and n * list; `list *= n` changes the list.
@@ -190,19 +190,19 @@ std::optional<Items> multiply(const Call& call) {
     const auto times = count->constant();
     if (list->contents.open || (!times && !list->items().empty())) {
       const auto format = common_format(call.run, list->contents, list->contents);
-      ContainerPtr result = make_container(Kind::list, {}, list->type);
+      ContainerPtr result = make_container(Container::Kind::list, {}, list->type);
       result->contents.open =
           repeated(call.run, *opened(call.run, list->contents, *format), *count);
       return one(result);
     }
-    if (list->items().empty()) return list_of({}, list->type);
+    if (list->items().empty()) return new_list({}, list->type);
     Items items;
-    if (*times <= 0) return list_of(std::move(items), list->type);
+    if (*times <= 0) return new_list(std::move(items), list->type);
     check_length(static_cast<size_t>(*times));
     check_length(static_cast<size_t>(*times) * list->items().size());
     for (int64_t n = 0; n < *times; ++n)
       items.insert(items.end(), list->items().begin(), list->items().end());
-    return list_of(std::move(items), list->type);
+    return new_list(std::move(items), list->type);
   }
   return std::nullopt;
 }
@@ -262,7 +262,8 @@ std::optional<Items> unequal_to(const Call& call) { return equal(call, false); }
 
 std::optional<Items> copy(const Call& call) {
   const Container* container = call.input(0).container();
-  if (!container || container->kind == Kind::object || container->kind == Kind::tuple)
+  if (!container || container->kind == Container::Kind::object ||
+      container->kind == Container::Kind::tuple)
     return std::nullopt;
   if (container->accumulates) list(call);
   ContainerPtr result = make_container(container->kind, {}, container->type);
@@ -287,13 +288,13 @@ std::optional<Items> extreme(const Call& call, Dim (*formula)(const Dim&, const 
   return one(*result);
 }
 
-std::optional<Items> largest(const Call& call) { return extreme(call, Dim::max); }
-std::optional<Items> smallest(const Call& call) { return extreme(call, Dim::min); }
+std::optional<Items> largest_number(const Call& call) { return extreme(call, Dim::max); }
+std::optional<Items> smallest_number(const Call& call) { return extreme(call, Dim::min); }
 
 // --- Mutation
 
 std::optional<Items> append(const Call& call) {
-  const ContainerPtr list = container(call, 0, Kind::list);
+  const ContainerPtr list = container(call, 0, Container::Kind::list);
   if (!list) return std::nullopt;
   Container::Contents& contents = call.run.change(list);
   if (contents.open) {
@@ -305,13 +306,13 @@ std::optional<Items> append(const Call& call) {
 }
 
 std::optional<Items> extend(const Call& call) {
-  const ContainerPtr list = container(call, 0, Kind::list);
+  const ContainerPtr list = container(call, 0, Container::Kind::list);
   const ContainerPtr more = jit::list(call, 1);
   if (!list || !more) return std::nullopt;
   Container::Contents& contents = call.run.change(list);
   if (contents.open || more->contents.open) {
     if (list->accumulates) jit::list(call);
-    contents = joined(call, *list, *more)->contents;
+    contents = joined_lists(call, *list, *more)->contents;
   } else {
     const Items added = more->items();  // `more` may be the same list
     check_length(contents.items.size() + added.size());
@@ -341,7 +342,7 @@ std::optional<Items> insert(const Call& call) {
   return Items();
 }
 
-std::optional<Items> pop(const Call& call) {
+std::optional<Items> pop_from_list(const Call& call) {
   const ContainerPtr list = jit::list(call);
   if (list && list->contents.open) {
     Item item = element(call.run, *list->contents.open, call.input(1));
@@ -376,7 +377,7 @@ std::optional<Items> reverse(const Call& call) {
   return Items();
 }
 
-std::optional<Items> set_item(const Call& call) {
+std::optional<Items> set_in_list(const Call& call) {
   const ContainerPtr list = jit::list(call);
   if (!list) return std::nullopt;
   if (list->contents.open) {
@@ -391,7 +392,7 @@ std::optional<Items> set_item(const Call& call) {
   return Items(call.output_count(), call.input(0));
 }
 
-std::optional<Items> delete_item(const Call& call) {
+std::optional<Items> delete_from_list(const Call& call) {
   const ContainerPtr list = jit::list(call);
   if (list && list->contents.open) {
     replace(call, list, 1, {});
@@ -407,14 +408,14 @@ std::optional<Items> delete_item(const Call& call) {
 
 }  // namespace
 
-ContainerPtr container(const Call& call, size_t i, Kind kind) {
+ContainerPtr container(const Call& call, size_t i, Container::Kind kind) {
   if (i >= call.size()) return nullptr;
   const auto* pointer = call.input(i).get<ContainerPtr>();
   return pointer && (*pointer)->kind == kind ? *pointer : nullptr;
 }
 
 ContainerPtr readable_list(const Call& call, size_t i) {
-  ContainerPtr list = container(call, i, Kind::list);
+  ContainerPtr list = container(call, i, Container::Kind::list);
   if (list && list->accumulates)
     call.run.unsupported("a loop cannot read the list that it appends to");
   return list;
@@ -423,13 +424,13 @@ ContainerPtr readable_list(const Call& call, size_t i) {
 void add_container_handlers(Handlers& handlers) {
   handlers["prim::ListConstruct"].push_back(make_list);
   handlers["prim::TupleConstruct"].push_back(make_tuple);
-  handlers["prim::ListUnpack"].push_back(unpack);
-  handlers["prim::TupleUnpack"].push_back(unpack);
+  handlers["prim::ListUnpack"].push_back(unpack_items);
+  handlers["prim::TupleUnpack"].push_back(unpack_items);
   handlers["prim::TupleIndex"].push_back(tuple_index);
   handlers["prim::TupleSlice"].push_back(tuple_slice);
-  handlers["aten::__getitem__"].push_back(get_item);
-  handlers["aten::len"].push_back(length);
-  handlers["aten::__contains__"].push_back(contains);
+  handlers["aten::__getitem__"].push_back(get_from_list);
+  handlers["aten::len"].push_back(container_length);
+  handlers["aten::__contains__"].push_back(list_contains);
   handlers["aten::slice"].push_back(slice);
   handlers["aten::add"].push_back(add);
   handlers["aten::mul"].push_back(multiply);
@@ -439,17 +440,17 @@ void add_container_handlers(Handlers& handlers) {
   handlers["aten::list"].push_back(copy);
   handlers["aten::Size"].push_back(copy);
   handlers["aten::copy"].push_back(copy);
-  handlers["prim::max"].push_back(largest);
-  handlers["prim::min"].push_back(smallest);
+  handlers["prim::max"].push_back(largest_number);
+  handlers["prim::min"].push_back(smallest_number);
   handlers["aten::append"].push_back(append);
   handlers["aten::extend"].push_back(extend);
   handlers["aten::add_"].push_back(extend);
   handlers["aten::insert"].push_back(insert);
-  handlers["aten::pop"].push_back(pop);
+  handlers["aten::pop"].push_back(pop_from_list);
   handlers["aten::clear"].push_back(clear);
   handlers["aten::reverse"].push_back(reverse);
-  handlers["aten::_set_item"].push_back(set_item);
-  handlers["aten::Delete"].push_back(delete_item);
+  handlers["aten::_set_item"].push_back(set_in_list);
+  handlers["aten::Delete"].push_back(delete_from_list);
 }
 
 }  // namespace onnx_native::readers::jit

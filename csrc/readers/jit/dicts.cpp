@@ -7,9 +7,9 @@
 namespace onnx_native::readers::jit {
 namespace {
 
-using Kind = Container::Kind;
-
-ContainerPtr dict_of(const Call& call, size_t i = 0) { return container(call, i, Kind::dict); }
+ContainerPtr dict_of(const Call& call, size_t i = 0) {
+  return container(call, i, Container::Kind::dict);
+}
 
 // Returns true if two keys are equal; nullopt if that is data-dependent.
 std::optional<bool> are_same_keys(const Item& a, const Item& b) {
@@ -59,7 +59,7 @@ Item removed(const Call& call, const ContainerPtr& dict, size_t at) {
 }
 
 std::optional<Items> make_dict(const Call& call) {
-  const ContainerPtr dict = make_container(Kind::dict, {}, call.output_type());
+  const ContainerPtr dict = make_container(Container::Kind::dict, {}, call.output_type());
   for (size_t i = 0; i + 1 < call.size(); i += 2) set(call, dict, call.input(i), call.input(i + 1));
   return one(dict);
 }
@@ -68,13 +68,13 @@ std::optional<Items> make_dict(const Call& call) {
 std::optional<Items> dict(const Call& call) {
   if (call.size() == 0) return make_dict(call);
   if (const ContainerPtr other = dict_of(call)) {
-    const ContainerPtr result = make_container(Kind::dict, {}, other->type);
+    const ContainerPtr result = make_container(Container::Kind::dict, {}, other->type);
     result->contents = other->contents;
     return one(result);
   }
   const ContainerPtr pairs = readable_list(call, 0);
   if (!pairs || pairs->contents.open) return std::nullopt;
-  const ContainerPtr result = make_container(Kind::dict, {}, call.output_type());
+  const ContainerPtr result = make_container(Container::Kind::dict, {}, call.output_type());
   for (const Item& item : pairs->items()) {
     const Container* pair = item.container();
     if (!pair || pair->items().size() != 2)
@@ -89,7 +89,7 @@ std::optional<Items> dict(const Call& call) {
 
 // --- Reading
 
-std::optional<Items> get_item(const Call& call) {
+std::optional<Items> get_from_dict(const Call& call) {
   const ContainerPtr dict = dict_of(call);
   if (!dict) return std::nullopt;
   const std::optional<size_t> at = find_key(call, *dict, call.input(1));
@@ -104,26 +104,26 @@ std::optional<Items> get(const Call& call) {
   return one(at ? dict->items()[*at] : call.size() > 2 ? call.input(2) : Item::none());
 }
 
-std::optional<Items> contains(const Call& call) {
+std::optional<Items> dict_contains(const Call& call) {
   const ContainerPtr dict = dict_of(call);
   if (!dict) return std::nullopt;
   return one(c10::IValue(find_key(call, *dict, call.input(1)).has_value()));
 }
 
-Items list_of(const Call& call, Items items) {
-  return one(make_container(Kind::list, std::move(items), call.output_type()));
+Items list_from(const Call& call, Items items) {
+  return one(make_container(Container::Kind::list, std::move(items), call.output_type()));
 }
 
 std::optional<Items> keys(const Call& call) {
   const ContainerPtr dict = dict_of(call);
   if (!dict) return std::nullopt;
-  return list_of(call, dict->contents.keys);
+  return list_from(call, dict->contents.keys);
 }
 
 std::optional<Items> values(const Call& call) {
   const ContainerPtr dict = dict_of(call);
   if (!dict) return std::nullopt;
-  return list_of(call, dict->items());
+  return list_from(call, dict->items());
 }
 
 std::optional<Items> pairs(const Call& call) {
@@ -131,14 +131,15 @@ std::optional<Items> pairs(const Call& call) {
   if (!dict) return std::nullopt;
   Items items;
   for (size_t i = 0; i < dict->items().size(); ++i) {
-    items.push_back(make_container(Kind::tuple, {dict->contents.keys[i], dict->items()[i]}));
+    items.push_back(
+        make_container(Container::Kind::tuple, {dict->contents.keys[i], dict->items()[i]}));
   }
-  return list_of(call, std::move(items));
+  return list_from(call, std::move(items));
 }
 
 // --- Mutation
 
-std::optional<Items> set_item(const Call& call) {
+std::optional<Items> set_in_dict(const Call& call) {
   const ContainerPtr dict = dict_of(call);
   if (!dict) return std::nullopt;
   set(call, dict, call.input(1), call.input(2));
@@ -154,7 +155,7 @@ std::optional<Items> set_default(const Call& call) {
   return one(call.input(2));
 }
 
-std::optional<Items> pop(const Call& call) {
+std::optional<Items> pop_from_dict(const Call& call) {
   const ContainerPtr dict = dict_of(call);
   if (!dict) return std::nullopt;
   const std::optional<size_t> at = find_key(call, *dict, call.input(1));
@@ -170,10 +171,10 @@ std::optional<Items> pop_item(const Call& call) {
   if (dict->items().empty())
     fail(ErrorKind::invalid_program, "the program pops an item of an empty dict");
   const Item key = dict->contents.keys[0];
-  return one(make_container(Kind::tuple, {key, removed(call, dict, 0)}));
+  return one(make_container(Container::Kind::tuple, {key, removed(call, dict, 0)}));
 }
 
-std::optional<Items> delete_item(const Call& call) {
+std::optional<Items> delete_from_dict(const Call& call) {
   if (!dict_of(call)) return std::nullopt;
   const std::optional<size_t> at = find_key(call, *dict_of(call), call.input(1));
   if (!at) fail(ErrorKind::invalid_program, "the program deletes a key that is not in the dict");
@@ -194,17 +195,17 @@ std::optional<Items> update(const Call& call) {
 void add_dict_handlers(Handlers& handlers) {
   handlers["prim::DictConstruct"].push_back(make_dict);
   handlers["aten::dict"].push_back(dict);
-  handlers["aten::__getitem__"].push_back(get_item);
+  handlers["aten::__getitem__"].push_back(get_from_dict);
   handlers["aten::get"].push_back(get);
-  handlers["aten::__contains__"].push_back(contains);
+  handlers["aten::__contains__"].push_back(dict_contains);
   handlers["aten::keys"].push_back(keys);
   handlers["aten::values"].push_back(values);
   handlers["aten::items"].push_back(pairs);
-  handlers["aten::_set_item"].push_back(set_item);
+  handlers["aten::_set_item"].push_back(set_in_dict);
   handlers["aten::setdefault"].push_back(set_default);
-  handlers["aten::pop"].push_back(pop);
+  handlers["aten::pop"].push_back(pop_from_dict);
   handlers["aten::popitem"].push_back(pop_item);
-  handlers["aten::Delete"].push_back(delete_item);
+  handlers["aten::Delete"].push_back(delete_from_dict);
   handlers["aten::update"].push_back(update);
 }
 

@@ -355,6 +355,10 @@ Item Interpreter::record_one(const std::string& key, std::vector<Argument> argum
   return record(key, std::move(arguments)).at(0);
 }
 
+aten::Value* Interpreter::record_tensor(const std::string& key, std::vector<Argument> arguments) {
+  return record_one(key, std::move(arguments)).tensor();
+}
+
 Item Interpreter::record_number(const std::string& key, std::vector<Argument> arguments) {
   const auto [value, known] = recorder_.number(key, std::move(arguments), location());
   if (known) return *known;

@@ -103,6 +103,7 @@ class Interpreter {
   Items record(const std::string& key, std::vector<aten::Argument> arguments);
   // Records a call with one result.
   Item record_one(const std::string& key, std::vector<aten::Argument> arguments);
+  aten::Value* record_tensor(const std::string& key, std::vector<aten::Argument> arguments);
   // Records a number computed from numbers ("python::mul") or a tensor. Adds no call if it can be
   // folded.
   Item record_number(const std::string& key, std::vector<aten::Argument> arguments);

@@ -8,15 +8,14 @@ namespace onnx_native::readers::jit {
 
 using aten::Argument;
 using aten::Type;
-using Kind = Type::Kind;
 
 Type type_of(const Item& item) {
   if (item.tensor()) return item.tensor()->type;
   if (item.number()) return item.number()->type;
   if (const auto* dim = item.get<Dim>()) return Type::sym_int(*dim);
   Type type;
-  if (item.boolean()) type.kind = Kind::sym_bool;
-  if (item.floating()) type.kind = Kind::sym_float;
+  if (item.boolean()) type.kind = Type::Kind::sym_bool;
+  if (item.floating()) type.kind = Type::Kind::sym_float;
   return type;
 }
 
@@ -40,7 +39,7 @@ Type joined(const Recorder& recorder, const Type& a, const Type& b, std::vector<
     if (same) return x;
     return Dim::fresh(a.is_tensor() ? DimRange::size() : either(x.range(), y.range()));
   };
-  if (a.kind == Kind::sym_int) {
+  if (a.kind == Type::Kind::sym_int) {
     result.dim = join(*a.dim, *b.dim);
   } else if (a.is_tensor()) {
     if (a.dtype != b.dtype)
@@ -58,11 +57,11 @@ Type joined(const Recorder& recorder, const Type& a, const Type& b, std::vector<
 }
 
 Argument filler(Interpreter& run, const Type& type) {
-  if (type.kind == Kind::sym_bool) return false;
+  if (type.kind == Type::Kind::sym_bool) return false;
   // The type states the number's value.
-  if (type.kind == Kind::sym_int)
+  if (type.kind == Type::Kind::sym_int)
     return run.recorder().knows(*type.dim) ? run.recorder().size(*type.dim) : Argument(int64_t{0});
-  if (type.kind == Kind::sym_float) return 0.0;
+  if (type.kind == Type::Kind::sym_float) return 0.0;
   Argument::List sizes;
   if (!type.shape)
     fail(ErrorKind::unsupported,
@@ -74,14 +73,14 @@ Argument filler(Interpreter& run, const Type& type) {
 
 Argument operand(Interpreter& run, const Item& item, const Type& type) {
   Argument argument = item.is_uninitialized() ? filler(run, type) : run.argument(item);
-  if (type.kind == Kind::sym_float)  // always double precision
+  if (type.kind == Type::Kind::sym_float)  // always double precision
     argument = run.argument(run.record_number("python::sym_float", {std::move(argument)}));
   run.recorder().lift(argument);
   return argument;
 }
 
 Item result_item(aten::Value* value) {
-  if (value->type.kind == Kind::sym_int) return *value->type.dim;
+  if (value->type.kind == Type::Kind::sym_int) return *value->type.dim;
   if (value->type.is_tensor()) return Item::Tensor{value};
   return Item::Number{value};
 }

@@ -23,7 +23,7 @@ bool is_element(const Item& item) {
 
 // Returns nullopt if the first input is not a list of numbers or tensors, or if all inputs are
 // constants.
-std::optional<Table> table(const Call& call) {
+std::optional<Table> table_of(const Call& call) {
   if (call.size() == 0 || !call.input(0).container()) return std::nullopt;
   if (std::ranges::all_of(call.inputs, is_known)) return std::nullopt;
   const ContainerPtr list = readable_list(call, 0);
@@ -38,16 +38,12 @@ std::optional<Table> table(const Call& call) {
                static_cast<int64_t>(list->items().size())};
 }
 
-aten::Value* record(const Call& call, const char* op, std::vector<Argument> arguments) {
-  return call.run.record_one(op, std::move(arguments)).tensor();
-}
-
-Item number(const Call& call, aten::Value* tensor) {
+Item item_of(const Call& call, aten::Value* tensor) {
   return call.run.record_number("aten::item", {tensor});
 }
 
-aten::Value* flat(const Call& call, aten::Value* tensor) {
-  return record(call, "aten::reshape", {tensor, Argument::List{int64_t{-1}}});
+aten::Value* flat_values(const Call& call, aten::Value* tensor) {
+  return call.run.record_tensor("aten::reshape", {tensor, Argument::List{int64_t{-1}}});
 }
 
 // Returns the elements as a 1-D tensor. Python compares only tensors with one element.
@@ -57,7 +53,7 @@ aten::Value* scalars(const Call& call, const Table& table) {
   if (column.ragged || column.pieces || !numel(column.type.shape.value()).equals(1))
     call.run.unsupported(
         "cannot compare the tensors of a list; each must have one element and the same rank");
-  return flat(call, column.values);
+  return flat_values(call, column.values);
 }
 
 // Returns 1 for each element that equals the second input, else 0.
@@ -68,11 +64,12 @@ aten::Value* matches(const Call& call, const Table& table) {
   if (wanted.tensor()) {
     if (!wanted.tensor()->type.shape || !numel(*wanted.tensor()->type.shape).equals(1))
       call.run.unsupported("cannot search a list for a tensor without exactly one element");
-    same = record(call, "aten::eq.Tensor", {elements, flat(call, wanted.tensor())});
+    same =
+        call.run.record_tensor("aten::eq.Tensor", {elements, flat_values(call, wanted.tensor())});
   } else {
-    same = record(call, "aten::eq.Scalar", {elements, call.run.argument(wanted)});
+    same = call.run.record_tensor("aten::eq.Scalar", {elements, call.run.argument(wanted)});
   }
-  return record(call, "aten::to.dtype", {same, DType::i64});
+  return call.run.record_tensor("aten::to.dtype", {same, DType::i64});
 }
 
 // Returns the list with the elements at these positions.
@@ -81,7 +78,7 @@ Container::Contents selected(const Call& call, const Table& table, aten::Value* 
   OpenList result = *table.list;
   OpenList::Column& column = result.columns[0];
   aten::Value* before = column.values;
-  column.values = record(call, "aten::index_select", {before, int64_t{0}, positions});
+  column.values = call.run.record_tensor("aten::index_select", {before, int64_t{0}, positions});
   if (column.type.is_tensor()) call.run.recorder().hold({column.values}, {before});
   Container::Contents contents;
   if (!length) {
@@ -94,38 +91,40 @@ Container::Contents selected(const Call& call, const Table& table, aten::Value* 
 
 // --- Searching
 
-std::optional<Items> contains(const Call& call) {
-  const auto list = table(call);
+std::optional<Items> open_list_contains(const Call& call) {
+  const auto list = table_of(call);
   if (!list) return std::nullopt;
-  aten::Value* any = record(call, "aten::any", {matches(call, *list)});
-  return one(number(call, any));
+  aten::Value* any = call.run.record_tensor("aten::any", {matches(call, *list)});
+  return one(item_of(call, any));
 }
 
-std::optional<Items> count(const Call& call) {
-  const auto list = table(call);
+std::optional<Items> count_matches(const Call& call) {
+  const auto list = table_of(call);
   if (!list) return std::nullopt;
-  return one(number(call, record(call, "aten::sum", {matches(call, *list)})));
+  return one(item_of(call, call.run.record_tensor("aten::sum", {matches(call, *list)})));
 }
 
 // The program assumes that the list has the element.
 std::optional<Items> index(const Call& call) {
-  const auto list = table(call);
+  const auto list = table_of(call);
   if (!list) return std::nullopt;
-  return one(number(call, record(call, "aten::argmax", {matches(call, *list)})));
+  return one(item_of(call, call.run.record_tensor("aten::argmax", {matches(call, *list)})));
 }
 
 std::optional<Items> remove(const Call& call) {
-  const auto list = table(call);
+  const auto list = table_of(call);
   if (!list) return std::nullopt;
   const Item at = index(call)->front();
   const ContainerPtr& changed = *call.input(0).get<ContainerPtr>();
   Container::Contents contents;
   if (list->length) {
     const int64_t left = *list->length - 1;
-    aten::Value* position = record(call, "aten::arange", {left, DType::i64});
-    aten::Value* later = record(call, "aten::ge.Scalar", {position, call.run.argument(at)});
-    contents = selected(call, *list,
-                        record(call, "aten::add.Tensor", {position, later, int64_t{1}}), left);
+    aten::Value* position = call.run.record_tensor("aten::arange", {left, DType::i64});
+    aten::Value* later =
+        call.run.record_tensor("aten::ge.Scalar", {position, call.run.argument(at)});
+    contents =
+        selected(call, *list,
+                 call.run.record_tensor("aten::add.Tensor", {position, later, int64_t{1}}), left);
   } else {
     contents = spliced(call.run, *list->list, at, 1, {});
   }
@@ -135,8 +134,8 @@ std::optional<Items> remove(const Call& call) {
 
 // --- Sorting
 
-std::optional<Container::Contents> in_order(const Call& call) {
-  const auto list = table(call);
+std::optional<Container::Contents> sorted_contents(const Call& call) {
+  const auto list = table_of(call);
   if (!list) return std::nullopt;
   const std::optional<bool> descending =
       call.size() > 1 ? call.input(1).boolean() : std::optional(false);
@@ -147,14 +146,14 @@ std::optional<Container::Contents> in_order(const Call& call) {
 }
 
 std::optional<Items> sort(const Call& call) {
-  std::optional<Container::Contents> contents = in_order(call);
+  std::optional<Container::Contents> contents = sorted_contents(call);
   if (!contents) return std::nullopt;
   call.run.change(*call.input(0).get<ContainerPtr>()) = std::move(*contents);
   return Items();
 }
 
 std::optional<Items> sorted(const Call& call) {
-  std::optional<Container::Contents> contents = in_order(call);
+  std::optional<Container::Contents> contents = sorted_contents(call);
   if (!contents) return std::nullopt;
   ContainerPtr result = make_container(Container::Kind::list, {}, call.output_type());
   result->contents = std::move(*contents);
@@ -165,30 +164,37 @@ std::optional<Items> sorted(const Call& call) {
 
 std::optional<Items> reduce(const Call& call, const char* op, const char* of_bools) {
   if (call.size() != 1) return std::nullopt;
-  const auto list = table(call);
+  const auto list = table_of(call);
   if (!list || list->column().type.is_tensor()) return std::nullopt;
   const bool is_bool = list->column().values->type.dtype == DType::boolean;
-  return one(number(call, record(call, is_bool ? of_bools : op, {list->column().values})));
+  return one(
+      item_of(call, call.run.record_tensor(is_bool ? of_bools : op, {list->column().values})));
 }
 
-std::optional<Items> sum(const Call& call) { return reduce(call, "aten::sum", "aten::sum"); }
-std::optional<Items> largest(const Call& call) { return reduce(call, "aten::max", "aten::any"); }
-std::optional<Items> smallest(const Call& call) { return reduce(call, "aten::min", "aten::all"); }
+std::optional<Items> sum_of_elements(const Call& call) {
+  return reduce(call, "aten::sum", "aten::sum");
+}
+std::optional<Items> largest_element(const Call& call) {
+  return reduce(call, "aten::max", "aten::any");
+}
+std::optional<Items> smallest_element(const Call& call) {
+  return reduce(call, "aten::min", "aten::all");
+}
 std::optional<Items> any(const Call& call) { return reduce(call, "aten::any", "aten::any"); }
 std::optional<Items> all(const Call& call) { return reduce(call, "aten::all", "aten::all"); }
 
 }  // namespace
 
 void add_list_search_handlers(Handlers& handlers) {
-  handlers["aten::__contains__"].push_back(contains);
-  handlers["aten::count"].push_back(count);
+  handlers["aten::__contains__"].push_back(open_list_contains);
+  handlers["aten::count"].push_back(count_matches);
   handlers["aten::index"].push_back(index);
   handlers["aten::remove"].push_back(remove);
   handlers["aten::sort"].push_back(sort);
   handlers["aten::sorted"].push_back(sorted);
-  handlers["aten::sum"].push_back(sum);
-  handlers["prim::max"].push_back(largest);
-  handlers["prim::min"].push_back(smallest);
+  handlers["aten::sum"].push_back(sum_of_elements);
+  handlers["prim::max"].push_back(largest_element);
+  handlers["prim::min"].push_back(smallest_element);
   handlers["aten::any"].push_back(any);
   handlers["aten::all"].push_back(all);
 }

@@ -9,13 +9,13 @@ namespace {
 
 using aten::Argument;
 
-std::optional<Items> constant(const Call& call) {
+std::optional<Items> mkldnn_constant(const Call& call) {
   torch::jit::Stack stack;
   call.node.getOperation()(stack);
   return one(call.run.item(stack.at(0), "constant"));
 }
 
-std::optional<Items> same(const Call& call) { return call.inputs; }
+std::optional<Items> all_inputs(const Call& call) { return call.inputs; }
 
 std::optional<Items> to_dtype(const Call& call) {
   if (!call.input(0).tensor() || call.size() < 2) return std::nullopt;
@@ -25,7 +25,7 @@ std::optional<Items> to_dtype(const Call& call) {
       "aten::to.dtype", {call.input(0).tensor(), call.run.argument(call.input(1), dtype)}));
 }
 
-std::optional<Items> convolution(const Call& call) {
+std::optional<Items> mkldnn_convolution(const Call& call) {
   std::vector<Argument> arguments;
   for (const Item& input : call.inputs) arguments.push_back(call.run.argument(input));
   const Argument groups = arguments.at(6);
@@ -46,7 +46,7 @@ std::optional<Items> plain(const Call& call, const char* op) {
 
 std::optional<Items> hardswish(const Call& call) { return plain(call, "aten::hardswish"); }
 std::optional<Items> hardsigmoid(const Call& call) { return plain(call, "aten::hardsigmoid"); }
-std::optional<Items> layer_norm(const Call& call) { return plain(call, "aten::layer_norm"); }
+std::optional<Items> mkldnn_layer_norm(const Call& call) { return plain(call, "aten::layer_norm"); }
 std::optional<Items> scalar_product(const Call& call) { return plain(call, "aten::mul.Scalar"); }
 
 std::optional<Items> clamp(const Call& call) {
@@ -60,11 +60,11 @@ std::optional<Items> clamp(const Call& call) {
 }  // namespace
 
 void add_mkldnn_handlers(Handlers& handlers) {
-  handlers["prim::ConstantMKLDNNTensor"].push_back(constant);
+  handlers["prim::ConstantMKLDNNTensor"].push_back(mkldnn_constant);
   handlers["aten::to_mkldnn"].push_back(to_dtype);
   handlers["aten::to_dense"].push_back(to_dtype);
-  handlers["prim::BroadcastMKLDNNTensors"].push_back(same);
-  handlers["prim::mkldnn_convolution"].push_back(convolution);
+  handlers["prim::BroadcastMKLDNNTensors"].push_back(all_inputs);
+  handlers["prim::mkldnn_convolution"].push_back(mkldnn_convolution);
   const auto add = [&](std::string_view name, std::string_view in_place, Handler handler) {
     handlers[name].push_back(handler);
     handlers[in_place].push_back(handler);
@@ -73,7 +73,7 @@ void add_mkldnn_handlers(Handlers& handlers) {
   add("prim::MKLDNNHardSigmoid", "prim::MKLDNNHardSigmoid_", hardsigmoid);
   add("prim::MKLDNNHardSwish", "prim::MKLDNNHardSwish_", hardswish);
   add("prim::MKLDNNHardTanh", "prim::MKLDNNHardTanh_", clamp);
-  add("prim::MKLDNNLayerNorm", "prim::MKLDNNLayerNorm_", layer_norm);
+  add("prim::MKLDNNLayerNorm", "prim::MKLDNNLayerNorm_", mkldnn_layer_norm);
   add("prim::MKLDNNScalarMul", "prim::MKLDNNScalarMul_", scalar_product);
 }
 

@@ -13,7 +13,6 @@ namespace onnx_native::readers::jit {
 namespace {
 
 using aten::Argument;
-using Kind = aten::Type::Kind;
 
 bool is_number(const Item& item) {
   if (item.get<Dim>() || item.number()) return true;
@@ -32,7 +31,7 @@ bool are_open_numbers(const Call& call, size_t count) {
   return open;
 }
 
-Items record(const Call& call, std::string_view op, size_t count) {
+Items record_number(const Call& call, std::string_view op, size_t count) {
   std::vector<Argument> arguments;
   for (size_t i = 0; i < count; ++i) arguments.push_back(call.run.argument(call.input(i)));
   return one(call.run.record_number(std::string(op), std::move(arguments)));
@@ -118,7 +117,7 @@ std::optional<Items> binary(const Call& call) {
     }
     if (call.node.output()->type()->kind() == c10::TypeKind::FloatType) return float_power(call);
   }
-  Items result = record(call, rule.op, 2);
+  Items result = record_number(call, rule.op, 2);
   if (name == "aten::div" || name == "aten::mul") {
     if (const auto exact = divided(call, name == "aten::div"))
       call.run.set_quotient(result[0], *exact);
@@ -155,7 +154,7 @@ std::optional<Items> comparison(const Call& call) {
   if (a && b) {
     if (const std::optional<bool> known = compare(name, *a, *b)) return one(c10::IValue(*known));
   }
-  return record(call, "python::" + name.substr(name.find("::") + 2), 2);
+  return record_number(call, "python::" + name.substr(name.find("::") + 2), 2);
 }
 
 // --- One operand
@@ -163,19 +162,19 @@ std::optional<Items> comparison(const Call& call) {
 std::optional<Items> negate(const Call& call) {
   if (!are_open_numbers(call, 1)) return std::nullopt;
   if (const auto* dim = call.input(0).get<Dim>()) return one(-*dim);
-  return record(call, "python::neg", 1);
+  return record_number(call, "python::neg", 1);
 }
 
 std::optional<Items> to_float(const Call& call) {
   if (!are_open_numbers(call, 1)) return std::nullopt;
-  if (call.input(0).number() && call.input(0).number()->type.kind == Kind::sym_float)
+  if (call.input(0).number() && call.input(0).number()->type.kind == aten::Type::Kind::sym_float)
     return one(call.input(0));
-  Items result = record(call, "python::sym_float", 1);
+  Items result = record_number(call, "python::sym_float", 1);
   if (const auto* dim = call.input(0).get<Dim>()) call.run.set_quotient(result[0], {*dim, 1});
   return result;
 }
 
-std::optional<Items> rounded(const Call& call, std::string_view op) {
+std::optional<Items> rounded_number(const Call& call, std::string_view op) {
   if (!are_open_numbers(call, 1)) return std::nullopt;
   if (call.input(0).get<Dim>()) return one(call.input(0));
   if (const std::optional<Quotient> exact = call.run.quotient(call.input(0))) {
@@ -183,23 +182,23 @@ std::optional<Items> rounded(const Call& call, std::string_view op) {
     if (op == "python::floor" || exact->numerator.known_non_negative())
       return one(Dim::floor_div(exact->numerator, exact->denominator));
   }
-  return record(call, op, 1);
+  return record_number(call, op, 1);
 }
 
-std::optional<Items> to_int(const Call& call) { return rounded(call, "python::trunc"); }
-std::optional<Items> floor(const Call& call) { return rounded(call, "python::floor"); }
-std::optional<Items> ceil(const Call& call) { return rounded(call, "python::ceil"); }
+std::optional<Items> to_int(const Call& call) { return rounded_number(call, "python::trunc"); }
+std::optional<Items> floor(const Call& call) { return rounded_number(call, "python::floor"); }
+std::optional<Items> ceil(const Call& call) { return rounded_number(call, "python::ceil"); }
 
 // The result is a float, unlike in Python.
 std::optional<Items> round(const Call& call) {
   if (!are_open_numbers(call, 1) || call.size() > 1) return std::nullopt;
-  const Items rounded = record(call, "python::round", 1);
+  const Items rounded = record_number(call, "python::round", 1);
   return one(call.run.record_number("python::sym_float", {call.run.argument(rounded[0])}));
 }
 
 std::optional<Items> square_root(const Call& call) {
   if (!are_open_numbers(call, 1)) return std::nullopt;
-  return record(call, "python::_sym_sqrt", 1);
+  return record_number(call, "python::_sym_sqrt", 1);
 }
 
 std::optional<Items> absolute(const Call& call) {
@@ -207,7 +206,7 @@ std::optional<Items> absolute(const Call& call) {
     return one(call.run.record_one("aten::abs", {call.run.argument(call.input(0))}));
   if (!are_open_numbers(call, 1)) return std::nullopt;
   if (const auto* dim = call.input(0).get<Dim>()) return one(Dim::max(*dim, -*dim));
-  return record(call, "python::abs", 1);
+  return record_number(call, "python::abs", 1);
 }
 
 // --- Booleans
@@ -215,7 +214,7 @@ std::optional<Items> absolute(const Call& call) {
 std::optional<Items> to_bool(const Call& call) {
   if (!are_open_numbers(call, 1)) return std::nullopt;
   const Item& item = call.input(0);
-  if (item.number() && item.number()->type.kind == Kind::sym_bool) return one(item);
+  if (item.number() && item.number()->type.kind == aten::Type::Kind::sym_bool) return one(item);
   if (const auto* dim = item.get<Dim>()) {
     if (const auto known = compare("aten::ne", *dim, 0)) return one(c10::IValue(*known));
   }
@@ -224,7 +223,7 @@ std::optional<Items> to_bool(const Call& call) {
 
 std::optional<Items> negation(const Call& call) {
   if (!call.input(0).number()) return std::nullopt;
-  return record(call, "python::sym_not", 1);
+  return record_number(call, "python::sym_not", 1);
 }
 
 // `a and b`, `a or b`, `a ^ b`; one of them may be a constant.
@@ -237,8 +236,8 @@ std::optional<Items> logical(const Call& call) {
     if (known) return one(*known == is_and ? call.input(1 - i) : call.input(i));
   }
   if (call.input(0).get<Dim>() || call.input(1).get<Dim>()) return std::nullopt;
-  if (name == "aten::__xor__") return record(call, "python::ne", 2);
-  return record(call, is_and ? "python::and_" : "python::or_", 2);
+  if (name == "aten::__xor__") return record_number(call, "python::ne", 2);
+  return record_number(call, is_and ? "python::and_" : "python::or_", 2);
 }
 
 // `n << k` and `n >> k` for a constant k.

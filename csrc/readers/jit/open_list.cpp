@@ -11,15 +11,14 @@ namespace {
 using aten::Argument;
 using aten::Type;
 using Column = OpenList::Column;
-using Kind = Type::Kind;
 
-DType dtype_of(const Type& type) {
+DType leaf_dtype(const Type& type) {
   switch (type.kind) {
-    case Kind::sym_int:
+    case Type::Kind::sym_int:
       return DType::i64;
-    case Kind::sym_float:
+    case Type::Kind::sym_float:
       return DType::f64;
-    case Kind::sym_bool:
+    case Type::Kind::sym_bool:
       return DType::boolean;
     default:
       return type.dtype;
@@ -28,33 +27,30 @@ DType dtype_of(const Type& type) {
 
 Shape shape_of(const Type& type) { return type.is_tensor() ? type.shape.value() : Shape(); }
 
-aten::Value* call(Interpreter& run, const char* op, std::vector<Argument> arguments) {
-  return run.record_one(op, std::move(arguments)).tensor();
-}
-
 aten::Value* join(Interpreter& run, aten::Value* a, aten::Value* b) {
-  return call(run, "aten::cat", {Argument::List{a, b}, int64_t{0}});
+  return run.record_tensor("aten::cat", {Argument::List{a, b}, int64_t{0}});
 }
 
 // Converts a leaf of an element to a tensor.
-aten::Value* tensor(Interpreter& run, const Item& leaf, const Type& type) {
+aten::Value* leaf_tensor(Interpreter& run, const Item& leaf, const Type& type) {
   if (leaf.tensor()) return leaf.tensor();
   Argument value = leaf.is_uninitialized() ? filler(run, type) : run.argument(leaf);
   if (aten::Value* made = value.as_value(); made && made->type.is_tensor()) return made;
-  return call(run, "aten::scalar_tensor", {std::move(value), dtype_of(type)});
+  return run.record_tensor("aten::scalar_tensor", {std::move(value), leaf_dtype(type)});
 }
 
 aten::Value* flat(Interpreter& run, aten::Value* values) {
-  return call(run, "aten::reshape", {values, Argument::List{int64_t{-1}}});
+  return run.record_tensor("aten::reshape", {values, Argument::List{int64_t{-1}}});
 }
 
 // Returns the sizes of one element: i64[1, rank].
 aten::Value* size_row(Interpreter& run, const Shape& shape) {
   Argument::List row;
   for (const Dim& dim : shape)
-    row.emplace_back(call(run, "aten::scalar_tensor", {run.recorder().size(dim), DType::i64}));
-  aten::Value* sizes = call(run, "aten::stack", {std::move(row), int64_t{0}});
-  return call(run, "aten::unsqueeze", {sizes, int64_t{0}});
+    row.emplace_back(
+        run.record_tensor("aten::scalar_tensor", {run.recorder().size(dim), DType::i64}));
+  aten::Value* sizes = run.record_tensor("aten::stack", {std::move(row), int64_t{0}});
+  return run.record_tensor("aten::unsqueeze", {sizes, int64_t{0}});
 }
 
 // Widens the column to hold elements of this type.
@@ -77,21 +73,21 @@ Column to_ragged(Interpreter& run, const Column& column) {
   const Shape shape = shape_of(column.type);
   result.values = flat(run, column.values);
   run.recorder().hold({result.values}, {column.values});
-  result.sizes = call(run, "aten::expand",
-                      {size_row(run, shape),
+  result.sizes = run.record_tensor(
+      "aten::expand", {size_row(run, shape),
                        Argument::List{run.recorder().size(column.values->type.shape.value()[0]),
                                       static_cast<int64_t>(shape.size())}});
   return result;
 }
 
 // Builds a column from one leaf of each element.
-Column column_of(Interpreter& run, const Items& leaves, Column format) {
+Column column_of_leaves(Interpreter& run, const Items& leaves, Column format) {
   for (const Item& leaf : leaves) {
     if (leaf.tensor()) add_type(run, format, leaf.tensor()->type);
   }
   const Shape shape = shape_of(format.type);
   if (leaves.empty()) {
-    Type none = Type::tensor(dtype_of(format.type), format.ragged ? Shape{0} : shape);
+    Type none = Type::tensor(leaf_dtype(format.type), format.ragged ? Shape{0} : shape);
     if (!format.ragged) none.shape->insert(none.shape->begin(), Dim(0));
     format.values = filler(run, none).as_value();
     const Shape no_rows{0, static_cast<int64_t>(shape.size())};
@@ -100,12 +96,13 @@ Column column_of(Interpreter& run, const Items& leaves, Column format) {
   }
   Argument::List values, sizes;
   for (const Item& leaf : leaves) {
-    aten::Value* value = tensor(run, leaf, format.type);
+    aten::Value* value = leaf_tensor(run, leaf, format.type);
     values.emplace_back(format.ragged ? flat(run, value) : value);
     if (format.ragged) sizes.emplace_back(size_row(run, value->type.shape.value()));
   }
-  format.values = call(run, format.ragged ? "aten::cat" : "aten::stack", {values, int64_t{0}});
-  if (format.ragged) format.sizes = call(run, "aten::cat", {std::move(sizes), int64_t{0}});
+  format.values =
+      run.record_tensor(format.ragged ? "aten::cat" : "aten::stack", {values, int64_t{0}});
+  if (format.ragged) format.sizes = run.record_tensor("aten::cat", {std::move(sizes), int64_t{0}});
   std::vector<aten::Value*> originals;
   for (const Item& leaf : leaves) {
     if (leaf.tensor()) originals.push_back(leaf.tensor());
@@ -126,20 +123,20 @@ Column joined_column(Interpreter& run, Column a, Column b) {
 
 // Returns the number of values in each element: i64[length].
 aten::Value* counts(Interpreter& run, const Column& column) {
-  return call(run, "aten::prod.dim_int", {column.sizes, int64_t{1}});
+  return run.record_tensor("aten::prod.dim_int", {column.sizes, int64_t{1}});
 }
 
-Item number(Interpreter& run, aten::Value* tensor) {
+Item element_of_tensor(Interpreter& run, aten::Value* tensor) {
   return run.record_number("aten::item", {tensor});
 }
 
 Item number_at(Interpreter& run, aten::Value* tensor, const Argument& index) {
-  return number(run, call(run, "aten::select.int", {tensor, int64_t{0}, index}));
+  return element_of_tensor(run, run.record_tensor("aten::select.int", {tensor, int64_t{0}, index}));
 }
 
 // Returns the sizes of an element; reads only those that are not already known.
 Argument::List sizes_at(Interpreter& run, const Column& column, const Argument& index) {
-  aten::Value* row = call(run, "aten::select.int", {column.sizes, int64_t{0}, index});
+  aten::Value* row = run.record_tensor("aten::select.int", {column.sizes, int64_t{0}, index});
   Argument::List sizes;
   for (const Dim& dim : shape_of(column.type)) {
     const auto axis = static_cast<int64_t>(sizes.size());
@@ -151,12 +148,12 @@ Argument::List sizes_at(Interpreter& run, const Column& column, const Argument& 
 
 Item ragged_at(Interpreter& run, const Column& column, const Argument& index) {
   aten::Value* each = counts(run, column);
-  aten::Value* ends = call(run, "aten::cumsum", {each, int64_t{0}});
+  aten::Value* ends = run.record_tensor("aten::cumsum", {each, int64_t{0}});
   const Item end = number_at(run, ends, index);
   const Dim begin = *end.get<Dim>() - *number_at(run, each, index).get<Dim>();
-  aten::Value* values =
-      call(run, "aten::slice.Tensor",
-           {column.values, int64_t{0}, run.recorder().size(begin), run.argument(end), int64_t{1}});
+  aten::Value* values = run.record_tensor(
+      "aten::slice.Tensor",
+      {column.values, int64_t{0}, run.recorder().size(begin), run.argument(end), int64_t{1}});
   Item element = run.record_one("aten::view", {values, sizes_at(run, column, index)});
   run.recorder().layouts().forget(element.tensor());
   return element;
@@ -166,8 +163,8 @@ Item value_at(Interpreter& run, const Column& column, const Item& item) {
   if (column.pieces) return piece_at(run, column, item);
   const Argument index = run.argument(item);
   if (column.ragged) return ragged_at(run, column, index);
-  aten::Value* value = call(run, "aten::select.int", {column.values, int64_t{0}, index});
-  if (!column.type.is_tensor()) return number(run, value);
+  aten::Value* value = run.record_tensor("aten::select.int", {column.values, int64_t{0}, index});
+  if (!column.type.is_tensor()) return element_of_tensor(run, value);
   run.recorder().layouts().forget(value);  // the program's element may have other strides
   return Item::Tensor{value};
 }
@@ -209,9 +206,9 @@ std::optional<OpenList> format_of(Interpreter& run, const Container::Contents& l
     for (const Item& leaf : every(leaves, i, places.size())) {
       if (leaf.is_uninitialized()) continue;
       const Type type = type_of(leaf);
-      if (type.kind == Kind::unknown)
+      if (type.kind == Type::Kind::unknown)
         run.unsupported("a list of unknown length cannot contain " + describe(leaf));
-      if (column.type.kind == Kind::unknown) column.type = type;
+      if (column.type.kind == Type::Kind::unknown) column.type = type;
       add_type(run, column, type);
     }
     format.columns.push_back(std::move(column));
@@ -250,7 +247,7 @@ OpenListPtr opened(Interpreter& run, const Container::Contents& list, const Open
     if (leaves.size() != width * list.items.size())
       run.unsupported("the elements of a list of unknown length must have the same structure");
     for (size_t i = 0; i < width; ++i)
-      result.columns[i] = column_of(run, every(leaves, i, width), format.columns[i]);
+      result.columns[i] = column_of_leaves(run, every(leaves, i, width), format.columns[i]);
   }
   return std::make_shared<const OpenList>(std::move(result));
 }
@@ -260,7 +257,7 @@ std::vector<aten::Value*> row(Interpreter& run, const OpenList& format, const It
   flatten_like(format.element, element, leaves);
   std::vector<aten::Value*> values;
   for (size_t i = 0; i < leaves.size(); ++i)
-    values.push_back(tensor(run, leaves[i], format.columns.at(i).type));
+    values.push_back(leaf_tensor(run, leaves[i], format.columns.at(i).type));
   return values;
 }
 
@@ -288,11 +285,11 @@ OpenListPtr sliced(Interpreter& run, const OpenList& list, const Item& begin, co
     return item.is_none() ? Argument() : run.argument(item);
   };
   const auto part = [&](aten::Value* rows, Argument from, Argument to) {
-    return call(run, "aten::slice.Tensor",
-                {rows, int64_t{0}, std::move(from), std::move(to), step});
+    return run.record_tensor("aten::slice.Tensor",
+                             {rows, int64_t{0}, std::move(from), std::move(to), step});
   };
   const auto total = [&](aten::Value* numbers) {
-    return *number(run, call(run, "aten::sum", {numbers})).get<Dim>();
+    return *element_of_tensor(run, run.record_tensor("aten::sum", {numbers})).get<Dim>();
   };
   OpenList result = list;
   for (Column& column : result.columns) {
@@ -323,7 +320,7 @@ OpenListPtr reversed(Interpreter& run, const OpenList& list) {
     if (column.ragged || column.pieces)
       run.unsupported("cannot reverse a list of tensors of different sizes");
     aten::Value* before = column.values;
-    column.values = call(run, "aten::flip", {before, Argument::List{int64_t{0}}});
+    column.values = run.record_tensor("aten::flip", {before, Argument::List{int64_t{0}}});
     run.recorder().hold({column.values}, {before});
   }
   return std::make_shared<const OpenList>(std::move(result));
@@ -354,7 +351,7 @@ aten::Value* rows_of(Interpreter& run, const OpenList& list, const Item& element
   if (const Container* inner = element.container()) {
     Argument::List parts;
     for (const Item& item : inner->items()) parts.emplace_back(rows_of(run, list, item, next));
-    return call(run, "aten::stack", {std::move(parts), int64_t{1}});
+    return run.record_tensor("aten::stack", {std::move(parts), int64_t{1}});
   }
   const Column& column = list.columns.at(next++);
   if (column.type.is_tensor())
@@ -372,10 +369,11 @@ aten::Value* table(Interpreter& run, const OpenList& list) {
 aten::Value* stacked(Interpreter& run, const OpenList& list) {
   const Column& column = only_column(run, list);
   if (column.pieces) return stacked_pieces(run, column);
-  if (!column.ragged) return call(run, "aten::clone", {column.values});
+  if (!column.ragged) return run.record_tensor("aten::clone", {column.values});
   Argument::List sizes = sizes_at(run, column, int64_t{0});
   sizes.insert(sizes.begin(), run.recorder().size(length(list)));
-  return call(run, "aten::clone", {call(run, "aten::view", {column.values, std::move(sizes)})});
+  return run.record_tensor("aten::clone",
+                           {run.record_tensor("aten::view", {column.values, std::move(sizes)})});
 }
 
 aten::Value* concatenated(Interpreter& run, const OpenList& list, int64_t dim) {
@@ -385,22 +383,23 @@ aten::Value* concatenated(Interpreter& run, const OpenList& list, int64_t dim) {
   if (axis < 0 || axis >= rank)
     fail(ErrorKind::invalid_program, "axis ", dim, " is out of range for tensors of rank ", rank);
   if (column.pieces) {
-    if (column.pieces->axis == axis) return call(run, "aten::clone", {column.values});
+    if (column.pieces->axis == axis) return run.record_tensor("aten::clone", {column.values});
     OpenList copies = list;
     copies.columns[0] = copied_pieces(run, column);
     return concatenated(run, copies, dim);
   }
   if (!column.ragged) {
     aten::Value* moved = column.values;
-    if (axis != 0) moved = call(run, "aten::movedim.int", {moved, int64_t{0}, axis});
-    return call(run, "aten::clone",
-                {call(run, "aten::flatten.using_ints", {moved, axis, axis + 1})});
+    if (axis != 0) moved = run.record_tensor("aten::movedim.int", {moved, int64_t{0}, axis});
+    return run.record_tensor(
+        "aten::clone", {run.record_tensor("aten::flatten.using_ints", {moved, axis, axis + 1})});
   }
   if (axis != 0)
     run.unsupported("cannot concatenate tensors of different sizes along an axis other than 0");
   Argument::List sizes = sizes_at(run, column, int64_t{0});
   sizes[0] = int64_t{-1};
-  return call(run, "aten::clone", {call(run, "aten::view", {column.values, std::move(sizes)})});
+  return run.record_tensor("aten::clone",
+                           {run.record_tensor("aten::view", {column.values, std::move(sizes)})});
 }
 
 Container::Contents spliced(Interpreter& run, const OpenList& list, const Item& begin,
@@ -424,7 +423,7 @@ OpenListPtr repeated(Interpreter& run, const OpenList& list, const Dim& times) {
   const auto repeat = [&](aten::Value* rows) {
     Argument::List factors(rows->type.shape.value().size(), Argument(int64_t{1}));
     factors[0] = count;
-    return call(run, "aten::repeat", {rows, std::move(factors)});
+    return run.record_tensor("aten::repeat", {rows, std::move(factors)});
   };
   OpenList result = list;
   for (Column& column : result.columns) {

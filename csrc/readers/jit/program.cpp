@@ -134,7 +134,7 @@ std::optional<Items> fork(const Call& call) {
   return one(make_container(Container::Kind::tuple, std::move(results)));
 }
 
-std::optional<Items> same(const Call& call) { return one(call.input(0)); }
+std::optional<Items> first_input(const Call& call) { return one(call.input(0)); }
 std::optional<Items> nothing(const Call& call) {
   return Items(call.node.outputs().size(), Item::none());
 }
@@ -292,7 +292,7 @@ void add_program_handlers(Handlers& handlers) {
   handlers["prim::PythonOp"].push_back(python_call);
   handlers["prim::fork"].push_back(fork);
   handlers["aten::format"].push_back(format);
-  handlers["aten::wait"].push_back(same);
+  handlers["aten::wait"].push_back(first_input);
   handlers["prim::unchecked_cast"].push_back(cast);
   handlers["prim::unchecked_unwrap_optional"].push_back(unwrap);
   handlers["aten::_unwrap_optional"].push_back(unwrap);

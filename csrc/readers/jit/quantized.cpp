@@ -20,7 +20,7 @@ std::string_view operator_of(const Call& call) {
 }
 
 // Rounds real numbers to those that the integers stand for.
-Item rounded(const Call& call, const Item& real, const Quantization& to) {
+Item rounded_to(const Call& call, const Item& real, const Quantization& to) {
   const auto [low, high] = bounds_of(to.dtype);
   Item result = record(call, "aten::fake_quantize_per_tensor_affine",
                        {real, number(to.scale), number(to.zero_point), number(low), number(high)});
@@ -30,14 +30,14 @@ Item rounded(const Call& call, const Item& real, const Quantization& to) {
 
 // Returns an operand that is rounded right before the call, as runtimes that compute with integers
 // expect it. Rounding again changes nothing.
-Item operand(const Call& call, const Item& item) {
+Item real_operand(const Call& call, const Item& item) {
   const Quantization* known = call.run.quantization(item);
   if (!known) return item;
   const aten::Node* producer = item.tensor()->producer;
   const bool by_operator =
       producer && (producer->op == "aten::fake_quantize_per_tensor_affine" ||
                    (producer->op == "aten::quantize_per_tensor" && known->zero_point % 2 == 0));
-  return by_operator ? item : rounded(call, item, Quantization(*known));
+  return by_operator ? item : rounded_to(call, item, Quantization(*known));
 }
 
 // Returns the scale and zero point in the inputs `at` and `at` + 1; nullopt if the model computes
@@ -61,14 +61,14 @@ Quantization quantization_at(const Call& call, size_t at, DType dtype) {
 }
 
 // The dtype of the integers of a result: that of the first quantized operand.
-DType dtype_of(const Call& call) {
+DType result_dtype(const Call& call) {
   const Quantization* known = call.run.quantized_operand(call);
   return known ? known->dtype : DType::u8;
 }
 
 Items activated(const Call& call, Item real, const Quantization& to) {
   if (has_relu(call)) real = record(call, "aten::relu", {real});
-  return one(rounded(call, real, to));
+  return one(rounded_to(call, real, to));
 }
 
 std::optional<Items> quantize(const Call& call) {
@@ -105,14 +105,14 @@ std::optional<Items> zero_point(const Call& call) {
 
 // --- Products.
 
-std::optional<Items> linear(const Call& call) {
+std::optional<Items> quantized_linear(const Call& call) {
   if (call.size() != 4) return std::nullopt;
   const Parameters parameters =
       unpacked_parameters(call, call.input(1), "quantized::linear_unpack");
   return activated(call,
                    record(call, "aten::linear",
-                          {operand(call, call.input(0)), parameters.weight, parameters.bias}),
-                   quantization_at(call, 2, dtype_of(call)));
+                          {real_operand(call, call.input(0)), parameters.weight, parameters.bias}),
+                   quantization_at(call, 2, result_dtype(call)));
 }
 
 std::optional<Items> convolution(const Call& call) {
@@ -134,7 +134,8 @@ std::optional<Items> convolution(const Call& call) {
   const Item groups = Dim(unpack(call, call.input(1), of_class + "groups").at(0).toInt());
   const Item stride = attribute("stride"), padding = attribute("padding"),
              dilation = attribute("dilation");
-  Items operands{operand(call, call.input(0)), parameters.weight, parameters.bias, stride, padding};
+  Items operands{real_operand(call, call.input(0)), parameters.weight, parameters.bias, stride,
+                 padding};
   if (transposed) {
     operands.insert(operands.end(), {attribute("output_padding"), groups, dilation});
   } else {
@@ -142,17 +143,17 @@ std::optional<Items> convolution(const Call& call) {
   }
   const bool is_overload = transposed && !name.ends_with("1d");
   const Item real = record(call, concat("aten::", name, is_overload ? ".input" : ""), operands);
-  return activated(call, real, quantization_at(call, 2, dtype_of(call)));
+  return activated(call, real, quantization_at(call, 2, result_dtype(call)));
 }
 
 // --- Operators with the scale and the zero point of their results.
 
 Items first(const Items& in) { return {in[0]}; }
 Items first_two(const Items& in) { return {in[0], in[1]}; }
-Items sum(const Items& in) { return {in[0], in[1], number(int64_t{1})}; }
+Items sum_inputs(const Items& in) { return {in[0], in[1], number(int64_t{1})}; }
 Items elu(const Items& in) { return {in[0], in[3], in[4], in[5]}; }
 Items softmax(const Items& in) { return {in[0], in[1], Item::none()}; }
-Items layer_norm(const Items& in) {
+Items normalization_inputs(const Items& in) {
   return {in[0], in[1], in[2], in[3], in[4], c10::IValue(false)};
 }
 Items instance_norm(const Items& in) {
@@ -173,8 +174,8 @@ struct Operation {
   size_t scale_at;  // the input that is the scale; the zero point follows
 };
 constexpr Operation kOperations[] = {
-    {"quantized::add", "aten::add.Tensor", sum, 2},
-    {"quantized::add_relu", "aten::add.Tensor", sum, 2},
+    {"quantized::add", "aten::add.Tensor", sum_inputs, 2},
+    {"quantized::add_relu", "aten::add.Tensor", sum_inputs, 2},
     {"quantized::mul", "aten::mul.Tensor", first_two, 2},
     {"quantized::mul_relu", "aten::mul.Tensor", first_two, 2},
     {"quantized::matmul", "aten::matmul", first_two, 2},
@@ -184,8 +185,8 @@ constexpr Operation kOperations[] = {
     {"quantized::leaky_relu", "aten::leaky_relu", first_two, 3},
     {"quantized::elu", "aten::elu", elu, 1},
     {"quantized::softmax", "aten::softmax.int", softmax, 2},
-    {"quantized::layer_norm", "aten::layer_norm", layer_norm, 5},
-    {"quantized::group_norm", "aten::group_norm", layer_norm, 5},
+    {"quantized::layer_norm", "aten::layer_norm", normalization_inputs, 5},
+    {"quantized::group_norm", "aten::group_norm", normalization_inputs, 5},
     {"quantized::instance_norm", "aten::instance_norm", instance_norm, 4},
     {"quantized::batch_norm", "aten::batch_norm", batch_norm, 6},
     {"quantized::batch_norm_relu", "aten::batch_norm", batch_norm, 6},
@@ -202,12 +203,12 @@ std::optional<Items> operation(const Call& call) {
   // Other overloads of add and mul take fewer inputs.
   if (!call.run.quantized_operand(call) || call.size() < found.scale_at + 2) return std::nullopt;
   Items inputs;
-  for (const Item& input : call.inputs) inputs.push_back(operand(call, input));
+  for (const Item& input : call.inputs) inputs.push_back(real_operand(call, input));
   return activated(call, record(call, found.key, found.operands(inputs)),
-                   quantization_at(call, found.scale_at, dtype_of(call)));
+                   quantization_at(call, found.scale_at, result_dtype(call)));
 }
 
-std::optional<Items> concatenate(const Call& call) {
+std::optional<Items> quantized_concatenate(const Call& call) {
   const Quantization* first = call.run.quantized_operand(call);
   if (!first) return std::nullopt;
   const bool given = !call.input(2).is_none() && !call.input(3).is_none();
@@ -218,7 +219,7 @@ std::optional<Items> concatenate(const Call& call) {
 std::optional<Items> relu6(const Call& call) {
   const Quantization* known = call.run.quantization(call.input(0));
   if (!known || call.input(1).boolean() != false) return std::nullopt;
-  return one(rounded(call, record(call, "aten::relu6", {call.input(0)}), *known));
+  return one(rounded_to(call, record(call, "aten::relu6", {call.input(0)}), *known));
 }
 
 std::optional<Items> dropout(const Call& call) {
@@ -275,7 +276,7 @@ void Interpreter::keep_quantization(const Call& call, const aten::Schema& schema
     } else if (moves) {
       set_quantization(result, of_operand);
     } else {
-      result = rounded(call, result, own.value_or(of_operand));
+      result = rounded_to(call, result, own.value_or(of_operand));
     }
   }
 }
@@ -288,14 +289,14 @@ void add_quantized_handlers(Handlers& handlers) {
   add_all({"aten::dequantize"}, dequantize);
   add_all({"aten::q_scale"}, scale);
   add_all({"aten::q_zero_point"}, zero_point);
-  add_all({"quantized::linear", "quantized::linear_relu"}, linear);
+  add_all({"quantized::linear", "quantized::linear_relu"}, quantized_linear);
   add_all(
       {"quantized::conv1d", "quantized::conv1d_relu", "quantized::conv2d", "quantized::conv2d_relu",
        "quantized::conv3d", "quantized::conv3d_relu", "quantized::conv_transpose1d",
        "quantized::conv_transpose2d", "quantized::conv_transpose3d"},
       convolution);
   for (const Operation& each : kOperations) handlers[each.name].push_back(operation);
-  add_all({"quantized::cat", "quantized::cat_relu"}, concatenate);
+  add_all({"quantized::cat", "quantized::cat_relu"}, quantized_concatenate);
   add_all({"quantized::relu6"}, relu6);
   add_all({"quantized::dropout"}, dropout);
   add_quantized_dynamic_handlers(handlers);

@@ -141,7 +141,7 @@ Item first_axes_swapped(const Call& call, const Item& tensor) {
   return record(call, "aten::transpose.int", {tensor, number(int64_t{0}), number(int64_t{1})});
 }
 
-Item joined(const Call& call, const char* key, Items tensors, int64_t axis) {
+Item join_tensors(const Call& call, const char* key, Items tensors, int64_t axis) {
   return record(call, key,
                 {make_container(Container::Kind::list, std::move(tensors)), number(axis)});
 }
@@ -198,10 +198,10 @@ std::optional<Items> network(const Call& call, const char* function, const Items
       results.push_back(made.at(0));
       for (size_t i = 0; i < last.size(); ++i) last[i].push_back(made.at(i + 1));
     }
-    x = directions == 1 ? results[0] : joined(call, "aten::cat", std::move(results), 2);
+    x = directions == 1 ? results[0] : join_tensors(call, "aten::cat", std::move(results), 2);
   }
   Items all{known->batch_first ? first_axes_swapped(call, x) : x};
-  for (Items& states : last) all.push_back(joined(call, "aten::stack", std::move(states), 0));
+  for (Items& states : last) all.push_back(join_tensors(call, "aten::stack", std::move(states), 0));
   return all;
 }
 

@@ -10,12 +10,12 @@ namespace {
 constexpr int64_t kValues = 16;  // number of 4-bit values
 
 // A table of integers. Its rows represent integers * scale + offset.
-struct Table {
+struct EmbeddingTable {
   Item integers, scales, offsets;  // [rows, columns], [rows, 1], [rows, 1]
   bool has_halves;                 // a byte holds two integers, the first of them in its low half
 };
 
-Table table_of(const Call& call, const Item& packed) {
+EmbeddingTable embedding_table(const Call& call, const Item& packed) {
   const at::Tensor table = unpack(call, packed, "quantized::embedding_bag_unpack").at(0).toTensor();
   if (table.scalar_type() != c10::kQUInt8 && table.scalar_type() != c10::kQUInt4x2)
     call.run.unsupported(
@@ -39,7 +39,7 @@ Table table_of(const Call& call, const Item& packed) {
 }
 
 // Returns the rows at these indices as real numbers.
-Item rows_at(const Call& call, const Table& table, const Item& indices) {
+Item rows_at(const Call& call, const EmbeddingTable& table, const Item& indices) {
   const Item one = number(int64_t{1}), last = number(int64_t{-1});
   const auto gathered = [&](const Item& from) {
     const Item no = c10::IValue(false);
@@ -63,7 +63,7 @@ Item rows_at(const Call& call, const Table& table, const Item& indices) {
 
 std::optional<Items> embedding(const Call& call) {
   if (call.size() != 3 || call.input(2).boolean() != false) return std::nullopt;
-  return one(rows_at(call, table_of(call, call.input(0)), call.input(1)));
+  return one(rows_at(call, embedding_table(call, call.input(0)), call.input(1)));
 }
 
 // Sums rows; ATen's kernels ignore the mode.
@@ -74,7 +74,7 @@ std::optional<Items> embedding_bag(const Call& call) {
   const aten::Value* indices = call.input(1).tensor();
   if (!indices || !indices->type.shape) return std::nullopt;
   const Shape& shape = *indices->type.shape;
-  const Item rows = rows_at(call, table_of(call, call.input(0)), call.input(1));
+  const Item rows = rows_at(call, embedding_table(call, call.input(0)), call.input(1));
   const Item& weights = call.input(kWeights);
   const Item zero = number(int64_t{0});
   const Item no = c10::IValue(false);

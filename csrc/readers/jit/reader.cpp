@@ -90,7 +90,7 @@ Item key(const Given& given, const c10::Type& type) {
        type.annotation_str(), "; keys are strings, ints, floats or bools");
 }
 
-Item container(Interpreter& run, const Given& given, const c10::TypePtr& type) {
+Item read_container(Interpreter& run, const Given& given, const c10::TypePtr& type) {
   const std::vector<InputSpec>& elements = *given.spec.elements;
   const std::optional<Container::Kind> kind = container_kind(*type);
   if (!kind) does_not_fit(given, *type);
@@ -194,7 +194,7 @@ Item input(Interpreter& run, const Given& given, const c10::TypePtr& type) {
     does_not_fit(given, *type);
   }
   if (spec.constant) return literal(given, *type);
-  if (spec.elements) return container(run, given, type);
+  if (spec.elements) return read_container(run, given, type);
   if (const auto kind = number_kind(*type, spec.dtype))
     return number_input(run.recorder(), given, *kind, *type);
   if (type->kind() != c10::TypeKind::TensorType && !c10::TensorType::get()->isSubtypeOf(*type))
@@ -221,7 +221,7 @@ Argument result(Interpreter& run, const Item& item) {
 }
 
 // Flattens a result in pytree order.
-void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs) {
+void flatten_result(Interpreter& run, const Item& item, std::vector<Argument>& outputs) {
   if (item.maybe())
     fail(ErrorKind::unsupported, "cannot return ", describe(item),
          "; return a tensor in both cases, and a flag with it");
@@ -242,10 +242,10 @@ void flatten(Interpreter& run, const Item& item, std::vector<Argument>& outputs)
       fail(ErrorKind::unsupported,
            "cannot return a list of unknown length; return torch.stack, torch.cat or torch.tensor "
            "of it");
-    for (int64_t i = 0; i < *count; ++i) flatten(run, element(run, *list, Dim(i)), outputs);
+    for (int64_t i = 0; i < *count; ++i) flatten_result(run, element(run, *list, Dim(i)), outputs);
     return;
   }
-  for (const Item& element : container->items()) flatten(run, element, outputs);
+  for (const Item& element : container->items()) flatten_result(run, element, outputs);
 }
 
 // Returns the arguments of a function without the first `first` ones, such as `self`.
@@ -336,9 +336,9 @@ Items run_hooked(Interpreter& run, const torch::jit::Function& forward, Items gi
 }
 
 // `module` is the owner of a method, else nullptr.
-std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
-                                  const torch::jit::Module* module, const ReadOptions& options,
-                                  aten::TypeInference& types) {
+std::unique_ptr<aten::Graph> read_function(const torch::jit::Function& function,
+                                           const torch::jit::Module* module,
+                                           const ReadOptions& options, aten::TypeInference& types) {
   Dim::restart_fresh();  // the same program gives the same names
   auto owned = std::make_unique<aten::Graph>();
   const std::shared_ptr<aten::Graph> graph(owned.get(), [](aten::Graph*) {});
@@ -349,7 +349,7 @@ std::unique_ptr<aten::Graph> read(const torch::jit::Function& function,
   const Items results = self && options.method == "forward"
                             ? run_hooked(run, function, std::move(given), self)
                             : run.run(function, std::move(given), self.get());
-  for (const Item& result : results) flatten(run, result, graph->outputs);
+  for (const Item& result : results) flatten_result(run, result, graph->outputs);
   if (self) record_buffers(*graph, *self);
   name_calls(*graph);
   return owned;
@@ -361,12 +361,12 @@ std::unique_ptr<aten::Graph> read(const torch::jit::Module& module, const ReadOp
                                   aten::TypeInference& types) {
   const std::optional<torch::jit::Method> method = module.find_method(options.method);
   if (!method) fail(ErrorKind::invalid_argument, "the module has no method ", options.method);
-  return read(method->function(), &module, options, types);
+  return read_function(method->function(), &module, options, types);
 }
 
 std::unique_ptr<aten::Graph> read(const torch::jit::Function& function, const ReadOptions& options,
                                   aten::TypeInference& types) {
-  return read(function, nullptr, options, types);
+  return read_function(function, nullptr, options, types);
 }
 
 }  // namespace onnx_native::readers::jit

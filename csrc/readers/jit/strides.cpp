@@ -23,7 +23,7 @@ const aten::KnownLayout& known_layout(const Call& call, const aten::Value* value
   return *known;
 }
 
-Item number(const Call& call, const char* op, const Item& a, const Item& b) {
+Item record_binary(const Call& call, const char* op, const Item& a, const Item& b) {
   return call.run.record_number(op, {call.run.argument(a), call.run.argument(b)});
 }
 
@@ -32,7 +32,7 @@ Item truth(const Call& call, const char* op, const Item& a, const Item& b) {
   for (const auto& [known, other] : {std::pair(&a, &b), {&b, &a}}) {
     if (const auto value = known->boolean()) return *value == either ? *known : *other;
   }
-  return number(call, op, a, b);
+  return record_binary(call, op, a, b);
 }
 
 // Converts a condition on sizes to a bool Item.
@@ -46,7 +46,7 @@ Item decided(const Call& call, const Condition& condition) {
       Item both = c10::IValue(true);
       for (const auto& [a, b, equal] : equalities)
         both = truth(call, "python::and_", both,
-                     number(call, equal ? "python::eq" : "python::ne", a, b));
+                     record_binary(call, equal ? "python::eq" : "python::ne", a, b));
       any = truth(call, "python::or_", any, both);
     }
     all = truth(call, "python::and_", all, any);
@@ -77,7 +77,7 @@ std::optional<Items> is_contiguous(const Call& call) {
     if (result.boolean() == true) break;
     if (size.equals(0)) return one(c10::IValue(true));
     if (!size.known_positive(false))
-      result = truth(call, "python::or_", result, number(call, "python::eq", size, Dim(0)));
+      result = truth(call, "python::or_", result, record_binary(call, "python::eq", size, Dim(0)));
   }
   return one(result);
 }

@@ -14,7 +14,7 @@ namespace {
 using aten::Argument;
 using aten::Type;
 
-const Type& known_type(const Call& call, aten::Value* value) {
+const Type& type_with_dtype(const Call& call, aten::Value* value) {
   if (value->type.is_tensor() && value->type.dtype != DType::undefined) return value->type;
   call.run.unsupported(concat(
       "the type of %", value->name, " is unknown: ",
@@ -22,7 +22,7 @@ const Type& known_type(const Call& call, aten::Value* value) {
 }
 
 const Shape& known_shape(const Call& call, aten::Value* value) {
-  const Type& type = known_type(call, value);
+  const Type& type = type_with_dtype(call, value);
   if (!type.shape)
     call.run.unsupported(
         concat("cannot read the sizes of %", value->name, ": its rank is unknown"));
@@ -53,7 +53,7 @@ std::optional<Items> rank(const Call& call) {
   return one(Dim(static_cast<int64_t>(known_shape(call, self).size())));
 }
 
-std::optional<Items> length(const Call& call) {
+std::optional<Items> tensor_length(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
   const Shape& shape = known_shape(call, self);
@@ -61,7 +61,7 @@ std::optional<Items> length(const Call& call) {
   return one(shape[0]);
 }
 
-std::optional<Items> count(const Call& call) {
+std::optional<Items> element_count(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
   return one(onnx_native::numel(known_shape(call, self)));
@@ -70,7 +70,7 @@ std::optional<Items> count(const Call& call) {
 std::optional<Items> dtype(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
-  return one(Dim(static_cast<int64_t>(aten::to_scalar_type(known_type(call, self).dtype))));
+  return one(Dim(static_cast<int64_t>(aten::to_scalar_type(type_with_dtype(call, self).dtype))));
 }
 
 std::optional<Items> device(const Call& call) {
@@ -86,19 +86,19 @@ std::optional<Items> layout(const Call& call) {
 std::optional<Items> is_floating_point(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
-  return one(c10::IValue(onnx_native::is_floating(known_type(call, self).dtype)));
+  return one(c10::IValue(onnx_native::is_floating(type_with_dtype(call, self).dtype)));
 }
 
 std::optional<Items> is_complex_tensor(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
-  return one(c10::IValue(onnx_native::is_complex(known_type(call, self).dtype)));
+  return one(c10::IValue(onnx_native::is_complex(type_with_dtype(call, self).dtype)));
 }
 
 std::optional<Items> element_size(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
-  return one(Dim(item_size(known_type(call, self).dtype)));
+  return one(Dim(item_size(type_with_dtype(call, self).dtype)));
 }
 
 // --- Numbers from tensors
@@ -108,7 +108,7 @@ std::optional<double> known_element(const Call& call, const aten::Value* tensor)
   return call.run.recorder().types().element(*tensor);
 }
 
-std::optional<Items> element(const Call& call) {
+std::optional<Items> item_of_tensor(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
   if (const auto known = known_element(call, self))
@@ -116,11 +116,11 @@ std::optional<Items> element(const Call& call) {
   return one(call.run.record_number("aten::item", {self}));
 }
 
-std::optional<Items> to_int(const Call& call) {
+std::optional<Items> tensor_to_int(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
-  if (onnx_native::is_floating(known_type(call, self).dtype)) {
-    const Item number = element(call)->front();
+  if (onnx_native::is_floating(type_with_dtype(call, self).dtype)) {
+    const Item number = item_of_tensor(call)->front();
     return one(call.run.record_number("python::trunc", {call.run.argument(number)}));
   }
   if (self->type.dtype == DType::boolean)
@@ -128,19 +128,19 @@ std::optional<Items> to_int(const Call& call) {
   return one(call.run.record_number("aten::item", {self}));
 }
 
-std::optional<Items> to_float(const Call& call) {
+std::optional<Items> tensor_to_float(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
-  if (onnx_native::is_floating(known_type(call, self).dtype)) return element(call);
+  if (onnx_native::is_floating(type_with_dtype(call, self).dtype)) return item_of_tensor(call);
   const Item number = call.run.record_number("aten::item", {self});
   return one(call.run.record_number("python::sym_float", {call.run.argument(number)}));
 }
 
-std::optional<Items> to_bool(const Call& call) {
+std::optional<Items> tensor_to_bool(const Call& call) {
   aten::Value* self = call.input(0).tensor();
   if (!self) return std::nullopt;
   if (const auto known = known_element(call, self)) return one(c10::IValue(*known != 0));
-  if (known_type(call, self).dtype != DType::boolean)
+  if (type_with_dtype(call, self).dtype != DType::boolean)
     self = call.run.record_one("aten::ne.Scalar", {self, int64_t{0}}).tensor();
   return one(call.run.record_number("aten::item", {self}));
 }
@@ -212,9 +212,9 @@ onnx_native::Scalar number_of(const Call& call, const Item& item) {
   call.run.unsupported("cannot make a tensor of these elements");
 }
 
-void flatten(const Call& call, const Item& item, Numbers& numbers) {
+void flatten_numbers(const Call& call, const Item& item, Numbers& numbers) {
   if (const Container* list = item.container()) {
-    for (const Item& inner : list->items()) flatten(call, inner, numbers);
+    for (const Item& inner : list->items()) flatten_numbers(call, inner, numbers);
   } else {
     numbers.push_back(number_of(call, item));
   }
@@ -254,7 +254,7 @@ Argument complex_constant(const Call& call, DType dtype, const std::vector<int64
 }
 
 // torch.tensor(data, dtype, device, requires_grad)
-std::optional<Items> tensor(const Call& call) {
+std::optional<Items> new_tensor(const Call& call) {
   const Item& data = call.input(0);
   const DType dtype =
       dtype_argument(call, call.size() > 1 ? call.input(1) : Item::none(), number_dtype(data));
@@ -268,7 +268,7 @@ std::optional<Items> tensor(const Call& call) {
     at = &list->items()[0];
   }
   Numbers numbers;
-  flatten(call, data, numbers);
+  flatten_numbers(call, data, numbers);
   if (onnx_native::is_complex(dtype))
     return one(Item::Tensor{complex_constant(call, dtype, shape, numbers).as_value()});
   if (std::ranges::any_of(numbers, &onnx_native::Scalar::is_complex))
@@ -279,7 +279,7 @@ std::optional<Items> tensor(const Call& call) {
 
 // torch.as_tensor(data, dtype, device)
 std::optional<Items> as_tensor(const Call& call) {
-  if (!call.input(0).tensor()) return tensor(call);
+  if (!call.input(0).tensor()) return new_tensor(call);
   if (call.size() < 2 || call.input(1).is_none()) return one(call.input(0));
   const DType dtype = dtype_argument(call, call.input(1), DType::undefined);
   return one(call.run.record_one("aten::to.dtype", {call.input(0).tensor(), dtype}));
@@ -325,9 +325,9 @@ void add_tensor_handlers(Handlers& handlers) {
   handlers["prim::shape"].push_back(size);
   handlers["aten::dim"].push_back(rank);
   handlers["prim::dim"].push_back(rank);
-  handlers["aten::len"].push_back(length);
-  handlers["aten::numel"].push_back(count);
-  handlers["prim::numel"].push_back(count);
+  handlers["aten::len"].push_back(tensor_length);
+  handlers["aten::numel"].push_back(element_count);
+  handlers["prim::numel"].push_back(element_count);
   handlers["prim::dtype"].push_back(dtype);
   handlers["prim::device"].push_back(device);
   handlers["prim::layout"].push_back(layout);
@@ -335,14 +335,14 @@ void add_tensor_handlers(Handlers& handlers) {
   handlers["aten::is_complex"].push_back(is_complex_tensor);
   handlers["aten::element_size"].push_back(element_size);
   handlers["prim::itemsize"].push_back(element_size);
-  handlers["aten::item"].push_back(element);
-  handlers["aten::ScalarImplicit"].push_back(element);
-  handlers["aten::Int"].push_back(to_int);
-  handlers["aten::IntImplicit"].push_back(to_int);
-  handlers["aten::Float"].push_back(to_float);
-  handlers["aten::FloatImplicit"].push_back(to_float);
-  handlers["aten::Bool"].push_back(to_bool);
-  handlers["aten::tensor"].push_back(tensor);
+  handlers["aten::item"].push_back(item_of_tensor);
+  handlers["aten::ScalarImplicit"].push_back(item_of_tensor);
+  handlers["aten::Int"].push_back(tensor_to_int);
+  handlers["aten::IntImplicit"].push_back(tensor_to_int);
+  handlers["aten::Float"].push_back(tensor_to_float);
+  handlers["aten::FloatImplicit"].push_back(tensor_to_float);
+  handlers["aten::Bool"].push_back(tensor_to_bool);
+  handlers["aten::tensor"].push_back(new_tensor);
   handlers["aten::as_tensor"].push_back(as_tensor);
   handlers["prim::NumToTensor"].push_back(number_to_tensor);
   handlers["aten::to"].push_back(convert);

@@ -24,15 +24,11 @@ Annotation annotation(const c10::TypePtr& type) {
   return result;
 }
 
-aten::Value* record(const Call& call, const char* op, std::vector<Argument> arguments) {
-  return call.run.record_one(op, std::move(arguments)).tensor();
-}
-
 aten::Value* part(const Call& call, aten::Value* values, int64_t axis, int64_t index) {
-  return record(call, "aten::select.int", {values, axis, index});
+  return call.run.record_tensor("aten::select.int", {values, axis, index});
 }
 
-Item number(const Call& call, aten::Value* value) {
+Item number_in(const Call& call, aten::Value* value) {
   const std::optional<double> known = call.run.recorder().types().element(*value);
   if (!known) return call.run.record_number("aten::item", {value});
   return value->type.dtype == DType::boolean ? c10::IValue(*known != 0) : c10::IValue(*known);
@@ -76,7 +72,7 @@ Item row_of(const Call& call, aten::Value* values, const c10::TypePtr& type,
 
 Item list_of(const Call& call, aten::Value* values, const c10::TypePtr& type) {
   const Shape& shape = values->type.shape.value();
-  if (shape.empty()) return number(call, values);
+  if (shape.empty()) return number_in(call, values);
   const c10::TypePtr element = type->containedType(0);
   ContainerPtr result = make_container(Container::Kind::list, {}, type);
   if (const std::optional<int64_t> length = shape[0].constant()) {
@@ -107,8 +103,8 @@ std::optional<Items> to_list(const Call& call) {
          self->type.shape->size(), " does not give a ", call.output_type()->annotation_str());
   // The list has the elements from before later writes to the tensor, and floats are doubles.
   aten::Value* values = is_floating(dtype) && dtype != DType::f64
-                            ? record(call, "aten::to.dtype", {self, DType::f64})
-                            : record(call, "aten::clone", {self});
+                            ? call.run.record_tensor("aten::to.dtype", {self, DType::f64})
+                            : call.run.record_tensor("aten::clone", {self});
   return one(list_of(call, values, call.output_type()));
 }
 
