@@ -22,7 +22,7 @@ struct PyValue {
   bool number = false;  // a Python number in the program, computed by the model
 };
 
-py::object to_python(const Dim& dim) {
+py::object dim_to_python(const Dim& dim) {
   if (const auto number = dim.constant()) return py::int_(*number);
   return py::str(dim.str());
 }
@@ -221,13 +221,13 @@ class PyBuilder {
 
 // Converts an argument of the call to a Python object; throws ExportError(unsupported) for a
 // sub-graph.
-py::object to_python(const ops::Call& call, const aten::Argument& argument) {
+py::object argument_to_python(const ops::Call& call, const aten::Argument& argument) {
   const PyOperands operands{
       .value =
           [&](const aten::Value* value) {
             const ops::Lowered& lowered = call.lowered(value);
             if (lowered.value) return py::cast(PyValue{lowered.value, !value->type.is_tensor()});
-            if (lowered.dim->constant()) return to_python(*lowered.dim);
+            if (lowered.dim->constant()) return dim_to_python(*lowered.dim);
             return py::cast(PyValue{call.builder().dim_value(*lowered.dim), true});
           },
       .graph = [](const aten::Graph&) -> py::object {
@@ -244,7 +244,7 @@ ops::Results run(const py::function& function, const ops::Call& call) {
   PyBuilder builder(call);
   positional.append(py::cast(&builder, py::return_value_policy::reference));
   for (size_t i = 0; i < call.size(); ++i) {
-    py::object value = to_python(call, call.argument(i));
+    py::object value = argument_to_python(call, call.argument(i));
     const aten::Schema* schema = call.node().schema;
     if (schema && schema->arguments[i].kwarg_only) {
       keywords[py::str(schema->arguments[i].name)] = value;
@@ -268,12 +268,13 @@ void register_lowering(const std::string& op, const py::function& function) {
 std::pair<py::list, py::dict> python_arguments(const ops::Call& call) {
   const aten::Schema* schema = call.node().schema;
   std::vector<py::object> given;
-  for (size_t i = 0; i < call.size(); ++i) given.push_back(to_python(call, call.argument(i)));
+  for (size_t i = 0; i < call.size(); ++i)
+    given.push_back(argument_to_python(call, call.argument(i)));
   if (!schema) return {py::cast(given), py::dict()};
   const std::vector<aten::Argument>& defaults = aten::default_arguments(*schema);
   const auto is_default = [&](size_t i) {
     return schema->arguments[i].has_default && !call.argument(i).as_value() &&
-           given[i].equal(to_python(call, defaults[i]));
+           given[i].equal(argument_to_python(call, defaults[i]));
   };
   size_t positional = 0;
   for (size_t i = 0; i < given.size(); ++i) {
@@ -322,7 +323,7 @@ void bind_lowerings(py::module_& module) {
       .def_property_readonly("shape", [](const PyValue& v) -> py::object {
         if (!v.value->shape) return py::none();
         py::list sizes;
-        for (const Dim& dim : *v.value->shape) sizes.append(to_python(dim));
+        for (const Dim& dim : *v.value->shape) sizes.append(dim_to_python(dim));
         return py::tuple(sizes);
       });
   py::class_<PyBuilder>(module, "Builder")

@@ -21,7 +21,7 @@ InputSpec::Constant constant(py::handle value) {
   return value.cast<std::string>();
 }
 
-DType dtype_of(at::ScalarType type) {
+DType element_type(at::ScalarType type) {
   const std::optional<DType> dtype = aten::to_dtype(type);
   if (!dtype) fail(ErrorKind::unsupported, aten::no_element_type(type));
   return *dtype;
@@ -40,7 +40,7 @@ Dim dim_of(const ScriptInput::Size& size) {
 InputSpec spec_of(const ScriptInput& input) {
   InputSpec spec{.name = input.name, .constant = input.constant};
   if (input.sizes) {
-    spec.dtype = dtype_of(input.dtype);
+    spec.dtype = element_type(input.dtype);
     spec.shape.emplace();
     for (const ScriptInput::Size& size : *input.sizes) spec.shape->push_back(dim_of(size));
   }

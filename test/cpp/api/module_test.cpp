@@ -40,8 +40,8 @@ torch::jit::Module make_nested() {
   return module;
 }
 
-std::string error_of(const ExportOptions& options,
-                     const torch::jit::Module& module = make_module()) {
+std::string module_error(const ExportOptions& options,
+                         const torch::jit::Module& module = make_module()) {
   try {
     export_module(module, options);
   } catch (const ExportError& error) {
@@ -139,7 +139,7 @@ TEST(Module, SaysWhichNestedInputDoesNotFit) {
                                      parse_input("scale:2.5"), parse_input("mode:'add'"),
                                      parse_input("mask:float32[]"), parse_input("sizes:none")}};
     options.inputs[position] = parse_input(changed);
-    return error_of(options, make_nested());
+    return module_error(options, make_nested());
   };
   EXPECT_NE(error("xs:float32[2]", 0).find("xs does not match its type List[Tensor]"),
             std::string::npos);
@@ -155,7 +155,7 @@ TEST(Module, SaysWhichNestedInputDoesNotFit) {
 
 TEST(Module, NumbersFitTheirTypes) {
   const auto error = [](const InputSpec& number) {
-    return error_of({.inputs = {parse_input("x:float32[3]"), number}}, make_module());
+    return module_error({.inputs = {parse_input("x:float32[3]"), number}}, make_module());
   };
   for (const std::string_view wrong : {"n:float32[]", "n:bool[]", "n:int64[3]", "n:[int64[]]"})
     EXPECT_NE(error(parse_input(wrong)).find("n does not match its type int"), std::string::npos)
@@ -170,7 +170,7 @@ TEST(Module, DictsNeedKeys) {
   ExportOptions options{.inputs = {parse_input("xs:[float32[n,2]]"),
                                    parse_input("state:(float32[2], float32[2])"),
                                    parse_input("named:[float32[2]]")}};
-  EXPECT_NE(error_of(options, make_nested()).find("named does not match its type"),
+  EXPECT_NE(module_error(options, make_nested()).find("named does not match its type"),
             std::string::npos);
 }
 
@@ -221,10 +221,10 @@ TEST(Module, NamesAWeightWhoseMemoryIsGone) {
 }
 
 TEST(Module, SaysWhatDoesNotFit) {
-  EXPECT_NE(error_of({}).find("input x"), std::string::npos);
-  EXPECT_NE(error_of({.method = "thrice"}).find("no method thrice"), std::string::npos);
+  EXPECT_NE(module_error({}).find("input x"), std::string::npos);
+  EXPECT_NE(module_error({.method = "thrice"}).find("no method thrice"), std::string::npos);
   const InputSpec x = parse_input("x:float32[2,3]");
-  EXPECT_NE(error_of({.inputs = {x, x, x}}).find("takes 2 inputs, not 3"), std::string::npos);
+  EXPECT_NE(module_error({.inputs = {x, x, x}}).find("takes 2 inputs, not 3"), std::string::npos);
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ std::string functional(std::string_view text) {
   return result;
 }
 
-std::string error_of(std::string_view text) {
+std::string functionalize_error(std::string_view text) {
   try {
     return functional(text);
   } catch (const ExportError& error) {
@@ -27,7 +27,7 @@ std::string error_of(std::string_view text) {
 }
 
 void expect_error(std::string_view text, std::string_view part) {
-  const std::string error = error_of(text);
+  const std::string error = functionalize_error(text);
   EXPECT_NE(error.find(part), std::string::npos) << error;
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 void expect_round_trip(const std::string& text) { EXPECT_EQ(print(*parse(text)), text); }
 
-std::string error_of(std::string_view text) {
+std::string parse_error(std::string_view text) {
   try {
     parse(text);
   } catch (const ExportError& error) {
@@ -76,19 +76,19 @@ TEST(AtenText, DefaultsAreFilledIn) {
 }
 
 TEST(AtenText, ErrorsNameTheLine) {
-  EXPECT_EQ(error_of("graph() {\n  %1: f32[2] = aten::relu(%x)\n  return ()\n}"),
+  EXPECT_EQ(parse_error("graph() {\n  %1: f32[2] = aten::relu(%x)\n  return ()\n}"),
             std::string(ExportError(ErrorKind::invalid_argument,
                                     "graph text, line 2: %x is used before it is defined")
                             .what()));
-  EXPECT_NE(error_of("graph(%x: f33[2]) {\n return ()}").find("line 1: not a type: \"f33\""),
+  EXPECT_NE(parse_error("graph(%x: f33[2]) {\n return ()}").find("line 1: not a type: \"f33\""),
             std::string::npos);
-  EXPECT_NE(error_of("graph(%x: f32) {\n%1: f32 = aten::mm(%x)\nreturn ()\n}")
+  EXPECT_NE(parse_error("graph(%x: f32) {\n%1: f32 = aten::mm(%x)\nreturn ()\n}")
                 .find("is missing the argument mat2"),
             std::string::npos);
   EXPECT_NE(
-      error_of("graph(%x: f32) {\n%x: f32 = aten::relu(%x)\nreturn ()\n}").find("defined twice"),
+      parse_error("graph(%x: f32) {\n%x: f32 = aten::relu(%x)\nreturn ()\n}").find("defined twice"),
       std::string::npos);
-  EXPECT_NE(error_of("graph(%x: f32) {\n%1: f32 = aten::relu(%x, beta=1)\nreturn ()\n}")
+  EXPECT_NE(parse_error("graph(%x: f32) {\n%1: f32 = aten::relu(%x, beta=1)\nreturn ()\n}")
                 .find("takes no argument beta"),
             std::string::npos);
 }

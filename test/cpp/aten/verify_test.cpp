@@ -5,7 +5,7 @@
 namespace onnx_native::aten {
 namespace {
 
-std::string error_of(const Graph& graph) {
+std::string verify_error(const Graph& graph) {
   try {
     verify(graph, "functionalize");
   } catch (const ExportError& error) {
@@ -25,33 +25,33 @@ std::unique_ptr<Graph> sample() {
 })");
 }
 
-TEST(AtenVerify, AcceptsAFunctionalGraph) { EXPECT_EQ(error_of(*sample()), "no error"); }
+TEST(AtenVerify, AcceptsAFunctionalGraph) { EXPECT_EQ(verify_error(*sample()), "no error"); }
 
 TEST(AtenVerify, RefusesWrites) {
   const auto graph = parse("graph(%x: f32[2]) {\n %1: f32[2] = aten::relu_(%x)\n return (%1)\n}");
-  EXPECT_NE(error_of(*graph).find("aten::relu_ writes to its arguments"), std::string::npos);
+  EXPECT_NE(verify_error(*graph).find("aten::relu_ writes to its arguments"), std::string::npos);
 }
 
 TEST(AtenVerify, RefusesUseBeforeMaking) {
   const auto graph = sample();
   std::swap(graph->nodes[0], graph->nodes[1]);
-  EXPECT_NE(error_of(*graph).find("%1 is used before it is defined"), std::string::npos);
+  EXPECT_NE(verify_error(*graph).find("%1 is used before it is defined"), std::string::npos);
 }
 
 TEST(AtenVerify, RefusesMissingArguments) {
   const auto graph = sample();
   graph->nodes[0]->arguments.resize(2);
-  EXPECT_NE(error_of(*graph).find("aten::add.Tensor is missing the argument alpha"),
+  EXPECT_NE(verify_error(*graph).find("aten::add.Tensor is missing the argument alpha"),
             std::string::npos);
   graph->nodes[0]->arguments.push_back(int64_t{1});
   graph->nodes[1]->arguments[0] = Argument();
-  EXPECT_NE(error_of(*graph).find("the argument self is None"), std::string::npos);
+  EXPECT_NE(verify_error(*graph).find("the argument self is None"), std::string::npos);
 }
 
 TEST(AtenVerify, RefusesWrongResults) {
   const auto graph = sample();
   graph->add_output(graph->nodes[1], "more", Type::tensor(DType::f32, Shape{2}));
-  EXPECT_NE(error_of(*graph).find("aten::relu has 1 results, not 2"), std::string::npos);
+  EXPECT_NE(verify_error(*graph).find("aten::relu has 1 results, not 2"), std::string::npos);
 }
 
 TEST(AtenVerify, ChecksSubGraphs) {
@@ -62,7 +62,7 @@ TEST(AtenVerify, ChecksSubGraphs) {
   }, [%x])
   return (%1)
 })");
-  EXPECT_NE(error_of(*graph).find("aten::relu_ writes to its arguments"), std::string::npos);
+  EXPECT_NE(verify_error(*graph).find("aten::relu_ writes to its arguments"), std::string::npos);
 }
 
 }  // namespace
