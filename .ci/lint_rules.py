@@ -29,6 +29,14 @@ LIBRARIES = ("transformers", "diffusers", "torchvision", "torchaudio", "timm", "
 LIBRARY_NAME = re.compile(rf"({'|'.join(LIBRARIES)})(\.\w+)*\.?")
 KNOWS_LIBRARIES = ("_libraries.py", "decoders")
 SYM_NODE_FIELDS = {"expr", "hint", "shape_env"}
+# What a line of C++ at a namespace's level declares: a type, or else a function or a variable.
+DECLARED = re.compile(
+    r"^(?:(?:struct|class|enum class|enum) (\w+)(?! \w)"
+    r"|(?!using|namespace|return|typedef|#|//|TEST)\w[^(=;{]*?[\s&*>](\w+)(?: =|[({;\[]))"
+)
+LOCAL = re.compile(r"^namespace \{\n(.*?)^\}  // namespace$", re.MULTILINE | re.DOTALL)
+NAMESPACE = re.compile(r"^namespace ([\w:]+) \{$", re.MULTILINE)
+OWN_INCLUDE = re.compile(r'^#include "([^"]+\.h)"$', re.MULTILINE)
 LOOSE_XFAIL = re.compile(r"\bxfail\((?![^\0]{0,300}?strict=True)")
 
 
@@ -183,8 +191,48 @@ def same_names(paths: list[pathlib.Path]) -> Iterator[tuple[str, list[pathlib.Pa
     yield from ((name, modules) for name, modules in places.items() if len(modules) > 1)
 
 
+def declared(text: str) -> set[str]:
+    """The names that C++ declares at the start of a line."""
+    matches = (DECLARED.match(line) for line in text.splitlines())
+    return {match[1] or match[2] for match in matches if match}
+
+
+def encloses(header: str, source: str) -> bool:
+    """Returns true if a namespace of the header is one of the source, or is around it."""
+    outer = tuple(f"{each}::" for each in NAMESPACE.findall(header))
+    return any(f"{each}::".startswith(outer) for each in NAMESPACE.findall(source))
+
+
+def shared_local_names(
+    paths: list[pathlib.Path],
+) -> Iterator[tuple[pathlib.Path, str, pathlib.Path]]:
+    """Yields (source, name, other file) of the names in anonymous namespaces that another source
+    of the folder has in its own, or that hide what a header declares."""
+    folders: dict[pathlib.Path, dict[pathlib.Path, str]] = {}
+    for path in paths:
+        full = ROOT / path
+        if path.suffix == ".cpp" and path.parts[0] in ("csrc", "torch_ext") and full.exists():
+            folders.setdefault(path.parent, {})[path] = full.read_text()
+    for sources in folders.values():
+        headers = {name for text in sources.values() for name in OWN_INCLUDE.findall(text)}
+        files = [pathlib.Path(top, name) for top in ("csrc", "torch_ext") for name in headers]
+        texts = {each: (ROOT / each).read_text() for each in files if (ROOT / each).exists()}
+        places: dict[str, pathlib.Path] = {}
+        for source, text in sources.items():
+            names = declared("".join(LOCAL.findall(text)))
+            yield from ((source, name, places[name]) for name in sorted(names & places.keys()))
+            places.update(dict.fromkeys(names, source))
+            for header, declarations in texts.items():
+                if encloses(declarations, text):
+                    hidden = sorted(names & declared(declarations))
+                    yield from ((source, name, header) for name in hidden)
+
+
 def main() -> int:
     found = 0
+    for path, name, other in shared_local_names(tracked_files()):
+        found += 1
+        print(f"{path}: the local name {name} is also in {other}; they compile together")
     for name, modules in same_names(tracked_files()):
         found += 1
         print(f"{modules[0]}: the class {name} has the name of another one, in {modules[1]}")
