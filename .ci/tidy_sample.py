@@ -13,7 +13,7 @@ HOW_MANY = {"base": 2, "onnx": 2, "ops": 2, "passes": 2, "writer": 1, "aten": 1,
 
 
 def main() -> None:
-    commands = json.loads((ROOT / "build" / "compile_commands.json").read_text())
+    commands = json.loads((ROOT / "build" / "tidy" / "compile_commands.json").read_text())
     built = {pathlib.Path(command["file"]) for command in commands}
     for room, count in HOW_MANY.items():
         sources = [path for path in built if path.is_relative_to(ROOT / "csrc" / room)]

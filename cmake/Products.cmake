@@ -32,7 +32,8 @@ set_target_properties(onnx_native_core PROPERTIES
 onnx_native_include_folder(cli cli_includes cli)
 file(GLOB cli_sources CONFIGURE_DEPENDS csrc/cli/*.cpp)
 list(FILTER cli_sources EXCLUDE REGEX "/main\\.cpp$")
-add_library(onnx_native_cli_objects OBJECT ${cli_sources})
+onnx_native_units(cli_units onnx_native_cli_objects "${PROJECT_SOURCE_DIR}/csrc" ${cli_sources})
+add_library(onnx_native_cli_objects OBJECT ${cli_units})
 target_include_directories(onnx_native_cli_objects PUBLIC "${cli_includes}")
 target_compile_options(onnx_native_cli_objects PRIVATE ${onnx_native_warnings}
                                                        $<$<CONFIG:RelWithDebInfo>:-O1>)
@@ -71,12 +72,14 @@ if(ONNX_NATIVE_PYTHON AND plugin_sources)
   endfunction()
   file(GLOB fx_sources CONFIGURE_DEPENDS torch_ext/fx/*.cpp)
   onnx_native_include_folder(fx fx_includes base aten fx)
-  add_library(onnx_native_fx_objects OBJECT ${fx_sources})
+  onnx_native_units(fx_units onnx_native_fx_objects "${PROJECT_SOURCE_DIR}/torch_ext" ${fx_sources})
+  add_library(onnx_native_fx_objects OBJECT ${fx_units})
   onnx_native_python_room(onnx_native_fx_objects "${fx_includes}")
   target_link_libraries(onnx_native_fx_objects PRIVATE onnx_native_fmt torch::headers)
   onnx_native_include_folder(plugin plugin_includes
     base aten onnx ops/engine readers capture api onnx_native fx cli plugin)
-  add_library(onnx_native_plugin MODULE ${plugin_sources}
+  onnx_native_units(plugin_units onnx_native_plugin "${PROJECT_SOURCE_DIR}/torch_ext" ${plugin_sources})
+  add_library(onnx_native_plugin MODULE ${plugin_units}
     $<TARGET_OBJECTS:onnx_native_fx_objects> $<TARGET_OBJECTS:onnx_native_cli_objects>)
   onnx_native_python_room(onnx_native_plugin "${plugin_includes}")
   target_compile_definitions(onnx_native_plugin PRIVATE
@@ -100,12 +103,12 @@ if(ONNX_NATIVE_TESTS AND test_sources)
   enable_testing()
   find_package(GTest REQUIRED)
   # The rooms' objects themselves: a test reaches what the shared library does not export.
-  add_executable(onnx_native_test ${test_sources} ${room_objects})
+  onnx_native_units(test_units onnx_native_test "${PROJECT_SOURCE_DIR}/test/cpp" ${test_sources})
+  add_executable(onnx_native_test ${test_units} ${room_objects})
   onnx_native_include_folder(test test_includes
     base aten onnx ops passes writer readers capture api onnx_native)
   target_include_directories(onnx_native_test PRIVATE "${test_includes}" "${PROJECT_SOURCE_DIR}/test/cpp")
   target_compile_options(onnx_native_test PRIVATE ${onnx_native_warnings} -O0)
-  onnx_native_precompile(onnx_native_test <gtest/gtest.h> <onnx/builder.h>)
   target_compile_definitions(onnx_native_test PRIVATE
     ONNX_NATIVE_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
     ONNX_NATIVE_VERSION="${PROJECT_VERSION}" ONNX_NATIVE_TORCH_VERSION="${TORCH_VERSION}")
