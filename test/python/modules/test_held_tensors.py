@@ -216,3 +216,43 @@ def test_a_parameter_that_changes_unseen_is_named() -> None:
     named = pytest.warns(errors.OnnxExporterWarning, match="writes to table through")
     with named, pytest.raises(errors.OnnxExporterError):
         export(Failing(through_numpy))
+
+
+@torch.library.custom_op("held_tensors::product", mutates_args=())
+def product(x: torch.Tensor) -> torch.Tensor:
+    return x @ x.mT
+
+
+LAYERS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "attention": nn.MultiheadAttention(4, 2, batch_first=True),
+    "encoder": nn.TransformerEncoderLayer(4, 2, 8, batch_first=True),
+    "lstm": nn.LSTM(4, 4),
+    "norm": nn.BatchNorm1d(3),
+    "scripted": torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.GELU())),
+    "custom": product,
+    "derivative": torch.func.vmap(torch.func.grad(lambda x: (x**3).sum())),
+    "cond": lambda x: torch.cond(x.sum() > 0, torch.sin, torch.cos, (x,)),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("name", "has_autocast"),
+    [(name, False) for name in LAYERS] + [(name, True) for name in LAYERS if name != "lstm"],
+)
+def test_the_mode_does_not_change_results(name: str, has_autocast: bool) -> None:
+    from onnx_native.modules import _module_state
+
+    layer = LAYERS[name]
+    if isinstance(layer, nn.Module):
+        layer.eval()
+    x = torch.rand(2, 3, 4)
+
+    def run(x: torch.Tensor) -> Any:
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=has_autocast):
+            return layer(x, x, x) if name == "attention" else layer(x)
+
+    with torch.no_grad():
+        expected = torch.utils._pytree.tree_leaves(run(x))
+    found = _module_state.results(run, layer, (x,), {})
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)

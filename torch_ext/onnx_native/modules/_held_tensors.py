@@ -160,6 +160,8 @@ class _Storage:
         return int(words.sum()) + int(rest.sum())
 
 
+# Its kernel calls operators that autocast has rules for.
+_CALLS_OTHERS = (torch.ops.aten._transformer_encoder_layer_fwd.default,)
 _PLAIN = torch.Tensor.__torch_dispatch__
 
 
@@ -188,6 +190,9 @@ class _Saving(_upstream.TorchDispatchMode):  # type: ignore[misc]
                 value = args[place] if place < len(args) else kwargs.get(name)
                 for tensor in value if isinstance(value, (list, tuple)) else [value]:
                     self._save(tensor)
+            if function.namespace != "aten" or function in _CALLS_OTHERS:
+                with _upstream.autocast_of_caller():
+                    return function(*args, **kwargs)
         return function(*args, **kwargs)
 
     def _save(self, value: Any) -> None:

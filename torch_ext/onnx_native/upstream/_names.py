@@ -66,6 +66,9 @@ NAMES = {
         "to find the tensors in quantized weights",
     ),
     "functorch": Name("torch._C._functorch", "", "to leave the transforms of a failed trace"),
+    "caller_state": Name(
+        "torch._C", "_RestorePythonTLSSnapshot", "to run custom operators in the caller's autocast"
+    ),
     "eager_transforms": Name(
         "torch._functorch.eager_transforms", "", "to leave the derivatives of a failed trace"
     ),

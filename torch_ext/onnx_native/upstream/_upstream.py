@@ -150,6 +150,7 @@ if TYPE_CHECKING:
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass as is_wrapper
 
     SymNode: Any  # PyTorch's stubs lack it
+    caller_state: Any  # as well
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -264,6 +265,24 @@ def _has_dual_level() -> bool:
         return True
     _load("exit_dual_level")(level=level)
     return False
+
+
+@contextmanager
+def autocast_of_caller() -> Iterator[None]:
+    """Lets an operator that a dispatch mode calls see autocast as its caller does.
+
+    Autocast is off in a mode. A custom operator without a rule for autocast calls others in it.
+    """
+    with _load("caller_state")():
+        devices = [device for device in ("cpu", "cuda") if torch.is_autocast_enabled(device)]
+    before = [(device, torch.is_autocast_enabled(device)) for device in devices]
+    try:
+        for device in devices:
+            torch.set_autocast_enabled(device, True)
+        yield
+    finally:
+        for device, was in before:
+            torch.set_autocast_enabled(device, was)
 
 
 def _is_compiler_imported() -> bool:
