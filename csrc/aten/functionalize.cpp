@@ -50,9 +50,9 @@ class Functionalizer {
     program_ = std::move(graph_.nodes);
     graph_.nodes.clear();
     graph_.nodes.reserve(program_.size());
-    for (const Constant& constant : graph_.constants) {
+    for (const Constant& constant : graph_.constants)
       if (!constant.data.is_contiguous()) memory_.scattered.insert(constant.value);
-    }
+    for (const ScatteredInput& each : graph_.scattered_inputs) memory_.scattered.insert(each.value);
     for (position_ = 0; position_ < program_.size(); ++position_) {
       Node* node = program_[position_];
       node_ = node;
@@ -157,7 +157,8 @@ class Functionalizer {
   std::optional<Layout> layout(const Tensor& tensor) {
     if (!tensor.view) {
       const Type& type = tensor.names.front()->type;
-      return tensor.scattered ? unknown_layout(type) : contiguous_layout(type);
+      return tensor.scattered ? layout_of_input(graph_, tensor.names.front())
+                              : contiguous_layout(type);
     }
     const View& view = *tensor.view;
     std::optional<Layout> seen = view_layout(*view.node, tensor.output, layout(*view.base));

@@ -119,6 +119,12 @@ struct Constant {
   ConstantKind kind = ConstantKind::constant;
 };
 
+// An input that was not contiguous in the example.
+struct ScatteredInput {
+  const Value* value;
+  std::vector<std::optional<Dim>> strides;  // one per dimension; nullopt: unknown
+};
+
 // Owns its values, nodes and locations; their addresses are stable. Neither movable nor copyable:
 // hold it by shared_ptr or unique_ptr.
 class Graph {
@@ -127,7 +133,8 @@ class Graph {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
-  std::vector<Value*> inputs;       // in the user's order, flattened
+  std::vector<Value*> inputs;  // in the user's order, flattened
+  std::vector<ScatteredInput> scattered_inputs;
   std::vector<Constant> constants;  // named as in state_dict
   std::vector<Node*> nodes;         // in execution order
   // Results in the user's order, flattened. Most are values; literals and None are kept so that

@@ -205,6 +205,21 @@ Condition is_contiguous(const Type& type, const Layout& layout, std::string_view
   return clauses.take();
 }
 
+std::optional<Layout> layout_of_input(const Graph& graph, const Value* value) {
+  for (const ScatteredInput& input : graph.scattered_inputs)
+    if (input.value == value) return Layout{.strides = input.strides, .offset = Dim(0)};
+  return unknown_layout(value->type);
+}
+
+std::optional<std::vector<Stride>> scattered_strides(const Type& type,
+                                                     std::vector<Stride> strides) {
+  const std::optional<Layout> packed = contiguous_layout(type);
+  for (size_t i = 0; i < strides.size(); ++i) {
+    if ((*type.shape)[i] != Dim(1) && strides[i] != packed->strides[i]) return strides;
+  }
+  return std::nullopt;
+}
+
 bool known_contiguous(const Type& type, const std::optional<Layout>& layout) {
   return layout &&
          is_contiguous(type, *layout, "contiguous_format").truth == Condition::Truth::holds;

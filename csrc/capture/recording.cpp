@@ -276,6 +276,12 @@ at::Tensor Recording::add_input(const at::Tensor& example, std::string_view name
     memories_.pin(meta);
   memories_.add(meta, Memories::Owner::input);
   aten::Value* value = frame_->add_input(name, aten::Type::tensor(*dtype, shape));
+  if (!example.is_contiguous()) {
+    layouts_.settle(value, meta);
+    const MemoryLayout* known = layouts_.find(value);
+    const std::vector<aten::Stride> unknown(shape.size());
+    frame_->graph().scattered_inputs.push_back({value, known ? known->layout.strides : unknown});
+  }
   frame_->sizes().add_input(value);
   last_input_ = next_id_;
   return new_tensor(std::move(meta), std::move(shape), value, example.device());

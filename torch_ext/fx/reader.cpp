@@ -152,7 +152,12 @@ std::unique_ptr<aten::Graph> read_exported_program(py::handle program, ProgramRe
       case ProgramInput::Kind::user: {
         if (spec.literal) return {};
         aten::Type type = value ? reader.types.input_type(value) : aten::Type();
-        return graph->add_input(name, std::move(type));
+        aten::Value* input = graph->add_input(name, std::move(type));
+        if (value && THPVariable_Check(value)) {
+          if (auto strides = reader.types.scattered_strides(THPVariable_Unpack(value)))
+            graph->scattered_inputs.push_back({input, std::move(*strides)});
+        }
+        return input;
       }
       default:
         return constant(spec, node);

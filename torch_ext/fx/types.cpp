@@ -109,19 +109,14 @@ aten::Type TypeReader::input_type(PyObject* value) {
   return type_of(value);
 }
 
-aten::Type TypeReader::tensor_type(const at::Tensor& tensor) {
-  const c10::ScalarType scalar_type = tensor.scalar_type();
-  const std::optional<DType> dtype = aten::to_dtype(scalar_type);
-  if (!dtype) {
-    fail(ErrorKind::unsupported, aten::no_element_type(scalar_type));
-  }
-  if (tensor.layout() != c10::Layout::Strided) {
-    std::ostringstream layout;
-    layout << tensor.layout();
-    fail(ErrorKind::unsupported, "ONNX has no tensors of layout ", layout.str());
-  }
+std::optional<std::vector<aten::Stride>> TypeReader::scattered_strides(const at::Tensor& tensor) {
+  std::vector<aten::Stride> strides;
+  for (const Dim& stride : dims(tensor.sym_strides())) strides.emplace_back(stride);
+  return aten::scattered_strides(tensor_type(tensor), std::move(strides));
+}
+
+Shape TypeReader::dims(c10::SymIntArrayRef sizes) {
   Shape shape;
-  const c10::SymIntArrayRef sizes = tensor.sym_sizes();
   shape.reserve(sizes.size());
   for (const c10::SymInt& size : sizes) {
     if (const auto number = size.maybe_as_int()) {
@@ -133,7 +128,21 @@ aten::Type TypeReader::tensor_type(const at::Tensor& tensor) {
       shape.push_back(Dim::fresh());
     }
   }
-  aten::Type type = aten::Type::tensor(*dtype, std::move(shape));
+  return shape;
+}
+
+aten::Type TypeReader::tensor_type(const at::Tensor& tensor) {
+  const c10::ScalarType scalar_type = tensor.scalar_type();
+  const std::optional<DType> dtype = aten::to_dtype(scalar_type);
+  if (!dtype) {
+    fail(ErrorKind::unsupported, aten::no_element_type(scalar_type));
+  }
+  if (tensor.layout() != c10::Layout::Strided) {
+    std::ostringstream layout;
+    layout << tensor.layout();
+    fail(ErrorKind::unsupported, "ONNX has no tensors of layout ", layout.str());
+  }
+  aten::Type type = aten::Type::tensor(*dtype, dims(tensor.sym_sizes()));
   type.quantized = c10::isQIntType(scalar_type);
   return type;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "aten/graph.h"
+#include "aten/strides.h"
 #include "fx/objects.h"
 
 namespace onnx_native::fx {
@@ -30,6 +31,8 @@ class TypeReader {
   // Returns the type of a tensor, a (symbolic) number, or None. Throws ExportError(unsupported) for
   // a dtype or layout that ONNX does not have.
   aten::Type type_of(PyObject* value);
+  // Returns the strides of a tensor in the example; nullopt if it was contiguous.
+  std::optional<std::vector<aten::Stride>> scattered_strides(const at::Tensor& tensor);
   // Returns the expression of a torch.SymInt, or a fresh symbol if Dim cannot express it.
   Dim dim_of(PyObject* sym_int);
 
@@ -38,6 +41,7 @@ class TypeReader {
   enum class Reads { result, tensor_input, integer_input };
 
   aten::Type tensor_type(const at::Tensor& tensor);
+  Shape dims(c10::SymIntArrayRef sizes);
   Dim node_dim(PyObject* sym_node, const DimRange& otherwise);
   std::optional<Dim> resolve(std::string_view name, py::handle expr, PyObject* sym_node);
   std::optional<Dim> declare(py::handle symbol, const std::string& name, PyObject* sym_node);

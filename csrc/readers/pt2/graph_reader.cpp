@@ -231,10 +231,13 @@ aten::Type Types::tensor(const Json& meta) {
   const int64_t layout = integer(field(meta, "layout"), "layout");
   if (layout != kStrided)
     fail(ErrorKind::unsupported, "ONNX has no tensors of layout ", layout_name(layout));
+  return aten::Type::tensor(dtype_of(field(meta, "dtype")), dims(field(meta, "sizes"), "sizes"));
+}
+
+Shape Types::dims(const Json& sizes, const char* what) {
   Shape shape;
-  for (const Json& size : list(field(meta, "sizes"), "sizes"))
-    shape.push_back(sized(size, DimRange::size()));
-  return aten::Type::tensor(dtype_of(field(meta, "dtype")), std::move(shape));
+  for (const Json& size : list(sizes, what)) shape.push_back(sized(size, DimRange::size()));
+  return shape;
 }
 
 void GraphReader::define(const std::string& name, Argument value) {

@@ -32,6 +32,8 @@ class Types {
   enum class Reads { result, tensor_input, integer_input };
   void set_reads(Reads reads) { reads_ = reads; }
   aten::Type tensor(const Json& meta);
+  // Parses a list of sizes; `what` names it in errors.
+  Shape dims(const Json& sizes, const char* what);
   // Parses {"as_expr": ...} or {"as_int": ...}.
   Dim dim(const Json& sym_int);
   // Returns the values of symbols in the example.
@@ -64,13 +66,13 @@ class GraphReader {
   void define(const std::string& name, aten::Argument value);
   // Returns the recorded type of a tensor or number such as {"as_tensor": {"name": "x"}}.
   aten::Type type_of(std::string_view kind, const Json& value);
+  // Returns the entry of "tensor_values" for a tensor such as {"name": "x"}.
+  const Json& tensor_meta(const Json& value) const;
   void read_nodes();
   aten::Argument argument(const Json& argument);
   std::vector<aten::Argument> outputs();
 
  private:
-  // Returns the entry of "tensor_values" for a tensor such as {"name": "x"}.
-  const Json& tensor_meta(const Json& value) const;
   void read_node(const Json& node);
   void check_assertion(const Json& message) const;
   void assertion(const Json& node, const std::string& op);

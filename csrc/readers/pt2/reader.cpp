@@ -6,6 +6,7 @@
 #include "aten/example_sizes.h"
 #include "aten/guard.h"
 #include "aten/shape_changes.h"
+#include "aten/strides.h"
 #include "readers/pt2/archive.h"
 #include "readers/pt2/graph_reader.h"
 #include "readers/pt2/weights.h"
@@ -178,6 +179,16 @@ class ProgramReader {
     types_.rename(text, given.str());
   }
 
+  // Returns the strides of an input in the example; nullopt if it was contiguous.
+  std::optional<std::vector<aten::Stride>> scattered_strides(const aten::Value& input,
+                                                             const Json& given) {
+    std::vector<aten::Stride> strides;
+    for (const Dim& stride : types_.dims(given, "strides")) strides.emplace_back(stride);
+    if (strides.size() != input.type.shape->size())
+      damaged(concat(input.name, " must have one stride per size"));
+    return aten::scattered_strides(input.type, std::move(strides));
+  }
+
   void read_input(const Json& spec, const std::unordered_set<std::string>& used) {
     const auto [kind, value] = choice(spec, "an input");
     if (kind == "user_input") {
@@ -190,7 +201,12 @@ class ProgramReader {
                                            : Types::Reads::integer_input);
       aten::Type type = body_.type_of(what, argument);
       types_.set_reads(Types::Reads::result);
-      body_.define(name, graph_->add_input(name, std::move(type)));
+      aten::Value* input = graph_->add_input(name, std::move(type));
+      if (what == "as_tensor") {
+        if (auto strides = scattered_strides(*input, field(body_.tensor_meta(argument), "strides")))
+          graph_->scattered_inputs.push_back({input, std::move(*strides)});
+      }
+      body_.define(name, input);
       return;
     }
     const char* target = kind == "parameter"         ? "parameter_name"
