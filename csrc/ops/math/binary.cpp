@@ -60,15 +60,31 @@ Value quotient(Builder& b, Value self, Value other, const Call& call) {
   return b.Div(self, other);
 }
 
-Value divide(Builder& b, Value self, Value other, std::optional<std::string> rounding_mode) {
+// A whole quotient shows each rounding of the divisor: 2.1 in bfloat16 is less than 2.1.
+template <class Divide>
+Value whole_quotient(Builder& b, Value self, Value other, const Call& call, const Divide& divide) {
+  const bool is_half = self->dtype == DType::f16 || self->dtype == DType::bf16;
+  if (!is_half || !call.argument(1).get<double>()) return divide(self, other);
+  const Value wide = b.cast(self, accumulation_dtype(self->dtype));
+  return b.cast(divide(wide, b.like(wide, *call.argument(1).get<double>())), self->dtype);
+}
+
+Value floor_divide(Builder& b, Value self, Value other, const Call& call) {
+  return whole_quotient(b, self, other, call,
+                        [&](Value x, Value y) { return floor_divided(b, x, y); });
+}
+
+Value divide(Builder& b, Value self, Value other, std::optional<std::string> rounding_mode,
+             const Call& call) {
   if (!rounding_mode) {
     const DType dtype = float_dtype(self->dtype);
     return b.Div(b.cast(self, dtype), b.cast(other, dtype));
   }
-  if (*rounding_mode == "floor") return floor_divided(b, self, other);
+  if (*rounding_mode == "floor") return floor_divide(b, self, other, call);
   b.check(*rounding_mode == "trunc", "rounding_mode must be floor, trunc or None, got ",
           *rounding_mode);
-  return truncated(b, b.Div(self, other));
+  return whole_quotient(b, self, other, call,
+                        [&](Value x, Value y) { return truncated(b, b.Div(x, y)); });
 }
 
 // The remainder has the sign of the divisor.
@@ -123,6 +139,30 @@ Value pow(Builder& b, Value self, Value exponent) {
 // Computes pow of both arguments in f64.
 Value float_power(Builder& b, Ignored, Ignored, const Call& call) {
   return pow(b, argument_as(call, 0, DType::f64), argument_as(call, 1, DType::f64));
+}
+
+// Multiplies a tensor of f32 or f64 by a power of two. No factor is infinite or 0, so the product
+// is only where it is in eager.
+Value by_power_of_two(Builder& b, Value x, Value exponent) {
+  const bool is_double = x->dtype == DType::f64;
+  const Value low = b.like(x, is_double ? -1022 : -126);
+  const Value high = b.like(x, is_double ? 1023 : 127);
+  for (int factor = 0; factor < 3; ++factor) {  // from the smallest number to the largest
+    const Value part = clamped(b, exponent, low, high);
+    x = b.Mul(x, b.Pow(b.like(x, 2), part));
+    exponent = b.Sub(exponent, part);
+  }
+  return x;
+}
+
+// The power of a float has the float's dtype.
+Value ldexp(Builder& b, Value self, Value /*promoted*/, const Call& call) {
+  const DType dtype = self->dtype;
+  const Value exponent = call.tensor(1);
+  if (is_floating(exponent->dtype))
+    return b.Mul(self, b.cast(b.Pow(b.like(exponent, 2), exponent), dtype));
+  const DType wide = accumulation_dtype(dtype);
+  return b.cast(by_power_of_two(b, b.cast(self, wide), b.cast(exponent, wide)), dtype);
 }
 
 // fmax and fmin: a number takes precedence over NaN. `last` loses against every other number.
@@ -201,9 +241,7 @@ void register_power(OpTable& ops) {
   ops.def({"aten::float_power.Tensor_Tensor", "aten::float_power.Tensor_Scalar",
            "aten::float_power.Scalar"},
           float_power);
-  ops.def("aten::ldexp.Tensor", Promote::int_to_float, [](Builder& b, Value self, Value other) {
-    return b.Mul(self, b.Pow(b.like(self, 2), other));
-  });
+  ops.def("aten::ldexp.Tensor", Promote::int_to_float, ldexp);
 }
 
 void register_aliases(OpTable& ops) {
@@ -239,7 +277,7 @@ void register_binary(OpTable& ops) {
   ops.def({"aten::mul.Tensor", "aten::mul.Scalar"}, standard, multiply);
   ops.def({"aten::div.Tensor", "aten::div.Scalar"}, to_float, quotient);
   ops.def({"aten::div.Tensor_mode", "aten::div.Scalar_mode"}, standard, divide);
-  ops.def({"aten::floor_divide", "aten::floor_divide.Scalar"}, standard, floor_divided);
+  ops.def({"aten::floor_divide", "aten::floor_divide.Scalar"}, standard, floor_divide);
   ops.def({"aten::remainder.Tensor", "aten::remainder.Scalar", "aten::remainder.Scalar_Tensor"},
           standard, remainder);
   ops.def({"aten::fmod.Tensor", "aten::fmod.Scalar"}, standard, fmod);
