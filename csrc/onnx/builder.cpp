@@ -319,6 +319,9 @@ Value Builder::cast(Value tensor, DType dtype) {
   if (tensor->dtype == dtype) return tensor;
   check(opset() >= 19 || dtype < DType::f8e4m3fn, "cannot cast to ", name(dtype),
         " before opset 19; choose a newer opset");
+  // Only e4m3fn saturates in PyTorch.
+  if (dtype > DType::f8e4m3fn && dtype <= DType::f8e5m2fnuz)
+    return op("Cast", {tensor}, {{"to", dtype}, {"saturate", 0}});
   return op("Cast", {tensor}, {{"to", dtype}});
 }
 

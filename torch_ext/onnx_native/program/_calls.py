@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,15 @@ def _flat_inputs(origin: Origin, args: Any, kwargs: Any) -> Sequence[Any]:
 
 
 def to_tensor(value: ort.OrtValue) -> torch.Tensor:
-    """Supports uint64: NumPy has two types for it, and torch accepts one of them."""
+    """Supports uint64, of which NumPy has two types, and float8, of which DLPack has none."""
+    dtype = next(
+        (each for each, number in _ONNX_TYPES.items() if number == value.element_type()), None
+    )
+    if dtype is not None and dtype.itemsize == 1:
+        count = value.tensor_size_in_bytes()
+        memory = (ctypes.c_uint8 * count).from_address(value.data_ptr()) if count else b""
+        elements = torch.tensor(bytearray(memory), dtype=torch.uint8)
+        return elements.view(dtype).reshape(value.shape())
     if value.data_type() == "tensor(uint64)":
         return torch.from_numpy(value.numpy().view("uint64"))
     return _upstream.from_ort_value(value)
