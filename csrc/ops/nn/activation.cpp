@@ -171,7 +171,8 @@ void register_shrinking(OpTable& ops) {
     return b.Sub(self, clamped(b, self, b.like(self, -lambd), b.like(self, lambd)));
   });
   ops.def("aten::threshold", [](Builder& b, Value self, Number threshold, Number value) {
-    return b.where(b.LessOrEqual(self, b.like(self, threshold)), b.like(self, value), self);
+    const Value wide = b.cast(self, accumulation_dtype(self->dtype));  // eager compares in f32
+    return b.where(b.LessOrEqual(wide, b.like(wide, threshold)), b.like(self, value), self);
   });
 }
 
