@@ -153,11 +153,16 @@ class Arrangement:
     """Brings the arguments of a call into the order of the export's, and dicts among them."""
 
     def __init__(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> None:
-        if isinstance(model, torch.export.ExportedProgram):
-            structure = model.call_spec.in_spec
-            assert structure is not None
-            args, kwargs = _upstream.pytree.tree_unflatten([...] * structure.num_leaves, structure)
         self._signature = _signature(model)
+        if isinstance(model, torch.export.ExportedProgram):
+            spec = model.call_spec.in_spec
+            assert spec is not None
+            of_args, of_kwargs = spec.children()
+            self._count = of_args.num_children
+            self._keywords = list(of_kwargs.context)
+            self._args = _structure.Structure.of_spec("args", of_args)
+            self._kwargs = _structure.Structure.of_spec("kwargs", of_kwargs)
+            return
         self._count = len(args)
         self._keywords = list(kwargs or ())
         self._args = _structure.Structure("args", tuple(args))

@@ -6,14 +6,29 @@ any order.
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
 from onnx_native.upstream import _upstream
 
 
-class _Leaf:
-    """Stands for a tensor or number, so as not to keep it."""
+@dataclasses.dataclass
+class _Container:
+    """A container of the example, without the tensors that it holds.
+
+    Attributes:
+        parts: The values that it has itself; None if it is a tensor, a number or None.
+        keys: Its keys if it is a mapping.
+        is_none: Whether it is None.
+        spec: What makes the container of its parts; None if that is not known.
+    """
+
+    parts: list[_Container] | None = None
+    keys: list[Any] | None = None
+    is_none: bool = False
+    spec: Any = None
 
 
 class Structure:
@@ -21,9 +36,14 @@ class Structure:
 
     def __init__(self, name: str, value: Any) -> None:
         self._name = name
-        self._value = _upstream.pytree.tree_map(
-            lambda leaf: None if leaf is None else _Leaf(), value
-        )
+        self._container = _of_value(value)
+
+    @classmethod
+    def of_spec(cls, name: str, spec: Any) -> Structure:
+        """Takes the structure from a TreeSpec."""
+        found = cls(name, None)
+        found._container = _of_spec(spec)
+        return found
 
     def arranged(self, value: Any) -> Any:
         """Returns a value with the keys of its dicts in the order of the example's, at any depth.
@@ -33,26 +53,44 @@ class Structure:
         Raises:
             ValueError: A dict has other keys.
         """
-        return _arranged(self._value, value, self._name)
+        return _arranged(self._container, value, self._name)
 
 
-def _arranged(example: Any, value: Any, path: str) -> Any:
-    if isinstance(example, _Leaf) or example is None:
+def _of_value(value: Any) -> _Container:
+    parts, spec = _parts(value)
+    if len(parts) == 1 and parts[0] is value:
+        return _Container(is_none=value is None)
+    keys = list(value) if isinstance(value, Mapping) else None
+    return _Container(list(map(_of_value, parts)), keys, spec=spec)
+
+
+def _of_spec(spec: Any) -> _Container:
+    if spec.is_leaf():
+        return _Container()
+    keys = None
+    if spec.type in (dict, collections.OrderedDict):
+        keys = list(spec.context)
+    elif spec.type is collections.defaultdict:
+        keys = list(spec.context[1])
+    return _Container(list(map(_of_spec, spec.children())), keys)
+
+
+def _arranged(example: _Container, value: Any, path: str) -> Any:
+    if example.parts is None:
         return value
-    if isinstance(example, Mapping) and isinstance(value, Mapping):
+    if example.keys is not None and isinstance(value, Mapping):
         value = _in_order(example, value, path)
-    parts, structure = _parts(value)
-    examples, _ = _parts(example)
-    if len(parts) != len(examples) or (len(parts) == 1 and parts[0] is value):
+    parts, spec = _parts(value)
+    if len(parts) != len(example.parts) or (len(parts) == 1 and parts[0] is value):
         return value
     names: list[Any] = list(value if isinstance(value, Mapping) else range(len(parts)))
     found = [
         _arranged(one, part, f"{path}[{name!r}]")
-        for one, part, name in zip(examples, parts, names, strict=False)
+        for one, part, name in zip(example.parts, parts, names, strict=False)
     ]
     if all(map(lambda one, other: one is other, found, parts)):
         return value
-    return _upstream.pytree.tree_unflatten(found, structure)
+    return _upstream.pytree.tree_unflatten(found, spec)
 
 
 def _parts(value: Any) -> tuple[list[Any], Any]:
@@ -63,22 +101,28 @@ def _parts(value: Any) -> tuple[list[Any], Any]:
     return found
 
 
-def _in_order(example: Mapping[Any, Any], value: Mapping[Any, Any], path: str) -> Any:
+def _in_order(example: _Container, value: Mapping[Any, Any], path: str) -> Any:
     """Returns a mapping with the example's keys in their order; those of None may be missing."""
-    if list(example) == list(value):
+    keys = example.keys or []
+    if keys == list(value):
         return value
-    missing = [key for key in example if key not in value and example[key] is not None]
-    others = [key for key in value if key not in example]
+    of_none = [key for key, part in zip(keys, example.parts or (), strict=False) if part.is_none]
+    missing = [key for key in keys if key not in value and key not in of_none]
+    others = [key for key in value if key not in keys]
     if missing or others:
         text = [f"lacks {missing}"] * bool(missing) + [f"has the new keys {others}"] * bool(others)
         raise ValueError(
-            f"the dict {path} {' and '.join(text)}: it needs those of the export, {list(example)}"
+            f"the dict {path} {' and '.join(text)}: it needs those of the export, {keys}"
         )
-    ordered = {key: value.get(key) for key in example}
-    if type(value) is dict:
+    ordered = {key: value.get(key) for key in keys}
+    if isinstance(value, collections.defaultdict):
+        return collections.defaultdict(value.default_factory, ordered)
+    if isinstance(value, collections.OrderedDict):
+        return collections.OrderedDict(ordered)
+    if type(value) is dict or example.spec is None or example.spec.type is not type(value):
         return ordered
     parts, _ = _parts(value)
     given = dict(zip(value, parts, strict=False))
-    if type(value) is not type(example) or len(given) != len(parts) or len(given) != len(example):
+    if len(given) != len(parts) or len(given) != len(keys):
         return ordered
-    return _upstream.pytree.tree_unflatten([given[key] for key in example], _parts(example)[1])
+    return _upstream.pytree.tree_unflatten([given[key] for key in keys], example.spec)
