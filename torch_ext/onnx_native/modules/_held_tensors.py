@@ -90,9 +90,10 @@ class HeldTensors:
         if id(value) in self._tensors or _lacks_memory(value):
             return
         self._tensors[id(value)] = _Tensor(value)
-        if not self._has_elements:
-            return
         for _, tensor in _subclasses.plain_tensors(name, value):
+            self._tensors.setdefault(id(tensor), _Tensor(tensor))
+            if not self._has_elements:
+                continue
             for memory in _memory(tensor):
                 storage = memory.untyped_storage()
                 if storage.nbytes():
@@ -106,8 +107,11 @@ class _Tensor:
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self._tensor = tensor
-        with torch.no_grad():
-            self._alias = tensor.detach()
+        # A subclass may lack the operators; the plain tensors in it are held too.
+        self._alias = None
+        if type(tensor).__torch_dispatch__ is _PLAIN:
+            with torch.no_grad():
+                self._alias = tensor.detach()
         self._needs_grad = tensor.requires_grad
         self._grad = tensor.grad if tensor.is_leaf else None
 
@@ -117,10 +121,13 @@ class _Tensor:
             if not tensor.is_leaf:
                 tensor.detach_()
             tensor.requires_grad_(self._needs_grad)
-        if tensor.layout is torch.strided and not (
-            tensor.dtype is self._alias.dtype and tensor.is_set_to(self._alias)
+        alias = self._alias
+        if (
+            alias is not None
+            and tensor.layout is torch.strided
+            and not (tensor.dtype is alias.dtype and tensor.is_set_to(alias))
         ):
-            tensor.data = self._alias
+            tensor.data = alias
         self.restore_gradient()
 
     def restore_gradient(self) -> None:
