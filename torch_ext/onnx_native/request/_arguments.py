@@ -160,8 +160,8 @@ class Arrangement:
             of_args, of_kwargs = spec.children()
             self._count = of_args.num_children
             self._keywords = list(of_kwargs.context)
-            self._args = _structure.Structure.of_spec("args", of_args)
-            self._kwargs = _structure.Structure.of_spec("kwargs", of_kwargs)
+            self._args = _structure.Structure("args", spec=of_args)
+            self._kwargs = _structure.Structure("kwargs", spec=of_kwargs)
             return
         self._count = len(args)
         self._keywords = list(kwargs or ())

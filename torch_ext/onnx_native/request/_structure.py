@@ -32,18 +32,11 @@ class _Container:
 
 
 class Structure:
-    """The containers of arguments, without what they hold."""
+    """The containers of arguments, without what they hold: of a value, or of its TreeSpec."""
 
-    def __init__(self, name: str, value: Any) -> None:
+    def __init__(self, name: str, value: Any = None, *, spec: Any = None) -> None:
         self._name = name
-        self._container = _of_value(value)
-
-    @classmethod
-    def of_spec(cls, name: str, spec: Any) -> Structure:
-        """Takes the structure from a TreeSpec."""
-        found = cls(name, None)
-        found._container = _of_spec(spec)
-        return found
+        self._container = _of_value(value) if spec is None else _of_spec(spec)
 
     def arranged(self, value: Any) -> Any:
         """Returns a value with the keys of its dicts in the order of the example's, at any depth.
