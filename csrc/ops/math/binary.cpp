@@ -42,21 +42,22 @@ std::optional<double> unrounded(const Call& call, size_t i, DType dtype) {
 }
 
 // ATen computes in float32 with the number itself.
-Value by_number(Builder& b, const char* op, Value self, double number) {
+template <class Formula>
+Value by_number(Builder& b, Value self, double number, const Formula& formula) {
   const Value wide = b.cast(self, accumulation_dtype(self->dtype));
-  return b.cast(b.op(op, {wide, b.like(wide, number)}), self->dtype);
+  return b.cast(formula(wide, b.like(wide, number)), self->dtype);
 }
 
 Value multiply(Builder& b, Value self, Value other, const Call& call) {
   if (self->dtype == DType::boolean) return b.And(self, other);
   if (const auto number = unrounded(call, 1, self->dtype))
-    return by_number(b, "Mul", self, *number);
+    return by_number(b, self, *number, [&](Value x, Value y) { return b.Mul(x, y); });
   return b.Mul(self, other);
 }
 
 Value quotient(Builder& b, Value self, Value other, const Call& call) {
   if (const auto number = unrounded(call, 1, self->dtype))
-    return by_number(b, "Div", self, *number);
+    return by_number(b, self, *number, [&](Value x, Value y) { return b.Div(x, y); });
   return b.Div(self, other);
 }
 
@@ -64,9 +65,8 @@ Value quotient(Builder& b, Value self, Value other, const Call& call) {
 template <class Divide>
 Value whole_quotient(Builder& b, Value self, Value other, const Call& call, const Divide& divide) {
   const bool is_half = self->dtype == DType::f16 || self->dtype == DType::bf16;
-  if (!is_half || !call.argument(1).get<double>()) return divide(self, other);
-  const Value wide = b.cast(self, accumulation_dtype(self->dtype));
-  return b.cast(divide(wide, b.like(wide, *call.argument(1).get<double>())), self->dtype);
+  const auto* number = call.argument(1).get<double>();
+  return is_half && number ? by_number(b, self, *number, divide) : divide(self, other);
 }
 
 Value floor_divide(Builder& b, Value self, Value other, const Call& call) {
