@@ -38,6 +38,7 @@ class PyProgram {
   std::vector<std::string> input_names() const { return names(program_.inputs()); }
   std::vector<std::string> output_names() const { return names(program_.outputs()); }
   std::vector<at::ScalarType> output_dtypes() const;
+  std::vector<std::string> updated_inputs() const;
   int64_t weight_bytes() const { return onnx_native::weight_bytes(program_); }
   int64_t opset() const { return program_.opset(); }
   std::string text() const { return program_.text(); }
@@ -152,6 +153,13 @@ std::vector<at::ScalarType> PyProgram::output_dtypes() const {
   for (const TensorInfo& output : program_.outputs())
     dtypes.push_back(aten::to_scalar_type(output.dtype));
   return dtypes;
+}
+
+std::vector<std::string> PyProgram::updated_inputs() const {
+  std::vector<std::string> result;
+  for (const aten::Mutation& mutation : program_.contents().graph->mutations)
+    if (!mutation.is_buffer) result.push_back(mutation.target);
+  return result;
 }
 
 std::vector<PyProgram::State> PyProgram::state() const {
@@ -272,6 +280,8 @@ void bind_program(py::module_& module) {
       .def_property_readonly("input_names", &PyProgram::input_names)
       .def_property_readonly("output_names", &PyProgram::output_names)
       .def_property_readonly("output_dtypes", &PyProgram::output_dtypes)
+      .def_property_readonly("updated_inputs", &PyProgram::updated_inputs,
+                             "Names of the inputs to which the program writes, as it names them.")
       .def_property_readonly("weight_bytes", &PyProgram::weight_bytes)
       .def_property_readonly("opset", &PyProgram::opset)
       .def("report", &PyProgram::report)

@@ -193,7 +193,7 @@ def _program(call: LegacyCall) -> ONNXProgram:
         if program is not None:
             if variant.constants:
                 _warn_of_constants(variant.constants, stages)
-            stages.finish(program, None, verify=False)
+            stages.finish(task, program, None, verify=False)
             return program
     refusal = stages.attempts[-1].refusal
     assert refusal is not None

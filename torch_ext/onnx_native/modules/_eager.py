@@ -28,7 +28,7 @@ class Eager:
     @property
     def example(self) -> tuple[Any, dict[str, Any]]:
         """The arguments as (args, kwargs)."""
-        return self.inputs.args, self.inputs.kwargs or {}
+        return self.inputs.arguments
 
     def outputs(
         self, args: Any, kwargs: dict[str, Any], *, keeps_attributes: bool = False

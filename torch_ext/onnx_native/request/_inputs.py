@@ -47,6 +47,11 @@ class Inputs:
     constants: dict[int, Any] = dataclasses.field(default_factory=dict)
     fit: bool = True
 
+    @property
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as (args, kwargs)."""
+        return self.args, self.kwargs or {}
+
 
 def prepare(
     model: Any,

@@ -67,7 +67,7 @@ def export_compat(
         request.output_names,
     )
     program, captured = _routes.export(task, stages)
-    stages.finish(program, captured, verify=verify)
+    stages.finish(task, program, captured, verify=verify)
     if isinstance(inputs, _inputs.Inputs):
         origin = _contents.of(program).origin
         origin.arrange = _arguments.Arrangement(request.model, inputs.args, inputs.kwargs)

@@ -14,10 +14,10 @@ import torch
 from onnx_native import _library, _options, _refusals, _warnings
 from onnx_native.captured import _specialized
 from onnx_native.lowerings import _fallbacks
-from onnx_native.program import _progress, _saving
+from onnx_native.program import _contents, _progress, _saving
 from onnx_native.program._program import ONNXProgram
 from onnx_native.report import _report
-from onnx_native.request import _inputs, _request
+from onnx_native.request import _inputs, _overlaps, _request
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
@@ -196,6 +196,7 @@ class Stages:
 
     def finish(
         self,
+        task: Task,
         program: ONNXProgram,
         captured: torch.export.ExportedProgram | None,
         *,
@@ -203,6 +204,8 @@ class Stages:
     ) -> None:
         """Warns, verifies and reports at the end of a successful export."""
         report = program.export_report
+        written = _contents.of(program).native.updated_inputs
+        report["warnings"] += _overlaps.warnings_of(task.inputs.arguments, written)
         report["capture"]["attempts"] = [attempt.as_dict() for attempt in self.attempts]
         messages = [*report["warnings"], *_specialized.warnings_of(report["capture"])]
         if messages:
