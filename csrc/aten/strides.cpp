@@ -211,11 +211,11 @@ std::optional<Layout> layout_of_input(const Graph& graph, const Value* value) {
   return unknown_layout(value->type);
 }
 
-std::optional<std::vector<Stride>> scattered_strides(const Type& type,
-                                                     std::vector<Stride> strides) {
+std::optional<std::vector<Stride>> scattered_strides(const Type& type, const Shape& strides) {
   const std::optional<Layout> packed = contiguous_layout(type);
   for (size_t i = 0; i < strides.size(); ++i) {
-    if ((*type.shape)[i] != Dim(1) && strides[i] != packed->strides[i]) return strides;
+    if ((*type.shape)[i] != Dim(1) && strides[i] != packed->strides[i])
+      return std::vector<Stride>(strides.begin(), strides.end());
   }
   return std::nullopt;
 }

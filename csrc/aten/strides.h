@@ -25,7 +25,7 @@ std::optional<Layout> unknown_layout(const Type& type);
 // Returns the layout of a value in the example; an unknown one unless it is an input.
 std::optional<Layout> layout_of_input(const Graph& graph, const Value* value);
 // Returns the strides that a tensor had in the example; nullopt if it was contiguous.
-std::optional<std::vector<Stride>> scattered_strides(const Type& type, std::vector<Stride> strides);
+std::optional<std::vector<Stride>> scattered_strides(const Type& type, const Shape& strides);
 
 // Returns the strides that view a layout of the shape `from` as the shape `to` without a copy. They
 // are unknown if the sizes do not determine them.

@@ -110,9 +110,8 @@ aten::Type TypeReader::input_type(PyObject* value) {
 }
 
 std::optional<std::vector<aten::Stride>> TypeReader::scattered_strides(const at::Tensor& tensor) {
-  std::vector<aten::Stride> strides;
-  for (const Dim& stride : dims(tensor.sym_strides())) strides.emplace_back(stride);
-  return aten::scattered_strides(tensor_type(tensor), std::move(strides));
+  const Shape strides = dims(tensor.sym_strides());
+  return aten::scattered_strides(tensor_type(tensor), strides);
 }
 
 Shape TypeReader::dims(c10::SymIntArrayRef sizes) {

@@ -182,11 +182,10 @@ class ProgramReader {
   // Returns the strides of an input in the example; nullopt if it was contiguous.
   std::optional<std::vector<aten::Stride>> scattered_strides(const aten::Value& input,
                                                              const Json& given) {
-    std::vector<aten::Stride> strides;
-    for (const Dim& stride : types_.dims(given, "strides")) strides.emplace_back(stride);
+    const Shape strides = types_.dims(given, "strides");
     if (strides.size() != input.type.shape->size())
       damaged(concat(input.name, " must have one stride per size"));
-    return aten::scattered_strides(input.type, std::move(strides));
+    return aten::scattered_strides(input.type, strides);
   }
 
   void read_input(const Json& spec, const std::unordered_set<std::string>& used) {
