@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "api/program_contents.h"
+#include "api/weights.h"
 #include "aten/fx_text.h"
 #include "aten/signature_text.h"
-#include "base/weight_names.h"
 
 namespace onnx_native {
 namespace {
@@ -70,47 +70,36 @@ class Calls {
   std::unordered_map<std::string_view, const Location*> by_name_;  // nullptr: ambiguous
 };
 
-using Constants = std::unordered_map<std::string_view, const aten::Constant*>;
-
-Constants constants_of(const aten::Graph& graph) {
-  Constants constants;
-  for (const aten::Constant& constant : graph.constants)
-    constants.emplace(constant.value->name, &constant);
-  return constants;
-}
-
 Properties of_constant(const aten::Constant& constant) {
   return {{kInputKind, aten::kind_name(constant.kind)},
           {kPersistent, aten::persistent_text(constant.kind)},
           {kOriginalName, aten::placeholder_name(constant)}};
 }
 
-void describe_weights(const ProgramContents& program, writer::Origin& origin) {
-  const Constants constants = constants_of(*program.graph);
+void describe_weights(const ProgramContents& program, const ModuleWeights& weights,
+                      writer::Origin& origin) {
   for (const onnx::Value* weight : program.model->graph->initializers) {
     if (!weight->named) continue;
-    const StoredWeight stored = weight_layout(
-        weight->name, [&](std::string_view name) { return constants.contains(name); });
+    const StoredWeight stored = weights.stored_in(weight->name);
     const WeightPart& first = stored.parts.front();
-    const auto found = constants.find(first.weight);
-    if (stored.parts.size() > 1 || !first.rows.empty() || found == constants.end()) continue;
-    origin.values[weight] = of_constant(*found->second);
+    const aten::Constant* found = weights.find(first.weight);
+    if (stored.parts.size() > 1 || !first.rows.empty() || !found) continue;
+    origin.values[weight] = of_constant(*found);
   }
 }
 
-void describe_interface(const ProgramContents& program, writer::Origin& origin) {
+void describe_interface(const ProgramContents& program, const ModuleWeights& weights,
+                        writer::Origin& origin) {
   const onnx::Graph& graph = *program.model->graph;
-  const Constants constants = constants_of(*program.graph);
   for (const onnx::Value* input : graph.inputs)
     origin.values[input] = {{kInputKind, "USER_INPUT"}, {kPersistent, "None"}};
   for (const onnx::Value* output : graph.outputs)
     origin.values[output] = {{kOutputKind, "USER_OUTPUT"}};
   for (const StateTensor& tensor : program.report.state) {
     const bool is_buffer = tensor.initial.has_value();
-    const auto constant = constants.find(tensor.target);
+    const aten::Constant* constant = weights.find(tensor.target);
     if (is_buffer) origin.values[graph.inputs[tensor.input]] = {{kInputKind, "BUFFER"}};
-    if (is_buffer && constant != constants.end())
-      origin.values[graph.inputs[tensor.input]] = of_constant(*constant->second);
+    if (is_buffer && constant) origin.values[graph.inputs[tensor.input]] = of_constant(*constant);
     origin.values[graph.outputs[tensor.output]] = {
         {kOutputKind, is_buffer ? "BUFFER_MUTATION" : "USER_INPUT_MUTATION"}};
   }
@@ -125,8 +114,9 @@ writer::Options metadata_options(const ProgramContents& program, Metadata level)
   const auto origin = std::make_shared<writer::Origin>();
   const auto calls = std::make_shared<const Calls>(program);
   origin->describe_call = [calls](const Location& location) { return calls->describe(location); };
-  describe_weights(program, *origin);
-  describe_interface(program, *origin);
+  const ModuleWeights weights(*program.graph);
+  describe_weights(program, weights, *origin);
+  describe_interface(program, weights, *origin);
   if (level == Metadata::full) {
     origin->graph.emplace_back(kSignature, aten::signature_text(*program.graph));
     origin->graph.emplace_back(kRanges, aten::ranges_text(*program.graph));

@@ -10,6 +10,21 @@
 
 namespace onnx_native {
 
+ModuleWeights::ModuleWeights(const aten::Graph& graph) {
+  for (const aten::Constant& constant : graph.constants)
+    by_name_.emplace(constant.value->name, &constant);
+}
+
+const aten::Constant* ModuleWeights::find(std::string_view name) const {
+  const auto at = by_name_.find(name);
+  return at == by_name_.end() ? nullptr : at->second;
+}
+
+StoredWeight ModuleWeights::stored_in(std::string_view initializer) const {
+  return weight_layout(initializer,
+                       [this](std::string_view name) { return find(name) != nullptr; });
+}
+
 int64_t weight_bytes(const Program& program) {
   int64_t bytes = 0;
   for (const onnx::Value* value : program.contents().model->graph->initializers)

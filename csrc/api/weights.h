@@ -4,11 +4,15 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "aten/graph.h"
 #include "base/metadata.h"
 #include "base/tensor_data.h"
+#include "base/weight_names.h"
 
 namespace at {
 class Tensor;
@@ -17,6 +21,20 @@ class Tensor;
 namespace onnx_native {
 
 class Program;
+
+// The module's weights by their names. The graph outlives it.
+class ModuleWeights {
+ public:
+  explicit ModuleWeights(const aten::Graph& graph);
+
+  // Returns nullptr if the module has no weight of this name.
+  const aten::Constant* find(std::string_view name) const;
+  // Returns what the initializer with this name stores of the weights.
+  StoredWeight stored_in(std::string_view initializer) const;
+
+ private:
+  std::unordered_map<std::string_view, const aten::Constant*> by_name_;
+};
 
 // Returns the total size of all weights in bytes.
 int64_t weight_bytes(const Program& program);

@@ -8,8 +8,6 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <string_view>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -33,7 +31,9 @@ namespace {
 class PyProgram {
  public:
   PyProgram(Program program, Metadata metadata)
-      : program_(std::move(program)), metadata_(metadata) {}
+      : program_(std::move(program)),
+        metadata_(metadata),
+        module_weights_(*program_.contents().graph) {}
 
   std::vector<std::string> input_names() const { return names(program_.inputs()); }
   std::vector<std::string> output_names() const { return names(program_.outputs()); }
@@ -97,13 +97,8 @@ class PyProgram {
     check_reads(program_);
     return aten::to_tensor(*weights_.at(number).second);
   }
-  StoredWeight weight_layout(const std::string& initializer) {
-    if (names_of_weights_.empty()) {
-      for (const aten::Constant& constant : program_.contents().graph->constants)
-        names_of_weights_.insert(constant.value->name);
-    }
-    return onnx_native::weight_layout(
-        initializer, [this](std::string_view name) { return names_of_weights_.contains(name); });
+  StoredWeight weight_layout(const std::string& initializer) const {
+    return module_weights_.stored_in(initializer);
   }
   std::vector<std::string> set_weights(const std::map<std::string, at::Tensor>& tensors) {
     return onnx_native::set_weights(program_, tensors);
@@ -119,8 +114,8 @@ class PyProgram {
 
   Program program_;
   Metadata metadata_;
+  ModuleWeights module_weights_;
   std::vector<std::pair<std::string, const TensorData*>> weights_;  // indexed by weight()
-  std::unordered_set<std::string_view> names_of_weights_;           // weights of the module
 };
 
 template <class Pairs>
