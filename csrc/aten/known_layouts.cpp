@@ -14,30 +14,6 @@ namespace {
 
 bool has_layout(const Value* value) { return value->type.is_tensor() && value->type.shape; }
 
-// Returns true for views that keep the dimensions in memory order.
-bool keeps_order(ViewKind kind) {
-  switch (kind) {
-    case ViewKind::identity:
-    case ViewKind::to:
-    case ViewKind::contiguous:
-    case ViewKind::sum_to_size:
-    case ViewKind::select:
-    case ViewKind::slice:
-    case ViewKind::narrow:
-    case ViewKind::split:
-    case ViewKind::unbind:
-    case ViewKind::expand:
-    case ViewKind::real:
-    case ViewKind::imag:
-    case ViewKind::view_as_real:
-    case ViewKind::reshape:
-    case ViewKind::copy_reshape:
-      return true;
-    default:
-      return false;
-  }
-}
-
 // Returns true if the strides are those of a tensor without gaps, in some order of its dimensions.
 bool is_dense(const Shape& shape, const Layout& layout) {
   std::vector<bool> used(shape.size());
@@ -140,7 +116,7 @@ void KnownLayouts::record_view(const Node& node, const Value* base) {
         const bool exact = known->exact && (!reshapes || is_contiguous(base));
         const Value* output = node.outputs[i];
         set(output, view_layout(node, static_cast<int>(i), known->layout), exact,
-            known->in_order && keeps_order(kind));
+            known->in_order && facts_of(kind).keeps_order);
       }
       return;
     case Sharing::Kind::fresh:

@@ -11,26 +11,6 @@
 namespace onnx_native::aten {
 namespace {
 
-// Returns true if a view of a contiguous tensor may be non-contiguous.
-bool reorders(ViewKind kind) {
-  switch (kind) {
-    case ViewKind::none:
-    case ViewKind::identity:
-    case ViewKind::to:
-    case ViewKind::contiguous:
-    case ViewKind::dropout:
-    case ViewKind::reshape:
-    case ViewKind::copy_reshape:
-    case ViewKind::conjugate:
-    case ViewKind::conjugate_copy:
-    case ViewKind::sum_to_size:
-    case ViewKind::view_as_complex:
-      return false;
-    default:
-      return true;
-  }
-}
-
 // Returns true if outputs of a subgraph may be non-contiguous.
 bool has_scattered_outputs(const Graph& graph, bool has_scattered_inputs) {
   std::unordered_set<const Value*> scattered;
@@ -38,7 +18,7 @@ bool has_scattered_outputs(const Graph& graph, bool has_scattered_inputs) {
   for (const Constant& constant : graph.constants)
     if (!constant.data.is_contiguous()) scattered.insert(constant.value);
   for (const Node* node : graph.nodes) {
-    if ((node->schema && reorders(kind_of(*node->schema))) ||
+    if ((node->schema && facts_of(kind_of(*node->schema)).scatters) ||
         may_scatter(*node, [&](const Value* value) { return scattered.contains(value); }))
       scattered.insert(node->outputs.begin(), node->outputs.end());
   }

@@ -55,28 +55,6 @@ bool is_integer(const SchemaType& type) {
   return type.kind == TypeKind::integer || type.kind == TypeKind::sym_int;
 }
 
-// Returns true for views that have elements of the base as they are.
-bool moves_elements(ViewKind kind) {
-  switch (kind) {
-    case ViewKind::identity:
-    case ViewKind::contiguous:
-    case ViewKind::reshape:
-    case ViewKind::copy_reshape:
-    case ViewKind::expand:
-    case ViewKind::select:
-    case ViewKind::slice:
-    case ViewKind::narrow:
-    case ViewKind::transpose:
-    case ViewKind::permute:
-    case ViewKind::last_two:
-    case ViewKind::unbind:
-    case ViewKind::split:
-      return true;
-    default:
-      return false;
-  }
-}
-
 }  // namespace
 
 const OpFacts& facts_of(const Schema& schema) {
@@ -87,6 +65,51 @@ const OpFacts& facts_of(const Schema& schema) {
   }
   if (const OpFacts* row = find_row(schema.name)) return *row;
   return in_scattered_family(schema.name) ? kScattered : kNone;
+}
+
+ViewFacts facts_of(ViewKind kind) {
+  switch (kind) {
+    case ViewKind::none:
+    case ViewKind::dropout:
+    case ViewKind::conjugate:
+    case ViewKind::conjugate_copy:
+    case ViewKind::view_as_complex:
+      return {};
+    case ViewKind::identity:
+    case ViewKind::contiguous:
+    case ViewKind::reshape:
+    case ViewKind::copy_reshape:
+      return {.moves_elements = true, .keeps_order = true};
+    case ViewKind::to:
+    case ViewKind::sum_to_size:
+      return {.keeps_order = true};
+    case ViewKind::expand:
+    case ViewKind::select:
+    case ViewKind::slice:
+    case ViewKind::narrow:
+    case ViewKind::unbind:
+    case ViewKind::split:
+      return {.moves_elements = true, .scatters = true, .keeps_order = true};
+    case ViewKind::transpose:
+    case ViewKind::permute:
+    case ViewKind::last_two:
+      return {.moves_elements = true, .scatters = true};
+    case ViewKind::real:
+    case ViewKind::imag:
+    case ViewKind::view_as_real:
+      return {.scatters = true, .keeps_order = true};
+    case ViewKind::diagonal:
+    case ViewKind::as_strided:
+    case ViewKind::unfold:
+    case ViewKind::movedim:
+    case ViewKind::reverse:
+    case ViewKind::conjugate_last:
+    case ViewKind::several:
+    case ViewKind::einsum:
+    case ViewKind::other:
+      return {.scatters = true};
+  }
+  return {};
 }
 
 bool is_check(const Schema& schema) {
@@ -159,7 +182,7 @@ bool is_over_packed_sequence(const Schema& schema) {
 Quantized quantized_of(const Schema& schema) {
   const OpFacts& facts = facts_of(schema);
   if (facts.quantized != Quantized::unknown) return facts.quantized;
-  return moves_elements(kind_of(schema)) ? Quantized::kept : Quantized::unknown;
+  return facts_of(kind_of(schema)).moves_elements ? Quantized::kept : Quantized::unknown;
 }
 
 ArgumentRole role_of(const SchemaArgument& argument) {

@@ -61,6 +61,16 @@ enum class ViewKind {
   other,    // views that cannot be written through
 };
 
+// Facts about a kind of views, as far as they are known for all its operators.
+struct ViewFacts {
+  bool moves_elements = false;  // the view has elements of the base as they are
+  bool scatters = false;        // a view of a contiguous tensor may be non-contiguous
+  bool keeps_order = false;     // the dimensions stay in memory order
+
+  bool operator==(const ViewFacts&) const = default;
+};
+ViewFacts facts_of(ViewKind kind);
+
 // The strides of results that are not views, if the arguments request no memory format.
 enum class Strides {
   of_operands,  // contiguous if all operands are
