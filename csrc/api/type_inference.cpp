@@ -359,13 +359,6 @@ struct LoweringTypes::State {
 
 namespace {
 
-// Returns true if the call reads a number from a tensor.
-bool takes_element(const aten::Node& node) {
-  return node.op == "aten::item" || node.op == "aten::_local_scalar_dense" ||
-         node.op == "aten::Int.Tensor" || node.op == "aten::IntImplicit" ||
-         node.op == "aten::ScalarImplicit";
-}
-
 // Records a read of the weights that a small tensor's elements depend on.
 void note_sources(const onnx::Value& value) {
   std::vector<const onnx::Value*> open{&value};
@@ -396,7 +389,8 @@ std::vector<aten::Type> LoweringTypes::infer(const aten::Node& node) {
     if (node.schema && node.schema->is_mutable()) return state_->infer_write(node);
     types = state_->infer(node);
   }
-  if (takes_element(node) && types.size() == 1 && types[0].dim && types[0].dim->is_constant()) {
+  if (node.schema && aten::is_item(*node.schema) && types.size() == 1 && types[0].dim &&
+      types[0].dim->is_constant()) {
     const auto at = state_->lowerer.environment().find(node.arguments[0].as_value());
     if (at != state_->lowerer.environment().end() && at->second.value)
       note_sources(*at->second.value);

@@ -204,9 +204,7 @@ std::vector<const Schema*> find_overloads(std::string_view name) {
   std::vector<const Schema*> result;
   for (const c10::OperatorName& known : c10::Dispatcher::singleton().getAllOpNames()) {
     if (known.name != name) continue;
-    const std::string key =
-        known.overload_name.empty() ? known.name : known.name + "." + known.overload_name;
-    if (const Schema* schema = find_schema(key)) result.push_back(schema);
+    if (const Schema* schema = find_schema(key_of(known))) result.push_back(schema);
   }
   std::sort(result.begin(), result.end(),
             [](const Schema* a, const Schema* b) { return a->key < b->key; });

@@ -1,5 +1,7 @@
 #include "aten/torch_types.h"
 
+#include <ATen/core/operator_name.h>
+
 #include "base/error.h"
 
 namespace onnx_native::aten {
@@ -73,6 +75,10 @@ std::string memory_format_name(c10::MemoryFormat format) {
     default:
       return "preserve_format";
   }
+}
+
+std::string key_of(const c10::OperatorName& name) {
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
 }
 
 }  // namespace onnx_native::aten

@@ -1,4 +1,4 @@
-// Conversion of torch's enumerations to the graph's types; for readers and schemas.
+// Conversion of torch's enumerations and names to those of the graph; for readers and schemas.
 #pragma once
 
 #include <c10/core/MemoryFormat.h>
@@ -9,6 +9,10 @@
 
 #include "base/dtype.h"
 
+namespace c10 {
+struct OperatorName;
+}
+
 namespace onnx_native::aten {
 
 // Returns the element type; nullopt if ONNX has none. Quantized types map to their storage types.
@@ -18,5 +22,7 @@ std::optional<DType> to_dtype(c10::ScalarType type);
 c10::ScalarType to_scalar_type(DType dtype);
 // Returns the Python name without "torch.".
 std::string memory_format_name(c10::MemoryFormat format);
+// Returns the key of an operator's schema: "aten::add.Tensor", "aten::relu".
+std::string key_of(const c10::OperatorName& name);
 
 }  // namespace onnx_native::aten

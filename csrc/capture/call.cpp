@@ -5,24 +5,17 @@
 #include <optional>
 #include <utility>
 
+#include "aten/torch_types.h"
 #include "capture/symbolic_size.h"
 
 namespace onnx_native::capture {
-namespace {
-
-std::string key_of(const c10::OperatorHandle& op) {
-  const c10::OperatorName& name = op.operator_name();
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
-}  // namespace
 
 Call::Call(Recording& called_in, const c10::OperatorHandle& called, c10::DispatchKeySet dispatched,
            const torch::jit::Stack& stack)
     : recording(called_in),
       op(called),
       keys(dispatched),
-      key(key_of(op)),
+      key(aten::key_of(op.operator_name())),
       schema(aten::find_schema(key)),
       facts(schema ? aten::facts_of(*schema) : aten::OpFacts()),
       reshapes(schema && op.hasTag(at::Tag::inplace_view) && aten::reshapes_in_place(*schema)) {

@@ -16,6 +16,7 @@
 
 #include "aten/interrupt.h"
 #include "aten/op_facts.h"
+#include "aten/torch_types.h"
 #include "base/error.h"
 #include "capture/call.h"
 #include "capture/decisions.h"
@@ -121,8 +122,9 @@ bool is_new_result(const c10::Argument& result) {
 // Returns true if the results may share memory with arguments. Some of PyTorch's kernels for meta
 // tensors return an argument where those for the CPU return a copy.
 bool may_alias(const c10::OperatorHandle& op) {
+  const aten::Schema* schema = aten::find_schema(aten::key_of(op.operator_name()));
   return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) ||
-         op.operator_name().name == "aten::_unsafe_view" ||
+         (schema && aten::facts_of(*schema).hidden_alias) ||
          std::ranges::any_of(op.schema().returns(), [](const c10::Argument& result) {
            return result.alias_info() != nullptr;
          });
@@ -130,9 +132,7 @@ bool may_alias(const c10::OperatorHandle& op) {
 
 // Returns true if the CPU kernels may order memory in a way of their own, whatever the arguments.
 bool orders_anew(const c10::OperatorHandle& op) {
-  const c10::OperatorName& name = op.operator_name();
-  const aten::Schema* schema = aten::find_schema(
-      name.overload_name.empty() ? name.name : name.name + "." + name.overload_name);
+  const aten::Schema* schema = aten::find_schema(aten::key_of(op.operator_name()));
   return !schema || aten::facts_of(*schema).strides == aten::Strides::scattered;
 }
 

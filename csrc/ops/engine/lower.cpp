@@ -9,6 +9,7 @@
 
 #include "aten/asserted_counts.h"
 #include "aten/fault.h"
+#include "aten/op_facts.h"
 #include "aten/visit.h"
 #include "base/dim_data.h"
 #include "base/dim_order.h"
@@ -36,10 +37,8 @@ bool names_its_result(const aten::Node& node) {
 // Returns true if the outputs are sym_ints with known expressions. They need no node: the Builder
 // computes them from sizes on demand. A value read from a tensor is not known in advance.
 bool is_known_size(const aten::Node& node) {
-  if (node.op == "aten::item" || node.op == "aten::_local_scalar_dense" ||
-      node.op.starts_with("higher_order::")) {
-    return false;
-  }
+  const bool is_read = node.schema && aten::is_item(*node.schema);
+  if (is_read || node.op.starts_with("higher_order::")) return false;
   const bool known = std::ranges::all_of(node.outputs, [](const aten::Value* output) {
     return output->type.kind == aten::Type::Kind::sym_int && output->type.dim.has_value();
   });
@@ -222,7 +221,7 @@ void Lowerer::check_result(const aten::Node& node, size_t i, Lowered& result) {
   const aten::Type expected = pairs ? lowered_type(recorded) : recorded;
   if (expected.kind == aten::Type::Kind::sym_int) {
     if (!expected.dim) return;
-    const bool is_read = node.op == "aten::item" || node.op == "aten::_local_scalar_dense";
+    const bool is_read = node.schema && aten::is_item(*node.schema);
     if (is_read && !expected.dim->is_constant() && !depends_on_data(*expected.dim))
       fail(ErrorKind::unsupported, "torch.export takes it for granted that the number is ",
            expected.dim->str(), ", which the model cannot check; use the size itself");

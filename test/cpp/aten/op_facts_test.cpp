@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "aten/higher_order.h"
+#include "aten/torch_types.h"
 
 namespace onnx_native::aten {
 namespace {
@@ -17,9 +18,7 @@ namespace {
 std::vector<const Schema*> all_schemas() {
   std::vector<const Schema*> schemas;
   for (const c10::OperatorName& known : c10::Dispatcher::singleton().getAllOpNames()) {
-    const bool is_overload = !known.overload_name.empty();
-    const std::string key = is_overload ? known.name + "." + known.overload_name : known.name;
-    if (const Schema* schema = find_schema(key)) schemas.push_back(schema);
+    if (const Schema* schema = find_schema(key_of(known))) schemas.push_back(schema);
   }
   return schemas;
 }
