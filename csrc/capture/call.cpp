@@ -9,6 +9,11 @@
 #include "capture/symbolic_size.h"
 
 namespace onnx_native::capture {
+namespace {
+
+constexpr aten::OpFacts kNoFacts;
+
+}  // namespace
 
 Call::Call(Recording& called_in, const c10::OperatorHandle& called, c10::DispatchKeySet dispatched,
            const torch::jit::Stack& stack)
@@ -17,7 +22,7 @@ Call::Call(Recording& called_in, const c10::OperatorHandle& called, c10::Dispatc
       keys(dispatched),
       key(aten::key_of(op.operator_name())),
       schema(aten::find_schema(key)),
-      facts(schema ? aten::facts_of(*schema) : aten::OpFacts()),
+      facts(schema ? aten::facts_of(*schema) : kNoFacts),
       reshapes(schema && op.hasTag(at::Tag::inplace_view) && aten::reshapes_in_place(*schema)) {
   const size_t count = op.schema().arguments().size();
   arguments.assign(stack.end() - static_cast<int64_t>(count), stack.end());

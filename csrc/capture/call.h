@@ -34,7 +34,7 @@ class Call {
   const c10::DispatchKeySet keys;
   const std::string key;             // "aten::add.Tensor"
   const aten::Schema* const schema;  // nullptr if the operator has none
-  const aten::OpFacts facts;         // none without a schema
+  const aten::OpFacts& facts;        // in the table; none without a schema
   const bool reshapes;               // see aten::reshapes_in_place
   std::vector<c10::IValue> arguments;
   bool has_tensors = false;  // among the arguments
