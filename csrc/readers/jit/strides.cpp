@@ -9,7 +9,6 @@
 namespace onnx_native::readers::jit {
 namespace {
 
-using aten::Argument;
 using aten::Condition;
 
 [[noreturn]] void fail_unknown(const Call& call, const aten::Value& value) {

@@ -6,7 +6,6 @@
 namespace onnx_native::readers::jit {
 namespace {
 
-using aten::Argument;
 using aten::Type;
 using Column = OpenList::Column;
 
