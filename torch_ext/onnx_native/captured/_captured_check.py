@@ -198,12 +198,8 @@ def _not_compared(reason: str) -> str:
 
 
 def _outputs(replay: _replay.Replay, inputs: _inputs.Inputs) -> list[Any]:
-    run = replay.start(replay.flatten(inputs.args, inputs.kwargs or {}))
-    result: Any = ()
-    for node in replay.graph.nodes:
-        result = run.step(node)
-        run.forget(node)
-    return list(filter(_differences.is_value, _upstream.pytree.tree_leaves(result)))
+    results = replay.results(inputs.args, inputs.kwargs or {})
+    return list(filter(_differences.is_value, _upstream.pytree.tree_leaves(results)))
 
 
 _ABOUT_MEMORY = {

@@ -43,14 +43,19 @@ class Replay:
         """Returns a run with these values of the graph's inputs."""
         return EagerRun(self.module, self.graph, inputs)
 
+    def results(self, args: Any, kwargs: Any) -> Any:
+        """Returns what eager PyTorch returns, constants included."""
+        eager = self.start(self.flatten(args, kwargs))
+        result: Any = ()
+        for node in self.graph.nodes:
+            result = eager.step(node)
+            eager.forget(node)
+        return result
+
     def outputs(self, args: Any, kwargs: Any) -> list[Any]:
         """Returns the tensors and numbers that eager PyTorch returns."""
         with undisturbed():
-            eager = self.start(self.flatten(args, kwargs))
-            result: Any = ()
-            for node in self.graph.nodes:
-                result = eager.step(node)
-                eager.forget(node)
+            result = self.results(args, kwargs)
         (output,) = self.graph.find_nodes(op="output")
         sources = _upstream.pytree.tree_leaves(output.args[0])
         values = _upstream.pytree.tree_leaves(result, is_leaf=lambda x: x is None)
