@@ -36,11 +36,17 @@ def warn(message: str, category: type[Warning] | None = None) -> None:
     )
 
 
+def frame_outside(files: tuple[str, ...]) -> FrameType | None:
+    """The innermost frame of code that is in none of these files and folders."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(files):
+        frame = frame.f_back
+    return frame
+
+
 def user_line() -> str:
     """The innermost line of the user's code."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_library.NOT_OF_USER):
-        frame = frame.f_back
+    frame = frame_outside(_library.NOT_OF_USER)
     if frame is None:
         return "an unknown line"
     return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

@@ -7,22 +7,19 @@ for the example itself, the export fails with an error that names the dimension 
 
 from __future__ import annotations
 
-import linecache
 import os
 import re
-import sys
 import traceback
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch.export.graph_signature import InputKind
 
-from onnx_native import _library, _replaced
+from onnx_native import _library, _replaced, _warnings
 from onnx_native.upstream import _upstream
 
 if TYPE_CHECKING:
@@ -47,6 +44,8 @@ _ASKING = (
     os.path.join(_TORCH, "utils", "_stats.py"),
 )
 _EVALUATING = os.path.join(_TORCH, "_dynamo", "")
+# What no line of the program is in: also code that has no file.
+_NOT_OF_PROGRAM = (*_library.NOT_OF_USER, "<")
 _REMAINDER = re.compile(r"Mod\((\w+), (\w+)\)")
 
 # Source lines of guards and of deferred assertions, by expression; torch.export does not keep them.
@@ -110,9 +109,7 @@ def recorded_lines() -> Iterator[dict[Any, Line]]:
 
 def _asks_program() -> bool:
     """Returns whether the program itself asks for the truth of a condition."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_ASKING):
-        frame = frame.f_back
+    frame = _warnings.frame_outside(_ASKING)
     path = frame.f_code.co_filename if frame is not None else ""
     return path.startswith(_EVALUATING) or not _is_torch(path)
 
@@ -351,18 +348,14 @@ def _stack_line(stack: Any) -> Line:
 
 def _running_line() -> Line:
     """The user's line that runs: the innermost frame outside PyTorch and this package."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        path = frame.f_code.co_filename
-        if not _is_torch(path):
-            code = linecache.getline(path, frame.f_lineno).strip()
-            return Line(f"{os.path.basename(path)}:{frame.f_lineno}", code)
-        frame = frame.f_back
-    return Line()
+    frame = _warnings.frame_outside(_NOT_OF_PROGRAM)
+    if frame is None:
+        return Line()
+    return _place(traceback.FrameSummary(frame.f_code.co_filename, frame.f_lineno, ""))
 
 
 def _is_torch(path: str) -> bool:
-    return path.startswith((*_library.NOT_OF_USER, "<"))
+    return path.startswith(_NOT_OF_PROGRAM)
 
 
 def _node_line(node: torch.fx.Node) -> Line:
