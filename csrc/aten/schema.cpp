@@ -192,7 +192,8 @@ const Schema* find_schema(std::string_view key) {
   }
   const size_t dot = key.find('.');
   const std::string name(key.substr(0, dot));
-  const std::string overload(dot == key.npos ? std::string_view() : key.substr(dot + 1));
+  const std::string overload(dot == std::string_view::npos ? std::string_view()
+                                                           : key.substr(dot + 1));
   const auto found = c10::Dispatcher::singleton().findSchema({name, overload});
   if (!found) return nullptr;  // not cached: it may still be registered
   auto schema = convert(found->schema(), key);

@@ -159,7 +159,7 @@ std::optional<Layout> unknown_layout(const Type& type) {
 // Follows computeStride in ATen/TensorUtils.cpp. Symbolic sizes of different form are assumed to
 // differ.
 Layout layout_of_reshape(const Shape& from, const Layout& layout, const Shape& to) {
-  const Layout unknown{.strides = std::vector<Stride>(to.size()), .offset = layout.offset};
+  Layout unknown{.strides = std::vector<Stride>(to.size()), .offset = layout.offset};
   Layout result = unknown;
   if (from.empty()) {
     std::fill(result.strides.begin(), result.strides.end(), Dim(1));
