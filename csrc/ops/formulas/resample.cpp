@@ -16,7 +16,9 @@ Value step(Builder& b, const Resampling& r, DType dtype) {
   const auto number = [&](const Dim& dim) { return b.cast(b.dim_value(dim), dtype); };
   if (r.align_corners) {
     if (r.out.equals(1)) return b.scalar(dtype, 0.0);
-    return b.Div(number(r.in - 1), number(Dim::max(r.out - 1, 1)));
+    const Value step = b.Div(number(r.in - 1), number(Dim::max(r.out - 1, 1)));
+    // 0 if there is one element.
+    return r.out.is_constant() ? step : b.Mul(step, number(Dim::min(r.out - 1, 1)));
   }
   if (r.scale) return b.scalar(dtype, 1.0 / *r.scale);
   return b.Div(number(r.in), number(r.out));

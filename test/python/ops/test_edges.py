@@ -100,6 +100,19 @@ def test_area_of_one(size: tuple[int, int], image: tuple[int, int]) -> None:
     check(Case(lambda x: F.interpolate(x, size=size, mode="area"), torch.randn(2, 3, *image)))
 
 
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("antialias", [False, True])
+def test_images_become_one_pixel_high(mode: str, antialias: bool) -> None:
+    def halved(x: torch.Tensor) -> torch.Tensor:
+        return F.interpolate(
+            x, scale_factor=0.5, mode=mode, antialias=antialias, align_corners=True
+        )
+
+    case = Case(halved, torch.randn(2, 3, 5, 6))
+    others = [(torch.randn(2, 3, height, 6),) for height in (2, 3, 4, 9)]
+    check(case, {"tensors": ({2: torch.export.Dim.AUTO},)}, others)
+
+
 @pytest.mark.parametrize("pads", [(-1, 2, 0, 0), (2, -1, 1, 1), (3, -2, -1, 2), (-2, 0, 0, -1)])
 def test_circular_padding_crops(pads: tuple[int, ...]) -> None:
     x = torch.randn(2, 3, 5, 6)
