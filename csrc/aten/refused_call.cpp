@@ -1,5 +1,6 @@
 #include "aten/refused_call.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
@@ -26,6 +27,7 @@
 
 #include "aten/fault.h"
 #include "aten/interrupt.h"
+#include "aten/meta_kernels.h"
 #include "aten/torch_types.h"
 
 namespace onnx_native::aten {
@@ -76,6 +78,8 @@ class Maker {
     with_room_ = true;
     return std::move(*this);
   }
+
+  bool makes_elements() const { return !device_.is_meta(); }
 
   c10::IValue value_of(const Argument& argument, const SchemaArgument& described) {
     // It would depend on the machine.
@@ -223,6 +227,29 @@ bool reads_memory(const Node& call) {
   return call.schema->name.find("as_strided") != std::string::npos;
 }
 
+// Returns the overload that takes a tensor in the place of the number, such as add.Tensor for
+// add.Scalar, and makes the tensor. The kernel of the latter calls the former, maybe in Python.
+c10::OperatorHandle of_tensors(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  constexpr std::string_view kNumber = "Scalar";
+  const c10::OperatorName& name = op.operator_name();
+  if (!name.overload_name.starts_with(kNumber) || stack.size() < 2 || !stack[0].isTensor() ||
+      !stack[1].isScalar())
+    return op;
+  const std::string overload = "Tensor" + name.overload_name.substr(kNumber.size());
+  const auto found = c10::Dispatcher::singleton().findSchema({name.name, overload});
+  if (!found || !meta_kernels().contains(*found)) return op;
+  stack[1] = at::native::wrapped_scalar_tensor(stack[1].toScalar());
+  return *found;
+}
+
+// Runs the kernel without elements, in C++ where PyTorch has one.
+void run_meta(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  const c10::OperatorHandle called = of_tensors(op, stack);
+  const auto kernel = meta_kernels().find(called);
+  if (kernel == meta_kernels().end()) return op.callBoxed(stack);
+  kernel->second.callBoxed(called, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+}
+
 // Runs the call, without the modes of the exporting thread.
 Outcome run(const c10::OperatorHandle& op, const Node& call, Maker maker) {
   const at::NoGradGuard no_grad;
@@ -237,7 +264,11 @@ Outcome run(const c10::OperatorHandle& op, const Node& call, Maker maker) {
       stack.push_back(maker.value_of(call.arguments[i], call.schema->arguments[i]));
       if (!stack.back().type()->isSubtypeOf(*described[i].type())) return Unknown();
     }
-    op.callBoxed(stack);
+    if (maker.makes_elements()) {
+      op.callBoxed(stack);
+    } else {
+      run_meta(op, stack);
+    }
     int64_t elements = 0;
     for (const c10::IValue& result : stack) {
       if (result.isTensor() && result.toTensor().defined()) elements += result.toTensor().numel();

@@ -301,7 +301,7 @@ bool Decisions::decide(const NumberPtr& condition) {
 }
 
 bool Decisions::choose(const NumberPtr& condition, const std::string& text) {
-  undecided_ = condition;
+  if (forks()) undecided_ = condition;
   // torch.export refuses branches on numbers that are read from tensors. It records some of those
   // on sizes that depend on data.
   const RefusalKind kind = is_read(*condition) ? RefusalKind::control_flow : RefusalKind::other;

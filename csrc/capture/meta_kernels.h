@@ -7,9 +7,8 @@
 
 namespace onnx_native::capture {
 
-// While one is in scope, operators on meta tensors run in C++ where they can. When PyTorch is
-// imported in Python, it replaces most meta kernels by functions in Python, which take up to a
-// hundred times longer and give the same types.
+// While one is in scope, operators on meta tensors run in C++ where they can: by PyTorch's kernels,
+// and by rules for operators whose meta kernels PyTorch has in Python only.
 class MetaKernels {
  public:
   MetaKernels();

@@ -172,7 +172,7 @@ void Recording::refuse_draws() {
 bool Recording::choose(const at::Tensor& condition) {
   const c10::impl::ExcludeDispatchKeyGuard unrecorded(kRecorderKey);
   if (decisions_.forks()) refuse_draws();
-  undecided_ = condition;
+  if (decisions_.forks()) undecided_ = condition;
   // The graph owns its values.
   const std::shared_ptr<const void> value(std::shared_ptr<const void>(), value_of(condition));
   const bool way = decisions_.choose(

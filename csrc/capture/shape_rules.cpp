@@ -341,20 +341,20 @@ Tensor adaptive_avg_pool2d(Keys keys, const Tensor& self, c10::SymIntArrayRef ou
 }
 
 template <class Operator, class Kernel>
-void add_rule(KernelTable& table, Kernel* kernel) {
+void add_rule(aten::KernelTable& table, Kernel* kernel) {
   table.insert_or_assign(
       c10::Dispatcher::singleton().findSchemaOrThrow(Operator::name, Operator::overload_name),
       c10::KernelFunction::makeFromUnboxedRuntimeFunction(kernel));
 }
 
 template <class Operator>
-void add_logical(KernelTable& table) {
+void add_logical(aten::KernelTable& table) {
   add_rule<Operator>(table, &logical<Operator>);
 }
 
 }  // namespace
 
-void add_shape_rules(KernelTable& table) {
+void add_shape_rules(aten::KernelTable& table) {
   add_rule<at::_ops::convolution>(table, &convolution);
   add_rule<at::_ops::native_batch_norm>(table, &native_batch_norm);
   add_rule<at::_ops::native_layer_norm>(table, &native_layer_norm);

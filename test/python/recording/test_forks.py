@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from typing import Any
 
 import onnx
 import pytest
 import torch
+from onnx_native.recording import _kept_values
 from torch import nn
 
 EXAMPLES = [
@@ -322,3 +324,17 @@ class Advances(nn.Module):
 def test_iterators_cannot_go_back() -> None:
     with pytest.raises(torch.onnx.OnnxExporterError, match=r"branches on|is an iterator"):
         torch.onnx.export(Advances(), (EXAMPLES[0],), dynamo=True, verbose=False)
+
+
+def test_a_refused_recording_keeps_no_tensor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look for what is alive among all objects of the process takes longer than the export."""
+    looked_at: list[int] = []
+    recorded = _kept_values._recorded
+    monkeypatch.setattr(
+        _kept_values,
+        "_recorded",
+        lambda objects: looked_at.append(len(objects)) or recorded(objects),
+    )
+    program = exported(Branches())
+    assert program.export_report["capture"]["attempts"][0]["kind"] == "control flow"
+    assert max(looked_at, default=0) < len(gc.get_objects()) / 4

@@ -61,13 +61,18 @@ class HeldTensors:
                     "PyTorch does not see, so that a run for the export has changed the elements"
                 )
 
-        with _undo.at_end(put_back), _Saving(self._storages) if is_eager else nullcontext():
+        mode = _HiddenSaving if _upstream.is_compiler_imported() else _Saving
+        with _undo.at_end(put_back), mode(self._storages) if is_eager else nullcontext():
             yield
 
     def restore_rest(self) -> None:
         """Gives the tensors back what they had besides elements, and arrays their elements."""
         for tensor in self._tensors.values():
             tensor.restore()
+        self.restore_arrays()
+
+    def restore_arrays(self) -> None:
+        """Gives NumPy's arrays their elements back."""
         for array, elements in self._arrays.values():
             if array.flags.writeable:
                 array[...] = elements
@@ -186,6 +191,11 @@ class _Saving(_upstream.TorchDispatchMode):  # type: ignore[misc]
         """Whether PyTorch's compiler need not know of the mode."""
         return True
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Whether to hide the mode from TorchDynamo, which imports it: that takes seconds."""
+        return False
+
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
@@ -209,6 +219,16 @@ class _Saving(_upstream.TorchDispatchMode):  # type: ignore[misc]
             held = self._storages.get(memory.untyped_storage().data_ptr())
             if held is not None:
                 held.save()
+
+
+class _HiddenSaving(_Saving):
+    """The same for programs that TorchDynamo may compile: it must not compile the mode too."""
+
+    __torch_dispatch__ = _Saving.__torch_dispatch__
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return True
 
 
 @functools.cache

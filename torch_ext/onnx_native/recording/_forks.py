@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from onnx_native import _library
-from onnx_native.modules import _containers, _written_attributes
+from onnx_native.modules import _containers, _held_tensors, _written_attributes
 from onnx_native.questions import _sources
 from onnx_native.recording import _control_flow
 
@@ -47,6 +47,8 @@ def _from_one_state(
 ) -> Callable[[], list[Any]]:
     """Makes each run start with the same contents of the modules, and leave them."""
     before = _containers.Snapshot(model)
+    # The recorder keeps writes from the elements of tensors; those of arrays are restored.
+    held = _held_tensors.HeldTensors(model, [each for _, each in before.contents], elements=False)
     iterators = (
         f"{key} of a {type(module).__name__}"
         for module, contents in before.contents
@@ -63,6 +65,7 @@ def _from_one_state(
         finally:
             for module, contents in before.contents:
                 _put_back(native, module, contents)
+            held.restore_arrays()
             before.clear_caches()
 
     return again
@@ -70,11 +73,11 @@ def _from_one_state(
 
 def _put_back(native: Capture, module: torch.nn.Module, contents: _containers.Contents) -> None:
     """Undoes what a run did to a container, but for attributes that it writes before it reads."""
-    is_own = contents.held is vars(module)
+    owner = contents.owner
     changed = []
     for key, *values in contents.changes():
         if any(_containers.holds(value, *_RECORDED) for value in values):
-            if is_own and _written_attributes.may_be_written_first(module, key):
+            if owner is not None and _written_attributes.may_be_written_first(owner, key):
                 continue
             kind = type(module).__name__
             native.note_refusal(f"the program replaces {key} of a {kind} and branches")

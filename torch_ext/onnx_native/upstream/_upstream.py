@@ -285,7 +285,7 @@ def autocast_of_caller() -> Iterator[None]:
             torch.set_autocast_enabled(device, was)
 
 
-def _is_compiler_imported() -> bool:
+def is_compiler_imported() -> bool:
     """Returns whether TorchDynamo is imported, and not just being imported by another thread."""
     module = sys.modules.get("torch._dynamo")
     return module is not None and not getattr(module.__spec__, "_initializing", False)
@@ -294,7 +294,7 @@ def _is_compiler_imported() -> bool:
 @contextmanager
 def as_written() -> Iterator[None]:
     """Runs functions and modules of torch.compile as they are, without compiling them."""
-    if not _is_compiler_imported():  # nothing is compiled
+    if not is_compiler_imported():  # nothing is compiled
         yield
         return
     with torch.compiler.set_stance("force_eager"):
@@ -308,7 +308,7 @@ def print_by(strategy: Any, say: Callable[..., None]) -> None:
 
 def compiled_from(model: Any) -> Any:
     """Returns the module or function that torch.compile compiled; None for others."""
-    if not _is_compiler_imported():  # nothing is compiled
+    if not is_compiler_imported():  # nothing is compiled
         return None
     if isinstance(model, _load("OptimizedModule")):
         return model._orig_mod
@@ -356,7 +356,7 @@ def without_compiler() -> Iterator[list[str]]:
         What was stopped, if anything: the recording is to be made again after import_compiler().
     """
     finder = _CompilerFinder()
-    if _is_compiler_imported():
+    if is_compiler_imported():
         yield finder.stopped
         return
     sys.meta_path.insert(0, finder)
